@@ -1,0 +1,151 @@
+/**
+ * @file What the job workflow asks of a host's agent. Types only: workflows import this, agents implement it.
+ *
+ * `run` lives on the host's run queue for as long as the processes do. Everything else is an order: short, on a queue and
+ * slots of its own, so that long runs never starve it. Every order is idempotent by (lease, token).
+ */
+
+import type { FailureCode } from "../domain/codes.ts";
+import type { HostId, JobId, LeaseId, Token } from "../domain/ids.ts";
+import type { HostGpus } from "../domain/lease.ts";
+import type { RunSpec } from "../domain/job.ts";
+
+export interface RunActivities {
+  /**
+   * Two phases in one activity. Prepare: the token is checked and persisted, whatever a lower one still runs on these GPUs is
+   * stopped and seen gone, and rank 0's host picks the port; said by heartbeat (`RunHeartbeat`). Commit: only when every host of
+   * the gang says `prepared` for this token do the processes start. Then it lives until the last local process has ended.
+   * A second attempt (the agent was restarted, the task was delivered twice) takes over what runs; it starts nothing twice.
+   */
+  run(order: RunOrder): Promise<RunReport>;
+}
+
+export interface OrderActivities {
+  /** Ask the run to write a checkpoint now; returns when it is complete or its grace is over. */
+  checkpoint(order: LeaseOrder): Promise<CheckpointReport>;
+  /**
+   * Checkpoint (if asked), grace, TERM, grace, KILL, until nothing is left, `setsid` grandchildren included. Also revokes the
+   * token on this host, so that a `run` that arrives later starts nothing. Returns only when nothing runs.
+   */
+  stop(order: StopOrder): Promise<StopReport>;
+  readLogs(query: LogQuery): Promise<LogChunk>;
+}
+
+export interface RunOrder {
+  readonly jobId: JobId;
+  readonly jobName: string;
+  /** The Temporal workflow that the agents of the gang watch during the start. */
+  readonly workflowId: string;
+  readonly workflowRunId: string;
+  readonly leaseId: LeaseId;
+  readonly token: Token;
+  /** 1 for the first run of the job. */
+  readonly attempt: number;
+  /** This agent's part of the gang. */
+  readonly host: HostId;
+  /** The whole gang in rank order; `address` is what the others connect to. */
+  readonly gang: readonly (HostGpus & { readonly address: string })[];
+  readonly run: RunSpec;
+  readonly model?: string;
+  readonly batch?: number;
+  /** How long the whole gang may take to get prepared. */
+  readonly prepareTimeoutMs: number;
+  readonly timeLimitMs?: number;
+}
+
+/** Heartbeat details of `run`. */
+export interface RunHeartbeat {
+  readonly phase: "prepared" | "running";
+  readonly host: HostId;
+  readonly token: Token;
+  /** The port of rank 0; only its host says it. */
+  readonly masterPort?: number;
+  /** Since when the local processes run. */
+  readonly startedAtMs?: number;
+}
+
+export interface RunReport {
+  readonly host: HostId;
+  /** Whether processes were started at all, by this or an earlier attempt of the activity. */
+  readonly hasStarted: boolean;
+  readonly startedAtMs?: number;
+  readonly endedAtMs: number;
+  readonly ranks: readonly RankEnd[];
+  /** `completed`: every rank ended with 0. `failed`: see `cause`. `stopped`: by an order, a limit or the cancellation. */
+  readonly end: "completed" | "failed" | "stopped";
+  readonly cause?: RunCause;
+  /** The newest complete checkpoint of the job that this host can see. */
+  readonly checkpoint?: CheckpointMark;
+}
+
+export interface RankEnd {
+  readonly rank: number;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  readonly endedAtMs: number;
+}
+
+export interface RunCause {
+  readonly code: FailureCode;
+  readonly message: string;
+  readonly rank?: number;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  /** When it happened: over a gang the earliest cause is the reported one. */
+  readonly atMs: number;
+  /** The last lines that the rank wrote, at most 2 KiB. */
+  readonly lastLines?: string;
+}
+
+export interface CheckpointMark {
+  /** Path as the host sees it. */
+  readonly path: string;
+  readonly atMs: number;
+}
+
+export interface LeaseOrder {
+  readonly jobId: JobId;
+  readonly host: HostId;
+  readonly leaseId: LeaseId;
+  readonly token: Token;
+}
+
+export interface StopOrder extends LeaseOrder {
+  readonly isCheckpointFirst: boolean;
+  readonly reason: string;
+}
+
+export interface CheckpointReport {
+  readonly host: HostId;
+  readonly isComplete: boolean;
+  readonly checkpoint?: CheckpointMark;
+  readonly message: string;
+}
+
+export interface StopReport {
+  readonly host: HostId;
+  readonly hadProcesses: boolean;
+  readonly checkpoint?: CheckpointMark;
+}
+
+export interface LogQuery {
+  readonly jobId: JobId;
+  readonly host: HostId;
+  readonly leaseId: LeaseId;
+  readonly rank: number;
+  /** Byte offset in the rank's whole output, rotated parts included; negative counts from the end. */
+  readonly offset: number;
+  readonly maxBytes: number;
+  /** Wait up to this long for something new before answering with nothing. */
+  readonly waitMs: number;
+}
+
+export interface LogChunk {
+  readonly text: string;
+  /** Where to read on. */
+  readonly nextOffset: number;
+  /** Bytes between the asked offset and the text that rotation has dropped. */
+  readonly droppedBytes: number;
+  /** The rank has ended and everything it wrote has been read. */
+  readonly isEnd: boolean;
+}

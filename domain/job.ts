@@ -1,0 +1,86 @@
+/**
+ * @file A job as Orbweaver works with it, after `job.yaml` was parsed: every default filled in, every quantity in one unit.
+ *
+ * `JobFile` (the same thing as users write it) and its parser are in `job-file.ts`.
+ */
+
+import type { ClusterId, TenantId } from "./ids.ts";
+import type { GiB, Ms } from "./units.ts";
+
+export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
+export type JobClass = (typeof JOB_CLASSES)[number];
+
+export interface JobSpec {
+  readonly name: string;
+  readonly tenant: TenantId;
+  readonly class: JobClass;
+  /** Higher goes first inside a tenant; 0 is usual, −1000 to 1000. */
+  readonly priority: number;
+  readonly gang: Gang;
+  readonly constraints: Constraints;
+  /** A preset's name or a file that describes the model; handed to the processes as ORBWEAVER_MODEL. */
+  readonly model?: string;
+  /** Global batch size; handed to the processes as ORBWEAVER_BATCH. */
+  readonly batch?: number;
+  readonly run: RunSpec;
+  readonly retry: RetryRule;
+  /** The job must have ended this long after it was submitted. */
+  readonly deadlineMs?: Ms;
+  /** One run may last this long; the clock starts with its processes. */
+  readonly timeLimitMs?: Ms;
+  /** Wait with OnHold until released. */
+  readonly isHeld: boolean;
+}
+
+/** The GPUs that a job needs at once. */
+export interface Gang {
+  readonly gpus: number;
+  /** The smallest size that is taken after `timeoutMs`; equal to `gpus` when the job cannot shrink. */
+  readonly min: number;
+  /** Waiting longer than this makes smaller sizes acceptable. */
+  readonly timeoutMs: Ms;
+  /** The acceptable sizes below `gpus`, largest first; every size from `min` when absent. */
+  readonly shapes?: readonly number[];
+}
+
+/** Every list is "any of"; an absent one does not constrain. */
+export interface Constraints {
+  readonly jurisdictions?: readonly string[];
+  readonly clusters?: readonly ClusterId[];
+  readonly gpuTypes?: readonly string[];
+  /** Memory of each GPU, at least. */
+  readonly gpuMemoryGiB?: GiB;
+  readonly maxClusters?: number;
+  readonly isSameHost: boolean;
+  readonly isSameFabric: boolean;
+}
+
+export interface RunSpec {
+  /** argv, never a shell line. */
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Folder of the processes; the lease's own scratch folder when absent. */
+  readonly workdir?: string;
+  readonly launch: "per-gpu" | "per-host";
+  readonly checkpoint?: CheckpointRule;
+  /** After the stop order: time to end by itself, then TERM; the same time again, then KILL. */
+  readonly graceMs: Ms;
+}
+
+export interface CheckpointRule {
+  /** How a process is told to write a checkpoint: a signal to every rank, or a command run beside them. */
+  readonly order: { readonly kind: "signal"; readonly signal: string } | { readonly kind: "command"; readonly command: readonly string[] };
+  /** Where checkpoints live; the agent's own folder of the job when absent. */
+  readonly dir?: string;
+  /** Time that a checkpoint may take. */
+  readonly graceMs: Ms;
+  /** The processes write one by themselves about this often, for the account of lost work. */
+  readonly intervalMs?: Ms;
+}
+
+/** Only failures of the user's processes are charged; a lost host or a refused start is not. */
+export interface RetryRule {
+  /** Runs in all; 1 means no retry. */
+  readonly attempts: number;
+  readonly backoffMs: Ms;
+}

@@ -1,0 +1,63 @@
+/** @file Leases and the requests they answer: who holds which GPUs under which fencing token. */
+
+import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "./ids.ts";
+import type { Constraints, Gang, JobClass } from "./job.ts";
+import type { Ms } from "./units.ts";
+
+/** Which request of which run of which job. A newer run supersedes, a higher `seq` supersedes within a run. */
+export interface RequestKey {
+  readonly jobId: JobId;
+  readonly runId: RunId;
+  readonly seq: number;
+}
+
+/** What scheduling reads of a job, and nothing else; at most 8 KiB as JSON. */
+export interface GangRequest extends RequestKey {
+  readonly name: string;
+  readonly tenant: TenantId;
+  readonly class: JobClass;
+  readonly priority: number;
+  readonly gang: Gang;
+  readonly constraints: Constraints;
+  /** When the job was first submitted: its seniority, kept over retries and preemptions. */
+  readonly submittedAtMs: number;
+  /** When this request was made: gang timeout and patience count from here. */
+  readonly requestedAtMs: number;
+  /** What the user says that a run lasts at most. */
+  readonly timeLimitMs?: Ms;
+}
+
+/** GPUs of one host as a bit mask: bit i set = GPU i. */
+export interface HostGpus {
+  readonly host: HostId;
+  readonly mask: number;
+}
+
+export interface Lease {
+  readonly id: LeaseId;
+  readonly token: Token;
+  readonly jobId: JobId;
+  readonly runId: RunId;
+  readonly seq: number;
+  readonly class: JobClass;
+  readonly tenant: TenantId;
+  /** Sorted by host id; rank order follows it. */
+  readonly gpus: readonly HostGpus[];
+  readonly grantedAtMs: number;
+  /**
+   * `granted`: in the outbox. `held`: the job has the grant. `vacating`: its job is gone, but `vacatingHosts` have not yet
+   * confirmed that nothing runs there; only those hosts' GPUs still count as taken.
+   */
+  readonly state: "granted" | "held" | "vacating";
+  readonly vacatingHosts?: readonly HostId[];
+}
+
+export const gpuCountOf = (gpus: readonly HostGpus[]): number =>
+  gpus.reduce((sum, part) => sum + popCount(part.mask), 0);
+
+/** Number of set bits of a 32-bit mask. */
+export function popCount(mask: number): number {
+  let count = 0;
+  for (let rest = mask >>> 0; rest !== 0; rest &= rest - 1) count += 1;
+  return count;
+}

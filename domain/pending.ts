@@ -1,0 +1,18 @@
+/** @file Why a request waits: one code, the numbers behind it, who holds what it needs, and what would wake it. */
+
+import type { PendingCode } from "./codes.ts";
+import type { JobId } from "./ids.ts";
+
+export interface PendingReason {
+  readonly code: PendingCode;
+  /** Subject, need, found, remedy, in one or two sentences. */
+  readonly message: string;
+  /** The figures of the message, e.g. `{ needGpus: 16, freeGpus: 12, largestFreeHostGpus: 4 }`. */
+  readonly numbers: Readonly<Record<string, number>>;
+  /** Jobs that hold or claim what is needed, at most 8, sorted. */
+  readonly holders: readonly JobId[];
+  /** Events that may change the answer; never empty, or the job would wait for ever. */
+  readonly wakeOn: readonly WakeEvent[];
+}
+
+export type WakeEvent = "lease-released" | "host-ready" | "fleet-changed" | "job-released" | "job-resized" | "earlier-job-started" | "timer";

@@ -1,0 +1,17 @@
+/** @file The search attributes that a job shows itself with; SQLite holds 10 Keyword and 3 of each other type a namespace. */
+
+export type SearchAttributeType = "Keyword" | "Int" | "Double" | "Bool" | "Datetime" | "Text" | "KeywordList";
+
+export interface SearchAttribute {
+  readonly name: string;
+  readonly type: SearchAttributeType;
+}
+
+export const SEARCH_ATTRIBUTES = [
+  { name: "OrbweaverFleet", type: "Keyword" },
+  { name: "OrbweaverClass", type: "Keyword" },
+  { name: "OrbweaverTenant", type: "Keyword" },
+  { name: "OrbweaverState", type: "Keyword" },
+  { name: "OrbweaverCluster", type: "KeywordList" },
+  { name: "OrbweaverGpus", type: "Int" },
+] as const satisfies readonly SearchAttribute[];

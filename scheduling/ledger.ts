@@ -1,0 +1,120 @@
+/**
+ * @file The ledger: all that a fleet knows for certain. `apply` alone changes it; `decide` reads it as its snapshot.
+ *
+ * Maps are keyed by ids and iterate in insertion order, which is the order of events: the same events give the same
+ * ledger, byte for byte, on every machine.
+ */
+
+import type { RefusalCode } from "../domain/codes.ts";
+import type { FleetShape } from "../domain/fleet.ts";
+import type { HostId, JobId, LeaseId, RunId, Token } from "../domain/ids.ts";
+import type { GangRequest, Lease, RequestKey } from "../domain/lease.ts";
+import type { PendingReason } from "../domain/pending.ts";
+import type { PendingRequest, Plan } from "../domain/plan.ts";
+
+/** The version of the rules in `apply`; a run of the fleet workflow keeps to the one in its input. */
+export const APPLY_VERSION = 1;
+
+export interface Ledger {
+  readonly applyVersion: number;
+  readonly shape: FleetShape;
+  /** Key of the measured details in the store; absent when nothing was measured. */
+  readonly detailsHash?: string;
+  /** The token of the next grant. */
+  readonly nextToken: number;
+  readonly nextArrival: number;
+  /** One request a job at most, keyed by job id, in order of arrival. */
+  readonly requests: ReadonlyMap<JobId, PendingRequest>;
+  readonly reasons: ReadonlyMap<JobId, PendingReason>;
+  readonly leases: ReadonlyMap<LeaseId, Lease>;
+  readonly hosts: ReadonlyMap<HostId, HostStanding>;
+  /** Grants whose delivery has not been confirmed, in order. */
+  readonly outbox: ReadonlyMap<LeaseId, OutboxGrant>;
+  /** The last entries that could not be understood, newest last, at most 50. */
+  readonly deadLetters: readonly DeadLetter[];
+}
+
+export interface HostStanding {
+  /** The agent that answers for the host; absent until one said hello. */
+  readonly agent?: AgentAddress;
+  /** No new grants here; what runs goes on. */
+  readonly isDrained: boolean;
+  readonly drainReason?: string;
+}
+
+/** Where the orders for a host go. The epoch is part of the queues' names, so stale tasks die in old queues. */
+export interface AgentAddress {
+  readonly epoch: string;
+  readonly runQueue: string;
+  readonly orderQueue: string;
+  /** What other hosts of a gang connect to. */
+  readonly address: string;
+}
+
+export interface OutboxGrant {
+  readonly predictedGBs?: number;
+  readonly reason: string;
+}
+
+export interface DeadLetter {
+  readonly atMs: number;
+  readonly code: RefusalCode;
+  readonly message: string;
+  /** The first 500 characters of the entry as JSON. */
+  readonly entry: string;
+}
+
+/** What arrives at the fleet, one entry a fact; each is idempotent against the current ledger. */
+export type InboxEntry =
+  | { readonly kind: "request"; readonly request: GangRequest }
+  /** A job's last word about `seq` and all before it: release what it holds, drop and refuse its requests. */
+  | {
+      readonly kind: "end";
+      readonly jobId: JobId;
+      readonly runId: RunId;
+      readonly seq: number;
+      /** Hosts on which it is not known that nothing runs any more: their GPUs stay taken (`vacating`). */
+      readonly unconfirmedHosts: readonly HostId[];
+    }
+  /** An agent starts to serve hosts, and says what it still runs and the highest token it has ever seen. */
+  | {
+      readonly kind: "agent-hello";
+      readonly hosts: readonly HostId[];
+      readonly agent: AgentAddress;
+      readonly running: readonly { readonly host: HostId; readonly lease: LeaseId; readonly token: Token }[];
+      readonly highestToken: number;
+    }
+  /** An agent ends on purpose: its hosts are not offered until one says hello again. */
+  | { readonly kind: "agent-bye"; readonly hosts: readonly HostId[]; readonly epoch: string }
+  /** A host has confirmed that nothing runs under this lease any more. */
+  | { readonly kind: "vacated"; readonly lease: LeaseId; readonly hosts: readonly HostId[] };
+
+export type LedgerEvent =
+  | { readonly kind: "inbox"; readonly entries: readonly unknown[]; readonly nowMs: number }
+  | { readonly kind: "plan"; readonly plan: Plan; readonly nowMs: number }
+  | {
+      readonly kind: "delivered";
+      readonly accepted: readonly LeaseId[];
+      /** The job is closed or has never heard of it: the lease is released. */
+      readonly gone: readonly LeaseId[];
+      readonly nowMs: number;
+    }
+  | { readonly kind: "drain"; readonly hosts: readonly HostId[]; readonly reason: string; readonly nowMs: number }
+  | { readonly kind: "undrain"; readonly hosts: readonly HostId[]; readonly nowMs: number }
+  | { readonly kind: "fleet-changed"; readonly shape: FleetShape; readonly detailsHash?: string; readonly nowMs: number };
+
+export interface Refusal {
+  readonly code: RefusalCode;
+  readonly message: string;
+  /** The plan item's request or the entry's job, when it has one. */
+  readonly request?: RequestKey;
+}
+
+export interface Applied {
+  readonly ledger: Ledger;
+  readonly refusals: readonly Refusal[];
+  /** Leases granted by this event, in order. */
+  readonly granted: readonly LeaseId[];
+  /** Whether anything changed that could let `decide` answer differently. */
+  readonly needsDecision: boolean;
+}
