@@ -1,42 +1,75 @@
-/** @file Activities of the control plane: what the job and fleet workflows ask of their own workers. Types only. */
+/** @file Activities of the control plane: what the job and fleet workflows ask of their own workers. Types, and one version number. */
 
 import type { FailureCode } from "../domain/codes.ts";
 import type { JobSpec } from "../domain/job.ts";
-import type { LeaseId } from "../domain/ids.ts";
-import type { GangRequest, Lease } from "../domain/lease.ts";
+import type { HostId, JobId, LeaseId, RunId } from "../domain/ids.ts";
+import type { Lease, RequestKey } from "../domain/lease.ts";
+import type { PendingReason } from "../domain/pending.ts";
 import type { Plan } from "../domain/plan.ts";
-import type { AgentAddress, InboxEntry, OutboxGrant } from "../scheduling/ledger.ts";
+import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 
 /** Local activities of the jobs' workers. */
 export interface JobActivities {
-  /** Reads the job file, and says under which rules this run of the workflow goes. */
-  admit(file: unknown): Promise<Admission>;
-  /** Hands entries to the fleet's inbox together with those of other jobs; returns when the fleet has them. */
+  /**
+   * Reads the job file, and, unless the job is held, hands its first request to the fleet. The answer also names the rules
+   * (`JOB_RULES`) under which this run of the workflow goes: it is in history, so a later version can tell old runs from new ones.
+   */
+  admit(file: unknown, entry: JobEntry): Promise<Admission>;
+  /** Hands an entry to the fleet's inbox together with those of other jobs; returns when the fleet has it. */
   tellFleet(fleetWorkflowId: string, entry: InboxEntry): Promise<Told>;
-  /** Where a host's agent is now. */
-  findHost(fleetWorkflowId: string, host: string): Promise<AgentAddress | undefined>;
+  /** Where a host's agent is now; null when none said hello. */
+  findHost(fleetWorkflowId: string, host: HostId): Promise<AgentAddress | null>;
 }
 
-export type Admission =
-  | { readonly kind: "admitted"; readonly spec: JobSpec }
-  | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string; readonly problems: readonly string[] };
+/** Where and when a job enters. */
+export interface JobEntry {
+  readonly fleetWorkflowId: string;
+  readonly jobId: JobId;
+  readonly runId: RunId;
+  readonly submittedAtMs: number;
+  readonly nowMs: number;
+}
 
-export type Told = { readonly kind: "told" } | { readonly kind: "no-fleet"; readonly message: string };
+/** The version of the job workflow's logic that new runs follow. */
+export const JOB_RULES = 1;
+
+export type Admission =
+  | { readonly kind: "admitted"; readonly rules: number; readonly spec: JobSpec; readonly told: Told }
+  | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string };
+
+export type Told =
+  /** The fleet has it. */
+  | { readonly kind: "told" }
+  /** Nothing was asked of the fleet: the job is held. */
+  | { readonly kind: "silent" }
+  | { readonly kind: "no-fleet"; readonly message: string };
 
 /** Activities of the fleet's worker. `decide` is a local one: its answer is in history, its arguments are not. */
 export interface FleetActivities {
   decide(snapshot: PackedLedger, nowMs: number): Promise<Plan>;
-  deliver(grants: readonly Delivery[]): Promise<DeliveryReport>;
+  /** Signals the winners of a cycle, and tells waiting jobs why they wait. */
+  deliver(post: Post): Promise<DeliveryReport>;
 }
 
+export interface Post {
+  readonly grants: readonly Delivery[];
+  readonly pending: readonly PendingNote[];
+}
+
+/** One grant on its way to its job. */
 export interface Delivery {
   readonly lease: Lease;
-  readonly grant: OutboxGrant;
-  readonly request: Pick<GangRequest, "jobId" | "runId" | "seq">;
-  readonly agents: readonly { readonly host: string; readonly agent: AgentAddress }[];
+  readonly reason: string;
+  readonly predictedGBs?: number;
+  readonly agents: readonly { readonly host: HostId; readonly agent: AgentAddress }[];
 }
 
+export interface PendingNote extends RequestKey {
+  readonly reason: PendingReason;
+}
+
+/** A grant that is in neither list could not be delivered yet and stays in the outbox. */
 export interface DeliveryReport {
   readonly accepted: readonly LeaseId[];
   readonly gone: readonly LeaseId[];

@@ -25,6 +25,8 @@ export interface GangRequest extends RequestKey {
   readonly requestedAtMs: number;
   /** What the user says that a run lasts at most. */
   readonly timeLimitMs?: Ms;
+  /** Hosts that refused to start this job before: not offered to it again. */
+  readonly avoidHosts?: readonly HostId[];
 }
 
 /** GPUs of one host as a bit mask: bit i set = GPU i. */

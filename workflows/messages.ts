@@ -5,7 +5,7 @@
  */
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
-import type { FailureCode } from "../domain/codes.ts";
+import type { FailureCode, PendingCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { HostGpus, Lease } from "../domain/lease.ts";
@@ -100,6 +100,8 @@ export interface JobFailureDetails {
 export interface FleetInput {
   readonly name: string;
   readonly ledger: PackedLedger;
+  /** What waiting jobs were told last; carried over continue-as-new. */
+  readonly told?: readonly (readonly [jobId: JobId, code: PendingCode, atMs: number])[];
 }
 
 export const drainUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[]; readonly reason: string }]>("drain");
