@@ -110,7 +110,7 @@ export const undrainUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: 
 export const configureUpdate = defineUpdate<void, [Pick<PackedLedger, "shape" | "detailsHash">]>("configure");
 export const ledgerQuery = defineQuery<PackedLedger>("ledger");
 export const explainQuery = defineQuery<FleetAnswer, [string]>("explain");
-export const hostQuery = defineQuery<AgentAddress | undefined, [string]>("host");
+export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
 
 /** What the fleet knows of one job. */
 export type FleetAnswer =

@@ -1,0 +1,77 @@
+/**
+ * @file The way into the fleet's inbox: the entries of all jobs of one worker travel together.
+ *
+ * One batch is in flight per fleet, at most 256 KiB; the next leaves when it was acknowledged, with everything that came
+ * meanwhile. So hundreds of requests become one signal, and a lone request leaves at once. A batch may arrive twice; entries
+ * are idempotent at the fleet.
+ */
+
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import type { InboxEntry } from "../scheduling/ledger.ts";
+import { inboxSignal } from "../workflows/messages.ts";
+import type { Told } from "./control-contract.ts";
+
+const MAX_BATCH_BYTES = 256 * 1024;
+const MAX_BATCH_ENTRIES = 500;
+
+export interface Inbox {
+  /** Resolves when the fleet has the entry or does not exist; rejects when nobody knows (the caller tells again). */
+  tell(fleetWorkflowId: string, entry: InboxEntry): Promise<Told>;
+}
+
+interface Waiting {
+  readonly entry: InboxEntry;
+  readonly bytes: number;
+  readonly resolve: (told: Told) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export function createInbox(client: Client): Inbox {
+  const queues = new Map<string, Waiting[]>();
+  const busy = new Set<string>();
+
+  async function pump(fleetWorkflowId: string): Promise<void> {
+    if (busy.has(fleetWorkflowId)) return;
+    busy.add(fleetWorkflowId);
+    const queue = queues.get(fleetWorkflowId) ?? [];
+    while (queue.length > 0) {
+      const batch = takeBatch(queue);
+      try {
+        await client.workflow.getHandle(fleetWorkflowId).signal(inboxSignal, batch.map(({ entry }) => entry));
+        for (const { resolve } of batch) resolve({ kind: "told" });
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) {
+          const message = `no open workflow ${fleetWorkflowId}`;
+          for (const { resolve } of batch) resolve({ kind: "no-fleet", message });
+        } else {
+          for (const { reject } of batch) reject(error);
+        }
+      }
+    }
+    busy.delete(fleetWorkflowId);
+    queues.delete(fleetWorkflowId);
+  }
+
+  return {
+    tell: (fleetWorkflowId, entry) =>
+      new Promise((resolve, reject) => {
+        const queue = queues.get(fleetWorkflowId) ?? [];
+        queues.set(fleetWorkflowId, queue);
+        queue.push({ entry, bytes: JSON.stringify(entry).length, resolve, reject });
+        // The entries of one turn of the event loop leave together.
+        setImmediate(() => void pump(fleetWorkflowId));
+      }),
+  };
+}
+
+/** Takes the longest prefix that fits; at least one entry, whatever its size. */
+function takeBatch(queue: Waiting[]): Waiting[] {
+  let bytes = 0;
+  let count = 0;
+  for (const { bytes: size } of queue) {
+    if (count > 0 && (bytes + size > MAX_BATCH_BYTES || count >= MAX_BATCH_ENTRIES)) break;
+    bytes += size;
+    count += 1;
+  }
+  return queue.splice(0, count);
+}

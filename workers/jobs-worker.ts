@@ -1,0 +1,14 @@
+/** @file The jobs' worker: job and log-session workflows. Run as many as the load asks for. */
+
+import { createJobActivities } from "../activities/job-activities.ts";
+import { JOB_TASK_QUEUE } from "../workflows/messages.ts";
+import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
+
+export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
+  await runWorkflowWorker(setting, (client) => ({
+    taskQueue: JOB_TASK_QUEUE,
+    activities: createJobActivities(client),
+    // A local activity waits for the acknowledgement of a batch: many jobs must be able to wait at once.
+    tuning: { maxCachedWorkflows: 2_000, maxConcurrentLocalActivityExecutions: 1_000, maxConcurrentWorkflowTaskExecutions: 200 },
+  }));
+}

@@ -1,0 +1,84 @@
+/**
+ * @file What the fleet's and the jobs' workers have in common: the workflow bundle, the logger, a graceful end.
+ *
+ * Both are stateless: killed at any moment, another one goes on from history.
+ */
+
+import { Client } from "@temporalio/client";
+import { DefaultLogger, NativeConnection, Runtime, Worker, type LogEntry, type WorkerOptions } from "@temporalio/worker";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import type { Logger } from "pino";
+import { openNative, type ConnectionConfig } from "./connection.ts";
+import { packageRoot } from "./server/package-root.ts";
+
+export interface WorkerSetting {
+  readonly connection: ConnectionConfig;
+  readonly logger: Logger;
+  /** Called once the worker polls. */
+  readonly onReady?: () => void;
+  /** Ends the worker gracefully; without it, SIGTERM and SIGINT do. */
+  readonly signal?: AbortSignal;
+}
+
+export interface WorkerParts {
+  readonly taskQueue: string;
+  readonly activities: object;
+  readonly tuning?: Partial<WorkerOptions>;
+}
+
+/** Runs one worker until it is told to end. `build` gets a client over the worker's own connection. */
+export async function runWorkflowWorker(
+  { connection, logger, onReady, signal }: WorkerSetting,
+  build: (client: Client) => WorkerParts,
+): Promise<void> {
+  installRuntime(logger, signal === undefined);
+  const native = await openNative(connection);
+  try {
+    const { taskQueue, activities, tuning } = build(clientOver(native, connection));
+    const worker = await Worker.create({
+      connection: native,
+      namespace: connection.namespace,
+      dataConverter: connection.dataConverter,
+      taskQueue,
+      activities,
+      workflowBundle: { codePath: bundlePath() },
+      shutdownGraceTime: "5s",
+      ...tuning,
+    });
+    signal?.addEventListener("abort", () => worker.shutdown(), { once: true });
+    const running = worker.run();
+    onReady?.();
+    await running;
+  } finally {
+    await native.close();
+  }
+}
+
+/** A client that shares the worker's connection. */
+export const clientOver = (native: NativeConnection, { namespace, dataConverter }: ConnectionConfig): Client =>
+  new Client({ connection: native, namespace, dataConverter });
+
+/** The bundle that the build makes; every worker of one build runs the same bytes. */
+export function bundlePath(): string {
+  const file = path.join(packageRoot(), "dist", "workflow-bundle.js");
+  if (!existsSync(file)) throw new Error(`${file} is missing: the package was not built. Run \`npm run build\`.`);
+  return file;
+}
+
+let isInstalled = false;
+
+/** Temporal's runtime is one per process: its logs go where ours go. */
+export function installRuntime(logger: Logger, handlesSignals: boolean): void {
+  if (isInstalled) return;
+  isInstalled = true;
+  Runtime.install({
+    logger: new DefaultLogger("INFO", (entry) => write(logger, entry)),
+    ...(!handlesSignals && { shutdownSignals: [] }),
+  });
+}
+
+function write(logger: Logger, { level, message, meta }: LogEntry): void {
+  const names = { TRACE: "trace", DEBUG: "debug", INFO: "info", WARN: "warn", ERROR: "error" } as const;
+  logger[names[level]](meta ?? {}, message);
+}

@@ -1,0 +1,278 @@
+/**
+ * @file One run of a gang: `run` on every host of a lease, until all have ended or one reason stops them all.
+ *
+ * The first host that fails, or a wish to stop (cancellation, deadline), stops the others; the earliest cause is the
+ * reported one. A host whose agent went silent is asked again, at its new address, to adopt the same lease and token;
+ * nothing is concluded from silence alone. The result names the hosts that could not confirm that nothing runs there.
+ * History: 3 events a host and one workflow task for each completion; orders to stop come on top when they are needed.
+ */
+
+import {
+  ActivityCancellationType,
+  ActivityFailure,
+  ApplicationFailure,
+  CancellationScope,
+  condition,
+  isCancellation,
+  proxyActivities,
+  proxyLocalActivities,
+  TimeoutFailure,
+} from "@temporalio/workflow";
+import type {
+  CheckpointMark,
+  OrderActivities,
+  RunActivities,
+  RunCause,
+  RunOrder,
+  RunReport,
+} from "../activities/agent-contract.ts";
+import type { JobActivities } from "../activities/control-contract.ts";
+import { FAILURE_CODES, type FailureCode } from "../domain/codes.ts";
+import type { HostId } from "../domain/ids.ts";
+import type { JobSpec } from "../domain/job.ts";
+import { popCount, type HostGpus } from "../domain/lease.ts";
+import type { AgentAddress } from "../scheduling/ledger.ts";
+import type { Grant } from "./messages.ts";
+
+/** How long the hosts of a gang may take to get ready. */
+const PREPARE_TIMEOUT_MS = 120_000;
+/** An agent says that it is alive every 20 s; three missed in a row are silence. */
+const HEARTBEAT_TIMEOUT_MS = 60_000;
+/** A task that no agent takes for this long has no agent. */
+const PICKUP_TIMEOUT_MS = 60_000;
+/** Processes without a time limit may run for a year. */
+const UNLIMITED_MS = 365 * 24 * 3_600_000;
+const ADOPT_PAUSE_MS = 2_000;
+const ADOPT_PAUSE_MAX_MS = 30_000;
+/** On top of the graces: how long a host may take to carry out a stop order. */
+const STOP_SLACK_MS = 60_000;
+const STOP_PICKUP_TIMEOUT_MS = 15_000;
+const STOP_ATTEMPTS = 3;
+
+export interface GangRunInput {
+  readonly jobId: RunOrder["jobId"];
+  readonly workflowRunId: string;
+  readonly fleetWorkflowId: string;
+  readonly spec: JobSpec;
+  readonly grant: Grant;
+  readonly attempt: number;
+}
+
+/** Why a run should be stopped although nothing failed; set from outside while it runs. */
+export interface StopWish {
+  reason: "cancelled" | "deadline" | undefined;
+}
+
+export interface GangEnd {
+  readonly end: "completed" | "failed" | "stopped";
+  readonly cause?: RunCause & { readonly host: HostId };
+  readonly unconfirmedHosts: readonly HostId[];
+  readonly startedAtMs?: number;
+  readonly endedAtMs: number;
+  readonly checkpoint?: CheckpointMark;
+}
+
+type HostEnd =
+  | { readonly kind: "reported"; readonly report: RunReport }
+  /** It never started and never will. */
+  | { readonly kind: "refused"; readonly cause: RunCause }
+  | { readonly kind: "unconfirmed"; readonly cause: RunCause };
+
+/** Runs the gang of a grant to its end. Never throws for what happens on hosts. */
+export async function runGang(input: GangRunInput, wish: StopWish, onStopping: () => void): Promise<GangEnd> {
+  const orders = ordersOf(input);
+  const ends = new Map<HostId, HostEnd>();
+  const isBad = (): boolean => [...ends.values()].some((end) => end.kind !== "reported" || end.report.end !== "completed");
+  const isStopping = (): boolean => wish.reason !== undefined || isBad();
+
+  const scope = new CancellationScope();
+  const running = orders.map(async (order) => {
+    ends.set(order.host, await runHost(order, input, { scope, isStopping }));
+  });
+  await condition(() => ends.size === orders.length || isStopping());
+  const stopped = new Set<HostId>();
+  if (ends.size < orders.length) {
+    onStopping();
+    const remaining = orders.filter((order) => !ends.has(order.host));
+    const why = wish.reason ?? "another host of the gang failed";
+    await Promise.all(
+      remaining.map(async (order) => {
+        if (await stopHost(order, input, why)) stopped.add(order.host);
+      }),
+    );
+    scope.cancel();
+  }
+  await Promise.all(running);
+  return gangEnd(ends, stopped);
+}
+
+function ordersOf({ jobId, workflowRunId, spec, grant, attempt }: GangRunInput): RunOrder[] {
+  const gang = grant.lease.gpus.map((part) => ({ ...part, address: agentOf(grant, part.host).address }));
+  return gang.map(({ host }) => ({
+    jobId,
+    jobName: spec.name,
+    workflowId: jobId,
+    workflowRunId,
+    leaseId: grant.lease.id,
+    token: grant.lease.token,
+    attempt,
+    host,
+    gang,
+    run: spec.run,
+    ...(spec.model !== undefined && { model: spec.model }),
+    ...(spec.batch !== undefined && { batch: spec.batch }),
+    prepareTimeoutMs: PREPARE_TIMEOUT_MS,
+    ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
+  }));
+}
+
+interface HostRun {
+  readonly scope: CancellationScope;
+  readonly isStopping: () => boolean;
+}
+
+/** One host's part. Asks a silent host again and again, at its agent's newest address, until it answers or the gang stops. */
+async function runHost(order: RunOrder, input: GangRunInput, { scope, isStopping }: HostRun): Promise<HostEnd> {
+  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({ startToCloseTimeout: "20s" });
+  let agent: AgentAddress | null = agentOf(input.grant, order.host);
+  let pauseMs = ADOPT_PAUSE_MS;
+  for (;;) {
+    try {
+      const at = agent;
+      const report = await scope.run(() => runOn(at, order, input.spec));
+      return { kind: "reported", report };
+    } catch (error) {
+      const cause = causeOf(error, order.host);
+      if (cause.code !== "HOST_LOST") return { kind: "refused", cause };
+      if (isStopping()) return { kind: "unconfirmed", cause };
+    }
+    await condition(isStopping, pauseMs);
+    if (isStopping()) return unconfirmed(order.host);
+    pauseMs = Math.min(pauseMs * 2, ADOPT_PAUSE_MAX_MS);
+    agent = (await findHost(input.fleetWorkflowId, order.host)) ?? agent;
+  }
+}
+
+async function runOn(agent: AgentAddress, order: RunOrder, spec: JobSpec): Promise<RunReport> {
+  const { run } = proxyActivities<RunActivities>({
+    taskQueue: agent.runQueue,
+    startToCloseTimeout: (spec.timeLimitMs ?? UNLIMITED_MS) + PREPARE_TIMEOUT_MS + stopMs(spec),
+    scheduleToStartTimeout: PICKUP_TIMEOUT_MS,
+    heartbeatTimeout: HEARTBEAT_TIMEOUT_MS,
+    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    retry: { maximumAttempts: 1 },
+    summary: summaryOf(order),
+  });
+  return run(order);
+}
+
+/**
+ * Whether the host said that nothing runs there any more. Asks at the grant's address first; an agent that restarted since
+ * has another one, so a task that nobody takes is asked again where the fleet says the agent is now.
+ */
+async function stopHost(order: RunOrder, input: GangRunInput, reason: string): Promise<boolean> {
+  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({ startToCloseTimeout: "20s" });
+  let agent = agentOf(input.grant, order.host);
+  for (let attempt = 1; attempt <= STOP_ATTEMPTS; attempt += 1) {
+    const { stop } = proxyActivities<OrderActivities>({
+      taskQueue: agent.orderQueue,
+      startToCloseTimeout: stopMs(input.spec) + STOP_SLACK_MS,
+      scheduleToStartTimeout: STOP_PICKUP_TIMEOUT_MS,
+      retry: { maximumAttempts: 2 },
+      summary: `stop ${order.leaseId} on ${order.host}: ${reason}`,
+    });
+    try {
+      await stop({
+        jobId: order.jobId,
+        host: order.host,
+        leaseId: order.leaseId,
+        token: order.token,
+        isCheckpointFirst: input.spec.run.checkpoint !== undefined,
+        reason,
+      });
+      return true;
+    } catch {
+      // Silence is no proof: the host counts as unconfirmed and its GPUs stay taken until it answers.
+      agent = (await findHost(input.fleetWorkflowId, order.host)) ?? agent;
+    }
+  }
+  return false;
+}
+
+/** The longest that stopping politely may take: the checkpoint, then the grace before TERM's and KILL's turn. */
+const stopMs = (spec: JobSpec): number => (spec.run.checkpoint?.graceMs ?? 0) + 2 * spec.run.graceMs;
+
+function gangEnd(ends: ReadonlyMap<HostId, HostEnd>, stopped: ReadonlySet<HostId>): GangEnd {
+  const reports = [...ends.values()].flatMap((end) => (end.kind === "reported" ? [end.report] : []));
+  const started = reports.flatMap((report) => report.startedAtMs ?? []);
+  const checkpoint = reports
+    .flatMap((report) => report.checkpoint ?? [])
+    .reduce<CheckpointMark | undefined>((best, mark) => (best === undefined || mark.atMs > best.atMs ? mark : best), undefined);
+  const cause = earliestCause(ends);
+  return {
+    end: cause !== undefined ? "failed" : endOf(reports, ends),
+    ...(cause !== undefined && { cause }),
+    unconfirmedHosts: [...ends].flatMap(([host, end]) =>
+      end.kind === "unconfirmed" && !stopped.has(host) ? [host] : [],
+    ),
+    ...(started.length > 0 && { startedAtMs: Math.min(...started) }),
+    endedAtMs: Math.max(Date.now(), ...reports.map((report) => report.endedAtMs)),
+    ...(checkpoint !== undefined && { checkpoint }),
+  };
+}
+
+function endOf(reports: readonly RunReport[], ends: ReadonlyMap<HostId, HostEnd>): "completed" | "stopped" {
+  return reports.length === ends.size && reports.every((report) => report.end === "completed") ? "completed" : "stopped";
+}
+
+/** The first thing that went wrong; what Orbweaver stopped itself is no cause. */
+function earliestCause(ends: ReadonlyMap<HostId, HostEnd>): (RunCause & { host: HostId }) | undefined {
+  let first: (RunCause & { host: HostId }) | undefined;
+  for (const [host, end] of ends) {
+    const cause = end.kind === "reported" ? (end.report.end === "failed" ? end.report.cause : undefined) : end.cause;
+    if (cause === undefined || cause.code === "STOPPED") continue;
+    if (first === undefined || cause.atMs < first.atMs) first = { ...cause, host };
+  }
+  return first;
+}
+
+/** What an activity's failure says about the host. Silence (a timeout) is a suspicion, not proof: HOST_LOST. */
+function causeOf(error: unknown, host: HostId): RunCause {
+  const inner = error instanceof ActivityFailure ? error.cause : error;
+  if (isCancellation(error)) return { code: "STOPPED", message: `stopped before it started on ${host}`, atMs: Date.now() };
+  if (inner instanceof TimeoutFailure) {
+    return inner.timeoutType === "SCHEDULE_TO_START"
+      ? { code: "HOST_LOST", message: `no agent took the run on ${host} within ${PICKUP_TIMEOUT_MS / 1000} s`, atMs: Date.now() }
+      : { code: "HOST_LOST", message: `${host} stopped answering while the job ran there`, atMs: Date.now() };
+  }
+  if (inner instanceof ApplicationFailure) {
+    return { code: codeOf(inner.type), message: inner.message, atMs: Date.now() };
+  }
+  return { code: "HOST_REFUSED", message: `${host}: ${String(error)}`, atMs: Date.now() };
+}
+
+const codeOf = (type: string | null | undefined): FailureCode =>
+  FAILURE_CODES.find((code) => code === type) ?? "HOST_REFUSED";
+
+const unconfirmed = (host: HostId): HostEnd => ({
+  kind: "unconfirmed",
+  cause: { code: "STOPPED", message: `${host} has not confirmed that nothing runs there`, atMs: Date.now() },
+});
+
+function agentOf(grant: Grant, host: HostId): AgentAddress {
+  const found = grant.agents.find((entry) => entry.host === host);
+  if (found === undefined) {
+    throw ApplicationFailure.nonRetryable(`grant of ${grant.lease.id} names no agent for ${host}`, "HOST_REFUSED");
+  }
+  return found.agent;
+}
+
+function summaryOf({ host, gang }: RunOrder): string {
+  const mine = gang.find((part) => part.host === host);
+  const first = gang.slice(0, gang.findIndex((part) => part.host === host)).reduce((sum, part) => sum + gpusOf(part), 0);
+  const count = mine === undefined ? 0 : gpusOf(mine);
+  const total = gang.reduce((sum, part) => sum + gpusOf(part), 0);
+  return `${host}: ${count} of ${total} GPUs, ranks ${first} to ${first + count - 1}`;
+}
+
+const gpusOf = (part: HostGpus): number => popCount(part.mask);

@@ -1,0 +1,5 @@
+/** @file Every workflow type that Orbweaver's workers run; this file is the entry of the workflow bundle. */
+
+export { fleet } from "./fleet.ts";
+export { job } from "./job.ts";
+export { logSession as "log-session" } from "./log-session.ts";

@@ -1,0 +1,62 @@
+/** @file What a job shows of itself in Temporal's own UI: a few lines of Markdown, written from its view. */
+
+import { popCount } from "../domain/lease.ts";
+import type { AttemptView, JobView } from "./messages.ts";
+
+/** Where the job stands, why it waits, on what it runs, how its runs ended. */
+export function jobSummary(view: JobView): string {
+  const lines = [`**${headline(view)}**`];
+  if (view.spec !== undefined) {
+    const { name, tenant, class: jobClass, gang, run } = view.spec;
+    lines.push("", `${name} · ${jobClass} · tenant ${tenant} · ${gang.gpus} GPUs`, "", `\`${code(run.command.join(" "))}\``);
+  }
+  if (view.state === "pending" && view.pending !== undefined) {
+    lines.push("", `Waits: **${view.pending.code}**`, "", view.pending.message);
+    if (view.pending.holders.length > 0) lines.push("", `Held by: ${view.pending.holders.join(", ")}`);
+  }
+  if (view.attempts.length > 0) {
+    lines.push("", "| run | lease | where | why here | end |", "| --- | --- | --- | --- | --- |");
+    lines.push(...view.attempts.slice(-10).map(attemptRow));
+  }
+  return lines.join("\n");
+}
+
+function headline({ state, attempts, submittedAtMs }: JobView): string {
+  const last = attempts.at(-1);
+  switch (state) {
+    case "pending":
+      return `Waiting since ${clock(last?.endedAtMs ?? submittedAtMs)}`;
+    case "held":
+      return "On hold until it is released";
+    case "running":
+      return `On ${last === undefined ? "its hosts" : last.gpus.map((part) => part.host).join(", ")} since ${clock(last?.grantedAtMs ?? submittedAtMs)}`;
+    case "stopping":
+      return "Stopping";
+    case "completed":
+    case "failed":
+    case "cancelled":
+      return state[0]?.toUpperCase() + state.slice(1);
+  }
+}
+
+function attemptRow({ attempt, leaseId, gpus, predictedGBs, reason, end, cause }: AttemptView): string {
+  const where = gpus.map(({ host, mask }) => `${host} ${gpuList(mask)}`).join("<br>");
+  const bandwidth = predictedGBs === undefined ? "" : ` (${predictedGBs.toFixed(1)} GB/s expected)`;
+  const ending = cause === undefined ? (end ?? "runs") : `${cause.code}: ${cause.message}`;
+  return `| ${[String(attempt), leaseId, where, reason + bandwidth, ending].map(cell).join(" | ")} |`;
+}
+
+/** `0b1101` → `0,2,3`. */
+export function gpuList(mask: number): string {
+  return Array.from({ length: 30 }, (_, gpu) => gpu)
+    .filter((gpu) => (mask >>> gpu) & 1)
+    .join(",");
+}
+
+/** How many GPUs an attempt has. */
+export const attemptGpus = (attempt: AttemptView): number =>
+  attempt.gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
+
+const clock = (atMs: number): string => `${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+const cell = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
+const code = (text: string): string => text.replaceAll("`", "'").replaceAll("\n", " ⏎ ").slice(0, 300);

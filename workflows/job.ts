@@ -1,0 +1,365 @@
+/**
+ * @file The life of one job: enter → wait for a grant → run the gang → end, again while its retry rule allows.
+ *
+ * Whatever ends it, its last word to the fleet is `end(jobId, runId, ≤ seq)`. Cancellation, the deadline and (later) other
+ * wishes to stop set one flag that every wait looks at, so nothing is interrupted half-way.
+ * History of a one-host job that runs at once: 19 events; each further host costs at most 6 (docs/decisions/0003).
+ */
+
+import {
+  ApplicationFailure,
+  CancellationScope,
+  condition,
+  proxyLocalActivities,
+  setCurrentDetails,
+  setHandler,
+  sleep,
+  upsertSearchAttributes,
+  workflowInfo,
+} from "@temporalio/workflow";
+import { defineSearchAttributeKey } from "@temporalio/common";
+import type { JobActivities, Told } from "../activities/control-contract.ts";
+import { clusterOf, jobId as toJobId, runId as toRunId, type HostId } from "../domain/ids.ts";
+import type { FailureCode } from "../domain/codes.ts";
+import type { JobSpec } from "../domain/job.ts";
+import { popCount, type GangRequest } from "../domain/lease.ts";
+import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
+import { attemptGpus, jobSummary } from "./job-summary.ts";
+import {
+  DEFAULT_FLEET,
+  fleetWorkflowId,
+  grantSignal,
+  holdUpdate,
+  jobViewQuery,
+  pendingSignal,
+  releaseUpdate,
+  type AttemptView,
+  type Grant,
+  type JobFailureDetails,
+  type JobOptions,
+  type JobResult,
+  type JobState,
+  type JobView,
+} from "./messages.ts";
+
+/** Pause before a fleet that does not answer is asked again. */
+const NO_FLEET_PAUSE_MS = 5_000;
+const NO_FLEET_PAUSE_MAX_MS = 60_000;
+/** Starts that hosts refused or lost; the user is not charged for them, but a job may not burn them for ever. */
+const MAX_UNCHARGED_FAILURES = 10;
+const UNCHARGED_BACKOFF_MS = 1_000;
+const UNCHARGED_BACKOFF_MAX_MS = 60_000;
+/** A job may change its search attributes three times; the last change is kept for its end. */
+const MAX_UPSERTS = 3;
+
+/** Failures of the user's own processes that another run may cure. */
+const RETRYABLE: ReadonlySet<FailureCode> = new Set(["PROCESS_EXITED", "PROCESS_SIGNALLED"]);
+/** Failures of hosts, not of the job: never charged to it. */
+const UNCHARGED: ReadonlySet<FailureCode> = new Set(["HOST_REFUSED", "GANG_NOT_READY", "HOST_LOST", "STALE_TOKEN", "STOPPED"]);
+
+const { admit, tellFleet } = proxyLocalActivities<Pick<JobActivities, "admit" | "tellFleet">>({
+  startToCloseTimeout: "60s",
+  retry: { initialInterval: "200ms", maximumInterval: "10s" },
+});
+
+export async function job(file: unknown, options: JobOptions = {}): Promise<JobResult> {
+  const { workflowId, runId, startTime, typedSearchAttributes } = workflowInfo();
+  const fleet = options.fleet ?? DEFAULT_FLEET;
+  const fleetId = fleetWorkflowId(fleet);
+  const id = toJobId(workflowId);
+  const run = toRunId(runId);
+  const submittedAtMs = startTime.getTime();
+
+  let state: JobState = "pending";
+  let spec: JobSpec | undefined;
+  let seq = 1;
+  let grant: Grant | undefined;
+  let isHeld = false;
+  let pending: JobView["pending"];
+  const attempts: AttemptView[] = [];
+  const avoidHosts: HostId[] = [];
+  const wish: StopWish = { reason: undefined };
+  let cancellation: unknown;
+  let upserts = 0;
+
+  const view = (): JobView => ({
+    jobId: id,
+    fleet,
+    ...(spec !== undefined && { spec }),
+    state,
+    ...(pending !== undefined && { pending }),
+    submittedAtMs,
+    attempts,
+  });
+  const show = (): void => setCurrentDetails(jobSummary(view()));
+  const enter = (next: JobState): void => {
+    state = next;
+    show();
+  };
+
+  setHandler(jobViewQuery, view);
+  setHandler(grantSignal, (offer) => {
+    if (offer.seq === seq && grant === undefined) grant = offer;
+  });
+  setHandler(pendingSignal, (note) => {
+    if (note.seq !== seq || grant !== undefined) return;
+    pending = note.reason;
+    show();
+  });
+  setHandler(
+    holdUpdate,
+    (): JobState => {
+      isHeld = true;
+      return "held";
+    },
+    {
+      validator: () => {
+        if (grant !== undefined || (state !== "pending" && state !== "held")) {
+          throw ApplicationFailure.nonRetryable(`job ${id} is ${state}; only a waiting job can be held. Cancel it instead.`, "NOT_ALLOWED");
+        }
+      },
+    },
+  );
+  setHandler(releaseUpdate, (): JobState => {
+    isHeld = false;
+    return state === "held" ? "pending" : state;
+  });
+  CancellationScope.current().cancelRequested.catch((error: unknown) => {
+    cancellation = error;
+    wish.reason ??= "cancelled";
+  });
+
+  const mark = (next: JobState, clusters: readonly string[]): void => {
+    if (upserts >= MAX_UPSERTS - 1 && !["completed", "failed", "cancelled"].includes(next)) return;
+    upserts += 1;
+    upsertSearchAttributes([
+      { key: STATE, value: next },
+      ...(clusters.length > 0 ? [{ key: CLUSTER, value: [...clusters] }] : []),
+    ]);
+  };
+
+  return CancellationScope.nonCancellable(async () => {
+    show();
+    const admission = await admit(file, { fleetWorkflowId: fleetId, jobId: id, runId: run, submittedAtMs, nowMs: Date.now() });
+    if (admission.kind === "refused") {
+      enter("failed");
+      mark("failed", []);
+      throw failure(admission.code, admission.message, { attempts: 0 });
+    }
+    spec = admission.spec;
+    isHeld ||= spec.isHeld;
+    if (typedSearchAttributes.get(STATE) === undefined) {
+      upserts += 1;
+      upsertSearchAttributes([
+        { key: STATE, value: isHeld ? "held" : "pending" },
+        { key: FLEET, value: fleet },
+        { key: CLASS, value: spec.class },
+        { key: TENANT, value: spec.tenant },
+        { key: GPUS, value: spec.gang.gpus },
+      ]);
+    }
+    if (spec.deadlineMs !== undefined) {
+      void sleep(Math.max(1, submittedAtMs + spec.deadlineMs - Date.now())).then(() => (wish.reason ??= "deadline"));
+    }
+
+    let told: Told | undefined = admission.told;
+    let charged = 0;
+    let uncharged = 0;
+    for (;;) {
+      const requestedAtMs = await untilGranted(spec, told);
+      told = undefined;
+      if (grant === undefined) return finish(await endWaiting(), spec);
+      const end = await attempt(spec, grant, requestedAtMs);
+      await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts: end.unconfirmedHosts });
+      if (end.end === "completed" || wish.reason !== undefined) return finish(end, spec);
+      const code = end.cause?.code ?? "STOPPED";
+      if (UNCHARGED.has(code)) {
+        uncharged += 1;
+        if (end.cause !== undefined && code === "HOST_REFUSED") avoidHosts.push(end.cause.host);
+        if (uncharged >= MAX_UNCHARGED_FAILURES) return finish(end, spec);
+      } else {
+        charged += 1;
+        if (!RETRYABLE.has(code) || charged >= spec.retry.attempts) return finish(end, spec);
+      }
+      const backoffMs = UNCHARGED.has(code)
+        ? Math.min(UNCHARGED_BACKOFF_MS * 2 ** (uncharged - 1), UNCHARGED_BACKOFF_MAX_MS)
+        : spec.retry.backoffMs;
+      seq += 1;
+      grant = undefined;
+      pending = undefined;
+      enter("pending");
+      await condition(() => wish.reason !== undefined, Math.max(1, backoffMs));
+    }
+  });
+
+  /** Waits with a request at the fleet, or held without one, until there is a grant or a wish to stop. */
+  async function untilGranted(of: JobSpec, entered: Told | undefined): Promise<number> {
+    let told = entered;
+    let requestedAtMs = Date.now();
+    let pauseMs = NO_FLEET_PAUSE_MS;
+    while (grant === undefined && wish.reason === undefined) {
+      if (isHeld) {
+        if (told?.kind === "told") {
+          await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts: [] });
+          seq += 1;
+        }
+        told = undefined;
+        pending = undefined;
+        enter("held");
+        mark("held", []);
+        await condition(() => !isHeld || wish.reason !== undefined);
+        enter("pending");
+        continue;
+      }
+      if (told === undefined || told.kind !== "told") {
+        if (told?.kind === "no-fleet") {
+          pending = noFleet(fleet, told.message);
+          show();
+          await condition(() => wish.reason !== undefined || isHeld, pauseMs);
+          pauseMs = Math.min(pauseMs * 2, NO_FLEET_PAUSE_MAX_MS);
+          if (wish.reason !== undefined || isHeld) {
+            told = undefined;
+            continue;
+          }
+        }
+        requestedAtMs = Date.now();
+        told = await tellFleet(fleetId, { kind: "request", request: requestOf(of, requestedAtMs) });
+        continue;
+      }
+      await condition(() => grant !== undefined || wish.reason !== undefined || isHeld);
+    }
+    return requestedAtMs;
+  }
+
+  function requestOf(of: JobSpec, requestedAtMs: number): GangRequest {
+    return {
+      jobId: id,
+      runId: run,
+      seq,
+      name: of.name,
+      tenant: of.tenant,
+      class: of.class,
+      priority: of.priority,
+      gang: of.gang,
+      constraints: of.constraints,
+      submittedAtMs,
+      requestedAtMs,
+      ...(of.timeLimitMs !== undefined && { timeLimitMs: of.timeLimitMs }),
+      ...(avoidHosts.length > 0 && { avoidHosts }),
+    };
+  }
+
+  async function attempt(of: JobSpec, won: Grant, requestedAtMs: number): Promise<GangEnd> {
+    const index = attempts.length;
+    attempts.push(attemptView(won, { attempt: index + 1, requestedAtMs, launch: of.run.launch }));
+    enter("running");
+    mark("running", [...new Set(won.lease.gpus.map((part) => clusterOf(part.host)))]);
+    const end = await runGang(
+      { jobId: id, workflowRunId: runId, fleetWorkflowId: fleetId, spec: of, grant: won, attempt: index + 1 },
+      wish,
+      () => enter("stopping"),
+    );
+    const { end: how, cause, startedAtMs, endedAtMs } = end;
+    const former = attempts[index];
+    if (former !== undefined) {
+      attempts[index] = {
+        ...former,
+        end: how,
+        endedAtMs,
+        ...(startedAtMs !== undefined && { startedAtMs }),
+        ...(cause !== undefined && { cause }),
+      };
+    }
+    return end;
+  }
+
+  /** The job is asked to stop before it was granted anything. */
+  async function endWaiting(): Promise<GangEnd> {
+    await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts: [] });
+    return { end: "stopped", unconfirmedHosts: [], endedAtMs: Date.now() };
+  }
+
+  /** A fleet that does not exist holds nothing of ours, so there is nobody to tell. */
+  async function tell(entry: Parameters<typeof tellFleet>[1]): Promise<void> {
+    await tellFleet(fleetId, entry);
+  }
+
+  /** The result, or the failure or cancellation that ends the workflow. */
+  function finish(end: GangEnd, of: JobSpec): JobResult {
+    const last = attempts.at(-1);
+    if (end.end === "completed" && last !== undefined) {
+      enter("completed");
+      mark("completed", []);
+      return {
+        jobId: id,
+        attempts: attempts.length,
+        gpus: attemptGpus(last),
+        hosts: last.gpus.map((part) => part.host),
+        queuedMs: last.grantedAtMs - submittedAtMs,
+        ranMs: end.endedAtMs - (end.startedAtMs ?? last.grantedAtMs),
+        ...(end.checkpoint !== undefined && { checkpoint: end.checkpoint.path }),
+      };
+    }
+    if (wish.reason === "cancelled") {
+      enter("cancelled");
+      mark("cancelled", []);
+      throw cancellation;
+    }
+    enter("failed");
+    mark("failed", []);
+    if (wish.reason === "deadline") {
+      throw failure("DEADLINE_EXCEEDED", `job ${id} did not end within ${(of.deadlineMs ?? 0) / 1000} s of its submission`, {
+        attempts: attempts.length,
+      });
+    }
+    const { code = "STOPPED", message = `job ${id} was stopped`, host, rank, exitCode, signal, lastLines } = end.cause ?? {};
+    throw failure(code, message, {
+      attempts: attempts.length,
+      ...(host !== undefined && { host }),
+      ...(rank !== undefined && { rank }),
+      ...(exitCode !== undefined && { exitCode }),
+      ...(signal !== undefined && { signal }),
+      ...(lastLines !== undefined && { lastLines }),
+    });
+  }
+}
+
+const STATE = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
+const FLEET = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");
+const CLASS = defineSearchAttributeKey("OrbweaverClass", "KEYWORD");
+const TENANT = defineSearchAttributeKey("OrbweaverTenant", "KEYWORD");
+const CLUSTER = defineSearchAttributeKey("OrbweaverCluster", "KEYWORD_LIST");
+const GPUS = defineSearchAttributeKey("OrbweaverGpus", "INT");
+
+function attemptView(
+  { lease, agents, predictedGBs, reason }: Grant,
+  run: { readonly attempt: number; readonly requestedAtMs: number; readonly launch: "per-gpu" | "per-host" },
+): AttemptView {
+  let nextRank = 0;
+  return {
+    attempt: run.attempt,
+    leaseId: lease.id,
+    requestedAtMs: run.requestedAtMs,
+    grantedAtMs: lease.grantedAtMs,
+    gpus: lease.gpus.map(({ host, mask }) => {
+      const count = run.launch === "per-gpu" ? popCount(mask) : 1;
+      const ranks = Array.from({ length: count }, (_, index) => nextRank + index);
+      nextRank += count;
+      return { host, mask, orderQueue: agents.find((entry) => entry.host === host)?.agent.orderQueue ?? "", ranks };
+    }),
+    ...(predictedGBs !== undefined && { predictedGBs }),
+    reason,
+  };
+}
+
+const noFleet = (fleet: string, message: string): JobView["pending"] => ({
+  code: "NoFleet",
+  message: `fleet "${fleet}" does not answer (${message}); the job asks again. Start it with \`orbweaver up\`.`,
+  numbers: {},
+  holders: [],
+  wakeOn: ["timer"],
+});
+
+function failure(code: FailureCode, message: string, details: Omit<JobFailureDetails, "code">): ApplicationFailure {
+  return ApplicationFailure.create({ type: code, message, nonRetryable: true, details: [{ code, ...details }] });
+}

@@ -1,0 +1,54 @@
+/**
+ * @file A log session: carries log reads from a client to the agent that has the log, so that `logs -f` works from a machine
+ * that shares no disk (and no network but Temporal's) with the agent.
+ *
+ * One update, one activity on the host's order queue. Ends when told, or when nobody has read for a while.
+ */
+
+import {
+  allHandlersFinished,
+  ApplicationFailure,
+  condition,
+  continueAsNew,
+  proxyActivities,
+  proxyLocalActivities,
+  setHandler,
+  workflowInfo,
+} from "@temporalio/workflow";
+import type { OrderActivities } from "../activities/agent-contract.ts";
+import type { JobActivities } from "../activities/control-contract.ts";
+import { endLogSessionSignal, fleetWorkflowId, readLogUpdate, type LogSessionInput } from "./messages.ts";
+
+const CONTINUE_AT_EVENTS = 2_000;
+
+const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({ startToCloseTimeout: "10s", retry: { maximumAttempts: 3 } });
+
+export async function logSession(input: LogSessionInput): Promise<void> {
+  let isEnded = false;
+  let reads = 0;
+  setHandler(endLogSessionSignal, () => {
+    isEnded = true;
+  });
+  setHandler(readLogUpdate, async (query) => {
+    reads += 1;
+    const agent = await findHost(fleetWorkflowId(input.fleet), query.host);
+    if (agent === null) {
+      throw ApplicationFailure.nonRetryable(`${query.host} has no agent now; its logs are on its disk and can be read when it is back`, "NOT_FOUND");
+    }
+    const { readLogs } = proxyActivities<OrderActivities>({
+      taskQueue: agent.orderQueue,
+      scheduleToStartTimeout: "15s",
+      startToCloseTimeout: "60s",
+      retry: { maximumAttempts: 2 },
+      summary: `rank ${query.rank} of ${query.jobId} from byte ${query.offset}`,
+    });
+    return readLogs(query);
+  });
+  for (;;) {
+    const before = reads;
+    const isMoving = await condition(() => isEnded || reads !== before || workflowInfo().historyLength > CONTINUE_AT_EVENTS, input.idleMs);
+    if (isEnded || !isMoving || workflowInfo().historyLength > CONTINUE_AT_EVENTS) break;
+  }
+  await condition(allHandlersFinished);
+  if (!isEnded && workflowInfo().historyLength > CONTINUE_AT_EVENTS) await continueAsNew<typeof logSession>(input);
+}
