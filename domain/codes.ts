@@ -43,7 +43,6 @@ export const REFUSAL_CODES = [
   "ConstraintBroken",
   "QuotaExceeded",
   "PowerExceeded",
-  "LeaseUnknown",
   "EntryMalformed",
   "EntryTooLarge",
 ] as const;

@@ -46,12 +46,16 @@ export interface Lease {
   /** Sorted by host id; rank order follows it. */
   readonly gpus: readonly HostGpus[];
   readonly grantedAtMs: number;
+  /** When its request was made: tells which of two runs of one job is the newer. */
+  readonly requestedAtMs: number;
   /**
    * `granted`: in the outbox. `held`: the job has the grant. `vacating`: its job is gone, but `vacatingHosts` have not yet
    * confirmed that nothing runs there; only those hosts' GPUs still count as taken.
    */
   readonly state: "granted" | "held" | "vacating";
   readonly vacatingHosts?: readonly HostId[];
+  /** Hosts of a `granted` or `held` lease that confirmed before its end arrived; the end need not wait for them. */
+  readonly vacatedHosts?: readonly HostId[];
 }
 
 export const gpuCountOf = (gpus: readonly HostGpus[]): number =>

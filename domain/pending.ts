@@ -2,6 +2,7 @@
 
 import type { PendingCode } from "./codes.ts";
 import type { JobId } from "./ids.ts";
+import type { Lease } from "./lease.ts";
 
 export interface PendingReason {
   readonly code: PendingCode;
@@ -16,3 +17,17 @@ export interface PendingReason {
 }
 
 export type WakeEvent = "lease-released" | "host-ready" | "fleet-changed" | "job-released" | "job-resized" | "earlier-job-started" | "timer";
+
+/** What the fleet knows of one job. */
+export type FleetAnswer =
+  | { readonly kind: "unknown" }
+  | {
+      readonly kind: "waiting";
+      /** Place in the queue, from 1. */
+      readonly position: number;
+      /** How many requests wait in all. */
+      readonly waiting: number;
+      readonly requestedAtMs: number;
+      readonly reason: PendingReason;
+    }
+  | { readonly kind: "leased"; readonly leases: readonly Lease[] };

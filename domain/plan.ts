@@ -1,32 +1,27 @@
 /** @file What one scheduling cycle decided: a list of items, each of which the ledger applies whole or refuses with a code. */
 
 import type { GangRequest, HostGpus, RequestKey } from "./lease.ts";
-import type { LeaseId } from "./ids.ts";
 import type { PendingReason } from "./pending.ts";
 import type { GBs } from "./units.ts";
 
 /** At most this many items in one plan. */
 export const MAX_PLAN_ITEMS = 256;
 
-export type PlanItem =
-  | {
-      readonly kind: "grant";
-      readonly request: RequestKey;
-      /** The GPUs, sorted by host id; their count is the size granted. */
-      readonly gpus: readonly HostGpus[];
-      /** Collective bandwidth that the pick expects, where something was measured. */
-      readonly predictedGBs?: GBs;
-      /** One sentence for people: why here. */
-      readonly reason: string;
-    }
-  /** Checkpoint, stop and release a lease, for a beneficiary whose placement after it is known. */
-  | { readonly kind: "evict"; readonly lease: LeaseId; readonly beneficiary: RequestKey; readonly reason: string }
-  /** Keep free GPUs for a request that cannot start yet. */
-  | { readonly kind: "reserve"; readonly request: RequestKey; readonly gpus: readonly HostGpus[] };
+/** A tagged union of one kind so far; new kinds come with a higher version of `apply`. */
+export interface PlanItem {
+  readonly kind: "grant";
+  readonly request: RequestKey;
+  /** The GPUs; their count is the size granted. */
+  readonly gpus: readonly HostGpus[];
+  /** Collective bandwidth that the pick expects, where something was measured. */
+  readonly predictedGBs?: GBs;
+  /** One sentence for people: why here. */
+  readonly reason: string;
+}
 
 export interface Plan {
   readonly items: readonly PlanItem[];
-  /** Why each request that got nothing waits; requests that are not named keep their former reason. */
+  /** Why requests that got nothing wait; those that are not named keep their former reason. */
   readonly pending: readonly { readonly request: RequestKey; readonly reason: PendingReason }[];
   /** Decide again at this time although nothing may have happened (a gang timeout ends); absent when no clock matters. */
   readonly wakeAtMs?: number;
