@@ -5,6 +5,8 @@
  * at `MAX_PROBLEMS` and its last entry counts the rest.
  */
 
+import { formatProblem, harmless } from "./file-problem.ts";
+
 export interface Problem {
   /** Counted from 1. */
   readonly line: number;
@@ -17,6 +19,8 @@ export interface Problem {
 
 export interface Refused {
   readonly kind: "refused";
+  /** What the text is called: a file path, or the host it came from. */
+  readonly source: string;
   readonly problems: readonly Problem[];
 }
 
@@ -24,26 +28,24 @@ export interface Refused {
 export const MAX_PROBLEMS = 20;
 
 /** Refuses with the first problems by line; further ones are counted. */
-export function refuse(problems: readonly Problem[]): Refused {
+export function refuse(source: string, problems: readonly Problem[]): Refused {
   const sorted = [...problems].sort((a, b) => a.line - b.line || (a.column ?? 0) - (b.column ?? 0));
   const next = sorted[MAX_PROBLEMS];
-  if (next === undefined) return { kind: "refused", problems: sorted };
+  if (next === undefined) return { kind: "refused", source, problems: sorted };
   const rest = {
     line: next.line,
     message: `and ${sorted.length - MAX_PROBLEMS} more problems from here on`,
     remedy: "mend the first ones; the others often follow from them",
   };
-  return { kind: "refused", problems: [...sorted.slice(0, MAX_PROBLEMS), rest] };
+  return { kind: "refused", source, problems: [...sorted.slice(0, MAX_PROBLEMS), rest] };
 }
 
-/** `file:line:column: message; remedy`, as compilers and editors have it. */
+/** One harmless line, in the form that job and fleet files have. */
 export function problemText(source: string, problem: Problem): string {
-  const place =
-    problem.column === undefined ? `${problem.line}` : `${problem.line}:${problem.column}`;
-  return `${source}:${place}: ${problem.message}; ${problem.remedy}`;
+  return formatProblem({ file: source, path: "", value: "", ...problem });
 }
 
-/** A value from outside, safe to print: escaped and cut at 40 characters. */
-export function quoted(value: string): string {
-  return JSON.stringify(value.length > 40 ? `${value.slice(0, 37)}...` : value);
+/** A line of someone's log inside a message: long enough to keep NCCL's reason whole. */
+export function quotedLine(text: string): string {
+  return `"${harmless(text.length <= 160 ? text : `${text.slice(0, 157)}...`)}"`;
 }
