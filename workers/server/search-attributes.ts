@@ -1,0 +1,115 @@
+/**
+ * @file Makes sure that a namespace knows the search attributes that jobs show themselves with.
+ *
+ * Missing ones are added where this client may; where it may not, the refusal carries the exact
+ * commands for somebody who may. An attribute that exists with another type is a refusal too.
+ */
+import { isGrpcServiceError } from "@temporalio/client";
+import type { OperatorService } from "@temporalio/client";
+import { ApplicationFailure } from "@temporalio/common";
+import proto from "@temporalio/proto";
+import type { SearchAttribute, SearchAttributeType } from "../../domain/search-attributes.ts";
+
+/** What a client's `Connection` and a worker's `NativeConnection` have in common here. */
+export interface OperatorConnection {
+  readonly operatorService: Pick<OperatorService, "listSearchAttributes" | "addSearchAttributes">;
+}
+
+const { IndexedValueType } = proto.temporal.api.enums.v1;
+
+const TYPE_NUMBERS: Readonly<Record<SearchAttributeType, number>> = {
+  Text: IndexedValueType.INDEXED_VALUE_TYPE_TEXT,
+  Keyword: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+  Int: IndexedValueType.INDEXED_VALUE_TYPE_INT,
+  Double: IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE,
+  Bool: IndexedValueType.INDEXED_VALUE_TYPE_BOOL,
+  Datetime: IndexedValueType.INDEXED_VALUE_TYPE_DATETIME,
+  KeywordList: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+};
+const TYPE_NAMES = new Map(Object.entries(TYPE_NUMBERS).map(([name, number]) => [number, name]));
+
+/** PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED: this server keeps the list to others. */
+const CLOSED_TO_US = new Set<number>([7, 12, 16]);
+
+/** Returns the names that were added; throws SEARCH_ATTRIBUTES_MISSING. */
+export async function ensureSearchAttributes(
+  connection: OperatorConnection,
+  namespace: string,
+  wanted: readonly SearchAttribute[],
+): Promise<readonly string[]> {
+  const missing = await missingAttributes(connection, namespace, wanted);
+  if (missing.length === 0) return [];
+  try {
+    await connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: Object.fromEntries(
+        missing.map(({ name, type }) => [name, TYPE_NUMBERS[type]]),
+      ),
+    });
+  } catch (error) {
+    // Another worker may have added them at the same moment.
+    const stillMissing = await missingAttributes(connection, namespace, wanted);
+    if (stillMissing.length > 0) throw refusal(namespace, stillMissing, detailsOf(error));
+  }
+  return missing.map(({ name }) => name);
+}
+
+async function missingAttributes(
+  connection: OperatorConnection,
+  namespace: string,
+  wanted: readonly SearchAttribute[],
+): Promise<readonly SearchAttribute[]> {
+  let present: Map<string, number>;
+  try {
+    const answer = await connection.operatorService.listSearchAttributes({ namespace });
+    present = new Map(Object.entries(answer.customAttributes));
+  } catch (error) {
+    if (!isGrpcServiceError(error) || !CLOSED_TO_US.has(error.code)) throw error;
+    throw refusal(namespace, wanted, `they cannot be listed: ${detailsOf(error)}`);
+  }
+  for (const { name, type } of wanted) {
+    const found = present.get(name);
+    if (found === undefined || found === TYPE_NUMBERS[type]) continue;
+    throw ApplicationFailure.nonRetryable(
+      `namespace ${namespace} has the search attribute ${name} with type ` +
+        `${TYPE_NAMES.get(found) ?? String(found)}, jobs need ${type}: use another namespace, or remove it with ` +
+        `\`temporal operator search-attribute remove --namespace ${namespace} --name ${name}\``,
+      "SEARCH_ATTRIBUTES_MISSING",
+    );
+  }
+  return wanted.filter(({ name }) => !present.has(name));
+}
+
+/** One command for each type, because the command takes one type for all its names. */
+export function createCommands(
+  namespace: string,
+  attributes: readonly SearchAttribute[],
+): readonly string[] {
+  const types = [...new Set(attributes.map(({ type }) => type))];
+  return types.map((type) => {
+    const names = attributes.filter((attribute) => attribute.type === type);
+    const flags = names.map(({ name }) => `--name ${name}`).join(" ");
+    return `temporal operator search-attribute create --namespace ${namespace} ${flags} --type ${type}`;
+  });
+}
+
+function refusal(
+  namespace: string,
+  missing: readonly SearchAttribute[],
+  why: string,
+): ApplicationFailure {
+  const names = missing.map(({ name }) => name).join(", ");
+  return ApplicationFailure.nonRetryable(
+    [
+      `namespace ${namespace} lacks the search attributes ${names}, and this client may not add them (${why}). Run:`,
+      ...createCommands(namespace, missing).map((command) => `  ${command}`),
+    ].join("\n"),
+    "SEARCH_ATTRIBUTES_MISSING",
+    { namespace, missing: missing.map(({ name }) => name) },
+  );
+}
+
+function detailsOf(error: unknown): string {
+  if (isGrpcServiceError(error)) return error.details;
+  return error instanceof Error ? error.message : String(error);
+}
