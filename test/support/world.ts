@@ -1,0 +1,174 @@
+/**
+ * @file A whole small fleet for one test file: real worker and agent processes of the build, on the run's Temporal server.
+ *
+ * Every process is the compiled product started as a user would start it; tests may kill and start any of them.
+ */
+
+import { Connection, Client } from "@temporalio/client";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { randomBytes } from "node:crypto";
+import { OrbweaverClient } from "../../client/index.ts";
+import { parseFleetYaml } from "../../domain/fleet-file.ts";
+import type { Fleet } from "../../domain/fleet.ts";
+import { emptyLedger } from "../../scheduling/apply.ts";
+import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
+import type { Ledger } from "../../scheduling/ledger.ts";
+import { FLEET_TASK_QUEUE, FLEET_WORKFLOW, fleetWorkflowId, ledgerQuery } from "../../workflows/messages.ts";
+
+export const ROOT = path.resolve(import.meta.dirname, "../..");
+const CLI = path.join(ROOT, "dist/cli/main.js");
+
+export interface World {
+  readonly fleet: string;
+  readonly address: string;
+  readonly stateDir: string;
+  readonly temporal: Client;
+  readonly orbweaver: OrbweaverClient;
+  /** Environment in which the command line talks to this world. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Starts a process of the fleet and waits until it says that it is ready; `name` is how tests call it. */
+  start(name: string, args: readonly string[]): Promise<ChildProcess>;
+  startAgent(cluster: string): Promise<ChildProcess>;
+  process(name: string): ChildProcess;
+  /** Ends a process as `kill -9` does and waits until it is gone. */
+  kill(name: string): Promise<void>;
+  ledger(): Promise<Ledger>;
+  /** Waits until the ledger is as asked; fails after `withinMs` with the last one. */
+  until(what: string, check: (ledger: Ledger) => boolean, withinMs?: number): Promise<Ledger>;
+  cli(args: readonly string[], input?: string): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
+  stop(): Promise<void>;
+}
+
+export interface WorldOptions {
+  readonly address: string;
+  readonly fleetYaml: string;
+  readonly hasAgents?: boolean;
+}
+
+export const SMALL_FLEET = `
+name: small
+clusters:
+  - name: alpha
+    site: here
+    jurisdiction: EU
+    simulated: true
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: "a[1-3]", gpus: 4, type: H100 }
+`;
+
+export async function startWorld({ address, fleetYaml, hasAgents = true }: WorldOptions): Promise<World> {
+  const stateDir = await mkdtemp(path.join(tmpdir(), "orbweaver-world-"));
+  const fleet = `t${randomBytes(4).toString("hex")}`;
+  const connection = await Connection.connect({ address });
+  const temporal = new Client({ connection });
+  const orbweaver = new OrbweaverClient(temporal, { fleet });
+  const processes = new Map<string, ChildProcess>();
+  const env = {
+    ...withoutTemporal(),
+    ORBWEAVER_STATE_DIR: stateDir,
+    TEMPORAL_ADDRESS: address,
+    TEMPORAL_CONFIG_FILE: path.join(stateDir, "no-such-profile.toml"),
+    NO_COLOR: "1",
+  };
+  const described = fleetOf(fleetYaml);
+  await temporal.workflow.start(FLEET_WORKFLOW, {
+    workflowId: fleetWorkflowId(fleet),
+    taskQueue: FLEET_TASK_QUEUE,
+    args: [{ name: fleet, ledger: packLedger(emptyLedger(described.shape)) }],
+  });
+
+  const world: World = {
+    fleet,
+    address,
+    stateDir,
+    temporal,
+    orbweaver,
+    env,
+    async start(name, args) {
+      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], { env, stdio: ["ignore", "ignore", "pipe"] });
+      processes.set(name, child);
+      await readyLine(name, child);
+      return child;
+    },
+    startAgent: (cluster) => world.start(`agent-${cluster}`, ["worker", "--role", "agent", "--cluster", cluster]),
+    process(name) {
+      const child = processes.get(name);
+      if (child === undefined) throw new Error(`no process ${name}`);
+      return child;
+    },
+    async kill(name) {
+      const child = world.process(name);
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const gone = once(child, "exit");
+      child.kill("SIGKILL");
+      await gone;
+    },
+    async ledger() {
+      return unpackLedger(await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery));
+    },
+    async until(what, check, withinMs = 30_000) {
+      const endAtMs = Date.now() + withinMs;
+      for (;;) {
+        const ledger = await world.ledger();
+        if (check(ledger)) return ledger;
+        if (Date.now() > endAtMs) throw new Error(`${what} did not come true; the ledger is ${JSON.stringify(packLedger(ledger))}`);
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    },
+    async cli(args, input) {
+      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], { env, stdio: ["pipe", "pipe", "pipe"] });
+      child.stdin.end(input ?? "");
+      const [stdout, stderr, [code]] = await Promise.all([textOf(child.stdout), textOf(child.stderr), once(child, "close")]);
+      return { code: code as number | null, stdout, stderr };
+    },
+    async stop() {
+      const open = temporal.workflow.list({ query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running"` });
+      for await (const { workflowId, runId } of open) await temporal.workflow.getHandle(workflowId, runId).terminate("end of test");
+      await temporal.workflow.getHandle(fleetWorkflowId(fleet)).terminate("end of test").catch(() => undefined);
+      await Promise.all([...processes.keys()].map((name) => world.kill(name)));
+      await connection.close();
+      await rm(stateDir, { recursive: true, force: true });
+    },
+  };
+  await Promise.all([world.start("fleet", ["worker", "--role", "fleet"]), world.start("jobs", ["worker", "--role", "jobs"])]);
+  if (hasAgents) {
+    for (const { id } of described.shape.clusters) await world.startAgent(id);
+    const hostCount = described.shape.clusters.flatMap((cluster) => cluster.hosts).length;
+    await world.until("every host has an agent", (ledger) => [...ledger.hosts.values()].filter((host) => host.agent !== undefined).length === hostCount);
+  }
+  return world;
+}
+
+export function fleetOf(fleetYaml: string): Fleet {
+  const parsed = parseFleetYaml(fleetYaml, { file: "fleet.yaml", read: (file) => ({ kind: "missing", reason: file }) });
+  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  return parsed.fleet;
+}
+
+function withoutTemporal(): Record<string, string> {
+  return Object.fromEntries(Object.entries(process.env).flatMap(([name, value]) => (value === undefined || name.startsWith("TEMPORAL_") ? [] : [[name, value]])));
+}
+
+/** A worker says so on stderr once it polls; everything before is quoted when it dies first. */
+async function readyLine(name: string, child: ChildProcess): Promise<void> {
+  let text = "";
+  await new Promise<void>((resolve, reject) => {
+    child.stderr?.setEncoding("utf8");
+    child.stderr?.on("data", (chunk: string) => {
+      text = (text + chunk).slice(-20_000);
+      if (/\bready\b/.test(text)) resolve();
+    });
+    child.once("exit", (code, signal) => reject(new Error(`${name} ended (${code ?? signal}) before it was ready:\n${text}`)));
+  });
+}
+
+async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
+  let text = "";
+  for await (const chunk of stream) text += String(chunk);
+  return text;
+}
