@@ -1,0 +1,86 @@
+/**
+ * @file The rules between the keys of a job file: sizes of a gang that fit together, one way to order a checkpoint.
+ *
+ * They look at the raw value and judge only what can be read; what cannot is the schema's affair.
+ */
+
+import type { ValuePath } from "./file-problem.ts";
+import { valueAt, type SchemaProblem } from "./schema-problems.ts";
+
+export function jobRuleProblems(value: unknown): SchemaProblem[] {
+  return [...gangProblems(value), ...checkpointProblems(value), ...arrayProblems(value)];
+}
+
+function gangProblems(file: unknown): SchemaProblem[] {
+  const gpus = sizeAt(file, ["gang", "gpus"]);
+  const min = sizeAt(file, ["gang", "min"]);
+  const problems: SchemaProblem[] = [];
+  if (gpus !== undefined && min !== undefined && min > gpus) {
+    const message = `${min} is more than gang.gpus, ${gpus}`;
+    problems.push(problem(file, ["gang", "min"], message, `write at most ${gpus}`));
+  }
+  const shapes = valueAt(file, ["gang", "shapes"]);
+  if (!Array.isArray(shapes)) return problems;
+  const seen = new Set<number>();
+  for (const index of shapes.keys()) {
+    const path = ["gang", "shapes", index];
+    const shape = sizeAt(file, path);
+    if (shape === undefined) continue;
+    if (gpus !== undefined && shape > gpus) {
+      const message = `${shape} is more than gang.gpus, ${gpus}`;
+      problems.push(problem(file, path, message, "leave it out, or raise gang.gpus"));
+    } else if (min !== undefined && shape < min) {
+      const message = `${shape} is less than gang.min, ${min}`;
+      problems.push(problem(file, path, message, "leave it out, or lower gang.min"));
+    } else if (seen.has(shape)) {
+      problems.push(problem(file, path, `${shape} is there twice`, "leave one out"));
+    }
+    seen.add(shape);
+  }
+  return problems;
+}
+
+function checkpointProblems(file: unknown): SchemaProblem[] {
+  const path = ["run", "checkpoint"];
+  const checkpoint = valueAt(file, path);
+  if (typeof checkpoint !== "object" || checkpoint === null || Array.isArray(checkpoint)) return [];
+  const ways = ["signal", "command"].filter((way) => valueAt(checkpoint, [way]) !== undefined);
+  if (ways.length === 1) return [];
+  if (ways.length === 2) {
+    return [
+      problem(
+        file,
+        [...path, "command"],
+        "signal and command are both given",
+        "keep one of the two",
+      ),
+    ];
+  }
+  const remedy =
+    "write signal: USR1, or command: [...], whichever makes the processes save their work";
+  return [problem(file, path, "neither signal nor command is given", remedy)];
+}
+
+function arrayProblems(file: unknown): SchemaProblem[] {
+  const path = ["array", "count"];
+  const count = sizeAt(file, path);
+  if (count === undefined || count <= 1) return [];
+  return [
+    problem(
+      file,
+      path,
+      `arrays of ${count} tasks cannot be run yet`,
+      "submit one job for each task",
+    ),
+  ];
+}
+
+function problem(file: unknown, path: ValuePath, message: string, remedy: string): SchemaProblem {
+  return { path, part: "value", value: valueAt(file, path), message, remedy };
+}
+
+/** A whole number from 1, as sizes and counts are. */
+function sizeAt(file: unknown, path: ValuePath): number | undefined {
+  const value = valueAt(file, path);
+  return typeof value === "number" && Number.isInteger(value) && value >= 1 ? value : undefined;
+}
