@@ -5,7 +5,5 @@ declare module "vitest" {
   export interface ProvidedContext {
     /** The one Temporal server of the run, `host:port`, namespace `default`. */
     readonly temporalAddress: string;
-    /** The bundle of `workflows/index.ts`, as a worker's `workflowBundle.codePath`. */
-    readonly workflowBundlePath: string;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * @file Starts the one Temporal server that all integration tests share, and bundles the workflows once.
+ * @file Starts the one Temporal server that all integration tests share.
  *
  * No server means that the run fails. The user's own Temporal settings are out of reach: a laptop
  * may point at production.
@@ -7,8 +7,6 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { DefaultLogger, bundleWorkflowCode } from "@temporalio/worker";
 import type { TestProject } from "vitest/node";
 import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
 import { progressPrinter, provideServerBinary, startServer } from "../../workers/server/index.ts";
@@ -17,22 +15,12 @@ import type { RunningServer } from "../../workers/server/index.ts";
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "orbweaver-integration-"));
   await hideUserSettings(folder);
-  const outcomes = await Promise.allSettled([startFound(folder), bundle(folder)]);
-  const [server, bundlePath] = outcomes;
-  const tearDown = async (): Promise<void> => {
-    if (server.status === "fulfilled") await server.value.stop();
+  const server = await startFound(folder);
+  project.provide("temporalAddress", server.address);
+  return async () => {
+    await server.stop();
     await rm(folder, { recursive: true, force: true });
   };
-  if (server.status === "rejected" || bundlePath.status === "rejected") {
-    await tearDown();
-    const reasons = outcomes.flatMap((outcome) =>
-      outcome.status === "rejected" ? [outcome.reason] : [],
-    );
-    throw new AggregateError(reasons, reasons.map(String).join("\n"));
-  }
-  project.provide("temporalAddress", server.value.address);
-  project.provide("workflowBundlePath", bundlePath.value);
-  return tearDown;
 }
 
 /** The processes that run the tests inherit this environment. */
@@ -53,12 +41,4 @@ async function startFound(folder: string): Promise<RunningServer> {
     logFile: join(folder, "temporal.log"),
     searchAttributes: SEARCH_ATTRIBUTES,
   });
-}
-
-async function bundle(folder: string): Promise<string> {
-  const workflowsPath = fileURLToPath(new URL("../../workflows/index.ts", import.meta.url));
-  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger("WARN") });
-  const file = join(folder, "workflow-bundle.js");
-  await writeFile(file, code);
-  return file;
 }
