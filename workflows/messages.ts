@@ -14,6 +14,10 @@ import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import type { LogChunk, LogQuery, RunCause } from "../activities/agent-contract.ts";
 
+// Clients read the fleet's answers with these, and import nothing of scheduling for it.
+export { unpackLedger } from "../scheduling/ledger-codec.ts";
+export type { HostStanding, Ledger } from "../scheduling/ledger.ts";
+
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
 export const FLEET_TASK_QUEUE = "orbweaver-fleet";
 export const JOB_WORKFLOW = "job";
