@@ -35,16 +35,20 @@ export function emptiness(runs: readonly NcclRun[]): Problem[] {
   return [{ line: 1, message, remedy: "give what all_reduce_perf or its kin print" }];
 }
 
+function nameOf(run: NcclRun): string {
+  return run.op === "unknown" ? "run" : `${run.op} run`;
+}
+
 function endWarning(run: NcclRun): Problem | undefined {
   if (run.failure !== undefined) {
     return {
       line: run.failure.line,
-      message: `the ${run.op} run from line ${run.line} failed after ${run.rows.length} rows: ${quotedLine(run.failure.text)}`,
+      message: `the ${nameOf(run)} from line ${run.line} failed after ${run.rows.length} rows: ${quotedLine(run.failure.text)}`,
       remedy: "its figures end there; run it again",
     };
   }
   if (run.rows.length === 0) {
-    const message = `the ${run.op} run from here on has no rows`;
+    const message = `the ${nameOf(run)} from here on has no rows`;
     return { line: run.line, message, remedy: "run it again, or give its whole log" };
   }
   if (run.avgBusBwGBs === undefined) {

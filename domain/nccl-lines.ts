@@ -27,8 +27,9 @@ export type NcclLine =
   | { readonly kind: "elision" }
   | { readonly kind: "noise" };
 
-/** Columns after the data type. A `timestamp` is a date and a time: two cells. */
-export type Column = "redop" | "root" | "time" | "algbw" | "busbw" | "wrong" | "timestamp";
+/** Columns after the data type. A `timestamp` is a date and a time: two cells; `other` is counted and not read. */
+export type Column = "redop" | "root" | Figure | "timestamp" | "other";
+type Figure = "time" | "algbw" | "busbw" | "wrong";
 
 /** What every version since 2.0 of the columns prints; used for rows without a table head. */
 export const USUAL_COLUMNS: readonly Column[] = [
@@ -77,6 +78,7 @@ const FAILURES: readonly RegExp[] = [
   /\b(?:mpirun|mpiexec|prterun|orterun)\b.*(?:noticed|non-zero|exited on signal|detected)/,
   /\bsrun: error:|\bslurmstepd: error:|DUE TO TIME LIMIT/,
   /Segmentation fault|core dumped|CUDA error|out of memory/i,
+  /^Invalid number of GPUs\b|# error: \S/,
 ];
 
 /** Reads one line; `columns` are those of the table head above it, if the run has had one. */
@@ -141,19 +143,15 @@ function rankLine(match: RegExpExecArray): NcclLine {
   };
 }
 
+/** Newer versions and forks add columns (`i_min`, `#bitdiff`, …): they are kept as places to skip. */
 function headLine(words: string): NcclLine {
-  const columns: Column[] = [];
-  for (const word of words.trim().split(/\s+/)) {
-    const column = COLUMN_BY_WORD.get(word.toLowerCase());
-    if (column === undefined) {
-      return broken(
-        `the table head has a column ${shown(word)}`,
-        "known columns are redop, root, time, algbw, busbw, #wrong (or error) and timestamp",
-      );
-    }
-    columns.push(column);
-  }
-  return { kind: "head", columns };
+  const columns = words
+    .trim()
+    .split(/\s+/)
+    .map((word): Column => COLUMN_BY_WORD.get(word.toLowerCase()) ?? "other");
+  const missing = (["time", "algbw", "busbw"] as const).find((name) => !columns.includes(name));
+  if (missing === undefined) return { kind: "head", columns };
+  return broken(`the table head has no column ${missing}`, CUT_REMEDY);
 }
 
 function paramsLine(line: string): NcclLine {
@@ -203,8 +201,8 @@ function averageLine(text: string): NcclLine {
 
 function rowLine(match: RegExpExecArray, columns: readonly Column[]): NcclLine {
   const [, bytes = "", count, dtype = "", rest = ""] = match;
-  const cells = rest.trim() === "" ? [] : rest.trim().split(/\s+/);
   const needed = columns.reduce((sum, column) => sum + (column === "timestamp" ? 2 : 1), 0);
+  const cells = withBlankBody(rest, columns, needed);
   if (cells.length !== needed) {
     const message = `the row of ${bytes} bytes has ${cells.length + 3} cells and needs ${needed + 3}`;
     return broken(message, CUT_REMEDY);
@@ -224,8 +222,8 @@ function rowLine(match: RegExpExecArray, columns: readonly Column[]): NcclLine {
       : broken(message, "copy the log again; the columns are those of the table head");
   }
   const [outOfPlace, inPlace] = placements;
-  if (typeof outOfPlace !== "object") {
-    return { kind: "unusable", message: `the row of ${bytes} bytes has no out-of-place figures` };
+  if (typeof outOfPlace !== "object" && typeof inPlace !== "object") {
+    return { kind: "unusable", message: `the row of ${bytes} bytes has no figures` };
   }
   const redop = byColumn.get("redop")?.[0];
   if (redop !== undefined && !/^\w+$/.test(redop)) {
@@ -240,10 +238,24 @@ function rowLine(match: RegExpExecArray, columns: readonly Column[]): NcclLine {
       dtype,
       ...(redop !== undefined && redop !== "none" && { redop }),
       ...(root >= 0 && { root }),
-      outOfPlace,
+      ...(typeof outOfPlace === "object" && { outOfPlace }),
       ...(typeof inPlace === "object" && { inPlace }),
     },
   };
+}
+
+/** Where only the in-place run was made, its figures stand behind a gap of more than 30 spaces. */
+function withBlankBody(rest: string, columns: readonly Column[], needed: number): string[] {
+  const cells = rest.trim() === "" ? [] : rest.trim().split(/\s+/);
+  const first = columns.indexOf("time");
+  const second = columns.indexOf("time", first + 1);
+  const isBlank = second !== -1 && cells.length === needed - (second - first) && / {30}/.test(rest);
+  if (!isBlank) return cells;
+  return [
+    ...cells.slice(0, first),
+    ...Array<string>(second - first).fill("N/A"),
+    ...cells.slice(first),
+  ];
 }
 
 /** The figures out of place (0) or in place (1); `undefined` where not run; the cell that is no number. */
@@ -251,7 +263,7 @@ function placement(
   byColumn: ReadonlyMap<Column, readonly string[]>,
   place: number,
 ): NcclFigures | string | undefined {
-  const cell = (column: Column): string => byColumn.get(column)?.[place] ?? "N/A";
+  const cell = (column: Figure): string => byColumn.get(column)?.[place] ?? "N/A";
   const timeUs = figure(cell("time"));
   const algbwGBs = figure(cell("algbw"));
   const busbwGBs = figure(cell("busbw"));

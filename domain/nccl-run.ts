@@ -58,7 +58,8 @@ export interface NcclRow {
   readonly redop?: string;
   /** Absent where the operation has no root. */
   readonly root?: number;
-  readonly outOfPlace: NcclFigures;
+  /** At least one of the two placements was run. */
+  readonly outOfPlace?: NcclFigures;
   readonly inPlace?: NcclFigures;
 }
 
@@ -89,9 +90,9 @@ export interface ParsedNcclTests {
 
 /** Mean of all bus bandwidths of the rows, as the footer has it; `undefined` without rows. */
 export function meanBusBwGBs(run: NcclRun): number | undefined {
-  const figures = run.rows.flatMap(({ outOfPlace, inPlace }) =>
-    inPlace === undefined ? [outOfPlace] : [outOfPlace, inPlace],
-  );
+  const figures = run.rows
+    .flatMap(({ outOfPlace, inPlace }) => [outOfPlace ?? [], inPlace ?? []])
+    .flat();
   if (figures.length === 0) return undefined;
   return figures.reduce((sum, { busbwGBs }) => sum + busbwGBs, 0) / figures.length;
 }
@@ -106,17 +107,18 @@ export function busBwNearGBs(run: NcclRun, bytes: number): number | undefined {
     if (row.bytes <= 0) continue;
     const distance = Math.abs(Math.log(row.bytes / bytes));
     if (best !== undefined && distance >= best.distance) continue;
-    best = { distance, gbs: Math.max(row.outOfPlace.busbwGBs, row.inPlace?.busbwGBs ?? 0) };
+    const gbs = Math.max(row.outOfPlace?.busbwGBs ?? 0, row.inPlace?.busbwGBs ?? 0);
+    best = { distance, gbs };
   }
   return best?.gbs;
 }
 
 /** The operation that a file or program name tells, e.g. of `n8-all_gather-env1.txt`; else `undefined`. */
 export function opOfName(name: string): string | undefined {
-  return /(?:^|[^a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv|broadcast|hypercube|gather|scatter|reduce)(?![a-z])/i
+  return /(?:^|[^a-z])(all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all|sendrecv|broadcast|hypercube|gather|scatter|reduce)(?![a-z])/i
     .exec(name)?.[1]
     ?.toLowerCase()
-    .replace(/^all_?(?=reduce|gather)/, "all_")
-    .replace(/^reduce_?(?=scatter)/, "reduce_")
-    .replace(/^all_?to_?all$/, "alltoall");
+    .replace(/^all[_-]?(?=reduce|gather)/, "all_")
+    .replace(/^reduce[_-]?(?=scatter)/, "reduce_")
+    .replace(/^all[_-]?to[_-]?all$/, "alltoall");
 }

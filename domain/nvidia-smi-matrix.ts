@@ -51,7 +51,7 @@ interface Header {
 const LINK_SHAPE = /^(X|NV[\w#]*|PIX|PXB|PHB|PSB|NODE|SYS|SOC|OK|NS)$/i;
 const GPU_LABEL = /^GPU\d+$/;
 const DEVICE_LABEL = /^[A-Za-z][\w.:-]*$/;
-const PREFIX = /^(?:[#>]|\S+:) ?(?=\s*GPU\d+\s)/;
+const PREFIX = /^(?:[#>]|\S+:) ?(?=\s*GPU\d+(?:\s|$))/;
 const TRAILING =
   /(?<cpuAffinity>CPU\s*Affinity)|(?<numaAffinity>NUMA\s*Affinity)|(?<gpuNumaId>GPU\s*NUMA\s*ID)/gi;
 
@@ -135,7 +135,12 @@ function headerCells(
   const devices = splitAtSpace(wide.slice(0, trailing[0]?.at ?? wide.length));
   const [first, second] = devices;
   if (first === undefined || !GPU_LABEL.test(first.text)) return undefined;
-  if (second !== undefined && LINK_SHAPE.test(second.text)) return undefined;
+  // A row has a link in the second place, perhaps a broken one; cards have numbers in their names.
+  const isDevice =
+    second === undefined ||
+    trailing.length > 0 ||
+    (/\d/.test(second.text) && DEVICE_LABEL.test(second.text) && !LINK_SHAPE.test(second.text));
+  if (!isDevice) return undefined;
   return { isMarkdown: false, devices, trailing };
 }
 

@@ -38,7 +38,7 @@ interface Measurement {
 }
 
 export function parseBandpilotCsv(text: string, { source }: BandwidthTextName): ParsedBandwidth {
-  const bySize = refuseBySize(text, source, "a file of bandwidth measurements");
+  const bySize = refuseBySize(text, source, { what: "a file of bandwidth measurements" });
   if (bySize !== undefined) return bySize;
   const csv = readCsv(text);
   const problems: Problem[] = [...csv.badRows];

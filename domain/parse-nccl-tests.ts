@@ -18,7 +18,7 @@ import type {
 } from "./nccl-run.ts";
 import { emptiness, runWarnings } from "./nccl-checks.ts";
 import { readLine, USUAL_COLUMNS, type Column, type NcclLine } from "./nccl-lines.ts";
-import { quotedLine, refuse, type Problem, type Refused } from "./problem.ts";
+import { firstProblems, quotedLine, refuse, type Problem, type Refused } from "./problem.ts";
 import { cleanLines, refuseBySize } from "./text-lines.ts";
 
 /** A longer line is no line of nccl-tests (its own buffer is 2,048 characters). */
@@ -71,7 +71,7 @@ export function parseNcclTests(
   text: string,
   { source, op }: NcclTextName,
 ): ParsedNcclTests | Refused {
-  const bySize = refuseBySize(text, source, "the output of an nccl-tests program");
+  const bySize = refuseBySize(text, source, { what: "the output of an nccl-tests program" });
   if (bySize !== undefined) return bySize;
   const reader = newReader();
   for (const [index, line] of cleanLines(text).entries()) {
@@ -85,7 +85,7 @@ export function parseNcclTests(
     kind: "parsed",
     // A failure before the first run (a missing library, a wrong path) is a warning, not a run.
     runs: runs.filter((_, index) => reader.runs[index]?.stage !== BEFORE_START),
-    warnings: warnings.sort((a, b) => a.line - b.line),
+    warnings: firstProblems(warnings),
   };
 }
 

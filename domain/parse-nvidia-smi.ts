@@ -16,6 +16,8 @@ export type ParsedTopology = { readonly kind: "parsed"; readonly topology: HostT
 
 /** More devices than any host has; the matrix grows with the square. */
 const MAX_DEVICES = 256;
+/** A matrix of that many devices is a quarter of this. */
+const MAX_CHARS = 2 ** 20;
 
 const PATH_BY_LABEL: ReadonlyMap<string, LinkKind> = new Map<string, LinkKind>([
   ["X", "self"],
@@ -33,7 +35,10 @@ export function parseNvidiaSmiTopo(
   text: string,
   { source }: { readonly source: string },
 ): ParsedTopology {
-  const bySize = refuseBySize(text, source, "the output of nvidia-smi topo -m");
+  const bySize = refuseBySize(text, source, {
+    what: "the output of nvidia-smi topo -m",
+    maxChars: MAX_CHARS,
+  });
   if (bySize !== undefined) return bySize;
   const matrix = readMatrix(cleanLines(text));
   if (matrix === undefined) {

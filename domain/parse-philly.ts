@@ -43,7 +43,7 @@ export function readPhillyTrace(
   text: string,
   { source, firstRow = 0 }: PhillyTextName,
 ): PhillyTrace | Refused {
-  const bySize = refuseBySize(text, source, "a Philly trace");
+  const bySize = refuseBySize(text, source, { what: "a Philly trace" });
   if (bySize !== undefined) return bySize;
   const csv = readCsv(text);
   const missing = missingColumn(csv, COLUMNS);

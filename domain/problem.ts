@@ -27,17 +27,21 @@ export interface Refused {
 /** More than this helps nobody: the cause is in the first few. */
 export const MAX_PROBLEMS = 20;
 
-/** Refuses with the first problems by line; further ones are counted. */
 export function refuse(source: string, problems: readonly Problem[]): Refused {
+  return { kind: "refused", source, problems: firstProblems(problems) };
+}
+
+/** The first problems by place; the last entry of a longer list counts the rest. */
+export function firstProblems(problems: readonly Problem[]): readonly Problem[] {
   const sorted = [...problems].sort((a, b) => a.line - b.line || (a.column ?? 0) - (b.column ?? 0));
   const next = sorted[MAX_PROBLEMS];
-  if (next === undefined) return { kind: "refused", source, problems: sorted };
+  if (next === undefined) return sorted;
   const rest = {
     line: next.line,
     message: `and ${sorted.length - MAX_PROBLEMS} more problems from here on`,
     remedy: "mend the first ones; the others often follow from them",
   };
-  return { kind: "refused", source, problems: [...sorted.slice(0, MAX_PROBLEMS), rest] };
+  return [...sorted.slice(0, MAX_PROBLEMS), rest];
 }
 
 /** One harmless line, in the form that job and fleet files have. */

@@ -21,9 +21,13 @@ export function cleanLines(text: string): string[] {
 }
 
 /** A refusal if the text is empty or too long to be what it should be, else `undefined`. */
-export function refuseBySize(text: string, source: string, what: string): Refused | undefined {
-  if (text.length > MAX_TEXT_CHARS) {
-    const message = `${text.length} characters are too many for ${what}; at most ${MAX_TEXT_CHARS} are read`;
+export function refuseBySize(
+  text: string,
+  source: string,
+  { what, maxChars = MAX_TEXT_CHARS }: { readonly what: string; readonly maxChars?: number },
+): Refused | undefined {
+  if (text.length > maxChars) {
+    const message = `${text.length} characters are too many for ${what}; at most ${maxChars} are read`;
     return refuse(source, [{ line: 1, message, remedy: `give ${what} alone` }]);
   }
   if (text.trim() === "") {
