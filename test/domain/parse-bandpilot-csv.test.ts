@@ -136,8 +136,9 @@ describe("raw logs", () => {
     },
   );
 
-  test.runIf(hosts.length > 0)("the raw log of the sets says the same as the table", () => {
-    const log = parsed(readFileSync(`${raw}Pune_H100_16M.csv`, "utf8"));
+  const setLogs = existsSync(raw) ? ["Pune_H100_16M.csv"] : [];
+  test.each(setLogs)("the raw log of the sets, %s, says the same as the table", (name) => {
+    const log = parsed(readFileSync(`${raw}${name}`, "utf8"));
     expect(log.sets).toEqual(parsed(dataText("bandpilot/h100_inter_host_16MB.csv")).sets);
   });
 });
