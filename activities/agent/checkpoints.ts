@@ -1,0 +1,52 @@
+/**
+ * @file Where a job's checkpoints live, and which is the newest complete one.
+ *
+ * A job has one folder for all its attempts: `run.checkpoint.dir`, else a folder that the agent keeps for it. In it, a run
+ * writes below its own token: `$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/<name>`. Every entry there, file or folder, is a
+ * complete checkpoint unless its name ends in `.tmp` or starts with a dot: write `<name>.tmp`, then rename it to `<name>`.
+ * The newest is of the highest token that has one, and there the last by modification time, then by name: a stale run
+ * that still writes below a lower token cannot push itself to the front.
+ */
+
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { byCodeUnit } from "../../domain/ids.ts";
+import type { CheckpointMark } from "../agent-contract.ts";
+import { isErrno } from "./state-files.ts";
+
+/** The newest complete checkpoint of the job that this host can see. */
+export function newestCheckpoint(checkpointDir: string): CheckpointMark | undefined {
+  const tokens = entriesOf(checkpointDir)
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .sort((a, b) => b - a);
+  for (const token of tokens) {
+    const newest = completeIn(tokenDir(checkpointDir, token)).at(-1);
+    if (newest !== undefined) return newest;
+  }
+  return undefined;
+}
+
+/** The complete checkpoints of one run, oldest first. */
+export function completeIn(dir: string): readonly CheckpointMark[] {
+  return entriesOf(dir)
+    .filter((name) => !name.endsWith(".tmp") && !name.startsWith("."))
+    .flatMap((name) => {
+      const path = join(dir, name);
+      const stats = statSync(path, { throwIfNoEntry: false });
+      return stats === undefined ? [] : [{ path, atMs: Math.round(stats.mtimeMs) }];
+    })
+    .sort((a, b) => a.atMs - b.atMs || byCodeUnit(a.path, b.path));
+}
+
+export const tokenDir = (checkpointDir: string, token: number): string =>
+  join(checkpointDir, String(token));
+
+function entriesOf(dir: string): readonly string[] {
+  try {
+    return readdirSync(dir);
+  } catch (error) {
+    if (isErrno(error, "ENOENT") || isErrno(error, "ENOTDIR")) return [];
+    throw error;
+  }
+}

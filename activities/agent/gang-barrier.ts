@@ -1,0 +1,130 @@
+/**
+ * @file The barrier between the two phases of a gang's start: no host starts a process before all of them are prepared.
+ *
+ * Every agent looks at the heartbeats of its siblings, with a pause that grows from 50 ms to 1 s, until each host has said
+ * `prepared` or `running` under this token; what was seen once counts. One that is missing when the time is over fails the
+ * start by name. Because only unfinished activities can be looked at, a host whose processes end at once does not say so
+ * before its siblings have had the time to see it (`awaitSiblings`).
+ */
+
+import type { HostId } from "../../domain/ids.ts";
+import type { RunHeartbeat, RunOrder } from "../agent-contract.ts";
+import { failure } from "./failures.ts";
+
+export interface GangWatcher {
+  /** One look at the `run` activities of the order's job; fails when the server does not answer. */
+  look(order: RunOrder): Promise<GangView>;
+}
+
+export interface GangView {
+  /** The workflow has ended: nobody waits for this gang any more. */
+  readonly isClosed: boolean;
+  /** The last heartbeat of each `run` that has not finished, whatever its token. */
+  readonly beats: readonly RunHeartbeat[];
+}
+
+export type GangStart =
+  | { readonly kind: "ready"; readonly masterPort: number }
+  /** The signal came, or the job is gone: nothing may start. */
+  | { readonly kind: "halted" };
+
+const PAUSE_MS = 50;
+const PAUSE_MAX_MS = 1_000;
+const PAUSE_GROWTH = 1.5;
+/** Longer than the longest pause of a sibling and its look. */
+const LINGER_MS = 2_500;
+const LINGER_LOOK_MS = 150;
+
+export interface GangWait {
+  readonly gang: GangWatcher;
+  /** The port of rank 0, when this host is the one that picked it. */
+  readonly masterPort: number | undefined;
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
+export async function awaitGang(
+  order: RunOrder,
+  { gang, masterPort, signal, timeoutMs }: GangWait,
+): Promise<GangStart> {
+  const first = order.gang[0]?.host;
+  const missing = new Set<HostId>(siblingsOf(order));
+  let port = masterPort;
+  let trouble = "";
+  const untilMs = performance.now() + timeoutMs;
+  for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * PAUSE_GROWTH, PAUSE_MAX_MS)) {
+    if (signal.aborted) return { kind: "halted" };
+    if (missing.size === 0 && port !== undefined) return { kind: "ready", masterPort: port };
+    try {
+      const { isClosed, beats } = await gang.look(order);
+      if (isClosed) return { kind: "halted" };
+      for (const beat of beats.filter(({ token }) => token === order.token)) {
+        missing.delete(beat.host);
+        if (beat.host === first) port ??= beat.masterPort;
+      }
+      trouble = "";
+      if (missing.size === 0 && port !== undefined) continue;
+    } catch (error) {
+      // The server does not answer: only the time limit ends this.
+      trouble = ` The last look failed: ${error instanceof Error ? error.message : String(error)}.`;
+    }
+    if (performance.now() > untilMs) throw notReady(order, missing, trouble, timeoutMs);
+    await abortablePause(pauseMs, signal);
+  }
+}
+
+/** Called by a host that has ended soon after the start: waits until each sibling has started too, or has had the time to. */
+export async function awaitSiblings(
+  order: RunOrder,
+  gang: GangWatcher,
+  { signal, barrierAtMs }: { readonly signal: AbortSignal; readonly barrierAtMs: number },
+): Promise<void> {
+  const untilMs = barrierAtMs + LINGER_MS;
+  const siblings = new Set(siblingsOf(order));
+  while (siblings.size > 0 && performance.now() < untilMs && !signal.aborted) {
+    try {
+      const { beats } = await gang.look(order);
+      const waiting = beats.filter(
+        ({ token, phase }) => token === order.token && phase === "prepared",
+      );
+      const isWaiting = new Set(waiting.map((beat) => beat.host));
+      for (const host of siblings) if (!isWaiting.has(host)) siblings.delete(host);
+    } catch {
+      // Nothing can be seen, and the time is bounded.
+    }
+    if (siblings.size > 0) await abortablePause(LINGER_LOOK_MS, signal);
+  }
+}
+
+const siblingsOf = ({ gang, host }: RunOrder): readonly HostId[] =>
+  gang.map((part) => part.host).filter((other) => other !== host);
+
+function notReady(
+  order: RunOrder,
+  missing: ReadonlySet<HostId>,
+  trouble: string,
+  timeoutMs: number,
+): Error {
+  const names =
+    missing.size > 0
+      ? [...missing].join(", ")
+      : `${order.gang[0]?.host ?? "rank 0"} (its port is not known)`;
+  return failure(
+    "GANG_NOT_READY",
+    `${order.leaseId} needs all ${order.gang.length} hosts; ${order.host} has waited ${timeoutMs / 1000} s for ${names}.${trouble} ` +
+      "Look whether their agents run.",
+  );
+}
+
+async function abortablePause(forMs: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, forMs);
+    signal.addEventListener("abort", done, { once: true });
+  });
+}

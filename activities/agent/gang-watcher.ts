@@ -1,0 +1,64 @@
+/**
+ * @file Looks at a gang through Temporal: a job's pending `run` activities carry the last heartbeat of each host.
+ *
+ * One describe call a look; heartbeats are decoded by the client's own data converter, so a payload codec applies.
+ */
+
+import type { Client } from "@temporalio/client";
+import { decodeArrayFromPayloads } from "@temporalio/common/lib/internal-non-workflow/index.js";
+import { temporal } from "@temporalio/proto";
+import { z } from "zod";
+import { parseHostId, token } from "../../domain/ids.ts";
+import type { RunHeartbeat } from "../agent-contract.ts";
+import type { GangWatcher } from "./gang-barrier.ts";
+
+const { WorkflowExecutionStatus } = temporal.api.enums.v1;
+
+const heartbeat = z.object({
+  phase: z.enum(["prepared", "running"]),
+  host: z.string().min(1),
+  token: z.number().int().nonnegative(),
+  masterPort: z.number().int().positive().optional(),
+  startedAtMs: z.number().optional(),
+});
+
+export function createGangWatcher(client: Client): GangWatcher {
+  return {
+    look: async ({ workflowId, workflowRunId }) => {
+      const description = await client.workflowService.describeWorkflowExecution({
+        namespace: client.options.namespace,
+        execution: { workflowId, runId: workflowRunId },
+      });
+      const status = description.workflowExecutionInfo?.status;
+      const runs = (description.pendingActivities ?? []).filter(
+        (pending) => pending.activityType?.name === "run",
+      );
+      const beats = await Promise.all(
+        runs.map(async ({ heartbeatDetails }) => {
+          const [details] = await decodeArrayFromPayloads(
+            client.options.loadedDataConverter,
+            heartbeatDetails?.payloads,
+          );
+          return readBeat(details);
+        }),
+      );
+      return {
+        isClosed: status !== WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING,
+        beats: beats.flatMap((beat) => beat ?? []),
+      };
+    },
+  };
+}
+
+function readBeat(details: unknown): RunHeartbeat | undefined {
+  const parsed = heartbeat.safeParse(details);
+  if (!parsed.success) return undefined;
+  const { phase, host, token: count, masterPort, startedAtMs } = parsed.data;
+  return {
+    phase,
+    host: parseHostId(host),
+    token: token(count),
+    ...(masterPort !== undefined && { masterPort }),
+    ...(startedAtMs !== undefined && { startedAtMs }),
+  };
+}

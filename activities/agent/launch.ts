@@ -1,0 +1,112 @@
+/**
+ * @file What lies in the folder of a launch (one lease on one host), and who writes it.
+ *
+ * | file | by | says |
+ * | --- | --- | --- |
+ * | `order.json` | agent | the order as it came, and the port of rank 0 when this host picked it |
+ * | `plan.json` | agent, once | what the shim is to start |
+ * | `claim.json` | shim or agent, once | which shim may start it, or that none ever may |
+ * | `status.json` | shim | what was started, and how it ended |
+ * | `stop.json` | agent | that, why and since when the launch is being stopped |
+ * | `report.json` | agent, once | the end of it: nothing of this launch runs any more |
+ * | `ranks/<rank>/` | shim | the rank's output |
+ *
+ * `claim.json` is the point of no return: it is created by a hard link, so of all the shims that agents may have started for a
+ * launch, and of all the orders to stop it, exactly one is first. Types only, and names; the shim loads this file.
+ */
+
+import { join } from "node:path";
+import type { RunOrder } from "../agent-contract.ts";
+import type { ProcessIdentity } from "./process-identity.ts";
+
+/** Carried by every process of a launch; its value is the launch's folder, unique on the machine where lease ids are not. */
+export const LAUNCH_MARK = "ORBWEAVER_LAUNCH";
+
+export interface LaunchFiles {
+  readonly dir: string;
+  readonly order: string;
+  readonly plan: string;
+  readonly claim: string;
+  readonly status: string;
+  readonly stop: string;
+  readonly report: string;
+  readonly shimLog: string;
+}
+
+export const launchFiles = (dir: string): LaunchFiles => ({
+  dir,
+  order: join(dir, "order.json"),
+  plan: join(dir, "plan.json"),
+  claim: join(dir, "claim.json"),
+  status: join(dir, "status.json"),
+  stop: join(dir, "stop.json"),
+  report: join(dir, "report.json"),
+  shimLog: join(dir, "shim.log"),
+});
+
+export const rankDir = (dir: string, rank: number): string => join(dir, "ranks", String(rank));
+
+export interface StoredOrder {
+  readonly order: RunOrder;
+  readonly masterPort?: number;
+}
+
+export interface LaunchPlan {
+  readonly command: readonly string[];
+  readonly cwd: string;
+  readonly ranks: readonly RankPlan[];
+  readonly graceMs: number;
+  readonly timeLimitMs?: number;
+  readonly log: LogLimits;
+}
+
+export interface RankPlan {
+  readonly rank: number;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A rank's output is kept in parts; the oldest is dropped when there are more. */
+export interface LogLimits {
+  readonly partBytes: number;
+  readonly parts: number;
+}
+
+export type Claim =
+  | { readonly kind: "shim"; readonly shim: ProcessIdentity }
+  | { readonly kind: "revoked"; readonly reason: string; readonly atMs: number };
+
+export interface LaunchStatus {
+  readonly phase: "running" | "ended";
+  /** Absent when not a single process could be started. */
+  readonly startedAtMs?: number;
+  readonly endedAtMs?: number;
+  readonly ranks: readonly RankStatus[];
+  /** The first rank that ended badly; the others were stopped for it. */
+  readonly failure?: RankFailure;
+  /** When the time limit was reached, if it was. */
+  readonly limitAtMs?: number;
+}
+
+export interface RankStatus {
+  readonly rank: number;
+  readonly process?: ProcessIdentity;
+  readonly end?: { readonly exitCode?: number; readonly signal?: string; readonly atMs: number };
+}
+
+export interface RankFailure {
+  readonly rank: number;
+  /** `not-found`: the command is missing or may not be executed. `not-started`: the machine could not start it. */
+  readonly kind: "exited" | "signalled" | "not-found" | "not-started";
+  readonly exitCode?: number;
+  readonly signal?: string;
+  /** For a rank that was not started: what the system said. */
+  readonly message?: string;
+  readonly atMs: number;
+}
+
+export interface StopNote {
+  readonly reason: string;
+  readonly atMs: number;
+  /** Since when processes are told to end; absent while they only write a checkpoint. */
+  readonly termAtMs?: number;
+}

@@ -1,0 +1,126 @@
+/**
+ * @file Reads a rank's output by offsets that count from its very first byte, although old parts are dropped meanwhile.
+ *
+ * Text is cut between characters. What rotation has dropped is counted, never silently skipped. See `rank-log.ts`.
+ */
+
+import { closeSync, fstatSync, openSync, readdirSync, readSync } from "node:fs";
+import { join } from "node:path";
+import { byCodeUnit } from "../../domain/ids.ts";
+import { partName } from "./rank-log.ts";
+import { isErrno } from "./state-files.ts";
+import { orphanedHead, unfinishedTail } from "./utf8-cut.ts";
+
+export interface LogSlice {
+  readonly text: string;
+  readonly nextOffset: number;
+  readonly droppedBytes: number;
+  /** Length of the whole output so far. */
+  readonly totalBytes: number;
+}
+
+export interface LogRange {
+  /** Negative counts from the end. */
+  readonly offset: number;
+  readonly maxBytes: number;
+  /** Nothing will be added any more: an unfinished character at the very end is given out too. */
+  readonly isFinal: boolean;
+}
+
+/** One character must fit, or a reader would never get past it. */
+const LEAST_BYTES = 4;
+const ATTEMPTS = 5;
+
+/** What lies at `offset`; nothing when the rank has not written that far. */
+export function readLog(dir: string, range: LogRange): LogSlice {
+  for (let attempt = 1; ; attempt += 1) {
+    const slice = readOnce(dir, range, attempt === ATTEMPTS);
+    if (slice !== undefined) return slice;
+  }
+}
+
+/** Undefined when a part was dropped between the look at the folder and the read: look again. */
+function readOnce(
+  dir: string,
+  { offset, maxBytes, isFinal }: LogRange,
+  isLast: boolean,
+): LogSlice | undefined {
+  const starts = partStarts(dir);
+  const lastStart = starts.at(-1);
+  if (lastStart === undefined)
+    return { text: "", nextOffset: Math.max(0, offset), droppedBytes: 0, totalBytes: 0 };
+  const totalBytes = lastStart + sizeOf(join(dir, partName(lastStart)));
+  const asked = offset < 0 ? Math.max(0, totalBytes + offset) : offset;
+  const from = Math.max(asked, starts[0] ?? 0);
+  const bytes = Buffer.alloc(
+    Math.max(0, Math.min(Math.max(maxBytes, LEAST_BYTES), totalBytes - from)),
+  );
+  let filled = 0;
+  for (const [index, start] of starts.entries()) {
+    const end = starts[index + 1] ?? totalBytes;
+    const at = from + filled;
+    if (at < start || at >= end || filled === bytes.length) continue;
+    const got = readPart(join(dir, partName(start)), bytes, { filled, position: at - start });
+    if (got === undefined && !isLast) return undefined;
+    filled += got ?? 0;
+  }
+  const read = bytes.subarray(0, filled);
+  // Only a place that nobody asked for by its exact offset can lie inside a character.
+  const head = offset < 0 || from > asked ? orphanedHead(read) : 0;
+  const isAtEnd = from + filled >= totalBytes;
+  const tail = isFinal && isAtEnd ? 0 : unfinishedTail(read);
+  return {
+    text: read.subarray(head, Math.max(head, filled - tail)).toString("utf8"),
+    nextOffset: from + Math.max(head, filled - tail),
+    droppedBytes: Math.max(0, from - asked),
+    totalBytes,
+  };
+}
+
+/** The last lines, at most `maxBytes`; a line whose start is cut off is left out unless it is the only one. */
+export function lastLines(dir: string, maxBytes: number): string {
+  const { text, totalBytes } = readLog(dir, { offset: -maxBytes, maxBytes, isFinal: true });
+  const firstBreak = text.indexOf("\n");
+  return totalBytes > maxBytes && firstBreak >= 0 && firstBreak < text.length - 1
+    ? text.slice(firstBreak + 1)
+    : text;
+}
+
+function partStarts(dir: string): readonly number[] {
+  try {
+    return readdirSync(dir)
+      .filter((name) => /^\d+\.log$/.test(name))
+      .sort(byCodeUnit)
+      .map((name) => Number.parseInt(name, 10));
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return [];
+    throw error;
+  }
+}
+
+function sizeOf(path: string): number {
+  return withFile(path, (fd) => fstatSync(fd).size) ?? 0;
+}
+
+function readPart(
+  path: string,
+  into: Buffer,
+  { filled, position }: { readonly filled: number; readonly position: number },
+): number | undefined {
+  return withFile(path, (fd) => readSync(fd, into, filled, into.length - filled, position));
+}
+
+function withFile<T>(path: string, use: (fd: number) => T): T | undefined {
+  let fd: number;
+  try {
+    fd = openSync(path, "r");
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return undefined;
+    throw error;
+  }
+  try {
+    return use(fd);
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * @file Writes a rank's output in parts of bounded size, and drops the oldest part when there are too many.
+ *
+ * A part's name is the offset of its first byte in the rank's whole output, so names and sizes say everything and nothing
+ * else has to be kept. Output and error are one stream; a character that one of them has not finished yet is held back, or
+ * the other could get into its middle. A full disk loses output (a line says how much) but never ends the ranks.
+ * Loaded by the shim, so it needs nothing but Node.
+ */
+
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { PRIVATE_DIR } from "./state-files.ts";
+import { unfinishedTail } from "./utf8-cut.ts";
+import type { LogLimits } from "./launch.ts";
+
+export interface RankLog {
+  write(stream: "out" | "err", bytes: Buffer): void;
+  /** Writes what was held back; call when a stream has ended. */
+  end(stream: "out" | "err"): void;
+}
+
+/** 16 digits: offsets sort as text. */
+export const partName = (offset: number): string => `${String(offset).padStart(16, "0")}.log`;
+
+export function openRankLog(dir: string, limits: LogLimits): RankLog {
+  mkdirSync(dir, { recursive: true, mode: PRIVATE_DIR });
+  const parts: number[] = [];
+  const held = new Map<string, Buffer>();
+  let fd: number | undefined;
+  let offset = 0;
+  let partSize = 0;
+  let lostBytes = 0;
+
+  const rotate = (): number => {
+    if (fd !== undefined) closeSync(fd);
+    fd = undefined;
+    const next = openSync(join(dir, partName(offset)), "a", 0o600);
+    parts.push(offset);
+    partSize = 0;
+    while (parts.length > limits.parts)
+      rmSync(join(dir, partName(parts.shift() ?? 0)), { force: true });
+    return next;
+  };
+
+  /** How many of the bytes are on the disk now. */
+  const append = (bytes: Buffer): number => {
+    let at = 0;
+    try {
+      while (at < bytes.length) {
+        if (fd === undefined || partSize >= limits.partBytes) fd = rotate();
+        const written = writeSync(
+          fd,
+          bytes,
+          at,
+          Math.min(bytes.length - at, limits.partBytes - partSize),
+        );
+        at += written;
+        offset += written;
+        partSize += written;
+      }
+    } catch {
+      // Counted by the caller and told in the log as soon as there is room again.
+    }
+    return at;
+  };
+
+  const appendAll = (bytes: Buffer): void => {
+    if (lostBytes > 0) {
+      const note = Buffer.from(
+        `\n[orbweaver: ${lostBytes} bytes were lost, the disk did not take them]\n`,
+      );
+      if (append(note) < note.length) {
+        lostBytes += bytes.length;
+        return;
+      }
+      lostBytes = 0;
+    }
+    lostBytes += bytes.length - append(bytes);
+  };
+
+  return {
+    write: (stream, bytes) => {
+      const whole = Buffer.concat([held.get(stream) ?? Buffer.alloc(0), bytes]);
+      const cut = whole.length - unfinishedTail(whole);
+      held.set(stream, whole.subarray(cut));
+      if (cut > 0) appendAll(whole.subarray(0, cut));
+    },
+    end: (stream) => {
+      const rest = held.get(stream);
+      held.delete(stream);
+      if (rest !== undefined && rest.length > 0) appendAll(rest);
+    },
+  };
+}

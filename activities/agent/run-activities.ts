@@ -1,0 +1,192 @@
+/**
+ * @file `run`: one host's part of a gang from the first check to the last process, as a Temporal activity.
+ *
+ * prepare → heartbeat `prepared` → barrier → commit → heartbeat `running`, again every 20 s → the report. A second attempt
+ * finds the folder of the launch and goes on where the first one was; what is already over is only reported. What users do
+ * wrong is a report, never an error; an error means that nothing was started here, or that this agent no longer watches.
+ */
+
+import { CancelledFailure, CompleteAsyncError } from "@temporalio/activity";
+import type { HostId } from "../../domain/ids.ts";
+import type { RunActivities, RunHeartbeat, RunOrder, RunReport } from "../agent-contract.ts";
+import type { ActivityTask } from "./activity-task.ts";
+import { forgetUnstored, runOf, type AgentHost } from "./agent-host.ts";
+import { failure } from "./failures.ts";
+import { awaitGang, awaitSiblings, type GangWatcher } from "./gang-barrier.ts";
+import { launchFiles } from "./launch.ts";
+import { FINAL_KINDS, phaseOf, untilPhase, type FinalPhase, type LocalRun } from "./local-run.ts";
+import { pause } from "./process-end.ts";
+import { revoke, settleRun, stopRun } from "./run-end.ts";
+import { commit, prepare, type StartPorts } from "./run-start.ts";
+import { readFile } from "./state-files.ts";
+
+export interface RunPorts extends StartPorts {
+  readonly hosts: ReadonlyMap<HostId, AgentHost>;
+  readonly gang: GangWatcher;
+  /** The activity that is being executed. */
+  readonly task: () => ActivityTask;
+}
+
+/** Heartbeats time out after 60 s. */
+const HEARTBEAT_MS = 20_000;
+/** Between two questions whether a forgotten activity's workflow still lives. */
+const ASK_MS = 5_000;
+
+export function createRunActivities(ports: RunPorts): RunActivities {
+  return {
+    run: async (order) => {
+      const host = ports.hosts.get(order.host);
+      if (host === undefined) {
+        const served = [...ports.hosts.keys()].join(", ");
+        throw failure(
+          "HOST_REFUSED",
+          `this agent does not serve ${order.host}; it serves ${served}`,
+        );
+      }
+      const earlier = readFile<RunReport>(launchFiles(host.layout.leaseDir(order.leaseId)).report);
+      const run = runOf(host, order.leaseId, order);
+      if (earlier !== undefined) {
+        host.open.delete(order.leaseId);
+        return earlier;
+      }
+      return attempt(ports, { host, run, order, task: ports.task() });
+    },
+  };
+}
+
+interface Attempt {
+  readonly host: AgentHost;
+  readonly run: LocalRun;
+  readonly order: RunOrder;
+  readonly task: ActivityTask;
+}
+
+async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
+  const { run, order, task } = of;
+  let beat: RunHeartbeat | undefined;
+  const say = (next: Pick<RunHeartbeat, "phase" | "masterPort" | "startedAtMs">): void => {
+    beat = { ...next, host: order.host, token: order.token };
+    task.heartbeat(beat);
+  };
+  const beats = setInterval(() => task.heartbeat(beat), HEARTBEAT_MS);
+  try {
+    let barrierAtMs: number | undefined;
+    if (phaseOf(run.files).kind === "unclaimed") {
+      const isReady = await start(ports, of, (masterPort) =>
+        say({ phase: "prepared", ...(masterPort !== undefined && { masterPort }) }),
+      );
+      if (!isReady) return await reportNotStarted(ports, of);
+      barrierAtMs = performance.now();
+    } else if (phaseOf(run.files).kind === "revoked" && run.stopping === undefined) {
+      throw failure(
+        "STALE_TOKEN",
+        `${order.leaseId} was stopped on ${order.host} before it started, and may not start any more`,
+      );
+    }
+    const report = await attend(ports, of, (startedAtMs) =>
+      say({ phase: "running", ...(startedAtMs !== undefined && { startedAtMs }) }),
+    );
+    if (barrierAtMs !== undefined)
+      await awaitSiblings(order, ports.gang, { signal: task.cancelled, barrierAtMs });
+    return report;
+  } finally {
+    clearInterval(beats);
+  }
+}
+
+/** Both phases of the start. False when an order to stop or the cancellation came first. */
+async function start(
+  ports: RunPorts,
+  { host, run, order, task }: Attempt,
+  sayPrepared: (port: number | undefined) => void,
+): Promise<boolean> {
+  const signal = AbortSignal.any([task.cancelled, run.halt.signal]);
+  const startedMs = performance.now();
+  const ownPort = await prepare(host, run, { order, minFreeBytes: ports.minFreeBytes }).catch(
+    (error: unknown) => {
+      forgetUnstored(host, run);
+      throw error;
+    },
+  );
+  if (!signal.aborted) sayPrepared(ownPort);
+  const timeoutMs = Math.max(0, order.prepareTimeoutMs - (performance.now() - startedMs));
+  let gang;
+  try {
+    gang = await awaitGang(order, { gang: ports.gang, masterPort: ownPort, signal, timeoutMs });
+  } catch (error) {
+    revoke(run, "the gang was not ready in time");
+    host.open.delete(run.leaseId);
+    throw error;
+  }
+  if (gang.kind === "halted") return false;
+  await commit(host, run, { order, masterPort: gang.masterPort, ports });
+  return true;
+}
+
+/** The start was called off: makes that final, unless a later attempt is to go on. */
+async function reportNotStarted(ports: RunPorts, of: Attempt): Promise<RunReport> {
+  const { host, run, order, task } = of;
+  if (!run.halt.signal.aborted && task.cancelled.aborted) await leave(ports, of);
+  const reason = `${order.leaseId} was called off before it started on ${order.host}`;
+  await stopRun(host, run, { reason, isCheckpointFirst: false });
+  return settle(host, run);
+}
+
+/** From the claim to the report. */
+async function attend(
+  ports: RunPorts,
+  of: Attempt,
+  sayRunning: (startedAtMs: number | undefined) => void,
+): Promise<RunReport> {
+  const { host, run, task } = of;
+  const up = await untilPhase(run.files, ["running", ...FINAL_KINDS], task.cancelled);
+  if (up?.kind === "running") sayRunning(up.status.startedAtMs);
+  const end =
+    up !== undefined && up.kind !== "running"
+      ? up
+      : await untilPhase(run.files, FINAL_KINDS, task.cancelled);
+  if (end !== undefined) return settleRun(host, run, end);
+  await leave(ports, of);
+  await stopRun(host, run, { reason: "the run was cancelled", isCheckpointFirst: true });
+  return settle(host, run);
+}
+
+async function settle(host: AgentHost, run: LocalRun): Promise<RunReport> {
+  const end: FinalPhase | undefined = await untilPhase(run.files, FINAL_KINDS);
+  if (end === undefined) throw new Error(`${run.leaseId} was stopped and is not at its end`);
+  return settleRun(host, run, end);
+}
+
+/**
+ * The activity was cancelled. Returns when that means that the processes must end; throws when they go on without this attempt.
+ *
+ * A server that has forgotten the attempt says nothing about the job: if its workflow is closed, nobody wants the processes;
+ * if it lives, it sends another attempt, which takes over.
+ */
+async function leave({ gang }: RunPorts, { run, order, task }: Attempt): Promise<void> {
+  const { host, leaseId } = order;
+  switch (task.reason()) {
+    case "asked":
+      return;
+    case "shutdown":
+      throw failure(
+        "HOST_LOST",
+        `the agent of ${host} ends; ${leaseId} goes on there when the next agent takes it over`,
+      );
+    case "paused":
+      throw new CancelledFailure(`${leaseId} goes on on ${host}; this attempt only stops watching`);
+    case "forgotten":
+  }
+  for (;;) {
+    try {
+      if ((await gang.look(order)).isClosed) return;
+      throw new CompleteAsyncError();
+    } catch (error) {
+      if (error instanceof CompleteAsyncError) throw error;
+    }
+    // No answer is no proof. What has ended meanwhile is reported to the attempt that takes over.
+    if (FINAL_KINDS.some((kind) => kind === phaseOf(run.files).kind))
+      throw new CompleteAsyncError();
+    await pause(ASK_MS);
+  }
+}

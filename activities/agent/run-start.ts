@@ -1,0 +1,207 @@
+/**
+ * @file The two phases of a start on this host: `prepare` says yes or no, `commit` starts the shim.
+ *
+ * Prepare refuses by name what could never work here, notes the token, ends what lower tokens still run on these GPUs and, on
+ * rank 0's host, picks the port. It may be repeated. Commit may be repeated too: whichever shim takes the claim starts the
+ * ranks, any other ends at once.
+ */
+
+import { spawn } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  openSync,
+  closeSync,
+  readFileSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import type { RunOrder } from "../agent-contract.ts";
+import { lowerRuns, maskOn, type AgentHost } from "./agent-host.ts";
+import { newestCheckpoint, tokenDir } from "./checkpoints.ts";
+import { failure } from "./failures.ts";
+import { LAUNCH_MARK, type LaunchPlan, type LogLimits, type StoredOrder } from "./launch.ts";
+import { phaseOf, untilPhase, type LocalRun } from "./local-run.ts";
+import { planRanks } from "./rank-environment.ts";
+import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
+import { createOnce, replaceFile } from "./state-files.ts";
+
+export interface StartPorts {
+  /** The compiled entry of the shim. */
+  readonly shimPath: string;
+  /** The agent's own environment; little of it is passed on. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly log: LogLimits;
+  /** Less room than this for output and checkpoints, and the host starts nothing. */
+  readonly minFreeBytes: number;
+}
+
+/** The port of rank 0 when this host is rank 0's. Throws HOST_REFUSED or STALE_TOKEN; nothing was started then. */
+export async function prepare(
+  host: AgentHost,
+  run: LocalRun,
+  { order, minFreeBytes }: { readonly order: RunOrder; readonly minFreeBytes: number },
+): Promise<number | undefined> {
+  const mask = maskOn(order);
+  refuseImpossible(host, order, { mask, minFreeBytes });
+  const stale = await host.tokens.admit(order.token, mask);
+  if (stale !== undefined) throw staleToken(order, stale);
+  const reason = `${order.leaseId} has a higher token for the same GPUs`;
+  await Promise.all(
+    lowerRuns(host, order, mask).map((lower) =>
+      stopRun(host, lower, { reason, isCheckpointFirst: false }),
+    ),
+  );
+  if (run.stored === undefined) {
+    const masterPort = order.gang[0]?.host === host.id ? await freePort() : undefined;
+    run.stored = { order, ...(masterPort !== undefined && { masterPort }) } satisfies StoredOrder;
+    replaceFile(run.files.order, run.stored);
+  }
+  return run.stored.masterPort;
+}
+
+/** Returns when the shim has taken the claim or will never: look at the phase. */
+export async function commit(
+  host: AgentHost,
+  run: LocalRun,
+  {
+    order,
+    masterPort,
+    ports,
+  }: { readonly order: RunOrder; readonly masterPort: number; readonly ports: StartPorts },
+): Promise<void> {
+  const { files } = run;
+  const checkpointDir = checkpointDirOf(host, run);
+  makeJobFolder(order, tokenDir(checkpointDir, order.token));
+  const cwd = order.run.workdir ?? join(files.dir, "scratch");
+  if (order.run.workdir === undefined) makeJobFolder(order, cwd);
+  const plan: LaunchPlan = {
+    command: order.run.command,
+    cwd,
+    ranks: planRanks(order, {
+      agentEnv: ports.env,
+      launchDir: files.dir,
+      masterPort,
+      checkpointDir,
+      checkpoint: newestCheckpoint(checkpointDir),
+    }),
+    graceMs: order.run.graceMs,
+    ...(order.timeLimitMs !== undefined && { timeLimitMs: order.timeLimitMs }),
+    log: ports.log,
+  };
+  // From here to the spawn nothing is awaited: an order to stop comes before, or finds the launch to stop.
+  const stale = host.tokens.refusalOf(order.token, maskOn(order));
+  if (stale !== undefined) revoke(run, stale);
+  if (run.halt.signal.aborted || phaseOf(files).kind !== "unclaimed") return;
+  createOnce(files.plan, plan);
+  await startShim(order, run, ports);
+}
+
+async function startShim(
+  order: RunOrder,
+  run: LocalRun,
+  { shimPath, env }: StartPorts,
+): Promise<void> {
+  const { files } = run;
+  const log = openSync(files.shimLog, "a", 0o600);
+  const child = spawn(process.execPath, [shimPath, files.dir], {
+    cwd: files.dir,
+    env: {
+      PATH: env["PATH"],
+      HOME: env["HOME"],
+      ORBWEAVER_LEASE_ID: order.leaseId,
+      [LAUNCH_MARK]: files.dir,
+    },
+    detached: true,
+    stdio: ["ignore", log, log],
+  });
+  closeSync(log);
+  child.unref();
+  const gone = new AbortController();
+  child.once("error", () => gone.abort());
+  child.once("exit", () => gone.abort());
+  const phase = await untilPhase(
+    files,
+    ["starting", "running", "ended", "lost", "revoked"],
+    gone.signal,
+  );
+  if (phase !== undefined || !revoke(run, "its shim could not be started")) return;
+  throw failure(
+    "HOST_REFUSED",
+    `${order.host} could not start the shim ${shimPath} for ${order.leaseId}: ${readFileSync(files.shimLog, "utf8").slice(-1_000)}`,
+  );
+}
+
+function refuseImpossible(
+  host: AgentHost,
+  order: RunOrder,
+  { mask, minFreeBytes }: { readonly mask: number; readonly minFreeBytes: number },
+): void {
+  const refuse = (why: string): never => {
+    throw failure(
+      "HOST_REFUSED",
+      `${host.id} refuses ${order.leaseId} of ${order.jobName}: ${why}`,
+    );
+  };
+  if (existsSync(host.layout.refuse)) {
+    const why = readFileSync(host.layout.refuse, "utf8").trim();
+    refuse(
+      `${why === "" ? "it was told to start nothing" : why}. Remove ${host.layout.refuse} when that is over.`,
+    );
+  }
+  if (mask <= 0) refuse("the lease names no GPU of it");
+  if (mask >= 2 ** host.gpuCount) {
+    refuse(
+      `the lease names GPU ${31 - Math.clz32(mask)}, and it has ${host.gpuCount}. Bring the fleet file and the agent's hosts together.`,
+    );
+  }
+  const { workdir } = order.run;
+  if (
+    workdir !== undefined &&
+    statSync(workdir, { throwIfNoEntry: false })?.isDirectory() !== true
+  ) {
+    refuse(
+      `the working folder ${workdir} does not exist there. Create it, or name another in run.workdir.`,
+    );
+  }
+  const disk = statfsSync(host.layout.dir);
+  const freeBytes = disk.bavail * disk.bsize;
+  if (freeBytes < minFreeBytes) {
+    refuse(
+      `its disk has ${Math.floor(freeBytes / 2 ** 20)} MiB free for ${host.layout.dir} and needs ${Math.ceil(minFreeBytes / 2 ** 20)}. Make room.`,
+    );
+  }
+}
+
+const staleToken = (order: RunOrder, why: string): Error =>
+  failure(
+    "STALE_TOKEN",
+    `${order.leaseId} of ${order.jobName} may not start on ${order.host}: ${why}`,
+  );
+
+function makeJobFolder(order: RunOrder, path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+  } catch (error) {
+    throw failure(
+      "HOST_REFUSED",
+      `${order.host} cannot make the folder ${path} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Name one that the agent may write.`,
+    );
+  }
+}
+
+/** A port that nobody listens on now. It is not held: between here and the start somebody may take it, which fails the run. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await new Promise<number>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, () => {
+      const address = server.address();
+      resolve(typeof address === "object" && address !== null ? address.port : 0);
+    });
+  });
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

@@ -1,0 +1,245 @@
+/** @file An agent on a folder of its own, with real shims and processes, and a stand-in for Temporal. */
+
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import ts from "typescript";
+import { createOrderActivities } from "../../../activities/agent/order-activities.ts";
+import { createRunActivities } from "../../../activities/agent/run-activities.ts";
+import { openHost, type AgentHost } from "../../../activities/agent/agent-host.ts";
+import type { ActivityTask, CancelReason } from "../../../activities/agent/activity-task.ts";
+import type { GangView, GangWatcher } from "../../../activities/agent/gang-barrier.ts";
+import { launchFiles, type LaunchFiles, type LogLimits } from "../../../activities/agent/launch.ts";
+import type {
+  LogQuery,
+  OrderActivities,
+  RunActivities,
+  RunHeartbeat,
+  RunOrder,
+} from "../../../activities/agent-contract.ts";
+import { hostId, jobId, leaseId, token } from "../../../domain/ids.ts";
+import type { RunSpec } from "../../../domain/job.ts";
+import { ms } from "../../../domain/units.ts";
+
+export const HOST = hostId("eu-1", "host-1");
+export const OTHER_HOST = hostId("eu-1", "host-2");
+export const JOB = jobId("job-7");
+
+const folders: string[] = [];
+
+/** A folder that `removeFolders` takes away. */
+export function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), "orbweaver-agent-"));
+  folders.push(path);
+  return path;
+}
+
+/** Ends what a failed test may have left running, then removes the folders. */
+export function removeFolders(): void {
+  for (const path of folders.splice(0)) {
+    for (const pid of pidsWith(path)) kill(pid);
+    rmSync(path, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 });
+  }
+}
+
+export interface TestAgent {
+  readonly stateDir: string;
+  readonly host: AgentHost;
+  readonly runs: RunActivities;
+  readonly orders: OrderActivities;
+  readonly task: TestTask;
+  filesOf(order: RunOrder): LaunchFiles;
+}
+
+export interface TestTask {
+  readonly beats: (RunHeartbeat | undefined)[];
+  cancel(reason: CancelReason): void;
+}
+
+export interface AgentSetup {
+  /** A used folder: the agent was restarted. */
+  readonly stateDir?: string;
+  readonly gang?: GangWatcher;
+  readonly log?: LogLimits;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly minFreeBytes?: number;
+  readonly maxWaitingReads?: number;
+  readonly shimPath?: string;
+}
+
+export function testAgent(setup: AgentSetup = {}): TestAgent {
+  const stateDir = setup.stateDir ?? folder();
+  const host = openHost({ stateDir, fleet: "default", id: HOST, gpuCount: 8 });
+  const cancelled = new AbortController();
+  let why: CancelReason = "asked";
+  const beats: (RunHeartbeat | undefined)[] = [];
+  const task: ActivityTask = {
+    heartbeat: (beat) => beats.push(beat),
+    cancelled: cancelled.signal,
+    reason: () => why,
+  };
+  const hosts = new Map([[HOST, host]]);
+  const runs = createRunActivities({
+    hosts,
+    gang: setup.gang ?? gangOf(() => ({ isClosed: false, beats: [] })),
+    task: () => task,
+    shimPath: setup.shimPath ?? builtShim(),
+    env: { PATH: process.env["PATH"], HOME: "/nowhere", SECRET_OF_THE_AGENT: "1", ...setup.env },
+    log: setup.log ?? { partBytes: 1_000_000, parts: 4 },
+    minFreeBytes: setup.minFreeBytes ?? 0,
+  });
+  const quiet: ActivityTask = {
+    heartbeat: () => undefined,
+    cancelled: new AbortController().signal,
+    reason: () => "asked",
+  };
+  const orders = createOrderActivities({
+    hosts,
+    task: () => quiet,
+    maxWaitingReads: setup.maxWaitingReads ?? 8,
+  });
+  return {
+    stateDir,
+    host,
+    runs,
+    orders,
+    task: {
+      beats,
+      cancel: (reason) => {
+        why = reason;
+        cancelled.abort();
+      },
+    },
+    filesOf: (order) => launchFiles(host.layout.leaseDir(order.leaseId)),
+  };
+}
+
+export const gangOf = (view: () => GangView): GangWatcher => ({
+  look: () => Promise.resolve(view()),
+});
+
+/** A whole order for one GPU of one host that runs a shell line. */
+export function orderOf(
+  line: string,
+  over: Partial<Omit<RunOrder, "run">> & { run?: Partial<RunSpec> } = {},
+): RunOrder {
+  const count = over.token ?? token(5);
+  return {
+    jobId: JOB,
+    jobName: "toy",
+    workflowId: JOB,
+    workflowRunId: "run-1",
+    leaseId: leaseId(count),
+    token: count,
+    attempt: 1,
+    host: HOST,
+    gang: [{ host: HOST, mask: 1, address: "10.0.0.1" }],
+    prepareTimeoutMs: 5_000,
+    ...over,
+    run: {
+      command: ["sh", "-c", line],
+      env: {},
+      launch: "per-gpu",
+      graceMs: ms(1_000),
+      ...over.run,
+    },
+  };
+}
+
+export const stopOf = (order: RunOrder, isCheckpointFirst = false) => ({
+  jobId: order.jobId,
+  host: order.host,
+  leaseId: order.leaseId,
+  token: order.token,
+  isCheckpointFirst,
+  reason: "cancelled",
+});
+
+export const queryOf = (order: RunOrder, over: Partial<LogQuery> = {}): LogQuery => ({
+  jobId: order.jobId,
+  host: order.host,
+  leaseId: order.leaseId,
+  rank: 0,
+  offset: 0,
+  maxBytes: 100_000,
+  waitMs: 0,
+  ...over,
+});
+
+/** All that a rank has written. */
+export const outputOf = async ({ orders }: TestAgent, order: RunOrder, rank = 0): Promise<string> =>
+  (await orders.readLogs(queryOf(order, { rank }))).text;
+
+/** Looks every 10 ms until `look` gives something. */
+export async function eventually<T>(look: () => T | undefined | false, forMs = 10_000): Promise<T> {
+  const untilMs = performance.now() + forMs;
+  for (;;) {
+    const found = look();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > untilMs) throw new Error(`not within ${forMs} ms: ${look.toString()}`);
+    await new Promise((wake) => setTimeout(wake, 10));
+  }
+}
+
+/** The number that a process writes to `path`, once it has. */
+export const pidIn = (path: string): Promise<number> =>
+  eventually(
+    () => (existsSync(path) && Number.parseInt(readFileSync(path, "utf8"), 10)) || undefined,
+  );
+
+/** Whether a process runs, zombies not counted: read here on its own, not with the code under test. */
+export function runs(pid: number): boolean {
+  const state = execFileSync("sh", ["-c", `ps -o stat= -p ${pid} || true`], {
+    encoding: "utf8",
+  }).trim();
+  return state !== "" && !state.startsWith("Z");
+}
+
+export function kill(pid: number, signal: NodeJS.Signals = "SIGKILL"): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It had ended.
+  }
+}
+
+function pidsWith(text: string): readonly number[] {
+  const line = `grep -lsF -- '${text}' /proc/[0-9]*/environ | cut -d/ -f3 || true`;
+  return execFileSync("sh", ["-c", line], { encoding: "utf8" })
+    .split("\n")
+    .filter((pid) => pid !== "" && Number(pid) !== process.pid)
+    .map(Number);
+}
+
+let shim: string | undefined;
+
+/** The shim as JavaScript, with everything that it imports, made from the sources as they are now. */
+export function builtShim(): string {
+  if (shim !== undefined) return shim;
+  const root = resolve(import.meta.dirname, "../../..");
+  const out = mkdtempSync(join(tmpdir(), "orbweaver-shim-"));
+  process.once("exit", () => rmSync(out, { recursive: true, force: true }));
+  writeFileSync(join(out, "package.json"), '{"type":"module"}');
+  const seen = new Set<string>();
+  const compile = (file: string): void => {
+    if (seen.has(file)) return;
+    seen.add(file);
+    const { outputText } = ts.transpileModule(readFileSync(join(root, file), "utf8"), {
+      compilerOptions: {
+        target: ts.ScriptTarget.ES2022,
+        module: ts.ModuleKind.ES2022,
+        verbatimModuleSyntax: true,
+        rewriteRelativeImportExtensions: true,
+      },
+    });
+    const target = join(out, file.replace(/\.ts$/, ".js"));
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, outputText);
+    for (const [, path = ""] of outputText.matchAll(/from "(\.[^"]+)\.js"/g))
+      compile(`${join(dirname(file), path)}.ts`);
+  };
+  compile("workers/shim.ts");
+  shim = join(out, "workers/shim.js");
+  return shim;
+}

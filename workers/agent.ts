@@ -1,0 +1,293 @@
+/**
+ * @file An agent: serves one host, or all hosts of a simulated cluster, from two task queues, until it is told to end.
+ *
+ * Start: lock, new epoch, what the state folder says still runs, two workers, then `agent-hello` until the fleet has it. The epoch is in
+ * the queues' names, so tasks meant for an earlier life are never taken by this one; the job sends its `run` again, which
+ * takes over. End (a signal, or `shutdown`): polling stops, the fleet is told, and the shims run on.
+ */
+
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Client } from "@temporalio/client";
+import type { DataConverter } from "@temporalio/common";
+import { Worker, type NativeConnection } from "@temporalio/worker";
+import { temporalTask } from "../activities/agent/activity-task.ts";
+import { livingRuns, openHost, type AgentHost } from "../activities/agent/agent-host.ts";
+import { createGangWatcher } from "../activities/agent/gang-watcher.ts";
+import { takeHostLock } from "../activities/agent/host-lock.ts";
+import type { LogLimits } from "../activities/agent/launch.ts";
+import { FINAL_KINDS, phaseOf, untilPhase } from "../activities/agent/local-run.ts";
+import { createOrderActivities } from "../activities/agent/order-activities.ts";
+import { DEFAULT_RETENTION, removeOldLaunches } from "../activities/agent/retention.ts";
+import { createRunActivities } from "../activities/agent/run-activities.ts";
+import { settleRun } from "../activities/agent/run-end.ts";
+import { hostLayout } from "../activities/agent/state-layout.ts";
+import type { ClusterId, HostId } from "../domain/ids.ts";
+import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
+import { fleetWorkflowId, inboxSignal } from "../workflows/messages.ts";
+
+export interface AgentOptions {
+  readonly connection: NativeConnection;
+  readonly client: Client;
+  readonly namespace?: string;
+  readonly dataConverter?: DataConverter;
+  readonly fleet: string;
+  readonly cluster: ClusterId;
+  readonly hosts: readonly { readonly id: HostId; readonly gpuCount: number }[];
+  /** Folder of all agents of this machine; see `activities/agent/state-layout.ts`. */
+  readonly stateDir: string;
+  /** What the other hosts of a gang connect to. */
+  readonly address: string;
+  /** Brings an entry to the fleet, or fails; by default a signal of this client. */
+  readonly tellFleet?: (entry: InboxEntry) => Promise<void>;
+  /** Called once, when the fleet has the hello. */
+  readonly onHello?: (agent: AgentAddress) => void;
+  /** What a person on call would want to read. */
+  readonly onNote?: (note: string) => void;
+  /** The compiled entry of the shim, when it is not beside this file. */
+  readonly shimPath?: string;
+  readonly log?: LogLimits;
+  readonly minFreeBytes?: number;
+}
+
+export interface RunningAgent {
+  readonly agent: AgentAddress;
+  /** Resolves when the agent has ended; fails when a worker did. */
+  readonly ended: Promise<void>;
+  /** Ends the agent and leaves what runs on its hosts alone. */
+  shutdown(): Promise<void>;
+}
+
+/** A rank's output: 32 MiB in 4 parts. */
+const LOG_LIMITS: LogLimits = Object.freeze({ partBytes: 8 * 2 ** 20, parts: 4 });
+const MIN_FREE_BYTES = 64 * 2 ** 20;
+const ORDER_SLOTS = 64;
+/** Leaves most slots to orders. */
+const MAX_WAITING_READS = 24;
+const LEAST_RUN_SLOTS = 16;
+const POLLERS = 2;
+const HELLO_PAUSE_MS = 250;
+const HELLO_PAUSE_MAX_MS = 10_000;
+const BYE_TIMEOUT_MS = 3_000;
+const SWEEP_MS = 3_600_000;
+
+/** Starts an agent; returns as soon as it polls. Throws HOST_ALREADY_SERVED when another one serves one of the hosts. */
+export async function runAgent(options: AgentOptions): Promise<RunningAgent> {
+  const unlock = lockHosts(options);
+  try {
+    return await startAgent(options, unlock);
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+async function startAgent(options: AgentOptions, unlock: () => void): Promise<RunningAgent> {
+  const { fleet, stateDir, onNote = () => undefined } = options;
+  const hosts = new Map(
+    options.hosts.map(({ id, gpuCount }) => [id, openHost({ stateDir, fleet, id, gpuCount })]),
+  );
+  const agent = newAddress(options);
+  for (const { layout } of hosts.values()) writeFileSync(layout.epoch, agent.epoch);
+  const workers = await createWorkers(options, hosts, agent);
+  const tellFleet = options.tellFleet ?? signalFleet(options);
+  const closing = new AbortController();
+
+  const hello: InboxEntry = {
+    kind: "agent-hello",
+    hosts: [...hosts.keys()],
+    agent,
+    running: [...hosts.values()].flatMap((host) =>
+      livingRuns(host).flatMap(({ stored }) =>
+        stored === undefined
+          ? []
+          : [{ host: host.id, lease: stored.order.leaseId, token: stored.order.token }],
+      ),
+    ),
+    highestToken: Math.max(0, ...[...hosts.values()].map((host) => host.tokens.highest())),
+  };
+  for (const host of hosts.values()) watchOver(host, closing.signal, onNote);
+  const running = workers.map((worker) => worker.run());
+  void sayHello(tellFleet, hello, closing.signal).then((isTold) => {
+    if (isTold) options.onHello?.(agent);
+  });
+
+  const stopWorkers = (): void => {
+    for (const worker of workers) if (worker.getState() === "RUNNING") worker.shutdown();
+  };
+  const end = async (): Promise<void> => {
+    try {
+      // The SDK stops all workers of the process on SIGTERM and SIGINT; if only one ends, the other has no use.
+      await Promise.race(running);
+      stopWorkers();
+      await Promise.all(running);
+    } finally {
+      closing.abort();
+      const bye = tellFleet({
+        kind: "agent-bye",
+        hosts: [...hosts.keys()],
+        epoch: agent.epoch,
+      }).catch((error: unknown) =>
+        onNote(`the fleet was not told that the agent ends: ${messageOf(error)}`),
+      );
+      await Promise.race([bye, pause(BYE_TIMEOUT_MS, closing.signal, true)]);
+      unlock();
+    }
+  };
+  const ended = end();
+  // Whoever awaits `ended` or `shutdown` sees the failure; nobody has to.
+  ended.catch(() => undefined);
+  return {
+    agent,
+    ended,
+    shutdown: () => {
+      stopWorkers();
+      return ended;
+    },
+  };
+}
+
+function lockHosts({ hosts, stateDir, fleet }: AgentOptions): () => void {
+  const taken: (() => void)[] = [];
+  const unlock = (): void => {
+    for (const release of taken) release();
+  };
+  try {
+    for (const { id } of hosts) taken.push(takeHostLock(hostLayout(stateDir, fleet, id).lock, id));
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+  return unlock;
+}
+
+function newAddress({ fleet, cluster, hosts, address }: AgentOptions): AgentAddress {
+  const epoch = `${Date.now().toString(36)}${randomBytes(3).toString("hex")}`;
+  const [only, ...others] = hosts;
+  const host =
+    only !== undefined && others.length === 0 ? `.${only.id.slice(only.id.indexOf("/") + 1)}` : "";
+  const name = `${fleet}.${cluster}${host}.${epoch}`;
+  return { epoch, runQueue: `run.${name}`, orderQueue: `order.${name}`, address };
+}
+
+async function createWorkers(
+  options: AgentOptions,
+  hosts: ReadonlyMap<HostId, AgentHost>,
+  agent: AgentAddress,
+): Promise<readonly Worker[]> {
+  const { connection, client, namespace = client.options.namespace, dataConverter } = options;
+  const common = {
+    connection,
+    namespace,
+    ...(dataConverter !== undefined && { dataConverter }),
+    activityTaskPollerBehavior: { type: "simple-maximum", maximum: POLLERS },
+    maxHeartbeatThrottleInterval: "1s",
+    defaultHeartbeatThrottleInterval: "1s",
+  } as const;
+  const gpuCount = options.hosts.reduce((sum, host) => sum + host.gpuCount, 0);
+  const runs = createRunActivities({
+    hosts,
+    gang: createGangWatcher(client),
+    task: temporalTask,
+    shimPath: options.shimPath ?? defaultShimPath(),
+    env: process.env,
+    log: options.log ?? LOG_LIMITS,
+    minFreeBytes: options.minFreeBytes ?? MIN_FREE_BYTES,
+  });
+  const orders = createOrderActivities({
+    hosts,
+    task: temporalTask,
+    maxWaitingReads: MAX_WAITING_READS,
+  });
+  return Promise.all([
+    Worker.create({
+      ...common,
+      taskQueue: agent.runQueue,
+      activities: runs,
+      // Two a GPU: while one run ends the next one may already prepare.
+      maxConcurrentActivityTaskExecutions: Math.max(LEAST_RUN_SLOTS, 2 * gpuCount),
+    }),
+    Worker.create({
+      ...common,
+      taskQueue: agent.orderQueue,
+      activities: orders,
+      maxConcurrentActivityTaskExecutions: ORDER_SLOTS,
+    }),
+  ]);
+}
+
+/** Beside this file once compiled; from the sources, what the last build made. */
+function defaultShimPath(): string {
+  const beside = import.meta.url.endsWith(".ts") ? "../dist/workers/shim.js" : "./shim.js";
+  return fileURLToPath(new URL(beside, import.meta.url));
+}
+
+const signalFleet =
+  ({ client, fleet }: AgentOptions) =>
+  (entry: InboxEntry): Promise<void> =>
+    client.workflow.getHandle(fleetWorkflowId(fleet)).signal(inboxSignal, [entry]);
+
+/** Settles what an earlier agent left behind as it ends, should no job ask for it, and clears old output away. */
+function watchOver(host: AgentHost, closing: AbortSignal, onNote: (note: string) => void): void {
+  const note = (error: unknown): void => onNote(`${host.id}: ${messageOf(error)}`);
+  for (const run of [...host.open.values()]) {
+    if (phaseOf(run.files).kind === "unclaimed") continue;
+    untilPhase(run.files, FINAL_KINDS, closing)
+      .then((end) => (end === undefined ? undefined : settleRun(host, run, end)))
+      .catch(note);
+  }
+  const sweep = (): void => {
+    try {
+      removeOldLaunches(host, DEFAULT_RETENTION, Date.now());
+    } catch (error) {
+      note(error);
+    }
+  };
+  sweep();
+  const timer = setInterval(sweep, SWEEP_MS);
+  timer.unref();
+  closing.addEventListener("abort", () => clearInterval(timer), { once: true });
+}
+
+/** Again and again: the fleet may not have been started yet. False when the agent ended first. */
+async function sayHello(
+  tellFleet: (entry: InboxEntry) => Promise<void>,
+  hello: InboxEntry,
+  closing: AbortSignal,
+): Promise<boolean> {
+  for (
+    let pauseMs = HELLO_PAUSE_MS;
+    !closing.aborted;
+    pauseMs = Math.min(pauseMs * 2, HELLO_PAUSE_MAX_MS)
+  ) {
+    try {
+      await tellFleet(hello);
+      return true;
+    } catch {
+      await pause(pauseMs, closing, false);
+    }
+  }
+  return false;
+}
+
+function pause(forMs: number, signal: AbortSignal, isDeaf: boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, forMs);
+    if (isDeaf) {
+      timer.unref();
+      return;
+    }
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
