@@ -10,18 +10,28 @@ import { gpuType, plainName } from "./file-words.ts";
 import { environment, MAX_ARGUMENT_CHARS } from "./job-env.ts";
 import { JOB_CLASSES } from "./job.ts";
 import { choice, flag, leaf, text, wholeNumber, word } from "./schema-leaf.ts";
-import { absolutePath, duration, memory, readText, refused } from "./schema-leaf.ts";
+import { absolutePath, duration, memory, readText, refused, type WordRule } from "./schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
 
 export const MAX_GPUS = 100_000;
 /** Names and keys become parts of ids, file names and addresses. */
 const MAX_NAME_CHARS = 200;
 
-const NAME = {
+const NAME: WordRule = {
+  what: "a name",
   pattern: "[A-Za-z0-9._/-]+",
   characters: "letters, digits, ., _, / and -",
   maxLength: MAX_NAME_CHARS,
-} as const;
+};
+
+/** A workflow id; those of the fleet itself begin with `orbweaver-`. */
+const KEY: WordRule = {
+  what: "a key",
+  pattern: "(?!orbweaver-)[A-Za-z0-9][A-Za-z0-9._:@+=/-]*",
+  characters:
+    "letters, digits and . _ : @ + = / -, beginning with a letter or digit, not with orbweaver-",
+  maxLength: MAX_NAME_CHARS,
+};
 
 const gpuCount = (description: string) =>
   wholeNumber({ min: 1, max: MAX_GPUS, description, examples: [8] });
@@ -188,11 +198,9 @@ const run = z
 
 export const jobSchema = z
   .strictObject({
-    name: word({
+    name: word(NAME, {
       description: "What people call the job; need not be unique.",
       examples: ["resnet50"],
-      what: "a name",
-      ...NAME,
     }),
     tenant: plainName("a tenant", {
       description: 'Whose quota and share. Default: "default".',
@@ -207,15 +215,10 @@ export const jobSchema = z
       description: "Higher goes first inside a tenant. Default: 0.",
       examples: [0],
     }).optional(),
-    idempotencyKey: word({
+    idempotencyKey: word(KEY, {
       description:
         "The job's id. Submitting the same key again is answered with the first job; with another description it is an error.",
       examples: ["resnet50-seed7"],
-      what: "a key",
-      pattern: "(?!orbweaver-)[A-Za-z0-9][A-Za-z0-9._:@+=/-]*",
-      characters:
-        "letters, digits and . _ : @ + = / -, beginning with a letter or digit, not with orbweaver-",
-      maxLength: MAX_NAME_CHARS,
     }).optional(),
     gang: z
       .union([gpuCount("Short for {gpus: …}."), gang])

@@ -48,20 +48,56 @@ export function leaf<Input, Output>(schema: LeafSchema, read: (value: unknown) =
     .meta({ ...schema });
 }
 
-export function wholeNumber({
-  min,
-  max,
-  ...rest
-}: LeafSchema & { readonly min: number; readonly max: number }) {
-  const remedy = `write a whole number from ${min} to ${max}`;
+export interface EntryReaders<Value> {
+  /** The key as it is kept. */
+  readonly readKey: (key: string) => Reading<string>;
+  readonly readValue: (value: unknown) => Reading<Value>;
+}
+
+/** A map with keys of the author's choice; by hand, because zod's records drop a key such as `__proto__` without a word. */
+export function mapLeaf<Value>(schema: LeafSchema, { readKey, readValue }: EntryReaders<Value>) {
+  type Entries = Readonly<Record<string, Value>>;
+  return z
+    .custom<Entries>()
+    .transform((value: unknown, context): Entries => {
+      const refuse = (path: string[], { message, remedy }: RefusedValue): void =>
+        context.addIssue({ code: "custom", path, message, params: { remedy } });
+      if (typeof value !== "object" || value === null || Array.isArray(value)) {
+        const remedy = `write a map such as ${JSON.stringify(schema.examples?.[0] ?? {})}`;
+        refuse([], refused(`${shown(value)} is not a map`, remedy));
+        return z.NEVER;
+      }
+      const entries = new Map<string, Value>();
+      for (const [key, inside] of Object.entries(value)) {
+        const name = readKey(key);
+        const reading = readValue(inside);
+        if (name.kind === "refused") refuse([key], name);
+        if (reading.kind === "refused") refuse([key], reading);
+        if (name.kind === "read" && reading.kind === "read") entries.set(name.value, reading.value);
+      }
+      return Object.fromEntries(entries);
+    })
+    .meta({ ...schema, type: "object" });
+}
+
+export interface Bounds {
+  readonly min: number;
+  readonly max: number;
+}
+
+export function wholeNumber({ min, max, ...rest }: LeafSchema & Bounds) {
   const schema: LeafSchema = { ...rest, type: "integer", minimum: min, maximum: max };
-  return leaf<number, number>(schema, (value) => {
-    if (typeof value !== "number") return refused(...notNumber("a whole number", value, remedy));
-    if (!Number.isInteger(value)) return refused(`${value} is not a whole number`, remedy);
-    if (value < min) return refused(`${value} is too small`, remedy);
-    if (value > max) return refused(`${value} is too large`, remedy);
-    return { kind: "read", value };
-  });
+  return leaf<number, number>(schema, (value) => readWholeNumber(value, { min, max }));
+}
+
+export function readWholeNumber(value: unknown, { min, max }: Bounds): Reading<number> {
+  const remedy = `write a whole number from ${min} to ${max}`;
+  if (typeof value !== "number") return refused(...notNumber("a whole number", value, remedy));
+  if (!Number.isInteger(value)) return refused(`${value} is not a whole number`, remedy);
+  if (value < min) return refused(`${value} is too small`, remedy);
+  if (value > max) return refused(`${value} is too large`, remedy);
+  // There are no negative zeros in what people mean.
+  return { kind: "read", value: value + 0 };
 }
 
 export function positiveNumber({ max, ...rest }: LeafSchema & { readonly max: number }) {
@@ -94,7 +130,8 @@ export function choice<const Word extends string>(words: readonly Word[], schema
   });
 }
 
-export interface WordRule extends LeafSchema {
+/** A name: short, of few characters, so that it fits into ids, labels and paths. */
+export interface WordRule {
   /** With its article: `a tenant`. */
   readonly what: string;
   /** Of the whole word, without anchors. */
@@ -104,22 +141,22 @@ export interface WordRule extends LeafSchema {
   readonly maxLength: number;
 }
 
-/** A name: short, of few characters, so that it fits into ids, labels and paths. */
-export function word({ what, pattern, characters, maxLength, ...rest }: WordRule) {
-  const whole = new RegExp(`^(?:${pattern})$`);
-  const schema: LeafSchema = { ...rest, type: "string", pattern: `^(${pattern})$`, maxLength };
-  return leaf<string, string>(schema, (value) => {
-    const remedy = `write ${what} of ${characters}`;
-    if (typeof value !== "string") return refused(...notText(value, remedy));
-    if (value.length > maxLength)
-      return refused(
-        `${shown(value)} has ${value.length} characters`,
-        `write at most ${maxLength}`,
-      );
-    if (!whole.test(value))
-      return refused(value === "" ? "empty" : `${shown(value)} is not ${what}`, remedy);
-    return { kind: "read", value };
-  });
+export function word(rule: WordRule, schema: LeafSchema) {
+  const { pattern, maxLength } = rule;
+  const whole: LeafSchema = { ...schema, type: "string", pattern: `^(${pattern})$`, maxLength };
+  return leaf<string, string>(whole, (value) => readWord(value, rule));
+}
+
+export function readWord(value: unknown, rule: WordRule): Reading<string> {
+  const { what, pattern, characters, maxLength } = rule;
+  const remedy = `write ${what} of ${characters}`;
+  if (typeof value !== "string") return refused(...notText(value, remedy));
+  if (value === "") return refused("empty", remedy);
+  if (value.length > maxLength) {
+    return refused(`${shown(value)} has ${value.length} characters`, `write at most ${maxLength}`);
+  }
+  const isWord = new RegExp(`^(?:${pattern})$`).test(value);
+  return isWord ? { kind: "read", value } : refused(`${shown(value)} is not ${what}`, remedy);
 }
 
 /** Free text that ends up in an argument, a variable or a path: anything but nothing and NUL, which no process can be given. */

@@ -79,7 +79,11 @@ function problemsOf(issue: z.core.$ZodIssue, above: ValuePath, judged: Judged): 
       return [{ ...problem, message: shown(value), remedy: `name at most ${issue.maximum}` }];
     case "too_small":
       return [
-        { ...problem, message: "an empty list", remedy: "name at least one, or leave the key out" },
+        {
+          ...problem,
+          message: shown(value),
+          remedy: `name at least ${issue.minimum}, or leave the key out`,
+        },
       ];
     default: {
       const what = issue.code === "invalid_type" && issue.expected === "array" ? "list" : "map";

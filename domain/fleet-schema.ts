@@ -1,0 +1,243 @@
+/**
+ * @file The schema of `fleet.yaml`: which keys it has, what each may say, and how editors explain it.
+ *
+ * Rules between keys are in `fleet-rules.ts`, the files that it names are read by `fleet-measured.ts`. Unions are written
+ * plain form first, map second, as `schema-problems.ts` wants it.
+ */
+
+import { z } from "zod";
+import { gpuType, plainName, readGpuType } from "./file-words.ts";
+import { expandHosts, HOST_RANGE_PATTERN } from "./host-range.ts";
+import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
+import {
+  flag,
+  leaf,
+  mapLeaf,
+  positiveNumber,
+  readWholeNumber,
+  text,
+  wholeNumber,
+} from "./schema-leaf.ts";
+import { latency, memory, power, price, rate, readText } from "./schema-leaf.ts";
+
+/** GPU sets of a host are bit masks in which the sign bit and its neighbour stay free. */
+export const MAX_GPUS_PER_HOST = 30;
+const MAX_GPUS = 100_000;
+
+const filePath = (description: string, example: string) =>
+  text({ description, maxLength: 4096, examples: [example] });
+
+export const gpuTypeSchema = z
+  .strictObject({
+    name: gpuType({ description: "Name of the type.", examples: ["MI300X"] }),
+    memory: memory({ description: "Memory of one GPU.", examples: ["192 GiB"] }),
+    watts: power({ description: "Draw of one busy GPU.", examples: ["750 W"] }),
+  })
+  .meta({ description: "A GPU type of your own, or a well-known one with other figures." });
+
+export const hostSchema = z
+  .strictObject({
+    name: leaf<string, string>(
+      {
+        description: "Name of the host, or of several alike with ranges.",
+        type: "string",
+        pattern: `^${HOST_RANGE_PATTERN}$`,
+        maxLength: 200,
+        examples: ["h100-[26-29]", "node[001-016]"],
+      },
+      (value) => {
+        const name = readText(value, 200);
+        const names = name.kind === "read" ? expandHosts(name.value) : name;
+        return names.kind === "read" ? name : names;
+      },
+    ),
+    gpus: wholeNumber({
+      min: 1,
+      max: MAX_GPUS_PER_HOST,
+      description: "Number of its GPUs.",
+      examples: [8],
+    }),
+    type: gpuType({
+      description: "Type of its GPUs: a well-known one such as H100, or one of `gpuTypes`.",
+      examples: ["H100"],
+    }),
+    memory: memory({ description: "Memory of each GPU. Default: that of the type." }).optional(),
+    watts: power({ description: "Draw of one busy GPU. Default: that of the type." }).optional(),
+    rack: plainName("a rack", { description: "Rack of the host.", examples: ["r12"] }).optional(),
+    topology: filePath(
+      "File with the output of `nvidia-smi topo -m` on the host, relative to this file.",
+      "topology/h100.txt",
+    ).optional(),
+    bandwidth: z
+      .union([
+        filePath(
+          "File with measured bandwidths, relative to this file: output of nccl-tests, or BandPilot's CSV.",
+          "bandwidth/h100-26.txt",
+        ),
+        z.strictObject({
+          file: filePath("The file, relative to this one.", "bandwidth/intra_host.csv"),
+          host: text({
+            description:
+              "Which of the hosts in the file. Default: the only one, or the one of this name.",
+            maxLength: 200,
+            examples: ["H100_26"],
+          }).optional(),
+        }),
+      ])
+      .meta({ description: "Measured collective bandwidth of the host's GPU sets." })
+      .optional(),
+  })
+  .meta({ description: "A host, or several alike." });
+
+export const clusterSchema = z
+  .strictObject({
+    name: plainName("a cluster", { description: "Name of the cluster.", examples: ["eu-1"] }),
+    site: plainName("a site", { description: "Where it stands.", examples: ["frankfurt"] }),
+    jurisdiction: plainName("a jurisdiction", {
+      description: "Whose law holds there; jobs may ask for it.",
+      examples: ["EU"],
+    }),
+    fabric: z
+      .strictObject({
+        bandwidth: rate({
+          description: "Bandwidth of one host's links into the fabric.",
+          examples: ["400 Gbps"],
+        }),
+      })
+      .meta({
+        description:
+          "The network that joins the hosts. Leave it out where there is none worth the name.",
+      })
+      .optional(),
+    power: power({
+      description: "What all busy GPUs of the cluster may draw together. Default: no limit.",
+      examples: ["40 kW"],
+    }).optional(),
+    cooling: power({
+      description: "What the cooling can take away. Default: no limit.",
+      examples: ["40 kW"],
+    }).optional(),
+    simulated: flag(
+      "Its GPUs are made up: one agent runs real processes for all its hosts. Default: false.",
+    ).optional(),
+    hosts: z.array(hostSchema).min(1).meta({ description: "The hosts of the cluster." }),
+    bandwidth: z
+      .union([
+        filePath(
+          "File with measured bandwidths of GPU sets over several hosts, relative to this file.",
+          "bandwidth/inter_host.csv",
+        ),
+        z.strictObject({
+          file: filePath("The file, relative to this one.", "bandwidth/inter_host.csv"),
+          hosts: z
+            .array(text({ description: "A host of this cluster.", maxLength: 200 }))
+            .min(1)
+            .meta({
+              description:
+                "Which hosts of this cluster the columns of the file mean, in their order.",
+              examples: [["h100-26", "h100-27"]],
+            })
+            .optional(),
+        }),
+      ])
+      .meta({ description: "Measured collective bandwidth between hosts." })
+      .optional(),
+  })
+  .meta({ description: "Hosts behind one fabric in one site." });
+
+const linkEnd = (description: string) =>
+  plainName("a cluster", { description, examples: ["eu-1"] });
+
+export const linkSchema = z
+  .strictObject({
+    between: z
+      .array(linkEnd("A cluster."))
+      .length(2)
+      .meta({
+        description: "Two clusters, for a link that is the same both ways.",
+        examples: [["eu-1", "us-1"]],
+      })
+      .optional(),
+    from: linkEnd("Cluster where the link begins, for one direction.").optional(),
+    to: linkEnd("Cluster where the link ends.").optional(),
+    bandwidth: rate({ description: "Bandwidth of the link.", examples: ["5 Gbps"] }),
+    latency: latency({
+      description: "Round-trip time of the link.",
+      examples: ["84.9ms"],
+      isZeroAllowed: true,
+    }),
+    price: price({
+      description: "Price of what is sent over it. Default: none.",
+      examples: ["0.02 USD/GB"],
+      isZeroAllowed: true,
+    }).optional(),
+  })
+  .meta({ description: "A link between two clusters: `between`, or `from` and `to`." });
+
+export const tenantSchema = z
+  .strictObject({
+    name: plainName("a tenant", { description: "Name of the tenant.", examples: ["research"] }),
+    weight: positiveNumber({
+      max: 1_000_000,
+      description: "Its share against the other tenants. Default: 1.",
+      examples: [1],
+    }).optional(),
+    quota: mapLeaf<number>(
+      {
+        description:
+          'GPUs by type that it may hold; "*" means all types not named. What is not named is not limited.',
+        examples: [{ H100: 16, "*": 8 }],
+        additionalProperties: { type: "integer", minimum: 0, maximum: MAX_GPUS },
+      },
+      {
+        readKey: (key) => (key === "*" ? { kind: "read", value: key } : readGpuType(key)),
+        readValue: (value) => readWholeNumber(value, { min: 0, max: MAX_GPUS }),
+      },
+    ).optional(),
+    borrowing: wholeNumber({
+      min: 0,
+      max: MAX_GPUS,
+      description:
+        "How many GPUs above its quota it may take while nobody else wants them. Default: 0.",
+      examples: [8],
+    }).optional(),
+  })
+  .meta({ description: "Whose quota and share." });
+
+export const fleetSchema = z
+  .strictObject({
+    name: plainName("a fleet", {
+      description: 'Name of the fleet. Default: "default".',
+      examples: ["default"],
+    }).optional(),
+    gpuTypes: z
+      .array(gpuTypeSchema)
+      .min(1)
+      .meta({ description: "GPU types that are not well-known, or differ from what is known." })
+      .optional(),
+    clusters: z.array(clusterSchema).min(1).meta({ description: "The clusters of the fleet." }),
+    links: z.array(linkSchema).meta({ description: "Links between clusters." }).optional(),
+    tenants: z
+      .array(tenantSchema)
+      .meta({
+        description:
+          "Tenants with a share or a quota of their own; others have weight 1 and no limit.",
+      })
+      .optional(),
+  })
+  .meta({
+    title: "Orbweaver fleet",
+    description:
+      "Clusters, hosts, links and tenants. Every quantity has its unit: 80 GiB, 400 Gbps, 10 kW.",
+  });
+
+/** A fleet as its author writes it. */
+export type FleetFile = z.input<typeof fleetSchema>;
+export type HostEntry = z.input<typeof hostSchema>;
+export type ReadCluster = Omit<z.output<typeof clusterSchema>, "hosts">;
+export type ReadHost = z.output<typeof hostSchema>;
+export type ReadLink = z.output<typeof linkSchema>;
+export type ReadTenant = z.output<typeof tenantSchema>;
+
+/** For editors and for remedies. */
+export const FLEET_JSON_SCHEMA: JsonSchema = jsonSchemaOf(fleetSchema);
