@@ -27,7 +27,8 @@ async function answer({ id, snapshot, nowMs }: Question): Promise<DecideAnswer> 
   try {
     const details = await detailsOf(snapshot.detailsHash);
     const tables = new Map(details?.hosts ?? []);
-    const bandwidthOf = (host: HostId, mask: number): number | undefined => tables.get(host)?.bandwidth?.gbsByMask[mask] ?? undefined;
+    const bandwidthOf = (host: HostId, mask: number): number | undefined =>
+      tables.get(host)?.bandwidth?.gbsByMask[mask] ?? undefined;
     return { id, plan: decide(unpackLedger(snapshot), nowMs, { bandwidthOf }) };
   } catch (error) {
     return { id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) };

@@ -26,7 +26,8 @@ export interface DeciderOptions {
   readonly onFallback: (reason: string) => void;
 }
 
-export type DecideAnswer = { readonly id: number; readonly plan: Plan } | { readonly id: number; readonly error: string };
+export type DecideAnswer =
+  { readonly id: number; readonly plan: Plan } | { readonly id: number; readonly error: string };
 
 export function createDecider({ storeDir, onFallback }: DeciderOptions): Decider {
   let thread: Worker | undefined;
@@ -92,5 +93,7 @@ export function createDecider({ storeDir, onFallback }: DeciderOptions): Decider
 /** Threads need compiled code: from the sources (as tests run them) the build's copy is used. */
 function threadFile(): string {
   const here = fileURLToPath(new URL("./decide-thread.js", import.meta.url));
-  return import.meta.url.endsWith(".ts") ? here.replace(/activities\/decide-thread\.js$/, "dist/activities/decide-thread.js") : here;
+  return import.meta.url.endsWith(".ts")
+    ? here.replace(/activities\/decide-thread\.js$/, "dist/activities/decide-thread.js")
+    : here;
 }

@@ -46,7 +46,11 @@ async function offer(client: Client, delivery: Delivery): Promise<"accepted" | "
     return "accepted";
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return "gone";
-    log.warn("a grant could not be delivered", { lease: lease.id, jobId: lease.jobId, error: String(error) });
+    log.warn("a grant could not be delivered", {
+      lease: lease.id,
+      jobId: lease.jobId,
+      error: String(error),
+    });
     return "failed";
   }
 }
@@ -60,10 +64,15 @@ async function tell(client: Client, note: PendingNote): Promise<void> {
   }
 }
 
-const handleOf = (client: Client, { jobId, runId }: { readonly jobId: string; readonly runId: string }): WorkflowHandle =>
-  client.workflow.getHandle(jobId, runId);
+const handleOf = (
+  client: Client,
+  { jobId, runId }: { readonly jobId: string; readonly runId: string },
+): WorkflowHandle => client.workflow.getHandle(jobId, runId);
 
-async function each<Item>(items: readonly Item[], run: (item: Item) => Promise<void>): Promise<void> {
+async function each<Item>(
+  items: readonly Item[],
+  run: (item: Item) => Promise<void>,
+): Promise<void> {
   const queue = [...items];
   const lanes = Array.from({ length: Math.min(CONCURRENCY, queue.length) }, async () => {
     for (let item = queue.shift(); item !== undefined; item = queue.shift()) await run(item);

@@ -37,7 +37,10 @@ export function createInbox(client: Client): Inbox {
     while (queue.length > 0) {
       const batch = takeBatch(queue);
       try {
-        await client.workflow.getHandle(fleetWorkflowId).signal(inboxSignal, batch.map(({ entry }) => entry));
+        await client.workflow.getHandle(fleetWorkflowId).signal(
+          inboxSignal,
+          batch.map(({ entry }) => entry),
+        );
         for (const { resolve } of batch) resolve({ kind: "told" });
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) {

@@ -16,7 +16,11 @@ export function createJobActivities(client: Client): JobActivities {
     async admit(file, entry) {
       const parsed = parseJobFile(file);
       if (parsed.kind === "refused") {
-        return { kind: "refused", code: "MISCONFIGURED", message: parsed.problems.map(formatProblem).join("\n") };
+        return {
+          kind: "refused",
+          code: "MISCONFIGURED",
+          message: parsed.problems.map(formatProblem).join("\n"),
+        };
       }
       const { spec } = parsed;
       const bytes = requestBytes(spec);
@@ -29,7 +33,10 @@ export function createJobActivities(client: Client): JobActivities {
       }
       const told = spec.isHeld
         ? ({ kind: "silent" } as const)
-        : await inbox.tell(entry.fleetWorkflowId, { kind: "request", request: firstRequest(spec, entry) });
+        : await inbox.tell(entry.fleetWorkflowId, {
+            kind: "request",
+            request: firstRequest(spec, entry),
+          });
       return { kind: "admitted", rules: JOB_RULES, spec, told };
     },
     tellFleet: (fleetWorkflowId, entry) => inbox.tell(fleetWorkflowId, entry),

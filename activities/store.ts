@@ -22,7 +22,10 @@ export interface FleetDetails {
   readonly interHost: readonly (readonly [string, unknown])[];
 }
 
-export const fleetDetails = ({ details, interHost }: Fleet): FleetDetails => ({ hosts: [...details], interHost: [...interHost] });
+export const fleetDetails = ({ details, interHost }: Fleet): FleetDetails => ({
+  hosts: [...details],
+  interHost: [...interHost],
+});
 
 export function directoryStore(dir: string): Store {
   const fileOf = (hash: string): string => path.join(dir, `${hash}.json`);

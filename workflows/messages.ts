@@ -14,10 +14,6 @@ import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import type { LogChunk, LogQuery, RunCause } from "../activities/agent-contract.ts";
 
-// Clients read the fleet's answers with these, and import nothing of scheduling for it.
-export { unpackLedger } from "../scheduling/ledger-codec.ts";
-export type { HostStanding, Ledger } from "../scheduling/ledger.ts";
-
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
 export const FLEET_TASK_QUEUE = "orbweaver-fleet";
 export const JOB_WORKFLOW = "job";
@@ -46,12 +42,14 @@ export interface Grant {
 export const grantSignal = defineSignal<[Grant]>("grant");
 
 /** Tells a waiting job why it waits; sent only when the code changes. */
-export const pendingSignal = defineSignal<[{ readonly seq: number; readonly reason: PendingReason }]>("pending");
+export const pendingSignal =
+  defineSignal<[{ readonly seq: number; readonly reason: PendingReason }]>("pending");
 
 export const holdUpdate = defineUpdate<JobState, []>("hold");
 export const releaseUpdate = defineUpdate<JobState, []>("release");
 
-export type JobState = "pending" | "held" | "running" | "stopping" | "completed" | "failed" | "cancelled";
+export type JobState =
+  "pending" | "held" | "running" | "stopping" | "completed" | "failed" | "cancelled";
 
 export interface JobView {
   readonly jobId: JobId;
@@ -71,7 +69,10 @@ export interface AttemptView {
   readonly grantedAtMs: number;
   readonly startedAtMs?: number;
   readonly endedAtMs?: number;
-  readonly gpus: readonly (HostGpus & { readonly orderQueue: string; readonly ranks: readonly number[] })[];
+  readonly gpus: readonly (HostGpus & {
+    readonly orderQueue: string;
+    readonly ranks: readonly number[];
+  })[];
   readonly predictedGBs?: number;
   readonly reason: string;
   readonly end?: "completed" | "failed" | "stopped";
@@ -108,18 +109,35 @@ export interface FleetInput {
   readonly told?: readonly (readonly [jobId: JobId, code: PendingCode, atMs: number])[];
 }
 
-export const drainUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[]; readonly reason: string }]>("drain");
-export const undrainUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[] }]>("undrain");
+export const drainUpdate = defineUpdate<
+  readonly HostId[],
+  [{ readonly hosts: readonly string[]; readonly reason: string }]
+>("drain");
+export const undrainUpdate = defineUpdate<
+  readonly HostId[],
+  [{ readonly hosts: readonly string[] }]
+>("undrain");
 /** Replaces the fleet's description; what runs goes on, over-use shows as such. */
-export const configureUpdate = defineUpdate<void, [Pick<PackedLedger, "shape" | "detailsHash">]>("configure");
+export const configureUpdate = defineUpdate<void, [Pick<PackedLedger, "shape" | "detailsHash">]>(
+  "configure",
+);
 export const ledgerQuery = defineQuery<PackedLedger>("ledger");
+/** Reads the answer of `ledgerQuery`; a client needs nothing else of scheduling. */
+export { unpackLedger } from "../scheduling/ledger-codec.ts";
+export type { Ledger } from "../scheduling/ledger.ts";
 export const explainQuery = defineQuery<FleetAnswer, [string]>("explain");
 export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
 
 /** What the fleet knows of one job. */
 export type FleetAnswer =
   | { readonly kind: "unknown" }
-  | { readonly kind: "waiting"; readonly position: number; readonly waiting: number; readonly requestedAtMs: number; readonly reason: PendingReason }
+  | {
+      readonly kind: "waiting";
+      readonly position: number;
+      readonly waiting: number;
+      readonly requestedAtMs: number;
+      readonly reason: PendingReason;
+    }
   | { readonly kind: "leased"; readonly leases: readonly Lease[] };
 
 /** A log session: a short-lived workflow that carries log reads to an agent's order queue. */

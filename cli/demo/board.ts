@@ -39,11 +39,18 @@ function liveBoard(stream: NodeJS.WriteStream, totalGpus: number): Board {
   return {
     update(rows, ledger, nowMs) {
       const counts = countsOf(rows);
-      const leased = ledger === undefined ? 0 : [...ledger.leases.values()].reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0);
+      const leased =
+        ledger === undefined
+          ? 0
+          : [...ledger.leases.values()].reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0);
       const width = 30;
       const filled = Math.round((leased / totalGpus) * width);
-      const active = rows.filter(({ state }) => state === "running" || state === "waiting" || state === "submitted");
-      const shown = [...active].sort((a, b) => rank(a.state) - rank(b.state) || a.submittedAtMs - b.submittedAtMs);
+      const active = rows.filter(
+        ({ state }) => state === "running" || state === "waiting" || state === "submitted",
+      );
+      const shown = [...active].sort(
+        (a, b) => rank(a.state) - rank(b.state) || a.submittedAtMs - b.submittedAtMs,
+      );
       draw(
         [
           `GPUs [${"#".repeat(filled)}${".".repeat(width - filled)}] ${leased}/${totalGpus}   ${counts}`,
@@ -84,15 +91,27 @@ export function whereOf(ledger: Ledger, jobId: string): string | undefined {
 }
 
 function rowLine(row: DemoRow, nowMs: number): string {
-  const waitedMs = row.state === "waiting" || row.state === "submitted" ? nowMs - row.submittedAtMs : row.waitedMs;
+  const waitedMs =
+    row.state === "waiting" || row.state === "submitted" ? nowMs - row.submittedAtMs : row.waitedMs;
   const state = row.state === "waiting" && row.code !== "" ? row.code : row.state;
-  return line([row.jobId, row.class, row.tenant, state, String(row.gpus), row.where, `${(waitedMs / 1000).toFixed(1)} s`]);
+  return line([
+    row.jobId,
+    row.class,
+    row.tenant,
+    state,
+    String(row.gpus),
+    row.where,
+    `${(waitedMs / 1000).toFixed(1)} s`,
+  ]);
 }
 
 /** 80 columns: every cell cut to its column. */
 function line(cells: readonly string[]): string {
   const widths = [14, 9, 8, 17, 5, 15, 7];
-  return cells.map((cell, index) => cell.slice(0, widths[index]).padEnd(widths[index] ?? 0)).join(" ").trimEnd();
+  return cells
+    .map((cell, index) => cell.slice(0, widths[index]).padEnd(widths[index] ?? 0))
+    .join(" ")
+    .trimEnd();
 }
 
 const ORDER: readonly DemoState[] = ["running", "waiting", "submitted", "completed", "failed"];

@@ -6,14 +6,29 @@ import { describe, expect, it } from "vitest";
 import { FAILURE_CODES, PENDING_CODES, REFUSAL_CODES } from "../../domain/codes.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
-const ROOMS = ["domain", "lib", "scheduling", "workflows", "activities", "workers", "client", "cli"];
+const ROOMS = [
+  "domain",
+  "lib",
+  "scheduling",
+  "workflows",
+  "activities",
+  "workers",
+  "client",
+  "cli",
+];
 const CODES = [...PENDING_CODES, ...REFUSAL_CODES, ...FAILURE_CODES];
 
-const sources = ROOMS.flatMap((room) => readdirSync(path.join(ROOT, room), { recursive: true, encoding: "utf8" }).map((file) => path.join(ROOT, room, file)))
+const sources = ROOMS.flatMap((room) =>
+  readdirSync(path.join(ROOT, room), { recursive: true, encoding: "utf8" }).map((file) =>
+    path.join(ROOT, room, file),
+  ),
+)
   .filter((file) => file.endsWith(".ts") && !file.endsWith("domain/codes.ts"))
   .map((file) => readFileSync(file, "utf8"))
   .join("\n");
-const documented = [...readFileSync(path.join(ROOT, "docs/errors.md"), "utf8").matchAll(/^\| `(\w+)` \|/gm)].map((match) => match[1]);
+const documented = [
+  ...readFileSync(path.join(ROOT, "docs/errors.md"), "utf8").matchAll(/^\| `(\w+)` \|/gm),
+].map((match) => match[1]);
 
 describe("codes", () => {
   it.each(CODES)("%s is raised somewhere", (code) => {

@@ -3,6 +3,7 @@
 import { CancelledFailure, WorkflowFailedError } from "@temporalio/client";
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import type { JobFile } from "../../client/index.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
@@ -11,13 +12,24 @@ beforeAll(async () => {
 });
 afterAll(() => world.stop());
 
-const sh = (script: string, more: object = {}) => ({ name: "cancel", gang: { gpus: 1 }, run: { command: ["sh", "-c", script], grace: "1s" }, ...more });
+const sh = (script: string, more: Partial<JobFile> = {}): JobFile => ({
+  name: "cancel",
+  gang: { gpus: 1 },
+  run: { command: ["sh", "-c", script], grace: "1s" },
+  ...more,
+});
 
 async function wantCancelled(jobId: string): Promise<void> {
-  const error: unknown = await world.temporal.workflow.getHandle(jobId).result().catch((caught: unknown) => caught);
+  const error: unknown = await world.temporal.workflow
+    .getHandle(jobId)
+    .result()
+    .catch((caught: unknown) => caught);
   expect(error).toBeInstanceOf(WorkflowFailedError);
   expect((error as WorkflowFailedError).cause).toBeInstanceOf(CancelledFailure);
-  await world.until("nothing is leased or waiting", (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0);
+  await world.until(
+    "nothing is leased or waiting",
+    (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0,
+  );
   expect(processesOf(jobId)).toEqual([]);
 }
 
@@ -42,39 +54,58 @@ describe("a cancelled job", () => {
     const { jobId } = await world.orbweaver.submit(sh("true"));
     await world.until("the second waits", (ledger) => ledger.requests.size === 1);
     await cancel(jobId);
-    await expect(world.temporal.workflow.getHandle(jobId).result()).rejects.toMatchObject({ cause: { name: "CancelledFailure" } });
+    await expect(world.temporal.workflow.getHandle(jobId).result()).rejects.toMatchObject({
+      cause: { name: "CancelledFailure" },
+    });
     await world.until("it is out of the queue", (ledger) => ledger.requests.size === 0);
     await cancel(wide);
     await wantCancelled(wide);
   });
 
   it("ends while it runs, a grandchild in a session of its own included", async () => {
-    const { jobId } = await world.orbweaver.submit(sh("setsid sh -c 'trap \"\" TERM; sleep 60; sleep 60' & sleep 60"));
-    await expect.poll(() => processesOf(jobId).length, { timeout: 20_000 }).toBeGreaterThanOrEqual(3);
+    const { jobId } = await world.orbweaver.submit(
+      sh("setsid sh -c 'trap \"\" TERM; sleep 60; sleep 60' & sleep 60"),
+    );
+    await expect
+      .poll(() => processesOf(jobId).length, { timeout: 20_000 })
+      .toBeGreaterThanOrEqual(3);
     await cancel(jobId);
     await wantCancelled(jobId);
   });
 
   it("ends on all hosts of a gang", async () => {
     const { jobId } = await world.orbweaver.submit(sh("sleep 60", { gang: { gpus: 12 } }));
-    await expect.poll(() => processesOf(jobId).length, { timeout: 20_000 }).toBeGreaterThanOrEqual(12);
+    await expect
+      .poll(() => processesOf(jobId).length, { timeout: 20_000 })
+      .toBeGreaterThanOrEqual(12);
     await cancel(jobId);
     await wantCancelled(jobId);
   });
 
   it("ends once when it is cancelled again while it stops", async () => {
-    const { jobId } = await world.orbweaver.submit(sh("trap '' TERM; sleep 60 & wait; sleep 60", { run: { command: ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], grace: "2s" } }));
-    await expect.poll(() => processesOf(jobId).length, { timeout: 20_000 }).toBeGreaterThanOrEqual(1);
+    const { jobId } = await world.orbweaver.submit(
+      sh("trap '' TERM; sleep 60 & wait; sleep 60", {
+        run: { command: ["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], grace: "2s" },
+      }),
+    );
+    await expect
+      .poll(() => processesOf(jobId).length, { timeout: 20_000 })
+      .toBeGreaterThanOrEqual(1);
     await cancel(jobId);
-    await expect.poll(async () => (await world.orbweaver.job(jobId).view()).state, { timeout: 10_000 }).toBe("stopping");
+    await expect
+      .poll(async () => (await world.orbweaver.job(jobId).view()).state, { timeout: 10_000 })
+      .toBe("stopping");
     await cancel(jobId);
     await wantCancelled(jobId);
   });
 
-  it.each([0, 5, 10, 20, 30, 40, 60, 80, 120, 160])("ends when it is cancelled %i ms after it was submitted: entering, at the instant of the grant, or starting", async (pauseMs) => {
-    const jobs = await Promise.all([1, 2, 3].map(() => world.orbweaver.submit(sh("sleep 60"))));
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    await Promise.all(jobs.map(({ jobId }) => cancel(jobId)));
-    for (const { jobId } of jobs) await wantCancelled(jobId);
-  });
+  it.each([0, 5, 10, 20, 30, 40, 60, 80, 120, 160])(
+    "ends when it is cancelled %i ms after it was submitted: entering, at the instant of the grant, or starting",
+    async (pauseMs) => {
+      const jobs = await Promise.all([1, 2, 3].map(() => world.orbweaver.submit(sh("sleep 60"))));
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await Promise.all(jobs.map(({ jobId }) => cancel(jobId)));
+      for (const { jobId } of jobs) await wantCancelled(jobId);
+    },
+  );
 });

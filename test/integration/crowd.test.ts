@@ -22,12 +22,28 @@ beforeAll(async () => {
 afterAll(() => world.stop());
 
 const submitMany = (count: number, name: string) =>
-  Promise.all(Array.from({ length: count }, (_, index) => world.orbweaver.submit({ name, gang: { gpus: 1 + (index % 3) }, run: { command: ["sh", "-c", "sleep 0.2"] } })));
+  Promise.all(
+    Array.from({ length: count }, (_, index) =>
+      world.orbweaver.submit({
+        name,
+        gang: { gpus: 1 + (index % 3) },
+        run: { command: ["sh", "-c", "sleep 0.2"] },
+      }),
+    ),
+  );
 
 async function wantAllCompleted(jobs: readonly { readonly jobId: string }[]): Promise<void> {
-  const results = await Promise.all(jobs.map(({ jobId }) => world.temporal.workflow.getHandle(jobId).result() as Promise<{ attempts: number }>));
+  const results = await Promise.all(
+    jobs.map(
+      ({ jobId }) =>
+        world.temporal.workflow.getHandle(jobId).result() as Promise<{ attempts: number }>,
+    ),
+  );
   expect(results.map((result) => result.attempts)).toEqual(jobs.map(() => 1));
-  await world.until("nothing is leased or waiting", (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0);
+  await world.until(
+    "nothing is leased or waiting",
+    (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0,
+  );
 }
 
 describe("a crowd of jobs", () => {
@@ -50,7 +66,13 @@ describe("a crowd of jobs", () => {
     const { jobId } = await world.orbweaver.submit({
       name: "adopted",
       gang: { gpus: 2 },
-      run: { command: ["sh", "-c", 'echo start >> "$ORBWEAVER_CHECKPOINT_DIR/../starts-$RANK"; sleep 4; test "$(wc -l < "$ORBWEAVER_CHECKPOINT_DIR/../starts-$RANK")" -eq 1'] },
+      run: {
+        command: [
+          "sh",
+          "-c",
+          'echo start >> "$ORBWEAVER_CHECKPOINT_DIR/../starts-$RANK"; sleep 4; test "$(wc -l < "$ORBWEAVER_CHECKPOINT_DIR/../starts-$RANK")" -eq 1',
+        ],
+      },
     });
     await world.until("it runs", (ledger) => ledger.leases.size === 1);
     await new Promise((resolve) => setTimeout(resolve, 1_500));

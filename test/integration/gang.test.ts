@@ -15,14 +15,37 @@ describe("a gang over several hosts", () => {
     const { jobId } = await world.orbweaver.submit({
       name: "places",
       gang: { gpus: 10 },
-      run: { command: ["sh", "-c", 'echo "place $RANK/$WORLD_SIZE node $NODE_RANK local $LOCAL_RANK at $MASTER_ADDR:$MASTER_PORT on $ORBWEAVER_HOST"'] },
+      run: {
+        command: [
+          "sh",
+          "-c",
+          'echo "place $RANK/$WORLD_SIZE node $NODE_RANK local $LOCAL_RANK at $MASTER_ADDR:$MASTER_PORT on $ORBWEAVER_HOST"',
+        ],
+      },
     });
     const result = (await world.temporal.workflow.getHandle(jobId).result()) as JobResult;
     expect(result.hosts).toEqual(["alpha/a1", "alpha/a2", "alpha/a3"]);
-    const lines = await Promise.all(Array.from({ length: 10 }, async (_, rank) => (await collect(world.orbweaver.job(jobId).logs({ rank }))).trim()));
-    const places = lines.map((line) => /place (\d+)\/10 node (\d) local (\d) at (\S+) on (\S+)$/.exec(line)?.slice(1));
+    const lines = await Promise.all(
+      Array.from({ length: 10 }, async (_, rank) =>
+        (await collect(world.orbweaver.job(jobId).logs({ rank }))).trim(),
+      ),
+    );
+    const places = lines.map((line) =>
+      /place (\d+)\/10 node (\d) local (\d) at (\S+) on (\S+)$/.exec(line)?.slice(1),
+    );
     expect(places.map((place) => Number(place?.[0]))).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    expect(places.map((place) => `${place?.[1]}.${place?.[2]}`)).toEqual(["0.0", "0.1", "0.2", "0.3", "1.0", "1.1", "1.2", "1.3", "2.0", "2.1"]);
+    expect(places.map((place) => `${place?.[1]}.${place?.[2]}`)).toEqual([
+      "0.0",
+      "0.1",
+      "0.2",
+      "0.3",
+      "1.0",
+      "1.1",
+      "1.2",
+      "1.3",
+      "2.0",
+      "2.1",
+    ]);
     expect(new Set(places.map((place) => place?.[3])).size).toBe(1);
   });
 
@@ -30,7 +53,10 @@ describe("a gang over several hosts", () => {
     const { jobId } = await world.orbweaver.submit({
       name: "one-fails",
       gang: { gpus: 8 },
-      run: { command: ["sh", "-c", 'if [ "$RANK" = 5 ]; then sleep 0.5; exit 9; fi; sleep 60'], grace: "1s" },
+      run: {
+        command: ["sh", "-c", 'if [ "$RANK" = 5 ]; then sleep 0.5; exit 9; fi; sleep 60'],
+        grace: "1s",
+      },
     });
     await expect(world.temporal.workflow.getHandle(jobId).result()).rejects.toMatchObject({
       cause: { type: "PROCESS_EXITED", details: [{ rank: 5, exitCode: 9, host: "alpha/a2" }] },
@@ -42,7 +68,11 @@ describe("a gang over several hosts", () => {
     const { jobId } = await world.orbweaver.submit({
       name: "refused",
       gang: { gpus: 8 },
-      run: { command: ["sh", "-c", 'echo "$ORBWEAVER_HOST $ORBWEAVER_ATTEMPT"'], grace: "1s", env: {} },
+      run: {
+        command: ["sh", "-c", 'echo "$ORBWEAVER_HOST $ORBWEAVER_ATTEMPT"'],
+        grace: "1s",
+        env: {},
+      },
     });
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ gpus: 8 });
   });

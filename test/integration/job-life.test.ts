@@ -2,6 +2,7 @@
 
 import { ApplicationFailure, WorkflowFailedError } from "@temporalio/client";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import type { JobFile } from "../../client/index.ts";
 import type { JobFailureDetails, JobResult } from "../../workflows/messages.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
@@ -11,9 +12,16 @@ beforeAll(async () => {
 });
 afterAll(() => world.stop());
 
-const sh = (script: string, more: object = {}) => ({ name: "life", gang: { gpus: 1 }, run: { command: ["sh", "-c", script], grace: "1s" }, ...more });
+const sh = (script: string, more: Partial<JobFile> = {}): JobFile => ({
+  name: "life",
+  gang: { gpus: 1 },
+  run: { command: ["sh", "-c", script], grace: "1s" },
+  ...more,
+});
 
-async function failureOf(file: object): Promise<{ type: string | null | undefined; message: string; details: JobFailureDetails }> {
+async function failureOf(
+  file: JobFile,
+): Promise<{ type: string | null | undefined; message: string; details: JobFailureDetails }> {
   const { jobId } = await world.orbweaver.submit(file);
   try {
     await world.temporal.workflow.getHandle(jobId).result();
@@ -30,7 +38,10 @@ async function failureOf(file: object): Promise<{ type: string | null | undefine
 describe("a job that ends well", () => {
   it("runs where it was granted, with the environment that frameworks expect, and gives its GPUs back", async () => {
     const { jobId } = await world.orbweaver.submit(
-      sh('test "$WORLD_SIZE" = 2 && test "$RANK" -lt 2 && test -n "$MASTER_PORT" && test "$CUDA_VISIBLE_DEVICES" = "0,1" && echo "rank $RANK of $ORBWEAVER_JOB_ID"', { gang: { gpus: 2 } }),
+      sh(
+        'test "$WORLD_SIZE" = 2 && test "$RANK" -lt 2 && test -n "$MASTER_PORT" && test "$CUDA_VISIBLE_DEVICES" = "0,1" && echo "rank $RANK of $ORBWEAVER_JOB_ID"',
+        { gang: { gpus: 2 } },
+      ),
     );
     const result = (await world.temporal.workflow.getHandle(jobId).result()) as JobResult;
     expect(result).toMatchObject({ jobId, attempts: 1, gpus: 2, hosts: ["alpha/a1"] });
@@ -38,7 +49,11 @@ describe("a job that ends well", () => {
   });
 
   it("costs at most 24 events on one host and 6 more for each further host", async () => {
-    for (const [gpus, want] of [[4, 24], [8, 30], [12, 36]] as const) {
+    for (const [gpus, want] of [
+      [4, 24],
+      [8, 30],
+      [12, 36],
+    ] as const) {
       const { jobId } = await world.orbweaver.submit(sh("true", { gang: { gpus } }));
       await world.temporal.workflow.getHandle(jobId).result();
       const { historyLength } = await world.temporal.workflow.getHandle(jobId).describe();
@@ -48,7 +63,10 @@ describe("a job that ends well", () => {
 
   it("tries again as its retry rule says, in the same checkpoint folder", async () => {
     const { jobId } = await world.orbweaver.submit(
-      sh('test -e "$ORBWEAVER_CHECKPOINT_DIR/../been-here" && exit 0; touch "$ORBWEAVER_CHECKPOINT_DIR/../been-here"; exit 7', { retry: { attempts: 2, backoff: "100ms" } }),
+      sh(
+        'test -e "$ORBWEAVER_CHECKPOINT_DIR/../been-here" && exit 0; touch "$ORBWEAVER_CHECKPOINT_DIR/../been-here"; exit 7',
+        { retry: { attempts: 2, backoff: "100ms" } },
+      ),
     );
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 2 });
   });
@@ -56,17 +74,55 @@ describe("a job that ends well", () => {
 
 describe("a job that fails", () => {
   it.each([
-    { name: "whose command does not exist", file: { name: "x", gang: { gpus: 1 }, run: { command: ["no-such-command"] } }, wantType: "COMMAND_NOT_FOUND", wantDetails: { exitCode: 127 } },
-    { name: "whose process exits with 7", file: sh("echo last words >&2; exit 7"), wantType: "PROCESS_EXITED", wantDetails: { exitCode: 7, rank: 0, host: "alpha/a1", lastLines: expect.stringContaining("last words") as string } },
-    { name: "that is killed by a signal", file: sh("kill -KILL $$"), wantType: "PROCESS_SIGNALLED", wantDetails: { signal: "SIGKILL" } },
-    { name: "that runs longer than its time limit", file: sh("sleep 60", { timeLimit: "1s" }), wantType: "TIME_LIMIT", wantDetails: { attempts: 1 } },
-    { name: "that does not end before its deadline", file: sh("sleep 60", { deadline: "2s" }), wantType: "DEADLINE_EXCEEDED", wantDetails: { attempts: 1 } },
-    { name: "that waits past its deadline", file: sh("true", { deadline: "1s", gang: { gpus: 999 } }), wantType: "DEADLINE_EXCEEDED", wantDetails: { attempts: 0 } },
+    {
+      name: "whose command does not exist",
+      file: { name: "x", gang: { gpus: 1 }, run: { command: ["no-such-command"] } },
+      wantType: "COMMAND_NOT_FOUND",
+      wantDetails: { exitCode: 127 },
+    },
+    {
+      name: "whose process exits with 7",
+      file: sh("echo last words >&2; exit 7"),
+      wantType: "PROCESS_EXITED",
+      wantDetails: {
+        exitCode: 7,
+        rank: 0,
+        host: "alpha/a1",
+        lastLines: expect.stringContaining("last words") as string,
+      },
+    },
+    {
+      name: "that is killed by a signal",
+      file: sh("kill -KILL $$"),
+      wantType: "PROCESS_SIGNALLED",
+      wantDetails: { signal: "SIGKILL" },
+    },
+    {
+      name: "that runs longer than its time limit",
+      file: sh("sleep 60", { timeLimit: "1s" }),
+      wantType: "TIME_LIMIT",
+      wantDetails: { attempts: 1 },
+    },
+    {
+      name: "that does not end before its deadline",
+      file: sh("sleep 60", { deadline: "2s" }),
+      wantType: "DEADLINE_EXCEEDED",
+      wantDetails: { attempts: 1 },
+    },
+    {
+      name: "that waits past its deadline",
+      file: sh("true", { deadline: "1s", gang: { gpus: 999 } }),
+      wantType: "DEADLINE_EXCEEDED",
+      wantDetails: { attempts: 0 },
+    },
   ])("$name is named $wantType", async ({ file, wantType, wantDetails }) => {
     const { type, details } = await failureOf(file);
     expect(type).toBe(wantType);
     expect(details).toMatchObject({ code: wantType, ...wantDetails });
-    await world.until("nothing is leased or waiting", (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0);
+    await world.until(
+      "nothing is leased or waiting",
+      (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0,
+    );
   });
 
   it("is refused with every problem at once when it was started by a plain client with a bad description", async () => {
@@ -75,7 +131,12 @@ describe("a job that fails", () => {
       workflowId: `bad-${world.fleet}`,
       args: [{ name: "x", gang: { gpu: 1 }, run: {} }, { fleet: world.fleet }],
     });
-    await expect(handle.result()).rejects.toMatchObject({ cause: { type: "MISCONFIGURED", message: expect.stringMatching(/gang\.gpu[\s\S]*run/) as string } });
+    await expect(handle.result()).rejects.toMatchObject({
+      cause: {
+        type: "MISCONFIGURED",
+        message: expect.stringMatching(/gang\.gpu[\s\S]*run/) as string,
+      },
+    });
   });
 });
 

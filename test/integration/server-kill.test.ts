@@ -5,7 +5,11 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
-import { provideServerBinary, startServer, type RunningServer } from "../../workers/server/index.ts";
+import {
+  provideServerBinary,
+  startServer,
+  type RunningServer,
+} from "../../workers/server/index.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let folder: string;
@@ -37,13 +41,27 @@ afterAll(async () => {
 
 it("running, starting and waiting jobs all end, once each, when the server was killed in the middle", async () => {
   const jobs = await Promise.all(
-    Array.from({ length: 20 }, (_, index) => world.orbweaver.submit({ name: "kill", gang: { gpus: 1 + (index % 4) }, run: { command: ["sh", "-c", "sleep 1.5"] } })),
+    Array.from({ length: 20 }, (_, index) =>
+      world.orbweaver.submit({
+        name: "kill",
+        gang: { gpus: 1 + (index % 4) },
+        run: { command: ["sh", "-c", "sleep 1.5"] },
+      }),
+    ),
   );
   await world.until("some run", (ledger) => ledger.leases.size >= 3);
   const port = Number(server.address.split(":")[1]);
   await server.kill();
   server = await boot(port);
-  const results = await Promise.all(jobs.map(({ jobId }) => world.temporal.workflow.getHandle(jobId).result() as Promise<{ attempts: number }>));
+  const results = await Promise.all(
+    jobs.map(
+      ({ jobId }) =>
+        world.temporal.workflow.getHandle(jobId).result() as Promise<{ attempts: number }>,
+    ),
+  );
   expect(results.map((result) => result.attempts)).toEqual(jobs.map(() => 1));
-  await world.until("nothing is leased or waiting", (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0);
+  await world.until(
+    "nothing is leased or waiting",
+    (ledger) => ledger.leases.size === 0 && ledger.requests.size === 0,
+  );
 }, 240_000);

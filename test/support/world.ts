@@ -17,7 +17,12 @@ import type { Fleet } from "../../domain/fleet.ts";
 import { emptyLedger } from "../../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
-import { FLEET_TASK_QUEUE, FLEET_WORKFLOW, fleetWorkflowId, ledgerQuery } from "../../workflows/messages.ts";
+import {
+  FLEET_TASK_QUEUE,
+  FLEET_WORKFLOW,
+  fleetWorkflowId,
+  ledgerQuery,
+} from "../../workflows/messages.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const CLI = path.join(ROOT, "dist/cli/main.js");
@@ -39,7 +44,10 @@ export interface World {
   ledger(): Promise<Ledger>;
   /** Waits until the ledger is as asked; fails after `withinMs` with the last one. */
   until(what: string, check: (ledger: Ledger) => boolean, withinMs?: number): Promise<Ledger>;
-  cli(args: readonly string[], input?: string): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
+  cli(
+    args: readonly string[],
+    input?: string,
+  ): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>;
   stop(): Promise<void>;
 }
 
@@ -61,7 +69,11 @@ clusters:
       - { name: "a[1-3]", gpus: 4, type: H100 }
 `;
 
-export async function startWorld({ address, fleetYaml, hasAgents = true }: WorldOptions): Promise<World> {
+export async function startWorld({
+  address,
+  fleetYaml,
+  hasAgents = true,
+}: WorldOptions): Promise<World> {
   const stateDir = await mkdtemp(path.join(tmpdir(), "orbweaver-world-"));
   const fleet = `t${randomBytes(4).toString("hex")}`;
   const connection = await Connection.connect({ address });
@@ -90,12 +102,16 @@ export async function startWorld({ address, fleetYaml, hasAgents = true }: World
     orbweaver,
     env,
     async start(name, args) {
-      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], { env, stdio: ["ignore", "ignore", "pipe"] });
+      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], {
+        env,
+        stdio: ["ignore", "ignore", "pipe"],
+      });
       processes.set(name, child);
       await readyLine(name, child);
       return child;
     },
-    startAgent: (cluster) => world.start(`agent-${cluster}`, ["worker", "--role", "agent", "--cluster", cluster]),
+    startAgent: (cluster) =>
+      world.start(`agent-${cluster}`, ["worker", "--role", "agent", "--cluster", cluster]),
     process(name) {
       const child = processes.get(name);
       if (child === undefined) throw new Error(`no process ${name}`);
@@ -109,49 +125,81 @@ export async function startWorld({ address, fleetYaml, hasAgents = true }: World
       await gone;
     },
     async ledger() {
-      return unpackLedger(await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery));
+      return unpackLedger(
+        await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery),
+      );
     },
     async until(what, check, withinMs = 30_000) {
       const endAtMs = Date.now() + withinMs;
       for (;;) {
         const ledger = await world.ledger();
         if (check(ledger)) return ledger;
-        if (Date.now() > endAtMs) throw new Error(`${what} did not come true; the ledger is ${JSON.stringify(packLedger(ledger))}`);
+        if (Date.now() > endAtMs)
+          throw new Error(
+            `${what} did not come true; the ledger is ${JSON.stringify(packLedger(ledger))}`,
+          );
         await new Promise((resolve) => setTimeout(resolve, 100));
       }
     },
     async cli(args, input) {
-      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], { env, stdio: ["pipe", "pipe", "pipe"] });
+      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], {
+        env,
+        stdio: ["pipe", "pipe", "pipe"],
+      });
       child.stdin.end(input ?? "");
-      const [stdout, stderr, [code]] = await Promise.all([textOf(child.stdout), textOf(child.stderr), once(child, "close")]);
+      const [stdout, stderr, [code]] = await Promise.all([
+        textOf(child.stdout),
+        textOf(child.stderr),
+        once(child, "close"),
+      ]);
       return { code: code as number | null, stdout, stderr };
     },
     async stop() {
-      const open = temporal.workflow.list({ query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running"` });
-      for await (const { workflowId, runId } of open) await temporal.workflow.getHandle(workflowId, runId).terminate("end of test");
-      await temporal.workflow.getHandle(fleetWorkflowId(fleet)).terminate("end of test").catch(() => undefined);
+      const open = temporal.workflow.list({
+        query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running"`,
+      });
+      for await (const { workflowId, runId } of open)
+        await temporal.workflow.getHandle(workflowId, runId).terminate("end of test");
+      await temporal.workflow
+        .getHandle(fleetWorkflowId(fleet))
+        .terminate("end of test")
+        .catch(() => undefined);
       await Promise.all([...processes.keys()].map((name) => world.kill(name)));
       await connection.close();
       await rm(stateDir, { recursive: true, force: true });
     },
   };
-  await Promise.all([world.start("fleet", ["worker", "--role", "fleet"]), world.start("jobs", ["worker", "--role", "jobs"])]);
+  await Promise.all([
+    world.start("fleet", ["worker", "--role", "fleet"]),
+    world.start("jobs", ["worker", "--role", "jobs"]),
+  ]);
   if (hasAgents) {
     for (const { id } of described.shape.clusters) await world.startAgent(id);
     const hostCount = described.shape.clusters.flatMap((cluster) => cluster.hosts).length;
-    await world.until("every host has an agent", (ledger) => [...ledger.hosts.values()].filter((host) => host.agent !== undefined).length === hostCount);
+    await world.until(
+      "every host has an agent",
+      (ledger) =>
+        [...ledger.hosts.values()].filter((host) => host.agent !== undefined).length === hostCount,
+    );
   }
   return world;
 }
 
 export function fleetOf(fleetYaml: string): Fleet {
-  const parsed = parseFleetYaml(fleetYaml, { file: "fleet.yaml", read: (file) => ({ kind: "missing", reason: file }) });
+  const parsed = parseFleetYaml(fleetYaml, {
+    file: "fleet.yaml",
+    read: (file) => ({ kind: "missing", reason: file }),
+  });
   if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
   return parsed.fleet;
 }
 
 function withoutTemporal(): Record<string, string> {
-  return Object.fromEntries(Object.entries(process.env).flatMap(([name, value]) => (value === undefined || name.startsWith("TEMPORAL_") ? [] : [[name, value]])));
+  return Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) =>
+      value === undefined || name.startsWith("TEMPORAL_") ? [] : [[name, value]],
+    ),
+  );
 }
 
 /** A worker says so on stderr once it polls; everything before is quoted when it dies first. */
@@ -163,7 +211,9 @@ async function readyLine(name: string, child: ChildProcess): Promise<void> {
       text = (text + chunk).slice(-20_000);
       if (/\bready\b/.test(text)) resolve();
     });
-    child.once("exit", (code, signal) => reject(new Error(`${name} ended (${code ?? signal}) before it was ready:\n${text}`)));
+    child.once("exit", (code, signal) =>
+      reject(new Error(`${name} ended (${code ?? signal}) before it was ready:\n${text}`)),
+    );
   });
 }
 

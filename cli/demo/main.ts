@@ -1,0 +1,249 @@
+/**
+ * @file The demo: jobs of a real trace on a measured fleet, as real processes, shown live.
+ *
+ * It starts everything with the product's own commands in a state folder of its own and reads nothing of the user's Temporal
+ * settings. Order: `orbweaver up` → submit in the trace's arrival order → watch → summary → `orbweaver down` (unless kept).
+ */
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { OrbweaverClient } from "../../client/index.ts";
+import { demoJobs, type DemoJob, type DemoWorkload } from "../../domain/demo-workload.ts";
+import { readPhillyTrace } from "../../domain/parse-philly.ts";
+import { isolatedConnection, openClient } from "../../workers/connection.ts";
+import { packageRoot } from "../../workers/server/package-root.ts";
+import type { JobResult } from "../../workflows/messages.ts";
+import { createBoard, whereOf, type DemoRow } from "./board.ts";
+import { printSummary, summarise, type DemoEnd, type DemoSummary } from "./summary.ts";
+
+const FIRST_ROW = 50_000;
+const FLEET = "demo";
+const REDRAW_MS = 400;
+const root = packageRoot();
+
+export interface DemoOptions {
+  readonly isKept: boolean;
+  readonly isJson: boolean;
+}
+
+/** Runs the demo; true when every job did what it should. */
+export async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
+  const startedAtMs = Date.now();
+  const stateDir = await mkdtemp(path.join(tmpdir(), "orbweaver-demo-"));
+  const say = (line: string): void => void process.stderr.write(`${line}\n`);
+  const show = isJson ? process.stderr : process.stdout;
+  const { jobs, ...workload } = await readWorkload();
+  sayWorkload(say, { jobs, ...workload });
+
+  let isInterrupted = false;
+  process.once("SIGINT", () => {
+    isInterrupted = true;
+    say("\nstopping");
+  });
+  try {
+    const up = await bringUp(stateDir);
+    const connection = isolatedConnection({ address: up.address, namespace: up.namespace });
+    const { client: temporal, close } = await openClient(connection);
+    const orbweaver = new OrbweaverClient(temporal, { fleet: FLEET });
+    const { shape } = await orbweaver.fleet();
+    const totalGpus = shape.clusters
+      .flatMap(({ hosts }) => hosts)
+      .reduce((sum, host) => sum + host.gpuCount, 0);
+    const board = createBoard(show, totalGpus);
+    const rows: DemoRow[] = [];
+    const ends: DemoEnd[] = [];
+    const beganAtMs = Date.now();
+    const isOver = (): boolean => isInterrupted || ends.length === jobs.length;
+
+    const submitting = submitAll(jobs, async (job) => {
+      if (isInterrupted) return;
+      const { jobId } = await orbweaver.submit(jobFile(job), {
+        idempotencyKey: `philly-${String(job.row)}`,
+      });
+      const row: DemoRow = {
+        jobId,
+        class: "training",
+        tenant: job.tenant,
+        gpus: job.gpus,
+        submittedAtMs: Date.now(),
+        state: "submitted",
+        where: "",
+        code: "",
+        waitedMs: 0,
+      };
+      rows.push(row);
+      const handle = temporal.workflow.getHandle(jobId);
+      void handle.result().then(
+        (result: JobResult) => {
+          row.state = "completed";
+          row.waitedMs = result.queuedMs;
+          ends.push({ job, jobId, result });
+        },
+        (error: unknown) => {
+          if (isInterrupted) return;
+          row.state = "failed";
+          ends.push({ job, jobId, error: messageOf(error) });
+        },
+      );
+    });
+    while (!isOver()) {
+      const ledger = await orbweaver.fleet();
+      for (const row of rows) {
+        if (row.state === "completed" || row.state === "failed") continue;
+        const where = whereOf(ledger, row.jobId);
+        const request = [...ledger.requests.values()].find(({ jobId }) => jobId === row.jobId);
+        if (where !== undefined) {
+          if (row.state !== "running") row.waitedMs = Date.now() - row.submittedAtMs;
+          row.state = "running";
+          row.where = where;
+        } else if (request !== undefined) {
+          row.state = "waiting";
+          row.code = ledger.reasons.get(request.jobId)?.code ?? "";
+        }
+      }
+      board.update(rows, ledger, Date.now());
+      await sleep(REDRAW_MS);
+    }
+    await submitting;
+    board.update(rows, undefined, Date.now());
+    board.close();
+    const lengths = await Promise.all(
+      ends.map(
+        async ({ jobId }) => (await temporal.workflow.getHandle(jobId).describe()).historyLength,
+      ),
+    );
+    const left = (await orbweaver.fleet()).leases.size;
+    const summary = summarise({
+      ends,
+      workload,
+      totalGpus,
+      makespanMs: Date.now() - beganAtMs,
+      startedAtMs,
+      historyLengths: lengths,
+      leasesLeft: left,
+      up,
+    });
+    await close();
+    if (isJson) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
+    else printSummary(process.stdout, summary);
+    return isGood(summary, jobs.length) && !isInterrupted;
+  } finally {
+    if (isKept) {
+      say(
+        `\nkept running. Look around with:\n  export ORBWEAVER_STATE_DIR=${stateDir} ORBWEAVER_FLEET=${FLEET}\n  npx orbweaver list --all --isolated\nand end it with:\n  npx orbweaver down --purge`,
+      );
+    } else {
+      await orbweaverCommand(stateDir, ["down", "--purge"]);
+    }
+  }
+}
+
+async function readWorkload(): Promise<DemoWorkload> {
+  const file = path.join(root, "data/traces/philly-2017-rows-50000-50999.csv");
+  const trace = readPhillyTrace(await readFile(file, "utf8"), {
+    source: file,
+    firstRow: FIRST_ROW,
+  });
+  if (trace.kind === "refused")
+    throw new Error(`${file} cannot be read: ${JSON.stringify(trace.problems)}`);
+  return demoJobs(trace.rows);
+}
+
+function sayWorkload(
+  say: (line: string) => void,
+  { jobs, gangCount, divisor, cappedCount, flooredCount, lastArrivalMs }: DemoWorkload,
+): void {
+  say(
+    [
+      `${String(jobs.length)} jobs of Microsoft's Philly trace (rows 50,000 to 50,999): ${String(gangCount)} gangs of 2 to 24 GPUs and their one-GPU neighbours,`,
+      `in real arrival order. All times are divided by ${String(divisor)}: arrivals span ${(lastArrivalMs / 1000).toFixed(0)} s; durations are capped at 15 s`,
+      `(${String(cappedCount)} jobs) and held above 0.2 s (${String(flooredCount)} jobs). Each job is real processes, one for each GPU; the GPUs are made up.`,
+    ].join("\n"),
+  );
+}
+
+function jobFile({
+  row,
+  tenant,
+  gpus,
+  durationMs,
+}: DemoJob): Parameters<OrbweaverClient["submit"]>[0] {
+  return {
+    name: `philly-${String(row)}`,
+    tenant,
+    class: "training",
+    gang: { gpus },
+    run: {
+      command: [path.join(root, "data/demo/rank.sh"), (durationMs / 1000).toFixed(3), String(gpus)],
+      checkpoint: { signal: "USR1", grace: "5s" },
+      grace: "2s",
+    },
+  };
+}
+
+/** Each at its time; jobs that arrive together go in order. */
+async function submitAll(
+  jobs: readonly DemoJob[],
+  submit: (job: DemoJob) => Promise<void>,
+): Promise<void> {
+  const beganAtMs = Date.now();
+  const pending: Promise<void>[] = [];
+  for (const job of jobs) {
+    const waitMs = beganAtMs + job.arrivalMs - Date.now();
+    if (waitMs > 0) await sleep(waitMs);
+    pending.push(submit(job));
+  }
+  await Promise.all(pending);
+}
+
+export interface DemoUp {
+  readonly address: string;
+  readonly namespace: string;
+  readonly ui?: string;
+  readonly stateDir: string;
+}
+
+async function bringUp(stateDir: string): Promise<DemoUp> {
+  const file = path.join(root, "data/fleets/demo.yaml");
+  return JSON.parse(
+    await orbweaverCommand(stateDir, ["up", file, "--isolated", "--json"]),
+  ) as DemoUp;
+}
+
+/** Runs the product's command line in the demo's state folder; its progress goes to stderr, its answer comes back. */
+async function orbweaverCommand(stateDir: string, args: readonly string[]): Promise<string> {
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith("TEMPORAL_")),
+  );
+  const child = spawn(process.execPath, [path.join(root, "dist/cli/main.js"), ...args], {
+    env: { ...env, ORBWEAVER_STATE_DIR: stateDir, ORBWEAVER_FLEET: FLEET },
+    stdio: ["ignore", "pipe", "inherit"],
+    // Ctrl-C is for the demo, which then takes down what it started.
+    detached: true,
+  });
+  let text = "";
+  child.stdout.setEncoding("utf8");
+  child.stdout.on("data", (chunk: string) => (text += chunk));
+  const [code] = (await once(child, "close")) as [number | null];
+  if (code !== 0) throw new Error(`orbweaver ${args[0] ?? ""} failed; its messages stand above`);
+  return text;
+}
+
+const isGood = ({ jobs, leasesLeft }: DemoSummary, count: number): boolean =>
+  jobs.completed === count && jobs.failed === 0 && jobs.checkpoints === count && leasesLeft === 0;
+
+const messageOf = (error: unknown): string => {
+  const inner = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  return inner instanceof Error ? inner.message : String(inner);
+};
+
+if (process.argv[1]?.endsWith(path.join("cli", "demo", "main.js")) === true) {
+  const flags = new Set(process.argv.slice(2));
+  process.exitCode = (await runDemo({ isKept: flags.has("--keep"), isJson: flags.has("--json") }))
+    ? 0
+    : 1;
+}

@@ -1,0 +1,103 @@
+/** @file What the demo says at its end: what ended how, how long jobs waited, how busy the fleet was, where to look on. */
+
+import type { DemoJob, DemoWorkload } from "../../domain/demo-workload.ts";
+import type { JobResult } from "../../workflows/messages.ts";
+
+export interface DemoEnd {
+  readonly job: DemoJob;
+  readonly jobId: string;
+  readonly result?: JobResult;
+  readonly error?: string;
+}
+
+export interface DemoSummary {
+  readonly jobs: {
+    readonly submitted: number;
+    readonly completed: number;
+    readonly failed: number;
+    readonly gangs: number;
+    readonly overSeveralHosts: number;
+    readonly checkpoints: number;
+    readonly failures: readonly { readonly jobId: string; readonly message: string }[];
+  };
+  readonly waitedMs: { readonly p50: number; readonly p90: number; readonly max: number };
+  /** GPU-seconds of the processes. */
+  readonly gpuSeconds: number;
+  readonly totalGpus: number;
+  /** From the first submission to the last end. */
+  readonly makespanMs: number;
+  /** GPU-seconds ÷ (GPUs × makespan). */
+  readonly utilisation: number;
+  readonly historyEvents: { readonly p50: number; readonly max: number };
+  readonly leasesLeft: number;
+  /** With set-up, from the first line on. */
+  readonly elapsedMs: number;
+  readonly trace: Omit<DemoWorkload, "jobs">;
+  readonly temporal: { readonly address: string; readonly ui?: string };
+}
+
+export interface DemoFacts {
+  readonly ends: readonly DemoEnd[];
+  readonly workload: Omit<DemoWorkload, "jobs">;
+  readonly totalGpus: number;
+  readonly makespanMs: number;
+  readonly startedAtMs: number;
+  readonly historyLengths: readonly number[];
+  readonly leasesLeft: number;
+  readonly up: { readonly address: string; readonly ui?: string };
+}
+
+export function summarise(facts: DemoFacts): DemoSummary {
+  const { ends, workload, totalGpus, makespanMs, historyLengths, leasesLeft, up } = facts;
+  const results = ends.flatMap(({ result }) => (result === undefined ? [] : [result]));
+  const gpuSeconds = results.reduce((sum, { gpus, ranMs }) => sum + (gpus * ranMs) / 1000, 0);
+  const waits = results.map(({ queuedMs }) => queuedMs);
+  return {
+    jobs: {
+      submitted: ends.length,
+      completed: results.length,
+      failed: ends.length - results.length,
+      gangs: results.filter(({ gpus }) => gpus > 1).length,
+      overSeveralHosts: results.filter(({ hosts }) => hosts.length > 1).length,
+      checkpoints: results.filter(({ checkpoint }) => checkpoint !== undefined).length,
+      failures: ends.flatMap(({ jobId, error }) =>
+        error === undefined ? [] : [{ jobId, message: error }],
+      ),
+    },
+    waitedMs: { p50: quantile(waits, 0.5), p90: quantile(waits, 0.9), max: quantile(waits, 1) },
+    gpuSeconds: Math.round(gpuSeconds),
+    totalGpus,
+    makespanMs,
+    utilisation: Number((gpuSeconds / (totalGpus * (makespanMs / 1000))).toFixed(3)),
+    historyEvents: { p50: quantile(historyLengths, 0.5), max: quantile(historyLengths, 1) },
+    leasesLeft,
+    elapsedMs: Date.now() - facts.startedAtMs,
+    trace: workload,
+    temporal: { address: up.address, ...(up.ui !== undefined && { ui: up.ui }) },
+  };
+}
+
+export function printSummary(stream: NodeJS.WritableStream, summary: DemoSummary): void {
+  const { jobs, waitedMs, makespanMs, utilisation, historyEvents, temporal } = summary;
+  const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+  const lines = [
+    "",
+    `${String(jobs.completed)} of ${String(jobs.submitted)} jobs completed, ${String(jobs.failed)} failed; ${String(jobs.checkpoints)} wrote a checkpoint`,
+    `${String(jobs.gangs)} gangs, ${String(jobs.overSeveralHosts)} of them over several hosts; ${String(summary.leasesLeft)} leases left`,
+    `waited: median ${seconds(waitedMs.p50)}, 90th percentile ${seconds(waitedMs.p90)}, longest ${seconds(waitedMs.max)}`,
+    `${String(summary.gpuSeconds)} GPU-seconds in ${seconds(makespanMs)} on ${String(summary.totalGpus)} GPUs: ${(utilisation * 100).toFixed(0)} % busy (the queue is plain FIFO)`,
+    `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}`,
+    ...jobs.failures.map(({ jobId, message }) => `failed: ${jobId}: ${message}`),
+    `took ${seconds(summary.elapsedMs)} with set-up`,
+    ...(temporal.ui === undefined
+      ? []
+      : [`Temporal's Web UI (while it runs; --keep keeps it): ${temporal.ui}`]),
+  ];
+  stream.write(`${lines.join("\n")}\n`);
+}
+
+/** The smallest value that at least this share of all values does not exceed; 0 for none. */
+function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
+}
