@@ -1,0 +1,224 @@
+/**
+ * @file A fleet as text: each GPU one character, hosts in a grid, tenants with what they hold of their quota.
+ *
+ * `#` held · `~` its job is gone, the host has not confirmed yet · `.` free · `x` free on a drained host · `?` free on a host
+ * without an agent.
+ */
+
+import type { Ledger } from "../client/index.ts";
+import type { ClusterShape, HostShape, TenantRule } from "../domain/fleet.ts";
+import type { HostId } from "../domain/ids.ts";
+import { popCount } from "../domain/lease.ts";
+import { takenGpus } from "../scheduling/usage.ts";
+import type { Colours } from "./colour.ts";
+import { counted } from "./duration.ts";
+import { tableText, type Column } from "./table.ts";
+
+export interface GpuCounts {
+  readonly total: number;
+  readonly held: number;
+  readonly vacating: number;
+  readonly free: number;
+  readonly drained: number;
+  readonly agentless: number;
+}
+
+interface HostState {
+  readonly shape: HostShape;
+  readonly map: string;
+}
+
+interface Layout {
+  readonly width: number;
+  readonly colours: Colours;
+}
+
+export function fleetText(name: string, ledger: Ledger, layout: Layout): string {
+  const states = hostStates(ledger);
+  const counts = countGpus([...states.values()]);
+  const clusters = ledger.shape.clusters.map((cluster) => clusterText(cluster, states, layout));
+  return [
+    `fleet ${name}: ${countsText(counts)}; ${waitingText(ledger)}`,
+    LEGEND,
+    ...clusters.map((text) => `\n${text}`),
+    `\n${tenantsText(ledger, layout)}`,
+  ].join("\n");
+}
+
+export function fleetCounts(ledger: Ledger): GpuCounts {
+  return countGpus([...hostStates(ledger).values()]);
+}
+
+const LEGEND = "GPUs: # held  ~ vacating  . free  x drained  ? no agent";
+
+function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
+  const held = new Map<HostId, number>();
+  const vacating = new Map<HostId, number>();
+  for (const lease of ledger.leases.values()) {
+    const masks = lease.state === "vacating" ? vacating : held;
+    for (const { host, mask } of takenGpus(lease)) masks.set(host, (masks.get(host) ?? 0) | mask);
+  }
+  const hosts = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
+  return new Map(
+    hosts.map((shape) => {
+      const standing = ledger.hosts.get(shape.id);
+      const idle = standing?.agent === undefined ? "?" : standing.isDrained ? "x" : ".";
+      const map = Array.from({ length: shape.gpuCount }, (_, gpu) => {
+        if ((((held.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return "#";
+        return (((vacating.get(shape.id) ?? 0) >>> gpu) & 1) === 1 ? "~" : idle;
+      });
+      return [shape.id, { shape, map: map.join("") }] as const;
+    }),
+  );
+}
+
+function countGpus(hosts: readonly HostState[]): GpuCounts {
+  const all = hosts.map(({ map }) => map).join("");
+  const count = (sign: string): number => all.split(sign).length - 1;
+  return {
+    total: all.length,
+    held: count("#"),
+    vacating: count("~"),
+    free: count("."),
+    drained: count("x"),
+    agentless: count("?"),
+  };
+}
+
+function countsText({ total, held, vacating, free, drained, agentless }: GpuCounts): string {
+  const rest = [
+    `${String(held)} held`,
+    `${String(free)} free`,
+    ...(vacating > 0 ? [`${String(vacating)} vacating`] : []),
+    ...(drained > 0 ? [`${String(drained)} drained`] : []),
+    ...(agentless > 0 ? [`${String(agentless)} without agent`] : []),
+  ];
+  return `${counted(total, "GPU")}, ${rest.join(", ")}`;
+}
+
+function waitingText({ requests }: Ledger): string {
+  return requests.size === 0 ? "no job waits" : `${counted(requests.size, "job")} waiting`;
+}
+
+function clusterText(
+  cluster: ClusterShape,
+  states: ReadonlyMap<HostId, HostState>,
+  { width, colours }: Layout,
+): string {
+  const hosts = cluster.hosts.flatMap(({ id }) => states.get(id) ?? []);
+  const facts = [
+    `${cluster.site}, ${cluster.jurisdiction}`,
+    ...new Set(
+      cluster.hosts.map(({ gpuType, gpuMemoryGiB }) => `${gpuType} ${String(gpuMemoryGiB)} GiB`),
+    ),
+    ...(cluster.fabricGbps === undefined ? [] : [`${String(cluster.fabricGbps)} Gbps`]),
+    ...(cluster.isSimulated ? ["simulated"] : []),
+  ];
+  const title = `${colours.bold(cluster.id)} (${facts.join(", ")}): ${countsText(countGpus(hosts))}`;
+  return `${title}\n${hostGrid(hosts, { width, colours })}`;
+}
+
+/** As many hosts in a line as fit, all cells alike. */
+function hostGrid(hosts: readonly HostState[], { width, colours }: Layout): string {
+  const nameOf = ({ shape }: HostState): string => shape.id.slice(shape.id.indexOf("/") + 1);
+  const nameWidth = Math.max(...hosts.map((host) => nameOf(host).length));
+  const mapWidth = Math.max(...hosts.map(({ map }) => map.length));
+  const cellWidth = nameWidth + 1 + mapWidth;
+  const perLine = Math.max(
+    1,
+    Math.floor((width - INDENT.length + GAP.length) / (cellWidth + GAP.length)),
+  );
+  const lines: string[] = [];
+  for (let at = 0; at < hosts.length; at += perLine) {
+    const cells = hosts.slice(at, at + perLine).map((host) => {
+      const map = host.map.padEnd(mapWidth);
+      return `${nameOf(host).padEnd(nameWidth)} ${coloured(map, colours)}`;
+    });
+    lines.push(`${INDENT}${cells.join(GAP)}`.trimEnd());
+  }
+  return lines.join("\n");
+}
+
+const INDENT = "  ";
+const GAP = "   ";
+
+function coloured(map: string, colours: Colours): string {
+  if (!colours.isColorSupported) return map;
+  return map.replace(/#+|~+|\.+|x+|\?+/g, (run) => {
+    switch (run[0]) {
+      case "#":
+        return colours.green(run);
+      case "~":
+        return colours.yellow(run);
+      case "x":
+      case "?":
+        return colours.red(run);
+      default:
+        return colours.dim(run);
+    }
+  });
+}
+
+const TENANT_COLUMNS: readonly Column[] = [
+  { title: "TENANT", least: 8 },
+  { title: "WEIGHT", isRight: true },
+  { title: "HELD", isRight: true },
+  { title: "WAITING", isRight: true },
+  { title: "USE OF QUOTA", least: 12 },
+];
+
+/** Tenants with a rule of their own, and those that hold or want something. */
+function tenantsText({ shape, leases, requests }: Ledger, { width }: Layout): string {
+  const typeOf = new Map(
+    shape.clusters.flatMap(({ hosts }) => hosts.map(({ id, gpuType }) => [id, gpuType] as const)),
+  );
+  const held = new Map<string, Map<string, number>>();
+  for (const lease of leases.values()) {
+    const byType = held.get(lease.tenant) ?? new Map<string, number>();
+    held.set(lease.tenant, byType);
+    for (const { host, mask } of takenGpus(lease)) {
+      const type = typeOf.get(host) ?? "?";
+      byType.set(type, (byType.get(type) ?? 0) + popCount(mask));
+    }
+  }
+  const wanted = new Map<string, number>();
+  for (const { tenant, gang } of requests.values()) {
+    wanted.set(tenant, (wanted.get(tenant) ?? 0) + gang.gpus);
+  }
+  const rules = new Map<string, TenantRule>(shape.tenants.map((rule) => [rule.id, rule]));
+  const names = [...new Set([...rules.keys(), ...held.keys(), ...wanted.keys()])];
+  if (names.length === 0) return "no tenant holds or wants anything";
+  const rows = names.map((name) => {
+    const byType = held.get(name) ?? new Map<string, number>();
+    const total = [...byType.values()].reduce((sum, gpus) => sum + gpus, 0);
+    const rule = rules.get(name);
+    return [
+      name,
+      String(rule?.weight ?? 1),
+      String(total),
+      String(wanted.get(name) ?? 0),
+      rule === undefined ? "no quota" : quotaText(rule, byType),
+    ];
+  });
+  return tableText(TENANT_COLUMNS, rows, width);
+}
+
+/** `H100 12/16, others 0/8, +4 borrowed at most`. */
+function quotaText(
+  { quota, borrowingLimit }: TenantRule,
+  byType: ReadonlyMap<string, number>,
+): string {
+  const named = Object.keys(quota);
+  if (named.length === 0) return "no quota";
+  const parts = named.map((type) => {
+    const used =
+      type === "*"
+        ? [...byType].reduce((sum, [of, gpus]) => (named.includes(of) ? sum : sum + gpus), 0)
+        : (byType.get(type) ?? 0);
+    return `${type === "*" ? "others" : type} ${String(used)}/${String(quota[type] ?? 0)}`;
+  });
+  return [
+    ...parts,
+    ...(borrowingLimit > 0 ? [`up to ${String(borrowingLimit)} more borrowed`] : []),
+  ].join(", ");
+}

@@ -1,0 +1,55 @@
+/** @file What a job asks for, as labelled lines. */
+
+import type { Constraints, JobSpec } from "../client/index.ts";
+import { counted, durationText } from "./duration.ts";
+
+type Fact = readonly [label: string, value: string | undefined];
+
+export function specFacts(spec: JobSpec): readonly Fact[] {
+  const { name, tenant, gang, run, priority } = spec;
+  return [
+    ["name", name],
+    ["class", spec.class],
+    ["tenant", tenant],
+    ["priority", priority === 0 ? undefined : String(priority)],
+    ["GPUs", gangText(gang)],
+    ["needs", constraintsText(spec.constraints)],
+    ["command", run.command.map(shellWord).join(" ")],
+    ["time limit", spec.timeLimitMs === undefined ? undefined : durationText(spec.timeLimitMs)],
+    [
+      "deadline",
+      spec.deadlineMs === undefined
+        ? undefined
+        : `${durationText(spec.deadlineMs)} after its submission`,
+    ],
+    [
+      "retry",
+      spec.retry.attempts === 1 ? undefined : `up to ${counted(spec.retry.attempts, "run")}`,
+    ],
+  ];
+}
+
+function gangText({ gpus, min, timeoutMs }: JobSpec["gang"]): string {
+  return min === gpus
+    ? String(gpus)
+    : `${String(gpus)}, down to ${String(min)} after ${durationText(timeoutMs)}`;
+}
+
+function constraintsText(constraints: Constraints): string | undefined {
+  const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters } = constraints;
+  const parts = [
+    ...(gpuTypes === undefined ? [] : [`GPU ${gpuTypes.join(" or ")}`]),
+    ...(gpuMemoryGiB === undefined ? [] : [`${String(gpuMemoryGiB)} GiB a GPU`]),
+    ...(clusters === undefined ? [] : [`cluster ${clusters.join(" or ")}`]),
+    ...(jurisdictions === undefined ? [] : [`in ${jurisdictions.join(" or ")}`]),
+    ...(maxClusters === undefined ? [] : [`at most ${counted(maxClusters, "cluster")}`]),
+    ...(constraints.isSameHost ? ["one host"] : []),
+    ...(constraints.isSameFabric ? ["one fabric"] : []),
+  ];
+  return parts.length === 0 ? undefined : parts.join(", ");
+}
+
+/** As one would type it: quoted where a shell would split or expand it. */
+export function shellWord(word: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,149 @@
+/**
+ * @file Makes a job file of the flags of `submit`, over what a file says already. The file's own parser judges the result.
+ *
+ * A flag replaces its key; `--env` adds to the file's variables; the command line after `--` replaces the command.
+ */
+
+import { basename, extname } from "node:path";
+import { OrbweaverError, type JobFile } from "../client/index.ts";
+import { formatProblem } from "../domain/file-problem.ts";
+import { readLocatedYaml } from "../domain/located-yaml.ts";
+
+export interface JobFlags {
+  readonly gpus?: number;
+  readonly min?: number;
+  readonly gangTimeout?: string;
+  readonly name?: string;
+  readonly class?: string;
+  readonly tenant?: string;
+  readonly priority?: number;
+  readonly env?: ReadonlyMap<string, string>;
+  readonly workdir?: string;
+  readonly launch?: string;
+  readonly gpuType?: readonly string[];
+  readonly memory?: string;
+  readonly cluster?: readonly string[];
+  readonly jurisdiction?: readonly string[];
+  readonly sameHost?: boolean;
+  readonly timeLimit?: string;
+  readonly deadline?: string;
+  readonly attempts?: number;
+  readonly hold?: boolean;
+}
+
+const JOB_FLAGS = [
+  "gpus",
+  "min",
+  "gangTimeout",
+  "name",
+  "class",
+  "tenant",
+  "priority",
+  "env",
+  "workdir",
+  "launch",
+  "gpuType",
+  "memory",
+  "cluster",
+  "jurisdiction",
+  "sameHost",
+  "timeLimit",
+  "deadline",
+  "attempts",
+  "hold",
+] as const satisfies readonly (keyof JobFlags)[];
+
+/** Whether any flag says something about the job itself. */
+export function hasJobFlags(flags: JobFlags): boolean {
+  return JOB_FLAGS.some((name) => flags[name] !== undefined);
+}
+
+/** `base` is the text of the file that the flags override; absent for a one-liner. */
+export function jobFileWith(
+  base: { readonly text: string; readonly file: string } | undefined,
+  flags: JobFlags,
+  commandLine: readonly string[] | undefined,
+): JobFile {
+  const file = base === undefined ? {} : mapOf(base);
+  const { env, workdir, launch } = flags;
+  const name =
+    flags.name ?? file["name"] ?? (commandLine === undefined ? undefined : nameOf(commandLine));
+  const run = {
+    ...asMap(file["run"]),
+    ...given({ workdir, launch, command: commandLine }),
+    ...(env !== undefined && {
+      env: { ...asMap(asMap(file["run"])["env"]), ...Object.fromEntries(env) },
+    }),
+  };
+  const constraints = {
+    ...asMap(file["constraints"]),
+    ...given({
+      gpuTypes: flags.gpuType,
+      memory: flags.memory,
+      clusters: flags.cluster,
+      jurisdictions: flags.jurisdiction,
+      sameHost: flags.sameHost,
+    }),
+  };
+  const retry = { ...asMap(file["retry"]), ...given({ attempts: flags.attempts }) };
+  const { tenant, priority, timeLimit, deadline, hold } = flags;
+  const merged = {
+    ...file,
+    ...given({ name, class: flags.class, tenant, priority, timeLimit, deadline, hold }),
+    ...given({ gang: gangWith(file["gang"], flags) }),
+    ...(Object.keys(run).length > 0 && { run }),
+    ...(Object.keys(constraints).length > 0 && { constraints }),
+    ...(Object.keys(retry).length > 0 && { retry }),
+  };
+  // Whatever this is, the job file's parser judges it before anything is sent.
+  return merged as JobFile;
+}
+
+/** A name for people, from the script or the program: `python src/train.py` → `train`. */
+export function nameOf(commandLine: readonly string[]): string {
+  const [program = "", first = ""] = commandLine;
+  const isInterpreter = /^(python[0-9.]*|node|bash|sh|torchrun|uv|accelerate|deepspeed)$/.test(
+    basename(program),
+  );
+  const script = isInterpreter && first !== "" && !first.startsWith("-") ? first : program;
+  const plain = basename(script, extname(script)).replace(/[^A-Za-z0-9._-]+/g, "-");
+  const name = plain.replace(/^[^A-Za-z0-9]+/, "").slice(0, 40);
+  return name === "" ? "job" : name;
+}
+
+/** `--gpus` alone changes the size and keeps the file's smaller forms, if they are still smaller. */
+function gangWith(base: unknown, { gpus, min, gangTimeout }: JobFlags): unknown {
+  if (gpus === undefined && min === undefined && gangTimeout === undefined) return base;
+  const former = typeof base === "number" ? { gpus: base } : asMap(base);
+  return { ...former, ...given({ gpus, min, timeout: gangTimeout }) };
+}
+
+function mapOf({
+  text,
+  file,
+}: {
+  readonly text: string;
+  readonly file: string;
+}): Record<string, unknown> {
+  const { value, problems, isSound } = readLocatedYaml(text, file);
+  if (!isSound || problems.length > 0) {
+    throw new OrbweaverError("BAD_INPUT", problems.map(formatProblem).join("\n"));
+  }
+  if (value !== undefined && !isMap(value)) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${file} is not a map of keys. Write a job file: name, gang, run.`,
+    );
+  }
+  return asMap(value);
+}
+
+const isMap = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const asMap = (value: unknown): Record<string, unknown> => (isMap(value) ? value : {});
+
+/** Without the keys that nobody gave. */
+function given(values: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
+}

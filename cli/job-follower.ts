@@ -1,0 +1,90 @@
+/** @file Waits for the end of a job and tells meanwhile, on standard error, whenever its state changes. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import type { JobHandle, JobOutcome, JobView } from "../client/index.ts";
+import { OrbweaverError } from "../domain/failure.ts";
+import { durationText } from "./duration.ts";
+import type { Kit } from "./kit.ts";
+import { logOptions } from "./log-options.ts";
+import { hostsText } from "./place.ts";
+import { untilInterrupted } from "./until-interrupted.ts";
+
+const LOOK_EVERY_MS = 2_000;
+
+/** The end of the job; undefined when Ctrl-C came first. `isFollowed`: the log of rank 0 goes to standard output. */
+export async function followJob(
+  kit: Kit,
+  job: JobHandle,
+  isFollowed: boolean,
+): Promise<JobOutcome | undefined> {
+  const { interrupted } = kit.io;
+  const stopped = new Promise<undefined>((resolve) => {
+    interrupted.addEventListener("abort", () => {
+      resolve(undefined);
+    });
+  });
+  const over = new AbortController();
+  const outcome = job.outcome().finally(() => {
+    over.abort();
+  });
+  const logs = isFollowed ? showLogs(kit, job) : Promise.resolve();
+  const telling = tellChanges(kit, job, AbortSignal.any([over.signal, interrupted]));
+  const both = Promise.all([outcome, logs, telling]).then(([end]) => end);
+  return await Promise.race([both, stopped]);
+}
+
+/** One line for the end of a job. */
+export function outcomeText(jobId: string, outcome: JobOutcome): string {
+  switch (outcome.kind) {
+    case "completed": {
+      const { gpus, hosts, queuedMs, ranMs } = outcome.result;
+      return `${jobId} completed: ${String(gpus)} GPUs on ${hostsText(hosts)}, waited ${durationText(queuedMs)}, ran ${durationText(ranMs)}`;
+    }
+    case "failed":
+      return `${jobId} failed: ${outcome.failure.code}: ${outcome.message}`;
+    case "cancelled":
+      return `${jobId} was cancelled`;
+    case "terminated":
+      return outcome.message;
+  }
+}
+
+async function showLogs(kit: Kit, job: JobHandle): Promise<void> {
+  try {
+    const texts = job.logs(logOptions(kit, { follow: true }));
+    for await (const text of untilInterrupted(texts, kit.io.interrupted)) kit.io.stdout.write(text);
+  } catch (error) {
+    // A host that is gone takes its log along; the job's end is still to be told.
+    if (!(error instanceof OrbweaverError)) throw error;
+    kit.say(`the log cannot be followed: ${error.code}: ${error.message}`);
+  }
+}
+
+async function tellChanges(kit: Kit, job: JobHandle, end: AbortSignal): Promise<void> {
+  let told = "";
+  while (!end.aborted) {
+    const line = await job.view().then(stateLine, () => undefined);
+    if (line !== undefined && line !== told && !end.aborted) {
+      kit.say(`${job.jobId} ${line}`);
+      told = line;
+    }
+    await sleep(LOOK_EVERY_MS, undefined, { signal: end }).catch(() => undefined);
+  }
+}
+
+/** Undefined once the job has ended: its outcome says more. */
+function stateLine({ state, pending, attempts }: JobView): string | undefined {
+  switch (state) {
+    case "pending":
+      return pending === undefined ? "waits" : `waits: ${pending.code}: ${pending.message}`;
+    case "held":
+      return "is held";
+    case "running":
+    case "stopping": {
+      const hosts = attempts.at(-1)?.gpus.map(({ host }) => host) ?? [];
+      return `is ${state} on ${hostsText(hosts)}`;
+    }
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,95 @@
+/** @file What every verb is given: the outside, a way to Temporal, and one manner of answering and ending. */
+
+import { Command } from "commander";
+import type { ConnectionOptionValues } from "./connection-options.ts";
+import { coloursFor, type Colours } from "./colour.ts";
+import { EXIT_CODE_HELP } from "./exit-code.ts";
+import type { Io } from "./io.ts";
+import type { OpenSession, Session } from "./session.ts";
+
+export interface Kit {
+  readonly io: Io;
+  /** The words after `--`, of the verbs that take a command line. */
+  readonly commandLine: readonly string[] | undefined;
+  /** A subcommand that ends every usage error the same way. */
+  readonly verb: (name: string) => Command;
+  readonly withSession: <T>(
+    values: ConnectionOptionValues,
+    work: (session: Session) => Promise<T>,
+  ) => Promise<T>;
+  /** A line of the answer, on standard output. */
+  readonly print: (text: string) => void;
+  /** The answer as the one JSON document on standard output. */
+  readonly printJson: (document: unknown) => void;
+  /** A line for people, on standard error. */
+  readonly say: (text: string) => void;
+  /** Colours of the answer. */
+  readonly colours: Colours;
+  /** The exit status of a verb that ends without an error; 0 when it is not called. */
+  readonly exitWith: (code: number) => void;
+  /** The verb ends by itself after Ctrl-C, however long that takes. */
+  readonly endsByItself: () => void;
+}
+
+export interface KitParts {
+  readonly io: Io;
+  readonly openSession: OpenSession;
+  readonly commandLine: readonly string[] | undefined;
+  readonly exitWith: (code: number) => void;
+  readonly endsByItself: () => void;
+}
+
+export function createKit({ io, openSession, commandLine, exitWith, endsByItself }: KitParts): Kit {
+  return {
+    io,
+    commandLine,
+    exitWith,
+    endsByItself,
+    verb: (name) => configured(new Command(name), io),
+    withSession: async (values, work) => {
+      const session = await openSession(values, io);
+      try {
+        return await work(session);
+      } finally {
+        await session.close();
+      }
+    },
+    print: (text) => io.stdout.write(`${text}\n`),
+    printJson: (document) => io.stdout.write(`${JSON.stringify(document, null, 2)}\n`),
+    say: (text) => io.stderr.write(`${text}\n`),
+    colours: coloursFor(io.stdout, io.env),
+  };
+}
+
+/** Help for a screen of 80 columns, one line for a wrong usage, and an exception instead of an exit. */
+export function configured(command: Command, io: Io): Command {
+  return command
+    .configureHelp({ helpWidth: HELP_WIDTH })
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      outputError: (text, write) => {
+        write(usageErrorLine(text));
+      },
+    })
+    .showSuggestionAfterError(true)
+    .exitOverride();
+}
+
+const HELP_WIDTH = 80;
+
+/** Commander's `error: unknown option '--gpu'\n(Did you mean --gpus?)` as one line of ours. */
+function usageErrorLine(text: string): string {
+  const [what = "", ...hints] = text.trim().split("\n");
+  const hint = hints.map((line) => ` ${line.trim()}`).join("");
+  return `error BAD_INPUT: ${what.replace(/^error: /, "")}${hint}\n`;
+}
+
+/** The end of a verb's help: what it is used for, and what its exit status means. */
+export function helpEnd(
+  examples: readonly (readonly [commandLine: string, what: string])[],
+  exitCodes: string = EXIT_CODE_HELP,
+): string {
+  const lines = examples.map(([commandLine, what]) => `  # ${what}\n  $ ${commandLine}`);
+  return `\nExamples:\n${lines.join("\n")}\n\n${exitCodes}`;
+}

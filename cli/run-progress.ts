@@ -1,0 +1,50 @@
+/** @file How far each host of a running job is, from the heartbeats that Temporal shows of its pending `run` activities. */
+
+import type { Client } from "@temporalio/client";
+import { asked, decodedPayloads, type JobId } from "../client/index.ts";
+
+export interface RunProgress {
+  readonly host?: string;
+  /** `queued`: no agent has taken it yet; `preparing`: an agent has; the others as the agent says. */
+  readonly phase: "queued" | "preparing" | "prepared" | "running";
+  readonly startedAtMs?: number;
+  /** Deliveries of the task to an agent; above 1 an agent was restarted. */
+  readonly tries: number;
+  readonly lastFailure?: string;
+}
+
+export async function runProgress(client: Client, jobId: JobId): Promise<readonly RunProgress[]> {
+  const workflow = client.workflow.getHandle(jobId);
+  const { raw } = await asked(client, `job ${jobId}`, () => workflow.describe());
+  const runs = (raw.pendingActivities ?? []).filter(
+    ({ activityType }) => activityType?.name === "run",
+  );
+  return await Promise.all(
+    runs.map(async ({ heartbeatDetails, attempt, lastFailure, lastStartedTime }) => {
+      const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? []);
+      const { phase, ...said } = readHeartbeat(details);
+      return {
+        ...said,
+        phase: phase ?? (lastStartedTime ? "preparing" : "queued"),
+        tries: attempt ?? 1,
+        ...(typeof lastFailure?.message === "string" && { lastFailure: lastFailure.message }),
+      };
+    }),
+  );
+}
+
+/** A heartbeat is somebody else's data: what does not look like ours is left out. */
+function readHeartbeat(
+  details: unknown,
+): Partial<Pick<RunProgress, "host" | "phase" | "startedAtMs">> {
+  if (typeof details !== "object" || details === null) return {};
+  const beat = new Map<string, unknown>(Object.entries(details));
+  const host = beat.get("host");
+  const phase = beat.get("phase");
+  const startedAtMs = beat.get("startedAtMs");
+  return {
+    ...(typeof host === "string" && { host }),
+    ...((phase === "prepared" || phase === "running") && { phase }),
+    ...(typeof startedAtMs === "number" && { startedAtMs }),
+  };
+}

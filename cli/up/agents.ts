@@ -1,0 +1,64 @@
+/** @file Which agents `up` starts here, which must be started elsewhere, and when all of the former are known to the fleet. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Ledger, OrbweaverClient } from "../../client/index.ts";
+import type { FleetShape } from "../../domain/fleet.ts";
+import type { HostId } from "../../domain/ids.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+
+export interface AgentPlace {
+  readonly cluster: string;
+  /** One host; absent for the one agent of a simulated cluster. */
+  readonly host?: string;
+  readonly serves: readonly HostId[];
+}
+
+export interface AgentPlaces {
+  readonly here: readonly AgentPlace[];
+  readonly elsewhere: readonly HostId[];
+}
+
+/** Simulated clusters run here whole; of the others only the host that is this machine. */
+export function placeAgents(shape: FleetShape, machine: string): AgentPlaces {
+  const here: AgentPlace[] = [];
+  const elsewhere: HostId[] = [];
+  for (const { id: cluster, hosts, isSimulated } of shape.clusters) {
+    if (isSimulated) {
+      here.push({ cluster, serves: hosts.map(({ id }) => id) });
+      continue;
+    }
+    for (const { id } of hosts) {
+      const host = id.slice(id.indexOf("/") + 1);
+      if (host === machine) here.push({ cluster, host, serves: [id] });
+      else elsewhere.push(id);
+    }
+  }
+  return { here, elsewhere };
+}
+
+const LOOK_EVERY_MS = 100;
+const KNOWN_WITHIN_MS = 60_000;
+
+/** Waits until the fleet has heard of every host that an agent serves here. */
+export async function untilHostsKnown(
+  client: OrbweaverClient,
+  hosts: readonly HostId[],
+  nowMs: () => number,
+): Promise<void> {
+  const endAtMs = nowMs() + KNOWN_WITHIN_MS;
+  for (;;) {
+    const missing = hostsWithoutAgent(await client.fleet(), hosts);
+    if (missing.length === 0) return;
+    if (nowMs() > endAtMs) {
+      throw new OrbweaverError(
+        "NOT_ALLOWED",
+        `the fleet has not heard of ${missing.join(", ")} within ${String(KNOWN_WITHIN_MS / 1000)} s, although the agents run. Look at their logs.`,
+      );
+    }
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+function hostsWithoutAgent({ hosts }: Ledger, wanted: readonly HostId[]): readonly HostId[] {
+  return wanted.filter((host) => hosts.get(host)?.agent === undefined);
+}

@@ -1,0 +1,12 @@
+/** @file Where `up` keeps things in a fleet's state folder. */
+
+import { join } from "node:path";
+
+/** Measured tables by hash; the fleet's worker reads them. */
+export const storeDirOf = (stateDir: string): string => join(stateDir, "store");
+
+/** The server's database: the fleet's whole history. */
+export const databaseFileOf = (stateDir: string): string => join(stateDir, "temporal.db");
+
+export const logFileOf = (stateDir: string, process: string): string =>
+  join(stateDir, "logs", `${process.replaceAll(/[^A-Za-z0-9._-]/g, "_")}.log`);

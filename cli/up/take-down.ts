@@ -1,0 +1,69 @@
+/**
+ * @file Ends what `up` started here: agents first, then the control plane, then the server; each asked, then made to.
+ *
+ * Processes of jobs have shims of their own and run on; the next `up` takes them over. The state folder stays.
+ */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { isAlive, type ProcessIdentity } from "../../activities/agent/process-identity.ts";
+import { readUpState, writeUpState, type UpState } from "../../workers/state.ts";
+import type { Kit } from "../kit.ts";
+import { nameOf } from "./worker-process.ts";
+
+const WORKER_PATIENCE_MS = 15_000;
+const SERVER_PATIENCE_MS = 10_000;
+const LOOK_EVERY_MS = 50;
+
+export interface TakenDown {
+  readonly workers: number;
+  readonly hasStoppedServer: boolean;
+}
+
+export async function takeDown(kit: Kit, stateDir: string): Promise<TakenDown> {
+  const state = await readUpState(stateDir);
+  if (state === undefined) return { workers: 0, hasStoppedServer: false };
+  const running = state.workers.filter(isAlive);
+  const agents = running.filter(({ role }) => role === "agent");
+  const others = running.filter(({ role }) => role !== "agent");
+  for (const group of [agents, others]) {
+    await Promise.all(
+      group.map(async (worker) => {
+        await end(worker, WORKER_PATIENCE_MS);
+        kit.say(`${nameOf(worker)}: stopped`);
+      }),
+    );
+  }
+  const { server } = state;
+  const hasServer = server !== undefined && isAlive(server);
+  if (hasServer) {
+    await end(server, SERVER_PATIENCE_MS);
+    kit.say("temporal server: stopped");
+  }
+  // What the server was stays noted: the next one takes its database and its address.
+  const rest: UpState = { ...state, workers: [] };
+  await writeUpState(stateDir, rest);
+  return { workers: running.length, hasStoppedServer: hasServer };
+}
+
+/** TERM, patience, KILL; returns when the process is gone. */
+async function end(process_: ProcessIdentity, patienceMs: number): Promise<void> {
+  send(process_, "SIGTERM");
+  const insistAtMs = performance.now() + patienceMs;
+  let hasInsisted = false;
+  while (isAlive(process_)) {
+    if (!hasInsisted && performance.now() > insistAtMs) {
+      send(process_, "SIGKILL");
+      hasInsisted = true;
+    }
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+function send({ pid }: ProcessIdentity, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    // It ended between the look and the signal.
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * @file How the workers that `up` starts reach the same server as `up` itself.
+ *
+ * With a server of our own they read nothing of the user's configuration. With a configured one they inherit the
+ * environment, and what `up` got as flags goes through it too: an API key on a command line is for everybody to see.
+ */
+
+import type { ConnectionConfig, ConnectionFlags } from "../../workers/connection.ts";
+import { withoutTemporal, type Environment } from "../../workers/server/environment.ts";
+
+export interface WorkerSurroundings {
+  readonly args: readonly string[];
+  readonly env: Environment;
+}
+
+export function workerSurroundings(
+  connection: ConnectionConfig,
+  { flags, env }: { readonly flags: ConnectionFlags; readonly env: Environment },
+): WorkerSurroundings {
+  const codec = flags.codec === undefined ? {} : { ORBWEAVER_CODEC: flags.codec };
+  if (connection.source !== "configured") {
+    const { address, namespace } = connection;
+    return {
+      args: ["--isolated", "--address", address, "--namespace", namespace],
+      env: { ...withoutTemporal(env), ...codec },
+    };
+  }
+  const said = {
+    TEMPORAL_ADDRESS: flags.address,
+    TEMPORAL_NAMESPACE: flags.namespace,
+    TEMPORAL_PROFILE: flags.profile,
+    TEMPORAL_API_KEY: flags.apiKey,
+    TEMPORAL_TLS: flags.tls === undefined ? undefined : String(flags.tls),
+    TEMPORAL_TLS_SERVER_CA_CERT_PATH: flags.tlsCaPath,
+    TEMPORAL_TLS_CLIENT_CERT_PATH: flags.tlsCertPath,
+    TEMPORAL_TLS_CLIENT_KEY_PATH: flags.tlsKeyPath,
+    TEMPORAL_TLS_SERVER_NAME: flags.tlsServerName,
+  };
+  const given = Object.entries(said).filter(([, value]) => value !== undefined);
+  return { args: [], env: { ...env, ...Object.fromEntries(given), ...codec } };
+}

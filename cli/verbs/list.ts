@@ -1,0 +1,120 @@
+/** @file `orbweaver list`: jobs newest first, those that wait or run unless more is asked for. */
+
+import type { Command } from "commander";
+import { Option } from "commander";
+import { JOB_STATES, parseJobState, type JobFilter, type ListedJob } from "../../client/index.ts";
+import { JOB_CLASSES } from "../../domain/job.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+import { stateColour } from "../colour.ts";
+import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
+import { durationText } from "../duration.ts";
+import { EXIT } from "../exit-code.ts";
+import { widthOf } from "../io.ts";
+import { helpEnd, type Kit } from "../kit.ts";
+import { wholeNumber } from "../option-values.ts";
+import { whereText } from "../place.ts";
+import type { Session } from "../session.ts";
+import { tableText, type Column } from "../table.ts";
+import { watch } from "../watch.ts";
+
+interface ListValues extends ConnectionOptionValues {
+  readonly class?: string;
+  readonly tenant?: string;
+  readonly state?: string;
+  readonly cluster?: string;
+  readonly all?: boolean;
+  readonly limit: number;
+  readonly watch?: boolean;
+  readonly json?: boolean;
+}
+
+export function listVerb(kit: Kit): Command {
+  const verb = kit
+    .verb("list")
+    .alias("ls")
+    .summary("show jobs")
+    .description(
+      "Shows jobs, newest first: those that wait or run, with --all also those that have ended.\n" +
+        "Under `where` stands the reason's code while a job waits; `orbweaver explain` says more.",
+    )
+    .addOption(new Option("--class <class>", "only this class").choices(JOB_CLASSES))
+    .option("--tenant <tenant>", "only this tenant's")
+    .addOption(new Option("--state <state>", "only in this state").choices(JOB_STATES))
+    .option("--cluster <cluster>", "only those that run, or ran last, in this cluster")
+    .option("-a, --all", "ended jobs too")
+    .option("-n, --limit <count>", "at most this many", wholeNumber("--limit", 1), 100)
+    .option("-w, --watch", "redraw every two seconds until Ctrl-C")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver list", "what waits and runs"],
+        ["orbweaver list --tenant research --state pending", "who of a tenant waits, and why"],
+        ["orbweaver list --all --limit 20 --json", "the last 20 for a script"],
+      ]),
+    )
+    .action(async (values: ListValues) => {
+      if (values.watch === true && values.json === true) {
+        throw new OrbweaverError(
+          "BAD_INPUT",
+          "--watch redraws a table and --json prints one document. Give one of them.",
+        );
+      }
+      await kit.withSession(values, async (session) => {
+        if (values.watch === true) {
+          await watch(kit.io, async () => table(kit, await jobsOf(session, values)));
+          kit.exitWith(EXIT.interrupted);
+          return;
+        }
+        const jobs = await jobsOf(session, values);
+        if (values.json === true) kit.printJson({ jobs });
+        else kit.print(table(kit, jobs));
+      });
+    });
+  return addConnectionOptions(verb);
+}
+
+async function jobsOf({ client }: Session, values: ListValues): Promise<readonly ListedJob[]> {
+  const filter: JobFilter = {
+    limit: values.limit,
+    ...(values.class !== undefined && { class: values.class }),
+    ...(values.tenant !== undefined && { tenant: values.tenant }),
+    ...(values.state !== undefined && { state: parseJobState(values.state) }),
+    ...(values.cluster !== undefined && { cluster: values.cluster }),
+    ...(values.all === true && { all: true }),
+  };
+  const jobs: ListedJob[] = [];
+  for await (const job of client.list(filter)) jobs.push(job);
+  return jobs;
+}
+
+const COLUMNS: readonly Column[] = [
+  { title: "JOB", least: 16 },
+  { title: "CLASS" },
+  { title: "TENANT", least: 6 },
+  { title: "STATE" },
+  { title: "GPUS", isRight: true },
+  { title: "WHERE", least: 8 },
+  { title: "WAITED", isRight: true },
+];
+
+function table(kit: Kit, jobs: readonly ListedJob[]): string {
+  if (jobs.length === 0) return "no jobs";
+  const nowMs = kit.io.nowMs();
+  const rows = jobs.map((job) => [
+    job.jobId,
+    job.class ?? "",
+    job.tenant ?? "",
+    stateColour(kit.colours, job.state),
+    String(job.gpus ?? ""),
+    whereText(job),
+    waitedText(job, nowMs),
+  ]);
+  return tableText(COLUMNS, rows, widthOf(kit.io.stdout));
+}
+
+/** From the submission to the present lease, or to now; unknown of a job that has ended. */
+function waitedText(job: ListedJob, nowMs: number): string {
+  if (job.endedAtMs !== undefined) return "";
+  return durationText((job.grantedAtMs ?? nowMs) - job.submittedAtMs);
+}

@@ -1,0 +1,77 @@
+/** @file `orbweaver logs JOB`: what the job's processes wrote, now and, when followed, as it comes. */
+
+import type { Command } from "commander";
+import { OrbweaverError } from "../../domain/failure.ts";
+import type { LogOptions } from "../../client/index.ts";
+import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
+import { EXIT } from "../exit-code.ts";
+import { helpEnd, type Kit } from "../kit.ts";
+import { logOptions } from "../log-options.ts";
+import { wholeNumber } from "../option-values.ts";
+import { untilInterrupted } from "../until-interrupted.ts";
+
+interface LogsValues extends ConnectionOptionValues {
+  readonly follow?: boolean;
+  readonly rank?: number | "all";
+  readonly tail?: number;
+  readonly attempt?: number;
+  readonly json?: boolean;
+}
+
+export function logsVerb(kit: Kit): Command {
+  const verb = kit
+    .verb("logs")
+    .summary("show what a job's processes wrote")
+    .description(
+      "Shows what rank 0 wrote, or another rank, or all of them with `[rank]` before each line.\n" +
+        "Works from any machine that reaches Temporal; the logs themselves stay on the hosts.",
+    )
+    .argument("<job>", "job id")
+    .option("-f, --follow", "go on until the job has ended, over its retries too")
+    .option("-r, --rank <rank>", "a rank, or `all`", readRank)
+    .option("-n, --tail <lines>", "only the last lines of each rank", wholeNumber("--tail", 0))
+    .option("--attempt <number>", "an earlier run of the job", wholeNumber("--attempt", 1))
+    .option("--json", "answer with one JSON document (not with --follow)")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver logs -f train-7", "follow rank 0"],
+        ["orbweaver logs train-7 --rank all --tail 5", "the last lines of each rank"],
+        ["orbweaver logs train-7 --attempt 1", "why did the first run fail?"],
+      ]),
+    )
+    .action(async (jobId: string, values: LogsValues) => {
+      if (values.follow === true && values.json === true) {
+        throw new OrbweaverError(
+          "BAD_INPUT",
+          "--follow has no end and --json prints one document. Give one of them.",
+        );
+      }
+      await kit.withSession(values, async ({ client }) => {
+        const texts = client.job(jobId).logs(logOptions(kit, chosen(values)));
+        if (values.json === true) {
+          let text = "";
+          for await (const part of texts) text += part;
+          kit.printJson({ jobId, rank: values.rank ?? 0, text });
+          return;
+        }
+        for await (const text of untilInterrupted(texts, kit.io.interrupted))
+          kit.io.stdout.write(text);
+        if (kit.io.interrupted.aborted) kit.exitWith(EXIT.interrupted);
+      });
+    });
+  return addConnectionOptions(verb);
+}
+
+function chosen({ follow, rank, tail, attempt }: LogsValues): LogOptions {
+  return {
+    ...(follow !== undefined && { follow }),
+    ...(rank !== undefined && { rank }),
+    ...(tail !== undefined && { tail }),
+    ...(attempt !== undefined && { attempt }),
+  };
+}
+
+function readRank(text: string): number | "all" {
+  return text === "all" ? "all" : wholeNumber("--rank", 0)(text);
+}

@@ -1,0 +1,131 @@
+/** @file `orbweaver status JOB`: what the job is, where it stands, and how each of its runs went. */
+
+import type { Command } from "commander";
+import type { JobView } from "../../client/index.ts";
+import { workflowUrl } from "../../workers/connection.ts";
+import { stateColour } from "../colour.ts";
+import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
+import { durationText, timeText } from "../duration.ts";
+import { widthOf } from "../io.ts";
+import { specFacts } from "../job-facts.ts";
+import { helpEnd, type Kit } from "../kit.ts";
+import { gpusText, hostsText } from "../place.ts";
+import { runProgress, type RunProgress } from "../run-progress.ts";
+import { factsText, tableText, type Column } from "../table.ts";
+
+export function statusVerb(kit: Kit): Command {
+  const verb = kit
+    .verb("status")
+    .summary("show one job")
+    .description("Shows what a job is, where it stands, and how each of its runs went.")
+    .argument("<job>", "job id")
+    .option("--json", "answer with one JSON document")
+    .addHelpText("after", helpEnd([["orbweaver status train-7", "the whole account of one job"]]))
+    .action(async (jobId: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
+      await kit.withSession(values, async ({ client, temporal, connection }) => {
+        const view = await client.job(jobId).view();
+        const isLive = view.state === "running" || view.state === "stopping";
+        const live = isLive ? await runProgress(temporal, view.jobId) : [];
+        const ui = workflowUrl(connection, view.jobId);
+        if (values.json === true) {
+          kit.printJson({ ...view, live, ...(ui !== undefined && { ui }) });
+        } else kit.print(statusText(kit, { view, live, ui }));
+      });
+    });
+  return addConnectionOptions(verb);
+}
+
+interface Status {
+  readonly view: JobView;
+  readonly live: readonly RunProgress[];
+  readonly ui: string | undefined;
+}
+
+function statusText(kit: Kit, { view, live, ui }: Status): string {
+  const width = widthOf(kit.io.stdout);
+  const nowMs = kit.io.nowMs();
+  const facts = factsText([
+    ["job", view.jobId],
+    ["state", stateColour(kit.colours, view.state)],
+    ["fleet", view.fleet],
+    ...(view.spec === undefined ? [] : specFacts(view.spec)),
+    [
+      "submitted",
+      `${timeText(view.submittedAtMs)} (${durationText(nowMs - view.submittedAtMs)} ago)`,
+    ],
+    ["waits", view.pending === undefined ? undefined : waitsText(view)],
+    ["runs on", runsOn(view)],
+    ["UI", ui],
+  ]);
+  const parts = [facts];
+  if (live.length > 0)
+    parts.push(
+      tableText(
+        LIVE_COLUMNS,
+        live.map((run) => liveRow(run, nowMs)),
+        width,
+      ),
+    );
+  if (view.attempts.length > 0) {
+    const rows = view.attempts.map((attempt) => attemptRow(attempt, nowMs));
+    parts.push(tableText(ATTEMPT_COLUMNS, rows, width));
+    const last = view.attempts.at(-1)?.cause;
+    if (last !== undefined) parts.push(`${last.code}: ${last.message}${quoted(last.lastLines)}`);
+  }
+  return parts.join("\n\n");
+}
+
+function waitsText({ pending, state }: JobView): string | undefined {
+  if (state !== "pending" || pending === undefined) return undefined;
+  return `${pending.code}: ${pending.message}`;
+}
+
+function runsOn({ state, attempts }: JobView): string | undefined {
+  const last = attempts.at(-1);
+  if (last === undefined || (state !== "running" && state !== "stopping")) return undefined;
+  return gpusText(last.gpus);
+}
+
+const LIVE_COLUMNS: readonly Column[] = [
+  { title: "HOST", least: 12 },
+  { title: "PHASE" },
+  { title: "FOR", isRight: true },
+  { title: "TRIES", isRight: true },
+  { title: "LAST FAILURE", least: 12 },
+];
+
+function liveRow(run: RunProgress, nowMs: number): readonly string[] {
+  return [
+    run.host ?? "",
+    run.phase,
+    run.startedAtMs === undefined ? "" : durationText(nowMs - run.startedAtMs),
+    String(run.tries),
+    run.lastFailure ?? "",
+  ];
+}
+
+const ATTEMPT_COLUMNS: readonly Column[] = [
+  { title: "RUN", isRight: true },
+  { title: "LEASE" },
+  { title: "WHERE", least: 12 },
+  { title: "WAITED", isRight: true },
+  { title: "LASTED", isRight: true },
+  { title: "END", least: 10 },
+];
+
+function attemptRow(attempt: JobView["attempts"][number], nowMs: number): readonly string[] {
+  const { requestedAtMs, grantedAtMs, startedAtMs, endedAtMs, cause, end } = attempt;
+  return [
+    String(attempt.attempt),
+    attempt.leaseId,
+    hostsText(attempt.gpus.map(({ host }) => host)),
+    durationText(grantedAtMs - requestedAtMs),
+    durationText((endedAtMs ?? nowMs) - (startedAtMs ?? grantedAtMs)),
+    cause?.code ?? end ?? "runs",
+  ];
+}
+
+function quoted(lastLines: string | undefined): string {
+  if (lastLines === undefined || lastLines.trim() === "") return "";
+  return `\n  | ${lastLines.trimEnd().replaceAll("\n", "\n  | ")}`;
+}

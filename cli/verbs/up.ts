@@ -1,0 +1,263 @@
+/**
+ * @file `orbweaver up`: a fleet on this machine, from nothing to ready: server, workers, agents; what runs already stays.
+ *
+ * The state file is written after every process that was started, so that an `up` that is interrupted half-way leaves
+ * nothing that `down` does not know.
+ */
+
+import type { Command } from "commander";
+import { hostname } from "node:os";
+import { join, resolve } from "node:path";
+import { isAlive } from "../../activities/agent/process-identity.ts";
+import { OrbweaverClient } from "../../client/index.ts";
+import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
+import { openClient, type ConnectionConfig } from "../../workers/connection.ts";
+import { ensureSearchAttributes } from "../../workers/server/index.ts";
+import { packageRoot } from "../../workers/server/package-root.ts";
+import {
+  fleetStateDir,
+  readUpState,
+  writeUpState,
+  type UpState,
+  type UpWorker,
+} from "../../workers/state.ts";
+import {
+  addConnectionOptions,
+  connectionFlags,
+  type ConnectionOptionValues,
+} from "../connection-options.ts";
+import { counted } from "../duration.ts";
+import { readFleet } from "../fleet-files.ts";
+import { helpEnd, type Kit } from "../kit.ts";
+import { wholeNumber } from "../option-values.ts";
+import { fleetNamed } from "../session.ts";
+import { placeAgents, untilHostsKnown, type AgentPlace } from "../up/agents.ts";
+import { configureFleet, startFleet, storeDetails } from "../up/fleet-start.ts";
+import { logFileOf } from "../up/places.ts";
+import { provideServer } from "../up/server.ts";
+import { takeDown } from "../up/take-down.ts";
+import { workerSurroundings, type WorkerSurroundings } from "../up/worker-environment.ts";
+import { nameOf, startWorker } from "../up/worker-process.ts";
+
+interface UpValues extends ConnectionOptionValues {
+  readonly name?: string;
+  readonly db?: string;
+  readonly uiPort?: number;
+  readonly foreground?: boolean;
+  readonly json?: boolean;
+}
+
+export function upVerb(kit: Kit): Command {
+  const verb = kit
+    .verb("up")
+    .summary("start a fleet on this machine")
+    .description(
+      "Starts what is missing of a fleet: a Temporal server (unless one is configured), the workers of the control\n" +
+        "plane, and the agents of simulated clusters and of this machine. All of it outlives the terminal.\n" +
+        "Without a file it is a small simulated fleet.",
+    )
+    .argument("[fleet.yaml]", "the fleet's description; given again, it changes the running fleet")
+    .option("--name <name>", "name of the fleet; the same as --fleet")
+    .option("--db <file>", "database of the Temporal server (else in the state folder)")
+    .option(
+      "--ui-port <port>",
+      "port of Temporal's Web UI (else a free one)",
+      wholeNumber("--ui-port", 1),
+    )
+    .option("--foreground", "stay, and take everything down at Ctrl-C")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver up", "a small simulated fleet, to look around"],
+        ["orbweaver up fleet.yaml", "your own, or a changed description of it"],
+        ["TEMPORAL_ADDRESS=temporal.example:7233 orbweaver up fleet.yaml", "on your own Temporal"],
+      ]),
+    )
+    .action(async (file: string | undefined, values: UpValues) => {
+      const fleet = values.name ?? fleetNamed(values, kit.io.env);
+      const up = await bringUp(kit, { ...values, fleet }, file);
+      if (values.json === true) kit.printJson(summaryOf(up));
+      else tellSummary(kit, up);
+      if (values.foreground === true) {
+        kit.endsByItself();
+        kit.say("Ctrl-C takes the fleet down");
+        await untilAborted(kit.io.interrupted);
+        await takeDown(kit, up.stateDir);
+      }
+    });
+  return addConnectionOptions(verb);
+}
+
+interface Up {
+  readonly fleet: string;
+  readonly stateDir: string;
+  readonly connection: ConnectionConfig;
+  readonly workers: readonly UpWorker[];
+  readonly hosts: number;
+  readonly elsewhere: readonly string[];
+  readonly startedCount: number;
+}
+
+const DEFAULT_FLEET_FILE = join("data", "fleets", "small.yaml");
+
+async function bringUp(
+  kit: Kit,
+  values: UpValues & { readonly fleet: string },
+  file: string | undefined,
+): Promise<Up> {
+  const { io } = kit;
+  const { fleet } = values;
+  const flags = connectionFlags(values);
+  const stateDir = fleetStateDir(io.env, fleet);
+  const former = await readUpState(stateDir);
+  // The file is judged before anything is started.
+  const fleetFile = resolve(
+    io.cwd,
+    file ?? former?.fleetFile ?? join(packageRoot(), DEFAULT_FLEET_FILE),
+  );
+  const description = readFleet(file ?? fleetFile, io.cwd);
+
+  const { connection, server, isNew } = await provideServer(io, {
+    flags,
+    stateDir,
+    former,
+    ...(values.db !== undefined && { databaseFile: resolve(io.cwd, values.db) }),
+    ...(values.uiPort !== undefined && { uiPort: values.uiPort }),
+  });
+  let state: UpState = {
+    fleet,
+    fleetFile,
+    ...(server === undefined ? { configuredAddress: connection.address } : { server }),
+    workers: (former?.workers ?? []).filter(isAlive),
+  };
+  const note = async (change: Partial<UpState>): Promise<void> => {
+    state = { ...state, ...change };
+    await writeUpState(stateDir, state);
+  };
+  await note({});
+  kit.say(`temporal server: ${connection.address}${isNew ? ", started" : ""}`);
+
+  const { client, close } = await openClient(connection);
+  try {
+    await ensureSearchAttributes(client.connection, connection.namespace, SEARCH_ATTRIBUTES);
+    const detailsHash = await storeDetails(description, stateDir);
+    const start = { name: fleet, fleet: description, detailsHash };
+    const isNewFleet = await startFleet(client, start);
+
+    const surroundings = workerSurroundings(connection, { flags, env: io.env });
+    let startedCount = 0;
+    const ensure = async (wish: WorkerWish): Promise<void> => {
+      const running = state.workers.find((worker) => isSame(worker, wish));
+      if (running !== undefined) return;
+      const worker = await startWorker(workerCommand(wish, { fleet, stateDir, surroundings }));
+      startedCount += 1;
+      await note({ workers: [...state.workers, worker] });
+      kit.say(`${nameOf(worker)}: ready`);
+    };
+    await ensure({ role: "fleet" });
+    await ensure({ role: "jobs" });
+    if (!isNewFleet && file !== undefined) {
+      await configureFleet(client, start);
+      kit.say(`fleet ${fleet}: described anew by ${file}`);
+    }
+
+    const orbweaver = new OrbweaverClient(client, { fleet });
+    const { shape } = await orbweaver.fleet();
+    const { here, elsewhere } = placeAgents(shape, hostname());
+    for (const place of here) await ensure(agentWish(place));
+    const hosts = here.flatMap((place) => place.serves);
+    await untilHostsKnown(orbweaver, hosts, io.nowMs);
+    return {
+      fleet,
+      stateDir,
+      connection,
+      workers: state.workers,
+      hosts: hosts.length,
+      elsewhere,
+      startedCount,
+    };
+  } finally {
+    await close();
+  }
+}
+
+type WorkerWish = Pick<UpWorker, "role" | "cluster" | "host">;
+
+function agentWish({ cluster, host }: AgentPlace): WorkerWish {
+  return { role: "agent", cluster, ...(host !== undefined && { host }) };
+}
+
+function isSame(worker: UpWorker, wish: WorkerWish): boolean {
+  return worker.role === wish.role && worker.cluster === wish.cluster && worker.host === wish.host;
+}
+
+function workerCommand(
+  wish: WorkerWish,
+  at: {
+    readonly fleet: string;
+    readonly stateDir: string;
+    readonly surroundings: WorkerSurroundings;
+  },
+): Parameters<typeof startWorker>[0] {
+  const { role, cluster, host } = wish;
+  const place = [
+    ...(cluster === undefined ? [] : ["--cluster", cluster]),
+    ...(host === undefined ? [] : ["--host", host]),
+  ];
+  const name = [role, cluster, host].filter((part) => part !== undefined).join("-");
+  return {
+    ...wish,
+    args: ["--role", role, ...place, "--fleet", at.fleet, ...at.surroundings.args],
+    env: at.surroundings.env,
+    logFile: logFileOf(at.stateDir, name),
+  };
+}
+
+function summaryOf(up: Up): object {
+  const { fleet, stateDir, connection, workers, hosts, elsewhere } = up;
+  const { address, namespace, uiUrl } = connection;
+  return {
+    fleet,
+    address,
+    namespace,
+    ...(uiUrl !== undefined && { ui: uiUrl }),
+    stateDir,
+    hosts,
+    elsewhere,
+    workers,
+  };
+}
+
+function tellSummary(kit: Kit, up: Up): void {
+  const { fleet, connection, hosts, elsewhere, startedCount } = up;
+  const what = startedCount === 0 ? "was up already" : "is up";
+  kit.print(
+    `fleet ${fleet} ${what}: ${counted(hosts, "host")} ready here, Temporal at ${connection.address}`,
+  );
+  if (connection.uiUrl !== undefined) kit.print(`Temporal's Web UI: ${connection.uiUrl}`);
+  if (elsewhere.length > 0) {
+    const [example = ""] = elsewhere;
+    const [cluster = "", host = ""] = example.split("/");
+    kit.print(
+      `${counted(elsewhere.length, "host")} wait for their agents. On each of them, with TEMPORAL_ADDRESS set, run e.g.\n` +
+        `  orbweaver agent --fleet ${fleet} --cluster ${cluster} --host ${host}`,
+    );
+  }
+  if (startedCount > 0)
+    kit.print("Try: orbweaver submit --gpus 2 --follow -- sh -c 'echo rank $RANK; sleep 5'");
+}
+
+async function untilAborted(signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => {
+      resolve();
+    });
+    // Nothing else keeps this process alive.
+    const heart = setInterval(() => undefined, 60_000);
+    signal.addEventListener("abort", () => {
+      clearInterval(heart);
+    });
+  });
+}

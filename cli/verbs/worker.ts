@@ -1,0 +1,117 @@
+/**
+ * @file `orbweaver worker --role …`: one process of the fleet's machinery, in the foreground until it is told to end.
+ *
+ * `orbweaver agent` is the agent's role under its own name. Every role may be killed and started again at any moment.
+ */
+
+import { Option, type Command } from "commander";
+import { OrbweaverError } from "../../domain/failure.ts";
+import { runFleetWorker } from "../../workers/fleet-worker.ts";
+import { runJobsWorker } from "../../workers/jobs-worker.ts";
+import { fleetStateDir } from "../../workers/state.ts";
+import { runAgentRole } from "../agent-role.ts";
+import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
+import { helpEnd, type Kit } from "../kit.ts";
+import { connectionFor, fleetNamed } from "../session.ts";
+import { storeDirOf } from "../up/places.ts";
+import { workerLogger } from "../worker-log.ts";
+
+const ROLES = ["fleet", "jobs", "solver", "agent"] as const;
+
+interface AgentValues extends ConnectionOptionValues {
+  readonly cluster?: string;
+  readonly host?: string;
+  readonly hostAddress?: string;
+}
+
+interface WorkerValues extends AgentValues {
+  readonly role: (typeof ROLES)[number];
+}
+
+export function workerVerb(kit: Kit): Command {
+  const verb = kit
+    .verb("worker")
+    .summary("run a worker of the fleet")
+    .description(
+      "Runs one worker in the foreground: `fleet` and `jobs` are the control plane, one `agent` runs on each host.\n" +
+        "`orbweaver up` starts what a small fleet needs; in production each is a service of its own.",
+    )
+    .addOption(new Option("--role <role>", "which worker").choices(ROLES).makeOptionMandatory())
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver worker --role jobs", "one more worker for many jobs"],
+        ["orbweaver worker --role agent --cluster eu-1", "the agent of this host"],
+      ]),
+    )
+    .action(async (values: WorkerValues) => {
+      await runRole(kit, values.role, values);
+    });
+  return addConnectionOptions(addAgentOptions(verb));
+}
+
+export function agentVerb(kit: Kit): Command {
+  const verb = kit
+    .verb("agent")
+    .summary("run the agent of a host")
+    .description(
+      "Runs the agent that starts, watches and stops the processes of jobs on this host; the same as\n" +
+        "`orbweaver worker --role agent`. What runs survives the agent: a restarted one takes it over.",
+    )
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver agent --cluster eu-1", "this host, by its own name"],
+        ["orbweaver agent --cluster eu-1 --host gpu-7 --host-address 10.0.0.7", "named in full"],
+        ["orbweaver agent --cluster sim", "all hosts of a simulated cluster"],
+      ]),
+    )
+    .action(async (values: AgentValues) => {
+      await runRole(kit, "agent", values);
+    });
+  return addConnectionOptions(addAgentOptions(verb));
+}
+
+function addAgentOptions(verb: Command): Command {
+  return verb
+    .optionsGroup("Options of the agent:")
+    .option("--cluster <cluster>", "the cluster that the host belongs to")
+    .option("--host <host>", "name of the host in the fleet file (else this machine's name)")
+    .option(
+      "--host-address <address>",
+      "where other hosts of a gang reach this one (else its name)",
+    );
+}
+
+async function runRole(kit: Kit, role: WorkerValues["role"], values: AgentValues): Promise<void> {
+  kit.endsByItself();
+  const { io } = kit;
+  const fleet = fleetNamed(values, io.env);
+  const logger = workerLogger(io, role);
+  const connection = await connectionFor(values, io);
+  const setting = {
+    connection,
+    logger,
+    onReady: () => {
+      logger.info({ fleet, server: connection.address, namespace: connection.namespace }, "ready");
+      // `up` waits for this word; nobody else listens.
+      if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
+    },
+  };
+  switch (role) {
+    case "fleet":
+      await runFleetWorker({ ...setting, storeDir: storeDirOf(fleetStateDir(io.env, fleet)) });
+      return;
+    case "jobs":
+      await runJobsWorker(setting);
+      return;
+    case "agent":
+      await runAgentRole(kit, values, { ...setting, fleet });
+      return;
+    case "solver":
+      throw new OrbweaverError(
+        "NOT_ALLOWED",
+        "there is no solver worker yet: everything is solved where it is decided.",
+      );
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * @file One job as a caller sees it: look at it, wait for its end, change its course.
+ *
+ * Every answer comes from the job's own workflow or from its fleet; a handle holds nothing but ids.
+ */
+
+import {
+  isGrpcDeadlineError,
+  WorkflowFailedError,
+  type Client,
+  type WorkflowHandle,
+} from "@temporalio/client";
+import {
+  ApplicationFailure,
+  CancelledFailure,
+  TerminatedFailure,
+  TimeoutFailure,
+} from "@temporalio/common";
+import { OrbweaverError } from "../domain/failure.ts";
+import { jobId as toJobId, type JobId } from "../domain/ids.ts";
+import {
+  explainQuery,
+  fleetWorkflowId,
+  holdUpdate,
+  jobViewQuery,
+  releaseUpdate,
+  type FleetAnswer,
+  type JobFailureDetails,
+  type JobResult,
+  type JobState,
+  type JobView,
+} from "../workflows/messages.ts";
+import { readJobLogs, type LogOptions } from "./job-logs.ts";
+import { asked, translated } from "./server-error.ts";
+
+export interface JobHandle {
+  readonly jobId: JobId;
+  /** Where the job stands: its spec, its attempts, why it waits as far as it was told. */
+  readonly view: () => Promise<JobView>;
+  /** Waits for the end and tells it as a value, whatever it is. */
+  readonly outcome: () => Promise<JobOutcome>;
+  /** Waits for the end; anything but completion is thrown with its code. */
+  readonly result: () => Promise<JobResult>;
+  /** Asks the job to stop, checkpoint first; returns when the wish is noted, not when it is done. */
+  readonly cancel: () => Promise<void>;
+  readonly hold: () => Promise<JobState>;
+  readonly release: () => Promise<JobState>;
+  /** What the ranks wrote, in order for one rank, as it comes for several. */
+  readonly logs: (options?: LogOptions) => AsyncIterable<string>;
+  /** Why it waits or where it runs, with the fleet's numbers of this moment. */
+  readonly explain: () => Promise<JobExplanation>;
+}
+
+export type JobOutcome =
+  | { readonly kind: "completed"; readonly result: JobResult }
+  | { readonly kind: "failed"; readonly message: string; readonly failure: JobFailureDetails }
+  | { readonly kind: "cancelled" }
+  /** Ended from outside its own logic, e.g. from Temporal's UI. */
+  | { readonly kind: "terminated"; readonly message: string };
+
+export interface JobExplanation {
+  readonly view: JobView;
+  /** `unknown` when the fleet holds nothing of the job; absent when no fleet answers. */
+  readonly fleet?: FleetAnswer;
+}
+
+export function openJob(client: Client, id: string): JobHandle {
+  const jobId = parsedJobId(id);
+  const workflow = client.workflow.getHandle(jobId);
+  const subject = `job ${jobId}`;
+  const view = (): Promise<JobView> => asked(client, subject, () => workflow.query(jobViewQuery));
+  const outcome = (): Promise<JobOutcome> => untilEnd(workflow, subject);
+  return {
+    jobId,
+    view,
+    outcome,
+    result: async () => resultOf(jobId, await outcome()),
+    cancel: async () => {
+      await asked(client, subject, () => workflow.cancel());
+    },
+    hold: () => asked(client, subject, () => workflow.executeUpdate(holdUpdate)),
+    release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
+    logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
+    explain: async () => explain(client, await view()),
+  };
+}
+
+function parsedJobId(id: string): JobId {
+  try {
+    return toJobId(id);
+  } catch (error) {
+    throw new OrbweaverError("BAD_INPUT", error instanceof Error ? error.message : String(error));
+  }
+}
+
+async function explain(client: Client, view: JobView): Promise<JobExplanation> {
+  const fleet = client.workflow.getHandle(fleetWorkflowId(view.fleet));
+  try {
+    const answer = await asked(client, `fleet ${view.fleet}`, () =>
+      fleet.query(explainQuery, view.jobId),
+    );
+    return { view, fleet: answer };
+  } catch (error) {
+    // The job's own account is still worth showing when its fleet is away.
+    if (error instanceof OrbweaverError) return { view };
+    throw error;
+  }
+}
+
+async function untilEnd(workflow: WorkflowHandle, subject: string): Promise<JobOutcome> {
+  for (;;) {
+    try {
+      // The job workflow returns a JobResult; a handle made from an id cannot know that.
+      return { kind: "completed", result: (await workflow.result()) as JobResult };
+    } catch (error) {
+      // A long poll may outlive a proxy's patience; the job goes on all the same.
+      if (isGrpcDeadlineError(error)) continue;
+      if (!(error instanceof WorkflowFailedError)) throw translated(error, subject);
+      return outcomeOf(error, subject);
+    }
+  }
+}
+
+function outcomeOf(error: WorkflowFailedError, subject: string): JobOutcome {
+  const { cause } = error;
+  if (cause instanceof CancelledFailure) return { kind: "cancelled" };
+  if (cause instanceof TerminatedFailure || cause instanceof TimeoutFailure) {
+    return { kind: "terminated", message: `${subject} was ended from outside: ${cause.message}` };
+  }
+  const failure = translated(error, subject);
+  if (failure instanceof OrbweaverError) {
+    const { code, message, details } = failure;
+    return {
+      kind: "failed",
+      message,
+      failure: isDetails(details) ? details : { code, attempts: 0 },
+    };
+  }
+  const message = cause instanceof ApplicationFailure ? cause.message : error.message;
+  return { kind: "terminated", message: `${subject} failed by itself: ${message}` };
+}
+
+function isDetails(value: unknown): value is JobFailureDetails {
+  return typeof value === "object" && value !== null && "code" in value && "attempts" in value;
+}
+
+function resultOf(jobId: JobId, outcome: JobOutcome): JobResult {
+  switch (outcome.kind) {
+    case "completed":
+      return outcome.result;
+    case "failed":
+      throw new OrbweaverError(outcome.failure.code, outcome.message, { details: outcome.failure });
+    case "cancelled":
+      throw new OrbweaverError("STOPPED", `job ${jobId} was cancelled`);
+    case "terminated":
+      throw new OrbweaverError("STOPPED", outcome.message);
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * @file Lists jobs newest first from Temporal's visibility, with what the fleet's ledger knows of those that wait or run.
+ *
+ * Visibility is eventually consistent: a job of this second may be missing or show its former state. A job that was ended
+ * from outside keeps the state that it last wrote of itself, so the workflow's own status decides once it is closed.
+ */
+
+import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
+import { OrbweaverError } from "../domain/failure.ts";
+import { clusterId, jobId, type ClusterId, type HostId, type JobId } from "../domain/ids.ts";
+import { gpuCountOf } from "../domain/lease.ts";
+import type { PendingReason } from "../domain/pending.ts";
+import { JOB_WORKFLOW, type JobState, type Ledger } from "../workflows/messages.ts";
+import {
+  CLASS_KEY,
+  CLUSTER_KEY,
+  FLEET_KEY,
+  GPUS_KEY,
+  isEqual,
+  STATE_KEY,
+  TENANT_KEY,
+} from "./search-keys.ts";
+import { translated } from "./server-error.ts";
+
+export interface JobFilter {
+  readonly class?: string;
+  readonly tenant?: string;
+  readonly state?: JobState;
+  readonly cluster?: string;
+  /** Ended jobs too; they are left out when absent, unless `state` asks for them. */
+  readonly all?: boolean;
+  readonly limit?: number;
+}
+
+export interface ListedJob {
+  readonly jobId: JobId;
+  readonly state: JobState | "terminated" | "timed-out";
+  readonly class?: string;
+  readonly tenant?: string;
+  /** GPUs that it holds or, while it waits, asks for. */
+  readonly gpus?: number;
+  /** Clusters that it ran in last. */
+  readonly clusters: readonly ClusterId[];
+  /** Hosts that it holds now. */
+  readonly hosts: readonly HostId[];
+  readonly submittedAtMs: number;
+  /** When it got its present lease. */
+  readonly grantedAtMs?: number;
+  readonly endedAtMs?: number;
+  /** Why it waits, as the fleet sees it now. */
+  readonly pending?: PendingReason;
+}
+
+const ENDED: ReadonlySet<JobState> = new Set(["completed", "failed", "cancelled"]);
+
+/** `ledger` is a look at the fleet of this moment; absent when no fleet answers. */
+export async function* listJobs(
+  client: Client,
+  {
+    fleet,
+    filter,
+    ledger,
+  }: { readonly fleet: string; readonly filter: JobFilter; readonly ledger?: Ledger },
+): AsyncGenerator<ListedJob> {
+  const query = visibilityQuery(fleet, filter);
+  const leases = new Map(
+    [...(ledger?.leases.values() ?? [])].map((lease) => [lease.jobId, lease] as const),
+  );
+  let left = filter.limit ?? Infinity;
+  if (left <= 0) return;
+  try {
+    for await (const info of client.workflow.list({ query, pageSize: Math.min(left, 1000) })) {
+      const listed = listedJob(info);
+      // The state attribute of a job that was ended from outside is stale; its status is not.
+      if (filter.state !== undefined && listed.state !== filter.state) continue;
+      const lease = leases.get(listed.jobId);
+      const pending = lease === undefined ? ledger?.reasons.get(listed.jobId) : undefined;
+      yield {
+        ...listed,
+        ...(lease !== undefined &&
+          listed.endedAtMs === undefined && {
+            hosts: lease.gpus.map((part) => part.host),
+            gpus: gpuCountOf(lease.gpus),
+            grantedAtMs: lease.grantedAtMs,
+          }),
+        ...(pending !== undefined && listed.endedAtMs === undefined && { pending }),
+      };
+      left -= 1;
+      if (left <= 0) return;
+    }
+  } catch (error) {
+    throw translated(error, "the list of jobs");
+  }
+}
+
+/** Temporal's visibility query for a filter. */
+export function visibilityQuery(fleet: string, filter: JobFilter): string {
+  const { class: jobClass, tenant, state, cluster, all } = filter;
+  const isOpenOnly = all !== true && (state === undefined || !ENDED.has(state));
+  return [
+    `WorkflowType = "${JOB_WORKFLOW}"`,
+    isEqual(FLEET_KEY, fleet),
+    ...(isOpenOnly ? ['ExecutionStatus = "Running"'] : []),
+    ...(jobClass === undefined ? [] : [isEqual(CLASS_KEY, jobClass)]),
+    ...(tenant === undefined ? [] : [isEqual(TENANT_KEY, tenant)]),
+    ...(state === undefined ? [] : [isEqual(STATE_KEY, state)]),
+    ...(cluster === undefined ? [] : [isEqual(CLUSTER_KEY, cluster)]),
+  ].join(" AND ");
+}
+
+/** What visibility alone says of one job. */
+export function listedJob(info: WorkflowExecutionInfo): ListedJob {
+  const attributes = info.typedSearchAttributes;
+  const jobClass = attributes.get(CLASS_KEY);
+  const tenant = attributes.get(TENANT_KEY);
+  const gpus = attributes.get(GPUS_KEY);
+  return {
+    jobId: jobId(info.workflowId),
+    state: stateOf(info.status.name, attributes.get(STATE_KEY)),
+    ...(jobClass !== undefined && { class: jobClass }),
+    ...(tenant !== undefined && { tenant }),
+    ...(gpus !== undefined && { gpus }),
+    clusters: (attributes.get(CLUSTER_KEY) ?? []).map(clusterId),
+    hosts: [],
+    submittedAtMs: info.startTime.getTime(),
+    ...(info.closeTime !== undefined && { endedAtMs: info.closeTime.getTime() }),
+  };
+}
+
+function stateOf(status: string, said: string | undefined): ListedJob["state"] {
+  switch (status) {
+    case "COMPLETED":
+      return "completed";
+    case "FAILED":
+      return "failed";
+    case "CANCELLED":
+      return "cancelled";
+    case "TERMINATED":
+      return "terminated";
+    case "TIMED_OUT":
+      return "timed-out";
+    default:
+      return isJobState(said) ? said : "pending";
+  }
+}
+
+export const JOB_STATES = [
+  "pending",
+  "held",
+  "running",
+  "stopping",
+  "completed",
+  "failed",
+  "cancelled",
+] as const satisfies readonly JobState[];
+
+export function isJobState(text: string | undefined): text is JobState {
+  const states: readonly string[] = JOB_STATES;
+  return text !== undefined && states.includes(text);
+}
+
+/** The state of a filter as a user wrote it. */
+export function parseJobState(text: string): JobState {
+  if (isJobState(text)) return text;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `${JSON.stringify(text)} is no state of a job. Use ${JOB_STATES.join(", ")}.`,
+  );
+}

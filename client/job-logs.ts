@@ -1,0 +1,147 @@
+/**
+ * @file The logs of a job: of one rank or of all, of one attempt or, when followed, of each one that comes.
+ *
+ * One rank's text comes as it was written; of several ranks whole lines come, each with `[rank] ` before it.
+ */
+
+import type { Client } from "@temporalio/client";
+import { setTimeout as sleep } from "node:timers/promises";
+import { OrbweaverError } from "../domain/failure.ts";
+import type { JobId } from "../domain/ids.ts";
+import type { AttemptView, JobView } from "../workflows/messages.ts";
+import { openLogSession, READERS_PER_SESSION, type LogSession } from "./log-session.ts";
+import { merged } from "./merged.ts";
+import { readRankLog, type RankPlace } from "./rank-log.ts";
+import { asked } from "./server-error.ts";
+
+export interface LogOptions {
+  /** Rank 0 when absent. */
+  readonly rank?: number | "all";
+  /** Go on until the job has ended, over all attempts that are still to come. */
+  readonly follow?: boolean;
+  /** Only the last lines of each rank. */
+  readonly tail?: number;
+  /** Counted from 1; the last one when absent. */
+  readonly attempt?: number;
+  /** Told of each attempt before its first text. */
+  readonly onAttempt?: (attempt: AttemptView) => void;
+  /** Told when rotation has dropped a part of what would come next. */
+  readonly onDropped?: (rank: number, bytes: number) => void;
+}
+
+export interface LoggedJob {
+  readonly client: Client;
+  readonly jobId: JobId;
+  readonly view: () => Promise<JobView>;
+}
+
+/** Pause between two looks for the next attempt. */
+const LOOK_EVERY_MS = 1_000;
+
+export async function* readJobLogs(job: LoggedJob, options: LogOptions): AsyncGenerator<string> {
+  const first = await firstAttempt(job, options);
+  if (first === undefined) return;
+  for (let attempt: AttemptView | undefined = first; attempt !== undefined;) {
+    options.onAttempt?.(attempt);
+    yield* readAttempt(job, attempt, options);
+    if (options.follow !== true || options.attempt !== undefined) return;
+    attempt = await attemptNumber(job, attempt.attempt + 1);
+  }
+}
+
+async function firstAttempt(job: LoggedJob, options: LogOptions): Promise<AttemptView | undefined> {
+  const { attempts } = await job.view();
+  if (options.attempt === undefined) {
+    const last = attempts.at(-1);
+    if (last !== undefined) return last;
+    if (options.follow === true) return await attemptNumber(job, 1);
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `job ${job.jobId} has not started, so it has no logs yet. Follow it (-f) to wait for them.`,
+    );
+  }
+  const found = attempts.find(({ attempt }) => attempt === options.attempt);
+  if (found !== undefined) return found;
+  throw new OrbweaverError(
+    "NOT_FOUND",
+    `job ${job.jobId} has no attempt ${String(options.attempt)}; it has had ${String(attempts.length)}`,
+  );
+}
+
+/** Waits for attempt `number`; undefined when the job ends without it. */
+async function attemptNumber(job: LoggedJob, number: number): Promise<AttemptView | undefined> {
+  const workflow = job.client.workflow.getHandle(job.jobId);
+  for (;;) {
+    // The end is looked at before the attempts: an attempt that came in between is then seen.
+    const { status } = await asked(job.client, `job ${job.jobId}`, () => workflow.describe());
+    const { attempts } = await job.view();
+    const found = attempts.find(({ attempt }) => attempt === number);
+    if (found !== undefined || status.name !== "RUNNING") return found;
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+async function* readAttempt(
+  { client, jobId, view }: LoggedJob,
+  attempt: AttemptView,
+  options: LogOptions,
+): AsyncGenerator<string> {
+  const { fleet, spec } = await view();
+  const places = placesOf(jobId, attempt, {
+    rank: options.rank ?? 0,
+    isPerHost: spec?.run.launch === "per-host",
+  });
+  const sessions: LogSession[] = [];
+  const streams = places.map((place, index) => {
+    if (index % READERS_PER_SESSION === 0) sessions.push(openLogSession(client, { jobId, fleet }));
+    const session = sessions[sessions.length - 1] ?? openLogSession(client, { jobId, fleet });
+    const text = readRankLog(session, place, {
+      isFollowed: options.follow === true,
+      ...(options.tail !== undefined && { tailLines: options.tail }),
+      onDropped: (bytes) => options.onDropped?.(place.rank, bytes),
+      isOver: async () => {
+        const { attempts } = await view();
+        return attempts.find(({ leaseId }) => leaseId === attempt.leaseId)?.end !== undefined;
+      },
+    });
+    return options.rank === "all" ? prefixed(text, `[${String(place.rank)}] `) : text;
+  });
+  try {
+    yield* merged(streams);
+  } finally {
+    await Promise.all(sessions.map((session) => session.end()));
+  }
+}
+
+/** One process a host is numbered by its host, whatever GPUs it has. */
+function placesOf(
+  jobId: JobId,
+  attempt: AttemptView,
+  { rank, isPerHost }: { readonly rank: number | "all"; readonly isPerHost: boolean },
+): readonly RankPlace[] {
+  const { leaseId } = attempt;
+  const places = attempt.gpus.flatMap(({ host, ranks }, nodeRank) =>
+    (isPerHost ? [nodeRank] : ranks).map((at) => ({ jobId, host, leaseId, rank: at })),
+  );
+  if (rank === "all") return places;
+  const place = places.find((candidate) => candidate.rank === rank);
+  if (place !== undefined) return [place];
+  throw new OrbweaverError(
+    "NOT_FOUND",
+    `job ${jobId} has no rank ${String(rank)} in attempt ${String(attempt.attempt)}; its ranks are 0 to ${String(places.length - 1)}`,
+  );
+}
+
+/** Whole lines, each with the prefix; an unfinished last line is closed, so that streams do not run into each other. */
+export async function* prefixed(
+  texts: AsyncIterable<string>,
+  prefix: string,
+): AsyncGenerator<string> {
+  let rest = "";
+  for await (const text of texts) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    if (lines.length > 0) yield lines.map((line) => `${prefix}${line}\n`).join("");
+  }
+  if (rest !== "") yield `${prefix}${rest}\n`;
+}

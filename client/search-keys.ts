@@ -1,0 +1,22 @@
+/** @file The search attributes of `domain/search-attributes.ts` as typed keys of Temporal's client, and quoting for its queries. */
+
+import { defineSearchAttributeKey } from "@temporalio/common";
+import { OrbweaverError } from "../domain/failure.ts";
+
+export const FLEET_KEY = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");
+export const CLASS_KEY = defineSearchAttributeKey("OrbweaverClass", "KEYWORD");
+export const TENANT_KEY = defineSearchAttributeKey("OrbweaverTenant", "KEYWORD");
+export const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
+export const CLUSTER_KEY = defineSearchAttributeKey("OrbweaverCluster", "KEYWORD_LIST");
+export const GPUS_KEY = defineSearchAttributeKey("OrbweaverGpus", "INT");
+
+/** `name = "value"`; a value that could leave its quotes is refused, for no id of ours needs one. */
+export function isEqual(key: { readonly name: string }, value: string): string {
+  if (/["'\\`]/.test(value)) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${JSON.stringify(value)} cannot be searched for in ${key.name}. Use letters, digits, dots and dashes.`,
+    );
+  }
+  return `${key.name} = "${value}"`;
+}

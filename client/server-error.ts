@@ -1,0 +1,124 @@
+/**
+ * @file Turns what Temporal's client throws into one `OrbweaverError` with a code, so that callers never look at gRPC.
+ *
+ * What has no code of ours (a bug, a broken payload) passes through as it is.
+ */
+
+import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@temporalio/client";
+import {
+  ApplicationFailure,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+} from "@temporalio/common";
+import { FAILURE_CODES, type FailureCode } from "../domain/codes.ts";
+import { OrbweaverError } from "../domain/failure.ts";
+
+/** A worker that lives answers a query or an update within seconds. */
+export const ANSWER_WITHIN_MS = 15_000;
+
+/** Runs `call` with a deadline; `subject` names what was asked, e.g. `job train-7`. */
+export async function asked<T>(
+  client: Client,
+  subject: string,
+  call: () => Promise<T>,
+  withinMs: number = ANSWER_WITHIN_MS,
+): Promise<T> {
+  try {
+    return await client.withDeadline(Date.now() + withinMs, call);
+  } catch (error) {
+    throw translated(error, subject);
+  }
+}
+
+/** The error of ours that `error` means, or `error` itself. */
+export function translated(error: unknown, subject: string): unknown {
+  if (error instanceof OrbweaverError || error instanceof WorkflowExecutionAlreadyStartedError) {
+    return error;
+  }
+  const failure = findFailure(error);
+  if (failure !== undefined) return failure;
+  if (error instanceof WorkflowNotFoundError) {
+    return /already completed/i.test(error.message)
+      ? new OrbweaverError("NOT_ALLOWED", `${subject} has already ended`, { cause: error })
+      : new OrbweaverError(
+          "NOT_FOUND",
+          `${subject} does not exist, or ended so long ago that it was forgotten. \`orbweaver list --all\` shows what there is.`,
+          { cause: error },
+        );
+  }
+  if (error instanceof QueryNotRegisteredError) {
+    return new OrbweaverError("NOT_FOUND", `${subject} is a workflow of another kind`, {
+      cause: error,
+    });
+  }
+  return fromGrpc(error, subject) ?? error;
+}
+
+/** The first application failure in a chain of causes whose type is a code of ours. */
+function findFailure(error: unknown): OrbweaverError | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (at instanceof ApplicationFailure && isFailureCode(at.type)) {
+      return new OrbweaverError(at.type, at.message, { details: at.details?.[0], cause: error });
+    }
+  }
+  return undefined;
+}
+
+function isFailureCode(type: string | null | undefined): type is FailureCode {
+  const codes: readonly string[] = FAILURE_CODES;
+  return typeof type === "string" && codes.includes(type);
+}
+
+/** Numbers of gRPC's status codes: https://grpc.io/docs/guides/status-codes/ */
+const GRPC = {
+  CANCELLED: 1,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  PERMISSION_DENIED: 7,
+  FAILED_PRECONDITION: 9,
+  UNAVAILABLE: 14,
+  UNAUTHENTICATED: 16,
+} as const;
+
+function fromGrpc(error: unknown, subject: string): OrbweaverError | undefined {
+  const grpc = findGrpc(error);
+  if (grpc === undefined) return undefined;
+  const said = grpc.details === "" ? grpc.message : grpc.details;
+  switch (grpc.code) {
+    case GRPC.NOT_FOUND:
+      return new OrbweaverError("NOT_FOUND", `${subject}: ${said}`, { cause: error });
+    case GRPC.INVALID_ARGUMENT:
+      return new OrbweaverError("BAD_INPUT", `${subject}: ${said}`, { cause: error });
+    case GRPC.UNAVAILABLE:
+      return noConnection(`the Temporal server does not answer: ${said}`, error);
+    case GRPC.PERMISSION_DENIED:
+    case GRPC.UNAUTHENTICATED:
+      return noConnection(
+        `the Temporal server refuses: ${said}. Check namespace and API key`,
+        error,
+      );
+    case GRPC.FAILED_PRECONDITION:
+    case GRPC.DEADLINE_EXCEEDED:
+    case GRPC.CANCELLED:
+      return noConnection(
+        `no worker answers for ${subject} (${said}). Start one with \`orbweaver up\` or \`orbweaver worker\``,
+        error,
+      );
+    default:
+      return undefined;
+  }
+}
+
+function noConnection(message: string, cause: unknown): OrbweaverError {
+  return new OrbweaverError("NO_CONNECTION", message, { cause });
+}
+
+function findGrpc(
+  error: unknown,
+): { readonly code: number; readonly details: string; readonly message: string } | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (isGrpcServiceError(at)) return at;
+  }
+  return undefined;
+}

@@ -1,0 +1,187 @@
+/**
+ * @file Submits one job: reads the file, refuses what is wrong with it before anything starts, and starts it at most once per key.
+ *
+ * The key is the workflow id and is never used again, not even after the job has ended. A second submit under the same
+ * key is answered by the first job if both mean the same, whatever defaults either of them spells out.
+ */
+
+import { WorkflowExecutionAlreadyStartedError, type Client } from "@temporalio/client";
+import { randomInt } from "node:crypto";
+import { parse as parseYaml } from "yaml";
+import { OrbweaverError } from "../domain/failure.ts";
+import { jobId as toJobId, type JobId } from "../domain/ids.ts";
+import { diffJobSpecs, type JobDifference } from "../domain/job-difference.ts";
+import {
+  formatProblem,
+  parseJobFile,
+  parseJobYaml,
+  requestBytes,
+  type JobFile,
+  type ParsedJob,
+  type RefusedFile,
+} from "../domain/job-file.ts";
+import type { JobSpec } from "../domain/job.ts";
+import {
+  DEFAULT_FLEET,
+  JOB_TASK_QUEUE,
+  JOB_WORKFLOW,
+  type JobOptions,
+} from "../workflows/messages.ts";
+import { decodedPayloads } from "./payloads.ts";
+import { CLASS_KEY, FLEET_KEY, GPUS_KEY, STATE_KEY, TENANT_KEY } from "./search-keys.ts";
+import { translated } from "./server-error.ts";
+
+export interface SubmitOptions {
+  /** The job's id; the same key submits the same job once. Made from the name and six random characters when absent. */
+  readonly idempotencyKey?: string;
+  readonly fleet?: string;
+  /** What the text is called in problems, e.g. its path. */
+  readonly file?: string;
+}
+
+export interface Submitted {
+  readonly jobId: JobId;
+  /** False when the key had been used for the same job before. */
+  readonly isNew: boolean;
+}
+
+/** The part of a job that scheduling reads may not be larger: thousands of them wait in one ledger. */
+export const MAX_REQUEST_BYTES = 8 * 1024;
+
+/** A job that can be started: the file as written, and what it means. */
+export interface ReadJob {
+  readonly file: JobFile;
+  readonly spec: JobSpec;
+  /** The idempotency key that the file names. */
+  readonly key?: string;
+}
+
+export async function submitJob(
+  client: Client,
+  source: JobFile | string,
+  options: SubmitOptions,
+): Promise<Submitted> {
+  const { idempotencyKey } = options;
+  const written = readJob(source, options.file);
+  const { file, spec, key } =
+    idempotencyKey === undefined ? written : readJob({ ...written.file, idempotencyKey });
+  checkRequestSize(spec);
+  const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
+  const fleet = options.fleet ?? DEFAULT_FLEET;
+  const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
+  try {
+    await client.workflow.start(JOB_WORKFLOW, {
+      workflowId: jobId,
+      taskQueue: JOB_TASK_QUEUE,
+      args: [file, ...jobOptions],
+      workflowIdReusePolicy: "REJECT_DUPLICATE",
+      typedSearchAttributes: [
+        { key: FLEET_KEY, value: fleet },
+        { key: CLASS_KEY, value: spec.class },
+        { key: TENANT_KEY, value: spec.tenant },
+        { key: STATE_KEY, value: spec.isHeld ? "held" : "pending" },
+        { key: GPUS_KEY, value: spec.gang.gpus },
+      ],
+      staticSummary: summaryOf(spec),
+    });
+    return { jobId, isNew: true };
+  } catch (error) {
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
+      throw translated(error, `job ${jobId}`);
+    }
+    await checkSame(client, jobId, { spec, fleet });
+    return { jobId, isNew: false };
+  }
+}
+
+/** The file and its meaning, or BAD_INPUT with every problem of it. */
+export function readJob(source: JobFile | string, name: string = "job.yaml"): ReadJob {
+  if (typeof source !== "string") return { file: source, ...accepted(parseJobFile(source)) };
+  const meaning = accepted(parseJobYaml(source, { file: name }));
+  // The parser has just accepted this text as a job file, so its plain value is one.
+  return { file: parseYaml(source) as JobFile, ...meaning };
+}
+
+function accepted(parsed: ParsedJob | RefusedFile): Omit<ReadJob, "file"> {
+  if (parsed.kind === "refused") {
+    const problems = parsed.problems.map(formatProblem);
+    throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
+  }
+  const { spec, idempotencyKey } = parsed;
+  return { spec, ...(idempotencyKey !== undefined && { key: idempotencyKey }) };
+}
+
+function checkRequestSize(spec: JobSpec): void {
+  const bytes = requestBytes(spec);
+  if (bytes <= MAX_REQUEST_BYTES) return;
+  throw new OrbweaverError(
+    "REQUEST_TOO_LARGE",
+    `the part of job ${spec.name} that scheduling reads is ${String(bytes)} bytes; at most ${String(MAX_REQUEST_BYTES)} are allowed. Shorten its constraints.`,
+    { details: { bytes, maxBytes: MAX_REQUEST_BYTES } },
+  );
+}
+
+/** Throws IDEMPOTENCY_CONFLICT when the job that has the key is another one. */
+async function checkSame(
+  client: Client,
+  jobId: JobId,
+  now: { readonly spec: JobSpec; readonly fleet: string },
+): Promise<void> {
+  const first = await firstInput(client, jobId);
+  const conflict = (differences: readonly string[]): OrbweaverError =>
+    new OrbweaverError(
+      "IDEMPOTENCY_CONFLICT",
+      `the key ${jobId} belongs to another job already:\n${differences.join("\n")}\nUse another key, or submit what the first one said.`,
+      { details: { jobId, differences } },
+    );
+  if (first === undefined) throw conflict(["a workflow of another kind has this id"]);
+  const [file, options] = first;
+  const former = parseJobFile(file);
+  if (former.kind === "refused") throw conflict(["the first job's file cannot be read"]);
+  const differences = [
+    ...diffJobSpecs(former.spec, now.spec).map(differenceText),
+    ...fleetDifference(options, now.fleet),
+  ];
+  if (differences.length > 0) throw conflict(differences);
+}
+
+function fleetDifference(options: unknown, fleet: string): readonly string[] {
+  const isNamed = typeof options === "object" && options !== null && "fleet" in options;
+  const former = isNamed && typeof options.fleet === "string" ? options.fleet : DEFAULT_FLEET;
+  return former === fleet ? [] : [`fleet: ${former} before, ${fleet} now`];
+}
+
+/** The arguments that a job was started with; undefined when the id belongs to a workflow of another type. */
+async function firstInput(client: Client, jobId: JobId): Promise<readonly unknown[] | undefined> {
+  try {
+    const { history } = await client.workflowService.getWorkflowExecutionHistory({
+      namespace: client.options.namespace,
+      execution: { workflowId: jobId },
+      maximumPageSize: 1,
+    });
+    const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
+    if (started?.workflowType?.name !== JOB_WORKFLOW) return undefined;
+    return await decodedPayloads(client, started.input?.payloads ?? []);
+  } catch (error) {
+    throw translated(error, `job ${jobId}`);
+  }
+}
+
+function differenceText({ path, was, is }: JobDifference): string {
+  return `${path}: ${was} before, ${is} now`;
+}
+
+/** One line for lists of workflows. */
+function summaryOf({ name, class: jobClass, tenant, gang, run }: JobSpec): string {
+  const command = run.command.join(" ");
+  const line = `${name} · ${jobClass} · ${tenant} · ${String(gang.gpus)} GPUs · ${command}`;
+  return line.replaceAll(/\s+/g, " ").slice(0, MAX_SUMMARY_CHARS);
+}
+
+/** Temporal takes 400 bytes; a character may be four of them. */
+const MAX_SUMMARY_CHARS = 100;
+
+/** Six characters of base 36: two billion names, and the server refuses the one that is taken. */
+function randomSuffix(): string {
+  return randomInt(36 ** 5, 36 ** 6).toString(36);
+}

@@ -1,0 +1,267 @@
+/**
+ * @file Decides which Temporal server is talked to and how, then opens a client or a worker connection to it.
+ *
+ * The address comes from the first that names one: a flag; TEMPORAL_ADDRESS; the profile of Temporal's configuration
+ * file; the server that `orbweaver up` started. Namespace, TLS and API key come from the same places by the rules of
+ * `@temporalio/envconfig`, flags over environment over file. `isIsolated` shuts out environment and files, so that a
+ * laptop that points at production cannot be hit by a demo or a test.
+ */
+
+import { Client, Connection } from "@temporalio/client";
+import type { DataConverter } from "@temporalio/common";
+import { loadClientConfigProfile, toClientOptions } from "@temporalio/envconfig";
+import type { ClientConfigProfile, ClientConfigTLS } from "@temporalio/envconfig";
+import { NativeConnection } from "@temporalio/worker";
+import { isAlive } from "../activities/agent/process-identity.ts";
+import { OrbweaverError } from "../domain/failure.ts";
+import { loadPayloadCodecs } from "./payload-codec.ts";
+import type { Environment } from "./server/environment.ts";
+import { readUpState } from "./state.ts";
+
+/** What the command line says about the connection; every field overrides environment and profile. */
+export interface ConnectionFlags {
+  readonly address?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly profile?: string | undefined;
+  readonly apiKey?: string | undefined;
+  /** `true` asks for TLS without any further setting, `false` refuses it. */
+  readonly tls?: boolean | undefined;
+  readonly tlsCaPath?: string | undefined;
+  readonly tlsCertPath?: string | undefined;
+  readonly tlsKeyPath?: string | undefined;
+  readonly tlsServerName?: string | undefined;
+  /** Path of a module that exports `payloadCodecs`; ORBWEAVER_CODEC when absent. */
+  readonly codec?: string | undefined;
+  /** Neither environment nor profile file is read: only these flags and the server that `up` started. */
+  readonly isIsolated?: boolean | undefined;
+}
+
+export interface ConnectionPlace {
+  readonly env: Environment;
+  readonly cwd: string;
+  /** The state folder of the fleet, where `up` notes its server. */
+  readonly stateDir: string;
+}
+
+export interface ConnectionConfig {
+  /** Who named the address. */
+  readonly source: "configured" | "up" | "isolated";
+  readonly address: string;
+  readonly namespace: string;
+  readonly options: ConnectionOptions;
+  /** For clients and workers alike; empty when no codec is configured. */
+  readonly dataConverter: DataConverter;
+  /** Temporal's Web UI, where known. */
+  readonly uiUrl?: string;
+}
+
+/** What `Connection` and `NativeConnection` both understand. */
+export interface ConnectionOptions {
+  readonly address: string;
+  readonly tls?: Exclude<ReturnType<typeof toClientOptions>["connectionOptions"]["tls"], undefined>;
+  readonly apiKey?: string;
+  readonly metadata?: Record<string, string>;
+}
+
+export const DEFAULT_NAMESPACE = "default";
+
+/** A connection that reads neither environment nor profiles: for demo, tests, and servers of our own. */
+export function isolatedConnection(isolated: {
+  readonly address: string;
+  readonly namespace: string;
+  readonly uiUrl?: string;
+}): ConnectionConfig {
+  const { address, namespace, uiUrl } = isolated;
+  return {
+    source: "isolated",
+    address,
+    namespace,
+    options: { address },
+    dataConverter: {},
+    ...(uiUrl !== undefined && { uiUrl }),
+  };
+}
+
+/** The connection by the order in the file header; throws NO_CONNECTION when nothing names an address. */
+export async function resolveConnection(
+  flags: ConnectionFlags,
+  place: ConnectionPlace,
+): Promise<ConnectionConfig> {
+  const dataConverter = await loadDataConverter(flags, place);
+  const configured = configuredConnection(flags, place.env);
+  if (configured !== undefined) return { ...configured, dataConverter };
+
+  const server = (await readUpState(place.stateDir))?.server;
+  if (server === undefined) {
+    throw new OrbweaverError(
+      "NO_CONNECTION",
+      "no Temporal server is named. Run `orbweaver up` to start one here, or set TEMPORAL_ADDRESS (or --address).",
+    );
+  }
+  if (!isAlive(server)) {
+    throw new OrbweaverError(
+      "NO_CONNECTION",
+      `the Temporal server that \`orbweaver up\` started at ${server.address} is gone. Run \`orbweaver up\` again.`,
+    );
+  }
+  return {
+    ...isolatedConnection({
+      address: server.address,
+      namespace: flags.namespace ?? server.namespace,
+      ...(server.uiUrl !== undefined && { uiUrl: server.uiUrl }),
+    }),
+    source: "up",
+    dataConverter,
+  };
+}
+
+/** The connection that flags, environment and profile name, without its codec; undefined when none names an address. */
+export function configuredConnection(
+  flags: ConnectionFlags,
+  env: Environment,
+): ConnectionConfig | undefined {
+  const profile = withFlags(flags.isIsolated === true ? {} : readProfile(flags, env), flags);
+  if (profile.address === undefined || profile.address === "") return undefined;
+  const { connectionOptions } = readTlsFiles(profile);
+  const { tls, apiKey, metadata } = connectionOptions;
+  const uiUrl = configuredUi(profile.address, env);
+  return {
+    source: flags.isIsolated === true ? "isolated" : "configured",
+    address: profile.address,
+    namespace: profile.namespace ?? DEFAULT_NAMESPACE,
+    options: {
+      address: profile.address,
+      ...(tls !== undefined && { tls }),
+      ...(apiKey !== undefined && { apiKey }),
+      // envconfig makes metadata of its own profile's strings only.
+      ...(metadata !== undefined && { metadata: metadata as Record<string, string> }),
+    },
+    dataConverter: {},
+    ...(uiUrl !== undefined && { uiUrl }),
+  };
+}
+
+export interface OpenClient {
+  readonly client: Client;
+  readonly close: () => Promise<void>;
+}
+
+/** Connects eagerly, so that a dead address is one NO_CONNECTION error and not a failure of the first call. */
+export async function openClient(config: ConnectionConfig): Promise<OpenClient> {
+  const connection = await connected(config, () =>
+    Connection.connect({ ...config.options, connectTimeout: CONNECT_TIMEOUT_MS }),
+  );
+  const client = new Client({
+    connection,
+    namespace: config.namespace,
+    dataConverter: config.dataConverter,
+  });
+  return { client, close: () => connection.close() };
+}
+
+/** The connection of workers; the caller gives `config.namespace` and `config.dataConverter` to `Worker.create`. */
+export async function openNative(config: ConnectionConfig): Promise<NativeConnection> {
+  return await connected(config, () => NativeConnection.connect({ ...config.options }));
+}
+
+/** Temporal's UI page of one workflow; undefined when nobody told where the UI is. */
+export function workflowUrl(config: ConnectionConfig, workflowId: string): string | undefined {
+  if (config.uiUrl === undefined) return undefined;
+  const namespace = encodeURIComponent(config.namespace);
+  return `${config.uiUrl}/namespaces/${namespace}/workflows/${encodeURIComponent(workflowId)}`;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+
+async function connected<T>(config: ConnectionConfig, connect: () => Promise<T>): Promise<T> {
+  try {
+    return await connect();
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error);
+    throw new OrbweaverError(
+      "NO_CONNECTION",
+      `no Temporal server answers at ${config.address}: ${firstLine(found)}. ` +
+        "Check the address, TLS and API key, or run `orbweaver up` without TEMPORAL_ADDRESS.",
+      { cause: error },
+    );
+  }
+}
+
+async function loadDataConverter(
+  flags: ConnectionFlags,
+  { env, cwd }: ConnectionPlace,
+): Promise<DataConverter> {
+  const path = flags.codec ?? env["ORBWEAVER_CODEC"];
+  if (path === undefined || path === "") return {};
+  return { payloadCodecs: await loadPayloadCodecs(path, cwd) };
+}
+
+function readProfile(flags: ConnectionFlags, env: Environment): ClientConfigProfile {
+  const named = Object.entries(env).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as const],
+  );
+  try {
+    return loadClientConfigProfile({
+      ...(flags.profile !== undefined && { profile: flags.profile }),
+      overrideEnvVars: Object.fromEntries(named),
+    });
+  } catch (error) {
+    throw badConfiguration(error);
+  }
+}
+
+/** Certificates and keys are read from their files here, so a missing one is known before anything connects. */
+function readTlsFiles(profile: ClientConfigProfile): ReturnType<typeof toClientOptions> {
+  try {
+    return toClientOptions(profile);
+  } catch (error) {
+    throw badConfiguration(error);
+  }
+}
+
+function badConfiguration(error: unknown): OrbweaverError {
+  const found = error instanceof Error ? error.message : String(error);
+  return new OrbweaverError(
+    "BAD_INPUT",
+    `the Temporal configuration cannot be read: ${firstLine(found)}. ` +
+      "Mend the TEMPORAL_* variables, the profile file or the --tls flags.",
+    { cause: error },
+  );
+}
+
+function withFlags(profile: ClientConfigProfile, flags: ConnectionFlags): ClientConfigProfile {
+  const tls = tlsWithFlags(profile.tls, flags);
+  return {
+    ...profile,
+    ...(flags.address !== undefined && { address: flags.address }),
+    ...(flags.namespace !== undefined && { namespace: flags.namespace }),
+    ...(flags.apiKey !== undefined && { apiKey: flags.apiKey }),
+    ...(tls !== undefined && { tls }),
+  };
+}
+
+function tlsWithFlags(
+  tls: ClientConfigTLS | undefined,
+  flags: ConnectionFlags,
+): ClientConfigTLS | undefined {
+  const said: ClientConfigTLS = {
+    ...(flags.tls !== undefined && { disabled: !flags.tls }),
+    ...(flags.tlsCaPath !== undefined && { serverCACert: { path: flags.tlsCaPath } }),
+    ...(flags.tlsCertPath !== undefined && { clientCert: { path: flags.tlsCertPath } }),
+    ...(flags.tlsKeyPath !== undefined && { clientKey: { path: flags.tlsKeyPath } }),
+    ...(flags.tlsServerName !== undefined && { serverName: flags.tlsServerName }),
+  };
+  return Object.keys(said).length === 0 ? tls : { ...tls, ...said };
+}
+
+function configuredUi(address: string, env: Environment): string | undefined {
+  const said = env["ORBWEAVER_UI_URL"];
+  if (said !== undefined && said !== "") return said.replace(/\/+$/, "");
+  const host = address.replace(/:\d+$/, "");
+  const isCloud = host.endsWith(".tmprl.cloud") || host.endsWith(".api.temporal.io");
+  return isCloud ? "https://cloud.temporal.io" : undefined;
+}
+
+function firstLine(text: string): string {
+  return (text.split("\n", 1)[0] ?? text).replace(/\.$/, "");
+}
