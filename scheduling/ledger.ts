@@ -81,7 +81,11 @@ export type InboxEntry =
       readonly kind: "agent-hello";
       readonly hosts: readonly HostId[];
       readonly agent: AgentAddress;
-      readonly running: readonly { readonly host: HostId; readonly lease: LeaseId; readonly token: Token }[];
+      readonly running: readonly {
+        readonly host: HostId;
+        readonly lease: LeaseId;
+        readonly token: Token;
+      }[];
       readonly highestToken: number;
     }
   /** An agent ends on purpose: its hosts are not offered until one says hello again. */
@@ -99,9 +103,19 @@ export type LedgerEvent =
       readonly gone: readonly LeaseId[];
       readonly nowMs: number;
     }
-  | { readonly kind: "drain"; readonly hosts: readonly HostId[]; readonly reason: string; readonly nowMs: number }
+  | {
+      readonly kind: "drain";
+      readonly hosts: readonly HostId[];
+      readonly reason: string;
+      readonly nowMs: number;
+    }
   | { readonly kind: "undrain"; readonly hosts: readonly HostId[]; readonly nowMs: number }
-  | { readonly kind: "fleet-changed"; readonly shape: FleetShape; readonly detailsHash?: string; readonly nowMs: number };
+  | {
+      readonly kind: "fleet-changed";
+      readonly shape: FleetShape;
+      readonly detailsHash?: string;
+      readonly nowMs: number;
+    };
 
 export interface Refusal {
   readonly code: RefusalCode;

@@ -1,0 +1,15 @@
+/** @file Sets of small numbers as bit masks: up to 30 members, so that every mask is a positive 32-bit integer. */
+
+/** Bits 0 to `count` − 1. */
+export const fullMask = (count: number): number => (count <= 0 ? 0 : 2 ** count - 1);
+
+/** The `count` lowest set bits of `mask`; all of them when it has fewer. */
+export function lowestBits(mask: number, count: number): number {
+  let rest = mask;
+  let lowest = 0;
+  for (let taken = 0; taken < count && rest !== 0; taken += 1) {
+    lowest |= rest & -rest;
+    rest &= rest - 1;
+  }
+  return lowest;
+}

@@ -1,0 +1,174 @@
+/**
+ * @file The constitution: how the ledger changes, event by event, or why it does not.
+ *
+ * Every invariant is checked before anything changes. Nothing here throws: an inbox entry that cannot be understood goes to the
+ * dead letters, a plan item that is stale or wrong is refused with a code, whole, and the rest goes on. Plans are always a
+ * little stale: what was true when they were decided is checked again here, by the same functions (feasibility.ts).
+ * Runs inside the fleet workflow, so any change of behaviour here, or in what is imported here, needs a higher `APPLY_VERSION`.
+ * Cost: O(ledger) an event for the copy and the account of what is taken, then O(hosts concerned) an entry or item.
+ */
+
+import type { FleetShape } from "../domain/fleet.ts";
+import { byCodeUnit, leaseId, token, type HostId } from "../domain/ids.ts";
+import { MAX_HOLDERS, type PendingReason } from "../domain/pending.ts";
+import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
+import type { RequestKey } from "../domain/lease.ts";
+import { applyDelivered, applyEntry, putStanding } from "./apply-entry.ts";
+import {
+  closeDraft,
+  dropRequest,
+  indexOf,
+  noteChange,
+  openDraft,
+  putLease,
+  refuse,
+  type Draft,
+} from "./draft.ts";
+import { checkGrant, type GrantProblem, type GrantTerms } from "./feasibility.ts";
+import { APPLY_VERSION, type Applied, type Ledger, type LedgerEvent } from "./ledger.ts";
+import { take, usageOf } from "./usage.ts";
+
+export { checkLedger } from "./invariants.ts";
+
+export function emptyLedger(shape: FleetShape, detailsHash?: string): Ledger {
+  return {
+    applyVersion: APPLY_VERSION,
+    shape,
+    ...(detailsHash !== undefined && { detailsHash }),
+    nextToken: 1,
+    nextArrival: 1,
+    requests: new Map(),
+    reasons: new Map(),
+    leases: new Map(),
+    hosts: new Map(),
+    outbox: new Map(),
+    deadLetters: [],
+  };
+}
+
+export function apply(ledger: Ledger, event: LedgerEvent): Applied {
+  const draft = openDraft(ledger);
+  switch (event.kind) {
+    case "inbox":
+      for (const entry of event.entries) applyEntry(draft, entry, event.nowMs);
+      break;
+    case "plan":
+      applyPlan(draft, event.plan, event.nowMs);
+      break;
+    case "delivered":
+      applyDelivered(draft, event);
+      break;
+    case "drain":
+      for (const host of knownHosts(draft, event.hosts)) drain(draft, host, event.reason);
+      break;
+    case "undrain":
+      for (const host of knownHosts(draft, event.hosts)) undrain(draft, host);
+      break;
+    case "fleet-changed":
+      // Leases and agents are facts, whatever the description says: they stay, and over-use shows until it is gone.
+      draft.shape = event.shape;
+      draft.detailsHash = event.detailsHash;
+      noteChange(draft);
+      break;
+  }
+  return closeDraft(draft);
+}
+
+function applyPlan(draft: Draft, plan: Plan, nowMs: number): void {
+  const index = indexOf(draft);
+  const usage = usageOf(draft.leases.values(), index);
+  const terms: GrantTerms = { index, usage, standings: draft.hosts, nowMs };
+  plan.items.forEach((item, at) => {
+    const request = draft.requests.get(item.request.jobId);
+    const problem = at < MAX_PLAN_ITEMS ? keyProblem(item.request, request) : TOO_MANY;
+    const found = problem ?? (request && checkGrant(request, item.gpus, terms));
+    if (found !== undefined || request === undefined) {
+      const { code, message } = found ?? GONE;
+      refuse(draft, code, `grant to ${item.request.jobId} is refused: ${message}`, item.request);
+      return;
+    }
+    take(usage, index, { tenant: request.tenant, gpus: item.gpus });
+    grant(draft, request, item, nowMs);
+  });
+  for (const { request: key, reason } of plan.pending) {
+    const request = draft.requests.get(key.jobId);
+    if (keyProblem(key, request) !== undefined || !isSound(reason)) continue;
+    draft.reasons.set(key.jobId, reason);
+    draft.isChanged = true;
+  }
+  // What a full plan left out may start at once; anything else that was refused was overtaken by an event that says so itself.
+  draft.needsDecision = plan.items.length >= MAX_PLAN_ITEMS && draft.requests.size > 0;
+}
+
+/** A reason without an event that would change it would let its job wait for ever. */
+const isSound = ({ wakeOn, holders }: PendingReason): boolean =>
+  wakeOn.length > 0 && holders.length <= MAX_HOLDERS;
+
+const GONE: GrantProblem = { code: "RequestGone", message: "its request is not waiting any more" };
+const TOO_MANY: GrantProblem = {
+  code: "EntryTooLarge",
+  message: `a plan has ${MAX_PLAN_ITEMS} items at most; the rest is decided again`,
+};
+
+function keyProblem(
+  key: RequestKey,
+  request: PendingRequest | undefined,
+): GrantProblem | undefined {
+  if (request === undefined) return GONE;
+  if (request.runId === key.runId && request.seq === key.seq) return undefined;
+  return {
+    code: "RequestSuperseded",
+    message: `it was decided for request ${key.seq} of run ${key.runId}; ${request.seq} of ${request.runId} waits now`,
+  };
+}
+
+function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: number): void {
+  const { jobId, runId, seq, tenant, requestedAtMs } = request;
+  const next = token(draft.nextToken);
+  const id = leaseId(next);
+  draft.nextToken += 1;
+  dropRequest(draft, jobId);
+  putLease(draft, {
+    id,
+    token: next,
+    jobId,
+    runId,
+    seq,
+    class: request.class,
+    tenant,
+    gpus: item.gpus
+      .map(({ host, mask }) => ({ host, mask }))
+      .sort((a, b) => byCodeUnit(a.host, b.host)),
+    grantedAtMs: nowMs,
+    requestedAtMs,
+    state: "granted",
+  });
+  draft.outbox.set(id, {
+    ...(item.predictedGBs !== undefined && { predictedGBs: item.predictedGBs }),
+    reason: item.reason,
+  });
+  draft.granted.push(id);
+}
+
+/** The named hosts that the fleet has; the others are refused. */
+function knownHosts(draft: Draft, hosts: readonly HostId[]): readonly HostId[] {
+  const { places } = indexOf(draft);
+  return hosts.filter((host) => {
+    if (places.has(host)) return true;
+    refuse(draft, "HostUnknown", `the fleet has no host ${host}`);
+    return false;
+  });
+}
+
+function drain(draft: Draft, host: HostId, drainReason: string): void {
+  const standing = draft.hosts.get(host);
+  if (standing?.isDrained === true && standing.drainReason === drainReason) return;
+  putStanding(draft, host, { ...standing, isDrained: true, drainReason });
+}
+
+function undrain(draft: Draft, host: HostId): void {
+  const standing = draft.hosts.get(host);
+  if (standing === undefined || !standing.isDrained) return;
+  const { drainReason: _over, ...rest } = standing;
+  putStanding(draft, host, { ...rest, isDrained: false });
+}

@@ -1,0 +1,214 @@
+/**
+ * @file Whether GPUs may be granted to a request. `decide` and `apply` both judge by these functions, so they cannot disagree.
+ *
+ * A gang is of one GPU type. It lies in one cluster unless `maxClusters` says more; `isSameFabric` means in one cluster that
+ * has a fabric, `isSameHost` on one host. A smaller size is acceptable only after the gang timeout.
+ * Part of the constitution: a change needs a higher `APPLY_VERSION`. Cost of a check: O(hosts of the grant).
+ */
+
+import type { RefusalCode } from "../domain/codes.ts";
+import type { HostId } from "../domain/ids.ts";
+import type { Constraints, Gang } from "../domain/job.ts";
+import { gpuCountOf, popCount, type GangRequest, type HostGpus } from "../domain/lease.ts";
+import { fullMask } from "../lib/bits.ts";
+import type { FleetIndex, HostPlace } from "./fleet-index.ts";
+import type { HostStanding } from "./ledger.ts";
+import { quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
+import { heldUnder, type Usage } from "./usage.ts";
+
+/** What a grant is judged against. */
+export interface GrantTerms {
+  readonly index: FleetIndex;
+  readonly usage: Usage;
+  readonly standings: ReadonlyMap<HostId, HostStanding>;
+  readonly nowMs: number;
+}
+
+export interface GrantProblem {
+  readonly code: RefusalCode;
+  readonly message: string;
+}
+
+type Part = HostPlace & { readonly mask: number };
+
+/** The first thing that forbids the grant; absent when it is allowed. */
+export function checkGrant(
+  request: GangRequest,
+  gpus: readonly HostGpus[],
+  terms: GrantTerms,
+): GrantProblem | undefined {
+  const parts = new Map<HostId, Part>();
+  for (const { host, mask } of gpus) {
+    const place = terms.index.places.get(host);
+    if (place === undefined) return problem("HostUnknown", `the fleet has no host ${host}`);
+    if (parts.has(host)) return problem("GpuTaken", `the grant names ${host} twice`);
+    const part = { ...place, mask };
+    const found = hostProblem(request, part, terms);
+    if (found !== undefined) return found;
+    parts.set(host, part);
+  }
+  const all = [...parts.values()];
+  return (
+    sizeProblem(request, gpuCountOf(gpus), terms.nowMs) ??
+    shapeProblem(request.constraints, all) ??
+    quotaProblem(request, all, terms) ??
+    powerProblem(all, terms)
+  );
+}
+
+/** Whether new work may start there: an agent answers and nobody drains it. */
+export const isAvailable = (standing: HostStanding | undefined): boolean =>
+  standing?.agent !== undefined && !standing.isDrained;
+
+/** Whether a host suits the request, whatever happens there now. */
+export function isSuitable(
+  { constraints, avoidHosts }: Pick<GangRequest, "constraints" | "avoidHosts">,
+  { host, cluster }: HostPlace,
+): boolean {
+  const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB } = constraints;
+  return (
+    (jurisdictions?.includes(cluster.jurisdiction) ?? true) &&
+    (clusters?.includes(cluster.id) ?? true) &&
+    (gpuTypes?.includes(host.gpuType) ?? true) &&
+    host.gpuMemoryGiB >= (gpuMemoryGiB ?? 0) &&
+    !(avoidHosts?.includes(host.id) ?? false)
+  );
+}
+
+/** The shape that a gang must have: one cluster unless the job says more. */
+export function shapeOf({ maxClusters = 1, isSameHost, isSameFabric }: Constraints): GangShape {
+  return { maxClusters: isSameHost || isSameFabric ? 1 : maxClusters, isSameHost, isSameFabric };
+}
+
+export interface GangShape {
+  readonly maxClusters: number;
+  readonly isSameHost: boolean;
+  readonly isSameFabric: boolean;
+}
+
+export const canShrink = (gang: Gang): boolean => smallestSize(gang) < gang.gpus;
+
+/** The smallest size that will ever be acceptable. */
+export const smallestSize = (gang: Gang): number =>
+  gang.shapes === undefined ? gang.min : Math.min(gang.gpus, ...smallerShapes(gang));
+
+/** When sizes below `gang.gpus` become acceptable. */
+export const shrinkAtMs = ({ gang, requestedAtMs }: GangRequest): number =>
+  requestedAtMs + gang.timeoutMs;
+
+/** The largest size up to `atMost` that is acceptable at this time; at the end of all time when none is given. */
+export function largestAcceptable(
+  request: GangRequest,
+  atMost: number,
+  nowMs: number = Infinity,
+): number | undefined {
+  const { gang } = request;
+  if (gang.gpus <= atMost) return gang.gpus;
+  if (nowMs < shrinkAtMs(request)) return undefined;
+  if (gang.shapes === undefined) return gang.min <= atMost ? Math.floor(atMost) : undefined;
+  const within = smallerShapes(gang).filter((size) => size <= atMost);
+  return within.length === 0 ? undefined : Math.max(...within);
+}
+
+const smallerShapes = ({ gpus, min, shapes = [] }: Gang): readonly number[] =>
+  shapes.filter((size) => size >= min && size < gpus);
+
+function hostProblem(
+  request: GangRequest,
+  part: Part,
+  terms: GrantTerms,
+): GrantProblem | undefined {
+  const { host, mask } = part;
+  const standing = terms.standings.get(host.id);
+  if (!Number.isInteger(mask) || mask < 1 || mask > fullMask(host.gpuCount)) {
+    return problem(
+      "HostUnknown",
+      `${host.id} has GPUs 0 to ${host.gpuCount - 1}; mask ${mask} is no set of them`,
+    );
+  }
+  if (!isAvailable(standing)) {
+    const why = standing?.agent === undefined ? "has no agent" : "is being drained";
+    return problem("HostUnavailable", `${host.id} ${why}`);
+  }
+  const overlap = (terms.usage.taken.get(host.id) ?? 0) & mask;
+  if (overlap !== 0) {
+    return problem(
+      "GpuTaken",
+      `${host.id}: ${popCount(overlap)} of the GPUs (mask ${overlap}) are leased`,
+    );
+  }
+  if (!isSuitable(request, part)) {
+    const { gpuType, gpuMemoryGiB } = host;
+    return problem(
+      "ConstraintBroken",
+      `${host.id} (${gpuType}, ${gpuMemoryGiB} GiB, ${part.cluster.jurisdiction}) is not what the job asks for`,
+    );
+  }
+  return undefined;
+}
+
+function sizeProblem(request: GangRequest, size: number, nowMs: number): GrantProblem | undefined {
+  if (size > 0 && largestAcceptable(request, size, nowMs) === size) return undefined;
+  const { gpus, min, timeoutMs } = request.gang;
+  return problem(
+    "GangSizeWrong",
+    `${size} GPUs are no acceptable size now: ${gpus}, or from ${min} up after ${timeoutMs} ms of waiting`,
+  );
+}
+
+function shapeProblem(constraints: Constraints, parts: readonly Part[]): GrantProblem | undefined {
+  const types = new Set(parts.map(({ host }) => host.gpuType));
+  const clusters = new Set(parts.map(({ cluster }) => cluster.id));
+  if (types.size > 1) {
+    return problem("ConstraintBroken", `a gang is of one GPU type; found ${[...types].join(", ")}`);
+  }
+  if (constraints.isSameHost && parts.length > 1) {
+    return problem("ConstraintBroken", `the job asks for one host; found ${parts.length}`);
+  }
+  if (constraints.isSameFabric && parts.some(({ cluster }) => cluster.fabricGbps === undefined)) {
+    return problem(
+      "ConstraintBroken",
+      `the job asks for one fabric; ${[...clusters].join(", ")} has none`,
+    );
+  }
+  const most = shapeOf(constraints).maxClusters;
+  return clusters.size > most
+    ? problem("ConstraintBroken", `the gang may span ${most} clusters; found ${clusters.size}`)
+    : undefined;
+}
+
+function quotaProblem(
+  { tenant }: GangRequest,
+  parts: readonly Part[],
+  { index, usage }: GrantTerms,
+): GrantProblem | undefined {
+  const gpuType = parts[0]?.host.gpuType;
+  if (gpuType === undefined) return undefined;
+  const limit = quotaLimit(index.tenants.get(tenant), gpuType);
+  if (limit === undefined) return undefined;
+  const held = heldUnder(usage, tenant, limit.key);
+  const size = gpuCountOf(parts.map(({ host, mask }) => ({ host: host.id, mask })));
+  return held + size > limit.gpus
+    ? problem(
+        "QuotaExceeded",
+        `tenant ${tenant} holds ${held} of ${limit.gpus} GPUs (${limit.key}); ${size} more are too many`,
+      )
+    : undefined;
+}
+
+function powerProblem(parts: readonly Part[], { usage }: GrantTerms): GrantProblem | undefined {
+  const wattsByCluster = new Map<HostPlace["cluster"], number>();
+  for (const { host, cluster, mask } of parts) {
+    const before = wattsByCluster.get(cluster) ?? usage.watts.get(cluster.id) ?? 0;
+    wattsByCluster.set(cluster, before + popCount(mask) * host.gpuWatts);
+  }
+  for (const [cluster, watts] of wattsByCluster) {
+    const limit = wattsLimit(cluster);
+    if (watts > limit + WATTS_EPSILON) {
+      return problem("PowerExceeded", `${cluster.id} would draw ${watts} W of ${limit} W`);
+    }
+  }
+  return undefined;
+}
+
+const problem = (code: RefusalCode, message: string): GrantProblem => ({ code, message });

@@ -1,0 +1,255 @@
+/**
+ * @file Reads inbox entries, which come from anywhere: an entry that is understood, or what is wrong with it.
+ *
+ * Written by hand, because it runs inside the fleet workflow. What is not asked for is left out, so junk beside the known
+ * fields does not get into the ledger. Never throws. Cost: O(size of the entry).
+ */
+
+import type { RefusalCode } from "../domain/codes.ts";
+import { clusterId, jobId, leaseId, parseHostId, runId, tenantId, token } from "../domain/ids.ts";
+import type { HostId } from "../domain/ids.ts";
+import { JOB_CLASSES, type Constraints, type Gang, type JobClass } from "../domain/job.ts";
+import type { GangRequest } from "../domain/lease.ts";
+import { gib, ms } from "../domain/units.ts";
+import { utf8Length } from "../lib/utf8.ts";
+import type { AgentAddress, InboxEntry } from "./ledger.ts";
+
+/** A request carries only what scheduling reads. */
+export const MAX_REQUEST_BYTES = 8 * 1024;
+/** No entry is larger than a batch may be. */
+export const MAX_ENTRY_BYTES = 256 * 1024;
+/** Tokens count up from there for as long as anyone will care, and stay exact. */
+const MAX_TOKEN = 2 ** 52;
+const MAX_ID_CHARACTERS = 1_000;
+
+export type ReadEntry =
+  | { readonly kind: "read"; readonly entry: InboxEntry; readonly json: string }
+  | {
+      readonly kind: "refused";
+      readonly code: RefusalCode;
+      readonly message: string;
+      readonly json: string;
+    };
+
+export function readEntry(value: unknown): ReadEntry {
+  const json = jsonOf(value);
+  if (json === undefined) return refused("EntryMalformed", "an inbox entry is no JSON value", "");
+  const isRequest = isFields(value) && value["kind"] === "request";
+  const mostBytes = isRequest ? MAX_REQUEST_BYTES : MAX_ENTRY_BYTES;
+  const bytes = utf8Length(json);
+  if (bytes > mostBytes) {
+    return refused(
+      "EntryTooLarge",
+      `an inbox entry has ${bytes} bytes; at most ${mostBytes} are read`,
+      json,
+    );
+  }
+  const problems: string[] = [];
+  const entry = parseEntry({ value, path: "entry", problems });
+  return entry === undefined || problems.length > 0
+    ? refused("EntryMalformed", `an inbox entry is wrong: ${problems.slice(0, 3).join("; ")}`, json)
+    : { kind: "read", entry, json };
+}
+
+const refused = (code: RefusalCode, message: string, json: string): ReadEntry => ({
+  kind: "refused",
+  code,
+  message,
+  json,
+});
+
+function jsonOf(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A value on its way in. Readers answer a value of the right type in any case and note what was wrong. */
+interface Incoming {
+  readonly value: unknown;
+  readonly path: string;
+  readonly problems: string[];
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function field(of: Incoming, name: string): Incoming {
+  if (!isFields(of.value)) return { ...of, value: undefined, path: `${of.path}.${name}` };
+  const value = Object.hasOwn(of.value, name) ? of.value[name] : undefined;
+  return { value, path: `${of.path}.${name}`, problems: of.problems };
+}
+
+function parseEntry(entry: Incoming): InboxEntry | undefined {
+  const kind = field(entry, "kind").value;
+  switch (kind) {
+    case "request":
+      return { kind, request: parseRequest(field(entry, "request")) };
+    case "end":
+      return {
+        kind,
+        jobId: jobId(id(field(entry, "jobId"))),
+        runId: runId(id(field(entry, "runId"))),
+        seq: count(field(entry, "seq"), 0),
+        unconfirmedHosts: hosts(field(entry, "unconfirmedHosts")),
+      };
+    case "agent-hello":
+      return {
+        kind,
+        hosts: hosts(field(entry, "hosts")),
+        agent: parseAgent(field(entry, "agent")),
+        running: list(field(entry, "running"), (each) => ({
+          host: parseHostId(id(field(each, "host"))),
+          lease: leaseId(tokenOf(id(field(each, "lease")), each)),
+          token: token(count(field(each, "token"), 0)),
+        })),
+        highestToken: count(field(entry, "highestToken"), 0, MAX_TOKEN),
+      };
+    case "agent-bye":
+      return { kind, hosts: hosts(field(entry, "hosts")), epoch: id(field(entry, "epoch")) };
+    case "vacated":
+      return {
+        kind,
+        lease: leaseId(tokenOf(id(field(entry, "lease")), entry)),
+        hosts: hosts(field(entry, "hosts")),
+      };
+    default:
+      wrong(field(entry, "kind"), "request, end, agent-hello, agent-bye or vacated");
+      return undefined;
+  }
+}
+
+function parseRequest(of: Incoming): GangRequest {
+  const timeLimitMs = optional(field(of, "timeLimitMs"), (each) => ms(amount(each)));
+  const avoidHosts = optional(field(of, "avoidHosts"), hosts);
+  return {
+    jobId: jobId(id(field(of, "jobId"))),
+    runId: runId(id(field(of, "runId"))),
+    seq: count(field(of, "seq"), 0),
+    name: text(field(of, "name")),
+    tenant: tenantId(id(field(of, "tenant"))),
+    class: jobClass(field(of, "class")),
+    priority: amount(field(of, "priority"), -Infinity),
+    gang: parseGang(field(of, "gang")),
+    constraints: parseConstraints(field(of, "constraints")),
+    submittedAtMs: amount(field(of, "submittedAtMs")),
+    requestedAtMs: amount(field(of, "requestedAtMs")),
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(avoidHosts !== undefined && { avoidHosts }),
+  };
+}
+
+function parseGang(of: Incoming): Gang {
+  const gpus = count(field(of, "gpus"), 1);
+  const shapes = optional(field(of, "shapes"), (each) => list(each, (size) => count(size, 1)));
+  return {
+    gpus,
+    min: count(field(of, "min"), 1, gpus),
+    timeoutMs: ms(amount(field(of, "timeoutMs"))),
+    ...(shapes !== undefined && { shapes }),
+  };
+}
+
+function parseConstraints(of: Incoming): Constraints {
+  const jurisdictions = optional(field(of, "jurisdictions"), (each) => list(each, text));
+  const clusters = optional(field(of, "clusters"), (each) =>
+    list(each, (name) => clusterId(id(name))),
+  );
+  const gpuTypes = optional(field(of, "gpuTypes"), (each) => list(each, text));
+  const gpuMemoryGiB = optional(field(of, "gpuMemoryGiB"), (each) => gib(amount(each)));
+  const maxClusters = optional(field(of, "maxClusters"), (each) => count(each, 1));
+  return {
+    ...(jurisdictions !== undefined && { jurisdictions }),
+    ...(clusters !== undefined && { clusters }),
+    ...(gpuTypes !== undefined && { gpuTypes }),
+    ...(gpuMemoryGiB !== undefined && { gpuMemoryGiB }),
+    ...(maxClusters !== undefined && { maxClusters }),
+    isSameHost: flag(field(of, "isSameHost")),
+    isSameFabric: flag(field(of, "isSameFabric")),
+  };
+}
+
+function parseAgent(of: Incoming): AgentAddress {
+  return {
+    epoch: id(field(of, "epoch")),
+    runQueue: id(field(of, "runQueue")),
+    orderQueue: id(field(of, "orderQueue")),
+    address: text(field(of, "address")),
+  };
+}
+
+function wrong({ value, path, problems }: Incoming, wanted: string): void {
+  const found = jsonOf(value) ?? "nothing";
+  problems.push(
+    `${path} is ${found.length > 60 ? `${found.slice(0, 60)}…` : found}, not ${wanted}`,
+  );
+}
+
+function optional<T>(of: Incoming, read: (of: Incoming) => T): T | undefined {
+  return of.value === undefined || of.value === null ? undefined : read(of);
+}
+
+function list<T>(of: Incoming, read: (each: Incoming) => T): readonly T[] {
+  if (Array.isArray(of.value)) {
+    return of.value.map((value: unknown, at) =>
+      read({ value, path: `${of.path}[${at}]`, problems: of.problems }),
+    );
+  }
+  wrong(of, "a list");
+  return [];
+}
+
+const hosts = (of: Incoming): readonly HostId[] => list(of, (each) => parseHostId(id(each)));
+
+function text(of: Incoming): string {
+  if (typeof of.value === "string") return of.value;
+  wrong(of, "a text");
+  return "";
+}
+
+/** The stand-in for a wrong id is a valid one, because the brands' constructors throw; its entry is refused anyway. */
+function id(of: Incoming): string {
+  const { value } = of;
+  if (typeof value === "string" && /^\S+$/.test(value) && value.length <= MAX_ID_CHARACTERS)
+    return value;
+  wrong(of, "an id without white space");
+  return "?";
+}
+
+function tokenOf(lease: string, of: Incoming): ReturnType<typeof token> {
+  const digits = /^lease-(\d{1,16})$/.exec(lease)?.[1];
+  if (digits === undefined || String(Number(digits)) !== digits)
+    wrong(field(of, "lease"), "the id of a lease");
+  return token(Math.min(MAX_TOKEN, Number(digits ?? 0)));
+}
+
+function count(of: Incoming, least: number, most: number = Number.MAX_SAFE_INTEGER): number {
+  const { value } = of;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least && value <= most)
+    return value + 0;
+  wrong(of, `a whole number from ${least}${most < Number.MAX_SAFE_INTEGER ? ` to ${most}` : ""}`);
+  return least;
+}
+
+function amount(of: Incoming, least = 0): number {
+  // Plus zero: JSON knows no −0, so none may get into the ledger.
+  if (typeof of.value === "number" && Number.isFinite(of.value) && of.value >= least)
+    return of.value + 0;
+  wrong(of, least === 0 ? "a number from 0 up" : "a number");
+  return 0;
+}
+
+function flag(of: Incoming): boolean {
+  if (typeof of.value === "boolean") return of.value;
+  wrong(of, "true or false");
+  return false;
+}
+
+function jobClass(of: Incoming): JobClass {
+  const known = JOB_CLASSES.find((name) => name === of.value);
+  if (known === undefined) wrong(of, JOB_CLASSES.join(", "));
+  return known ?? "training";
+}

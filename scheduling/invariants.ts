@@ -1,0 +1,183 @@
+/**
+ * @file Every invariant that a ledger must keep, checked from scratch: what is broken, one line each; nothing when all is well.
+ *
+ * Numbers in front are those of DESIGN's list. Lines that begin with `over-use` are no fault of `apply` when a limit was
+ * lowered or a host left the fleet's description: they show until enough leases have ended.
+ * It shares no bookkeeping with `apply` but the definition of the limits. Cost: O(ledger).
+ */
+
+import type { ClusterId, HostId, TenantId } from "../domain/ids.ts";
+import { leaseId } from "../domain/ids.ts";
+import { popCount, type Lease } from "../domain/lease.ts";
+import { indexFleet } from "./fleet-index.ts";
+import { APPLY_VERSION, type Ledger } from "./ledger.ts";
+import { quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
+
+export function checkLedger(ledger: Ledger): string[] {
+  return [
+    ...overlaps(ledger),
+    ...[...ledger.leases.values()].flatMap((lease) => leaseFaults(lease, ledger)),
+    ...requestFaults(ledger),
+    ...bookFaults(ledger),
+    ...overUse(ledger),
+  ];
+}
+
+function overlaps({ leases }: Ledger): string[] {
+  const holders = new Map<string, Lease>();
+  const faults: string[] = [];
+  for (const lease of leases.values()) {
+    for (const { host, mask } of lease.gpus) {
+      if (lease.state === "vacating" && !(lease.vacatingHosts ?? []).includes(host)) continue;
+      for (let gpu = 0; gpu < 30; gpu += 1) {
+        if ((mask & (1 << gpu)) === 0) continue;
+        const other = holders.get(`${host} ${gpu}`);
+        if (other !== undefined)
+          faults.push(`1: GPU ${gpu} of ${host} is in ${other.id} and ${lease.id}`);
+        holders.set(`${host} ${gpu}`, lease);
+      }
+    }
+  }
+  return faults;
+}
+
+function leaseFaults(lease: Lease, { nextToken, outbox, leases }: Ledger): string[] {
+  const { id, token, gpus, state, vacatingHosts, vacatedHosts } = lease;
+  const names = gpus.map(({ host }) => host);
+  const isWithin = (hosts: readonly HostId[]): boolean =>
+    new Set(hosts).size === hosts.length && hosts.every((host) => names.includes(host));
+  const claims: readonly (readonly [boolean, string])[] = [
+    [
+      gpus.length > 0 && gpus.every(({ mask }) => popCount(mask) > 0),
+      `2: ${id} has hosts without GPUs`,
+    ],
+    [
+      names.every((host, at) => at === 0 || (names[at - 1] ?? "") < host),
+      `2: hosts of ${id} are not in order`,
+    ],
+    [id === leaseId(token) && leases.get(id) === lease, `1: ${id} has token ${token}`],
+    [token < nextToken, `1: ${id} has a token from the future; the next is ${nextToken}`],
+    [
+      (state === "granted") === outbox.has(id),
+      `4: ${id} is ${state}, and its grant does not fit that`,
+    ],
+    [
+      (state === "vacating") === (vacatingHosts !== undefined),
+      `3: ${id} is ${state} with vacating hosts`,
+    ],
+    [
+      vacatingHosts === undefined || vacatingHosts.length > 0,
+      `3: ${id} waits for no host and is not released`,
+    ],
+    [isWithin(vacatingHosts ?? []), `3: ${id} waits for hosts that it has not`],
+    [isWithin(vacatedHosts ?? []), `3: ${id} has word from hosts that it has not`],
+    [
+      state !== "vacating" || vacatedHosts === undefined,
+      `3: ${id} is vacating and remembers early words`,
+    ],
+  ];
+  return claims.flatMap(([isKept, fault]) => (isKept ? [] : [fault]));
+}
+
+function requestFaults({ requests, leases, reasons, nextArrival }: Ledger): string[] {
+  const faults: string[] = [];
+  let lastArrival = 0;
+  for (const [job, request] of requests) {
+    if (request.jobId !== job)
+      faults.push(`4: the request of ${request.jobId} is kept under ${job}`);
+    if (request.arrival <= lastArrival || request.arrival >= nextArrival) {
+      faults.push(`4: the request of ${job} has arrival ${request.arrival} after ${lastArrival}`);
+    }
+    lastArrival = request.arrival;
+  }
+  for (const { id, jobId, runId, seq, state } of leases.values()) {
+    const request = requests.get(jobId);
+    if (request?.runId === runId && request.seq <= seq) {
+      faults.push(`4: request ${request.seq} of ${jobId} waits although ${id} answered it`);
+    }
+    if (request !== undefined && request.runId !== runId && state !== "vacating") {
+      faults.push(`3: ${id} is ${state} although run ${request.runId} of ${jobId} asks again`);
+    }
+  }
+  for (const [job, { wakeOn, holders }] of reasons) {
+    if (!requests.has(job)) faults.push(`5: there is a reason but no request of ${job}`);
+    if (wakeOn.length === 0) faults.push(`5: nothing would wake ${job}`);
+    if (holders.length > 8) faults.push(`5: the reason of ${job} names ${holders.length} holders`);
+  }
+  return faults;
+}
+
+function bookFaults({ applyVersion, leases, outbox, deadLetters }: Ledger): string[] {
+  const faults: string[] = [];
+  if (applyVersion !== APPLY_VERSION)
+    faults.push(`9: the rules are version ${applyVersion}, not ${APPLY_VERSION}`);
+  for (const id of outbox.keys())
+    if (!leases.has(id)) faults.push(`4: a grant of ${id} waits, but no such lease`);
+  if (deadLetters.length > 50) faults.push(`4: there are ${deadLetters.length} dead letters`);
+  let last = -1;
+  const runs = new Map<string, Lease>();
+  for (const lease of leases.values()) {
+    if (lease.token <= last) faults.push(`1: token ${lease.token} comes after ${last}`);
+    last = lease.token;
+    if (lease.state === "vacating") continue;
+    const other = runs.get(lease.jobId);
+    if (other !== undefined && other.runId !== lease.runId) {
+      faults.push(`3: ${other.id} and ${lease.id} are of two runs of ${lease.jobId}`);
+    }
+    runs.set(lease.jobId, lease);
+  }
+  return faults;
+}
+
+function overUse({ shape, leases }: Ledger): string[] {
+  const { places, tenants, clusters } = indexFleet(shape);
+  const watts = new Map<ClusterId, number>();
+  const held = new Map<TenantId, Map<string, { gpus: number; limit: number }>>();
+  for (const { tenant, gpus, state, vacatingHosts } of leases.values()) {
+    for (const { host, mask } of gpus) {
+      const place = places.get(host);
+      if (place === undefined || (state === "vacating" && !vacatingHosts?.includes(host))) continue;
+      const { id } = place.cluster;
+      watts.set(id, (watts.get(id) ?? 0) + popCount(mask) * place.host.gpuWatts);
+      const limit = quotaLimit(tenants.get(tenant), place.host.gpuType);
+      if (limit === undefined) continue;
+      const keys = held.get(tenant) ?? new Map<string, { gpus: number; limit: number }>();
+      const before = keys.get(limit.key)?.gpus ?? 0;
+      held.set(tenant, keys.set(limit.key, { gpus: before + popCount(mask), limit: limit.gpus }));
+    }
+  }
+  return [
+    ...[...held].flatMap(([tenant, keys]) =>
+      [...keys].flatMap(([key, { gpus, limit }]) =>
+        gpus > limit
+          ? [`over-use (6): tenant ${tenant} holds ${gpus} of ${limit} GPUs (${key})`]
+          : [],
+      ),
+    ),
+    ...clusters.flatMap((cluster) => {
+      const drawn = watts.get(cluster.id) ?? 0;
+      const limit = wattsLimit(cluster);
+      return drawn > limit + WATTS_EPSILON
+        ? [`over-use (6): ${cluster.id} draws ${drawn} of ${limit} W`]
+        : [];
+    }),
+    ...beyondHosts(leases.values(), places),
+  ];
+}
+
+function beyondHosts(
+  leases: Iterable<Lease>,
+  places: ReturnType<typeof indexFleet>["places"],
+): string[] {
+  const faults: string[] = [];
+  for (const { id, gpus } of leases) {
+    for (const { host, mask } of gpus) {
+      const place = places.get(host);
+      if (place === undefined)
+        faults.push(`over-use (6): ${id} holds GPUs of ${host}, which the fleet lacks`);
+      else if (mask >= 2 ** place.host.gpuCount)
+        faults.push(`over-use (6): ${id} holds more than ${host} has`);
+    }
+  }
+  return faults;
+}

@@ -1,0 +1,320 @@
+/** @file One request, lease, host, grant or reason as a row of a packed ledger, and back. */
+
+import { PENDING_CODES } from "../domain/codes.ts";
+import { jobId, leaseId, runId, tenantId, token, type HostId, type JobId } from "../domain/ids.ts";
+import { JOB_CLASSES } from "../domain/job.ts";
+import type { Lease } from "../domain/lease.ts";
+import type { PendingReason } from "../domain/pending.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import { interner, type Interner } from "../lib/interner.ts";
+import { longId, shortId } from "../lib/short-uuid.ts";
+import type { AgentAddress, HostStanding, OutboxGrant } from "./ledger.ts";
+
+export interface Tables {
+  /** Hosts beyond those of `shape`, which come first. */
+  readonly hosts: readonly HostId[];
+  readonly texts: readonly string[];
+  readonly profiles: readonly Profile[];
+  readonly agents: readonly AgentRow[];
+  readonly reasons: readonly ReasonRow[];
+}
+
+/** What many requests have in common. */
+export type Profile = Pick<
+  PendingRequest,
+  "tenant" | "class" | "priority" | "gang" | "constraints" | "timeLimitMs"
+>;
+
+export type RequestRow = readonly [
+  jobId: string,
+  runId: string,
+  seq: number,
+  /** `SAME_AS_JOB` when it is the job's id. */
+  name: number,
+  profile: number,
+  submitted: Packed,
+  requested: Packed,
+  arrival: number,
+  avoidHosts?: readonly number[],
+];
+
+export type LeaseRow = readonly [
+  token: number,
+  jobId: string,
+  runId: string,
+  seq: number,
+  jobClass: number,
+  tenant: number,
+  granted: Packed,
+  requested: Packed,
+  state: number,
+  /** Pairs: host, mask. */
+  gpus: readonly number[],
+  /** Hosts that are waited for when it is vacating, else hosts that have confirmed early. */
+  hosts?: readonly number[],
+];
+
+export type HostRow = readonly [
+  host: number,
+  agent: number,
+  isDrained: 0 | 1,
+  drainReason?: string,
+];
+/** The names of its queues have `MARK` for the epoch. */
+export type AgentRow = readonly [
+  epoch: string,
+  runQueue: string,
+  orderQueue: string,
+  address: string,
+  isVerbatim: 0 | 1,
+];
+export type OutboxRow = readonly [token: number, reason: number, predictedGBs?: number];
+export type ReasonRow = readonly [
+  code: number,
+  /** With `MARK` for the job's id; 1 when the text is as it is. */
+  message: string,
+  isVerbatim: 0 | 1,
+  numbers: PendingReason["numbers"],
+  holders: readonly JobId[],
+  wakeOn: PendingReason["wakeOn"],
+];
+
+/** A number as the difference to another one, or in full as a text where the difference would not be exact. */
+type Packed = number | string;
+
+const STATES = ["granted", "held", "vacating"] as const;
+/** Stands for the job's id in messages, so that equal situations of two jobs are one entry, and for epochs in queue names. */
+const MARK = "\u007f";
+const NO_AGENT = -1;
+
+const SAME_AS_JOB = -1;
+
+/** The tables while they grow. */
+export interface Shared {
+  readonly hosts: Interner<HostId>;
+  readonly texts: Interner<string>;
+  readonly profiles: Interner<Profile>;
+  readonly agents: Interner<AgentRow>;
+  readonly reasons: Interner<ReasonRow>;
+}
+
+export const newShared = (hosts: readonly HostId[]): Shared => ({
+  hosts: interner<HostId>((host) => host, hosts),
+  texts: interner<string>((text) => text),
+  profiles: interner(profileKey),
+  agents: interner<AgentRow>((agent) => JSON.stringify(agent)),
+  reasons: interner(reasonKey),
+});
+
+/** The table holds whole requests while it grows. */
+export function profileOf(request: Profile): Profile {
+  const { tenant, class: jobClass, priority, gang, constraints, timeLimitMs } = request;
+  const profile = { tenant, class: jobClass, priority, gang, constraints };
+  return timeLimitMs === undefined ? profile : { ...profile, timeLimitMs };
+}
+
+/** Equal for equal profiles only. Most fields are numbers or absent, so this is far cheaper than JSON of the whole. */
+function profileKey({
+  tenant,
+  class: jobClass,
+  priority,
+  gang,
+  constraints,
+  timeLimitMs,
+}: Profile): string {
+  const { gpus, min, timeoutMs, shapes } = gang;
+  const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters, isSameHost, isSameFabric } =
+    constraints;
+  const lists = shapes ?? jurisdictions ?? clusters ?? gpuTypes;
+  const rest =
+    lists === undefined ? "" : JSON.stringify([shapes, jurisdictions, clusters, gpuTypes]);
+  return `${tenant} ${jobClass} ${priority} ${timeLimitMs} ${gpus} ${min} ${timeoutMs} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${rest}`;
+}
+
+/** Ids and codes have no white space, so the parts cannot run into each other. */
+const reasonKey = ([code, text, isVerbatim, numbers, holders, wakeOn]: ReasonRow): string =>
+  `${code} ${isVerbatim} ${holders.join(" ")} ${wakeOn.join(",")} ${JSON.stringify(numbers)} ${text}`;
+
+export function packRequest(
+  request: PendingRequest,
+  former: PendingRequest | undefined,
+  shared: Shared,
+): RequestRow {
+  const { jobId: job, name, avoidHosts } = request;
+  const row = [
+    job,
+    shortId(request.runId),
+    request.seq,
+    name === job ? SAME_AS_JOB : shared.texts.indexOf(name),
+    shared.profiles.indexOf(request),
+    since(request.submittedAtMs, former?.submittedAtMs),
+    since(request.requestedAtMs, request.submittedAtMs),
+    request.arrival - (former?.arrival ?? 0),
+  ] as const;
+  return avoidHosts === undefined ? row : [...row, avoidHosts.map(shared.hosts.indexOf)];
+}
+
+export function unpackRequest(
+  [job, run, seq, name, profile, submitted, requested, arrival, avoidHosts]: RequestRow,
+  former: PendingRequest | undefined,
+  names: Tables,
+): PendingRequest {
+  const submittedAtMs = at(submitted, former?.submittedAtMs);
+  return {
+    jobId: jobId(job),
+    runId: runId(longId(run)),
+    seq,
+    name: name === SAME_AS_JOB ? job : entry(names.texts, name),
+    ...entry(names.profiles, profile),
+    submittedAtMs,
+    requestedAtMs: at(requested, submittedAtMs),
+    ...(avoidHosts !== undefined && {
+      avoidHosts: avoidHosts.map((host) => entry(names.hosts, host)),
+    }),
+    arrival: (former?.arrival ?? 0) + arrival,
+  };
+}
+
+export function packLease(lease: Lease, former: Lease | undefined, shared: Shared): LeaseRow {
+  const row = [
+    lease.token - (former?.token ?? 0),
+    lease.jobId,
+    shortId(lease.runId),
+    lease.seq,
+    JOB_CLASSES.indexOf(lease.class),
+    shared.texts.indexOf(lease.tenant),
+    since(lease.grantedAtMs, former?.grantedAtMs),
+    since(lease.requestedAtMs, lease.grantedAtMs),
+    STATES.indexOf(lease.state),
+    lease.gpus.flatMap(({ host, mask }) => [shared.hosts.indexOf(host), mask]),
+  ] as const;
+  const hosts = lease.vacatingHosts ?? lease.vacatedHosts;
+  return hosts === undefined ? row : [...row, hosts.map(shared.hosts.indexOf)];
+}
+
+export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
+  const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs, hosts] = row;
+  const own = token((former?.token ?? 0) + tokens);
+  const state = entry(STATES, stateAt);
+  const grantedAtMs = at(granted, former?.grantedAtMs);
+  const named = hosts?.map((host) => entry(names.hosts, host));
+  return {
+    id: leaseId(own),
+    token: own,
+    jobId: jobId(job),
+    runId: runId(longId(run)),
+    seq,
+    class: entry(JOB_CLASSES, jobClass),
+    tenant: tenantId(entry(names.texts, tenant)),
+    gpus: pairsOf(pairs).map(([host, mask]) => ({ host: entry(names.hosts, host), mask })),
+    grantedAtMs,
+    requestedAtMs: at(requested, grantedAtMs),
+    state,
+    ...(named !== undefined &&
+      (state === "vacating" ? { vacatingHosts: named } : { vacatedHosts: named })),
+  };
+}
+
+export function packHost(
+  host: HostId,
+  { agent, isDrained, drainReason }: HostStanding,
+  shared: Shared,
+): HostRow {
+  const row = [
+    shared.hosts.indexOf(host),
+    agent === undefined ? NO_AGENT : shared.agents.indexOf(packAgent(agent)),
+    isDrained ? 1 : 0,
+  ] as const;
+  return drainReason === undefined ? row : [...row, drainReason];
+}
+
+export function unpackHost(
+  [host, agent, isDrained, drainReason]: HostRow,
+  names: Tables,
+): readonly [HostId, HostStanding] {
+  return [
+    entry(names.hosts, host),
+    {
+      ...(agent !== NO_AGENT && { agent: unpackAgent(entry(names.agents, agent)) }),
+      isDrained: isDrained === 1,
+      ...(drainReason !== undefined && { drainReason }),
+    },
+  ];
+}
+
+function packAgent({ epoch, runQueue, orderQueue, address }: AgentAddress): AgentRow {
+  const short = shortId(epoch);
+  const isVerbatim = runQueue.includes(MARK) || orderQueue.includes(MARK);
+  if (isVerbatim) return [short, runQueue, orderQueue, address, 1];
+  return [short, runQueue.replaceAll(epoch, MARK), orderQueue.replaceAll(epoch, MARK), address, 0];
+}
+
+function unpackAgent([short, runQueue, orderQueue, address, isVerbatim]: AgentRow): AgentAddress {
+  const epoch = longId(short);
+  const named = (queue: string): string =>
+    isVerbatim === 1 ? queue : queue.replaceAll(MARK, () => epoch);
+  return { epoch, runQueue: named(runQueue), orderQueue: named(orderQueue), address };
+}
+
+export function packGrant(
+  lease: Lease | undefined,
+  { reason, predictedGBs }: OutboxGrant,
+  shared: Shared,
+): OutboxRow {
+  const row = [lease?.token ?? orphan("a grant"), shared.texts.indexOf(reason)] as const;
+  return predictedGBs === undefined ? row : [...row, predictedGBs];
+}
+
+export function unpackGrant(
+  [tokens, reason, predictedGBs]: OutboxRow,
+  names: Tables,
+): readonly [Lease["id"], OutboxGrant] {
+  return [
+    leaseId(token(tokens)),
+    { ...(predictedGBs !== undefined && { predictedGBs }), reason: entry(names.texts, reason) },
+  ];
+}
+
+export function packReason(
+  job: JobId,
+  { code, message, numbers, holders, wakeOn }: PendingReason,
+): ReasonRow {
+  const isVerbatim = message.includes(MARK);
+  const text = isVerbatim ? message : message.replaceAll(job, MARK);
+  return [PENDING_CODES.indexOf(code), text, isVerbatim ? 1 : 0, numbers, holders, wakeOn];
+}
+
+export function unpackReason(
+  [code, text, isVerbatim, numbers, holders, wakeOn]: ReasonRow,
+  job: JobId,
+): PendingReason {
+  const message = isVerbatim === 1 ? text : text.replaceAll(MARK, () => job);
+  return { code: entry(PENDING_CODES, code), message, numbers, holders, wakeOn };
+}
+
+function since(value: number, base = 0): Packed {
+  const difference = value - base;
+  return base + difference === value && Number.isFinite(difference) ? difference : String(value);
+}
+
+const at = (packed: Packed, base = 0): number =>
+  typeof packed === "string" ? Number(packed) : base + packed;
+
+export const pairsOf = (flat: readonly number[]): (readonly [number, number])[] =>
+  Array.from({ length: flat.length / 2 }, (_, pair) => [
+    entry(flat, 2 * pair),
+    entry(flat, 2 * pair + 1),
+  ]);
+
+export function entry<T>(table: readonly T[], index: number): T {
+  const value = table[index];
+  if (value === undefined)
+    throw new RangeError(`a packed ledger is broken: no entry ${index} of ${table.length}`);
+  return value;
+}
+
+export function orphan(what: string): never {
+  throw new Error(
+    `a ledger that breaks its invariants cannot be packed: ${what} belongs to nothing`,
+  );
+}

@@ -1,0 +1,204 @@
+/**
+ * @file Says why a request waits: the figures, who holds what it needs, what would wake it, and what its owner could change.
+ *
+ * Figures are of the GPU type that could hold the largest gang. Messages give subject, need, found, remedy.
+ * Cost: O(clusters).
+ */
+
+import type { JobId } from "../domain/ids.ts";
+import type { PendingReason, WakeEvent } from "../domain/pending.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import { largestAt, offersAt } from "./capacity.ts";
+import { quotaClaim } from "./claims.ts";
+import { firstJobs } from "./holders.ts";
+import { canShrink, shrinkAtMs, smallestSize } from "./feasibility.ts";
+import {
+  freeGpus,
+  isHopeless,
+  prospectsOf,
+  type Prospect,
+  type Scene,
+  type WaitCode,
+} from "./judge.ts";
+import { heldUnder } from "./usage.ts";
+
+export function describeWait(request: PendingRequest, code: WaitCode, scene: Scene): PendingReason {
+  const prospects = prospectsOf(request, scene);
+  const isOfQuota = code === "ExceedsMaxQuota" || code === "WaitingForQuota";
+  const candidates = isOfQuota ? prospects.filter(({ quotaKey }) => quotaKey) : prospects;
+  const best = candidates.reduce<Prospect | undefined>(
+    (most, each) => (most === undefined || reach(each, scene) > reach(most, scene) ? each : most),
+    undefined,
+  );
+  const figures = figuresOf(request, best, scene);
+  const { message, numbers, wakeOn } = TEXTS[code](request, figures);
+  const isTimed = canShrink(request.gang) && scene.nowMs < shrinkAtMs(request);
+  return {
+    code,
+    message: `${request.jobId} ${message}`,
+    numbers,
+    holders: holdersOf(request, code, { ...scene, prospects }),
+    wakeOn: isTimed && !isHopeless(code) ? [...wakeOn, "timer"] : wakeOn,
+  };
+}
+
+/** A request that no cycle has judged yet. */
+export const notJudged = (request: PendingRequest): PendingReason => ({
+  code: "PendingEvaluation",
+  message: `${request.jobId} has not been judged yet; the next scheduling cycle does it.`,
+  numbers: {},
+  holders: [],
+  wakeOn: ["timer"],
+});
+
+const reach = ({ type }: Prospect, { capacity }: Scene): number =>
+  largestAt(capacity, type, "ever");
+
+interface Figures {
+  readonly need: string;
+  readonly needGpus: number;
+  readonly fleetGpus: number;
+  readonly largestEverGpus: number;
+  readonly largestIdleGpus: number;
+  readonly largestNowGpus: number;
+  readonly freeGpus: number;
+  readonly largestFreeHostGpus: number;
+  readonly quotaGpus: number;
+  readonly heldGpus: number;
+  readonly earlierJobs: number;
+}
+
+function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: Scene): Figures {
+  const { capacity, claims } = scene;
+  const { tenant, gang } = request;
+  const needGpus = gang.gpus;
+  const base = { need: needOf(request), needGpus };
+  if (best === undefined) return { ...base, ...NOTHING };
+  const { type, quotaKey, limit } = best;
+  const unpowered = offersAt(capacity, type, "unpowered");
+  return {
+    ...base,
+    fleetGpus: offersAt(capacity, type, "ever").reduce((sum, { gpus }) => sum + gpus, 0),
+    largestEverGpus: largestAt(capacity, type, "ever"),
+    largestIdleGpus: largestAt(capacity, type, "idle"),
+    largestNowGpus: largestAt(capacity, type, "now"),
+    freeGpus: freeGpus(capacity, type),
+    largestFreeHostGpus: Math.max(0, ...unpowered.map(({ largestHostGpus }) => largestHostGpus)),
+    quotaGpus: Number.isFinite(limit) ? limit : -1,
+    heldGpus: quotaKey === undefined ? 0 : heldUnder(capacity.usage, tenant, quotaKey),
+    earlierJobs: new Set(unpowered.flatMap(({ cluster }) => claims.clusters.get(cluster) ?? []))
+      .size,
+  };
+}
+
+const NOTHING = {
+  fleetGpus: 0,
+  largestEverGpus: 0,
+  largestIdleGpus: 0,
+  largestNowGpus: 0,
+  freeGpus: 0,
+  largestFreeHostGpus: 0,
+  quotaGpus: -1,
+  heldGpus: 0,
+  earlierJobs: 0,
+};
+
+interface Text {
+  readonly message: string;
+  readonly numbers: PendingReason["numbers"];
+  readonly wakeOn: readonly WakeEvent[];
+}
+
+const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figures) => Text>> = {
+  NoMatchingFlavor: (_request, { need, needGpus, largestEverGpus, fleetGpus }) => ({
+    message: `needs ${need}; this fleet has ${fleetGpus} GPUs that match, and ${largestEverGpus} together at most. Change the constraints or the gang, or add hosts.`,
+    numbers: { needGpus, fleetGpus, largestEverGpus },
+    wakeOn: ["fleet-changed", "job-resized"],
+  }),
+  ExceedsMaxQuota: ({ tenant }, { need, needGpus, quotaGpus }) => ({
+    message: `needs ${need}; tenant ${tenant} may hold ${quotaGpus} of them at most. Lower gang.gpus or gang.min, or raise the quota.`,
+    numbers: { needGpus, quotaGpus },
+    wakeOn: ["fleet-changed", "job-resized"],
+  }),
+  WaitingForHosts: (_request, { need, needGpus, largestEverGpus, largestIdleGpus }) => ({
+    message: `needs ${need}; the hosts that answer and are not drained hold ${largestIdleGpus} together at most, all hosts ${largestEverGpus}. Start agents or undrain hosts.`,
+    numbers: { needGpus, largestIdleGpus, largestEverGpus },
+    wakeOn: ["host-ready", "fleet-changed"],
+  }),
+  WaitingForQuota: ({ tenant }, { need, needGpus, quotaGpus, heldGpus }) => ({
+    message: `needs ${need}; tenant ${tenant} holds ${heldGpus} of ${quotaGpus} GPUs, or its earlier jobs wait for the rest. Wait for one to end, or raise the quota.`,
+    numbers: { needGpus, quotaGpus, heldGpus },
+    wakeOn: ["lease-released", "fleet-changed", "earlier-job-started"],
+  }),
+  BehindEarlierJob: (_request, { need, needGpus, freeGpus: free, earlierJobs }) => ({
+    message: `needs ${need}, and ${free} are free, but ${earlierJobs} earlier ${earlierJobs === 1 ? "job waits" : "jobs wait"} for the same clusters. Wait, or allow other clusters.`,
+    numbers: { needGpus, freeGpus: free, earlierJobs },
+    wakeOn: ["earlier-job-started", "lease-released", "host-ready"],
+  }),
+  WaitingForPower: (_request, { need, needGpus, freeGpus: free, largestNowGpus }) => ({
+    message: `needs ${need}; ${free} are free, but power and cooling allow a gang of ${largestNowGpus} now. Wait for a lease to end, or raise the budget.`,
+    numbers: { needGpus, freeGpus: free, largestNowGpus },
+    wakeOn: ["lease-released", "fleet-changed"],
+  }),
+  TopologyPlacementFailed: (_request, figures) => {
+    const { need, needGpus, freeGpus: free, largestNowGpus, largestFreeHostGpus } = figures;
+    return {
+      message: `needs ${need}; ${free} are free, but not in this shape: ${largestNowGpus} together, ${largestFreeHostGpus} on one host. Allow more clusters or hosts, lower gang.min, or wait.`,
+      numbers: { needGpus, freeGpus: free, largestNowGpus, largestFreeHostGpus },
+      wakeOn: ["lease-released", "host-ready", "job-resized"],
+    };
+  },
+  WaitingForGpus: (_request, { need, needGpus, freeGpus: free, largestNowGpus, fleetGpus }) => ({
+    message: `needs ${need}; ${free} of ${fleetGpus} that match are free, ${largestNowGpus} together. Wait for leases to end, or lower gang.min.`,
+    numbers: { needGpus, freeGpus: free, largestNowGpus, fleetGpus },
+    wakeOn: ["lease-released", "host-ready"],
+  }),
+};
+
+function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string {
+  const { gpuTypes, gpuMemoryGiB, clusters, jurisdictions, isSameHost, isSameFabric } = constraints;
+  const smallest = smallestSize(gang);
+  return [
+    `${gang.gpus} GPUs`,
+    ...(smallest < gang.gpus ? [`(${smallest} after ${gang.timeoutMs / 1_000} s)`] : []),
+    ...(gpuTypes === undefined ? [] : [`of type ${gpuTypes.join(" or ")}`]),
+    ...(gpuMemoryGiB === undefined ? [] : [`with ${gpuMemoryGiB} GiB`]),
+    ...(isSameHost ? ["on one host"] : isSameFabric ? ["on one fabric"] : []),
+    ...(clusters === undefined ? [] : [`in ${clusters.join(" or ")}`]),
+    ...(jurisdictions === undefined ? [] : [`under ${jurisdictions.join(" or ")}`]),
+    ...(avoidHosts.length === 0 ? [] : [`not on ${avoidHosts.length} hosts that refused it`]),
+  ].join(" ");
+}
+
+/** Who would have to end, or start, first: at most `MAX_HOLDERS` jobs, sorted. */
+function holdersOf(
+  { tenant }: PendingRequest,
+  code: WaitCode,
+  { claims, holders, prospects }: Scene & { readonly prospects: readonly Prospect[] },
+): readonly JobId[] {
+  const clusters = prospects.flatMap(({ type }) => type.groups.map(({ cluster }) => cluster.id));
+  switch (code) {
+    case "WaitingForQuota": {
+      const keys = prospects.flatMap(({ quotaKey }) => quotaKey ?? []);
+      const earlier = keys.map((key) => quotaClaim(claims, tenant, key).jobs);
+      return firstJobs([holders.tenants.get(tenant) ?? [], ...earlier]);
+    }
+    case "BehindEarlierJob":
+      return firstJobs(clusters.map((cluster) => claims.clusters.get(cluster) ?? []));
+    case "WaitingForPower":
+      return firstJobs(
+        clusters.flatMap((cluster) => [...(holders.clusters.get(cluster)?.values() ?? [])]),
+      );
+    case "WaitingForGpus":
+    case "TopologyPlacementFailed":
+      return firstJobs(
+        prospects.flatMap(({ type: { groups, gpuType } }) =>
+          groups.map(({ cluster }) => holders.clusters.get(cluster.id)?.get(gpuType) ?? []),
+        ),
+      );
+    case "NoMatchingFlavor":
+    case "ExceedsMaxQuota":
+    case "WaitingForHosts":
+      return [];
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * @file Which clusters, and how many GPUs in each: the interface of every placement policy, and the bound that none can pass.
+ *
+ * An offer is what one cluster could give now in one GPU type, after everything that the request cannot use was taken off:
+ * drained hosts, other types, too little memory, no power. A gang is of one type, so a placement joins offers of one type only.
+ */
+
+import type { ClusterId } from "../../domain/ids.ts";
+
+export interface ClusterOffer {
+  readonly cluster: ClusterId;
+  readonly gpuType: string;
+  /** GPUs that can be had together, within the cluster's watts. */
+  readonly gpus: number;
+  /** GPUs that can be had on one host, at most. */
+  readonly largestHostGpus: number;
+  readonly hasFabric: boolean;
+  /** Place in the fleet's order of clusters, then of types: unique. */
+  readonly rank: number;
+}
+
+export interface PlacementDemand {
+  readonly gpus: number;
+  readonly maxClusters: number;
+  readonly isSameHost: boolean;
+  readonly isSameFabric: boolean;
+}
+
+export interface Placement {
+  readonly gpuType: string;
+  /** In the fleet's order of clusters; the counts sum up to the demand. */
+  readonly parts: readonly { readonly cluster: ClusterId; readonly gpus: number }[];
+}
+
+/** Offers come in order of rank. The answer is absent when the policy finds none; `candidates` is its work. */
+export type PlacementPolicy = (
+  demand: PlacementDemand,
+  offers: readonly ClusterOffer[],
+) => { readonly placement?: Placement; readonly candidates: number };
+
+/** The largest gang that offers of one type can hold in the shape that is asked for; reached by any exact policy. */
+export function largestGang(
+  { maxClusters, isSameHost, isSameFabric }: Omit<PlacementDemand, "gpus">,
+  offers: readonly ClusterOffer[],
+): number {
+  const usable = isSameFabric ? offers.filter(({ hasFabric }) => hasFabric) : offers;
+  if (isSameHost)
+    return usable.reduce((most, { largestHostGpus }) => Math.max(most, largestHostGpus), 0);
+  if (maxClusters <= 1 || isSameFabric)
+    return usable.reduce((most, { gpus }) => Math.max(most, gpus), 0);
+  return byMostGpus(usable)
+    .slice(0, maxClusters)
+    .reduce((sum, { gpus }) => sum + gpus, 0);
+}
+
+/** Largest offer first, ties in the fleet's order. */
+export const byMostGpus = (offers: readonly ClusterOffer[]): readonly ClusterOffer[] =>
+  [...offers].sort((a, b) => b.gpus - a.gpus || a.rank - b.rank);
