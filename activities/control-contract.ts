@@ -35,7 +35,12 @@ export interface JobEntry {
 export const JOB_RULES = 1;
 
 export type Admission =
-  | { readonly kind: "admitted"; readonly rules: number; readonly spec: JobSpec; readonly told: Told }
+  | {
+      readonly kind: "admitted";
+      readonly rules: number;
+      readonly spec: JobSpec;
+      readonly told: Told;
+    }
   | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string };
 
 export type Told =

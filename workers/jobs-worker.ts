@@ -9,6 +9,10 @@ export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
     taskQueue: JOB_TASK_QUEUE,
     activities: createJobActivities(client),
     // A local activity waits for the acknowledgement of a batch: many jobs must be able to wait at once.
-    tuning: { maxCachedWorkflows: 2_000, maxConcurrentLocalActivityExecutions: 1_000, maxConcurrentWorkflowTaskExecutions: 200 },
+    tuning: {
+      maxCachedWorkflows: 2_000,
+      maxConcurrentLocalActivityExecutions: 1_000,
+      maxConcurrentWorkflowTaskExecutions: 200,
+    },
   }));
 }

@@ -5,7 +5,14 @@
  */
 
 import { Client } from "@temporalio/client";
-import { DefaultLogger, NativeConnection, Runtime, Worker, type LogEntry, type WorkerOptions } from "@temporalio/worker";
+import {
+  DefaultLogger,
+  NativeConnection,
+  Runtime,
+  Worker,
+  type LogEntry,
+  type WorkerOptions,
+} from "@temporalio/worker";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import type { Logger } from "pino";
@@ -56,13 +63,16 @@ export async function runWorkflowWorker(
 }
 
 /** A client that shares the worker's connection. */
-export const clientOver = (native: NativeConnection, { namespace, dataConverter }: ConnectionConfig): Client =>
-  new Client({ connection: native, namespace, dataConverter });
+export const clientOver = (
+  native: NativeConnection,
+  { namespace, dataConverter }: ConnectionConfig,
+): Client => new Client({ connection: native, namespace, dataConverter });
 
 /** The bundle that the build makes; every worker of one build runs the same bytes. */
 export function bundlePath(): string {
   const file = path.join(packageRoot(), "dist", "workflow-bundle.js");
-  if (!existsSync(file)) throw new Error(`${file} is missing: the package was not built. Run \`npm run build\`.`);
+  if (!existsSync(file))
+    throw new Error(`${file} is missing: the package was not built. Run \`npm run build\`.`);
   return file;
 }
 
@@ -79,6 +89,12 @@ export function installRuntime(logger: Logger, handlesSignals: boolean): void {
 }
 
 function write(logger: Logger, { level, message, meta }: LogEntry): void {
-  const names = { TRACE: "trace", DEBUG: "debug", INFO: "info", WARN: "warn", ERROR: "error" } as const;
+  const names = {
+    TRACE: "trace",
+    DEBUG: "debug",
+    INFO: "info",
+    WARN: "warn",
+    ERROR: "error",
+  } as const;
   logger[names[level]](meta ?? {}, message);
 }

@@ -65,7 +65,9 @@ export async function fleet(input: FleetInput): Promise<never> {
   let wakeAtMs: number | undefined;
   let redeliverAtMs: number | undefined;
   const inbox: unknown[] = [];
-  const told = new Map<JobId, Told>((input.told ?? []).map(([id, code, atMs]) => [id, { code, atMs }]));
+  const told = new Map<JobId, Told>(
+    (input.told ?? []).map(([id, code, atMs]) => [id, { code, atMs }]),
+  );
   const onTheWay = new Set<LeaseId>();
   let deliveries = 0;
   /** A delivery has come back, so a place for the next one is free. */
@@ -88,7 +90,9 @@ export async function fleet(input: FleetInput): Promise<never> {
     const unknown = hosts.filter((host) => !knows(host));
     if (hosts.length === 0 || unknown.length > 0) {
       throw ApplicationFailure.nonRetryable(
-        hosts.length === 0 ? "no host was named" : `fleet ${input.name} has no host ${unknown.join(", ")}; hosts are named cluster/host, see \`orbweaver fleet show\``,
+        hosts.length === 0
+          ? "no host was named"
+          : `fleet ${input.name} has no host ${unknown.join(", ")}; hosts are named cluster/host, see \`orbweaver fleet show\``,
         "NOT_FOUND",
       );
     }
@@ -112,7 +116,12 @@ export async function fleet(input: FleetInput): Promise<never> {
     { validator: refuseUnknownHosts },
   );
   setHandler(configureUpdate, ({ shape, detailsHash }) =>
-    fold({ kind: "fleet-changed", shape, ...(detailsHash !== undefined && { detailsHash }), nowMs: Date.now() }),
+    fold({
+      kind: "fleet-changed",
+      shape,
+      ...(detailsHash !== undefined && { detailsHash }),
+      nowMs: Date.now(),
+    }),
   );
 
   for (;;) {
@@ -135,7 +144,8 @@ export async function fleet(input: FleetInput): Promise<never> {
   }
 
   async function untilWork(): Promise<void> {
-    const isWork = (): boolean => inbox.length > 0 || needsDecision || hasPlace || hasPost() || mustContinue();
+    const isWork = (): boolean =>
+      inbox.length > 0 || needsDecision || hasPlace || hasPost() || mustContinue();
     const dueAtMs = Math.min(wakeAtMs ?? Infinity, redeliverAtMs ?? Infinity, nextNoteAtMs());
     if (dueAtMs === Infinity) await condition(isWork);
     else await condition(isWork, Math.max(1, dueAtMs - Date.now()));
@@ -160,7 +170,9 @@ export async function fleet(input: FleetInput): Promise<never> {
   }
 
   function nextNoteAtMs(): number {
-    return deliveries >= MAX_DELIVERIES ? Infinity : pendingNotes(ledger, told, Date.now()).nextAtMs;
+    return deliveries >= MAX_DELIVERIES
+      ? Infinity
+      : pendingNotes(ledger, told, Date.now()).nextAtMs;
   }
 
   /** Sends what is ready to be sent, without waiting for it. */
@@ -208,7 +220,9 @@ export async function fleet(input: FleetInput): Promise<never> {
   function mustContinue(): boolean {
     const { historyLength, historySize } = workflowInfo();
     if (historyLength >= CONTINUE_AT_ANY_COST_EVENTS) return true;
-    return deliveries === 0 && (historyLength >= CONTINUE_AT_EVENTS || historySize >= CONTINUE_AT_BYTES);
+    return (
+      deliveries === 0 && (historyLength >= CONTINUE_AT_EVENTS || historySize >= CONTINUE_AT_BYTES)
+    );
   }
 
   function explain(id: string): FleetAnswer {
@@ -225,7 +239,13 @@ export async function fleet(input: FleetInput): Promise<never> {
       holders: [],
       wakeOn: ["timer" as const],
     };
-    return { kind: "waiting", position: position + 1, waiting: waiting.length, requestedAtMs: request.requestedAtMs, reason };
+    return {
+      kind: "waiting",
+      position: position + 1,
+      waiting: waiting.length,
+      requestedAtMs: request.requestedAtMs,
+      reason,
+    };
   }
 
   function knows(host: string): boolean {
@@ -233,8 +253,12 @@ export async function fleet(input: FleetInput): Promise<never> {
   }
 
   function summary(): string {
-    const hosts: readonly HostId[] = ledger.shape.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
-    const gpuCount = ledger.shape.clusters.flatMap((cluster) => cluster.hosts).reduce((sum, host) => sum + host.gpuCount, 0);
+    const hosts: readonly HostId[] = ledger.shape.clusters.flatMap((cluster) =>
+      cluster.hosts.map(({ id }) => id),
+    );
+    const gpuCount = ledger.shape.clusters
+      .flatMap((cluster) => cluster.hosts)
+      .reduce((sum, host) => sum + host.gpuCount, 0);
     const leased = [...ledger.leases.values()].reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0);
     const answering = hosts.filter((host) => ledger.hosts.get(host)?.agent !== undefined).length;
     return [

@@ -79,10 +79,15 @@ type HostEnd =
   | { readonly kind: "unconfirmed"; readonly cause: RunCause };
 
 /** Runs the gang of a grant to its end. Never throws for what happens on hosts. */
-export async function runGang(input: GangRunInput, wish: StopWish, onStopping: () => void): Promise<GangEnd> {
+export async function runGang(
+  input: GangRunInput,
+  wish: StopWish,
+  onStopping: () => void,
+): Promise<GangEnd> {
   const orders = ordersOf(input);
   const ends = new Map<HostId, HostEnd>();
-  const isBad = (): boolean => [...ends.values()].some((end) => end.kind !== "reported" || end.report.end !== "completed");
+  const isBad = (): boolean =>
+    [...ends.values()].some((end) => end.kind !== "reported" || end.report.end !== "completed");
   const isStopping = (): boolean => wish.reason !== undefined || isBad();
 
   const scope = new CancellationScope();
@@ -107,7 +112,10 @@ export async function runGang(input: GangRunInput, wish: StopWish, onStopping: (
 }
 
 function ordersOf({ jobId, workflowRunId, spec, grant, attempt }: GangRunInput): RunOrder[] {
-  const gang = grant.lease.gpus.map((part) => ({ ...part, address: agentOf(grant, part.host).address }));
+  const gang = grant.lease.gpus.map((part) => ({
+    ...part,
+    address: agentOf(grant, part.host).address,
+  }));
   return gang.map(({ host }) => ({
     jobId,
     jobName: spec.name,
@@ -132,8 +140,14 @@ interface HostRun {
 }
 
 /** One host's part. Asks a silent host again and again, at its agent's newest address, until it answers or the gang stops. */
-async function runHost(order: RunOrder, input: GangRunInput, { scope, isStopping }: HostRun): Promise<HostEnd> {
-  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({ startToCloseTimeout: "20s" });
+async function runHost(
+  order: RunOrder,
+  input: GangRunInput,
+  { scope, isStopping }: HostRun,
+): Promise<HostEnd> {
+  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({
+    startToCloseTimeout: "20s",
+  });
   let agent: AgentAddress | null = agentOf(input.grant, order.host);
   let pauseMs = ADOPT_PAUSE_MS;
   for (;;) {
@@ -171,7 +185,9 @@ async function runOn(agent: AgentAddress, order: RunOrder, spec: JobSpec): Promi
  * has another one, so a task that nobody takes is asked again where the fleet says the agent is now.
  */
 async function stopHost(order: RunOrder, input: GangRunInput, reason: string): Promise<boolean> {
-  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({ startToCloseTimeout: "20s" });
+  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({
+    startToCloseTimeout: "20s",
+  });
   let agent = agentOf(input.grant, order.host);
   for (let attempt = 1; attempt <= STOP_ATTEMPTS; attempt += 1) {
     const { stop } = proxyActivities<OrderActivities>({
@@ -200,14 +216,20 @@ async function stopHost(order: RunOrder, input: GangRunInput, reason: string): P
 }
 
 /** The longest that stopping politely may take: the checkpoint, then the grace before TERM's and KILL's turn. */
-const stopMs = (spec: JobSpec): number => (spec.run.checkpoint?.graceMs ?? 0) + 2 * spec.run.graceMs;
+const stopMs = (spec: JobSpec): number =>
+  (spec.run.checkpoint?.graceMs ?? 0) + 2 * spec.run.graceMs;
 
 function gangEnd(ends: ReadonlyMap<HostId, HostEnd>, stopped: ReadonlySet<HostId>): GangEnd {
-  const reports = [...ends.values()].flatMap((end) => (end.kind === "reported" ? [end.report] : []));
+  const reports = [...ends.values()].flatMap((end) =>
+    end.kind === "reported" ? [end.report] : [],
+  );
   const started = reports.flatMap((report) => report.startedAtMs ?? []);
   const checkpoint = reports
     .flatMap((report) => report.checkpoint ?? [])
-    .reduce<CheckpointMark | undefined>((best, mark) => (best === undefined || mark.atMs > best.atMs ? mark : best), undefined);
+    .reduce<CheckpointMark | undefined>(
+      (best, mark) => (best === undefined || mark.atMs > best.atMs ? mark : best),
+      undefined,
+    );
   const cause = earliestCause(ends);
   return {
     end: cause !== undefined ? "failed" : endOf(reports, ends),
@@ -221,15 +243,27 @@ function gangEnd(ends: ReadonlyMap<HostId, HostEnd>, stopped: ReadonlySet<HostId
   };
 }
 
-function endOf(reports: readonly RunReport[], ends: ReadonlyMap<HostId, HostEnd>): "completed" | "stopped" {
-  return reports.length === ends.size && reports.every((report) => report.end === "completed") ? "completed" : "stopped";
+function endOf(
+  reports: readonly RunReport[],
+  ends: ReadonlyMap<HostId, HostEnd>,
+): "completed" | "stopped" {
+  return reports.length === ends.size && reports.every((report) => report.end === "completed")
+    ? "completed"
+    : "stopped";
 }
 
 /** The first thing that went wrong; what Orbweaver stopped itself is no cause. */
-function earliestCause(ends: ReadonlyMap<HostId, HostEnd>): (RunCause & { host: HostId }) | undefined {
+function earliestCause(
+  ends: ReadonlyMap<HostId, HostEnd>,
+): (RunCause & { host: HostId }) | undefined {
   let first: (RunCause & { host: HostId }) | undefined;
   for (const [host, end] of ends) {
-    const cause = end.kind === "reported" ? (end.report.end === "failed" ? end.report.cause : undefined) : end.cause;
+    const cause =
+      end.kind === "reported"
+        ? end.report.end === "failed"
+          ? end.report.cause
+          : undefined
+        : end.cause;
     if (cause === undefined || cause.code === "STOPPED") continue;
     if (first === undefined || cause.atMs < first.atMs) first = { ...cause, host };
   }
@@ -239,11 +273,20 @@ function earliestCause(ends: ReadonlyMap<HostId, HostEnd>): (RunCause & { host: 
 /** What an activity's failure says about the host. Silence (a timeout) is a suspicion, not proof: HOST_LOST. */
 function causeOf(error: unknown, host: HostId): RunCause {
   const inner = error instanceof ActivityFailure ? error.cause : error;
-  if (isCancellation(error)) return { code: "STOPPED", message: `stopped before it started on ${host}`, atMs: Date.now() };
+  if (isCancellation(error))
+    return { code: "STOPPED", message: `stopped before it started on ${host}`, atMs: Date.now() };
   if (inner instanceof TimeoutFailure) {
     return inner.timeoutType === "SCHEDULE_TO_START"
-      ? { code: "HOST_LOST", message: `no agent took the run on ${host} within ${PICKUP_TIMEOUT_MS / 1000} s`, atMs: Date.now() }
-      : { code: "HOST_LOST", message: `${host} stopped answering while the job ran there`, atMs: Date.now() };
+      ? {
+          code: "HOST_LOST",
+          message: `no agent took the run on ${host} within ${PICKUP_TIMEOUT_MS / 1000} s`,
+          atMs: Date.now(),
+        }
+      : {
+          code: "HOST_LOST",
+          message: `${host} stopped answering while the job ran there`,
+          atMs: Date.now(),
+        };
   }
   if (inner instanceof ApplicationFailure) {
     return { code: codeOf(inner.type), message: inner.message, atMs: Date.now() };
@@ -256,20 +299,32 @@ const codeOf = (type: string | null | undefined): FailureCode =>
 
 const unconfirmed = (host: HostId): HostEnd => ({
   kind: "unconfirmed",
-  cause: { code: "STOPPED", message: `${host} has not confirmed that nothing runs there`, atMs: Date.now() },
+  cause: {
+    code: "STOPPED",
+    message: `${host} has not confirmed that nothing runs there`,
+    atMs: Date.now(),
+  },
 });
 
 function agentOf(grant: Grant, host: HostId): AgentAddress {
   const found = grant.agents.find((entry) => entry.host === host);
   if (found === undefined) {
-    throw ApplicationFailure.nonRetryable(`grant of ${grant.lease.id} names no agent for ${host}`, "HOST_REFUSED");
+    throw ApplicationFailure.nonRetryable(
+      `grant of ${grant.lease.id} names no agent for ${host}`,
+      "HOST_REFUSED",
+    );
   }
   return found.agent;
 }
 
 function summaryOf({ host, gang }: RunOrder): string {
   const mine = gang.find((part) => part.host === host);
-  const first = gang.slice(0, gang.findIndex((part) => part.host === host)).reduce((sum, part) => sum + gpusOf(part), 0);
+  const first = gang
+    .slice(
+      0,
+      gang.findIndex((part) => part.host === host),
+    )
+    .reduce((sum, part) => sum + gpusOf(part), 0);
   const count = mine === undefined ? 0 : gpusOf(mine);
   const total = gang.reduce((sum, part) => sum + gpusOf(part), 0);
   return `${host}: ${count} of ${total} GPUs, ranks ${first} to ${first + count - 1}`;

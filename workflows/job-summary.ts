@@ -8,11 +8,17 @@ export function jobSummary(view: JobView): string {
   const lines = [`**${headline(view)}**`];
   if (view.spec !== undefined) {
     const { name, tenant, class: jobClass, gang, run } = view.spec;
-    lines.push("", `${name} · ${jobClass} · tenant ${tenant} · ${gang.gpus} GPUs`, "", `\`${code(run.command.join(" "))}\``);
+    lines.push(
+      "",
+      `${name} · ${jobClass} · tenant ${tenant} · ${gang.gpus} GPUs`,
+      "",
+      `\`${code(run.command.join(" "))}\``,
+    );
   }
   if (view.state === "pending" && view.pending !== undefined) {
     lines.push("", `Waits: **${view.pending.code}**`, "", view.pending.message);
-    if (view.pending.holders.length > 0) lines.push("", `Held by: ${view.pending.holders.join(", ")}`);
+    if (view.pending.holders.length > 0)
+      lines.push("", `Held by: ${view.pending.holders.join(", ")}`);
   }
   if (view.attempts.length > 0) {
     lines.push("", "| run | lease | where | why here | end |", "| --- | --- | --- | --- | --- |");
@@ -39,7 +45,15 @@ function headline({ state, attempts, submittedAtMs }: JobView): string {
   }
 }
 
-function attemptRow({ attempt, leaseId, gpus, predictedGBs, reason, end, cause }: AttemptView): string {
+function attemptRow({
+  attempt,
+  leaseId,
+  gpus,
+  predictedGBs,
+  reason,
+  end,
+  cause,
+}: AttemptView): string {
   const where = gpus.map(({ host, mask }) => `${host} ${gpuList(mask)}`).join("<br>");
   const bandwidth = predictedGBs === undefined ? "" : ` (${predictedGBs.toFixed(1)} GB/s expected)`;
   const ending = cause === undefined ? (end ?? "runs") : `${cause.code}: ${cause.message}`;
@@ -57,6 +71,8 @@ export function gpuList(mask: number): string {
 export const attemptGpus = (attempt: AttemptView): number =>
   attempt.gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
 
-const clock = (atMs: number): string => `${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+const clock = (atMs: number): string =>
+  `${new Date(atMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 const cell = (text: string): string => text.replaceAll("|", "\\|").replaceAll("\n", " ");
-const code = (text: string): string => text.replaceAll("`", "'").replaceAll("\n", " ⏎ ").slice(0, 300);
+const code = (text: string): string =>
+  text.replaceAll("`", "'").replaceAll("\n", " ⏎ ").slice(0, 300);

@@ -17,14 +17,14 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from "@temporalio/workflow";
-import { defineSearchAttributeKey } from "@temporalio/common";
 import type { JobActivities, Told } from "../activities/control-contract.ts";
 import { clusterOf, jobId as toJobId, runId as toRunId, type HostId } from "../domain/ids.ts";
 import type { FailureCode } from "../domain/codes.ts";
 import type { JobSpec } from "../domain/job.ts";
-import { popCount, type GangRequest } from "../domain/lease.ts";
+import type { GangRequest } from "../domain/lease.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { attemptGpus, jobSummary } from "./job-summary.ts";
+import { attemptView, CLASS, CLUSTER, FLEET, GPUS, noFleet, STATE, TENANT } from "./job-view.ts";
 import {
   DEFAULT_FLEET,
   fleetWorkflowId,
@@ -55,7 +55,13 @@ const MAX_UPSERTS = 3;
 /** Failures of the user's own processes that another run may cure. */
 const RETRYABLE: ReadonlySet<FailureCode> = new Set(["PROCESS_EXITED", "PROCESS_SIGNALLED"]);
 /** Failures of hosts, not of the job: never charged to it. */
-const UNCHARGED: ReadonlySet<FailureCode> = new Set(["HOST_REFUSED", "GANG_NOT_READY", "HOST_LOST", "STALE_TOKEN", "STOPPED"]);
+const UNCHARGED: ReadonlySet<FailureCode> = new Set([
+  "HOST_REFUSED",
+  "GANG_NOT_READY",
+  "HOST_LOST",
+  "STALE_TOKEN",
+  "STOPPED",
+]);
 
 const { admit, tellFleet } = proxyLocalActivities<Pick<JobActivities, "admit" | "tellFleet">>({
   startToCloseTimeout: "60s",
@@ -115,7 +121,10 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
     {
       validator: () => {
         if (grant !== undefined || (state !== "pending" && state !== "held")) {
-          throw ApplicationFailure.nonRetryable(`job ${id} is ${state}; only a waiting job can be held. Cancel it instead.`, "NOT_ALLOWED");
+          throw ApplicationFailure.nonRetryable(
+            `job ${id} is ${state}; only a waiting job can be held. Cancel it instead.`,
+            "NOT_ALLOWED",
+          );
         }
       },
     },
@@ -140,7 +149,13 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
 
   return CancellationScope.nonCancellable(async () => {
     show();
-    const admission = await admit(file, { fleetWorkflowId: fleetId, jobId: id, runId: run, submittedAtMs, nowMs: Date.now() });
+    const admission = await admit(file, {
+      fleetWorkflowId: fleetId,
+      jobId: id,
+      runId: run,
+      submittedAtMs,
+      nowMs: Date.now(),
+    });
     if (admission.kind === "refused") {
       enter("failed");
       mark("failed", []);
@@ -159,7 +174,9 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
       ]);
     }
     if (spec.deadlineMs !== undefined) {
-      void sleep(Math.max(1, submittedAtMs + spec.deadlineMs - Date.now())).then(() => (wish.reason ??= "deadline"));
+      void sleep(Math.max(1, submittedAtMs + spec.deadlineMs - Date.now())).then(
+        () => (wish.reason ??= "deadline"),
+      );
     }
 
     let told: Told | undefined = admission.told;
@@ -170,7 +187,13 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
       told = undefined;
       if (grant === undefined) return finish(await endWaiting(), spec);
       const end = await attempt(spec, grant, requestedAtMs);
-      await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts: end.unconfirmedHosts });
+      await tell({
+        kind: "end",
+        jobId: id,
+        runId: run,
+        seq,
+        unconfirmedHosts: end.unconfirmedHosts,
+      });
       if (end.end === "completed" || wish.reason !== undefined) return finish(end, spec);
       const code = end.cause?.code ?? "STOPPED";
       if (UNCHARGED.has(code)) {
@@ -255,7 +278,14 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
     enter("running");
     mark("running", [...new Set(won.lease.gpus.map((part) => clusterOf(part.host)))]);
     const end = await runGang(
-      { jobId: id, workflowRunId: runId, fleetWorkflowId: fleetId, spec: of, grant: won, attempt: index + 1 },
+      {
+        jobId: id,
+        workflowRunId: runId,
+        fleetWorkflowId: fleetId,
+        spec: of,
+        grant: won,
+        attempt: index + 1,
+      },
       wish,
       () => enter("stopping"),
     );
@@ -308,11 +338,23 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
     enter("failed");
     mark("failed", []);
     if (wish.reason === "deadline") {
-      throw failure("DEADLINE_EXCEEDED", `job ${id} did not end within ${(of.deadlineMs ?? 0) / 1000} s of its submission`, {
-        attempts: attempts.length,
-      });
+      throw failure(
+        "DEADLINE_EXCEEDED",
+        `job ${id} did not end within ${(of.deadlineMs ?? 0) / 1000} s of its submission`,
+        {
+          attempts: attempts.length,
+        },
+      );
     }
-    const { code = "STOPPED", message = `job ${id} was stopped`, host, rank, exitCode, signal, lastLines } = end.cause ?? {};
+    const {
+      code = "STOPPED",
+      message = `job ${id} was stopped`,
+      host,
+      rank,
+      exitCode,
+      signal,
+      lastLines,
+    } = end.cause ?? {};
     throw failure(code, message, {
       attempts: attempts.length,
       ...(host !== undefined && { host }),
@@ -324,42 +366,15 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
   }
 }
 
-const STATE = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
-const FLEET = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");
-const CLASS = defineSearchAttributeKey("OrbweaverClass", "KEYWORD");
-const TENANT = defineSearchAttributeKey("OrbweaverTenant", "KEYWORD");
-const CLUSTER = defineSearchAttributeKey("OrbweaverCluster", "KEYWORD_LIST");
-const GPUS = defineSearchAttributeKey("OrbweaverGpus", "INT");
-
-function attemptView(
-  { lease, agents, predictedGBs, reason }: Grant,
-  run: { readonly attempt: number; readonly requestedAtMs: number; readonly launch: "per-gpu" | "per-host" },
-): AttemptView {
-  let nextRank = 0;
-  return {
-    attempt: run.attempt,
-    leaseId: lease.id,
-    requestedAtMs: run.requestedAtMs,
-    grantedAtMs: lease.grantedAtMs,
-    gpus: lease.gpus.map(({ host, mask }) => {
-      const count = run.launch === "per-gpu" ? popCount(mask) : 1;
-      const ranks = Array.from({ length: count }, (_, index) => nextRank + index);
-      nextRank += count;
-      return { host, mask, orderQueue: agents.find((entry) => entry.host === host)?.agent.orderQueue ?? "", ranks };
-    }),
-    ...(predictedGBs !== undefined && { predictedGBs }),
-    reason,
-  };
-}
-
-const noFleet = (fleet: string, message: string): JobView["pending"] => ({
-  code: "NoFleet",
-  message: `fleet "${fleet}" does not answer (${message}); the job asks again. Start it with \`orbweaver up\`.`,
-  numbers: {},
-  holders: [],
-  wakeOn: ["timer"],
-});
-
-function failure(code: FailureCode, message: string, details: Omit<JobFailureDetails, "code">): ApplicationFailure {
-  return ApplicationFailure.create({ type: code, message, nonRetryable: true, details: [{ code, ...details }] });
+function failure(
+  code: FailureCode,
+  message: string,
+  details: Omit<JobFailureDetails, "code">,
+): ApplicationFailure {
+  return ApplicationFailure.create({
+    type: code,
+    message,
+    nonRetryable: true,
+    details: [{ code, ...details }],
+  });
 }

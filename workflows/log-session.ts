@@ -17,11 +17,19 @@ import {
 } from "@temporalio/workflow";
 import type { OrderActivities } from "../activities/agent-contract.ts";
 import type { JobActivities } from "../activities/control-contract.ts";
-import { endLogSessionSignal, fleetWorkflowId, readLogUpdate, type LogSessionInput } from "./messages.ts";
+import {
+  endLogSessionSignal,
+  fleetWorkflowId,
+  readLogUpdate,
+  type LogSessionInput,
+} from "./messages.ts";
 
 const CONTINUE_AT_EVENTS = 2_000;
 
-const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({ startToCloseTimeout: "10s", retry: { maximumAttempts: 3 } });
+const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({
+  startToCloseTimeout: "10s",
+  retry: { maximumAttempts: 3 },
+});
 
 export async function logSession(input: LogSessionInput): Promise<void> {
   let isEnded = false;
@@ -33,7 +41,10 @@ export async function logSession(input: LogSessionInput): Promise<void> {
     reads += 1;
     const agent = await findHost(fleetWorkflowId(input.fleet), query.host);
     if (agent === null) {
-      throw ApplicationFailure.nonRetryable(`${query.host} has no agent now; its logs are on its disk and can be read when it is back`, "NOT_FOUND");
+      throw ApplicationFailure.nonRetryable(
+        `${query.host} has no agent now; its logs are on its disk and can be read when it is back`,
+        "NOT_FOUND",
+      );
     }
     const { readLogs } = proxyActivities<OrderActivities>({
       taskQueue: agent.orderQueue,
@@ -46,9 +57,13 @@ export async function logSession(input: LogSessionInput): Promise<void> {
   });
   for (;;) {
     const before = reads;
-    const isMoving = await condition(() => isEnded || reads !== before || workflowInfo().historyLength > CONTINUE_AT_EVENTS, input.idleMs);
+    const isMoving = await condition(
+      () => isEnded || reads !== before || workflowInfo().historyLength > CONTINUE_AT_EVENTS,
+      input.idleMs,
+    );
     if (isEnded || !isMoving || workflowInfo().historyLength > CONTINUE_AT_EVENTS) break;
   }
   await condition(allHandlersFinished);
-  if (!isEnded && workflowInfo().historyLength > CONTINUE_AT_EVENTS) await continueAsNew<typeof logSession>(input);
+  if (!isEnded && workflowInfo().historyLength > CONTINUE_AT_EVENTS)
+    await continueAsNew<typeof logSession>(input);
 }

@@ -4,7 +4,7 @@
  * Every agent looks at the heartbeats of its siblings, with a pause that grows from 50 ms to 1 s, until each host has said
  * `prepared` or `running` under this token; what was seen once counts. One that is missing when the time is over fails the
  * start by name. Because only unfinished activities can be looked at, a host whose processes end at once does not say so
- * before its siblings have had the time to see it (`awaitSiblings`).
+ * before its siblings have left the barrier (`awaitSiblings`).
  */
 
 import type { HostId } from "../../domain/ids.ts";
@@ -31,8 +31,8 @@ export type GangStart =
 const PAUSE_MS = 50;
 const PAUSE_MAX_MS = 1_000;
 const PAUSE_GROWTH = 1.5;
-/** Longer than the longest pause of a sibling and its look. */
-const LINGER_MS = 2_500;
+/** Longer than a heartbeat timeout: a sibling that is `prepared` for longer than that is no longer pending. */
+const LINGER_MS = 90_000;
 const LINGER_LOOK_MS = 150;
 
 export interface GangWait {
@@ -73,7 +73,10 @@ export async function awaitGang(
   }
 }
 
-/** Called by a host that has ended soon after the start: waits until each sibling has started too, or has had the time to. */
+/**
+ * Called by a host that has ended soon after the start: waits until no sibling is still at the barrier. A finished activity
+ * cannot be looked at, so a host that left too early would be missing for a sibling that has not looked yet.
+ */
 export async function awaitSiblings(
   order: RunOrder,
   gang: GangWatcher,

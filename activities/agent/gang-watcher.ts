@@ -6,13 +6,12 @@
 
 import type { Client } from "@temporalio/client";
 import { decodeArrayFromPayloads } from "@temporalio/common/lib/internal-non-workflow/index.js";
-import { temporal } from "@temporalio/proto";
 import { z } from "zod";
 import { parseHostId, token } from "../../domain/ids.ts";
 import type { RunHeartbeat } from "../agent-contract.ts";
 import type { GangWatcher } from "./gang-barrier.ts";
 
-const { WorkflowExecutionStatus } = temporal.api.enums.v1;
+const LOOK_TIMEOUT_MS = 10_000;
 
 const heartbeat = z.object({
   phase: z.enum(["prepared", "running"]),
@@ -25,12 +24,12 @@ const heartbeat = z.object({
 export function createGangWatcher(client: Client): GangWatcher {
   return {
     look: async ({ workflowId, workflowRunId }) => {
-      const description = await client.workflowService.describeWorkflowExecution({
-        namespace: client.options.namespace,
-        execution: { workflowId, runId: workflowRunId },
-      });
-      const status = description.workflowExecutionInfo?.status;
-      const runs = (description.pendingActivities ?? []).filter(
+      // A signal of our own takes the place of the activity's, which is aborted when the answer matters most.
+      const { status, raw } = await client.withAbortSignal(
+        AbortSignal.timeout(LOOK_TIMEOUT_MS),
+        () => client.workflow.getHandle(workflowId, workflowRunId).describe(),
+      );
+      const runs = (raw.pendingActivities ?? []).filter(
         (pending) => pending.activityType?.name === "run",
       );
       const beats = await Promise.all(
@@ -43,7 +42,7 @@ export function createGangWatcher(client: Client): GangWatcher {
         }),
       );
       return {
-        isClosed: status !== WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING,
+        isClosed: status.name !== "RUNNING",
         beats: beats.flatMap((beat) => beat ?? []),
       };
     },
