@@ -1,5 +1,7 @@
 /** @file Gangs over several hosts: whole or absent, whatever one host does. */
 
+import { rm, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { JobResult } from "../../workflows/messages.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
@@ -65,16 +67,33 @@ describe("a gang over several hosts", () => {
   });
 
   it("starts nowhere when one host refuses, names that host, and goes to others", async () => {
+    const refuse = path.join(world.stateDir, world.fleet, "hosts/alpha/a2/refuse");
+    await writeFile(refuse, "the fan is broken");
     const { jobId } = await world.orbweaver.submit({
       name: "refused",
       gang: { gpus: 8 },
       run: {
-        command: ["sh", "-c", 'echo "$ORBWEAVER_HOST $ORBWEAVER_ATTEMPT"'],
+        command: [
+          "sh",
+          "-c",
+          'echo "$ORBWEAVER_HOST" >> "$ORBWEAVER_CHECKPOINT_DIR/hosts"; sleep 0.2',
+        ],
         grace: "1s",
-        env: {},
       },
     });
-    expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ gpus: 8 });
+    const result = (await world.temporal.workflow.getHandle(jobId).result()) as JobResult;
+    await rm(refuse);
+    expect(result).toMatchObject({ gpus: 8, hosts: ["alpha/a1", "alpha/a3"], attempts: 2 });
+    const { attempts } = await world.orbweaver.job(jobId).view();
+    expect(attempts[0]).toMatchObject({
+      end: "failed",
+      cause: {
+        code: "HOST_REFUSED",
+        host: "alpha/a2",
+        message: expect.stringContaining("the fan is broken") as string,
+      },
+    });
+    expect(attempts[0]?.startedAtMs).toBeUndefined();
   });
 });
 

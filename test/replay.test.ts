@@ -1,0 +1,41 @@
+/** @file Every recorded history replays on today's workflow code, without a server. */
+
+import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
+import { DefaultLogger, Runtime, Worker } from "@temporalio/worker";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+
+const FOLDER = path.join(import.meta.dirname, "histories");
+const BUNDLE = path.join(import.meta.dirname, "../dist/workflow-bundle.js");
+const files = readdirSync(FOLDER).filter((file) => file.endsWith(".json"));
+
+Runtime.install({ logger: new DefaultLogger("ERROR") });
+
+describe("recorded histories", () => {
+  it("are there for every workflow type", () => {
+    const types = new Set(files.map((file) => file.split(".")[0]));
+    expect([...types].sort()).toEqual(["fleet", "job", "log-session"]);
+  });
+
+  it.each(files)("%s replays", async (file) => {
+    const json: unknown = JSON.parse(readFileSync(path.join(FOLDER, file), "utf8"));
+    await Worker.runReplayHistory({ workflowBundle: { codePath: BUNDLE } }, historyFromJSON(json));
+  });
+
+  it("are told from changed code: a history with another order of events does not replay", async () => {
+    const [first] = files.filter((file) => file.startsWith("job."));
+    const history = historyFromJSON(
+      JSON.parse(readFileSync(path.join(FOLDER, first ?? ""), "utf8")),
+    );
+    const changed = {
+      events: (history.events ?? []).filter(
+        ({ upsertWorkflowSearchAttributesEventAttributes: upsert }) =>
+          upsert === null || upsert === undefined,
+      ),
+    };
+    await expect(
+      Worker.runReplayHistory({ workflowBundle: { codePath: BUNDLE } }, changed),
+    ).rejects.toThrow();
+  });
+});
