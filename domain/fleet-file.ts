@@ -7,10 +7,10 @@
  */
 
 import { refuseFile, type RefusedFile } from "./file-problem.ts";
-import { draftFleet, type DraftCluster, type FleetDraft } from "./fleet-draft.ts";
+import { draftFleet, type DraftCluster, type DraftHost, type FleetDraft } from "./fleet-draft.ts";
 import { readMeasured, type FleetFiles } from "./fleet-measured.ts";
-import { fleetRuleProblems, linkEnds } from "./fleet-rules.ts";
-import { FLEET_JSON_SCHEMA, fleetSchema, type ReadLink, type ReadTenant } from "./fleet-schema.ts";
+import { fleetRuleProblems, linkDirections } from "./fleet-rules.ts";
+import { FLEET_JSON_SCHEMA, fleetSchema } from "./fleet-schema.ts";
 import type { ClusterShape, Fleet, HostShape, Link, TenantRule } from "./fleet.ts";
 import { clusterId, hostId, tenantId } from "./ids.ts";
 import { readLocatedYaml } from "./located-yaml.ts";
@@ -48,18 +48,18 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
   };
 }
 
-/** Of a draft without problems, which is whole. */
+/** Of a draft without problems, which is whole: nothing that is required is absent. */
 function shapeOf({ clusters, links, tenants }: FleetDraft): Fleet["shape"] {
   return {
     clusters: clusters.flatMap(clusterOf),
-    links: links.flatMap(({ item }) => linksOf(item)),
-    tenants: tenants.map(({ item }) => tenantOf(item)),
+    links: links.flatMap(linksOf),
+    tenants: tenants.flatMap(tenantOf),
   };
 }
 
 function clusterOf({ item, hosts }: DraftCluster): ClusterShape[] {
-  if (item === undefined) return [];
   const { name, site, jurisdiction, fabric, power, cooling, simulated } = item;
+  if (name === undefined || site === undefined || jurisdiction === undefined) return [];
   return [
     {
       id: clusterId(name),
@@ -74,26 +74,26 @@ function clusterOf({ item, hosts }: DraftCluster): ClusterShape[] {
   ];
 }
 
-function hostsOf(
-  cluster: string,
-  { item, names, facts }: DraftCluster["hosts"][number],
-): HostShape[] {
+function hostsOf(cluster: string, { item, names, facts }: DraftHost): HostShape[] {
+  const { type, gpus, rack } = item;
   const { memoryGiB, watts } = facts;
-  if (memoryGiB === undefined || watts === undefined) return [];
+  if (type === undefined || gpus === undefined || memoryGiB === undefined || watts === undefined)
+    return [];
   return names.map((name) => ({
     id: hostId(cluster, name),
-    gpuType: item.type,
-    gpuCount: item.gpus,
+    gpuType: type,
+    gpuCount: gpus,
     gpuMemoryGiB: memoryGiB,
     gpuWatts: watts,
-    ...(item.rack !== undefined && { rack: item.rack }),
+    ...(rack !== undefined && { rack }),
   }));
 }
 
 /** A link `between` two clusters is one each way. */
-function linksOf(item: ReadLink): Link[] {
+function linksOf({ item }: FleetDraft["links"][number]): Link[] {
   const { bandwidth, latency, price } = item;
-  return linkEnds(item).map(([from, to]) => ({
+  if (bandwidth === undefined || latency === undefined) return [];
+  return linkDirections(item).map(({ from, to }) => ({
     from: clusterId(from),
     to: clusterId(to),
     bandwidthGbps: bandwidth,
@@ -102,11 +102,11 @@ function linksOf(item: ReadLink): Link[] {
   }));
 }
 
-function tenantOf({ name, weight, quota, borrowing }: ReadTenant): TenantRule {
-  return {
-    id: tenantId(name),
-    weight: weight ?? 1,
-    quota: quota ?? {},
-    borrowingLimit: borrowing ?? 0,
-  };
+function tenantOf({
+  item: { name, weight, quota, borrowing },
+}: FleetDraft["tenants"][number]): TenantRule[] {
+  if (name === undefined) return [];
+  return [
+    { id: tenantId(name), weight: weight ?? 1, quota: quota ?? {}, borrowingLimit: borrowing ?? 0 },
+  ];
 }

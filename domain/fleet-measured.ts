@@ -53,7 +53,7 @@ export function readMeasured(draft: FleetDraft, files: FleetFiles): Measured {
   const details = new Map<HostId, HostDetails>();
   const interHost = new Map<ClusterId, BandwidthTable>();
   for (const cluster of draft.clusters) {
-    const name = cluster.item?.name;
+    const { name } = cluster.item;
     const table = interHostOf(cluster, desk);
     if (table !== undefined && name !== undefined) interHost.set(clusterId(name), table);
     for (const host of cluster.hosts) {
@@ -112,7 +112,7 @@ function reader<Value>(
       if (contents.kind === "refused") fileProblems.push(...problemsInside(contents));
     }
     if (contents.kind === "missing") {
-      const message = `${shown(path)} cannot be read: ${harmless(contents.reason)}`;
+      const message = `file ${shown(path)} cannot be read (${harmless(contents.reason)})`;
       problems.push({
         path: at,
         part: "value",
@@ -143,7 +143,7 @@ function topologyOf(
   if (item.topology === undefined) return undefined;
   const at = [...path, "topology"];
   const found = topology(item.topology, at);
-  if (found === undefined || found.gpuCount === item.gpus) return found;
+  if (found === undefined || item.gpus === undefined || found.gpuCount === item.gpus) return found;
   const message = `${shown(item.topology)} shows ${found.gpuCount} GPUs, the host has ${item.gpus}`;
   const remedy = `write gpus: ${found.gpuCount}, or give the topology of this host`;
   problems.push({ path: at, part: "value", value: item.topology, message, remedy });
@@ -155,7 +155,7 @@ function bandwidthsOf(
   { path, item, names }: DraftHost,
   { measurements, problems }: Desk,
 ): readonly IntraHostTable[] {
-  if (item.bandwidth === undefined) return [];
+  if (item.bandwidth === undefined || item.gpus === undefined) return [];
   const at = [...path, "bandwidth"];
   const { file, host: nameInFile } =
     typeof item.bandwidth === "string" ? { file: item.bandwidth } : item.bandwidth;
@@ -184,17 +184,23 @@ function interHostOf(
   { path, item, hosts }: DraftCluster,
   { measurements, problems }: Desk,
 ): BandwidthTable | undefined {
-  if (item?.bandwidth === undefined) return undefined;
+  if (item.bandwidth === undefined) return undefined;
   const at = [...path, "bandwidth"];
   const wanted = typeof item.bandwidth === "string" ? { file: item.bandwidth } : item.bandwidth;
   const measured = measurements(wanted.file, at);
   if (measured === undefined) return undefined;
-  const gpuCounts = new Map(
-    hosts.flatMap((host) => host.names.map((name) => [name, host.item.gpus] as const)),
-  );
+  const gpuCounts = new Map<string, number>();
+  for (const host of hosts) {
+    const { gpus } = host.item;
+    // With a host that has problems of its own nobody can say what the columns mean.
+    if (gpus === undefined || host.names.length === 0) return undefined;
+    for (const name of host.names) gpuCounts.set(name, gpus);
+  }
   const reading = clusterBandwidth(measured, { gpuCounts, hosts: wanted.hosts });
   if (reading.kind === "read") {
-    return { ...reading.value, hosts: reading.value.hosts.map((name) => hostId(item.name, name)) };
+    const { name: cluster } = item;
+    if (cluster === undefined) return undefined;
+    return { ...reading.value, hosts: reading.value.hosts.map((host) => hostId(cluster, host)) };
   }
   const { message, remedy } = reading;
   problems.push({ path: at, part: "value", value: item.bandwidth, message, remedy });

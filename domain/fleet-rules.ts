@@ -3,195 +3,182 @@
  * budgets that power each GPU, links that have two ends.
  */
 
+import type { z } from "zod";
 import { powerText } from "./dimensions.ts";
 import { pathText, shown, type ValuePath } from "./file-problem.ts";
-import type { DraftCluster, FleetDraft } from "./fleet-draft.ts";
-import type { ReadLink } from "./fleet-schema.ts";
+import type { DraftCluster, DraftHost, Entry, FleetDraft } from "./fleet-draft.ts";
+import type { linkSchema } from "./fleet-schema.ts";
 import { nearestGpuType } from "./gpu-types.ts";
 import { nearestName } from "./nearest-name.ts";
 import type { SchemaProblem } from "./schema-problems.ts";
 
 export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
-  return [
-    ...twice(
-      "GPU type",
-      draft.ownTypes.map(({ path, item }) => named([...path, "name"], item.name)),
-    ),
-    ...twice(
-      "cluster",
-      draft.clusters.map(({ path, name }) => named([...path, "name"], name)),
-    ),
-    ...twice(
-      "tenant",
-      draft.tenants.map(({ path, item }) => named([...path, "name"], item.name)),
-    ),
-    ...draft.clusters.flatMap(hostNameProblems),
-    ...typeProblems(draft),
-    ...draft.clusters.flatMap(budgetProblems),
-    ...linkProblems(draft),
-    ...quotaProblems(draft),
+  const broken = [
+    ...sameNames("GPU type", draft.ownTypes),
+    ...sameNames("cluster", draft.clusters),
+    ...sameNames("tenant", draft.tenants),
+    ...draft.clusters.flatMap(sameHosts),
+    ...unknownTypes(draft),
+    ...draft.clusters.flatMap(smallBudgets),
+    ...badLinks(draft),
+    ...unknownQuotas(draft),
   ];
+  return broken.map((problem) => ({ ...problem, part: "value" }));
 }
 
-interface Named {
+type Problem = Omit<SchemaProblem, "part">;
+
+interface NamedEntry {
   readonly path: ValuePath;
-  readonly name: string;
+  readonly item: { readonly name?: string | undefined };
 }
 
-const named = (path: ValuePath, name: string | undefined): Named[] =>
-  name === undefined ? [] : [{ path, name }];
-
-function problem(
-  path: ValuePath,
-  value: unknown,
-  [message, remedy]: readonly [string, string],
-): SchemaProblem {
-  return { path, part: "value", value, message, remedy };
-}
-
-function twice(what: string, names: readonly (readonly Named[])[]): SchemaProblem[] {
+function sameNames(what: string, entries: readonly NamedEntry[]): Problem[] {
   const firstPaths = new Map<string, ValuePath>();
-  const problems: SchemaProblem[] = [];
-  for (const { path, name } of names.flat()) {
-    const first = firstPaths.get(name);
-    if (first === undefined) firstPaths.set(name, path);
-    else
-      problems.push(
-        problem(path, name, [
-          `${what} ${shown(name)} is named twice, first at ${pathText(first)}`,
-          "rename or remove one",
-        ]),
-      );
-  }
-  return problems;
+  return entries.flatMap(({ path, item: { name } }): Problem[] => {
+    const first = name === undefined ? undefined : firstPaths.get(name);
+    if (name !== undefined) firstPaths.set(name, first ?? path);
+    if (first === undefined) return [];
+    const message = `${what} ${shown(name)} is there twice, first at ${pathText(first)}`;
+    return [{ path: [...path, "name"], value: name, message, remedy: "rename or remove one" }];
+  });
 }
 
 /** One problem for each entry, however many of its names are taken. */
-function hostNameProblems({ name: cluster, hosts }: DraftCluster): SchemaProblem[] {
+function sameHosts({ item, hosts }: DraftCluster): Problem[] {
   const firstPaths = new Map<string, ValuePath>();
-  const problems: SchemaProblem[] = [];
-  for (const { path, names } of hosts) {
-    let isReported = false;
+  return hosts.flatMap(({ path, names }): Problem[] => {
+    let taken: { readonly name: string; readonly by: ValuePath } | undefined;
     for (const name of names) {
-      const first = firstPaths.get(name);
-      firstPaths.set(name, first ?? path);
-      if (first === undefined || isReported) continue;
-      isReported = true;
-      const message = `host ${shown(name)} of cluster ${shown(cluster)} is named twice, first at ${pathText(first)}`;
-      problems.push(
-        problem([...path, "name"], name, [message, "rename one, or correct its range"]),
-      );
+      const by = firstPaths.get(name);
+      firstPaths.set(name, by ?? path);
+      if (by !== undefined) taken ??= { name, by };
     }
-  }
-  return problems;
+    if (taken === undefined) return [];
+    const where = item.name === undefined ? "" : ` of cluster ${shown(item.name)}`;
+    const message = `host ${shown(taken.name)}${where} is there twice, first at ${pathText(taken.by)}`;
+    const remedy = "rename one, or correct its range";
+    return [{ path: [...path, "name"], value: taken.name, message, remedy }];
+  });
 }
 
-function typeProblems({ clusters, ownTypes }: FleetDraft): SchemaProblem[] {
-  const own = ownTypes.map(({ item }) => item.name);
+function unknownTypes({ clusters, ownTypes }: FleetDraft): Problem[] {
+  const own = ownTypes.flatMap(({ item }) => item.name ?? []);
+  const lackOf = ({ facts, broken }: DraftHost): string[] => [
+    ...(facts.memoryGiB === undefined && !broken.includes("memory") ? ["memory"] : []),
+    ...(facts.watts === undefined && !broken.includes("watts") ? ["watts"] : []),
+  ];
   return clusters
     .flatMap(({ hosts }) => hosts)
-    .flatMap(({ path, item, facts }) => {
-      const lacks = [
-        facts.memoryGiB === undefined ? "memory" : [],
-        facts.watts === undefined ? "watts" : [],
-      ].flat();
-      // An own type without facts has a problem where it is described.
-      if (lacks.length === 0 || own.includes(item.type)) return [];
-      const near = nearestGpuType(item.type, own);
-      const write = `write ${lacks.join(" and ")} here, or describe the type in gpuTypes`;
+    .flatMap((host): Problem[] => {
+      const { type } = host.item;
+      const lack = lackOf(host);
+      // An own type that lacks something has that problem where it is described.
+      if (type === undefined || lack.length === 0 || own.includes(type)) return [];
+      const near = nearestGpuType(type, own);
+      const write = `write ${lack.join(" and ")} here, or describe the type in gpuTypes`;
       const remedy = near === undefined ? write : `did you mean ${near}? Else ${write}`;
-      return [
-        problem([...path, "type"], item.type, [`GPU type ${shown(item.type)} is unknown`, remedy]),
-      ];
+      const message = `GPU type ${shown(type)} is unknown`;
+      return [{ path: [...host.path, "type"], value: type, message, remedy }];
     });
 }
 
 /** A budget below the draw of one GPU would leave that GPU idle for ever. */
-function budgetProblems({ path, item, hosts }: DraftCluster): SchemaProblem[] {
-  if (item === undefined) return [];
+function smallBudgets({ path, item, hosts }: DraftCluster): Problem[] {
   const draw = hosts.reduce((most, { facts }) => Math.max(most, facts.watts ?? 0), 0);
-  return (["power", "cooling"] as const).flatMap((budget) => {
+  return (["power", "cooling"] as const).flatMap((budget): Problem[] => {
     const limit = item[budget];
     if (limit === undefined || limit >= draw) return [];
     const message = `${powerText(limit)} is less than one GPU of the cluster draws, ${powerText(draw)}`;
-    return [
-      problem([...path, budget], powerText(limit), [
-        message,
-        "write what the whole cluster may draw, or leave it out",
-      ]),
-    ];
+    const remedy = "write what all its GPUs may draw together, or leave it out";
+    return [{ path: [...path, budget], value: powerText(limit), message, remedy }];
   });
 }
 
-function linkProblems({ clusters, links }: FleetDraft): SchemaProblem[] {
-  const names = clusters.flatMap(({ name }) => name ?? []);
+type LinkEntry = Entry<typeof linkSchema>;
+
+/** Its directions, each from one cluster to another; none when it has not two ends. */
+export function linkDirections({
+  between,
+  from,
+  to,
+}: Partial<z.output<typeof linkSchema>>): readonly Direction[] {
+  const [a, b] = between ?? [from, to];
+  if (a === undefined || b === undefined) return [];
+  const there = { from: a, to: b };
+  return between === undefined ? [there] : [there, { from: b, to: a }];
+}
+
+interface Direction {
+  readonly from: string;
+  readonly to: string;
+}
+
+function badLinks({ clusters, links }: FleetDraft): Problem[] {
+  const names = clusters.flatMap(({ item }) => item.name ?? []);
   const firstPaths = new Map<string, ValuePath>();
-  return links.flatMap(({ path, item }) => {
-    const { between, from, to } = item;
-    const isOneWay = from !== undefined || to !== undefined;
-    if (between === undefined ? from === undefined || to === undefined : isOneWay) {
-      const found =
-        between === undefined
-          ? "the link has not two ends"
-          : "between is given, and from or to as well";
-      return [
-        problem(path, item, [
-          found,
-          "write between: [a, b] for both directions, or from: a and to: b",
-        ]),
-      ];
-    }
-    const ends: Named[] =
-      between !== undefined
-        ? between.map((name, index) => ({ path: [...path, "between", index], name }))
-        : [named([...path, "from"], from), named([...path, "to"], to)].flat();
-    const unknown = ends.filter(({ name }) => !names.includes(name));
-    if (unknown.length > 0) return unknown.map((end) => unknownName("cluster", end, names));
-    const [first, second] = ends;
-    if (first !== undefined && first.name === second?.name) {
-      return [
-        problem(second.path, second.name, [
-          `the link joins ${shown(second.name)} with itself`,
-          "name two clusters",
-        ]),
-      ];
-    }
-    return linkEnds(item).flatMap((pair) => {
-      const key = pair.join(" ");
-      const before = firstPaths.get(key);
-      firstPaths.set(key, before ?? path);
-      if (before === undefined || before === path) return [];
-      const message = `a link from ${pair.join(" to ")} is there already, at ${pathText(before)}`;
-      return [problem(path, item, [message, "keep one of the two"])];
+  return links.flatMap((link): Problem[] => {
+    if (["between", "from", "to"].some((end) => link.broken.includes(end))) return [];
+    const ends = badEnds(link, names);
+    if (ends.length > 0) return ends;
+    return linkDirections(link.item).flatMap(({ from, to }): Problem[] => {
+      const key = `${from} ${to}`;
+      const first = firstPaths.get(key);
+      firstPaths.set(key, first ?? link.path);
+      if (first === undefined) return [];
+      const message = `a link from ${from} to ${to} is there already, at ${pathText(first)}`;
+      return [{ path: link.path, value: link.item, message, remedy: "keep one of the two" }];
     });
   });
 }
 
-/** Its directions, each from one cluster to another. */
-export function linkEnds({ between, from, to }: ReadLink): readonly (readonly [string, string])[] {
-  const [a = from, b = to] = between ?? [];
-  if (a === undefined || b === undefined) return [];
-  return between === undefined
-    ? [[a, b]]
-    : [
-        [a, b],
-        [b, a],
-      ];
+function badEnds({ path, item }: LinkEntry, clusters: readonly string[]): Problem[] {
+  const { between, from, to } = item;
+  const remedy = "write between: [a, b] for both directions, or from: a and to: b";
+  const problem = { path, value: item, remedy };
+  if (between !== undefined && (from !== undefined || to !== undefined)) {
+    return [{ ...problem, message: "between is given, and from or to as well" }];
+  }
+  const [there] = linkDirections(item);
+  if (there === undefined) return [{ ...problem, message: "the link has not two ends" }];
+  const [pathOfFrom, pathOfTo] =
+    between === undefined
+      ? [
+          [...path, "from"],
+          [...path, "to"],
+        ]
+      : [
+          [...path, "between", 0],
+          [...path, "between", 1],
+        ];
+  if (there.from === there.to && pathOfTo !== undefined) {
+    const message = `the link joins ${shown(there.to)} with itself`;
+    return [{ path: pathOfTo, value: there.to, message, remedy: "name two clusters" }];
+  }
+  return [
+    ...unknownName("cluster", { path: pathOfFrom ?? path, name: there.from }, clusters),
+    ...unknownName("cluster", { path: pathOfTo ?? path, name: there.to }, clusters),
+  ];
 }
 
-function quotaProblems({ typeNames, tenants }: FleetDraft): SchemaProblem[] {
+function unknownQuotas({ clusters, tenants }: FleetDraft): Problem[] {
+  const types = clusters.flatMap(({ hosts }) => hosts.flatMap(({ item }) => item.type ?? []));
   return tenants.flatMap(({ path, item }) =>
     Object.keys(item.quota ?? {})
-      .filter((type) => type !== "*" && !typeNames.includes(type))
-      .map((type) =>
-        unknownName("GPU type", { path: [...path, "quota", type], name: type }, typeNames),
-      ),
+      .filter((type) => type !== "*")
+      .flatMap((name) => unknownName("GPU type", { path: [...path, "quota", name], name }, types)),
   );
 }
 
-function unknownName(what: string, { path, name }: Named, known: readonly string[]): SchemaProblem {
-  const near = nearestName(name, known);
+function unknownName(
+  what: string,
+  { path, name }: { readonly path: ValuePath; readonly name: string },
+  known: readonly string[],
+): Problem[] {
+  if (known.includes(name)) return [];
+  const names = [...new Set(known)];
+  const near = nearestName(name, names);
   const remedy =
-    near === undefined ? `known are ${known.slice(0, 10).join(", ")}` : `did you mean ${near}?`;
-  return problem(path, name, [`the fleet has no ${what} ${shown(name)}`, remedy]);
+    near === undefined ? `known are ${names.slice(0, 10).join(", ")}` : `did you mean ${near}?`;
+  return [{ path, value: name, message: `the fleet has no ${what} ${shown(name)}`, remedy }];
 }

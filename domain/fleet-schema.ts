@@ -234,10 +234,6 @@ export const fleetSchema = z
 /** A fleet as its author writes it. */
 export type FleetFile = z.input<typeof fleetSchema>;
 export type HostEntry = z.input<typeof hostSchema>;
-export type ReadCluster = Omit<z.output<typeof clusterSchema>, "hosts">;
-export type ReadHost = z.output<typeof hostSchema>;
-export type ReadLink = z.output<typeof linkSchema>;
-export type ReadTenant = z.output<typeof tenantSchema>;
 
 /** For editors and for remedies. */
 export const FLEET_JSON_SCHEMA: JsonSchema = jsonSchemaOf(fleetSchema);

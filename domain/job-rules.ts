@@ -40,12 +40,17 @@ function gangProblems(file: unknown): SchemaProblem[] {
   return problems;
 }
 
+const CHECKPOINT_KEYS: readonly string[] = ["signal", "command", "dir", "grace", "interval"];
+
 function checkpointProblems(file: unknown): SchemaProblem[] {
   const path = ["run", "checkpoint"];
   const checkpoint = valueAt(file, path);
   if (typeof checkpoint !== "object" || checkpoint === null || Array.isArray(checkpoint)) return [];
   const ways = ["signal", "command"].filter((way) => valueAt(checkpoint, [way]) !== undefined);
   if (ways.length === 1) return [];
+  // A misspelt key is a problem already, and may well be the way that seems to be missing.
+  const hasOtherKeys = Object.keys(checkpoint).some((key) => !CHECKPOINT_KEYS.includes(key));
+  if (ways.length === 0 && hasOtherKeys) return [];
   if (ways.length === 2) {
     return [
       problem(

@@ -18,7 +18,7 @@ export const MAX_GPUS = 100_000;
 const MAX_NAME_CHARS = 200;
 
 const NAME: WordRule = {
-  what: "a name",
+  what: "a job",
   pattern: "[A-Za-z0-9._/-]+",
   characters: "letters, digits, ., _, / and -",
   maxLength: MAX_NAME_CHARS,
@@ -26,7 +26,7 @@ const NAME: WordRule = {
 
 /** A workflow id; those of the fleet itself begin with `orbweaver-`. */
 const KEY: WordRule = {
-  what: "a key",
+  what: "a job's key",
   pattern: "(?!orbweaver-)[A-Za-z0-9][A-Za-z0-9._:@+=/-]*",
   characters:
     "letters, digits and . _ : @ + = / -, beginning with a letter or digit, not with orbweaver-",

@@ -8,6 +8,7 @@ export interface JsonSchema {
   readonly additionalProperties?: JsonSchema | boolean;
   readonly items?: JsonSchema;
   readonly anyOf?: readonly JsonSchema[];
+  readonly required?: readonly string[];
   readonly examples?: readonly unknown[];
 }
 

@@ -81,10 +81,11 @@ export function readLocatedYaml(text: string, file: string): LocatedYaml {
     open: new Set(),
     anchors: new Map(),
     targets: new Map(),
+    pairs: new Map(),
   };
   const { value } = contents === null ? { value: undefined } : readNode(contents, [], walk);
   const placeOf = (path: ValuePath, part: "key" | "value"): Place =>
-    placeAt(offsetOf(contents, path, { part, targets: walk.targets }));
+    placeAt(offsetOf(contents, path, { part, walk }));
   return { value, problems, isSound: true, placeOf };
 }
 
@@ -103,6 +104,12 @@ interface Walk {
   readonly open: Set<Node>;
   readonly anchors: Map<string, Node>;
   readonly targets: Map<Alias, Node>;
+  readonly pairs: Map<YAMLMap, ReadonlyMap<string, LocatedPair>>;
+}
+
+interface LocatedPair {
+  readonly key: Node;
+  readonly value: Node | null;
 }
 
 const NOTHING: Made = { value: null, size: 1 };
@@ -162,32 +169,28 @@ function readList(list: YAMLSeq, path: ValuePath, walk: Walk): Made {
 function readMap(map: YAMLMap, path: ValuePath, walk: Walk): Made {
   let size = 1;
   const entries = new Map<string, unknown>();
-  const firstLines = new Map<string, number>();
-  for (const { key, value } of map.items) {
-    const name = keyText(key);
-    const keyNode = isYamlNode(key) ? key : map;
+  const pairs = new Map<string, LocatedPair>();
+  walk.pairs.set(map, pairs);
+  for (const item of map.items) {
+    const name = keyText(item.key);
+    const key = isYamlNode(item.key) ? item.key : map;
+    const value = isYamlNode(item.value) ? item.value : null;
     if (name === undefined) {
-      note(walk, keyNode, {
-        path,
-        value: "",
-        message: "a list or map stands as a key",
-        remedy: "write a plain word before the colon",
-      });
+      const message = "a list or map stands as a key";
+      const remedy = "write a plain word before the colon";
+      note(walk, key, { path, value: "", message, remedy });
       continue;
     }
-    const firstLine = firstLines.get(name);
-    if (firstLine !== undefined) {
-      const message = `key \`${shown(name).slice(1, -1)}\` is written twice, first in line ${firstLine}`;
-      note(walk, keyNode, {
-        path: [...path, name],
-        value: "",
-        message,
-        remedy: "keep one of the two",
-      });
+    const first = pairs.get(name);
+    if (first !== undefined) {
+      const { line } = walk.placeAt(startOf(first.key));
+      const message = `key \`${shown(name).slice(1, -1)}\` is written twice, first in line ${line}`;
+      const remedy = "keep one of the two";
+      note(walk, key, { path: [...path, name], value: "", message, remedy });
       continue;
     }
-    firstLines.set(name, walk.placeAt(keyNode.range?.[0] ?? 0).line);
-    const made = isYamlNode(value) ? readNode(value, [...path, name], walk) : NOTHING;
+    pairs.set(name, { key, value });
+    const made = value === null ? NOTHING : readNode(value, [...path, name], walk);
     size += made.size;
     entries.set(name, made.value);
   }
@@ -203,39 +206,38 @@ interface Note {
 }
 
 function note({ file, placeAt, problems }: Walk, node: Node, { path, ...rest }: Note): void {
-  problems.push({ file, ...placeAt(node.range?.[0] ?? 0), path: pathText(path), ...rest });
+  problems.push({ file, ...placeAt(startOf(node)), path: pathText(path), ...rest });
 }
 
 /** Offset in the text of what stands at a path, as far as the path exists. */
-function offsetOf(
-  root: Node | null,
-  path: ValuePath,
-  { part, targets }: { readonly part: "key" | "value"; readonly targets: ReadonlyMap<Alias, Node> },
-): number {
-  let node: Node | null = root;
-  let offset = root?.range?.[0] ?? 0;
+function offsetOf(root: Node | null, path: ValuePath, { part, walk }: Sought): number {
+  let node = root;
+  let offset = root === null ? 0 : startOf(root);
   for (const [at, step] of path.entries()) {
-    const around: Node | undefined =
-      node !== null && isAlias(node) ? targets.get(node) : (node ?? undefined);
-    let next: unknown;
-    let key: unknown;
+    const isLast = at === path.length - 1;
+    const around = node !== null && isAlias(node) ? walk.targets.get(node) : node;
     if (isMap(around)) {
-      const pair = around.items.find((each) => keyText(each.key) === step);
-      next = pair?.value;
-      key = pair?.key;
-      // The key itself, also as the best place for a value that is missing inside it.
-      if (isYamlNode(key)) offset = key.range?.[0] ?? offset;
-    } else if (isSeq(around) && typeof step === "number") {
-      next = around.items[step];
+      const pair = walk.pairs.get(around)?.get(String(step));
+      if (pair === undefined) return offset;
+      node = pair.value;
+      // A value that is missing inside this one is best shown at the key.
+      offset = startOf(isLast && part === "value" ? (node ?? pair.key) : pair.key);
+    } else {
+      const item = isSeq(around) && typeof step === "number" ? around.items[step] : undefined;
+      if (!isYamlNode(item)) return offset;
+      node = item;
+      offset = startOf(item);
     }
-    if (key === undefined && next === undefined) return offset;
-    node = isYamlNode(next) ? next : null;
-    const isKeyMeant = part === "key" && at === path.length - 1 && key !== undefined;
-    if (at === path.length - 1 && !isKeyMeant) return node?.range?.[0] ?? offset;
-    if (key === undefined) offset = node?.range?.[0] ?? offset;
   }
   return offset;
 }
+
+interface Sought {
+  readonly part: "key" | "value";
+  readonly walk: Walk;
+}
+
+const startOf = (node: Node): number => node.range?.[0] ?? 0;
 
 /** A key as JSON has it: text; undefined for a list or map. */
 function keyText(key: unknown): string | undefined {

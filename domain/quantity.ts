@@ -49,18 +49,16 @@ export function readQuantity(value: unknown, dimension: Dimension): Reading<bigi
     message,
     remedy,
   });
+  const suggestion = `write ${what} such as ${example}`;
+  if (isNegative(value)) return refuse(`${shown(value)} is negative`, suggestion);
   if (typeof value === "number" || (typeof value === "string" && isBareNumber(value))) {
     const digits = String(value).trim();
-    const remedy = /^[\d.]+$/.test(digits)
-      ? `write ${digits}${gap}${usualUnit}`
-      : `write ${what} such as ${example}`;
+    const remedy = /^[\d.]+$/.test(digits) ? `write ${digits}${gap}${usualUnit}` : suggestion;
     return refuse(`${shown(value)} has no unit`, remedy);
   }
   if (typeof value !== "string" || value.length > MAX_CHARS) {
-    return refuse(`${shown(value)} is not ${what}`, `write ${what} such as ${example}`);
+    return refuse(`${shown(value)} is not ${what}`, suggestion);
   }
-  if (/^\s*[-−]/.test(value))
-    return refuse(`${shown(value)} is negative`, `write ${what} such as ${example}`);
   const amount = readParts(value, dimension);
   if (amount.kind === "refused") return amount;
   const { numerator, denominator } = amount.value;
@@ -187,6 +185,9 @@ function numberText(base: bigint, unit: bigint): string | undefined {
 }
 
 const isPowerOfTen = (value: bigint): boolean => /^10*$/.test(String(value));
+
+const isNegative = (value: unknown): boolean =>
+  typeof value === "number" ? value < 0 : typeof value === "string" && /^\s*[-−]\s*\d/.test(value);
 
 const isBareNumber = (text: string): boolean =>
   text.length <= MAX_CHARS && /^\s*[-+−]?\d[\d_.]*(e[-+]?\d+)?\s*$/i.test(text);

@@ -149,14 +149,16 @@ export function word(rule: WordRule, schema: LeafSchema) {
 
 export function readWord(value: unknown, rule: WordRule): Reading<string> {
   const { what, pattern, characters, maxLength } = rule;
-  const remedy = `write ${what} of ${characters}`;
+  const remedy = `write a name of ${characters}`;
   if (typeof value !== "string") return refused(...notText(value, remedy));
   if (value === "") return refused("empty", remedy);
   if (value.length > maxLength) {
     return refused(`${shown(value)} has ${value.length} characters`, `write at most ${maxLength}`);
   }
   const isWord = new RegExp(`^(?:${pattern})$`).test(value);
-  return isWord ? { kind: "read", value } : refused(`${shown(value)} is not ${what}`, remedy);
+  return isWord
+    ? { kind: "read", value }
+    : refused(`${shown(value)} is no name for ${what}`, remedy);
 }
 
 /** Free text that ends up in an argument, a variable or a path: anything but nothing and NUL, which no process can be given. */

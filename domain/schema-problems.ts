@@ -77,14 +77,19 @@ function problemsOf(issue: z.core.$ZodIssue, above: ValuePath, judged: Judged): 
     }
     case "too_big":
       return [{ ...problem, message: shown(value), remedy: `name at most ${issue.maximum}` }];
-    case "too_small":
+    case "too_small": {
+      const remedy = `name at least ${issue.minimum}`;
+      const isRequired = schemasAt(judged.schema, path.slice(0, -1)).some((around) =>
+        around.required?.includes(String(path.at(-1))),
+      );
       return [
         {
           ...problem,
           message: shown(value),
-          remedy: `name at least ${issue.minimum}, or leave the key out`,
+          remedy: isRequired ? remedy : `${remedy}, or leave the key out`,
         },
       ];
+    }
     default: {
       const what = issue.code === "invalid_type" && issue.expected === "array" ? "list" : "map";
       const absent = path.length === 0 ? "the file is empty" : "missing";
