@@ -71,7 +71,7 @@ export interface RunReport {
   readonly startedAtMs?: number;
   readonly endedAtMs: number;
   readonly ranks: readonly RankEnd[];
-  /** `completed`: every rank ended with 0. `failed`: see `cause`. `stopped`: by an order, a limit or the cancellation. */
+  /** `completed`: every rank ended with 0. `failed`: see `cause`; a time limit is one. `stopped`: by an order or the cancellation. */
   readonly end: "completed" | "failed" | "stopped";
   readonly cause?: RunCause;
   /** The newest complete checkpoint of the job that this host can see. */

@@ -13,19 +13,24 @@ import type { Client } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { Worker, type NativeConnection } from "@temporalio/worker";
 import { temporalTask } from "../activities/agent/activity-task.ts";
-import { livingRuns, openHost, type AgentHost } from "../activities/agent/agent-host.ts";
+import {
+  livingRuns,
+  openHost,
+  startedRuns,
+  type AgentHost,
+} from "../activities/agent/agent-host.ts";
 import { createGangWatcher } from "../activities/agent/gang-watcher.ts";
 import { takeHostLock } from "../activities/agent/host-lock.ts";
 import type { LogLimits } from "../activities/agent/launch.ts";
-import { FINAL_KINDS, phaseOf, untilPhase } from "../activities/agent/local-run.ts";
+import type { LocalRun } from "../activities/agent/local-run.ts";
 import { createOrderActivities } from "../activities/agent/order-activities.ts";
 import { DEFAULT_RETENTION, removeOldLaunches } from "../activities/agent/retention.ts";
 import { createRunActivities } from "../activities/agent/run-activities.ts";
-import { settleRun } from "../activities/agent/run-end.ts";
 import { hostLayout } from "../activities/agent/state-layout.ts";
+import { watchUnattended } from "../activities/agent/unattended-run.ts";
 import type { ClusterId, HostId } from "../domain/ids.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
-import { fleetWorkflowId, inboxSignal } from "../workflows/messages.ts";
+import { signalFleet, tellOnce, tellUntilHeard, type TellFleet } from "./fleet-notice.ts";
 
 export interface AgentOptions {
   readonly connection: NativeConnection;
@@ -40,7 +45,7 @@ export interface AgentOptions {
   /** What the other hosts of a gang connect to. */
   readonly address: string;
   /** Brings an entry to the fleet, or fails; by default a signal of this client. */
-  readonly tellFleet?: (entry: InboxEntry) => Promise<void>;
+  readonly tellFleet?: TellFleet;
   /** Called once, when the fleet has the hello. */
   readonly onHello?: (agent: AgentAddress) => void;
   /** What a person on call would want to read. */
@@ -62,14 +67,11 @@ export interface RunningAgent {
 /** A rank's output: 32 MiB in 4 parts. */
 const LOG_LIMITS: LogLimits = Object.freeze({ partBytes: 8 * 2 ** 20, parts: 4 });
 const MIN_FREE_BYTES = 64 * 2 ** 20;
-const ORDER_SLOTS = 64;
+const LEAST_ORDER_SLOTS = 64;
 /** Leaves most slots to orders. */
 const MAX_WAITING_READS = 24;
 const LEAST_RUN_SLOTS = 16;
 const POLLERS = 2;
-const HELLO_PAUSE_MS = 250;
-const HELLO_PAUSE_MAX_MS = 10_000;
-const BYE_TIMEOUT_MS = 3_000;
 const SWEEP_MS = 3_600_000;
 
 /** Starts an agent; returns as soon as it polls. Throws HOST_ALREADY_SERVED when another one serves one of the hosts. */
@@ -84,33 +86,33 @@ export async function runAgent(options: AgentOptions): Promise<RunningAgent> {
 }
 
 async function startAgent(options: AgentOptions, unlock: () => void): Promise<RunningAgent> {
-  const { fleet, stateDir, onNote = () => undefined } = options;
+  const { fleet, stateDir, client, onNote = () => undefined } = options;
   const hosts = new Map(
     options.hosts.map(({ id, gpuCount }) => [id, openHost({ stateDir, fleet, id, gpuCount })]),
   );
   const agent = newAddress(options);
-  for (const { layout } of hosts.values()) writeFileSync(layout.epoch, agent.epoch);
-  const workers = await createWorkers(options, hosts, agent);
-  const tellFleet = options.tellFleet ?? signalFleet(options);
+  const tellFleet = options.tellFleet ?? signalFleet(client, fleet);
   const closing = new AbortController();
-
-  const hello: InboxEntry = {
-    kind: "agent-hello",
-    hosts: [...hosts.keys()],
-    agent,
-    running: [...hosts.values()].flatMap((host) =>
-      livingRuns(host).flatMap(({ stored }) =>
-        stored === undefined
-          ? []
-          : [{ host: host.id, lease: stored.order.leaseId, token: stored.order.token }],
-      ),
-    ),
-    highestToken: Math.max(0, ...[...hosts.values()].map((host) => host.tokens.highest())),
+  const onUnattended = (host: AgentHost, run: LocalRun): void => {
+    const onVacated = (): void => {
+      const vacated: InboxEntry = { kind: "vacated", lease: run.leaseId, hosts: [host.id] };
+      void tellUntilHeard(tellFleet, vacated, closing.signal);
+    };
+    watchUnattended(host, run, { closing: closing.signal, onVacated }).catch((error: unknown) => {
+      onNote(`${run.leaseId} on ${host.id}: ${messageOf(error)}`);
+    });
   };
-  for (const host of hosts.values()) watchOver(host, closing.signal, onNote);
+
+  for (const { layout } of hosts.values()) writeFileSync(layout.epoch, agent.epoch);
+  const workers = await createWorkers(options, { hosts, agent, onUnattended });
+  const hello = helloOf(hosts, agent);
+  for (const host of hosts.values()) {
+    for (const run of startedRuns(host)) onUnattended(host, run);
+    removeOldOutput(host, closing.signal, onNote);
+  }
   const running = workers.map((worker) => worker.run());
-  void sayHello(tellFleet, hello, closing.signal).then((isTold) => {
-    if (isTold) options.onHello?.(agent);
+  void tellUntilHeard(tellFleet, hello, closing.signal).then((isHeard) => {
+    if (isHeard) options.onHello?.(agent);
   });
 
   const stopWorkers = (): void => {
@@ -124,14 +126,11 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
       await Promise.all(running);
     } finally {
       closing.abort();
-      const bye = tellFleet({
+      await tellOnce(tellFleet, {
         kind: "agent-bye",
         hosts: [...hosts.keys()],
         epoch: agent.epoch,
-      }).catch((error: unknown) =>
-        onNote(`the fleet was not told that the agent ends: ${messageOf(error)}`),
-      );
-      await Promise.race([bye, pause(BYE_TIMEOUT_MS, closing.signal, true)]);
+      });
       unlock();
     }
   };
@@ -146,6 +145,19 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
       return ended;
     },
   };
+}
+
+function helloOf(hosts: ReadonlyMap<HostId, AgentHost>, agent: AgentAddress): InboxEntry {
+  const all = [...hosts.values()];
+  const running = all.flatMap((host) =>
+    livingRuns(host).flatMap(({ stored }) =>
+      stored === undefined
+        ? []
+        : [{ host: host.id, lease: stored.order.leaseId, token: stored.order.token }],
+    ),
+  );
+  const highestToken = Math.max(0, ...all.map((host) => host.tokens.highest()));
+  return { kind: "agent-hello", hosts: [...hosts.keys()], agent, running, highestToken };
 }
 
 function lockHosts({ hosts, stateDir, fleet }: AgentOptions): () => void {
@@ -171,25 +183,29 @@ function newAddress({ fleet, cluster, hosts, address }: AgentOptions): AgentAddr
   return { epoch, runQueue: `run.${name}`, orderQueue: `order.${name}`, address };
 }
 
-async function createWorkers(
-  options: AgentOptions,
-  hosts: ReadonlyMap<HostId, AgentHost>,
-  agent: AgentAddress,
-): Promise<readonly Worker[]> {
+interface Duty {
+  readonly hosts: ReadonlyMap<HostId, AgentHost>;
+  readonly agent: AgentAddress;
+  readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
+}
+
+async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
+  const { hosts, agent, onUnattended } = duty;
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
   const common = {
     connection,
     namespace,
     ...(dataConverter !== undefined && { dataConverter }),
     activityTaskPollerBehavior: { type: "simple-maximum", maximum: POLLERS },
-    maxHeartbeatThrottleInterval: "1s",
-    defaultHeartbeatThrottleInterval: "1s",
+    maxHeartbeatThrottleInterval: "100ms",
+    defaultHeartbeatThrottleInterval: "100ms",
   } as const;
   const gpuCount = options.hosts.reduce((sum, host) => sum + host.gpuCount, 0);
   const runs = createRunActivities({
     hosts,
     gang: createGangWatcher(client),
     task: temporalTask,
+    onUnattended,
     shimPath: options.shimPath ?? defaultShimPath(),
     env: process.env,
     log: options.log ?? LOG_LIMITS,
@@ -212,7 +228,8 @@ async function createWorkers(
       ...common,
       taskQueue: agent.orderQueue,
       activities: orders,
-      maxConcurrentActivityTaskExecutions: ORDER_SLOTS,
+      // A stop may last for as long as its graces: one a GPU, and room for the reads of logs.
+      maxConcurrentActivityTaskExecutions: Math.max(LEAST_ORDER_SLOTS, 2 * gpuCount),
     }),
   ]);
 }
@@ -223,70 +240,23 @@ function defaultShimPath(): string {
   return fileURLToPath(new URL(beside, import.meta.url));
 }
 
-const signalFleet =
-  ({ client, fleet }: AgentOptions) =>
-  (entry: InboxEntry): Promise<void> =>
-    client.workflow.getHandle(fleetWorkflowId(fleet)).signal(inboxSignal, [entry]);
-
-/** Settles what an earlier agent left behind as it ends, should no job ask for it, and clears old output away. */
-function watchOver(host: AgentHost, closing: AbortSignal, onNote: (note: string) => void): void {
-  const note = (error: unknown): void => onNote(`${host.id}: ${messageOf(error)}`);
-  for (const run of [...host.open.values()]) {
-    if (phaseOf(run.files).kind === "unclaimed") continue;
-    untilPhase(run.files, FINAL_KINDS, closing)
-      .then((end) => (end === undefined ? undefined : settleRun(host, run, end)))
-      .catch(note);
-  }
+/** Clears old output away, now and every hour. */
+function removeOldOutput(
+  host: AgentHost,
+  closing: AbortSignal,
+  onNote: (note: string) => void,
+): void {
   const sweep = (): void => {
     try {
       removeOldLaunches(host, DEFAULT_RETENTION, Date.now());
     } catch (error) {
-      note(error);
+      onNote(`old output of ${host.id}: ${messageOf(error)}`);
     }
   };
   sweep();
   const timer = setInterval(sweep, SWEEP_MS);
   timer.unref();
   closing.addEventListener("abort", () => clearInterval(timer), { once: true });
-}
-
-/** Again and again: the fleet may not have been started yet. False when the agent ended first. */
-async function sayHello(
-  tellFleet: (entry: InboxEntry) => Promise<void>,
-  hello: InboxEntry,
-  closing: AbortSignal,
-): Promise<boolean> {
-  for (
-    let pauseMs = HELLO_PAUSE_MS;
-    !closing.aborted;
-    pauseMs = Math.min(pauseMs * 2, HELLO_PAUSE_MAX_MS)
-  ) {
-    try {
-      await tellFleet(hello);
-      return true;
-    } catch {
-      await pause(pauseMs, closing, false);
-    }
-  }
-  return false;
-}
-
-function pause(forMs: number, signal: AbortSignal, isDeaf: boolean): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, forMs);
-    if (isDeaf) {
-      timer.unref();
-      return;
-    }
-    signal.addEventListener(
-      "abort",
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      { once: true },
-    );
-  });
 }
 
 const messageOf = (error: unknown): string =>

@@ -72,17 +72,21 @@ export function forgetUnstored(host: AgentHost, { leaseId, stored }: LocalRun): 
   if (stored === undefined) host.open.delete(leaseId);
 }
 
-/** Launches of which something still runs. */
+/** Launches of which something still runs, a shim that is on its way included. */
 export function livingRuns(host: AgentHost): readonly LocalRun[] {
   return [...host.open.values()].filter(({ files }) => {
     const phase = phaseOf(files);
+    if (phase.kind === "revoked") return false;
     if (phase.kind === "running" || phase.kind === "starting") return true;
-    return (
-      (phase.kind === "ended" || phase.kind === "lost") &&
-      membersOf(rootsOf(files, phase)).length > 0
-    );
+    return membersOf(rootsOf(files, phase)).length > 0;
   });
 }
+
+/** Launches that a shim has taken, or may be about to take. */
+export const startedRuns = (host: AgentHost): readonly LocalRun[] =>
+  [...host.open.values()].filter(
+    ({ files }) => phaseOf(files).kind !== "unclaimed" || existsSync(files.plan),
+  );
 
 /** Launches under a lower token on any of these GPUs. */
 export function lowerRuns(host: AgentHost, order: RunOrder, mask: number): readonly LocalRun[] {
@@ -106,5 +110,6 @@ function newRun(host: AgentHost, lease: LeaseId, stored: StoredOrder | undefined
     halt: new AbortController(),
     hurry: new AbortController(),
     stopping: undefined,
+    attempts: 0,
   };
 }

@@ -12,7 +12,7 @@ import { join } from "node:path";
 import type { CheckpointMark, RunOrder } from "../agent-contract.ts";
 import { completeIn, tokenDir } from "./checkpoints.ts";
 import type { LaunchPlan, LaunchStatus } from "./launch.ts";
-import { phaseOf, type LocalRun } from "./local-run.ts";
+import { FINAL_KINDS, phaseOf, untilPhase, type LocalRun, type Phase } from "./local-run.ts";
 import { pause } from "./process-end.ts";
 import { isAlive } from "./process-identity.ts";
 import { readFile } from "./state-files.ts";
@@ -31,8 +31,11 @@ export async function orderCheckpoint(
 ): Promise<CheckpointOutcome> {
   const order = run.stored?.order;
   const rule = order?.run.checkpoint;
-  const phase = phaseOf(run.files);
-  if (order === undefined || phase.kind !== "running")
+  let phase: Phase | undefined = phaseOf(run.files);
+  // Its processes may run already and only be not written down yet.
+  if (phase.kind === "starting")
+    phase = await untilPhase(run.files, ["running", ...FINAL_KINDS], signal);
+  if (order === undefined || phase?.kind !== "running")
     return { isComplete: false, message: `${run.leaseId} does not run here` };
   if (rule === undefined)
     return {

@@ -20,6 +20,8 @@ export interface LocalRun {
   readonly halt: AbortController;
   /** Aborted when the stop may no longer wait for a checkpoint. */
   readonly hurry: AbortController;
+  /** Attempts of `run` that watch it now; without one nobody would hear of its end. */
+  attempts: number;
   /** The stop that is under way; there is only ever one. */
   stopping: Promise<{ readonly hadProcesses: boolean }> | undefined;
 }

@@ -25,6 +25,8 @@ export interface RunPorts extends StartPorts {
   readonly gang: GangWatcher;
   /** The activity that is being executed. */
   readonly task: () => ActivityTask;
+  /** Takes over what may run on after this attempt, until another one comes. */
+  readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
 }
 
 /** Heartbeats time out after 60 s. */
@@ -69,6 +71,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     task.heartbeat(beat);
   };
   const beats = setInterval(() => task.heartbeat(beat), HEARTBEAT_MS);
+  run.attempts += 1;
   try {
     let barrierAtMs: number | undefined;
     if (phaseOf(run.files).kind === "unclaimed") {
@@ -86,10 +89,13 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     const report = await attend(ports, of, (startedAtMs) =>
       say({ phase: "running", ...(startedAtMs !== undefined && { startedAtMs }) }),
     );
-    if (barrierAtMs !== undefined)
+    // After a failure or a stop the siblings are about to be stopped: the word must not wait for them.
+    if (barrierAtMs !== undefined && report.end === "completed") {
       await awaitSiblings(order, ports.gang, { signal: task.cancelled, barrierAtMs });
+    }
     return report;
   } finally {
+    run.attempts -= 1;
     clearInterval(beats);
   }
 }
@@ -140,7 +146,8 @@ async function attend(
 ): Promise<RunReport> {
   const { host, run, task } = of;
   const up = await untilPhase(run.files, ["running", ...FINAL_KINDS], task.cancelled);
-  if (up?.kind === "running") sayRunning(up.status.startedAtMs);
+  // Said even when all is over by now: the siblings learn from it that this host has left the barrier.
+  if (up !== undefined) sayRunning("status" in up ? up.status?.startedAtMs : undefined);
   const end =
     up !== undefined && up.kind !== "running"
       ? up
@@ -158,35 +165,44 @@ async function settle(host: AgentHost, run: LocalRun): Promise<RunReport> {
 }
 
 /**
- * The activity was cancelled. Returns when that means that the processes must end; throws when they go on without this attempt.
+ * The activity was cancelled. Returns when the processes must end and this attempt is to report it; throws when not.
  *
- * A server that has forgotten the attempt says nothing about the job: if its workflow is closed, nobody wants the processes;
- * if it lives, it sends another attempt, which takes over.
+ * A server that has forgotten the attempt says nothing about the job, and takes no report. If the workflow lives it sends
+ * another attempt, which takes over; if it is closed, nobody wants the processes any more.
  */
-async function leave({ gang }: RunPorts, { run, order, task }: Attempt): Promise<void> {
-  const { host, leaseId } = order;
+async function leave(ports: RunPorts, { host, run, order, task }: Attempt): Promise<void> {
   switch (task.reason()) {
     case "asked":
       return;
     case "shutdown":
       throw failure(
         "HOST_LOST",
-        `the agent of ${host} ends; ${leaseId} goes on there when the next agent takes it over`,
+        `the agent of ${host.id} ends; ${run.leaseId} goes on there when the next agent takes it over`,
       );
     case "paused":
-      throw new CancelledFailure(`${leaseId} goes on on ${host}; this attempt only stops watching`);
+      throw new CancelledFailure(
+        `${run.leaseId} goes on on ${host.id}; this attempt only stops watching`,
+      );
     case "forgotten":
+      ports.onUnattended(host, run);
+      if (await isJobClosed(ports, run, order)) {
+        // Not awaited: who watches unattended runs sees the end of it, and makes sure of it.
+        stopRun(host, run, { reason: "its job is gone", isCheckpointFirst: false }).catch(
+          () => undefined,
+        );
+      }
+      throw new CompleteAsyncError();
   }
-  for (;;) {
+}
+
+/** Asks until the server answers or the launch is over: no answer is no proof. */
+async function isJobClosed({ gang }: RunPorts, run: LocalRun, order: RunOrder): Promise<boolean> {
+  while (!FINAL_KINDS.some((kind) => kind === phaseOf(run.files).kind)) {
     try {
-      if ((await gang.look(order)).isClosed) return;
-      throw new CompleteAsyncError();
-    } catch (error) {
-      if (error instanceof CompleteAsyncError) throw error;
+      return (await gang.look(order)).isClosed;
+    } catch {
+      await pause(ASK_MS);
     }
-    // No answer is no proof. What has ended meanwhile is reported to the attempt that takes over.
-    if (FINAL_KINDS.some((kind) => kind === phaseOf(run.files).kind))
-      throw new CompleteAsyncError();
-    await pause(ASK_MS);
   }
+  return false;
 }

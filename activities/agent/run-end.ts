@@ -105,7 +105,12 @@ export async function settleRun(
           lastLines: (rank) => lastLines(rankDir(files.dir, rank), LAST_LINES_BYTES),
           nowMs,
         });
-  createOnce(files.report, report);
+  try {
+    createOnce(files.report, report);
+  } catch {
+    // A full disk: this answer still counts, and the files that it was made from give it again.
+    return report;
+  }
   host.open.delete(run.leaseId);
   return readFile<RunReport>(files.report) ?? report;
 }

@@ -7,6 +7,7 @@ import { dirname, join, resolve } from "node:path";
 import ts from "typescript";
 import { createOrderActivities } from "../../../activities/agent/order-activities.ts";
 import { createRunActivities } from "../../../activities/agent/run-activities.ts";
+import { watchUnattended } from "../../../activities/agent/unattended-run.ts";
 import { openHost, type AgentHost } from "../../../activities/agent/agent-host.ts";
 import type { ActivityTask, CancelReason } from "../../../activities/agent/activity-task.ts";
 import type { GangView, GangWatcher } from "../../../activities/agent/gang-barrier.ts";
@@ -49,6 +50,8 @@ export interface TestAgent {
   readonly runs: RunActivities;
   readonly orders: OrderActivities;
   readonly task: TestTask;
+  /** Leases whose end was told to the fleet because no attempt watched. */
+  readonly vacated: readonly string[];
   filesOf(order: RunOrder): LaunchFiles;
 }
 
@@ -80,10 +83,16 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
     reason: () => why,
   };
   const hosts = new Map([[HOST, host]]);
+  const vacated: string[] = [];
+  const closing = new AbortController().signal;
   const runs = createRunActivities({
     hosts,
     gang: setup.gang ?? gangOf(() => ({ isClosed: false, beats: [] })),
     task: () => task,
+    onUnattended: (of, run) => {
+      const onVacated = (): number => vacated.push(run.leaseId);
+      watchUnattended(of, run, { closing, onVacated }).catch(() => undefined);
+    },
     shimPath: setup.shimPath ?? builtShim(),
     env: { PATH: process.env["PATH"], HOME: "/nowhere", SECRET_OF_THE_AGENT: "1", ...setup.env },
     log: setup.log ?? { partBytes: 1_000_000, parts: 4 },
@@ -104,6 +113,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
     host,
     runs,
     orders,
+    vacated,
     task: {
       beats,
       cancel: (reason) => {

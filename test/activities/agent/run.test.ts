@@ -274,7 +274,9 @@ describe("cancellation", () => {
     const running = agent.runs.run(orderOf(`echo $$ > ${dir}/pid; exec sleep 60`));
     const pid = await pidIn(join(dir, "pid"));
     agent.task.cancel("forgotten");
-    expect((await running).end).toBe("stopped");
-    expect(await eventually(() => !runs(pid))).toBe(true);
+    await expect(running).rejects.toMatchObject({ name: "CompleteAsyncError" });
+    await eventually(() => agent.vacated.length > 0);
+    expect(agent.vacated).toEqual(["lease-5"]);
+    expect(runs(pid)).toBe(false);
   });
 });

@@ -1,0 +1,173 @@
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, describe, expect, it } from "vitest";
+import { takeHostLock } from "../../../activities/agent/host-lock.ts";
+import { identityOf, isAlive, ownIdentity } from "../../../activities/agent/process-identity.ts";
+import { removeOldLaunches } from "../../../activities/agent/retention.ts";
+import { createOnce, readFile, replaceFile } from "../../../activities/agent/state-files.ts";
+import { folderName, hostLayout } from "../../../activities/agent/state-layout.ts";
+import { openTokenBook } from "../../../activities/agent/token-book.ts";
+import { hostId, token } from "../../../domain/ids.ts";
+import { HOST, eventually, folder, orderOf, removeFolders, testAgent } from "./fixture.ts";
+
+afterEach(removeFolders);
+
+describe("the lock of a host", () => {
+  it("lets one agent in, and names the holder and the remedy to the next", () => {
+    const path = join(folder(), "agent.lock");
+    const unlock = takeHostLock(path, HOST);
+    expect(() => takeHostLock(path, HOST)).toThrow(
+      expect.objectContaining({ code: "HOST_ALREADY_SERVED", details: { pid: process.pid } }),
+    );
+    expect(() => takeHostLock(path, HOST)).toThrow(`kill ${process.pid}`);
+    unlock();
+    takeHostLock(path, HOST)();
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it.each([
+    { name: "of a process that has ended", holder: () => ({ ...ownIdentity(), pid: 2 ** 22 + 1 }) },
+    {
+      name: "of an earlier process with our id",
+      holder: () => ({ ...ownIdentity(), started: "1" }),
+    },
+    {
+      name: "from before the machine was restarted",
+      holder: () => ({ ...ownIdentity(), bootId: "earlier" }),
+    },
+    { name: "that says nothing", holder: () => "" },
+  ])("$name is taken over", ({ holder }) => {
+    const path = join(folder(), "agent.lock");
+    replaceFile(path, holder());
+    takeHostLock(path, HOST);
+    expect(readFile(path)).toEqual(ownIdentity());
+    expect(readdirSync(join(path, ".."))).toEqual(["agent.lock"]);
+  });
+});
+
+describe("the identity of a process", () => {
+  it("holds while it runs and ends with it, also while nobody has collected it", async () => {
+    const child = spawn("sleep", ["60"]);
+    const identity = identityOf(child.pid ?? 0);
+    if (identity === undefined) throw new Error("the child is not to be seen");
+    expect(isAlive(identity)).toBe(true);
+    expect(isAlive({ ...identity, started: "1" })).toBe(false);
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await ended;
+    expect(isAlive(identity)).toBe(false);
+  });
+
+  it("of a zombie is that of the dead", async () => {
+    // The shell's child ends at once and is not collected, because what replaces the shell waits for nobody.
+    const parent = spawn("sh", ["-c", "sh -c 'echo $$; exit 0' & exec sleep 60"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const pid = await new Promise<number>((resolve) =>
+      parent.stdout.once("data", (text: Buffer) => resolve(Number(text))),
+    );
+    await eventually(() => identityOf(pid) === undefined);
+    if (process.platform === "linux") expect(existsSync(`/proc/${pid}`)).toBe(true);
+    parent.kill("SIGKILL");
+  });
+});
+
+describe("the token book", () => {
+  const ALL = 0b1111;
+  it.each([
+    { name: "the same again", seen: [5, 0b1], asked: [5, 0b1], wantRefused: false },
+    { name: "a higher one", seen: [5, 0b1], asked: [6, 0b1], wantRefused: false },
+    { name: "a lower one on another GPU", seen: [5, 0b1], asked: [4, 0b10], wantRefused: false },
+    { name: "a lower one on one of its GPUs", seen: [5, 0b1], asked: [4, 0b11], wantRefused: true },
+  ])(
+    "answers $name after a restart as it would have before",
+    async ({ seen: [high = 0, on = 0], asked: [next = 0, mask = 0], wantRefused }) => {
+      const path = join(folder(), "tokens.json");
+      expect(await openTokenBook(path, 4).admit(token(high), on)).toBeUndefined();
+      expect((await openTokenBook(path, 4).admit(token(next), mask)) !== undefined).toBe(
+        wantRefused,
+      );
+    },
+  );
+
+  it("refuses a revoked token for good, and forgets it when every GPU has seen a higher one", async () => {
+    const path = join(folder(), "tokens.json");
+    const book = openTokenBook(path, 4);
+    await book.revoke(token(7), 0);
+    expect(book.refusalOf(token(7), ALL)).toContain("revoked");
+    expect(openTokenBook(path, 4).highest()).toBe(7);
+    await book.admit(token(8), ALL);
+    expect(openTokenBook(path, 4).refusalOf(token(7), 0b1)).toContain("8");
+    expect(readFile(path)).toEqual({ seen: [8, 8, 8, 8], revoked: [] });
+  });
+
+  it("has written every promise when it is given, however many are asked for at once", async () => {
+    const path = join(folder(), "tokens.json");
+    const book = openTokenBook(path, 4);
+    await Promise.all(
+      Array.from({ length: 50 }, async (_, index) => {
+        await book.admit(token(index), 1 << (index % 4));
+        expect(openTokenBook(path, 4).highest()).toBeGreaterThanOrEqual(index);
+      }),
+    );
+  });
+
+  it("does not start from nothing when its file is broken", () => {
+    const path = join(folder(), "tokens.json");
+    writeFileSync(path, "{");
+    expect(() => openTokenBook(path, 4)).toThrow(expect.objectContaining({ code: "BAD_INPUT" }));
+  });
+});
+
+describe("names of folders", () => {
+  it("are one plain name each, and different for different ids", () => {
+    const id = fc.string({ minLength: 1, maxLength: 300, unit: "grapheme" });
+    fc.assert(
+      fc.property(id, id, (one, other) => {
+        expect(folderName(one)).toMatch(/^[^/\0]{1,200}$/);
+        expect(["", ".", ".."]).not.toContain(folderName(one));
+        expect(folderName(one) === folderName(other)).toBe(one === other);
+      }),
+    );
+  });
+
+  it("cannot lead out of the state folder", () => {
+    const stateDir = folder();
+    const { dir } = hostLayout(stateDir, "../../x", hostId("..", "../y"));
+    expect(dir.startsWith(`${stateDir}/`)).toBe(true);
+    expect(dir.split("/")).not.toContain("..");
+  });
+});
+
+describe("files", () => {
+  it("are created by one of many", () => {
+    const path = join(folder(), "claim.json");
+    expect([1, 2, 3].map((value) => createOnce(path, { value }))).toEqual([true, false, false]);
+    expect(readFile(path)).toEqual({ value: 1 });
+  });
+});
+
+describe("old launches", () => {
+  it("go by age and by count, the oldest first; what runs stays", async () => {
+    const agent = testAgent();
+    const order = orderOf("exit 0");
+    await agent.runs.run(order);
+    const { leases } = agent.host.layout;
+    for (const day of [1, 2, 3, 9]) {
+      const dir = join(leases, `lease-${100 + day}`);
+      mkdirSync(dir);
+      writeFileSync(join(dir, "report.json"), "{}");
+      const atS = Date.now() / 1_000 - day * 86_400;
+      utimesSync(join(dir, "report.json"), atS, atS);
+    }
+    expect(
+      removeOldLaunches(agent.host, { keepMs: 7 * 86_400_000, keepCount: 10 }, Date.now()),
+    ).toBe(1);
+    expect(
+      removeOldLaunches(agent.host, { keepMs: 7 * 86_400_000, keepCount: 2 }, Date.now()),
+    ).toBe(2);
+    expect(readdirSync(leases).sort()).toEqual(["lease-101", "lease-5"]);
+  });
+});
