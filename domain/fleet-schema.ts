@@ -21,7 +21,7 @@ import {
 import { latency, memory, power, price, rate, readText } from "./schema-leaf.ts";
 
 /** GPU sets of a host are bit masks in which the sign bit and its neighbour stay free. */
-export const MAX_GPUS_PER_HOST = 30;
+const MAX_GPUS_PER_HOST = 30;
 const MAX_GPUS = 100_000;
 
 const filePath = (description: string, example: string) =>

@@ -13,7 +13,7 @@ import { choice, flag, leaf, text, wholeNumber, word } from "./schema-leaf.ts";
 import { absolutePath, duration, memory, readText, refused, type WordRule } from "./schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
 
-export const MAX_GPUS = 100_000;
+const MAX_GPUS = 100_000;
 /** Names and keys become parts of ids, file names and addresses. */
 const MAX_NAME_CHARS = 200;
 
