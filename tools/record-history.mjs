@@ -10,6 +10,8 @@ const [address, workflowId, file] = process.argv.slice(2);
 const connection = await Connection.connect({ address });
 const history = await new Client({ connection }).workflow.getHandle(workflowId).fetchHistory();
 // The server writes who started what; whose machine it was is nobody's business.
-const text = historyToJSON(history).replace(/"identity": ?"[^"]*"/g, '"identity":"worker"');
+const text = historyToJSON(history)
+  .replace(/"identity": ?"[^"]*"/g, '"identity":"worker"')
+  .replace(/"\d+@[^"]*-[0-9a-f]{32}"/g, '"sticky"');
 writeFileSync(file, `${JSON.stringify(JSON.parse(text))}\n`);
 await connection.close();
