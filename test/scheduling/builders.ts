@@ -1,7 +1,16 @@
 /** @file Fleets, requests and ledgers for tests, with truthful defaults. */
 
 import type { ClusterShape, FleetShape, HostShape, TenantRule } from "../../domain/fleet.ts";
-import { clusterId, hostId, jobId, runId, tenantId, type HostId } from "../../domain/ids.ts";
+import {
+  clusterId,
+  hostId,
+  jobId,
+  leaseId,
+  runId,
+  tenantId,
+  token,
+  type HostId,
+} from "../../domain/ids.ts";
 import type { Constraints, Gang } from "../../domain/job.ts";
 import type { GangRequest, HostGpus } from "../../domain/lease.ts";
 import type { Plan } from "../../domain/plan.ts";
@@ -146,9 +155,13 @@ export function hello(
     kind: "agent-hello",
     hosts: hosts.map(host),
     agent: { epoch, runQueue: `run.${epoch}`, orderQueue: `order.${epoch}`, address: "10.0.0.1" },
-    running: running.map(([name, token]) => ({ host: host(name), lease: `lease-${token}`, token })),
+    running: running.map(([name, number]) => ({
+      host: host(name),
+      lease: leaseId(token(number)),
+      token: token(number),
+    })),
     highestToken,
-  } as InboxEntry;
+  };
 }
 
 export const hostNames = (shape: FleetShape): readonly string[] =>

@@ -1,0 +1,192 @@
+/** @file What decide says about one request, against an enumeration of every possible grant; and about a second one behind it. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { PendingCode } from "../../domain/codes.ts";
+import type { ClusterId, JobId } from "../../domain/ids.ts";
+import { clusterOf, jobId } from "../../domain/ids.ts";
+import type { GangRequest } from "../../domain/lease.ts";
+import { popCount } from "../../domain/lease.ts";
+import type { PlanItem } from "../../domain/plan.ts";
+import { apply } from "../../scheduling/apply.ts";
+import { decide } from "../../scheduling/decide.ts";
+import type { Ledger } from "../../scheduling/ledger.ts";
+import { fleets, wishes } from "./arbitraries.ts";
+import {
+  applyPlan,
+  gangRequest,
+  host,
+  hostNames,
+  inbox,
+  readyLedger,
+  type RequestSpec,
+} from "./builders.ts";
+import { brokenRules, findGrants, type World } from "./grant-oracle.ts";
+
+/** A fleet that others use already, and two wishes that come to it. */
+const situations = fleets.chain((shape) =>
+  fc.record({
+    shape: fc.constant(shape),
+    others: fc.array(wishes, { maxLength: 3, size: "max" }),
+    down: fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, fc.subarray([...hostNames(shape)])),
+    first: wishes,
+    second: fc.oneof(wishes, fc.constant({ gpus: 1 })),
+    nowMs: fc.constantFrom(0, 10, 60),
+  }),
+);
+
+function used(
+  shape: Parameters<typeof readyLedger>[0],
+  others: readonly RequestSpec[],
+  down: readonly string[],
+): Ledger {
+  let ledger = readyLedger(shape);
+  others.forEach((other, at) => {
+    const { ledger: asked } = inbox(ledger, [
+      { kind: "request", request: gangRequest({ ...other, job: `other${at}` }) },
+    ]);
+    ledger = applyPlan(asked, decide(asked, 100), 100).ledger;
+  });
+  const ends = [...ledger.requests.values()].map(({ jobId: job, runId, seq }) => ({
+    kind: "end",
+    jobId: job,
+    runId,
+    seq,
+    unconfirmedHosts: [],
+  }));
+  const { ledger: quiet } = inbox(ledger, ends);
+  return apply(quiet, { kind: "drain", hosts: down.map(host), reason: "test", nowMs: 0 }).ledger;
+}
+
+/** The law of judge.ts, by enumeration. */
+function wantedCode(request: GangRequest, world: World): PendingCode | "grant" {
+  const fits = (...without: NonNullable<World["without"]>): boolean =>
+    findGrants(request, { ...world, without }).length > 0;
+  if (fits()) return "grant";
+  if (!fits("leases", "standings", "quota", "clock")) return "NoMatchingFlavor";
+  if (!fits("leases", "standings", "clock")) return "ExceedsMaxQuota";
+  if (!fits("leases")) {
+    return !fits("leases", "standings") && fits("leases", "clock")
+      ? "WaitingForGpus"
+      : "WaitingForHosts";
+  }
+  if (!fitsIdleInRoom(request, world)) return "WaitingForQuota";
+  if (fits("watts")) return "WaitingForPower";
+  const isScattered = findGrants(loosened(request), { ...world, without: ["watts"] }).some(
+    isOfOneType(world.ledger),
+  );
+  return isScattered ? "TopologyPlacementFailed" : "WaitingForGpus";
+}
+
+/** A grant on the hosts that answer, were they idle, within what the tenant's leases leave of its quota. */
+const fitsIdleInRoom = (request: GangRequest, world: World): boolean =>
+  findGrants(request, { ...world, without: ["leases"] }).some(
+    (gpus) => !brokenRules(request, gpus, world).includes("quota"),
+  );
+
+const loosened = (request: GangRequest): GangRequest => ({
+  ...request,
+  constraints: { ...request.constraints, maxClusters: 99, isSameHost: false, isSameFabric: false },
+});
+
+const isOfOneType =
+  (ledger: Ledger) =>
+  (gpus: PlanItem["gpus"]): boolean =>
+    new Set(
+      gpus.map(
+        (part) =>
+          ledger.shape.clusters.flatMap(({ hosts }) => hosts).find(({ id }) => id === part.host)
+            ?.gpuType,
+      ),
+    ).size === 1;
+
+function answerOf(
+  ledger: Ledger,
+  job: JobId,
+  nowMs: number,
+): { readonly code: PendingCode | "grant"; readonly item?: PlanItem } {
+  const { items, pending } = decide(ledger, nowMs);
+  const item = items.find(({ request }) => request.jobId === job);
+  if (item !== undefined) return { code: "grant", item };
+  const reason = pending.find(({ request }) => request.jobId === job)?.reason;
+  if (reason === undefined) throw new Error(`no word about ${job}`);
+  return { code: reason.code };
+}
+
+describe("one request", () => {
+  test("is granted when any grant exists, the largest one, else it waits by the right code", () => {
+    const seen = new Map<string, number>();
+    fc.assert(
+      fc.property(situations, ({ shape, others, down, first, nowMs }) => {
+        const request = gangRequest({ ...first, job: "a" });
+        const { ledger } = inbox(used(shape, others, down), [{ kind: "request", request }]);
+        const { code, item } = answerOf(ledger, request.jobId, nowMs);
+        const want = wantedCode(request, { ledger, nowMs });
+        seen.set(want, (seen.get(want) ?? 0) + 1);
+        expect(code).toBe(want);
+        if (item === undefined) return;
+        const sizeOf = (gpus: PlanItem["gpus"]): number =>
+          gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
+        const largest = Math.max(...findGrants(request, { ledger, nowMs }).map(sizeOf));
+        expect(sizeOf(item.gpus)).toBe(largest);
+      }),
+      { numRuns: 600, seed: 7 },
+    );
+    // The draw is worth something only if it meets every answer.
+    expect([...seen.keys()].sort()).toEqual(
+      [
+        "ExceedsMaxQuota",
+        "NoMatchingFlavor",
+        "TopologyPlacementFailed",
+        "WaitingForGpus",
+        "WaitingForHosts",
+        "WaitingForPower",
+        "WaitingForQuota",
+        "grant",
+      ].sort(),
+    );
+  });
+});
+
+describe("a second request of another tenant, behind one that waits", () => {
+  test("starts exactly when a grant exists outside the clusters that the first one could use, were they idle", () => {
+    const seen = new Map<string, number>();
+    fc.assert(
+      fc.property(situations, ({ shape, others, down, first, second, nowMs }) => {
+        // One cluster each: which clusters a spanning gang would use is not one answer but many.
+        const narrow = (wish: RequestSpec): RequestSpec => ({
+          ...wish,
+          priority: 0,
+          constraints: { ...wish.constraints, maxClusters: 1 },
+        });
+        const a = gangRequest({ ...narrow(first), job: "a", submittedAtMs: 0 });
+        const b = gangRequest({
+          ...narrow(second),
+          job: "b",
+          submittedAtMs: 1,
+          tenant: "nobody-else",
+        });
+        const { ledger } = inbox(
+          used(shape, others, down),
+          [a, b].map((request) => ({ kind: "request", request })),
+        );
+        fc.pre(answerOf(ledger, a.jobId, nowMs).code !== "grant");
+        const idle: World = { ledger, nowMs, without: ["leases"] };
+        const claims = findGrants(a, idle).filter(
+          (gpus) => !brokenRules(a, gpus, { ledger, nowMs }).includes("quota"),
+        );
+        const closed: readonly ClusterId[] = claims.flatMap((gpus) =>
+          gpus.map((part) => clusterOf(part.host)),
+        );
+        const isOpen = findGrants(b, { ledger, nowMs, closed }).length > 0;
+        const isFree = findGrants(b, { ledger, nowMs }).length > 0;
+        const { code } = answerOf(ledger, jobId("b"), nowMs);
+        seen.set(code, (seen.get(code) ?? 0) + 1);
+        expect(code === "grant").toBe(isOpen);
+        expect(code === "BehindEarlierJob").toBe(isFree && !isOpen);
+      }),
+      { numRuns: 600, seed: 11 },
+    );
+    expect(seen.get("BehindEarlierJob")).toBeGreaterThan(5);
+    expect(seen.get("grant")).toBeGreaterThan(20);
+  });
+});

@@ -1,0 +1,148 @@
+/**
+ * @file An independent reading of the rules, slow and plain: is a set of GPUs allowed for a request, and is there any at all?
+ *
+ * Shares nothing with `scheduling/` but the types: what it says is the law that `decide` and `apply` are held to.
+ */
+import type { ClusterShape, HostShape } from "../../domain/fleet.ts";
+import type { ClusterId, HostId } from "../../domain/ids.ts";
+import { popCount, type GangRequest, type HostGpus } from "../../domain/lease.ts";
+import type { Ledger } from "../../scheduling/ledger.ts";
+
+export interface World {
+  readonly ledger: Ledger;
+  readonly nowMs: number;
+  /** Leave out: leases, agents and drains, quotas, the clock. */
+  readonly without?: readonly ("leases" | "standings" | "quota" | "clock" | "watts")[];
+  /** Clusters that may not be used. */
+  readonly closed?: readonly ClusterId[];
+}
+
+/** Every broken rule of a grant, by a word. */
+export function brokenRules(
+  request: GangRequest,
+  gpus: readonly HostGpus[],
+  world: World,
+): readonly string[] {
+  const { ledger, closed = [] } = world;
+  const places = gpus.map(({ host, mask }) => ({ mask, ...placeOf(ledger, host) }));
+  const broken: string[] = [];
+  const rule = (isKept: boolean, name: string): void => {
+    if (!isKept) broken.push(name);
+  };
+  const { constraints, avoidHosts = [], tenant } = request;
+  const size = places.reduce((sum, { mask }) => sum + popCount(mask), 0);
+  rule(sizes(request, world).includes(size), "size");
+  for (const { host, cluster, mask } of places) {
+    const standing = ledger.hosts.get(host.id);
+    rule(mask > 0 && mask < 2 ** host.gpuCount, "mask");
+    rule((takenOn(world, host.id) & mask) === 0, "taken");
+    rule(!closed.includes(cluster.id), "closed");
+    rule(
+      has(world, "standings") || (standing?.agent !== undefined && !standing.isDrained),
+      "standing",
+    );
+    rule(constraints.jurisdictions?.includes(cluster.jurisdiction) ?? true, "jurisdiction");
+    rule(constraints.clusters?.includes(cluster.id) ?? true, "cluster");
+    rule(constraints.gpuTypes?.includes(host.gpuType) ?? true, "type");
+    rule(host.gpuMemoryGiB >= (constraints.gpuMemoryGiB ?? 0), "memory");
+    rule(!avoidHosts.includes(host.id), "avoided");
+  }
+  const clusters = new Set(places.map(({ cluster }) => cluster));
+  rule(new Set(places.map(({ host }) => host.id)).size === places.length, "twice");
+  rule(new Set(places.map(({ host }) => host.gpuType)).size <= 1, "types");
+  rule(clusters.size <= (constraints.maxClusters ?? 1), "clusters");
+  rule(!constraints.isSameHost || places.length === 1, "host");
+  rule(
+    !constraints.isSameFabric ||
+      (clusters.size === 1 && [...clusters][0]?.fabricGbps !== undefined),
+    "fabric",
+  );
+  const gpuType = places[0]?.host.gpuType;
+  if (gpuType !== undefined && !has(world, "quota"))
+    rule(size <= quotaLeft(world, tenant, gpuType), "quota");
+  for (const cluster of has(world, "watts") ? [] : clusters) {
+    const own = places.filter((place) => place.cluster === cluster);
+    const watts = own.reduce((sum, { host, mask }) => sum + popCount(mask) * host.gpuWatts, 0);
+    const budget = Math.min(
+      cluster.powerBudgetWatts ?? Infinity,
+      cluster.coolingBudgetWatts ?? Infinity,
+    );
+    rule(watts + wattsDrawn(world, cluster) <= budget + 1e-3, "watts");
+  }
+  return [...new Set(broken)];
+}
+
+/** Every way to take GPUs, up to which GPUs of a host: enough, because GPUs of a host are alike. */
+export function findGrants(request: GangRequest, world: World): readonly (readonly HostGpus[])[] {
+  const hosts = world.ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
+  let partial: readonly (readonly HostGpus[])[] = [[]];
+  for (const { id, gpuCount } of hosts) {
+    const free = [...Array(gpuCount).keys()].filter(
+      (gpu) => (takenOn(world, id) & (1 << gpu)) === 0,
+    );
+    partial = partial.flatMap((gpus) => [
+      gpus,
+      ...free.map((_, at) => [
+        ...gpus,
+        { host: id, mask: free.slice(0, at + 1).reduce((mask, gpu) => mask | (1 << gpu), 0) },
+      ]),
+    ]);
+  }
+  return partial.filter(
+    (gpus) => gpus.length > 0 && brokenRules(request, gpus, world).length === 0,
+  );
+}
+
+/** Sizes that are acceptable at the time of the world. */
+function sizes({ gang, requestedAtMs }: GangRequest, world: World): readonly number[] {
+  const { gpus, min, timeoutMs, shapes } = gang;
+  if (!has(world, "clock") && world.nowMs < requestedAtMs + timeoutMs) return [gpus];
+  const all = Array.from({ length: gpus - min + 1 }, (_, at) => min + at);
+  return shapes === undefined ? all : all.filter((size) => size === gpus || shapes.includes(size));
+}
+
+function quotaLeft(world: World, tenant: string, gpuType: string): number {
+  const rule = world.ledger.shape.tenants.find(({ id }) => id === tenant);
+  if (rule === undefined) return Infinity;
+  const named = Object.keys(rule.quota);
+  const isNamed = named.includes(gpuType);
+  if (!isNamed && !named.includes("*")) return Infinity;
+  const counts = (type: string): boolean => (isNamed ? type === gpuType : !named.includes(type));
+  const held = taken(world)
+    .filter(
+      (part) => part.tenant === tenant && counts(placeOf(world.ledger, part.host).host.gpuType),
+    )
+    .reduce((sum, { mask }) => sum + popCount(mask), 0);
+  return (rule.quota[isNamed ? gpuType : "*"] ?? 0) + rule.borrowingLimit - held;
+}
+
+const wattsDrawn = (world: World, cluster: ClusterShape): number =>
+  taken(world)
+    .map(({ host, mask }) => ({ mask, place: placeOf(world.ledger, host) }))
+    .filter(({ place }) => place.cluster === cluster)
+    .reduce((sum, { mask, place }) => sum + popCount(mask) * place.host.gpuWatts, 0);
+
+const takenOn = (world: World, host: HostId): number =>
+  taken(world).reduce((mask, part) => (part.host === host ? mask | part.mask : mask), 0);
+
+function taken(world: World): readonly (HostGpus & { readonly tenant: string })[] {
+  if (has(world, "leases")) return [];
+  return [...world.ledger.leases.values()].flatMap(({ tenant, gpus, state, vacatingHosts = [] }) =>
+    gpus
+      .filter(({ host }) => state !== "vacating" || vacatingHosts.includes(host))
+      .map((part) => ({ ...part, tenant })),
+  );
+}
+
+const has = ({ without = [] }: World, what: NonNullable<World["without"]>[number]): boolean =>
+  without.includes(what);
+
+function placeOf(
+  ledger: Ledger,
+  id: HostId,
+): { readonly host: HostShape; readonly cluster: ClusterShape } {
+  for (const cluster of ledger.shape.clusters) {
+    for (const host of cluster.hosts) if (host.id === id) return { host, cluster };
+  }
+  throw new Error(`no host ${id}`);
+}
