@@ -163,7 +163,7 @@ const TENANT_COLUMNS: readonly Column[] = [
   { title: "TENANT", least: 8 },
   { title: "WEIGHT", isRight: true },
   { title: "HELD", isRight: true },
-  { title: "WAITING", isRight: true },
+  { title: "WANTED", isRight: true },
   { title: "USE OF QUOTA", least: 12 },
 ];
 

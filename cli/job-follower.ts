@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JobHandle, JobOutcome, JobView } from "../client/index.ts";
 import { OrbweaverError } from "../domain/failure.ts";
-import { durationText } from "./duration.ts";
+import { counted, durationText } from "./duration.ts";
 import type { Kit } from "./kit.ts";
 import { logOptions } from "./log-options.ts";
 import { hostsText } from "./place.ts";
@@ -38,7 +38,7 @@ export function outcomeText(jobId: string, outcome: JobOutcome): string {
   switch (outcome.kind) {
     case "completed": {
       const { gpus, hosts, queuedMs, ranMs } = outcome.result;
-      return `${jobId} completed: ${String(gpus)} GPUs on ${hostsText(hosts)}, waited ${durationText(queuedMs)}, ran ${durationText(ranMs)}`;
+      return `${jobId} completed: ${counted(gpus, "GPU")} on ${hostsText(hosts)}, waited ${durationText(queuedMs)}, ran ${durationText(ranMs)}`;
     }
     case "failed":
       return `${jobId} failed: ${outcome.failure.code}: ${outcome.message}`;

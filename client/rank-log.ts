@@ -121,10 +121,12 @@ export function lastLines(
   text: string,
   lines: number,
 ): { readonly text: string; readonly isEnough: boolean } {
+  if (lines === 0) return { text: "", isEnough: true };
+  // The line break at which the text of interest begins; of the last line that is not its own end.
   let at = text.endsWith("\n") ? text.length - 1 : text.length;
   for (let found = 0; found < lines; found += 1) {
-    at = text.lastIndexOf("\n", at - 1);
-    if (at <= 0) return { text: lines === 0 ? "" : text, isEnough: lines === 0 };
+    at = at === 0 ? -1 : text.lastIndexOf("\n", at - 1);
+    if (at === -1) return { text, isEnough: false };
   }
-  return { text: lines === 0 ? "" : text.slice(at + 1), isEnough: true };
+  return { text: text.slice(at + 1), isEnough: true };
 }

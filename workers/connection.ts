@@ -101,7 +101,7 @@ export async function resolveConnection(
   if (!isAlive(server)) {
     throw new OrbweaverError(
       "NO_CONNECTION",
-      `the Temporal server that \`orbweaver up\` started at ${server.address} is gone. Run \`orbweaver up\` again.`,
+      `the Temporal server that \`orbweaver up\` started at ${server.address} does not run. Run \`orbweaver up\` again.`,
     );
   }
   return {
@@ -171,7 +171,7 @@ export function workflowUrl(config: ConnectionConfig, workflowId: string): strin
   return `${config.uiUrl}/namespaces/${namespace}/workflows/${encodeURIComponent(workflowId)}`;
 }
 
-const CONNECT_TIMEOUT_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 5_000;
 
 async function connected<T>(config: ConnectionConfig, connect: () => Promise<T>): Promise<T> {
   try {

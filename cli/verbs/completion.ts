@@ -3,6 +3,7 @@
  *
  * The script asks `orbweaver complete -- WORDS` at every TAB; @bomb.sh/tab answers from the program itself, so the
  * answer cannot drift from it. Job ids come from Temporal, if it answers within a second; a TAB never shows an error.
+ * Shells expand what they are offered, so an id that is no plain word is never offered.
  */
 
 import completions from "@bomb.sh/tab";
@@ -13,6 +14,7 @@ import { helpEnd, type Kit } from "../kit.ts";
 
 const ANSWER_WITHIN_MS = 1_000;
 const MAX_IDS = 200;
+const PLAIN_WORD = /^[A-Za-z0-9._@+=/-]+$/;
 /** Verbs whose arguments are job ids, and whether jobs that have ended are among them. */
 const JOB_VERBS: ReadonlyMap<string, boolean> = new Map([
   ["status", true],
@@ -23,9 +25,22 @@ const JOB_VERBS: ReadonlyMap<string, boolean> = new Map([
   ["release", false],
 ]);
 
+/** What the bash script takes from the bash-completion package, for shells without it. */
+const BASH_PRELUDE = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
+_get_comp_words_by_ref() {
+    cur=\${COMP_WORDS[COMP_CWORD]}
+    prev=\${COMP_WORDS[COMP_CWORD-1]}
+    words=("\${COMP_WORDS[@]}")
+    cword=$COMP_CWORD
+}
+fi
+`;
+
 /** Adds `completion` and the hidden `complete`; all other verbs must be there already. */
 export function addCompletion(program: Command, kit: Kit): void {
-  tab(program, { completionCommandName: "completion" });
+  withOneLineDescriptions(program, () => {
+    tab(program, { completionCommandName: "completion" });
+  });
   program.commands
     .find((command) => command.name() === "completion")
     ?.summary("print a completion script for a shell")
@@ -35,23 +50,39 @@ export function addCompletion(program: Command, kit: Kit): void {
     .addHelpText(
       "after",
       helpEnd([
-        ["source <(orbweaver completion bash)", "in ~/.bashrc; the same with zsh in ~/.zshrc"],
-        ["orbweaver completion fish > ~/.config/fish/completions/orbweaver.fish", "for fish"],
+        ["source <(orbweaver completion bash)", "in ~/.bashrc"],
+        ["source <(orbweaver completion zsh)", "in ~/.zshrc, after compinit"],
+        ["orbweaver completion fish > ~/.config/fish/completions/orbweaver.fish", "once, for fish"],
       ]),
     );
   program.hook("preAction", async (_program, command) => {
-    const [verb = ""] = command.args;
-    const hasEnded = JOB_VERBS.get(verb);
-    if (command.name() !== "complete" || hasEnded === undefined) return;
-    const ids = await recentJobs(kit, hasEnded);
-    completions.commands.get(verb)?.argument(
-      "job",
-      (complete) => {
-        for (const { jobId, state } of ids) complete(jobId, state);
-      },
-      true,
-    );
+    const [word = ""] = command.args;
+    if (command.name() === "completion" && word === "bash") kit.io.stdout.write(BASH_PRELUDE);
+    if (command.name() === "complete") await offerJobs(kit, word);
   });
+}
+
+/** Of a description of several lines, each line would be offered as a word. */
+function withOneLineDescriptions(program: Command, work: () => void): void {
+  const commands = program.commands.flatMap((command) => [command, ...command.commands]);
+  const full = commands.map((command) => command.description());
+  for (const command of commands) command.description(command.summary());
+  work();
+  commands.forEach((command, index) => command.description(full[index] ?? ""));
+}
+
+/** Makes the ids of jobs known to the answer that follows. */
+async function offerJobs(kit: Kit, verb: string): Promise<void> {
+  const hasEnded = JOB_VERBS.get(verb);
+  if (hasEnded === undefined) return;
+  const jobs = await recentJobs(kit, hasEnded);
+  completions.commands.get(verb)?.argument(
+    "job",
+    (complete) => {
+      for (const { jobId, state } of jobs) complete(jobId, state);
+    },
+    true,
+  );
 }
 
 interface JobWord {
@@ -61,9 +92,11 @@ interface JobWord {
 
 async function recentJobs(kit: Kit, hasEnded: boolean): Promise<readonly JobWord[]> {
   const found = kit.withSession({}, async ({ client }) => {
-    const ids: JobWord[] = [];
-    for await (const job of client.list({ all: hasEnded, limit: MAX_IDS })) ids.push(job);
-    return ids;
+    const jobs: JobWord[] = [];
+    for await (const job of client.list({ all: hasEnded, limit: MAX_IDS })) {
+      if (PLAIN_WORD.test(job.jobId)) jobs.push(job);
+    }
+    return jobs;
   });
   const none: readonly JobWord[] = [];
   return await Promise.race([found.catch(() => none), sleep(ANSWER_WITHIN_MS, none)]);

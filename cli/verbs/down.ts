@@ -57,7 +57,7 @@ async function bringDown(kit: Kit, fleet: string, values: DownValues): Promise<v
   if (running.length > 0 && values.purge === true && values.stopJobs !== true) {
     throw new OrbweaverError(
       "NOT_ALLOWED",
-      `${counted(running.length, "job")} of fleet ${fleet} have not ended, and --purge would forget their processes. Add --stop-jobs, or wait for them.`,
+      `fleet ${fleet} has ${counted(running.length, "job")} that did not end yet, and --purge would forget the processes. Add --stop-jobs, or wait.`,
     );
   }
   if (values.stopJobs === true && running.length > 0)

@@ -131,11 +131,15 @@ async function bringUp(
     ...(server === undefined ? { configuredAddress: connection.address } : { server }),
     workers: (former?.workers ?? []).filter(isAlive),
   };
-  const note = async (change: Partial<UpState>): Promise<void> => {
-    state = { ...state, ...change };
-    await writeUpState(stateDir, state);
+  // Workers become ready in any order; their notes are written one after the other.
+  let writing = Promise.resolve();
+  const note = async (workers: readonly UpWorker[]): Promise<void> => {
+    state = { ...state, workers: [...state.workers, ...workers] };
+    const next = state;
+    writing = writing.then(() => writeUpState(stateDir, next));
+    await writing;
   };
-  await note({});
+  await note([]);
   kit.say(`temporal server: ${connection.address}${isNew ? ", started" : ""}`);
 
   const { client, close } = await openClient(connection);
@@ -152,20 +156,20 @@ async function bringUp(
       if (running !== undefined) return;
       const worker = await startWorker(workerCommand(wish, { fleet, stateDir, surroundings }));
       startedCount += 1;
-      await note({ workers: [...state.workers, worker] });
+      await note([worker]);
       kit.say(`${nameOf(worker)}: ready`);
     };
-    await ensure({ role: "fleet" });
-    await ensure({ role: "jobs" });
+    const control = [ensure({ role: "fleet" }), ensure({ role: "jobs" })];
+    // Of a fleet that ran before only its own worker knows what it looks like now.
+    if (!isNewFleet) await Promise.all(control);
     if (!isNewFleet && file !== undefined) {
       await configureFleet(client, start);
       kit.say(`fleet ${fleet}: described anew by ${file}`);
     }
-
     const orbweaver = new OrbweaverClient(client, { fleet });
-    const { shape } = await orbweaver.fleet();
+    const shape = isNewFleet ? description.shape : (await orbweaver.fleet()).shape;
     const { here, elsewhere } = placeAgents(shape, hostname());
-    for (const place of here) await ensure(agentWish(place));
+    await Promise.all([...control, ...here.map((place) => ensure(agentWish(place)))]);
     const hosts = here.flatMap((place) => place.serves);
     await untilHostsKnown(orbweaver, hosts, io.nowMs);
     return {

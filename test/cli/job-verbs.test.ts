@@ -1,0 +1,300 @@
+/** @file Verbs that show or steer jobs: what they print at 80 columns, as JSON, and how they end. */
+
+import { describe, expect, it } from "vitest";
+import type {
+  JobExplanation,
+  JobHandle,
+  JobOutcome,
+  JobView,
+  ListedJob,
+} from "../../client/index.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+import { clusterId, hostId, jobId, leaseId, tenantId, token } from "../../domain/ids.ts";
+import { ms } from "../../domain/units.ts";
+import { run } from "./run.ts";
+
+const NOW_MS = 3_600_000;
+const HOST = hostId("frankfurt-h100", "h100-26");
+const PENDING = {
+  code: "WaitingForGpus",
+  message: "b needs 8 GPUs; 2 are free. Wait, or lower gang.min.",
+  numbers: { needGpus: 8, freeGpus: 2 },
+  holders: [jobId("a")],
+  wakeOn: ["lease-released"],
+} as const;
+
+function listed(more: Partial<ListedJob>): ListedJob {
+  return {
+    jobId: jobId("a"),
+    state: "pending",
+    class: "training",
+    tenant: "research",
+    gpus: 8,
+    clusters: [],
+    hosts: [],
+    submittedAtMs: NOW_MS - 90_000,
+    ...more,
+  };
+}
+
+async function* each<T>(items: readonly T[]): AsyncGenerator<T> {
+  for (const item of items) yield await Promise.resolve(item);
+}
+
+const JOBS = [
+  listed({
+    jobId: jobId("a-job-with-a-name-that-nobody-could-call-short-7f3k2p"),
+    state: "running",
+    hosts: [HOST, hostId("frankfurt-h100", "h100-27")],
+    grantedAtMs: NOW_MS - 60_000,
+  }),
+  listed({ jobId: jobId("b"), pending: PENDING }),
+  listed({ jobId: jobId("c"), state: "failed", clusters: [clusterId("eu-1")], endedAtMs: NOW_MS }),
+];
+
+describe("list", () => {
+  const client = { list: () => each(JOBS) };
+
+  it("shows job, class, tenant, state, GPUs, where and the wait in 80 columns", async () => {
+    const { code, stdout } = await run(["list"], { client, nowMs: NOW_MS });
+    expect(code).toBe(0);
+    const lines = stdout.trimEnd().split("\n");
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+    expect(lines[0]).toMatch(/^JOB +CLASS +TENANT +STATE +GPUS +WHERE +WAITED$/);
+    expect(lines[1]).toMatch(/^a-job-with.*… +training +research +running +8 +frankfurt.* +30s$/);
+    expect(lines[2]).toMatch(/^b +training +research +pending +8 +WaitingForGpus +1m30s$/);
+    expect(lines[3]).toMatch(/^c +training +research +failed +8 +eu-1$/);
+  });
+
+  it("is one JSON document when asked, with nothing beside it", async () => {
+    const { stdout, stderr } = await run(["list", "--json"], { client, nowMs: NOW_MS });
+    expect(JSON.parse(stdout)).toEqual({ jobs: JSON.parse(JSON.stringify(JOBS)) as unknown });
+    expect(stderr).toBe("");
+  });
+
+  it("colours states on a terminal only, and never against NO_COLOR", async () => {
+    const colour = "\u001b[32mrunning";
+    expect((await run(["list"], { client })).stdout).not.toContain(colour);
+    expect((await run(["list"], { client, isTerminal: true })).stdout).toContain(colour);
+    const against = { client, isTerminal: true, env: { NO_COLOR: "1" } };
+    expect((await run(["list"], against)).stdout).not.toContain("\u001b");
+  });
+
+  it("hands its filters to the library", async () => {
+    const filters: unknown[] = [];
+    const spy = { list: (filter: unknown) => (filters.push(filter), each<ListedJob>([])) };
+    const words = [
+      "list",
+      "--class",
+      "training",
+      "--tenant",
+      "t",
+      "--state",
+      "held",
+      "--cluster",
+      "c",
+      "-a",
+      "-n",
+      "5",
+    ];
+    expect((await run(words, { client: spy })).stdout).toBe("no jobs\n");
+    expect(filters).toEqual([
+      { class: "training", tenant: "t", state: "held", cluster: "c", all: true, limit: 5 },
+    ]);
+  });
+
+  it("prints a changed line once while it watches without a terminal, and ends at Ctrl-C with 130", async () => {
+    const controller = new AbortController();
+    const watched = {
+      list: () => {
+        queueMicrotask(() => {
+          controller.abort();
+        });
+        return each(JOBS);
+      },
+    };
+    const { code, stdout } = await run(["list", "--watch"], {
+      client: watched,
+      interrupted: controller.signal,
+    });
+    expect(code).toBe(130);
+    expect(stdout.split("\n").filter((line) => line.startsWith("b "))).toHaveLength(1);
+  });
+});
+
+function handle(more: Partial<JobHandle>): { readonly job: () => JobHandle } {
+  // A verb that uses more of the handle than the test gives fails.
+  return { job: () => more as JobHandle };
+}
+
+describe("cancel", () => {
+  const ended: string[] = [];
+  const client = {
+    job: (id: string) =>
+      ({
+        cancel: () => {
+          if (id === "gone")
+            return Promise.reject(new OrbweaverError("NOT_FOUND", "job gone does not exist"));
+          ended.push(id);
+          return Promise.resolve();
+        },
+      }) as JobHandle,
+  };
+
+  it("goes on after a job that fails, and ends with that job's status", async () => {
+    const { code, stdout, stderr } = await run(["cancel", "a", "gone", "b"], { client });
+    expect(code).toBe(3);
+    expect(stdout).toBe("a  cancelling\nb  cancelling\n");
+    expect(stderr).toBe("error NOT_FOUND: job gone does not exist\n");
+    expect(ended).toEqual(["a", "b"]);
+  });
+
+  it("says the same as JSON", async () => {
+    const { stdout } = await run(["cancel", "a", "gone", "--json"], { client });
+    expect(JSON.parse(stdout)).toEqual({
+      jobs: [
+        { jobId: "a", state: "cancelling" },
+        { jobId: "gone", error: { code: "NOT_FOUND", message: "job gone does not exist" } },
+      ],
+    });
+  });
+});
+
+const VIEW: JobView = {
+  jobId: jobId("b"),
+  fleet: "default",
+  state: "running",
+  submittedAtMs: 0,
+  attempts: [
+    {
+      attempt: 1,
+      leaseId: leaseId(token(3)),
+      requestedAtMs: 0,
+      grantedAtMs: 5_000,
+      gpus: [{ host: HOST, mask: 0b1011, orderQueue: "q", ranks: [0, 1, 2] }],
+      predictedGBs: 123.45,
+      reason: "3 of 3 GPUs in frankfurt-h100",
+    },
+  ],
+};
+
+describe("explain", () => {
+  it.each<[string, JobExplanation, RegExp]>([
+    [
+      "why a job waits: code, place, numbers, holders, what would change it",
+      {
+        view: { ...VIEW, state: "pending", attempts: [] },
+        fleet: { kind: "waiting", position: 2, waiting: 5, requestedAtMs: 0, reason: PENDING },
+      },
+      /^b waits: WaitingForGpus\n {2}b needs 8 GPUs.*\n {2}place +2 of 5.*\n {2}waits for +1h00m\n {2}numbers +needGpus 8, freeGpus 2\n {2}held by +a\n {2}changes on +lease-released\n$/,
+    ],
+    [
+      "why a running one runs there",
+      { view: VIEW, fleet: { kind: "unknown" } },
+      /^b is running: 3 of 3 GPUs.*\non +frankfurt-h100\/h100-26 GPU 0-1,3\nlease +lease-3\nwaited +5s\nexpected +123\.5 GB\/s/,
+    ],
+    [
+      "that its owner holds it",
+      { view: { ...VIEW, state: "held" }, fleet: { kind: "unknown" } },
+      /OnHold.*release b/s,
+    ],
+    ["that no fleet answers", { view: { ...VIEW, state: "pending", attempts: [] } }, /NoFleet/],
+    [
+      "that nobody has decided yet",
+      { view: { ...VIEW, state: "pending", attempts: [] }, fleet: { kind: "unknown" } },
+      /PendingEvaluation/,
+    ],
+    [
+      "that it has ended",
+      { view: { ...VIEW, state: "completed" }, fleet: { kind: "unknown" } },
+      /^b has completed\n$/,
+    ],
+  ])("says %s", async (_name, explanation, want) => {
+    const client = handle({ explain: () => Promise.resolve(explanation) });
+    const { code, stdout } = await run(["explain", "b"], { client, nowMs: NOW_MS });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(want);
+  });
+});
+
+describe("status of a job that has ended", () => {
+  const view: JobView = {
+    ...VIEW,
+    state: "failed",
+    spec: {
+      name: "b",
+      tenant: tenantId("research"),
+      class: "training",
+      priority: 0,
+      gang: { gpus: 3, min: 2, timeoutMs: ms(60_000) },
+      constraints: { isSameHost: true, isSameFabric: false, gpuTypes: ["H100"] },
+      run: { command: ["python", "a b.py"], env: {}, launch: "per-gpu", graceMs: ms(0) },
+      retry: { attempts: 2, backoffMs: ms(0) },
+      isHeld: false,
+    },
+    attempts: VIEW.attempts.map((attempt) => ({
+      ...attempt,
+      endedAtMs: 65_000,
+      end: "failed" as const,
+      cause: {
+        code: "PROCESS_EXITED",
+        message: "rank 2 ended with 1",
+        atMs: 65_000,
+        host: HOST,
+        lastLines: "Traceback\nValueError\n",
+      },
+    })),
+  };
+
+  it("says what it asked for, where it ran, how it ended, and where to look on", async () => {
+    const client = handle({ view: () => Promise.resolve(view) });
+    const { stdout } = await run(["status", "b"], { client, nowMs: NOW_MS });
+    expect(stdout).toContain("GPUs       3, down to 2 after 1m00s");
+    expect(stdout).toContain("needs      GPU H100, one host");
+    expect(stdout).toContain("command    python 'a b.py'");
+    expect(stdout).toContain("http://ui/namespaces/default/workflows/b");
+    expect(stdout).toMatch(/ 1 {2}lease-3 {2}frankfurt-h100\/h100-26 +5s +1m00s {2}PROCESS_EXITED/);
+    expect(stdout).toContain(
+      "PROCESS_EXITED: rank 2 ended with 1\n  | Traceback\n  | ValueError\n",
+    );
+    for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+});
+
+describe("submit --wait", () => {
+  const submitted = (outcome: () => Promise<JobOutcome>, isNew = true) => ({
+    submit: () => Promise.resolve({ jobId: jobId("b"), isNew }),
+    ...handle({ jobId: jobId("b"), outcome, view: () => Promise.resolve(VIEW) }),
+  });
+  const words = ["submit", "--wait", "--key", "b", "--gpus", "1", "--", "x"];
+
+  it("prints the id and ends as the job's process did", async () => {
+    const failure = { code: "PROCESS_EXITED", attempts: 1, exitCode: 3 } as const;
+    const client = submitted(() =>
+      Promise.resolve({ kind: "failed", message: "rank 0 ended with 3", failure }),
+    );
+    const { code, stdout, stderr } = await run(words, { client });
+    expect({ code, stdout }).toEqual({ code: 3, stdout: "b\n" });
+    expect(stderr).toContain("b failed: PROCESS_EXITED: rank 0 ended with 3\n");
+  });
+
+  it("says that a key was used before, and still waits", async () => {
+    const client = submitted(() => Promise.resolve({ kind: "cancelled" }), false);
+    const { code, stderr } = await run(words, { client });
+    expect(code).toBe(130);
+    expect(stderr).toContain("b had been submitted before; nothing was started\n");
+  });
+
+  it("leaves the job alone at Ctrl-C and says so", async () => {
+    const controller = new AbortController();
+    const client = submitted(() => {
+      queueMicrotask(() => {
+        controller.abort();
+      });
+      return new Promise(() => undefined);
+    });
+    const { code, stderr } = await run(words, { client, interrupted: controller.signal });
+    expect(code).toBe(130);
+    expect(stderr).toContain("b goes on without us; `orbweaver cancel b` stops it\n");
+  });
+});

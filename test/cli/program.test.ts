@@ -1,0 +1,194 @@
+/** @file Every run of the command ends in one manner: one line for an error, its exit status, help with examples. */
+
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { run } from "./run.ts";
+
+const VERBS = [
+  ["submit"],
+  ["list"],
+  ["status"],
+  ["explain"],
+  ["logs"],
+  ["cancel"],
+  ["hold"],
+  ["release"],
+  ["drain"],
+  ["undrain"],
+  ["up"],
+  ["down"],
+  ["worker"],
+  ["agent"],
+  ["fleet"],
+  ["fleet", "show"],
+  ["fleet", "import"],
+  ["fleet", "check"],
+  ["fleet", "apply"],
+  ["completion"],
+];
+
+describe("help", () => {
+  it.each(VERBS)("of %s %s has examples and exit codes and fits 80 columns", async (...verb) => {
+    const words = verb.filter((word) => typeof word === "string");
+    const { code, stdout, stderr } = await run([...words, "--help"]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toContain("Examples:");
+    expect(stdout).toContain("Exit status:");
+    const options = stdout.slice(0, stdout.indexOf("Examples:"));
+    for (const line of options.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it("of the whole names every verb", async () => {
+    const { code, stdout } = await run(["--help"]);
+    expect(code).toBe(0);
+    for (const [verb = ""] of VERBS) expect(stdout).toMatch(new RegExp(`^  ${verb}\\b`, "m"));
+  });
+
+  it("of submit tells the job's own exit codes", async () => {
+    const { stdout } = await run(["submit", "--help"]);
+    expect(stdout).toContain("128+n");
+  });
+});
+
+it("prints the version of the package", async () => {
+  const { code, stdout } = await run(["--version"]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+/);
+});
+
+describe("wrong usage", () => {
+  it.each([
+    [
+      "an unknown verb, with the nearest",
+      ["statsu"],
+      "error BAD_INPUT: unknown command 'statsu' (Did you mean status?)\n",
+    ],
+    [
+      "an unknown flag, with the nearest",
+      ["list", "--tennant", "a"],
+      "error BAD_INPUT: unknown option '--tennant' (Did you mean --tenant?)\n",
+    ],
+    ["a missing argument", ["status"], "error BAD_INPUT: missing required argument 'job'\n"],
+    [
+      "an argument too many",
+      ["explain", "a", "b"],
+      "error BAD_INPUT: too many arguments for 'explain'. Expected 1 argument but got 2.\n",
+    ],
+    [
+      "a value that is no choice",
+      ["list", "--class", "x"],
+      "error BAD_INPUT: option '--class <class>' argument 'x' is invalid. Allowed choices are inference, interactive, training.\n",
+    ],
+    [
+      "a number that is none",
+      ["logs", "a", "--tail", "x"],
+      'error BAD_INPUT: --tail "x" is not a whole number from 0 on. Write one, e.g. --tail 8.\n',
+    ],
+    [
+      "a drain without a reason",
+      ["drain", "a/b"],
+      "error BAD_INPUT: required option '--reason <text>' not specified\n",
+    ],
+    [
+      "a job from nothing",
+      ["submit"],
+      "error BAD_INPUT: no job is given. Name a file (or `-`), or write `--gpus 8 -- python train.py`.\n",
+    ],
+    [
+      "a command line without a command",
+      ["submit", "--gpus", "1", "--"],
+      "error BAD_INPUT: nothing follows `--`. Write the command there, e.g. `-- python train.py`.\n",
+    ],
+    [
+      "a variable without a value",
+      ["submit", "-e", "A", "--", "x"],
+      'error BAD_INPUT: --env "A" is no KEY=VALUE. Write e.g. --env SEED=1.\n',
+    ],
+    [
+      "a redrawn document",
+      ["list", "--watch", "--json"],
+      "error BAD_INPUT: --watch redraws a table and --json prints one document. Give one of them.\n",
+    ],
+    [
+      "a fleet that is no folder's name",
+      ["list", "--fleet", "../x"],
+      'error BAD_INPUT: the fleet name "../x" is not a plain name. Use letters, digits, dots and dashes, at most 63.\n',
+    ],
+  ])("%s is one line and ends with 2", async (_name, words, wantError) => {
+    expect(await run(words)).toEqual({ code: 2, stdout: "", stderr: wantError });
+  });
+
+  it("without any verb shows the help and ends with 2", async () => {
+    const { code, stdout, stderr } = await run([]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toContain("Usage: orbweaver");
+  });
+});
+
+it("says how to get a connection when there is none, and ends with 4", async () => {
+  const { code, stdout, stderr } = await run(["list", "--isolated"], {
+    env: { ORBWEAVER_STATE_DIR: "/nonexistent" },
+  });
+  expect({ code, stdout }).toEqual({ code: 4, stdout: "" });
+  expect(stderr).toMatch(/^error NO_CONNECTION: .*`orbweaver up`.*TEMPORAL_ADDRESS/);
+});
+
+describe("an error that nobody foresaw", () => {
+  const client = {
+    fleet: () => Promise.reject(new TypeError("x is undefined")),
+  };
+
+  it("is one line, without a stack", async () => {
+    const { code, stderr } = await run(["fleet", "show"], { client });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^error INTERNAL: x is undefined .*\n$/);
+  });
+
+  it("shows its stack when asked to", async () => {
+    const { stderr } = await run(["fleet", "show"], { client, env: { ORBWEAVER_DEBUG: "1" } });
+    expect(stderr).toContain("TypeError: x is undefined\n    at ");
+  });
+});
+
+describe("completion", () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  async function completed(...words: string[]): Promise<readonly string[]> {
+    const said: string[] = [];
+    vi.spyOn(console, "log").mockImplementation((line: string) => void said.push(line));
+    await run(["complete", "--", ...words], { client: { list: listed } });
+    return said.slice(0, -1).map((line) => line.split("\t")[0] ?? "");
+  }
+  async function* listed() {
+    for (const jobId of ["train-1", "train-2", "$(reboot)"]) {
+      yield await Promise.resolve({ jobId, state: "running" } as never);
+    }
+  }
+
+  it.each([
+    ["verbs", ["st"], ["status"]],
+    ["verbs of a verb", ["fleet", "ch"], ["check"]],
+    ["flags", ["list", "--sta"], ["--state"]],
+    ["values of a flag", ["submit", "--launch", "per-h"], ["per-host"]],
+    [
+      "job ids, those only that a shell does not expand",
+      ["logs", "-f", ""],
+      ["train-1", "train-2"],
+    ],
+  ])("knows %s", async (_name, words, want) => {
+    expect(await completed(...words)).toEqual(want);
+  });
+
+  it.each(["bash", "zsh", "fish"])("has a script for %s", async (shell) => {
+    const said: string[] = [];
+    vi.spyOn(console, "log").mockImplementation((line: string) => void said.push(line));
+    const { code } = await run(["completion", shell]);
+    expect(code).toBe(0);
+    expect(said.join("\n")).toContain("orbweaver complete --");
+  });
+
+  it("refuses a shell that it does not know", async () => {
+    const { code, stderr } = await run(["completion", "tcsh"]);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^error BAD_INPUT: .*tcsh.*bash/);
+  });
+});

@@ -1,0 +1,74 @@
+/** @file Runs the command in this process with an outside of the test's own, and keeps what it said. */
+
+import { Writable } from "node:stream";
+import type { Io, OutputStream } from "../../cli/io.ts";
+import { runCli } from "../../cli/program.ts";
+import type { OpenSession, Session } from "../../cli/session.ts";
+import type { OrbweaverClient } from "../../client/index.ts";
+import { isolatedConnection } from "../../workers/connection.ts";
+
+export interface Outside {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string;
+  readonly cwd?: string;
+  readonly isTerminal?: boolean;
+  readonly columns?: number;
+  readonly nowMs?: number;
+  /** What stands for the client library; verbs that connect fail without it. */
+  readonly client?: Partial<OrbweaverClient>;
+  readonly interrupted?: AbortSignal;
+}
+
+export interface Said {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export async function run(words: readonly string[], outside: Outside = {}): Promise<Said> {
+  const stdout = collector(outside);
+  const stderr = collector(outside);
+  const io: Io = {
+    stdout: stdout.stream,
+    stderr: stderr.stream,
+    readInput: () => Promise.resolve(outside.input ?? ""),
+    env: { HOME: "/nonexistent", ...outside.env },
+    cwd: outside.cwd ?? process.cwd(),
+    nowMs: () => outside.nowMs ?? 0,
+    interrupted: outside.interrupted ?? new AbortController().signal,
+  };
+  const { client } = outside;
+  const code = await runCli(words, {
+    io,
+    ...(client !== undefined && { openSession: fake(client) }),
+  });
+  return { code, stdout: stdout.text(), stderr: stderr.text() };
+}
+
+/** A session around a part of the client; what a test does not give, it must not use. */
+function fake(client: Partial<OrbweaverClient>): OpenSession {
+  const connection = isolatedConnection({
+    address: "fake:1",
+    namespace: "default",
+    uiUrl: "http://ui",
+  });
+  const session = { fleet: "default", client, connection, close: () => Promise.resolve() };
+  // Only the parts that the verb under test touches exist.
+  return () => Promise.resolve(session as unknown as Session);
+}
+
+function collector({ isTerminal, columns }: Outside): {
+  readonly stream: OutputStream;
+  readonly text: () => string;
+} {
+  let text = "";
+  const stream = new Writable({
+    decodeStrings: false,
+    write(chunk: string, _encoding, done) {
+      text += chunk;
+      done();
+    },
+  });
+  Object.assign(stream, { isTTY: isTerminal === true, columns: columns ?? 80 });
+  return { stream, text: () => text };
+}

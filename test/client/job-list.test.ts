@@ -1,0 +1,129 @@
+/** @file Listing: which query visibility is asked, and what is made of its answer and of the fleet's ledger. */
+
+import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
+import { TypedSearchAttributes } from "@temporalio/common";
+import { describe, expect, it } from "vitest";
+import { listedJob, listJobs, visibilityQuery, type JobFilter } from "../../client/job-list.ts";
+import {
+  CLASS_KEY,
+  CLUSTER_KEY,
+  GPUS_KEY,
+  STATE_KEY,
+  TENANT_KEY,
+} from "../../client/search-keys.ts";
+import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/ids.ts";
+import { emptyLedger } from "../../scheduling/apply.ts";
+
+const BASE = 'WorkflowType = "job" AND OrbweaverFleet = "default"';
+
+it.each<[JobFilter, string]>([
+  [{}, `${BASE} AND ExecutionStatus = "Running"`],
+  [{ all: true }, BASE],
+  [{ state: "failed" }, `${BASE} AND OrbweaverState = "failed"`],
+  [{ state: "held" }, `${BASE} AND ExecutionStatus = "Running" AND OrbweaverState = "held"`],
+  [
+    { class: "training", tenant: "t", cluster: "c", all: true },
+    `${BASE} AND OrbweaverClass = "training" AND OrbweaverTenant = "t" AND OrbweaverCluster = "c"`,
+  ],
+])("the filter %j asks visibility %s", (filter, wantQuery) => {
+  expect(visibilityQuery("default", filter)).toBe(wantQuery);
+});
+
+it.each(['a"b', "a'b", "a\\b"])("a value like %j cannot leave its quotes", (tenant) => {
+  expect(() => visibilityQuery("default", { tenant })).toThrow(
+    expect.objectContaining({ code: "BAD_INPUT" }),
+  );
+});
+
+function info(more: {
+  id?: string;
+  status?: string;
+  state?: string;
+  closedAtMs?: number;
+}): WorkflowExecutionInfo {
+  const { id = "a", status = "RUNNING", state = "pending", closedAtMs } = more;
+  const found = {
+    workflowId: id,
+    status: { name: status },
+    startTime: new Date(1_000),
+    ...(closedAtMs !== undefined && { closeTime: new Date(closedAtMs) }),
+    typedSearchAttributes: new TypedSearchAttributes([
+      { key: CLASS_KEY, value: "training" },
+      { key: TENANT_KEY, value: "t" },
+      { key: STATE_KEY, value: state },
+      { key: GPUS_KEY, value: 8 },
+      { key: CLUSTER_KEY, value: ["c"] },
+    ]),
+  };
+  // What a listing reads of it, and nothing else.
+  return found as unknown as WorkflowExecutionInfo;
+}
+
+it.each([
+  ["RUNNING", "stopping", "stopping"],
+  ["RUNNING", "something new", "pending"],
+  ["COMPLETED", "completed", "completed"],
+  ["TERMINATED", "running", "terminated"],
+  ["TIMED_OUT", "running", "timed-out"],
+  ["CANCELLED", "running", "cancelled"],
+])("a workflow that is %s and said %j is %s", (status, state, wantState) => {
+  expect(listedJob(info({ status, state })).state).toBe(wantState);
+});
+
+describe("with the fleet's ledger", () => {
+  const lease = {
+    id: leaseId(token(1)),
+    token: token(1),
+    jobId: jobId("run"),
+    runId: runId("r"),
+    seq: 1,
+    class: "training" as const,
+    tenant: tenantId("t"),
+    gpus: [{ host: hostId("c", "h"), mask: 0b111 }],
+    grantedAtMs: 5_000,
+    requestedAtMs: 1_000,
+    state: "held" as const,
+  };
+  const reason = {
+    code: "WaitingForGpus",
+    message: "",
+    numbers: {},
+    holders: [],
+    wakeOn: ["lease-released"],
+  } as const;
+  const ledger = {
+    ...emptyLedger({ clusters: [], links: [], tenants: [] }),
+    leases: new Map([[lease.id, lease]]),
+    reasons: new Map([[jobId("wait"), reason]]),
+  };
+  const client = {
+    workflow: {
+      list: async function* () {
+        for (const id of ["run", "wait", "new"])
+          yield await Promise.resolve(info({ id, state: id === "run" ? "running" : "pending" }));
+        yield info({ id: "old", status: "TERMINATED", state: "running", closedAtMs: 9_000 });
+      },
+    },
+    // The fake has what a listing uses of a client.
+  } as unknown as Client;
+
+  async function list(filter: JobFilter) {
+    const jobs = [];
+    for await (const job of listJobs(client, { fleet: "default", filter, ledger })) jobs.push(job);
+    return jobs;
+  }
+
+  it("tells where a job runs and why one waits", async () => {
+    const [running, waiting, fresh, old] = await list({ all: true });
+    expect(running).toMatchObject({ hosts: ["c/h"], gpus: 3, grantedAtMs: 5_000 });
+    expect(waiting).toMatchObject({ pending: reason, gpus: 8 });
+    expect(fresh).not.toHaveProperty("pending");
+    expect(old).toMatchObject({ state: "terminated", endedAtMs: 9_000, hosts: [] });
+  });
+
+  it("leaves out whose stale attribute alone fits, and stops at the limit", async () => {
+    expect((await list({ state: "running" })).map((job) => job.jobId)).toEqual(["run"]);
+    expect(await list({ limit: 2 })).toHaveLength(2);
+    expect(await list({ limit: 0 })).toEqual([]);
+  });
+});

@@ -1,0 +1,147 @@
+/** @file Reading a rank's log: the whole of it, the last lines, as it grows, through rotation and before it exists. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { prefixed } from "../../client/job-logs.ts";
+import type { LogSession } from "../../client/log-session.ts";
+import { merged } from "../../client/merged.ts";
+import { lastLines, readRankLog, type RankLogOptions } from "../../client/rank-log.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+import { hostId, jobId, leaseId, token } from "../../domain/ids.ts";
+
+const PLACE = { jobId: jobId("j"), host: hostId("c", "h"), leaseId: leaseId(token(1)), rank: 0 };
+
+/** An agent's log of ASCII text; each read makes the next of `growth` arrive. */
+function agent(
+  text: string,
+  { growth = [] as string[], droppedBytes = 0, maxChunk = 7 } = {},
+): LogSession {
+  let all = text;
+  const coming = [...growth];
+  return {
+    read: ({ offset, maxBytes, waitMs }) => {
+      if (waitMs > 0) all += coming.shift() ?? "";
+      const asked = offset < 0 ? Math.max(0, all.length + offset) : offset;
+      const from = Math.max(asked, droppedBytes);
+      const chunk = all.slice(from, from + Math.min(maxBytes, maxChunk));
+      const nextOffset = from + chunk.length;
+      return Promise.resolve({
+        text: chunk,
+        nextOffset,
+        droppedBytes: from - asked,
+        isEnd: coming.length === 0 && nextOffset >= all.length,
+      });
+    },
+    end: () => Promise.resolve(),
+  };
+}
+
+async function textOf(session: LogSession, options: Partial<RankLogOptions>): Promise<string> {
+  let text = "";
+  const rest = { isFollowed: false, isOver: () => Promise.resolve(false), ...options };
+  for await (const part of readRankLog(session, PLACE, rest)) text += part;
+  return text;
+}
+
+const log = fc.stringMatching(/^[a-c\n]{0,80}$/);
+
+describe("a rank's log", () => {
+  it("is read whole, in pieces of any size", async () => {
+    await fc.assert(
+      fc.asyncProperty(log, fc.integer({ min: 1, max: 20 }), async (text, maxChunk) => {
+        expect(await textOf(agent(text, { maxChunk }), {})).toBe(text);
+      }),
+    );
+  });
+
+  it("ends with its last lines when only those are asked for", async () => {
+    await fc.assert(
+      fc.asyncProperty(log, fc.nat({ max: 10 }), async (text, tailLines) => {
+        expect(await textOf(agent(text), { tailLines })).toBe(lastLinesPlain(text, tailLines));
+      }),
+    );
+  });
+
+  it("is followed to its end, after the last lines of what was there", async () => {
+    const session = agent("1\n2\n3\n", { growth: ["4\n", "", "5\n"], maxChunk: 100 });
+    expect(await textOf(session, { isFollowed: true, tailLines: 1 })).toBe("3\n4\n5\n");
+  });
+
+  it("tells what rotation has dropped", async () => {
+    const dropped: number[] = [];
+    const session = agent("0123456789", { droppedBytes: 4, maxChunk: 100 });
+    expect(await textOf(session, { onDropped: (bytes) => dropped.push(bytes) })).toBe("456789");
+    expect(dropped).toEqual([4]);
+  });
+
+  it("is waited for while its host does not know the run yet", async () => {
+    const inner = agent("hello\n", { maxChunk: 100 });
+    expect(await textOf(unknownAtFirst(inner, 1), { isFollowed: true })).toBe("hello\n");
+  });
+
+  it("is refused when the attempt is over and its host never knew the run", async () => {
+    const session = unknownAtFirst(agent(""), Infinity);
+    const options = { isFollowed: true, isOver: () => Promise.resolve(true) };
+    await expect(textOf(session, options)).rejects.toMatchObject({ code: "RUN_UNKNOWN" });
+  });
+});
+
+it.each([
+  ["a\nb\nc\n", 2, "b\nc\n", true],
+  ["a\nb\nc", 2, "b\nc", true],
+  ["a\nb\n", 2, "a\nb\n", false],
+  ["\n\n", 1, "\n", true],
+  ["", 3, "", false],
+  ["a", 0, "", true],
+])("the last lines of %j, %i of them, are %j", (text, lines, wantText, wantEnough) => {
+  expect(lastLines(text, lines)).toEqual({ text: wantText, isEnough: wantEnough });
+});
+
+it("puts a rank before whole lines only, and closes the last one", async () => {
+  const parts: string[] = [];
+  for await (const part of prefixed(each(["a", "b\r\nc\n\nd", "e"]), "[3] ")) parts.push(part);
+  expect(parts.join("")).toBe("[3] ab\r\n[3] c\n[3] \n[3] de\n");
+});
+
+describe("several streams as one", () => {
+  it("give every item once, each stream in its order", async () => {
+    const items: string[] = [];
+    for await (const item of merged([each(["a1", "a2"]), each([]), each(["b1"])])) items.push(item);
+    expect(items.filter((item) => item.startsWith("a"))).toEqual(["a1", "a2"]);
+    expect([...items].sort()).toEqual(["a1", "a2", "b1"]);
+  });
+
+  it("fail with the first that fails", async () => {
+    const all = async () => {
+      for await (const item of merged([each(["a"]), failing()])) expect(item).toBe("a");
+    };
+    await expect(all()).rejects.toThrow("broken");
+  });
+});
+
+function unknownAtFirst(inner: LogSession, times: number): LogSession {
+  let left = times;
+  return {
+    ...inner,
+    read: (query) => {
+      left -= 1;
+      return left >= 0
+        ? Promise.reject(new OrbweaverError("RUN_UNKNOWN", "not here"))
+        : inner.read(query);
+    },
+  };
+}
+
+async function* each<T>(items: readonly T[]): AsyncGenerator<T> {
+  for (const item of items) yield await Promise.resolve(item);
+}
+
+async function* failing(): AsyncGenerator<string> {
+  yield await Promise.reject<string>(new Error("broken"));
+}
+
+/** The plain way: split, take, join. */
+function lastLinesPlain(text: string, count: number): string {
+  const lines = text.split(/(?<=\n)/);
+  return count === 0 ? "" : lines.slice(-count).join("");
+}

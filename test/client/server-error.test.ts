@@ -1,0 +1,80 @@
+/** @file What Temporal's client throws becomes one error with a code; what has none passes through. */
+
+import { WorkflowUpdateFailedError, ServiceError } from "@temporalio/client";
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  RetryState,
+  WorkflowNotFoundError,
+} from "@temporalio/common";
+import { expect, it } from "vitest";
+import { translated } from "../../client/server-error.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+
+const refusal = ApplicationFailure.create({
+  type: "NOT_ALLOWED",
+  message: "job a is running",
+  details: [{ x: 1 }],
+});
+
+it.each<[string, unknown, object]>([
+  [
+    "a job that does not exist",
+    new WorkflowNotFoundError("workflow not found", "a", undefined),
+    { code: "NOT_FOUND" },
+  ],
+  [
+    "a job that has ended",
+    new WorkflowNotFoundError("workflow execution already completed", "a", undefined),
+    { code: "NOT_ALLOWED" },
+  ],
+  [
+    "an update that was refused",
+    new WorkflowUpdateFailedError("", refusal),
+    { code: "NOT_ALLOWED", message: "job a is running", details: { x: 1 } },
+  ],
+  [
+    "an agent's refusal under two layers",
+    new WorkflowUpdateFailedError(
+      "",
+      new ActivityFailure("", "readLogs", "1", RetryState.NON_RETRYABLE_FAILURE, "w", refusal),
+    ),
+    { code: "NOT_ALLOWED" },
+  ],
+  ["no server", grpc(14, "connection refused"), { code: "NO_CONNECTION" }],
+  [
+    "no worker",
+    grpc(4, "deadline exceeded"),
+    { code: "NO_CONNECTION", message: expect.stringContaining("orbweaver up") },
+  ],
+  ["no poller", grpc(9, "no poller seen"), { code: "NO_CONNECTION" }],
+  [
+    "no rights",
+    grpc(7, "denied"),
+    { code: "NO_CONNECTION", message: expect.stringContaining("API key") },
+  ],
+  ["a namespace that does not exist", grpc(5, "Namespace x is not found."), { code: "NOT_FOUND" }],
+  ["a bad query", grpc(3, "invalid query"), { code: "BAD_INPUT" }],
+])("%s", (_name, thrown, want) => {
+  const error = translated(thrown, "job a");
+  expect(error).toBeInstanceOf(OrbweaverError);
+  expect(error).toMatchObject(want);
+});
+
+it.each([
+  ["a bug", new TypeError("x")],
+  ["an error of ours", new OrbweaverError("BAD_INPUT", "x")],
+  ["no error at all", "x"],
+])("%s passes through", (_name, thrown) => {
+  expect(translated(thrown, "job a")).toBe(thrown);
+});
+
+/** As grpc-js makes them, inside the SDK's own error. */
+function grpc(code: number, details: string): ServiceError {
+  const cause = Object.assign(new Error(`${String(code)}: ${details}`), {
+    code,
+    details,
+    metadata: {},
+  });
+  return new ServiceError("failed", { cause });
+}

@@ -1,0 +1,208 @@
+/** @file Which server is meant: flags over environment over profile over `up`'s own; isolation shuts out the middle two. */
+
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { ownIdentity } from "../../activities/agent/process-identity.ts";
+import { workerSurroundings } from "../../cli/up/worker-environment.ts";
+import {
+  configuredConnection,
+  isolatedConnection,
+  openClient,
+  resolveConnection,
+  workflowUrl,
+  type ConnectionFlags,
+} from "../../workers/connection.ts";
+import { writeUpState, type UpState } from "../../workers/state.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "orbweaver-connection-"));
+const profiles = join(folder, "temporal.toml");
+writeFileSync(
+  profiles,
+  `[profile.default]
+address = "file:1"
+namespace = "from-file"
+[profile.cloud]
+address = "ns.acct.tmprl.cloud:7233"
+namespace = "ns.acct"
+api_key = "secret"
+`,
+);
+writeFileSync(join(folder, "ca.pem"), "CA");
+const noFile = { TEMPORAL_CONFIG_FILE: join(folder, "none.toml") };
+
+describe("the address comes from", () => {
+  it.each<[string, ConnectionFlags, Record<string, string>, object | undefined]>([
+    ["nowhere", {}, noFile, undefined],
+    [
+      "the profile file",
+      {},
+      { TEMPORAL_CONFIG_FILE: profiles },
+      { address: "file:1", namespace: "from-file", source: "configured" },
+    ],
+    [
+      "the environment before the file",
+      {},
+      { TEMPORAL_CONFIG_FILE: profiles, TEMPORAL_ADDRESS: "env:1" },
+      { address: "env:1", namespace: "from-file" },
+    ],
+    [
+      "a flag before the environment",
+      { address: "flag:1" },
+      { ...noFile, TEMPORAL_ADDRESS: "env:1" },
+      { address: "flag:1", namespace: "default" },
+    ],
+    [
+      "a named profile",
+      { profile: "cloud" },
+      { TEMPORAL_CONFIG_FILE: profiles },
+      {
+        options: { address: "ns.acct.tmprl.cloud:7233", apiKey: "secret", tls: true },
+        uiUrl: "https://cloud.temporal.io",
+      },
+    ],
+    [
+      "flags alone when isolated",
+      { isIsolated: true, address: "own:1" },
+      { TEMPORAL_CONFIG_FILE: profiles, TEMPORAL_API_KEY: "x" },
+      { address: "own:1", namespace: "default", source: "isolated", options: { address: "own:1" } },
+    ],
+    [
+      "nowhere when isolated, whatever is configured",
+      { isIsolated: true },
+      { TEMPORAL_CONFIG_FILE: profiles, TEMPORAL_ADDRESS: "env:1" },
+      undefined,
+    ],
+  ])("%s", (_name, flags, env, want) => {
+    const found = configuredConnection(flags, env);
+    if (want === undefined) expect(found).toBeUndefined();
+    else expect(found).toMatchObject(want);
+  });
+
+  it("an API key turns TLS on, and --no-tls off again", () => {
+    const env = { ...noFile, TEMPORAL_ADDRESS: "a:1", TEMPORAL_API_KEY: "k" };
+    expect(configuredConnection({}, env)?.options).toMatchObject({ apiKey: "k", tls: true });
+    expect(configuredConnection({ tls: false }, env)?.options.tls).toBe(false);
+  });
+
+  it("TLS files are read at once, and a missing one is one clear error", () => {
+    const flags = { address: "a:1", tlsCaPath: join(folder, "ca.pem"), tlsServerName: "x" };
+    expect(configuredConnection(flags, noFile)?.options.tls).toMatchObject({
+      serverNameOverride: "x",
+      serverRootCACertificate: new TextEncoder().encode("CA"),
+    });
+    expect(() => configuredConnection({ ...flags, tlsCaPath: "/none" }, noFile)).toThrow(
+      expect.objectContaining({ code: "BAD_INPUT" }),
+    );
+  });
+
+  it("a profile that does not exist is one clear error", () => {
+    expect(() => configuredConnection({ profile: "x" }, noFile)).toThrow(
+      expect.objectContaining({ code: "BAD_INPUT", message: expect.stringContaining("'x'") }),
+    );
+  });
+});
+
+describe("the server that `up` started", () => {
+  const server = {
+    ...ownIdentity(),
+    address: "127.0.0.1:20001",
+    namespace: "default",
+    uiUrl: "http://127.0.0.1:20002",
+    databaseFile: "db",
+    logFile: "log",
+  };
+  const state: UpState = { fleet: "default", fleetFile: "f", server, workers: [] };
+
+  async function resolved(up: UpState | undefined, env: Record<string, string> = noFile) {
+    const stateDir = mkdtempSync(join(folder, "state-"));
+    if (up !== undefined) await writeUpState(stateDir, up);
+    return await resolveConnection({}, { env, cwd: folder, stateDir });
+  }
+
+  it("is used when nothing is configured, without the user's profile", async () => {
+    expect(await resolved(state)).toMatchObject({
+      source: "up",
+      address: server.address,
+      uiUrl: server.uiUrl,
+    });
+  });
+
+  it("is not used when something is configured", async () => {
+    expect(await resolved(state, { ...noFile, TEMPORAL_ADDRESS: "env:1" })).toMatchObject({
+      address: "env:1",
+    });
+  });
+
+  it("is refused with the remedy when it does not run, or was never started", async () => {
+    const gone = { ...state, server: { ...server, started: "another process" } };
+    for (const up of [gone, undefined]) {
+      await expect(resolved(up)).rejects.toMatchObject({
+        code: "NO_CONNECTION",
+        message: expect.stringContaining("orbweaver up"),
+      });
+    }
+  });
+});
+
+describe("payload codecs", () => {
+  async function loaded(module: string) {
+    const name = `codec-${String(Math.random()).slice(2)}.mjs`;
+    writeFileSync(join(folder, name), module);
+    const env = { ...noFile, TEMPORAL_ADDRESS: "a:1", ORBWEAVER_CODEC: name };
+    return await resolveConnection({}, { env, cwd: folder, stateDir: folder });
+  }
+
+  it("come from the module that ORBWEAVER_CODEC names", async () => {
+    const { dataConverter } = await loaded(
+      "export const payloadCodecs = [{ encode: async (p) => p, decode: async (p) => p }];",
+    );
+    expect(dataConverter.payloadCodecs).toHaveLength(1);
+  });
+
+  it.each([
+    ["a module without codecs", "export const x = 1;"],
+    ["codecs that cannot decode", "export const payloadCodecs = [{ encode() {} }];"],
+    ["a module that does not load", "syntax error("],
+  ])("are refused: %s", async (_name, module) => {
+    await expect(loaded(module)).rejects.toMatchObject({
+      code: "BAD_INPUT",
+      message: expect.stringContaining("codec"),
+    });
+  });
+});
+
+it("a dead address is NO_CONNECTION", async () => {
+  const config = isolatedConnection({ address: "127.0.0.1:1", namespace: "default" });
+  await expect(openClient(config)).rejects.toMatchObject({ code: "NO_CONNECTION" });
+}, 20_000);
+
+it("a workflow's page is known where the UI is", () => {
+  const config = isolatedConnection({ address: "a:1", namespace: "n s", uiUrl: "http://ui" });
+  expect(workflowUrl(config, "a/b")).toBe("http://ui/namespaces/n%20s/workflows/a%2Fb");
+  expect(workflowUrl(isolatedConnection({ address: "a:1", namespace: "d" }), "a")).toBeUndefined();
+});
+
+describe("workers that `up` starts", () => {
+  it("read nothing of the user's with a server of our own", () => {
+    const connection = isolatedConnection({ address: "127.0.0.1:2", namespace: "default" });
+    const env = { PATH: "/bin", TEMPORAL_ADDRESS: "prod:1", TEMPORAL_API_KEY: "k" };
+    expect(workerSurroundings(connection, { flags: {}, env })).toEqual({
+      args: ["--isolated", "--address", "127.0.0.1:2", "--namespace", "default"],
+      env: { PATH: "/bin" },
+    });
+  });
+
+  it("inherit a configured connection, and flags as environment, so that no key is on a command line", () => {
+    const flags = { apiKey: "k", profile: "cloud" };
+    const connection = {
+      ...isolatedConnection({ address: "prod:1", namespace: "n" }),
+      source: "configured" as const,
+    };
+    expect(workerSurroundings(connection, { flags, env: { PATH: "/bin" } })).toEqual({
+      args: [],
+      env: { PATH: "/bin", TEMPORAL_API_KEY: "k", TEMPORAL_PROFILE: "cloud" },
+    });
+  });
+});
