@@ -1,14 +1,14 @@
 /**
  * @file Says why a request waits: the figures, who holds what it needs, what would wake it, and what its owner could change.
  *
- * Figures are of the GPU type that could hold the largest gang. Messages give subject, need, found, remedy.
+ * Figures are of one GPU type, the one that comes nearest to what is asked. Messages give subject, need, found, remedy.
  * Cost: O(clusters).
  */
 
 import type { JobId } from "../domain/ids.ts";
 import type { PendingReason, WakeEvent } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import { largestAt, offersAt } from "./capacity.ts";
+import { largestAt, offersAt, type Level } from "./capacity.ts";
 import { quotaClaim } from "./claims.ts";
 import { firstJobs } from "./holders.ts";
 import { canShrink, shrinkAtMs, smallestSize } from "./feasibility.ts";
@@ -24,12 +24,7 @@ import { heldUnder } from "./usage.ts";
 
 export function describeWait(request: PendingRequest, code: WaitCode, scene: Scene): PendingReason {
   const prospects = prospectsOf(request, scene);
-  const isOfQuota = code === "ExceedsMaxQuota" || code === "WaitingForQuota";
-  const candidates = isOfQuota ? prospects.filter(({ quotaKey }) => quotaKey) : prospects;
-  const best = candidates.reduce<Prospect | undefined>(
-    (most, each) => (most === undefined || reach(each, scene) > reach(most, scene) ? each : most),
-    undefined,
-  );
+  const best = bestProspect(prospects, code, scene);
   const figures = figuresOf(request, best, scene);
   const { message, numbers, wakeOn } = TEXTS[code](request, figures);
   const isTimed = canShrink(request.gang) && scene.nowMs < shrinkAtMs(request);
@@ -51,11 +46,42 @@ export const notJudged = (request: PendingRequest): PendingReason => ({
   wakeOn: ["timer"],
 });
 
-const reach = ({ type }: Prospect, { capacity }: Scene): number =>
-  largestAt(capacity, type, "ever");
+/** The type that comes nearest to the request in what the code is about; the first in the fleet's order of those. */
+function bestProspect(
+  prospects: readonly Prospect[],
+  code: WaitCode,
+  { capacity }: Scene,
+): Prospect | undefined {
+  const isOfQuota = code === "ExceedsMaxQuota" || code === "WaitingForQuota";
+  const candidates = isOfQuota ? prospects.filter(({ quotaKey }) => quotaKey) : prospects;
+  let best:
+    { readonly prospect: Prospect; readonly near: number; readonly ever: number } | undefined;
+  for (const prospect of candidates) {
+    const { type } = prospect;
+    const ever = largestAt(capacity, type, "ever");
+    const level = NEARNESS[code];
+    const near = level === "free" ? freeGpus(capacity, type) : largestAt(capacity, type, level);
+    if (best === undefined || near > best.near || (near === best.near && ever > best.ever)) {
+      best = { prospect, near, ever };
+    }
+  }
+  return best?.prospect;
+}
+
+const NEARNESS: Readonly<Record<WaitCode, Level | "free">> = {
+  NoMatchingFlavor: "ever",
+  ExceedsMaxQuota: "ever",
+  WaitingForHosts: "idle",
+  WaitingForQuota: "idle",
+  BehindEarlierJob: "now",
+  WaitingForPower: "unpowered",
+  TopologyPlacementFailed: "free",
+  WaitingForGpus: "free",
+};
 
 interface Figures {
   readonly need: string;
+  readonly gpuType: string;
   readonly needGpus: number;
   readonly fleetGpus: number;
   readonly largestEverGpus: number;
@@ -65,11 +91,10 @@ interface Figures {
   readonly largestFreeHostGpus: number;
   readonly quotaGpus: number;
   readonly heldGpus: number;
-  readonly earlierJobs: number;
 }
 
 function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: Scene): Figures {
-  const { capacity, claims } = scene;
+  const { capacity } = scene;
   const { tenant, gang } = request;
   const needGpus = gang.gpus;
   const base = { need: needOf(request), needGpus };
@@ -78,6 +103,7 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
   const unpowered = offersAt(capacity, type, "unpowered");
   return {
     ...base,
+    gpuType: type.gpuType,
     fleetGpus: offersAt(capacity, type, "ever").reduce((sum, { gpus }) => sum + gpus, 0),
     largestEverGpus: largestAt(capacity, type, "ever"),
     largestIdleGpus: largestAt(capacity, type, "idle"),
@@ -86,12 +112,11 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
     largestFreeHostGpus: Math.max(0, ...unpowered.map(({ largestHostGpus }) => largestHostGpus)),
     quotaGpus: Number.isFinite(limit) ? limit : -1,
     heldGpus: quotaKey === undefined ? 0 : heldUnder(capacity.usage, tenant, quotaKey),
-    earlierJobs: new Set(unpowered.flatMap(({ cluster }) => claims.clusters.get(cluster) ?? []))
-      .size,
   };
 }
 
 const NOTHING = {
+  gpuType: "GPUs",
   fleetGpus: 0,
   largestEverGpus: 0,
   largestIdleGpus: 0,
@@ -100,7 +125,6 @@ const NOTHING = {
   largestFreeHostGpus: 0,
   quotaGpus: -1,
   heldGpus: 0,
-  earlierJobs: 0,
 };
 
 interface Text {
@@ -115,8 +139,8 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
     numbers: { needGpus, fleetGpus, largestEverGpus },
     wakeOn: ["fleet-changed", "job-resized"],
   }),
-  ExceedsMaxQuota: ({ tenant }, { need, needGpus, quotaGpus }) => ({
-    message: `needs ${need}; tenant ${tenant} may hold ${quotaGpus} of them at most. Lower gang.gpus or gang.min, or raise the quota.`,
+  ExceedsMaxQuota: ({ tenant }, { need, needGpus, quotaGpus, gpuType }) => ({
+    message: `needs ${need}; tenant ${tenant} may hold ${quotaGpus} ${gpuType} at most. Lower gang.gpus or gang.min, or raise the quota.`,
     numbers: { needGpus, quotaGpus },
     wakeOn: ["fleet-changed", "job-resized"],
   }),
@@ -130,26 +154,36 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
     numbers: { needGpus, quotaGpus, heldGpus },
     wakeOn: ["lease-released", "fleet-changed", "earlier-job-started"],
   }),
-  BehindEarlierJob: (_request, { need, needGpus, freeGpus: free, earlierJobs }) => ({
-    message: `needs ${need}, and ${free} are free, but ${earlierJobs} earlier ${earlierJobs === 1 ? "job waits" : "jobs wait"} for the same clusters. Wait, or allow other clusters.`,
-    numbers: { needGpus, freeGpus: free, earlierJobs },
+  BehindEarlierJob: (_request, { need, needGpus, freeGpus: free, gpuType }) => ({
+    message: `needs ${need}, and ${free} ${gpuType} are free, but earlier jobs wait for the same clusters. Wait, or allow other clusters.`,
+    numbers: { needGpus, freeGpus: free },
     wakeOn: ["earlier-job-started", "lease-released", "host-ready"],
   }),
-  WaitingForPower: (_request, { need, needGpus, freeGpus: free, largestNowGpus }) => ({
-    message: `needs ${need}; ${free} are free, but power and cooling allow a gang of ${largestNowGpus} now. Wait for a lease to end, or raise the budget.`,
+  WaitingForPower: (_request, { need, needGpus, freeGpus: free, gpuType, largestNowGpus }) => ({
+    message: `needs ${need}; ${free} ${gpuType} are free, but power and cooling allow a gang of ${largestNowGpus} now. Wait for a lease to end, or raise the budget.`,
     numbers: { needGpus, freeGpus: free, largestNowGpus },
     wakeOn: ["lease-released", "fleet-changed"],
   }),
   TopologyPlacementFailed: (_request, figures) => {
-    const { need, needGpus, freeGpus: free, largestNowGpus, largestFreeHostGpus } = figures;
+    const {
+      need,
+      needGpus,
+      freeGpus: free,
+      gpuType,
+      largestNowGpus,
+      largestFreeHostGpus,
+    } = figures;
     return {
-      message: `needs ${need}; ${free} are free, but not in this shape: ${largestNowGpus} together, ${largestFreeHostGpus} on one host. Allow more clusters or hosts, lower gang.min, or wait.`,
+      message: `needs ${need}; ${free} ${gpuType} are free, but not in this shape: ${largestNowGpus} together, ${largestFreeHostGpus} on one host. Allow more clusters or hosts, lower gang.min, or wait.`,
       numbers: { needGpus, freeGpus: free, largestNowGpus, largestFreeHostGpus },
       wakeOn: ["lease-released", "host-ready", "job-resized"],
     };
   },
-  WaitingForGpus: (_request, { need, needGpus, freeGpus: free, largestNowGpus, fleetGpus }) => ({
-    message: `needs ${need}; ${free} of ${fleetGpus} that match are free, ${largestNowGpus} together. Wait for leases to end, or lower gang.min.`,
+  WaitingForGpus: (
+    _request,
+    { need, needGpus, freeGpus: free, gpuType, largestNowGpus, fleetGpus },
+  ) => ({
+    message: `needs ${need}; ${free} of ${fleetGpus} matching ${gpuType} are free, ${largestNowGpus} together. Wait for leases to end, or lower gang.min.`,
     numbers: { needGpus, freeGpus: free, largestNowGpus, fleetGpus },
     wakeOn: ["lease-released", "host-ready"],
   }),
@@ -159,7 +193,7 @@ function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string 
   const { gpuTypes, gpuMemoryGiB, clusters, jurisdictions, isSameHost, isSameFabric } = constraints;
   const smallest = smallestSize(gang);
   return [
-    `${gang.gpus} GPUs`,
+    gang.gpus === 1 ? "1 GPU" : `${gang.gpus} GPUs`,
     ...(smallest < gang.gpus ? [`(${smallest} after ${gang.timeoutMs / 1_000} s)`] : []),
     ...(gpuTypes === undefined ? [] : [`of type ${gpuTypes.join(" or ")}`]),
     ...(gpuMemoryGiB === undefined ? [] : [`with ${gpuMemoryGiB} GiB`]),
