@@ -7,7 +7,9 @@
 import { builtinModules } from "node:module";
 import tseslint from "typescript-eslint";
 
-const LEAVES = ["queue", "placement", "pick", "plan", "inference", "collectives"].map((leaf) => `scheduling/${leaf}`);
+const LEAVES = ["queue", "placement", "pick", "plan", "inference", "collectives"].map(
+  (leaf) => `scheduling/${leaf}`,
+);
 
 /** room → rooms it may import (`from`), take types from (`types`), and outside packages it may load. */
 const ROOMS = {
@@ -18,49 +20,94 @@ const ROOMS = {
   models: { from: ["domain", "lib"] },
   solvers: { from: ["domain", "lib"] },
   simulator: { from: ["domain", "lib", "scheduling"], packages: [] },
-  workflows: { from: ["domain", "lib", "scheduling"], types: ["activities"], packages: ["@temporalio/workflow", "@temporalio/common"] },
+  workflows: {
+    from: ["domain", "lib", "scheduling"],
+    types: ["activities"],
+    packages: ["@temporalio/workflow", "@temporalio/common"],
+  },
   activities: { from: ["domain", "lib", "scheduling", "models", "solvers"], types: ["workflows"] },
-  workers: { from: ["domain", "lib", "scheduling", "models", "solvers", "simulator", "activities"], types: ["workflows"] },
+  workers: {
+    from: ["domain", "lib", "scheduling", "models", "solvers", "simulator", "activities"],
+    types: ["workflows"],
+  },
   client: { from: ["domain", "lib"], types: ["workflows"] },
 };
-const TOP = [...new Set([...Object.keys(ROOMS).map((room) => room.split("/")[0]), "cli", "bench", "test"])];
+const TOP = [
+  ...new Set([...Object.keys(ROOMS).map((room) => room.split("/")[0]), "cli", "bench", "test"]),
+];
 const PURE = new Set(["domain", "lib", "scheduling", "simulator", ...LEAVES]);
 const BUILTINS = builtinModules.flatMap((name) => [name, `node:${name}`]);
 
 function roomBlock(room) {
   const { from, types = [], packages } = ROOMS[room];
   const isPure = PURE.has(room);
-  const shut = TOP.filter((top) => top !== room.split("/")[0] && ![...from, ...types].includes(top));
-  const patterns = [{ regex: `^(\\.\\./)+(${shut.join("|")})/`, message: `${room}/ may import ${from.join(", ") || "nothing"} only` }];
-  const valueOpen = room === "client" || room === "activities" || room === "workers" ? "(?!messages\\.ts$)" : "";
+  const shut = TOP.filter(
+    (top) => top !== room.split("/")[0] && ![...from, ...types].includes(top),
+  );
+  const patterns = [
+    {
+      regex: `^(\\.\\./)+(${shut.join("|")})/`,
+      message: `${room}/ may import ${from.join(", ") || "nothing"} only`,
+    },
+  ];
+  const valueOpen =
+    room === "client" || room === "activities" || room === "workers" ? "(?!messages\\.ts$)" : "";
   if (types.length > 0) {
-    patterns.push({ regex: `^(\\.\\./)+(${types.join("|")})/${valueOpen}`, allowTypeImports: true, message: `${room}/ takes types only from ${types.join(", ")}` });
+    patterns.push({
+      regex: `^(\\.\\./)+(${types.join("|")})/${valueOpen}`,
+      allowTypeImports: true,
+      message: `${room}/ takes types only from ${types.join(", ")}`,
+    });
   }
   if (room === "workflows") {
-    patterns.push({ regex: "^(\\.\\./)+scheduling/(?!(apply|ledger|ledger-codec)\\.ts$)", message: "workflows/ uses apply and its ledger only; decisions are made in activities" });
+    patterns.push({
+      regex: "^(\\.\\./)+scheduling/(?!(apply|ledger|ledger-codec)\\.ts$)",
+      message: "workflows/ uses apply and its ledger only; decisions are made in activities",
+    });
   }
   if (LEAVES.includes(room)) {
-    patterns.push({ regex: "^\\.\\./(?!\\.\\./)", message: "leaves are flat and meet only in scheduling/*.ts" });
+    patterns.push({
+      regex: "^\\.\\./(?!\\.\\./)",
+      message: "leaves are flat and meet only in scheduling/*.ts",
+    });
   }
   if (packages !== undefined) {
     const allowed = packages.map((name) => `${name}(/|$)`).join("|");
-    patterns.push({ regex: `^(?!\\.|node:${allowed === "" ? "" : `|${allowed}`})`, message: `${room}/ loads no package but ${packages.join(", ") || "none"}` });
+    patterns.push({
+      regex: `^(?!\\.|node:${allowed === "" ? "" : `|${allowed}`})`,
+      message: `${room}/ loads no package but ${packages.join(", ") || "none"}`,
+    });
   }
   return {
     files: [room === "scheduling" ? "scheduling/*.ts" : `${room}/**/*.ts`],
     rules: {
       "@typescript-eslint/no-restricted-imports": [
         "error",
-        { paths: isPure || room === "workflows" ? BUILTINS.map((name) => ({ name, message: `${room}/ does no I/O` })) : [], patterns },
+        {
+          paths:
+            isPure || room === "workflows"
+              ? BUILTINS.map((name) => ({ name, message: `${room}/ does no I/O` }))
+              : [],
+          patterns,
+        },
       ],
       ...(isPure && {
         "no-restricted-properties": [
           "error",
           { object: "Math", property: "random", message: "take an Rng" },
           { object: "Date", property: "now", message: "take nowMs" },
-          { property: "localeCompare", message: "the order depends on the locale; compare code units" },
+          {
+            property: "localeCompare",
+            message: "the order depends on the locale; compare code units",
+          },
         ],
-        "no-restricted-syntax": ["error", { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: "take nowMs" }],
+        "no-restricted-syntax": [
+          "error",
+          {
+            selector: "NewExpression[callee.name='Date'][arguments.length=0]",
+            message: "take nowMs",
+          },
+        ],
       }),
     },
   };
@@ -71,11 +118,16 @@ export default tseslint.config(
   {
     files: ["**/*.ts"],
     extends: [tseslint.configs.base],
-    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    languageOptions: {
+      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
+    },
     rules: {
       "@typescript-eslint/no-floating-promises": "error",
       "@typescript-eslint/no-misused-promises": "error",
-      "@typescript-eslint/switch-exhaustiveness-check": ["error", { considerDefaultExhaustiveForUnions: true }],
+      "@typescript-eslint/switch-exhaustiveness-check": [
+        "error",
+        { considerDefaultExhaustiveForUnions: true },
+      ],
       "@typescript-eslint/no-explicit-any": "error",
       "@typescript-eslint/no-non-null-assertion": "error",
       "no-console": "off",

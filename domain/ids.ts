@@ -22,7 +22,8 @@ export const hostId = (cluster: string, host: string): HostId =>
   named("host", `${cluster}/${host}`) as HostId;
 export const parseHostId = (text: string): HostId => named("host", text) as HostId;
 export const token = (value: number): Token => {
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`token ${value} is not a count`);
+  if (!Number.isSafeInteger(value) || value < 0)
+    throw new RangeError(`token ${value} is not a count`);
   return value as Token;
 };
 export const leaseId = (ofToken: Token): LeaseId => `lease-${ofToken}` as LeaseId;

@@ -69,7 +69,9 @@ export interface RunSpec {
 
 export interface CheckpointRule {
   /** How a process is told to write a checkpoint: a signal to every rank, or a command run beside them. */
-  readonly order: { readonly kind: "signal"; readonly signal: string } | { readonly kind: "command"; readonly command: readonly string[] };
+  readonly order:
+    | { readonly kind: "signal"; readonly signal: string }
+    | { readonly kind: "command"; readonly command: readonly string[] };
   /** Where checkpoints live; the agent's own folder of the job when absent. */
   readonly dir?: string;
   /** Time that a checkpoint may take. */

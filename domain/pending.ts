@@ -19,7 +19,14 @@ export interface PendingReason {
   readonly wakeOn: readonly WakeEvent[];
 }
 
-export type WakeEvent = "lease-released" | "host-ready" | "fleet-changed" | "job-released" | "job-resized" | "earlier-job-started" | "timer";
+export type WakeEvent =
+  | "lease-released"
+  | "host-ready"
+  | "fleet-changed"
+  | "job-released"
+  | "job-resized"
+  | "earlier-job-started"
+  | "timer";
 
 /** What the fleet knows of one job. */
 export type FleetAnswer =

@@ -1,6 +1,7 @@
 /** @file The search attributes that a job shows itself with; SQLite holds 10 Keyword and 3 of each other type a namespace. */
 
-export type SearchAttributeType = "Keyword" | "Int" | "Double" | "Bool" | "Datetime" | "Text" | "KeywordList";
+export type SearchAttributeType =
+  "Keyword" | "Int" | "Double" | "Bool" | "Datetime" | "Text" | "KeywordList";
 
 export interface SearchAttribute {
   readonly name: string;

@@ -6,28 +6,61 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
-const ROOMS = ["domain", "lib", "scheduling", "workflows", "activities", "workers", "client", "cli", "bench"];
-const PRELOADED = ["scheduling/apply.js", "scheduling/ledger-codec.js", "domain/ids.js", "domain/lease.js", "domain/codes.js"];
+const ROOMS = [
+  "domain",
+  "lib",
+  "scheduling",
+  "workflows",
+  "activities",
+  "workers",
+  "client",
+  "cli",
+  "bench",
+];
+const PRELOADED = [
+  "scheduling/apply.js",
+  "scheduling/ledger-codec.js",
+  "domain/ids.js",
+  "domain/lease.js",
+  "domain/codes.js",
+];
 
 export async function build({ say = () => {} } = {}) {
   const stamp = inputStamp();
   const stampFile = path.join(ROOT, "dist", ".stamp");
   if (existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp) return;
   say("compiling");
-  const tsc = spawnSync(process.execPath, [path.join(ROOT, "node_modules/typescript/bin/tsc"), "-p", path.join(ROOT, "tsconfig.build.json")], {
-    stdio: ["ignore", "pipe", "inherit"],
-    encoding: "utf8",
-  });
+  const tsc = spawnSync(
+    process.execPath,
+    [
+      path.join(ROOT, "node_modules/typescript/bin/tsc"),
+      "-p",
+      path.join(ROOT, "tsconfig.build.json"),
+    ],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+      encoding: "utf8",
+    },
+  );
   if (tsc.status !== 0) throw new Error(`the sources do not compile:\n${tsc.stdout}`);
   const main = path.join(ROOT, "dist/cli/main.js");
   if (existsSync(main)) chmodSync(main, 0o755);
   say("bundling the workflows");
-  const { bundleWorkflowCode } = await import(pathToFileURL(path.join(ROOT, "node_modules/@temporalio/worker/lib/index.js")).href);
+  const { bundleWorkflowCode } = await import(
+    pathToFileURL(path.join(ROOT, "node_modules/@temporalio/worker/lib/index.js")).href
+  );
   const { code } = await bundleWorkflowCode({
     workflowsPath: path.join(ROOT, "dist/workflows/index.js"),
     preloadModules: PRELOADED.map((file) => path.join(ROOT, "dist", file)),
@@ -42,7 +75,13 @@ export async function build({ say = () => {} } = {}) {
 function inputStamp() {
   const hash = createHash("sha256");
   const files = ROOMS.flatMap((room) => sourcesUnder(path.join(ROOT, room)));
-  for (const file of [...files, path.join(ROOT, "tsconfig.json"), path.join(ROOT, "tsconfig.build.json"), path.join(ROOT, "package.json"), fileURLToPath(import.meta.url)].sort()) {
+  for (const file of [
+    ...files,
+    path.join(ROOT, "tsconfig.json"),
+    path.join(ROOT, "tsconfig.build.json"),
+    path.join(ROOT, "package.json"),
+    fileURLToPath(import.meta.url),
+  ].sort()) {
     hash.update(path.relative(ROOT, file)).update(readFileSync(file));
   }
   return hash.digest("hex");
@@ -57,8 +96,16 @@ function sourcesUnder(dir) {
 }
 
 function quietLogger() {
-  const say = (level) => (message) => (level === "error" || level === "warn") && process.stderr.write(`${message}\n`);
-  return { log: (level, message) => say(level.toLowerCase())(message), trace: say("trace"), debug: say("debug"), info: say("info"), warn: say("warn"), error: say("error") };
+  const say = (level) => (message) =>
+    (level === "error" || level === "warn") && process.stderr.write(`${message}\n`);
+  return {
+    log: (level, message) => say(level.toLowerCase())(message),
+    trace: say("trace"),
+    debug: say("debug"),
+    info: say("info"),
+    warn: say("warn"),
+    error: say("error"),
+  };
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -7,10 +7,14 @@ import { flagsOf, ownEnvironment, ROOT, setup } from "./setup.mjs";
 const flags = flagsOf(["keep", "json"]);
 try {
   await setup();
-  const child = spawn(process.execPath, [path.join(ROOT, "dist/cli/demo/main.js"), ...[...flags].map((flag) => `--${flag}`)], {
-    stdio: "inherit",
-    env: ownEnvironment(),
-  });
+  const child = spawn(
+    process.execPath,
+    [path.join(ROOT, "dist/cli/demo/main.js"), ...[...flags].map((flag) => `--${flag}`)],
+    {
+      stdio: "inherit",
+      env: ownEnvironment(),
+    },
+  );
   // Ctrl-C reaches the demo too, which ends what it started; this process waits for it.
   process.on("SIGINT", () => {});
   child.on("exit", (code, signal) => {

@@ -16,7 +16,9 @@ const MIN_NODE = [20, 3];
 export async function setup() {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   if (major < MIN_NODE[0] || (major === MIN_NODE[0] && minor < MIN_NODE[1])) {
-    throw new Error(`Node ${process.versions.node} is too old; Orbweaver needs ${MIN_NODE.join(".")} or later`);
+    throw new Error(
+      `Node ${process.versions.node} is too old; Orbweaver needs ${MIN_NODE.join(".")} or later`,
+    );
   }
   install();
   const { build } = await import("./build.mjs");
@@ -27,26 +29,36 @@ export const say = (what) => process.stderr.write(`· ${what}\n`);
 
 /** The environment for everything we start: the user's Temporal settings may point at production and stay outside. */
 export function ownEnvironment() {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("TEMPORAL_")));
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith("TEMPORAL_")),
+  );
 }
 
 /** Arguments of this script; npm turns flags without `--` into npm_config_* variables, so those count too. */
 export function flagsOf(names) {
   const flags = new Set(process.argv.slice(2).map((flag) => flag.replace(/^--/, "")));
-  return new Set(names.filter((name) => flags.has(name) || process.env[`npm_config_${name}`] === "true"));
+  return new Set(
+    names.filter((name) => flags.has(name) || process.env[`npm_config_${name}`] === "true"),
+  );
 }
 
 function install() {
-  const lock = createHash("sha256").update(readFileSync(path.join(ROOT, "package-lock.json"))).digest("hex");
+  const lock = createHash("sha256")
+    .update(readFileSync(path.join(ROOT, "package-lock.json")))
+    .digest("hex");
   const stampFile = path.join(ROOT, "node_modules", ".orbweaver-lock");
   if (existsSync(stampFile) && readFileSync(stampFile, "utf8") === lock) return;
   say("installing packages");
   // The script may itself run under npm with omit=dev; building needs the compiler either way.
-  const done = spawnSync("npm", ["ci", "--include=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], {
-    cwd: ROOT,
-    stdio: ["ignore", "ignore", "inherit"],
-    shell: process.platform === "win32",
-  });
+  const done = spawnSync(
+    "npm",
+    ["ci", "--include=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"],
+    {
+      cwd: ROOT,
+      stdio: ["ignore", "ignore", "inherit"],
+      shell: process.platform === "win32",
+    },
+  );
   if (done.status !== 0) throw new Error("`npm ci` failed; its messages stand above");
   writeFileSync(stampFile, lock);
 }

@@ -14,7 +14,11 @@ import { flagsOf, ownEnvironment, ROOT, say, setup } from "./setup.mjs";
 const GATES = [
   { name: "format", bin: "prettier/bin/prettier.cjs", args: ["--check", "--log-level=warn", "."] },
   { name: "types", bin: "typescript/bin/tsc", args: ["-p", "tsconfig.json"] },
-  { name: "purity of domain, lib and scheduling", bin: "typescript/bin/tsc", args: ["-p", "tsconfig.pure.json"] },
+  {
+    name: "purity of domain, lib and scheduling",
+    bin: "typescript/bin/tsc",
+    args: ["-p", "tsconfig.pure.json"],
+  },
   { name: "lint and import table", bin: "eslint/bin/eslint.js", args: ["--max-warnings=0", "."] },
 ];
 
@@ -38,7 +42,11 @@ process.stdout.write(`${passed} passed, ${failed} failed\n`);
 process.exitCode = failed === 0 && passed > 0 ? 0 : 1;
 
 function gate(name, bin, args) {
-  const done = spawnSync(process.execPath, [path.join(ROOT, "node_modules", bin), ...args], { cwd: ROOT, env, stdio: ["ignore", "inherit", "inherit"] });
+  const done = spawnSync(process.execPath, [path.join(ROOT, "node_modules", bin), ...args], {
+    cwd: ROOT,
+    env,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
   if (done.status === 0) passed += 1;
   else failed += 1;
   say(`${name}: ${done.status === 0 ? "ok" : "failed"}`);
@@ -51,11 +59,21 @@ function suite(project) {
   const report = path.join(folder, "report.json");
   const done = spawnSync(
     process.execPath,
-    [path.join(ROOT, "node_modules/vitest/vitest.mjs"), "run", "--project", project, "--reporter=default", "--reporter=json", `--outputFile.json=${report}`],
+    [
+      path.join(ROOT, "node_modules/vitest/vitest.mjs"),
+      "run",
+      "--project",
+      project,
+      "--reporter=default",
+      "--reporter=json",
+      `--outputFile.json=${report}`,
+    ],
     { cwd: ROOT, env, stdio: ["ignore", "inherit", "inherit"] },
   );
   try {
-    const { numPassedTests, numFailedTests, numTotalTests } = JSON.parse(readFileSync(report, "utf8"));
+    const { numPassedTests, numFailedTests, numTotalTests } = JSON.parse(
+      readFileSync(report, "utf8"),
+    );
     passed += numPassedTests;
     failed += numFailedTests;
     const lost = numTotalTests - numPassedTests - numFailedTests;

@@ -83,6 +83,7 @@ export async function startWorld({
   const env = {
     ...withoutTemporal(),
     ORBWEAVER_STATE_DIR: stateDir,
+    ORBWEAVER_FLEET: fleet,
     TEMPORAL_ADDRESS: address,
     TEMPORAL_CONFIG_FILE: path.join(stateDir, "no-such-profile.toml"),
     NO_COLOR: "1",
@@ -102,7 +103,7 @@ export async function startWorld({
     orbweaver,
     env,
     async start(name, args) {
-      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], {
+      const child = spawn(process.execPath, [CLI, ...args], {
         env,
         stdio: ["ignore", "ignore", "pipe"],
       });
@@ -142,7 +143,7 @@ export async function startWorld({
       }
     },
     async cli(args, input) {
-      const child = spawn(process.execPath, [CLI, ...args, "--fleet", fleet], {
+      const child = spawn(process.execPath, [CLI, ...args], {
         env,
         stdio: ["pipe", "pipe", "pipe"],
       });
