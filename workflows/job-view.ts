@@ -1,0 +1,53 @@
+/**
+ * @file How a job describes itself: its search attributes, the view of one attempt, and why it waits when no fleet answers.
+ */
+
+import { defineSearchAttributeKey } from "@temporalio/common";
+import { popCount } from "../domain/lease.ts";
+import type { AttemptView, Grant, JobView } from "./messages.ts";
+
+export const STATE = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
+export const FLEET = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");
+export const CLASS = defineSearchAttributeKey("OrbweaverClass", "KEYWORD");
+export const TENANT = defineSearchAttributeKey("OrbweaverTenant", "KEYWORD");
+export const CLUSTER = defineSearchAttributeKey("OrbweaverCluster", "KEYWORD_LIST");
+export const GPUS = defineSearchAttributeKey("OrbweaverGpus", "INT");
+
+/** The view of a run that has just been granted. */
+export function attemptView(
+  { lease, agents, predictedGBs, reason }: Grant,
+  run: {
+    readonly attempt: number;
+    readonly requestedAtMs: number;
+    readonly launch: "per-gpu" | "per-host";
+  },
+): AttemptView {
+  let nextRank = 0;
+  return {
+    attempt: run.attempt,
+    leaseId: lease.id,
+    requestedAtMs: run.requestedAtMs,
+    grantedAtMs: lease.grantedAtMs,
+    gpus: lease.gpus.map(({ host, mask }) => {
+      const count = run.launch === "per-gpu" ? popCount(mask) : 1;
+      const ranks = Array.from({ length: count }, (_, index) => nextRank + index);
+      nextRank += count;
+      return {
+        host,
+        mask,
+        orderQueue: agents.find((entry) => entry.host === host)?.agent.orderQueue ?? "",
+        ranks,
+      };
+    }),
+    ...(predictedGBs !== undefined && { predictedGBs }),
+    reason,
+  };
+}
+
+export const noFleet = (fleet: string, message: string): JobView["pending"] => ({
+  code: "NoFleet",
+  message: `fleet "${fleet}" does not answer (${message}); the job asks again. Start it with \`orbweaver up\`.`,
+  numbers: {},
+  holders: [],
+  wakeOn: ["timer"],
+});
