@@ -19,6 +19,7 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import type { Delivery, FleetActivities, PendingNote } from "../activities/control-contract.ts";
+import { fleetShapeProblem } from "../domain/fleet-shape.ts";
 import { parseHostId, type HostId, type JobId, type LeaseId } from "../domain/ids.ts";
 import { gpuCountOf } from "../domain/lease.ts";
 import { MAX_PLAN_ITEMS } from "../domain/plan.ts";
@@ -86,22 +87,22 @@ export async function fleet(input: FleetInput): Promise<never> {
   setHandler(ledgerQuery, () => packLedger(ledger));
   setHandler(hostQuery, (host) => ledger.hosts.get(parseHostId(host))?.agent ?? null);
   setHandler(explainQuery, (id) => explain(id));
-  const refuseUnknownHosts = ({ hosts }: { readonly hosts: readonly string[] }): void => {
+  const refuseUnknownHosts = (order: unknown): void => {
+    const hosts = hostsOf(order);
     const unknown = hosts.filter((host) => !knows(host));
-    if (hosts.length === 0 || unknown.length > 0) {
-      throw ApplicationFailure.nonRetryable(
-        hosts.length === 0
-          ? "no host was named"
-          : `fleet ${input.name} has no host ${unknown.join(", ")}; hosts are named cluster/host, see \`orbweaver fleet show\``,
-        "NOT_FOUND",
-      );
-    }
+    if (hosts.length > 0 && unknown.length === 0) return;
+    throw ApplicationFailure.nonRetryable(
+      hosts.length === 0
+        ? "no host was named"
+        : `fleet ${input.name} has no host ${unknown.join(", ")}; hosts are named cluster/host, see \`orbweaver fleet show\``,
+      "NOT_FOUND",
+    );
   };
   setHandler(
     drainUpdate,
     ({ hosts, reason }) => {
       const ids = hosts.map(parseHostId);
-      fold({ kind: "drain", hosts: ids, reason, nowMs: Date.now() });
+      fold({ kind: "drain", hosts: ids, reason: String(reason), nowMs: Date.now() });
       return ids;
     },
     { validator: refuseUnknownHosts },
@@ -115,13 +116,21 @@ export async function fleet(input: FleetInput): Promise<never> {
     },
     { validator: refuseUnknownHosts },
   );
-  setHandler(configureUpdate, ({ shape, detailsHash }) =>
-    fold({
-      kind: "fleet-changed",
-      shape,
-      ...(detailsHash !== undefined && { detailsHash }),
-      nowMs: Date.now(),
-    }),
+  setHandler(
+    configureUpdate,
+    ({ shape, detailsHash }) =>
+      fold({
+        kind: "fleet-changed",
+        shape,
+        ...(typeof detailsHash === "string" && { detailsHash }),
+        nowMs: Date.now(),
+      }),
+    {
+      validator: (description) => {
+        const problem = fleetShapeProblem((description as { shape?: unknown } | undefined)?.shape);
+        if (problem !== undefined) throw ApplicationFailure.nonRetryable(problem, "BAD_INPUT");
+      },
+    },
   );
 
   for (;;) {
@@ -267,4 +276,10 @@ export async function fleet(input: FleetInput): Promise<never> {
       `${answering} of ${hosts.length} hosts have an agent · next token ${ledger.nextToken} · ${ledger.deadLetters.length} dead letters`,
     ].join("\n");
   }
+}
+
+/** The hosts that an order names; none when it is junk. */
+function hostsOf(order: unknown): readonly string[] {
+  const hosts = typeof order === "object" && order !== null && "hosts" in order ? order.hosts : [];
+  return Array.isArray(hosts) ? hosts.filter((host) => typeof host === "string") : [];
 }

@@ -9,7 +9,7 @@ import type { FailureCode, PendingCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { HostGpus, Lease } from "../domain/lease.ts";
-import type { PendingReason } from "../domain/pending.ts";
+import type { FleetAnswer, PendingReason } from "../domain/pending.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import type { LogChunk, LogQuery, RunCause } from "../activities/agent-contract.ts";
@@ -125,20 +125,9 @@ export const ledgerQuery = defineQuery<PackedLedger>("ledger");
 /** Reads the answer of `ledgerQuery`; a client needs nothing else of scheduling. */
 export { unpackLedger } from "../scheduling/ledger-codec.ts";
 export type { Ledger } from "../scheduling/ledger.ts";
+export type { FleetAnswer } from "../domain/pending.ts";
 export const explainQuery = defineQuery<FleetAnswer, [string]>("explain");
 export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
-
-/** What the fleet knows of one job. */
-export type FleetAnswer =
-  | { readonly kind: "unknown" }
-  | {
-      readonly kind: "waiting";
-      readonly position: number;
-      readonly waiting: number;
-      readonly requestedAtMs: number;
-      readonly reason: PendingReason;
-    }
-  | { readonly kind: "leased"; readonly leases: readonly Lease[] };
 
 /** A log session: a short-lived workflow that carries log reads to an agent's order queue. */
 export interface LogSessionInput {

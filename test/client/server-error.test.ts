@@ -1,6 +1,10 @@
 /** @file What Temporal's client throws becomes one error with a code; what has none passes through. */
 
-import { WorkflowUpdateFailedError, ServiceError } from "@temporalio/client";
+import {
+  QueryNotRegisteredError,
+  ServiceError,
+  WorkflowUpdateFailedError,
+} from "@temporalio/client";
 import {
   ActivityFailure,
   ApplicationFailure,
@@ -54,6 +58,17 @@ it.each<[string, unknown, object]>([
     { code: "NO_CONNECTION", message: expect.stringContaining("API key") },
   ],
   ["a namespace that does not exist", grpc(5, "Namespace x is not found."), { code: "NOT_FOUND" }],
+  [
+    "a workflow that is no job",
+    new QueryNotRegisteredError("Workflow did not register a handler for job", 3),
+    { code: "NOT_FOUND" },
+  ],
+  ["a query that fails", new QueryNotRegisteredError("boom", 3), { code: "NOT_ALLOWED" }],
+  [
+    "a payload without its codec",
+    new SyntaxError("Unexpected token"),
+    { code: "BAD_INPUT", message: expect.stringContaining("--codec") },
+  ],
   ["a bad query", grpc(3, "invalid query"), { code: "BAD_INPUT" }],
 ])("%s", (_name, thrown, want) => {
   const error = translated(thrown, "job a");

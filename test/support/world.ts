@@ -5,6 +5,7 @@
  */
 
 import { Connection, Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -54,7 +55,8 @@ export interface World {
 export interface WorldOptions {
   readonly address: string;
   readonly fleetYaml: string;
-  readonly hasAgents?: boolean;
+  /** Payload codecs for every process and for the test's own client. */
+  readonly codec?: { readonly file: string; readonly payloadCodecs: PayloadCodec[] };
 }
 
 export const SMALL_FLEET = `
@@ -69,15 +71,14 @@ clusters:
       - { name: "a[1-3]", gpus: 4, type: H100 }
 `;
 
-export async function startWorld({
-  address,
-  fleetYaml,
-  hasAgents = true,
-}: WorldOptions): Promise<World> {
+export async function startWorld({ address, fleetYaml, codec }: WorldOptions): Promise<World> {
   const stateDir = await mkdtemp(path.join(tmpdir(), "orbweaver-world-"));
   const fleet = `t${randomBytes(4).toString("hex")}`;
   const connection = await Connection.connect({ address });
-  const temporal = new Client({ connection });
+  const temporal = new Client({
+    connection,
+    ...(codec !== undefined && { dataConverter: { payloadCodecs: codec.payloadCodecs } }),
+  });
   const orbweaver = new OrbweaverClient(temporal, { fleet });
   const processes = new Map<string, ChildProcess>();
   const env = {
@@ -87,6 +88,7 @@ export async function startWorld({
     TEMPORAL_ADDRESS: address,
     TEMPORAL_CONFIG_FILE: path.join(stateDir, "no-such-profile.toml"),
     NO_COLOR: "1",
+    ...(codec !== undefined && { ORBWEAVER_CODEC: codec.file }),
   };
   const described = fleetOf(fleetYaml);
   await temporal.workflow.start(FLEET_WORKFLOW, {
@@ -174,15 +176,13 @@ export async function startWorld({
     world.start("fleet", ["worker", "--role", "fleet"]),
     world.start("jobs", ["worker", "--role", "jobs"]),
   ]);
-  if (hasAgents) {
-    for (const { id } of described.shape.clusters) await world.startAgent(id);
-    const hostCount = described.shape.clusters.flatMap((cluster) => cluster.hosts).length;
-    await world.until(
-      "every host has an agent",
-      (ledger) =>
-        [...ledger.hosts.values()].filter((host) => host.agent !== undefined).length === hostCount,
-    );
-  }
+  for (const { id } of described.shape.clusters) await world.startAgent(id);
+  const hostCount = described.shape.clusters.flatMap((cluster) => cluster.hosts).length;
+  await world.until(
+    "every host has an agent",
+    (ledger) =>
+      [...ledger.hosts.values()].filter((host) => host.agent !== undefined).length === hostCount,
+  );
   return world;
 }
 

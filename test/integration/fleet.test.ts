@@ -1,0 +1,69 @@
+/** @file The fleet workflow as an entity: it outlives junk, and continues as new without losing anything. */
+
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import {
+  configureUpdate,
+  drainUpdate,
+  fleetWorkflowId,
+  inboxSignal,
+} from "../../workflows/messages.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+});
+afterAll(() => world.stop());
+
+const fleet = () => world.temporal.workflow.getHandle(fleetWorkflowId(world.fleet));
+const sleeper = (seconds: number) => ({
+  name: "sleeper",
+  gang: { gpus: 4 },
+  run: { command: ["sleep", String(seconds)] },
+});
+
+describe("a fleet", () => {
+  it("puts junk with the dead letters and goes on granting", async () => {
+    await fleet().signal("inbox", [null, 5, "x", { kind: "request" }, { kind: "end", jobId: 7 }]);
+    await fleet().signal("inbox");
+    await fleet().signal("inbox", { no: "list" });
+    await fleet().signal(inboxSignal, [
+      { kind: "request", request: { jobId: "big", filler: "x".repeat(100_000) } },
+    ]);
+    await expect(
+      fleet().executeUpdate(configureUpdate, { args: [{ shape: 5 } as never] }),
+    ).rejects.toThrow();
+    await expect(
+      fleet().executeUpdate(drainUpdate, { args: [undefined as never] }),
+    ).rejects.toThrow();
+    await world.until(
+      "the junk is with the dead letters",
+      (ledger) => ledger.deadLetters.length === 8,
+    );
+    const { jobId } = await world.orbweaver.submit(sleeper(0));
+    expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 1 });
+  });
+
+  it("continues as new with its leases, its queue and its tokens", async () => {
+    const running = await Promise.all([1, 2, 3].map(() => world.orbweaver.submit(sleeper(20))));
+    await world.until("three run", (ledger) => ledger.leases.size === 3);
+    const waiting = await world.orbweaver.submit(sleeper(0));
+    const before = await world.until("one waits", (ledger) => ledger.requests.size === 1);
+    const { runId } = await fleet().describe();
+    const deadline = Date.now() + 60_000;
+    while ((await fleet().describe()).runId === runId) {
+      expect(Date.now()).toBeLessThan(deadline);
+      await Promise.all(Array.from({ length: 10 }, () => fleet().signal(inboxSignal, ["noise"])));
+    }
+    const after = await world.ledger();
+    expect([...after.leases.keys()]).toEqual([...before.leases.keys()]);
+    expect([...after.requests.keys()]).toEqual([waiting.jobId]);
+    expect(after.nextToken).toBe(before.nextToken);
+    await Promise.all(
+      running.map(({ jobId }) => world.temporal.workflow.getHandle(jobId).cancel()),
+    );
+    expect(await world.temporal.workflow.getHandle(waiting.jobId).result()).toMatchObject({
+      attempts: 1,
+    });
+  });
+});
