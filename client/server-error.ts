@@ -47,9 +47,22 @@ export function translated(error: unknown, subject: string): unknown {
         );
   }
   if (error instanceof QueryNotRegisteredError) {
-    return new OrbweaverError("NOT_FOUND", `${subject} is a workflow of another kind`, {
-      cause: error,
-    });
+    // Temporal says so of every query that fails; only the text tells why.
+    return /did not register a handler/i.test(error.message)
+      ? new OrbweaverError("NOT_FOUND", `${subject} is a workflow of another kind`, {
+          cause: error,
+        })
+      : new OrbweaverError("NOT_ALLOWED", `${subject} cannot answer: ${error.message}`, {
+          cause: error,
+        });
+  }
+  // The only JSON that is read in a call is that of payloads.
+  if (error instanceof SyntaxError) {
+    return new OrbweaverError(
+      "BAD_INPUT",
+      `what ${subject} answered cannot be read: ${error.message}. Does it need the payload codec that the workers have (--codec, ORBWEAVER_CODEC)?`,
+      { cause: error },
+    );
   }
   return fromGrpc(error, subject) ?? error;
 }

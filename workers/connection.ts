@@ -187,9 +187,10 @@ async function connected<T>(config: ConnectionConfig, connect: () => Promise<T>)
   }
 }
 
-async function loadDataConverter(
+/** The converter with the payload codecs that a flag or ORBWEAVER_CODEC names. */
+export async function loadDataConverter(
   flags: ConnectionFlags,
-  { env, cwd }: ConnectionPlace,
+  { env, cwd }: Pick<ConnectionPlace, "env" | "cwd">,
 ): Promise<DataConverter> {
   const path = flags.codec ?? env["ORBWEAVER_CODEC"];
   if (path === undefined || path === "") return {};

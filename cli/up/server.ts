@@ -13,6 +13,7 @@ import {
   configuredConnection,
   DEFAULT_NAMESPACE,
   isolatedConnection,
+  loadDataConverter,
   resolveConnection,
   type ConnectionConfig,
   type ConnectionFlags,
@@ -49,12 +50,11 @@ export async function provideServer(io: Io, wish: ServerWish): Promise<ServerFou
     const place = { env: io.env, cwd: io.cwd, stateDir };
     return { connection: await resolveConnection(flags, place), isNew: false };
   }
+  const dataConverter = await loadDataConverter(flags, io);
   const running = former?.server;
-  if (running !== undefined && isAlive(running)) {
-    return { connection: connectionOf(running), server: running, isNew: false };
-  }
-  const server = await startOurs(io, wish);
-  return { connection: connectionOf(server), server, isNew: true };
+  const isNew = running === undefined || !isAlive(running);
+  const server = isNew ? await startOurs(io, wish) : running;
+  return { connection: { ...connectionOf(server), dataConverter }, server, isNew };
 }
 
 function connectionOf({ address, namespace, uiUrl }: UpServer): ConnectionConfig {

@@ -11,6 +11,7 @@ import { addConnectionOptions, type ConnectionOptionValues } from "../connection
 import { counted } from "../duration.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { fleetNamed } from "../session.ts";
+import { oneAtATime } from "../up/one-at-a-time.ts";
 import { takeDown } from "../up/take-down.ts";
 
 interface DownValues extends ConnectionOptionValues {
@@ -42,14 +43,18 @@ export function downVerb(kit: Kit): Command {
     )
     .action(async (values: DownValues) => {
       const fleet = values.name ?? fleetNamed(values, kit.io.env);
-      await bringDown(kit, fleet, values);
+      const stateDir = fleetStateDir(kit.io.env, fleet);
+      kit.endsByItself();
+      await oneAtATime(kit, stateDir, () => bringDown(kit, { fleet, stateDir }, values));
     });
   return addConnectionOptions(verb);
 }
 
-async function bringDown(kit: Kit, fleet: string, values: DownValues): Promise<void> {
-  kit.endsByItself();
-  const stateDir = fleetStateDir(kit.io.env, fleet);
+async function bringDown(
+  kit: Kit,
+  { fleet, stateDir }: { readonly fleet: string; readonly stateDir: string },
+  values: DownValues,
+): Promise<void> {
   const state = await readUpState(stateDir);
   const isUp =
     state?.workers.some(isAlive) === true || (state?.server !== undefined && isAlive(state.server));

@@ -33,6 +33,7 @@ import { wholeNumber } from "../option-values.ts";
 import { fleetNamed } from "../session.ts";
 import { placeAgents, untilHostsKnown, type AgentPlace } from "../up/agents.ts";
 import { configureFleet, startFleet, storeDetails } from "../up/fleet-start.ts";
+import { oneAtATime } from "../up/one-at-a-time.ts";
 import { logFileOf } from "../up/places.ts";
 import { provideServer } from "../up/server.ts";
 import { takeDown } from "../up/take-down.ts";
@@ -76,14 +77,15 @@ export function upVerb(kit: Kit): Command {
     )
     .action(async (file: string | undefined, values: UpValues) => {
       const fleet = values.name ?? fleetNamed(values, kit.io.env);
-      const up = await bringUp(kit, { ...values, fleet }, file);
+      const stateDir = fleetStateDir(kit.io.env, fleet);
+      const up = await oneAtATime(kit, stateDir, () => bringUp(kit, { ...values, fleet }, file));
       if (values.json === true) kit.printJson(summaryOf(up));
       else tellSummary(kit, up);
       if (values.foreground === true) {
         kit.endsByItself();
         kit.say("Ctrl-C takes the fleet down");
         await untilAborted(kit.io.interrupted);
-        await takeDown(kit, up.stateDir);
+        await oneAtATime(kit, stateDir, () => takeDown(kit, stateDir));
       }
     });
   return addConnectionOptions(verb);
