@@ -159,9 +159,11 @@ function sayWorkload(
 ): void {
   say(
     [
-      `${String(jobs.length)} jobs of Microsoft's Philly trace (rows 50,000 to 50,999): ${String(gangCount)} gangs of 2 to 24 GPUs and their one-GPU neighbours,`,
-      `in real arrival order. All times are divided by ${String(divisor)}: arrivals span ${(lastArrivalMs / 1000).toFixed(0)} s; durations are capped at 15 s`,
-      `(${String(cappedCount)} jobs) and held above 0.2 s (${String(flooredCount)} jobs). Each job is real processes, one for each GPU; the GPUs are made up.`,
+      `${String(jobs.length)} jobs of Microsoft's Philly trace (rows 50,000 to 50,999), in real arrival order:`,
+      `${String(gangCount)} gangs of 2 to 24 GPUs and their one-GPU neighbours.`,
+      `All times are divided by ${String(divisor)}: arrivals span ${(lastArrivalMs / 1000).toFixed(0)} s; durations are capped at 15 s`,
+      `(${String(cappedCount)} jobs) and held above 0.2 s (${String(flooredCount)} jobs). Each job is real processes,`,
+      "one for each GPU; the GPUs are made up.",
     ].join("\n"),
   );
 }
