@@ -1,14 +1,11 @@
 /** @file Local activities of the jobs' workers: reading job files, and talking with the fleet. */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { MAX_REQUEST_BYTES, scheduledPart } from "../domain/gang-request.ts";
 import { formatProblem, parseJobFile, requestBytes } from "../domain/job-file.ts";
-import type { JobSpec } from "../domain/job.ts";
 import { hostQuery } from "../workflows/messages.ts";
-import { JOB_RULES, type JobActivities, type JobEntry } from "./control-contract.ts";
+import { JOB_RULES, type JobActivities } from "./control-contract.ts";
 import { createInbox } from "./inbox.ts";
-
-/** What a fleet reads of one job may not be larger: thousands of requests wait in its ledger. */
-export const MAX_REQUEST_BYTES = 8 * 1024;
 
 export function createJobActivities(client: Client): JobActivities {
   const inbox = createInbox(client);
@@ -23,19 +20,27 @@ export function createJobActivities(client: Client): JobActivities {
         };
       }
       const { spec } = parsed;
+      const { jobId, runId, submittedAtMs, nowMs } = entry;
       const bytes = requestBytes(spec);
       if (bytes > MAX_REQUEST_BYTES) {
         return {
           kind: "refused",
           code: "REQUEST_TOO_LARGE",
-          message: `the part of ${entry.jobId} that scheduling reads is ${bytes} bytes; ${MAX_REQUEST_BYTES} are allowed. Shorten its constraints.`,
+          message: `the part of ${jobId} that scheduling reads is ${bytes} bytes; ${MAX_REQUEST_BYTES} are allowed. Shorten its constraints.`,
         };
       }
       const told = spec.isHeld
         ? ({ kind: "silent" } as const)
         : await inbox.tell(entry.fleetWorkflowId, {
             kind: "request",
-            request: firstRequest(spec, entry),
+            request: {
+              ...scheduledPart(spec),
+              jobId,
+              runId,
+              seq: 1,
+              submittedAtMs,
+              requestedAtMs: nowMs,
+            },
           });
       return { kind: "admitted", rules: JOB_RULES, spec, told };
     },
@@ -48,23 +53,5 @@ export function createJobActivities(client: Client): JobActivities {
         throw error;
       }
     },
-  };
-}
-
-function firstRequest(spec: JobSpec, { jobId, runId, submittedAtMs, nowMs }: JobEntry) {
-  const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs } = spec;
-  return {
-    jobId,
-    runId,
-    seq: 1,
-    name,
-    tenant,
-    class: jobClass,
-    priority,
-    gang,
-    constraints,
-    submittedAtMs,
-    requestedAtMs: nowMs,
-    ...(timeLimitMs !== undefined && { timeLimitMs }),
   };
 }

@@ -9,6 +9,7 @@ import { WorkflowExecutionAlreadyStartedError, type Client } from "@temporalio/c
 import { randomInt } from "node:crypto";
 import { parse as parseYaml } from "yaml";
 import { OrbweaverError } from "../domain/failure.ts";
+import { MAX_REQUEST_BYTES } from "../domain/gang-request.ts";
 import { jobId as toJobId, type JobId } from "../domain/ids.ts";
 import { diffJobSpecs, type JobDifference } from "../domain/job-difference.ts";
 import {
@@ -44,9 +45,6 @@ export interface Submitted {
   /** False when the key had been used for the same job before. */
   readonly isNew: boolean;
 }
-
-/** The part of a job that scheduling reads may not be larger: thousands of them wait in one ledger. */
-export const MAX_REQUEST_BYTES = 8 * 1024;
 
 /** A job that can be started: the file as written, and what it means. */
 export interface ReadJob {

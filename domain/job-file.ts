@@ -5,6 +5,7 @@
  * them can be read, so that one wrong key hides no other problem. Then defaults are filled in.
  */
 
+import { scheduledPart } from "./gang-request.ts";
 import { formatProblem, refuseFile, type FileProblem, type RefusedFile } from "./file-problem.ts";
 import { clusterId, tenantId } from "./ids.ts";
 import { jobRuleProblems } from "./job-rules.ts";
@@ -64,9 +65,7 @@ export function parseJobYaml(
 
 /** Bytes of what the fleet reads of the job, as JSON; who admits a job holds it against the limit of a request. */
 export function requestBytes(spec: JobSpec): number {
-  const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs } = spec;
-  const request = { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs };
-  return utf8Bytes(JSON.stringify(request));
+  return utf8Bytes(JSON.stringify(scheduledPart(spec)));
 }
 
 type Judgement =

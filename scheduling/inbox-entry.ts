@@ -6,6 +6,7 @@
  */
 
 import type { RefusalCode } from "../domain/codes.ts";
+import { MAX_REQUEST_ENTRY_BYTES } from "../domain/gang-request.ts";
 import { clusterId, jobId, leaseId, parseHostId, runId, tenantId, token } from "../domain/ids.ts";
 import type { HostId } from "../domain/ids.ts";
 import { JOB_CLASSES, type Constraints, type Gang, type JobClass } from "../domain/job.ts";
@@ -14,8 +15,6 @@ import { gib, ms } from "../domain/units.ts";
 import { utf8Length } from "../lib/utf8.ts";
 import type { AgentAddress, InboxEntry } from "./ledger.ts";
 
-/** A request carries only what scheduling reads. */
-export const MAX_REQUEST_BYTES = 8 * 1024;
 /** No entry is larger than a batch may be. */
 export const MAX_ENTRY_BYTES = 256 * 1024;
 /** Tokens count up from there for as long as anyone will care, and stay exact. */
@@ -35,7 +34,7 @@ export function readEntry(value: unknown): ReadEntry {
   const json = jsonOf(value);
   if (json === undefined) return refused("EntryMalformed", "an inbox entry is no JSON value", "");
   const isRequest = isFields(value) && value["kind"] === "request";
-  const mostBytes = isRequest ? MAX_REQUEST_BYTES : MAX_ENTRY_BYTES;
+  const mostBytes = isRequest ? MAX_REQUEST_ENTRY_BYTES : MAX_ENTRY_BYTES;
   const bytes = utf8Length(json);
   if (bytes > mostBytes) {
     return refused(

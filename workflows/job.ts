@@ -21,6 +21,7 @@ import type { JobActivities, Told } from "../activities/control-contract.ts";
 import { clusterOf, jobId as toJobId, runId as toRunId, type HostId } from "../domain/ids.ts";
 import type { FailureCode } from "../domain/codes.ts";
 import type { JobSpec } from "../domain/job.ts";
+import { scheduledPart } from "../domain/gang-request.ts";
 import type { GangRequest } from "../domain/lease.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { attemptGpus, jobSummary } from "./job-summary.ts";
@@ -256,18 +257,12 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
 
   function requestOf(of: JobSpec, requestedAtMs: number): GangRequest {
     return {
+      ...scheduledPart(of),
       jobId: id,
       runId: run,
       seq,
-      name: of.name,
-      tenant: of.tenant,
-      class: of.class,
-      priority: of.priority,
-      gang: of.gang,
-      constraints: of.constraints,
       submittedAtMs,
       requestedAtMs,
-      ...(of.timeLimitMs !== undefined && { timeLimitMs: of.timeLimitMs }),
       ...(avoidHosts.length > 0 && { avoidHosts }),
     };
   }

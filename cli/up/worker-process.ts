@@ -6,7 +6,7 @@
  * last lines of its log are the reason.
  */
 
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { identityOf } from "../../activities/agent/process-identity.ts";
@@ -28,7 +28,14 @@ export interface WorkerCommand {
 const READY_WITHIN_MS = 60_000;
 const QUOTED_LINES = 8;
 
-export async function startWorker(command: WorkerCommand): Promise<UpWorker> {
+export interface StartedWorker {
+  /** Known at once, so that it can be noted before anything goes wrong. */
+  readonly worker: UpWorker;
+  /** Resolves when the worker says that it is ready; fails when it ends before, or takes too long. */
+  readonly ready: Promise<void>;
+}
+
+export function startWorker(command: WorkerCommand): StartedWorker {
   const { role, cluster, host, args, env, logFile } = command;
   mkdirSync(dirname(logFile), { recursive: true });
   const log = openSync(logFile, "a");
@@ -39,42 +46,39 @@ export async function startWorker(command: WorkerCommand): Promise<UpWorker> {
     stdio: ["ignore", log, log, "ipc"],
   });
   closeSync(log);
-  const failed = (what: string): OrbweaverError => {
+  const identity = child.pid === undefined ? undefined : identityOf(child.pid);
+  if (identity === undefined) {
+    throw new OrbweaverError("NOT_ALLOWED", `the ${nameOf(command)} cannot be started`);
+  }
+  const ready = saysReady(child).catch((error: unknown) => {
     const said = readFileSync(logFile).subarray(logStart).toString("utf8").trimEnd();
     const lines = said.split("\n").slice(-QUOTED_LINES).join("\n");
-    return new OrbweaverError(
+    const what = error instanceof Error ? error.message : String(error);
+    throw new OrbweaverError(
       "NOT_ALLOWED",
       `the ${nameOf(command)} ${what}; the last lines of ${logFile}:\n${lines}`,
     );
-  };
+  });
+  const place = { ...(cluster !== undefined && { cluster }), ...(host !== undefined && { host }) };
+  return { worker: { ...identity, role, logFile, ...place }, ready };
+}
+
+async function saysReady(child: ChildProcess): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const clock = setTimeout(() => {
       child.kill("SIGKILL");
-      reject(failed(`was not ready within ${String(READY_WITHIN_MS / 1000)} s`));
+      reject(new Error(`was not ready within ${String(READY_WITHIN_MS / 1000)} s`));
     }, READY_WITHIN_MS);
     child.once("message", () => {
       clearTimeout(clock);
       resolve();
     });
-    child.once("error", (error) => {
-      clearTimeout(clock);
-      reject(failed(`cannot be started: ${error.message}`));
-    });
     child.once("exit", (code, signal) => {
       clearTimeout(clock);
-      reject(failed(`ended before it was ready (${signal ?? `exit code ${String(code)}`})`));
+      reject(new Error(`ended before it was ready (${signal ?? `exit code ${String(code)}`})`));
     });
   });
   child.unref();
-  const identity = child.pid === undefined ? undefined : identityOf(child.pid);
-  if (identity === undefined) throw failed("ended as soon as it was ready");
-  return {
-    ...identity,
-    role,
-    logFile,
-    ...(cluster !== undefined && { cluster }),
-    ...(host !== undefined && { host }),
-  };
 }
 
 /** `fleet worker`, `agent of eu-1`. */

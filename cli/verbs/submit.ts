@@ -3,7 +3,13 @@
 import { Option, type Command } from "commander";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import type { JobFile, JobHandle, JobOutcome, Submitted } from "../../client/index.ts";
+import {
+  readJob,
+  type JobFile,
+  type JobHandle,
+  type JobOutcome,
+  type Submitted,
+} from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/failure.ts";
 import { JOB_CLASSES } from "../../domain/job.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
@@ -157,6 +163,8 @@ async function submitAll(
   values: SubmitValues,
 ): Promise<void> {
   const { wait, follow, json, key } = values;
+  // Of several files none is submitted while one of them is wrong.
+  for (const { job, file } of jobs) readJob(job, file);
   await kit.withSession(values, async ({ client }) => {
     const submitted: Submitted[] = [];
     for (const { job, file } of jobs) {

@@ -156,9 +156,9 @@ async function bringUp(
     const ensure = async (wish: WorkerWish): Promise<void> => {
       const running = state.workers.find((worker) => isSame(worker, wish));
       if (running !== undefined) return;
-      const worker = await startWorker(workerCommand(wish, { fleet, stateDir, surroundings }));
+      const { worker, ready } = startWorker(workerCommand(wish, { fleet, stateDir, surroundings }));
       startedCount += 1;
-      await note([worker]);
+      await Promise.all([note([worker]), ready]);
       kit.say(`${nameOf(worker)}: ready`);
     };
     const control = [ensure({ role: "fleet" }), ensure({ role: "jobs" })];

@@ -1,5 +1,8 @@
 /** @file Verbs that show or steer jobs: what they print at 80 columns, as JSON, and how they end. */
 
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type {
   JobExplanation,
@@ -297,4 +300,16 @@ describe("submit --wait", () => {
     expect(code).toBe(130);
     expect(stderr).toContain("b goes on without us; `orbweaver cancel b` stops it\n");
   });
+});
+
+it("submits none of several files while one of them is wrong", async () => {
+  const cwd = mkdtempSync(join(tmpdir(), "orbweaver-submit-"));
+  writeFileSync(join(cwd, "good.yaml"), "name: a\ngang: 1\nrun: {command: [x]}\n");
+  writeFileSync(join(cwd, "bad.yaml"), "name: a\ngang: 1\n");
+  const { code, stdout, stderr } = await run(["submit", "good.yaml", "bad.yaml"], {
+    cwd,
+    client: {},
+  });
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(/^error BAD_INPUT: bad\.yaml:1:1 run: missing/);
 });

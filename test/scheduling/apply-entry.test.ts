@@ -341,8 +341,8 @@ describe("entries that cannot be understood", () => {
       want: "EntryMalformed",
     },
     {
-      name: "a request of more than 8 KiB",
-      entry: ask({ name: "x".repeat(8_200) }),
+      name: "a request of more than 16 KiB",
+      entry: ask({ name: "x".repeat(16_400) }),
       want: "EntryTooLarge",
     },
   ])("$name is a dead letter", ({ entry, want }) => {

@@ -1,0 +1,28 @@
+/** @file A job's request to its fleet: what of the description scheduling reads, and how large that may be. */
+
+import type { JobSpec } from "./job.ts";
+import type { GangRequest } from "./lease.ts";
+
+/** What scheduling reads of a description, as JSON: thousands of them wait in one ledger. Checked when a job enters. */
+export const MAX_REQUEST_BYTES = 8 * 1024;
+/** The same with the ids and avoided hosts that a request carries besides; the fleet reads nothing larger. */
+export const MAX_REQUEST_ENTRY_BYTES = 2 * MAX_REQUEST_BYTES;
+
+/** The part of a description that scheduling reads. */
+export type ScheduledPart = Omit<
+  GangRequest,
+  "jobId" | "runId" | "seq" | "submittedAtMs" | "requestedAtMs" | "avoidHosts"
+>;
+
+export function scheduledPart(spec: JobSpec): ScheduledPart {
+  const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs } = spec;
+  return {
+    name,
+    tenant,
+    class: jobClass,
+    priority,
+    gang,
+    constraints,
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+  };
+}
