@@ -86,11 +86,8 @@ async function* readAttempt(
   attempt: AttemptView,
   options: LogOptions,
 ): AsyncGenerator<string> {
-  const { fleet, spec } = await view();
-  const places = placesOf(jobId, attempt, {
-    rank: options.rank ?? 0,
-    isPerHost: spec?.run.launch === "per-host",
-  });
+  const { fleet } = await view();
+  const places = placesOf(jobId, attempt, options.rank ?? 0);
   const sessions: LogSession[] = [];
   const streams = places.map((place, index) => {
     if (index % READERS_PER_SESSION === 0) sessions.push(openLogSession(client, { jobId, fleet }));
@@ -113,15 +110,10 @@ async function* readAttempt(
   }
 }
 
-/** One process a host is numbered by its host, whatever GPUs it has. */
-function placesOf(
-  jobId: JobId,
-  attempt: AttemptView,
-  { rank, isPerHost }: { readonly rank: number | "all"; readonly isPerHost: boolean },
-): readonly RankPlace[] {
+function placesOf(jobId: JobId, attempt: AttemptView, rank: number | "all"): readonly RankPlace[] {
   const { leaseId } = attempt;
-  const places = attempt.gpus.flatMap(({ host, ranks }, nodeRank) =>
-    (isPerHost ? [nodeRank] : ranks).map((at) => ({ jobId, host, leaseId, rank: at })),
+  const places = attempt.gpus.flatMap(({ host, ranks }) =>
+    ranks.map((at) => ({ jobId, host, leaseId, rank: at })),
   );
   if (rank === "all") return places;
   const place = places.find((candidate) => candidate.rank === rank);

@@ -1,7 +1,8 @@
 /**
  * @file What the fleet's and the jobs' workers have in common: the workflow bundle, the logger, a graceful end.
  *
- * Both are stateless: killed at any moment, another one goes on from history.
+ * Both are stateless: killed at any moment, another one goes on from history. Before it polls, a worker sees to it that the namespace
+ * has the search attributes that jobs write, or refuses with the command that adds them.
  */
 
 import { Client } from "@temporalio/client";
@@ -17,6 +18,8 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import type { Logger } from "pino";
 import { openNative, type ConnectionConfig } from "./connection.ts";
+import { SEARCH_ATTRIBUTES } from "../domain/search-attributes.ts";
+import { ensureSearchAttributes } from "./server/index.ts";
 import { packageRoot } from "./server/package-root.ts";
 
 export interface WorkerSetting {
@@ -42,6 +45,7 @@ export async function runWorkflowWorker(
   installRuntime(logger, signal === undefined);
   const native = await openNative(connection);
   try {
+    await ensureSearchAttributes(native, connection.namespace, SEARCH_ATTRIBUTES);
     const { taskQueue, activities, tuning } = build(clientOver(native, connection));
     const worker = await Worker.create({
       connection: native,

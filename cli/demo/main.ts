@@ -134,10 +134,10 @@ export async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean>
   } finally {
     if (isKept) {
       say(
-        `\nkept running. Look around with:\n  export ORBWEAVER_STATE_DIR=${stateDir} ORBWEAVER_FLEET=${FLEET}\n  npx orbweaver list --all --isolated\nand end it with:\n  npx orbweaver down --purge`,
+        `\nkept running. Look around with:\n  export ORBWEAVER_STATE_DIR=${stateDir} ORBWEAVER_FLEET=${FLEET}\n  npx orbweaver list --all --isolated\nand end it with:\n  npx orbweaver down --stop-jobs --purge`,
       );
     } else {
-      await orbweaverCommand(stateDir, ["down", "--purge"]);
+      await orbweaverCommand(stateDir, ["down", "--stop-jobs", "--purge"]);
     }
   }
 }

@@ -51,6 +51,29 @@ describe("a gang over several hosts", () => {
     expect(new Set(places.map((place) => place?.[3])).size).toBe(1);
   });
 
+  it("starts one process a host when the job launches per host, in torchrun's words", async () => {
+    const { jobId } = await world.orbweaver.submit({
+      name: "per-host",
+      gang: { gpus: 6 },
+      run: {
+        launch: "per-host",
+        command: [
+          "sh",
+          "-c",
+          'echo "node $PET_NODE_RANK of $PET_NNODES starts $PET_NPROC_PER_NODE on $CUDA_VISIBLE_DEVICES"',
+        ],
+      },
+    });
+    await world.temporal.workflow.getHandle(jobId).result();
+    const lines = await Promise.all(
+      [0, 1].map((rank) => collect(world.orbweaver.job(jobId).logs({ rank }))),
+    );
+    expect(lines).toEqual(["node 0 of 2 starts 4 on 0,1,2,3\n", "node 1 of 2 starts 2 on 0,1\n"]);
+    await expect(collect(world.orbweaver.job(jobId).logs({ rank: 2 }))).rejects.toMatchObject({
+      code: "NOT_FOUND",
+    });
+  });
+
   it("stops all ranks when one fails, and reports the one that failed first", async () => {
     const { jobId } = await world.orbweaver.submit({
       name: "one-fails",

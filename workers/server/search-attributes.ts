@@ -5,7 +5,7 @@
  * commands for somebody who may. An attribute that exists with another type is a refusal too.
  */
 import { isGrpcServiceError } from "@temporalio/client";
-import type { OperatorService } from "@temporalio/client";
+import type { OperatorService, WorkflowService } from "@temporalio/client";
 import { ApplicationFailure } from "@temporalio/common";
 import proto from "@temporalio/proto";
 import type { SearchAttribute, SearchAttributeType } from "../../domain/search-attributes.ts";
@@ -13,6 +13,7 @@ import type { SearchAttribute, SearchAttributeType } from "../../domain/search-a
 /** What a client's `Connection` and a worker's `NativeConnection` have in common here. */
 export interface OperatorConnection {
   readonly operatorService: Pick<OperatorService, "listSearchAttributes" | "addSearchAttributes">;
+  readonly workflowService: Pick<WorkflowService, "countWorkflowExecutions">;
 }
 
 const { IndexedValueType } = proto.temporal.api.enums.v1;
@@ -30,6 +31,8 @@ const TYPE_NAMES = new Map(Object.entries(TYPE_NUMBERS).map(([name, number]) => 
 
 /** PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED: this server keeps the list to others. */
 const CLOSED_TO_US = new Set<number>([7, 12, 16]);
+
+const INVALID_ARGUMENT = 3;
 
 /** Returns the names that were added; throws SEARCH_ATTRIBUTES_MISSING. */
 export async function ensureSearchAttributes(
@@ -65,6 +68,7 @@ async function missingAttributes(
     present = new Map(Object.entries(answer.customAttributes));
   } catch (error) {
     if (!isGrpcServiceError(error) || !CLOSED_TO_US.has(error.code)) throw error;
+    if (await canBeAskedFor(connection, namespace, wanted)) return [];
     throw refusal(namespace, wanted, `they cannot be listed: ${detailsOf(error)}`);
   }
   for (const { name, type } of wanted) {
@@ -78,6 +82,22 @@ async function missingAttributes(
     );
   }
   return wanted.filter(({ name }) => !present.has(name));
+}
+
+/** Where the list is closed, as on Temporal Cloud: a query that names an attribute fails when there is none of that name. */
+async function canBeAskedFor(
+  { workflowService }: OperatorConnection,
+  namespace: string,
+  wanted: readonly SearchAttribute[],
+): Promise<boolean> {
+  const query = wanted.map(({ name }) => `${name} IS NULL`).join(" AND ");
+  try {
+    await workflowService.countWorkflowExecutions({ namespace, query });
+    return true;
+  } catch (error) {
+    if (isGrpcServiceError(error) && error.code === INVALID_ARGUMENT) return false;
+    throw error;
+  }
 }
 
 /** One command for each type, because the command takes one type for all its names. */

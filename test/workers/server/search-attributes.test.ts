@@ -19,6 +19,8 @@ interface FakeOperator {
   /** The answers to each listing, in order. */
   readonly lists: readonly (Readonly<Record<string, number>> | Error)[];
   readonly addFails?: Error;
+  /** How the server answers a query that names the attributes. */
+  readonly countFails?: Error;
 }
 
 function fakeConnection(fake: FakeOperator): {
@@ -41,8 +43,13 @@ function fakeConnection(fake: FakeOperator): {
       return Promise.resolve({});
     },
   };
-  // The generated service has overloads and a base class that no fake can show.
-  return { connection: { operatorService } as unknown as OperatorConnection, added };
+  const workflowService = {
+    countWorkflowExecutions: () =>
+      fake.countFails === undefined ? Promise.resolve({}) : Promise.reject(fake.countFails),
+  };
+  // The generated services have overloads and a base class that no fake can show.
+  const connection = { operatorService, workflowService } as unknown as OperatorConnection;
+  return { connection, added };
 }
 
 test("what is there already is left alone", async () => {
@@ -84,13 +91,6 @@ test("who may not add them gets the exact commands, one a type", async () => {
   ]);
 });
 
-test("who may not even list them gets the commands for all", async () => {
-  const { connection } = fakeConnection({ lists: [grpcError(12, "unknown service")] });
-  await expect(ensureSearchAttributes(connection, "lab", WANTED)).rejects.toMatchObject({
-    type: "SEARCH_ATTRIBUTES_MISSING",
-  });
-});
-
 test("a server that does not answer is not mistaken for one that refuses", async () => {
   const { connection } = fakeConnection({ lists: [grpcError(14, "unavailable")] });
   await expect(ensureSearchAttributes(connection, "lab", WANTED)).rejects.toMatchObject({
@@ -103,4 +103,19 @@ test("an attribute of another type is refused with both types", async () => {
   await expect(ensureSearchAttributes(connection, "lab", WANTED)).rejects.toThrow(
     /Class with type Int, jobs need Keyword/,
   );
+});
+
+test("where the list is closed, attributes that can be asked for are there", async () => {
+  const { connection } = fakeConnection({ lists: [grpcError(12, "not here")] });
+  expect(await ensureSearchAttributes(connection, "cloud", WANTED)).toEqual([]);
+});
+
+test("where the list is closed and a query does not know them, they are refused with the commands", async () => {
+  const { connection } = fakeConnection({
+    lists: [grpcError(7, "no rights")],
+    countFails: grpcError(3, "unknown attribute"),
+  });
+  await expect(ensureSearchAttributes(connection, "cloud", WANTED)).rejects.toMatchObject({
+    type: "SEARCH_ATTRIBUTES_MISSING",
+  });
 });
