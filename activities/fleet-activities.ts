@@ -1,6 +1,11 @@
 /** @file Activities of the fleet's worker: `decide` in a thread under a deadline, and the delivery of grants. */
 
-import { WorkflowNotFoundError, type Client, type WorkflowHandle } from "@temporalio/client";
+import {
+  isGrpcServiceError,
+  WorkflowNotFoundError,
+  type Client,
+  type WorkflowHandle,
+} from "@temporalio/client";
 import { log } from "@temporalio/activity";
 import type { LeaseId } from "../domain/ids.ts";
 import { grantSignal, pendingSignal } from "../workflows/messages.ts";
@@ -45,7 +50,8 @@ async function offer(client: Client, delivery: Delivery): Promise<"accepted" | "
     });
     return "accepted";
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return "gone";
+    // A job that cannot even be named (junk in the request) is as gone as one that is closed.
+    if (error instanceof WorkflowNotFoundError || isInvalidArgument(error)) return "gone";
     log.warn("a grant could not be delivered", {
       lease: lease.id,
       jobId: lease.jobId,
@@ -53,6 +59,13 @@ async function offer(client: Client, delivery: Delivery): Promise<"accepted" | "
     });
     return "failed";
   }
+}
+
+const INVALID_ARGUMENT = 3;
+
+function isInvalidArgument(error: unknown): boolean {
+  const cause = error instanceof Error ? (error.cause ?? error) : error;
+  return isGrpcServiceError(cause) && Number(cause.code) === INVALID_ARGUMENT;
 }
 
 /** A note that cannot be delivered is not worth another try: the fleet's `explain` has the same and more. */

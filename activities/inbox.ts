@@ -7,12 +7,15 @@
  */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { InboxEntry } from "../scheduling/ledger.ts";
 import { inboxSignal } from "../workflows/messages.ts";
 import type { Told } from "./control-contract.ts";
 
 const MAX_BATCH_BYTES = 256 * 1024;
 const MAX_BATCH_ENTRIES = 500;
+/** Between two batches: a fleet whose workflow task is open buffers at most 100 signals. */
+const MIN_GAP_MS = 25;
 
 export interface Inbox {
   /** Resolves when the fleet has the entry or does not exist; rejects when nobody knows (the caller tells again). */
@@ -36,6 +39,7 @@ export function createInbox(client: Client): Inbox {
     const queue = queues.get(fleetWorkflowId) ?? [];
     while (queue.length > 0) {
       const batch = takeBatch(queue);
+      const sentAtMs = performance.now();
       try {
         await client.workflow.getHandle(fleetWorkflowId).signal(
           inboxSignal,
@@ -50,6 +54,8 @@ export function createInbox(client: Client): Inbox {
           for (const { reject } of batch) reject(error);
         }
       }
+      const restMs = MIN_GAP_MS - (performance.now() - sentAtMs);
+      if (queue.length > 0 && restMs > 0) await sleep(restMs);
     }
     busy.delete(fleetWorkflowId);
     queues.delete(fleetWorkflowId);

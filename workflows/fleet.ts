@@ -138,10 +138,13 @@ export async function fleet(input: FleetInput): Promise<never> {
     await untilWork();
     if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
     if (wakeAtMs !== undefined && wakeAtMs <= Date.now()) needsDecision = true;
-    if (needsDecision && ledger.requests.size > 0) await cycle();
-    else needsDecision = false;
-    post();
-    if (mustContinue()) {
+    if (!mustContinue()) {
+      if (ledger.requests.size === 0) {
+        needsDecision = false;
+        wakeAtMs = undefined;
+      } else if (needsDecision) await cycle();
+      post();
+    } else {
       await condition(allHandlersFinished);
       if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
       await continueAsNew<typeof fleet>({
@@ -155,7 +158,11 @@ export async function fleet(input: FleetInput): Promise<never> {
   async function untilWork(): Promise<void> {
     const isWork = (): boolean =>
       inbox.length > 0 || needsDecision || hasPlace || hasPost() || mustContinue();
-    const dueAtMs = Math.min(wakeAtMs ?? Infinity, redeliverAtMs ?? Infinity, nextNoteAtMs());
+    const postAtMs = Math.min(redeliverAtMs ?? Infinity, nextNoteAtMs());
+    const dueAtMs = Math.min(
+      wakeAtMs ?? Infinity,
+      deliveries >= MAX_DELIVERIES ? Infinity : Math.max(postAtMs, redeliverAtMs ?? 0),
+    );
     if (dueAtMs === Infinity) await condition(isWork);
     else await condition(isWork, Math.max(1, dueAtMs - Date.now()));
   }
@@ -179,9 +186,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   }
 
   function nextNoteAtMs(): number {
-    return deliveries >= MAX_DELIVERIES
-      ? Infinity
-      : pendingNotes(ledger, told, Date.now()).nextAtMs;
+    return pendingNotes(ledger, told, Date.now()).nextAtMs;
   }
 
   /** Sends what is ready to be sent, without waiting for it. */

@@ -27,7 +27,7 @@ import type {
   RunReport,
 } from "../activities/agent-contract.ts";
 import type { JobActivities } from "../activities/control-contract.ts";
-import { FAILURE_CODES, type FailureCode } from "../domain/codes.ts";
+import type { FailureCode } from "../domain/codes.ts";
 import type { HostId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { popCount, type HostGpus } from "../domain/lease.ts";
@@ -43,7 +43,8 @@ const PICKUP_TIMEOUT_MS = 60_000;
 /** Processes without a time limit may run for a year. */
 const UNLIMITED_MS = 365 * 24 * 3_600_000;
 const ADOPT_PAUSE_MS = 2_000;
-const ADOPT_PAUSE_MAX_MS = 30_000;
+/** Asking costs a dozen events; at this pace a job may wait for a silent host for weeks. */
+const ADOPT_PAUSE_MAX_MS = 300_000;
 /** On top of the graces: how long a host may take to carry out a stop order. */
 const STOP_SLACK_MS = 60_000;
 const STOP_PICKUP_TIMEOUT_MS = 15_000;
@@ -84,15 +85,17 @@ export async function runGang(
   wish: StopWish,
   onStopping: () => void,
 ): Promise<GangEnd> {
-  const orders = ordersOf(input);
   const ends = new Map<HostId, HostEnd>();
   const isBad = (): boolean =>
     [...ends.values()].some((end) => end.kind !== "reported" || end.report.end !== "completed");
   const isStopping = (): boolean => wish.reason !== undefined || isBad();
 
+  const agents = await findAgents(input, () => wish.reason !== undefined);
+  if (agents === undefined) return { end: "stopped", unconfirmedHosts: [], endedAtMs: Date.now() };
+  const orders = ordersOf(input, agents);
   const scope = new CancellationScope();
   const running = orders.map(async (order) => {
-    ends.set(order.host, await runHost(order, input, { scope, isStopping }));
+    ends.set(order.host, await runHost(order, input, { scope, isStopping, agents }));
   });
   await condition(() => ends.size === orders.length || isStopping());
   const stopped = new Set<HostId>();
@@ -102,7 +105,7 @@ export async function runGang(
     const why = wish.reason ?? "another host of the gang failed";
     await Promise.all(
       remaining.map(async (order) => {
-        if (await stopHost(order, input, why)) stopped.add(order.host);
+        if (await stopHost(order, input, { reason: why, agents })) stopped.add(order.host);
       }),
     );
     scope.cancel();
@@ -111,10 +114,39 @@ export async function runGang(
   return gangEnd(ends, stopped);
 }
 
-function ordersOf({ jobId, workflowRunId, spec, grant, attempt }: GangRunInput): RunOrder[] {
+type Agents = ReadonlyMap<HostId, AgentAddress>;
+
+/**
+ * The agents of all hosts. A grant names them; one that ended in between is waited for, because its successor can start the
+ * gang. Undefined when the wish to stop comes first: nothing was started.
+ */
+async function findAgents(
+  { grant, fleetWorkflowId }: GangRunInput,
+  isStopping: () => boolean,
+): Promise<Agents | undefined> {
+  const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
+  const agents = new Map(grant.agents.map(({ host, agent }) => [host, agent]));
+  for (const { host } of grant.lease.gpus) {
+    let pauseMs = ADOPT_PAUSE_MS;
+    while (!agents.has(host)) {
+      if (isStopping()) return undefined;
+      const agent = await findHost(fleetWorkflowId, host);
+      if (agent !== null) agents.set(host, agent);
+      else await condition(isStopping, pauseMs);
+      pauseMs = Math.min(pauseMs * 2, ADOPT_PAUSE_MAX_MS);
+    }
+  }
+  return agents;
+}
+
+type FindHost = Pick<JobActivities, "findHost">;
+const FIND_HOST = { startToCloseTimeout: "20s" } as const;
+
+function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
+  const { jobId, workflowRunId, spec, grant, attempt } = input;
   const gang = grant.lease.gpus.map((part) => ({
     ...part,
-    address: agentOf(grant, part.host).address,
+    address: agents.get(part.host)?.address ?? "",
   }));
   return gang.map(({ host }) => ({
     jobId,
@@ -137,31 +169,49 @@ function ordersOf({ jobId, workflowRunId, spec, grant, attempt }: GangRunInput):
 interface HostRun {
   readonly scope: CancellationScope;
   readonly isStopping: () => boolean;
+  readonly agents: Agents;
 }
 
-/** One host's part. Asks a silent host again and again, at its agent's newest address, until it answers or the gang stops. */
-async function runHost(
-  order: RunOrder,
-  input: GangRunInput,
-  { scope, isStopping }: HostRun,
-): Promise<HostEnd> {
-  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({
-    startToCloseTimeout: "20s",
-  });
-  let agent: AgentAddress | null = agentOf(input.grant, order.host);
+/**
+ * One host's part. Asks a silent host again and again, at its agent's newest address, until it answers or the gang stops.
+ * Once a run may have started there, only the host's own word that nothing runs makes it confirmed.
+ */
+async function runHost(order: RunOrder, input: GangRunInput, run: HostRun): Promise<HostEnd> {
+  const { scope, isStopping, agents } = run;
+  const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
+  let agent = agents.get(order.host) ?? null;
+  let mayRun = false;
   let pauseMs = ADOPT_PAUSE_MS;
   for (;;) {
-    try {
+    if (agent !== null) {
       const at = agent;
-      const report = await scope.run(() => runOn(at, order, input.spec));
-      return { kind: "reported", report };
-    } catch (error) {
-      const cause = causeOf(error, order.host);
-      if (cause.code !== "HOST_LOST") return { kind: "refused", cause };
-      if (isStopping()) return { kind: "unconfirmed", cause };
+      try {
+        return {
+          kind: "reported",
+          report: await scope.run(() => runOn(at, order, input.spec)),
+        };
+      } catch (error) {
+        const found = findingOf(error, order.host, isStopping());
+        switch (found.means) {
+          case "nothing runs":
+            return { kind: "refused", cause: found.cause };
+          case "never started":
+            if (!mayRun) return { kind: "refused", cause: found.cause };
+            return { kind: "unconfirmed", cause: found.cause };
+          case "nobody took it":
+            break;
+          case "silent":
+            mayRun = true;
+            break;
+          case "broken":
+            return (await stopHost(order, input, { reason: found.cause.message, agents }))
+              ? { kind: "refused", cause: found.cause }
+              : { kind: "unconfirmed", cause: found.cause };
+        }
+      }
     }
     await condition(isStopping, pauseMs);
-    if (isStopping()) return unconfirmed(order.host);
+    if (isStopping()) return mayRun ? unconfirmed(order.host) : neverStarted(order.host);
     pauseMs = Math.min(pauseMs * 2, ADOPT_PAUSE_MAX_MS);
     agent = (await findHost(input.fleetWorkflowId, order.host)) ?? agent;
   }
@@ -184,12 +234,14 @@ async function runOn(agent: AgentAddress, order: RunOrder, spec: JobSpec): Promi
  * Whether the host said that nothing runs there any more. Asks at the grant's address first; an agent that restarted since
  * has another one, so a task that nobody takes is asked again where the fleet says the agent is now.
  */
-async function stopHost(order: RunOrder, input: GangRunInput, reason: string): Promise<boolean> {
-  const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({
-    startToCloseTimeout: "20s",
-  });
-  let agent = agentOf(input.grant, order.host);
-  for (let attempt = 1; attempt <= STOP_ATTEMPTS; attempt += 1) {
+async function stopHost(
+  order: RunOrder,
+  input: GangRunInput,
+  { reason, agents }: { readonly reason: string; readonly agents: Agents },
+): Promise<boolean> {
+  const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
+  let agent = agents.get(order.host) ?? null;
+  for (let attempt = 1; attempt <= STOP_ATTEMPTS && agent !== null; attempt += 1) {
     const { stop } = proxyActivities<OrderActivities>({
       taskQueue: agent.orderQueue,
       startToCloseTimeout: stopMs(input.spec) + STOP_SLACK_MS,
@@ -270,32 +322,56 @@ function earliestCause(
   return first;
 }
 
-/** What an activity's failure says about the host. Silence (a timeout) is a suspicion, not proof: HOST_LOST. */
-function causeOf(error: unknown, host: HostId): RunCause {
-  const inner = error instanceof ActivityFailure ? error.cause : error;
-  if (isCancellation(error))
-    return { code: "STOPPED", message: `stopped before it started on ${host}`, atMs: Date.now() };
-  if (inner instanceof TimeoutFailure) {
-    return inner.timeoutType === "SCHEDULE_TO_START"
-      ? {
-          code: "HOST_LOST",
-          message: `no agent took the run on ${host} within ${PICKUP_TIMEOUT_MS / 1000} s`,
-          atMs: Date.now(),
-        }
-      : {
-          code: "HOST_LOST",
-          message: `${host} stopped answering while the job ran there`,
-          atMs: Date.now(),
-        };
-  }
-  if (inner instanceof ApplicationFailure) {
-    return { code: codeOf(inner.type), message: inner.message, atMs: Date.now() };
-  }
-  return { code: "HOST_REFUSED", message: `${host}: ${String(error)}`, atMs: Date.now() };
+/** What a failed `run` says about its host. Silence is a suspicion, not proof. */
+interface Finding {
+  readonly means:
+    /** The host says so itself. */
+    | "nothing runs"
+    /** This attempt was refused or called off before anything started; an earlier one may have started something. */
+    | "never started"
+    | "nobody took it"
+    | "silent"
+    /** The agent failed in a way that it has no word for. */
+    | "broken";
+  readonly cause: RunCause;
 }
 
-const codeOf = (type: string | null | undefined): FailureCode =>
-  FAILURE_CODES.find((code) => code === type) ?? "HOST_REFUSED";
+function findingOf(error: unknown, host: HostId, isStopping: boolean): Finding {
+  const inner = error instanceof ActivityFailure ? error.cause : error;
+  const finding = (means: Finding["means"], code: FailureCode, message: string): Finding => ({
+    means,
+    cause: { code, message, atMs: Date.now() },
+  });
+  if (isCancellation(error)) {
+    // Nobody but the stop cancels it; an operator's pause looks alike, and leaves the processes alone.
+    return isStopping
+      ? finding("never started", "STOPPED", `stopped before it started on ${host}`)
+      : finding("silent", "HOST_LOST", `the run on ${host} is no longer watched`);
+  }
+  if (inner instanceof TimeoutFailure) {
+    return inner.timeoutType === "SCHEDULE_TO_START"
+      ? finding("nobody took it", "HOST_LOST", `no agent took the run on ${host}`)
+      : finding("silent", "HOST_LOST", `${host} stopped answering while the job ran there`);
+  }
+  const message = inner instanceof Error ? inner.message : String(inner);
+  switch (inner instanceof ApplicationFailure ? inner.type : undefined) {
+    case "STALE_TOKEN":
+      return finding("nothing runs", "STALE_TOKEN", message);
+    case "GANG_NOT_READY":
+      return finding("nothing runs", "GANG_NOT_READY", message);
+    case "HOST_REFUSED":
+      return finding("never started", "HOST_REFUSED", message);
+    case "HOST_LOST":
+      return finding("silent", "HOST_LOST", message);
+    default:
+      return finding("broken", "HOST_REFUSED", `the agent of ${host} failed: ${message}`);
+  }
+}
+
+const neverStarted = (host: HostId): HostEnd => ({
+  kind: "refused",
+  cause: { code: "STOPPED", message: `stopped before it started on ${host}`, atMs: Date.now() },
+});
 
 const unconfirmed = (host: HostId): HostEnd => ({
   kind: "unconfirmed",
@@ -305,17 +381,6 @@ const unconfirmed = (host: HostId): HostEnd => ({
     atMs: Date.now(),
   },
 });
-
-function agentOf(grant: Grant, host: HostId): AgentAddress {
-  const found = grant.agents.find((entry) => entry.host === host);
-  if (found === undefined) {
-    throw ApplicationFailure.nonRetryable(
-      `grant of ${grant.lease.id} names no agent for ${host}`,
-      "HOST_REFUSED",
-    );
-  }
-  return found.agent;
-}
 
 function summaryOf({ host, gang }: RunOrder): string {
   const mine = gang.find((part) => part.host === host);

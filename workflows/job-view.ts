@@ -1,10 +1,13 @@
 /**
- * @file How a job describes itself: its search attributes, the view of one attempt, and why it waits when no fleet answers.
+ * @file How a job describes itself: its id, its search attributes, the view of one attempt, why it waits without a fleet, and its failure.
  */
 
 import { defineSearchAttributeKey } from "@temporalio/common";
+import { ApplicationFailure } from "@temporalio/workflow";
+import type { FailureCode } from "../domain/codes.ts";
+import { jobId, type JobId } from "../domain/ids.ts";
 import { popCount } from "../domain/lease.ts";
-import type { AttemptView, Grant, JobView } from "./messages.ts";
+import type { AttemptView, Grant, JobFailureDetails, JobView } from "./messages.ts";
 
 export const STATE = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
 export const FLEET = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");
@@ -51,3 +54,30 @@ export const noFleet = (fleet: string, message: string): JobView["pending"] => (
   holders: [],
   wakeOn: ["timer"],
 });
+
+/** A job's id is the workflow's; one that could never be written on a command line is refused. */
+export function readId(workflowId: string): JobId {
+  try {
+    return jobId(workflowId);
+  } catch {
+    throw failure(
+      "MISCONFIGURED",
+      `the workflow id ${JSON.stringify(workflowId)} has white space; a job's id may not. Start it under another.`,
+      { attempts: 0 },
+    );
+  }
+}
+
+/** The failure that ends a job. */
+export function failure(
+  code: FailureCode,
+  message: string,
+  details: Omit<JobFailureDetails, "code">,
+): ApplicationFailure {
+  return ApplicationFailure.create({
+    type: code,
+    message,
+    nonRetryable: true,
+    details: [{ code, ...details }],
+  });
+}

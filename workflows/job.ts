@@ -18,14 +18,25 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import type { JobActivities, Told } from "../activities/control-contract.ts";
-import { clusterOf, jobId as toJobId, runId as toRunId, type HostId } from "../domain/ids.ts";
+import { clusterOf, runId as toRunId, type HostId } from "../domain/ids.ts";
 import type { FailureCode } from "../domain/codes.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
 import type { GangRequest } from "../domain/lease.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { attemptGpus, jobSummary } from "./job-summary.ts";
-import { attemptView, CLASS, CLUSTER, FLEET, GPUS, noFleet, STATE, TENANT } from "./job-view.ts";
+import {
+  attemptView,
+  CLASS,
+  CLUSTER,
+  failure,
+  FLEET,
+  GPUS,
+  noFleet,
+  readId,
+  STATE,
+  TENANT,
+} from "./job-view.ts";
 import {
   DEFAULT_FLEET,
   fleetWorkflowId,
@@ -36,16 +47,16 @@ import {
   releaseUpdate,
   type AttemptView,
   type Grant,
-  type JobFailureDetails,
   type JobOptions,
   type JobResult,
   type JobState,
   type JobView,
+  type WaitNote,
 } from "./messages.ts";
 
 /** Pause before a fleet that does not answer is asked again. */
 const NO_FLEET_PAUSE_MS = 5_000;
-const NO_FLEET_PAUSE_MAX_MS = 60_000;
+const NO_FLEET_PAUSE_MAX_MS = 600_000;
 /** Starts that hosts refused or lost; the user is not charged for them, but a job may not burn them for ever. */
 const MAX_UNCHARGED_FAILURES = 10;
 const UNCHARGED_BACKOFF_MS = 1_000;
@@ -69,11 +80,11 @@ const { admit, tellFleet } = proxyLocalActivities<Pick<JobActivities, "admit" | 
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 
-export async function job(file: unknown, options: JobOptions = {}): Promise<JobResult> {
+export async function job(file: unknown, options?: JobOptions | null): Promise<JobResult> {
   const { workflowId, runId, startTime, typedSearchAttributes } = workflowInfo();
-  const fleet = options.fleet ?? DEFAULT_FLEET;
+  const fleet = typeof options?.fleet === "string" ? options.fleet : DEFAULT_FLEET;
   const fleetId = fleetWorkflowId(fleet);
-  const id = toJobId(workflowId);
+  const id = readId(workflowId);
   const run = toRunId(runId);
   const submittedAtMs = startTime.getTime();
 
@@ -88,6 +99,8 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
   const wish: StopWish = { reason: undefined };
   let cancellation: unknown;
   let upserts = 0;
+  /** The highest request that is over and was answered all the same. */
+  let strayUpTo = 0;
 
   const view = (): JobView => ({
     jobId: id,
@@ -105,11 +118,12 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
   };
 
   setHandler(jobViewQuery, view);
-  setHandler(grantSignal, (offer) => {
-    if (offer.seq === seq && grant === undefined) grant = offer;
+  setHandler(grantSignal, (offer: Grant | undefined) => {
+    if (offer?.seq === seq && grant === undefined) grant = offer;
+    else if (offer !== undefined && offer.seq < seq) strayUpTo = Math.max(strayUpTo, offer.seq);
   });
-  setHandler(pendingSignal, (note) => {
-    if (note.seq !== seq || grant !== undefined) return;
+  setHandler(pendingSignal, (note: WaitNote | undefined) => {
+    if (note?.seq !== seq || grant !== undefined) return;
     pending = note.reason;
     show();
   });
@@ -139,8 +153,10 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
     wish.reason ??= "cancelled";
   });
 
+  /** The changes: on entering or being held, on running, at the end; one that does not fit is left out, never the last. */
   const mark = (next: JobState, clusters: readonly string[]): void => {
-    if (upserts >= MAX_UPSERTS - 1 && !["completed", "failed", "cancelled"].includes(next)) return;
+    const mostBefore = next === "held" ? 0 : next === "running" ? 1 : MAX_UPSERTS;
+    if (upserts > mostBefore) return;
     upserts += 1;
     upsertSearchAttributes([
       { key: STATE, value: next },
@@ -150,6 +166,7 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
 
   return CancellationScope.nonCancellable(async () => {
     show();
+    void returnStrays();
     const admission = await admit(file, {
       fleetWorkflowId: fleetId,
       jobId: id,
@@ -186,8 +203,14 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
     for (;;) {
       const requestedAtMs = await untilGranted(spec, told);
       told = undefined;
-      if (grant === undefined) return finish(await endWaiting(), spec);
-      const end = await attempt(spec, grant, requestedAtMs);
+      // A grant and a wish to stop may come together: the wish goes first, nothing has started.
+      if (grant === undefined || wish.reason !== undefined) return finish(await endWaiting(), spec);
+      const end = await attempt(spec, grant, requestedAtMs).catch(async (error: unknown) => {
+        // A bug of ours must not keep GPUs: they are given back, to be confirmed free by their hosts.
+        const unconfirmedHosts = grant?.lease.gpus.map(({ host }) => host) ?? [];
+        await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts });
+        throw error;
+      });
       await tell({
         kind: "end",
         jobId: id,
@@ -224,8 +247,9 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
     while (grant === undefined && wish.reason === undefined) {
       if (isHeld) {
         if (told?.kind === "told") {
-          await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts: [] });
-          seq += 1;
+          // The order to hold is only kept once this task is: what the fleet is told must not go before it.
+          await sleep(1);
+          await withdraw();
         }
         told = undefined;
         pending = undefined;
@@ -250,7 +274,16 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
         told = await tellFleet(fleetId, { kind: "request", request: requestOf(of, requestedAtMs) });
         continue;
       }
-      await condition(() => grant !== undefined || wish.reason !== undefined || isHeld);
+      await condition(
+        () => grant !== undefined || wish.reason !== undefined || isHeld || isCornered(),
+      );
+      if (grant === undefined && isCornered()) {
+        // Without the hosts that refused there is nowhere to go: what refused once is asked again.
+        avoidHosts.length = 0;
+        pending = undefined;
+        await withdraw();
+        told = undefined;
+      }
     }
     return requestedAtMs;
   }
@@ -296,6 +329,28 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
       };
     }
     return end;
+  }
+
+  function isCornered(): boolean {
+    return pending?.code === "NoMatchingFlavor" && avoidHosts.length > 0;
+  }
+
+  /** Takes the request back; from here on an answer to it is a stray. */
+  async function withdraw(): Promise<void> {
+    const over = seq;
+    seq += 1;
+    grant = undefined;
+    await tell({ kind: "end", jobId: id, runId: run, seq: over, unconfirmedHosts: [] });
+  }
+
+  /** Gives back what was granted for requests that are over, whatever the job does meanwhile. */
+  async function returnStrays(): Promise<void> {
+    for (;;) {
+      await condition(() => strayUpTo > 0);
+      const over = strayUpTo;
+      strayUpTo = 0;
+      await tell({ kind: "end", jobId: id, runId: run, seq: over, unconfirmedHosts: [] });
+    }
   }
 
   /** The job is asked to stop before it was granted anything. */
@@ -359,17 +414,4 @@ export async function job(file: unknown, options: JobOptions = {}): Promise<JobR
       ...(lastLines !== undefined && { lastLines }),
     });
   }
-}
-
-function failure(
-  code: FailureCode,
-  message: string,
-  details: Omit<JobFailureDetails, "code">,
-): ApplicationFailure {
-  return ApplicationFailure.create({
-    type: code,
-    message,
-    nonRetryable: true,
-    details: [{ code, ...details }],
-  });
 }

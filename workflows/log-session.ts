@@ -37,24 +37,33 @@ export async function logSession(input: LogSessionInput): Promise<void> {
   setHandler(endLogSessionSignal, () => {
     isEnded = true;
   });
-  setHandler(readLogUpdate, async (query) => {
-    reads += 1;
-    const agent = await findHost(fleetWorkflowId(input.fleet), query.host);
-    if (agent === null) {
-      throw ApplicationFailure.nonRetryable(
-        `${query.host} has no agent now; its logs are on its disk and can be read when it is back`,
-        "NOT_FOUND",
-      );
-    }
-    const { readLogs } = proxyActivities<OrderActivities>({
-      taskQueue: agent.orderQueue,
-      scheduleToStartTimeout: "15s",
-      startToCloseTimeout: "60s",
-      retry: { maximumAttempts: 2 },
-      summary: `rank ${query.rank} of ${query.jobId} from byte ${query.offset}`,
-    });
-    return readLogs(query);
-  });
+  setHandler(
+    readLogUpdate,
+    async (query) => {
+      reads += 1;
+      const agent = await findHost(fleetWorkflowId(input.fleet), query.host);
+      if (agent === null) {
+        throw ApplicationFailure.nonRetryable(
+          `${query.host} has no agent now; its logs are on its disk and can be read when it is back`,
+          "NOT_FOUND",
+        );
+      }
+      const { readLogs } = proxyActivities<OrderActivities>({
+        taskQueue: agent.orderQueue,
+        scheduleToStartTimeout: "15s",
+        startToCloseTimeout: "60s",
+        retry: { maximumAttempts: 2 },
+        summary: `rank ${query.rank} of ${query.jobId} from byte ${query.offset}`,
+      });
+      return readLogs(query);
+    },
+    {
+      validator: (query: { readonly host?: unknown } | undefined) => {
+        if (typeof query?.host !== "string")
+          throw ApplicationFailure.nonRetryable("the query names no host", "BAD_INPUT");
+      },
+    },
+  );
   for (;;) {
     const before = reads;
     const isMoving = await condition(

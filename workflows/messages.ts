@@ -41,9 +41,12 @@ export interface Grant {
 }
 export const grantSignal = defineSignal<[Grant]>("grant");
 
-/** Tells a waiting job why it waits; sent only when the code changes. */
-export const pendingSignal =
-  defineSignal<[{ readonly seq: number; readonly reason: PendingReason }]>("pending");
+/** Tells a waiting job why it waits. */
+export interface WaitNote {
+  readonly seq: number;
+  readonly reason: PendingReason;
+}
+export const pendingSignal = defineSignal<[WaitNote]>("pending");
 
 export const holdUpdate = defineUpdate<JobState, []>("hold");
 export const releaseUpdate = defineUpdate<JobState, []>("release");
