@@ -19,7 +19,7 @@ import {
   startedRuns,
   type AgentHost,
 } from "../activities/agent/agent-host.ts";
-import { createGangWatcher } from "../activities/agent/gang-watcher.ts";
+import { createGangWatcher, isLeaseOver } from "../activities/agent/gang-watcher.ts";
 import { takeHostLock } from "../activities/agent/host-lock.ts";
 import type { LogLimits } from "../activities/agent/launch.ts";
 import type { LocalRun } from "../activities/agent/local-run.ts";
@@ -98,7 +98,11 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
       const vacated: InboxEntry = { kind: "vacated", lease: run.leaseId, hosts: [host.id] };
       void tellUntilHeard(tellFleet, vacated, closing.signal);
     };
-    watchUnattended(host, run, { closing: closing.signal, onVacated }).catch((error: unknown) => {
+    watchUnattended(host, run, {
+      closing: closing.signal,
+      isOver: (order) => isLeaseOver(client, order),
+      onVacated,
+    }).catch((error: unknown) => {
       onNote(`${run.leaseId} on ${host.id}: ${messageOf(error)}`);
     });
   };

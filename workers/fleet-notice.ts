@@ -5,6 +5,7 @@
  * tried once: what is not heard of an agent shows soon enough.
  */
 
+import { abortablePause } from "../activities/agent/abortable-pause.ts";
 import type { Client } from "@temporalio/client";
 import type { InboxEntry } from "../scheduling/ledger.ts";
 import { fleetWorkflowId, inboxSignal } from "../workflows/messages.ts";
@@ -49,16 +50,4 @@ export async function tellOnce(tellFleet: TellFleet, entry: InboxEntry): Promise
   } finally {
     timeout.abort();
   }
-}
-
-function abortablePause(forMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, forMs);
-    signal.addEventListener("abort", done, { once: true });
-  });
 }

@@ -9,6 +9,7 @@
 
 import type { HostId } from "../../domain/ids.ts";
 import type { RunHeartbeat, RunOrder } from "../agent-contract.ts";
+import { abortablePause } from "./abortable-pause.ts";
 import { failure } from "./failures.ts";
 
 export interface GangWatcher {
@@ -117,17 +118,4 @@ function notReady(
     `${order.leaseId} needs all ${order.gang.length} hosts; ${order.host} has waited ${timeoutMs / 1000} s for ${names}.${trouble} ` +
       "Look whether their agents run.",
   );
-}
-
-async function abortablePause(forMs: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, forMs);
-    signal.addEventListener("abort", done, { once: true });
-  });
 }

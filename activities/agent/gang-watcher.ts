@@ -8,7 +8,8 @@ import type { Client } from "@temporalio/client";
 import { decodeArrayFromPayloads } from "@temporalio/common/lib/internal-non-workflow/index.js";
 import { z } from "zod";
 import { parseHostId, token } from "../../domain/ids.ts";
-import type { RunHeartbeat } from "../agent-contract.ts";
+import { jobViewQuery } from "../../workflows/messages.ts";
+import type { RunHeartbeat, RunOrder } from "../agent-contract.ts";
 import type { GangWatcher } from "./gang-barrier.ts";
 
 const LOOK_TIMEOUT_MS = 10_000;
@@ -60,4 +61,15 @@ function readBeat(details: unknown): RunHeartbeat | undefined {
     ...(masterPort !== undefined && { masterPort }),
     ...(startedAtMs !== undefined && { startedAtMs }),
   };
+}
+
+/**
+ * Whether a job has ended, or has written this lease off and goes on without it. Fails when nobody answers.
+ */
+export async function isLeaseOver(client: Client, order: RunOrder): Promise<boolean> {
+  const handle = client.workflow.getHandle(order.workflowId, order.workflowRunId);
+  const { status } = await handle.describe();
+  if (status.name !== "RUNNING") return true;
+  const { attempts } = await handle.query(jobViewQuery);
+  return attempts.some(({ leaseId, end }) => leaseId === order.leaseId && end !== undefined);
 }

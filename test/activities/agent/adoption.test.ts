@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { livingRuns, startedRuns } from "../../../activities/agent/agent-host.ts";
@@ -114,7 +114,11 @@ describe("a restarted agent", () => {
     const told: string[] = [];
     const closing = new AbortController().signal;
     const watching = startedRuns(host).map((run) =>
-      watchUnattended(host, run, { closing, onVacated: () => told.push(run.leaseId) }),
+      watchUnattended(host, run, {
+        closing,
+        isOver: () => Promise.resolve(false),
+        onVacated: () => told.push(run.leaseId),
+      }),
     );
     const adopted = activities.run(taken);
     writeFileSync(join(dir, "go"), "");
@@ -122,6 +126,31 @@ describe("a restarted agent", () => {
     await Promise.all(watching);
     expect(told).toEqual([left.leaseId]);
     expect((await activities.run(left)).end).toBe("completed");
+  });
+
+  it("stops what runs for a job that is over, and tells that nothing runs", async () => {
+    const dir = folder();
+    const old = testAgent();
+    const order = orderOf(`echo $$ > ${dir}/pid; exec sleep 60`);
+    const abandoned = old.runs.run(order);
+    const rank = await pidIn(join(dir, "pid"));
+    old.task.cancel("shutdown");
+    await Promise.allSettled([abandoned]);
+
+    const { host } = testAgent({ stateDir: old.stateDir });
+    const told: string[] = [];
+    const closing = new AbortController().signal;
+    await Promise.all(
+      startedRuns(host).map((run) =>
+        watchUnattended(host, run, {
+          closing,
+          isOver: ({ leaseId }) => Promise.resolve(leaseId === order.leaseId),
+          onVacated: () => told.push(run.leaseId),
+        }),
+      ),
+    );
+    expect(told).toEqual([order.leaseId]);
+    expect(existsSync(`/proc/${rank}`)).toBe(false);
   });
 
   it("names the restart of the machine as the reason that a run is gone", async () => {

@@ -91,7 +91,9 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
     task: () => task,
     onUnattended: (of, run) => {
       const onVacated = (): number => vacated.push(run.leaseId);
-      watchUnattended(of, run, { closing, onVacated }).catch(() => undefined);
+      watchUnattended(of, run, { closing, isOver: () => Promise.resolve(false), onVacated }).catch(
+        () => undefined,
+      );
     },
     shimPath: setup.shimPath ?? builtShim(),
     env: { PATH: process.env["PATH"], HOME: "/nowhere", SECRET_OF_THE_AGENT: "1", ...setup.env },
