@@ -63,6 +63,7 @@ export async function build({ say = () => {} } = {}) {
   );
   const { code } = await bundleWorkflowCode({
     workflowsPath: path.join(ROOT, "dist/workflows/index.js"),
+    payloadConverterPath: path.join(ROOT, "dist/workflows/payload-converter.js"),
     preloadModules: PRELOADED.map((file) => path.join(ROOT, "dist", file)),
     logger: quietLogger(),
   });

@@ -22,6 +22,17 @@ const sleeper = (seconds: number) => ({
   run: { command: ["sleep", String(seconds)] },
 });
 
+/** A signal as a client with another codec, or a torn one, sends it. */
+const rawSignal = ({ encoding, data }: { readonly encoding: string; readonly data: string }) =>
+  world.temporal.workflowService.signalWorkflowExecution({
+    namespace: "default",
+    workflowExecution: { workflowId: fleetWorkflowId(world.fleet) },
+    signalName: "inbox",
+    input: {
+      payloads: [{ metadata: { encoding: Buffer.from(encoding) }, data: Buffer.from(data) }],
+    },
+  });
+
 describe("a fleet", () => {
   it("puts junk with the dead letters and goes on granting", async () => {
     await fleet().signal("inbox", [null, 5, "x", { kind: "request" }, { kind: "end", jobId: 7 }]);
@@ -36,9 +47,11 @@ describe("a fleet", () => {
     await expect(
       fleet().executeUpdate(drainUpdate, { args: [undefined as never] }),
     ).rejects.toThrow();
+    await rawSignal({ encoding: "binary/encrypted", data: "sealed" });
+    await rawSignal({ encoding: "json/plain", data: '[{"torn":' });
     await world.until(
       "the junk is with the dead letters",
-      (ledger) => ledger.deadLetters.length === 8,
+      (ledger) => ledger.deadLetters.length === 10,
     );
     const { jobId } = await world.orbweaver.submit(sleeper(0));
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 1 });
