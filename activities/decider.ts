@@ -30,16 +30,16 @@ export type DecideAnswer =
   { readonly id: number; readonly plan: Plan } | { readonly id: number; readonly error: string };
 
 export function createDecider({ storeDir, onFallback }: DeciderOptions): Decider {
-  let thread: Worker | undefined;
   let isWarm = false;
   let lastId = 0;
-
   const open = (): Worker => {
     isWarm = false;
     const opened = new Worker(threadFile(), { workerData: { storeDir } });
     opened.unref();
     return opened;
   };
+  // Started before the first question: an open workflow task waits for the answer.
+  let thread: Worker | undefined = open();
   const drop = (): void => {
     void thread?.terminate();
     thread = undefined;
