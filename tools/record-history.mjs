@@ -12,6 +12,7 @@ const history = await new Client({ connection }).workflow.getHandle(workflowId).
 // The server writes who started what; whose machine it was is nobody's business.
 const text = historyToJSON(history)
   .replace(/"identity": ?"[^"]*"/g, '"identity":"worker"')
+  .replace(/"stackTrace": ?"(?:[^"\\]|\\.)*"/g, '"stackTrace":""')
   .replace(/"\d+@[^"]*-[0-9a-f]{32}"/g, '"sticky"');
 writeFileSync(file, `${JSON.stringify(JSON.parse(text))}\n`);
 await connection.close();
