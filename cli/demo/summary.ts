@@ -28,7 +28,12 @@ export interface DemoSummary {
   readonly makespanMs: number;
   /** GPU-seconds ÷ (GPUs × makespan). */
   readonly utilisation: number;
-  readonly historyEvents: { readonly p50: number; readonly max: number };
+  readonly historyEvents: {
+    readonly p50: number;
+    readonly max: number;
+    /** Jobs with more than 24 events and 6 more for each further host. */
+    readonly overBudget: number;
+  };
   readonly leasesLeft: number;
   /** With set-up, from the first line on. */
   readonly elapsedMs: number;
@@ -42,6 +47,7 @@ export interface DemoFacts {
   readonly totalGpus: number;
   readonly makespanMs: number;
   readonly startedAtMs: number;
+  /** Events of each job's history, in the order of `ends`. */
   readonly historyLengths: readonly number[];
   readonly leasesLeft: number;
   readonly up: { readonly address: string; readonly ui?: string };
@@ -69,7 +75,14 @@ export function summarise(facts: DemoFacts): DemoSummary {
     totalGpus,
     makespanMs,
     utilisation: Number((gpuSeconds / (totalGpus * (makespanMs / 1000))).toFixed(3)),
-    historyEvents: { p50: quantile(historyLengths, 0.5), max: quantile(historyLengths, 1) },
+    historyEvents: {
+      p50: quantile(historyLengths, 0.5),
+      max: quantile(historyLengths, 1),
+      overBudget: ends.filter(
+        ({ result }, index) =>
+          (historyLengths[index] ?? 0) > eventBudget(result?.hosts.length ?? 1),
+      ).length,
+    },
     leasesLeft,
     elapsedMs: Date.now() - facts.startedAtMs,
     trace: workload,
@@ -86,7 +99,7 @@ export function printSummary(stream: NodeJS.WritableStream, summary: DemoSummary
     `${String(jobs.gangs)} gangs, ${String(jobs.overSeveralHosts)} of them over several hosts; ${String(summary.leasesLeft)} leases left`,
     `waited: median ${seconds(waitedMs.p50)}, 90th percentile ${seconds(waitedMs.p90)}, longest ${seconds(waitedMs.max)}`,
     `${String(summary.gpuSeconds)} GPU-seconds in ${seconds(makespanMs)} on ${String(summary.totalGpus)} GPUs: ${(utilisation * 100).toFixed(0)} % busy (the queue is plain FIFO)`,
-    `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}`,
+    `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}; over the budget of 24 and 6 a further host: ${String(historyEvents.overBudget)}`,
     ...jobs.failures.map(({ jobId, message }) => `failed: ${jobId}: ${message}`),
     `took ${seconds(summary.elapsedMs)} with set-up`,
     ...(temporal.ui === undefined
@@ -101,3 +114,5 @@ function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
 }
+
+const eventBudget = (hostCount: number): number => 24 + 6 * (hostCount - 1);
