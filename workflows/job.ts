@@ -176,7 +176,11 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     });
     if (admission.kind === "refused") {
       enter("failed");
-      mark("failed", []);
+      // A client that knows nothing of fleets has not named one, and what is in no fleet is in no list.
+      upsertSearchAttributes([
+        { key: STATE, value: "failed" },
+        { key: FLEET, value: fleet },
+      ]);
       throw failure(admission.code, admission.message, { attempts: 0 });
     }
     spec = admission.spec;
