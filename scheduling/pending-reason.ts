@@ -20,6 +20,7 @@ import {
   type Scene,
   type WaitCode,
 } from "./judge.ts";
+import { byMostGpus, type ClusterOffer } from "./placement/placement-policy.ts";
 import { heldUnder } from "./usage.ts";
 
 export function describeWait(request: PendingRequest, code: WaitCode, scene: Scene): PendingReason {
@@ -91,6 +92,8 @@ interface Figures {
   readonly largestFreeHostGpus: number;
   readonly quotaGpus: number;
   readonly heldGpus: number;
+  /** Clusters that would hold the gang, were it allowed more than it is. */
+  readonly clustersToFit?: number;
 }
 
 function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: Scene): Figures {
@@ -101,6 +104,7 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
   if (best === undefined) return { ...base, ...NOTHING };
   const { type, quotaKey, limit } = best;
   const unpowered = offersAt(capacity, type, "unpowered");
+  const clustersToFit = clustersFor(request, offersAt(capacity, type, "ever"));
   return {
     ...base,
     gpuType: type.gpuType,
@@ -112,7 +116,23 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
     largestFreeHostGpus: Math.max(0, ...unpowered.map(({ largestHostGpus }) => largestHostGpus)),
     quotaGpus: Number.isFinite(limit) ? limit : -1,
     heldGpus: quotaKey === undefined ? 0 : heldUnder(capacity.usage, tenant, quotaKey),
+    ...(clustersToFit !== undefined && { clustersToFit }),
   };
+}
+
+/** The fewest clusters that hold the gang; undefined when none do, or when its shape keeps it in one. */
+function clustersFor(
+  { gang, constraints }: PendingRequest,
+  offers: readonly ClusterOffer[],
+): number | undefined {
+  const { isSameHost, isSameFabric, maxClusters = 1 } = constraints;
+  if (isSameHost || isSameFabric) return undefined;
+  let gpus = 0;
+  for (const [index, offer] of byMostGpus(offers).entries()) {
+    gpus += offer.gpus;
+    if (gpus >= gang.gpus) return index < maxClusters ? undefined : index + 1;
+  }
+  return undefined;
 }
 
 const NOTHING = {
@@ -134,8 +154,14 @@ interface Text {
 }
 
 const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figures) => Text>> = {
-  NoMatchingFlavor: (_request, { need, needGpus, largestEverGpus, fleetGpus }) => ({
-    message: `needs ${need}; this fleet has ${fleetGpus} GPUs that match, and ${largestEverGpus} together at most. Change the constraints or the gang, or add hosts.`,
+  NoMatchingFlavor: (
+    _request,
+    { need, needGpus, largestEverGpus, fleetGpus, gpuType, clustersToFit },
+  ) => ({
+    message:
+      clustersToFit === undefined
+        ? `needs ${need}; this fleet has ${fleetGpus} ${gpuType} that match, and ${largestEverGpus} together at most. Change the constraints or the gang, or add hosts.`
+        : `needs ${need}; this fleet has ${fleetGpus} ${gpuType} that match, but ${largestEverGpus} in as many clusters as the gang may span. Set constraints.maxClusters to ${clustersToFit} or more, lower the gang, or add hosts.`,
     numbers: { needGpus, fleetGpus, largestEverGpus },
     wakeOn: ["fleet-changed", "job-resized"],
   }),
