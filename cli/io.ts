@@ -5,6 +5,7 @@ import type { Environment } from "../workers/server/environment.ts";
 export type OutputStream = NodeJS.WritableStream & {
   readonly isTTY?: boolean;
   readonly columns?: number;
+  readonly rows?: number;
 };
 
 export interface Io {

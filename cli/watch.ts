@@ -1,5 +1,7 @@
 /**
  * @file Shows a changing text until Ctrl-C: redrawn in place on a terminal, elsewhere the lines that are new.
+ *
+ * A terminal shows the head and the first rows that fit, then how many more there are.
  */
 
 import { createLogUpdate } from "log-update";
@@ -29,11 +31,21 @@ interface Show {
 function redrawing({ stdout }: Io): Show {
   const update = createLogUpdate(stdout);
   return {
-    update,
+    update: (text) => {
+      update(fitted(text, stdout.rows));
+    },
     done: () => {
       update.done();
     },
   };
+}
+
+/** The first lines, as many as fit above the line that the cursor is left on; all where the height is not known. */
+export function fitted(text: string, height: number | undefined): string {
+  const lines = text.split("\n");
+  if (height === undefined || height < 1 || lines.length < height) return text;
+  const kept = Math.max(1, height - 2);
+  return [...lines.slice(0, kept), `… ${String(lines.length - kept)} more`].join("\n");
 }
 
 /** A log has no screen: each line is written once, when it first appears. */

@@ -1,8 +1,8 @@
 /** @file What `import … from "orbweaver"` gives: the client, its errors, and the nouns that its answers are made of. */
 
 export { OrbweaverClient, type OrbweaverClientOptions } from "./orbweaver-client.ts";
-export type { JobExplanation, JobHandle, JobOutcome } from "./job-handle.ts";
-export type { LogOptions } from "./job-logs.ts";
+export type { JobEnding, JobExplanation, JobHandle, JobOutcome } from "./job-handle.ts";
+export { neverStarted, type LogOptions } from "./job-logs.ts";
 export { JOB_STATES, parseJobState, type JobFilter, type ListedJob } from "./job-list.ts";
 export { decodedPayloads } from "./payloads.ts";
 export { asked, translated } from "./server-error.ts";

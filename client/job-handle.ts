@@ -22,6 +22,7 @@ import {
   explainQuery,
   fleetWorkflowId,
   holdUpdate,
+  JOB_WORKFLOW,
   jobViewQuery,
   releaseUpdate,
   type FleetAnswer,
@@ -30,6 +31,7 @@ import {
   type JobState,
   type JobView,
 } from "../workflows/messages.ts";
+import { stateOf } from "./job-list.ts";
 import { readJobLogs, type LogOptions } from "./job-logs.ts";
 import { asked, translated } from "./server-error.ts";
 
@@ -41,6 +43,8 @@ export interface JobHandle {
   readonly outcome: () => Promise<JobOutcome>;
   /** Waits for the end; anything but completion is thrown with its code. */
   readonly result: () => Promise<JobResult>;
+  /** Whether it was asked to stop and, once it has ended, when and how. */
+  readonly ending: () => Promise<JobEnding>;
   /** Asks the job to stop, checkpoint first; returns when the wish is noted, not when it is done. */
   readonly cancel: () => Promise<void>;
   readonly hold: () => Promise<JobState>;
@@ -58,8 +62,17 @@ export type JobOutcome =
   /** Ended from outside its own logic, e.g. from Temporal's UI. */
   | { readonly kind: "terminated"; readonly message: string };
 
+/** What Temporal knows of the end of a job, whatever the job says of itself. */
+export interface JobEnding {
+  readonly isCancelAsked: boolean;
+  readonly endedAtMs?: number;
+  /** Absent while the job goes on. */
+  readonly outcome?: JobOutcome;
+}
+
 export interface JobExplanation {
   readonly view: JobView;
+  readonly ending: JobEnding;
   /** `unknown` when the fleet holds nothing of the job; absent when no fleet answers. */
   readonly fleet?: FleetAnswer;
 }
@@ -70,18 +83,37 @@ export function openJob(client: Client, id: string): JobHandle {
   const subject = `job ${jobId}`;
   const view = (): Promise<JobView> => asked(client, subject, () => workflow.query(jobViewQuery));
   const outcome = (): Promise<JobOutcome> => untilEnd(workflow, subject);
+  const described = () => asked(client, subject, () => workflow.describe());
+  const ending = async (): Promise<JobEnding> => {
+    const { status, closeTime, raw } = await described();
+    return {
+      isCancelAsked: raw.workflowExtendedInfo?.cancelRequested === true,
+      ...(closeTime !== undefined && { endedAtMs: closeTime.getTime() }),
+      ...(status.name !== "RUNNING" && { outcome: await outcome() }),
+    };
+  };
   return {
     jobId,
     view,
     outcome,
+    ending,
     result: async () => resultOf(jobId, await outcome()),
     cancel: async () => {
+      // Temporal takes the wish of whatever has an id: an ended job's too, and a fleet's.
+      const { type, status } = await described();
+      if (type !== JOB_WORKFLOW) {
+        throw new OrbweaverError("NOT_FOUND", `${subject} is a workflow of another kind`);
+      }
+      if (status.name !== "RUNNING") {
+        const state = stateOf(status.name, undefined);
+        throw new OrbweaverError("NOT_ALLOWED", `${subject} has already ended (${state})`);
+      }
       await asked(client, subject, () => workflow.cancel());
     },
     hold: () => asked(client, subject, () => workflow.executeUpdate(holdUpdate)),
     release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
-    explain: async () => explain(client, await view()),
+    explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),
   };
 }
 
@@ -93,16 +125,16 @@ function parsedJobId(id: string): JobId {
   }
 }
 
-async function explain(client: Client, view: JobView): Promise<JobExplanation> {
+async function explain(client: Client, view: JobView, ending: JobEnding): Promise<JobExplanation> {
   const fleet = client.workflow.getHandle(fleetWorkflowId(view.fleet));
   try {
     const answer = await asked(client, `fleet ${view.fleet}`, () =>
       fleet.query(explainQuery, view.jobId),
     );
-    return { view, fleet: answer };
+    return { view, ending, fleet: answer };
   } catch (error) {
     // The job's own account is still worth showing when its fleet is away.
-    if (error instanceof OrbweaverError) return { view };
+    if (error instanceof OrbweaverError) return { view, ending };
     throw error;
   }
 }

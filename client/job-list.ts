@@ -3,6 +3,7 @@
  *
  * Visibility is eventually consistent: a job of this second may be missing or show its former state. A job that was ended
  * from outside keeps the state that it last wrote of itself, so the workflow's own status decides once it is closed.
+ * A job that is being stopped is `running` here: it does not write that of itself, and asking each job would cost a call a row.
  */
 
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
@@ -25,7 +26,7 @@ import { translated } from "./server-error.ts";
 export interface JobFilter {
   readonly class?: string;
   readonly tenant?: string;
-  readonly state?: JobState;
+  readonly state?: ListedState;
   readonly cluster?: string;
   /** Ended jobs too; they are left out when absent, unless `state` asks for them. */
   readonly all?: boolean;
@@ -34,7 +35,7 @@ export interface JobFilter {
 
 export interface ListedJob {
   readonly jobId: JobId;
-  readonly state: JobState | "terminated" | "timed-out";
+  readonly state: ListedState | "terminated" | "timed-out";
   readonly class?: string;
   readonly tenant?: string;
   /** GPUs that it holds or, while it waits, asks for. */
@@ -51,7 +52,7 @@ export interface ListedJob {
   readonly pending?: PendingReason;
 }
 
-const ENDED: ReadonlySet<JobState> = new Set(["completed", "failed", "cancelled"]);
+const ENDED: ReadonlySet<ListedState> = new Set(["completed", "failed", "cancelled"]);
 
 /** `ledger` is a look at the fleet of this moment; absent when no fleet answers. */
 export async function* listJobs(
@@ -127,7 +128,8 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   };
 }
 
-function stateOf(status: string, said: string | undefined): ListedJob["state"] {
+/** The state of a job whose workflow has this status and last wrote `said` of itself. */
+export function stateOf(status: string, said: string | undefined): ListedJob["state"] {
   switch (status) {
     case "COMPLETED":
       return "completed";
@@ -140,30 +142,32 @@ function stateOf(status: string, said: string | undefined): ListedJob["state"] {
     case "TIMED_OUT":
       return "timed-out";
     default:
-      return isJobState(said) ? said : "pending";
+      return isListedState(said) ? said : "pending";
   }
 }
 
+/** The states that jobs can be listed by. */
 export const JOB_STATES = [
   "pending",
   "held",
   "running",
-  "stopping",
   "completed",
   "failed",
   "cancelled",
 ] as const satisfies readonly JobState[];
 
-export function isJobState(text: string | undefined): text is JobState {
+export type ListedState = (typeof JOB_STATES)[number];
+
+export function isListedState(text: string | undefined): text is ListedState {
   const states: readonly string[] = JOB_STATES;
   return text !== undefined && states.includes(text);
 }
 
 /** The state of a filter as a user wrote it. */
-export function parseJobState(text: string): JobState {
-  if (isJobState(text)) return text;
+export function parseJobState(text: string): ListedState {
+  if (isListedState(text)) return text;
   throw new OrbweaverError(
     "BAD_INPUT",
-    `${JSON.stringify(text)} is no state of a job. Use ${JOB_STATES.join(", ")}.`,
+    `${JSON.stringify(text)} is no state that jobs are listed by. Use ${JOB_STATES.join(", ")}; one that is being stopped is listed as running.`,
   );
 }

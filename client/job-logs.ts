@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/failure.ts";
 import type { JobId } from "../domain/ids.ts";
 import type { AttemptView, JobView } from "../workflows/messages.ts";
+import { stateOf } from "./job-list.ts";
 import { openLogSession, READERS_PER_SESSION, type LogSession } from "./log-session.ts";
 import { merged } from "./merged.ts";
 import { readRankLog, type RankPlace } from "./rank-log.ts";
@@ -55,6 +56,9 @@ async function firstAttempt(job: LoggedJob, options: LogOptions): Promise<Attemp
     const last = attempts.at(-1);
     if (last !== undefined) return last;
     if (options.follow === true) return await attemptNumber(job, 1);
+    const workflow = job.client.workflow.getHandle(job.jobId);
+    const { status } = await asked(job.client, `job ${job.jobId}`, () => workflow.describe());
+    if (status.name !== "RUNNING") throw neverStarted(job.jobId, stateOf(status.name, undefined));
     throw new OrbweaverError(
       "NOT_ALLOWED",
       `job ${job.jobId} has not started, so it has no logs yet. Follow it (-f) to wait for them.`,
@@ -67,6 +71,13 @@ async function firstAttempt(job: LoggedJob, options: LogOptions): Promise<Attemp
     `job ${job.jobId} has no attempt ${String(options.attempt)}; it has had ${String(attempts.length)}`,
   );
 }
+
+/** The refusal to show logs of a job that has none and never will. */
+export const neverStarted = (jobId: string, state: string): OrbweaverError =>
+  new OrbweaverError(
+    "NOT_FOUND",
+    `job ${jobId} ended (${state}) before it started, so it has no logs. \`orbweaver status ${jobId}\` says why.`,
+  );
 
 /** Waits for attempt `number`; undefined when the job ends without it. */
 async function attemptNumber(job: LoggedJob, number: number): Promise<AttemptView | undefined> {

@@ -14,10 +14,11 @@ export function drainVerb(kit: Kit): Command {
     .verb("drain")
     .summary("stop granting GPUs of hosts")
     .description(
-      "Takes hosts out of scheduling until `orbweaver undrain`. What runs on them goes on to its end.",
+      "Takes hosts out of scheduling until `orbweaver undrain`. What runs on them goes on to its end.\n" +
+        "`orbweaver fleet show` tells which hosts are drained, and why.",
     )
     .argument("<host...>", "hosts as <cluster>/<host>; `orbweaver fleet show` lists them")
-    .requiredOption("--reason <text>", "why, for the next person who looks")
+    .option("--reason <text>", "why, for the next person who looks", "drained by hand")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",

@@ -1,11 +1,20 @@
 /** @file `orbweaver explain JOB`: why it waits, with the fleet's numbers of this moment, or why it runs where it runs. */
 
 import type { Command } from "commander";
-import type { JobExplanation, PendingReason } from "../../client/index.ts";
+import type {
+  JobEnding,
+  JobExplanation,
+  JobOutcome,
+  JobView,
+  PendingReason,
+} from "../../client/index.ts";
+import { isSuitable } from "../../scheduling/feasibility.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
-import { durationText } from "../duration.ts";
+import { drainedHosts, drainedLines, type DrainedHost } from "../drained-hosts.ts";
+import { counted, durationText } from "../duration.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { gpusText } from "../place.ts";
+import type { Session } from "../session.ts";
 import { factsText } from "../table.ts";
 
 export function explainVerb(kit: Kit): Command {
@@ -22,15 +31,23 @@ export function explainVerb(kit: Kit): Command {
     .action(async (jobId: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
       await kit.withSession(values, async ({ client }) => {
         const explanation = await client.job(jobId).explain();
-        if (values.json === true) kit.printJson(explanation);
-        else kit.print(explanationText(explanation, kit.io.nowMs()));
+        const drained = await drainedFor(explanation, client);
+        if (values.json === true) {
+          const hosts = drained.map(({ host, reason }) => ({ host: host.id, reason }));
+          kit.printJson({ ...explanation, ...(hosts.length > 0 && { drained: hosts }) });
+        } else kit.print(explanationText(explanation, { nowMs: kit.io.nowMs(), drained }));
       });
     });
   return addConnectionOptions(verb);
 }
 
-export function explanationText({ view, fleet }: JobExplanation, nowMs: number): string {
+export function explanationText(
+  explanation: JobExplanation,
+  { nowMs, drained = [] }: { readonly nowMs: number; readonly drained?: readonly DrainedHost[] },
+): string {
+  const { view, ending, fleet } = explanation;
   const { jobId, state } = view;
+  if (ending.outcome !== undefined) return endedText(jobId, ending.outcome, view);
   if (fleet?.kind === "waiting") {
     const { position, waiting, requestedAtMs, reason } = fleet;
     return [
@@ -39,14 +56,19 @@ export function explanationText({ view, fleet }: JobExplanation, nowMs: number):
       reasonFacts(reason, [
         ["place", `${String(position)} of ${String(waiting)} in the queue`],
         ["waits for", durationText(nowMs - requestedAtMs)],
+        [
+          "drained",
+          drained.length === 0 ? undefined : drainedLines(drained, MAX_DRAINED).join("\n"),
+        ],
       ]),
     ].join("\n");
   }
   const last = view.attempts.at(-1);
   if ((state === "running" || state === "stopping") && last !== undefined) {
     return [
-      `${jobId} is ${state}: ${last.reason}`,
+      state === "running" ? `${jobId} is running: ${last.reason}` : stoppingText(view, ending),
       factsText([
+        ["why there", state === "running" ? undefined : last.reason],
         ["on", gpusText(last.gpus)],
         ["lease", last.leaseId],
         ["waited", durationText(last.grantedAtMs - last.requestedAtMs)],
@@ -62,12 +84,57 @@ export function explanationText({ view, fleet }: JobExplanation, nowMs: number):
   if (state === "held") {
     return `${jobId} is held: OnHold\n  Its owner keeps it from starting. \`orbweaver release ${jobId}\` ends that.`;
   }
-  if (state === "pending") return pendingText({ view, ...(fleet !== undefined && { fleet }) });
-  const cause = last?.cause;
-  return cause === undefined
-    ? `${jobId} has ${state === "cancelled" ? "been cancelled" : state}`
-    : `${jobId} has ${state}: ${cause.code}\n  ${cause.message}`;
+  if (state === "pending") return pendingText(explanation);
+  return `${jobId} is ${state}`;
 }
+
+/** Why a run is being stopped, and how long that may take. */
+function stoppingText({ jobId, spec, attempts }: JobView, { isCancelAsked }: JobEnding): string {
+  const why = isCancelAsked
+    ? "its cancel was asked"
+    : spec?.deadlineMs === undefined
+      ? "one of its hosts failed"
+      : "one of its hosts failed, or its deadline has passed";
+  const lines = [`${jobId} is being stopped: ${why}`];
+  if (spec !== undefined) {
+    const { checkpoint, graceMs } = spec.run;
+    const saving =
+      checkpoint === undefined ? "" : `${durationText(checkpoint.graceMs)} to write a checkpoint, `;
+    const grace = durationText(graceMs);
+    const hosts = counted(attempts.at(-1)?.gpus.length ?? 0, "host");
+    lines.push(
+      `  Its processes on ${hosts} get ${saving}${grace} to end, and ${grace} more after TERM; then KILL.`,
+    );
+  }
+  return lines.join("\n");
+}
+
+function endedText(jobId: string, outcome: JobOutcome, { attempts }: JobView): string {
+  switch (outcome.kind) {
+    case "completed":
+      return `${jobId} has completed`;
+    case "cancelled":
+      return `${jobId} has been cancelled${attempts.length === 0 ? " before it started" : ""}`;
+    case "failed":
+      return `${jobId} has failed: ${outcome.failure.code}\n  ${outcome.message}`;
+    case "terminated":
+      return outcome.message;
+  }
+}
+
+/** Drained hosts that would suit a job that waits for hosts, in the fleet's order. */
+async function drainedFor(
+  { view, fleet }: JobExplanation,
+  client: Session["client"],
+): Promise<readonly DrainedHost[]> {
+  if (fleet?.kind !== "waiting" || fleet.reason.code !== "WaitingForHosts") return [];
+  const ledger = await client.fleet();
+  const request = ledger.requests.get(view.jobId);
+  if (request === undefined) return [];
+  return drainedHosts(ledger).filter((place) => isSuitable(request, place));
+}
+
+const MAX_DRAINED = 8;
 
 /** The fleet has no request of a job that waits: it says so itself, or it is between two runs. */
 function pendingText({ view, fleet }: JobExplanation): string {
@@ -84,7 +151,7 @@ function pendingText({ view, fleet }: JobExplanation): string {
 
 function reasonFacts(
   { numbers, holders, wakeOn }: PendingReason,
-  more: readonly (readonly [string, string])[],
+  more: readonly (readonly [string, string | undefined])[],
 ): string {
   const figures = Object.entries(numbers).map(([name, value]) => `${name} ${String(value)}`);
   return factsText([

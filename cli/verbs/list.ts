@@ -35,7 +35,9 @@ export function listVerb(kit: Kit): Command {
     .summary("show jobs")
     .description(
       "Shows jobs, newest first: those that wait or run, with --all also those that have ended.\n" +
-        "Under `where` stands the reason's code while a job waits; `orbweaver explain` says more.",
+        "Under `where` stands the reason's code while a job waits; `orbweaver explain` says more.\n" +
+        "A job that is being stopped is listed as running until it has ended: jobs are not asked\n" +
+        "one by one. `orbweaver status` asks.",
     )
     .addOption(new Option("--class <class>", "only this class").choices(JOB_CLASSES))
     .option("--tenant <tenant>", "only this tenant's")

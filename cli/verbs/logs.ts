@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import { OrbweaverError } from "../../domain/failure.ts";
-import type { LogOptions } from "../../client/index.ts";
+import { neverStarted, type LogOptions } from "../../client/index.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
 import { EXIT } from "../exit-code.ts";
 import { helpEnd, type Kit } from "../kit.ts";
@@ -48,7 +48,14 @@ export function logsVerb(kit: Kit): Command {
         );
       }
       await kit.withSession(values, async ({ client }) => {
-        const texts = client.job(jobId).logs(logOptions(kit, chosen(values)));
+        const job = client.job(jobId);
+        let hasStarted = false;
+        const options = logOptions(kit, chosen(values));
+        const onAttempt: LogOptions["onAttempt"] = (attempt) => {
+          hasStarted = true;
+          options.onAttempt?.(attempt);
+        };
+        const texts = job.logs({ ...options, onAttempt });
         if (values.json === true) {
           let text = "";
           for await (const part of texts) text += part;
@@ -58,6 +65,9 @@ export function logsVerb(kit: Kit): Command {
         for await (const text of untilInterrupted(texts, kit.io.interrupted))
           kit.io.stdout.write(text);
         if (kit.io.interrupted.aborted) kit.exitWith(EXIT.interrupted);
+        else if (!hasStarted) {
+          throw neverStarted(jobId, (await job.ending()).outcome?.kind ?? "unknown");
+        }
       });
     });
   return addConnectionOptions(verb);

@@ -1,7 +1,7 @@
 /** @file `orbweaver status JOB`: what the job is, where it stands, and how each of its runs went. */
 
 import type { Command } from "commander";
-import type { JobView } from "../../client/index.ts";
+import type { JobEnding, JobView } from "../../client/index.ts";
 import { workflowUrl } from "../../workers/connection.ts";
 import { stateColour } from "../colour.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
@@ -23,13 +23,14 @@ export function statusVerb(kit: Kit): Command {
     .addHelpText("after", helpEnd([["orbweaver status train-7", "the whole account of one job"]]))
     .action(async (jobId: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
       await kit.withSession(values, async ({ client, temporal, connection }) => {
-        const view = await client.job(jobId).view();
+        const job = client.job(jobId);
+        const [view, ending] = await Promise.all([job.view(), job.ending()]);
         const isLive = view.state === "running" || view.state === "stopping";
         const live = isLive ? await runProgress(temporal, view.jobId) : [];
         const ui = workflowUrl(connection, view.jobId);
         if (values.json === true) {
-          kit.printJson({ ...view, live, ...(ui !== undefined && { ui }) });
-        } else kit.print(statusText(kit, { view, live, ui }));
+          kit.printJson({ ...view, ...ending, live, ...(ui !== undefined && { ui }) });
+        } else kit.print(statusText(kit, { view, ending, live, ui }));
       });
     });
   return addConnectionOptions(verb);
@@ -37,22 +38,24 @@ export function statusVerb(kit: Kit): Command {
 
 interface Status {
   readonly view: JobView;
+  readonly ending: JobEnding;
   readonly live: readonly RunProgress[];
   readonly ui: string | undefined;
 }
 
-function statusText(kit: Kit, { view, live, ui }: Status): string {
+function statusText(kit: Kit, { view, ending, live, ui }: Status): string {
   const width = widthOf(kit.io.stdout);
   const nowMs = kit.io.nowMs();
   const facts = factsText([
     ["job", view.jobId],
-    ["state", stateColour(kit.colours, view.state)],
+    ["state", stateText(kit, view, ending)],
     ["fleet", view.fleet],
     ...(view.spec === undefined ? [] : specFacts(view.spec)),
     [
       "submitted",
       `${timeText(view.submittedAtMs)} (${durationText(nowMs - view.submittedAtMs)} ago)`,
     ],
+    ["ended", endedText(ending, nowMs)],
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
     ["UI", ui],
@@ -69,10 +72,33 @@ function statusText(kit: Kit, { view, live, ui }: Status): string {
   if (view.attempts.length > 0) {
     const rows = view.attempts.map((attempt) => attemptRow(attempt, nowMs));
     parts.push(tableText(ATTEMPT_COLUMNS, rows, width));
-    const last = view.attempts.at(-1)?.cause;
-    if (last !== undefined) parts.push(`${last.code}: ${last.message}${quoted(last.lastLines)}`);
   }
+  const why = causeText(view, ending);
+  if (why !== undefined) parts.push(why);
   return parts.join("\n\n");
+}
+
+/** A workflow that was ended from outside could not say so itself. */
+function stateText({ colours }: Kit, { state }: JobView, ending: JobEnding): string {
+  const said = ending.outcome?.kind ?? state;
+  const text = said === "terminated" ? said : stateColour(colours, said);
+  return ending.isCancelAsked && said !== "cancelled" ? `${text} (cancel was asked)` : text;
+}
+
+function endedText({ endedAtMs }: JobEnding, nowMs: number): string | undefined {
+  if (endedAtMs === undefined) return undefined;
+  return `${timeText(endedAtMs)} (${durationText(nowMs - endedAtMs)} ago)`;
+}
+
+/** The failure of the whole job once it has ended, else that of its last run. */
+function causeText({ attempts }: JobView, { outcome }: JobEnding): string | undefined {
+  if (outcome?.kind === "failed") {
+    const { code, lastLines } = outcome.failure;
+    return `${code}: ${outcome.message}${quoted(lastLines)}`;
+  }
+  if (outcome?.kind === "terminated") return outcome.message;
+  const last = attempts.at(-1)?.cause;
+  return last === undefined ? undefined : `${last.code}: ${last.message}${quoted(last.lastLines)}`;
 }
 
 function waitsText({ pending, state }: JobView): string | undefined {

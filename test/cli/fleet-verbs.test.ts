@@ -118,6 +118,13 @@ describe("fleet show", () => {
     for (const line of grid) expect(line.length).toBeLessThanOrEqual(80);
   });
 
+  it("says why hosts are drained", async () => {
+    const { stdout } = await run(["fleet", "show"], {
+      client: { fleet: () => Promise.resolve(LEDGER) },
+    });
+    expect(stdout).toMatch(/\n\nDrained hosts:\n {2}eu-1\/h2: bad NVLink\n$/);
+  });
+
   it("has the same as JSON, with reasons and standings", async () => {
     const { stdout } = await run(["fleet", "show", "--json"], {
       client: { fleet: () => Promise.resolve(LEDGER) },
@@ -133,6 +140,19 @@ describe("fleet show", () => {
       waiting: [],
     });
   });
+});
+
+it("a drain without a reason says that it was a person's", async () => {
+  const reasons: string[] = [];
+  const client = {
+    drain: (_hosts: readonly string[], reason: string) => {
+      reasons.push(reason);
+      return Promise.resolve([hostId("eu-1", "h1")]);
+    },
+  };
+  const { code, stdout } = await run(["drain", "eu-1/h1"], { client });
+  expect({ code, stdout }).toEqual({ code: 0, stdout: "eu-1/h1  drained\n" });
+  expect(reasons).toEqual(["drained by hand"]);
 });
 
 describe("fleet check", () => {

@@ -5,15 +5,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type {
+  JobEnding,
   JobExplanation,
   JobHandle,
   JobOutcome,
+  JobSpec,
   JobView,
   ListedJob,
 } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/failure.ts";
-import { clusterId, hostId, jobId, leaseId, tenantId, token } from "../../domain/ids.ts";
+import { clusterId, hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/ids.ts";
 import { ms } from "../../domain/units.ts";
+import { emptyLedger } from "../../scheduling/apply.ts";
+import { parseFleetYaml } from "../../domain/fleet-file.ts";
 import { run } from "./run.ts";
 
 const NOW_MS = 3_600_000;
@@ -181,36 +185,89 @@ const VIEW: JobView = {
   ],
 };
 
+const SPEC: JobSpec = {
+  name: "b",
+  tenant: tenantId("research"),
+  class: "training",
+  priority: 0,
+  gang: { gpus: 3, min: 2, timeoutMs: ms(60_000) },
+  constraints: { isSameHost: true, isSameFabric: false, gpuTypes: ["H100"] },
+  run: {
+    command: ["python", "a b.py"],
+    env: {},
+    launch: "per-gpu",
+    graceMs: ms(30_000),
+    checkpoint: { order: { kind: "signal", signal: "USR1" }, graceMs: ms(60_000) },
+  },
+  retry: { attempts: 2, backoffMs: ms(0) },
+  isHeld: false,
+};
+
+const GOES_ON: JobEnding = { isCancelAsked: false };
+const FAILED: JobOutcome = {
+  kind: "failed",
+  message: "gang: missing",
+  failure: { code: "MISCONFIGURED", attempts: 0 },
+};
+
+const TWO_CLUSTERS = `
+clusters:
+  - { name: eu, site: a, jurisdiction: EU, hosts: [{ name: h1, gpus: 4, type: H100 }] }
+  - { name: us, site: b, jurisdiction: US, hosts: [{ name: a1, gpus: 4, type: A100 }] }
+`;
+
 describe("explain", () => {
   it.each<[string, JobExplanation, RegExp]>([
     [
       "why a job waits: code, place, numbers, holders, what would change it",
       {
         view: { ...VIEW, state: "pending", attempts: [] },
+        ending: GOES_ON,
         fleet: { kind: "waiting", position: 2, waiting: 5, requestedAtMs: 0, reason: PENDING },
       },
       /^b waits: WaitingForGpus\n {2}b needs 8 GPUs.*\n {2}place +2 of 5.*\n {2}waits for +1h00m\n {2}numbers +needGpus 8, freeGpus 2\n {2}held by +a\n {2}changes on +lease-released\n$/,
     ],
     [
       "why a running one runs there",
-      { view: VIEW, fleet: { kind: "unknown" } },
+      { view: VIEW, ending: GOES_ON, fleet: { kind: "unknown" } },
       /^b is running: 3 of 3 GPUs.*\non +frankfurt-h100\/h100-26 GPU 0-1,3\nlease +lease-3\nwaited +5s\nexpected +123\.5 GB\/s/,
     ],
     [
       "that its owner holds it",
-      { view: { ...VIEW, state: "held" }, fleet: { kind: "unknown" } },
+      { view: { ...VIEW, state: "held" }, ending: GOES_ON, fleet: { kind: "unknown" } },
       /OnHold.*release b/s,
     ],
-    ["that no fleet answers", { view: { ...VIEW, state: "pending", attempts: [] } }, /NoFleet/],
+    [
+      "that no fleet answers",
+      { view: { ...VIEW, state: "pending", attempts: [] }, ending: GOES_ON },
+      /NoFleet/,
+    ],
     [
       "that nobody has decided yet",
-      { view: { ...VIEW, state: "pending", attempts: [] }, fleet: { kind: "unknown" } },
+      {
+        view: { ...VIEW, state: "pending", attempts: [] },
+        ending: GOES_ON,
+        fleet: { kind: "unknown" },
+      },
       /PendingEvaluation/,
     ],
     [
-      "that it has ended",
-      { view: { ...VIEW, state: "completed" }, fleet: { kind: "unknown" } },
-      /^b has completed\n$/,
+      "that it has ended, with its code and message",
+      {
+        view: { ...VIEW, state: "completed" },
+        ending: { isCancelAsked: false, endedAtMs: 9_000, outcome: FAILED },
+        fleet: { kind: "unknown" },
+      },
+      /^b has failed: MISCONFIGURED\n {2}gang: missing\n$/,
+    ],
+    [
+      "that it is being stopped, why, and how long that may take",
+      {
+        view: { ...VIEW, state: "stopping", spec: SPEC },
+        ending: { isCancelAsked: true },
+        fleet: { kind: "unknown" },
+      },
+      /^b is being stopped: its cancel was asked\n {2}Its processes on 1 host get 1m00s to write a checkpoint, 30s to end, and 30s more after TERM; then KILL\.\nwhy there +3 of 3/,
     ],
   ])("says %s", async (_name, explanation, want) => {
     const client = handle({ explain: () => Promise.resolve(explanation) });
@@ -218,23 +275,72 @@ describe("explain", () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(want);
   });
+
+  it("names the drained hosts that would suit a job that waits for hosts, and why they are drained", async () => {
+    const parsed = parseFleetYaml(TWO_CLUSTERS, {
+      file: "f",
+      read: () => ({ kind: "missing", reason: "" }),
+    });
+    if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+    const request = {
+      jobId: jobId("b"),
+      runId: runId("r"),
+      seq: 1,
+      name: "b",
+      tenant: SPEC.tenant,
+      class: SPEC.class,
+      priority: 0,
+      gang: SPEC.gang,
+      constraints: SPEC.constraints,
+      submittedAtMs: 0,
+      requestedAtMs: 0,
+      arrival: 1,
+    };
+    const drained = (reason: string) => ({ isDrained: true, drainReason: reason });
+    const ledger = {
+      ...emptyLedger(parsed.fleet.shape),
+      hosts: new Map([
+        [hostId("eu", "h1"), drained("bad NVLink")],
+        [hostId("us", "a1"), drained("sold")],
+      ]),
+      requests: new Map([[jobId("b"), request]]),
+    };
+    const explanation: JobExplanation = {
+      view: { ...VIEW, state: "pending", attempts: [] },
+      ending: GOES_ON,
+      fleet: {
+        kind: "waiting",
+        position: 1,
+        waiting: 1,
+        requestedAtMs: 0,
+        reason: { ...PENDING, code: "WaitingForHosts" },
+      },
+    };
+    const client = {
+      ...handle({ explain: () => Promise.resolve(explanation) }),
+      fleet: () => Promise.resolve(ledger),
+    };
+    const { stdout } = await run(["explain", "b"], { client, nowMs: NOW_MS });
+    expect(stdout).toMatch(/\n {2}drained +eu\/h1: bad NVLink\n {2}numbers/);
+    expect(stdout).not.toContain("sold");
+  });
 });
 
 describe("status of a job that has ended", () => {
+  const ENDED: JobEnding = {
+    isCancelAsked: true,
+    endedAtMs: 65_000,
+    outcome: {
+      kind: "failed",
+      message: "rank 2 ended with 1",
+      failure: { code: "PROCESS_EXITED", attempts: 1, lastLines: "Traceback\nValueError\n" },
+    },
+  };
+
   const view: JobView = {
     ...VIEW,
     state: "failed",
-    spec: {
-      name: "b",
-      tenant: tenantId("research"),
-      class: "training",
-      priority: 0,
-      gang: { gpus: 3, min: 2, timeoutMs: ms(60_000) },
-      constraints: { isSameHost: true, isSameFabric: false, gpuTypes: ["H100"] },
-      run: { command: ["python", "a b.py"], env: {}, launch: "per-gpu", graceMs: ms(0) },
-      retry: { attempts: 2, backoffMs: ms(0) },
-      isHeld: false,
-    },
+    spec: SPEC,
     attempts: VIEW.attempts.map((attempt) => ({
       ...attempt,
       endedAtMs: 65_000,
@@ -250,7 +356,10 @@ describe("status of a job that has ended", () => {
   };
 
   it("says what it asked for, where it ran, how it ended, and where to look on", async () => {
-    const client = handle({ view: () => Promise.resolve(view) });
+    const client = handle({
+      view: () => Promise.resolve(view),
+      ending: () => Promise.resolve(ENDED),
+    });
     const { stdout } = await run(["status", "b"], { client, nowMs: NOW_MS });
     expect(stdout).toContain("GPUs       3, down to 2 after 1m00s");
     expect(stdout).toContain("needs      GPU H100, one host");
@@ -260,7 +369,19 @@ describe("status of a job that has ended", () => {
     expect(stdout).toContain(
       "PROCESS_EXITED: rank 2 ended with 1\n  | Traceback\n  | ValueError\n",
     );
+    expect(stdout).toMatch(/^state +failed \(cancel was asked\)$/m);
+    expect(stdout).toMatch(/^ended +1970-01-01 00:01:05 UTC \(58m55s ago\)$/m);
     for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it("says why one failed that never ran", async () => {
+    const { spec: _none, ...bare } = view;
+    const client = handle({
+      view: () => Promise.resolve({ ...bare, attempts: [] }),
+      ending: () => Promise.resolve({ isCancelAsked: false, endedAtMs: 0, outcome: FAILED }),
+    });
+    const { stdout } = await run(["status", "b"], { client, nowMs: NOW_MS });
+    expect(stdout).toContain("\n\nMISCONFIGURED: gang: missing\n");
   });
 });
 

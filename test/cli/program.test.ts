@@ -84,9 +84,9 @@ describe("wrong usage", () => {
       'error BAD_INPUT: --tail "x" is not a whole number from 0 on. Write one, e.g. --tail 8.\n',
     ],
     [
-      "a drain without a reason",
-      ["drain", "a/b"],
-      "error BAD_INPUT: required option '--reason <text>' not specified\n",
+      "a drain without a host",
+      ["drain"],
+      "error BAD_INPUT: missing required argument 'host'\n",
     ],
     [
       "a job from nothing",

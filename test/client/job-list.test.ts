@@ -60,7 +60,7 @@ function info(more: {
 }
 
 it.each([
-  ["RUNNING", "stopping", "stopping"],
+  ["RUNNING", "held", "held"],
   ["RUNNING", "something new", "pending"],
   ["COMPLETED", "completed", "completed"],
   ["TERMINATED", "running", "terminated"],

@@ -1,0 +1,82 @@
+/** @file A handle on a job that has ended: it cannot be cancelled, has no logs if it never started, and tells its failure. */
+
+import type { Client } from "@temporalio/client";
+import { expect, it } from "vitest";
+import { openJob } from "../../client/job-handle.ts";
+import type { JobView } from "../../workflows/messages.ts";
+
+interface Told {
+  readonly status: string;
+  readonly type?: string;
+  readonly isCancelAsked?: boolean;
+}
+
+function fake({ status, type = "job", isCancelAsked = false }: Told) {
+  const cancelled: string[] = [];
+  const view: Partial<JobView> = { state: "pending", attempts: [] };
+  const handle = {
+    describe: () =>
+      Promise.resolve({
+        type,
+        status: { name: status },
+        raw: { workflowExtendedInfo: { cancelRequested: isCancelAsked } },
+        ...(status !== "RUNNING" && { closeTime: new Date(7_000) }),
+      }),
+    query: () => Promise.resolve(view),
+    result: () => Promise.resolve({ jobId: "a" }),
+    cancel: () => {
+      cancelled.push("a");
+      return Promise.resolve();
+    },
+  };
+  const client = {
+    workflow: { getHandle: () => handle },
+    withDeadline: (_deadline: number, call: () => Promise<unknown>) => call(),
+  };
+  // The fake has what a handle uses of a client.
+  return { job: openJob(client as unknown as Client, "a"), cancelled };
+}
+
+it.each([
+  ["COMPLETED", "completed"],
+  ["FAILED", "failed"],
+  ["CANCELLED", "cancelled"],
+  ["TERMINATED", "terminated"],
+])("one that is %s is not cancelled", async (status, wantState) => {
+  const { job, cancelled } = fake({ status });
+  await expect(job.cancel()).rejects.toMatchObject({
+    code: "NOT_ALLOWED",
+    message: `job a has already ended (${wantState})`,
+  });
+  expect(cancelled).toEqual([]);
+});
+
+it("one that goes on is cancelled", async () => {
+  const { job, cancelled } = fake({ status: "RUNNING" });
+  await job.cancel();
+  expect(cancelled).toEqual(["a"]);
+});
+
+it("a workflow that is no job is not cancelled", async () => {
+  const { job, cancelled } = fake({ status: "RUNNING", type: "fleet" });
+  await expect(job.cancel()).rejects.toMatchObject({ code: "NOT_FOUND" });
+  expect(cancelled).toEqual([]);
+});
+
+it("one that ended before it started has no logs, and that is no matter of time", async () => {
+  const { job } = fake({ status: "FAILED" });
+  await expect(job.logs()[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+    code: "NOT_FOUND",
+    message: expect.stringMatching(/ended \(failed\) before it started/),
+  });
+});
+
+it("tells when and how it ended, and whether it was asked to stop", async () => {
+  const { job } = fake({ status: "COMPLETED", isCancelAsked: true });
+  expect(await job.ending()).toEqual({
+    isCancelAsked: true,
+    endedAtMs: 7_000,
+    outcome: { kind: "completed", result: { jobId: "a" } },
+  });
+  expect(await fake({ status: "RUNNING" }).job.ending()).toEqual({ isCancelAsked: false });
+});
