@@ -16,21 +16,21 @@ import type { Environment } from "./server/environment.ts";
 /** As `ProcessIdentity` has it: a later process with the same pid is not mistaken for it. */
 const identity = { bootId: z.string(), pid: z.number().int().positive(), started: z.string() };
 
+export const upServer = z.object({
+  ...identity,
+  address: z.string(),
+  namespace: z.string(),
+  uiUrl: z.string().exactOptional(),
+  databaseFile: z.string(),
+  logFile: z.string(),
+});
+
 const upState = z.object({
   fleet: z.string(),
   /** The fleet file that was given last. */
   fleetFile: z.string(),
-  /** The server that `up` started itself; absent when the connection came from the environment. */
-  server: z
-    .object({
-      ...identity,
-      address: z.string(),
-      namespace: z.string(),
-      uiUrl: z.string().exactOptional(),
-      databaseFile: z.string(),
-      logFile: z.string(),
-    })
-    .exactOptional(),
+  /** The last server that `up` started itself, running or not; its database and address are used again. */
+  server: upServer.exactOptional(),
   /** The server of the environment, for people to read; connecting to it needs that environment again. */
   configuredAddress: z.string().exactOptional(),
   workers: z.array(
@@ -45,7 +45,7 @@ const upState = z.object({
 });
 
 export type UpState = z.infer<typeof upState>;
-export type UpServer = NonNullable<UpState["server"]>;
+export type UpServer = z.infer<typeof upServer>;
 export type UpWorker = UpState["workers"][number];
 
 /** Folder of everything that Orbweaver keeps on this machine for the user. */

@@ -1,11 +1,13 @@
 /**
  * @file The Temporal server of `up`: the configured one, the one that runs already, or a new one on the fleet's database.
  *
- * A server of ours keeps its address over restarts, because agents elsewhere may know it; only when the port is taken
+ * What lives here of the fleet stays with its server: another address is refused until `down`, because workers of one
+ * fleet on two servers would be two fleets. A server of ours keeps its address over restarts, because agents elsewhere may know it; only when the port is taken
  * by somebody else a new one is drawn.
  */
 
 import { mkdirSync } from "node:fs";
+import { basename } from "node:path";
 import { identityOf, isAlive } from "../../activities/agent/process-identity.ts";
 import { OrbweaverError } from "../../domain/failure.ts";
 import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
@@ -26,6 +28,7 @@ import {
 } from "../../workers/server/index.ts";
 import type { UpServer, UpState } from "../../workers/state.ts";
 import type { Io } from "../io.ts";
+import { livingDatabaseUser, livingServer, noteDatabaseUser } from "./own-server.ts";
 import { databaseFileOf, logFileOf } from "./places.ts";
 
 export interface ServerWish {
@@ -46,15 +49,56 @@ export interface ServerFound {
 
 export async function provideServer(io: Io, wish: ServerWish): Promise<ServerFound> {
   const { flags, stateDir, former } = wish;
-  if (configuredConnection(flags, io.env) !== undefined) {
+  const running = livingServer(stateDir, former);
+  const configured = configuredConnection(flags, io.env);
+  checkSamePlace(configured, wish, running);
+  if (configured !== undefined && running === undefined) {
     const place = { env: io.env, cwd: io.cwd, stateDir };
     return { connection: await resolveConnection(flags, place), isNew: false };
   }
   const dataConverter = await loadDataConverter(flags, io);
-  const running = former?.server;
-  const isNew = running === undefined || !isAlive(running);
-  const server = isNew ? await startOurs(io, wish) : running;
-  return { connection: { ...connectionOf(server), dataConverter }, server, isNew };
+  const server = running ?? (await startOurs(io, wish));
+  const connection = { ...connectionOf(server), dataConverter };
+  return { connection, server, isNew: running === undefined };
+}
+
+/** Throws NOT_ALLOWED when a server or workers of this fleet live on another server than the wanted one. */
+function checkSamePlace(
+  configured: ConnectionConfig | undefined,
+  { stateDir, former }: ServerWish,
+  running: UpServer | undefined,
+): void {
+  const remedy = `Run \`orbweaver down --fleet ${basename(stateDir)}\` first`;
+  if (running !== undefined) {
+    if (configured === undefined) return;
+    if (isSameAddress(configured.address, running.address)) {
+      if (configured.namespace === running.namespace) return;
+      throw new OrbweaverError(
+        "NOT_ALLOWED",
+        `the fleet's own Temporal server at ${running.address} runs with namespace ${running.namespace}, and namespace ${configured.namespace} is configured. ${remedy}, or name ${running.namespace}.`,
+      );
+    }
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `the fleet's own Temporal server runs at ${running.address}, and ${configured.address} is configured. ${remedy}, or unset the configured address (TEMPORAL_ADDRESS, --address, profile).`,
+    );
+  }
+  const workersAt = former?.workers.some(isAlive) === true ? placeOf(former) : undefined;
+  const wanted = configured?.address ?? former?.server?.address ?? "a new server here";
+  if (workersAt === undefined || isSameAddress(workersAt, wanted)) return;
+  throw new OrbweaverError(
+    "NOT_ALLOWED",
+    `workers of this fleet run here on the Temporal server at ${workersAt}, and ${wanted} is wanted now. ${remedy}, or name ${workersAt} with TEMPORAL_ADDRESS.`,
+  );
+}
+
+const placeOf = ({ configuredAddress, server }: UpState): string | undefined =>
+  configuredAddress ?? server?.address;
+
+function isSameAddress(one: string, other: string): boolean {
+  const plain = (address: string): string =>
+    address.toLowerCase().replace(/^(localhost|\[::1\]):/, "127.0.0.1:");
+  return plain(one) === plain(other);
 }
 
 function connectionOf({ address, namespace, uiUrl }: UpServer): ConnectionConfig {
@@ -64,12 +108,19 @@ function connectionOf({ address, namespace, uiUrl }: UpServer): ConnectionConfig
 async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
   const { stateDir, former } = wish;
   mkdirSync(stateDir, { recursive: true });
+  const databaseFile =
+    wish.databaseFile ?? former?.server?.databaseFile ?? databaseFileOf(stateDir);
+  const user = livingDatabaseUser(databaseFile);
+  if (user !== undefined) {
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `the Temporal server at ${user.server.address} (process ${String(user.server.pid)}) of the fleet in ${user.stateDir} uses ${databaseFile}. Run \`orbweaver down --fleet ${basename(user.stateDir)}\` first, or name another file with --db.`,
+    );
+  }
   const { path } = await provideServerBinary({
     onProgress: progressPrinter(io.stderr),
     env: io.env,
   });
-  const databaseFile =
-    wish.databaseFile ?? former?.server?.databaseFile ?? databaseFileOf(stateDir);
   const logFile = logFileOf(stateDir, "temporal");
   const options = {
     binary: path,
@@ -92,7 +143,9 @@ async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
       return await startServer(options);
     },
   );
-  return noteOf(started, { databaseFile, logFile });
+  const server = noteOf(started, { databaseFile, logFile });
+  await noteDatabaseUser(stateDir, server);
+  return server;
 }
 
 function noteOf(

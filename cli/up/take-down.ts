@@ -6,8 +6,9 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive, type ProcessIdentity } from "../../activities/agent/process-identity.ts";
-import { readUpState, writeUpState, type UpState } from "../../workers/state.ts";
+import { readUpState, writeUpState, type UpServer, type UpState } from "../../workers/state.ts";
 import type { Kit } from "../kit.ts";
+import { livingServer } from "./own-server.ts";
 import { nameOf } from "./worker-process.ts";
 
 const WORKER_PATIENCE_MS = 15_000;
@@ -21,8 +22,8 @@ export interface TakenDown {
 
 export async function takeDown(kit: Kit, stateDir: string): Promise<TakenDown> {
   const state = await readUpState(stateDir);
-  if (state === undefined) return { workers: 0, hasStoppedServer: false };
-  const running = state.workers.filter(isAlive);
+  const server = livingServer(stateDir, state);
+  const running = (state?.workers ?? []).filter(isAlive);
   const agents = running.filter(({ role }) => role === "agent");
   const others = running.filter(({ role }) => role !== "agent");
   for (const group of [agents, others]) {
@@ -33,16 +34,17 @@ export async function takeDown(kit: Kit, stateDir: string): Promise<TakenDown> {
       }),
     );
   }
-  const { server } = state;
-  const hasServer = server !== undefined && isAlive(server);
-  if (hasServer) {
+  if (server !== undefined) {
     await end(server, SERVER_PATIENCE_MS);
     kit.say("temporal server: stopped");
   }
   // What the server was stays noted: the next one takes its database and its address.
-  const rest: UpState = { ...state, workers: [] };
-  await writeUpState(stateDir, rest);
-  return { workers: running.length, hasStoppedServer: hasServer };
+  if (state !== undefined) await writeUpState(stateDir, restOf(state, server));
+  return { workers: running.length, hasStoppedServer: server !== undefined };
+}
+
+function restOf(state: UpState, server: UpServer | undefined): UpState {
+  return { ...state, ...(server !== undefined && { server }), workers: [] };
 }
 
 /** TERM, patience, KILL; returns when the process is gone. */

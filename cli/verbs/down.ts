@@ -11,6 +11,7 @@ import { addConnectionOptions, type ConnectionOptionValues } from "../connection
 import { counted } from "../duration.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { fleetNamed } from "../session.ts";
+import { livingServer } from "../up/own-server.ts";
 import { oneAtATime } from "../up/one-at-a-time.ts";
 import { takeDown } from "../up/take-down.ts";
 
@@ -56,17 +57,26 @@ async function bringDown(
   values: DownValues,
 ): Promise<void> {
   const state = await readUpState(stateDir);
-  const isUp =
-    state?.workers.some(isAlive) === true || (state?.server !== undefined && isAlive(state.server));
-  const running = isUp ? await openJobs(kit, { ...values, fleet }) : [];
+  const server = livingServer(stateDir, state);
+  const isUp = state?.workers.some(isAlive) === true || server !== undefined;
+  // The fleet's own server knows its jobs, whatever else is configured.
+  const at: DownValues = {
+    ...values,
+    fleet,
+    ...(server !== undefined && {
+      isolated: true,
+      address: server.address,
+      namespace: server.namespace,
+    }),
+  };
+  const running = isUp ? await openJobs(kit, at) : [];
   if (running.length > 0 && values.purge === true && values.stopJobs !== true) {
     throw new OrbweaverError(
       "NOT_ALLOWED",
       `fleet ${fleet} has ${counted(running.length, "job")} that did not end yet, and --purge would forget the processes. Add --stop-jobs, or wait.`,
     );
   }
-  if (values.stopJobs === true && running.length > 0)
-    await stopJobs(kit, { ...values, fleet }, running);
+  if (values.stopJobs === true && running.length > 0) await stopJobs(kit, at, running);
   const down = await takeDown(kit, stateDir);
   const leftRunning = values.stopJobs === true ? 0 : running.length;
   if (values.purge === true) await rm(stateDir, { recursive: true, force: true });
@@ -83,12 +93,22 @@ async function bringDown(
   if (values.purge === true) kit.print(`${stateDir} is removed`);
 }
 
-/** Jobs that have not ended. A server that does not answer cannot be asked, and is no reason to leave the rest up. */
-async function openJobs(kit: Kit, values: ConnectionOptionValues): Promise<readonly JobId[]> {
+/**
+ * Jobs that have not ended. A server that does not answer cannot be asked, and is no reason to leave the rest up, unless
+ * the jobs' end was asked for.
+ */
+async function openJobs(kit: Kit, values: DownValues): Promise<readonly JobId[]> {
   try {
     return await kit.withSession(values, async ({ client }) => await jobIds(client));
   } catch (error) {
     if (!(error instanceof OrbweaverError)) throw error;
+    if (values.stopJobs === true || values.purge === true) {
+      throw new OrbweaverError(
+        error.code,
+        `nothing was stopped, because the jobs cannot be listed: ${error.message} Or run \`orbweaver down\` without --stop-jobs and --purge.`,
+        { cause: error },
+      );
+    }
     kit.say(`the jobs cannot be listed: ${error.message}`);
     return [];
   }

@@ -2,7 +2,7 @@
  * @file `orbweaver up`: a fleet on this machine, from nothing to ready: server, workers, agents; what runs already stays.
  *
  * The state file is written after every process that was started, so that an `up` that is interrupted half-way leaves
- * nothing that `down` does not know.
+ * nothing that `down` does not know; and not before the server has answered, so that a wrong address changes nothing.
  */
 
 import type { Command } from "commander";
@@ -130,7 +130,7 @@ async function bringUp(
   let state: UpState = {
     fleet,
     fleetFile,
-    ...(server === undefined ? { configuredAddress: connection.address } : { server }),
+    ...(server === undefined ? configuredPlace(former, connection.address) : { server }),
     workers: (former?.workers ?? []).filter(isAlive),
   };
   // Workers become ready in any order; their notes are written one after the other.
@@ -141,12 +141,13 @@ async function bringUp(
     writing = writing.then(() => writeUpState(stateDir, next));
     await writing;
   };
-  await note([]);
+  if (isNew) await note([]);
   kit.say(`temporal server: ${connection.address}${isNew ? ", started" : ""}`);
 
   const { client, close } = await openClient(connection);
   try {
     await ensureSearchAttributes(client.connection, connection.namespace, SEARCH_ATTRIBUTES);
+    await note([]);
     const detailsHash = await storeDetails(description, stateDir);
     const start = { name: fleet, fleet: description, detailsHash };
     const isNewFleet = await startFleet(client, start);
@@ -186,6 +187,15 @@ async function bringUp(
   } finally {
     await close();
   }
+}
+
+/** On a configured server; what our own one was stays noted, for its database is the fleet's history there. */
+function configuredPlace(
+  former: UpState | undefined,
+  address: string,
+): Pick<UpState, "server" | "configuredAddress"> {
+  const server = former?.server;
+  return { configuredAddress: address, ...(server !== undefined && { server }) };
 }
 
 type WorkerWish = Pick<UpWorker, "role" | "cluster" | "host">;

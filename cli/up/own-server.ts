@@ -1,0 +1,60 @@
+/**
+ * @file Which Temporal server of ours lives for a fleet: the one in `up.json`, else the one that is noted beside the database.
+ *
+ * The second note, `<database>.server.json`, is why no database is ever opened by two servers: it is found when `up.json`
+ * was lost, and when the database of one fleet is given to another with `--db`.
+ */
+
+import { readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { z } from "zod";
+import { isAlive } from "../../activities/agent/process-identity.ts";
+import { upServer, type UpServer, type UpState } from "../../workers/state.ts";
+import { databaseFileOf } from "./places.ts";
+
+export interface DatabaseUser {
+  readonly server: UpServer;
+  /** State folder of the fleet whose `up` started it. */
+  readonly stateDir: string;
+}
+
+const databaseUser = z.object({ server: upServer, stateDir: z.string() });
+
+/** The fleet's own server, if it lives. */
+export function livingServer(stateDir: string, state: UpState | undefined): UpServer | undefined {
+  const noted = state?.server;
+  if (noted !== undefined && isAlive(noted)) return noted;
+  const user = livingDatabaseUser(noted?.databaseFile ?? databaseFileOf(stateDir));
+  return user?.stateDir === resolve(stateDir) ? user.server : undefined;
+}
+
+/** The server of ours that has the database open, whichever fleet's it is. */
+export function livingDatabaseUser(databaseFile: string): DatabaseUser | undefined {
+  let text: string;
+  try {
+    text = readFileSync(noteFileOf(databaseFile), "utf8");
+  } catch {
+    // No note: no server of ours ever had this file.
+    return undefined;
+  }
+  const parsed = databaseUser.safeParse(parseJson(text));
+  return parsed.success && isAlive(parsed.data.server) ? parsed.data : undefined;
+}
+
+export async function noteDatabaseUser(stateDir: string, server: UpServer): Promise<void> {
+  const user: DatabaseUser = { server, stateDir: resolve(stateDir) };
+  await writeFile(noteFileOf(server.databaseFile), `${JSON.stringify(user, null, 2)}\n`, {
+    mode: 0o600,
+  });
+}
+
+const noteFileOf = (databaseFile: string): string => `${databaseFile}.server.json`;
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
