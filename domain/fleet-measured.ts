@@ -5,6 +5,7 @@
  * fleet file names it.
  */
 
+import { mergedTables } from "./bandwidth-merge.ts";
 import type { BandwidthTable, IntraHostTable } from "./bandwidth-table.ts";
 import { harmless, shown, type FileProblem, type ValuePath } from "./file-problem.ts";
 import type { DraftCluster, DraftHost, FleetDraft } from "./fleet-draft.ts";
@@ -186,25 +187,34 @@ function interHostOf(
 ): BandwidthTable | undefined {
   if (item.bandwidth === undefined) return undefined;
   const at = [...path, "bandwidth"];
-  const wanted = typeof item.bandwidth === "string" ? { file: item.bandwidth } : item.bandwidth;
-  const measured = measurements(wanted.file, at);
-  if (measured === undefined) return undefined;
   const gpuCounts = new Map<string, number>();
   for (const host of hosts) {
     const { gpus } = host.item;
-    // With a host that has problems of its own nobody can say what the columns mean.
+    // With a host that has problems of its own nobody can say whom the file means.
     if (gpus === undefined || host.names.length === 0) return undefined;
     for (const name of host.names) gpuCounts.set(name, gpus);
   }
-  const reading = clusterBandwidth(measured, { gpuCounts, hosts: wanted.hosts });
-  if (reading.kind === "read") {
-    const { name: cluster } = item;
-    if (cluster === undefined) return undefined;
-    return { ...reading.value, hosts: reading.value.hosts.map((host) => hostId(cluster, host)) };
+  const isList = Array.isArray(item.bandwidth);
+  const tables: BandwidthTable[] = [];
+  for (const [index, entry] of [item.bandwidth].flat().entries()) {
+    const place = isList ? [...at, index] : at;
+    const wanted = typeof entry === "string" ? { file: entry } : entry;
+    const measured = measurements(wanted.file, place);
+    if (measured === undefined) continue;
+    const reading = clusterBandwidth(measured, { gpuCounts, hosts: wanted.hosts });
+    if (reading.kind === "read") {
+      tables.push(reading.value);
+      continue;
+    }
+    const message = `${shown(wanted.file)}: ${reading.message}`;
+    const { remedy } = reading;
+    problems.push({ path: place, part: "value", value: entry, message, remedy });
   }
-  const { message, remedy } = reading;
-  problems.push({ path: at, part: "value", value: item.bandwidth, message, remedy });
-  return undefined;
+  const [first] = tables;
+  const { name: cluster } = item;
+  if (cluster === undefined || first === undefined) return undefined;
+  const table = tables.length === 1 ? first : mergedTables(tables);
+  return { ...table, hosts: table.hosts.map((host) => hostId(cluster, host)) };
 }
 
 /** What a file named relative to another is called from where that one is. */

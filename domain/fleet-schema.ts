@@ -89,6 +89,24 @@ export const hostSchema = z
   })
   .meta({ description: "A host, or several alike." });
 
+const overHostsPath = filePath(
+  "File with measured bandwidths of GPU sets over several hosts, relative to this file: output of nccl-tests (all_reduce, all_gather, reduce_scatter), or BandPilot's CSV.",
+  "bandwidth/inter_host.csv",
+);
+
+const overHostsMap = z.strictObject({
+  file: filePath("The file, relative to this one.", "bandwidth/inter_host.csv"),
+  hosts: z
+    .array(text({ description: "A host of this cluster.", maxLength: 200 }))
+    .min(1)
+    .meta({
+      description:
+        "Which hosts of this cluster the file means: in the order of its columns, or in which the log names them.",
+      examples: [["h100-26", "h100-27"]],
+    })
+    .optional(),
+});
+
 export const clusterSchema = z
   .strictObject({
     name: plainName("a cluster", { description: "Name of the cluster.", examples: ["eu-1"] }),
@@ -123,22 +141,12 @@ export const clusterSchema = z
     hosts: z.array(hostSchema).min(1).meta({ description: "The hosts of the cluster." }),
     bandwidth: z
       .union([
-        filePath(
-          "File with measured bandwidths of GPU sets over several hosts, relative to this file.",
-          "bandwidth/inter_host.csv",
-        ),
-        z.strictObject({
-          file: filePath("The file, relative to this one.", "bandwidth/inter_host.csv"),
-          hosts: z
-            .array(text({ description: "A host of this cluster.", maxLength: 200 }))
-            .min(1)
-            .meta({
-              description:
-                "Which hosts of this cluster the columns of the file mean, in their order.",
-              examples: [["h100-26", "h100-27"]],
-            })
-            .optional(),
-        }),
+        overHostsPath,
+        overHostsMap,
+        z
+          .array(z.union([overHostsPath, overHostsMap]))
+          .min(1)
+          .meta({ description: "Several such files." }),
       ])
       .meta({ description: "Measured collective bandwidth between hosts." })
       .optional(),

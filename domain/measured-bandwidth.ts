@@ -1,21 +1,21 @@
 /**
  * @file Finds in a file of measurements what a fleet file wants of it: the GPU sets of one host, or the sets over several.
  *
- * BandPilot's CSV forms name their hosts; of an nccl-tests log each run is one GPU set of one host, read at the message
- * size nearest to 16 MiB, which is what BandPilot's tables hold; all_reduce goes before other collectives.
+ * BandPilot's CSV forms name their hosts; of an nccl-tests log each run is one GPU set, of one host or over several
+ * (`measured-runs.ts` says which runs count); all_reduce goes before other collectives.
  */
 
 import { MAX_TABLE_GPUS, type BandwidthTable, type IntraHostTable } from "./bandwidth-table.ts";
 import { shown } from "./file-problem.ts";
 import { nearestName } from "./nearest-name.ts";
-import { busBwNearGBs, type NcclRun } from "./nccl-run.ts";
+import { mergedTables } from "./bandwidth-merge.ts";
+import { maskOf, measuredRuns, namesText, spanText, tableOfRun } from "./measured-runs.ts";
+import { opOfName, type NcclRun } from "./nccl-run.ts";
 import { parseBandpilotCsv } from "./parse-bandpilot-csv.ts";
 import { parseNcclTests } from "./parse-nccl-tests.ts";
 import type { Refused } from "./problem.ts";
 import { refused } from "./schema-leaf.ts";
 import type { Reading } from "./quantity.ts";
-
-const MESSAGE_BYTES = 16 * 1024 * 1024;
 
 /** A file of measurements as it was parsed, once for all that refer to it. */
 export type Measurements =
@@ -32,7 +32,8 @@ export function parseMeasurements(
     if (parsed.kind === "refused") return parsed;
     return { kind: "read", value: { kind: "table", table: parsed.table } };
   }
-  const parsed = parseNcclTests(text, { source });
+  const op = opOfName(source.slice(source.lastIndexOf("/") + 1)) ?? opOfName(source);
+  const parsed = parseNcclTests(text, { source, ...(op !== undefined && { op }) });
   if (parsed.kind === "refused") return parsed;
   return { kind: "read", value: { kind: "runs", runs: parsed.runs } };
 }
@@ -86,41 +87,38 @@ function tableOfHost(
   return refused(`the file has no host ${shown(sought)}`, hint);
 }
 
-function tableOfRuns(runs: readonly NcclRun[], { gpuCount }: WantedHost): Reading<IntraHostTable> {
+function tableOfRuns(
+  runs: readonly NcclRun[],
+  { nameInFile, gpuCount }: WantedHost,
+): Reading<IntraHostTable> {
+  const measured = measuredRuns(runs);
+  if (measured.kind === "refused") return measured;
+  const inside = measured.value.filter((run) => run.gpusByHost.size === 1);
+  const [spanning] = measured.value;
+  if (inside.length === 0 && spanning !== undefined) {
+    return refused(spanText(spanning), "give it as the bandwidth of the cluster");
+  }
+  const wanted = inside.filter((run) => nameInFile === undefined || run.gpusByHost.has(nameInFile));
+  if (wanted.length === 0) {
+    const names = [...new Set(inside.flatMap((run) => [...run.gpusByHost.keys()]))];
+    return refused(`the log has no host ${shown(nameInFile)}`, `it has ${namesText(names)}`);
+  }
   const gbsByMask: (number | null)[] = new Array<number | null>(2 ** gpuCount).fill(null);
-  let isAnyUsed = false;
-  const ordered = [...runs].sort(
+  const ordered = [...wanted].sort(
     (a, b) => Number(b.op === "all_reduce") - Number(a.op === "all_reduce"),
   );
-  for (const run of ordered) {
-    const gbs = busBwNearGBs(run, MESSAGE_BYTES);
-    const hosts = new Set(run.ranks.map((rank) => rank.host));
-    const gpus = new Set(run.ranks.map((rank) => rank.device));
-    // One GPU does not communicate; ranks that share a number, or lie on several hosts, say nothing about sets of one host.
-    if (
-      gbs === undefined ||
-      gbs <= 0 ||
-      hosts.size !== 1 ||
-      gpus.size < 2 ||
-      gpus.size !== run.ranks.length
-    )
-      continue;
+  for (const { line, gpusByHost, gbs } of ordered) {
+    const gpus = [...gpusByHost.values()].flat();
     const highest = Math.max(...gpus);
     if (highest >= gpuCount) {
       return refused(
-        `line ${run.line} measures GPU ${highest}, the host has ${gpuCount}`,
+        `line ${line} measures GPU ${highest}, the host has ${gpuCount}`,
         `write gpus: ${highest + 1}, or give the log of this host`,
       );
     }
-    const mask = [...gpus].reduce((sum, gpu) => sum | (1 << gpu), 0);
-    gbsByMask[mask] ??= gbs;
-    isAnyUsed = true;
+    gbsByMask[maskOf(gpus)] ??= gbs;
   }
-  if (isAnyUsed) return { kind: "read", value: { gpuCount, gbsByMask } };
-  return refused(
-    "no run of the log is of several GPUs of one host",
-    "give a log with its rank lines, of a run inside this host",
-  );
+  return { kind: "read", value: { gpuCount, gbsByMask } };
 }
 
 export interface WantedCluster {
@@ -135,13 +133,9 @@ export function clusterBandwidth(
   measured: Measurements,
   { gpuCounts, hosts }: WantedCluster,
 ): Reading<BandwidthTable> {
-  if (measured.kind === "runs" || measured.table.sets.length === 0) {
-    return refused(
-      "the file has no GPU sets over several hosts",
-      "give a CSV with a mask_<host> column for each host",
-    );
-  }
-  const { table } = measured;
+  const reading = tableOverHosts(measured);
+  if (reading.kind === "refused") return reading;
+  const table = reading.value;
   const names = hosts ?? table.hosts;
   if (names.length !== table.hosts.length) {
     const remedy = `name ${table.hosts.length} hosts of the cluster, in the order ${table.hosts.join(", ")}`;
@@ -152,7 +146,7 @@ export function clusterBandwidth(
     if (gpuCount === undefined) {
       const near = nearestName(name, [...gpuCounts.keys()]);
       const meant = near === undefined ? "" : ` (did you mean ${near}?)`;
-      const remedy = `write {file: …, hosts: [${table.hosts.map(() => "…").join(", ")}]} with hosts of the cluster${meant}`;
+      const remedy = `write {file: …, hosts: […]} with ${table.hosts.length} hosts of the cluster, in the order ${namesText(table.hosts)}${meant}`;
       return refused(`the cluster has no host ${shown(name)}`, remedy);
     }
     const beyond = table.sets.find(({ masks }) => (masks[index] ?? 0) >= 2 ** gpuCount);
@@ -164,4 +158,79 @@ export function clusterBandwidth(
   if (new Set(names).size < names.length)
     return refused("a host is named twice", "name each host once");
   return { kind: "read", value: { ...table, hosts: names } };
+}
+
+function tableOverHosts(measured: Measurements): Reading<BandwidthTable> {
+  if (measured.kind === "table") {
+    if (measured.table.sets.length > 0) return { kind: "read", value: measured.table };
+    return refused(
+      "the file has no GPU sets over several hosts",
+      "give a CSV with a mask_<host> column for each host",
+    );
+  }
+  const runs = measuredRuns(measured.runs);
+  if (runs.kind === "refused") return runs;
+  const spanning = runs.value.filter((run) => run.gpusByHost.size > 1);
+  if (spanning.length > 0) {
+    return { kind: "read", value: mergedTables(spanning.map(tableOfRun)) };
+  }
+  const names = [...new Set(runs.value.flatMap((run) => [...run.gpusByHost.keys()]))];
+  return refused(
+    `no run of the log spans several hosts (it has ${namesText(names)})`,
+    "give it as the bandwidth of the host",
+  );
+}
+
+/** What a file of measurements tells about the machines themselves. */
+export interface Survey {
+  /** In order of appearance, as the file calls them. */
+  readonly hosts: readonly SurveyedHost[];
+  /** Whether sets over several hosts were measured. */
+  readonly isOverHosts: boolean;
+}
+
+export interface SurveyedHost {
+  readonly name: string;
+  /** One more than the highest GPU that was measured. */
+  readonly gpuCount: number;
+  /** e.g. `NVIDIA H100 80GB HBM3`; absent where the file does not say. */
+  readonly device?: string;
+  /** Whether sets inside it were measured. */
+  readonly isInside: boolean;
+}
+
+export function surveyOf(measured: Measurements): Reading<Survey> {
+  if (measured.kind === "table") return { kind: "read", value: surveyOfTable(measured.table) };
+  const runs = measuredRuns(measured.runs);
+  if (runs.kind === "refused") return runs;
+  const ranks = measured.runs.flatMap((run) => run.ranks);
+  const deviceByHost = new Map(ranks.map(({ host, name }) => [host, name]));
+  const byName = new Map<string, SurveyedHost>();
+  for (const { gpusByHost } of runs.value) {
+    for (const [name, gpus] of gpusByHost) {
+      const former = byName.get(name);
+      const device = deviceByHost.get(name) ?? "";
+      byName.set(name, {
+        name,
+        gpuCount: Math.max(former?.gpuCount ?? 0, ...gpus.map((gpu) => gpu + 1)),
+        ...(device !== "" && { device }),
+        isInside: former?.isInside === true || gpusByHost.size === 1,
+      });
+    }
+  }
+  const isOverHosts = runs.value.some((run) => run.gpusByHost.size > 1);
+  return { kind: "read", value: { hosts: [...byName.values()], isOverHosts } };
+}
+
+function surveyOfTable({ hosts, intraHost, sets }: BandwidthTable): Survey {
+  return {
+    hosts: hosts.map((name, index) => ({
+      name,
+      gpuCount:
+        intraHost[index]?.gpuCount ??
+        Math.max(1, ...sets.map(({ masks }) => 32 - Math.clz32(masks[index] ?? 0))),
+      isInside: (intraHost[index] ?? null) !== null,
+    })),
+    isOverHosts: sets.length > 0,
+  };
 }

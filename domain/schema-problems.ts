@@ -3,7 +3,7 @@
  *
  * An unknown key gets the nearest known one: first among its siblings, then anywhere in the file (`gpus` at the top
  * belongs into `gang`). Remedies for maps and lists come from the JSON Schema of the place. In a union the second member is
- * the map or list, and judges those; everything else is judged by the first.
+ * the map or list, and judges those; a third one judges lists; everything else is judged by the first.
  */
 
 import type { z } from "zod";
@@ -71,8 +71,8 @@ function problemsOf(issue: z.core.$ZodIssue, above: ValuePath, judged: Judged): 
       return issue.keys.map((key) => unknownKey([...path, key], judged));
     case "invalid_union": {
       const isStructure = typeof value === "object" && value !== null;
-      const [ofPlain, ofStructure] = issue.errors;
-      const chosen = (isStructure ? ofStructure : ofPlain) ?? [];
+      const [ofPlain, ofStructure, ofList = ofStructure] = issue.errors;
+      const chosen = (Array.isArray(value) ? ofList : isStructure ? ofStructure : ofPlain) ?? [];
       return chosen.flatMap((inner) => problemsOf(inner, path, judged));
     }
     case "too_big":

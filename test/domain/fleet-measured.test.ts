@@ -181,7 +181,7 @@ describe("a measured file that does not fit is named where the fleet names it", 
       hosts: ["h1", "h2"],
     });
     expect(problemsOf(file, { "sets.csv": SETS })).toEqual([
-      'clusters[0].bandwidth: GPU 1 of "h1" is measured, the host has 1 GPUs; name the hosts in the order of the file\'s columns',
+      'clusters[0].bandwidth: "sets.csv": GPU 1 of "h1" is measured, the host has 1 GPUs; name the hosts in the order of the file\'s columns',
     ]);
   });
 });

@@ -82,3 +82,32 @@ export function ncclText(rows: readonly MadeRow[], ranks: number, style: NcclTex
   ];
   return lines.map((line, index) => style.prefix(index) + line).join(style.lineEnd) + style.lineEnd;
 }
+
+export interface MadeRun {
+  readonly op: string;
+  /** GPU indices by host. */
+  readonly gpusByHost: Readonly<Record<string, readonly number[]>>;
+  readonly gbs: number;
+}
+
+/** A run over several hosts with one row of 16 MiB. */
+export function ncclRunText({ op, gpusByHost, gbs }: MadeRun): string {
+  const gpus = Object.entries(gpusByHost).flatMap(([host, own]) =>
+    own.map((gpu) => [host, gpu] as const),
+  );
+  const figures = `100.0  ${gbs.toFixed(2)}  ${gbs.toFixed(2)}  0`;
+  return [
+    `# Collective test starting: ${op}_perf`,
+    "# nThread 1 nGpus 1 minBytes 16777216 maxBytes 16777216 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0",
+    "# Using devices",
+    ...gpus.map(
+      ([host, gpu], rank) =>
+        `#  Rank ${rank} Group  0 Pid ${4000 + rank} on ${host} device  ${gpu} [0x07] NVIDIA H100 80GB HBM3`,
+    ),
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong",
+    `    16777216       4194304     float     sum      -1    ${figures}    ${figures}`,
+    "# Out of bounds values : 0 OK",
+    `# Avg bus bandwidth    : ${gbs.toFixed(2)}`,
+    "",
+  ].join("\n");
+}
