@@ -7,6 +7,7 @@
 import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@temporalio/client";
 import {
   ApplicationFailure,
+  NamespaceNotFoundError,
   WorkflowExecutionAlreadyStartedError,
   WorkflowNotFoundError,
 } from "@temporalio/common";
@@ -37,6 +38,14 @@ export function translated(error: unknown, subject: string): unknown {
   }
   const failure = findFailure(error);
   if (failure !== undefined) return failure;
+  const missing = missingNamespace(error);
+  if (missing !== undefined) {
+    return new OrbweaverError(
+      "NOT_FOUND",
+      `the Temporal server has no namespace ${missing}. Name one that exists (--namespace, TEMPORAL_NAMESPACE), or create it: temporal operator namespace create -n ${missing}`,
+      { cause: error },
+    );
+  }
   if (error instanceof WorkflowNotFoundError) {
     return /already completed/i.test(error.message)
       ? new OrbweaverError("NOT_ALLOWED", `${subject} has already ended`, { cause: error })
@@ -65,6 +74,16 @@ export function translated(error: unknown, subject: string): unknown {
     );
   }
   return fromGrpc(error, subject) ?? error;
+}
+
+/** The namespace that the server does not know: the client says so in one class, or in the server's own words. */
+function missingNamespace(error: unknown): string | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (at instanceof NamespaceNotFoundError) return at.namespace;
+  }
+  const grpc = findGrpc(error);
+  if (grpc?.code !== GRPC.NOT_FOUND) return undefined;
+  return /namespace (\S+) (?:is )?not found/i.exec(grpc.details)?.[1];
 }
 
 /** The first application failure in a chain of causes whose type is a code of ours. */

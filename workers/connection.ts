@@ -122,6 +122,7 @@ export function configuredConnection(
 ): ConnectionConfig | undefined {
   const profile = withFlags(flags.isIsolated === true ? {} : readProfile(flags, env), flags);
   if (profile.address === undefined || profile.address === "") return undefined;
+  checkHasPort(profile.address);
   const { connectionOptions } = readTlsFiles(profile);
   const { tls, apiKey, metadata } = connectionOptions;
   const uiUrl = configuredUi(profile.address, env);
@@ -139,6 +140,15 @@ export function configuredConnection(
     dataConverter: {},
     ...(uiUrl !== undefined && { uiUrl }),
   };
+}
+
+/** The client would guess a port, and every error after that would name an address that nobody wrote. */
+function checkHasPort(address: string): void {
+  if (/:\d+\/?$/.test(address)) return;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `the Temporal address ${JSON.stringify(address)} names no port. Write host:port, e.g. ${address.replace(/:$/, "")}:7233 (TEMPORAL_ADDRESS, --address or the profile).`,
+  );
 }
 
 export interface OpenClient {

@@ -8,6 +8,7 @@ import {
 import {
   ActivityFailure,
   ApplicationFailure,
+  NamespaceNotFoundError,
   RetryState,
   WorkflowNotFoundError,
 } from "@temporalio/common";
@@ -57,7 +58,16 @@ it.each<[string, unknown, object]>([
     grpc(7, "denied"),
     { code: "NO_CONNECTION", message: expect.stringContaining("API key") },
   ],
-  ["a namespace that does not exist", grpc(5, "Namespace x is not found."), { code: "NOT_FOUND" }],
+  [
+    "a namespace that does not exist",
+    grpc(5, "Namespace x is not found."),
+    { code: "NOT_FOUND", message: expect.stringMatching(/namespace x\..*--namespace/) },
+  ],
+  [
+    "a namespace that does not exist, in the client's words",
+    new NamespaceNotFoundError("x"),
+    { code: "NOT_FOUND", message: expect.stringMatching(/namespace x\..*--namespace/) },
+  ],
   [
     "a workflow that is no job",
     new QueryNotRegisteredError("Workflow did not register a handler for job", 3),

@@ -104,6 +104,19 @@ describe("the address comes from", () => {
   });
 });
 
+it.each(["garbage", "temporal.example", "garbage:"])(
+  "the address %s is refused for its missing port",
+  (address) => {
+    const env = { ...noFile, TEMPORAL_ADDRESS: address };
+    expect(() => configuredConnection({}, env)).toThrow(
+      expect.objectContaining({
+        code: "BAD_INPUT",
+        message: expect.stringMatching(/names no port.*:7233/),
+      }),
+    );
+  },
+);
+
 describe("the server that `up` started", () => {
   const server = {
     ...ownIdentity(),
