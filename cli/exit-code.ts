@@ -20,7 +20,10 @@ export const EXIT = {
 } as const;
 
 export const EXIT_CODE_HELP =
-  "Exit status: 0 done, 1 failed, 2 wrong usage or input, 3 not found, 4 no connection.";
+  "Exit status: 0 done, 1 failed, 2 wrong usage or input, 3 not found,\n4 no connection.";
+
+export const JSON_ERROR_HELP =
+  'With --json, an error is also {"error": {"code", "message"}} on standard output.';
 
 export const WAIT_EXIT_CODE_HELP =
   "With --wait, the job's own: the status of its process, 128+n for signal n,\n" +

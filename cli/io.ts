@@ -29,6 +29,15 @@ export function widthOf(stream: OutputStream): number {
     : 80;
 }
 
+/** Resolves when all that was written before has reached the reader, or when the reader is gone. */
+export async function drained(stream: OutputStream): Promise<void> {
+  await new Promise<void>((resolve) => {
+    stream.write("", () => {
+      resolve();
+    });
+  });
+}
+
 /** The real world. A second Ctrl-C ends the process at once. */
 export function processIo(): Io {
   const controller = new AbortController();

@@ -21,6 +21,8 @@ export interface Kit {
   readonly print: (text: string) => void;
   /** The answer as the one JSON document on standard output. */
   readonly printJson: (document: unknown) => void;
+  /** Whether `printJson` has printed it. */
+  readonly hasPrintedJson: () => boolean;
   /** A line for people, on standard error. */
   readonly say: (text: string) => void;
   /** Colours of the answer. */
@@ -40,6 +42,7 @@ export interface KitParts {
 }
 
 export function createKit({ io, openSession, commandLine, exitWith, endsByItself }: KitParts): Kit {
+  let hasPrinted = false;
   return {
     io,
     commandLine,
@@ -55,7 +58,11 @@ export function createKit({ io, openSession, commandLine, exitWith, endsByItself
       }
     },
     print: (text) => io.stdout.write(`${text}\n`),
-    printJson: (document) => io.stdout.write(`${JSON.stringify(document, null, 2)}\n`),
+    printJson: (document) => {
+      hasPrinted = true;
+      io.stdout.write(`${JSON.stringify(document, null, 2)}\n`);
+    },
+    hasPrintedJson: () => hasPrinted,
     say: (text) => io.stderr.write(`${text}\n`),
     colours: coloursFor(io.stdout, io.env),
   };
@@ -78,11 +85,13 @@ export function configured(command: Command, io: Io): Command {
 
 const HELP_WIDTH = 80;
 
-/** Commander's `error: unknown option '--gpu'\n(Did you mean --gpus?)` as one line of ours. */
-function usageErrorLine(text: string): string {
+const usageErrorLine = (text: string): string => `error BAD_INPUT: ${usageMessage(text)}\n`;
+
+/** Commander's `error: unknown option '--gpu'\n(Did you mean --gpus?)` as one line. */
+export function usageMessage(text: string): string {
   const [what = "", ...hints] = text.trim().split("\n");
   const hint = hints.map((line) => ` ${line.trim()}`).join("");
-  return `error BAD_INPUT: ${what.replace(/^error: /, "")}${hint}\n`;
+  return `${what.replace(/^error: /, "")}${hint}`;
 }
 
 /** The end of a verb's help: what it is used for, and what its exit status means. */

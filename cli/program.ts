@@ -1,16 +1,16 @@
 /**
  * @file The command `orbweaver`: its verbs, and how every run of it ends.
  *
- * An error becomes one line on standard error and an exit status; with `--json` also nothing but JSON is on standard
- * output. Ctrl-C gives a verb two seconds to end by itself, then the command ends with 130.
+ * An error becomes one line on standard error and an exit status; with `--json` also the one JSON document on standard
+ * output, unless the verb has printed one. Ctrl-C gives a verb two seconds to end by itself, then the command ends with 130.
  */
 
 import { Command, CommanderError } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
 import { accountOf, errorLine } from "./error-line.ts";
-import { EXIT, EXIT_CODE_HELP } from "./exit-code.ts";
+import { EXIT, EXIT_CODE_HELP, JSON_ERROR_HELP } from "./exit-code.ts";
 import type { Io } from "./io.ts";
-import { configured, createKit, type Kit } from "./kit.ts";
+import { configured, createKit, usageMessage, type Kit } from "./kit.ts";
 import { packageVersion } from "./package-version.ts";
 import { openSession as openRealSession, type OpenSession } from "./session.ts";
 import { cancelVerb } from "./verbs/cancel.ts";
@@ -72,7 +72,7 @@ export async function runCli(
   const run = createProgram(kit)
     .parseAsync([...own], { from: "user" })
     .then(() => exitCode)
-    .catch((error: unknown) => endOf(error, io));
+    .catch((error: unknown) => endOf(error, kit, own.includes("--json")));
   const interrupted = new Promise<number>((resolve) => {
     const end = (): void => {
       if (isPatient) return;
@@ -89,7 +89,8 @@ export function createProgram(kit: Kit): Command {
     .description("Schedules GPU jobs over clusters; every job is a Temporal workflow.")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpCommand("help [verb]", "show the help of a verb")
-    .addHelpText("after", `\n${EXIT_CODE_HELP}\n\nStart here: orbweaver up`);
+    .addHelpText("after", `\n${EXIT_CODE_HELP}\n\nStart here: orbweaver up`)
+    .addHelpText("afterAll", ({ command }) => (hasJson(command) ? JSON_ERROR_HELP : ""));
   const add = (heading: string, verbs: readonly ((kit: Kit) => Command)[]): void => {
     program.commandsGroup(heading);
     for (const verb of verbs) program.addCommand(verb(kit));
@@ -101,6 +102,9 @@ export function createProgram(kit: Kit): Command {
   addCompletion(program, kit);
   return program;
 }
+
+const hasJson = (command: Command): boolean =>
+  command.options.some(({ long }) => long === "--json");
 
 /**
  * The words of `submit` after `--` are somebody else's command line. Commander would mix them with the files before
@@ -115,12 +119,19 @@ function splitCommandLine(words: readonly string[]): {
   return { own: words.slice(0, at), commandLine: words.slice(at + 1) };
 }
 
-function endOf(error: unknown, io: Io): number {
+function endOf(error: unknown, kit: Kit, isJson: boolean): number {
+  const { io } = kit;
+  const printError = (code: string, message: string): void => {
+    if (isJson && !kit.hasPrintedJson()) kit.printJson({ error: { code, message } });
+  };
   if (error instanceof CommanderError) {
     // Commander has said its line already; asking for help or the version is no error.
-    return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    if (error.exitCode === 0) return EXIT.ok;
+    printError("BAD_INPUT", usageMessage(error.message));
+    return EXIT.usage;
   }
   const account = accountOf(error);
+  printError(account.code, account.message);
   io.stderr.write(errorLine(account));
   if (io.env["ORBWEAVER_DEBUG"] !== undefined && error instanceof Error) {
     io.stderr.write(`${error.stack ?? error.message}\n`);

@@ -1,4 +1,4 @@
-/** @file `orbweaver fleet check FILE`: all problems of a description at once, each with its place; 1 when there is one. */
+/** @file `orbweaver fleet check FILE`: all problems of a description at once, each with its place; 2 when there is one. */
 
 import type { Command } from "commander";
 import { formatProblem } from "../../domain/file-problem.ts";
@@ -14,7 +14,7 @@ export function fleetCheckVerb(kit: Kit): Command {
     .summary("find the problems of a fleet file")
     .description(
       "Reads a fleet file and the measurements that it names, and lists every problem as file:line:column.\n" +
-        "Needs no connection. Exits with 1 when there is a problem.",
+        "Needs no connection. Exits with 2 when there is a problem.",
     )
     .argument("<fleet.yaml>", "the fleet file")
     .option("--json", "answer with one JSON document")
@@ -31,7 +31,7 @@ export function fleetCheckVerb(kit: Kit): Command {
           kit.print(problems.map(formatProblem).join("\n"));
           kit.say(`${file}: ${counted(problems.length, "problem")}`);
         }
-        kit.exitWith(EXIT.failure);
+        kit.exitWith(EXIT.usage);
         return;
       }
       const found = foundIn(parsed.fleet);

@@ -89,6 +89,7 @@ export function submitVerb(kit: Kit): Command {
       ),
     )
     .action(async (files: readonly string[], values: SubmitValues) => {
+      // Of several files none is submitted while one of them is wrong, and all that is wrong is said at once.
       const jobs = await jobsToSubmit(kit, files, values);
       await submitAll(kit, jobs, values);
     });
@@ -120,7 +121,9 @@ async function jobsToSubmit(
         "no job is given. Name a file (or `-`), or write `--gpus 8 -- python train.py`.",
       );
     }
-    return [{ job: jobFileWith(undefined, values, commandLine) }];
+    const job = jobFileWith(undefined, values, commandLine);
+    readJob(job);
+    return [{ job }];
   }
   if (
     files.length > 1 &&
@@ -133,15 +136,42 @@ async function jobsToSubmit(
       "--key, --follow and --wait --json are for one job. Submit the files one by one.",
     );
   }
-  return await Promise.all(
-    files.map(async (name) => {
+  const read = await Promise.allSettled(
+    files.map(async (name): Promise<JobSource> => {
       const text =
         name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
       const file = name === "-" ? "standard input" : name;
-      if (commandLine === undefined && !hasJobFlags(values)) return { job: text, file };
-      return { job: jobFileWith({ text, file }, values, commandLine) };
+      const isAsWritten = commandLine === undefined && !hasJobFlags(values);
+      const job = isAsWritten ? text : jobFileWith({ text, file }, values, commandLine);
+      // A text's problems name their file; with flags the file is only a part of the job.
+      if (isAsWritten || files.length === 1) readJob(job, file);
+      else judgeMerged(job, file);
+      return isAsWritten ? { job, file } : { job };
     }),
   );
+  const reasons = read.flatMap((one): unknown[] => (one.status === "rejected" ? [one.reason] : []));
+  if (reasons.length > 0) throw together(reasons);
+  return read.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+}
+
+function judgeMerged(job: JobFile | string, file: string): void {
+  try {
+    readJob(job);
+  } catch (error) {
+    if (!(error instanceof OrbweaverError)) throw error;
+    const lines = error.message.split("\n").map((line) => `${file} with flags: ${line}`);
+    throw new OrbweaverError(error.code, lines.join("\n"), { cause: error });
+  }
+}
+
+/** The problems of all files as one error; anything that is no problem of a file comes first, as it is. */
+function together(reasons: readonly unknown[]): unknown {
+  const refusals = reasons.filter((reason) => reason instanceof OrbweaverError);
+  const [first] = refusals;
+  const other = reasons.find((reason) => !(reason instanceof OrbweaverError));
+  if (other !== undefined || first === undefined || refusals.length === 1) return other ?? first;
+  const messages = refusals.map(({ message }) => message);
+  return new OrbweaverError(first.code, messages.join("\n"), { details: { problems: messages } });
 }
 
 async function readText(path: string, name: string): Promise<string> {
@@ -163,8 +193,6 @@ async function submitAll(
   values: SubmitValues,
 ): Promise<void> {
   const { wait, follow, json, key } = values;
-  // Of several files none is submitted while one of them is wrong.
-  for (const { job, file } of jobs) readJob(job, file);
   await kit.withSession(values, async ({ client }) => {
     const submitted: Submitted[] = [];
     for (const { job, file } of jobs) {

@@ -171,9 +171,9 @@ describe("fleet check", () => {
     );
   });
 
-  it("lists every problem with its place and ends with 1", async () => {
+  it("lists every problem with its place and ends with 2, like every wrong input", async () => {
     const { code, stdout, stderr } = await run(["fleet", "check", "bad.yaml"], { cwd });
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(stdout).toMatch(/^bad\.yaml:2:5 .*`nme`/m);
     expect(stdout).toMatch(/^bad\.yaml:3:\d+ .*99/m);
     expect(stderr).toMatch(/^bad\.yaml: \d problems\n$/);
@@ -181,7 +181,7 @@ describe("fleet check", () => {
 
   it("gives the problems as data when asked", async () => {
     const { code, stdout } = await run(["fleet", "check", "bad.yaml", "--json"], { cwd });
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(JSON.parse(stdout)).toMatchObject({ file: "bad.yaml", isFine: false });
   });
 

@@ -1,6 +1,8 @@
 /** @file Every run of the command ends in one manner: one line for an error, its exit status, help with examples. */
 
+import { Writable } from "node:stream";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { drained } from "../../cli/io.ts";
 import { run } from "./run.ts";
 
 const VERBS = [
@@ -33,8 +35,11 @@ describe("help", () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toContain("Examples:");
     expect(stdout).toContain("Exit status:");
-    const options = stdout.slice(0, stdout.indexOf("Examples:"));
-    for (const line of options.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    const examplesAt = stdout.indexOf("Examples:");
+    const exitsAt = stdout.indexOf("Exit status:");
+    for (const part of [stdout.slice(0, examplesAt), stdout.slice(exitsAt)])
+      for (const line of part.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    expect(stdout.includes("With --json, an error is")).toBe(/^ +--json/m.test(stdout));
   });
 
   it("of the whole names every verb", async () => {
@@ -83,11 +88,7 @@ describe("wrong usage", () => {
       ["logs", "a", "--tail", "x"],
       'error BAD_INPUT: --tail "x" is not a whole number from 0 on. Write one, e.g. --tail 8.\n',
     ],
-    [
-      "a drain without a host",
-      ["drain"],
-      "error BAD_INPUT: missing required argument 'host'\n",
-    ],
+    ["a drain without a host", ["drain"], "error BAD_INPUT: missing required argument 'host'\n"],
     [
       "a job from nothing",
       ["submit"],
@@ -102,11 +103,6 @@ describe("wrong usage", () => {
       "a variable without a value",
       ["submit", "-e", "A", "--", "x"],
       'error BAD_INPUT: --env "A" is no KEY=VALUE. Write e.g. --env SEED=1.\n',
-    ],
-    [
-      "a redrawn document",
-      ["list", "--watch", "--json"],
-      "error BAD_INPUT: --watch redraws a table and --json prints one document. Give one of them.\n",
     ],
     [
       "a fleet that is no folder's name",
@@ -146,6 +142,83 @@ describe("an error that nobody foresaw", () => {
   it("shows its stack when asked to", async () => {
     const { stderr } = await run(["fleet", "show"], { client, env: { ORBWEAVER_DEBUG: "1" } });
     expect(stderr).toContain("TypeError: x is undefined\n    at ");
+  });
+});
+
+describe("with --json an error is also the one document on standard output", () => {
+  it.each<[string, string[], number, object]>([
+    [
+      "of wrong usage",
+      ["list", "--tennant", "a", "--json"],
+      2,
+      {
+        code: "BAD_INPUT",
+        message: "unknown option '--tennant' (Did you mean --tenant?)",
+      },
+    ],
+    [
+      "of a redrawn document",
+      ["list", "--watch", "--json"],
+      2,
+      {
+        code: "BAD_INPUT",
+        message: "--watch redraws a table and --json prints one document. Give one of them.",
+      },
+    ],
+    [
+      "of a missing connection",
+      ["list", "--json", "--isolated"],
+      4,
+      { code: "NO_CONNECTION", message: expect.stringContaining("`orbweaver up`") as unknown },
+    ],
+    [
+      "of a bug",
+      ["fleet", "show", "--json"],
+      1,
+      { code: "INTERNAL", message: expect.stringContaining("x is undefined") as unknown },
+    ],
+  ])("%s", async (name, words, wantCode, error) => {
+    const env = { ORBWEAVER_STATE_DIR: "/nonexistent" };
+    const client = { fleet: () => Promise.reject(new TypeError("x is undefined")) };
+    const { code, stdout, stderr } = await run(words, {
+      env,
+      ...(name === "of a bug" && { client }),
+    });
+    expect(code).toBe(wantCode);
+    expect(JSON.parse(stdout)).toEqual({ error });
+    expect(stderr).toMatch(/^error [A-Z_]+: .*\n$/);
+  });
+
+  it("but not of help, and not for words of somebody else's command line", async () => {
+    const { code, stdout } = await run(["submit", "--gpus", "0", "--", "x", "--json"]);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect((await run(["list", "--json", "--help"])).stdout).toMatch(/^Usage:/);
+  });
+});
+
+describe("an answer into a pipe", () => {
+  it("is whole before the command ends, however slowly it is read", async () => {
+    let taken = 0;
+    const slow = new Writable({
+      highWaterMark: 16,
+      write(chunk: Buffer, _encoding, done) {
+        setImmediate(() => {
+          taken += chunk.length;
+          done();
+        });
+      },
+    });
+    for (let part = 0; part < 100; part++) slow.write("x".repeat(4096));
+    expect(taken).toBe(0);
+    await drained(slow);
+    expect(taken).toBe(409_600);
+  });
+
+  it("is not waited for when its reader is gone", async () => {
+    const gone = new Writable();
+    gone.on("error", () => undefined);
+    gone.destroy();
+    await expect(drained(gone)).resolves.toBeUndefined();
   });
 });
 
