@@ -1,8 +1,8 @@
 /**
- * @file `orbweaver completion bash|zsh|fish`: the script that makes a shell complete verbs, flags, their values, and job ids.
+ * @file `orbweaver completion bash|zsh|fish`: the script that makes a shell complete verbs, flags, their values, job ids, hosts.
  *
  * The script asks `orbweaver complete -- WORDS` at every TAB; @bomb.sh/tab answers from the program itself, so the
- * answer cannot drift from it. Job ids come from Temporal, if it answers within a second; a TAB never shows an error.
+ * answer cannot drift from it. Ids come from Temporal, if it answers within a second; a TAB never shows an error.
  * Shells expand what they are offered, so an id that is no plain word is never offered.
  */
 
@@ -25,6 +25,12 @@ const JOB_VERBS: ReadonlyMap<string, boolean> = new Map([
   ["release", false],
 ]);
 
+/** Verbs whose arguments are hosts, and whether it is the drained ones that they are for. */
+const HOST_VERBS: ReadonlyMap<string, boolean> = new Map([
+  ["drain", false],
+  ["undrain", true],
+]);
+
 /** What the bash script takes from the bash-completion package, for shells without it. */
 const BASH_PRELUDE = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
 _get_comp_words_by_ref() {
@@ -45,7 +51,7 @@ export function addCompletion(program: Command, kit: Kit): void {
     .find((command) => command.name() === "completion")
     ?.summary("print a completion script for a shell")
     .description(
-      "Prints the script that makes a shell complete verbs, flags, their values, and job ids.",
+      "Prints the script that makes a shell complete verbs, flags, their values, job ids and hosts.",
     )
     .addHelpText(
       "after",
@@ -58,7 +64,10 @@ export function addCompletion(program: Command, kit: Kit): void {
   program.hook("preAction", async (_program, command) => {
     const [word = ""] = command.args;
     if (command.name() === "completion" && word === "bash") kit.io.stdout.write(BASH_PRELUDE);
-    if (command.name() === "complete") await offerJobs(kit, word);
+    if (command.name() === "complete") {
+      await offerJobs(kit, word);
+      await offerHosts(kit, word);
+    }
   });
 }
 
@@ -85,6 +94,33 @@ async function offerJobs(kit: Kit, verb: string): Promise<void> {
   );
 }
 
+/** Makes the hosts of the fleet known to the answer that follows. */
+async function offerHosts(kit: Kit, verb: string): Promise<void> {
+  const isDrained = HOST_VERBS.get(verb);
+  if (isDrained === undefined) return;
+  const found = kit.withSession({}, async ({ client }) => {
+    const { shape, hosts } = await client.fleet();
+    return shape.clusters
+      .flatMap((cluster) => cluster.hosts)
+      .filter(({ id }) => PLAIN_WORD.test(id))
+      .filter(({ id }) => (hosts.get(id)?.isDrained === true) === isDrained);
+  });
+  const hosts = await inTime(found);
+  completions.commands.get(verb)?.argument(
+    "host",
+    (complete) => {
+      for (const { id, gpuCount, gpuType } of hosts) complete(id, `${String(gpuCount)} ${gpuType}`);
+    },
+    true,
+  );
+}
+
+/** What was found, or nothing if that failed or takes longer than a TAB may. */
+async function inTime<T>(found: Promise<readonly T[]>): Promise<readonly T[]> {
+  const none: readonly T[] = [];
+  return await Promise.race([found.catch(() => none), sleep(ANSWER_WITHIN_MS, none)]);
+}
+
 interface JobWord {
   readonly jobId: string;
   readonly state: string;
@@ -98,6 +134,5 @@ async function recentJobs(kit: Kit, hasEnded: boolean): Promise<readonly JobWord
     }
     return jobs;
   });
-  const none: readonly JobWord[] = [];
-  return await Promise.race([found.catch(() => none), sleep(ANSWER_WITHIN_MS, none)]);
+  return await inTime(found);
 }

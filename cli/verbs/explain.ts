@@ -116,11 +116,13 @@ function endedText(jobId: string, outcome: JobOutcome, { attempts }: JobView): s
     case "cancelled":
       return `${jobId} has been cancelled${attempts.length === 0 ? " before it started" : ""}`;
     case "failed":
-      return `${jobId} has failed: ${outcome.failure.code}\n  ${outcome.message}`;
+      return `${jobId} has failed: ${outcome.failure.code}\n  ${indented(outcome.message)}`;
     case "terminated":
       return outcome.message;
   }
 }
+
+const indented = (text: string): string => text.replaceAll("\n", "\n  ");
 
 /** Drained hosts that would suit a job that waits for hosts, in the fleet's order. */
 async function drainedFor(

@@ -206,7 +206,7 @@ const SPEC: JobSpec = {
 const GOES_ON: JobEnding = { isCancelAsked: false };
 const FAILED: JobOutcome = {
   kind: "failed",
-  message: "gang: missing",
+  message: "gang: missing\nrun: missing",
   failure: { code: "MISCONFIGURED", attempts: 0 },
 };
 
@@ -258,7 +258,7 @@ describe("explain", () => {
         ending: { isCancelAsked: false, endedAtMs: 9_000, outcome: FAILED },
         fleet: { kind: "unknown" },
       },
-      /^b has failed: MISCONFIGURED\n {2}gang: missing\n$/,
+      /^b has failed: MISCONFIGURED\n {2}gang: missing\n {2}run: missing\n$/,
     ],
     [
       "that it is being stopped, why, and how long that may take",
@@ -381,7 +381,7 @@ describe("status of a job that has ended", () => {
       ending: () => Promise.resolve({ isCancelAsked: false, endedAtMs: 0, outcome: FAILED }),
     });
     const { stdout } = await run(["status", "b"], { client, nowMs: NOW_MS });
-    expect(stdout).toContain("\n\nMISCONFIGURED: gang: missing\n");
+    expect(stdout).toContain("\n\nMISCONFIGURED: gang: missing\nrun: missing\n");
   });
 });
 

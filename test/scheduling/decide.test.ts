@@ -258,6 +258,13 @@ describe("reasons", () => {
     expect(reason.message).toMatch(/^a needs \d+ GPUs?.*\.$/);
   });
 
+  test("more than the clusters that it may span hold says how many would", () => {
+    const wide = readyLedger(TWO_BY_TWO);
+    expect(reasonOf(decide(asking(wide, [{ job: "a", gpus: 20 }]), 0), "a").message).toMatch(
+      /32 \w+ that match, but 16 in as many.*Set constraints\.maxClusters to 2 or more/,
+    );
+  });
+
   test("hosts without agent or drained: WaitingForHosts, and it claims nothing", () => {
     const drained = apply(busy, {
       kind: "drain",

@@ -1,0 +1,22 @@
+/** @file Hosts that a TAB offers: those in service to `drain`, the drained ones to `undrain`. */
+
+import { expect, it, vi } from "vitest";
+import { run } from "./run.ts";
+
+const host = (name: string) => ({ id: `eu-1/${name}`, gpuCount: 8, gpuType: "H100" });
+
+it.each([
+  ["drain", "", ["eu-1/h1"]],
+  ["undrain", "eu", ["eu-1/h2"]],
+])("%s %j is completed to %j", async (verb, start, want) => {
+  const said: string[] = [];
+  const log = vi.spyOn(console, "log").mockImplementation((line: string) => void said.push(line));
+  // What the completion reads of a ledger.
+  const ledger = {
+    shape: { clusters: [{ hosts: [host("h1"), host("h2"), host("$(reboot)")] }] },
+    hosts: new Map([["eu-1/h2", { isDrained: true }]]),
+  } as never;
+  await run(["complete", "--", verb, start], { client: { fleet: () => Promise.resolve(ledger) } });
+  log.mockRestore();
+  expect(said.slice(0, -1)).toEqual(want.map((id) => `${id}\t8 H100`));
+});
