@@ -137,6 +137,18 @@ describe("a job that fails", () => {
         message: expect.stringMatching(/gang\.gpu[\s\S]*run/) as string,
       },
     });
+    const { jobId } = world.orbweaver.job(handle.workflowId);
+    const listed = async () => {
+      for await (const job of world.orbweaver.list({ all: true })) {
+        if (job.jobId === jobId) return job.state;
+      }
+      return "not listed";
+    };
+    await expect.poll(listed, { timeout: 20_000 }).toBe("failed");
+    expect(await world.orbweaver.job(jobId).ending()).toMatchObject({
+      isCancelAsked: false,
+      outcome: { kind: "failed", failure: { code: "MISCONFIGURED", attempts: 0 } },
+    });
   });
 });
 
