@@ -19,11 +19,11 @@ import {
 } from "@temporalio/workflow";
 import type { JobActivities, Told } from "../activities/control-contract.ts";
 import { clusterOf, runId as toRunId, type HostId } from "../domain/ids.ts";
-import type { FailureCode } from "../domain/codes.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
 import type { GangRequest } from "../domain/lease.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
+import { judgeRun, type RunAccount } from "./run-verdict.ts";
 import { attemptGpus, jobSummary } from "./job-summary.ts";
 import {
   attemptView,
@@ -57,23 +57,8 @@ import {
 /** Pause before a fleet that does not answer is asked again. */
 const NO_FLEET_PAUSE_MS = 5_000;
 const NO_FLEET_PAUSE_MAX_MS = 600_000;
-/** Starts that hosts refused or lost; the user is not charged for them, but a job may not burn them for ever. */
-const MAX_UNCHARGED_FAILURES = 10;
-const UNCHARGED_BACKOFF_MS = 1_000;
-const UNCHARGED_BACKOFF_MAX_MS = 60_000;
 /** A job may change its search attributes three times; the last change is kept for its end. */
 const MAX_UPSERTS = 3;
-
-/** Failures of the user's own processes that another run may cure. */
-const RETRYABLE: ReadonlySet<FailureCode> = new Set(["PROCESS_EXITED", "PROCESS_SIGNALLED"]);
-/** Failures of hosts, not of the job: never charged to it. */
-const UNCHARGED: ReadonlySet<FailureCode> = new Set([
-  "HOST_REFUSED",
-  "GANG_NOT_READY",
-  "HOST_LOST",
-  "STALE_TOKEN",
-  "STOPPED",
-]);
 
 const { admit, tellFleet } = proxyLocalActivities<Pick<JobActivities, "admit" | "tellFleet">>({
   startToCloseTimeout: "60s",
@@ -202,8 +187,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     }
 
     let told: Told | undefined = admission.told;
-    let charged = 0;
-    let uncharged = 0;
+    let account: RunAccount = { charged: 0, uncharged: 0 };
     for (;;) {
       const requestedAtMs = await untilGranted(spec, told);
       told = undefined;
@@ -223,23 +207,15 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
         unconfirmedHosts: end.unconfirmedHosts,
       });
       if (end.end === "completed" || wish.reason !== undefined) return finish(end, spec);
-      const code = end.cause?.code ?? "STOPPED";
-      if (UNCHARGED.has(code)) {
-        uncharged += 1;
-        if (end.cause !== undefined && code === "HOST_REFUSED") avoidHosts.push(end.cause.host);
-        if (uncharged >= MAX_UNCHARGED_FAILURES) return finish(end, spec);
-      } else {
-        charged += 1;
-        if (!RETRYABLE.has(code) || charged >= spec.retry.attempts) return finish(end, spec);
-      }
-      const backoffMs = UNCHARGED.has(code)
-        ? Math.min(UNCHARGED_BACKOFF_MS * 2 ** (uncharged - 1), UNCHARGED_BACKOFF_MAX_MS)
-        : spec.retry.backoffMs;
+      const verdict = judgeRun(end.cause?.code ?? "STOPPED", account, spec.retry);
+      if (verdict.kind === "final") return finish(end, spec);
+      account = verdict.account;
+      if (end.cause?.code === "HOST_REFUSED") avoidHosts.push(end.cause.host);
       seq += 1;
       grant = undefined;
       pending = undefined;
       enter("pending");
-      await condition(() => wish.reason !== undefined, Math.max(1, backoffMs));
+      await condition(() => wish.reason !== undefined, Math.max(1, verdict.backoffMs));
     }
   });
 
