@@ -16,7 +16,6 @@ import {
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
-  workflowInfo,
 } from "@temporalio/workflow";
 import type { Delivery, FleetActivities, PendingNote } from "../activities/control-contract.ts";
 import { fleetShapeProblem } from "../domain/fleet-shape.ts";
@@ -71,6 +70,8 @@ export async function fleet(input: FleetInput): Promise<never> {
   );
   const onTheWay = new Set<LeaseId>();
   let deliveries = 0;
+  /** What this run has cost of its history, at most. */
+  const spent = { events: 0, bytes: 0 };
   /** A delivery has come back, so a place for the next one is free. */
   let hasPlace = false;
 
@@ -81,6 +82,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   };
 
   setHandler(inboxSignal, (batch) => {
+    spend(4, batch);
     // A junk signal is one junk entry: `apply` puts it with the dead letters.
     for (const entry of Array.isArray(batch) ? batch : [batch]) inbox.push(entry);
   });
@@ -164,12 +166,16 @@ export async function fleet(input: FleetInput): Promise<never> {
       deliveries >= MAX_DELIVERIES ? Infinity : Math.max(postAtMs, redeliverAtMs ?? 0),
     );
     if (dueAtMs === Infinity) await condition(isWork);
-    else await condition(isWork, Math.max(1, dueAtMs - Date.now()));
+    else {
+      spend(6, undefined);
+      await condition(isWork, Math.max(1, dueAtMs - Date.now()));
+    }
   }
 
   async function cycle(): Promise<void> {
     needsDecision = false;
     const plan = await decide(packLedger(ledger), Date.now());
+    spend(4, plan);
     fold({ kind: "plan", plan, nowMs: Date.now() });
     wakeAtMs = plan.wakeAtMs;
     // A full plan may have left some out.
@@ -202,6 +208,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     for (const { jobId, reason } of notes) told.set(jobId, { code: reason.code, atMs: Date.now() });
     for (const id of told.keys()) if (!ledger.requests.has(id)) told.delete(id);
     deliveries += 1;
+    spend(6, [grants, notes]);
     void send(grants, notes);
   }
 
@@ -231,12 +238,18 @@ export async function fleet(input: FleetInput): Promise<never> {
     return [{ lease, agents, ...grant }];
   }
 
+  /** Judged by what was done, not by the history's length as the server tells it: that may read otherwise on replay. */
   function mustContinue(): boolean {
-    const { historyLength, historySize } = workflowInfo();
-    if (historyLength >= CONTINUE_AT_ANY_COST_EVENTS) return true;
+    if (spent.events >= CONTINUE_AT_ANY_COST_EVENTS) return true;
     return (
-      deliveries === 0 && (historyLength >= CONTINUE_AT_EVENTS || historySize >= CONTINUE_AT_BYTES)
+      deliveries === 0 && (spent.events >= CONTINUE_AT_EVENTS || spent.bytes >= CONTINUE_AT_BYTES)
     );
+  }
+
+  /** Notes the most events that something can have cost, with what it carried. */
+  function spend(events: number, carried: unknown): void {
+    spent.events += events;
+    spent.bytes += 500 + (JSON.stringify(carried) ?? "").length;
   }
 
   function explain(id: string): FleetAnswer {

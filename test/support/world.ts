@@ -162,7 +162,10 @@ export async function startWorld({ address, fleetYaml, codec }: WorldOptions): P
         query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running"`,
       });
       for await (const { workflowId, runId } of open)
-        await temporal.workflow.getHandle(workflowId, runId).terminate("end of test");
+        await temporal.workflow
+          .getHandle(workflowId, runId)
+          .terminate("end of test")
+          .catch(() => undefined);
       await temporal.workflow
         .getHandle(fleetWorkflowId(fleet))
         .terminate("end of test")
