@@ -13,7 +13,6 @@ import {
   proxyActivities,
   proxyLocalActivities,
   setHandler,
-  workflowInfo,
 } from "@temporalio/workflow";
 import type { OrderActivities } from "../activities/agent-contract.ts";
 import type { JobActivities } from "../activities/control-contract.ts";
@@ -24,7 +23,8 @@ import {
   type LogSessionInput,
 } from "./messages.ts";
 
-const CONTINUE_AT_EVENTS = 2_000;
+/** A read costs about ten events. Counted here: the history's length may read otherwise on replay. */
+const CONTINUE_AT_READS = 200;
 
 const { findHost } = proxyLocalActivities<Pick<JobActivities, "findHost">>({
   startToCloseTimeout: "10s",
@@ -67,12 +67,11 @@ export async function logSession(input: LogSessionInput): Promise<void> {
   for (;;) {
     const before = reads;
     const isMoving = await condition(
-      () => isEnded || reads !== before || workflowInfo().historyLength > CONTINUE_AT_EVENTS,
+      () => isEnded || reads !== before || reads >= CONTINUE_AT_READS,
       input.idleMs,
     );
-    if (isEnded || !isMoving || workflowInfo().historyLength > CONTINUE_AT_EVENTS) break;
+    if (isEnded || !isMoving || reads >= CONTINUE_AT_READS) break;
   }
   await condition(allHandlersFinished);
-  if (!isEnded && workflowInfo().historyLength > CONTINUE_AT_EVENTS)
-    await continueAsNew<typeof logSession>(input);
+  if (!isEnded && reads >= CONTINUE_AT_READS) await continueAsNew<typeof logSession>(input);
 }
