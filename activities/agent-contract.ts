@@ -7,8 +7,9 @@
 
 import type { FailureCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/ids.ts";
-import type { HostGpus } from "../domain/lease.ts";
+import type { HostGpus, Lease, LeaseFact } from "../domain/lease.ts";
 import type { RunSpec } from "../domain/job.ts";
+import type { AgentAddress } from "../scheduling/ledger.ts";
 
 export interface RunActivities {
   /**
@@ -29,6 +30,40 @@ export interface OrderActivities {
    */
   stop(order: StopOrder): Promise<StopReport>;
   readLogs(query: LogQuery): Promise<LogChunk>;
+  /** Of a batch of array tasks: those named that have not started never will, those that run are stopped. Returns when both hold. */
+  stopTasks(order: StopTasksOrder): Promise<StopTasksReport>;
+}
+
+/** On the order queue, from the presence workflow of the host's cluster: one agent is attended by one activity. */
+export interface PresenceActivities {
+  /** Short. Notes the terms durably, and answers with what runs on the agent's hosts. */
+  report(terms: PresenceTerms): Promise<AgentReport>;
+  /**
+   * Heartbeats every third of `silenceMs`, by calls whose success the agent sees; each success is its contact with the control
+   * plane. `ended`: the agent ends on purpose. Cut off for `fenceMs`, the agent stops everything that it runs (`onSilence: fence`).
+   */
+  attend(terms: PresenceTerms): Promise<"ended">;
+}
+
+/** What an agent and its fleet agree on about silence. */
+export interface PresenceTerms {
+  readonly fleet: string;
+  readonly epoch: string;
+  /** No heartbeat for this long is silence. */
+  readonly silenceMs: number;
+  /** So long after the silence began the fleet grants the GPUs again; the agent has stopped everything by then. */
+  readonly fenceMs: number;
+  /** `hold`: run on, and nothing is granted again before the host answers. */
+  readonly onSilence: "fence" | "hold";
+}
+
+export interface AgentReport {
+  readonly agent: AgentAddress;
+  readonly hosts: readonly HostId[];
+  /** What runs, and what is about to: a lease that spans several of the hosts is named once for each. */
+  readonly running: readonly { readonly host: HostId; readonly lease: LeaseFact }[];
+  /** The highest token that any of the hosts has ever seen. */
+  readonly highestToken: number;
 }
 
 export interface RunOrder {
@@ -39,6 +74,8 @@ export interface RunOrder {
   readonly workflowRunId: string;
   readonly leaseId: LeaseId;
   readonly token: Token;
+  /** The rest of the lease, for a fleet that has lost its ledger. */
+  readonly holder: LeaseHolder;
   /** 1 for the first run of the job. */
   readonly attempt: number;
   /** This agent's part of the gang. */
@@ -51,6 +88,39 @@ export interface RunOrder {
   /** How long the whole gang may take to get prepared. */
   readonly prepareTimeoutMs: number;
   readonly timeLimitMs?: number;
+  /** Present for a job array: the processes are those of its tasks, and `run.command` is started once a task (and GPU). */
+  readonly taskBatch?: TaskBatch;
+}
+
+export type LeaseHolder = Pick<
+  Lease,
+  "runId" | "seq" | "class" | "tenant" | "grantedAtMs" | "requestedAtMs"
+>;
+
+/**
+ * The tasks of a job array that one lease runs. Slot i has the GPUs i·gpusPerTask to (i+1)·gpusPerTask − 1 of this host's
+ * part of the lease, counted in bit order; a free slot takes the next task. A task that spans hosts is alone in its batch.
+ */
+export interface TaskBatch {
+  /** Indices, in the order in which they start. */
+  readonly tasks: readonly number[];
+  /** Tasks that run at a time. */
+  readonly slots: number;
+  readonly gpusPerTask: number;
+  /** Tasks of the whole array. */
+  readonly count: number;
+}
+
+/** How a task ended. `not-run`: the batch was stopped before its turn. */
+export interface TaskEnd {
+  readonly task: number;
+  readonly end: "completed" | "failed" | "stopped" | "not-run";
+  readonly startedAtMs?: number;
+  readonly endedAtMs?: number;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  /** Of a failed one: what happened, with the last lines that it wrote, at most 512 bytes. */
+  readonly message?: string;
 }
 
 /** Heartbeat details of `run`. */
@@ -62,6 +132,12 @@ export interface RunHeartbeat {
   readonly masterPort?: number;
   /** Since when the local processes run. */
   readonly startedAtMs?: number;
+  /** Of a batch: the tasks that run now, and how many have ended. */
+  readonly tasks?: {
+    readonly running: readonly number[];
+    readonly ended: number;
+    readonly failed: number;
+  };
 }
 
 export interface RunReport {
@@ -76,6 +152,8 @@ export interface RunReport {
   readonly cause?: RunCause;
   /** The newest complete checkpoint of the job that this host can see. */
   readonly checkpoint?: CheckpointMark;
+  /** Of a batch, one for each of its tasks; a failed task does not fail the batch. */
+  readonly tasks?: readonly TaskEnd[];
 }
 
 export interface RankEnd {
@@ -115,6 +193,17 @@ export interface StopOrder extends LeaseOrder {
   readonly reason: string;
 }
 
+export interface StopTasksOrder extends LeaseOrder {
+  readonly tasks: readonly number[];
+  readonly reason: string;
+}
+
+export interface StopTasksReport {
+  readonly host: HostId;
+  /** Those of the named that had been started. */
+  readonly stopped: readonly number[];
+}
+
 export interface CheckpointReport {
   readonly host: HostId;
   readonly isComplete: boolean;
@@ -133,6 +222,8 @@ export interface LogQuery {
   readonly host: HostId;
   readonly leaseId: LeaseId;
   readonly rank: number;
+  /** Of a job array: which task's output; `rank` counts inside the task. */
+  readonly task?: number;
   /** Byte offset in the rank's whole output, rotated parts included; negative counts from the end. */
   readonly offset: number;
   readonly maxBytes: number;

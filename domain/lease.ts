@@ -27,6 +27,11 @@ export interface GangRequest extends RequestKey {
   readonly timeLimitMs?: Ms;
   /** Hosts that refused to start this job before: not offered to it again. */
   readonly avoidHosts?: readonly HostId[];
+  /**
+   * Of a job array: how many gangs like this it would run at once, from 1 up; as many as fit are granted, in any number of leases,
+   * and the request waits for the rest. Absent: one gang, whole or not at all.
+   */
+  readonly slots?: number;
 }
 
 /** GPUs of one host as a bit mask: bit i set = GPU i. */
@@ -43,6 +48,8 @@ export interface Lease {
   readonly seq: number;
   readonly class: JobClass;
   readonly tenant: TenantId;
+  /** Of a job array: how many gangs of it fit into these GPUs. One host, or one gang over several. */
+  readonly slots?: number;
   /** Sorted by host id; rank order follows it. */
   readonly gpus: readonly HostGpus[];
   readonly grantedAtMs: number;
@@ -57,6 +64,9 @@ export interface Lease {
   /** Hosts of a `granted` or `held` lease that confirmed before its end arrived; the end need not wait for them. */
   readonly vacatedHosts?: readonly HostId[];
 }
+
+/** What a lease is, whoever tells of it: without how far its ledger has got with it. */
+export type LeaseFact = Omit<Lease, "state" | "vacatingHosts" | "vacatedHosts">;
 
 export const gpuCountOf = (gpus: readonly HostGpus[]): number =>
   gpus.reduce((sum, part) => sum + popCount(part.mask), 0);

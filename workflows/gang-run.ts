@@ -155,6 +155,7 @@ function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
     workflowRunId,
     leaseId: grant.lease.id,
     token: grant.lease.token,
+    holder: holderOf(grant.lease),
     attempt,
     host,
     gang,
@@ -165,6 +166,22 @@ function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
   }));
 }
+
+const holderOf = ({
+  runId,
+  seq,
+  class: jobClass,
+  tenant,
+  grantedAtMs,
+  requestedAtMs,
+}: Grant["lease"]): RunOrder["holder"] => ({
+  runId,
+  seq,
+  class: jobClass,
+  tenant,
+  grantedAtMs,
+  requestedAtMs,
+});
 
 interface HostRun {
   readonly scope: CancellationScope;

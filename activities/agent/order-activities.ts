@@ -72,6 +72,10 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
       return { host: host.id, ...(await stopLease(host, order, ports.task().cancelled)) };
     },
 
+    stopTasks: (order) => {
+      throw failure("NOT_ALLOWED", `${order.leaseId} is no batch of array tasks`);
+    },
+
     readLogs: async (query) => {
       const files = launchFiles(hostOf(query.host).layout.leaseDir(query.leaseId));
       checkRank(files, query);

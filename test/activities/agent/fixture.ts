@@ -19,7 +19,7 @@ import type {
   RunHeartbeat,
   RunOrder,
 } from "../../../activities/agent-contract.ts";
-import { hostId, jobId, leaseId, token } from "../../../domain/ids.ts";
+import { hostId, jobId, leaseId, runId, tenantId, token } from "../../../domain/ids.ts";
 import type { RunSpec } from "../../../domain/job.ts";
 import { ms } from "../../../domain/units.ts";
 
@@ -147,6 +147,14 @@ export function orderOf(
     attempt: 1,
     host: HOST,
     gang: [{ host: HOST, mask: 1, address: "10.0.0.1" }],
+    holder: {
+      runId: runId("run-1"),
+      seq: 1,
+      class: "training",
+      tenant: tenantId("default"),
+      grantedAtMs: 1_000,
+      requestedAtMs: 500,
+    },
     prepareTimeoutMs: 5_000,
     ...over,
     run: {
