@@ -63,10 +63,12 @@ export interface Lease {
   readonly vacatingHosts?: readonly HostId[];
   /** Hosts of a `granted` or `held` lease that confirmed before its end arrived; the end need not wait for them. */
   readonly vacatedHosts?: readonly HostId[];
+  /** An agent runs it and the ledger had lost it: its job has yet to say that the lease is its own. */
+  readonly isDoubted?: true;
 }
 
 /** What a lease is, whoever tells of it: without how far its ledger has got with it. */
-export type LeaseFact = Omit<Lease, "state" | "vacatingHosts" | "vacatedHosts">;
+export type LeaseFact = Omit<Lease, "state" | "vacatingHosts" | "vacatedHosts" | "isDoubted">;
 
 export const gpuCountOf = (gpus: readonly HostGpus[]): number =>
   gpus.reduce((sum, part) => sum + popCount(part.mask), 0);

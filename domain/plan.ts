@@ -11,6 +11,8 @@ export const MAX_PLAN_ITEMS = 256;
 export interface PlanItem {
   readonly kind: "grant";
   readonly request: RequestKey;
+  /** Of a job array: how many of its gangs these GPUs hold, on one host unless it is 1. Absent: the request's one gang. */
+  readonly slots?: number;
   /** The GPUs; their count is the size granted. */
   readonly gpus: readonly HostGpus[];
   /** Collective bandwidth that the pick expects, where something was measured. */

@@ -8,12 +8,15 @@
  * - A request that arrives after its own `end` cannot be told from a new one. It may win a grant, which its job answers with
  *   `end` again, or the delivery with `gone`: it costs a moment, nothing is lost.
  * - A hello of a *new* epoch proves that what its hosts do not list has stopped, because tasks in the old epoch's queues can start
- *   nothing any more. A repeated hello may be an old copy and proves nothing; then `vacated` is the word that counts.
+ *   nothing any more. A repeated hello may be an old copy and proves nothing; then `vacated` is the word that counts. Epochs grow, so
+ *   the hello of an older one is a late copy and is dropped whole.
+ * - What a host runs and the ledger does not know is taken in, doubted, where the GPUs are free: its job will be asked. A job's
+ *   own claim settles the doubt; a claim on GPUs that are another's is disowned. See silence.ts for hosts that do not answer.
  *
  * Cost: O(leases of the job) an entry, O(leases) a hello.
  */
 
-import type { HostId, LeaseId, RunId } from "../domain/ids.ts";
+import type { HostId, JobId, LeaseId, RunId } from "../domain/ids.ts";
 import type { GangRequest } from "../domain/lease.ts";
 import {
   bury,
@@ -28,6 +31,8 @@ import {
 } from "./draft.ts";
 import { readEntry } from "./inbox-entry.ts";
 import type { AgentAddress, HostStanding, InboxEntry } from "./ledger.ts";
+import { adoptLease, assertLease } from "./lost-lease.ts";
+import { applySilence, withoutSilence } from "./silence.ts";
 
 export function applyEntry(draft: Draft, value: unknown, nowMs: number): void {
   const read = readEntry(value);
@@ -41,6 +46,10 @@ export function applyEntry(draft: Draft, value: unknown, nowMs: number): void {
       return applyRequest(draft, entry.request);
     case "end":
       return applyEnd(draft, entry);
+    case "assert":
+      return assertLease(draft, entry.lease);
+    case "silence":
+      return applySilence(draft, entry, nowMs);
     case "agent-hello":
       return applyHello(draft, entry, { json, nowMs });
     case "agent-bye":
@@ -56,12 +65,7 @@ function applyRequest(draft: Draft, request: GangRequest): void {
   if (former !== undefined && !supersedes(request, former)) return;
   if (leases.some((lease) => !supersedes(request, lease))) return;
   for (const lease of leases) {
-    if (lease.runId !== request.runId)
-      vacate(
-        draft,
-        lease,
-        lease.gpus.map(({ host }) => host),
-      );
+    if (lease.runId !== request.runId) vacate(draft, lease, "all");
   }
   putRequest(draft, { ...request, arrival: draft.nextArrival });
   draft.nextArrival += 1;
@@ -82,8 +86,13 @@ function supersedes(a: Asked, b: Asked): boolean {
 
 function applyEnd(
   draft: Draft,
-  { jobId, runId, seq, unconfirmedHosts }: Extract<InboxEntry, { kind: "end" }>,
+  { jobId, runId, seq, unconfirmedHosts, lease: only }: Extract<InboxEntry, { kind: "end" }>,
 ): void {
+  if (only !== undefined) {
+    const lease = draft.leases.get(only);
+    if (lease?.jobId === jobId && lease.runId === runId) vacate(draft, lease, unconfirmedHosts);
+    return;
+  }
   const isMeant = (asked: { readonly runId: RunId; readonly seq: number }): boolean =>
     asked.runId === runId && asked.seq <= seq;
   const request = draft.requests.get(jobId);
@@ -95,7 +104,7 @@ function applyEnd(
 
 function applyHello(
   draft: Draft,
-  { hosts, agent, running, highestToken }: Extract<InboxEntry, { kind: "agent-hello" }>,
+  { hosts, agent, running, highestToken, terms }: Extract<InboxEntry, { kind: "agent-hello" }>,
   origin: { readonly json: string; readonly nowMs: number },
 ): void {
   const { places } = indexOf(draft);
@@ -109,12 +118,17 @@ function applyHello(
     draft.isChanged = true;
   }
   const renewed = new Set<HostId>();
+  const answering = new Set<HostId>();
   for (const host of hosts) {
     if (!places.has(host)) continue;
     const standing = draft.hosts.get(host);
+    if (terms !== undefined && agent.epoch < newestEpoch(standing)) continue;
+    answering.add(host);
     if (standing?.agent?.epoch !== agent.epoch) renewed.add(host);
-    if (isSameAgent(standing?.agent, agent)) continue;
-    draft.hosts.set(host, { ...(standing ?? { isDrained: false }), agent });
+    const { lastEpoch: _is, ...known } = withoutSilence(standing ?? { isDrained: false });
+    const next = { ...known, agent, ...(terms !== undefined && termsOf(terms)) };
+    if (isSameStanding(standing, next)) continue;
+    draft.hosts.set(host, next);
     noteChange(draft);
   }
   const runs = new Set(running.map(({ host, lease }) => `${host} ${lease}`));
@@ -124,10 +138,27 @@ function applyHello(
     );
     if (stopped.length > 0) confirmVacated(draft, lease, stopped);
   }
+  for (const { host, fact } of running) {
+    if (fact !== undefined && answering.has(host)) adoptLease(draft, fact, host);
+  }
 }
 
-const isSameAgent = (a: AgentAddress | undefined, b: AgentAddress): boolean =>
-  a?.epoch === b.epoch &&
+const newestEpoch = (standing: HostStanding | undefined): string =>
+  standing?.agent?.epoch ?? standing?.lastEpoch ?? "";
+
+const termsOf = ({ fenceMs }: { readonly fenceMs?: number }): Pick<HostStanding, "fenceMs"> =>
+  fenceMs === undefined ? {} : { fenceMs };
+
+const isSameStanding = (a: HostStanding | undefined, b: HostStanding): boolean =>
+  isSameAgent(a?.agent, b.agent) &&
+  a?.fenceMs === b.fenceMs &&
+  a?.silentSinceMs === undefined &&
+  a?.isFenced === undefined &&
+  a?.lastEpoch === undefined;
+
+const isSameAgent = (a: AgentAddress | undefined, b: AgentAddress | undefined): boolean =>
+  a !== undefined &&
+  a.epoch === b?.epoch &&
   a.runQueue === b.runQueue &&
   a.orderQueue === b.orderQueue &&
   a.address === b.address;
@@ -139,14 +170,17 @@ function applyBye(
   for (const host of hosts) {
     const standing = draft.hosts.get(host);
     if (standing?.agent?.epoch !== epoch) continue;
-    const { agent: _gone, ...rest } = standing;
-    putStanding(draft, host, rest);
+    const { agent: _gone, ...rest } = withoutSilence(standing);
+    // Agents that know of presence have epochs in order: a late copy of the hello must not bring this one back.
+    putStanding(draft, host, rest.fenceMs === undefined ? rest : { ...rest, lastEpoch: epoch });
   }
 }
 
 /** A host without agent and without drain is as good as one that was never heard of. */
 export function putStanding(draft: Draft, host: HostId, standing: HostStanding): void {
-  if (standing.agent === undefined && !standing.isDrained) draft.hosts.delete(host);
+  const { agent, isDrained, isFenced, lastEpoch } = standing;
+  const saysNothing = agent === undefined && !isDrained && isFenced !== true;
+  if (saysNothing && lastEpoch === undefined) draft.hosts.delete(host);
   else draft.hosts.set(host, standing);
   noteChange(draft);
 }
@@ -174,6 +208,19 @@ export function applyDelivered(
   for (const id of gone) {
     const lease = draft.leases.get(id);
     if (lease === undefined || lease.state === "vacating") continue;
-    vacate(draft, lease, lease.state === "held" ? lease.gpus.map(({ host }) => host) : []);
+    vacate(draft, lease, lease.state === "held" ? "all" : []);
+  }
+}
+
+/** Closed runs are never heard of again: what they asked for goes, and what they held is theirs until their hosts say otherwise. */
+export function applyAudited(
+  draft: Draft,
+  closed: readonly { readonly jobId: JobId; readonly runId: RunId }[],
+): void {
+  for (const { jobId, runId } of closed) {
+    if (draft.requests.get(jobId)?.runId === runId) dropRequest(draft, jobId);
+    for (const lease of leasesOf(draft, jobId)) {
+      if (lease.runId === runId && lease.state !== "vacating") vacate(draft, lease, "all");
+    }
   }
 }

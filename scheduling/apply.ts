@@ -13,7 +13,7 @@ import { byCodeUnit, leaseId, token, type HostId } from "../domain/ids.ts";
 import { MAX_HOLDERS, type PendingReason } from "../domain/pending.ts";
 import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
 import type { RequestKey } from "../domain/lease.ts";
-import { applyDelivered, applyEntry, putStanding } from "./apply-entry.ts";
+import { applyAudited, applyDelivered, applyEntry, putStanding } from "./apply-entry.ts";
 import {
   closeDraft,
   dropRequest,
@@ -24,6 +24,7 @@ import {
   refuse,
   type Draft,
 } from "./draft.ts";
+import { fenceHost, fenceSilent, restartClocks } from "./silence.ts";
 import { checkGrant, type GrantProblem, type GrantTerms } from "./feasibility.ts";
 import { APPLY_VERSION, type Applied, type Ledger, type LedgerEvent } from "./ledger.ts";
 import { take, usageOf } from "./usage.ts";
@@ -64,6 +65,15 @@ export function apply(ledger: Ledger, event: LedgerEvent): Applied {
     case "undrain":
       for (const host of knownHosts(draft, event.hosts)) undrain(draft, host);
       break;
+    case "fence":
+      for (const host of knownHosts(draft, event.hosts)) fenceHost(draft, host);
+      break;
+    case "clock":
+      fenceSilent(draft, event.nowMs);
+      break;
+    case "audited":
+      applyAudited(draft, event.closed);
+      break;
     case "fleet-changed":
       // Leases and agents are facts, whatever the description says: they stay, and over-use shows until it is gone.
       draft.shape = event.shape;
@@ -71,6 +81,7 @@ export function apply(ledger: Ledger, event: LedgerEvent): Applied {
       noteChange(draft);
       break;
   }
+  restartClocks(draft, event.nowMs);
   return closeDraft(draft);
 }
 

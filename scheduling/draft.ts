@@ -7,7 +7,7 @@
 
 import type { RefusalCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
-import type { Lease, RequestKey } from "../domain/lease.ts";
+import type { Lease, LeaseFact, RequestKey } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { indexFleet, type FleetIndex } from "./fleet-index.ts";
@@ -27,6 +27,7 @@ export interface Draft {
   readonly deadLetters: DeadLetter[];
   readonly refusals: Refusal[];
   readonly granted: LeaseId[];
+  readonly disowned: LeaseFact[];
   isChanged: boolean;
   needsDecision: boolean;
   index?: FleetIndex;
@@ -52,14 +53,16 @@ export function openDraft(before: Ledger): Draft {
     deadLetters: [...before.deadLetters],
     refusals: [],
     granted: [],
+    disowned: [],
     isChanged: false,
     needsDecision: false,
   };
 }
 
 export function closeDraft(draft: Draft): Applied {
-  const { before, detailsHash, refusals, granted, needsDecision } = draft;
-  if (!draft.isChanged) return { ledger: before, refusals, granted, needsDecision };
+  const { before, detailsHash, ...outcome } = draft;
+  const { refusals, granted, disowned, needsDecision } = outcome;
+  if (!draft.isChanged) return { ledger: before, refusals, granted, disowned, needsDecision };
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
   const ledger = {
     applyVersion: before.applyVersion,
@@ -74,7 +77,7 @@ export function closeDraft(draft: Draft): Applied {
     outbox,
     deadLetters: draft.deadLetters.slice(-MAX_DEAD_LETTERS),
   };
-  return { ledger, refusals, granted, needsDecision };
+  return { ledger, refusals, granted, disowned, needsDecision };
 }
 
 /** Something that `decide` may answer differently to. */
@@ -116,12 +119,12 @@ export function putLease(draft: Draft, lease: Lease): void {
  * The lease's job is gone. Its GPUs stay taken on the hosts that are named here, less those that have confirmed already;
  * without any the lease is released. What a vacating lease waits for only ever gets less, so the order of facts is all one.
  */
-export function vacate(draft: Draft, lease: Lease, unconfirmed: readonly HostId[]): void {
-  const { vacatedHosts = [], vacatingHosts, ...rest } = lease;
+export function vacate(draft: Draft, lease: Lease, unconfirmed: readonly HostId[] | "all"): void {
+  const { vacatedHosts = [], vacatingHosts, isDoubted: _settled, ...rest } = lease;
   const open =
     vacatingHosts ??
     lease.gpus.map(({ host }) => host).filter((host) => !vacatedHosts.includes(host));
-  const left = open.filter((host) => unconfirmed.includes(host));
+  const left = unconfirmed === "all" ? open : open.filter((host) => unconfirmed.includes(host));
   if (lease.state === "vacating" && left.length === open.length) return;
   draft.outbox.delete(lease.id);
   if (left.length > 0) putLease(draft, { ...rest, state: "vacating", vacatingHosts: left });

@@ -58,7 +58,7 @@ export function checkGrant(
 
 /** Whether new work may start there: an agent answers and nobody drains it. */
 export const isAvailable = (standing: HostStanding | undefined): boolean =>
-  standing?.agent !== undefined && !standing.isDrained;
+  standing?.agent !== undefined && standing.silentSinceMs === undefined && !standing.isDrained;
 
 /** Whether a host suits the request, whatever happens there now. */
 export function isSuitable(
@@ -127,7 +127,12 @@ function hostProblem(
     );
   }
   if (!isAvailable(standing)) {
-    const why = standing?.agent === undefined ? "has no agent" : "is being drained";
+    const why =
+      standing?.agent === undefined
+        ? "has no agent"
+        : standing.isDrained
+          ? "is being drained"
+          : "does not answer";
     return problem("HostUnavailable", `${host.id} ${why}`);
   }
   const overlap = (terms.usage.taken.get(host.id) ?? 0) & mask;

@@ -7,10 +7,19 @@
 
 import type { RefusalCode } from "../domain/codes.ts";
 import { MAX_REQUEST_ENTRY_BYTES } from "../domain/gang-request.ts";
-import { clusterId, jobId, leaseId, parseHostId, runId, tenantId, token } from "../domain/ids.ts";
-import type { HostId } from "../domain/ids.ts";
+import {
+  byCodeUnit,
+  clusterId,
+  jobId,
+  leaseId,
+  parseHostId,
+  runId,
+  tenantId,
+  token,
+} from "../domain/ids.ts";
+import type { HostId, LeaseId } from "../domain/ids.ts";
 import { JOB_CLASSES, type Constraints, type Gang, type JobClass } from "../domain/job.ts";
-import type { GangRequest } from "../domain/lease.ts";
+import type { GangRequest, HostGpus, LeaseFact } from "../domain/lease.ts";
 import { gib, ms } from "../domain/units.ts";
 import { utf8Length } from "../lib/utf8.ts";
 import type { AgentAddress, InboxEntry } from "./ledger.ts";
@@ -20,6 +29,9 @@ export const MAX_ENTRY_BYTES = 256 * 1024;
 /** Tokens count up from there for as long as anyone will care, and stay exact. */
 const MAX_TOKEN = 2 ** 52;
 const MAX_ID_CHARACTERS = 1_000;
+const MAX_SLOTS = 1_000_000;
+/** Of 30 GPUs. */
+const MAX_MASK = 2 ** 30 - 1;
 
 export type ReadEntry =
   | { readonly kind: "read"; readonly entry: InboxEntry; readonly json: string }
@@ -93,8 +105,14 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
         jobId: jobId(id(field(entry, "jobId"))),
         runId: runId(id(field(entry, "runId"))),
         seq: count(field(entry, "seq"), 0),
-        unconfirmedHosts: hosts(field(entry, "unconfirmedHosts")),
+        unconfirmedHosts:
+          field(entry, "unconfirmedHosts").value === "all"
+            ? "all"
+            : hosts(field(entry, "unconfirmedHosts")),
+        ...optionally("lease", optional(field(entry, "lease"), leaseIdOf)),
       };
+    case "assert":
+      return { kind, lease: parseFact(field(entry, "lease")) };
     case "agent-hello":
       return {
         kind,
@@ -102,21 +120,36 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
         agent: parseAgent(field(entry, "agent")),
         running: list(field(entry, "running"), (each) => ({
           host: parseHostId(id(field(each, "host"))),
-          lease: leaseId(tokenOf(id(field(each, "lease")), each)),
+          lease: leaseIdOf(field(each, "lease")),
           token: token(count(field(each, "token"), 0)),
+          ...optionally("fact", optional(field(each, "fact"), parseFact)),
         })),
         highestToken: count(field(entry, "highestToken"), 0, MAX_TOKEN),
+        ...optionally(
+          "terms",
+          optional(field(entry, "terms"), (terms) =>
+            optionally(
+              "fenceMs",
+              optional(field(terms, "fenceMs"), (each) => amount(each)),
+            ),
+          ),
+        ),
       };
+    case "silence":
+      return { kind, hosts: hosts(field(entry, "hosts")), epoch: id(field(entry, "epoch")) };
     case "agent-bye":
       return { kind, hosts: hosts(field(entry, "hosts")), epoch: id(field(entry, "epoch")) };
     case "vacated":
       return {
         kind,
-        lease: leaseId(tokenOf(id(field(entry, "lease")), entry)),
+        lease: leaseIdOf(field(entry, "lease")),
         hosts: hosts(field(entry, "hosts")),
       };
     default:
-      wrong(field(entry, "kind"), "request, end, agent-hello, agent-bye or vacated");
+      wrong(
+        field(entry, "kind"),
+        "request, end, assert, agent-hello, agent-bye, silence or vacated",
+      );
       return undefined;
   }
 }
@@ -138,6 +171,38 @@ function parseRequest(of: Incoming): GangRequest {
     requestedAtMs: amount(field(of, "requestedAtMs")),
     ...(timeLimitMs !== undefined && { timeLimitMs }),
     ...(avoidHosts !== undefined && { avoidHosts }),
+    ...optionally(
+      "slots",
+      optional(field(of, "slots"), (each) => count(each, 1, MAX_SLOTS)),
+    ),
+  };
+}
+
+function parseFact(of: Incoming): LeaseFact {
+  const own = token(count(field(of, "token"), 0, MAX_TOKEN));
+  if (leaseIdOf(field(of, "id")) !== leaseId(own)) wrong(field(of, "id"), `the id of token ${own}`);
+  const gpus = list(field(of, "gpus"), (each): HostGpus => ({
+    host: parseHostId(id(field(each, "host"))),
+    mask: count(field(each, "mask"), 1, MAX_MASK),
+  }));
+  const names = gpus.map(({ host }) => host);
+  if (names.length === 0 || new Set(names).size < names.length)
+    wrong(field(of, "gpus"), "each of its hosts once, and one at least");
+  return {
+    id: leaseId(own),
+    token: own,
+    jobId: jobId(id(field(of, "jobId"))),
+    runId: runId(id(field(of, "runId"))),
+    seq: count(field(of, "seq"), 0),
+    class: jobClass(field(of, "class")),
+    tenant: tenantId(id(field(of, "tenant"))),
+    ...optionally(
+      "slots",
+      optional(field(of, "slots"), (each) => count(each, 1, MAX_SLOTS)),
+    ),
+    gpus: [...gpus].sort((a, b) => byCodeUnit(a.host, b.host)),
+    grantedAtMs: amount(field(of, "grantedAtMs")),
+    requestedAtMs: amount(field(of, "requestedAtMs")),
   };
 }
 
@@ -187,6 +252,13 @@ function wrong({ value, path, problems }: Incoming, wanted: string): void {
   );
 }
 
+/** A field that is there, or none at all. */
+const optionally = <Name extends string, T>(
+  name: Name,
+  value: T | undefined,
+): { readonly [name in Name]?: T } =>
+  (value === undefined ? {} : { [name]: value }) as { readonly [name in Name]?: T }; // TypeScript widens computed keys
+
 function optional<T>(of: Incoming, read: (of: Incoming) => T): T | undefined {
   return of.value === undefined || of.value === null ? undefined : read(of);
 }
@@ -218,11 +290,10 @@ function id(of: Incoming): string {
   return "?";
 }
 
-function tokenOf(lease: string, of: Incoming): ReturnType<typeof token> {
-  const digits = /^lease-(\d{1,16})$/.exec(lease)?.[1];
-  if (digits === undefined || String(Number(digits)) !== digits)
-    wrong(field(of, "lease"), "the id of a lease");
-  return token(Math.min(MAX_TOKEN, Number(digits ?? 0)));
+function leaseIdOf(of: Incoming): LeaseId {
+  const digits = /^lease-(\d{1,16})$/.exec(id(of))?.[1];
+  if (digits === undefined || String(Number(digits)) !== digits) wrong(of, "the id of a lease");
+  return leaseId(token(Math.min(MAX_TOKEN, Number(digits ?? 0))));
 }
 
 function count(of: Incoming, least: number, most: number = Number.MAX_SAFE_INTEGER): number {

@@ -35,7 +35,8 @@ export type RequestRow = readonly [
   submitted: Packed,
   requested: Packed,
   arrival: number,
-  avoidHosts?: readonly number[],
+  avoidHosts?: readonly number[] | null,
+  slots?: number,
 ];
 
 export type LeaseRow = readonly [
@@ -51,14 +52,20 @@ export type LeaseRow = readonly [
   /** Pairs: host, mask. */
   gpus: readonly number[],
   /** Hosts that are waited for when it is vacating, else hosts that have confirmed early. */
-  hosts?: readonly number[],
+  hosts?: readonly number[] | null,
+  slots?: number | null,
+  isDoubted?: 1,
 ];
 
 export type HostRow = readonly [
   host: number,
   agent: number,
-  isDrained: 0 | 1,
-  drainReason?: string,
+  /** 1: drained; 2: fenced. */
+  flags: number,
+  drainReason?: string | null,
+  fenceMs?: number | null,
+  silentSinceMs?: number | null,
+  lastEpoch?: string,
 ];
 /** The names of its queues have `MARK` for the epoch. */
 export type AgentRow = readonly [
@@ -86,6 +93,8 @@ const STATES = ["granted", "held", "vacating"] as const;
 /** Stands for the job's id in messages, so that equal situations of two jobs are one entry, and for epochs in queue names. */
 const MARK = "\u007f";
 const NO_AGENT = -1;
+const DRAINED = 1;
+const FENCED = 2;
 
 const SAME_AS_JOB = -1;
 
@@ -140,7 +149,7 @@ export function packRequest(
   former: PendingRequest | undefined,
   shared: Shared,
 ): RequestRow {
-  const { jobId: job, name, avoidHosts } = request;
+  const { jobId: job, name, avoidHosts, slots } = request;
   const row = [
     job,
     shortId(request.runId),
@@ -151,11 +160,13 @@ export function packRequest(
     since(request.requestedAtMs, request.submittedAtMs),
     request.arrival - (former?.arrival ?? 0),
   ] as const;
-  return avoidHosts === undefined ? row : [...row, avoidHosts.map(shared.hosts.indexOf)];
+  const avoided = avoidHosts?.map(shared.hosts.indexOf);
+  if (slots !== undefined) return [...row, avoided ?? null, slots];
+  return avoided === undefined ? row : [...row, avoided];
 }
 
 export function unpackRequest(
-  [job, run, seq, name, profile, submitted, requested, arrival, avoidHosts]: RequestRow,
+  [job, run, seq, name, profile, submitted, requested, arrival, avoidHosts, slots]: RequestRow,
   former: PendingRequest | undefined,
   names: Tables,
 ): PendingRequest {
@@ -168,9 +179,10 @@ export function unpackRequest(
     ...entry(names.profiles, profile),
     submittedAtMs,
     requestedAtMs: at(requested, submittedAtMs),
-    ...(avoidHosts !== undefined && {
+    ...(isThere(avoidHosts) && {
       avoidHosts: avoidHosts.map((host) => entry(names.hosts, host)),
     }),
+    ...(slots !== undefined && { slots }),
     arrival: (former?.arrival ?? 0) + arrival,
   };
 }
@@ -188,12 +200,15 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
     STATES.indexOf(lease.state),
     lease.gpus.flatMap(({ host, mask }) => [shared.hosts.indexOf(host), mask]),
   ] as const;
-  const hosts = lease.vacatingHosts ?? lease.vacatedHosts;
-  return hosts === undefined ? row : [...row, hosts.map(shared.hosts.indexOf)];
+  const hosts = (lease.vacatingHosts ?? lease.vacatedHosts)?.map(shared.hosts.indexOf);
+  if (lease.isDoubted === true) return [...row, hosts ?? null, lease.slots ?? null, 1];
+  if (lease.slots !== undefined) return [...row, hosts ?? null, lease.slots];
+  return hosts === undefined ? row : [...row, hosts];
 }
 
 export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
-  const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs, hosts] = row;
+  const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs] = row;
+  const [, , , , , , , , , , hosts, slots, isDoubted] = row;
   const own = token((former?.token ?? 0) + tokens);
   const state = entry(STATES, stateAt);
   const grantedAtMs = at(granted, former?.grantedAtMs);
@@ -212,32 +227,42 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
     state,
     ...(named !== undefined &&
       (state === "vacating" ? { vacatingHosts: named } : { vacatedHosts: named })),
+    ...(isThere(slots) && { slots }),
+    ...(isDoubted === 1 && { isDoubted: true as const }),
   };
 }
 
 export function packHost(
   host: HostId,
-  { agent, isDrained, drainReason }: HostStanding,
+  { agent, isDrained, drainReason, fenceMs, silentSinceMs, isFenced, lastEpoch }: HostStanding,
   shared: Shared,
 ): HostRow {
   const row = [
     shared.hosts.indexOf(host),
     agent === undefined ? NO_AGENT : shared.agents.indexOf(packAgent(agent)),
-    isDrained ? 1 : 0,
+    (isDrained ? DRAINED : 0) + (isFenced === true ? FENCED : 0),
   ] as const;
+  const rest = [drainReason ?? null, fenceMs ?? null, silentSinceMs ?? null] as const;
+  if (lastEpoch !== undefined) return [...row, ...rest, lastEpoch];
+  if (silentSinceMs !== undefined) return [...row, ...rest];
+  if (fenceMs !== undefined) return [...row, rest[0], rest[1]];
   return drainReason === undefined ? row : [...row, drainReason];
 }
 
 export function unpackHost(
-  [host, agent, isDrained, drainReason]: HostRow,
+  [host, agent, flags, drainReason, fenceMs, silentSinceMs, lastEpoch]: HostRow,
   names: Tables,
 ): readonly [HostId, HostStanding] {
   return [
     entry(names.hosts, host),
     {
       ...(agent !== NO_AGENT && { agent: unpackAgent(entry(names.agents, agent)) }),
-      isDrained: isDrained === 1,
-      ...(drainReason !== undefined && { drainReason }),
+      isDrained: (flags & DRAINED) !== 0,
+      ...(isThere(drainReason) && { drainReason }),
+      ...(isThere(fenceMs) && { fenceMs }),
+      ...(isThere(silentSinceMs) && { silentSinceMs }),
+      ...((flags & FENCED) !== 0 && { isFenced: true as const }),
+      ...(lastEpoch !== undefined && { lastEpoch }),
     },
   ];
 }
@@ -291,6 +316,10 @@ export function unpackReason(
   const message = isVerbatim === 1 ? text : text.replaceAll(MARK, () => job);
   return { code: entry(PENDING_CODES, code), message, numbers, holders, wakeOn };
 }
+
+/** Rows end with what is there; what is left out before that is null. */
+const isThere = <T>(value: T | null | undefined): value is T =>
+  value !== null && value !== undefined;
 
 function since(value: number, base = 0): Packed {
   const difference = value - base;

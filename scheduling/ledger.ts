@@ -8,7 +8,7 @@
 import type { RefusalCode } from "../domain/codes.ts";
 import type { FleetShape } from "../domain/fleet.ts";
 import type { HostId, JobId, LeaseId, RunId, Token } from "../domain/ids.ts";
-import type { GangRequest, Lease, RequestKey } from "../domain/lease.ts";
+import type { GangRequest, Lease, LeaseFact, RequestKey } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest, Plan } from "../domain/plan.ts";
 
@@ -40,6 +40,14 @@ export interface HostStanding {
   /** No new grants here; what runs goes on. */
   readonly isDrained: boolean;
   readonly drainReason?: string;
+  /** How long after its silence began the GPUs are granted again, as its agent has agreed to; absent: not by any clock. */
+  readonly fenceMs?: number;
+  /** It does not answer: nothing new is offered there. */
+  readonly silentSinceMs?: number;
+  /** Whatever ran there counts as gone; nothing is offered before its agent reports again. */
+  readonly isFenced?: true;
+  /** The newest epoch heard of, where no agent is: a hello of an older one is a late copy. */
+  readonly lastEpoch?: string;
 }
 
 /** Where the orders for a host go. The epoch is part of the queues' names, so stale tasks die in old queues. */
@@ -74,9 +82,13 @@ export type InboxEntry =
       readonly runId: RunId;
       readonly seq: number;
       /** Hosts on which it is not known that nothing runs any more: their GPUs stay taken (`vacating`). */
-      readonly unconfirmedHosts: readonly HostId[];
+      readonly unconfirmedHosts: readonly HostId[] | "all";
+      /** Only this lease, and no request: one part of a job array is done. */
+      readonly lease?: LeaseId;
     }
-  /** An agent starts to serve hosts, and says what it still runs and the highest token it has ever seen. */
+  /** A job runs on this lease; for a fleet that has lost its ledger, or doubts it. */
+  | { readonly kind: "assert"; readonly lease: LeaseFact }
+  /** An agent serves hosts, and says what it runs and the highest token it has ever seen. Said again after a silence. */
   | {
       readonly kind: "agent-hello";
       readonly hosts: readonly HostId[];
@@ -85,9 +97,15 @@ export type InboxEntry =
         readonly host: HostId;
         readonly lease: LeaseId;
         readonly token: Token;
+        /** The whole lease, as the agent was told of it. */
+        readonly fact?: LeaseFact;
       }[];
       readonly highestToken: number;
+      /** What was agreed on about silence; absent in the words of agents that know of no presence. */
+      readonly terms?: { readonly fenceMs?: number };
     }
+  /** The agent of that epoch does not answer. */
+  | { readonly kind: "silence"; readonly hosts: readonly HostId[]; readonly epoch: string }
   /** An agent ends on purpose: its hosts are not offered until one says hello again. */
   | { readonly kind: "agent-bye"; readonly hosts: readonly HostId[]; readonly epoch: string }
   /** A host has confirmed that nothing runs under this lease any more. */
@@ -110,6 +128,16 @@ export type LedgerEvent =
       readonly nowMs: number;
     }
   | { readonly kind: "undrain"; readonly hosts: readonly HostId[]; readonly nowMs: number }
+  /** An operator vouches that nothing runs on these hosts. */
+  | { readonly kind: "fence"; readonly hosts: readonly HostId[]; readonly nowMs: number }
+  /** Time has passed: hosts that have been silent for long enough are fenced. */
+  | { readonly kind: "clock"; readonly nowMs: number }
+  /** Runs of jobs that were found closed: nothing more will be heard of them. */
+  | {
+      readonly kind: "audited";
+      readonly closed: readonly { readonly jobId: JobId; readonly runId: RunId }[];
+      readonly nowMs: number;
+    }
   | {
       readonly kind: "fleet-changed";
       readonly shape: FleetShape;
@@ -131,4 +159,6 @@ export interface Applied {
   readonly granted: readonly LeaseId[];
   /** Whether anything changed that could let `decide` answer differently. */
   readonly needsDecision: boolean;
+  /** Leases that a job claims and that cannot be its own any more: their GPUs are another's, or their hosts were fenced. */
+  readonly disowned: readonly LeaseFact[];
 }
