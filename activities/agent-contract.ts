@@ -102,6 +102,8 @@ export type LeaseHolder = Pick<
  * part of the lease, counted in bit order; a free slot takes the next task. A task that spans hosts is alone in its batch.
  */
 export interface TaskBatch {
+  /** Counts the batches of this lease on this host, from 1: (lease, token, seq) names the run, one lease has many. */
+  readonly seq: number;
   /** Indices, in the order in which they start. */
   readonly tasks: readonly number[];
   /** Tasks that run at a time. */
@@ -111,7 +113,10 @@ export interface TaskBatch {
   readonly count: number;
 }
 
-/** How a task ended. `not-run`: the batch was stopped before its turn. */
+/**
+ * How a task ended. `not-run`: the batch was stopped, or lost, before its turn. `stopped` without a start: it was named by
+ * `stopTasks` before its turn.
+ */
 export interface TaskEnd {
   readonly task: number;
   readonly end: "completed" | "failed" | "stopped" | "not-run";
@@ -194,6 +199,8 @@ export interface StopOrder extends LeaseOrder {
 }
 
 export interface StopTasksOrder extends LeaseOrder {
+  /** The batch that has them, which may not have arrived yet: a later one may run them again. */
+  readonly batchSeq: number;
   readonly tasks: readonly number[];
   readonly reason: string;
 }
