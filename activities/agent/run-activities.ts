@@ -66,8 +66,15 @@ interface Attempt {
 async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
   const { run, order, task } = of;
   let beat: RunHeartbeat | undefined;
-  const say = (next: Pick<RunHeartbeat, "phase" | "masterPort" | "startedAtMs">): void => {
-    beat = { ...next, host: order.host, token: order.token };
+  const say = (next: Pick<RunHeartbeat, "phase" | "startedAtMs">): void => {
+    // The port is in every beat: a sibling that looks seldom may never see this host as `prepared`.
+    const masterPort = run.stored?.masterPort;
+    beat = {
+      ...next,
+      host: order.host,
+      token: order.token,
+      ...(masterPort !== undefined && { masterPort }),
+    };
     task.heartbeat(beat);
   };
   const beats = setInterval(() => task.heartbeat(beat), HEARTBEAT_MS);
@@ -75,9 +82,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
   try {
     let barrierAtMs: number | undefined;
     if (phaseOf(run.files).kind === "unclaimed") {
-      const isReady = await start(ports, of, (masterPort) =>
-        say({ phase: "prepared", ...(masterPort !== undefined && { masterPort }) }),
-      );
+      const isReady = await start(ports, of, () => say({ phase: "prepared" }));
       if (!isReady) return await reportNotStarted(ports, of);
       barrierAtMs = performance.now();
     } else if (phaseOf(run.files).kind === "revoked" && run.stopping === undefined) {
@@ -104,7 +109,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
 async function start(
   ports: RunPorts,
   { host, run, order, task }: Attempt,
-  sayPrepared: (port: number | undefined) => void,
+  sayPrepared: () => void,
 ): Promise<boolean> {
   const signal = AbortSignal.any([task.cancelled, run.halt.signal]);
   const startedMs = performance.now();
@@ -114,7 +119,7 @@ async function start(
       throw error;
     },
   );
-  if (!signal.aborted) sayPrepared(ownPort);
+  if (!signal.aborted) sayPrepared();
   const timeoutMs = Math.max(0, order.prepareTimeoutMs - (performance.now() - startedMs));
   let gang;
   try {

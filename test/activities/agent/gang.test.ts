@@ -147,6 +147,16 @@ describe("a gang over two hosts", () => {
     expect(await outputOf(restarted, order)).toBe(`0/4 local 0/1 node 0/2 at 10.0.0.1:${port}\n`);
   });
 
+  it("says rank 0's port for as long as it runs: a sibling may look only then", async () => {
+    const agent = testAgent({
+      gang: gangOf(() => view(beat({ phase: "running" }))),
+    });
+    await agent.runs.run(orderOf("exit 0", { gang: [...GANG].reverse() }));
+    const [prepared, running] = agent.task.beats;
+    expect(prepared).toMatchObject({ phase: "prepared", masterPort: expect.any(Number) });
+    expect(running).toMatchObject({ phase: "running", masterPort: prepared?.masterPort });
+  });
+
   it("keeps a run that ended at once in sight until its sibling has seen it", async () => {
     let looks = 0;
     const order = orderOf("", { gang: GANG });
