@@ -59,6 +59,7 @@ function shapeOf({ clusters, links, tenants }: FleetDraft): Fleet["shape"] {
 
 function clusterOf({ item, hosts }: DraftCluster): ClusterShape[] {
   const { name, site, jurisdiction, fabric, power, cooling, simulated } = item;
+  const { silence, fence, onSilence } = item;
   if (name === undefined || site === undefined || jurisdiction === undefined) return [];
   return [
     {
@@ -70,6 +71,9 @@ function clusterOf({ item, hosts }: DraftCluster): ClusterShape[] {
       ...(cooling !== undefined && { coolingBudgetWatts: cooling }),
       hosts: hosts.flatMap((host) => hostsOf(name, host)),
       isSimulated: simulated ?? false,
+      ...(silence !== undefined && { silenceMs: silence }),
+      ...(fence !== undefined && { fenceMs: fence }),
+      ...(onSilence !== undefined && { onSilence }),
     },
   ];
 }

@@ -8,9 +8,12 @@ import { powerText } from "./dimensions.ts";
 import { pathText, shown, type ValuePath } from "./file-problem.ts";
 import type { DraftCluster, DraftHost, Entry, FleetDraft } from "./fleet-draft.ts";
 import type { linkSchema } from "./fleet-schema.ts";
+import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "./fleet.ts";
 import { nearestGpuType } from "./gpu-types.ts";
 import { nearestName } from "./nearest-name.ts";
 import type { SchemaProblem } from "./schema-problems.ts";
+
+const MIN_SILENCE_MS = 1_000;
 
 export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
   const broken = [
@@ -20,6 +23,7 @@ export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
     ...draft.clusters.flatMap(sameHosts),
     ...unknownTypes(draft),
     ...draft.clusters.flatMap(smallBudgets),
+    ...draft.clusters.flatMap(shortSilences),
     ...badLinks(draft),
     ...unknownQuotas(draft),
   ];
@@ -93,6 +97,23 @@ function smallBudgets({ path, item, hosts }: DraftCluster): Problem[] {
     const remedy = "write what all its GPUs may draw together, or leave it out";
     return [{ path: [...path, budget], value: powerText(limit), message, remedy }];
   });
+}
+
+/** An agent must be able to say something within its silence, and to stop everything between silence and fence. */
+function shortSilences({ path, item }: DraftCluster): Problem[] {
+  const silenceMs = item.silence ?? DEFAULT_SILENCE_MS;
+  const fenceMs = item.fence ?? DEFAULT_FENCE_MS;
+  if (silenceMs < MIN_SILENCE_MS) {
+    const message = `${silenceMs / 1000}s is too short for an agent to be heard`;
+    const remedy = "write 1s or more; 90s is usual";
+    return [{ path: [...path, "silence"], value: `${silenceMs / 1000}s`, message, remedy }];
+  }
+  if (fenceMs >= silenceMs) return [];
+  const key = item.fence === undefined ? "silence" : "fence";
+  const message = `the fence, ${fenceMs / 1000}s, is shorter than the silence, ${silenceMs / 1000}s`;
+  const remedy = "make fence at least as long as silence";
+  const value = key === "fence" ? `${fenceMs / 1000}s` : `${silenceMs / 1000}s`;
+  return [{ path: [...path, key], value, message, remedy }];
 }
 
 type LinkEntry = Entry<typeof linkSchema>;

@@ -9,7 +9,10 @@ import { z } from "zod";
 import { gpuType, plainName, readGpuType } from "./file-words.ts";
 import { expandHosts, HOST_RANGE_PATTERN } from "./host-range.ts";
 import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
+import { SILENCE_RULES } from "./fleet.ts";
 import {
+  choice,
+  duration,
   flag,
   leaf,
   mapLeaf,
@@ -138,6 +141,21 @@ export const clusterSchema = z
     simulated: flag(
       "Its GPUs are made up: one agent runs real processes for all its hosts. Default: false.",
     ).optional(),
+    silence: duration({
+      description:
+        "A host whose agent has said nothing for this long is silent, and is offered no work. At least 1s. Default: 90s.",
+      examples: ["90s"],
+    }).optional(),
+    fence: duration({
+      description:
+        "So long after a host fell silent its jobs go on elsewhere; its agent, cut off, has stopped them by then. At least `silence`. Default: 10m.",
+      examples: ["10m"],
+    }).optional(),
+    onSilence: choice(SILENCE_RULES, {
+      description:
+        "What becomes of the jobs of a silent host: `fence` moves them after `fence`, `hold` lets them run on and grants nothing again before the host answers. Default: fence.",
+      examples: ["hold"],
+    }).optional(),
     hosts: z.array(hostSchema).min(1).meta({ description: "The hosts of the cluster." }),
     bandwidth: z
       .union([

@@ -16,6 +16,10 @@ export function fleetShapeProblem(value: unknown): string | undefined {
   for (const cluster of clusters as unknown[]) {
     if (!isRecord(cluster) || !isName(cluster["id"]) || !Array.isArray(cluster["hosts"]))
       return "a cluster needs id and hosts";
+    for (const key of ["silenceMs", "fenceMs"]) {
+      if (cluster[key] !== undefined && !isAmount(cluster[key]))
+        return `${key} of cluster ${cluster["id"]} is no time`;
+    }
     for (const host of cluster["hosts"] as unknown[]) {
       const problem = hostProblem(host, cluster["id"]);
       if (problem !== undefined) return problem;

@@ -39,7 +39,20 @@ export interface ClusterShape {
   readonly hosts: readonly HostShape[];
   /** Its hosts are served by one agent that runs real processes on made-up GPUs. */
   readonly isSimulated: boolean;
+  /** Without a heartbeat for this long a host is silent; `DEFAULT_SILENCE_MS` when absent. */
+  readonly silenceMs?: Ms;
+  /** So long after its silence began a host is fenced; `DEFAULT_FENCE_MS` when absent. */
+  readonly fenceMs?: Ms;
+  /** `fence` when absent. */
+  readonly onSilence?: SilenceRule;
 }
+
+/** `fence`: after a time the GPUs of a silent host are granted again. `hold`: never, until it answers. */
+export const SILENCE_RULES = ["fence", "hold"] as const;
+export type SilenceRule = (typeof SILENCE_RULES)[number];
+
+export const DEFAULT_SILENCE_MS = 90_000;
+export const DEFAULT_FENCE_MS = 600_000;
 
 export interface HostShape {
   readonly id: HostId;

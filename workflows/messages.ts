@@ -6,13 +6,13 @@
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
 import type { FailureCode, PendingCode } from "../domain/codes.ts";
-import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
+import type { HostId, JobId, LeaseId, Token } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { HostGpus, Lease } from "../domain/lease.ts";
 import type { FleetAnswer, PendingReason } from "../domain/pending.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
-import type { LogChunk, LogQuery, RunCause } from "../activities/agent-contract.ts";
+import type { LogChunk, LogQuery, PresenceTerms, RunCause } from "../activities/agent-contract.ts";
 
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
 export const FLEET_TASK_QUEUE = "orbweaver-fleet";
@@ -20,6 +20,8 @@ export const JOB_WORKFLOW = "job";
 export const FLEET_WORKFLOW = "fleet";
 export const LOG_SESSION_WORKFLOW = "log-session";
 export const DEFAULT_FLEET = "default";
+export const PRESENCE_WORKFLOW = "presence";
+export const SWEEP_WORKFLOW = "sweep";
 export const fleetWorkflowId = (fleet: string): string => `orbweaver-fleet-${fleet}`;
 
 /** Second, optional argument of the job workflow. */
@@ -105,9 +107,16 @@ export interface JobFailureDetails {
   readonly lastLines?: string;
 }
 
+/** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. */
+export const FLEET_RULES = 2;
+
 export interface FleetInput {
   readonly name: string;
   readonly ledger: PackedLedger;
+  /** The version of the workflow's logic that this run follows; 1 when absent. See `FLEET_RULES`. */
+  readonly rules?: number;
+  /** Its ledger was lost: agents and jobs are asked what there is. */
+  readonly isRecovering?: true;
   /** What waiting jobs were told last; carried over continue-as-new. */
   readonly told?: readonly (readonly [jobId: JobId, code: PendingCode, atMs: number])[];
 }
@@ -131,6 +140,51 @@ export type { Ledger } from "../scheduling/ledger.ts";
 export type { FleetAnswer } from "../domain/pending.ts";
 export const explainQuery = defineQuery<FleetAnswer, [string]>("explain");
 export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
+
+/** What an agent of the cluster and the fleet agree on about silence; null when the fleet has no such cluster. */
+export const silenceTermsQuery = defineQuery<SilenceTerms | null, [string]>("silence-terms");
+export type SilenceTerms = Pick<PresenceTerms, "silenceMs" | "fenceMs" | "onSilence">;
+/** An operator vouches that nothing runs on these hosts. */
+export const fenceUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[] }]>(
+  "fence",
+);
+
+/** Tells a job that nothing of this lease counts on these hosts any more: they were fenced, or the lease is another's. */
+export const fencedSignal =
+  defineSignal<[{ readonly lease: LeaseId; readonly hosts: readonly HostId[] }]>("fenced");
+/** Asks a job to tell the fleet again what it waits for or holds: the fleet has lost its ledger, or doubts it. */
+export const assertSignal = defineSignal("assert");
+
+/** The presence of one cluster's hosts: attends their agents and tells the fleet of transitions. */
+export interface PresenceInput {
+  readonly fleet: string;
+  readonly cluster: string;
+  /** Carried over continue-as-new. */
+  readonly agents?: readonly PresentAgent[];
+}
+export interface PresentAgent {
+  readonly agent: AgentAddress;
+  readonly hosts: readonly HostId[];
+}
+export const presenceWorkflowId = (fleet: string, cluster: string): string =>
+  `orbweaver-presence-${fleet}-${cluster}`;
+/** An agent is there, or has found out that nobody attends it. */
+export const hereSignal = defineSignal<[PresentAgent]>("here");
+/** An agent ends on purpose. */
+export const goneSignal = defineSignal<[{ readonly epoch: string }]>("gone");
+/** The fleet has lost its ledger, or its rules about silence have changed: every agent is to report again. */
+export const reportAgainSignal = defineSignal("report-again");
+
+/** Sees to it that nothing runs under a lease whose job is gone, host by host, and tells the fleet. */
+export interface SweepInput {
+  readonly fleet: string;
+  readonly jobId: JobId;
+  readonly lease: LeaseId;
+  readonly token: Token;
+  readonly hosts: readonly HostId[];
+}
+export const sweepWorkflowId = (fleet: string, lease: LeaseId): string =>
+  `orbweaver-sweep-${fleet}-${lease}`;
 
 /** A log session: a short-lived workflow that carries log reads to an agent's order queue. */
 export interface LogSessionInput {
