@@ -75,8 +75,12 @@ export type Claim =
   | { readonly kind: "shim"; readonly shim: ProcessIdentity }
   | { readonly kind: "revoked"; readonly reason: string; readonly atMs: number };
 
-export interface LaunchStatus {
+export interface LaunchStatus extends RankGroupStatus {
   readonly phase: "running" | "ended";
+}
+
+/** The local ranks of one gang, or of one array task. */
+export interface RankGroupStatus {
   /** Absent when not a single process could be started. */
   readonly startedAtMs?: number;
   readonly endedAtMs?: number;
@@ -109,4 +113,6 @@ export interface StopNote {
   readonly atMs: number;
   /** Since when processes are told to end; absent while they only write a checkpoint. */
   readonly termAtMs?: number;
+  /** For how long the host had had no contact with the control plane, when it was stopped for that. */
+  readonly cutOffMs?: number;
 }

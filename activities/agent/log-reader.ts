@@ -4,10 +4,9 @@
  * Text is cut between characters. What rotation has dropped is counted, never silently skipped. See `rank-log.ts`.
  */
 
-import { closeSync, fstatSync, openSync, readdirSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
-import { byCodeUnit } from "../../domain/ids.ts";
-import { partName } from "./rank-log.ts";
+import { partName, partStarts } from "./rank-log.ts";
 import { isErrno } from "./state-files.ts";
 import { orphanedHead, unfinishedTail } from "./utf8-cut.ts";
 
@@ -84,18 +83,6 @@ export function lastLines(dir: string, maxBytes: number): string {
   return totalBytes > maxBytes && firstBreak >= 0 && firstBreak < text.length - 1
     ? text.slice(firstBreak + 1)
     : text;
-}
-
-function partStarts(dir: string): readonly number[] {
-  try {
-    return readdirSync(dir)
-      .filter((name) => /^\d+\.log$/.test(name))
-      .sort(byCodeUnit)
-      .map((name) => Number.parseInt(name, 10));
-  } catch (error) {
-    if (isErrno(error, "ENOENT")) return [];
-    throw error;
-  }
 }
 
 function sizeOf(path: string): number {

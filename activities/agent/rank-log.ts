@@ -7,9 +7,9 @@
  * Loaded by the shim, so it needs nothing but Node.
  */
 
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { PRIVATE_DIR } from "./state-files.ts";
+import { isErrno, PRIVATE_DIR } from "./state-files.ts";
 import { unfinishedTail } from "./utf8-cut.ts";
 import type { LogLimits } from "./launch.ts";
 
@@ -17,23 +17,50 @@ export interface RankLog {
   write(stream: "out" | "err", bytes: Buffer): void;
   /** Writes what was held back; call when a stream has ended. */
   end(stream: "out" | "err"): void;
+  /** Gives the file back; what is written after it opens a new part. */
+  close(): void;
 }
 
 /** 16 digits: offsets sort as text. */
 export const partName = (offset: number): string => `${String(offset).padStart(16, "0")}.log`;
 
+/** Offsets of the parts that are there, ascending. */
+export function partStarts(dir: string): readonly number[] {
+  try {
+    return readdirSync(dir)
+      .filter((name) => /^\d+\.log$/.test(name))
+      .map((name) => Number.parseInt(name, 10))
+      .sort((a, b) => a - b);
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return [];
+    throw error;
+  }
+}
+
 export function openRankLog(dir: string, limits: LogLimits): RankLog {
-  mkdirSync(dir, { recursive: true, mode: PRIVATE_DIR });
   const parts: number[] = [];
   const held = new Map<string, Buffer>();
+  let isOpen = false;
   let fd: number | undefined;
   let offset = 0;
   let partSize = 0;
   let lostBytes = 0;
 
+  /** Makes the folder. Output that is there already is of an earlier try of the same array task, and stays. */
+  const goOn = (): void => {
+    const isNew = mkdirSync(dir, { recursive: true, mode: PRIVATE_DIR }) !== undefined;
+    if (!isNew) {
+      parts.push(...partStarts(dir));
+      const last = parts.at(-1);
+      if (last !== undefined) offset = last + statSync(join(dir, partName(last))).size;
+    }
+    isOpen = true;
+  };
+
   const rotate = (): number => {
     if (fd !== undefined) closeSync(fd);
     fd = undefined;
+    if (!isOpen) goOn();
     const next = openSync(join(dir, partName(offset)), "a", 0o600);
     parts.push(offset);
     partSize = 0;
@@ -89,6 +116,10 @@ export function openRankLog(dir: string, limits: LogLimits): RankLog {
       const rest = held.get(stream);
       held.delete(stream);
       if (rest !== undefined && rest.length > 0) appendAll(rest);
+    },
+    close: () => {
+      if (fd !== undefined) closeSync(fd);
+      fd = undefined;
     },
   };
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
@@ -60,6 +60,20 @@ describe("a rank's log", () => {
     expect(slice.text).toHaveLength(20);
   });
 
+  it("makes its folder with the first output, and goes on after what an earlier one has written there", () => {
+    const dir = join(folder(), "log");
+    const first = openRankLog(dir, { partBytes: 10, parts: 2 });
+    first.end("out");
+    expect(existsSync(dir)).toBe(false);
+    first.write("out", Buffer.from("first try, long\n"));
+    first.close();
+    openRankLog(dir, { partBytes: 10, parts: 2 }).write("err", Buffer.from("second\n"));
+    expect(readLog(dir, { offset: 0, maxBytes: 100, isFinal: true })).toMatchObject({
+      droppedBytes: 10,
+      text: " long\nsecond\n",
+    });
+  });
+
   it("counts a negative offset from the end and starts at a whole character", () => {
     const dir = folder();
     const log = openRankLog(dir, LARGE);
@@ -94,10 +108,10 @@ describe("a rank's log", () => {
   it("goes on after a time in which the disk took nothing, and says what was lost", () => {
     const dir = join(folder(), "log");
     const log = openRankLog(dir, LARGE);
-    // Without its folder no part can be made, as on a full disk.
-    rmSync(dir, { recursive: true });
+    // What stands in the place of its folder keeps it from making a part, as a full disk does.
+    writeFileSync(dir, "");
     log.write("out", Buffer.from("lost\n"));
-    mkdirSync(dir);
+    rmSync(dir);
     log.write("out", Buffer.from("kept\n"));
     const { text } = readLog(dir, { offset: 0, maxBytes: 1_000, isFinal: false });
     expect(text).toBe("\n[orbweaver: 5 bytes were lost, the disk did not take them]\nkept\n");
