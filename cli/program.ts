@@ -13,6 +13,7 @@ import type { Io } from "./io.ts";
 import { configured, createKit, usageMessage, type Kit } from "./kit.ts";
 import { packageVersion } from "./package-version.ts";
 import { openSession as openRealSession, type OpenSession } from "./session.ts";
+import { benchVerb } from "./verbs/bench.ts";
 import { cancelVerb } from "./verbs/cancel.ts";
 import { addCompletion } from "./verbs/completion.ts";
 import { downVerb } from "./verbs/down.ts";
@@ -98,6 +99,7 @@ export function createProgram(kit: Kit): Command {
   add("Jobs:", JOB_VERBS);
   add("Fleet:", FLEET_VERBS);
   add("Processes:", PROCESS_VERBS);
+  add("Measurements:", [benchVerb]);
   program.commandsGroup("Shell:");
   addCompletion(program, kit);
   return program;

@@ -1,0 +1,58 @@
+/**
+ * @file What a bench is: a name, its sizes, and a run that gives bars.
+ *
+ * A bench is one file (`bench/<name>.ts`) with one line in `registry.ts`; everything that it needs to run is imported when it
+ * runs, because the command loads this list at every start.
+ */
+
+import type { Bar } from "./bar.ts";
+
+export interface Bench {
+  readonly name: string;
+  /** One line for lists. */
+  readonly summary: string;
+  readonly description: string;
+  readonly options: readonly BenchOption[];
+  readonly examples: readonly (readonly [commandLine: string, what: string])[];
+  /** It writes figures, so `--plot DIR` is an option. */
+  readonly draws?: true;
+  readonly run: (request: BenchRequest) => Promise<BenchAnswer>;
+}
+
+export type BenchOption =
+  | {
+      readonly kind: "size";
+      /** `jobs` is the option `--jobs <n>`. */
+      readonly name: string;
+      readonly what: string;
+      readonly usual: number;
+      readonly least: number;
+    }
+  | { readonly kind: "text"; readonly name: string; readonly value: string; readonly what: string }
+  | {
+      readonly kind: "choice";
+      readonly name: string;
+      readonly what: string;
+      readonly choices: readonly string[];
+    };
+
+export interface BenchRequest {
+  readonly seed: number;
+  /** The value of a size; its usual one when it was not given. */
+  readonly size: (name: string) => number;
+  readonly text: (name: string) => string | undefined;
+  /** What was chosen; all choices when nothing was. */
+  readonly chosen: (name: string) => readonly string[];
+  readonly plotDir?: string;
+  /** Progress, for people. */
+  readonly say: (line: string) => void;
+  /** Aborted by Ctrl-C: clean up and throw. */
+  readonly interrupted: AbortSignal;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+export interface BenchAnswer {
+  readonly bars: readonly Bar[];
+  /** More to read than bars, for the document only. */
+  readonly details?: Readonly<Record<string, unknown>>;
+}
