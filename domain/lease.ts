@@ -28,8 +28,8 @@ export interface GangRequest extends RequestKey {
   /** Hosts that refused to start this job before: not offered to it again. */
   readonly avoidHosts?: readonly HostId[];
   /**
-   * Of a job array: how many gangs like this it would run at once, from 1 up; as many as fit are granted, in any number of leases,
-   * and the request waits for the rest. Absent: one gang, whole or not at all.
+   * Of a job array: how many gangs like this it would run at once; as many as fit are granted, in any number of leases, and the
+   * request waits for the rest. 0 withdraws what waits and leaves the leases alone. Absent: one gang, whole or not at all.
    */
   readonly slots?: number;
 }

@@ -5,6 +5,7 @@
  *   made later (`requestedAtMs`, then the greater run id, so that every order of arrival ends alike). A newer run's request
  *   takes the place of the older's, whose leases turn vacating on all hosts: nobody of that run is left to confirm.
  *   A request that its run already holds a lease for (`seq` ≤) is a late copy.
+ * - A request of a job array supersedes what the array waited with, and leaves its leases alone; one for no slots only withdraws.
  * - A request that arrives after its own `end` cannot be told from a new one. It may win a grant, which its job answers with
  *   `end` again, or the delivery with `gone`: it costs a moment, nothing is lost.
  * - A hello of a *new* epoch proves that what its hosts do not list has stopped, because tasks in the old epoch's queues can start
@@ -66,6 +67,10 @@ function applyRequest(draft: Draft, request: GangRequest): void {
   if (leases.some((lease) => !supersedes(request, lease))) return;
   for (const lease of leases) {
     if (lease.runId !== request.runId) vacate(draft, lease, "all");
+  }
+  if (request.slots === 0) {
+    dropRequest(draft, request.jobId);
+    return;
   }
   putRequest(draft, { ...request, arrival: draft.nextArrival });
   draft.nextArrival += 1;

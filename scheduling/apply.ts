@@ -30,6 +30,7 @@ import { APPLY_VERSION, type Applied, type Ledger, type LedgerEvent } from "./le
 import { take, usageOf } from "./usage.ts";
 
 export { checkLedger } from "./invariants.ts";
+export { isMassSilence, nextFenceAtMs } from "./silence.ts";
 
 export function emptyLedger(shape: FleetShape, detailsHash?: string): Ledger {
   return {
@@ -92,7 +93,7 @@ function applyPlan(draft: Draft, plan: Plan, nowMs: number): void {
   plan.items.forEach((item, at) => {
     const request = draft.requests.get(item.request.jobId);
     const problem = at < MAX_PLAN_ITEMS ? keyProblem(item.request, request) : TOO_MANY;
-    const found = problem ?? (request && checkGrant(request, item.gpus, terms));
+    const found = problem ?? (request && checkGrant(request, item, terms));
     if (found !== undefined || request === undefined) {
       const { code, message } = found ?? GONE;
       refuse(draft, code, `grant to ${item.request.jobId} is refused: ${message}`, item.request);
@@ -138,7 +139,9 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
   const next = token(draft.nextToken);
   const id = leaseId(next);
   draft.nextToken += 1;
-  dropRequest(draft, jobId);
+  const slotsLeft = (request.slots ?? 0) - (item.slots ?? 0);
+  if (slotsLeft > 0) rejoin(draft, { ...request, slots: slotsLeft }, nowMs);
+  else dropRequest(draft, jobId);
   putLease(draft, {
     id,
     token: next,
@@ -147,6 +150,7 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
     seq,
     class: request.class,
     tenant,
+    ...(item.slots !== undefined && { slots: item.slots }),
     gpus: item.gpus
       .map(({ host, mask }) => ({ host, mask }))
       .sort((a, b) => byCodeUnit(a.host, b.host)),
@@ -159,6 +163,20 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
     reason: item.reason,
   });
   draft.granted.push(id);
+}
+
+/**
+ * What an array still wants stands in line like a job submitted now: it has had its turn. Otherwise an array of thousands would
+ * have every turn until it is done.
+ */
+function rejoin(draft: Draft, request: PendingRequest, nowMs: number): void {
+  draft.requests.delete(request.jobId);
+  draft.requests.set(request.jobId, {
+    ...request,
+    submittedAtMs: Math.max(request.submittedAtMs, nowMs),
+    arrival: draft.nextArrival,
+  });
+  draft.nextArrival += 1;
 }
 
 /** The named hosts that the fleet has; the others are refused. */

@@ -122,15 +122,20 @@ export const largestAt = (capacity: Capacity, type: TypeOptions, level: Level): 
   cachedAt(capacity, type, level).largest;
 
 /** The hosts of one cluster that have free GPUs of the type, in order of their ids. */
-export function pickHosts(type: TypeOptions, cluster: ClusterId): readonly PickHost[] {
+export const pickHosts = (type: TypeOptions, cluster: ClusterId): readonly PickHost[] =>
+  [...freeHosts(type, cluster)].sort((a, b) => byCodeUnit(a.host, b.host));
+
+/** The same in no order: where one of them is wanted and there are thousands. */
+export function freeHosts(type: TypeOptions, cluster: ClusterId): readonly PickHost[] {
   const pools = type.groups.find((group) => group.cluster.id === cluster)?.pools ?? [];
-  return pools
-    .flatMap(({ hosts, gpuWatts }) =>
-      hosts
-        .filter(({ id, freeMask }) => freeMask !== 0 && !type.avoided.has(id))
-        .map(({ id, freeMask, gpuCount }) => ({ host: id, freeMask, gpuCount, gpuWatts })),
-    )
-    .sort((a, b) => byCodeUnit(a.host, b.host));
+  const free: PickHost[] = [];
+  for (const { hosts, gpuWatts } of pools) {
+    for (const { id, freeMask, gpuCount } of hosts) {
+      if (freeMask === 0 || type.avoided.has(id)) continue;
+      free.push({ host: id, freeMask, gpuCount, gpuWatts });
+    }
+  }
+  return free;
 }
 
 export const wattsLeft = ({ usage }: Capacity, cluster: ClusterShape): number =>

@@ -7,34 +7,30 @@
  * R fits, and starts. Then the next one is first. It holds as long as no earlier request keeps arriving and R's hosts stay up.
  * The price is the usual one of FIFO: GPUs stand idle behind a large gang. Requests that no end of a lease would help claim
  * nothing, so they delay nobody.
+ * A job array stands in line with one gang, its first missing one, and claims for that one only. What is left when everybody had
+ * a try, unclaimed, goes to the arrays that got theirs, in order (array-fill.ts); `apply` then sends what they still want to the
+ * end of the line. So an array is never without its turn, and nobody waits behind more than one gang of it at a time.
  * Work is bounded by `limits`; what was not looked at waits for the next cycle, at most `RETRY_MS` away.
  * Cost: O(n log n) for the queue of n, O(n · clusters) to judge, O(hosts of the clusters) a grant.
  */
 
-import { byCodeUnit, clusterOf, type JobId } from "../domain/ids.ts";
-import type { HostGpus } from "../domain/lease.ts";
+import type { JobId } from "../domain/ids.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
-import { gbs } from "../domain/units.ts";
-import { occupy, openCapacity, pickHosts, wattsLeft, type Capacity } from "./capacity.ts";
+import { asOneGang, fillArray, joinItem } from "./array-fill.ts";
+import { occupy, openCapacity } from "./capacity.ts";
 import { claimClusters, claimQuota, noClaims } from "./claims.ts";
-import { checkGrant } from "./feasibility.ts";
 import { noHolders, noteHolder } from "./holders.ts";
-import { judge, misfit, type Scene, type Start, type Wait } from "./judge.ts";
+import type { Scene, WaitCode } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
-import { WATTS_EPSILON } from "./limits.ts";
 import { describeWait } from "./pending-reason.ts";
-import type { PickPolicy, PickPorts } from "./pick/pick-policy.ts";
-import type { PlacementPolicy } from "./placement/placement-policy.ts";
 import type { QueuePolicy } from "./queue/queue-policy.ts";
+import { tryStart, type DecidePorts, type StartPolicies } from "./start.ts";
 
-/** What `decide` may know beside the ledger. */
-export type DecidePorts = PickPorts;
+export type { DecidePorts } from "./start.ts";
 
-export interface Policies {
+export interface Policies extends StartPolicies {
   readonly queue: QueuePolicy;
-  readonly placement: PlacementPolicy;
-  readonly pick: PickPolicy;
 }
 
 export interface CycleLimits {
@@ -76,40 +72,73 @@ export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions)
     nowMs,
   );
   const scene = sceneOf(snapshot, nowMs);
+  const context = { snapshot, policies, ports };
   const items: PlanItem[] = [];
   const pending: { request: PlanItem["request"]; reason: PendingReason }[] = [];
+  /** Arrays that got a gang and want more. */
+  const unfilled: { readonly request: PendingRequest; readonly gang: PendingRequest }[] = [];
   let candidates = 0;
   let waiting = 0;
   let wakeAtMs = Infinity;
-  for (const request of order) {
-    if (items.length >= MAX_PLAN_ITEMS || candidates >= limits.maxCandidates) {
-      wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
-      break;
-    }
-    const { jobId, runId, seq, tenant } = request;
-    const tried = tryStart(request, scene, { snapshot, policies, ports });
-    candidates += tried.work;
-    if (tried.kind === "grant") {
-      items.push(tried.item);
-      occupy(scene.capacity, tenant, tried.item.gpus);
-      noteHolder(scene.holders, scene.capacity.index, { jobId, tenant, gpus: tried.item.gpus });
-      if (jobId === onlyFor) break;
-      continue;
-    }
-    wakeAtMs = Math.min(wakeAtMs, tried.wakeAtMs ?? Infinity);
-    const describe = (): PendingReason => describeWait(request, tried.code, scene);
-    if (jobId === onlyFor) return { plan: planOf(), order, answer: describe() };
+  const isFull = (): boolean =>
+    items.length >= MAX_PLAN_ITEMS || candidates >= limits.maxCandidates;
+  const takeItem = (item: PlanItem, { jobId, tenant }: PendingRequest): void => {
+    joinItem(items, item);
+    occupy(scene.capacity, tenant, item.gpus);
+    noteHolder(scene.holders, scene.capacity.index, { jobId, tenant, gpus: item.gpus });
+  };
+  const noteWait = (request: PendingRequest, code: WaitCode): void => {
+    const { jobId, runId, seq } = request;
     const former = snapshot.reasons.get(jobId);
-    if (onlyFor === undefined && (former?.code !== tried.code || waiting < limits.freshReasons)) {
+    if (onlyFor === undefined && (former?.code !== code || waiting < limits.freshReasons)) {
       if (pending.length >= limits.maxReasons) wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
       else {
-        const reason = describe();
+        const reason = describeWait(request, code, scene);
         if (!isSame(reason, former)) pending.push({ request: { jobId, runId, seq }, reason });
       }
     }
     waiting += 1;
+  };
+  for (const request of order) {
+    if (isFull()) {
+      wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
+      break;
+    }
+    const { jobId } = request;
+    const gang = asOneGang(request, scene.capacity);
+    const tried = tryStart(gang, scene, context);
+    candidates += tried.work;
+    if (tried.kind === "grant") {
+      takeItem(tried.item, request);
+      if (jobId === onlyFor) break;
+      if ((request.slots ?? 1) > 1) unfilled.push({ request, gang });
+      continue;
+    }
+    wakeAtMs = Math.min(wakeAtMs, tried.wakeAtMs ?? Infinity);
+    if (jobId === onlyFor)
+      return { plan: planOf(), order, answer: describeWait(gang, tried.code, scene) };
+    noteWait(gang, tried.code);
     claimClusters(scene.claims, jobId, tried.clusters);
     claimQuota(scene.claims, request, tried.quota);
+  }
+  if (onlyFor === undefined) {
+    for (const { request, gang } of unfilled) {
+      let slots = (request.slots ?? 1) - 1;
+      while (slots > 0) {
+        if (isFull()) {
+          wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
+          break;
+        }
+        const filled = fillArray(gang, slots, scene, context);
+        candidates += filled.work;
+        if (filled.kind === "wait") {
+          noteWait(gang, filled.code);
+          break;
+        }
+        takeItem(filled.item, request);
+        slots -= filled.item.slots ?? 1;
+      }
+    }
   }
   return { plan: planOf(), order };
 
@@ -128,84 +157,6 @@ function sceneOf(snapshot: Ledger, nowMs: number): Scene {
   const holders = noHolders();
   for (const lease of snapshot.leases.values()) noteHolder(holders, capacity.index, lease);
   return { capacity, claims: noClaims(), holders, nowMs };
-}
-
-type Tried = Wait | { readonly kind: "grant"; readonly item: PlanItem; readonly work: number };
-
-function tryStart(
-  request: PendingRequest,
-  scene: Scene,
-  context: { readonly snapshot: Ledger; readonly policies: Policies; readonly ports: DecidePorts },
-): Tried {
-  const verdict = judge(request, scene);
-  if (verdict.kind === "wait") return verdict;
-  const { gpus, work } = find(verdict, scene.capacity, context);
-  if (gpus === undefined) {
-    const failed = misfit(request, scene);
-    return { ...failed, work: failed.work + work };
-  }
-  const { capacity, nowMs } = scene;
-  const { index, usage } = capacity;
-  const problem = checkGrant(request, gpus, {
-    index,
-    usage,
-    standings: context.snapshot.hosts,
-    nowMs,
-  });
-  if (problem !== undefined) {
-    throw new Error(
-      `a policy made a grant that apply would refuse: ${problem.code}, ${problem.message}`,
-    );
-  }
-  const { jobId, runId, seq } = request;
-  const predictedGBs = predict(gpus, context.ports);
-  const item: PlanItem = {
-    kind: "grant",
-    request: { jobId, runId, seq },
-    gpus,
-    ...(predictedGBs !== undefined && { predictedGBs: gbs(predictedGBs) }),
-    reason: `${verdict.demand.gpus} of ${request.gang.gpus} GPUs in ${sitesOf(gpus)}: next in the queue`,
-  };
-  return { kind: "grant", item, work };
-}
-
-interface Found {
-  readonly gpus?: readonly HostGpus[];
-  readonly work: number;
-}
-
-function find(
-  { demand, offers, types, work: judged }: Start,
-  capacity: Capacity,
-  { policies, ports }: { readonly policies: Policies; readonly ports: DecidePorts },
-): Found {
-  const { placement, candidates } = policies.placement(demand, offers);
-  let work = judged + candidates;
-  const type = types.find(({ gpuType }) => gpuType === placement?.gpuType);
-  if (placement === undefined || type === undefined) return { work };
-  const gpus: HostGpus[] = [];
-  for (const part of placement.parts) {
-    const group = type.groups.find(({ cluster }) => cluster.id === part.cluster);
-    if (group === undefined) return { work };
-    const left = wattsLeft(capacity, group.cluster) + WATTS_EPSILON;
-    const wish = { gpus: part.gpus, isSameHost: demand.isSameHost, wattsLeft: left };
-    const picked = policies.pick(wish, pickHosts(type, part.cluster), ports);
-    work += picked.candidates;
-    if (picked.gpus === undefined) return { work };
-    gpus.push(...picked.gpus);
-  }
-  return { gpus: gpus.sort((a, b) => byCodeUnit(a.host, b.host)), work };
-}
-
-const sitesOf = (gpus: readonly HostGpus[]): string =>
-  [...new Set(gpus.map(({ host }) => clusterOf(host)))].join(", ");
-
-/** Only where the gang is on one host: what the links between hosts carry is not in these tables. */
-function predict(gpus: readonly HostGpus[], { bandwidthOf }: DecidePorts): number | undefined {
-  const [only, ...others] = gpus;
-  if (only === undefined || others.length > 0) return undefined;
-  const predictedGBs = bandwidthOf?.(only.host, only.mask);
-  return predictedGBs !== undefined && Number.isFinite(predictedGBs) ? predictedGBs : undefined;
 }
 
 const isSame = (a: PendingReason, b: PendingReason | undefined): boolean =>

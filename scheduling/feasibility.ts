@@ -3,6 +3,7 @@
  *
  * A gang is of one GPU type. It lies in one cluster unless `maxClusters` says more; `isSameFabric` means in one cluster that
  * has a fabric, `isSameHost` on one host. A smaller size is acceptable only after the gang timeout.
+ * Of a job array, GPUs of one host may hold several gangs at once; its gangs never shrink.
  * Part of the constitution: a change needs a higher `APPLY_VERSION`. Cost of a check: O(hosts of the grant).
  */
 
@@ -10,6 +11,7 @@ import type { RefusalCode } from "../domain/codes.ts";
 import type { HostId } from "../domain/ids.ts";
 import type { Constraints, Gang } from "../domain/job.ts";
 import { gpuCountOf, popCount, type GangRequest, type HostGpus } from "../domain/lease.ts";
+import type { PlanItem } from "../domain/plan.ts";
 import { fullMask } from "../lib/bits.ts";
 import type { FleetIndex, HostPlace } from "./fleet-index.ts";
 import type { HostStanding } from "./ledger.ts";
@@ -34,7 +36,7 @@ type Part = HostPlace & { readonly mask: number };
 /** The first thing that forbids the grant; absent when it is allowed. */
 export function checkGrant(
   request: GangRequest,
-  gpus: readonly HostGpus[],
+  { gpus, slots }: Pick<PlanItem, "gpus" | "slots">,
   terms: GrantTerms,
 ): GrantProblem | undefined {
   const parts = new Map<HostId, Part>();
@@ -49,7 +51,9 @@ export function checkGrant(
   }
   const all = [...parts.values()];
   return (
-    sizeProblem(request, gpuCountOf(gpus), terms.nowMs) ??
+    (request.slots === undefined && slots === undefined
+      ? sizeProblem(request, gpuCountOf(gpus), terms.nowMs)
+      : slotsProblem(request, gpus, slots)) ??
     shapeProblem(request.constraints, all) ??
     quotaProblem(request, all, terms) ??
     powerProblem(all, terms)
@@ -158,6 +162,28 @@ function sizeProblem(request: GangRequest, size: number, nowMs: number): GrantPr
   return problem(
     "GangSizeWrong",
     `${size} GPUs are no acceptable size now: ${gpus}, or from ${min} up after ${timeoutMs} ms of waiting`,
+  );
+}
+
+/** Each gang of an array is whole, and on one host where the grant holds several. */
+function slotsProblem(
+  { gang, slots: wanted }: GangRequest,
+  gpus: readonly HostGpus[],
+  slots: number | undefined,
+): GrantProblem | undefined {
+  const size = gpuCountOf(gpus);
+  if (wanted === undefined || slots === undefined) {
+    const kind = wanted === undefined ? "no job array" : "a job array";
+    return problem(
+      "GangSizeWrong",
+      `the request is of ${kind}, the grant of ${slots ?? "no"} slots`,
+    );
+  }
+  const isWhole = Number.isInteger(slots) && slots >= 1 && size === slots * gang.gpus;
+  if (isWhole && slots <= wanted && (slots === 1 || gpus.length === 1)) return undefined;
+  return problem(
+    "GangSizeWrong",
+    `${size} GPUs on ${gpus.length} hosts are not ${slots} gangs of ${gang.gpus}; ${wanted} are asked for`,
   );
 }
 

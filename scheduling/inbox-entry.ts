@@ -173,7 +173,7 @@ function parseRequest(of: Incoming): GangRequest {
     ...(avoidHosts !== undefined && { avoidHosts }),
     ...optionally(
       "slots",
-      optional(field(of, "slots"), (each) => count(each, 1, MAX_SLOTS)),
+      optional(field(of, "slots"), (each) => count(each, 0, MAX_SLOTS)),
     ),
   };
 }

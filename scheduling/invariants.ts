@@ -56,6 +56,10 @@ function leaseFaults(lease: Lease, { nextToken, outbox, leases }: Ledger): strin
       `2: hosts of ${id} are not in order`,
     ],
     [id === leaseId(token) && leases.get(id) === lease, `1: ${id} has token ${token}`],
+    [
+      lease.slots === undefined || lease.slots === 1 || gpus.length === 1,
+      `2: ${id} has ${lease.slots} gangs over ${gpus.length} hosts`,
+    ],
     [token < nextToken, `1: ${id} has a token from the future; the next is ${nextToken}`],
     [
       (state === "granted") === outbox.has(id),
@@ -83,6 +87,7 @@ function requestFaults({ requests, leases, reasons, nextArrival }: Ledger): stri
   const faults: string[] = [];
   let lastArrival = 0;
   for (const [job, request] of requests) {
+    if (request.slots === 0) faults.push(`4: the request of ${job} asks for nothing`);
     if (request.jobId !== job)
       faults.push(`4: the request of ${request.jobId} is kept under ${job}`);
     if (request.arrival <= lastArrival || request.arrival >= nextArrival) {
@@ -92,7 +97,9 @@ function requestFaults({ requests, leases, reasons, nextArrival }: Ledger): stri
   }
   for (const { id, jobId, runId, seq, state } of leases.values()) {
     const request = requests.get(jobId);
-    if (request?.runId === runId && request.seq <= seq) {
+    // What an array still wants waits on under the same number.
+    const answeredUpTo = request?.slots === undefined ? seq : seq - 1;
+    if (request?.runId === runId && request.seq <= answeredUpTo) {
       faults.push(`4: request ${request.seq} of ${jobId} waits although ${id} answered it`);
     }
     if (request !== undefined && request.runId !== runId && state !== "vacating") {

@@ -106,10 +106,12 @@ export const requests: fc.Arbitrary<GangRequest> = fc
     run: fc.integer({ min: 1, max: 2 }),
     seq: fc.integer({ min: 1, max: 3 }),
     submittedAtMs: fc.integer({ min: 0, max: 20 }),
+    slots: maybe(fc.constantFrom(3, 1, 2, 7, 0)),
   })
-  .map(({ wish, job, run, seq, submittedAtMs }) =>
+  .map(({ wish, job, run, seq, submittedAtMs, slots }) =>
     gangRequest({
       ...wish,
+      ...(slots !== undefined && { slots }),
       job,
       run: `${job}-run${run}`,
       seq,

@@ -22,6 +22,7 @@ export function brokenRules(
   request: GangRequest,
   gpus: readonly HostGpus[],
   world: World,
+  slots?: number,
 ): readonly string[] {
   const { ledger, closed = [] } = world;
   const places = gpus.map(({ host, mask }) => ({ mask, ...placeOf(ledger, host) }));
@@ -31,7 +32,12 @@ export function brokenRules(
   };
   const { constraints, avoidHosts = [], tenant } = request;
   const size = places.reduce((sum, { mask }) => sum + popCount(mask), 0);
-  rule(sizes(request, world).includes(size), "size");
+  rule((slots !== undefined) === (request.slots !== undefined), "array");
+  if (slots === undefined) rule(sizes(request, world).includes(size), "size");
+  else {
+    rule(size === slots * request.gang.gpus && slots <= (request.slots ?? 0), "size");
+    rule(slots === 1 || gpus.length === 1, "split");
+  }
   for (const { host, cluster, mask } of places) {
     const standing = ledger.hosts.get(host.id);
     rule(mask > 0 && mask < 2 ** host.gpuCount, "mask");

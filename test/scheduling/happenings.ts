@@ -88,17 +88,26 @@ function hostileItems(shape: FleetShape): fc.Arbitrary<MakeItem> {
     const waiting = [...ledger.requests.values()][at % Math.max(1, ledger.requests.size)];
     return waiting && { jobId: waiting.jobId, runId: waiting.runId, seq: waiting.seq };
   };
-  const item = (request: PlanItem["request"], gpus: readonly HostGpus[]): PlanItem => ({
+  const item = (
+    request: PlanItem["request"],
+    gpus: readonly HostGpus[],
+    slots?: number,
+  ): PlanItem => ({
     kind: "grant",
     request,
     gpus,
+    ...(slots !== undefined && { slots }),
     reason: "hostile",
   });
   const drawn = fc
-    .record({ at: fc.nat(9), gpus: fc.array(part, { minLength: 1, maxLength: 2 }) })
-    .map(({ at, gpus }): MakeItem => (ledger) => {
+    .record({
+      at: fc.nat(9),
+      gpus: fc.array(part, { minLength: 1, maxLength: 2 }),
+      slots: fc.constantFrom(undefined, undefined, 1, 2, 3, 0, 0.5, -1),
+    })
+    .map(({ at, gpus, slots }): MakeItem => (ledger) => {
       const key = keyAt(ledger, at);
-      return key === undefined ? [] : [item(key, gpus)];
+      return key === undefined ? [] : [item(key, gpus, slots)];
     });
   const stale = fc
     .record({ of: requests, gpus: fc.array(part, { maxLength: 3 }) })
@@ -128,14 +137,24 @@ function leaseWords(shape: FleetShape): fc.Arbitrary<MakeWord> {
     .record({
       at: fc.nat(9),
       isEnd: fc.boolean(),
+      isPart: fc.boolean(),
       some: fc.subarray([...hostNames(shape)]).map((names) => names.map(host)),
     })
-    .map(({ at, isEnd, some }) => (leases) => {
+    .map(({ at, isEnd, isPart, some }) => (leases) => {
       const lease = leases[at % Math.max(1, leases.length)];
       if (lease === undefined) return [];
       const { id, jobId, runId, seq } = lease;
       return isEnd
-        ? [{ kind: "end", jobId, runId, seq, unconfirmedHosts: some }]
+        ? [
+            {
+              kind: "end",
+              jobId,
+              runId,
+              seq,
+              unconfirmedHosts: some,
+              ...(isPart && { lease: id }),
+            },
+          ]
         : [{ kind: "vacated", lease: id, hosts: some }];
     });
 }

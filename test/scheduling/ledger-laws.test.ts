@@ -69,7 +69,7 @@ describe("after every event", () => {
         const request = lease === undefined ? undefined : before.requests.get(lease.jobId);
         if (lease === undefined || request === undefined)
           throw new Error(`${id} came from nowhere`);
-        expect(brokenRules(request, lease.gpus, { ledger, nowMs })).toEqual([]);
+        expect(brokenRules(request, lease.gpus, { ledger, nowMs }, lease.slots)).toEqual([]);
         ledger = { ...ledger, leases: new Map([...ledger.leases, [id, lease]]) };
       }
     });
