@@ -8,6 +8,7 @@ import type { PendingReason } from "../domain/pending.ts";
 import type { Plan } from "../domain/plan.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
+import type { SilenceTerms, SweepInput } from "../workflows/messages.ts";
 
 /** Local activities of the jobs' workers. */
 export interface JobActivities {
@@ -20,6 +21,10 @@ export interface JobActivities {
   tellFleet(fleetWorkflowId: string, entry: InboxEntry): Promise<Told>;
   /** Where a host's agent is now; null when none said hello. */
   findHost(fleetWorkflowId: string, host: HostId): Promise<AgentAddress | null>;
+  /** What agents of a cluster are held to; the defaults when the fleet has no such cluster. Not a local one: it may wait for the fleet. */
+  silenceTerms(fleetWorkflowId: string, cluster: string): Promise<SilenceTerms>;
+  /** Whether the fleet still waits for hosts to confirm the end of this lease. */
+  isVacating(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
 }
 
 /** Where and when a job enters. */
@@ -53,13 +58,47 @@ export type Told =
 /** Activities of the fleet's worker. `decide` is a local one: its answer is in history, its arguments are not. */
 export interface FleetActivities {
   decide(snapshot: PackedLedger, nowMs: number): Promise<Plan>;
-  /** Signals the winners of a cycle, and tells waiting jobs why they wait. */
+  /** Signals the winners of a cycle, tells waiting jobs why they wait and running ones what they have lost, and starts sweeps. */
   deliver(post: Post): Promise<DeliveryReport>;
+  /** Looks at the runs of jobs themselves; asks those that were reset, or whose leases are doubted, to speak for themselves. */
+  audit(holders: AuditOrder): Promise<AuditReport>;
+  /** A fleet that has lost its ledger asks all presences to report and all open jobs to assert what they have. */
+  recover(order: RecoverOrder): Promise<void>;
+}
+
+export interface AuditOrder {
+  readonly holders: readonly Holder[];
+  /** Those of the holders that are to assert what they hold, if they live. */
+  readonly asked: readonly JobId[];
+}
+
+export interface Holder {
+  readonly jobId: JobId;
+  readonly runId: RunId;
+}
+
+export interface AuditReport {
+  /** Runs that are closed, or that the job has left behind by a reset. */
+  readonly closed: readonly Holder[];
+}
+
+export interface RecoverOrder {
+  readonly fleet: string;
+  readonly clusters: readonly string[];
 }
 
 export interface Post {
   readonly grants: readonly Delivery[];
   readonly pending: readonly PendingNote[];
+  /** Absent in the posts of fleets that know of no fences. */
+  readonly losses?: readonly Loss[];
+  readonly sweeps?: readonly SweepInput[];
+}
+
+/** Tells a job that nothing of its lease counts on these hosts any more. */
+export interface Loss extends Holder {
+  readonly lease: LeaseId;
+  readonly hosts: readonly HostId[];
 }
 
 /** One grant on its way to its job. */
@@ -67,7 +106,14 @@ export interface Delivery {
   readonly lease: Lease;
   readonly reason: string;
   readonly predictedGBs?: number;
-  readonly agents: readonly { readonly host: HostId; readonly agent: AgentAddress }[];
+  readonly agents: readonly GrantedAgent[];
+}
+
+export interface GrantedAgent {
+  readonly host: HostId;
+  readonly agent: AgentAddress;
+  /** Without a heartbeat for this long the host is silent. */
+  readonly silenceMs?: number;
 }
 
 export interface PendingNote extends RequestKey {

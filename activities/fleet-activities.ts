@@ -1,19 +1,21 @@
-/** @file Activities of the fleet's worker: `decide` in a thread under a deadline, and the delivery of grants. */
+/** @file Activities of the fleet's worker: `decide` in a thread under a deadline, and the delivery of what jobs are to know. */
 
-import {
-  isGrpcServiceError,
-  WorkflowNotFoundError,
-  type Client,
-  type WorkflowHandle,
-} from "@temporalio/client";
+import { WorkflowNotFoundError, type Client, type WorkflowHandle } from "@temporalio/client";
 import { log } from "@temporalio/activity";
 import type { LeaseId } from "../domain/ids.ts";
-import { grantSignal, pendingSignal } from "../workflows/messages.ts";
-import type { Delivery, FleetActivities, PendingNote } from "./control-contract.ts";
+import {
+  fencedSignal,
+  grantSignal,
+  JOB_TASK_QUEUE,
+  pendingSignal,
+  SWEEP_WORKFLOW,
+  sweepWorkflowId,
+  type SweepInput,
+} from "../workflows/messages.ts";
+import { audit, isInvalidArgument, recover } from "./audit.ts";
+import { each } from "./each.ts";
+import type { Delivery, FleetActivities, Loss, PendingNote } from "./control-contract.ts";
 import type { Decider } from "./decider.ts";
-
-/** Signals on their way at once. */
-const CONCURRENCY = 32;
 
 export interface FleetPorts {
   readonly client: Client;
@@ -23,7 +25,7 @@ export interface FleetPorts {
 export function createFleetActivities({ client, decider }: FleetPorts): FleetActivities {
   return {
     decide: (snapshot, nowMs) => decider.decide(snapshot, nowMs),
-    async deliver({ grants, pending }) {
+    async deliver({ grants, pending, losses = [], sweeps = [] }) {
       const accepted: LeaseId[] = [];
       const gone: LeaseId[] = [];
       await each(grants, async (delivery) => {
@@ -32,8 +34,12 @@ export function createFleetActivities({ client, decider }: FleetPorts): FleetAct
         if (end === "gone") gone.push(delivery.lease.id);
       });
       await each(pending, (note) => tell(client, note));
+      await each(losses, (loss) => tellLoss(client, loss));
+      await each(sweeps, (order) => startSweep(client, order));
       return { accepted: accepted.sort(), gone: gone.sort() };
     },
+    audit: (order) => audit(client, order),
+    recover: (order) => recover(client, order),
   };
 }
 
@@ -61,13 +67,6 @@ async function offer(client: Client, delivery: Delivery): Promise<"accepted" | "
   }
 }
 
-const INVALID_ARGUMENT = 3;
-
-function isInvalidArgument(error: unknown): boolean {
-  const cause = error instanceof Error ? (error.cause ?? error) : error;
-  return isGrpcServiceError(cause) && Number(cause.code) === INVALID_ARGUMENT;
-}
-
 /** A note that cannot be delivered is not worth another try: the fleet's `explain` has the same and more. */
 async function tell(client: Client, note: PendingNote): Promise<void> {
   try {
@@ -77,18 +76,32 @@ async function tell(client: Client, note: PendingNote): Promise<void> {
   }
 }
 
+/** Told again at the next audit, should it be lost. */
+async function tellLoss(client: Client, loss: Loss): Promise<void> {
+  const { lease, hosts } = loss;
+  try {
+    await handleOf(client, loss).signal(fencedSignal, { lease, hosts });
+  } catch (error) {
+    log.info("a job could not be told what it has lost", { lease, error: String(error) });
+  }
+}
+
+/** One sweep a lease, however often it is asked for. */
+async function startSweep(client: Client, order: SweepInput): Promise<void> {
+  try {
+    await client.workflow.start(SWEEP_WORKFLOW, {
+      workflowId: sweepWorkflowId(order.fleet, order.lease),
+      taskQueue: JOB_TASK_QUEUE,
+      args: [order],
+      workflowIdConflictPolicy: "USE_EXISTING",
+      staticSummary: `what ${order.jobId} left behind`,
+    });
+  } catch (error) {
+    log.warn("a sweep could not be started", { lease: order.lease, error: String(error) });
+  }
+}
+
 const handleOf = (
   client: Client,
   { jobId, runId }: { readonly jobId: string; readonly runId: string },
 ): WorkflowHandle => client.workflow.getHandle(jobId, runId);
-
-async function each<Item>(
-  items: readonly Item[],
-  run: (item: Item) => Promise<void>,
-): Promise<void> {
-  const queue = [...items];
-  const lanes = Array.from({ length: Math.min(CONCURRENCY, queue.length) }, async () => {
-    for (let item = queue.shift(); item !== undefined; item = queue.shift()) await run(item);
-  });
-  await Promise.all(lanes);
-}

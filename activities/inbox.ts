@@ -6,11 +6,13 @@
  * are idempotent at the fleet.
  */
 
+import { log } from "@temporalio/activity";
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { InboxEntry } from "../scheduling/ledger.ts";
 import { inboxSignal } from "../workflows/messages.ts";
 import type { Told } from "./control-contract.ts";
+import { reviveFleet } from "./revive-fleet.ts";
 
 const MAX_BATCH_BYTES = 256 * 1024;
 const MAX_BATCH_ENTRIES = 500;
@@ -47,11 +49,13 @@ export function createInbox(client: Client): Inbox {
         );
         for (const { resolve } of batch) resolve({ kind: "told" });
       } catch (error) {
-        if (error instanceof WorkflowNotFoundError) {
+        if (!(error instanceof WorkflowNotFoundError)) {
+          for (const { reject } of batch) reject(error);
+        } else if (await isThereAgain(fleetWorkflowId)) {
+          queue.unshift(...batch);
+        } else {
           const message = `no open workflow ${fleetWorkflowId}`;
           for (const { resolve } of batch) resolve({ kind: "no-fleet", message });
-        } else {
-          for (const { reject } of batch) reject(error);
         }
       }
       const restMs = MIN_GAP_MS - (performance.now() - sentAtMs);
@@ -59,6 +63,16 @@ export function createInbox(client: Client): Inbox {
     }
     busy.delete(fleetWorkflowId);
     queues.delete(fleetWorkflowId);
+  }
+
+  /** A fleet that was closed is started again by whoever has something to say to it. */
+  async function isThereAgain(fleetWorkflowId: string): Promise<boolean> {
+    try {
+      return (await reviveFleet(client, fleetWorkflowId)) !== "never-was";
+    } catch (error) {
+      log.warn("a closed fleet could not be started again", { error: String(error) });
+      return false;
+    }
   }
 
   return {

@@ -3,7 +3,13 @@
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { MAX_REQUEST_BYTES, scheduledPart } from "../domain/gang-request.ts";
 import { formatProblem, parseJobFile, requestBytes } from "../domain/job-file.ts";
-import { hostQuery } from "../workflows/messages.ts";
+import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
+import {
+  hostQuery,
+  isVacatingQuery,
+  silenceTermsQuery,
+  type SilenceTerms,
+} from "../workflows/messages.ts";
 import { JOB_RULES, type JobActivities } from "./control-contract.ts";
 import { createInbox } from "./inbox.ts";
 
@@ -53,5 +59,25 @@ export function createJobActivities(client: Client): JobActivities {
         throw error;
       }
     },
+    // Without a fleet there are no terms yet: asked again until there is one.
+    async silenceTerms(fleetWorkflowId, cluster) {
+      const fleet = client.workflow.getHandle(fleetWorkflowId);
+      return (await fleet.query(silenceTermsQuery, cluster)) ?? DEFAULT_TERMS;
+    },
+    async isVacating(fleetWorkflowId, lease) {
+      try {
+        return await client.workflow.getHandle(fleetWorkflowId).query(isVacatingQuery, lease);
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return true;
+        throw error;
+      }
+    },
   };
 }
+
+/** Of a cluster that the fleet's description lacks: the fleet says so to whoever looks at its dead letters. */
+const DEFAULT_TERMS: SilenceTerms = {
+  silenceMs: DEFAULT_SILENCE_MS,
+  fenceMs: DEFAULT_FENCE_MS,
+  onSilence: "fence",
+};

@@ -4,7 +4,11 @@
  * A cycle: fold the inbox through `apply` → `decide` on a snapshot (a local activity: the answer is in history) → fold the
  * plan through `apply` → send the grants off. Handlers only append or fold; they never throw and never await. All grants of a
  * cycle leave in one delivery, which the cycle does not wait for; what was not delivered stays in the outbox and goes again.
- * History grows per cycle (11 events at most), not per job; the workflow continues as new at 1,500 events or 2 MiB.
+ * Beside the cycles, while anything is held or waits, an audit looks at the jobs themselves every 30 s (every 10 minutes when
+ * nothing has changed for 5), and clocks fence hosts that have been silent for long. A fleet that was started again after its end
+ * asks agents and jobs what there is, and grants nothing before they could answer.
+ * History grows per cycle (11 events at most), not per job; the workflow continues as new at 1,500 events or 2 MiB, and after
+ * every change by an operator, so that the input of its last run always has the newest description.
  */
 
 import {
@@ -17,25 +21,32 @@ import {
   setCurrentDetails,
   setHandler,
 } from "@temporalio/workflow";
-import type { Delivery, FleetActivities, PendingNote } from "../activities/control-contract.ts";
+import type { Delivery, FleetActivities, Loss, Post } from "../activities/control-contract.ts";
+import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS, type FleetShape } from "../domain/fleet.ts";
 import { fleetShapeProblem } from "../domain/fleet-shape.ts";
-import { parseHostId, type HostId, type JobId, type LeaseId } from "../domain/ids.ts";
-import { gpuCountOf } from "../domain/lease.ts";
+import { clusterOf, parseHostId, type JobId, type LeaseId } from "../domain/ids.ts";
+import type { LeaseFact } from "../domain/lease.ts";
 import { MAX_PLAN_ITEMS } from "../domain/plan.ts";
-import { apply } from "../scheduling/apply.ts";
+import { apply, nextFenceAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
+import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
+import { explainJob, fleetSummary } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
 import {
   configureUpdate,
   drainUpdate,
   explainQuery,
+  fenceUpdate,
+  FLEET_RULES,
   hostQuery,
   inboxSignal,
+  isVacatingQuery,
   ledgerQuery,
+  silenceTermsQuery,
   undrainUpdate,
-  type FleetAnswer,
   type FleetInput,
+  type SweepInput,
 } from "./messages.ts";
 
 const CONTINUE_AT_EVENTS = 1_500;
@@ -48,6 +59,10 @@ const MAX_DELIVERIES = 4;
 const MAX_POST = 200;
 /** Pause before grants that could not be delivered go again. */
 const REDELIVER_MS = 1_000;
+/** The rules from which on a fleet audits, continues after an operator's change, and recovers. */
+const CARING_RULES = 2;
+/** After agents and jobs were asked what there is, nothing is granted for as long as their answers may take. */
+const RECOVERY_QUIET_MS = 1_000;
 
 const { decide } = proxyLocalActivities<Pick<FleetActivities, "decide">>({
   startToCloseTimeout: "5s",
@@ -58,7 +73,13 @@ const { deliver } = proxyActivities<Pick<FleetActivities, "deliver">>({
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 
+const { audit, recover } = proxyActivities<Pick<FleetActivities, "audit" | "recover">>({
+  startToCloseTimeout: "5m",
+  retry: { initialInterval: "200ms", maximumInterval: "10s" },
+});
+
 export async function fleet(input: FleetInput): Promise<never> {
+  const isCaring = (input.rules ?? 1) >= CARING_RULES;
   let ledger = unpackLedger(input.ledger);
   let needsDecision = ledger.requests.size > 0;
   /** When a clock alone may change the plan. */
@@ -73,12 +94,35 @@ export async function fleet(input: FleetInput): Promise<never> {
   /** What this run has cost of its history, at most. */
   const spent = { events: 0, bytes: 0 };
   /** A delivery has come back, so a place for the next one is free. */
-  let hasPlace = false;
+  let hasPlace = isCaring;
+  /** An operator has changed something that the input of the next run must know. */
+  let isChangedByHand = false;
+  /** Nothing is decided before: a lost ledger is being put together. */
+  let quietUntilMs = input.isRecovering === true ? Infinity : 0;
+  /** Looking for what a lost ledger knew: jobs that were started just before may not have been visible at first. */
+  const recoverAtMs = [...(input.recoverAtMs ?? [])];
+  /** Audits and recoveries that are under way. */
+  let errands = 0;
+  let isAuditing = false;
+  let auditedAtMs = Date.now();
+  let auditedUpTo = 0;
+  let idleAtMs = Date.now();
+  let changedAtMs = Date.now();
+  const disowned: LeaseFact[] = [];
+  /** Losses that were told and sweeps that were started, since the last audit. */
+  const cared = new Set<string>();
 
   const fold = (event: LedgerEvent): void => {
     const applied = apply(ledger, event);
+    if (applied.ledger.leases !== ledger.leases) changedAtMs = Date.now();
     ledger = applied.ledger;
+    if (ledger.leases.size === 0 && ledger.requests.size === 0) idleAtMs = Date.now();
     needsDecision ||= applied.needsDecision;
+    disowned.push(...applied.disowned);
+  };
+  const foldByHand = (event: LedgerEvent): void => {
+    fold(event);
+    isChangedByHand = isCaring;
   };
 
   setHandler(inboxSignal, (batch) => {
@@ -88,7 +132,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   });
   setHandler(ledgerQuery, () => packLedger(ledger));
   setHandler(hostQuery, (host) => ledger.hosts.get(parseHostId(host))?.agent ?? null);
-  setHandler(explainQuery, (id) => explain(id));
+  setHandler(explainQuery, (id) => explainJob(ledger, id));
   const refuseUnknownHosts = (order: unknown): void => {
     const hosts = hostsOf(order);
     const unknown = hosts.filter((host) => !knows(host));
@@ -104,7 +148,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     drainUpdate,
     ({ hosts, reason }) => {
       const ids = hosts.map(parseHostId);
-      fold({ kind: "drain", hosts: ids, reason: String(reason), nowMs: Date.now() });
+      foldByHand({ kind: "drain", hosts: ids, reason: String(reason), nowMs: Date.now() });
       return ids;
     },
     { validator: refuseUnknownHosts },
@@ -113,20 +157,39 @@ export async function fleet(input: FleetInput): Promise<never> {
     undrainUpdate,
     ({ hosts }) => {
       const ids = hosts.map(parseHostId);
-      fold({ kind: "undrain", hosts: ids, nowMs: Date.now() });
+      foldByHand({ kind: "undrain", hosts: ids, nowMs: Date.now() });
       return ids;
     },
     { validator: refuseUnknownHosts },
   );
   setHandler(
+    fenceUpdate,
+    ({ hosts }) => {
+      const ids = hosts.map(parseHostId);
+      foldByHand({ kind: "fence", hosts: ids, nowMs: Date.now() });
+      return ids;
+    },
+    { validator: refuseUnknownHosts },
+  );
+  setHandler(silenceTermsQuery, (cluster) => {
+    const found = ledger.shape.clusters.find(({ id }) => id === cluster);
+    if (found === undefined) return null;
+    const { silenceMs = DEFAULT_SILENCE_MS, fenceMs = DEFAULT_FENCE_MS } = found;
+    return { silenceMs, fenceMs, onSilence: found.onSilence ?? "fence" };
+  });
+  setHandler(isVacatingQuery, (lease) => ledger.leases.get(lease)?.state === "vacating");
+  setHandler(
     configureUpdate,
-    ({ shape, detailsHash }) =>
-      fold({
+    ({ shape, detailsHash }) => {
+      foldByHand({
         kind: "fleet-changed",
         shape,
         ...(typeof detailsHash === "string" && { detailsHash }),
         nowMs: Date.now(),
-      }),
+      });
+      // What agents are held to may have changed.
+      if (isCaring) recoverAtMs.unshift(Date.now());
+    },
     {
       validator: (description) => {
         const problem = fleetShapeProblem((description as { shape?: unknown } | undefined)?.shape);
@@ -136,22 +199,28 @@ export async function fleet(input: FleetInput): Promise<never> {
   );
 
   for (;;) {
-    setCurrentDetails(summary());
+    setCurrentDetails(fleetSummary(input.name, ledger, quietUntilMs === Infinity));
     await untilWork();
     if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
+    if ((nextFenceAtMs(ledger) ?? Infinity) <= Date.now())
+      fold({ kind: "clock", nowMs: Date.now() });
     if (wakeAtMs !== undefined && wakeAtMs <= Date.now()) needsDecision = true;
     if (!mustContinue()) {
       if (ledger.requests.size === 0) {
         needsDecision = false;
         wakeAtMs = undefined;
-      } else if (needsDecision) await cycle();
+      } else if (needsDecision && quietUntilMs <= Date.now()) await cycle();
       post();
+      if (nextAuditAtMs() <= Date.now()) void auditHolders();
+      if ((recoverAtMs[0] ?? Infinity) <= Date.now()) void askAll();
     } else {
       await condition(allHandlersFinished);
       if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
       await continueAsNew<typeof fleet>({
         name: input.name,
+        rules: FLEET_RULES,
         ledger: packLedger(ledger),
+        ...(recoverAtMs.length > 0 && { recoverAtMs }),
         told: [...told].map(([id, { code, atMs }]) => [id, code, atMs] as const),
       });
     }
@@ -159,10 +228,18 @@ export async function fleet(input: FleetInput): Promise<never> {
 
   async function untilWork(): Promise<void> {
     const isWork = (): boolean =>
-      inbox.length > 0 || needsDecision || hasPlace || hasPost() || mustContinue();
+      inbox.length > 0 ||
+      (needsDecision && quietUntilMs <= Date.now()) ||
+      hasPlace ||
+      hasPost() ||
+      mustContinue();
     const postAtMs = Math.min(redeliverAtMs ?? Infinity, nextNoteAtMs());
     const dueAtMs = Math.min(
       wakeAtMs ?? Infinity,
+      nextFenceAtMs(ledger) ?? Infinity,
+      nextAuditAtMs(),
+      recoverAtMs[0] ?? Infinity,
+      needsDecision && quietUntilMs > Date.now() ? quietUntilMs : Infinity,
       deliveries >= MAX_DELIVERIES ? Infinity : Math.max(postAtMs, redeliverAtMs ?? 0),
     );
     if (dueAtMs === Infinity) await condition(isWork);
@@ -180,6 +257,43 @@ export async function fleet(input: FleetInput): Promise<never> {
     wakeAtMs = plan.wakeAtMs;
     // A full plan may have left some out.
     if (plan.items.length >= MAX_PLAN_ITEMS) needsDecision = true;
+  }
+
+  function nextAuditAtMs(): number {
+    const isIdle = ledger.leases.size === 0 && ledger.requests.size === 0;
+    if (!isCaring || isAuditing || isIdle) return Infinity;
+    return Math.max(auditedAtMs, idleAtMs) + auditPeriodMs(ledger, auditedAtMs - changedAtMs);
+  }
+
+  async function auditHolders(): Promise<void> {
+    const { holders, asked } = auditOrder(ledger, auditedUpTo);
+    auditedUpTo += holders.length;
+    isAuditing = true;
+    await errand([holders, asked], async () => {
+      const { closed } = await audit({ holders, asked });
+      if (closed.length > 0) fold({ kind: "audited", closed, nowMs: Date.now() });
+    });
+    isAuditing = false;
+    auditedAtMs = Date.now();
+    // Whoever has not acted on what it was told is told again.
+    cared.clear();
+  }
+
+  /** Every presence is to report and every open job to assert what it has. */
+  async function askAll(): Promise<void> {
+    recoverAtMs.shift();
+    const clusters = ledger.shape.clusters.map(({ id }) => id);
+    await errand(clusters, () => recover({ fleet: input.name, clusters }));
+    if (quietUntilMs === Infinity) quietUntilMs = Date.now() + RECOVERY_QUIET_MS;
+  }
+
+  async function errand(carried: unknown, run: () => Promise<void>): Promise<void> {
+    spend(8, carried);
+    errands += 1;
+    // It comes again by its clock; what failed for good is in the history for people to read.
+    await run().catch(() => undefined);
+    errands -= 1;
+    hasPlace = true;
   }
 
   function waitingGrants(): LeaseId[] {
@@ -203,18 +317,26 @@ export async function fleet(input: FleetInput): Promise<never> {
     redeliverAtMs = undefined;
     const grants = waitingGrants().slice(0, MAX_POST).flatMap(deliveryOf);
     const notes = pendingNotes(ledger, told, Date.now()).notes.slice(0, MAX_POST);
-    if (grants.length === 0 && notes.length === 0) return;
+    const losses = lossesToTell();
+    const sweeps = sweepsToStart();
+    if (grants.length + notes.length + losses.length + sweeps.length === 0) return;
     for (const { lease } of grants) onTheWay.add(lease.id);
     for (const { jobId, reason } of notes) told.set(jobId, { code: reason.code, atMs: Date.now() });
     for (const id of told.keys()) if (!ledger.requests.has(id)) told.delete(id);
     deliveries += 1;
-    spend(6, [grants, notes]);
-    void send(grants, notes);
+    spend(6, [grants, notes, losses, sweeps]);
+    void send({
+      grants,
+      pending: notes,
+      ...(losses.length > 0 && { losses }),
+      ...(sweeps.length > 0 && { sweeps }),
+    });
   }
 
-  async function send(grants: readonly Delivery[], pending: readonly PendingNote[]): Promise<void> {
+  async function send(mail: Post): Promise<void> {
+    const { grants } = mail;
     try {
-      const { accepted, gone } = await deliver({ grants, pending });
+      const { accepted, gone } = await deliver(mail);
       fold({ kind: "delivered", accepted, gone, nowMs: Date.now() });
       if (accepted.length + gone.length < grants.length) redeliverAtMs = Date.now() + REDELIVER_MS;
     } catch {
@@ -227,19 +349,47 @@ export async function fleet(input: FleetInput): Promise<never> {
     }
   }
 
+  function lossesToTell(): readonly Loss[] {
+    if (!isCaring) return [];
+    const claimed = disowned.splice(0).map(({ jobId, runId, id, gpus }) => ({
+      jobId,
+      runId,
+      lease: id,
+      hosts: gpus.map(({ host }) => host),
+    }));
+    return [...claimed, ...onlyNew(lossesOf(ledger), ({ lease, hosts }) => [lease, ...hosts])];
+  }
+
+  function sweepsToStart(): readonly SweepInput[] {
+    if (!isCaring) return [];
+    return onlyNew(sweepsOf(input.name, ledger), ({ lease }) => ["sweep", lease]);
+  }
+
+  function onlyNew<Item>(items: readonly Item[], keyOf: (item: Item) => readonly string[]): Item[] {
+    return items.slice(0, MAX_POST).filter((item) => {
+      const key = keyOf(item).join(" ");
+      return !cared.has(key) && cared.add(key);
+    });
+  }
+
   function deliveryOf(id: LeaseId): Delivery[] {
     const lease = ledger.leases.get(id);
     const grant = ledger.outbox.get(id);
     if (lease === undefined || grant === undefined) return [];
     const agents = lease.gpus.flatMap(({ host }) => {
       const agent = ledger.hosts.get(host)?.agent;
-      return agent === undefined ? [] : [{ host, agent }];
+      if (agent === undefined) return [];
+      const { silenceMs } = clusterNamed(clusterOf(host)) ?? {};
+      return [{ host, agent, ...(silenceMs !== undefined && { silenceMs }) }];
     });
     return [{ lease, agents, ...grant }];
   }
 
   /** Judged by what was done, not by the history's length as the server tells it: that may read otherwise on replay. */
   function mustContinue(): boolean {
+    // What is under way goes on in this run; it is short.
+    if (isChangedByHand && deliveries === 0 && errands === 0 && quietUntilMs < Infinity)
+      return true;
     if (spent.events >= CONTINUE_AT_ANY_COST_EVENTS) return true;
     return (
       deliveries === 0 && (spent.events >= CONTINUE_AT_EVENTS || spent.bytes >= CONTINUE_AT_BYTES)
@@ -252,47 +402,12 @@ export async function fleet(input: FleetInput): Promise<never> {
     spent.bytes += 500 + (JSON.stringify(carried) ?? "").length;
   }
 
-  function explain(id: string): FleetAnswer {
-    const held = [...ledger.leases.values()].filter((lease) => lease.jobId === id);
-    if (held.length > 0) return { kind: "leased", leases: held };
-    const waiting = [...ledger.requests.values()];
-    const position = waiting.findIndex((request) => request.jobId === id);
-    const request = waiting[position];
-    if (request === undefined) return { kind: "unknown" };
-    const reason = ledger.reasons.get(request.jobId) ?? {
-      code: "PendingEvaluation" as const,
-      message: `${id} has not been looked at yet`,
-      numbers: {},
-      holders: [],
-      wakeOn: ["timer" as const],
-    };
-    return {
-      kind: "waiting",
-      position: position + 1,
-      waiting: waiting.length,
-      requestedAtMs: request.requestedAtMs,
-      reason,
-    };
+  function clusterNamed(id: string): FleetShape["clusters"][number] | undefined {
+    return ledger.shape.clusters.find((cluster) => cluster.id === id);
   }
 
   function knows(host: string): boolean {
     return ledger.shape.clusters.some((cluster) => cluster.hosts.some(({ id }) => id === host));
-  }
-
-  function summary(): string {
-    const hosts: readonly HostId[] = ledger.shape.clusters.flatMap((cluster) =>
-      cluster.hosts.map(({ id }) => id),
-    );
-    const gpuCount = ledger.shape.clusters
-      .flatMap((cluster) => cluster.hosts)
-      .reduce((sum, host) => sum + host.gpuCount, 0);
-    const leased = [...ledger.leases.values()].reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0);
-    const answering = hosts.filter((host) => ledger.hosts.get(host)?.agent !== undefined).length;
-    return [
-      `**Fleet ${input.name}**: ${leased} of ${gpuCount} GPUs leased, ${ledger.leases.size} leases, ${ledger.requests.size} requests waiting`,
-      "",
-      `${answering} of ${hosts.length} hosts have an agent · next token ${ledger.nextToken} · ${ledger.deadLetters.length} dead letters`,
-    ].join("\n");
   }
 }
 

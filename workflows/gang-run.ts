@@ -3,20 +3,17 @@
  *
  * The first host that fails, or a wish to stop (cancellation, deadline), stops the others; the earliest cause is the
  * reported one. A host whose agent went silent is asked again, at its new address, to adopt the same lease and token;
- * nothing is concluded from silence alone. The result names the hosts that could not confirm that nothing runs there.
+ * nothing is concluded from silence alone, only from the fleet's word that the host was fenced: then its part has ended, and
+ * nobody waits for it. The result names the hosts that could not confirm that nothing runs there.
  * History: 3 events a host and one workflow task for each completion; orders to stop come on top when they are needed.
  */
 
 import {
   ActivityCancellationType,
-  ActivityFailure,
-  ApplicationFailure,
   CancellationScope,
   condition,
-  isCancellation,
   proxyActivities,
   proxyLocalActivities,
-  TimeoutFailure,
 } from "@temporalio/workflow";
 import type {
   CheckpointMark,
@@ -27,16 +24,16 @@ import type {
   RunReport,
 } from "../activities/agent-contract.ts";
 import type { JobActivities } from "../activities/control-contract.ts";
-import type { FailureCode } from "../domain/codes.ts";
 import type { HostId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { popCount, type HostGpus } from "../domain/lease.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { Grant } from "./messages.ts";
+import { findingOf } from "./run-finding.ts";
 
 /** How long the hosts of a gang may take to get ready. */
 const PREPARE_TIMEOUT_MS = 120_000;
-/** An agent says that it is alive every 20 s; three missed in a row are silence. */
+/** An agent says that it is alive three times in this time; all missed are silence. A cluster with a shorter one has its own. */
 const HEARTBEAT_TIMEOUT_MS = 60_000;
 /** A task that no agent takes for this long has no agent. */
 const PICKUP_TIMEOUT_MS = 60_000;
@@ -59,9 +56,12 @@ export interface GangRunInput {
   readonly attempt: number;
 }
 
-/** Why a run should be stopped although nothing failed; set from outside while it runs. */
+/** What is said from outside while a gang runs. */
 export interface StopWish {
+  /** Why it should be stopped although nothing failed. */
   reason: "cancelled" | "deadline" | undefined;
+  /** Hosts whose part of the lease counts as gone. */
+  readonly fenced: Set<HostId>;
 }
 
 export interface GangEnd {
@@ -77,7 +77,9 @@ type HostEnd =
   | { readonly kind: "reported"; readonly report: RunReport }
   /** It never started and never will. */
   | { readonly kind: "refused"; readonly cause: RunCause }
-  | { readonly kind: "unconfirmed"; readonly cause: RunCause };
+  | { readonly kind: "unconfirmed"; readonly cause: RunCause }
+  /** The fleet has given the host up: there is nothing left to confirm. */
+  | { readonly kind: "fenced"; readonly cause: RunCause };
 
 /** Runs the gang of a grant to its end. Never throws for what happens on hosts. */
 export async function runGang(
@@ -90,12 +92,13 @@ export async function runGang(
     [...ends.values()].some((end) => end.kind !== "reported" || end.report.end !== "completed");
   const isStopping = (): boolean => wish.reason !== undefined || isBad();
 
-  const agents = await findAgents(input, () => wish.reason !== undefined);
+  const agents = await findAgents(input, wish);
   if (agents === undefined) return { end: "stopped", unconfirmedHosts: [], endedAtMs: Date.now() };
   const orders = ordersOf(input, agents);
   const scope = new CancellationScope();
   const running = orders.map(async (order) => {
-    ends.set(order.host, await runHost(order, input, { scope, isStopping, agents }));
+    const isFenced = (): boolean => wish.fenced.has(order.host);
+    ends.set(order.host, await runHost(order, input, { scope, isStopping, isFenced, agents }));
   });
   await condition(() => ends.size === orders.length || isStopping());
   const stopped = new Set<HostId>();
@@ -105,25 +108,35 @@ export async function runGang(
     const why = wish.reason ?? "another host of the gang failed";
     await Promise.all(
       remaining.map(async (order) => {
-        if (await stopHost(order, input, { reason: why, agents })) stopped.add(order.host);
+        const isStopped = stopHost(order, input, { reason: why, agents });
+        const isOver = await Promise.race([isStopped, untilFenced(order.host, wish)]);
+        if (isOver) stopped.add(order.host);
       }),
     );
     scope.cancel();
   }
   await Promise.all(running);
+  // Nobody waits for what still watches a fenced host; should the host come back, it is told.
+  if (wish.fenced.size > 0) scope.cancel();
   return gangEnd(ends, stopped);
 }
 
 type Agents = ReadonlyMap<HostId, AgentAddress>;
 
+async function untilFenced(host: HostId, { fenced }: StopWish): Promise<true> {
+  await condition(() => fenced.has(host));
+  return true;
+}
+
 /**
  * The agents of all hosts. A grant names them; one that ended in between is waited for, because its successor can start the
- * gang. Undefined when the wish to stop comes first: nothing was started.
+ * gang. Undefined when the wish to stop or a fence comes first: nothing was started.
  */
 async function findAgents(
   { grant, fleetWorkflowId }: GangRunInput,
-  isStopping: () => boolean,
+  wish: StopWish,
 ): Promise<Agents | undefined> {
+  const isStopping = (): boolean => wish.reason !== undefined || wish.fenced.size > 0;
   const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
   const agents = new Map(grant.agents.map(({ host, agent }) => [host, agent]));
   for (const { host } of grant.lease.gpus) {
@@ -186,6 +199,7 @@ const holderOf = ({
 interface HostRun {
   readonly scope: CancellationScope;
   readonly isStopping: () => boolean;
+  readonly isFenced: () => boolean;
   readonly agents: Agents;
 }
 
@@ -194,7 +208,7 @@ interface HostRun {
  * Once a run may have started there, only the host's own word that nothing runs makes it confirmed.
  */
 async function runHost(order: RunOrder, input: GangRunInput, run: HostRun): Promise<HostEnd> {
-  const { scope, isStopping, agents } = run;
+  const { scope, isStopping, isFenced, agents } = run;
   const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
   let agent = agents.get(order.host) ?? null;
   let mayRun = false;
@@ -203,10 +217,11 @@ async function runHost(order: RunOrder, input: GangRunInput, run: HostRun): Prom
     if (agent !== null) {
       const at = agent;
       try {
-        return {
-          kind: "reported",
-          report: await scope.run(() => runOn(at, order, input.spec)),
-        };
+        const report = await Promise.race([
+          scope.run(() => runOn(at, order, input)),
+          condition(isFenced).then(() => undefined),
+        ]);
+        return report === undefined ? fencedOff(order.host) : { kind: "reported", report };
       } catch (error) {
         const found = findingOf(error, order.host, isStopping());
         switch (found.means) {
@@ -227,19 +242,25 @@ async function runHost(order: RunOrder, input: GangRunInput, run: HostRun): Prom
         }
       }
     }
-    await condition(isStopping, pauseMs);
+    await condition(() => isStopping() || isFenced(), pauseMs);
+    if (isFenced()) return fencedOff(order.host);
     if (isStopping()) return mayRun ? unconfirmed(order.host) : neverStarted(order.host);
     pauseMs = Math.min(pauseMs * 2, ADOPT_PAUSE_MAX_MS);
     agent = (await findHost(input.fleetWorkflowId, order.host)) ?? agent;
   }
 }
 
-async function runOn(agent: AgentAddress, order: RunOrder, spec: JobSpec): Promise<RunReport> {
+async function runOn(
+  agent: AgentAddress,
+  order: RunOrder,
+  { spec, grant }: GangRunInput,
+): Promise<RunReport> {
+  const silenceMs = grant.agents.find(({ host }) => host === order.host)?.silenceMs ?? Infinity;
   const { run } = proxyActivities<RunActivities>({
     taskQueue: agent.runQueue,
     startToCloseTimeout: (spec.timeLimitMs ?? UNLIMITED_MS) + PREPARE_TIMEOUT_MS + stopMs(spec),
     scheduleToStartTimeout: PICKUP_TIMEOUT_MS,
-    heartbeatTimeout: HEARTBEAT_TIMEOUT_MS,
+    heartbeatTimeout: Math.min(silenceMs, HEARTBEAT_TIMEOUT_MS),
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     retry: { maximumAttempts: 1 },
     summary: summaryOf(order),
@@ -339,55 +360,18 @@ function earliestCause(
   return first;
 }
 
-/** What a failed `run` says about its host. Silence is a suspicion, not proof. */
-interface Finding {
-  readonly means:
-    /** The host says so itself. */
-    | "nothing runs"
-    /** This attempt was refused or called off before anything started; an earlier one may have started something. */
-    | "never started"
-    | "nobody took it"
-    | "silent"
-    /** The agent failed in a way that it has no word for. */
-    | "broken";
-  readonly cause: RunCause;
-}
-
-function findingOf(error: unknown, host: HostId, isStopping: boolean): Finding {
-  const inner = error instanceof ActivityFailure ? error.cause : error;
-  const finding = (means: Finding["means"], code: FailureCode, message: string): Finding => ({
-    means,
-    cause: { code, message, atMs: Date.now() },
-  });
-  if (isCancellation(error)) {
-    // Nobody but the stop cancels it; an operator's pause looks alike, and leaves the processes alone.
-    return isStopping
-      ? finding("never started", "STOPPED", `stopped before it started on ${host}`)
-      : finding("silent", "HOST_LOST", `the run on ${host} is no longer watched`);
-  }
-  if (inner instanceof TimeoutFailure) {
-    return inner.timeoutType === "SCHEDULE_TO_START"
-      ? finding("nobody took it", "HOST_LOST", `no agent took the run on ${host}`)
-      : finding("silent", "HOST_LOST", `${host} stopped answering while the job ran there`);
-  }
-  const message = inner instanceof Error ? inner.message : String(inner);
-  switch (inner instanceof ApplicationFailure ? inner.type : undefined) {
-    case "STALE_TOKEN":
-      return finding("nothing runs", "STALE_TOKEN", message);
-    case "GANG_NOT_READY":
-      return finding("nothing runs", "GANG_NOT_READY", message);
-    case "HOST_REFUSED":
-      return finding("never started", "HOST_REFUSED", message);
-    case "HOST_LOST":
-      return finding("silent", "HOST_LOST", message);
-    default:
-      return finding("broken", "HOST_REFUSED", `the agent of ${host} failed: ${message}`);
-  }
-}
-
 const neverStarted = (host: HostId): HostEnd => ({
   kind: "refused",
   cause: { code: "STOPPED", message: `stopped before it started on ${host}`, atMs: Date.now() },
+});
+
+const fencedOff = (host: HostId): HostEnd => ({
+  kind: "fenced",
+  cause: {
+    code: "HOST_LOST",
+    message: `${host} was fenced: it had not answered for too long, or an operator gave it up`,
+    atMs: Date.now(),
+  },
 });
 
 const unconfirmed = (host: HostId): HostEnd => ({

@@ -3,3 +3,5 @@
 export { fleet } from "./fleet.ts";
 export { job } from "./job.ts";
 export { logSession as "log-session" } from "./log-session.ts";
+export { presence } from "./presence.ts";
+export { sweep } from "./sweep.ts";

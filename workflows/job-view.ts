@@ -6,8 +6,20 @@ import { defineSearchAttributeKey } from "@temporalio/common";
 import { ApplicationFailure } from "@temporalio/workflow";
 import type { FailureCode } from "../domain/codes.ts";
 import { jobId, type JobId } from "../domain/ids.ts";
-import { popCount } from "../domain/lease.ts";
+import { popCount, type Lease, type LeaseFact } from "../domain/lease.ts";
 import type { AttemptView, Grant, JobFailureDetails, JobView } from "./messages.ts";
+
+/** Without how far the fleet's ledger has got with it. */
+export function factOf(lease: Lease): LeaseFact {
+  const {
+    state: _state,
+    vacatingHosts: _left,
+    vacatedHosts: _early,
+    isDoubted: _is,
+    ...fact
+  } = lease;
+  return fact;
+}
 
 export const STATE = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
 export const FLEET = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");

@@ -28,6 +28,7 @@ import { attemptGpus, jobSummary } from "./job-summary.ts";
 import {
   attemptView,
   CLASS,
+  factOf,
   CLUSTER,
   failure,
   FLEET,
@@ -39,6 +40,8 @@ import {
 } from "./job-view.ts";
 import {
   DEFAULT_FLEET,
+  assertSignal,
+  fencedSignal,
   fleetWorkflowId,
   grantSignal,
   holdUpdate,
@@ -81,11 +84,13 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   let pending: JobView["pending"];
   const attempts: AttemptView[] = [];
   const avoidHosts: HostId[] = [];
-  const wish: StopWish = { reason: undefined };
+  const wish: StopWish = { reason: undefined, fenced: new Set() };
   let cancellation: unknown;
   let upserts = 0;
   /** The highest request that is over and was answered all the same. */
   let strayUpTo = 0;
+  /** The fleet wants to hear again what this job waits for or holds. */
+  let isAsked = false;
 
   const view = (): JobView => ({
     jobId: id,
@@ -106,6 +111,13 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   setHandler(grantSignal, (offer: Grant | undefined) => {
     if (offer?.seq === seq && grant === undefined) grant = offer;
     else if (offer !== undefined && offer.seq < seq) strayUpTo = Math.max(strayUpTo, offer.seq);
+  });
+  setHandler(fencedSignal, (loss) => {
+    if (loss?.lease !== grant?.lease.id || !Array.isArray(loss?.hosts)) return;
+    for (const host of loss.hosts) wish.fenced.add(host);
+  });
+  setHandler(assertSignal, () => {
+    isAsked = true;
   });
   setHandler(pendingSignal, (note: WaitNote | undefined) => {
     if (note?.seq !== seq || grant !== undefined) return;
@@ -152,6 +164,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   return CancellationScope.nonCancellable(async () => {
     show();
     void returnStrays();
+    void answerFleet();
     const admission = await admit(file, {
       fleetWorkflowId: fleetId,
       jobId: id,
@@ -213,6 +226,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       if (end.cause?.code === "HOST_REFUSED") avoidHosts.push(end.cause.host);
       seq += 1;
       grant = undefined;
+      wish.fenced.clear();
       pending = undefined;
       enter("pending");
       await condition(() => wish.reason !== undefined, Math.max(1, verdict.backoffMs));
@@ -330,6 +344,26 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       const over = strayUpTo;
       strayUpTo = 0;
       await tell({ kind: "end", jobId: id, runId: run, seq: over, unconfirmedHosts: [] });
+    }
+  }
+
+  /**
+   * Says again what there is to say: that former requests are over, and the request or the lease that is in force. A reset has
+   * given the workflow another run id, under which the fleet has never heard of it.
+   */
+  async function answerFleet(): Promise<void> {
+    for (;;) {
+      await condition(() => isAsked && spec !== undefined);
+      isAsked = false;
+      if (spec === undefined || isHeld || state === "completed" || state === "failed") continue;
+      if (seq > 1)
+        await tell({ kind: "end", jobId: id, runId: run, seq: seq - 1, unconfirmedHosts: "all" });
+      if (grant === undefined) {
+        if (state === "pending" && wish.reason === undefined)
+          await tell({ kind: "request", request: requestOf(spec, Date.now()) });
+      } else if (grant.lease.runId === run) {
+        await tell({ kind: "assert", lease: factOf(grant.lease) });
+      }
     }
   }
 

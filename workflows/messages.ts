@@ -12,6 +12,7 @@ import type { HostGpus, Lease } from "../domain/lease.ts";
 import type { FleetAnswer, PendingReason } from "../domain/pending.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
+import type { GrantedAgent } from "../activities/control-contract.ts";
 import type { LogChunk, LogQuery, PresenceTerms, RunCause } from "../activities/agent-contract.ts";
 
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
@@ -39,7 +40,7 @@ export interface Grant {
   readonly lease: Lease;
   readonly predictedGBs?: number;
   readonly reason: string;
-  readonly agents: readonly { readonly host: HostId; readonly agent: AgentAddress }[];
+  readonly agents: readonly GrantedAgent[];
 }
 export const grantSignal = defineSignal<[Grant]>("grant");
 
@@ -117,6 +118,8 @@ export interface FleetInput {
   readonly rules?: number;
   /** Its ledger was lost: agents and jobs are asked what there is. */
   readonly isRecovering?: true;
+  /** When agents and jobs are to be asked; carried over continue-as-new. */
+  readonly recoverAtMs?: readonly number[];
   /** What waiting jobs were told last; carried over continue-as-new. */
   readonly told?: readonly (readonly [jobId: JobId, code: PendingCode, atMs: number])[];
 }
@@ -144,6 +147,7 @@ export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
 /** What an agent of the cluster and the fleet agree on about silence; null when the fleet has no such cluster. */
 export const silenceTermsQuery = defineQuery<SilenceTerms | null, [string]>("silence-terms");
 export type SilenceTerms = Pick<PresenceTerms, "silenceMs" | "fenceMs" | "onSilence">;
+export const isVacatingQuery = defineQuery<boolean, [LeaseId]>("is-vacating");
 /** An operator vouches that nothing runs on these hosts. */
 export const fenceUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[] }]>(
   "fence",

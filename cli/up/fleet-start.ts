@@ -12,6 +12,7 @@ import { emptyLedger } from "../../scheduling/apply.ts";
 import { packLedger } from "../../scheduling/ledger-codec.ts";
 import {
   configureUpdate,
+  FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
   fleetWorkflowId,
@@ -37,7 +38,9 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
     await client.workflow.start(FLEET_WORKFLOW, {
       workflowId: fleetWorkflowId(name),
       taskQueue: FLEET_TASK_QUEUE,
-      args: [{ name, ledger: packLedger(emptyLedger(fleet.shape, detailsHash)) }],
+      args: [
+        { name, rules: FLEET_RULES, ledger: packLedger(emptyLedger(fleet.shape, detailsHash)) },
+      ],
       workflowIdConflictPolicy: "FAIL",
       staticSummary: `fleet ${name}`,
     });

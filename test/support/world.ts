@@ -19,10 +19,12 @@ import { emptyLedger } from "../../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
 import {
+  FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
   fleetWorkflowId,
   ledgerQuery,
+  presenceWorkflowId,
 } from "../../workflows/messages.ts";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
@@ -94,7 +96,7 @@ export async function startWorld({ address, fleetYaml, codec }: WorldOptions): P
   await temporal.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId(fleet),
     taskQueue: FLEET_TASK_QUEUE,
-    args: [{ name: fleet, ledger: packLedger(emptyLedger(described.shape)) }],
+    args: [{ name: fleet, rules: FLEET_RULES, ledger: packLedger(emptyLedger(described.shape)) }],
   });
 
   const world: World = {
@@ -158,6 +160,8 @@ export async function startWorld({ address, fleetYaml, codec }: WorldOptions): P
       return { code: code as number | null, stdout, stderr };
     },
     async stop() {
+      // First the processes: whoever has something to say to a terminated fleet starts it again.
+      await Promise.all([...processes.keys()].map((name) => world.kill(name)));
       const open = temporal.workflow.list({
         query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running"`,
       });
@@ -170,7 +174,11 @@ export async function startWorld({ address, fleetYaml, codec }: WorldOptions): P
         .getHandle(fleetWorkflowId(fleet))
         .terminate("end of test")
         .catch(() => undefined);
-      await Promise.all([...processes.keys()].map((name) => world.kill(name)));
+      for (const { id } of described.shape.clusters)
+        await temporal.workflow
+          .getHandle(presenceWorkflowId(fleet, id))
+          .terminate("end of test")
+          .catch(() => undefined);
       await connection.close();
       await rm(stateDir, { recursive: true, force: true });
     },
