@@ -15,7 +15,7 @@ export type ScheduledPart = Omit<
 >;
 
 export function scheduledPart(spec: JobSpec): ScheduledPart {
-  const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs } = spec;
+  const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs, array } = spec;
   return {
     name,
     tenant,
@@ -24,5 +24,6 @@ export function scheduledPart(spec: JobSpec): ScheduledPart {
     gang,
     constraints,
     ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(array !== undefined && { slots: array.parallel }),
   };
 }

@@ -4,7 +4,7 @@ import { shown } from "./file-problem.ts";
 import type { Reading } from "./quantity.ts";
 import { mapLeaf, readText, refused, type LeafSchema } from "./schema-leaf.ts";
 
-/** What each process is told about its place in the gang; a job that sets one of them would break its own run. */
+/** What each process is told about its place in the gang or the array; a job that sets one of them would break its own run. */
 export const RESERVED_ENV: readonly string[] = [
   "CUDA_VISIBLE_DEVICES",
   "RANK",
@@ -14,6 +14,8 @@ export const RESERVED_ENV: readonly string[] = [
   "NODE_RANK",
   "MASTER_ADDR",
   "MASTER_PORT",
+  "ARRAY_INDEX",
+  "ARRAY_COUNT",
 ];
 export const RESERVED_ENV_PREFIX = "ORBWEAVER_";
 

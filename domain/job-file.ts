@@ -117,6 +117,7 @@ function specOf(file: ReadJobFile): JobSpec {
     ...(deadline !== undefined && { deadlineMs: deadline }),
     ...(timeLimit !== undefined && { timeLimitMs: timeLimit }),
     isHeld: file.hold ?? false,
+    ...arrayOf(file.array),
   };
 }
 
@@ -156,6 +157,12 @@ function checkpointOf(file: ReadJobFile["run"]["checkpoint"]): {
       ...(interval !== undefined && { intervalMs: interval }),
     },
   };
+}
+
+function arrayOf(array: ReadJobFile["array"]): Pick<JobSpec, "array"> {
+  if (array === undefined) return {};
+  const { count, parallel = count } = array;
+  return { array: { count, parallel: Math.min(parallel, count) } };
 }
 
 const distinct = (words: readonly string[]): readonly string[] => [...new Set(words)];

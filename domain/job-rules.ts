@@ -1,5 +1,5 @@
 /**
- * @file The rules between the keys of a job file: sizes of a gang that fit together, one way to order a checkpoint.
+ * @file The rules between the keys of a job file: sizes of a gang that fit together, one way to order a checkpoint, arrays.
  *
  * They look at the raw value and judge only what can be read; what cannot is the schema's affair.
  */
@@ -66,18 +66,35 @@ function checkpointProblems(file: unknown): SchemaProblem[] {
   return [problem(file, path, "neither signal nor command is given", remedy)];
 }
 
+/** Starts of tasks, retries included, that the history of one workflow holds. */
+const MAX_TASK_STARTS = 1_000_000;
+
 function arrayProblems(file: unknown): SchemaProblem[] {
-  const path = ["array", "count"];
-  const count = sizeAt(file, path);
-  if (count === undefined || count <= 1) return [];
-  return [
-    problem(
-      file,
-      path,
-      `arrays of ${count} tasks cannot be run yet`,
-      "submit one job for each task",
-    ),
-  ];
+  const count = sizeAt(file, ["array", "count"]);
+  if (count === undefined) return [];
+  const problems: SchemaProblem[] = [];
+  const attempts = sizeAt(file, ["retry", "attempts"]) ?? 1;
+  if (count * attempts > MAX_TASK_STARTS) {
+    const message = `${attempts} attempts of ${count} tasks are more than ${MAX_TASK_STARTS} starts`;
+    const remedy = `write at most ${Math.floor(MAX_TASK_STARTS / count)}, or submit several arrays`;
+    problems.push(problem(file, ["retry", "attempts"], message, remedy));
+  }
+  const gpus = sizeAt(file, ["gang", "gpus"]);
+  const min = sizeAt(file, ["gang", "min"]);
+  const remedy = "leave it out; all tasks of an array have gang.gpus";
+  if (gpus !== undefined && min !== undefined && min < gpus) {
+    const message = `${min} is less than gang.gpus, but tasks of an array do not shrink`;
+    problems.push(problem(file, ["gang", "min"], message, remedy));
+  }
+  const shapes = valueAt(file, ["gang", "shapes"]);
+  if (
+    Array.isArray(shapes) &&
+    shapes.some((shape) => typeof shape === "number" && shape !== gpus)
+  ) {
+    const message = "there are smaller shapes, but tasks of an array do not shrink";
+    problems.push(problem(file, ["gang", "shapes"], message, remedy));
+  }
+  return problems;
 }
 
 function problem(file: unknown, path: ValuePath, message: string, remedy: string): SchemaProblem {

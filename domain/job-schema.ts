@@ -14,6 +14,8 @@ import { absolutePath, duration, memory, readText, refused, type WordRule } from
 import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
 
 const MAX_GPUS = 100_000;
+/** A whole array is one workflow: its history and its memory must hold every task. */
+const MAX_TASKS = 100_000;
 /** Names and keys become parts of ids, file names and addresses. */
 const MAX_NAME_CHARS = 200;
 
@@ -267,20 +269,21 @@ export const jobSchema = z
       .strictObject({
         count: wholeNumber({
           min: 1,
-          max: 1_000_000,
-          description: "Number of tasks. More than 1 cannot be run yet.",
-          examples: [1],
+          max: MAX_TASKS,
+          description: "Number of tasks; each finds its own, from 0 up, in ARRAY_INDEX.",
+          examples: [1000],
         }),
         parallel: wholeNumber({
           min: 1,
-          max: 1_000_000,
-          description: "Tasks that may run at the same time.",
-          examples: [1],
+          max: MAX_TASKS,
+          description:
+            "Tasks that may run at the same time. Default: as many as there is room for.",
+          examples: [50],
         }).optional(),
       })
       .meta({
         description:
-          "Many tasks with one description. Reserved: only a count of 1 is accepted yet.",
+          "Many tasks with one description: gang, retry and timeLimit are those of each task.",
       })
       .optional(),
   })

@@ -30,6 +30,15 @@ export interface JobSpec {
   readonly timeLimitMs?: Ms;
   /** Wait with OnHold until released. */
   readonly isHeld: boolean;
+  /** Many tasks with one description: each is a gang of its own, with its own retries and time limit. */
+  readonly array?: ArrayRule;
+}
+
+export interface ArrayRule {
+  /** Tasks, numbered from 0. */
+  readonly count: number;
+  /** Tasks that may run at the same time, at most `count`. */
+  readonly parallel: number;
 }
 
 /** The GPUs that a job needs at once. */

@@ -15,7 +15,7 @@ describe("a right job file", () => {
         tenant: "research",
         class: "training",
         priority: 5,
-        gang: { gpus: 8, min: 2, timeoutMs: 60_000, shapes: [4, 2] },
+        gang: { gpus: 8, min: 8, timeoutMs: 60_000, shapes: [] },
         constraints: {
           jurisdictions: ["EU"],
           clusters: ["eu-1", "eu-2"],
@@ -44,8 +44,33 @@ describe("a right job file", () => {
         deadlineMs: 7_200_000,
         timeLimitMs: 3_600_000,
         isHeld: true,
+        array: { count: 1000, parallel: 50 },
       },
     });
+  });
+
+  it("has its smaller shapes in order, and as its smallest gang the least of them", () => {
+    const gang = { gpus: 8, timeout: "1m", shapes: [2, 8, 4] };
+    expect(specOf({ ...SMALL_JOB, gang }).gang).toEqual({
+      gpus: 8,
+      min: 2,
+      timeoutMs: 60_000,
+      shapes: [4, 2],
+    });
+  });
+
+  it.each([
+    [{ count: 3 }, { count: 3, parallel: 3 }],
+    [
+      { count: 3, parallel: 2 },
+      { count: 3, parallel: 2 },
+    ],
+    [
+      { count: 1, parallel: 9 },
+      { count: 1, parallel: 1 },
+    ],
+  ])("an array of %j runs as many tasks at once as it says, at most all", (array, want) => {
+    expect(specOf({ ...SMALL_JOB, array }).array).toEqual(want);
   });
 
   it("needs to say little: the rest has defaults, and what is absent stays absent", () => {
@@ -125,6 +150,7 @@ describe("a right job file", () => {
       gang,
       constraints,
       timeLimitMs,
+      slots: spec.array?.parallel,
     });
     expect(requestBytes(spec)).toBe(new TextEncoder().encode(json).length);
     expect(requestBytes({ ...spec, name: "ä€😀" })).toBe(
@@ -186,8 +212,24 @@ describe("a wrong job file", () => {
     [{ retry: 3 }, "retry: 3 is not a map; write a map with the keys attempts, backoff"],
     [{ hold: null }, "hold: null is not true or false; write true or false"],
     [
-      { array: { count: 5 } },
-      "array.count: arrays of 5 tasks cannot be run yet; submit one job for each task",
+      { array: { count: 100_001 } },
+      "array.count: 100001 is too large; write a whole number from 1 to 100000",
+    ],
+    [
+      { array: { count: 20_000 }, retry: { attempts: 51 } },
+      "retry.attempts: 51 attempts of 20000 tasks are more than 1000000 starts; write at most 50, or submit several arrays",
+    ],
+    [
+      { array: { count: 2 }, gang: { gpus: 2, min: 1 } },
+      "gang.min: 1 is less than gang.gpus, but tasks of an array do not shrink; leave it out; all tasks of an array have gang.gpus",
+    ],
+    [
+      { array: { count: 2 }, gang: { gpus: 2, shapes: [2, 1] } },
+      "gang.shapes: there are smaller shapes, but tasks of an array do not shrink; leave it out; all tasks of an array have gang.gpus",
+    ],
+    [
+      { array: { count: 2 }, run: { command: "x", env: { ARRAY_INDEX: "1" } } },
+      'run.env.ARRAY_INDEX: "ARRAY_INDEX" is set by Orbweaver itself; leave it out',
     ],
     [
       { idempotencyKey: "orbweaver-fleet-x" },
@@ -262,7 +304,7 @@ describe("a wrong job file", () => {
       clas: "training",
       gang: { gpus: 4, min: 8, timeout: 5, extra: 1 },
       run: { comand: "x", env: { RANK: "0", B: 1 } },
-      array: { count: 2 },
+      array: { count: 0 },
     });
     expect(problems.map((problem) => problem.split(":")[0])).toEqual([
       "array.count",

@@ -10,7 +10,7 @@ export const FULL_JOB = {
   class: "training",
   priority: 5,
   idempotencyKey: "resnet50-seed7",
-  gang: { gpus: 8, min: 2, timeout: "1m", shapes: [8, 4, 2] },
+  gang: { gpus: 8, min: 8, timeout: "1m", shapes: [8] },
   constraints: {
     jurisdictions: ["EU"],
     clusters: ["eu-1", "eu-2"],
@@ -34,7 +34,7 @@ export const FULL_JOB = {
   deadline: "2h",
   timeLimit: "1h",
   hold: true,
-  array: { count: 1, parallel: 1 },
+  array: { count: 1000, parallel: 50 },
 };
 
 export const SMALL_JOB = { name: "small", gang: 1, run: { command: ["true"] } };
