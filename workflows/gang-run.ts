@@ -22,6 +22,8 @@ import type {
   RunCause,
   RunOrder,
   RunReport,
+  TaskBatch,
+  TaskEnd,
 } from "../activities/agent-contract.ts";
 import type { JobActivities } from "../activities/control-contract.ts";
 import type { HostId } from "../domain/ids.ts";
@@ -54,6 +56,10 @@ export interface GangRunInput {
   readonly spec: JobSpec;
   readonly grant: Grant;
   readonly attempt: number;
+  /** Of a job array: the tasks that this run of the lease is for. */
+  readonly taskBatch?: TaskBatch;
+  /** Told where a host's agent is now, when that is not where the grant says. */
+  readonly onAgent?: (host: HostId, agent: AgentAddress) => void;
 }
 
 /** What is said from outside while a gang runs. */
@@ -71,6 +77,8 @@ export interface GangEnd {
   readonly startedAtMs?: number;
   readonly endedAtMs: number;
   readonly checkpoint?: CheckpointMark;
+  /** Of a batch: what its hosts said of its tasks. */
+  readonly tasks?: readonly TaskEnd[];
 }
 
 type HostEnd =
@@ -156,7 +164,7 @@ type FindHost = Pick<JobActivities, "findHost">;
 const FIND_HOST = { startToCloseTimeout: "20s" } as const;
 
 function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
-  const { jobId, workflowRunId, spec, grant, attempt } = input;
+  const { jobId, workflowRunId, spec, grant, attempt, taskBatch } = input;
   const gang = grant.lease.gpus.map((part) => ({
     ...part,
     address: agents.get(part.host)?.address ?? "",
@@ -177,6 +185,7 @@ function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
     ...(spec.batch !== undefined && { batch: spec.batch }),
     prepareTimeoutMs: PREPARE_TIMEOUT_MS,
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
+    ...(taskBatch !== undefined && { taskBatch }),
   }));
 }
 
@@ -246,7 +255,9 @@ async function runHost(order: RunOrder, input: GangRunInput, run: HostRun): Prom
     if (isFenced()) return fencedOff(order.host);
     if (isStopping()) return mayRun ? unconfirmed(order.host) : neverStarted(order.host);
     pauseMs = Math.min(pauseMs * 2, ADOPT_PAUSE_MAX_MS);
-    agent = (await findHost(input.fleetWorkflowId, order.host)) ?? agent;
+    const found = await findHost(input.fleetWorkflowId, order.host);
+    if (found !== null) input.onAgent?.(order.host, found);
+    agent = found ?? agent;
   }
 }
 
@@ -258,7 +269,7 @@ async function runOn(
   const silenceMs = grant.agents.find(({ host }) => host === order.host)?.silenceMs ?? Infinity;
   const { run } = proxyActivities<RunActivities>({
     taskQueue: agent.runQueue,
-    startToCloseTimeout: (spec.timeLimitMs ?? UNLIMITED_MS) + PREPARE_TIMEOUT_MS + stopMs(spec),
+    startToCloseTimeout: runMs(spec, order.taskBatch) + PREPARE_TIMEOUT_MS + stopMs(spec),
     scheduleToStartTimeout: PICKUP_TIMEOUT_MS,
     heartbeatTimeout: Math.min(silenceMs, HEARTBEAT_TIMEOUT_MS),
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -305,6 +316,14 @@ async function stopHost(
   return false;
 }
 
+/** The longest that the processes may run; each turn of a slot has the time limit to itself, and its own stop. */
+function runMs(spec: JobSpec, batch: TaskBatch | undefined): number {
+  if (spec.timeLimitMs === undefined) return UNLIMITED_MS;
+  if (batch === undefined) return spec.timeLimitMs;
+  const turns = Math.ceil(batch.tasks.length / batch.slots);
+  return Math.min(UNLIMITED_MS, turns * (spec.timeLimitMs + stopMs(spec)));
+}
+
 /** The longest that stopping politely may take: the checkpoint, then the grace before TERM's and KILL's turn. */
 const stopMs = (spec: JobSpec): number =>
   (spec.run.checkpoint?.graceMs ?? 0) + 2 * spec.run.graceMs;
@@ -330,6 +349,9 @@ function gangEnd(ends: ReadonlyMap<HostId, HostEnd>, stopped: ReadonlySet<HostId
     ...(started.length > 0 && { startedAtMs: Math.min(...started) }),
     endedAtMs: Math.max(Date.now(), ...reports.map((report) => report.endedAtMs)),
     ...(checkpoint !== undefined && { checkpoint }),
+    ...(reports.some(({ tasks }) => tasks !== undefined) && {
+      tasks: reports.flatMap(({ tasks = [] }) => tasks),
+    }),
   };
 }
 
@@ -383,7 +405,12 @@ const unconfirmed = (host: HostId): HostEnd => ({
   },
 });
 
-function summaryOf({ host, gang }: RunOrder): string {
+function summaryOf({ host, gang, taskBatch }: RunOrder): string {
+  if (taskBatch !== undefined) {
+    const [first] = taskBatch.tasks;
+    const more = taskBatch.tasks.length - 1;
+    return `${host}: task ${first}${more > 0 ? ` and ${more} more` : ""}, ${taskBatch.slots} at a time`;
+  }
   const mine = gang.find((part) => part.host === host);
   const first = gang
     .slice(
