@@ -39,7 +39,7 @@ const ASK_WITHIN_MS = 10_000;
 
 export async function runAgentRole(kit: Kit, wish: AgentWish, role: AgentRole): Promise<void> {
   const { connection, logger, fleet, onReady } = role;
-  installRuntime(logger, true);
+  installRuntime(logger, true, { isSilent: true });
   const native = await openNative(connection);
   try {
     const shape = await fleetShape(kit, native, role);
@@ -48,7 +48,7 @@ export async function runAgentRole(kit: Kit, wish: AgentWish, role: AgentRole): 
       connection: native,
       client: clientOver(native, connection),
       namespace: connection.namespace,
-      dataConverter: connection.dataConverter,
+      dataConverter: connection.workerPayloads.dataConverter,
       fleet,
       cluster: cluster.id,
       hosts: hosts.map(({ id, gpuCount }) => ({ id, gpuCount })),

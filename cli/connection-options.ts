@@ -15,6 +15,7 @@ export interface ConnectionOptionValues {
   readonly tlsKey?: string;
   readonly tlsServerName?: string;
   readonly codec?: string;
+  readonly encryptionKeys?: string;
   readonly isolated?: boolean;
   readonly fleet?: string;
 }
@@ -34,6 +35,7 @@ export function addConnectionOptions(command: Command): Command {
     .option("--tls-key <file>", "key of the client certificate")
     .option("--tls-server-name <name>", "name to expect in the server's certificate")
     .option("--codec <module>", "module that exports payloadCodecs (ORBWEAVER_CODEC)")
+    .option("--encryption-keys <file>", "keys of the payloads (ORBWEAVER_ENCRYPTION_KEYS)")
     .option("--isolated", "ignore TEMPORAL_* variables and profile files")
     .optionsGroup("Options:");
 }
@@ -50,6 +52,7 @@ export function connectionFlags(values: ConnectionOptionValues): ConnectionFlags
     tlsKeyPath: values.tlsKey,
     tlsServerName: values.tlsServerName,
     codec: values.codec,
+    encryptionKeys: values.encryptionKeys,
     isIsolated: values.isolated,
   };
 }

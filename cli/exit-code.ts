@@ -35,6 +35,7 @@ export function exitCodeOfError(code: FailureCode): number {
     case "BAD_INPUT":
     case "MISCONFIGURED":
     case "REQUEST_TOO_LARGE":
+    case "ENCRYPTION_KEY_MISSING":
       return EXIT.usage;
     case "NOT_FOUND":
       return EXIT.notFound;

@@ -15,12 +15,14 @@ import { packageVersion } from "./package-version.ts";
 import { openSession as openRealSession, type OpenSession } from "./session.ts";
 import { benchVerb } from "./verbs/bench.ts";
 import { cancelVerb } from "./verbs/cancel.ts";
+import { codecServerVerb } from "./verbs/codec-server.ts";
 import { addCompletion } from "./verbs/completion.ts";
 import { downVerb } from "./verbs/down.ts";
 import { drainVerb } from "./verbs/drain.ts";
 import { explainVerb } from "./verbs/explain.ts";
 import { fleetVerb } from "./verbs/fleet.ts";
 import { holdVerb } from "./verbs/hold.ts";
+import { keysVerb } from "./verbs/keys.ts";
 import { listVerb } from "./verbs/list.ts";
 import { logsVerb } from "./verbs/logs.ts";
 import { releaseVerb } from "./verbs/release.ts";
@@ -47,7 +49,7 @@ const JOB_VERBS = [
   releaseVerb,
 ];
 const FLEET_VERBS = [upVerb, downVerb, fleetVerb, drainVerb, undrainVerb];
-const PROCESS_VERBS = [workerVerb, agentVerb];
+const PROCESS_VERBS = [workerVerb, agentVerb, codecServerVerb, keysVerb];
 
 const INTERRUPT_GRACE_MS = 2_000;
 

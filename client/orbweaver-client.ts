@@ -50,7 +50,8 @@ export class OrbweaverClient {
   async *list(filter: JobFilter = {}): AsyncGenerator<ListedJob> {
     const ledger = await this.fleet().catch((error: unknown) => {
       // Visibility answers without the fleet's worker, only with less to tell.
-      if (error instanceof OrbweaverError) return undefined;
+      if (error instanceof OrbweaverError && error.code !== "ENCRYPTION_KEY_MISSING")
+        return undefined;
       throw error;
     });
     yield* listJobs(this.#client, {

@@ -65,6 +65,16 @@ export function translated(error: unknown, subject: string): unknown {
           cause: error,
         });
   }
+  const encoding = /^Unknown encoding: (\S+)/.exec(
+    error instanceof Error ? error.message : "",
+  )?.[1];
+  if (encoding !== undefined) {
+    return new OrbweaverError(
+      "BAD_INPUT",
+      `what ${subject} answered is encoded as ${encoding}, which this client cannot read. Give it the codecs of orbweaver/codec, and the payload codec that the workers have (--codec, ORBWEAVER_CODEC).`,
+      { cause: error },
+    );
+  }
   // The only JSON that is read in a call is that of payloads.
   if (error instanceof SyntaxError) {
     return new OrbweaverError(

@@ -84,6 +84,10 @@ export const FAILURE_CODES = [
   "BAD_INPUT",
   /** The request is larger than a request may be. */
   "REQUEST_TOO_LARGE",
+  /** A payload is encrypted with a key that is not at hand. */
+  "ENCRYPTION_KEY_MISSING",
+  /** A payload is damaged, forged, or larger than any of ours. */
+  "PAYLOAD_UNREADABLE",
   /** No Temporal server could be found, downloaded or built. */
   "TEMPORAL_SERVER_UNAVAILABLE",
   /** The namespace lacks search attributes and they may not be added. */

@@ -64,6 +64,7 @@ export async function build({ say = () => {} } = {}) {
   const { code } = await bundleWorkflowCode({
     workflowsPath: path.join(ROOT, "dist/workflows/index.js"),
     payloadConverterPath: path.join(ROOT, "dist/workflows/payload-converter.js"),
+    failureConverterPath: path.join(ROOT, "dist/workflows/failure-converter.js"),
     preloadModules: PRELOADED.map((file) => path.join(ROOT, "dist", file)),
     logger: quietLogger(),
   });
@@ -92,7 +93,7 @@ function sourcesUnder(dir) {
   if (!existsSync(dir)) return [];
   return readdirSync(dir, { withFileTypes: true }).flatMap((entry) => {
     const file = path.join(dir, entry.name);
-    return entry.isDirectory() ? sourcesUnder(file) : entry.name.endsWith(".ts") ? [file] : [];
+    return entry.isDirectory() ? sourcesUnder(file) : /\.c?ts$/.test(entry.name) ? [file] : [];
   });
 }
 

@@ -12,8 +12,10 @@ import type { DataConverter } from "@temporalio/common";
 import { loadClientConfigProfile, toClientOptions } from "@temporalio/envconfig";
 import type { ClientConfigProfile, ClientConfigTLS } from "@temporalio/envconfig";
 import { NativeConnection } from "@temporalio/worker";
+import { resolve } from "node:path";
 import { isAlive } from "../activities/agent/process-identity.ts";
 import { OrbweaverError } from "../domain/failure.ts";
+import { createConverters, type Converters } from "./codec/converters.ts";
 import { loadPayloadCodecs } from "./payload-codec.ts";
 import type { Environment } from "./server/environment.ts";
 import { readUpState } from "./state.ts";
@@ -32,6 +34,8 @@ export interface ConnectionFlags {
   readonly tlsServerName?: string | undefined;
   /** Path of a module that exports `payloadCodecs`; ORBWEAVER_CODEC when absent. */
   readonly codec?: string | undefined;
+  /** File of the encryption keys; ORBWEAVER_ENCRYPTION_KEYS when absent. */
+  readonly encryptionKeys?: string | undefined;
   /** Neither environment nor profile file is read: only these flags and the server that `up` started. */
   readonly isIsolated?: boolean | undefined;
 }
@@ -49,10 +53,17 @@ export interface ConnectionConfig {
   readonly address: string;
   readonly namespace: string;
   readonly options: ConnectionOptions;
-  /** For clients and workers alike; empty when no codec is configured. */
+  /** For clients. */
   readonly dataConverter: DataConverter;
+  /** For workers, with whether what they write is encrypted. */
+  readonly workerPayloads: WorkerPayloads;
   /** Temporal's Web UI, where known. */
   readonly uiUrl?: string;
+}
+
+export interface WorkerPayloads {
+  readonly dataConverter: DataConverter;
+  readonly isEncrypted: boolean;
 }
 
 /** What `Connection` and `NativeConnection` both understand. */
@@ -77,7 +88,7 @@ export function isolatedConnection(isolated: {
     address,
     namespace,
     options: { address },
-    dataConverter: {},
+    ...withConverters(createConverters()),
     ...(uiUrl !== undefined && { uiUrl }),
   };
 }
@@ -87,11 +98,12 @@ export async function resolveConnection(
   flags: ConnectionFlags,
   place: ConnectionPlace,
 ): Promise<ConnectionConfig> {
-  const dataConverter = await loadDataConverter(flags, place);
   const configured = configuredConnection(flags, place.env);
-  if (configured !== undefined) return { ...configured, dataConverter };
-
-  const server = (await readUpState(place.stateDir))?.server;
+  if (configured !== undefined) {
+    return { ...configured, ...withConverters(await loadConverters(flags, place)) };
+  }
+  const state = await readUpState(place.stateDir);
+  const server = state?.server;
   if (server === undefined) {
     throw new OrbweaverError(
       "NO_CONNECTION",
@@ -111,11 +123,11 @@ export async function resolveConnection(
       ...(server.uiUrl !== undefined && { uiUrl: server.uiUrl }),
     }),
     source: "up",
-    dataConverter,
+    ...withConverters(await loadConverters(flags, place, state?.encryptionKeys)),
   };
 }
 
-/** The connection that flags, environment and profile name, without its codec; undefined when none names an address. */
+/** The connection that flags, environment and profile name, without codec and keys; undefined when none names an address. */
 export function configuredConnection(
   flags: ConnectionFlags,
   env: Environment,
@@ -137,7 +149,7 @@ export function configuredConnection(
       // envconfig makes metadata of its own profile's strings only.
       ...(metadata !== undefined && { metadata: metadata as Record<string, string> }),
     },
-    dataConverter: {},
+    ...withConverters(createConverters()),
     ...(uiUrl !== undefined && { uiUrl }),
   };
 }
@@ -169,7 +181,7 @@ export async function openClient(config: ConnectionConfig): Promise<OpenClient> 
   return { client, close: () => connection.close() };
 }
 
-/** The connection of workers; the caller gives `config.namespace` and `config.dataConverter` to `Worker.create`. */
+/** The connection of workers; the caller gives `config.namespace` and `config.workerPayloads` to `Worker.create`. */
 export async function openNative(config: ConnectionConfig): Promise<NativeConnection> {
   return await connected(config, () => NativeConnection.connect({ ...config.options }));
 }
@@ -197,15 +209,41 @@ async function connected<T>(config: ConnectionConfig, connect: () => Promise<T>)
   }
 }
 
-/** The converter with the payload codecs that a flag or ORBWEAVER_CODEC names. */
-export async function loadDataConverter(
+/** Converters with the keys and the codec module that flags or environment name; `notedKeys` is what `up` was given. */
+export async function loadConverters(
   flags: ConnectionFlags,
-  { env, cwd }: Pick<ConnectionPlace, "env" | "cwd">,
-): Promise<DataConverter> {
-  const path = flags.codec ?? env["ORBWEAVER_CODEC"];
-  if (path === undefined || path === "") return {};
-  return { payloadCodecs: await loadPayloadCodecs(path, cwd) };
+  place: Pick<ConnectionPlace, "env" | "cwd">,
+  notedKeys?: string,
+): Promise<Converters> {
+  const keyFile = keyFileOf(flags, place) ?? notedKeys;
+  const module = said(flags.codec, place.env["ORBWEAVER_CODEC"]);
+  return createConverters({
+    ...(keyFile !== undefined && { keyFile }),
+    ...(module !== undefined && { userCodecs: await loadPayloadCodecs(module, place.cwd) }),
+  });
 }
+
+/** Absolute path of the key file that flag or environment name. */
+export function keyFileOf(
+  { encryptionKeys }: ConnectionFlags,
+  { env, cwd }: Pick<ConnectionPlace, "env" | "cwd">,
+): string | undefined {
+  const file = said(encryptionKeys, env["ORBWEAVER_ENCRYPTION_KEYS"]);
+  return file === undefined ? undefined : resolve(cwd, file);
+}
+
+/** The flag, else the variable; an empty one says nothing. */
+const said = (flag: string | undefined, variable: string | undefined): string | undefined =>
+  flag ?? (variable === "" ? undefined : variable);
+
+export const withConverters = ({
+  client,
+  worker,
+  isEncrypted,
+}: Converters): Pick<ConnectionConfig, "dataConverter" | "workerPayloads"> => ({
+  dataConverter: client,
+  workerPayloads: { dataConverter: worker, isEncrypted },
+});
 
 function readProfile(flags: ConnectionFlags, env: Environment): ClientConfigProfile {
   const named = Object.entries(env).flatMap(([name, value]) =>

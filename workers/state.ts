@@ -21,6 +21,8 @@ export const upServer = z.object({
   address: z.string(),
   namespace: z.string(),
   uiUrl: z.string().exactOptional(),
+  /** Where the UI asks for readable payloads. */
+  codecUrl: z.string().exactOptional(),
   databaseFile: z.string(),
   logFile: z.string(),
 });
@@ -33,10 +35,12 @@ const upState = z.object({
   server: upServer.exactOptional(),
   /** The server of the environment, for people to read; connecting to it needs that environment again. */
   configuredAddress: z.string().exactOptional(),
+  /** File of the payloads' encryption keys that `up` was given last. */
+  encryptionKeys: z.string().exactOptional(),
   workers: z.array(
     z.object({
       ...identity,
-      role: z.enum(["fleet", "jobs", "agent"]),
+      role: z.enum(["fleet", "jobs", "agent", "codec"]),
       cluster: z.string().exactOptional(),
       host: z.string().exactOptional(),
       logFile: z.string(),

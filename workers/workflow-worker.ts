@@ -14,13 +14,13 @@ import {
   type LogEntry,
   type WorkerOptions,
 } from "@temporalio/worker";
-import { existsSync } from "node:fs";
-import path from "node:path";
 import type { Logger } from "pino";
 import { openNative, type ConnectionConfig } from "./connection.ts";
 import { SEARCH_ATTRIBUTES } from "../domain/search-attributes.ts";
 import { ensureSearchAttributes } from "./server/index.ts";
-import { packageRoot } from "./server/package-root.ts";
+import { workflowBundle } from "./workflow-bundle.ts";
+
+export { bundlePath } from "./workflow-bundle.ts";
 
 export interface WorkerSetting {
   readonly connection: ConnectionConfig;
@@ -50,10 +50,10 @@ export async function runWorkflowWorker(
     const worker = await Worker.create({
       connection: native,
       namespace: connection.namespace,
-      dataConverter: connection.dataConverter,
+      dataConverter: connection.workerPayloads.dataConverter,
       taskQueue,
       activities,
-      workflowBundle: { codePath: bundlePath() },
+      workflowBundle: workflowBundle(connection.workerPayloads.isEncrypted),
       shutdownGraceTime: "5s",
       ...tuning,
     });
@@ -72,23 +72,24 @@ export const clientOver = (
   { namespace, dataConverter }: ConnectionConfig,
 ): Client => new Client({ connection: native, namespace, dataConverter });
 
-/** The bundle that the build makes; every worker of one build runs the same bytes. */
-export function bundlePath(): string {
-  const file = path.join(packageRoot(), "dist", "workflow-bundle.js");
-  if (!existsSync(file))
-    throw new Error(`${file} is missing: the package was not built. Run \`npm run build\`.`);
-  return file;
-}
-
 let isInstalled = false;
 
 /** Temporal's runtime is one per process: its logs go where ours go. */
-export function installRuntime(logger: Logger, handlesSignals: boolean): void {
+export function installRuntime(
+  logger: Logger,
+  handlesSignals: boolean,
+  {
+    isSilent = false,
+  }: {
+    /** No heartbeats of the workers themselves: for processes of which there are many. */ readonly isSilent?: boolean;
+  } = {},
+): void {
   if (isInstalled) return;
   isInstalled = true;
   Runtime.install({
     logger: new DefaultLogger("INFO", (entry) => write(logger, entry)),
     ...(!handlesSignals && { shutdownSignals: [] }),
+    ...(isSilent && { workerHeartbeatInterval: 0 }),
   });
 }
 

@@ -15,8 +15,9 @@ import {
   configuredConnection,
   DEFAULT_NAMESPACE,
   isolatedConnection,
-  loadDataConverter,
+  loadConverters,
   resolveConnection,
+  withConverters,
   type ConnectionConfig,
   type ConnectionFlags,
 } from "../../workers/connection.ts";
@@ -26,6 +27,7 @@ import {
   startServer,
   type RunningServer,
 } from "../../workers/server/index.ts";
+import { becomesFree, drawFreePort, LOOPBACK } from "../../workers/server/ports.ts";
 import type { UpServer, UpState } from "../../workers/state.ts";
 import type { Io } from "../io.ts";
 import { livingDatabaseUser, livingServer, noteDatabaseUser } from "./own-server.ts";
@@ -56,9 +58,9 @@ export async function provideServer(io: Io, wish: ServerWish): Promise<ServerFou
     const place = { env: io.env, cwd: io.cwd, stateDir };
     return { connection: await resolveConnection(flags, place), isNew: false };
   }
-  const dataConverter = await loadDataConverter(flags, io);
+  const converters = await loadConverters(flags, io, former?.encryptionKeys);
   const server = running ?? (await startOurs(io, wish));
-  const connection = { ...connectionOf(server), dataConverter };
+  const connection = { ...connectionOf(server), ...withConverters(converters) };
   return { connection, server, isNew: running === undefined };
 }
 
@@ -122,12 +124,14 @@ async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
     env: io.env,
   });
   const logFile = logFileOf(stateDir, "temporal");
+  const codecUrl = await codecUrlFor(former?.server?.codecUrl);
   const options = {
     binary: path,
     logFile,
     dbFile: databaseFile,
     searchAttributes: SEARCH_ATTRIBUTES,
     detached: true,
+    uiCodecEndpoint: codecUrl,
     env: io.env,
   };
   const formerPort = portOf(former?.server?.address);
@@ -143,14 +147,14 @@ async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
       return await startServer(options);
     },
   );
-  const server = noteOf(started, { databaseFile, logFile });
+  const server = noteOf(started, { databaseFile, logFile, codecUrl });
   await noteDatabaseUser(stateDir, server);
   return server;
 }
 
 function noteOf(
   started: RunningServer,
-  files: { readonly databaseFile: string; readonly logFile: string },
+  files: Pick<UpServer, "databaseFile" | "logFile"> & { readonly codecUrl: string },
 ): UpServer {
   const identity = identityOf(started.pid);
   if (identity === undefined) {
@@ -168,7 +172,14 @@ function noteOf(
   };
 }
 
-function portOf(place: string | undefined): number | undefined {
+/** The UI is told at its start where its codec server will be; the former place, so that open pages go on. */
+async function codecUrlFor(former: string | undefined): Promise<string> {
+  const port = portOf(former);
+  const isFree = port !== undefined && (await becomesFree(port, 0));
+  return `http://${LOOPBACK}:${String(isFree ? port : await drawFreePort())}`;
+}
+
+export function portOf(place: string | undefined): number | undefined {
   const port = /:(\d+)$/.exec(place ?? "")?.[1];
   return port === undefined ? undefined : Number(port);
 }

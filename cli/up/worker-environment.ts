@@ -15,9 +15,21 @@ export interface WorkerSurroundings {
 
 export function workerSurroundings(
   connection: ConnectionConfig,
-  { flags, env }: { readonly flags: ConnectionFlags; readonly env: Environment },
+  {
+    flags,
+    env,
+    keyFile,
+  }: {
+    readonly flags: ConnectionFlags;
+    readonly env: Environment;
+    /** Of the payloads' encryption. */
+    readonly keyFile?: string | undefined;
+  },
 ): WorkerSurroundings {
-  const codec = flags.codec === undefined ? {} : { ORBWEAVER_CODEC: flags.codec };
+  const codec = {
+    ...(flags.codec !== undefined && { ORBWEAVER_CODEC: flags.codec }),
+    ...(keyFile !== undefined && { ORBWEAVER_ENCRYPTION_KEYS: keyFile }),
+  };
   if (connection.source !== "configured") {
     const { address, namespace } = connection;
     return {

@@ -19,7 +19,7 @@ export interface WorkerCommand {
   readonly role: UpWorker["role"];
   readonly cluster?: string;
   readonly host?: string;
-  /** The words after `orbweaver worker`. */
+  /** The words after `orbweaver worker`, or `orbweaver codec-server`. */
   readonly args: readonly string[];
   readonly env: Environment;
   readonly logFile: string;
@@ -40,7 +40,7 @@ export function startWorker(command: WorkerCommand): StartedWorker {
   mkdirSync(dirname(logFile), { recursive: true });
   const log = openSync(logFile, "a");
   const logStart = statSync(logFile).size;
-  const child = spawn(process.execPath, [mainFile(), "worker", ...args], {
+  const child = spawn(process.execPath, [mainFile(), verbOf(role), ...args], {
     detached: true,
     env: { ...env },
     stdio: ["ignore", log, log, "ipc"],
@@ -81,12 +81,15 @@ async function saysReady(child: ChildProcess): Promise<void> {
   child.unref();
 }
 
-/** `fleet worker`, `agent of eu-1`. */
+const verbOf = (role: UpWorker["role"]): string => (role === "codec" ? "codec-server" : "worker");
+
+/** `fleet worker`, `agent of eu-1`, `codec server`. */
 export function nameOf({
   role,
   cluster,
   host,
 }: Pick<UpWorker, "role" | "cluster" | "host">): string {
+  if (role === "codec") return "codec server";
   return role === "agent" ? `agent of ${host ?? cluster ?? "this host"}` : `${role} worker`;
 }
 

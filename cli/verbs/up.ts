@@ -11,7 +11,7 @@ import { join, resolve } from "node:path";
 import { isAlive } from "../../activities/agent/process-identity.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
-import { openClient, type ConnectionConfig } from "../../workers/connection.ts";
+import { keyFileOf, openClient, type ConnectionConfig } from "../../workers/connection.ts";
 import { ensureSearchAttributes } from "../../workers/server/index.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import {
@@ -35,6 +35,7 @@ import { placeAgents, untilHostsKnown, type AgentPlace } from "../up/agents.ts";
 import { configureFleet, startFleet, storeDetails } from "../up/fleet-start.ts";
 import { oneAtATime } from "../up/one-at-a-time.ts";
 import { logFileOf } from "../up/places.ts";
+import { codecServerArgs } from "../up/codec-server.ts";
 import { provideServer } from "../up/server.ts";
 import { takeDown } from "../up/take-down.ts";
 import { workerSurroundings, type WorkerSurroundings } from "../up/worker-environment.ts";
@@ -127,9 +128,11 @@ async function bringUp(
     ...(values.db !== undefined && { databaseFile: resolve(io.cwd, values.db) }),
     ...(values.uiPort !== undefined && { uiPort: values.uiPort }),
   });
+  const keyFile = keyFileOf(flags, io) ?? former?.encryptionKeys;
   let state: UpState = {
     fleet,
     fleetFile,
+    ...(keyFile !== undefined && { encryptionKeys: keyFile }),
     ...(server === undefined ? configuredPlace(former, connection.address) : { server }),
     workers: (former?.workers ?? []).filter(isAlive),
   };
@@ -152,9 +155,9 @@ async function bringUp(
     const start = { name: fleet, fleet: description, detailsHash };
     const isNewFleet = await startFleet(client, start);
 
-    const surroundings = workerSurroundings(connection, { flags, env: io.env });
+    const surroundings = workerSurroundings(connection, { flags, env: io.env, keyFile });
     let startedCount = 0;
-    const ensure = async (wish: WorkerWish): Promise<void> => {
+    const ensure = async (wish: ProcessWish): Promise<void> => {
       const running = state.workers.find((worker) => isSame(worker, wish));
       if (running !== undefined) return;
       const { worker, ready } = startWorker(workerCommand(wish, { fleet, stateDir, surroundings }));
@@ -162,7 +165,12 @@ async function bringUp(
       await Promise.all([note([worker]), ready]);
       kit.say(`${nameOf(worker)}: ready`);
     };
-    const control = [ensure({ role: "fleet" }), ensure({ role: "jobs" })];
+    const codecArgs = codecServerArgs(server, fleet);
+    const control = [
+      ensure({ role: "fleet" }),
+      ensure({ role: "jobs" }),
+      ...(codecArgs === undefined ? [] : [ensure({ role: "codec", args: codecArgs })]),
+    ];
     // Of a fleet that ran before only its own worker knows what it looks like now.
     if (!isNewFleet) await Promise.all(control);
     if (!isNewFleet && file !== undefined) {
@@ -199,6 +207,8 @@ function configuredPlace(
 }
 
 type WorkerWish = Pick<UpWorker, "role" | "cluster" | "host">;
+/** `args` in place of a worker's. */
+type ProcessWish = WorkerWish & { readonly args?: readonly string[] };
 
 function agentWish({ cluster, host }: AgentPlace): WorkerWish {
   return { role: "agent", cluster, ...(host !== undefined && { host }) };
@@ -209,7 +219,7 @@ function isSame(worker: UpWorker, wish: WorkerWish): boolean {
 }
 
 function workerCommand(
-  wish: WorkerWish,
+  wish: ProcessWish,
   at: {
     readonly fleet: string;
     readonly stateDir: string;
@@ -224,7 +234,7 @@ function workerCommand(
   const name = [role, cluster, host].filter((part) => part !== undefined).join("-");
   return {
     ...wish,
-    args: ["--role", role, ...place, "--fleet", at.fleet, ...at.surroundings.args],
+    args: wish.args ?? ["--role", role, ...place, "--fleet", at.fleet, ...at.surroundings.args],
     env: at.surroundings.env,
     logFile: logFileOf(at.stateDir, name),
   };

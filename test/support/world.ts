@@ -18,6 +18,7 @@ import type { Fleet } from "../../domain/fleet.ts";
 import { emptyLedger } from "../../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
+import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import {
   FLEET_RULES,
   FLEET_TASK_QUEUE,
@@ -59,6 +60,8 @@ export interface WorldOptions {
   readonly fleetYaml: string;
   /** Payload codecs for every process and for the test's own client. */
   readonly codec?: { readonly file: string; readonly payloadCodecs: PayloadCodec[] };
+  /** Encryption keys for every process and for the test's own client. */
+  readonly keyFile?: string;
 }
 
 export const SMALL_FLEET = `
@@ -73,13 +76,23 @@ clusters:
       - { name: "a[1-3]", gpus: 4, type: H100 }
 `;
 
-export async function startWorld({ address, fleetYaml, codec }: WorldOptions): Promise<World> {
+export async function startWorld({
+  address,
+  fleetYaml,
+  codec,
+  keyFile,
+}: WorldOptions): Promise<World> {
   const stateDir = await mkdtemp(path.join(tmpdir(), "orbweaver-world-"));
   const fleet = `t${randomBytes(4).toString("hex")}`;
   const connection = await Connection.connect({ address });
   const temporal = new Client({
     connection,
-    ...(codec !== undefined && { dataConverter: { payloadCodecs: codec.payloadCodecs } }),
+    dataConverter: {
+      payloadCodecs: [
+        ...orbweaverCodecs({ ...(keyFile !== undefined && { keyFile }) }),
+        ...(codec?.payloadCodecs ?? []),
+      ],
+    },
   });
   const orbweaver = new OrbweaverClient(temporal, { fleet });
   const processes = new Map<string, ChildProcess>();
@@ -91,6 +104,7 @@ export async function startWorld({ address, fleetYaml, codec }: WorldOptions): P
     TEMPORAL_CONFIG_FILE: path.join(stateDir, "no-such-profile.toml"),
     NO_COLOR: "1",
     ...(codec !== undefined && { ORBWEAVER_CODEC: codec.file }),
+    ...(keyFile !== undefined && { ORBWEAVER_ENCRYPTION_KEYS: keyFile }),
   };
   const described = fleetOf(fleetYaml);
   await temporal.workflow.start(FLEET_WORKFLOW, {

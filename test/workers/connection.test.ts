@@ -167,11 +167,11 @@ describe("payload codecs", () => {
     return await resolveConnection({}, { env, cwd: folder, stateDir: folder });
   }
 
-  it("come from the module that ORBWEAVER_CODEC names", async () => {
+  it("of the module that ORBWEAVER_CODEC names come after our own: outermost", async () => {
     const { dataConverter } = await loaded(
       "export const payloadCodecs = [{ encode: async (p) => p, decode: async (p) => p }];",
     );
-    expect(dataConverter.payloadCodecs).toHaveLength(1);
+    expect(dataConverter.payloadCodecs).toHaveLength(3);
   });
 
   it.each([

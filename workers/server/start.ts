@@ -27,6 +27,10 @@ export interface StartOptions {
   readonly port?: number;
   /** A free one is drawn when absent. */
   readonly uiPort?: number;
+  /** Where the web UI asks for readable payloads. */
+  readonly uiCodecEndpoint?: string;
+  /** Prometheus metrics of the server are told on this port of loopback. */
+  readonly metricsPort?: number;
   /** No web UI. */
   readonly headless?: boolean;
   readonly namespace?: string;
@@ -171,6 +175,10 @@ function serverArguments(
     "--port",
     String(port),
     ...(uiPort === undefined ? ["--headless"] : ["--ui-port", String(uiPort)]),
+    ...(options.uiCodecEndpoint === undefined || uiPort === undefined
+      ? []
+      : ["--ui-codec-endpoint", options.uiCodecEndpoint]),
+    ...(options.metricsPort === undefined ? [] : ["--metrics-port", String(options.metricsPort)]),
     ...(dbFile === undefined ? [] : ["--db-filename", absolute(dbFile)]),
     ...(namespace === "default" ? [] : ["--namespace", namespace]),
     ...searchAttributes.flatMap(({ name, type }) => ["--search-attribute", `${name}=${type}`]),

@@ -1,0 +1,52 @@
+/**
+ * @file The data converters of one setting: what clients use, and what workers use, who write failures too.
+ *
+ * Order of encoding: compression, encryption, then the codecs of the user's module, which so see nothing but finished payloads
+ * and have the last word. Reading goes the other way round and works whatever the setting: what is compressed or encrypted
+ * says so itself.
+ */
+
+import type { DataConverter, PayloadCodec } from "@temporalio/common";
+import { fileURLToPath } from "node:url";
+import { compressionCodec } from "./compression.ts";
+import { encryptionCodec } from "./encryption.ts";
+import { openKeyRing, type KeyRing } from "./key-ring.ts";
+import type { OnDamage } from "./payload-bytes.ts";
+
+export interface CodecSetting {
+  /** File of the encryption keys; without one nothing is encrypted. */
+  readonly keyFile?: string;
+  /** The user's own, outermost. */
+  readonly userCodecs?: readonly PayloadCodec[];
+}
+
+export interface Converters {
+  readonly client: DataConverter;
+  readonly worker: DataConverter;
+  readonly isEncrypted: boolean;
+}
+
+export function createConverters({ keyFile, userCodecs = [] }: CodecSetting = {}): Converters {
+  const ring = keyFile === undefined ? undefined : openKeyRing(keyFile);
+  const codecs = (onDamage: OnDamage): PayloadCodec[] => [
+    ...ownCodecs(ring, onDamage),
+    ...userCodecs,
+  ];
+  return {
+    client: { payloadCodecs: codecs("fail") },
+    worker: {
+      payloadCodecs: codecs("pass"),
+      ...(ring !== undefined && { failureConverterPath: ENCODED_FAILURES }),
+    },
+    isEncrypted: ring !== undefined,
+  };
+}
+
+/** Orbweaver's own codecs, for `payloadCodecs` of a Temporal client. */
+export const ownCodecs = (ring: KeyRing | undefined, onDamage: OnDamage): PayloadCodec[] => [
+  compressionCodec(onDamage),
+  encryptionCodec(ring, onDamage),
+];
+
+/** Compiled, because the SDK loads it by `require`. */
+const ENCODED_FAILURES = fileURLToPath(new URL("./encoded-failures.cjs", import.meta.url));

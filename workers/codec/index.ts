@@ -1,0 +1,13 @@
+/**
+ * @file `orbweaver/codec`: what a Temporal client of your own needs to read everything that Orbweaver writes.
+ *
+ * `new Client({ connection, dataConverter: { payloadCodecs: orbweaverCodecs({ keyFile }) } })`
+ */
+
+import type { PayloadCodec } from "@temporalio/common";
+import { ownCodecs } from "./converters.ts";
+import { openKeyRing } from "./key-ring.ts";
+
+export function orbweaverCodecs({ keyFile }: { readonly keyFile?: string } = {}): PayloadCodec[] {
+  return ownCodecs(keyFile === undefined ? undefined : openKeyRing(keyFile), "fail");
+}

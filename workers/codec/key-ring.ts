@@ -1,0 +1,123 @@
+/**
+ * @file The keys that payloads are encrypted with, from a file: one key a line, the first encrypts, all decrypt.
+ *
+ * A key is 32 bytes in base64. Its id is a digest of it, so that one id never means two keys, and need not be written down.
+ * A key that is asked for and not there makes the ring look into its file again: a new key is passed on by replacing
+ * the file, without a restart. What is there no more is forgotten only by a restart.
+ */
+
+import { createHash, randomBytes } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { OrbweaverError } from "../../domain/failure.ts";
+
+export interface EncryptionKey {
+  /** Twelve hexadecimal digits. */
+  readonly id: string;
+  readonly secret: Uint8Array;
+}
+
+export interface KeyRing {
+  /** Where the keys come from, for messages. */
+  readonly file: string;
+  /** The key that encrypts. */
+  current(): EncryptionKey;
+  /** The key of that id; undefined when the file has none such. */
+  find(id: string): EncryptionKey | undefined;
+  /** Ids, the one that encrypts first. */
+  ids(): readonly string[];
+}
+
+const KEY_BYTES = 32;
+const ID_DIGITS = 12;
+/** A flood of payloads under a foreign key is no reason to read the file for each. */
+const LOOK_AGAIN_MS = 1_000;
+
+export function encryptionKey(secret: Uint8Array): EncryptionKey {
+  const digest = createHash("sha256").update("orbweaver key id\0").update(secret).digest("hex");
+  return { id: digest.slice(0, ID_DIGITS), secret };
+}
+
+/** A line of a key file. */
+export const newKeyLine = (): string => randomBytes(KEY_BYTES).toString("base64");
+
+/** Reads the file; throws BAD_INPUT when it is not there, open to others, or no key file. */
+export function openKeyRing(file: string, nowMs: () => number = () => performance.now()): KeyRing {
+  let keys = readKeys(file);
+  let lookedAtMs = nowMs();
+  const known = (id: string): EncryptionKey | undefined => keys.find((key) => key.id === id);
+  return {
+    file,
+    current: () => keys[0],
+    ids: () => keys.map(({ id }) => id),
+    find(id) {
+      const key = known(id);
+      if (key !== undefined || nowMs() - lookedAtMs < LOOK_AGAIN_MS) return key;
+      lookedAtMs = nowMs();
+      try {
+        const found = readKeys(file);
+        const isNew = ({ id: other }: EncryptionKey): boolean =>
+          !found.some((key) => key.id === other);
+        keys = [...found, ...keys.filter(isNew)];
+      } catch {
+        // The keys in hand are better than a file that is just being replaced.
+      }
+      return known(id);
+    },
+  };
+}
+
+type Keys = readonly [EncryptionKey, ...EncryptionKey[]];
+
+/** The keys of a file in its order. */
+export function readKeys(file: string): Keys {
+  let text: string;
+  try {
+    checkMode(file);
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if (error instanceof OrbweaverError) throw error;
+    const found = error instanceof Error ? error.message : String(error);
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `the encryption keys cannot be read: ${found}. Mend ORBWEAVER_ENCRYPTION_KEYS or --encryption-keys, or make a file with \`orbweaver keys new FILE\`.`,
+      { cause: error },
+    );
+  }
+  return parseKeys(text, file);
+}
+
+/** Keys are secrets: the world may not read them, and only the owner may write. A group may read, as mounted secrets have it. */
+function checkMode(file: string): void {
+  const mode = statSync(file).mode & 0o777;
+  if ((mode & 0o027) === 0) return;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `the key file ${file} is open to others (mode ${mode.toString(8).padStart(4, "0")}). Close it: chmod 600 ${file}`,
+  );
+}
+
+export function parseKeys(text: string, file: string): Keys {
+  const keys = text.split("\n").flatMap((line, at) => {
+    const word = line.replace(/#.*/, "").trim();
+    return word === "" ? [] : [keyOf(word, `${file}:${String(at + 1)}`)];
+  });
+  const [first, ...rest] = keys;
+  if (first === undefined) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `the key file ${file} has no key. Make one with \`orbweaver keys new FILE\`.`,
+    );
+  }
+  return [first, ...rest];
+}
+
+/** The line itself is never quoted: it may be a key with a slip in it. */
+function keyOf(word: string, place: string): EncryptionKey {
+  const secret = Buffer.from(word, "base64");
+  if (secret.length === KEY_BYTES && /^[A-Za-z0-9+/]{43}=$/.test(word))
+    return encryptionKey(secret);
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `${place} is no key: ${String(KEY_BYTES)} bytes in base64 (44 characters) are wanted. Make one with \`openssl rand -base64 32\`.`,
+  );
+}
