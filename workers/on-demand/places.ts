@@ -1,0 +1,31 @@
+/**
+ * @file Where workers on demand keep things: one folder in a fleet's state folder, with their setting, launchers and locks.
+ *
+ * Loaded before everything else of such a worker, so it needs nothing but Node.
+ */
+
+import { join } from "node:path";
+
+/** The roles of the control plane: they hold no state, so they need not run while nothing happens. */
+export const CONTROL_ROLES = ["fleet", "jobs"] as const;
+export type ControlRole = (typeof CONTROL_ROLES)[number];
+
+export const isControlRole = (text: string | undefined): text is ControlRole =>
+  CONTROL_ROLES.some((role) => role === text);
+
+/** The role that is needed soon after this one: a job asks its fleet, and a fleet answers its jobs. */
+export const siblingOf = (role: ControlRole): ControlRole => (role === "fleet" ? "jobs" : "fleet");
+
+export const onDemandDir = (stateDir: string): string => join(stateDir, "on-demand");
+
+/** What every worker on demand of the fleet is told; without it none starts. */
+export const settingFileOf = (stateDir: string): string =>
+  join(onDemandDir(stateDir), "setting.json");
+
+/** The program that Temporal's worker controller runs. */
+export const launcherFileOf = (stateDir: string, role: ControlRole): string =>
+  join(onDemandDir(stateDir), `start-${role}-worker`);
+
+/** Workers of different builds serve different tasks, so each build has a lock of its own. */
+export const lockFileOf = (stateDir: string, role: ControlRole, buildId = "any"): string =>
+  join(onDemandDir(stateDir), `${role}@${buildId}.lock`);
