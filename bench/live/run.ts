@@ -1,14 +1,43 @@
 /** @file `bench live`, part by part; each brings what it needs and takes it away again, so the parts do not disturb each other. */
 
+import { startFloor } from "../floor/floor.ts";
 import type { Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest } from "../bench.ts";
 import type { LivePart } from "../live.ts";
+import { measureArray } from "./array.ts";
 import { measureCycle } from "./cycle.ts";
+import { BENCH_FLEET } from "./fleet.ts";
+import { measureGranted } from "./granted.ts";
+import { measureJobs } from "./jobs.ts";
+import { openQuietFleet } from "./world.ts";
 
 export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
   const chosen = new Set(request.chosen("only"));
   const isChosen = (part: LivePart): boolean => chosen.has(part);
   const bars: Bar[] = [];
+  const details: Record<string, unknown> = {};
+  if (isChosen("granted") || isChosen("jobs") || isChosen("array")) {
+    request.say("starting a server, workers and an agent");
+    const world = await openQuietFleet({ request }, BENCH_FLEET);
+    try {
+      if (isChosen("granted") || isChosen("jobs")) {
+        const floor = await startFloor(world);
+        if (isChosen("granted")) {
+          const granted = await measureGranted(world, floor, request);
+          bars.push(...granted.bars);
+          details["granted"] = granted.details;
+        }
+        if (isChosen("jobs")) {
+          const jobs = await measureJobs(world, floor, request);
+          bars.push(...jobs.bars);
+          details["jobs"] = jobs.details;
+        }
+      }
+      if (isChosen("array")) bars.push(...(await measureArray(world, request)));
+    } finally {
+      await world.stop();
+    }
+  }
   if (isChosen("cycle")) bars.push(...(await measureCycle(request)));
-  return { bars };
+  return { bars, details };
 }

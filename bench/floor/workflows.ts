@@ -1,0 +1,71 @@
+/**
+ * @file The floor: what the same steps cost on the same server when nobody schedules anything.
+ *
+ * A `floorJob` signals an entity, is signalled back, runs one activity that starts a process, and ends: the way of a job without
+ * ledger, admission, leases, two-phase start, logs and supervision. A `floorCaller` only does the round trip, again and again.
+ */
+
+import {
+  allHandlersFinished,
+  condition,
+  continueAsNew,
+  defineSignal,
+  defineUpdate,
+  getExternalWorkflowHandle,
+  proxyActivities,
+  setHandler,
+  workflowInfo,
+} from "@temporalio/workflow";
+import type { FloorActivities } from "./activities.ts";
+
+export const askSignal = defineSignal<[string]>("ask");
+export const answerSignal = defineSignal("answer");
+export const roundTripUpdate = defineUpdate<void>("roundTrip");
+
+const CONTINUE_AT_EVENTS = 1_500;
+
+/** Answers whoever asks; all that came meanwhile are answered together. */
+export async function floorEntity(): Promise<never> {
+  const asked: string[] = [];
+  setHandler(askSignal, (workflowId) => void asked.push(workflowId));
+  for (;;) {
+    await condition(() => asked.length > 0);
+    const batch = asked.splice(0);
+    await Promise.all(
+      batch.map((workflowId) => getExternalWorkflowHandle(workflowId).signal(answerSignal)),
+    );
+    if (workflowInfo().historyLength > CONTINUE_AT_EVENTS && asked.length === 0) {
+      await condition(allHandlersFinished);
+      await continueAsNew<typeof floorEntity>();
+    }
+  }
+}
+
+export async function floorJob(entityId: string, hostQueue: string): Promise<void> {
+  let isAnswered = false;
+  setHandler(answerSignal, () => {
+    isAnswered = true;
+  });
+  void getExternalWorkflowHandle(entityId).signal(askSignal, workflowInfo().workflowId);
+  await condition(() => isAnswered);
+  const { startProcess } = proxyActivities<FloorActivities>({
+    taskQueue: hostQueue,
+    startToCloseTimeout: "60s",
+  });
+  await startProcess(["true"]);
+}
+
+/** Does a round trip whenever it is asked to, one after the other; the times are those of its history's events. */
+export async function floorCaller(entityId: string): Promise<void> {
+  let asked = 0;
+  let answered = 0;
+  setHandler(answerSignal, () => {
+    answered += 1;
+  });
+  setHandler(roundTripUpdate, async () => {
+    asked += 1;
+    void getExternalWorkflowHandle(entityId).signal(askSignal, workflowInfo().workflowId);
+    await condition(() => answered >= asked);
+  });
+  await condition(() => false);
+}
