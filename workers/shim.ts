@@ -1,5 +1,6 @@
 /** @file The shim's entry: `node shim.js <folder of the launch>`. Started by an agent, outlives it, ends with its processes. */
 
+import { watchContact } from "../activities/agent/fence-last-resort.ts";
 import { superviseLaunch } from "../activities/agent/supervisor.ts";
 
 const [dir] = process.argv.slice(2);
@@ -8,4 +9,5 @@ if (dir === undefined) {
   process.exitCode = 2;
 } else {
   superviseLaunch(dir);
+  watchContact(dir);
 }

@@ -22,6 +22,10 @@ import { createOnce, readFile, replaceFile } from "./state-files.ts";
 export interface StopAsk {
   readonly reason: string;
   readonly isCheckpointFirst: boolean;
+  /** Between TERM and KILL, where the run's own grace is too long. */
+  readonly graceMs?: number;
+  /** The host's silence, when that is what stops it; see `fence.ts`. */
+  readonly cutOffMs?: number;
 }
 
 /** A shim that has taken the claim starts its ranks within this time, on a busy machine too. */
@@ -46,11 +50,15 @@ export function stopRun(
 async function stopOnce(
   host: AgentHost,
   run: LocalRun,
-  { reason, isCheckpointFirst }: StopAsk,
+  { reason, isCheckpointFirst, graceMs, cutOffMs }: StopAsk,
 ): Promise<{ hadProcesses: boolean }> {
   const { files } = run;
   run.halt.abort();
-  const first: StopNote = { reason, atMs: Date.now() };
+  const first: StopNote = {
+    reason,
+    atMs: Date.now(),
+    ...(cutOffMs !== undefined && { cutOffMs }),
+  };
   createOnce(files.stop, first);
   if (revoke(run, reason)) return { hadProcesses: false };
   await untilPhase(files, ["running", ...FINAL_KINDS], AbortSignal.timeout(START_MS));
@@ -66,7 +74,8 @@ async function stopOnce(
     hadProcesses = true;
     const note = readFile<StopNote>(files.stop) ?? first;
     replaceFile(files.stop, { ...note, termAtMs: note.termAtMs ?? Date.now() } satisfies StopNote);
-    await terminate(run, run.stored?.order.run.graceMs ?? 0);
+    const ownGraceMs = run.stored?.order.run.graceMs ?? 0;
+    await terminate(run, Math.min(ownGraceMs, graceMs ?? ownGraceMs));
   }
   hadProcesses = (await killAll(run)) || hadProcesses;
   if ("shim" in phase) await endShim(phase.shim);

@@ -2,7 +2,7 @@
  * @file How a launch ended, from what the shim and the agent wrote down. Pure.
  *
  * In this order: the time limit; a rank that ended badly before anybody ordered a stop; all ranks ended with 0 before any
- * was told to (a run that ends during an order has ended); a stop; a shim that vanished without a last word.
+ * was told to (a run that ends during an order has ended); a fence; a stop; a shim that vanished without a last word.
  * What a rank answers to TERM is never its verdict: a trainer that saves and exits with 0 has not completed its work.
  */
 
@@ -42,7 +42,7 @@ export function runReport(facts: Facts): RunReport {
 
 function verdict(facts: Facts, status: LaunchStatus | undefined): Pick<RunReport, "end" | "cause"> {
   const { order, phase, stop } = facts;
-  if (phase.kind === "revoked")
+  if (phase.kind === "revoked" && stop?.cutOffMs === undefined)
     return stopped(stop?.reason ?? phase.reason, stop?.atMs ?? phase.atMs);
   const failure = status?.failure;
   const limitAtMs = status?.limitAtMs;
@@ -58,6 +58,7 @@ function verdict(facts: Facts, status: LaunchStatus | undefined): Pick<RunReport
     phase.kind === "ended" &&
     phase.status.ranks.every(({ end }) => end?.exitCode === 0 && end.atMs <= termAtMs);
   if (isComplete) return { end: "completed" };
+  if (stop?.cutOffMs !== undefined) return cutOff(order, stop, stop.cutOffMs);
   if (stop !== undefined) return stopped(stop.reason, stop.atMs);
   return { end: "failed", cause: lostCause(facts) };
 }
@@ -66,6 +67,15 @@ const stopped = (reason: string, atMs: number): Pick<RunReport, "end" | "cause">
   end: "stopped",
   cause: { code: "STOPPED", message: reason, atMs },
 });
+
+function cutOff(
+  { host, jobName }: RunOrder,
+  { atMs }: StopNote,
+  silentMs: number,
+): Pick<RunReport, "end" | "cause"> {
+  const message = `${host} was cut off from the control plane for ${Math.round(silentMs / 1_000)} s, longer than its fence, so ${jobName} was stopped there: its GPUs may be granted again.`;
+  return { end: "failed", cause: { code: "HOST_LOST", message, atMs } };
+}
 
 function failureCause({ order, lastLines }: Facts, failure: RankFailure): RunCause {
   const { rank, kind, exitCode, signal, atMs } = failure;

@@ -1,7 +1,7 @@
 /**
  * @file Where an agent keeps what must outlive it, below its state folder:
  *
- *     <state>/<fleet>/hosts/<cluster>/<host>/   agent.lock, epoch, tokens.json, refuse
+ *     <state>/<fleet>/hosts/<cluster>/<host>/   agent.lock, epoch, tokens.json, contact.json, refuse
  *     <state>/<fleet>/hosts/<cluster>/<host>/leases/<lease>/   one launch, see launch.ts
  *     <state>/<fleet>/jobs/<job>/checkpoints/   shared by all hosts that share the state folder
  *

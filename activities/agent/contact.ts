@@ -1,0 +1,67 @@
+/**
+ * @file A host's last contact with the control plane, in `contact.json` of its folder: the agent writes it, every shim reads it.
+ *
+ * Contact is the time at which a call was sent that was then seen to succeed, so the control plane was there at that moment
+ * or later. A disk without room for a new file still takes new bytes in an old one: then the file is written in place. A
+ * reader that meets such a write may see nonsense, and has to look twice before it acts.
+ * Loaded by the shim, so it needs nothing but Node.
+ */
+
+import { closeSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import type { PresenceTerms } from "../agent-contract.ts";
+import { readFile, replaceFile } from "./state-files.ts";
+
+export interface Contact extends Pick<PresenceTerms, "silenceMs" | "fenceMs" | "onSilence"> {
+  /** `uptimeMs` means something only within one start of the machine. */
+  readonly bootId: string;
+  /** See `monotonic-clock.ts`. */
+  readonly uptimeMs: number;
+}
+
+export const contactPath = (hostDir: string): string => join(hostDir, "contact.json");
+
+/** Undefined when there is none, or when it was met half-written. */
+export function readContact(path: string): Contact | undefined {
+  const found = readFile<Partial<Contact> | null>(path);
+  if (found === null || found === undefined) return undefined;
+  const { bootId, uptimeMs, silenceMs, fenceMs, onSilence } = found;
+  const isWhole =
+    typeof bootId === "string" &&
+    typeof uptimeMs === "number" &&
+    typeof silenceMs === "number" &&
+    typeof fenceMs === "number" &&
+    (onSilence === "fence" || onSilence === "hold");
+  return isWhole ? { bootId, uptimeMs, silenceMs, fenceMs, onSilence } : undefined;
+}
+
+/** Throws when nothing could be written. */
+export function writeContact(path: string, contact: Contact): void {
+  try {
+    replaceFile(path, contact);
+  } catch {
+    overwrite(path, contact);
+  }
+}
+
+/** For how long the host has been cut off when that is longer than its fence and the patience beyond it; else undefined. */
+export function cutOffMs(
+  contact: Contact,
+  { nowMs, patienceMs }: { readonly nowMs: number; readonly patienceMs: number },
+): number | undefined {
+  const silentMs = nowMs - contact.uptimeMs;
+  const isOver = contact.onSilence === "fence" && silentMs > contact.fenceMs + patienceMs;
+  return isOver ? silentMs : undefined;
+}
+
+/** No contact is longer than this as JSON, whatever its numbers are: what was written before is always covered. */
+const WIDTH = 512;
+
+function overwrite(path: string, contact: Contact): void {
+  const file = openSync(path, "r+");
+  try {
+    writeSync(file, JSON.stringify(contact).padEnd(WIDTH), 0);
+  } finally {
+    closeSync(file);
+  }
+}
