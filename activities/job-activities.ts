@@ -1,8 +1,9 @@
 /** @file Local activities of the jobs' workers: reading job files, and talking with the fleet. */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { MAX_REQUEST_BYTES, scheduledPart } from "../domain/gang-request.ts";
-import { formatProblem, parseJobFile, requestBytes } from "../domain/job-file.ts";
+import { scheduledPart } from "../domain/gang-request.ts";
+import { formatProblem, parseJobFile } from "../domain/job-file.ts";
+import { tooLarge } from "../domain/job-size.ts";
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
 import {
   hostQuery,
@@ -27,13 +28,9 @@ export function createJobActivities(client: Client): JobActivities {
       }
       const { spec } = parsed;
       const { jobId, runId, submittedAtMs, nowMs } = entry;
-      const bytes = requestBytes(spec);
-      if (bytes > MAX_REQUEST_BYTES) {
-        return {
-          kind: "refused",
-          code: "REQUEST_TOO_LARGE",
-          message: `the part of ${jobId} that scheduling reads is ${bytes} bytes; ${MAX_REQUEST_BYTES} are allowed. Shorten its constraints.`,
-        };
+      const excess = tooLarge(file, spec);
+      if (excess !== undefined) {
+        return { kind: "refused", code: "REQUEST_TOO_LARGE", message: excess.message };
       }
       const told = spec.isHeld
         ? ({ kind: "silent" } as const)

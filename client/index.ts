@@ -7,6 +7,7 @@ export { JOB_STATES, parseJobState, type JobFilter, type ListedJob } from "./job
 export { decodedPayloads } from "./payloads.ts";
 export { asked, translated } from "./server-error.ts";
 export { MAX_REQUEST_BYTES } from "../domain/gang-request.ts";
+export { MAX_JOB_FILE_BYTES } from "../domain/job-size.ts";
 export { readJob, type Submitted, type SubmitOptions } from "./submission.ts";
 export { OrbweaverError } from "../domain/failure.ts";
 export type { FailureCode, PendingCode } from "../domain/codes.ts";

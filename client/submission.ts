@@ -9,18 +9,17 @@ import { WorkflowExecutionAlreadyStartedError, type Client } from "@temporalio/c
 import { randomInt } from "node:crypto";
 import { parse as parseYaml } from "yaml";
 import { OrbweaverError } from "../domain/failure.ts";
-import { MAX_REQUEST_BYTES } from "../domain/gang-request.ts";
 import { jobId as toJobId, type JobId } from "../domain/ids.ts";
 import { diffJobSpecs, type JobDifference } from "../domain/job-difference.ts";
 import {
   formatProblem,
   parseJobFile,
   parseJobYaml,
-  requestBytes,
   type JobFile,
   type ParsedJob,
   type RefusedFile,
 } from "../domain/job-file.ts";
+import { tooLarge } from "../domain/job-size.ts";
 import type { JobSpec } from "../domain/job.ts";
 import {
   DEFAULT_FLEET,
@@ -63,7 +62,7 @@ export async function submitJob(
   const written = readJob(source, options.file);
   const { file, spec, key } =
     idempotencyKey === undefined ? written : readJob({ ...written.file, idempotencyKey });
-  checkRequestSize(spec);
+  checkSize(file, spec);
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
   const fleet = options.fleet ?? DEFAULT_FLEET;
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
@@ -109,14 +108,11 @@ function accepted(parsed: ParsedJob | RefusedFile): Omit<ReadJob, "file"> {
   return { spec, ...(idempotencyKey !== undefined && { key: idempotencyKey }) };
 }
 
-function checkRequestSize(spec: JobSpec): void {
-  const bytes = requestBytes(spec);
-  if (bytes <= MAX_REQUEST_BYTES) return;
-  throw new OrbweaverError(
-    "REQUEST_TOO_LARGE",
-    `the part of job ${spec.name} that scheduling reads is ${String(bytes)} bytes; at most ${String(MAX_REQUEST_BYTES)} are allowed. Shorten its constraints.`,
-    { details: { bytes, maxBytes: MAX_REQUEST_BYTES } },
-  );
+function checkSize(file: JobFile, spec: JobSpec): void {
+  const excess = tooLarge(file, spec);
+  if (excess === undefined) return;
+  const { message, bytes, maxBytes, field } = excess;
+  throw new OrbweaverError("REQUEST_TOO_LARGE", message, { details: { bytes, maxBytes, field } });
 }
 
 /** Throws IDEMPOTENCY_CONFLICT when the job that has the key is another one. */

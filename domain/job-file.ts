@@ -5,7 +5,6 @@
  * them can be read, so that one wrong key hides no other problem. Then defaults are filled in.
  */
 
-import { scheduledPart } from "./gang-request.ts";
 import { formatProblem, refuseFile, type FileProblem, type RefusedFile } from "./file-problem.ts";
 import { clusterId, tenantId } from "./ids.ts";
 import { jobRuleProblems } from "./job-rules.ts";
@@ -61,11 +60,6 @@ export function parseJobYaml(
   const problems = judged.kind === "read" ? [] : judged.problems;
   const located = problems.map((problem) => asFileProblem(problem, { file, yaml }));
   return refuseFile([...yaml.problems, ...located]);
-}
-
-/** Bytes of what the fleet reads of the job, as JSON; who admits a job holds it against the limit of a request. */
-export function requestBytes(spec: JobSpec): number {
-  return utf8Bytes(JSON.stringify(scheduledPart(spec)));
 }
 
 type Judgement =
@@ -166,13 +160,3 @@ function arrayOf(array: ReadJobFile["array"]): Pick<JobSpec, "array"> {
 }
 
 const distinct = (words: readonly string[]): readonly string[] => [...new Set(words)];
-
-/** Length in UTF-8; a lone half of a surrogate pair counts as the replacement character. */
-function utf8Bytes(text: string): number {
-  let bytes = 0;
-  for (const char of text) {
-    const code = char.codePointAt(0) ?? 0;
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  }
-  return bytes;
-}

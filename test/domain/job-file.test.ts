@@ -1,7 +1,8 @@
 /** @file Job files: what a right one means, and what is said about a wrong one. */
 
 import { describe, expect, it } from "vitest";
-import { parseJobFile, parseJobYaml, requestBytes } from "../../domain/job-file.ts";
+import { parseJobFile, parseJobYaml } from "../../domain/job-file.ts";
+import { requestBytes } from "../../domain/job-size.ts";
 import { FULL_JOB, problemsOf, SMALL_JOB, specOf } from "./job-text.ts";
 
 describe("a right job file", () => {
