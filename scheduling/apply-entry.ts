@@ -18,7 +18,7 @@
  */
 
 import type { HostId, JobId, LeaseId, RunId } from "../domain/ids.ts";
-import type { GangRequest } from "../domain/lease.ts";
+import type { GangRequest, Lease } from "../domain/lease.ts";
 import {
   bury,
   confirmVacated,
@@ -64,9 +64,12 @@ function applyRequest(draft: Draft, request: GangRequest): void {
   const former = draft.requests.get(request.jobId);
   const leases = leasesOf(draft, request.jobId);
   if (former !== undefined && !supersedes(request, former)) return;
-  if (leases.some((lease) => !supersedes(request, lease))) return;
+  // Whoever asks for what a doubted lease would have answered has never had that lease.
+  const isDenied = (lease: Lease): boolean =>
+    lease.isDoubted === true && lease.seq >= request.seq && lease.slots === undefined;
+  if (leases.some((lease) => !supersedes(request, lease) && !isDenied(lease))) return;
   for (const lease of leases) {
-    if (lease.runId !== request.runId) vacate(draft, lease, "all");
+    if (lease.runId !== request.runId || isDenied(lease)) vacate(draft, lease, "all");
   }
   if (request.slots === 0) {
     dropRequest(draft, request.jobId);

@@ -97,9 +97,10 @@ function requestFaults({ requests, leases, reasons, nextArrival }: Ledger): stri
   }
   for (const { id, jobId, runId, seq, state } of leases.values()) {
     const request = requests.get(jobId);
-    // What an array still wants waits on under the same number.
+    // What an array still wants waits on under the same number; what its job has denied to have had is vacating.
     const answeredUpTo = request?.slots === undefined ? seq : seq - 1;
-    if (request?.runId === runId && request.seq <= answeredUpTo) {
+    const isAnswer = request?.runId === runId && request.seq <= answeredUpTo;
+    if (isAnswer && state !== "vacating") {
       faults.push(`4: request ${request.seq} of ${jobId} waits although ${id} answered it`);
     }
     if (request !== undefined && request.runId !== runId && state !== "vacating") {

@@ -4,13 +4,14 @@
  * A ledger is lost when its fleet was terminated; a fence forgets what a host goes on running when the fence was wrong. What an
  * agent runs is taken in, for its own host, as held and doubted, so that nobody else gets the GPUs: its job is asked, and says
  * `assert` or `end`. What a job claims is taken in whole. Never are GPUs taken that another lease has: there the claim is
- * disowned, and the higher token on the host keeps order. Tokens go on above every one that was heard of.
+ * disowned, and the higher token on the host keeps order. A lease of a run that its job has left behind is vacated at once.
+ * Tokens go on above every one that was heard of.
  * Cost: O(leases) for each lease that is new.
  */
 
 import { byCodeUnit, token, type HostId } from "../domain/ids.ts";
 import type { HostGpus, Lease, LeaseFact } from "../domain/lease.ts";
-import { indexOf, leasesOf, noteChange, putLease, type Draft } from "./draft.ts";
+import { dropRequest, indexOf, leasesOf, noteChange, putLease, type Draft } from "./draft.ts";
 import { takenGpus } from "./usage.ts";
 
 /** A host says that it runs this lease. */
@@ -19,8 +20,13 @@ export function adoptLease(draft: Draft, fact: LeaseFact, host: HostId): void {
   const part = fact.gpus.find((gpus) => gpus.host === host);
   if (part === undefined) return;
   if (known === undefined) {
-    if (isFree(draft, fact, [part]))
+    if (!isFree(draft, fact, [part])) return;
+    if (isLeftBehind(draft, fact))
+      insertLease(draft, { ...fact, gpus: [part], state: "vacating", vacatingHosts: [host] });
+    else {
       insertLease(draft, { ...fact, gpus: [part], state: "held", isDoubted: true });
+      dropAnswered(draft, fact);
+    }
     return;
   }
   if (known.jobId !== fact.jobId || known.runId !== fact.runId) return;
@@ -41,20 +47,32 @@ export function assertLease(draft: Draft, fact: LeaseFact): void {
     if (known.jobId !== fact.jobId) draft.disowned.push(fact);
     return;
   }
-  const isSuperseded = leasesOf(draft, fact.jobId).some(({ runId }) => runId !== fact.runId);
-  const isKnownOfOther = known !== undefined && known.jobId !== fact.jobId;
-  if (isSuperseded || isKnownOfOther || !isFree(draft, fact, fact.gpus)) {
+  const isKnownOfOther =
+    known !== undefined && (known.jobId !== fact.jobId || known.runId !== fact.runId);
+  if (isLeftBehind(draft, fact) || isKnownOfOther || !isFree(draft, fact, fact.gpus)) {
     draft.disowned.push(fact);
     return;
   }
   const { isDoubted: _settled, ...rest } = known ?? { ...fact, state: "held" as const };
   insertLease(draft, { ...rest, gpus: fact.gpus, state: "held" });
-  const request = draft.requests.get(fact.jobId);
-  // The request that this lease has answered is as lost as the ledger that knew it.
-  if (request?.runId === fact.runId && request.seq <= fact.seq && request.slots === undefined) {
-    draft.requests.delete(fact.jobId);
-    draft.reasons.delete(fact.jobId);
-  }
+  dropAnswered(draft, fact);
+}
+
+/** Another run of the job is in force. */
+function isLeftBehind(draft: Draft, { jobId, runId }: LeaseFact): boolean {
+  const request = draft.requests.get(jobId);
+  if (request !== undefined && request.runId !== runId) return true;
+  return leasesOf(draft, jobId).some(
+    (lease) => lease.runId !== runId && lease.state !== "vacating",
+  );
+}
+
+/** The request that this lease has answered is a late copy; what an array still wants waits on under the same number. */
+function dropAnswered(draft: Draft, { jobId, runId, seq }: LeaseFact): void {
+  const request = draft.requests.get(jobId);
+  if (request?.runId !== runId) return;
+  const answeredUpTo = request.slots === undefined ? seq : seq - 1;
+  if (request.seq <= answeredUpTo) dropRequest(draft, jobId);
 }
 
 /** Leases lie in the order of their tokens. */
