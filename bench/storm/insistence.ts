@@ -1,50 +1,44 @@
 /** @file Calls to a server that the storm itself takes away: asked again until it answers, within a bound. */
 
-import { isGrpcServiceError, WorkflowNotFoundError } from "@temporalio/client";
+import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
+import { OrbweaverError } from "../../domain/failure.ts";
 
 const PAUSE_MS = 250;
 const WITHIN_MS = 120_000;
-/** DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, INTERNAL, UNAVAILABLE, CANCELLED, UNKNOWN. */
-const PASSING = new Set([1, 2, 4, 8, 13, 14]);
+const ANSWER_WITHIN_MS = 10_000;
+const NOT_FOUND = 5;
+/** CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, FAILED_PRECONDITION (no poller), INTERNAL, UNAVAILABLE. */
+const PASSING = new Set([1, 2, 4, 8, 9, 13, 14]);
 
 /** The answer; undefined when the server says that there is nothing of that name, or that it has ended. */
 export async function insist<T>(
+  client: Client,
   call: () => Promise<T>,
   withinMs = WITHIN_MS,
 ): Promise<T | undefined> {
   for (const untilMs = performance.now() + withinMs; ;) {
     try {
-      return await call();
+      return await client.withDeadline(Date.now() + ANSWER_WITHIN_MS, call);
     } catch (error) {
-      if (isGone(error)) return undefined;
-      if (!isPassing(error) || performance.now() > untilMs) throw error;
+      const verdict = verdictOf(error);
+      if (verdict === "gone") return undefined;
+      if (verdict === "final" || performance.now() > untilMs) throw error;
     }
     await sleep(PAUSE_MS);
   }
 }
 
-const NOT_FOUND = 5;
-
-function isGone(error: unknown): boolean {
-  return error instanceof WorkflowNotFoundError || codeOf(error) === NOT_FOUND;
-}
-
-function isPassing(error: unknown): boolean {
-  const code = codeOf(error);
-  if (code !== undefined) return PASSING.has(code);
-  // Queries and updates fail in words of their own while no worker answers.
-  return (
-    error instanceof Error &&
-    /NO_CONNECTION|did not answer|nothing answers|timed out|aborted|no worker/i.test(
-      `${error.name} ${error.message}`,
-    )
-  );
-}
-
-function codeOf(error: unknown): number | undefined {
-  for (let at = error; at instanceof Error; at = at.cause) {
-    if (isGrpcServiceError(at)) return Number(at.code);
+function verdictOf(error: unknown): "gone" | "passing" | "final" {
+  if (error instanceof WorkflowNotFoundError) return "gone";
+  if (error instanceof OrbweaverError) {
+    if (error.code === "NOT_FOUND" || error.code === "NOT_ALLOWED") return "gone";
+    return error.code === "NO_CONNECTION" ? "passing" : "final";
   }
-  return undefined;
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (!isGrpcServiceError(at)) continue;
+    if (Number(at.code) === NOT_FOUND) return "gone";
+    return PASSING.has(Number(at.code)) ? "passing" : "final";
+  }
+  return "final";
 }

@@ -17,8 +17,8 @@ export interface Keeper {
   readonly kill: () => Promise<void>;
   readonly freeze: () => void;
   readonly thaw: () => void;
-  /** Resolves when the process that runs then has said that it is ready. */
-  readonly ready: () => Promise<void>;
+  /** Whether the process that runs then has said that it is ready, within the time. */
+  readonly ready: (withinMs: number) => Promise<boolean>;
   /** Ends of processes that nobody had killed. */
   readonly ownEnds: () => readonly string[];
   /** Ends the process and does not start it again. */
@@ -63,7 +63,9 @@ export function keep({ name, argv, env, logFile, pauseMs }: KeeperSetting): Keep
     });
     started.once("exit", (code, signal) => {
       if (!isKilled && !isClosing) {
-        ownEnds.push(`${new Date().toISOString()} ${name} ended (${signal ?? String(code)})`);
+        ownEnds.push(
+          `${new Date().toISOString()} ${name} ended (${signal ?? String(code)}), see ${logFile}`,
+        );
       }
       child = undefined;
       isReady = false;
@@ -94,10 +96,12 @@ export function keep({ name, argv, env, logFile, pauseMs }: KeeperSetting): Keep
       child?.kill("SIGCONT");
       isFrozen = false;
     },
-    ready: async () => {
-      while (!isReady && !isClosing) {
+    ready: async (withinMs) => {
+      const untilMs = performance.now() + withinMs;
+      while (!isReady && !isClosing && performance.now() < untilMs) {
         await new Promise((resolve) => setTimeout(resolve, READY_LOOK_MS));
       }
+      return isReady;
     },
     ownEnds: () => ownEnds,
     close: async () => {

@@ -103,7 +103,7 @@ function checkpoint(): void {
 async function take(kind: WitnessKind, address: string, port: number): Promise<void> {
   const server = createServer((socket) => {
     socket.on("error", () => undefined);
-    socket.end(JSON.stringify(me));
+    socket.end(JSON.stringify({ ...me, witness: order.witness }));
   });
   const code = await new Promise<string | undefined>((resolve) => {
     server.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? "unknown"));

@@ -1,0 +1,72 @@
+/**
+ * @file Replays what a storm has recorded on the code that made it: all runs of fleets, presences and sweeps, and a sample of jobs.
+ *
+ * A history that does not replay is written beside the logs, so that it can become a recorded one.
+ */
+
+import type { Client } from "@temporalio/client";
+import { historyToJSON } from "@temporalio/common/lib/proto-utils.js";
+import { Worker } from "@temporalio/worker";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { packageRoot } from "../../workers/server/package-root.ts";
+import { JOB_WORKFLOW } from "../../workflows/messages.ts";
+import type { Draw } from "../statistics.ts";
+import { insist } from "./insistence.ts";
+
+export interface Replays {
+  readonly count: number;
+  readonly failed: readonly string[];
+}
+
+export async function replayAll(
+  client: Client,
+  { folder, jobs, draw }: { readonly folder: string; readonly jobs: number; readonly draw: Draw },
+): Promise<Replays> {
+  const all: { readonly workflowId: string; readonly runId: string; readonly type: string }[] = [];
+  for await (const { workflowId, runId, type } of client.workflow.list()) {
+    all.push({ workflowId, runId, type });
+  }
+  const sampled = sample(
+    all.filter(({ type }) => type === JOB_WORKFLOW),
+    jobs,
+    draw,
+  );
+  const chosen = [...all.filter(({ type }) => type !== JOB_WORKFLOW), ...sampled];
+  async function* histories() {
+    for (const { workflowId, runId } of chosen) {
+      const handle = client.workflow.getHandle(workflowId, runId);
+      const history = await insist(client, () => handle.fetchHistory());
+      if (history !== undefined) yield { workflowId: `${workflowId} ${runId}`, history };
+    }
+  }
+  const failed: string[] = [];
+  let count = 0;
+  const results = Worker.runReplayHistories(
+    {
+      workflowBundle: { codePath: join(packageRoot(), "dist", "workflow-bundle.js") },
+      dataConverter: { payloadCodecs: client.options.loadedDataConverter.payloadCodecs },
+    },
+    histories(),
+  );
+  for await (const { workflowId, error } of results) {
+    count += 1;
+    if (error === undefined) continue;
+    failed.push(`${workflowId}: ${error.message}`);
+    const [id = "", runId = ""] = workflowId.split(" ");
+    const history = await client.workflow.getHandle(id, runId).fetchHistory();
+    mkdirSync(join(folder, "histories"), { recursive: true });
+    const name = `${encodeURIComponent(id)}-${runId}.json`;
+    writeFileSync(join(folder, "histories", name), historyToJSON(history));
+  }
+  return { count, failed };
+}
+
+function sample<T>(values: readonly T[], count: number, draw: Draw): readonly T[] {
+  const left = [...values];
+  const taken: T[] = [];
+  while (taken.length < count && left.length > 0) {
+    taken.push(...left.splice(draw.below(left.length), 1));
+  }
+  return taken;
+}

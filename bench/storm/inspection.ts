@@ -1,0 +1,198 @@
+/**
+ * @file What is true after a storm: how every job ended, what the ledger still holds, what the hosts' folders and the process
+ * table say, and what the witness saw. Every finding is one line for a person; no finding is the aim.
+ */
+
+import { WorkflowFailedError } from "@temporalio/client";
+import { ApplicationFailure } from "@temporalio/common";
+import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { LAUNCH_MARK, launchFiles } from "../../activities/agent/launch.ts";
+import { phaseOf } from "../../activities/agent/local-run.ts";
+import { hostLayout } from "../../activities/agent/state-layout.ts";
+import { openTokenBook } from "../../activities/agent/token-book.ts";
+import type { JobFailureDetails } from "../../workflows/messages.ts";
+import { insist } from "./insistence.ts";
+import type { WitnessLine } from "./rank.ts";
+import { GPUS_PER_HOST, type Site } from "./site.ts";
+import { FAILING_EXIT_CODE, witnessFile, type StormJob } from "./workload.ts";
+
+export interface Findings {
+  /** Jobs that did not end as they should. */
+  readonly lost: readonly string[];
+  /** Processes of one rank of one job that lived at the same time, or one rank of one lease that started twice. */
+  readonly startedTwice: readonly string[];
+  readonly leaked: readonly string[];
+  /** GPUs whose owner met another owner. */
+  readonly doubleLeased: readonly string[];
+  /** Where ledger, hosts and processes do not say the same. */
+  readonly disagreements: readonly string[];
+}
+
+export async function inspect(site: Site, jobs: readonly StormJob[]): Promise<Findings> {
+  const lines = readWitness(site);
+  const ends = await Promise.all(jobs.map((job) => endOf(site, job)));
+  const lost = jobs.flatMap((job, index) => {
+    const end = ends[index] ?? { kind: "open" };
+    const wrong = wrongEnd(job, end) ?? wrongRuns(job, end, lines);
+    return wrong === undefined ? [] : [`${job.id}: ${wrong}`];
+  });
+  const ledger = await insist(site.client, () => site.orbweaver.fleet());
+  if (ledger === undefined) {
+    return { lost, ...witnessed(lines), leaked: [], disagreements: ["the fleet does not exist"] };
+  }
+  const leaked = [
+    ...[...ledger.leases.values()].map(
+      (lease) => `${lease.id} of ${lease.jobId} is ${lease.state}: ${JSON.stringify(lease)}`,
+    ),
+    ...[...ledger.requests.keys()].map((job) => `a request of ${job} waits`),
+  ];
+  const disagreements = [
+    ...hostFindings(site, ledger.nextToken),
+    ...leftProcesses(site.stateDir).map(
+      ({ pid, launch }) => `process ${pid} still runs: ${launch}`,
+    ),
+  ];
+  return { lost, ...witnessed(lines), leaked, disagreements };
+}
+
+export const readWitness = (site: Site): readonly WitnessLine[] =>
+  existsSync(witnessFile(site))
+    ? readFileSync(witnessFile(site), "utf8")
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => JSON.parse(line) as WitnessLine)
+    : [];
+
+type End =
+  | { readonly kind: "open" }
+  | { readonly kind: "completed" | "cancelled" | "terminated" }
+  | { readonly kind: "failed"; readonly code: string; readonly exitCode?: number | undefined }
+  | { readonly kind: "other"; readonly what: string };
+
+async function endOf({ client }: Site, { id }: StormJob): Promise<End> {
+  const handle = client.workflow.getHandle(id);
+  const status = (await insist(client, () => handle.describe()))?.status.name;
+  switch (status) {
+    case undefined:
+      return { kind: "other", what: "nobody knows of it" };
+    case "RUNNING":
+      return { kind: "open" };
+    case "COMPLETED":
+      return { kind: "completed" };
+    case "CANCELLED":
+      return { kind: "cancelled" };
+    case "TERMINATED":
+      return { kind: "terminated" };
+    case "FAILED": {
+      const failure: unknown = await handle.result().catch((error: unknown) => error);
+      const cause = failure instanceof WorkflowFailedError ? failure.cause : failure;
+      if (!(cause instanceof ApplicationFailure)) return { kind: "other", what: String(cause) };
+      const details = cause.details?.[0] as JobFailureDetails | undefined;
+      return {
+        kind: "failed",
+        code: `${String(cause.type)}: ${cause.message}`,
+        exitCode: details?.exitCode,
+      };
+    }
+    default:
+      return { kind: "other", what: status };
+  }
+}
+
+function wrongEnd({ naturalEnd, meddling }: StormJob, end: End): string | undefined {
+  const isNatural =
+    naturalEnd === "completed"
+      ? end.kind === "completed"
+      : end.kind === "failed" && end.exitCode === FAILING_EXIT_CODE;
+  const wanted = meddling?.how === "reset" || meddling === undefined ? naturalEnd : meddling.how;
+  if (end.kind === wanted && (isNatural || wanted !== naturalEnd)) return undefined;
+  // A cancellation may come too late; a termination that the server has confirmed may not.
+  const mayBeNatural = meddling?.how !== "terminated" || !meddling.isCertain;
+  if (isNatural && mayBeNatural) return undefined;
+  const found = end.kind === "failed" ? end.code : end.kind === "other" ? end.what : end.kind;
+  const how = meddling === undefined ? "" : ` (it was ${meddling.how})`;
+  return `should have ${wanted}${how}, and is ${found}`;
+}
+
+/** A process may start late by so much after the word that was against it. */
+const LATE_MS = 5_000;
+
+/** What the runs of a job say against its end: a completed gang was whole, a cancelled job starts nothing any more. */
+function wrongRuns(
+  { id, meddling }: StormJob,
+  end: End,
+  lines: readonly WitnessLine[],
+): string | undefined {
+  const own = lines.filter(({ job }) => job === id);
+  if (end.kind === "completed") {
+    const leases = new Set(own.map(({ lease }) => lease));
+    const isWhole = [...leases].some((lease) => {
+      const ended = own.filter((line) => line.lease === lease && line.kind === "end");
+      return (
+        ended.length > 0 && new Set(ended.map(({ rank }) => rank)).size === ended[0]?.worldSize
+      );
+    });
+    if (!isWhole) return "it completed, and no gang of it ran to its end with every rank";
+  }
+  if (meddling?.isCertain === true && meddling.how === "cancelled") {
+    const late = own.find(({ kind, atMs }) => kind === "start" && atMs > meddling.atMs + LATE_MS);
+    if (late !== undefined) {
+      return `rank ${late.rank} started under ${late.lease} ${late.atMs - meddling.atMs} ms after it was cancelled`;
+    }
+  }
+  return undefined;
+}
+
+function witnessed(lines: readonly WitnessLine[]): Pick<Findings, "startedTwice" | "doubleLeased"> {
+  const say = ({ job, lease, host, gpu, rank, met }: WitnessLine): string =>
+    `${lease} of ${job}, rank ${rank} on ${host} GPU ${gpu}, met ${met ?? "itself"}`;
+  const starts = new Map<string, WitnessLine[]>();
+  for (const line of lines.filter(({ kind }) => kind === "start")) {
+    const key = `${line.lease} ${line.rank}`;
+    starts.set(key, [...(starts.get(key) ?? []), line]);
+  }
+  const again = [...starts.values()].flatMap(([first, ...others]) =>
+    others.length > 0 && first !== undefined ? [`${say(first)} (${others.length + 1} starts)`] : [],
+  );
+  return {
+    startedTwice: [...lines.filter(({ kind }) => kind === "rank-taken").map(say), ...again],
+    doubleLeased: lines.filter(({ kind }) => kind === "gpu-taken").map(say),
+  };
+}
+
+function hostFindings({ stateDir, fleet, hosts }: Site, nextToken: number): readonly string[] {
+  return hosts.flatMap((host) => {
+    const layout = hostLayout(stateDir, fleet, host);
+    const running = readdirSync(layout.leases).flatMap((name) => {
+      const { kind } = phaseOf(launchFiles(join(layout.leases, name)));
+      return kind === "running" || kind === "starting" ? [`${name} is ${kind} on ${host}`] : [];
+    });
+    const highest = openTokenBook(layout.tokens, GPUS_PER_HOST).highest();
+    return highest < nextToken
+      ? running
+      : [...running, `${host} has seen token ${highest}, and the fleet's next is ${nextToken}`];
+  });
+}
+
+/** A process of a launch that still runs. */
+export interface LeftProcess {
+  readonly pid: number;
+  readonly launch: string;
+}
+
+export function leftProcesses(stateDir: string): readonly LeftProcess[] {
+  if (process.platform !== "linux") return [];
+  const mark = `${LAUNCH_MARK}=${realpathSync(stateDir)}/`;
+  return readdirSync("/proc").flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return [];
+    try {
+      const entry = readFileSync(`/proc/${pid}/environ`, "utf8")
+        .split("\0")
+        .find((each) => each.startsWith(mark));
+      return entry === undefined ? [] : [{ pid: Number(pid), launch: entry }];
+    } catch {
+      return [];
+    }
+  });
+}

@@ -1,0 +1,258 @@
+/**
+ * @file The fleet that a storm goes over: a Temporal server of its own, workers and agents as real processes, each behind a
+ * network of its own.
+ *
+ * Clusters: `alpha`, whose hosts have an agent each; `beta`, one agent for all hosts; `probe`, which only the storm's probes use
+ * and whose agent is left alone, so that a first grant after an outage has somewhere to go. Its silences are short.
+ */
+
+import { Client, Connection } from "@temporalio/client";
+import { randomBytes } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { OrbweaverClient } from "../../client/index.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+import { parseFleetYaml } from "../../domain/fleet-file.ts";
+import type { HostId } from "../../domain/ids.ts";
+import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
+import { emptyLedger } from "../../scheduling/apply.ts";
+import { packLedger } from "../../scheduling/ledger-codec.ts";
+import { DEFAULT_NAMESPACE, isolatedConnection } from "../../workers/connection.ts";
+import {
+  provideServerBinary,
+  startServer,
+  withoutTemporal,
+  type RunningServer,
+} from "../../workers/server/index.ts";
+import type { Environment } from "../../workers/server/environment.ts";
+import { packageRoot } from "../../workers/server/package-root.ts";
+import { FLEET_TASK_QUEUE, FLEET_WORKFLOW, fleetWorkflowId } from "../../workflows/messages.ts";
+import { insist } from "./insistence.ts";
+import { keep, type Keeper } from "./keeper.ts";
+import { openProxy, type Proxy } from "./proxy.ts";
+
+export const SILENCE_MS = 3_000;
+export const FENCE_MS = 6_000;
+export const GPUS_PER_HOST = 2;
+export const PROBE_CLUSTER = "probe";
+/** Where the jobs of the storm may run. */
+export const WORK_CLUSTERS = ["alpha", "beta"] as const;
+
+export const STORM_FLEET = `
+name: storm
+clusters:
+${[
+  { name: "alpha", hosts: "a[1-2]" },
+  { name: "beta", hosts: "b[1-2]" },
+  { name: PROBE_CLUSTER, hosts: "p1" },
+]
+  .map(
+    ({ name, hosts }) => `  - name: ${name}
+    site: here
+    jurisdiction: EU
+    simulated: true
+    silence: ${SILENCE_MS / 1000}s
+    fence: ${FENCE_MS / 1000}s
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: "${hosts}", gpus: ${GPUS_PER_HOST}, type: H100 }`,
+  )
+  .join("\n")}
+`;
+
+export interface Agent {
+  readonly keeper: Keeper;
+  readonly proxy: Proxy;
+  readonly hosts: readonly HostId[];
+}
+
+export interface Site {
+  readonly folder: string;
+  readonly stateDir: string;
+  readonly fleet: string;
+  readonly client: Client;
+  readonly orbweaver: OrbweaverClient;
+  readonly hosts: readonly HostId[];
+  /** First of the ports of the GPUs. */
+  readonly port: number;
+  readonly fleetWorker: Keeper;
+  readonly jobsWorker: Keeper;
+  /** Those that the storm may harm. */
+  readonly agents: readonly Agent[];
+  readonly keepers: readonly Keeper[];
+  readonly killServer: () => Promise<void>;
+  /** Starts the server again on its database and address; resolves when it answers. */
+  readonly bootServer: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+export interface SiteSetting {
+  readonly folder: string;
+  /** Pauses before a process is started again. */
+  readonly restartPauseMs: () => number;
+  readonly env: Environment;
+}
+
+export async function openSite(setting: SiteSetting): Promise<Site> {
+  const { folder, restartPauseMs, env } = setting;
+  const stateDir = join(folder, "state");
+  const logs = join(folder, "logs");
+  for (const dir of [stateDir, logs]) mkdirSync(dir, { recursive: true });
+  const binary = await provideServerBinary({ env });
+  const boot = (port?: number): Promise<RunningServer> =>
+    startServer({
+      binary: binary.path,
+      dbFile: join(folder, "temporal.db"),
+      logFile: join(logs, "temporal.log"),
+      headless: true,
+      searchAttributes: SEARCH_ATTRIBUTES,
+      ...(port !== undefined && { port }),
+    });
+  let server = await boot();
+  const serverPort = Number(server.address.split(":")[1]);
+  const connection = await Connection.connect({ address: server.address });
+  const { namespace, dataConverter } = isolatedConnection({
+    address: server.address,
+    namespace: DEFAULT_NAMESPACE,
+  });
+  const client = new Client({ connection, namespace, dataConverter });
+  const fleet = `storm-${randomBytes(3).toString("hex")}`;
+  const shape = shapeOf(STORM_FLEET);
+  const hosts = shape.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
+  await client.workflow.start(FLEET_WORKFLOW, {
+    workflowId: fleetWorkflowId(fleet),
+    taskQueue: FLEET_TASK_QUEUE,
+    args: [{ name: fleet, ledger: packLedger(emptyLedger(shape)) }],
+  });
+
+  const proxies: Proxy[] = [];
+  const keepers: Keeper[] = [];
+  const main = join(packageRoot(), "dist", "cli", "main.js");
+  const noProfile = join(folder, "no-profile.toml");
+  const start = (name: string, args: readonly string[], address: string): Keeper => {
+    const keeper = keep({
+      name,
+      argv: [main, "worker", ...args],
+      env: {
+        ...withoutTemporal(env),
+        ORBWEAVER_STATE_DIR: stateDir,
+        ORBWEAVER_FLEET: fleet,
+        TEMPORAL_ADDRESS: address,
+        TEMPORAL_CONFIG_FILE: noProfile,
+        NO_COLOR: "1",
+      },
+      logFile: join(logs, `${name}.log`),
+      pauseMs: restartPauseMs,
+    });
+    keepers.push(keeper);
+    return keeper;
+  };
+  const startAgent = async (cluster: string, served: readonly HostId[], host?: string) => {
+    const proxy = await openProxy({ port: serverPort });
+    proxies.push(proxy);
+    const name = `agent-${host ?? cluster}`;
+    const args = ["--role", "agent", "--cluster", cluster];
+    const more = host === undefined ? [] : ["--host", host, "--host-address", "127.0.0.1"];
+    return { keeper: start(name, [...args, ...more], proxy.address), proxy, hosts: served };
+  };
+
+  const fleetWorker = start("fleet", ["--role", "fleet"], server.address);
+  const jobsWorker = start("jobs", ["--role", "jobs"], server.address);
+  const agents: Agent[] = [];
+  for (const { id: cluster, hosts: served } of shape.clusters) {
+    const ids = served.map(({ id }) => id);
+    if (cluster === PROBE_CLUSTER) await startAgent(cluster, ids);
+    else if (cluster === "alpha") {
+      for (const id of ids) agents.push(await startAgent(cluster, [id], id.split("/")[1]));
+    } else agents.push(await startAgent(cluster, ids));
+  }
+
+  const site: Site = {
+    folder,
+    stateDir,
+    fleet,
+    client,
+    orbweaver: new OrbweaverClient(client, { fleet }),
+    hosts,
+    port: await freeBlock(hosts.length * GPUS_PER_HOST),
+    fleetWorker,
+    jobsWorker,
+    agents,
+    keepers,
+    killServer: async () => {
+      await server.kill();
+    },
+    bootServer: async () => {
+      server = await boot(serverPort);
+    },
+    close: async () => {
+      await Promise.all(keepers.map((keeper) => keeper.close()));
+      await Promise.all(proxies.map((proxy) => proxy.close()));
+      await connection.close();
+      await server.kill();
+    },
+  };
+  await untilAnswering(site);
+  return site;
+}
+
+const READY_WITHIN_MS = 60_000;
+
+/** Every process is ready and every host has an agent that answers. */
+export async function untilAnswering(site: Site, withinMs = READY_WITHIN_MS): Promise<void> {
+  const untilMs = performance.now() + withinMs;
+  for (const keeper of site.keepers) {
+    if (await keeper.ready(untilMs - performance.now())) continue;
+    const said = keeper.ownEnds().at(-1) ?? "it says nothing";
+    throw new OrbweaverError("HOST_LOST", `${keeper.name} is not ready: ${said}`);
+  }
+  for (;;) {
+    const ledger = await insist(site.client, () => site.orbweaver.fleet());
+    const missing = site.hosts.filter((host) => {
+      const standing = ledger?.hosts.get(host);
+      return (
+        standing?.agent === undefined ||
+        standing.silentSinceMs !== undefined ||
+        standing.isFenced === true
+      );
+    });
+    if (missing.length === 0) return;
+    if (performance.now() > untilMs) {
+      throw new OrbweaverError("HOST_LOST", `no agent answers for ${missing.join(", ")}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
+
+function shapeOf(yaml: string) {
+  const parsed = parseFleetYaml(yaml, {
+    file: "storm.yaml",
+    read: (file) => ({ kind: "missing", reason: file }),
+  });
+  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  return parsed.fleet.shape;
+}
+
+/** Below the ports that the system hands out to clients. */
+const BLOCKS = { from: 20_000, to: 30_000, draws: 50 };
+
+async function freeBlock(count: number): Promise<number> {
+  for (let draw = 0; draw < BLOCKS.draws; draw += 1) {
+    const start = BLOCKS.from + (randomBytes(2).readUInt16BE() % (BLOCKS.to - BLOCKS.from - count));
+    const ports = Array.from({ length: count }, (_, index) => start + index);
+    const free = await Promise.all(ports.map(isFree));
+    if (free.every(Boolean)) return start;
+  }
+  throw new OrbweaverError("NOT_ALLOWED", `no ${count} ports in a row are free on this machine`);
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  const bound = await new Promise<boolean>((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen({ host: "127.0.0.1", port }, () => resolve(true));
+  });
+  if (bound) await new Promise((resolve) => server.close(resolve));
+  return bound;
+}

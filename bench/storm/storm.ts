@@ -1,0 +1,182 @@
+/**
+ * @file The storm: a fleet of real processes, a schedule of faults from a seed, and afterwards the question whether anything is wrong.
+ *
+ * The folder of a storm holds all logs, the database, the schedule, what was done when, and what the witness saw. It is removed
+ * when nothing was found, unless it was given.
+ */
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Environment } from "../../workers/server/environment.ts";
+import { drawFrom, type Draw } from "../statistics.ts";
+import { replayAll, type Replays } from "./histories.ts";
+import {
+  inspect,
+  leftProcesses,
+  readWitness,
+  type Findings,
+  type LeftProcess,
+} from "./inspection.ts";
+import { insist } from "./insistence.ts";
+import { drawSchedule, type FaultKind, type Step } from "./schedule.ts";
+import { openSite, untilAnswering, type Site } from "./site.ts";
+import { letGo, turmoil, type Recovery, type Turmoil } from "./turmoil.ts";
+import type { StormJob } from "./workload.ts";
+
+export interface StormOptions {
+  readonly seed: number;
+  readonly faults: number;
+  readonly meanGapMs?: number;
+  /** Only these; all when absent. */
+  readonly kinds?: readonly FaultKind[];
+  /** Instead of a drawn schedule. */
+  readonly steps?: readonly Step[];
+  /** Job histories that are replayed. */
+  readonly replayedJobs?: number;
+  /** Kept whatever is found; a temporary one when absent. */
+  readonly folder?: string;
+  readonly say?: (line: string) => void;
+  readonly interrupted?: AbortSignal;
+  readonly env?: Environment;
+}
+
+export interface StormOutcome {
+  readonly seed: number;
+  readonly faults: number;
+  readonly faultsByKind: Readonly<Record<string, number>>;
+  readonly jobs: number;
+  /** Processes that the witness saw start. */
+  readonly starts: number;
+  readonly findings: Findings;
+  readonly recoveries: readonly Recovery[];
+  readonly replays: Replays;
+  /** Ends of workers and agents that nobody had killed; a supervisor started them again. */
+  readonly ownEnds: readonly string[];
+  /** Where everything lies; absent when nothing was found and the folder was not asked for. */
+  readonly folder?: string;
+}
+
+const DEFAULTS = Object.freeze({
+  meanGapMs: 1_500,
+  /** Jobs that wait or run at a time: more than fit. */
+  openJobs: 9,
+  replayedJobs: 100,
+});
+const RESTART_PAUSE_MS = [100, 1_500] as const;
+/** Every job has ended by then, and every lease is free. */
+const SETTLE_MS = 240_000;
+const LOOK_MS = 500;
+
+export async function runStorm(options: StormOptions): Promise<StormOutcome> {
+  const { seed, faults, say = () => undefined, env = process.env } = options;
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), "orbweaver-storm-"));
+  mkdirSync(folder, { recursive: true });
+  const meanGapMs = options.meanGapMs ?? DEFAULTS.meanGapMs;
+  // A stream for each concern: how many jobs were drawn changes no fault.
+  const [schedule, workload, pauses, samples] = [1, 2, 3, 4].map((stream) =>
+    drawFrom(seed * 16 + stream),
+  ) as [Draw, Draw, Draw, Draw];
+  const steps =
+    options.steps ??
+    drawSchedule(schedule, {
+      faults,
+      meanGapMs,
+      ...(options.kinds !== undefined && { kinds: options.kinds }),
+    });
+  writeFileSync(join(folder, "schedule.json"), JSON.stringify({ seed, steps }, undefined, 1));
+  say(`storm ${String(seed)}: ${String(steps.length)} faults; all that it leaves is in ${folder}`);
+  let outcome: StormOutcome;
+  const site = await openSite({
+    folder,
+    env,
+    restartPauseMs: () =>
+      RESTART_PAUSE_MS[0] + pauses.unit() * (RESTART_PAUSE_MS[1] - RESTART_PAUSE_MS[0]),
+  });
+  try {
+    const storm = await turmoil(site, {
+      steps,
+      openJobs: DEFAULTS.openJobs,
+      draw: workload,
+      say,
+      interrupted: options.interrupted ?? new AbortController().signal,
+    });
+    say("the storm is over; waiting for what is left of it");
+    await settle(site, storm.jobs);
+    outcome = await lookBack(site, storm, {
+      seed,
+      replayedJobs: options.replayedJobs ?? DEFAULTS.replayedJobs,
+      draw: samples,
+    });
+    writeFileSync(join(folder, "outcome.json"), JSON.stringify(outcome, undefined, 1));
+  } finally {
+    await site.close();
+    endProcesses(leftProcesses(site.stateDir));
+  }
+  if (options.folder !== undefined || hasFindings(outcome)) return { ...outcome, folder };
+  rmSync(folder, { recursive: true, force: true });
+  return outcome;
+}
+
+/** Waits until every job has ended and nothing is leased or runs; what is not so by then is a finding. */
+async function settle(site: Site, jobs: readonly StormJob[]): Promise<void> {
+  const untilMs = performance.now() + SETTLE_MS;
+  await untilAnswering(site).catch(() => undefined);
+  while (performance.now() < untilMs) {
+    await Promise.all(jobs.filter(({ isHeld }) => isHeld).map((job) => letGo(site, job)));
+    const open = jobs.filter(({ isClosed }) => !isClosed);
+    await Promise.all(
+      open.map(async (job) => {
+        const handle = site.client.workflow.getHandle(job.id);
+        const described = await insist(site.client, () => handle.describe());
+        job.isClosed = described?.status.name !== "RUNNING";
+      }),
+    );
+    const ledger = await insist(site.client, () => site.orbweaver.fleet());
+    if (
+      jobs.every(({ isClosed }) => isClosed) &&
+      ledger?.leases.size === 0 &&
+      ledger.requests.size === 0 &&
+      leftProcesses(site.stateDir).length === 0
+    ) {
+      return;
+    }
+    await sleep(LOOK_MS);
+  }
+}
+
+async function lookBack(
+  site: Site,
+  { jobs, counts, recoveries }: Turmoil,
+  { seed, replayedJobs, draw }: { seed: number; replayedJobs: number; draw: Draw },
+): Promise<StormOutcome> {
+  const findings = await inspect(site, jobs);
+  const replays = await replayAll(site.client, { folder: site.folder, jobs: replayedJobs, draw });
+  return {
+    seed,
+    faults: [...counts.values()].reduce((sum, count) => sum + count, 0),
+    faultsByKind: Object.fromEntries(counts),
+    jobs: jobs.length,
+    starts: readWitness(site).filter(({ kind }) => kind === "start").length,
+    findings,
+    recoveries,
+    replays,
+    ownEnds: site.keepers.flatMap((keeper) => keeper.ownEnds()),
+  };
+}
+
+export const hasFindings = ({ findings, replays }: StormOutcome): boolean =>
+  Object.values(findings).some((lines: readonly string[]) => lines.length > 0) ||
+  replays.failed.length > 0;
+
+/** What a failed storm has left behind must not outlive it. */
+function endProcesses(left: readonly LeftProcess[]): void {
+  for (const { pid } of left) {
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  }
+}
