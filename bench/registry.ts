@@ -2,5 +2,6 @@
 
 import type { Bench } from "./bench.ts";
 import { liveBench } from "./live.ts";
+import { stormBench } from "./storm.ts";
 
-export const BENCHES: readonly Bench[] = [liveBench];
+export const BENCHES: readonly Bench[] = [liveBench, stormBench];

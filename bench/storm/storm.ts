@@ -103,7 +103,7 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
       interrupted: options.interrupted ?? new AbortController().signal,
     });
     say("the storm is over; waiting for what is left of it");
-    await settle(site, storm.jobs);
+    await settle(site, storm.jobs, say);
     outcome = await lookBack(site, storm, {
       seed,
       replayedJobs: options.replayedJobs ?? DEFAULTS.replayedJobs,
@@ -120,8 +120,13 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
 }
 
 /** Waits until every job has ended and nothing is leased or runs; what is not so by then is a finding. */
-async function settle(site: Site, jobs: readonly StormJob[]): Promise<void> {
+async function settle(
+  site: Site,
+  jobs: readonly StormJob[],
+  say: (line: string) => void,
+): Promise<void> {
   const untilMs = performance.now() + SETTLE_MS;
+  let said = "";
   await untilAnswering(site).catch(() => undefined);
   while (performance.now() < untilMs) {
     await Promise.all(jobs.filter(({ isHeld }) => isHeld).map((job) => letGo(site, job)));
@@ -134,14 +139,18 @@ async function settle(site: Site, jobs: readonly StormJob[]): Promise<void> {
       }),
     );
     const ledger = await insist(site.client, () => site.orbweaver.fleet());
-    if (
-      jobs.every(({ isClosed }) => isClosed) &&
-      ledger?.leases.size === 0 &&
-      ledger.requests.size === 0 &&
-      leftProcesses(site.stateDir).length === 0
-    ) {
-      return;
-    }
+    const left = {
+      jobs: jobs.filter(({ isClosed }) => !isClosed).length,
+      leases: ledger?.leases.size ?? -1,
+      requests: ledger?.requests.size ?? -1,
+      processes: leftProcesses(site.stateDir).length,
+    };
+    if (Object.values(left).every((count) => count === 0)) return;
+    const now = Object.entries(left)
+      .map(([what, count]) => `${String(count)} ${what}`)
+      .join(", ");
+    if (now !== said) say(`left: ${now}`);
+    said = now;
     await sleep(LOOK_MS);
   }
 }

@@ -185,7 +185,8 @@ export async function turmoil(site: Site, setting: TurmoilSetting): Promise<Turm
 
   function meddlable(): readonly StormJob[] {
     return jobs.filter(
-      ({ isClosed, meddling, kind }) => !isClosed && meddling === undefined && kind !== "probe" && kind !== "ambushed",
+      ({ isClosed, meddling, kind }) =>
+        !isClosed && meddling === undefined && kind !== "probe" && kind !== "ambushed",
     );
   }
 
