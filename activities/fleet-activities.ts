@@ -6,10 +6,12 @@ import type { LeaseId } from "../domain/ids.ts";
 import {
   fencedSignal,
   grantSignal,
+  grantsSignal,
   JOB_TASK_QUEUE,
   pendingSignal,
   SWEEP_WORKFLOW,
   sweepWorkflowId,
+  type Grant,
   type SweepInput,
 } from "../workflows/messages.ts";
 import { audit, isInvalidArgument, recover } from "./audit.ts";
@@ -28,10 +30,11 @@ export function createFleetActivities({ client, decider }: FleetPorts): FleetAct
     async deliver({ grants, pending, losses = [], sweeps = [] }) {
       const accepted: LeaseId[] = [];
       const gone: LeaseId[] = [];
-      await each(grants, async (delivery) => {
-        const end = await offer(client, delivery);
-        if (end === "accepted") accepted.push(delivery.lease.id);
-        if (end === "gone") gone.push(delivery.lease.id);
+      await each(parcelsOf(grants), async (parcel) => {
+        const end = await offer(client, parcel);
+        const ids = parcel.map(({ lease }) => lease.id);
+        if (end === "accepted") accepted.push(...ids);
+        if (end === "gone") gone.push(...ids);
       });
       await each(pending, (note) => tell(client, note));
       await each(losses, (loss) => tellLoss(client, loss));
@@ -43,17 +46,47 @@ export function createFleetActivities({ client, decider }: FleetPorts): FleetAct
   };
 }
 
-/** `failed`: nobody knows; the grant stays in the outbox and goes again. */
-async function offer(client: Client, delivery: Delivery): Promise<"accepted" | "gone" | "failed"> {
-  const { lease, agents, reason, predictedGBs } = delivery;
+/** Of one parcel that arrives whole or not at all, and stays well below what a signal may carry. */
+const MAX_PARCEL = 64;
+
+/** A grant of a gang is alone; those of a job array go together, so that they cost its history one event. */
+function parcelsOf(grants: readonly Delivery[]): readonly (readonly Delivery[])[] {
+  const parcels: Delivery[][] = [];
+  const open = new Map<string, Delivery[]>();
+  for (const delivery of grants) {
+    const { jobId, runId, slots } = delivery.lease;
+    const key = `${jobId} ${runId}`;
+    const former = slots === undefined ? undefined : open.get(key);
+    if (former !== undefined && former.length < MAX_PARCEL) former.push(delivery);
+    else {
+      const parcel = [delivery];
+      parcels.push(parcel);
+      open.set(key, parcel);
+    }
+  }
+  return parcels;
+}
+
+const grantOf = ({ lease, agents, reason, predictedGBs }: Delivery): Grant => ({
+  seq: lease.seq,
+  lease,
+  agents,
+  reason,
+  ...(predictedGBs !== undefined && { predictedGBs }),
+});
+
+/** `failed`: nobody knows; the grants stay in the outbox and go again. */
+async function offer(
+  client: Client,
+  parcel: readonly Delivery[],
+): Promise<"accepted" | "gone" | "failed"> {
+  const [first] = parcel;
+  if (first === undefined) return "accepted";
+  const { lease } = first;
   try {
-    await handleOf(client, lease).signal(grantSignal, {
-      seq: lease.seq,
-      lease,
-      agents,
-      reason,
-      ...(predictedGBs !== undefined && { predictedGBs }),
-    });
+    const job = handleOf(client, lease);
+    if (lease.slots === undefined) await job.signal(grantSignal, grantOf(first));
+    else await job.signal(grantsSignal, parcel.map(grantOf));
     return "accepted";
   } catch (error) {
     // A job that cannot even be named (junk in the request) is as gone as one that is closed.

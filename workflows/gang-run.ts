@@ -96,8 +96,7 @@ export async function runGang(
   onStopping: () => void,
 ): Promise<GangEnd> {
   const ends = new Map<HostId, HostEnd>();
-  const isBad = (): boolean =>
-    [...ends.values()].some((end) => end.kind !== "reported" || end.report.end !== "completed");
+  const isBad = (): boolean => [...ends.values()].some((end) => !isGood(end));
   const isStopping = (): boolean => wish.reason !== undefined || isBad();
 
   const agents = await findAgents(input, wish);
@@ -127,6 +126,13 @@ export async function runGang(
   // Nobody waits for what still watches a fenced host; should the host come back, it is told.
   if (wish.fenced.size > 0) scope.cancel();
   return gangEnd(ends, stopped);
+}
+
+/** Of an array task over hosts, too, the first that goes wrong ends the rest; alone on its host it is the batch's affair. */
+function isGood(end: HostEnd): boolean {
+  if (end.kind !== "reported" || end.report.end !== "completed") return false;
+  const { tasks = [] } = end.report;
+  return tasks.length !== 1 || tasks[0]?.end === "completed";
 }
 
 type Agents = ReadonlyMap<HostId, AgentAddress>;

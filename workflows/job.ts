@@ -24,6 +24,7 @@ import { scheduledPart } from "../domain/gang-request.ts";
 import type { GangRequest } from "../domain/lease.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { judgeRun, type RunAccount } from "./run-verdict.ts";
+import { runJobArray } from "./job-array.ts";
 import { attemptGpus, jobSummary } from "./job-summary.ts";
 import {
   attemptView,
@@ -196,6 +197,25 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     if (spec.deadlineMs !== undefined) {
       void sleep(Math.max(1, submittedAtMs + spec.deadlineMs - Date.now())).then(
         () => (wish.reason ??= "deadline"),
+      );
+    }
+
+    if (spec.array !== undefined) {
+      return runJobArray(
+        {
+          jobId: id,
+          runId: run,
+          fleet,
+          fleetId,
+          spec,
+          submittedAtMs,
+          isHeld,
+          wish,
+          mark,
+          cancellation: () => cancellation,
+        },
+        spec.array,
+        admission.told,
       );
     }
 

@@ -43,6 +43,8 @@ export interface Grant {
   readonly agents: readonly GrantedAgent[];
 }
 export const grantSignal = defineSignal<[Grant]>("grant");
+/** The grants of one cycle to one job array: several answers to one request. */
+export const grantsSignal = defineSignal<[readonly Grant[]]>("grants");
 
 /** Tells a waiting job why it waits. */
 export interface WaitNote {
@@ -66,6 +68,8 @@ export interface JobView {
   readonly pending?: PendingReason;
   readonly submittedAtMs: number;
   readonly attempts: readonly AttemptView[];
+  /** Of a job array; it has no attempts, its tasks have. */
+  readonly array?: ArrayView;
 }
 
 export interface AttemptView {
@@ -86,6 +90,75 @@ export interface AttemptView {
 }
 export const jobViewQuery = defineQuery<JobView>("job");
 
+/** Where a task of a job array stands; `running`: handed to a lease, and started there as soon as a slot is free. */
+export const TASK_STATES = ["waiting", "running", "completed", "failed", "cancelled"] as const;
+export type TaskState = (typeof TASK_STATES)[number];
+export type TaskCounts = Readonly<Record<TaskState, number>>;
+
+export interface TaskView {
+  readonly task: number;
+  readonly state: TaskState;
+  /** Tries that have ended. */
+  readonly attempts: number;
+  /** Where it runs, or ran last. */
+  readonly host?: HostId;
+  readonly leaseId?: LeaseId;
+  readonly orderQueue?: string;
+  readonly startedAtMs?: number;
+  readonly endedAtMs?: number;
+  readonly exitCode?: number;
+  readonly signal?: string;
+  /** Of a failed one: what happened, with its last lines. */
+  readonly message?: string;
+}
+
+export interface ArrayView {
+  readonly count: number;
+  readonly parallel: number;
+  readonly counts: TaskCounts;
+  /** Slots of its leases: tasks that really run at once, at most. */
+  readonly slots: number;
+  readonly leases: readonly {
+    readonly leaseId: LeaseId;
+    readonly slots: number;
+    readonly gpus: readonly HostGpus[];
+    readonly grantedAtMs: number;
+    /** Tasks of its present batch. */
+    readonly tasks: number;
+  }[];
+  readonly firstFailed: readonly TaskView[];
+}
+
+/** Tasks from a number on, of one state if it is named. */
+export interface TaskQuery {
+  readonly from: number;
+  readonly count: number;
+  readonly state?: TaskState;
+}
+export interface TaskPage {
+  readonly counts: TaskCounts;
+  readonly tasks: readonly TaskView[];
+}
+export const MAX_TASK_PAGE = 1_000;
+export const tasksQuery = defineQuery<TaskPage, [TaskQuery]>("tasks");
+
+/** Tasks as in `3,7-9`. */
+export interface TaskOrder {
+  readonly tasks: string;
+}
+export const cancelTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("cancel-tasks");
+/** Runs ended tasks again, as if they had never been tried. */
+export const retryTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("retry-tasks");
+export interface TaskOrderAnswer {
+  /** Of those named: done at once, still to be stopped on their hosts, and left alone because of where they stand. */
+  readonly done: number;
+  readonly stopping: number;
+  readonly skipped: number;
+}
+/** The memo in which an array shows how far it is, so that a list need not ask every array. */
+export const ARRAY_MEMO = "orbweaverArray";
+export type ArrayMemo = TaskCounts & { readonly count: number };
+
 /** The result of a job that completed. */
 export interface JobResult {
   readonly jobId: JobId;
@@ -95,6 +168,8 @@ export interface JobResult {
   readonly queuedMs: number;
   readonly ranMs: number;
   readonly checkpoint?: string;
+  /** Of a job array. */
+  readonly tasks?: TaskCounts;
 }
 
 /** The single detail of the application failure that ends a failed job. */
@@ -106,6 +181,12 @@ export interface JobFailureDetails {
   readonly exitCode?: number;
   readonly signal?: string;
   readonly lastLines?: string;
+  /** Of a job array: how its tasks ended, and the first that failed. */
+  readonly tasks?: TaskCounts;
+  readonly failedTasks?: readonly Pick<
+    TaskView,
+    "task" | "host" | "exitCode" | "signal" | "message"
+  >[];
 }
 
 /** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. */

@@ -1,0 +1,564 @@
+/**
+ * @file The life of a job array: one request for many slots, a lease for each host that is granted, batches of tasks on each lease.
+ *
+ * A lease runs one batch at a time (gang-run.ts) and the next one as soon as that is over; it is given back when no task waits for
+ * it. Tasks that failed go back to the line while the job's retry rule allows; what hosts refused or lost is not charged to them.
+ * A hold lets what runs run, and hands out nothing more. History: six events a batch (batch-size.ts), four for a change of the
+ * request, five for the end of a lease; an array is never continued as new, because its leases are its run's (docs/decisions/0011).
+ */
+
+import {
+  ApplicationFailure,
+  condition,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  setHandler,
+  sleep,
+  upsertMemo,
+} from "@temporalio/workflow";
+import type { OrderActivities, TaskEnd } from "../activities/agent-contract.ts";
+import type { JobActivities, Told } from "../activities/control-contract.ts";
+import { scheduledPart } from "../domain/gang-request.ts";
+import { clusterOf, type HostId, type LeaseId } from "../domain/ids.ts";
+import type { ArrayRule } from "../domain/job.ts";
+import type { GangRequest, Lease } from "../domain/lease.ts";
+import { parseTaskRanges } from "../domain/task-ranges.ts";
+import { arrayResult, arrayState, arraySummary, type ArrayJob } from "./array-view.ts";
+import { batchSize } from "./batch-size.ts";
+import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
+import { factOf, noFleet } from "./job-view.ts";
+import {
+  ARRAY_MEMO,
+  assertSignal,
+  cancelTasksUpdate,
+  fencedSignal,
+  grantsSignal,
+  holdUpdate,
+  jobViewQuery,
+  MAX_TASK_PAGE,
+  pendingSignal,
+  releaseUpdate,
+  retryTasksUpdate,
+  tasksQuery,
+  type ArrayMemo,
+  type Grant,
+  type JobResult,
+  type JobState,
+  type JobView,
+  type TaskOrder,
+  type TaskOrderAnswer,
+} from "./messages.ts";
+import { MAX_UNCHARGED_FAILURES } from "./run-verdict.ts";
+import { createTaskTable } from "./task-table.ts";
+
+const NO_FLEET_PAUSE_MS = 5_000;
+const NO_FLEET_PAUSE_MAX_MS = 600_000;
+/** After a host refused or was lost its tasks wait, longer each time in a row. */
+const LOST_PAUSE_MS = 1_000;
+const LOST_PAUSE_MAX_MS = 60_000;
+/** Changes of the memo in the life of an array, about; each is an event. */
+const MEMO_STEPS = 20;
+const SHOWN_FAILURES = 5;
+
+const { tellFleet } = proxyLocalActivities<Pick<JobActivities, "tellFleet">>({
+  startToCloseTimeout: "60s",
+  retry: { initialInterval: "200ms", maximumInterval: "10s" },
+});
+
+interface HeldLease {
+  grant: Grant;
+  readonly slots: number;
+  readonly fenced: Set<HostId>;
+  batchSeq: number;
+  tasks: readonly number[];
+}
+
+export async function runJobArray(
+  of: ArrayJob,
+  rule: ArrayRule,
+  entered: Told,
+): Promise<JobResult> {
+  const { jobId, runId, fleet, fleetId, spec, submittedAtMs, wish } = of;
+  const table = createTaskTable(rule.count);
+  const leases = new Map<LeaseId, HeldLease>();
+  /** Every lease that ever came: a second copy of a grant starts nothing. */
+  const seen = new Set<LeaseId>();
+  const hosts = new Set<HostId>();
+  /** Running tasks that are to end, and not to be tried again. */
+  const unwanted = new Set<number>();
+  const avoidHosts = new Set<HostId>();
+  /** Hosts that have not confirmed the end of a lease. */
+  const doubtful = new Set<HostId>();
+  let seq = 1;
+  /** Slots that the fleet has been asked for and has not granted. */
+  let asked = entered.kind === "told" ? rule.parallel : 0;
+  let isHeld = of.isHeld;
+  /** The fleet wants to hear again what there is. */
+  let isAsked = false;
+  /** What the fleet was asked for has changed in more than its slots. */
+  let isOutdated = false;
+  let isOver = false;
+  let final: JobState | undefined;
+  let pending: JobView["pending"];
+  /** Grants that are being served or given back. */
+  let busy = 0;
+  let batches = 0;
+  let lostInARow = 0;
+  const ran = { tasks: 0, ms: 0 };
+  let memoAt = -1;
+  let firstGrantAtMs: number | undefined;
+  let bug: unknown;
+
+  setHandler(jobViewQuery, view);
+  setHandler(tasksQuery, ({ from, count, state }) => ({
+    counts: table.counts(),
+    tasks: table.page({
+      from: Math.max(0, Math.floor(from)),
+      count: Math.min(MAX_TASK_PAGE, count),
+      ...(state !== undefined && { state }),
+    }),
+  }));
+  setHandler(grantsSignal, (offers) => {
+    if (Array.isArray(offers)) for (const offer of offers as readonly Grant[]) arrive(offer);
+  });
+  setHandler(fencedSignal, (loss) => {
+    const held = leases.get(loss?.lease);
+    if (held !== undefined) for (const host of loss.hosts) held.fenced.add(host);
+  });
+  setHandler(assertSignal, () => {
+    isAsked = true;
+  });
+  setHandler(pendingSignal, (note) => {
+    if (note?.seq !== seq || asked === 0) return;
+    pending = note.reason;
+    show();
+  });
+  const hold = (next: boolean) => (): JobState => {
+    isHeld = next;
+    show();
+    return stateNow();
+  };
+  setHandler(holdUpdate, hold(true), { validator: insistOpen });
+  setHandler(releaseUpdate, hold(false), { validator: insistOpen });
+  setHandler(cancelTasksUpdate, cancelTasks, { validator: readOrder });
+  setHandler(retryTasksUpdate, retryTasks, { validator: readOrder });
+
+  memoize();
+  show();
+  const asking = keepAsking(entered).catch((error: unknown) => {
+    bug ??= error;
+  });
+  await condition(
+    () => bug !== undefined || (busy === 0 && (wish.reason !== undefined || hasEnded())),
+  );
+  isOver = true;
+  await asking;
+  if (wish.reason !== undefined) {
+    for (let task = 0; task < rule.count; task += 1) {
+      const state = table.stateOf(task);
+      if (state === "waiting" || state === "running") table.end(task, "cancelled");
+    }
+  }
+  const unconfirmedHosts = [...doubtful, ...[...leases.values()].flatMap(hostsOf)];
+  await tellFleet(fleetId, { kind: "end", jobId, runId, seq, unconfirmedHosts });
+  if (bug !== undefined) throw bug;
+  const grantedAtMs = firstGrantAtMs ?? Date.now();
+  const end = {
+    counts: table.counts(),
+    failed: table.firstFailed(SHOWN_FAILURES),
+    hosts: [...hosts],
+    queuedMs: grantedAtMs - submittedAtMs,
+    ranMs: Date.now() - grantedAtMs,
+  };
+  final = arrayState(of, end, rule.count);
+  memoize();
+  show();
+  of.mark(final, []);
+  return arrayResult(of, end, rule.count);
+
+  function stateNow(): JobState {
+    if (final !== undefined) return final;
+    if (wish.reason !== undefined) return "stopping";
+    return leases.size > 0 ? "running" : isHeld ? "held" : "pending";
+  }
+
+  function view(): JobView {
+    const counts = table.counts();
+    return {
+      jobId,
+      fleet,
+      spec,
+      state: stateNow(),
+      ...(pending !== undefined && { pending }),
+      submittedAtMs,
+      attempts: [],
+      array: {
+        ...rule,
+        counts,
+        slots: liveSlots(),
+        leases: [...leases.values()].map(({ grant: { lease }, slots, tasks }) => ({
+          leaseId: lease.id,
+          slots,
+          gpus: lease.gpus,
+          grantedAtMs: lease.grantedAtMs,
+          tasks: tasks.length,
+        })),
+        firstFailed: counts.failed > 0 ? table.firstFailed(SHOWN_FAILURES) : [],
+      },
+    };
+  }
+
+  function show(): void {
+    setCurrentDetails(arraySummary(view()));
+  }
+
+  function memoize(): void {
+    const counts = table.counts();
+    const ended = counts.completed + counts.failed + counts.cancelled;
+    if (memoAt >= 0 && final === undefined && ended - memoAt < rule.count / MEMO_STEPS) return;
+    memoAt = ended;
+    const memo: ArrayMemo = { count: rule.count, ...counts };
+    upsertMemo({ [ARRAY_MEMO]: memo });
+  }
+
+  function liveSlots(): number {
+    return [...leases.values()].reduce((sum, { slots }) => sum + slots, 0);
+  }
+
+  function hasEnded(): boolean {
+    const { waiting, running } = table.counts();
+    return waiting + running === 0;
+  }
+
+  /** Slots beyond those at hand that would have work now. */
+  function wanted(): number {
+    if (wish.reason !== undefined || isHeld) return 0;
+    return Math.max(0, Math.min(rule.parallel - liveSlots(), table.available()));
+  }
+
+  /** Keeps what the fleet is asked for in step with what the array can use, until it is over. */
+  async function keepAsking(told: Told): Promise<void> {
+    let answer = told;
+    let pauseMs = NO_FLEET_PAUSE_MS;
+    for (;;) {
+      if (answer.kind === "no-fleet") {
+        asked = 0;
+        pending = noFleet(fleet, answer.message);
+        show();
+        await condition(() => isOver || wish.reason !== undefined, pauseMs);
+        pauseMs = Math.min(pauseMs * 2, NO_FLEET_PAUSE_MAX_MS);
+        answer = { kind: "silent" };
+      }
+      await condition(() => isOver || (wish.reason === undefined && hasWord()));
+      if (isOver) return;
+      if (isAsked) await assertLeases();
+      if (isCornered()) avoidHosts.clear();
+      const slots = wanted();
+      if (slots === 0 && asked === 0) continue;
+      seq += 1;
+      asked = slots;
+      isOutdated = false;
+      pending = undefined;
+      answer = await tellFleet(fleetId, { kind: "request", request: requestOf(slots) });
+    }
+  }
+
+  /** A request for far more than is wanted would take GPUs for a moment that others could use for longer. */
+  function hasWord(): boolean {
+    const slots = wanted();
+    return (
+      isAsked || slots > asked || 2 * slots < asked || (asked > 0 && (isOutdated || isCornered()))
+    );
+  }
+
+  /** Without the hosts that refused there is nowhere to go: what refused once is asked again. */
+  function isCornered(): boolean {
+    return pending?.code === "NoMatchingFlavor" && avoidHosts.size > 0;
+  }
+
+  /** The seniority of an array without leases is that of its submission; with some it has had its turn. */
+  function requestOf(slots: number): GangRequest {
+    const nowMs = Date.now();
+    return {
+      ...scheduledPart(spec),
+      slots,
+      jobId,
+      runId,
+      seq,
+      submittedAtMs: leases.size > 0 ? nowMs : submittedAtMs,
+      requestedAtMs: nowMs,
+      ...(avoidHosts.size > 0 && { avoidHosts: [...avoidHosts] }),
+    };
+  }
+
+  /** After a reset the leases are those of a run that is no more: the fleet takes them back when this run asks. */
+  async function assertLeases(): Promise<void> {
+    isAsked = false;
+    isOutdated = true;
+    for (const held of [...leases.values()]) {
+      const { lease } = held.grant;
+      if (lease.runId === runId) await tellFleet(fleetId, { kind: "assert", lease: factOf(lease) });
+      else for (const host of hostsOf(held)) held.fenced.add(host);
+    }
+    asked = 0;
+  }
+
+  function arrive(offer: Grant | undefined): void {
+    const lease = offer?.lease;
+    if (offer === undefined || lease === undefined || seen.has(lease.id) || isOver) return;
+    seen.add(lease.id);
+    if (offer.seq === seq) asked = Math.max(0, asked - (lease.slots ?? 1));
+    pending = undefined;
+    const slots = Math.min(lease.slots ?? 1, rule.parallel - liveSlots());
+    const isOurs = lease.runId === runId && slots > 0 && wanted() > 0;
+    busy += 1;
+    void (isOurs ? serve(offer, slots) : refuse(lease))
+      .catch((error: unknown) => {
+        bug ??= error;
+      })
+      .finally(() => {
+        busy -= 1;
+      });
+  }
+
+  /** A grant that is not needed any more. One that answers a request long over is the request's last. */
+  async function refuse({ id, seq: answered }: Lease): Promise<void> {
+    const isStray =
+      answered < seq && [...leases.values()].every(({ grant }) => grant.seq > answered);
+    await tellFleet(fleetId, {
+      kind: "end",
+      jobId,
+      runId,
+      seq: answered,
+      ...(!isStray && { lease: id }),
+      unconfirmedHosts: isStray ? [...doubtful] : [],
+    });
+  }
+
+  async function serve(grant: Grant, slots: number): Promise<void> {
+    const { lease } = grant;
+    const held: HeldLease = { grant, slots, fenced: new Set(), batchSeq: 0, tasks: [] };
+    leases.set(lease.id, held);
+    for (const host of hostsOf(held)) hosts.add(host);
+    if (firstGrantAtMs === undefined) {
+      firstGrantAtMs = lease.grantedAtMs;
+      of.mark("running", [...new Set(lease.gpus.map(({ host }) => clusterOf(host)))]);
+    }
+    const wishHere: StopWish = {
+      get reason() {
+        return wish.reason;
+      },
+      set reason(_of) {
+        // Set for the whole array, never for one lease.
+      },
+      fenced: held.fenced,
+    };
+    let unconfirmedHosts: readonly HostId[] = [];
+    while (wish.reason === undefined && !isHeld && held.fenced.size === 0) {
+      const tasks = table.take(sizeOf(held), placeOf(held));
+      if (tasks.length === 0) break;
+      held.tasks = tasks;
+      held.batchSeq += 1;
+      batches += 1;
+      show();
+      const end = await runGang(runOf(held), wishHere, show);
+      held.tasks = [];
+      unconfirmedHosts = end.unconfirmedHosts;
+      settle(tasks, end);
+      memoize();
+      // A lease that was stopped, or whose host refused or was lost, is no good for another batch.
+      if (end.end !== "completed") break;
+    }
+    leases.delete(lease.id);
+    show();
+    for (const host of unconfirmedHosts) doubtful.add(host);
+    await tellFleet(fleetId, {
+      kind: "end",
+      jobId,
+      runId,
+      seq: lease.seq,
+      lease: lease.id,
+      unconfirmedHosts,
+    });
+  }
+
+  function runOf(held: HeldLease): Parameters<typeof runGang>[0] {
+    const { grant, batchSeq, tasks, slots } = held;
+    return {
+      jobId,
+      workflowRunId: runId,
+      fleetWorkflowId: fleetId,
+      spec,
+      grant,
+      attempt: 1,
+      taskBatch: {
+        seq: batchSeq,
+        tasks,
+        slots: Math.min(slots, tasks.length),
+        gpusPerTask: spec.gang.gpus,
+        count: rule.count,
+      },
+      onAgent: (host, agent) => {
+        const agents = grant.agents.map((known) =>
+          known.host === host ? { ...known, agent } : known,
+        );
+        held.grant = { ...grant, agents };
+      },
+    };
+  }
+
+  /** A task that spans hosts is alone in its batch. */
+  function sizeOf({ grant: { lease }, slots }: HeldLease): number {
+    const waiting = table.available();
+    if (lease.gpus.length > 1) return Math.min(1, waiting);
+    return batchSize({
+      slots,
+      allSlots: liveSlots(),
+      waiting,
+      ...(ran.tasks > 0 && { meanTaskMs: ran.ms / ran.tasks }),
+      batches,
+    });
+  }
+
+  /** What became of the tasks of a batch. */
+  function settle(tasks: readonly number[], { tasks: ends = [], cause }: GangEnd): void {
+    const ended = worstEnds(ends);
+    const failed: number[] = [];
+    const lost: number[] = [];
+    for (const task of tasks) {
+      const how = ended.get(task);
+      const isUnwanted = unwanted.delete(task);
+      if (how?.startedAtMs !== undefined && how.endedAtMs !== undefined) {
+        ran.tasks += 1;
+        ran.ms += Math.max(0, how.endedAtMs - how.startedAtMs);
+      }
+      if (how?.end === "completed") table.end(task, "completed", how);
+      else if (isUnwanted) table.end(task, "cancelled", how);
+      else if (how?.end === "failed") {
+        // Without status and signal it was the time limit: another try would end the same.
+        const mayRetry = how.exitCode !== undefined || how.signal !== undefined;
+        if (mayRetry && table.charge(task, "task") < spec.retry.attempts) {
+          table.giveBack(task, { isPaused: true, hasRun: true });
+          failed.push(task);
+        } else table.end(task, "failed", how);
+      } else if (wish.reason !== undefined) table.giveBack(task);
+      else if (table.charge(task, "host") < MAX_UNCHARGED_FAILURES) {
+        table.giveBack(task, { isPaused: true });
+        lost.push(task);
+      } else {
+        const message = cause?.message ?? "its hosts were lost, or refused it, too often";
+        table.end(task, "failed", { task, end: "failed", message });
+      }
+    }
+    if (cause?.code === "HOST_REFUSED") {
+      avoidHosts.add(cause.host);
+      isOutdated = true;
+    }
+    lostInARow = lost.length > 0 ? lostInARow + 1 : 0;
+    const pauseMs = Math.min(LOST_PAUSE_MS * 2 ** (lostInARow - 1), LOST_PAUSE_MAX_MS);
+    resumeAfter(failed, spec.retry.backoffMs);
+    resumeAfter(lost, pauseMs);
+  }
+
+  function resumeAfter(tasks: readonly number[], pauseMs: number): void {
+    if (tasks.length === 0) return;
+    if (pauseMs <= 0) table.resume(tasks);
+    else void sleep(pauseMs).then(() => table.resume(tasks));
+  }
+
+  function insistOpen(): void {
+    if (!isOver && wish.reason === undefined) return;
+    throw ApplicationFailure.nonRetryable(`job ${jobId} is ending`, "NOT_ALLOWED");
+  }
+
+  function readOrder(order: TaskOrder): void {
+    insistOpen();
+    const read = parseTaskRanges(String(order?.tasks), rule.count);
+    if (read.kind === "read") return;
+    throw ApplicationFailure.nonRetryable(
+      `tasks of ${jobId}: ${read.message}; ${read.remedy}`,
+      "BAD_INPUT",
+    );
+  }
+
+  function tasksOf({ tasks }: TaskOrder): readonly number[] {
+    const read = parseTaskRanges(tasks, rule.count);
+    return read.kind === "read" ? read.value : [];
+  }
+
+  function cancelTasks(order: TaskOrder): TaskOrderAnswer {
+    const named = tasksOf(order);
+    const running = new Set(named.filter((task) => table.stateOf(task) === "running"));
+    const waiting = named.filter((task) => table.stateOf(task) === "waiting");
+    for (const task of running) unwanted.add(task);
+    for (const task of waiting) table.end(task, "cancelled");
+    for (const held of leases.values()) {
+      const theirs = held.tasks.filter((task) => running.has(task));
+      if (theirs.length > 0) void stopTasks(held, theirs);
+    }
+    memoize();
+    show();
+    const skipped = named.length - running.size - waiting.length;
+    return { done: waiting.length, stopping: running.size, skipped };
+  }
+
+  /** A host that does not answer says by the end of the batch what became of them. */
+  async function stopTasks(held: HeldLease, tasks: readonly number[]): Promise<void> {
+    const { grant, batchSeq } = held;
+    const { id: leaseId, token } = grant.lease;
+    await Promise.allSettled(
+      grant.agents.map(({ host, agent }) =>
+        proxyActivities<Pick<OrderActivities, "stopTasks">>({
+          taskQueue: agent.orderQueue,
+          startToCloseTimeout: 2 * spec.run.graceMs + 60_000,
+          scheduleToStartTimeout: "30s",
+          retry: { maximumAttempts: 3 },
+          summary: `stop ${tasks.length} tasks of ${leaseId} on ${host}`,
+        }).stopTasks({ jobId, host, leaseId, token, batchSeq, tasks, reason: "cancelled" }),
+      ),
+    );
+  }
+
+  function retryTasks(order: TaskOrder): TaskOrderAnswer {
+    const named = tasksOf(order);
+    const ended = named.filter((task) => !["waiting", "running"].includes(table.stateOf(task)));
+    for (const task of ended) {
+      table.forgive(task);
+      table.giveBack(task);
+    }
+    show();
+    return { done: ended.length, stopping: 0, skipped: named.length - ended.length };
+  }
+}
+
+const hostsOf = ({ grant }: HeldLease): readonly HostId[] =>
+  grant.lease.gpus.map(({ host }) => host);
+
+function placeOf({ grant }: HeldLease): { host?: HostId; leaseId: LeaseId; orderQueue?: string } {
+  const { lease, agents } = grant;
+  const [part] = lease.gpus;
+  const agent = agents.find(({ host }) => host === part?.host)?.agent;
+  return {
+    ...(part !== undefined && { host: part.host }),
+    leaseId: lease.id,
+    ...(agent !== undefined && { orderQueue: agent.orderQueue }),
+  };
+}
+
+/** What each task came to; of one that spans hosts, the worst that any of them says. */
+function worstEnds(ends: readonly TaskEnd[]): ReadonlyMap<number, TaskEnd> {
+  const worst = new Map<number, TaskEnd>();
+  for (const end of ends) {
+    const former = worst.get(end.task);
+    if (former === undefined || BADNESS[end.end] > BADNESS[former.end]) worst.set(end.task, end);
+  }
+  return worst;
+}
+
+const BADNESS: Readonly<Record<TaskEnd["end"], number>> = {
+  completed: 0,
+  "not-run": 1,
+  stopped: 2,
+  failed: 3,
+};
