@@ -60,6 +60,8 @@ export const FAILURE_CODES = [
   "COMMAND_NOT_FOUND",
   /** The run lasted longer than its time limit. */
   "TIME_LIMIT",
+  /** Some tasks of a job array failed or were cancelled. */
+  "TASKS_FAILED",
   /** The job did not end before its deadline. */
   "DEADLINE_EXCEEDED",
   /** A host refused to start its part of the gang. */
