@@ -6,11 +6,11 @@
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { HostId, LeaseId } from "../../domain/ids.ts";
+import type { HostId, JobId, LeaseId } from "../../domain/ids.ts";
 import type { RunOrder } from "../agent-contract.ts";
 import { failure } from "./failures.ts";
-import { launchFiles, type StoredOrder } from "./launch.ts";
-import { phaseOf, rootsOf, type LocalRun } from "./local-run.ts";
+import { batchDir, batchesDir, launchFiles, type StoredOrder } from "./launch.ts";
+import { phaseOf, rootsOf, runKey, type LocalRun, type RunRef } from "./local-run.ts";
 import { membersOf } from "./process-table.ts";
 import { makeFolder, readFile } from "./state-files.ts";
 import { hostLayout, type HostLayout } from "./state-layout.ts";
@@ -21,8 +21,8 @@ export interface AgentHost {
   readonly gpuCount: number;
   readonly layout: HostLayout;
   readonly tokens: TokenBook;
-  /** Launches without a report. */
-  readonly open: Map<LeaseId, LocalRun>;
+  /** Launches without a report, by `runKey`. */
+  readonly open: Map<string, LocalRun>;
 }
 
 export interface HostPlace {
@@ -42,34 +42,70 @@ export function openHost({ stateDir, fleet, id, gpuCount }: HostPlace): AgentHos
     open: new Map(),
   };
   for (const name of readdirSync(layout.leases)) {
-    const files = launchFiles(join(layout.leases, name));
-    const stored = readFile<StoredOrder>(files.order);
-    if (stored === undefined || existsSync(files.report) || phaseOf(files).kind === "revoked")
-      continue;
-    host.open.set(stored.order.leaseId, newRun(host, stored.order.leaseId, stored));
+    const leaseDir = join(layout.leases, name);
+    for (const dir of [leaseDir, ...batchDirsOf(leaseDir)]) {
+      const files = launchFiles(dir);
+      const stored = readFile<StoredOrder>(files.order);
+      if (stored === undefined || existsSync(files.report) || phaseOf(files).kind === "revoked")
+        continue;
+      const run = newRun(host, refOf(stored.order), stored);
+      host.open.set(runKey(run), run);
+    }
   }
   return host;
 }
 
+export const refOf = ({ leaseId, taskBatch }: RunOrder): RunRef => ({
+  leaseId,
+  ...(taskBatch !== undefined && { batchSeq: taskBatch.seq }),
+});
+
+/** The folders of a lease's batches, the newest first. */
+export function batchDirsOf(leaseDir: string): readonly string[] {
+  if (!existsSync(batchesDir(leaseDir))) return [];
+  return readdirSync(batchesDir(leaseDir))
+    .map(Number)
+    .sort((a, b) => b - a)
+    .map((seq) => batchDir(leaseDir, seq));
+}
+
+/** The orders of a lease that this host has stored, batches from the newest. */
+export const storedOrders = (host: AgentHost, lease: LeaseId): readonly RunOrder[] => {
+  const leaseDir = host.layout.leaseDir(lease);
+  return [leaseDir, ...batchDirsOf(leaseDir)].flatMap(
+    (dir) => readFile<StoredOrder>(launchFiles(dir).order)?.order ?? [],
+  );
+};
+
 /** The launch of a lease, known or new. An order for another job under the same lease is refused: one of the two is stale. */
-export function runOf(host: AgentHost, lease: LeaseId, order?: Pick<RunOrder, "jobId">): LocalRun {
-  const known = host.open.get(lease);
-  const run =
-    known ??
-    newRun(host, lease, readFile<StoredOrder>(launchFiles(host.layout.leaseDir(lease)).order));
-  if (order !== undefined && run.stored !== undefined && run.stored.order.jobId !== order.jobId) {
-    throw failure(
-      "STALE_TOKEN",
-      `${lease} belongs to job ${run.stored.order.jobId} on ${host.id}, not to ${order.jobId}: its fleet has counted this token twice. Let the fleet count on above ${host.tokens.highest()}.`,
-    );
-  }
-  if (known === undefined) host.open.set(lease, run);
+export function runOf(host: AgentHost, ref: RunRef, jobId: JobId): LocalRun {
+  const run = findRun(host, ref, jobId);
+  host.open.set(runKey(ref), run);
   return run;
 }
 
+/** As `runOf`, for somebody who only has a look: a new one is not counted as open. */
+export function findRun(host: AgentHost, ref: RunRef, jobId: JobId): LocalRun {
+  const run =
+    host.open.get(runKey(ref)) ??
+    newRun(host, ref, readFile<StoredOrder>(launchFiles(dirOf(host, ref)).order));
+  const other = (run.stored?.order ?? storedOrders(host, ref.leaseId)[0])?.jobId ?? jobId;
+  if (other !== jobId) {
+    throw failure(
+      "STALE_TOKEN",
+      `${ref.leaseId} belongs to job ${other} on ${host.id}, not to ${jobId}: its fleet has counted this token twice. Let the fleet count on above ${host.tokens.highest()}.`,
+    );
+  }
+  return run;
+}
+
+/** The launches of a lease that have no report. */
+export const openRuns = (host: AgentHost, lease: LeaseId): readonly LocalRun[] =>
+  [...host.open.values()].filter(({ leaseId }) => leaseId === lease);
+
 /** Forgets a lease of which the host holds nothing: it was refused, or only an order to stop has named it. */
-export function forgetUnstored(host: AgentHost, { leaseId, stored }: LocalRun): void {
-  if (stored === undefined) host.open.delete(leaseId);
+export function forgetUnstored(host: AgentHost, run: LocalRun): void {
+  if (run.stored === undefined) host.open.delete(runKey(run));
 }
 
 /** Launches of which something still runs, a shim that is on its way included. */
@@ -88,11 +124,11 @@ export const startedRuns = (host: AgentHost): readonly LocalRun[] =>
     ({ files }) => phaseOf(files).kind !== "unclaimed" || existsSync(files.plan),
   );
 
-/** Launches under a lower token on any of these GPUs. */
+/** Launches under a lower token on any of these GPUs, and earlier batches of the same lease. */
 export function lowerRuns(host: AgentHost, order: RunOrder, mask: number): readonly LocalRun[] {
   return [...host.open.values()].filter(({ stored }) => {
-    if (stored === undefined || stored.order.token >= order.token) return false;
-    return (maskOn(stored.order) & mask) !== 0;
+    if (stored === undefined || (maskOn(stored.order) & mask) === 0) return false;
+    return stored.order.token < order.token || isFollowedBy(stored.order, order);
   });
 }
 
@@ -100,11 +136,19 @@ export function lowerRuns(host: AgentHost, order: RunOrder, mask: number): reado
 export const maskOn = ({ gang, host }: RunOrder): number =>
   gang.find((part) => part.host === host)?.mask ?? 0;
 
-function newRun(host: AgentHost, lease: LeaseId, stored: StoredOrder | undefined): LocalRun {
-  const dir = host.layout.leaseDir(lease);
+/** Whether the second is a later batch of the first one's lease. */
+export const isFollowedBy = (earlier: RunOrder, later: RunOrder): boolean =>
+  earlier.leaseId === later.leaseId && (earlier.taskBatch?.seq ?? 0) < (later.taskBatch?.seq ?? 0);
+
+const dirOf = ({ layout }: AgentHost, { leaseId, batchSeq }: RunRef): string =>
+  batchSeq === undefined ? layout.leaseDir(leaseId) : batchDir(layout.leaseDir(leaseId), batchSeq);
+
+function newRun(host: AgentHost, ref: RunRef, stored: StoredOrder | undefined): LocalRun {
+  const dir = dirOf(host, ref);
   makeFolder(dir);
   return {
-    leaseId: lease,
+    leaseId: ref.leaseId,
+    ...(ref.batchSeq !== undefined && { batchSeq: ref.batchSeq }),
     files: launchFiles(dir),
     stored,
     halt: new AbortController(),

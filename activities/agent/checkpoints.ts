@@ -6,6 +6,7 @@
  * complete checkpoint unless its name ends in `.tmp` or starts with a dot: write `<name>.tmp`, then rename it to `<name>`.
  * The newest is of the highest token that has one, and there the last by modification time, then by name: a stale run
  * that still writes below a lower token cannot push itself to the front.
+ * The tasks of a job array have such a folder each, `tasks/<task>` below that of the job.
  */
 
 import { readdirSync, statSync } from "node:fs";
@@ -41,6 +42,10 @@ export function completeIn(dir: string): readonly CheckpointMark[] {
 
 export const tokenDir = (checkpointDir: string, token: number): string =>
   join(checkpointDir, String(token));
+
+/** A task of a job array has a folder of its own, below that of the job. */
+export const taskCheckpointDir = (checkpointDir: string, task: number): string =>
+  join(checkpointDir, "tasks", String(task));
 
 function entriesOf(dir: string): readonly string[] {
   try {

@@ -1,5 +1,5 @@
 /**
- * @file What lies in the folder of a launch (one lease on one host), and who writes it.
+ * @file What lies in the folder of a launch (one lease on one host, or one batch of array tasks on it), and who writes it.
  *
  * | file | by | says |
  * | --- | --- | --- |
@@ -10,6 +10,11 @@
  * | `stop.json` | agent | that, why and since when the launch is being stopped |
  * | `report.json` | agent, once | the end of it: nothing of this launch runs any more |
  * | `ranks/<rank>/` | shim | the rank's output |
+ * | `turns/journal` | shim | of a batch: which tasks were started and how each ended, see `turn-journal.ts` |
+ * | `stop-tasks.json` | agent | of a batch: tasks that are not wanted any more |
+ *
+ * A lease of a job array runs many batches: each has a folder `batches/<seq>/` in the lease's folder, where `scratch/` and the
+ * tasks' output `tasks/<task>/ranks/<rank>/` are those of the lease.
  *
  * `claim.json` is the point of no return: it is created by a hard link, so of all the shims that agents may have started for a
  * launch, and of all the orders to stop it, exactly one is first. Types only, and names; the shim loads this file.
@@ -21,6 +26,9 @@ import type { ProcessIdentity } from "./process-identity.ts";
 
 /** Carried by every process of a launch; its value is the launch's folder, unique on the machine where lease ids are not. */
 export const LAUNCH_MARK = "ORBWEAVER_LAUNCH";
+/** Carried by every process of an array task beside it; its value is `taskMark`. */
+export const TASK_MARK = "ORBWEAVER_LAUNCH_TASK";
+export const taskMark = (launchDir: string, task: number): string => `${launchDir}#${task}`;
 
 export interface LaunchFiles {
   readonly dir: string;
@@ -31,6 +39,9 @@ export interface LaunchFiles {
   readonly stop: string;
   readonly report: string;
   readonly shimLog: string;
+  /** In a folder of its own: whoever watches the launch's folder must not be woken by every task. */
+  readonly journal: string;
+  readonly stopTasks: string;
 }
 
 export const launchFiles = (dir: string): LaunchFiles => ({
@@ -42,9 +53,17 @@ export const launchFiles = (dir: string): LaunchFiles => ({
   stop: join(dir, "stop.json"),
   report: join(dir, "report.json"),
   shimLog: join(dir, "shim.log"),
+  journal: join(dir, "turns", "journal"),
+  stopTasks: join(dir, "stop-tasks.json"),
 });
 
+/** `dir` is the launch's folder, or that of an array task. */
 export const rankDir = (dir: string, rank: number): string => join(dir, "ranks", String(rank));
+export const batchesDir = (leaseDir: string): string => join(leaseDir, "batches");
+export const batchDir = (leaseDir: string, seq: number): string =>
+  join(batchesDir(leaseDir), String(seq));
+export const taskDir = (leaseDir: string, task: number): string =>
+  join(leaseDir, "tasks", String(task));
 
 export interface StoredOrder {
   readonly order: RunOrder;
@@ -54,10 +73,33 @@ export interface StoredOrder {
 export interface LaunchPlan {
   readonly command: readonly string[];
   readonly cwd: string;
+  /** None for a batch. */
   readonly ranks: readonly RankPlan[];
   readonly graceMs: number;
+  /** Of a batch: for each task. */
   readonly timeLimitMs?: number;
   readonly log: LogLimits;
+  readonly batch?: BatchPlan;
+}
+
+export interface BatchPlan {
+  /** In the order in which they start. */
+  readonly tasks: readonly TaskPlan[];
+  /** Tasks of the whole array. */
+  readonly count: number;
+  /** The ranks of a task in each slot; the shim adds what is the task's own (`task-environment.ts`). */
+  readonly slots: readonly (readonly RankPlan[])[];
+  /** The hosts of a task that spans several have agreed on a port; any other task gets one from the shim. */
+  readonly isPortAgreed: boolean;
+  /** The lease's folder. */
+  readonly leaseDir: string;
+}
+
+export interface TaskPlan {
+  readonly task: number;
+  readonly checkpointDir: string;
+  /** The newest complete one when the batch starts. */
+  readonly checkpoint?: string;
 }
 
 export interface RankPlan {
@@ -115,4 +157,14 @@ export interface StopNote {
   readonly termAtMs?: number;
   /** For how long the host had had no contact with the control plane, when it was stopped for that. */
   readonly cutOffMs?: number;
+}
+
+/** Tasks that were named by orders to stop tasks, and why. */
+export interface StopTasksNote {
+  readonly tasks: readonly { readonly task: number; readonly stop: TaskStop }[];
+}
+
+export interface TaskStop {
+  readonly reason: string;
+  readonly atMs: number;
 }

@@ -6,13 +6,23 @@
 
 import type { LeaseId } from "../../domain/ids.ts";
 import { watchFolder } from "./folder-watch.ts";
+import { LAUNCH_MARK } from "./launch.ts";
 import type { Claim, LaunchFiles, LaunchStatus, StoredOrder } from "./launch.ts";
 import { isAlive, type ProcessIdentity } from "./process-identity.ts";
 import type { Roots } from "./process-table.ts";
 import { readFile } from "./state-files.ts";
+import { readTurns, runningRanks } from "./turn-journal.ts";
 
-export interface LocalRun {
+/** Names a launch on its host: a lease has one, or one for each batch of array tasks. */
+export interface RunRef {
   readonly leaseId: LeaseId;
+  readonly batchSeq?: number;
+}
+
+export const runKey = ({ leaseId, batchSeq }: RunRef): string =>
+  batchSeq === undefined ? leaseId : `${leaseId}#${batchSeq}`;
+
+export interface LocalRun extends RunRef {
   readonly files: LaunchFiles;
   /** Absent while only an order to stop has named this lease. */
   stored: StoredOrder | undefined;
@@ -85,5 +95,11 @@ export const FINAL_KINDS = ["revoked", "ended", "lost"] as const;
 export function rootsOf(files: LaunchFiles, phase: Phase): Roots {
   const shim = "shim" in phase ? phase.shim : undefined;
   const ranks = "status" in phase ? (phase.status?.ranks ?? []) : [];
-  return { dir: files.dir, shim, ranks: ranks.flatMap((rank) => rank.process ?? []) };
+  return {
+    mark: `${LAUNCH_MARK}=${files.dir}`,
+    shim,
+    ranks: [...ranks, ...runningRanks(readTurns(files.journal))].flatMap(
+      (rank) => rank.process ?? [],
+    ),
+  };
 }

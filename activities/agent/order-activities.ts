@@ -1,29 +1,35 @@
 /**
- * @file Orders to a host, each short and idempotent by lease and token: checkpoint, stop, and reading a rank's output.
+ * @file Orders to a host, each short and idempotent by lease and token: checkpoint, stop (a lease, or tasks of it), and reading output.
  *
  * A stop revokes its token on disk before it does anything else, so a `run` that arrives later starts nothing. Reads that
  * wait for output are few at a time: the others answer at once, so that an order to stop never waits for a slot.
  */
 
-import { existsSync } from "node:fs";
 import type { HostId } from "../../domain/ids.ts";
-import type { LogChunk, LogQuery, OrderActivities, StopOrder } from "../agent-contract.ts";
+import type {
+  LogChunk,
+  LogQuery,
+  OrderActivities,
+  StopOrder,
+  StopReport,
+} from "../agent-contract.ts";
 import type { ActivityTask } from "./activity-task.ts";
-import { forgetUnstored, maskOn, runOf, type AgentHost } from "./agent-host.ts";
+import {
+  forgetUnstored,
+  maskOn,
+  openRuns,
+  runOf,
+  storedOrders,
+  type AgentHost,
+} from "./agent-host.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
 import { failure } from "./failures.ts";
 import { watchFolder } from "./folder-watch.ts";
-import {
-  launchFiles,
-  rankDir,
-  type LaunchFiles,
-  type LaunchPlan,
-  type StoredOrder,
-} from "./launch.ts";
-import { FINAL_KINDS, phaseOf, untilPhase } from "./local-run.ts";
+import { FINAL_KINDS, untilPhase, type LocalRun } from "./local-run.ts";
 import { readLog } from "./log-reader.ts";
+import { findOutput, type RankOutput } from "./rank-output.ts";
 import { checkpointDirOf, settleRun, stopRun } from "./run-end.ts";
-import { readFile } from "./state-files.ts";
+import { stopTasks } from "./stop-tasks.ts";
 
 export interface OrderPorts {
   readonly hosts: ReadonlyMap<HostId, AgentHost>;
@@ -48,7 +54,9 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
   return {
     checkpoint: async (order) => {
       const host = hostOf(order.host);
-      const run = host.open.get(order.leaseId);
+      const run = openRuns(host, order.leaseId)
+        .filter(({ stored }) => stored !== undefined)
+        .at(-1);
       if (run?.stored === undefined || run.stored.order.jobId !== order.jobId) {
         return {
           host: host.id,
@@ -65,26 +73,21 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
 
     stop: async (order) => {
       const host = hostOf(order.host);
-      const files = launchFiles(host.layout.leaseDir(order.leaseId));
-      const stored = readFile<StoredOrder>(files.order);
-      await host.tokens.revoke(order.token, stored === undefined ? 0 : maskOn(stored.order));
-      if (existsSync(files.report)) return { host: host.id, hadProcesses: false };
+      const [stored] = storedOrders(host, order.leaseId);
+      await host.tokens.revoke(order.token, stored === undefined ? 0 : maskOn(stored));
       return { host: host.id, ...(await stopLease(host, order, ports.task().cancelled)) };
     },
 
-    stopTasks: (order) => {
-      throw failure("NOT_ALLOWED", `${order.leaseId} is no batch of array tasks`);
-    },
+    stopTasks: (order) => stopTasks(hostOf(order.host), order, ports.task().cancelled),
 
     readLogs: async (query) => {
-      const files = launchFiles(hostOf(query.host).layout.leaseDir(query.leaseId));
-      checkRank(files, query);
+      const output = findOutput(hostOf(query.host), query);
       const { cancelled } = ports.task();
       const mayWait = query.waitMs > 0 && waitingReads < ports.maxWaitingReads;
-      if (!mayWait) return readChunk(files, query);
+      if (!mayWait) return readChunk(output, query);
       waitingReads += 1;
       try {
-        return await awaitChunk(files, query, cancelled);
+        return await awaitChunk(output, query, cancelled);
       } finally {
         waitingReads -= 1;
       }
@@ -96,8 +99,26 @@ async function stopLease(
   host: AgentHost,
   order: StopOrder,
   cancelled: AbortSignal,
-): Promise<{ hadProcesses: boolean }> {
-  const run = runOf(host, order.leaseId, order);
+): Promise<Omit<StopReport, "host">> {
+  // What has a report is over; a lease that was never heard of is noted, so that its run starts nothing.
+  if (storedOrders(host, order.leaseId).length === 0) runOf(host, order, order.jobId);
+  const outcomes = await Promise.all(
+    openRuns(host, order.leaseId).map((run) =>
+      stopOne(host, runOf(host, run, order.jobId), { order, cancelled }),
+    ),
+  );
+  const checkpoint = outcomes.flatMap((outcome) => outcome.checkpoint ?? []).at(-1);
+  return {
+    hadProcesses: outcomes.some(({ hadProcesses }) => hadProcesses),
+    ...(checkpoint !== undefined && { checkpoint }),
+  };
+}
+
+async function stopOne(
+  host: AgentHost,
+  run: LocalRun,
+  { order, cancelled }: { readonly order: StopOrder; readonly cancelled: AbortSignal },
+): Promise<Omit<StopReport, "host">> {
   const stopping = stopRun(host, run, order);
   const outcome = await Promise.race([stopping, aborted(cancelled)]);
   if (outcome === undefined) {
@@ -117,29 +138,11 @@ async function stopLease(
   return { ...outcome, ...(checkpoint !== undefined && { checkpoint }) };
 }
 
-function checkRank(files: LaunchFiles, query: LogQuery): void {
-  const stored = readFile<StoredOrder>(files.order);
-  if (stored?.order.jobId !== query.jobId) {
-    throw failure(
-      "RUN_UNKNOWN",
-      `${query.host} knows no run of ${query.jobId} under ${query.leaseId}; its output may have been removed for its age`,
-    );
-  }
-  const plan = readFile<LaunchPlan>(files.plan);
-  if (plan !== undefined && !plan.ranks.some(({ rank }) => rank === query.rank)) {
-    const ranks = plan.ranks.map(({ rank }) => rank).join(", ");
-    throw failure(
-      "RUN_UNKNOWN",
-      `rank ${query.rank} of ${query.jobId} does not run on ${query.host}; ranks ${ranks} do`,
-    );
-  }
-}
-
 /** What is there now. */
-function readChunk(files: LaunchFiles, { rank, offset, maxBytes }: LogQuery): LogChunk {
+function readChunk(output: RankOutput, { offset, maxBytes }: LogQuery): LogChunk {
   // Asked before the read: what is written after the end is none of the rank's own.
-  const isFinal = FINAL_KINDS.some((kind) => kind === phaseOf(files).kind);
-  const slice = readLog(rankDir(files.dir, rank), {
+  const isFinal = output.hasEnded();
+  const slice = readLog(output.dir, {
     offset,
     maxBytes: Math.min(maxBytes, MOST_BYTES),
     isFinal,
@@ -149,16 +152,16 @@ function readChunk(files: LaunchFiles, { rank, offset, maxBytes }: LogQuery): Lo
 }
 
 async function awaitChunk(
-  files: LaunchFiles,
+  output: RankOutput,
   query: LogQuery,
   cancelled: AbortSignal,
 ): Promise<LogChunk> {
   const untilMs = performance.now() + Math.min(query.waitMs, MOST_WAIT_MS);
   // The end of the run is no change of this folder, so the pause is what notices it.
-  const folder = watchFolder(rankDir(files.dir, query.rank));
+  const folder = watchFolder(output.dir);
   try {
     for (;;) {
-      const chunk = readChunk(files, query);
+      const chunk = readChunk(output, query);
       const leftMs = untilMs - performance.now();
       if (chunk.text !== "" || chunk.isEnd || leftMs <= 0 || cancelled.aborted) return chunk;
       await folder.changed(Math.min(leftMs, LOOK_MS), cancelled);

@@ -12,24 +12,23 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { bootId, psRows, PS_OPTIONS, statOf } from "./process-identity.ts";
 import type { ProcessIdentity, ProcessStat } from "./process-identity.ts";
-import { LAUNCH_MARK } from "./launch.ts";
 
 export interface Roots {
-  /** The launch folder: the value of the mark. */
-  readonly dir: string;
+  /** As it stands in the environment: `NAME=value`. */
+  readonly mark: string;
   readonly shim: ProcessIdentity | undefined;
   readonly ranks: readonly ProcessIdentity[];
 }
 
 /** The processes of a launch that still run, its shim aside; zombies do not count. Ascending by pid. */
-export function membersOf({ dir, shim, ranks }: Roots): readonly ProcessStat[] {
+export function membersOf({ mark, shim, ranks }: Roots): readonly ProcessStat[] {
   const rows = new Map(listProcesses().map((row) => [row.pid, row]));
   const isKnown = (identity: ProcessIdentity): boolean =>
     identity.bootId === bootId() && rows.get(identity.pid)?.started === identity.started;
   const leaders = new Set(ranks.filter(isKnown).map((rank) => rank.pid));
   const roots = new Set(leaders);
   if (shim !== undefined && isKnown(shim)) roots.add(shim.pid);
-  const marked = markedPids(dir, rows);
+  const marked = markedPids(mark, rows);
 
   const verdicts = new Map<number, boolean>();
   const belongs = (row: ProcessStat): boolean => {
@@ -61,8 +60,7 @@ function listProcesses(): readonly ProcessStat[] {
   );
 }
 
-function markedPids(dir: string, rows: ReadonlyMap<number, ProcessStat>): ReadonlySet<number> {
-  const mark = `${LAUNCH_MARK}=${dir}`;
+function markedPids(mark: string, rows: ReadonlyMap<number, ProcessStat>): ReadonlySet<number> {
   if (process.platform !== "linux") return markedByPs(mark);
   const entry = Buffer.from(`${mark}\0`);
   return new Set(

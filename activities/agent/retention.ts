@@ -8,6 +8,7 @@ import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { byCodeUnit } from "../../domain/ids.ts";
 import type { AgentHost } from "./agent-host.ts";
+import { batchesDir } from "./launch.ts";
 
 export interface Retention {
   /** Output is kept this long after its run. */
@@ -29,7 +30,9 @@ export function removeOldLaunches(
   { keepMs, keepCount }: Retention,
   nowMs: number,
 ): number {
-  const open = new Set([...host.open.values()].map(({ files }) => basename(files.dir)));
+  const open = new Set(
+    [...host.open.values()].map(({ leaseId }) => basename(host.layout.leaseDir(leaseId))),
+  );
   const closed = readdirSync(host.layout.leases)
     .filter((name) => !open.has(name))
     .map((name) => ({ name, atMs: endedAtMs(join(host.layout.leases, name)) }))
@@ -41,6 +44,7 @@ export function removeOldLaunches(
 }
 
 function endedAtMs(dir: string): number {
-  const report = join(dir, "report.json");
-  return statSync(existsSync(report) ? report : dir).mtimeMs;
+  // A job array has a report in each of its batches; the newest batch is the last thing that happened to their folder.
+  const last = [join(dir, "report.json"), batchesDir(dir)].find((path) => existsSync(path));
+  return statSync(last ?? dir).mtimeMs;
 }

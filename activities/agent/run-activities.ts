@@ -10,11 +10,12 @@ import { CancelledFailure, CompleteAsyncError } from "@temporalio/activity";
 import type { HostId } from "../../domain/ids.ts";
 import type { RunActivities, RunHeartbeat, RunOrder, RunReport } from "../agent-contract.ts";
 import type { ActivityTask } from "./activity-task.ts";
-import { forgetUnstored, runOf, type AgentHost } from "./agent-host.ts";
+import { forgetUnstored, refOf, runOf, type AgentHost } from "./agent-host.ts";
+import { watchProgress } from "./batch-progress.ts";
 import { failure } from "./failures.ts";
 import { awaitGang, awaitSiblings, type GangWatcher } from "./gang-barrier.ts";
-import { launchFiles } from "./launch.ts";
-import { FINAL_KINDS, phaseOf, untilPhase, type FinalPhase, type LocalRun } from "./local-run.ts";
+import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
+import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { pause } from "./process-end.ts";
 import { revoke, settleRun, stopRun } from "./run-end.ts";
 import { commit, prepare, type StartPorts } from "./run-start.ts";
@@ -29,8 +30,9 @@ export interface RunPorts extends StartPorts {
   readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
 }
 
-/** Heartbeats time out after 60 s. */
-const HEARTBEAT_MS = 20_000;
+/** Two of three heartbeats may be lost. */
+const BEATS_PER_TIMEOUT = 3;
+const HEARTBEAT_TIMEOUT_MS = 60_000;
 /** Between two questions whether a forgotten activity's workflow still lives. */
 const ASK_MS = 5_000;
 
@@ -45,10 +47,10 @@ export function createRunActivities(ports: RunPorts): RunActivities {
           `this agent does not serve ${order.host}; it serves ${served}`,
         );
       }
-      const earlier = readFile<RunReport>(launchFiles(host.layout.leaseDir(order.leaseId)).report);
-      const run = runOf(host, order.leaseId, order);
+      const run = runOf(host, refOf(order), order.jobId);
+      const earlier = readFile<RunReport>(run.files.report);
       if (earlier !== undefined) {
-        host.open.delete(order.leaseId);
+        host.open.delete(runKey(run));
         return earlier;
       }
       return attempt(ports, { host, run, order, task: ports.task() });
@@ -66,7 +68,7 @@ interface Attempt {
 async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
   const { run, order, task } = of;
   let beat: RunHeartbeat | undefined;
-  const say = (next: Pick<RunHeartbeat, "phase" | "startedAtMs">): void => {
+  const say = (next: Pick<RunHeartbeat, "phase" | "startedAtMs" | "tasks">): void => {
     // The port is in every beat: a sibling that looks seldom may never see this host as `prepared`.
     const masterPort = run.stored?.masterPort;
     beat = {
@@ -77,7 +79,9 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     };
     task.heartbeat(beat);
   };
-  const beats = setInterval(() => task.heartbeat(beat), HEARTBEAT_MS);
+  const timeoutMs = task.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS;
+  const beats = setInterval(() => task.heartbeat(beat), timeoutMs / BEATS_PER_TIMEOUT);
+  let endProgress = (): void => undefined;
   run.attempts += 1;
   try {
     let barrierAtMs: number | undefined;
@@ -91,9 +95,14 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
         `${order.leaseId} was stopped on ${order.host} before it started, and may not start any more`,
       );
     }
-    const report = await attend(ports, of, (startedAtMs) =>
-      say({ phase: "running", ...(startedAtMs !== undefined && { startedAtMs }) }),
-    );
+    const report = await attend(ports, of, (startedAtMs) => {
+      const running = {
+        phase: "running",
+        ...(startedAtMs !== undefined && { startedAtMs }),
+      } as const;
+      if (order.taskBatch === undefined) say(running);
+      else endProgress = watchProgress(run.files.journal, (tasks) => say({ ...running, tasks }));
+    });
     // After a failure or a stop the siblings are about to be stopped: the word must not wait for them.
     if (barrierAtMs !== undefined && report.end === "completed") {
       await awaitSiblings(order, ports.gang, { signal: task.cancelled, barrierAtMs });
@@ -101,6 +110,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     return report;
   } finally {
     run.attempts -= 1;
+    endProgress();
     clearInterval(beats);
   }
 }
@@ -126,7 +136,7 @@ async function start(
     gang = await awaitGang(order, { gang: ports.gang, masterPort: ownPort, signal, timeoutMs });
   } catch (error) {
     revoke(run, "the gang was not ready in time");
-    host.open.delete(run.leaseId);
+    host.open.delete(runKey(run));
     throw error;
   }
   if (gang.kind === "halted") return false;

@@ -11,13 +11,16 @@ import type { RunReport } from "../agent-contract.ts";
 import type { AgentHost } from "./agent-host.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
 import { newestCheckpoint } from "./checkpoints.ts";
-import { rankDir, type Claim, type StopNote } from "./launch.ts";
-import { FINAL_KINDS, phaseOf, untilPhase, type FinalPhase, type LocalRun } from "./local-run.ts";
+import { rankDir, taskDir, type Claim, type StopNote } from "./launch.ts";
+import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
+import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { lastLines } from "./log-reader.ts";
 import { endShim, killAll, terminate } from "./process-end.ts";
 import { bootId } from "./process-identity.ts";
-import { neverStarted, runReport } from "./run-report.ts";
+import { neverStarted, runReport, type Facts } from "./run-report.ts";
 import { createOnce, readFile, replaceFile } from "./state-files.ts";
+import { batchReport } from "./task-report.ts";
+import { readTurns } from "./turn-journal.ts";
 
 export interface StopAsk {
   readonly reason: string;
@@ -32,6 +35,7 @@ export interface StopAsk {
 const START_MS = 15_000;
 /** How much of a failed rank's output goes into the report. */
 const LAST_LINES_BYTES = 2_048;
+const TASK_LINES_BYTES = 512;
 
 /** Returns when nothing of the launch runs and nothing of it can start any more. */
 export function stopRun(
@@ -105,13 +109,11 @@ export async function settleRun(
   const report =
     stored === undefined
       ? neverStarted(host.id, "it was never started here", nowMs)
-      : runReport({
+      : reportOf(host, run, {
           order: stored.order,
           phase,
           stop: readFile<StopNote>(files.stop),
           bootId: bootId(),
-          checkpoint: newestCheckpoint(checkpointDirOf(host, run)),
-          lastLines: (rank) => lastLines(rankDir(files.dir, rank), LAST_LINES_BYTES),
           nowMs,
         });
   try {
@@ -120,8 +122,32 @@ export async function settleRun(
     // A full disk: this answer still counts, and the files that it was made from give it again.
     return report;
   }
-  host.open.delete(run.leaseId);
+  host.open.delete(runKey(run));
   return readFile<RunReport>(files.report) ?? report;
+}
+
+function reportOf(
+  host: AgentHost,
+  run: LocalRun,
+  known: Pick<Facts, "order" | "phase" | "stop" | "bootId" | "nowMs">,
+): RunReport {
+  const { files, leaseId } = run;
+  const { taskBatch } = known.order;
+  if (taskBatch === undefined) {
+    return runReport({
+      ...known,
+      checkpoint: newestCheckpoint(checkpointDirOf(host, run)),
+      lastLines: (rank) => lastLines(rankDir(files.dir, rank), LAST_LINES_BYTES),
+    });
+  }
+  const leaseDir = host.layout.leaseDir(leaseId);
+  return batchReport({
+    ...known,
+    checkpoint: undefined,
+    batch: taskBatch,
+    turns: readTurns(files.journal),
+    lastLines: (task, rank) => lastLines(rankDir(taskDir(leaseDir, task), rank), TASK_LINES_BYTES),
+  });
 }
 
 export function checkpointDirOf(host: AgentHost, { stored, leaseId }: LocalRun): string {

@@ -8,7 +8,7 @@
 
 import type { HostId } from "../../domain/ids.ts";
 import type { CheckpointMark, RankEnd, RunCause, RunOrder, RunReport } from "../agent-contract.ts";
-import type { LaunchStatus, RankFailure, StopNote } from "./launch.ts";
+import type { RankFailure, RankGroupStatus, StopNote } from "./launch.ts";
 import type { FinalPhase } from "./local-run.ts";
 
 export interface Facts {
@@ -40,7 +40,11 @@ export function runReport(facts: Facts): RunReport {
   };
 }
 
-function verdict(facts: Facts, status: LaunchStatus | undefined): Pick<RunReport, "end" | "cause"> {
+/** How a launch, or one array task, ended; `status` is what is known of its ranks. */
+export function verdict(
+  facts: Facts,
+  status: RankGroupStatus | undefined,
+): Pick<RunReport, "end" | "cause"> {
   const { order, phase, stop } = facts;
   if (phase.kind === "revoked" && stop?.cutOffMs === undefined)
     return stopped(stop?.reason ?? phase.reason, stop?.atMs ?? phase.atMs);

@@ -16,15 +16,17 @@ import {
   statfsSync,
   statSync,
 } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import type { RunOrder } from "../agent-contract.ts";
-import { lowerRuns, maskOn, type AgentHost } from "./agent-host.ts";
-import { newestCheckpoint, tokenDir } from "./checkpoints.ts";
+import { isFollowedBy, lowerRuns, maskOn, storedOrders, type AgentHost } from "./agent-host.ts";
+import { batchTrouble, planBatch } from "./batch-plan.ts";
+import { newestCheckpoint, taskCheckpointDir, tokenDir } from "./checkpoints.ts";
 import { failure } from "./failures.ts";
+import { freePort } from "./free-port.ts";
 import { LAUNCH_MARK, type LaunchPlan, type LogLimits, type StoredOrder } from "./launch.ts";
 import { phaseOf, untilPhase, type LocalRun } from "./local-run.ts";
 import { planRanks } from "./rank-environment.ts";
+
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
 import { createOnce, replaceFile } from "./state-files.ts";
 
@@ -48,7 +50,13 @@ export async function prepare(
   refuseImpossible(host, order, { mask, minFreeBytes });
   const stale = await host.tokens.admit(order.token, mask);
   if (stale !== undefined) throw staleToken(order, stale);
-  const reason = `${order.leaseId} has a higher token for the same GPUs`;
+  const later = storedOrders(host, order.leaseId).find((other) => isFollowedBy(order, other));
+  if (later !== undefined)
+    throw staleToken(order, `batch ${later.taskBatch?.seq} of the lease has followed already`);
+  const reason =
+    order.taskBatch === undefined
+      ? `${order.leaseId} has a higher token for the same GPUs`
+      : `batch ${order.taskBatch.seq} of ${order.leaseId} has come for the same GPUs`;
   await Promise.all(
     lowerRuns(host, order, mask).map((lower) =>
       stopRun(host, lower, { reason, isCheckpointFirst: false }),
@@ -74,19 +82,27 @@ export async function commit(
 ): Promise<void> {
   const { files } = run;
   const checkpointDir = checkpointDirOf(host, run);
-  makeJobFolder(order, tokenDir(checkpointDir, order.token));
-  const cwd = order.run.workdir ?? join(files.dir, "scratch");
+  // Thousands of small tasks need no folder each: theirs are made only for those that write checkpoints.
+  if (order.taskBatch === undefined) makeJobFolder(order, tokenDir(checkpointDir, order.token));
+  else if (order.run.checkpoint !== undefined)
+    for (const task of order.taskBatch.tasks)
+      makeJobFolder(order, tokenDir(taskCheckpointDir(checkpointDir, task), order.token));
+  const leaseDir = host.layout.leaseDir(order.leaseId);
+  const cwd = order.run.workdir ?? join(leaseDir, "scratch");
   if (order.run.workdir === undefined) makeJobFolder(order, cwd);
+  const surroundings = {
+    agentEnv: ports.env,
+    launchDir: files.dir,
+    masterPort,
+    checkpointDir,
+    checkpoint: order.taskBatch === undefined ? newestCheckpoint(checkpointDir) : undefined,
+  };
   const plan: LaunchPlan = {
     command: order.run.command,
     cwd,
-    ranks: planRanks(order, {
-      agentEnv: ports.env,
-      launchDir: files.dir,
-      masterPort,
-      checkpointDir,
-      checkpoint: newestCheckpoint(checkpointDir),
-    }),
+    ...(order.taskBatch === undefined
+      ? { ranks: planRanks(order, surroundings) }
+      : { ranks: [], batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir }) }),
     graceMs: order.run.graceMs,
     ...(order.timeLimitMs !== undefined && { timeLimitMs: order.timeLimitMs }),
     log: ports.log,
@@ -157,6 +173,8 @@ function refuseImpossible(
       `the lease names GPU ${31 - Math.clz32(mask)}, and it has ${host.gpuCount}. Bring the fleet file and the agent's hosts together.`,
     );
   }
+  const trouble = batchTrouble(order);
+  if (trouble !== undefined) refuse(trouble);
   const { workdir } = order.run;
   if (
     workdir !== undefined &&
@@ -190,18 +208,4 @@ function makeJobFolder(order: RunOrder, path: string): void {
       `${order.host} cannot make the folder ${path} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Name one that the agent may write.`,
     );
   }
-}
-
-/** A port that nobody listens on now. It is not held: between here and the start somebody may take it, which fails the run. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await new Promise<number>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, () => {
-      const address = server.address();
-      resolve(typeof address === "object" && address !== null ? address.port : 0);
-    });
-  });
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

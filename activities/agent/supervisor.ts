@@ -11,6 +11,7 @@ import { launchFiles, rankDir } from "./launch.ts";
 import type { Claim, LaunchFiles, LaunchPlan, LaunchStatus, StopNote } from "./launch.ts";
 import { ownIdentity } from "./process-identity.ts";
 import { startRanks } from "./rank-group.ts";
+import { superviseBatch } from "./task-batch.ts";
 import { createOnce, readFile, replaceFile } from "./state-files.ts";
 
 /** Ends of ranks that come close together are written down together. */
@@ -25,7 +26,16 @@ export function superviseLaunch(dir: string): void {
   for (const signal of DEAF_TO) process.on(signal, () => undefined);
   const claim: Claim = { kind: "shim", shim: ownIdentity() };
   if (!createOnce(files.claim, claim)) return;
-  superviseGang(files, plan);
+  const { batch } = plan;
+  if (batch === undefined) superviseGang(files, plan);
+  else {
+    superviseBatch({
+      files,
+      plan,
+      batch,
+      writeStatus: (status) => writeStatus(files, () => status),
+    });
+  }
 }
 
 function superviseGang(files: LaunchFiles, plan: LaunchPlan): void {

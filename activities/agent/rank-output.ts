@@ -1,0 +1,86 @@
+/**
+ * @file Where the output of a rank lies, or that of a rank of an array task, and whether more may come.
+ *
+ * A task's output is the lease's, whichever batch ran it: one that was run again on the same lease goes on where it had ended.
+ * Whether more may come says the newest batch that has the task. What the host does not know is refused with what it knows.
+ */
+
+import type { LogQuery, RunOrder } from "../agent-contract.ts";
+import { batchDirsOf, storedOrders, type AgentHost } from "./agent-host.ts";
+import { failure } from "./failures.ts";
+import { launchFiles, rankDir, taskDir } from "./launch.ts";
+import type { LaunchFiles, LaunchPlan, RankPlan, StoredOrder } from "./launch.ts";
+import { FINAL_KINDS, phaseOf } from "./local-run.ts";
+import { readFile } from "./state-files.ts";
+import { readTurns } from "./turn-journal.ts";
+
+export interface RankOutput {
+  /** Made with the first output. */
+  readonly dir: string;
+  hasEnded(): boolean;
+}
+
+/** Throws RUN_UNKNOWN. */
+export function findOutput(host: AgentHost, query: LogQuery): RankOutput {
+  const leaseDir = host.layout.leaseDir(query.leaseId);
+  const orders = storedOrders(host, query.leaseId);
+  if (orders[0]?.jobId !== query.jobId) {
+    throw failure(
+      "RUN_UNKNOWN",
+      `${query.host} knows no run of ${query.jobId} under ${query.leaseId}; its output may have been removed for its age`,
+    );
+  }
+  if (query.task !== undefined) return taskOutput(query, query.task, { leaseDir, orders });
+  if (orders[0].taskBatch !== undefined) {
+    throw failure(
+      "RUN_UNKNOWN",
+      `${query.jobId} is a job array: ${namesOf(orders)}. Name one of them.`,
+    );
+  }
+  const files = launchFiles(leaseDir);
+  const plan = readFile<LaunchPlan>(files.plan);
+  if (plan !== undefined) checkRank(query, plan.ranks);
+  return { dir: rankDir(leaseDir, query.rank), hasEnded: () => isFinal(files) };
+}
+
+function taskOutput(
+  query: LogQuery,
+  task: number,
+  { leaseDir, orders }: { readonly leaseDir: string; readonly orders: readonly RunOrder[] },
+): RankOutput {
+  const files = batchDirsOf(leaseDir)
+    .map(launchFiles)
+    .find((batch) => {
+      const order = readFile<StoredOrder>(batch.order)?.order;
+      return order?.taskBatch?.tasks.includes(task) === true;
+    });
+  if (files === undefined) {
+    const what = `${query.host} was not given task ${task} of ${query.jobId} under ${query.leaseId}`;
+    throw failure("RUN_UNKNOWN", `${what}: ${namesOf(orders)}.`);
+  }
+  const plan = readFile<LaunchPlan>(files.plan);
+  if (plan?.batch !== undefined) checkRank(query, plan.batch.slots[0] ?? []);
+  return {
+    dir: rankDir(taskDir(leaseDir, task), query.rank),
+    hasEnded: () => isFinal(files) || readTurns(files.journal).get(task)?.isOver === true,
+  };
+}
+
+function checkRank({ rank, task, jobId, host }: LogQuery, plans: readonly RankPlan[]): void {
+  if (plans.some((plan) => plan.rank === rank)) return;
+  const of = task === undefined ? jobId : `task ${task} of ${jobId}`;
+  const ranks = plans.map((plan) => plan.rank).join(", ");
+  throw failure("RUN_UNKNOWN", `rank ${rank} of ${of} does not run on ${host}; ranks ${ranks} do`);
+}
+
+/** The tasks that a lease was given, the newest batch first, as far as they can be read at a glance. */
+function namesOf(orders: readonly RunOrder[]): string {
+  const tasks = orders.flatMap(({ taskBatch }) => taskBatch?.tasks ?? []);
+  const most = 20;
+  if (tasks.length === 0) return "it runs no array tasks";
+  const named = tasks.slice(0, most).join(", ");
+  return `the lease was given tasks ${named}${tasks.length > most ? ` and ${tasks.length - most} more` : ""}`;
+}
+
+const isFinal = (files: LaunchFiles): boolean =>
+  FINAL_KINDS.some((kind) => kind === phaseOf(files).kind);
