@@ -2,10 +2,11 @@
 
 import type { Client } from "@temporalio/client";
 import { OrbweaverClient } from "../client/index.ts";
+import { OrbweaverError } from "../domain/failure.ts";
 import { openClient, resolveConnection, type ConnectionConfig } from "../workers/connection.ts";
 import type { Environment } from "../workers/server/environment.ts";
 import { fleetStateDir } from "../workers/state.ts";
-import { DEFAULT_FLEET } from "../workflows/messages.ts";
+import { DEFAULT_FLEET, fleetWorkflowId } from "../workflows/messages.ts";
 import { connectionFlags, type ConnectionOptionValues } from "./connection-options.ts";
 import type { Io } from "./io.ts";
 
@@ -24,6 +25,12 @@ export const openSession: OpenSession = async (values, io) => {
   const fleet = fleetNamed(values, io.env);
   const connection = await connectionFor(values, io);
   const { client, close } = await openClient(connection);
+  try {
+    await checkKeys(client, fleet);
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
     fleet,
     client: new OrbweaverClient(client, { fleet }),
@@ -32,6 +39,23 @@ export const openSession: OpenSession = async (values, io) => {
     close,
   };
 };
+
+/**
+ * Throws ENCRYPTION_KEY_MISSING when the fleet was started under a key that is not here: what this command writes would be
+ * for everybody to read, or for nobody. Any other trouble is for the verb to find and to name.
+ */
+async function checkKeys(client: Client, fleet: string): Promise<void> {
+  try {
+    const described = await client.withDeadline(Date.now() + CHECK_WITHIN_MS, () =>
+      client.workflow.getHandle(fleetWorkflowId(fleet)).describe(),
+    );
+    await described.staticSummary();
+  } catch (error) {
+    if (error instanceof OrbweaverError && error.code === "ENCRYPTION_KEY_MISSING") throw error;
+  }
+}
+
+const CHECK_WITHIN_MS = 2_000;
 
 /** Where the flags, the environment or the last `up` of the fleet lead to. */
 export async function connectionFor(

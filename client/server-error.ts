@@ -141,16 +141,27 @@ function fromGrpc(error: unknown, subject: string): OrbweaverError | undefined {
         error,
       );
     case GRPC.FAILED_PRECONDITION:
+      if (/Workflow Task in failed state/i.test(said)) {
+        return new OrbweaverError(
+          "NOT_ALLOWED",
+          `${subject} cannot answer: its workers fail at it and try again. Their log and Temporal's UI say why; most often it was written with an encryption key or a codec that they do not have.`,
+          { cause: error },
+        );
+      }
+      return noWorker(subject, said, error);
     case GRPC.DEADLINE_EXCEEDED:
     case GRPC.CANCELLED:
-      return noConnection(
-        `no worker answers for ${subject} (${said}). Start one with \`orbweaver up\` or \`orbweaver worker\``,
-        error,
-      );
+      return noWorker(subject, said, error);
     default:
       return undefined;
   }
 }
+
+const noWorker = (subject: string, said: string, cause: unknown): OrbweaverError =>
+  noConnection(
+    `no worker answers for ${subject} (${said}). Start one with \`orbweaver up\` or \`orbweaver worker\``,
+    cause,
+  );
 
 function noConnection(message: string, cause: unknown): OrbweaverError {
   return new OrbweaverError("NO_CONNECTION", message, { cause });

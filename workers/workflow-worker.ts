@@ -101,5 +101,7 @@ function write(logger: Logger, { level, message, meta }: LogEntry): void {
     WARN: "warn",
     ERROR: "error",
   } as const;
-  logger[names[level]](meta ?? {}, message);
+  // By the name `err` the logger writes an error with its message and stack.
+  const { error, ...facts } = meta ?? {};
+  logger[names[level]](error === undefined ? facts : { ...facts, err: error as unknown }, message); // meta is untyped
 }

@@ -110,6 +110,7 @@ export async function startWorld({
   await temporal.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId(fleet),
     taskQueue: FLEET_TASK_QUEUE,
+    staticSummary: `fleet ${fleet}`,
     args: [{ name: fleet, rules: FLEET_RULES, ledger: packLedger(emptyLedger(described.shape)) }],
   });
 
