@@ -1,36 +1,45 @@
 /**
  * @file An agent: serves one host, or all hosts of a simulated cluster, from two task queues, until it is told to end.
  *
- * Start: lock, new epoch, what the state folder says still runs, two workers, then `agent-hello` until the fleet has it. The epoch is in
- * the queues' names, so tasks meant for an earlier life are never taken by this one; the job sends its `run` again, which
- * takes over. End (a signal, or `shutdown`): polling stops, the fleet is told, and the shims run on.
+ * Start: lock, new epoch, what the state folder says still runs, two workers, then `here` until the cluster's presence attends it. The
+ * epoch is in the queues' names, so tasks meant for an earlier life are never taken by this one; the job sends its `run` again, which
+ * takes over. End (a signal, or `shutdown`): polling stops, the presence is told, and the shims run on.
  */
 
-import { randomBytes } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Client } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { Worker, type NativeConnection } from "@temporalio/worker";
 import { temporalTask } from "../activities/agent/activity-task.ts";
-import {
-  livingRuns,
-  openHost,
-  startedRuns,
-  type AgentHost,
-} from "../activities/agent/agent-host.ts";
+import { openHost, startedRuns, type AgentHost } from "../activities/agent/agent-host.ts";
+import { openContactBook, type ContactBook } from "../activities/agent/contact-book.ts";
+import { onlyInContact } from "../activities/agent/contact-gate.ts";
+import { createFence, watchFence } from "../activities/agent/fence.ts";
 import { createGangWatcher, isLeaseOver } from "../activities/agent/gang-watcher.ts";
 import { takeHostLock } from "../activities/agent/host-lock.ts";
-import type { LogLimits } from "../activities/agent/launch.ts";
+import { launchFiles, type LogLimits } from "../activities/agent/launch.ts";
 import type { LocalRun } from "../activities/agent/local-run.ts";
+import { sinceBootMs } from "../activities/agent/monotonic-clock.ts";
 import { createOrderActivities } from "../activities/agent/order-activities.ts";
+import { beginEpoch } from "../activities/agent/presence-epoch.ts";
+import { temporalAttendTask } from "../activities/agent/presence-task.ts";
+import { openPresence } from "../activities/agent/presence.ts";
 import { DEFAULT_RETENTION, removeOldLaunches } from "../activities/agent/retention.ts";
 import { createRunActivities } from "../activities/agent/run-activities.ts";
 import { hostLayout } from "../activities/agent/state-layout.ts";
 import { watchUnattended } from "../activities/agent/unattended-run.ts";
+import type { PresenceActivities } from "../activities/agent-contract.ts";
 import type { ClusterId, HostId } from "../domain/ids.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
-import { signalFleet, tellOnce, tellUntilHeard, type TellFleet } from "./fleet-notice.ts";
+import {
+  farewell,
+  sayGone,
+  sayHere,
+  signalFleet,
+  tellUntilHeard,
+  type TellFleet,
+} from "./fleet-notice.ts";
 
 export interface AgentOptions {
   readonly connection: NativeConnection;
@@ -46,7 +55,7 @@ export interface AgentOptions {
   readonly address: string;
   /** Brings an entry to the fleet, or fails; by default a signal of this client. */
   readonly tellFleet?: TellFleet;
-  /** Called once, when the fleet has the hello. */
+  /** Called once, when the agent is attended: the fleet has its report by then. */
   readonly onHello?: (agent: AgentAddress) => void;
   /** What a person on call would want to read. */
   readonly onNote?: (note: string) => void;
@@ -67,11 +76,13 @@ export interface RunningAgent {
 /** A rank's output: 32 MiB in 4 parts. */
 const LOG_LIMITS: LogLimits = Object.freeze({ partBytes: 8 * 2 ** 20, parts: 4 });
 const MIN_FREE_BYTES = 64 * 2 ** 20;
-const LEAST_ORDER_SLOTS = 64;
-/** Leaves most slots to orders. */
+/** Beyond those that orders can hold for long: for reads, reports and attendances, which are short. */
+const SHORT_ORDER_SLOTS = 64;
+/** Leaves most of them to the others. */
 const MAX_WAITING_READS = 24;
 const LEAST_RUN_SLOTS = 16;
-const POLLERS = 2;
+/** One long poll a minute for each queue of an idle host; more while there is work. */
+const POLLERS = { type: "autoscaling", minimum: 1, initial: 1, maximum: 5 } as const;
 const SWEEP_MS = 3_600_000;
 
 /** Starts an agent; returns as soon as it polls. Throws HOST_ALREADY_SERVED when another one serves one of the hosts. */
@@ -90,7 +101,9 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   const hosts = new Map(
     options.hosts.map(({ id, gpuCount }) => [id, openHost({ stateDir, fleet, id, gpuCount })]),
   );
-  const agent = newAddress(options);
+  const clock = sinceBootMs;
+  const contacts = openContactBook([...hosts.values()], clock);
+  const agent = newAddress(options, hosts);
   const tellFleet = options.tellFleet ?? signalFleet(client, fleet);
   const closing = new AbortController();
   const onUnattended = (host: AgentHost, run: LocalRun): void => {
@@ -107,17 +120,27 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     });
   };
 
-  for (const { layout } of hosts.values()) writeFileSync(layout.epoch, agent.epoch);
-  const workers = await createWorkers(options, { hosts, agent, onUnattended });
-  const hello = helloOf(hosts, agent);
+  const fence = createFence({ hosts, contacts, clock, onNote });
+  const presence = openPresence({
+    agent,
+    hosts,
+    contacts,
+    fence,
+    clock,
+    task: () => temporalAttendTask(client),
+    sayHere: () => sayHere(client, options, { agent, hosts: [...hosts.keys()] }),
+    closing: closing.signal,
+    onAttended: () => options.onHello?.(agent),
+  });
+  const duty = { hosts, agent, contacts, onUnattended, presence: presence.activities };
+  const workers = await createWorkers(options, duty);
   for (const host of hosts.values()) {
     for (const run of startedRuns(host)) onUnattended(host, run);
     removeOldOutput(host, closing.signal, onNote);
   }
+  watchFence(fence, { hosts, contacts }, closing.signal);
   const running = workers.map((worker) => worker.run());
-  void tellUntilHeard(tellFleet, hello, closing.signal).then((isHeard) => {
-    if (isHeard) options.onHello?.(agent);
-  });
+  void presence.keep();
 
   const stopWorkers = (): void => {
     for (const worker of workers) if (worker.getState() === "RUNNING") worker.shutdown();
@@ -130,11 +153,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
       await Promise.all(running);
     } finally {
       closing.abort();
-      await tellOnce(tellFleet, {
-        kind: "agent-bye",
-        hosts: [...hosts.keys()],
-        epoch: agent.epoch,
-      });
+      await farewell(() => Promise.all([sayGone(client, options, agent.epoch), presence.ended()]));
       unlock();
     }
   };
@@ -151,19 +170,6 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   };
 }
 
-function helloOf(hosts: ReadonlyMap<HostId, AgentHost>, agent: AgentAddress): InboxEntry {
-  const all = [...hosts.values()];
-  const running = all.flatMap((host) =>
-    livingRuns(host).flatMap(({ stored }) =>
-      stored === undefined
-        ? []
-        : [{ host: host.id, lease: stored.order.leaseId, token: stored.order.token }],
-    ),
-  );
-  const highestToken = Math.max(0, ...all.map((host) => host.tokens.highest()));
-  return { kind: "agent-hello", hosts: [...hosts.keys()], agent, running, highestToken };
-}
-
 function lockHosts({ hosts, stateDir, fleet }: AgentOptions): () => void {
   const taken: (() => void)[] = [];
   const unlock = (): void => {
@@ -178,8 +184,14 @@ function lockHosts({ hosts, stateDir, fleet }: AgentOptions): () => void {
   return unlock;
 }
 
-function newAddress({ fleet, cluster, hosts, address }: AgentOptions): AgentAddress {
-  const epoch = `${Date.now().toString(36)}${randomBytes(3).toString("hex")}`;
+function newAddress(
+  { fleet, cluster, hosts, address }: AgentOptions,
+  served: ReadonlyMap<HostId, AgentHost>,
+): AgentAddress {
+  const epoch = beginEpoch(
+    [...served.values()].map(({ layout }) => layout.epoch),
+    Date.now(),
+  );
   const [only, ...others] = hosts;
   const host =
     only !== undefined && others.length === 0 ? `.${only.id.slice(only.id.indexOf("/") + 1)}` : "";
@@ -190,17 +202,19 @@ function newAddress({ fleet, cluster, hosts, address }: AgentOptions): AgentAddr
 interface Duty {
   readonly hosts: ReadonlyMap<HostId, AgentHost>;
   readonly agent: AgentAddress;
+  readonly contacts: ContactBook;
   readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
+  readonly presence: PresenceActivities;
 }
 
 async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
-  const { hosts, agent, onUnattended } = duty;
+  const { hosts, agent, contacts, onUnattended, presence } = duty;
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
   const common = {
     connection,
     namespace,
     ...(dataConverter !== undefined && { dataConverter }),
-    activityTaskPollerBehavior: { type: "simple-maximum", maximum: POLLERS },
+    activityTaskPollerBehavior: POLLERS,
     maxHeartbeatThrottleInterval: "100ms",
     defaultHeartbeatThrottleInterval: "100ms",
   } as const;
@@ -224,16 +238,24 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     Worker.create({
       ...common,
       taskQueue: agent.runQueue,
-      activities: runs,
+      activities: onlyInContact(runs, {
+        contacts,
+        clock: sinceBootMs,
+        isKnown: ({ host, leaseId }) => {
+          const dir = hosts.get(host)?.layout.leaseDir(leaseId);
+          return dir === undefined || existsSync(launchFiles(dir).order);
+        },
+        cancelled: () => temporalTask().cancelled,
+      }),
       // Two a GPU: while one run ends the next one may already prepare.
       maxConcurrentActivityTaskExecutions: Math.max(LEAST_RUN_SLOTS, 2 * gpuCount),
     }),
     Worker.create({
       ...common,
       taskQueue: agent.orderQueue,
-      activities: orders,
-      // A stop may last for as long as its graces: one a GPU, and room for the reads of logs.
-      maxConcurrentActivityTaskExecutions: Math.max(LEAST_ORDER_SLOTS, 2 * gpuCount),
+      activities: { ...orders, ...presence },
+      // A stop, and a checkpoint before it, may last for as long as their graces: one of each a GPU.
+      maxConcurrentActivityTaskExecutions: SHORT_ORDER_SLOTS + 2 * gpuCount,
     }),
   ]);
 }

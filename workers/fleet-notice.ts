@@ -1,26 +1,64 @@
 /**
- * @file What an agent tells its fleet by itself: that it is there, that it ends, and that a host has become free unasked.
+ * @file What an agent says by itself: to the presence of its cluster that it is there or ends, to its fleet that a host has become free.
  *
- * Hello and `vacated` are said until the fleet has them, with a growing pause: it may not have been started yet. A farewell is
- * tried once: what is not heard of an agent shows soon enough.
+ * `vacated` is said until the fleet has it, with a growing pause: the fleet may not have been started yet. A farewell is tried
+ * once: what is not heard of an agent shows soon enough. `here` starts the cluster's presence where there is none.
  */
 
-import { abortablePause } from "../activities/agent/abortable-pause.ts";
 import type { Client } from "@temporalio/client";
+import { abortablePause } from "../activities/agent/abortable-pause.ts";
+import type { ClusterId } from "../domain/ids.ts";
 import type { InboxEntry } from "../scheduling/ledger.ts";
-import { fleetWorkflowId, inboxSignal } from "../workflows/messages.ts";
+import {
+  fleetWorkflowId,
+  goneSignal,
+  hereSignal,
+  inboxSignal,
+  JOB_TASK_QUEUE,
+  PRESENCE_WORKFLOW,
+  presenceWorkflowId,
+  type PresenceInput,
+  type PresentAgent,
+} from "../workflows/messages.ts";
 
 export type TellFleet = (entry: InboxEntry) => Promise<void>;
 
 const PAUSE_MS = 250;
 const PAUSE_MAX_MS = 10_000;
 const FAREWELL_MS = 3_000;
+const CALL_MS = 10_000;
 
 /** Signals the fleet's workflow. */
 export const signalFleet =
   (client: Client, fleet: string): TellFleet =>
   (entry) =>
     client.workflow.getHandle(fleetWorkflowId(fleet)).signal(inboxSignal, [entry]);
+
+/** Asks to be attended; fails when the server did not take it. */
+export async function sayHere(
+  client: Client,
+  { fleet, cluster }: { readonly fleet: string; readonly cluster: ClusterId },
+  present: PresentAgent,
+): Promise<void> {
+  const input: PresenceInput = { fleet, cluster };
+  await client.withAbortSignal(AbortSignal.timeout(CALL_MS), () =>
+    client.workflow.signalWithStart(PRESENCE_WORKFLOW, {
+      workflowId: presenceWorkflowId(fleet, cluster),
+      taskQueue: JOB_TASK_QUEUE,
+      args: [input],
+      signal: hereSignal,
+      signalArgs: [present],
+    }),
+  );
+}
+
+/** Says that the agent ends on purpose. */
+export const sayGone = (
+  client: Client,
+  { fleet, cluster }: { readonly fleet: string; readonly cluster: ClusterId },
+  epoch: string,
+): Promise<void> =>
+  client.workflow.getHandle(presenceWorkflowId(fleet, cluster)).signal(goneSignal, { epoch });
 
 /** Whether the fleet has the entry; false when the agent ended before. */
 export async function tellUntilHeard(
@@ -40,11 +78,11 @@ export async function tellUntilHeard(
 }
 
 /** Never fails and never takes long: the agent ends in any case. */
-export async function tellOnce(tellFleet: TellFleet, entry: InboxEntry): Promise<void> {
+export async function farewell(words: () => Promise<unknown>): Promise<void> {
   const timeout = new AbortController();
   try {
     const late = abortablePause(FAREWELL_MS, timeout.signal);
-    await Promise.race([tellFleet(entry), late]);
+    await Promise.race([words(), late]);
   } catch {
     // Silence is what the fleet has to live with anyway.
   } finally {
