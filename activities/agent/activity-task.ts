@@ -6,6 +6,8 @@ import type { RunHeartbeat } from "../agent-contract.ts";
 export interface ActivityTask {
   heartbeat(details?: RunHeartbeat): void;
   readonly cancelled: AbortSignal;
+  /** Without a heartbeat for this long the server takes the attempt for lost. */
+  readonly heartbeatTimeoutMs?: number;
   /** Why `cancelled` was aborted. */
   reason(): CancelReason;
 }
@@ -20,10 +22,12 @@ export type CancelReason = "asked" | "forgotten" | "paused" | "shutdown";
 /** The task that the calling activity is. */
 export function temporalTask(): ActivityTask {
   const context = Context.current();
+  const { heartbeatTimeoutMs } = context.info;
   return {
+    ...(heartbeatTimeoutMs !== undefined && { heartbeatTimeoutMs }),
     heartbeat: (details) => {
       // Without a timeout nobody listens, and orders have none.
-      if (context.info.heartbeatTimeoutMs !== undefined) context.heartbeat(details);
+      if (heartbeatTimeoutMs !== undefined) context.heartbeat(details);
     },
     cancelled: context.cancellationSignal,
     reason: () => {
