@@ -25,6 +25,19 @@ export async function storeDetails(fleet: Fleet, stateDir: string): Promise<stri
   return await directoryStore(storeDirOf(stateDir)).put(fleetDetails(fleet));
 }
 
+/** A description that was in use within this time may still be wanted: by a fleet that is reset, or by whoever goes back to it. */
+const KEPT_MS = 30 * 86_400_000;
+
+/** After another description is in force: tables that nothing refers to any more go by age. */
+export async function discardOldDetails(
+  stateDir: string,
+  inForce: string | undefined,
+  nowMs: number,
+): Promise<void> {
+  const keep = inForce === undefined ? [] : [inForce];
+  await directoryStore(storeDirOf(stateDir)).discard({ keep, olderThanMs: KEPT_MS, nowMs });
+}
+
 export interface FleetStart {
   readonly name: string;
   readonly fleet: Fleet;

@@ -6,7 +6,7 @@ import { addConnectionOptions, type ConnectionOptionValues } from "../connection
 import { counted } from "../duration.ts";
 import { readFleet } from "../fleet-files.ts";
 import { helpEnd, type Kit } from "../kit.ts";
-import { configureFleet, storeDetails } from "../up/fleet-start.ts";
+import { configureFleet, discardOldDetails, storeDetails } from "../up/fleet-start.ts";
 
 export function fleetApplyVerb(kit: Kit): Command {
   const verb = kit
@@ -25,8 +25,10 @@ export function fleetApplyVerb(kit: Kit): Command {
     .action(async (file: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
       const description = readFleet(file, kit.io.cwd);
       await kit.withSession(values, async ({ temporal, fleet }) => {
-        const detailsHash = await storeDetails(description, fleetStateDir(kit.io.env, fleet));
+        const stateDir = fleetStateDir(kit.io.env, fleet);
+        const detailsHash = await storeDetails(description, stateDir);
         await configureFleet(temporal, { name: fleet, fleet: description, detailsHash });
+        await discardOldDetails(stateDir, detailsHash, kit.io.nowMs());
         const clusters = description.shape.clusters.length;
         const hosts = description.shape.clusters.flatMap((cluster) => cluster.hosts).length;
         if (values.json === true) kit.printJson({ fleet, file, clusters, hosts });

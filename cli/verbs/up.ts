@@ -32,7 +32,7 @@ import { helpEnd, type Kit } from "../kit.ts";
 import { wholeNumber } from "../option-values.ts";
 import { fleetNamed } from "../session.ts";
 import { placeAgents, untilHostsKnown, type AgentPlace } from "../up/agents.ts";
-import { configureFleet, startFleet, storeDetails } from "../up/fleet-start.ts";
+import { configureFleet, discardOldDetails, startFleet, storeDetails } from "../up/fleet-start.ts";
 import { oneAtATime } from "../up/one-at-a-time.ts";
 import { logFileOf } from "../up/places.ts";
 import { codecServerArgs } from "../up/codec-server.ts";
@@ -175,6 +175,7 @@ async function bringUp(
     if (!isNewFleet) await Promise.all(control);
     if (!isNewFleet && file !== undefined) {
       await configureFleet(client, start);
+      await discardOldDetails(stateDir, detailsHash, io.nowMs());
       kit.say(`fleet ${fleet}: described anew by ${file}`);
     }
     const orbweaver = new OrbweaverClient(client, { fleet });
