@@ -59,13 +59,14 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
 /** What survives the loss: the description, and what operators have said of hosts. */
 export function ledgerAfterLoss(lost: Ledger): Ledger {
   const hosts = [...lost.hosts].flatMap(
-    ([host, { isDrained, drainReason, isFenced, agent, lastEpoch }]) => {
+    ([host, { isDrained, drainReason, isFenced, fencedAtMs, agent, lastEpoch }]) => {
       if (!isDrained && isFenced !== true) return [];
       const newest = agent?.epoch ?? lastEpoch;
       const standing: HostStanding = {
         isDrained,
         ...(drainReason !== undefined && { drainReason }),
         ...(isFenced === true && { isFenced }),
+        ...(fencedAtMs !== undefined && { fencedAtMs }),
         ...(isFenced === true && newest !== undefined && { lastEpoch: newest }),
       };
       return [[host, standing] as const];

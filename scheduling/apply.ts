@@ -67,7 +67,7 @@ export function apply(ledger: Ledger, event: LedgerEvent): Applied {
       for (const host of knownHosts(draft, event.hosts)) undrain(draft, host);
       break;
     case "fence":
-      for (const host of knownHosts(draft, event.hosts)) fenceHost(draft, host);
+      for (const host of knownHosts(draft, event.hosts)) fenceHost(draft, host, event.nowMs);
       break;
     case "clock":
       fenceSilent(draft, event.nowMs);

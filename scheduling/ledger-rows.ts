@@ -64,6 +64,7 @@ export type HostRow = readonly [
   flags: number,
   drainReason?: string | null,
   fenceMs?: number | null,
+  /** Of a fenced host, which cannot be silent: since when it is fenced. */
   silentSinceMs?: number | null,
   lastEpoch?: string,
 ];
@@ -234,7 +235,16 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
 
 export function packHost(
   host: HostId,
-  { agent, isDrained, drainReason, fenceMs, silentSinceMs, isFenced, lastEpoch }: HostStanding,
+  {
+    agent,
+    isDrained,
+    drainReason,
+    fenceMs,
+    silentSinceMs,
+    isFenced,
+    fencedAtMs,
+    lastEpoch,
+  }: HostStanding,
   shared: Shared,
 ): HostRow {
   const row = [
@@ -242,17 +252,19 @@ export function packHost(
     agent === undefined ? NO_AGENT : shared.agents.indexOf(packAgent(agent)),
     (isDrained ? DRAINED : 0) + (isFenced === true ? FENCED : 0),
   ] as const;
-  const rest = [drainReason ?? null, fenceMs ?? null, silentSinceMs ?? null] as const;
+  const sinceMs = isFenced === true ? fencedAtMs : silentSinceMs;
+  const rest = [drainReason ?? null, fenceMs ?? null, sinceMs ?? null] as const;
   if (lastEpoch !== undefined) return [...row, ...rest, lastEpoch];
-  if (silentSinceMs !== undefined) return [...row, ...rest];
+  if (sinceMs !== undefined) return [...row, ...rest];
   if (fenceMs !== undefined) return [...row, rest[0], rest[1]];
   return drainReason === undefined ? row : [...row, drainReason];
 }
 
 export function unpackHost(
-  [host, agent, flags, drainReason, fenceMs, silentSinceMs, lastEpoch]: HostRow,
+  [host, agent, flags, drainReason, fenceMs, sinceMs, lastEpoch]: HostRow,
   names: Tables,
 ): readonly [HostId, HostStanding] {
+  const isFenced = (flags & FENCED) !== 0;
   return [
     entry(names.hosts, host),
     {
@@ -260,8 +272,9 @@ export function unpackHost(
       isDrained: (flags & DRAINED) !== 0,
       ...(isThere(drainReason) && { drainReason }),
       ...(isThere(fenceMs) && { fenceMs }),
-      ...(isThere(silentSinceMs) && { silentSinceMs }),
-      ...((flags & FENCED) !== 0 && { isFenced: true as const }),
+      ...(isThere(sinceMs) && !isFenced && { silentSinceMs: sinceMs }),
+      ...(isFenced && { isFenced }),
+      ...(isThere(sinceMs) && isFenced && { fencedAtMs: sinceMs }),
       ...(lastEpoch !== undefined && { lastEpoch }),
     },
   ];

@@ -46,6 +46,8 @@ export interface HostStanding {
   readonly silentSinceMs?: number;
   /** Whatever ran there counts as gone; nothing is offered before its agent reports again. */
   readonly isFenced?: true;
+  /** When it was fenced; absent where nobody noted it. */
+  readonly fencedAtMs?: number;
   /** The newest epoch heard of, where no agent is: a hello of an older one is a late copy. */
   readonly lastEpoch?: string;
 }

@@ -30,12 +30,12 @@ export function applySilence(
 
 /** The same standing of a host that answers. */
 export function withoutSilence(standing: HostStanding): HostStanding {
-  const { silentSinceMs: _silent, isFenced: _fenced, ...rest } = standing;
+  const { silentSinceMs: _silent, isFenced: _fenced, fencedAtMs: _at, ...rest } = standing;
   return rest;
 }
 
 /** Nothing of what ran there counts any more; the host is offered again when an agent has reported. */
-export function fenceHost(draft: Draft, host: HostId): void {
+export function fenceHost(draft: Draft, host: HostId, nowMs: number): void {
   const standing = draft.hosts.get(host) ?? { isDrained: false };
   const { agent, fenceMs: _agreed, ...rest } = withoutSilence(standing);
   const lastEpoch = agent?.epoch ?? rest.lastEpoch;
@@ -43,6 +43,7 @@ export function fenceHost(draft: Draft, host: HostId): void {
     draft.hosts.set(host, {
       ...rest,
       isFenced: true,
+      fencedAtMs: nowMs,
       ...(lastEpoch !== undefined && { lastEpoch }),
     });
     noteChange(draft);
@@ -57,7 +58,7 @@ export function fenceSilent(draft: Draft, nowMs: number): void {
   if (isMassSilence(draft.hosts)) return;
   for (const [host, standing] of [...draft.hosts]) {
     const dueAtMs = fenceAtMs(standing);
-    if (dueAtMs !== undefined && dueAtMs <= nowMs) fenceHost(draft, host);
+    if (dueAtMs !== undefined && dueAtMs <= nowMs) fenceHost(draft, host, nowMs);
   }
 }
 
