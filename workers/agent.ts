@@ -6,19 +6,24 @@
  * takes over. End (a signal, or `shutdown`): polling stops, the presence is told, and the shims run on.
  */
 
-import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Client } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { Worker, type NativeConnection } from "@temporalio/worker";
 import { temporalTask } from "../activities/agent/activity-task.ts";
-import { openHost, startedRuns, type AgentHost } from "../activities/agent/agent-host.ts";
+import {
+  findRun,
+  openHost,
+  refOf,
+  startedRuns,
+  type AgentHost,
+} from "../activities/agent/agent-host.ts";
 import { openContactBook, type ContactBook } from "../activities/agent/contact-book.ts";
 import { onlyInContact } from "../activities/agent/contact-gate.ts";
 import { createFence, watchFence } from "../activities/agent/fence.ts";
 import { createGangWatcher, isLeaseOver } from "../activities/agent/gang-watcher.ts";
 import { takeHostLock } from "../activities/agent/host-lock.ts";
-import { launchFiles, type LogLimits } from "../activities/agent/launch.ts";
+import type { LogLimits } from "../activities/agent/launch.ts";
 import type { LocalRun } from "../activities/agent/local-run.ts";
 import { sinceBootMs } from "../activities/agent/monotonic-clock.ts";
 import { createOrderActivities } from "../activities/agent/order-activities.ts";
@@ -241,9 +246,11 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       activities: onlyInContact(runs, {
         contacts,
         clock: sinceBootMs,
-        isKnown: ({ host, leaseId }) => {
-          const dir = hosts.get(host)?.layout.leaseDir(leaseId);
-          return dir === undefined || existsSync(launchFiles(dir).order);
+        isKnown: (order) => {
+          const host = hosts.get(order.host);
+          return (
+            host === undefined || findRun(host, refOf(order), order.jobId).stored !== undefined
+          );
         },
         cancelled: () => temporalTask().cancelled,
       }),

@@ -22,12 +22,12 @@ export function agentReport(
   return {
     agent,
     hosts: [...hosts.keys()],
-    running: all.flatMap((host) =>
-      unfinishedRuns(host).flatMap((run) => {
-        const lease = factOf(run);
-        return lease === undefined ? [] : [{ host: host.id, lease }];
-      }),
-    ),
+    running: all.flatMap((host) => {
+      const facts = unfinishedRuns(host).flatMap((run) => factOf(run) ?? []);
+      // Of a lease that runs array tasks there may be several batches: one that ends and one that begins.
+      const byLease = new Map(facts.map((lease) => [lease.id, lease]));
+      return [...byLease.values()].map((lease) => ({ host: host.id, lease }));
+    }),
     highestToken: Math.max(0, ...all.map((host) => host.tokens.highest())),
   };
 }
