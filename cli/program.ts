@@ -28,6 +28,7 @@ import { logsVerb } from "./verbs/logs.ts";
 import { releaseVerb } from "./verbs/release.ts";
 import { statusVerb } from "./verbs/status.ts";
 import { submitVerb } from "./verbs/submit.ts";
+import { superviseVerb } from "./verbs/supervise.ts";
 import { undrainVerb } from "./verbs/undrain.ts";
 import { upVerb } from "./verbs/up.ts";
 import { agentVerb, workerVerb } from "./verbs/worker.ts";
@@ -49,7 +50,7 @@ const JOB_VERBS = [
   releaseVerb,
 ];
 const FLEET_VERBS = [upVerb, downVerb, fleetVerb, drainVerb, undrainVerb];
-const PROCESS_VERBS = [workerVerb, agentVerb, codecServerVerb, keysVerb];
+const PROCESS_VERBS = [workerVerb, agentVerb, superviseVerb, codecServerVerb, keysVerb];
 
 const INTERRUPT_GRACE_MS = 2_000;
 

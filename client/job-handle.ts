@@ -20,8 +20,10 @@ import { OrbweaverError } from "../domain/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/ids.ts";
 import {
   explainQuery,
+  FLEET_TASK_QUEUE,
   fleetWorkflowId,
   holdUpdate,
+  JOB_TASK_QUEUE,
   JOB_WORKFLOW,
   jobViewQuery,
   releaseUpdate,
@@ -34,6 +36,7 @@ import {
 import { stateOf } from "./job-list.ts";
 import { readJobLogs, type LogOptions } from "./job-logs.ts";
 import { asked, translated } from "./server-error.ts";
+import { queried } from "./waking.ts";
 
 export interface JobHandle {
   readonly jobId: JobId;
@@ -81,7 +84,11 @@ export function openJob(client: Client, id: string): JobHandle {
   const jobId = parsedJobId(id);
   const workflow = client.workflow.getHandle(jobId);
   const subject = `job ${jobId}`;
-  const view = (): Promise<JobView> => asked(client, subject, () => workflow.query(jobViewQuery));
+  const view = (): Promise<JobView> =>
+    queried(client, subject, {
+      taskQueue: JOB_TASK_QUEUE,
+      query: () => workflow.query(jobViewQuery),
+    });
   const outcome = (): Promise<JobOutcome> => untilEnd(workflow, subject);
   const described = () => asked(client, subject, () => workflow.describe());
   const ending = async (): Promise<JobEnding> => {
@@ -128,9 +135,10 @@ function parsedJobId(id: string): JobId {
 async function explain(client: Client, view: JobView, ending: JobEnding): Promise<JobExplanation> {
   const fleet = client.workflow.getHandle(fleetWorkflowId(view.fleet));
   try {
-    const answer = await asked(client, `fleet ${view.fleet}`, () =>
-      fleet.query(explainQuery, view.jobId),
-    );
+    const answer = await queried(client, `fleet ${view.fleet}`, {
+      taskQueue: FLEET_TASK_QUEUE,
+      query: () => fleet.query(explainQuery, view.jobId),
+    });
     return { view, ending, fleet: answer };
   } catch (error) {
     // The job's own account is still worth showing when its fleet is away.

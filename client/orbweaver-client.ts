@@ -11,6 +11,7 @@ import { OrbweaverError } from "../domain/failure.ts";
 import {
   DEFAULT_FLEET,
   drainUpdate,
+  FLEET_TASK_QUEUE,
   fleetWorkflowId,
   ledgerQuery,
   undrainUpdate,
@@ -21,6 +22,7 @@ import { openJob, type JobHandle } from "./job-handle.ts";
 import { listJobs, type JobFilter, type ListedJob } from "./job-list.ts";
 import { asked } from "./server-error.ts";
 import { submitJob, type SubmitOptions, type Submitted } from "./submission.ts";
+import { queried } from "./waking.ts";
 
 export interface OrbweaverClientOptions {
   /** Which fleet jobs go to and are listed from; `default` when absent. */
@@ -65,7 +67,10 @@ export class OrbweaverClient {
   async fleet(): Promise<Ledger> {
     const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
     return unpackLedger(
-      await asked(this.#client, this.#subject(), () => workflow.query(ledgerQuery)),
+      await queried(this.#client, this.#subject(), {
+        taskQueue: FLEET_TASK_QUEUE,
+        query: () => workflow.query(ledgerQuery),
+      }),
     );
   }
 

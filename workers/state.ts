@@ -37,10 +37,18 @@ const upState = z.object({
   configuredAddress: z.string().exactOptional(),
   /** File of the payloads' encryption keys that `up` was given last. */
   encryptionKeys: z.string().exactOptional(),
+  /** Who starts the workers of the control plane; absent: they were started by `up` and stay. */
+  control: z
+    .object({
+      mode: z.enum(["always-on", "controller", "supervisor"]),
+      /** Of the modes in which they end by themselves. */
+      idleMs: z.number().int().positive(),
+    })
+    .exactOptional(),
   workers: z.array(
     z.object({
       ...identity,
-      role: z.enum(["fleet", "jobs", "agent", "codec"]),
+      role: z.enum(["fleet", "jobs", "agent", "codec", "supervisor"]),
       cluster: z.string().exactOptional(),
       host: z.string().exactOptional(),
       logFile: z.string(),
@@ -49,6 +57,7 @@ const upState = z.object({
 });
 
 export type UpState = z.infer<typeof upState>;
+export type UpControl = NonNullable<UpState["control"]>;
 export type UpServer = z.infer<typeof upServer>;
 export type UpWorker = UpState["workers"][number];
 

@@ -2,10 +2,12 @@
  * @file What the fleet's and the jobs' workers have in common: the workflow bundle, the logger, a graceful end.
  *
  * Both are stateless: killed at any moment, another one goes on from history. Before it polls, a worker sees to it that the namespace
- * has the search attributes that jobs write, or refuses with the command that adds them.
+ * has the search attributes that jobs write, or refuses with the command that adds them. A worker on demand leaves that to
+ * whoever set it up, because its start is waited for, and ends by itself when it is idle.
  */
 
 import { Client } from "@temporalio/client";
+import type { PayloadCodec, WorkerDeploymentVersion } from "@temporalio/common";
 import {
   DefaultLogger,
   NativeConnection,
@@ -16,6 +18,7 @@ import {
 } from "@temporalio/worker";
 import type { Logger } from "pino";
 import { openNative, type ConnectionConfig } from "./connection.ts";
+import { createIdleClock, type IdleClock } from "./on-demand/idle-clock.ts";
 import { SEARCH_ATTRIBUTES } from "../domain/search-attributes.ts";
 import { ensureSearchAttributes } from "./server/index.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
@@ -29,6 +32,19 @@ export interface WorkerSetting {
   readonly onReady?: () => void;
   /** Ends the worker gracefully; without it, SIGTERM and SIGINT do. */
   readonly signal?: AbortSignal;
+  /** The worker runs on demand; absent: until it is told to end. */
+  readonly onDemand?: OnDemandLife;
+}
+
+export interface OnDemandLife {
+  /** The worker ends after so long without work. */
+  readonly idleMs: number;
+  /** The deployment version whose tasks it takes; absent: it is unversioned. */
+  readonly version?: WorkerDeploymentVersion;
+  /** The worker is about to stop polling: what comes from here on is for another one. */
+  readonly onDraining?: () => void;
+  /** All that it had taken is done; the connection still stands. */
+  readonly onDrained?: (client: Client, taskQueue: string) => Promise<void>;
 }
 
 export interface WorkerParts {
@@ -39,18 +55,37 @@ export interface WorkerParts {
 
 /** Runs one worker until it is told to end. `build` gets a client over the worker's own connection. */
 export async function runWorkflowWorker(
-  { connection, logger, onReady, signal }: WorkerSetting,
+  { connection, logger, onReady, signal, onDemand }: WorkerSetting,
   build: (client: Client) => WorkerParts,
 ): Promise<void> {
   installRuntime(logger, signal === undefined);
   const native = await openNative(connection);
   try {
-    await ensureSearchAttributes(native, connection.namespace, SEARCH_ATTRIBUTES);
-    const { taskQueue, activities, tuning } = build(clientOver(native, connection));
+    if (onDemand === undefined) {
+      await ensureSearchAttributes(native, connection.namespace, SEARCH_ATTRIBUTES);
+    }
+    const client = clientOver(native, connection);
+    const { taskQueue, activities, tuning } = build(client);
+    const clock = createIdleClock(onDemand?.idleMs ?? Infinity, performance.now());
+    const { dataConverter } = connection.workerPayloads;
     const worker = await Worker.create({
       connection: native,
       namespace: connection.namespace,
-      dataConverter: connection.workerPayloads.dataConverter,
+      dataConverter:
+        onDemand === undefined
+          ? dataConverter
+          : {
+              ...dataConverter,
+              payloadCodecs: [...(dataConverter.payloadCodecs ?? []), witnessOf(clock)],
+            },
+      ...(onDemand?.version !== undefined && {
+        workerDeploymentOptions: {
+          version: onDemand.version,
+          useWorkerVersioning: true,
+          // Histories replay on every later build (invariant 9), so nothing has to be pinned to an old one.
+          defaultVersioningBehavior: "AUTO_UPGRADE",
+        },
+      }),
       taskQueue,
       activities,
       workflowBundle: workflowBundle(connection.workerPayloads.isEncrypted),
@@ -60,10 +95,42 @@ export async function runWorkflowWorker(
     signal?.addEventListener("abort", () => worker.shutdown(), { once: true });
     const running = worker.run();
     onReady?.();
-    await running;
+    const watch = onDemand === undefined ? undefined : endWhenIdle(worker, clock, onDemand);
+    try {
+      await running;
+    } finally {
+      clearInterval(watch);
+    }
+    await onDemand?.onDrained?.(client, taskQueue);
   } finally {
     await native.close();
   }
+}
+
+const LOOK_EVERY_MS = 100;
+
+function endWhenIdle(
+  worker: Worker,
+  clock: IdleClock,
+  { onDraining }: OnDemandLife,
+): NodeJS.Timeout {
+  const watch = setInterval(() => {
+    const status = worker.getStatus();
+    if (status.runState !== "RUNNING" || !clock.isIdle(status, performance.now())) return;
+    clearInterval(watch);
+    onDraining?.();
+    worker.shutdown();
+  }, LOOK_EVERY_MS);
+  return watch;
+}
+
+/** Sees every payload that comes and goes; changes none. */
+function witnessOf(clock: IdleClock): PayloadCodec {
+  const see: PayloadCodec["encode"] = (payloads) => {
+    clock.touch(performance.now());
+    return Promise.resolve(payloads);
+  };
+  return { encode: see, decode: see };
 }
 
 /** A client that shares the worker's connection. */

@@ -5,3 +5,4 @@ export { job } from "./job.ts";
 export { logSession as "log-session" } from "./log-session.ts";
 export { presence } from "./presence.ts";
 export { sweep } from "./sweep.ts";
+export { wake } from "./wake.ts";

@@ -20,6 +20,8 @@ export const FLEET_TASK_QUEUE = "orbweaver-fleet";
 export const JOB_WORKFLOW = "job";
 export const FLEET_WORKFLOW = "fleet";
 export const LOG_SESSION_WORKFLOW = "log-session";
+/** Started on a task queue to wake its workers; see `client/waking.ts`. */
+export const WAKE_WORKFLOW = "wake";
 export const DEFAULT_FLEET = "default";
 export const PRESENCE_WORKFLOW = "presence";
 export const SWEEP_WORKFLOW = "sweep";

@@ -6,8 +6,16 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive, type ProcessIdentity } from "../../activities/agent/process-identity.ts";
-import { readUpState, writeUpState, type UpServer, type UpState } from "../../workers/state.ts";
+import { isolatedConnection, openClient, type OpenClient } from "../../workers/connection.ts";
+import {
+  readUpState,
+  writeUpState,
+  type UpServer,
+  type UpState,
+  type UpWorker,
+} from "../../workers/state.ts";
 import type { Kit } from "../kit.ts";
+import { stopOnDemand } from "./control-plane.ts";
 import { livingServer } from "./own-server.ts";
 import { nameOf } from "./worker-process.ts";
 
@@ -24,23 +32,48 @@ export async function takeDown(kit: Kit, stateDir: string): Promise<TakenDown> {
   const state = await readUpState(stateDir);
   const server = livingServer(stateDir, state);
   const running = (state?.workers ?? []).filter(isAlive);
+  // What starts others goes first.
+  const starters = running.filter(({ role }) => role === "supervisor");
   const agents = running.filter(({ role }) => role === "agent");
-  const others = running.filter(({ role }) => role !== "agent");
-  for (const group of [agents, others]) {
-    await Promise.all(
-      group.map(async (worker) => {
-        await end(worker, WORKER_PATIENCE_MS);
-        kit.say(`${nameOf(worker)}: stopped`);
-      }),
-    );
-  }
+  const others = running.filter(({ role }) => role !== "agent" && role !== "supervisor");
+  await endAll(kit, starters);
+  const onDemand = await endOnDemand(kit, stateDir, server);
+  for (const group of [agents, others]) await endAll(kit, group);
   if (server !== undefined) {
     await end(server, SERVER_PATIENCE_MS);
     kit.say("temporal server: stopped");
   }
   // What the server was stays noted: the next one takes its database and its address.
   if (state !== undefined) await writeUpState(stateDir, restOf(state, server));
-  return { workers: running.length, hasStoppedServer: server !== undefined };
+  return { workers: running.length + onDemand, hasStoppedServer: server !== undefined };
+}
+
+/** Ends workers, each asked, then made to. */
+export async function endAll(kit: Kit, workers: readonly UpWorker[]): Promise<void> {
+  await Promise.all(
+    workers.map(async (worker) => {
+      await end(worker, WORKER_PATIENCE_MS);
+      kit.say(`${nameOf(worker)}: stopped`);
+    }),
+  );
+}
+
+/** Takes the workers on demand from whoever starts them. A server that does not answer starts nothing that would stay either. */
+async function endOnDemand(
+  kit: Kit,
+  stateDir: string,
+  server: UpServer | undefined,
+): Promise<number> {
+  let open: OpenClient | undefined;
+  try {
+    open = server && (await openClient(isolatedConnection(server)));
+    return await stopOnDemand(stateDir, open?.client);
+  } catch (error) {
+    kit.say(`the server was not told to start no more workers: ${String(error)}`);
+    return await stopOnDemand(stateDir);
+  } finally {
+    await open?.close();
+  }
 }
 
 function restOf(state: UpState, server: UpServer | undefined): UpState {

@@ -19,7 +19,7 @@ export interface WorkerCommand {
   readonly role: UpWorker["role"];
   readonly cluster?: string;
   readonly host?: string;
-  /** The words after `orbweaver worker`, or `orbweaver codec-server`. */
+  /** The words after `orbweaver worker`, `orbweaver codec-server` or `orbweaver supervise`. */
   readonly args: readonly string[];
   readonly env: Environment;
   readonly logFile: string;
@@ -81,7 +81,10 @@ async function saysReady(child: ChildProcess): Promise<void> {
   child.unref();
 }
 
-const verbOf = (role: UpWorker["role"]): string => (role === "codec" ? "codec-server" : "worker");
+function verbOf(role: UpWorker["role"]): string {
+  if (role === "supervisor") return "supervise";
+  return role === "codec" ? "codec-server" : "worker";
+}
 
 /** `fleet worker`, `agent of eu-1`, `codec server`. */
 export function nameOf({
@@ -90,6 +93,7 @@ export function nameOf({
   host,
 }: Pick<UpWorker, "role" | "cluster" | "host">): string {
   if (role === "codec") return "codec server";
+  if (role === "supervisor") return "supervisor of the workers";
   return role === "agent" ? `agent of ${host ?? cluster ?? "this host"}` : `${role} worker`;
 }
 

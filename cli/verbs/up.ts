@@ -5,7 +5,8 @@
  * nothing that `down` does not know; and not before the server has answered, so that a wrong address changes nothing.
  */
 
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
+import type { Client } from "@temporalio/client";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { isAlive } from "../../activities/agent/process-identity.ts";
@@ -13,11 +14,13 @@ import { OrbweaverClient } from "../../client/index.ts";
 import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
 import { keyFileOf, openClient, type ConnectionConfig } from "../../workers/connection.ts";
 import { ensureSearchAttributes } from "../../workers/server/index.ts";
+import { DEFAULT_IDLE_MS } from "../../workers/on-demand/setting.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import {
   fleetStateDir,
   readUpState,
   writeUpState,
+  type UpControl,
   type UpState,
   type UpWorker,
 } from "../../workers/state.ts";
@@ -26,7 +29,7 @@ import {
   connectionFlags,
   type ConnectionOptionValues,
 } from "../connection-options.ts";
-import { counted } from "../duration.ts";
+import { counted, durationText } from "../duration.ts";
 import { readFleet } from "../fleet-files.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { wholeNumber } from "../option-values.ts";
@@ -36,8 +39,16 @@ import { configureFleet, discardOldDetails, startFleet, storeDetails } from "../
 import { oneAtATime } from "../up/one-at-a-time.ts";
 import { logFileOf } from "../up/places.ts";
 import { codecServerArgs } from "../up/codec-server.ts";
+import {
+  controlMode,
+  prepareSupervised,
+  startByController,
+  stopController,
+  stopOnDemand,
+  type OnDemandPlace,
+} from "../up/control-plane.ts";
 import { provideServer } from "../up/server.ts";
-import { takeDown } from "../up/take-down.ts";
+import { endAll, takeDown } from "../up/take-down.ts";
 import { workerSurroundings, type WorkerSurroundings } from "../up/worker-environment.ts";
 import { nameOf, startWorker } from "../up/worker-process.ts";
 
@@ -45,6 +56,9 @@ interface UpValues extends ConnectionOptionValues {
   readonly name?: string;
   readonly db?: string;
   readonly uiPort?: number;
+  readonly alwaysOn?: boolean;
+  readonly onDemand?: boolean;
+  readonly idle?: number;
   readonly foreground?: boolean;
   readonly json?: boolean;
 }
@@ -66,6 +80,17 @@ export function upVerb(kit: Kit): Command {
       "port of Temporal's Web UI (else a free one)",
       wholeNumber("--ui-port", 1),
     )
+    .addOption(
+      new Option("--always-on", "keep the workers of the control plane running").conflicts(
+        "onDemand",
+      ),
+    )
+    .option("--on-demand", "start them when there is work (usual on a server of our own)")
+    .option(
+      "--idle <seconds>",
+      "workers on demand end after so long without work (else 15)",
+      wholeNumber("--idle", 1),
+    )
     .option("--foreground", "stay, and take everything down at Ctrl-C")
     .option("--json", "answer with one JSON document")
     .addHelpText(
@@ -73,6 +98,7 @@ export function upVerb(kit: Kit): Command {
       helpEnd([
         ["orbweaver up", "a small simulated fleet, to look around"],
         ["orbweaver up fleet.yaml", "your own, or a changed description of it"],
+        ["orbweaver up --always-on", "never wait for a worker to start; costs two processes"],
         ["TEMPORAL_ADDRESS=temporal.example:7233 orbweaver up fleet.yaml", "on your own Temporal"],
       ]),
     )
@@ -96,6 +122,7 @@ interface Up {
   readonly fleet: string;
   readonly stateDir: string;
   readonly connection: ConnectionConfig;
+  readonly control: UpControl;
   readonly workers: readonly UpWorker[];
   readonly hosts: number;
   readonly elsewhere: readonly string[];
@@ -129,12 +156,23 @@ async function bringUp(
     ...(values.uiPort !== undefined && { uiPort: values.uiPort }),
   });
   const keyFile = keyFileOf(flags, io) ?? former?.encryptionKeys;
+  const alive = (former?.workers ?? []).filter(isAlive);
+  const mode = controlMode(
+    { isAlwaysOn: values.alwaysOn === true, isOnDemand: values.onDemand === true },
+    {
+      isOwnServer: server !== undefined,
+      former: former && { ...former, workers: alive },
+    },
+  );
+  const idleMs =
+    values.idle === undefined ? (former?.control?.idleMs ?? DEFAULT_IDLE_MS) : values.idle * 1_000;
   let state: UpState = {
     fleet,
     fleetFile,
+    control: { mode, idleMs },
     ...(keyFile !== undefined && { encryptionKeys: keyFile }),
     ...(server === undefined ? configuredPlace(former, connection.address) : { server }),
-    workers: (former?.workers ?? []).filter(isAlive),
+    workers: alive,
   };
   // Workers become ready in any order; their notes are written one after the other.
   let writing = Promise.resolve();
@@ -153,9 +191,16 @@ async function bringUp(
     await note([]);
     const detailsHash = await storeDetails(description, stateDir);
     const start = { name: fleet, fleet: description, detailsHash };
+    const surroundings = workerSurroundings(connection, { flags, env: io.env, keyFile });
+    const place = { connection, stateDir, cwd: io.cwd, env: surroundings.env, idleMs };
+    const control = await provideControl(kit, client, {
+      mode,
+      place,
+      isOwnServer: server !== undefined,
+    });
+    if (control !== mode) state = { ...state, control: { mode: control, idleMs } };
     const isNewFleet = await startFleet(client, start);
 
-    const surroundings = workerSurroundings(connection, { flags, env: io.env, keyFile });
     let startedCount = 0;
     const ensure = async (wish: ProcessWish): Promise<void> => {
       const running = state.workers.find((worker) => isSame(worker, wish));
@@ -166,13 +211,12 @@ async function bringUp(
       kit.say(`${nameOf(worker)}: ready`);
     };
     const codecArgs = codecServerArgs(server, fleet);
-    const control = [
-      ensure({ role: "fleet" }),
-      ensure({ role: "jobs" }),
+    const processes = [
+      ...controlWishes(control, { fleet, surroundings }).map(ensure),
       ...(codecArgs === undefined ? [] : [ensure({ role: "codec", args: codecArgs })]),
     ];
     // Of a fleet that ran before only its own worker knows what it looks like now.
-    if (!isNewFleet) await Promise.all(control);
+    if (!isNewFleet) await Promise.all(processes);
     if (!isNewFleet && file !== undefined) {
       await configureFleet(client, start);
       await discardOldDetails(stateDir, detailsHash, io.nowMs());
@@ -181,10 +225,20 @@ async function bringUp(
     const orbweaver = new OrbweaverClient(client, { fleet });
     const shape = isNewFleet ? description.shape : (await orbweaver.fleet()).shape;
     const { here, elsewhere } = placeAgents(shape, hostname());
-    await Promise.all([...control, ...here.map((place) => ensure(agentWish(place)))]);
+    await Promise.all([...processes, ...here.map((place) => ensure(agentWish(place)))]);
     const hosts = here.flatMap((place) => place.serves);
     await untilHostsKnown(orbweaver, hosts, io.nowMs);
+    // Those of the former mode ended when they were not needed any more; what is left of them is a line in the notes.
+    const outdated = state.workers.filter(
+      ({ role }) =>
+        !controlWishes(control, { fleet, surroundings }).some((wish) => wish.role === role) &&
+        isControl(role),
+    );
+    await endAll(kit, outdated);
+    state = { ...state, workers: state.workers.filter((worker) => !outdated.includes(worker)) };
+    await note([]);
     return {
+      control: { mode: control, idleMs },
       fleet,
       stateDir,
       connection,
@@ -197,6 +251,53 @@ async function bringUp(
     await close();
   }
 }
+
+/** Brings about the mode, or what is possible instead; says so. */
+async function provideControl(
+  kit: Kit,
+  client: Client,
+  {
+    mode,
+    place,
+    isOwnServer,
+  }: {
+    readonly mode: UpControl["mode"];
+    readonly place: OnDemandPlace;
+    readonly isOwnServer: boolean;
+  },
+): Promise<UpControl["mode"]> {
+  if (mode === "controller") {
+    const started = await startByController(client, place);
+    if (started.kind === "started") return mode;
+    kit.say(`workers on demand are not possible here: ${started.reason}; they stay on`);
+  }
+  if (mode === "supervisor") {
+    prepareSupervised(place);
+    return mode;
+  }
+  // Deployments on a server of somebody else's are somebody else's.
+  if (isOwnServer) await stopController(client, place.stateDir);
+  else await stopOnDemand(place.stateDir);
+  return "always-on";
+}
+
+/** The processes of the control plane that `up` starts itself. */
+function controlWishes(
+  mode: UpControl["mode"],
+  { fleet, surroundings }: { readonly fleet: string; readonly surroundings: WorkerSurroundings },
+): readonly ProcessWish[] {
+  switch (mode) {
+    case "always-on":
+      return [{ role: "fleet" }, { role: "jobs" }];
+    case "supervisor":
+      return [{ role: "supervisor", args: ["--fleet", fleet, ...surroundings.args] }];
+    case "controller":
+      return [];
+  }
+}
+
+const isControl = (role: UpWorker["role"]): boolean =>
+  role === "fleet" || role === "jobs" || role === "supervisor";
 
 /** On a configured server; what our own one was stays noted, for its database is the fleet's history there. */
 function configuredPlace(
@@ -242,7 +343,7 @@ function workerCommand(
 }
 
 function summaryOf(up: Up): object {
-  const { fleet, stateDir, connection, workers, hosts, elsewhere } = up;
+  const { fleet, stateDir, connection, control, workers, hosts, elsewhere } = up;
   const { address, namespace, uiUrl } = connection;
   return {
     fleet,
@@ -252,17 +353,23 @@ function summaryOf(up: Up): object {
     stateDir,
     hosts,
     elsewhere,
+    control,
     workers,
   };
 }
 
 function tellSummary(kit: Kit, up: Up): void {
-  const { fleet, connection, hosts, elsewhere, startedCount } = up;
+  const { fleet, connection, control, hosts, elsewhere, startedCount } = up;
   const what = startedCount === 0 ? "was up already" : "is up";
   kit.print(
     `fleet ${fleet} ${what}: ${counted(hosts, "host")} ready here, Temporal at ${connection.address}`,
   );
   if (connection.uiUrl !== undefined) kit.print(`Temporal's Web UI: ${connection.uiUrl}`);
+  if (control.mode !== "always-on") {
+    kit.print(
+      `The control plane's workers start when there is work and end after ${durationText(control.idleMs)} without.`,
+    );
+  }
   if (elsewhere.length > 0) {
     const [example = ""] = elsewhere;
     const [cluster = "", host = ""] = example.split("/");

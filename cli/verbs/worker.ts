@@ -8,10 +8,15 @@ import { Option, type Command } from "commander";
 import { OrbweaverError } from "../../domain/failure.ts";
 import { runFleetWorker } from "../../workers/fleet-worker.ts";
 import { runJobsWorker } from "../../workers/jobs-worker.ts";
+import { deploymentNameOf } from "../../workers/on-demand/deployment.ts";
+import { isControlRole } from "../../workers/on-demand/places.ts";
+import { DEFAULT_IDLE_MS } from "../../workers/on-demand/setting.ts";
 import { fleetStateDir } from "../../workers/state.ts";
+import type { OnDemandLife } from "../../workers/workflow-worker.ts";
 import { runAgentRole } from "../agent-role.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
 import { helpEnd, type Kit } from "../kit.ts";
+import { wholeNumber } from "../option-values.ts";
 import { connectionFor, fleetNamed } from "../session.ts";
 import { storeDirOf } from "../up/places.ts";
 import { workerLogger } from "../worker-log.ts";
@@ -25,6 +30,10 @@ interface AgentValues extends ConnectionOptionValues {
 }
 
 interface WorkerValues extends AgentValues {
+  readonly onDemand?: boolean;
+  readonly idle?: number;
+  readonly deployment?: string;
+  readonly buildId?: string;
   readonly role: (typeof ROLES)[number];
 }
 
@@ -37,17 +46,53 @@ export function workerVerb(kit: Kit): Command {
         "`orbweaver up` starts what a small fleet needs; in production each is a service of its own.",
     )
     .addOption(new Option("--role <role>", "which worker").choices(ROLES).makeOptionMandatory())
+    .option("--on-demand", "end when there is no work: for whoever starts workers on demand")
+    .option(
+      "--idle <seconds>",
+      "with --on-demand: after so long without work (else 15)",
+      wholeNumber("--idle", 1),
+    )
+    .option(
+      "--build-id <id>",
+      "serve this version of the deployment orbweaver-<role> (else unversioned tasks)",
+    )
+    .option("--deployment <name>", "another deployment than orbweaver-<role>")
     .addHelpText(
       "after",
       helpEnd([
         ["orbweaver worker --role jobs", "one more worker for many jobs"],
+        ["orbweaver worker --role jobs --on-demand", "one that ends when nothing is left to do"],
         ["orbweaver worker --role agent --cluster eu-1", "the agent of this host"],
       ]),
     )
     .action(async (values: WorkerValues) => {
-      await runRole(kit, values.role, values);
+      await runRole(kit, values.role, values, onDemandLife(values));
     });
   return addConnectionOptions(addAgentOptions(verb));
+}
+
+/** How the worker lives, if it is not to stay. */
+function onDemandLife(values: WorkerValues): OnDemandLife | undefined {
+  const { role, onDemand, idle, deployment, buildId } = values;
+  if (onDemand !== true) {
+    if (idle === undefined && deployment === undefined && buildId === undefined) return undefined;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--idle, --build-id and --deployment are for workers on demand. Add --on-demand.",
+    );
+  }
+  if (!isControlRole(role)) {
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `--on-demand is for the roles fleet and jobs; a worker of role ${role} has to stay.`,
+    );
+  }
+  return {
+    idleMs: idle === undefined ? DEFAULT_IDLE_MS : idle * 1_000,
+    ...(buildId !== undefined && {
+      version: { deploymentName: deployment ?? deploymentNameOf(role), buildId },
+    }),
+  };
 }
 
 export function agentVerb(kit: Kit): Command {
@@ -83,7 +128,12 @@ function addAgentOptions(verb: Command): Command {
     );
 }
 
-async function runRole(kit: Kit, role: WorkerValues["role"], values: AgentValues): Promise<void> {
+async function runRole(
+  kit: Kit,
+  role: WorkerValues["role"],
+  values: AgentValues,
+  onDemand?: OnDemandLife,
+): Promise<void> {
   kit.endsByItself();
   const { io } = kit;
   const fleet = fleetNamed(values, io.env);
@@ -92,6 +142,7 @@ async function runRole(kit: Kit, role: WorkerValues["role"], values: AgentValues
   const setting = {
     connection,
     logger,
+    ...(onDemand !== undefined && { onDemand }),
     onReady: () => {
       logger.info({ fleet, server: connection.address, namespace: connection.namespace }, "ready");
       // `up` waits for this word; nobody else listens.

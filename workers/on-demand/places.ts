@@ -13,6 +13,12 @@ export type ControlRole = (typeof CONTROL_ROLES)[number];
 export const isControlRole = (text: string | undefined): text is ControlRole =>
   CONTROL_ROLES.some((role) => role === text);
 
+/** As `workflows/messages.ts` has them, which would load Temporal's libraries; a test compares. */
+export const TASK_QUEUES: Readonly<Record<ControlRole, string>> = {
+  fleet: "orbweaver-fleet",
+  jobs: "orbweaver-jobs",
+};
+
 /** The role that is needed soon after this one: a job asks its fleet, and a fleet answers its jobs. */
 export const siblingOf = (role: ControlRole): ControlRole => (role === "fleet" ? "jobs" : "fleet");
 

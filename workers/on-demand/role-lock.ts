@@ -51,6 +51,7 @@ export function isRoleServed(stateDir: string, role: ControlRole, buildId?: stri
 
 export interface OnDemandProcess extends ProcessIdentity {
   readonly role: string;
+  readonly buildId: string;
   readonly isDraining: boolean;
 }
 
@@ -58,11 +59,11 @@ export interface OnDemandProcess extends ProcessIdentity {
 export function livingOnDemand(stateDir: string): readonly OnDemandProcess[] {
   const dir = onDemandDir(stateDir);
   return namesIn(dir).flatMap((name) => {
-    const [, role, ending] = /^([a-z]+)@.*\.(lock|draining)$/.exec(name) ?? [];
-    if (role === undefined) return [];
+    const [, role, build, ending] = /^([a-z]+)@(.*?)(?:\.\d+)?\.(lock|draining)$/.exec(name) ?? [];
+    if (role === undefined || build === undefined) return [];
     const holder = readFile<ProcessIdentity>(join(dir, name));
     if (holder === undefined || !isAlive(holder)) return [];
-    return [{ ...holder, role, isDraining: ending === "draining" }];
+    return [{ ...holder, role, buildId: build, isDraining: ending === "draining" }];
   });
 }
 

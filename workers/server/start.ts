@@ -76,6 +76,8 @@ export const DYNAMIC_CONFIG: DynamicConfig = {
   "frontend.namespaceCount": 20_000,
   "history.rps": 100_000,
   "matching.rps": 100_000,
+  // Lets the server start workers on demand (docs/serverless.md). It acts only for deployments that name a program.
+  "workercontroller.enabled": true,
 };
 
 const READY_WITHIN_MS = 60_000;

@@ -1,0 +1,35 @@
+/**
+ * @file The process of a worker on demand: `node entry.js <role> <setting file>`.
+ *
+ * Everything that can be decided without Temporal's libraries is decided before they are loaded, because a task waits for this
+ * process: whether the fleet is up, whether the role is served already, and that the other role is started too.
+ */
+
+import { isControlRole, siblingOf } from "./places.ts";
+import { isRoleServed, takeRoleLock } from "./role-lock.ts";
+import { readOnDemandSetting } from "./setting.ts";
+import { startDetached } from "./start.ts";
+
+const [role, settingFile = ""] = process.argv.slice(2);
+if (!isControlRole(role)) throw new Error(`unknown role ${String(role)}: fleet or jobs`);
+const setting = readOnDemandSetting(settingFile);
+const lock =
+  setting === undefined ? undefined : takeRoleLock(setting.stateDir, role, setting.buildId);
+if (setting !== undefined && lock !== undefined) {
+  const { stateDir, buildId } = setting;
+  if (!isRoleServed(stateDir, siblingOf(role), buildId)) startDetached(siblingOf(role), setting);
+  const [{ runOnDemand }, { default: pino }] = await Promise.all([
+    import("./run.ts"),
+    import("pino"),
+  ]);
+  const level = process.env["ORBWEAVER_LOG_LEVEL"] ?? "info";
+  const logger = pino({ level, base: { role, pid: process.pid } }, process.stderr);
+  try {
+    await runOnDemand({ role, setting, lock, logger });
+  } catch (error) {
+    logger.error({ error: String(error) }, "the worker failed");
+    process.exitCode = 1;
+  }
+  // Nothing that is still open may keep an idle process alive.
+  process.exit();
+}

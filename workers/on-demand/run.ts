@@ -1,0 +1,65 @@
+/**
+ * @file A worker on demand: comes up, works, and ends when nothing has happened for a while.
+ *
+ * When it has drained, it looks once at its task queues: what came between its last poll and its end would wait for the next
+ * event, so a successor is started for it. Killed at any moment, it loses nothing: another one goes on from history.
+ */
+
+import type { Client } from "@temporalio/client";
+import type { Logger } from "pino";
+import { resolveConnection } from "../connection.ts";
+import type { OnDemandLife } from "../workflow-worker.ts";
+import { backlogCount } from "./backlog.ts";
+import { deploymentVersionOf } from "./deployment.ts";
+import { TASK_QUEUES, type ControlRole } from "./places.ts";
+import type { RoleLock } from "./role-lock.ts";
+import type { OnDemandSetting } from "./setting.ts";
+import { startDetached } from "./start.ts";
+import { join } from "node:path";
+
+export interface OnDemandRun {
+  readonly role: ControlRole;
+  readonly setting: OnDemandSetting;
+  readonly lock: RoleLock;
+  readonly logger: Logger;
+}
+
+/** Resolves when the worker has ended. */
+export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun): Promise<void> {
+  const { stateDir, cwd, flags, idleMs, buildId } = setting;
+  const connection = await resolveConnection(flags, { env: process.env, cwd, stateDir });
+  const onDemand: OnDemandLife = {
+    idleMs,
+    ...(buildId !== undefined && { version: deploymentVersionOf(role, buildId) }),
+    onDraining: () => {
+      logger.info({ idleMs }, "idle, ending");
+      lock.startDraining();
+    },
+    onDrained: async (client) => {
+      if (await hasWork(client, role, logger)) startDetached(role, setting);
+    },
+  };
+  const work = {
+    connection,
+    logger,
+    onDemand,
+    onReady: () => logger.info({ sinceStartMs: Math.round(performance.now()) }, "ready"),
+  };
+  if (role === "fleet") {
+    const { runFleetWorker } = await import("../fleet-worker.ts");
+    await runFleetWorker({ ...work, storeDir: join(stateDir, "store") });
+  } else {
+    const { runJobsWorker } = await import("../jobs-worker.ts");
+    await runJobsWorker(work);
+  }
+}
+
+/** Not knowing is no reason to stay: whoever waits starts the next worker with the next task. */
+async function hasWork(client: Client, role: ControlRole, logger: Logger): Promise<boolean> {
+  try {
+    return (await backlogCount(client, TASK_QUEUES[role])) > 0;
+  } catch (error) {
+    logger.warn({ error: String(error) }, "the backlog could not be looked at");
+    return false;
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * @file Starts the control plane's workers on servers that start none themselves: looks for tasks that nobody takes.
+ *
+ * One look a second at most, at one queue, in turns; a role whose worker is known to run is not looked at. Timers need no
+ * looking ahead: the server turns one that is due into a task, and the next look sees it. Activity tasks wait rarely (a worker
+ * died between two steps), so they are looked at every eighth time. What it is told and what it starts are ports.
+ */
+
+import type { TaskKind } from "./backlog.ts";
+import { CONTROL_ROLES, type ControlRole } from "./places.ts";
+
+export interface SupervisorPorts {
+  /** Tasks that wait for the role's workers. */
+  readonly backlog: (role: ControlRole, kind: TaskKind) => Promise<number>;
+  /** Whether a worker of the role is known to run; false when nobody can know. */
+  readonly isServed: (role: ControlRole) => boolean;
+  readonly start: (role: ControlRole) => void;
+  readonly nowMs: () => number;
+  /** Ends early when the supervisor is told to end. */
+  readonly pause: (lengthMs: number) => Promise<void>;
+  readonly onTrouble: (error: unknown) => void;
+}
+
+export interface SupervisorPace {
+  readonly lookEveryMs: number;
+  /** After a start the role is given so long to come up before it is started again. */
+  readonly coolOffMs: number;
+}
+
+export const SUPERVISOR_PACE: SupervisorPace = Object.freeze({
+  lookEveryMs: 1_000,
+  coolOffMs: 10_000,
+});
+
+/** After a look that failed: the server may be away for long. */
+const TROUBLE_PAUSE_MS = 5_000;
+const ACTIVITIES_EVERY = 8;
+
+/** Runs until `signal` is aborted. */
+export async function supervise(
+  ports: SupervisorPorts,
+  { lookEveryMs, coolOffMs }: SupervisorPace,
+  signal: AbortSignal,
+): Promise<void> {
+  const startedAtMs = new Map<ControlRole, number>();
+  for (let look = 0; !signal.aborted; look += 1) {
+    const role = CONTROL_ROLES[look % CONTROL_ROLES.length] ?? "jobs";
+    const turn = Math.floor(look / CONTROL_ROLES.length);
+    const kind = turn % ACTIVITIES_EVERY === ACTIVITIES_EVERY - 1 ? "activity" : "workflow";
+    const isCooling = ports.nowMs() - (startedAtMs.get(role) ?? -Infinity) < coolOffMs;
+    let pauseMs = lookEveryMs;
+    try {
+      if (!ports.isServed(role) && !isCooling && (await ports.backlog(role, kind)) > 0) {
+        // A job asks its fleet, and a fleet answers its jobs: where one is wanted, the other is soon.
+        for (const wanted of CONTROL_ROLES.filter((each) => !ports.isServed(each))) {
+          startedAtMs.set(wanted, ports.nowMs());
+          ports.start(wanted);
+        }
+      }
+    } catch (error) {
+      ports.onTrouble(error);
+      pauseMs = TROUBLE_PAUSE_MS;
+    }
+    await ports.pause(pauseMs);
+  }
+}
