@@ -11,7 +11,7 @@ import { byCodeUnit, type ClusterId, type HostId, type TenantId } from "../domai
 import type { Constraints } from "../domain/job.ts";
 import { popCount, type GangRequest, type HostGpus } from "../domain/lease.ts";
 import { fullMask } from "../lib/bits.ts";
-import { isAvailable, isSuitable, shapeOf, type GangShape } from "./feasibility.ts";
+import { hindranceOf, isSuitable, shapeOf, type GangShape, type Hindrance } from "./feasibility.ts";
 import { indexFleet, type FleetIndex } from "./fleet-index.ts";
 import type { Ledger } from "./ledger.ts";
 import { gpusWithin, wattsLimit } from "./limits.ts";
@@ -50,6 +50,8 @@ export interface TypeOptions {
   readonly shape: GangShape;
   readonly avoided: ReadonlySet<HostId>;
   readonly cache: Partial<Record<Level, CachedOffers>>;
+  /** Worked out when it is first asked for. */
+  hindered?: Hindered;
 }
 
 interface CachedOffers {
@@ -79,7 +81,8 @@ interface Pool {
 interface PoolHost {
   readonly id: HostId;
   readonly gpuCount: number;
-  readonly isAvailable: boolean;
+  /** Absent where new work may start. */
+  readonly hindrance?: Hindrance;
   freeMask: number;
 }
 
@@ -120,6 +123,25 @@ export const offersAt = (
 /** The largest gang of one type. */
 export const largestAt = (capacity: Capacity, type: TypeOptions, level: Level): number =>
   cachedAt(capacity, type, level).largest;
+
+/** Hosts on which nothing new may start, by what hinders it, in the fleet's order. */
+export type Hindered = ReadonlyMap<Hindrance, readonly HostId[]>;
+
+/** Of the hosts of the type. Cost: O(hosts of the type), once. */
+export const hinderedHosts = (type: TypeOptions): Hindered => (type.hindered ??= hinderedOf(type));
+
+function hinderedOf(type: TypeOptions): Hindered {
+  const hindered = new Map<Hindrance, HostId[]>();
+  for (const { pools } of type.groups) {
+    for (const { id, hindrance } of pools.flatMap(({ hosts }) => hosts)) {
+      if (hindrance === undefined || type.avoided.has(id)) continue;
+      const alike = hindered.get(hindrance);
+      if (alike === undefined) hindered.set(hindrance, [id]);
+      else alike.push(id);
+    }
+  }
+  return hindered;
+}
 
 /** The hosts of one cluster that have free GPUs of the type, in order of their ids. */
 export const pickHosts = (type: TypeOptions, cluster: ClusterId): readonly PickHost[] =>
@@ -170,9 +192,10 @@ function poolsOf(snapshot: Ledger, { clusters }: FleetIndex, usage: Usage): read
       const [first] = shapes;
       if (first === undefined) continue;
       const hosts = shapes.map(({ id, gpuCount }) => {
-        const isOpen = isAvailable(snapshot.hosts.get(id));
-        const freeMask = isOpen ? fullMask(gpuCount) & ~(usage.taken.get(id) ?? 0) : 0;
-        return { id, gpuCount, isAvailable: isOpen, freeMask };
+        const hindrance = hindranceOf(snapshot.hosts.get(id));
+        if (hindrance !== undefined) return { id, gpuCount, hindrance, freeMask: 0 };
+        const freeMask = fullMask(gpuCount) & ~(usage.taken.get(id) ?? 0);
+        return { id, gpuCount, freeMask };
       });
       pools.push({
         cluster,
@@ -191,7 +214,7 @@ function poolsOf(snapshot: Ledger, { clusters }: FleetIndex, usage: Usage): read
 
 type CountOf = (host: PoolHost) => number;
 const everOf: CountOf = ({ gpuCount }) => gpuCount;
-const idleOf: CountOf = (host) => (host.isAvailable ? host.gpuCount : 0);
+const idleOf: CountOf = ({ hindrance, gpuCount }) => (hindrance === undefined ? gpuCount : 0);
 const freeOf: CountOf = ({ freeMask }) => popCount(freeMask);
 
 function sumOf(hosts: readonly PoolHost[], countOf: CountOf): Sum {

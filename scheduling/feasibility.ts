@@ -60,9 +60,15 @@ export function checkGrant(
   );
 }
 
-/** Whether new work may start there: an agent answers and nobody drains it. */
-export const isAvailable = (standing: HostStanding | undefined): boolean =>
-  standing?.agent !== undefined && standing.silentSinceMs === undefined && !standing.isDrained;
+/** What keeps new work from a host whose agent does not answer, or that is drained; the one that has to be dealt with first. */
+export type Hindrance = "agentless" | "fenced" | "silent" | "drained";
+
+/** Undefined where new work may start. */
+export function hindranceOf(standing: HostStanding | undefined): Hindrance | undefined {
+  if (standing?.agent === undefined) return standing?.isFenced === true ? "fenced" : "agentless";
+  if (standing.silentSinceMs !== undefined) return "silent";
+  return standing.isDrained ? "drained" : undefined;
+}
 
 /** Whether a host suits the request, whatever happens there now. */
 export function isSuitable(
@@ -123,22 +129,15 @@ function hostProblem(
   terms: GrantTerms,
 ): GrantProblem | undefined {
   const { host, mask } = part;
-  const standing = terms.standings.get(host.id);
+  const hindrance = hindranceOf(terms.standings.get(host.id));
   if (!Number.isInteger(mask) || mask < 1 || mask > fullMask(host.gpuCount)) {
     return problem(
       "HostUnknown",
       `${host.id} has GPUs 0 to ${host.gpuCount - 1}; mask ${mask} is no set of them`,
     );
   }
-  if (!isAvailable(standing)) {
-    const why =
-      standing?.agent === undefined
-        ? "has no agent"
-        : standing.isDrained
-          ? "is being drained"
-          : "does not answer";
-    return problem("HostUnavailable", `${host.id} ${why}`);
-  }
+  if (hindrance !== undefined)
+    return problem("HostUnavailable", `${host.id} ${HINDRANCES[hindrance]}`);
   const overlap = (terms.usage.taken.get(host.id) ?? 0) & mask;
   if (overlap !== 0) {
     return problem(
@@ -155,6 +154,13 @@ function hostProblem(
   }
   return undefined;
 }
+
+const HINDRANCES: Readonly<Record<Hindrance, string>> = {
+  agentless: "has no agent",
+  fenced: "is fenced until its agent reports",
+  silent: "does not answer",
+  drained: "is being drained",
+};
 
 function sizeProblem(request: GangRequest, size: number, nowMs: number): GrantProblem | undefined {
   if (size > 0 && largestAcceptable(request, size, nowMs) === size) return undefined;

@@ -2,16 +2,16 @@
  * @file Says why a request waits: the figures, who holds what it needs, what would wake it, and what its owner could change.
  *
  * Figures are of one GPU type, the one that comes nearest to what is asked. Messages give subject, need, found, remedy.
- * Cost: O(clusters).
+ * Cost: O(clusters); once a cycle and type O(hosts) where hosts are what is missing.
  */
 
 import type { JobId } from "../domain/ids.ts";
 import type { PendingReason, WakeEvent } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import { largestAt, offersAt, type Level } from "./capacity.ts";
+import { hinderedHosts, largestAt, offersAt, type Hindered, type Level } from "./capacity.ts";
 import { quotaClaim } from "./claims.ts";
 import { firstJobs } from "./holders.ts";
-import { canShrink, shrinkAtMs, smallestSize } from "./feasibility.ts";
+import { canShrink, shrinkAtMs, smallestSize, type Hindrance } from "./feasibility.ts";
 import {
   freeGpus,
   isHopeless,
@@ -26,7 +26,10 @@ import { heldUnder } from "./usage.ts";
 export function describeWait(request: PendingRequest, code: WaitCode, scene: Scene): PendingReason {
   const prospects = prospectsOf(request, scene);
   const best = bestProspect(prospects, code, scene);
-  const figures = figuresOf(request, best, scene);
+  const figures = {
+    ...figuresOf(request, best, scene),
+    ...(code === "WaitingForHosts" && best !== undefined && { hindered: hinderedHosts(best.type) }),
+  };
   const { message, numbers, wakeOn } = TEXTS[code](request, figures);
   const isTimed = canShrink(request.gang) && scene.nowMs < shrinkAtMs(request);
   return {
@@ -94,6 +97,8 @@ interface Figures {
   readonly heldGpus: number;
   /** Clusters that would hold the gang, were it allowed more than it is. */
   readonly clustersToFit?: number;
+  /** Hosts on which nothing new may start, where they are what is missing. */
+  readonly hindered?: Hindered;
 }
 
 function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: Scene): Figures {
@@ -170,11 +175,15 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
     numbers: { needGpus, quotaGpus },
     wakeOn: ["fleet-changed", "job-resized"],
   }),
-  WaitingForHosts: (_request, { need, needGpus, largestEverGpus, largestIdleGpus }) => ({
-    message: `needs ${need}; the hosts that answer and are not drained hold ${largestIdleGpus} together at most, all hosts ${largestEverGpus}. Start agents or undrain hosts.`,
-    numbers: { needGpus, largestIdleGpus, largestEverGpus },
-    wakeOn: ["host-ready", "fleet-changed"],
-  }),
+  WaitingForHosts: (_request, figures) => {
+    const { need, needGpus, largestEverGpus, largestIdleGpus, hindered = NO_HOSTS } = figures;
+    const { found, remedy, numbers } = hindranceText(hindered);
+    return {
+      message: `needs ${need}; the hosts that answer and are not drained hold ${largestIdleGpus} together at most, all hosts ${largestEverGpus}${found}. ${remedy}.`,
+      numbers: { needGpus, largestIdleGpus, largestEverGpus, ...numbers },
+      wakeOn: ["host-ready", "fleet-changed"],
+    };
+  },
   WaitingForQuota: ({ tenant }, { need, needGpus, quotaGpus, heldGpus }) => ({
     message: `needs ${need}; tenant ${tenant} holds ${heldGpus} of ${quotaGpus} GPUs, or its earlier jobs wait for the rest. Wait for one to end, or raise the quota.`,
     numbers: { needGpus, quotaGpus, heldGpus },
@@ -214,6 +223,61 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
     wakeOn: ["lease-released", "host-ready"],
   }),
 };
+
+/** `: 2 silent (eu-1/h1, eu-1/h2), 1 drained (eu-1/h3), 4 without agent (…)`, and what helps. */
+function hindranceText(hindered: Hindered): {
+  readonly found: string;
+  readonly remedy: string;
+  readonly numbers: PendingReason["numbers"];
+} {
+  const kinds = HINDRANCES.flatMap((kind) => {
+    const hosts = hindered.get(kind.hindrance) ?? [];
+    return hosts.length === 0 ? [] : [{ ...kind, hosts }];
+  });
+  const texts = kinds.map(({ words, hosts }) => {
+    const more = hosts.length > MAX_NAMED_HOSTS ? ["…"] : [];
+    return `${hosts.length} ${words} (${[...hosts.slice(0, MAX_NAMED_HOSTS), ...more].join(", ")})`;
+  });
+  const remedies = kinds.map(({ remedy }) => remedy).join(", or ");
+  return {
+    found: texts.length === 0 ? "" : `: ${texts.join(", ")}`,
+    remedy: remedies === "" ? "Add hosts" : remedies.charAt(0).toUpperCase() + remedies.slice(1),
+    numbers: Object.fromEntries(kinds.map(({ figure, hosts }) => [figure, hosts.length])),
+  };
+}
+
+const NO_HOSTS: Hindered = new Map();
+
+/** Hosts of one kind that a message names. */
+const MAX_NAMED_HOSTS = 3;
+
+/** What passes by itself comes first. */
+const HINDRANCES: readonly {
+  readonly hindrance: Hindrance;
+  readonly words: string;
+  readonly figure: string;
+  readonly remedy: string;
+}[] = [
+  {
+    hindrance: "silent",
+    words: "silent",
+    figure: "silentHosts",
+    remedy: "wait for the silent ones",
+  },
+  {
+    hindrance: "fenced",
+    words: "fenced",
+    figure: "fencedHosts",
+    remedy: "start the agents of the fenced ones",
+  },
+  { hindrance: "drained", words: "drained", figure: "drainedHosts", remedy: "undrain hosts" },
+  {
+    hindrance: "agentless",
+    words: "without agent",
+    figure: "agentlessHosts",
+    remedy: "start agents",
+  },
+];
 
 function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string {
   const { gpuTypes, gpuMemoryGiB, clusters, jurisdictions, isSameHost, isSameFabric } = constraints;

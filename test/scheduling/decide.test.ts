@@ -281,7 +281,7 @@ describe("reasons", () => {
     );
     expect(reasonOf(plan, "a")).toMatchObject({
       code: "WaitingForHosts",
-      numbers: { needGpus: 16, largestIdleGpus: 8, largestEverGpus: 16 },
+      numbers: { needGpus: 16, largestIdleGpus: 8, largestEverGpus: 16, drainedHosts: 1 },
     });
     expect(Object.keys(grants(plan))).toEqual(["b"]);
   });
