@@ -25,6 +25,8 @@ export interface JobActivities {
   silenceTerms(fleetWorkflowId: string, cluster: string): Promise<SilenceTerms>;
   /** Whether the fleet still waits for hosts to confirm the end of this lease. */
   isVacating(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
+  /** Whether others wait for GPUs that leases hold; not where there is no fleet. */
+  othersWait(fleetWorkflowId: string, jobId: JobId): Promise<boolean>;
 }
 
 /** Where and when a job enters. */

@@ -8,6 +8,7 @@ import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
 import {
   hostQuery,
   isVacatingQuery,
+  othersWaitQuery,
   silenceTermsQuery,
   type SilenceTerms,
 } from "../workflows/messages.ts";
@@ -60,6 +61,14 @@ export function createJobActivities(client: Client): JobActivities {
     async silenceTerms(fleetWorkflowId, cluster) {
       const fleet = client.workflow.getHandle(fleetWorkflowId);
       return (await fleet.query(silenceTermsQuery, cluster)) ?? DEFAULT_TERMS;
+    },
+    async othersWait(fleetWorkflowId, jobId) {
+      try {
+        return await client.workflow.getHandle(fleetWorkflowId).query(othersWaitQuery, jobId);
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return false;
+        throw error;
+      }
     },
     async isVacating(fleetWorkflowId, lease) {
       try {

@@ -1,6 +1,7 @@
 /** @file What a fleet shows of itself: why a job waits or what it holds, and the summary in Temporal's UI. */
 
-import type { HostId } from "../domain/ids.ts";
+import type { PendingCode } from "../domain/codes.ts";
+import type { HostId, JobId } from "../domain/ids.ts";
 import { gpuCountOf } from "../domain/lease.ts";
 import type { FleetAnswer } from "../domain/pending.ts";
 import { isMassSilence } from "../scheduling/apply.ts";
@@ -28,6 +29,18 @@ export function explainJob(ledger: Ledger, id: string): FleetAnswer {
     reason,
   };
 }
+
+/** What ends when leases end. */
+const WAITS_FOR_LEASES: ReadonlySet<PendingCode> = new Set([
+  "WaitingForGpus",
+  "WaitingForPower",
+  "TopologyPlacementFailed",
+  "BehindEarlierJob",
+]);
+
+/** A job array asks this before it goes on with a lease that it has had for a while. */
+export const othersWait = (ledger: Ledger, id: JobId): boolean =>
+  [...ledger.reasons].some(([job, { code }]) => job !== id && WAITS_FOR_LEASES.has(code));
 
 export function fleetSummary(name: string, ledger: Ledger, isRecovering: boolean): string {
   const all = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);

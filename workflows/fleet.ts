@@ -31,7 +31,7 @@ import { apply, nextFenceAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
-import { explainJob, fleetSummary } from "./fleet-view.ts";
+import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
 import {
   configureUpdate,
@@ -42,6 +42,7 @@ import {
   hostQuery,
   inboxSignal,
   isVacatingQuery,
+  othersWaitQuery,
   ledgerQuery,
   silenceTermsQuery,
   undrainUpdate,
@@ -177,6 +178,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     const { silenceMs = DEFAULT_SILENCE_MS, fenceMs = DEFAULT_FENCE_MS } = found;
     return { silenceMs, fenceMs, onSilence: found.onSilence ?? "fence" };
   });
+  setHandler(othersWaitQuery, (id) => othersWait(ledger, id));
   setHandler(isVacatingQuery, (lease) => ledger.leases.get(lease)?.state === "vacating");
   setHandler(
     configureUpdate,

@@ -61,9 +61,17 @@ const LOST_PAUSE_MAX_MS = 60_000;
 const MEMO_STEPS = 20;
 const SHOWN_FAILURES = 5;
 
+/** A lease that is older is given back between two batches if others wait: they are served first, then the array again. */
+const LEASE_TERM_MS = 60_000;
+
 const { tellFleet } = proxyLocalActivities<Pick<JobActivities, "tellFleet">>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
+});
+/** A fleet that does not answer has nobody waiting, as far as a batch is concerned. */
+const { othersWait } = proxyLocalActivities<Pick<JobActivities, "othersWait">>({
+  startToCloseTimeout: "5s",
+  retry: { maximumAttempts: 1 },
 });
 
 interface HeldLease {
@@ -368,7 +376,9 @@ export async function runJobArray(
       settle(tasks, end);
       memoize();
       // A lease that was stopped, or whose host refused or was lost, is no good for another batch.
-      if (end.end !== "completed") break;
+      if (end.end !== "completed" || table.available() === 0) break;
+      const isOld = Date.now() - lease.grantedAtMs > LEASE_TERM_MS;
+      if (isOld && (await othersWait(fleetId, jobId).catch(() => false))) break;
     }
     leases.delete(lease.id);
     show();

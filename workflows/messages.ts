@@ -231,6 +231,8 @@ export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
 export const silenceTermsQuery = defineQuery<SilenceTerms | null, [string]>("silence-terms");
 export type SilenceTerms = Pick<PresenceTerms, "silenceMs" | "fenceMs" | "onSilence">;
 export const isVacatingQuery = defineQuery<boolean, [LeaseId]>("is-vacating");
+/** Whether others than this job wait for GPUs that leases hold. */
+export const othersWaitQuery = defineQuery<boolean, [JobId]>("others-wait");
 /** An operator vouches that nothing runs on these hosts. */
 export const fenceUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[] }]>(
   "fence",

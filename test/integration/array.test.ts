@@ -1,0 +1,270 @@
+/** @file Job arrays on a real server: every task once, retries, orders to tasks, lost processes, and what it costs. */
+
+import { ApplicationFailure, WorkflowFailedError } from "@temporalio/client";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import type { JobFile } from "../../client/index.ts";
+import {
+  cancelTasksUpdate,
+  holdUpdate,
+  jobViewQuery,
+  releaseUpdate,
+  retryTasksUpdate,
+  tasksQuery,
+  type JobFailureDetails,
+  type JobResult,
+  type JobView,
+  type TaskCounts,
+} from "../../workflows/messages.ts";
+import { startWorld, type World } from "../support/world.ts";
+
+const FLEET = `
+name: arrays
+clusters:
+  - name: alpha
+    site: here
+    jurisdiction: EU
+    simulated: true
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: "a[1-3]", gpus: 8, type: H100 }
+`;
+
+let world: World;
+let dir: string;
+beforeAll(async () => {
+  dir = await mkdtemp(path.join(tmpdir(), "orbweaver-array-"));
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+});
+afterAll(async () => {
+  await world.stop();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const array = (count: number, script: string, more: Partial<JobFile> = {}): JobFile => ({
+  name: "array",
+  gang: 1,
+  run: { command: ["sh", "-c", script], grace: "1s" },
+  array: { count },
+  ...more,
+});
+
+const handle = (jobId: string) => world.temporal.workflow.getHandle(jobId);
+
+async function submit(file: JobFile): Promise<string> {
+  return (await world.orbweaver.submit(file)).jobId;
+}
+
+async function failureOf(jobId: string): Promise<{ type: unknown; details: JobFailureDetails }> {
+  try {
+    await handle(jobId).result();
+  } catch (error) {
+    if (error instanceof WorkflowFailedError && error.cause instanceof ApplicationFailure) {
+      const { type, details } = error.cause;
+      return { type, details: details?.[0] as JobFailureDetails };
+    }
+    throw error;
+  }
+  throw new Error(`${jobId} completed`);
+}
+
+async function untilView(jobId: string, check: (view: JobView) => boolean): Promise<JobView> {
+  for (const endAtMs = Date.now() + 60_000; ;) {
+    const view = await handle(jobId).query(jobViewQuery);
+    if (check(view)) return view;
+    if (Date.now() > endAtMs) throw new Error(`never came true: ${JSON.stringify(view)}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+const untilCounts = (jobId: string, check: (counts: TaskCounts) => boolean): Promise<JobView> =>
+  untilView(jobId, ({ array: of }) => of !== undefined && check(of.counts));
+
+const untilFree = (): Promise<unknown> =>
+  world.until("all leases are back", ({ leases, requests }) => leases.size + requests.size === 0);
+
+async function numbersIn(file: string): Promise<number[]> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map(Number)
+    .sort((a, b) => a - b);
+}
+
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, task) => task);
+
+describe("an array", () => {
+  it("runs each of its tasks once, with its own number, and gives everything back", async () => {
+    const file = path.join(dir, "each-once");
+    const jobId = await submit(
+      array(200, `test "$ARRAY_COUNT" = 200 && echo "$ARRAY_INDEX" >> ${file}`),
+    );
+    const result = (await handle(jobId).result()) as JobResult;
+    expect(result.tasks).toEqual({
+      waiting: 0,
+      running: 0,
+      completed: 200,
+      failed: 0,
+      cancelled: 0,
+    });
+    expect(await numbersIn(file)).toEqual(upTo(200));
+    await untilFree();
+  });
+
+  it("runs no more tasks at once than it may", async () => {
+    const file = path.join(dir, "parallel");
+    const script = `echo 1 >> ${file}; sleep 0.2; echo -1 >> ${file}`;
+    const jobId = await submit(array(20, script, { array: { count: 20, parallel: 3 } }));
+    const view = await untilCounts(jobId, ({ running }) => running > 0);
+    expect(view.array?.slots).toBe(3);
+    await handle(jobId).result();
+    let running = 0;
+    let most = 0;
+    for (const line of (await readFile(file, "utf8")).trim().split("\n")) {
+      running += Number(line);
+      most = Math.max(most, running);
+    }
+    expect(running).toBe(0);
+    expect(most).toBeLessThanOrEqual(3);
+  });
+
+  it("of 1,000 tasks costs at most 3 events a task", async () => {
+    const jobId = await submit(array(1_000, ":"));
+    await handle(jobId).result();
+    const { historyLength } = await handle(jobId).describe();
+    expect(historyLength).toBeLessThanOrEqual(3_000);
+  });
+
+  it("whose tasks span hosts runs one over each set of hosts", async () => {
+    const file = path.join(dir, "spanning");
+    const jobId = await submit(
+      array(3, `test "$RANK" = 0 && echo "$ARRAY_INDEX" >> ${file}; test "$WORLD_SIZE" = 12`, {
+        gang: 12,
+      }),
+    );
+    await handle(jobId).result();
+    expect(await numbersIn(file)).toEqual([0, 1, 2]);
+  });
+});
+
+describe("tasks that fail", () => {
+  it("are tried again as the retry rule says, and those alone", async () => {
+    const file = path.join(dir, "retried");
+    const script = `echo "$ARRAY_INDEX" >> ${file}; test "$ARRAY_INDEX" -ge 5 || test "$(grep -cx "$ARRAY_INDEX" ${file})" -ge 2`;
+    const jobId = await submit(array(20, script, { retry: { attempts: 2, backoff: "100ms" } }));
+    await handle(jobId).result();
+    expect(await numbersIn(file)).toEqual([...upTo(20), ...upTo(5)].sort((a, b) => a - b));
+  });
+
+  it("for good fail the array, which names them", async () => {
+    const jobId = await submit(array(10, 'echo "last of $ARRAY_INDEX"; test "$ARRAY_INDEX" != 7'));
+    const { type, details } = await failureOf(jobId);
+    expect(type).toBe("TASKS_FAILED");
+    expect(details).toMatchObject({
+      tasks: { completed: 9, failed: 1 },
+      failedTasks: [{ task: 7, exitCode: 1, message: expect.stringContaining("last of 7") }],
+    });
+    const page = await handle(jobId).query(tasksQuery, { from: 0, count: 9, state: "failed" });
+    expect(page.tasks).toMatchObject([{ task: 7, state: "failed", attempts: 1, exitCode: 1 }]);
+  });
+
+  it("over hosts stop their siblings", async () => {
+    const script = 'test "$RANK" = 0 && exit 3; sleep 60';
+    const { details } = await failureOf(await submit(array(1, script, { gang: 12 })));
+    expect(details).toMatchObject({
+      tasks: { failed: 1 },
+      failedTasks: [{ task: 0, exitCode: 3 }],
+    });
+  });
+});
+
+describe("orders", () => {
+  it("cancel tasks that wait and tasks that run, and others may be tried again", async () => {
+    const gate = path.join(dir, "gate");
+    const script = `test "$ARRAY_INDEX" != 1 || exit 1; while [ ! -e ${gate} ]; do sleep 0.1; done`;
+    const jobId = await submit(array(60, script, { array: { count: 60, parallel: 4 } }));
+    await untilCounts(jobId, ({ running }) => running > 0);
+    const answer = await handle(jobId).executeUpdate(cancelTasksUpdate, {
+      args: [{ tasks: "2,50-59" }],
+    });
+    expect(answer).toMatchObject({ done: 10, stopping: 1, skipped: 0 });
+    await expect(
+      handle(jobId).executeUpdate(cancelTasksUpdate, { args: [{ tasks: "60" }] }),
+    ).rejects.toMatchObject({ cause: { type: "BAD_INPUT" } });
+    await handle(jobId).executeUpdate(retryTasksUpdate, { args: [{ tasks: "59" }] });
+    await writeFile(gate, "");
+    const { details } = await failureOf(jobId);
+    expect(details.tasks).toEqual({
+      waiting: 0,
+      running: 0,
+      completed: 49,
+      failed: 1,
+      cancelled: 10,
+    });
+  });
+
+  it("hold hands out nothing more and gives the GPUs back; release goes on", async () => {
+    const file = path.join(dir, "held");
+    const script = `echo "$ARRAY_INDEX" >> ${file}; sleep 0.3`;
+    const jobId = await submit(array(30, script, { array: { count: 30, parallel: 2 } }));
+    await untilCounts(jobId, ({ running }) => running > 0);
+    await handle(jobId).executeUpdate(holdUpdate);
+    await untilView(jobId, ({ state }) => state === "held");
+    await untilFree();
+    expect((await numbersIn(file)).length).toBeLessThan(30);
+    await handle(jobId).executeUpdate(releaseUpdate);
+    await handle(jobId).result();
+    expect(await numbersIn(file)).toEqual(upTo(30));
+  });
+
+  it("cancel ends the whole array, whatever it is doing", async () => {
+    const jobId = await submit(array(100, "sleep 60"));
+    await untilCounts(jobId, ({ running }) => running > 0);
+    await handle(jobId).cancel();
+    await expect(handle(jobId).result()).rejects.toThrow(/cancelled/i);
+    await untilFree();
+  });
+
+  it("cancel at the instant of the grant leaks nothing", async () => {
+    for (const delayMs of [0, 20, 40, 80, 120]) {
+      const jobId = await submit(array(40, "sleep 60"));
+      await new Promise((resolve) => setTimeout(resolve, delayMs));
+      await handle(jobId).cancel();
+      await expect(handle(jobId).result()).rejects.toThrow(/cancelled/i);
+    }
+    await untilFree();
+  });
+});
+
+describe("what breaks", () => {
+  it("a killed jobs worker and a killed agent cost no task and run none twice", async () => {
+    const file = path.join(dir, "killed");
+    const script = `echo "$ARRAY_INDEX" >> ${file}; sleep 0.2`;
+    const jobId = await submit(array(300, script));
+    await untilCounts(jobId, ({ completed }) => completed > 20);
+    await world.kill("jobs");
+    await world.kill("agent-alpha");
+    await world.start("jobs", ["worker", "--role", "jobs"]);
+    await world.startAgent("alpha");
+    await handle(jobId).result();
+    expect(await numbersIn(file)).toEqual(upTo(300));
+    await untilFree();
+  });
+});
+
+describe("an array that has the whole fleet for minutes", () => {
+  it("lets a job that came later have its turn before it is done", async () => {
+    const jobId = await submit(array(5_000, "sleep 1"));
+    await untilCounts(jobId, ({ running }) => running > 0);
+    await world.until("it has every GPU", ({ leases }) => leases.size === 3);
+    const late = await submit({ name: "late", gang: 8, run: { command: ["true"] } });
+    await handle(late).result();
+    expect((await handle(jobId).describe()).status.name).toBe("RUNNING");
+    await handle(jobId).cancel();
+    await expect(handle(jobId).result()).rejects.toThrow(/cancelled/i);
+    await untilFree();
+  }, 200_000);
+});
