@@ -61,17 +61,19 @@ export function startRanks(plan: RankGroupPlan, ports: RankGroupPorts): RankGrou
 
   const hasEnded = (rank: Rank): boolean =>
     rank.child === undefined || rank.status.end !== undefined;
+  let drainTimer: NodeJS.Timeout | undefined;
   const finish = (): void => {
     if (isEnded) return;
     isEnded = true;
     clearTimeout(limitTimer);
     clearTimeout(killTimer);
+    clearTimeout(drainTimer);
     ports.onEnd();
   };
   const finishWhenDone = (): void => {
     if (!ranks.every(hasEnded)) return;
     if (openStreams === 0) finish();
-    else setTimeout(finish, DRAIN_MS);
+    else drainTimer ??= setTimeout(finish, DRAIN_MS);
   };
 
   let killTimer: NodeJS.Timeout | undefined;
