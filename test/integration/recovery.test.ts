@@ -1,0 +1,127 @@
+/** @file A fleet that was terminated starts again and finds out what there is; jobs that were reset or terminated leak nothing. */
+
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { fleetWorkflowId } from "../../workflows/messages.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+let world: World;
+let notes: string;
+beforeAll(async () => {
+  notes = mkdtempSync(path.join(tmpdir(), "orbweaver-recovery-"));
+  const fleetYaml = SMALL_FLEET.replace(
+    "    simulated: true",
+    "    simulated: true\n    silence: 10s\n    fence: 20s",
+  );
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml });
+});
+afterAll(async () => {
+  await world.stop();
+  rmSync(notes, { recursive: true, force: true });
+});
+
+const linesOf = (name: string): readonly string[] => {
+  try {
+    return readFileSync(path.join(notes, name), "utf8").trim().split("\n");
+  } catch {
+    return [];
+  }
+};
+
+const submit = (name: string, gpus: number, line: string) =>
+  world.orbweaver.submit({
+    name,
+    gang: { gpus },
+    run: { command: ["sh", "-c", `echo $$ >> ${notes}/${name}; ${line}`], launch: "per-host" },
+  });
+
+it("after the fleet was terminated, running jobs run on, waiting ones are granted, and no GPU is given twice", async () => {
+  const long = await submit("long", 8, `while [ ! -e ${notes}/go ]; do sleep 0.1; done`);
+  await expect.poll(() => linesOf("long").length, { timeout: 30_000 }).toBe(2);
+  const waiting = await submit("waiting", 12, "true");
+  const before = await world.until(
+    "it waits",
+    ({ requests, leases }) => requests.size === 1 && leases.size === 1,
+  );
+
+  await world.temporal.workflow.getHandle(fleetWorkflowId(world.fleet)).terminate("by a test");
+  const terminatedAtMs = Date.now();
+  const small = await submit("small", 2, "true");
+  await world.temporal.workflow.getHandle(small.jobId).result();
+  expect(Date.now() - terminatedAtMs).toBeLessThan(30_000);
+
+  const after = await world.until("the long job's lease is known again", ({ leases }) =>
+    [...leases.values()].some(
+      ({ jobId, isDoubted }) => jobId === long.jobId && isDoubted === undefined,
+    ),
+  );
+  const lease = [...after.leases.values()].find(({ jobId }) => jobId === long.jobId);
+  expect(lease?.id).toBe([...before.leases.keys()][0]);
+  expect(after.nextToken).toBeGreaterThan(before.nextToken + 1_000_000);
+  expect(after.requests.has(waiting.jobId)).toBe(true);
+
+  writeFileSync(path.join(notes, "go"), "");
+  for (const job of [long, waiting]) {
+    const result = await world.temporal.workflow.getHandle(job.jobId).result();
+    expect(result).toMatchObject({ attempts: 1 });
+  }
+  expect(linesOf("long")).toHaveLength(2);
+  await world.until(
+    "nothing is held",
+    ({ leases, requests }) => leases.size === 0 && requests.size === 0,
+  );
+}, 180_000);
+
+it("a job that was terminated holds nothing after a while, and its processes are gone", async () => {
+  const { jobId } = await submit("killed", 4, "exec sleep 600");
+  await expect.poll(() => linesOf("killed").length, { timeout: 30_000 }).toBe(1);
+  await world.temporal.workflow.getHandle(jobId).terminate("by a test");
+  await world.until("its lease is gone", ({ leases }) => leases.size === 0, 60_000);
+  const pid = Number(linesOf("killed")[0]);
+  expect(() => process.kill(pid, 0)).toThrow();
+}, 120_000);
+
+it("a waiting job that was terminated leaves the line", async () => {
+  const blocker = await submit("blocker", 12, `while [ ! -e ${notes}/go2 ]; do sleep 0.1; done`);
+  await expect.poll(() => linesOf("blocker").length, { timeout: 30_000 }).toBe(3);
+  const { jobId } = await submit("leaves", 12, "true");
+  await world.until("it waits", ({ requests }) => requests.has(jobId));
+  await world.temporal.workflow.getHandle(jobId).terminate("by a test");
+  await world.until("its request is gone", ({ requests }) => requests.size === 0, 60_000);
+  writeFileSync(path.join(notes, "go2"), "");
+  await world.temporal.workflow.getHandle(blocker.jobId).result();
+  await world.until("nothing is held", ({ leases }) => leases.size === 0);
+}, 180_000);
+
+it("a job that was reset while it ran runs again under its new run, and once at a time", async () => {
+  const { jobId } = await submit(
+    "reset",
+    4,
+    `[ "$(wc -l < ${notes}/reset)" -gt 1 ] || exec sleep 600`,
+  );
+  await expect.poll(() => linesOf("reset").length, { timeout: 30_000 }).toBe(1);
+  const handle = world.temporal.workflow.getHandle(jobId);
+  const { runId } = await handle.describe();
+  const { history } = await world.temporal.workflowService.getWorkflowExecutionHistory({
+    namespace: "default",
+    execution: { workflowId: jobId, runId },
+  });
+  const firstTask = history?.events?.find((event) => event.eventType === 4);
+  await world.temporal.workflowService.resetWorkflowExecution({
+    namespace: "default",
+    workflowExecution: { workflowId: jobId, runId },
+    workflowTaskFinishEventId: firstTask?.eventId ?? null,
+    requestId: `${jobId}-reset`,
+    reason: "by a test",
+  });
+  const result = await world.temporal.workflow.getHandle(jobId).result();
+  expect(result).toMatchObject({ gpus: 4 });
+  const pid = Number(linesOf("reset")[0]);
+  expect(() => process.kill(pid, 0)).toThrow();
+  await world.until(
+    "nothing is held",
+    ({ leases, requests }) => leases.size === 0 && requests.size === 0,
+  );
+}, 180_000);
