@@ -269,7 +269,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
 
 /** Beside this file once compiled; from the sources, what the last build made. */
 function defaultShimPath(): string {
-  const beside = import.meta.url.endsWith(".ts") ? "../dist/workers/shim.js" : "./shim.js";
+  const beside = import.meta.url.endsWith(".ts") ? "../dist/workers/shim.cjs" : "./shim.cjs";
   return fileURLToPath(new URL(beside, import.meta.url));
 }
 

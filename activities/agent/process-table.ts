@@ -4,8 +4,8 @@
  *
  * The mark is inherited over fork, exec and `setsid`, so it also finds a daemon whose parents are long gone. A process that
  * has overwritten its own environment (a changed title does that) is still found by group, session or descent.
- * Cost: two small reads a process of the machine, about 10 ms for 300. Elsewhere than on Linux `ps` answers; there the
- * environment of system binaries is not shown, so a daemonised `/bin/sh` may escape.
+ * Cost: a small read for each process of the machine, two for those younger than the shim; about 3 ms for 130 on a busy machine.
+ * Elsewhere than on Linux `ps` answers; there the environment of system binaries is not shown, so a daemonised `/bin/sh` may escape.
  */
 
 import { execFileSync } from "node:child_process";
@@ -28,7 +28,7 @@ export function membersOf({ mark, shim, ranks }: Roots): readonly ProcessStat[] 
   const leaders = new Set(ranks.filter(isKnown).map((rank) => rank.pid));
   const roots = new Set(leaders);
   if (shim !== undefined && isKnown(shim)) roots.add(shim.pid);
-  const marked = markedPids(mark, rows);
+  const marked = markedPids(mark, youngerThan(shim, rows));
 
   const verdicts = new Map<number, boolean>();
   const belongs = (row: ProcessStat): boolean => {
@@ -58,6 +58,17 @@ function listProcesses(): readonly ProcessStat[] {
   return readdirSync("/proc").flatMap((name) =>
     /^\d+$/.test(name) ? (statOf(Number(name)) ?? []) : [],
   );
+}
+
+/** What ran before the shim cannot have its mark from it; on a busy machine that saves reading most environments. */
+function youngerThan(
+  shim: ProcessIdentity | undefined,
+  rows: ReadonlyMap<number, ProcessStat>,
+): ReadonlyMap<number, ProcessStat> {
+  // Only Linux says start times as numbers (ticks since the boot).
+  if (shim === undefined || process.platform !== "linux" || shim.bootId !== bootId()) return rows;
+  const sinceTicks = Number(shim.started);
+  return new Map([...rows].filter(([, { started }]) => Number(started) >= sinceTicks));
 }
 
 function markedPids(mark: string, rows: ReadonlyMap<number, ProcessStat>): ReadonlySet<number> {
