@@ -1,4 +1,4 @@
-/** @file Brings the floor up on a server: its bundle, its three workers, its entity; and ends it. */
+/** @file Brings the floor up on a server: its bundle, its three workers, its entities. */
 
 import { bundleWorkflowCode } from "@temporalio/worker";
 import { randomBytes } from "node:crypto";
@@ -6,9 +6,11 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import type { BenchWorld } from "../live/world.ts";
+import type { FloorWay } from "./workflows.ts";
 
 export interface Floor {
-  readonly entityId: string;
+  /** The entity for each way of signalling. */
+  readonly entityIds: Readonly<Record<FloorWay, string>>;
   readonly callerId: string;
   readonly jobsQueue: string;
   readonly hostQueue: string;
@@ -25,7 +27,7 @@ export async function startFloor(world: BenchWorld): Promise<Floor> {
   await writeFile(bundle, code);
   const name = `${fleet}-floor-${randomBytes(3).toString("hex")}`;
   const floor = {
-    entityId: `${name}-entity`,
+    entityIds: { "by server": `${name}-entity-s`, "by client": `${name}-entity-c` },
     callerId: `${name}-caller`,
     jobsQueue: `${name}-jobs`,
     hostQueue: `${name}-host`,
@@ -42,14 +44,17 @@ export async function startFloor(world: BenchWorld): Promise<Floor> {
       processes.start(`floor-${role}`, "bench/floor/main.js", [address, queue, bundle, role]),
     ),
   );
-  await temporal.workflow.start("floorEntity", {
-    workflowId: floor.entityId,
-    taskQueue: entityQueue,
-  });
+  for (const [way, workflowId] of Object.entries(floor.entityIds)) {
+    await temporal.workflow.start("floorEntity", {
+      workflowId,
+      taskQueue: entityQueue,
+      args: [way],
+    });
+  }
   await temporal.workflow.start("floorCaller", {
     workflowId: floor.callerId,
     taskQueue: floor.jobsQueue,
-    args: [floor.entityId],
+    args: [floor.entityIds["by server"]],
   });
   return floor;
 }

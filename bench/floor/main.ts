@@ -5,20 +5,27 @@
  */
 
 import { NativeConnection, Worker, type WorkerOptions } from "@temporalio/worker";
-import { floorActivities } from "./activities.ts";
+import { Client } from "@temporalio/client";
+import { createFloorActivities } from "./activities.ts";
 
 const [address = "", taskQueue = "", codePath = "", role = ""] = process.argv.slice(2);
 const connection = await NativeConnection.connect({ address });
-const workflows = { workflowBundle: { codePath } } as const;
+const activities = { ...createFloorActivities(new Client({ connection })) };
+const workflows = { workflowBundle: { codePath }, activities } as const;
 const parts: Partial<WorkerOptions> =
   role === "host"
     ? {
-        activities: { ...floorActivities },
+        activities,
         maxConcurrentActivityTaskExecutions: 128,
         activityTaskPollerBehavior: { type: "simple-maximum", maximum: 2 },
       }
     : role === "jobs"
-      ? { ...workflows, maxCachedWorkflows: 2_000, maxConcurrentWorkflowTaskExecutions: 200 }
+      ? {
+          ...workflows,
+          maxCachedWorkflows: 2_000,
+          maxConcurrentLocalActivityExecutions: 1_000,
+          maxConcurrentWorkflowTaskExecutions: 200,
+        }
       : { ...workflows, maxCachedWorkflows: 50 };
 const worker = await Worker.create({ connection, namespace: "default", taskQueue, ...parts });
 const running = worker.run();

@@ -13,10 +13,14 @@ import {
   defineUpdate,
   getExternalWorkflowHandle,
   proxyActivities,
+  proxyLocalActivities,
   setHandler,
   workflowInfo,
 } from "@temporalio/workflow";
 import type { FloorActivities } from "./activities.ts";
+
+/** How workflows signal each other: by the server, as a command of theirs, or by a local activity with a client. */
+export type FloorWay = "by server" | "by client";
 
 export const askSignal = defineSignal<[string]>("ask");
 export const answerSignal = defineSignal("answer");
@@ -24,29 +28,36 @@ export const roundTripUpdate = defineUpdate<void>("roundTrip");
 
 const CONTINUE_AT_EVENTS = 1_500;
 
+const { tell } = proxyLocalActivities<FloorActivities>({ startToCloseTimeout: "60s" });
+
 /** Answers whoever asks; all that came meanwhile are answered together. */
-export async function floorEntity(): Promise<never> {
+export async function floorEntity(way: FloorWay): Promise<never> {
   const asked: string[] = [];
   setHandler(askSignal, (workflowId) => void asked.push(workflowId));
   for (;;) {
     await condition(() => asked.length > 0);
     const batch = asked.splice(0);
-    await Promise.all(
-      batch.map((workflowId) => getExternalWorkflowHandle(workflowId).signal(answerSignal)),
-    );
+    if (way === "by client") await tell(batch, "answer", []);
+    else {
+      await Promise.all(
+        batch.map((workflowId) => getExternalWorkflowHandle(workflowId).signal(answerSignal)),
+      );
+    }
     if (workflowInfo().historyLength > CONTINUE_AT_EVENTS && asked.length === 0) {
       await condition(allHandlersFinished);
-      await continueAsNew<typeof floorEntity>();
+      await continueAsNew<typeof floorEntity>(way);
     }
   }
 }
 
-export async function floorJob(entityId: string, hostQueue: string): Promise<void> {
+export async function floorJob(entityId: string, hostQueue: string, way: FloorWay): Promise<void> {
   let isAnswered = false;
   setHandler(answerSignal, () => {
     isAnswered = true;
   });
-  void getExternalWorkflowHandle(entityId).signal(askSignal, workflowInfo().workflowId);
+  const { workflowId } = workflowInfo();
+  if (way === "by client") await tell([entityId], "ask", [workflowId]);
+  else void getExternalWorkflowHandle(entityId).signal(askSignal, workflowId);
   await condition(() => isAnswered);
   const { startProcess } = proxyActivities<FloorActivities>({
     taskQueue: hostQueue,

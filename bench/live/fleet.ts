@@ -13,14 +13,18 @@ clusters:
       - { name: "s[1-8]", gpus: 8, type: H100 }
 `;
 
-/** One cluster of single hosts, each with an agent of its own. */
-export const idleFleet = (hosts: number): string => `
-name: idle
-clusters:
-  - name: idle
-    site: here
-    jurisdiction: EU
-    fabric: { bandwidth: 400 Gbps }
-    hosts:
-      - { name: "i[1-${String(hosts)}]", gpus: 8, type: H100 }
-`;
+/** Hosts with an agent of their own each, in clusters of so many. */
+export function idleFleet(hosts: number, hostsPerCluster: number): string {
+  const lines = ["name: idle", "clusters:"];
+  for (let first = 1; first <= hosts; first += hostsPerCluster) {
+    const last = Math.min(hosts, first + hostsPerCluster - 1);
+    lines.push(
+      `  - name: idle-${String(first)}`,
+      "    site: here",
+      "    jurisdiction: EU",
+      "    fabric: { bandwidth: 400 Gbps }",
+      `    hosts: [{ name: "i[${String(first)}-${String(last)}]", gpus: 8, type: H100 }]`,
+    );
+  }
+  return `${lines.join("\n")}\n`;
+}

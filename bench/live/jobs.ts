@@ -7,6 +7,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Floor } from "../floor/floor.ts";
+import type { FloorWay } from "../floor/workflows.ts";
 import { atLeast, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { cpuEach, cpuNow } from "./cpu.ts";
@@ -18,6 +19,7 @@ const LANES = 32;
 const LOOK_EVERY_MS = 200;
 const END_WITHIN_MS = 300_000;
 const WARM_UP_JOBS = 16;
+const TRIAL_JOBS = 48;
 
 export interface JobsAnswer {
   readonly bars: readonly Bar[];
@@ -42,17 +44,29 @@ export async function measureJobs(
   const count = Math.ceil(request.size("jobs") / blocks);
   const file = { name: "jobs", gang: { gpus: 1 }, run: { command: ["true"] } };
   const ours: Side = (workflowId) => world.orbweaver.submit(file, { idempotencyKey: workflowId });
-  const bare: Side = (workflowId) =>
-    world.temporal.workflow.start("floorJob", {
-      workflowId,
-      taskQueue: floor.jobsQueue,
-      args: [floor.entityId, floor.hostQueue],
-    });
+  const bareBy =
+    (way: FloorWay): Side =>
+    (workflowId) =>
+      world.temporal.workflow.start("floorJob", {
+        workflowId,
+        taskQueue: floor.jobsQueue,
+        args: [floor.entityIds[way], floor.hostQueue, way],
+      });
   const run = (side: Side, name: string, size: number): Promise<Block> =>
     oneBlock(world, side, { name: `${world.fleet}-${name}`, count: size });
 
-  await run(bare, "warm-bare", WARM_UP_JOBS);
   await run(ours, "warm-ours", WARM_UP_JOBS);
+  // The floor gets its best reading: the faster of its two ways in a trial of its own.
+  const trials: { readonly way: FloorWay; readonly rate: number }[] = [];
+  for (const way of ["by server", "by client"] as const) {
+    await run(bareBy(way), `warm-${way.slice(3)}`, WARM_UP_JOBS);
+    trials.push({
+      way,
+      rate: rateOf([await run(bareBy(way), `trial-${way.slice(3)}`, TRIAL_JOBS)]),
+    });
+  }
+  const best = trials.reduce((a, b) => (b.rate > a.rate ? b : a));
+  const bare = bareBy(best.way);
   const bareBlocks: Block[] = [];
   const ourBlocks: Block[] = [];
   for (let block = 0; block < blocks; block += 1) {
@@ -73,10 +87,17 @@ export async function measureJobs(
         unit: "×",
         wish: atLeast(LEAST_RATIO),
         got: ourRate / bareRate,
-        note: `${String(blocks * count)} jobs of one process and as many of the floor, in ${String(blocks)} turns`,
+        note: `${String(blocks * count)} jobs of one process and as many of the floor (signals ${best.way}), in ${String(blocks)} turns`,
+      }),
+      barOf({
+        id: "jobs-cpu-ratio",
+        unit: "×",
+        wish: REPORTED,
+        got: cpuOf(bareBlocks) / cpuOf(ourBlocks),
+        note: "processor time of all processes, the server's too: the floor's over ours, little disturbed by a busy machine",
       }),
     ],
-    details: { jobs: ourBlocks, floorJobs: bareBlocks },
+    details: { jobs: ourBlocks, floorJobs: bareBlocks, floorTrials: trials },
   };
 }
 
@@ -85,6 +106,11 @@ const rateOf = (blocks: readonly Block[]): number => {
   const tookMs = blocks.reduce((sum, block) => sum + block.tookMs, 0);
   return (1_000 * jobs) / tookMs;
 };
+
+const cpuOf = (blocks: readonly Block[]): number =>
+  blocks
+    .flatMap(({ cpuMsEach }) => Object.values(cpuMsEach))
+    .reduce((sum, cpuMs) => sum + cpuMs, 0);
 
 async function oneBlock(
   world: BenchWorld,

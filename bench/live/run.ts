@@ -1,6 +1,7 @@
 /** @file `bench live`, part by part; each brings what it needs and takes it away again, so the parts do not disturb each other. */
 
 import { startFloor } from "../floor/floor.ts";
+import { measureIdle } from "../idle/idle.ts";
 import type { Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest } from "../bench.ts";
 import type { LivePart } from "../live.ts";
@@ -39,5 +40,10 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
     }
   }
   if (isChosen("cycle")) bars.push(...(await measureCycle(request)));
+  if (isChosen("idle")) {
+    const idle = await measureIdle(request);
+    bars.push(...idle.bars);
+    details["idleCallsPerSecond"] = idle.details;
+  }
   return { bars, details };
 }
