@@ -73,11 +73,12 @@ export function codecServerVerb(kit: Kit): Command {
     )
     .action(async (values: CodecServerValues) => {
       kit.endsByItself();
-      const server = await startCodecServer(await optionsOf(kit, values));
+      const options = await optionsOf(kit, values);
+      const server = await startCodecServer(options);
       const scheme = values.cert === undefined ? "http" : "https";
       const host = values.host.includes(":") ? `[${values.host}]` : values.host;
       const url = `${scheme}://${host}:${String(server.port)}`;
-      if (values.json === true) kit.printJson({ url, origins: values.origin ?? [] });
+      if (values.json === true) kit.printJson({ url, origins: options.origins });
       else kit.print(`codec server: ${url}`);
       // `up` waits for this word; nobody else listens.
       if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
