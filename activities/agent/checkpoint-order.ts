@@ -4,18 +4,22 @@
  * The signal goes to the processes that the command started, not to their children: a launcher that does not handle it would
  * die of it. The command gets the environment of the first local rank. Done is what lies complete below the run's token and
  * was not there before (see `checkpoints.ts`); a host that cannot see where rank 0 writes waits for the whole grace.
+ * Of a batch of array tasks each running task is ordered to write its own; one that ends meanwhile has nothing to write.
  */
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
+import type { CheckpointRule } from "../../domain/job.ts";
 import type { CheckpointMark, RunOrder } from "../agent-contract.ts";
-import { completeIn, tokenDir } from "./checkpoints.ts";
-import type { LaunchPlan, LaunchStatus } from "./launch.ts";
+import { completeIn, taskCheckpointDir, tokenDir } from "./checkpoints.ts";
+import type { LaunchPlan, LaunchStatus, RankStatus } from "./launch.ts";
 import { FINAL_KINDS, phaseOf, untilPhase, type LocalRun, type Phase } from "./local-run.ts";
 import { pause } from "./process-end.ts";
 import { isAlive } from "./process-identity.ts";
 import { readFile } from "./state-files.ts";
+import { ranksOfTask } from "./task-environment.ts";
+import { readTurns } from "./turn-journal.ts";
 
 export interface CheckpointOutcome {
   readonly isComplete: boolean;
@@ -43,20 +47,15 @@ export async function orderCheckpoint(
       message: `${order.jobName} has no checkpoint rule in its run section`,
     };
 
-  const dir = tokenDir(checkpointDir, order.token);
-  const before = new Map(completeIn(dir).map(({ path, atMs }) => [path, atMs]));
+  const writers = writersOf(run, order, { status: phase.status, checkpointDir });
   const untilMs = performance.now() + rule.graceMs;
-  const sent =
-    rule.order.kind === "signal"
-      ? signalRanks(phase.status, rule.order.signal)
-      : startCommand(run, order, rule.order.command);
+  const sent = sendOrder(run, order, { rule: rule.order, writers });
   try {
     for (;;) {
-      const made = completeIn(dir)
-        .filter(({ path, atMs }) => before.get(path) !== atMs)
-        .at(-1);
-      if (made !== undefined)
-        return { isComplete: true, checkpoint: made, message: `${made.path} is complete` };
+      const made = writers.map((writer) => writer.made());
+      const last = made.at(-1);
+      if (made.every((mark) => mark !== undefined))
+        return outcomeOf(order, last, `${made.length} tasks have written their checkpoints`);
       const trouble = sent.trouble();
       if (trouble !== undefined) return { isComplete: false, message: trouble };
       if (phaseOf(run.files).kind !== "running")
@@ -69,7 +68,7 @@ export async function orderCheckpoint(
       if (performance.now() >= untilMs) {
         return {
           isComplete: false,
-          message: `no new complete checkpoint appeared in ${dir} within its grace of ${rule.graceMs / 1000} s`,
+          message: `no new complete checkpoint appeared in ${missing(writers, made)} within its grace of ${rule.graceMs / 1000} s`,
         };
       }
       await pause(LOOK_MS);
@@ -79,15 +78,114 @@ export async function orderCheckpoint(
   }
 }
 
+const outcomeOf = (
+  { taskBatch }: RunOrder,
+  last: CheckpointMark | "ended" | undefined,
+  ofBatch: string,
+): CheckpointOutcome =>
+  taskBatch !== undefined || last === undefined || last === "ended"
+    ? { isComplete: true, message: ofBatch }
+    : { isComplete: true, checkpoint: last, message: `${last.path} is complete` };
+
+const missing = (
+  writers: readonly Writer[],
+  made: readonly (CheckpointMark | "ended" | undefined)[],
+): string => writers.flatMap(({ dir }, at) => (made[at] === undefined ? [dir] : [])).join(", ");
+
+/** The ranks of the gang, or of one running array task, and where they write. */
+interface Writer {
+  readonly dir: string;
+  readonly ranks: readonly RankStatus[];
+  readonly env: Readonly<Record<string, string>>;
+  /** The checkpoint that is new since the order; `ended` when none will come and none is missed. */
+  made(): CheckpointMark | "ended" | undefined;
+}
+
+function writersOf(
+  { files }: LocalRun,
+  { token, taskBatch }: RunOrder,
+  { status, checkpointDir }: { readonly status: LaunchStatus; readonly checkpointDir: string },
+): readonly Writer[] {
+  const plan = readFile<LaunchPlan>(files.plan);
+  if (taskBatch === undefined) {
+    const dir = tokenDir(checkpointDir, token);
+    return [{ dir, ranks: status.ranks, env: plan?.ranks[0]?.env ?? {}, made: newIn(dir) }];
+  }
+  return [...readTurns(files.journal)].flatMap(([task, turn]) => {
+    if (turn.isOver) return [];
+    const dir = tokenDir(taskCheckpointDir(checkpointDir, task), token);
+    const made = newIn(dir);
+    const isOver = (): boolean => readTurns(files.journal).get(task)?.isOver === true;
+    return {
+      dir,
+      ranks: turn.status?.ranks ?? [],
+      env: plan === undefined ? {} : envOfTask(plan, { task, slot: turn.slot, dir: files.dir }),
+      made: () => made() ?? (isOver() ? "ended" : undefined),
+    };
+  });
+}
+
+/** The newest checkpoint that was not there when this was called first. */
+function newIn(dir: string): () => CheckpointMark | undefined {
+  const before = new Map(completeIn(dir).map(({ path, atMs }) => [path, atMs]));
+  return () =>
+    completeIn(dir)
+      .filter(({ path, atMs }) => before.get(path) !== atMs)
+      .at(-1);
+}
+
+function envOfTask(
+  { batch }: LaunchPlan,
+  {
+    task,
+    slot = 0,
+    dir,
+  }: { readonly task: number; readonly slot: number | undefined; readonly dir: string },
+): Writer["env"] {
+  const plan = batch?.tasks.find((each) => each.task === task);
+  if (batch === undefined || plan === undefined) return {};
+  const [first] = ranksOfTask(batch.slots[slot] ?? [], {
+    plan,
+    count: batch.count,
+    launchDir: dir,
+  });
+  return first?.env ?? {};
+}
+
+function sendOrder(
+  run: LocalRun,
+  order: RunOrder,
+  {
+    rule,
+    writers,
+  }: { readonly rule: CheckpointRule["order"]; readonly writers: readonly Writer[] },
+): SentOrder {
+  const sent =
+    rule.kind === "signal"
+      ? [
+          signalRanks(
+            writers.flatMap(({ ranks }) => ranks),
+            rule.signal,
+          ),
+        ]
+      : writers.map(({ env }) => startCommand(run, order, { command: rule.command, env }));
+  return {
+    trouble: () => sent.flatMap((each) => each.trouble() ?? []).at(0),
+    end: () => {
+      for (const each of sent) each.end();
+    },
+  };
+}
+
 /** The order as it was sent: what went wrong with it, and how to take it back. */
 interface SentOrder {
   trouble(): string | undefined;
   end(): void;
 }
 
-function signalRanks(status: LaunchStatus, signal: string): SentOrder {
+function signalRanks(ranks: readonly RankStatus[], signal: string): SentOrder {
   let trouble: string | undefined;
-  for (const { process: rank } of status.ranks) {
+  for (const { process: rank } of ranks) {
     if (rank === undefined || !isAlive(rank)) continue;
     try {
       process.kill(rank.pid, signal);
@@ -101,8 +199,9 @@ function signalRanks(status: LaunchStatus, signal: string): SentOrder {
 function startCommand(
   { files }: LocalRun,
   order: RunOrder,
-  [file = "", ...args]: readonly string[],
+  { command, env }: { readonly command: readonly string[]; readonly env: Writer["env"] },
 ): SentOrder {
+  const [file = "", ...args] = command;
   const plan = readFile<LaunchPlan>(files.plan);
   const log = openSync(join(files.dir, "checkpoint.log"), "a", 0o600);
   let trouble: string | undefined;
@@ -112,7 +211,7 @@ function startCommand(
   };
   const child: ChildProcess = spawn(file, args, {
     cwd: plan?.cwd ?? files.dir,
-    env: plan?.ranks[0]?.env ?? {},
+    env,
     detached: true,
     stdio: ["ignore", log, log],
   });

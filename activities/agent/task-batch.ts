@@ -100,7 +100,7 @@ export function superviseBatch({ files, plan, batch, writeStatus }: BatchRun): v
     if (!stops.has(task) && !isHalted()) {
       turned.add(task);
       const atMs = Date.now();
-      journal.write({ kind: "start", task, atMs });
+      journal.write({ kind: "start", task, slot, atMs });
       if (startedAtMs === undefined) {
         startedAtMs = atMs;
         writeStatus({ phase: "running", startedAtMs, ranks: [] });

@@ -14,7 +14,7 @@ import { isErrno, PRIVATE_DIR } from "./state-files.ts";
 
 export type TurnLine =
   /** It is about to start. */
-  | { readonly kind: "start"; readonly task: number; readonly atMs: number }
+  | { readonly kind: "start"; readonly task: number; readonly slot: number; readonly atMs: number }
   /** Its processes, once they are there. */
   | { readonly kind: "ranks"; readonly task: number; readonly ranks: readonly RankStatus[] }
   /** It has ended and nothing of it is left; `stop`: an order named it while it ran. */
@@ -31,6 +31,7 @@ export type TurnLine =
 export interface TaskTurn {
   /** Absent when it never started. */
   readonly startedAtMs?: number;
+  readonly slot?: number;
   readonly isOver: boolean;
   readonly status?: RankGroupStatus;
   readonly stop?: TaskStop;
@@ -101,7 +102,7 @@ export function foldTurns(text: string): TaskTurns {
 function after(turn: TaskTurn, line: TurnLine): TaskTurn {
   switch (line.kind) {
     case "start":
-      return { ...turn, startedAtMs: line.atMs };
+      return { ...turn, startedAtMs: line.atMs, slot: line.slot };
     case "ranks":
       return { ...turn, status: { ranks: line.ranks } };
     case "end":

@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { phaseOf } from "../../../activities/agent/local-run.ts";
@@ -49,6 +49,37 @@ describe("a batch that is stopped", () => {
     await expect(agent.runs.run(batchOf("exit 0", { seq: 2 }))).rejects.toMatchObject({
       type: "STALE_TOKEN",
     });
+  });
+
+  it.each([
+    { name: "by a signal", rule: { kind: "signal" as const, signal: "SIGUSR1" } },
+    {
+      name: "by a command",
+      rule: {
+        kind: "command" as const,
+        command: ["sh", "-c", 'kill -USR1 $(cat "$PIDS/$ARRAY_INDEX")'],
+      },
+    },
+  ])("lets each running task write its checkpoint first, ordered $name", async ({ rule }) => {
+    const dir = folder();
+    const agent = testAgent();
+    const save = 'mkdir "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/step"';
+    const line = `[ $ARRAY_INDEX = 0 ] && exit 0; trap '${save}' USR1; echo $$ > ${dir}/$ARRAY_INDEX; while :; do sleep 0.02; done`;
+    const run = { env: { PIDS: dir }, checkpoint: { order: rule, graceMs: ms(10_000) } };
+    const order = batchOf(line, { run });
+    const running = agent.runs.run(order);
+    await Promise.all(["1", "2"].map((name) => pidIn(join(dir, name))));
+    await agent.orders.stop(stopOf(order, true));
+    expect(endsOf(await running)).toBe("0:completed 1:stopped 2:stopped");
+    const saved = (task: number): string =>
+      join(
+        agent.host.layout.checkpointDir(order.jobId),
+        "tasks",
+        `${task}`,
+        `${order.token}`,
+        "step",
+      );
+    expect([0, 1, 2].map((task) => existsSync(saved(task)))).toEqual([false, true, true]);
   });
 
   it("never starts when the stop came first", async () => {
@@ -196,7 +227,10 @@ describe("the journal of a batch", () => {
   it("is read up to a line that was cut off", () => {
     const path = join(folder(), "journal");
     expect(readTurns(path).size).toBe(0);
-    appendFileSync(path, '{"kind":"start","task":3,"atMs":5}\n{"kind":"end","task":3,"sta');
-    expect([...readTurns(path)]).toEqual([[3, { isOver: false, startedAtMs: 5 }]]);
+    appendFileSync(
+      path,
+      '{"kind":"start","task":3,"slot":1,"atMs":5}\n{"kind":"end","task":3,"sta',
+    );
+    expect([...readTurns(path)]).toEqual([[3, { isOver: false, startedAtMs: 5, slot: 1 }]]);
   });
 });
