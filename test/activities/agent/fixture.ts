@@ -1,7 +1,15 @@
 /** @file An agent on a folder of its own, with real shims and processes, and a stand-in for Temporal. */
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import ts from "typescript";
@@ -232,15 +240,20 @@ function pidsWith(text: string): readonly number[] {
     .map(Number);
 }
 
-let shim: string | undefined;
+const built = new Map<string, string>();
 
-/** The shim as JavaScript, with everything that it imports, made from the sources as they are now. */
-export function builtShim(): string {
-  if (shim !== undefined) return shim;
+/** The shim as JavaScript. */
+export const builtShim = (): string => builtEntry("workers/shim.ts");
+
+/** A program as JavaScript, with everything of ours that it imports, made from the sources as they are now. */
+export function builtEntry(entry: string): string {
+  const known = built.get(entry);
+  if (known !== undefined) return known;
   const root = resolve(import.meta.dirname, "../../..");
-  const out = mkdtempSync(join(tmpdir(), "orbweaver-shim-"));
+  const out = mkdtempSync(join(tmpdir(), "orbweaver-built-"));
   process.once("exit", () => rmSync(out, { recursive: true, force: true }));
   writeFileSync(join(out, "package.json"), '{"type":"module"}');
+  symlinkSync(join(root, "node_modules"), join(out, "node_modules"));
   const seen = new Set<string>();
   const compile = (file: string): void => {
     if (seen.has(file)) return;
@@ -259,7 +272,8 @@ export function builtShim(): string {
     for (const [, path = ""] of outputText.matchAll(/from "(\.[^"]+)\.js"/g))
       compile(`${join(dirname(file), path)}.ts`);
   };
-  compile("workers/shim.ts");
-  shim = join(out, "workers/shim.js");
-  return shim;
+  compile(entry);
+  const path = join(out, entry.replace(/\.ts$/, ".js"));
+  built.set(entry, path);
+  return path;
 }
