@@ -6,6 +6,7 @@ import { DeterminismViolationError } from "@temporalio/workflow";
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
+import { createConverters } from "../workers/codec/converters.ts";
 
 const FOLDER = path.join(import.meta.dirname, "histories");
 const BUNDLE = path.join(import.meta.dirname, "../dist/workflow-bundle.js");
@@ -21,7 +22,10 @@ describe("recorded histories", () => {
 
   it.each(files)("%s replays", async (file) => {
     const json: unknown = JSON.parse(readFileSync(path.join(FOLDER, file), "utf8"));
-    await Worker.runReplayHistory({ workflowBundle: { codePath: BUNDLE } }, historyFromJSON(json));
+    await Worker.runReplayHistory(
+      { workflowBundle: { codePath: BUNDLE }, dataConverter: createConverters().worker },
+      historyFromJSON(json),
+    );
   });
 
   it("are told from changed code: a history of a workflow that called another activity does not replay", async () => {
