@@ -13,6 +13,7 @@ export function specFacts(spec: JobSpec): readonly Fact[] {
     ["tenant", tenant],
     ["priority", priority === 0 ? undefined : String(priority)],
     ["GPUs", gangText(gang)],
+    ["tasks", arrayText(spec.array)],
     ["needs", constraintsText(spec.constraints)],
     ["command", run.command.map(shellWord).join(" ")],
     ["time limit", spec.timeLimitMs === undefined ? undefined : durationText(spec.timeLimitMs)],
@@ -27,6 +28,12 @@ export function specFacts(spec: JobSpec): readonly Fact[] {
       spec.retry.attempts === 1 ? undefined : `up to ${counted(spec.retry.attempts, "run")}`,
     ],
   ];
+}
+
+function arrayText(array: JobSpec["array"]): string | undefined {
+  if (array === undefined) return undefined;
+  const { count, parallel } = array;
+  return parallel < count ? `${String(count)}, at most ${String(parallel)} at once` : String(count);
 }
 
 function gangText({ gpus, min, timeoutMs }: JobSpec["gang"]): string {

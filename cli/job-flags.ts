@@ -29,6 +29,8 @@ export interface JobFlags {
   readonly deadline?: string;
   readonly attempts?: number;
   readonly hold?: boolean;
+  readonly array?: number;
+  readonly parallel?: number;
 }
 
 const JOB_FLAGS = [
@@ -51,6 +53,8 @@ const JOB_FLAGS = [
   "deadline",
   "attempts",
   "hold",
+  "array",
+  "parallel",
 ] as const satisfies readonly (keyof JobFlags)[];
 
 /** Whether any flag says something about the job itself. */
@@ -86,6 +90,10 @@ export function jobFileWith(
     }),
   };
   const retry = { ...asMap(file["retry"]), ...given({ attempts: flags.attempts }) };
+  const array = {
+    ...asMap(file["array"]),
+    ...given({ count: flags.array, parallel: flags.parallel }),
+  };
   const { tenant, priority, timeLimit, deadline, hold } = flags;
   const merged = {
     ...file,
@@ -94,6 +102,7 @@ export function jobFileWith(
     ...(Object.keys(run).length > 0 && { run }),
     ...(Object.keys(constraints).length > 0 && { constraints }),
     ...(Object.keys(retry).length > 0 && { retry }),
+    ...(Object.keys(array).length > 0 && { array }),
   };
   // Whatever this is, the job file's parser judges it before anything is sent.
   return merged as JobFile;

@@ -7,6 +7,7 @@ import { counted, durationText } from "./duration.ts";
 import type { Kit } from "./kit.ts";
 import { logOptions } from "./log-options.ts";
 import { hostsText } from "./place.ts";
+import { countsText } from "./task-table.ts";
 import { untilInterrupted } from "./until-interrupted.ts";
 
 const LOOK_EVERY_MS = 2_000;
@@ -37,7 +38,9 @@ export async function followJob(
 export function outcomeText(jobId: string, outcome: JobOutcome): string {
   switch (outcome.kind) {
     case "completed": {
-      const { gpus, hosts, queuedMs, ranMs } = outcome.result;
+      const { gpus, hosts, queuedMs, ranMs, tasks } = outcome.result;
+      if (tasks !== undefined)
+        return `${jobId} completed: ${counted(tasks.completed, "task")}, waited ${durationText(queuedMs)}, ran ${durationText(ranMs)}`;
       return `${jobId} completed: ${counted(gpus, "GPU")} on ${hostsText(hosts)}, waited ${durationText(queuedMs)}, ran ${durationText(ranMs)}`;
     }
     case "failed":
@@ -73,7 +76,8 @@ async function tellChanges(kit: Kit, job: JobHandle, end: AbortSignal): Promise<
 }
 
 /** Undefined once the job has ended: its outcome says more. */
-function stateLine({ state, pending, attempts }: JobView): string | undefined {
+function stateLine({ state, pending, attempts, array }: JobView): string | undefined {
+  if (array !== undefined && state === "running") return `is running: ${countsText(array.counts)}`;
   switch (state) {
     case "pending":
       return pending === undefined ? "waits" : `waits: ${pending.code}: ${pending.message}`;

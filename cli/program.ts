@@ -20,12 +20,14 @@ import { addCompletion } from "./verbs/completion.ts";
 import { downVerb } from "./verbs/down.ts";
 import { drainVerb } from "./verbs/drain.ts";
 import { explainVerb } from "./verbs/explain.ts";
+import { fenceVerb } from "./verbs/fence.ts";
 import { fleetVerb } from "./verbs/fleet.ts";
 import { holdVerb } from "./verbs/hold.ts";
 import { keysVerb } from "./verbs/keys.ts";
 import { listVerb } from "./verbs/list.ts";
 import { logsVerb } from "./verbs/logs.ts";
 import { releaseVerb } from "./verbs/release.ts";
+import { retryVerb } from "./verbs/retry.ts";
 import { statusVerb } from "./verbs/status.ts";
 import { submitVerb } from "./verbs/submit.ts";
 import { superviseVerb } from "./verbs/supervise.ts";
@@ -46,10 +48,11 @@ const JOB_VERBS = [
   explainVerb,
   logsVerb,
   cancelVerb,
+  retryVerb,
   holdVerb,
   releaseVerb,
 ];
-const FLEET_VERBS = [upVerb, downVerb, fleetVerb, drainVerb, undrainVerb];
+const FLEET_VERBS = [upVerb, downVerb, fleetVerb, drainVerb, undrainVerb, fenceVerb];
 const PROCESS_VERBS = [workerVerb, agentVerb, superviseVerb, codecServerVerb, keysVerb];
 
 const INTERRUPT_GRACE_MS = 2_000;

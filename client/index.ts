@@ -1,6 +1,7 @@
 /** @file What `import … from "orbweaver"` gives: the client, its errors, and the nouns that its answers are made of. */
 
 export { OrbweaverClient, type OrbweaverClientOptions } from "./orbweaver-client.ts";
+export type { FencedHost, FencedLease, FenceOptions } from "./fencing.ts";
 export type { JobEnding, JobExplanation, JobHandle, JobOutcome } from "./job-handle.ts";
 export { neverStarted, type LogOptions } from "./job-logs.ts";
 export { JOB_STATES, parseJobState, type JobFilter, type ListedJob } from "./job-list.ts";
@@ -27,4 +28,11 @@ export {
   type JobState,
   type JobView,
   type Ledger,
+  type ArrayView,
+  type TaskCounts,
+  type TaskOrderAnswer,
+  type TaskPage,
+  type TaskQuery,
+  type TaskState,
+  type TaskView,
 } from "../workflows/messages.ts";

@@ -19,6 +19,7 @@ import {
 import { OrbweaverError } from "../domain/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/ids.ts";
 import {
+  cancelTasksUpdate,
   explainQuery,
   FLEET_TASK_QUEUE,
   fleetWorkflowId,
@@ -27,11 +28,17 @@ import {
   JOB_WORKFLOW,
   jobViewQuery,
   releaseUpdate,
+  retryTasksUpdate,
+  tasksQuery,
   type FleetAnswer,
   type JobFailureDetails,
   type JobResult,
   type JobState,
   type JobView,
+  type TaskOrder,
+  type TaskOrderAnswer,
+  type TaskPage,
+  type TaskQuery,
 } from "../workflows/messages.ts";
 import { stateOf } from "./job-list.ts";
 import { readJobLogs, type LogOptions } from "./job-logs.ts";
@@ -50,6 +57,12 @@ export interface JobHandle {
   readonly ending: () => Promise<JobEnding>;
   /** Asks the job to stop, checkpoint first; returns when the wish is noted, not when it is done. */
   readonly cancel: () => Promise<void>;
+  /** Of a job array: tasks from a number on, at most 1,000 a call. */
+  readonly tasks: (query: TaskQuery) => Promise<TaskPage>;
+  /** Of a job array, tasks as in `3,7-9`: waiting ones never start, running ones are stopped. */
+  readonly cancelTasks: (tasks: string) => Promise<TaskOrderAnswer>;
+  /** Of a job array that has not ended: runs tasks again that have. */
+  readonly retryTasks: (tasks: string) => Promise<TaskOrderAnswer>;
   readonly hold: () => Promise<JobState>;
   readonly release: () => Promise<JobState>;
   /** What the ranks wrote, in order for one rank, as it comes for several. */
@@ -117,11 +130,34 @@ export function openJob(client: Client, id: string): JobHandle {
       }
       await asked(client, subject, () => workflow.cancel());
     },
+    tasks: (query) =>
+      queried(client, subject, {
+        taskQueue: JOB_TASK_QUEUE,
+        query: () => workflow.query(tasksQuery, query),
+      }),
+    cancelTasks: async (tasks) => {
+      await insistOnArray(view);
+      const args: [TaskOrder] = [{ tasks }];
+      return await asked(client, subject, () =>
+        workflow.executeUpdate(cancelTasksUpdate, { args }),
+      );
+    },
+    retryTasks: async (tasks) => {
+      await insistOnArray(view);
+      const args: [TaskOrder] = [{ tasks }];
+      return await asked(client, subject, () => workflow.executeUpdate(retryTasksUpdate, { args }));
+    },
     hold: () => asked(client, subject, () => workflow.executeUpdate(holdUpdate)),
     release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
     explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),
   };
+}
+
+async function insistOnArray(view: () => Promise<JobView>): Promise<void> {
+  const { array, jobId } = await view();
+  if (array !== undefined) return;
+  throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is no array; it has no tasks`);
 }
 
 function parsedJobId(id: string): JobId {

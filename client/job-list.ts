@@ -9,9 +9,15 @@
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
 import { OrbweaverError } from "../domain/failure.ts";
 import { clusterId, jobId, type ClusterId, type HostId, type JobId } from "../domain/ids.ts";
-import { gpuCountOf } from "../domain/lease.ts";
+import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
-import { JOB_WORKFLOW, type JobState, type Ledger } from "../workflows/messages.ts";
+import {
+  ARRAY_MEMO,
+  JOB_WORKFLOW,
+  type ArrayMemo,
+  type JobState,
+  type Ledger,
+} from "../workflows/messages.ts";
 import {
   CLASS_KEY,
   CLUSTER_KEY,
@@ -48,6 +54,8 @@ export interface ListedJob {
   /** When it got its present lease. */
   readonly grantedAtMs?: number;
   readonly endedAtMs?: number;
+  /** Of a job array: how far its tasks are, to about a twentieth. */
+  readonly tasks?: ArrayMemo;
   /** Why it waits, as the fleet sees it now. */
   readonly pending?: PendingReason;
 }
@@ -64,9 +72,7 @@ export async function* listJobs(
   }: { readonly fleet: string; readonly filter: JobFilter; readonly ledger?: Ledger },
 ): AsyncGenerator<ListedJob> {
   const query = visibilityQuery(fleet, filter);
-  const leases = new Map(
-    [...(ledger?.leases.values() ?? [])].map((lease) => [lease.jobId, lease] as const),
-  );
+  const leases = leasesByJob(ledger);
   let left = filter.limit ?? Infinity;
   if (left <= 0) return;
   try {
@@ -74,14 +80,15 @@ export async function* listJobs(
       const listed = listedJob(info);
       // The state attribute of a job that was ended from outside is stale; its status is not.
       if (filter.state !== undefined && listed.state !== filter.state) continue;
-      const lease = leases.get(listed.jobId);
+      const held = leases.get(listed.jobId) ?? [];
+      const [lease] = held;
       const pending = lease === undefined ? ledger?.reasons.get(listed.jobId) : undefined;
       yield {
         ...listed,
         ...(lease !== undefined &&
           listed.endedAtMs === undefined && {
-            hosts: lease.gpus.map((part) => part.host),
-            gpus: gpuCountOf(lease.gpus),
+            hosts: [...new Set(held.flatMap(({ gpus }) => gpus.map((part) => part.host)))],
+            gpus: held.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
             grantedAtMs: lease.grantedAtMs,
           }),
         ...(pending !== undefined && listed.endedAtMs === undefined && { pending }),
@@ -92,6 +99,17 @@ export async function* listJobs(
   } catch (error) {
     throw translated(error, "the list of jobs");
   }
+}
+
+/** A job array has many, in the order in which they were granted. */
+function leasesByJob(ledger: Ledger | undefined): ReadonlyMap<JobId, readonly Lease[]> {
+  const byJob = new Map<JobId, Lease[]>();
+  for (const lease of ledger?.leases.values() ?? []) {
+    const former = byJob.get(lease.jobId);
+    if (former === undefined) byJob.set(lease.jobId, [lease]);
+    else former.push(lease);
+  }
+  return byJob;
 }
 
 /** Temporal's visibility query for a filter. */
@@ -115,12 +133,14 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   const jobClass = attributes.get(CLASS_KEY);
   const tenant = attributes.get(TENANT_KEY);
   const gpus = attributes.get(GPUS_KEY);
+  const tasks = info.memo?.[ARRAY_MEMO] as ArrayMemo | undefined;
   return {
     jobId: jobId(info.workflowId),
     state: stateOf(info.status.name, attributes.get(STATE_KEY)),
     ...(jobClass !== undefined && { class: jobClass }),
     ...(tenant !== undefined && { tenant }),
     ...(gpus !== undefined && { gpus }),
+    ...(tasks !== undefined && { tasks }),
     clusters: (attributes.get(CLUSTER_KEY) ?? []).map(clusterId),
     hosts: [],
     submittedAtMs: info.startTime.getTime(),

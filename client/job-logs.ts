@@ -14,8 +14,11 @@ import { openLogSession, READERS_PER_SESSION, type LogSession } from "./log-sess
 import { merged } from "./merged.ts";
 import { readRankLog, type RankPlace } from "./rank-log.ts";
 import { asked } from "./server-error.ts";
+import { readTaskLogs } from "./task-logs.ts";
 
 export interface LogOptions {
+  /** Of a job array: whose log; an array has none but those of its tasks. */
+  readonly task?: number;
   /** Rank 0 when absent. */
   readonly rank?: number | "all";
   /** Go on until the job has ended, over all attempts that are still to come. */
@@ -40,6 +43,14 @@ export interface LoggedJob {
 const LOOK_EVERY_MS = 1_000;
 
 export async function* readJobLogs(job: LoggedJob, options: LogOptions): AsyncGenerator<string> {
+  const { array } = await job.view();
+  if (array !== undefined) {
+    yield* readTaskLogs(job, taskOf(job.jobId, array.count, options), options);
+    return;
+  }
+  if (options.task !== undefined) {
+    throw new OrbweaverError("NOT_ALLOWED", `job ${job.jobId} is no array; it has no tasks`);
+  }
   const first = await firstAttempt(job, options);
   if (first === undefined) return;
   for (let attempt: AttemptView | undefined = first; attempt !== undefined;) {
@@ -48,6 +59,14 @@ export async function* readJobLogs(job: LoggedJob, options: LogOptions): AsyncGe
     if (options.follow !== true || options.attempt !== undefined) return;
     attempt = await attemptNumber(job, attempt.attempt + 1);
   }
+}
+
+function taskOf(jobId: JobId, count: number, { task }: LogOptions): number {
+  if (task !== undefined) return task;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `job ${jobId} is an array of ${String(count)} tasks, each with a log of its own. Name one, e.g. --task 0.`,
+  );
 }
 
 async function firstAttempt(job: LoggedJob, options: LogOptions): Promise<AttemptView | undefined> {

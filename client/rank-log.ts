@@ -21,7 +21,7 @@ export interface RankLogOptions {
 }
 
 /** Which rank, where. */
-export type RankPlace = Pick<LogQuery, "jobId" | "host" | "leaseId" | "rank">;
+export type RankPlace = Pick<LogQuery, "jobId" | "host" | "leaseId" | "rank" | "task">;
 
 const MAX_CHUNK_BYTES = 128 * 1024;
 /** The agent answers a follower at once when something new comes, and with nothing after this long. */

@@ -10,6 +10,7 @@ import completions from "@bomb.sh/tab";
 import tab from "@bomb.sh/tab/commander";
 import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { HostStanding } from "../../scheduling/ledger.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 
 const ANSWER_WITHIN_MS = 1_000;
@@ -21,15 +22,20 @@ const JOB_VERBS: ReadonlyMap<string, boolean> = new Map([
   ["explain", true],
   ["logs", true],
   ["cancel", false],
+  ["retry", false],
   ["hold", false],
   ["release", false],
 ]);
 
-/** Verbs whose arguments are hosts, and whether it is the drained ones that they are for. */
-const HOST_VERBS: ReadonlyMap<string, boolean> = new Map([
-  ["drain", false],
-  ["undrain", true],
+/** Verbs whose arguments are hosts, and the hosts that they are for. */
+const HOST_VERBS: ReadonlyMap<string, (standing: HostStanding | undefined) => boolean> = new Map([
+  ["drain", (standing) => standing?.isDrained !== true],
+  ["undrain", (standing) => standing?.isDrained === true],
+  ["fence", (standing) => standing?.isFenced !== true && !isAnswering(standing)],
 ]);
+
+const isAnswering = (standing: HostStanding | undefined): boolean =>
+  standing?.agent !== undefined && standing.silentSinceMs === undefined;
 
 /** What the bash script takes from the bash-completion package, for shells without it. */
 const BASH_PRELUDE = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
@@ -96,14 +102,14 @@ async function offerJobs(kit: Kit, verb: string): Promise<void> {
 
 /** Makes the hosts of the fleet known to the answer that follows. */
 async function offerHosts(kit: Kit, verb: string): Promise<void> {
-  const isDrained = HOST_VERBS.get(verb);
-  if (isDrained === undefined) return;
+  const isMeant = HOST_VERBS.get(verb);
+  if (isMeant === undefined) return;
   const found = kit.withSession({}, async ({ client }) => {
     const { shape, hosts } = await client.fleet();
     return shape.clusters
       .flatMap((cluster) => cluster.hosts)
       .filter(({ id }) => PLAIN_WORD.test(id))
-      .filter(({ id }) => (hosts.get(id)?.isDrained === true) === isDrained);
+      .filter(({ id }) => isMeant(hosts.get(id)));
   });
   const hosts = await inTime(found);
   completions.commands.get(verb)?.argument(

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import type {
+  ArrayView,
   JobEnding,
   JobExplanation,
   JobOutcome,
@@ -13,9 +14,10 @@ import { addConnectionOptions, type ConnectionOptionValues } from "../connection
 import { drainedHosts, drainedLines, type DrainedHost } from "../drained-hosts.ts";
 import { counted, durationText } from "../duration.ts";
 import { helpEnd, type Kit } from "../kit.ts";
-import { gpusText } from "../place.ts";
+import { gpusText, hostsText } from "../place.ts";
 import type { Session } from "../session.ts";
 import { factsText } from "../table.ts";
+import { countsText } from "../task-table.ts";
 
 export function explainVerb(kit: Kit): Command {
   const verb = kit
@@ -63,6 +65,7 @@ export function explanationText(
       ]),
     ].join("\n");
   }
+  if (view.array !== undefined && state === "running") return arrayText(view, view.array);
   const last = view.attempts.at(-1);
   if ((state === "running" || state === "stopping") && last !== undefined) {
     return [
@@ -86,6 +89,19 @@ export function explanationText(
   }
   if (state === "pending") return pendingText(explanation);
   return `${jobId} is ${state}`;
+}
+
+/** Of an array that runs: on how much, and why on no more. */
+function arrayText({ jobId, pending }: JobView, { counts, slots, leases }: ArrayView): string {
+  const hosts = leases.flatMap(({ gpus }) => gpus.map(({ host }) => host));
+  return [
+    `${jobId} is running: ${counted(slots, "task")} at a time on ${hostsText(hosts)}`,
+    factsText([
+      ["tasks", countsText(counts)],
+      ["on", gpusText(leases.slice(0, MAX_DRAINED).flatMap(({ gpus }) => gpus))],
+      ["no more", pending === undefined ? undefined : `${pending.code}: ${pending.message}`],
+    ]).replace(/^/gm, "  "),
+  ].join("\n");
 }
 
 /** Why a run is being stopped, and how long that may take. */

@@ -35,6 +35,7 @@ export function listVerb(kit: Kit): Command {
     .summary("show jobs")
     .description(
       "Shows jobs, newest first: those that wait or run, with --all also those that have ended.\n" +
+        "A job array is one line, with how many of its tasks have ended.\n" +
         "Under `where` stands the reason's code while a job waits; `orbweaver explain` says more.\n" +
         "A job that is being stopped is listed as running until it has ended: jobs are not asked\n" +
         "one by one. `orbweaver status` asks.",
@@ -107,12 +108,19 @@ function table(kit: Kit, jobs: readonly ListedJob[]): string {
     job.jobId,
     job.class ?? "",
     job.tenant ?? "",
-    stateColour(kit.colours, job.state),
+    stateColour(kit.colours, job.state) + progressText(job),
     String(job.gpus ?? ""),
     whereText(job),
     waitedText(job, nowMs),
   ]);
   return tableText(COLUMNS, rows, widthOf(kit.io.stdout));
+}
+
+/** Of an array: how many of its tasks have ended. */
+function progressText({ tasks }: ListedJob): string {
+  if (tasks === undefined) return "";
+  const ended = tasks.completed + tasks.failed + tasks.cancelled;
+  return ` ${String(ended)}/${String(tasks.count)}`;
 }
 
 /** From the submission to the present lease, or to now; unknown of a job that has ended. */

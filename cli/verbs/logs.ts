@@ -15,6 +15,7 @@ interface LogsValues extends ConnectionOptionValues {
   readonly rank?: number | "all";
   readonly tail?: number;
   readonly attempt?: number;
+  readonly task?: number;
   readonly json?: boolean;
 }
 
@@ -31,6 +32,7 @@ export function logsVerb(kit: Kit): Command {
     .option("-r, --rank <rank>", "a rank, or `all`", readRank)
     .option("-n, --tail <lines>", "only the last lines of each rank", wholeNumber("--tail", 0))
     .option("--attempt <number>", "an earlier run of the job", wholeNumber("--attempt", 1))
+    .option("-t, --task <number>", "of a job array: which task", wholeNumber("--task", 0))
     .option("--json", "answer with one JSON document (not with --follow)")
     .addHelpText(
       "after",
@@ -38,6 +40,7 @@ export function logsVerb(kit: Kit): Command {
         ["orbweaver logs -f train-7", "follow rank 0"],
         ["orbweaver logs train-7 --rank all --tail 5", "the last lines of each rank"],
         ["orbweaver logs train-7 --attempt 1", "why did the first run fail?"],
+        ["orbweaver logs sweep-3 --task 17 -f", "follow one task of an array"],
       ]),
     )
     .action(async (jobId: string, values: LogsValues) => {
@@ -59,9 +62,12 @@ export function logsVerb(kit: Kit): Command {
         if (values.json === true) {
           let text = "";
           for await (const part of texts) text += part;
-          kit.printJson({ jobId, rank: values.rank ?? 0, text });
+          const { task } = values;
+          const of = { jobId, ...(task !== undefined && { task }), rank: values.rank ?? 0 };
+          kit.printJson({ ...of, text });
           return;
         }
+        if (values.task !== undefined) hasStarted = true;
         for await (const text of untilInterrupted(texts, kit.io.interrupted))
           kit.io.stdout.write(text);
         if (kit.io.interrupted.aborted) kit.exitWith(EXIT.interrupted);
@@ -73,12 +79,13 @@ export function logsVerb(kit: Kit): Command {
   return addConnectionOptions(verb);
 }
 
-function chosen({ follow, rank, tail, attempt }: LogsValues): LogOptions {
+function chosen({ follow, rank, tail, attempt, task }: LogsValues): LogOptions {
   return {
     ...(follow !== undefined && { follow }),
     ...(rank !== undefined && { rank }),
     ...(tail !== undefined && { tail }),
     ...(attempt !== undefined && { attempt }),
+    ...(task !== undefined && { task }),
   };
 }
 

@@ -12,6 +12,7 @@ import { helpEnd, type Kit } from "../kit.ts";
 import { gpusText, hostsText } from "../place.ts";
 import { runProgress, type RunProgress } from "../run-progress.ts";
 import { factsText, tableText, type Column } from "../table.ts";
+import { arrayParts, chosenTasks, countsText, tasksText } from "../task-table.ts";
 
 export function statusVerb(kit: Kit): Command {
   const verb = kit
@@ -19,21 +20,36 @@ export function statusVerb(kit: Kit): Command {
     .summary("show one job")
     .description("Shows what a job is, where it stands, and how each of its runs went.")
     .argument("<job>", "job id")
+    .option("--tasks [state]", "of a job array: its tasks, or those in one state")
     .option("--json", "answer with one JSON document")
-    .addHelpText("after", helpEnd([["orbweaver status train-7", "the whole account of one job"]]))
-    .action(async (jobId: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver status train-7", "the whole account of one job"],
+        ["orbweaver status sweep-3 --tasks failed", "which tasks of an array failed, and how"],
+      ]),
+    )
+    .action(async (jobId: string, values: StatusValues) => {
       await kit.withSession(values, async ({ client, temporal, connection }) => {
         const job = client.job(jobId);
         const [view, ending] = await Promise.all([job.view(), job.ending()]);
+        const tasks = await chosenTasks(job, view, values.tasks);
         const isLive = view.state === "running" || view.state === "stopping";
         const live = isLive ? await runProgress(temporal, view.jobId) : [];
         const ui = workflowUrl(connection, view.jobId);
         if (values.json === true) {
-          kit.printJson({ ...view, ...ending, live, ...(ui !== undefined && { ui }) });
-        } else kit.print(statusText(kit, { view, ending, live, ui }));
+          const more = { ...(ui !== undefined && { ui }), ...(tasks !== undefined && { tasks }) };
+          kit.printJson({ ...view, ...ending, live, ...more });
+        } else if (tasks !== undefined) kit.print(tasksText(kit, tasks));
+        else kit.print(statusText(kit, { view, ending, live, ui }));
       });
     });
   return addConnectionOptions(verb);
+}
+
+interface StatusValues extends ConnectionOptionValues {
+  readonly json?: boolean;
+  readonly tasks?: string | true;
 }
 
 interface Status {
@@ -56,6 +72,7 @@ function statusText(kit: Kit, { view, ending, live, ui }: Status): string {
       `${timeText(view.submittedAtMs)} (${durationText(nowMs - view.submittedAtMs)} ago)`,
     ],
     ["ended", endedText(ending, nowMs)],
+    ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
     ["UI", ui],
@@ -73,6 +90,7 @@ function statusText(kit: Kit, { view, ending, live, ui }: Status): string {
     const rows = view.attempts.map((attempt) => attemptRow(attempt, nowMs));
     parts.push(tableText(ATTEMPT_COLUMNS, rows, width));
   }
+  if (view.array !== undefined) parts.push(...arrayParts(kit, view.array));
   const why = causeText(view, ending);
   if (why !== undefined) parts.push(why);
   return parts.join("\n\n");
@@ -101,8 +119,9 @@ function causeText({ attempts }: JobView, { outcome }: JobEnding): string | unde
   return last === undefined ? undefined : `${last.code}: ${last.message}${quoted(last.lastLines)}`;
 }
 
-function waitsText({ pending, state }: JobView): string | undefined {
-  if (state !== "pending" || pending === undefined) return undefined;
+function waitsText({ pending, state, array }: JobView): string | undefined {
+  const mayWait = state === "pending" || (array !== undefined && state === "running");
+  if (!mayWait || pending === undefined) return undefined;
   return `${pending.code}: ${pending.message}`;
 }
 

@@ -71,6 +71,16 @@ export function submitVerb(kit: Kit): Command {
       "runs in all, when its processes fail",
       wholeNumber("--attempts", 1),
     )
+    .option(
+      "--array <count>",
+      "run it so many times, each with its own ARRAY_INDEX",
+      wholeNumber("--array", 1),
+    )
+    .option(
+      "--parallel <count>",
+      "tasks of an array that may run at once",
+      wholeNumber("--parallel", 1),
+    )
     .option("--hold", "wait until `orbweaver release`")
     .option("-k, --key <key>", "the job's id: the same key never submits a second job")
     .option("-w, --wait", "wait for the end; exit with the job's own status")
@@ -83,6 +93,7 @@ export function submitVerb(kit: Kit): Command {
           ["orbweaver submit train.yaml", "one job from a file"],
           ["orbweaver submit --gpus 8 --time-limit 2h -- python train.py --lr 3e-4", "a one-liner"],
           ["orbweaver submit -f train.yaml --gpus 4", "a smaller form of a file, and its log"],
+          ["orbweaver submit --gpus 1 --array 1000 --parallel 50 -- ./sweep.sh", "a job array"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
         ],
         `${EXIT_CODE_HELP}\n${WAIT_EXIT_CODE_HELP}`,
