@@ -11,6 +11,7 @@ import { OrbweaverError } from "../domain/failure.ts";
 import {
   DEFAULT_FLEET,
   drainUpdate,
+  fenceUpdate,
   FLEET_TASK_QUEUE,
   fleetWorkflowId,
   ledgerQuery,
@@ -18,6 +19,13 @@ import {
   unpackLedger,
   type Ledger,
 } from "../workflows/messages.ts";
+import {
+  fenceAccount,
+  hostsNamed,
+  refuseAnswering,
+  type FencedHost,
+  type FenceOptions,
+} from "./fencing.ts";
 import { openJob, type JobHandle } from "./job-handle.ts";
 import { listJobs, type JobFilter, type ListedJob } from "./job-list.ts";
 import { asked } from "./server-error.ts";
@@ -88,6 +96,24 @@ export class OrbweaverClient {
     return await asked(this.#client, this.#subject(), () =>
       workflow.executeUpdate(undrainUpdate, { args: [{ hosts }] }),
     );
+  }
+
+  /**
+   * The operator's word that nothing runs on these hosts (`<cluster>/<host>`, or a cluster's name for all of it): their jobs move at once.
+   * Hosts whose agents answer are refused, all or none, unless `isForced`. They are offered again when their agents report.
+   */
+  async fence(
+    hosts: readonly string[],
+    { isForced = false }: FenceOptions = {},
+  ): Promise<readonly FencedHost[]> {
+    const ledger = await this.fleet();
+    const account = fenceAccount(ledger, hostsNamed(ledger, hosts, this.fleetName));
+    if (!isForced) refuseAnswering(ledger, account);
+    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
+    const fenced = await asked(this.#client, this.#subject(), () =>
+      workflow.executeUpdate(fenceUpdate, { args: [{ hosts: account.map(({ host }) => host) }] }),
+    );
+    return account.filter(({ host }) => fenced.includes(host));
   }
 
   #subject(): string {

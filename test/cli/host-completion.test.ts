@@ -1,4 +1,4 @@
-/** @file Hosts that a TAB offers: those in service to `drain`, the drained ones to `undrain`. */
+/** @file Hosts that a TAB offers: those in service to `drain`, the drained ones to `undrain`, silent ones to `fence`. */
 
 import { expect, it, vi } from "vitest";
 import { run } from "./run.ts";
@@ -8,13 +8,17 @@ const host = (name: string) => ({ id: `eu-1/${name}`, gpuCount: 8, gpuType: "H10
 it.each([
   ["drain", "", ["eu-1/h1"]],
   ["undrain", "eu", ["eu-1/h2"]],
+  ["fence", "eu", ["eu-1/h2"]],
 ])("%s %j is completed to %j", async (verb, start, want) => {
   const said: string[] = [];
   const log = vi.spyOn(console, "log").mockImplementation((line: string) => void said.push(line));
   // What the completion reads of a ledger.
   const ledger = {
     shape: { clusters: [{ hosts: [host("h1"), host("h2"), host("$(reboot)")] }] },
-    hosts: new Map([["eu-1/h2", { isDrained: true }]]),
+    hosts: new Map([
+      ["eu-1/h1", { agent: {}, isDrained: false }],
+      ["eu-1/h2", { agent: {}, isDrained: true, silentSinceMs: 1 }],
+    ]),
   } as never;
   await run(["complete", "--", verb, start], { client: { fleet: () => Promise.resolve(ledger) } });
   log.mockRestore();
