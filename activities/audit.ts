@@ -57,7 +57,10 @@ async function askToAssert(client: Client, jobId: string, runId?: string): Promi
   }
 }
 
-export async function recover(client: Client, { fleet, clusters }: RecoverOrder): Promise<void> {
+export async function recover(
+  client: Client,
+  { fleet, clusters, isLedgerLost }: RecoverOrder,
+): Promise<void> {
   await each(clusters, async (cluster) => {
     try {
       await client.workflow.getHandle(presenceWorkflowId(fleet, cluster)).signal(reportAgainSignal);
@@ -66,6 +69,7 @@ export async function recover(client: Client, { fleet, clusters }: RecoverOrder)
       if (!(error instanceof WorkflowNotFoundError)) throw error;
     }
   });
+  if (!isLedgerLost) return;
   const open = client.workflow.list({
     query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running" AND WorkflowType = "${JOB_WORKFLOW}"`,
   });

@@ -64,7 +64,7 @@ export interface FleetActivities {
   deliver(post: Post): Promise<DeliveryReport>;
   /** Looks at the runs of jobs themselves; asks those that were reset, or whose leases are doubted, to speak for themselves. */
   audit(holders: AuditOrder): Promise<AuditReport>;
-  /** A fleet that has lost its ledger asks all presences to report and all open jobs to assert what they have. */
+  /** Asks all presences to report and, for a fleet that has lost its ledger, all open jobs to assert what they have. */
   recover(order: RecoverOrder): Promise<void>;
 }
 
@@ -85,6 +85,8 @@ export interface AuditReport {
 }
 
 export interface RecoverOrder {
+  /** Whether jobs are to be asked as well. */
+  readonly isLedgerLost: boolean;
   readonly fleet: string;
   readonly clusters: readonly string[];
 }

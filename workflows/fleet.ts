@@ -22,7 +22,6 @@ import {
   setHandler,
 } from "@temporalio/workflow";
 import type { Delivery, FleetActivities, Loss, Post } from "../activities/control-contract.ts";
-import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS, type FleetShape } from "../domain/fleet.ts";
 import { fleetShapeProblem } from "../domain/fleet-shape.ts";
 import { clusterOf, parseHostId, type JobId, type LeaseId } from "../domain/ids.ts";
 import type { LeaseFact } from "../domain/lease.ts";
@@ -31,6 +30,7 @@ import { apply, nextFenceAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
+import { checkHosts, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
 import {
@@ -102,6 +102,8 @@ export async function fleet(input: FleetInput): Promise<never> {
   let quietUntilMs = input.isRecovering === true ? Infinity : 0;
   /** Looking for what a lost ledger knew: jobs that were started just before may not have been visible at first. */
   const recoverAtMs = [...(input.recoverAtMs ?? [])];
+  /** What agents are held to may have changed: they are to report. The next run sees to it. */
+  let isReportDue = input.isReportDue === true;
   /** Audits and recoveries that are under way. */
   let errands = 0;
   let isAuditing = false;
@@ -134,17 +136,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   setHandler(ledgerQuery, () => packLedger(ledger));
   setHandler(hostQuery, (host) => ledger.hosts.get(parseHostId(host))?.agent ?? null);
   setHandler(explainQuery, (id) => explainJob(ledger, id));
-  const refuseUnknownHosts = (order: unknown): void => {
-    const hosts = hostsOf(order);
-    const unknown = hosts.filter((host) => !knows(host));
-    if (hosts.length > 0 && unknown.length === 0) return;
-    throw ApplicationFailure.nonRetryable(
-      hosts.length === 0
-        ? "no host was named"
-        : `fleet ${input.name} has no host ${unknown.join(", ")}; hosts are named cluster/host, see \`orbweaver fleet show\``,
-      "NOT_FOUND",
-    );
-  };
+  const refuseUnknownHosts = (order: unknown): void => checkHosts(order, input.name, ledger.shape);
   setHandler(
     drainUpdate,
     ({ hosts, reason }) => {
@@ -172,12 +164,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     },
     { validator: refuseUnknownHosts },
   );
-  setHandler(silenceTermsQuery, (cluster) => {
-    const found = ledger.shape.clusters.find(({ id }) => id === cluster);
-    if (found === undefined) return null;
-    const { silenceMs = DEFAULT_SILENCE_MS, fenceMs = DEFAULT_FENCE_MS } = found;
-    return { silenceMs, fenceMs, onSilence: found.onSilence ?? "fence" };
-  });
+  setHandler(silenceTermsQuery, (cluster) => silenceTermsOf(ledger.shape, cluster));
   setHandler(othersWaitQuery, (id) => othersWait(ledger, id));
   setHandler(isVacatingQuery, (lease) => ledger.leases.get(lease)?.state === "vacating");
   setHandler(
@@ -190,7 +177,7 @@ export async function fleet(input: FleetInput): Promise<never> {
         nowMs: Date.now(),
       });
       // What agents are held to may have changed.
-      if (isCaring) recoverAtMs.unshift(Date.now());
+      isReportDue = isCaring;
     },
     {
       validator: (description) => {
@@ -214,7 +201,10 @@ export async function fleet(input: FleetInput): Promise<never> {
       } else if (needsDecision && quietUntilMs <= Date.now()) await cycle();
       post();
       if (nextAuditAtMs() <= Date.now()) void auditHolders();
-      if ((recoverAtMs[0] ?? Infinity) <= Date.now()) void askAll();
+      if ((recoverAtMs[0] ?? Infinity) <= Date.now()) {
+        recoverAtMs.shift();
+        void askAround(true);
+      } else if (isReportDue) void askAround(false);
     } else {
       await condition(allHandlersFinished);
       if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
@@ -223,6 +213,7 @@ export async function fleet(input: FleetInput): Promise<never> {
         rules: FLEET_RULES,
         ledger: packLedger(ledger),
         ...(recoverAtMs.length > 0 && { recoverAtMs }),
+        ...(isReportDue && { isReportDue }),
         told: [...told].map(([id, { code, atMs }]) => [id, code, atMs] as const),
       });
     }
@@ -281,11 +272,11 @@ export async function fleet(input: FleetInput): Promise<never> {
     cared.clear();
   }
 
-  /** Every presence is to report and every open job to assert what it has. */
-  async function askAll(): Promise<void> {
-    recoverAtMs.shift();
+  /** Every presence is to report and, for a lost ledger, every open job to assert what it has. */
+  async function askAround(isLedgerLost: boolean): Promise<void> {
+    isReportDue = false;
     const clusters = ledger.shape.clusters.map(({ id }) => id);
-    await errand(clusters, () => recover({ fleet: input.name, clusters }));
+    await errand(clusters, () => recover({ fleet: input.name, clusters, isLedgerLost }));
     if (quietUntilMs === Infinity) quietUntilMs = Date.now() + RECOVERY_QUIET_MS;
   }
 
@@ -381,7 +372,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     const agents = lease.gpus.flatMap(({ host }) => {
       const agent = ledger.hosts.get(host)?.agent;
       if (agent === undefined) return [];
-      const { silenceMs } = clusterNamed(clusterOf(host)) ?? {};
+      const { silenceMs } = clusterNamed(ledger.shape, clusterOf(host)) ?? {};
       return [{ host, agent, ...(silenceMs !== undefined && { silenceMs }) }];
     });
     return [{ lease, agents, ...grant }];
@@ -403,18 +394,4 @@ export async function fleet(input: FleetInput): Promise<never> {
     spent.events += events;
     spent.bytes += 500 + (JSON.stringify(carried) ?? "").length;
   }
-
-  function clusterNamed(id: string): FleetShape["clusters"][number] | undefined {
-    return ledger.shape.clusters.find((cluster) => cluster.id === id);
-  }
-
-  function knows(host: string): boolean {
-    return ledger.shape.clusters.some((cluster) => cluster.hosts.some(({ id }) => id === host));
-  }
-}
-
-/** The hosts that an order names; none when it is junk. */
-function hostsOf(order: unknown): readonly string[] {
-  const hosts = typeof order === "object" && order !== null && "hosts" in order ? order.hosts : [];
-  return Array.isArray(hosts) ? hosts.filter((host) => typeof host === "string") : [];
 }

@@ -201,6 +201,8 @@ export interface FleetInput {
   readonly rules?: number;
   /** Its ledger was lost: agents and jobs are asked what there is. */
   readonly isRecovering?: true;
+  /** The agents' terms may have changed: they are to report again. */
+  readonly isReportDue?: true;
   /** When agents and jobs are to be asked; carried over continue-as-new. */
   readonly recoverAtMs?: readonly number[];
   /** What waiting jobs were told last; carried over continue-as-new. */
