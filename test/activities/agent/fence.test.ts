@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { openContactBook } from "../../../activities/agent/contact-book.ts";
 import { contactPath, readContact, writeContact } from "../../../activities/agent/contact.ts";
 import type { Contact } from "../../../activities/agent/contact.ts";
-import { createFence } from "../../../activities/agent/fence.ts";
+import { createFence, watchFence } from "../../../activities/agent/fence.ts";
 import { sinceBootMs } from "../../../activities/agent/monotonic-clock.ts";
 import { bootId } from "../../../activities/agent/process-identity.ts";
 import { readFile } from "../../../activities/agent/state-files.ts";
@@ -304,5 +304,23 @@ describe("a shim", () => {
 
     const { cause } = await testAgent({ stateDir: old.stateDir }).runs.run(order);
     expect(cause?.code).toBe("HOST_LOST");
+  });
+});
+
+describe("the watch over a fence", () => {
+  it("looks again and again, the more often the shorter the silence, until the agent ends", async () => {
+    const { host } = testAgent();
+    const hosts = new Map([[HOST, host]]);
+    const contacts = openContactBook([host], sinceBootMs);
+    contacts.agree(TERMS);
+    const closing = new AbortController();
+    let looks = 0;
+    watchFence({ look: () => (looks += 1) }, { hosts, contacts }, closing.signal);
+    expect(looks).toBe(1);
+    await eventually(() => looks >= 3, 1_500);
+    closing.abort();
+    const atEnd = looks;
+    await new Promise((wake) => setTimeout(wake, 300));
+    expect(looks).toBe(atEnd);
   });
 });
