@@ -21,6 +21,7 @@ import { openNative, type ConnectionConfig } from "./connection.ts";
 import { createIdleClock, type IdleClock } from "./on-demand/idle-clock.ts";
 import { SEARCH_ATTRIBUTES } from "../domain/search-attributes.ts";
 import { ensureSearchAttributes } from "./server/index.ts";
+import { wakingInterceptor } from "./waking.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
 
 export { bundlePath } from "./workflow-bundle.ts";
@@ -94,6 +95,8 @@ export async function runWorkflowWorker(
     });
     signal?.addEventListener("abort", () => worker.shutdown(), { once: true });
     const running = worker.run();
+    // What waited for the start of this process must not be left by a clock that ran meanwhile.
+    clock.touch(performance.now());
     onReady?.();
     const watch = onDemand === undefined ? undefined : endWhenIdle(worker, clock, onDemand);
     try {
@@ -133,11 +136,19 @@ function witnessOf(clock: IdleClock): PayloadCodec {
   return { encode: see, decode: see };
 }
 
-/** A client that shares the worker's connection. */
-export const clientOver = (
+/** A client that shares the worker's connection, and whose queries wake the workers that answer them. */
+export function clientOver(
   native: NativeConnection,
   { namespace, dataConverter }: ConnectionConfig,
-): Client => new Client({ connection: native, namespace, dataConverter });
+): Client {
+  const client: Client = new Client({
+    connection: native,
+    namespace,
+    dataConverter,
+    interceptors: { workflow: [wakingInterceptor(() => client)] },
+  });
+  return client;
+}
 
 let isInstalled = false;
 
