@@ -6,13 +6,15 @@
 
 import type { Client } from "@temporalio/client";
 import { historyToJSON } from "@temporalio/common/lib/proto-utils.js";
-import { Worker } from "@temporalio/worker";
+import { DefaultLogger, Runtime, Worker } from "@temporalio/worker";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { JOB_WORKFLOW } from "../../workflows/messages.ts";
 import type { Draw } from "../statistics.ts";
 import { insist } from "./insistence.ts";
+
+const MESSAGE_CHARACTERS = 600;
 
 export interface Replays {
   readonly count: number;
@@ -37,9 +39,10 @@ export async function replayAll(
     for (const { workflowId, runId } of chosen) {
       const handle = client.workflow.getHandle(workflowId, runId);
       const history = await insist(client, () => handle.fetchHistory());
-      if (history !== undefined) yield { workflowId: `${workflowId} ${runId}`, history };
+      if (history !== undefined) yield { workflowId, history };
     }
   }
+  beQuiet();
   const failed: string[] = [];
   let count = 0;
   const results = Worker.runReplayHistories(
@@ -49,17 +52,24 @@ export async function replayAll(
     },
     histories(),
   );
-  for await (const { workflowId, error } of results) {
+  for await (const { workflowId, runId, error } of results) {
     count += 1;
     if (error === undefined) continue;
-    failed.push(`${workflowId}: ${error.message}`);
-    const [id = "", runId = ""] = workflowId.split(" ");
-    const history = await client.workflow.getHandle(id, runId).fetchHistory();
+    failed.push(`${workflowId} ${runId}: ${error.message.slice(0, MESSAGE_CHARACTERS)}`);
+    const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
     mkdirSync(join(folder, "histories"), { recursive: true });
-    const name = `${encodeURIComponent(id)}-${runId}.json`;
+    const name = `${encodeURIComponent(workflowId)}-${runId}.json`;
     writeFileSync(join(folder, "histories", name), historyToJSON(history));
   }
   return { count, failed };
+}
+
+function beQuiet(): void {
+  try {
+    Runtime.install({ logger: new DefaultLogger("ERROR") });
+  } catch {
+    // The process has a runtime already, with the logger that it wanted.
+  }
 }
 
 function sample<T>(values: readonly T[], count: number, draw: Draw): readonly T[] {

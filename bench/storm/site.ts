@@ -11,13 +11,13 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { startFleet } from "../../cli/up/fleet-start.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/failure.ts";
+import type { Fleet } from "../../domain/fleet.ts";
 import { parseFleetYaml } from "../../domain/fleet-file.ts";
 import type { HostId } from "../../domain/ids.ts";
 import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import { packLedger } from "../../scheduling/ledger-codec.ts";
 import { DEFAULT_NAMESPACE, isolatedConnection } from "../../workers/connection.ts";
 import {
   provideServerBinary,
@@ -27,7 +27,6 @@ import {
 } from "../../workers/server/index.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import { FLEET_TASK_QUEUE, FLEET_WORKFLOW, fleetWorkflowId } from "../../workflows/messages.ts";
 import { insist } from "./insistence.ts";
 import { keep, type Keeper } from "./keeper.ts";
 import { openProxy, type Proxy } from "./proxy.ts";
@@ -118,13 +117,10 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
   });
   const client = new Client({ connection, namespace, dataConverter });
   const fleet = `storm-${randomBytes(3).toString("hex")}`;
-  const shape = shapeOf(STORM_FLEET);
+  const described = describedFleet();
+  const { shape } = described;
   const hosts = shape.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
-  await client.workflow.start(FLEET_WORKFLOW, {
-    workflowId: fleetWorkflowId(fleet),
-    taskQueue: FLEET_TASK_QUEUE,
-    args: [{ name: fleet, ledger: packLedger(emptyLedger(shape)) }],
-  });
+  await startFleet(client, { name: fleet, fleet: described, detailsHash: undefined });
 
   const proxies: Proxy[] = [];
   const keepers: Keeper[] = [];
@@ -225,13 +221,13 @@ export async function untilAnswering(site: Site, withinMs = READY_WITHIN_MS): Pr
   }
 }
 
-function shapeOf(yaml: string) {
-  const parsed = parseFleetYaml(yaml, {
+function describedFleet(): Fleet {
+  const parsed = parseFleetYaml(STORM_FLEET, {
     file: "storm.yaml",
     read: (file) => ({ kind: "missing", reason: file }),
   });
   if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
-  return parsed.fleet.shape;
+  return parsed.fleet;
 }
 
 /** Below the ports that the system hands out to clients. */

@@ -5,10 +5,11 @@
  * when nothing was found, unless it was given.
  */
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { OrbweaverError } from "../../domain/failure.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { drawFrom, type Draw } from "../statistics.ts";
 import { replayAll, type Replays } from "./histories.ts";
@@ -73,6 +74,9 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
   const { seed, faults, say = () => undefined, env = process.env } = options;
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), "orbweaver-storm-"));
   mkdirSync(folder, { recursive: true });
+  if (readdirSync(folder).length > 0) {
+    throw new OrbweaverError("BAD_INPUT", `${folder} is not empty; a storm needs a new folder`);
+  }
   const meanGapMs = options.meanGapMs ?? DEFAULTS.meanGapMs;
   // A stream for each concern: how many jobs were drawn changes no fault.
   const [schedule, workload, pauses, samples] = [1, 2, 3, 4].map((stream) =>

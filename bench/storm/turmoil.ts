@@ -70,11 +70,13 @@ export async function turmoil(site: Site, setting: TurmoilSetting): Promise<Turm
     say(`${String(count)}/${String(steps.length)} ${what}`);
   };
 
-  const arrivals = arrive();
+  let failure: unknown;
+  const arrivals = arrive().catch((error: unknown) => (failure = error));
   try {
     await sleep(LOOK_MS * 5);
     for (const step of steps) {
       if (interrupted.aborted) throw interrupted.reason;
+      if (failure !== undefined) throw failure;
       await sleep(step.gapMs);
       await carryOut(step);
     }
@@ -83,6 +85,7 @@ export async function turmoil(site: Site, setting: TurmoilSetting): Promise<Turm
     isOver = true;
     await arrivals;
   }
+  if (failure !== undefined) throw failure;
   return { jobs, counts, recoveries };
 
   async function submit(kind: JobKind): Promise<StormJob> {
