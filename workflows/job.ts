@@ -25,7 +25,8 @@ import type { GangRequest } from "../domain/lease.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { judgeRun, type RunAccount } from "./run-verdict.ts";
 import { runJobArray } from "./job-array.ts";
-import { attemptGpus, jobSummary } from "./job-summary.ts";
+import { jobFailure, jobResult } from "./job-end.ts";
+import { jobSummary } from "./job-summary.ts";
 import {
   attemptView,
   CLASS,
@@ -401,51 +402,16 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   /** The result, or the failure or cancellation that ends the workflow. */
   function finish(end: GangEnd, of: JobSpec): JobResult {
     const last = attempts.at(-1);
-    if (end.end === "completed" && last !== undefined) {
-      enter("completed");
-      mark("completed", []);
-      return {
-        jobId: id,
-        attempts: attempts.length,
-        gpus: attemptGpus(last),
-        hosts: last.gpus.map((part) => part.host),
-        queuedMs: last.grantedAtMs - submittedAtMs,
-        ranMs: end.endedAtMs - (end.startedAtMs ?? last.grantedAtMs),
-        ...(end.checkpoint !== undefined && { checkpoint: end.checkpoint.path }),
-      };
-    }
-    if (wish.reason === "cancelled") {
-      enter("cancelled");
-      mark("cancelled", []);
-      throw cancellation;
-    }
-    enter("failed");
-    mark("failed", []);
-    if (wish.reason === "deadline") {
-      throw failure(
-        "DEADLINE_EXCEEDED",
-        `job ${id} did not end within ${(of.deadlineMs ?? 0) / 1000} s of its submission`,
-        {
-          attempts: attempts.length,
-        },
-      );
-    }
-    const {
-      code = "STOPPED",
-      message = `job ${id} was stopped`,
-      host,
-      rank,
-      exitCode,
-      signal,
-      lastLines,
-    } = end.cause ?? {};
-    throw failure(code, message, {
+    const isCompleted = end.end === "completed" && last !== undefined;
+    const ended = isCompleted ? "completed" : wish.reason === "cancelled" ? "cancelled" : "failed";
+    enter(ended);
+    mark(ended, []);
+    if (isCompleted) return jobResult(end, { jobId: id, attempts, last, submittedAtMs });
+    if (ended === "cancelled") throw cancellation;
+    throw jobFailure(end, {
+      jobId: id,
       attempts: attempts.length,
-      ...(host !== undefined && { host }),
-      ...(rank !== undefined && { rank }),
-      ...(exitCode !== undefined && { exitCode }),
-      ...(signal !== undefined && { signal }),
-      ...(lastLines !== undefined && { lastLines }),
+      ...(wish.reason === "deadline" && { missedDeadlineMs: of.deadlineMs ?? 0 }),
     });
   }
 }
