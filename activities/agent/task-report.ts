@@ -3,10 +3,10 @@
  *
  * A batch is `completed` when all its tasks have had their turn, whatever they made of it; one that an order named counts as
  * having had it. Only what a task did itself, its time limit included, is its failure: when its batch is stopped, its host cut
- * off or its shim killed, it was stopped.
+ * off or its shim killed, or the machine could not start its process, it was stopped.
  */
 
-import type { RunReport, TaskBatch, TaskEnd } from "../agent-contract.ts";
+import type { RunCause, RunReport, TaskBatch, TaskEnd } from "../agent-contract.ts";
 import type { StopNote } from "./launch.ts";
 import type { FinalPhase } from "./local-run.ts";
 import { verdict, type Facts } from "./run-report.ts";
@@ -35,7 +35,7 @@ export function batchReport(facts: BatchFacts): RunReport {
     ...(starts.length > 0 && { startedAtMs: Math.min(...starts) }),
     endedAtMs: status?.endedAtMs ?? nowMs,
     ranks: [],
-    ...(isThrough ? { end: "completed" } : interruption(facts)),
+    ...(isThrough ? { end: "completed" } : interruption(facts, found)),
     tasks: found.map(({ end }) => end),
   };
 }
@@ -44,6 +44,8 @@ interface TaskFinding {
   readonly end: TaskEnd;
   /** It will not be run again for what happened to its batch. */
   readonly hasHadTurn: boolean;
+  /** The machine could not start it. */
+  readonly refusal?: RunCause;
 }
 
 function taskFinding(facts: BatchFacts, task: number, turn: TaskTurn | undefined): TaskFinding {
@@ -63,7 +65,8 @@ function taskFinding(facts: BatchFacts, task: number, turn: TaskTurn | undefined
     },
     turn.status,
   );
-  const isOwn = end === "completed" || (end === "failed" && cause?.code !== "HOST_LOST");
+  const isHosts = cause?.code === "HOST_LOST" || cause?.code === "HOST_REFUSED";
+  const isOwn = end === "completed" || (end === "failed" && !isHosts);
   const how = cause?.code === undefined || !isOwn ? firstEnd(turn) : cause;
   const text = cause === undefined ? "" : [cause.message, cause.lastLines ?? ""].join("\n").trim();
   return {
@@ -77,12 +80,19 @@ function taskFinding(facts: BatchFacts, task: number, turn: TaskTurn | undefined
       ...(text !== "" && { message: shortened(text) }),
     },
     hasHadTurn: isOwn || turn.stop !== undefined,
+    ...(cause?.code === "HOST_REFUSED" && { refusal: cause }),
   };
 }
 
 /** The batch's end as that of a launch whose last word is missing: a stop, a fence, a lost shim. */
-function interruption(facts: BatchFacts): Pick<RunReport, "end" | "cause"> {
-  const { phase } = facts;
+function interruption(
+  facts: BatchFacts,
+  found: readonly TaskFinding[],
+): Pick<RunReport, "end" | "cause"> {
+  const { phase, stop } = facts;
+  const refusal = found.find((task) => task.refusal !== undefined)?.refusal;
+  if (refusal !== undefined && stop === undefined && phase.kind === "ended")
+    return { end: "failed", cause: refusal };
   const cut: FinalPhase =
     phase.kind === "ended" ? { kind: "lost", shim: phase.shim, status: undefined } : phase;
   return verdict({ ...facts, phase: cut, lastLines: () => "" }, undefined);

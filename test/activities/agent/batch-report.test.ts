@@ -26,6 +26,10 @@ const FAILED = ran({
   exitCode: 3,
   failure: { rank: 0, kind: "exited", exitCode: 3, atMs: 200 },
 });
+const REFUSED = ran({
+  exitCode: 126,
+  failure: { rank: 0, kind: "not-started", exitCode: 126, message: "EAGAIN for sh", atMs: 200 },
+});
 const RUNNING: TaskTurn = { startedAtMs: 100, isOver: false, status: { ranks: [{ rank: 0 }] } };
 const TERMED = ran({ endedAtMs: 310, ranks: [{ rank: 0, end: { exitCode: 0, atMs: 310 } }] });
 const SKIPPED: TaskTurn = { isOver: true, stop: { reason: "not wanted", atMs: 150 } };
@@ -85,6 +89,11 @@ describe("the report of a batch", () => {
       name: "a task was at its time limit before the stop",
       facts: { stop: STOP, turns: turnsOf(ran({ limitAtMs: 250 }), TERMED) },
       want: { end: "stopped", tasks: "0:failed 1:stopped 2:not-run", code: "STOPPED" },
+    },
+    {
+      name: "the machine could not start a process, which is no task's fault",
+      facts: { turns: turnsOf(ran({}), REFUSED, FAILED) },
+      want: { end: "failed", tasks: "0:completed 1:stopped 2:failed", code: "HOST_REFUSED" },
     },
     {
       name: "it was revoked before it started",
