@@ -45,9 +45,9 @@ export function openHost({ stateDir, fleet, id, gpuCount }: HostPlace): AgentHos
     const leaseDir = join(layout.leases, name);
     for (const dir of [leaseDir, ...batchDirsOf(leaseDir)]) {
       const files = launchFiles(dir);
+      if (existsSync(files.report)) continue;
       const stored = readFile<StoredOrder>(files.order);
-      if (stored === undefined || existsSync(files.report) || phaseOf(files).kind === "revoked")
-        continue;
+      if (stored === undefined || phaseOf(files).kind === "revoked") continue;
       const run = newRun(host, refOf(stored.order), stored);
       host.open.set(runKey(run), run);
     }
@@ -69,13 +69,19 @@ export function batchDirsOf(leaseDir: string): readonly string[] {
     .map((seq) => batchDir(leaseDir, seq));
 }
 
-/** The orders of a lease that this host has stored, batches from the newest. */
-export const storedOrders = (host: AgentHost, lease: LeaseId): readonly RunOrder[] => {
+/** The orders of a lease that this host has stored, from the newest batch; read one by one as they are asked for. */
+export function* storedOrders(host: AgentHost, lease: LeaseId): Generator<RunOrder, undefined> {
   const leaseDir = host.layout.leaseDir(lease);
-  return [leaseDir, ...batchDirsOf(leaseDir)].flatMap(
-    (dir) => readFile<StoredOrder>(launchFiles(dir).order)?.order ?? [],
-  );
-};
+  for (const dir of [leaseDir, ...batchDirsOf(leaseDir)]) {
+    const stored = readFile<StoredOrder>(launchFiles(dir).order);
+    if (stored !== undefined) yield stored.order;
+  }
+}
+
+export function newestOrder(host: AgentHost, lease: LeaseId): RunOrder | undefined {
+  const [newest] = storedOrders(host, lease);
+  return newest;
+}
 
 /** The launch of a lease, known or new. An order for another job under the same lease is refused: one of the two is stale. */
 export function runOf(host: AgentHost, ref: RunRef, jobId: JobId): LocalRun {
@@ -89,7 +95,7 @@ export function findRun(host: AgentHost, ref: RunRef, jobId: JobId): LocalRun {
   const run =
     host.open.get(runKey(ref)) ??
     newRun(host, ref, readFile<StoredOrder>(launchFiles(dirOf(host, ref)).order));
-  const other = (run.stored?.order ?? storedOrders(host, ref.leaseId)[0])?.jobId ?? jobId;
+  const other = (run.stored?.order ?? newestOrder(host, ref.leaseId))?.jobId ?? jobId;
   if (other !== jobId) {
     throw failure(
       "STALE_TOKEN",

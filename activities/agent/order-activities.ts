@@ -17,9 +17,9 @@ import type { ActivityTask } from "./activity-task.ts";
 import {
   forgetUnstored,
   maskOn,
+  newestOrder,
   openRuns,
   runOf,
-  storedOrders,
   type AgentHost,
 } from "./agent-host.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
@@ -73,7 +73,7 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
 
     stop: async (order) => {
       const host = hostOf(order.host);
-      const [stored] = storedOrders(host, order.leaseId);
+      const stored = newestOrder(host, order.leaseId);
       await host.tokens.revoke(order.token, stored === undefined ? 0 : maskOn(stored));
       return { host: host.id, ...(await stopLease(host, order, ports.task().cancelled)) };
     },
@@ -101,7 +101,7 @@ async function stopLease(
   cancelled: AbortSignal,
 ): Promise<Omit<StopReport, "host">> {
   // What has a report is over; a lease that was never heard of is noted, so that its run starts nothing.
-  if (storedOrders(host, order.leaseId).length === 0) runOf(host, order, order.jobId);
+  if (newestOrder(host, order.leaseId) === undefined) runOf(host, order, order.jobId);
   const outcomes = await Promise.all(
     openRuns(host, order.leaseId).map((run) =>
       stopOne(host, runOf(host, run, order.jobId), { order, cancelled }),

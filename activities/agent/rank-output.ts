@@ -5,8 +5,8 @@
  * Whether more may come says the newest batch that has the task. What the host does not know is refused with what it knows.
  */
 
-import type { LogQuery, RunOrder } from "../agent-contract.ts";
-import { batchDirsOf, storedOrders, type AgentHost } from "./agent-host.ts";
+import type { LogQuery } from "../agent-contract.ts";
+import { batchDirsOf, newestOrder, storedOrders, type AgentHost } from "./agent-host.ts";
 import { failure } from "./failures.ts";
 import { launchFiles, rankDir, taskDir } from "./launch.ts";
 import type { LaunchFiles, LaunchPlan, RankPlan, StoredOrder } from "./launch.ts";
@@ -23,18 +23,18 @@ export interface RankOutput {
 /** Throws RUN_UNKNOWN. */
 export function findOutput(host: AgentHost, query: LogQuery): RankOutput {
   const leaseDir = host.layout.leaseDir(query.leaseId);
-  const orders = storedOrders(host, query.leaseId);
-  if (orders[0]?.jobId !== query.jobId) {
+  const newest = newestOrder(host, query.leaseId);
+  if (newest?.jobId !== query.jobId) {
     throw failure(
       "RUN_UNKNOWN",
       `${query.host} knows no run of ${query.jobId} under ${query.leaseId}; its output may have been removed for its age`,
     );
   }
-  if (query.task !== undefined) return taskOutput(query, query.task, { leaseDir, orders });
-  if (orders[0].taskBatch !== undefined) {
+  if (query.task !== undefined) return taskOutput(host, query, { task: query.task, leaseDir });
+  if (newest.taskBatch !== undefined) {
     throw failure(
       "RUN_UNKNOWN",
-      `${query.jobId} is a job array: ${namesOf(orders)}. Name one of them.`,
+      `${query.jobId} is a job array: ${namesOf(host, query)}. Name one of them.`,
     );
   }
   const files = launchFiles(leaseDir);
@@ -44,9 +44,9 @@ export function findOutput(host: AgentHost, query: LogQuery): RankOutput {
 }
 
 function taskOutput(
+  host: AgentHost,
   query: LogQuery,
-  task: number,
-  { leaseDir, orders }: { readonly leaseDir: string; readonly orders: readonly RunOrder[] },
+  { task, leaseDir }: { readonly task: number; readonly leaseDir: string },
 ): RankOutput {
   const files = batchDirsOf(leaseDir)
     .map(launchFiles)
@@ -56,7 +56,7 @@ function taskOutput(
     });
   if (files === undefined) {
     const what = `${query.host} was not given task ${task} of ${query.jobId} under ${query.leaseId}`;
-    throw failure("RUN_UNKNOWN", `${what}: ${namesOf(orders)}.`);
+    throw failure("RUN_UNKNOWN", `${what}: ${namesOf(host, query)}.`);
   }
   const plan = readFile<LaunchPlan>(files.plan);
   if (plan?.batch !== undefined) checkRank(query, plan.batch.slots[0] ?? []);
@@ -74,8 +74,8 @@ function checkRank({ rank, task, jobId, host }: LogQuery, plans: readonly RankPl
 }
 
 /** The tasks that a lease was given, the newest batch first, as far as they can be read at a glance. */
-function namesOf(orders: readonly RunOrder[]): string {
-  const tasks = orders.flatMap(({ taskBatch }) => taskBatch?.tasks ?? []);
+function namesOf(host: AgentHost, { leaseId }: LogQuery): string {
+  const tasks = [...storedOrders(host, leaseId)].flatMap(({ taskBatch }) => taskBatch?.tasks ?? []);
   const most = 20;
   if (tasks.length === 0) return "it runs no array tasks";
   const named = tasks.slice(0, most).join(", ");

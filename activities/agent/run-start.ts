@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import type { RunOrder } from "../agent-contract.ts";
-import { isFollowedBy, lowerRuns, maskOn, storedOrders, type AgentHost } from "./agent-host.ts";
+import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
 import { batchTrouble, planBatch } from "./batch-plan.ts";
 import { newestCheckpoint, taskCheckpointDir, tokenDir } from "./checkpoints.ts";
 import { failure } from "./failures.ts";
@@ -50,8 +50,8 @@ export async function prepare(
   refuseImpossible(host, order, { mask, minFreeBytes });
   const stale = await host.tokens.admit(order.token, mask);
   if (stale !== undefined) throw staleToken(order, stale);
-  const later = storedOrders(host, order.leaseId).find((other) => isFollowedBy(order, other));
-  if (later !== undefined)
+  const later = newestOrder(host, order.leaseId);
+  if (later !== undefined && isFollowedBy(order, later))
     throw staleToken(order, `batch ${later.taskBatch?.seq} of the lease has followed already`);
   const reason =
     order.taskBatch === undefined
