@@ -24,7 +24,7 @@ import { isolatedConnection } from "../../workers/connection.ts";
 import type { FleetInput } from "../../workflows/messages.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
-import { drawFrom, spreadOf } from "../statistics.ts";
+import { drawFrom, quantile, spreadOf } from "../statistics.ts";
 import { largeLedgers, type LedgerNow } from "./large-ledger.ts";
 
 const MOST_MS = 200;
@@ -32,6 +32,8 @@ const MOST_BYTES = 2 ** 20;
 
 interface CycleTimes {
   readonly plainMs: number;
+  /** Processor time of the same. */
+  readonly plainCpuMs: number;
   readonly liveMs: number;
   readonly granted: number;
   readonly carriedBytes: number;
@@ -77,6 +79,16 @@ function barsOf(times: readonly CycleTimes[], fallbacks: number): readonly Bar[]
   return [
     barOf({ id: "cycle-p50", unit: "ms", wish: REPORTED, got: plain.p50 }),
     barOf({ id: "cycle-p99", unit: "ms", wish: atMost(MOST_MS), got: plain.p99, note: ofAll }),
+    barOf({
+      id: "cycle-cpu-p50",
+      unit: "ms",
+      wish: REPORTED,
+      got: quantile(
+        times.map(({ plainCpuMs }) => plainCpuMs),
+        0.5,
+      ),
+      note: "processor time of the same with its garbage collection; far below the other, the machine is busy",
+    }),
     barOf({ id: "cycle-live-p50", unit: "ms", wish: REPORTED, got: live.p50 }),
     barOf({
       id: "cycle-live-p99",
@@ -104,10 +116,13 @@ async function oneCycle(
   { ledger, nowMs }: LedgerNow,
   { converter, decideLive }: CyclePorts,
 ): Promise<CycleTimes> {
+  const cpuBefore = process.cpuUsage();
   const plainStartMs = performance.now();
   const plan = decide(ledger, nowMs);
   const { ledger: after, granted } = apply(ledger, { kind: "plan", plan, nowMs });
   const plainMs = performance.now() - plainStartMs;
+  const { user, system } = process.cpuUsage(cpuBefore);
+  const plainCpuMs = (user + system) / 1_000;
 
   const liveStartMs = performance.now();
   const sent = await encodeToPayloads(converter, packLedger(ledger), nowMs);
@@ -127,7 +142,7 @@ async function oneCycle(
     answer.stats.method === "baseline" || applied.granted.length === granted.length;
   if (!isSamePlan) throw new Error("the decider's thread gave another plan than `decide`");
   const carried = await carriedBytes(after, nowMs, converter);
-  return { plainMs, liveMs, granted: granted.length, ...carried };
+  return { plainMs, plainCpuMs, liveMs, granted: granted.length, ...carried };
 }
 
 /** What continue-as-new carries; every waiting job was told its reason, which is the most that there can be. */

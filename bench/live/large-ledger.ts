@@ -6,7 +6,6 @@
  * new requests come in until the asked number waits, and that is the ledger of the next measured cycle.
  */
 
-import { randomUUID } from "node:crypto";
 import type { ClusterShape, FleetShape } from "../../domain/fleet.ts";
 import { clusterId, hostId, jobId, runId, tenantId, type HostId } from "../../domain/ids.ts";
 import { JOB_CLASSES } from "../../domain/job.ts";
@@ -154,7 +153,7 @@ function drawnRequest(draw: Draw, number: number, nowMs: number): GangRequest {
   const min = draw.unit() < 0.25 ? Math.max(1, gpus / 2) : gpus;
   return {
     jobId: jobId(`train-${String(number)}-${draw.below(36 ** 6).toString(36)}`),
-    runId: runId(randomUUID()),
+    runId: runId(drawnUuid(draw)),
     seq: 1,
     name: `train-${String(draw.below(400))}`,
     tenant: tenantId(`tenant-${String(draw.below(TENANTS))}`),
@@ -170,6 +169,18 @@ function drawnRequest(draw: Draw, number: number, nowMs: number): GangRequest {
     submittedAtMs: nowMs,
     requestedAtMs: nowMs,
   };
+}
+
+/** As the server makes run ids. */
+function drawnUuid(draw: Draw): string {
+  const hex = Array.from({ length: 32 }, () => draw.below(16).toString(16)).join("");
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `4${hex.slice(13, 16)}`,
+    `a${hex.slice(17, 20)}`,
+    hex.slice(20),
+  ].join("-");
 }
 
 function drawnSize(draw: Draw): number {

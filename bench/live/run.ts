@@ -11,6 +11,7 @@ import { BENCH_FLEET } from "./fleet.ts";
 import { measureGranted } from "./granted.ts";
 import { measureJobs } from "./jobs.ts";
 import { openQuietFleet } from "./world.ts";
+import { measureZero } from "./zero.ts";
 
 export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
   const chosen = new Set(request.chosen("only"));
@@ -45,5 +46,6 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...idle.bars);
     details["idleCallsPerSecond"] = idle.details;
   }
+  if (isChosen("zero")) bars.push(...(await measureZero(request)));
   return { bars, details };
 }
