@@ -10,14 +10,12 @@
 import {
   ApplicationFailure,
   condition,
-  proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
   sleep,
   upsertMemo,
 } from "@temporalio/workflow";
-import type { OrderActivities, TaskEnd } from "../activities/agent-contract.ts";
 import type { JobActivities, Told } from "../activities/control-contract.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
 import { clusterOf, type HostId, type LeaseId } from "../domain/ids.ts";
@@ -25,8 +23,10 @@ import type { ArrayRule } from "../domain/job.ts";
 import type { GangRequest, Lease } from "../domain/lease.ts";
 import { parseTaskRanges } from "../domain/task-ranges.ts";
 import { arrayResult, arrayState, arraySummary, type ArrayJob } from "./array-view.ts";
+import { settleBatch } from "./batch-settlement.ts";
 import { batchSize } from "./batch-size.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
+import { hostsOf, placeOf, stopTasks, type HeldLease } from "./held-lease.ts";
 import { factOf, noFleet } from "./job-view.ts";
 import {
   ARRAY_MEMO,
@@ -49,7 +49,6 @@ import {
   type TaskOrder,
   type TaskOrderAnswer,
 } from "./messages.ts";
-import { MAX_UNCHARGED_FAILURES } from "./run-verdict.ts";
 import { createTaskTable } from "./task-table.ts";
 
 const NO_FLEET_PAUSE_MS = 5_000;
@@ -73,14 +72,6 @@ const { othersWait } = proxyLocalActivities<Pick<JobActivities, "othersWait">>({
   startToCloseTimeout: "5s",
   retry: { maximumAttempts: 1 },
 });
-
-interface HeldLease {
-  grant: Grant;
-  readonly slots: number;
-  readonly fenced: Set<HostId>;
-  batchSeq: number;
-  tasks: readonly number[];
-}
 
 export async function runJobArray(
   of: ArrayJob,
@@ -431,44 +422,22 @@ export async function runJobArray(
     });
   }
 
-  /** What became of the tasks of a batch. */
-  function settle(tasks: readonly number[], { tasks: ends = [], cause }: GangEnd): void {
-    const ended = worstEnds(ends);
-    const failed: number[] = [];
-    const lost: number[] = [];
-    for (const task of tasks) {
-      const how = ended.get(task);
-      const isUnwanted = unwanted.delete(task);
-      if (how?.startedAtMs !== undefined && how.endedAtMs !== undefined) {
-        ran.tasks += 1;
-        ran.ms += Math.max(0, how.endedAtMs - how.startedAtMs);
-      }
-      if (how?.end === "completed") table.end(task, "completed", how);
-      else if (isUnwanted) table.end(task, "cancelled", how);
-      else if (how?.end === "failed") {
-        // Without status and signal it was the time limit: another try would end the same.
-        const mayRetry = how.exitCode !== undefined || how.signal !== undefined;
-        if (mayRetry && table.charge(task, "task") < spec.retry.attempts) {
-          table.giveBack(task, { isPaused: true, hasRun: true });
-          failed.push(task);
-        } else table.end(task, "failed", how);
-      } else if (wish.reason !== undefined) table.giveBack(task);
-      else if (table.charge(task, "host") < MAX_UNCHARGED_FAILURES) {
-        table.giveBack(task, { isPaused: true });
-        lost.push(task);
-      } else {
-        const message = cause?.message ?? "its hosts were lost, or refused it, too often";
-        table.end(task, "failed", { task, end: "failed", message });
-      }
-    }
-    if (cause?.code === "HOST_REFUSED") {
-      avoidHosts.add(cause.host);
+  /** Failed tasks pause as the retry rule says, lost ones longer each time in a row. */
+  function settle(tasks: readonly number[], end: GangEnd): void {
+    const { failed, lost } = settleBatch(table, tasks, {
+      end,
+      unwanted,
+      ran,
+      attempts: spec.retry.attempts,
+      isEnding: wish.reason !== undefined,
+    });
+    if (end.cause?.code === "HOST_REFUSED") {
+      avoidHosts.add(end.cause.host);
       isOutdated = true;
     }
     lostInARow = lost.length > 0 ? lostInARow + 1 : 0;
-    const pauseMs = Math.min(LOST_PAUSE_MS * 2 ** (lostInARow - 1), LOST_PAUSE_MAX_MS);
     resumeAfter(failed, spec.retry.backoffMs);
-    resumeAfter(lost, pauseMs);
+    resumeAfter(lost, Math.min(LOST_PAUSE_MS * 2 ** (lostInARow - 1), LOST_PAUSE_MAX_MS));
   }
 
   function resumeAfter(tasks: readonly number[], pauseMs: number): void {
@@ -505,29 +474,12 @@ export async function runJobArray(
     for (const task of waiting) table.end(task, "cancelled");
     for (const held of leases.values()) {
       const theirs = held.tasks.filter((task) => running.has(task));
-      if (theirs.length > 0) void stopTasks(held, theirs);
+      if (theirs.length > 0) void stopTasks(of, held, theirs);
     }
     memoize();
     show();
     const skipped = named.length - running.size - waiting.length;
     return { done: waiting.length, stopping: running.size, skipped };
-  }
-
-  /** A host that does not answer says by the end of the batch what became of them. */
-  async function stopTasks(held: HeldLease, tasks: readonly number[]): Promise<void> {
-    const { grant, batchSeq } = held;
-    const { id: leaseId, token } = grant.lease;
-    await Promise.allSettled(
-      grant.agents.map(({ host, agent }) =>
-        proxyActivities<Pick<OrderActivities, "stopTasks">>({
-          taskQueue: agent.orderQueue,
-          startToCloseTimeout: 2 * spec.run.graceMs + 60_000,
-          scheduleToStartTimeout: "30s",
-          retry: { maximumAttempts: 3 },
-          summary: `stop ${tasks.length} tasks of ${leaseId} on ${host}`,
-        }).stopTasks({ jobId, host, leaseId, token, batchSeq, tasks, reason: "cancelled" }),
-      ),
-    );
   }
 
   function retryTasks(order: TaskOrder): TaskOrderAnswer {
@@ -541,34 +493,3 @@ export async function runJobArray(
     return { done: ended.length, stopping: 0, skipped: named.length - ended.length };
   }
 }
-
-const hostsOf = ({ grant }: HeldLease): readonly HostId[] =>
-  grant.lease.gpus.map(({ host }) => host);
-
-function placeOf({ grant }: HeldLease): { host?: HostId; leaseId: LeaseId; orderQueue?: string } {
-  const { lease, agents } = grant;
-  const [part] = lease.gpus;
-  const agent = agents.find(({ host }) => host === part?.host)?.agent;
-  return {
-    ...(part !== undefined && { host: part.host }),
-    leaseId: lease.id,
-    ...(agent !== undefined && { orderQueue: agent.orderQueue }),
-  };
-}
-
-/** What each task came to; of one that spans hosts, the worst that any of them says. */
-function worstEnds(ends: readonly TaskEnd[]): ReadonlyMap<number, TaskEnd> {
-  const worst = new Map<number, TaskEnd>();
-  for (const end of ends) {
-    const former = worst.get(end.task);
-    if (former === undefined || BADNESS[end.end] > BADNESS[former.end]) worst.set(end.task, end);
-  }
-  return worst;
-}
-
-const BADNESS: Readonly<Record<TaskEnd["end"], number>> = {
-  completed: 0,
-  "not-run": 1,
-  stopped: 2,
-  failed: 3,
-};
