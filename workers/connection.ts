@@ -100,7 +100,8 @@ export async function resolveConnection(
 ): Promise<ConnectionConfig> {
   const configured = configuredConnection(flags, place.env);
   if (configured !== undefined) {
-    return { ...configured, ...withConverters(await loadConverters(flags, place)) };
+    const noted = await notedKeys(place.stateDir, configured.address);
+    return { ...configured, ...withConverters(await loadConverters(flags, place, noted)) };
   }
   const state = await readUpState(place.stateDir);
   const server = state?.server;
@@ -125,6 +126,14 @@ export async function resolveConnection(
     source: "up",
     ...withConverters(await loadConverters(flags, place, state?.encryptionKeys)),
   };
+}
+
+/** The key file that `up` was given, if it brought the fleet up at this address. */
+async function notedKeys(stateDir: string, address: string): Promise<string | undefined> {
+  // Where another address is named the note is only a help: whatever is wrong with it is no matter here.
+  const state = await readUpState(stateDir).catch(() => undefined);
+  const isThere = [state?.server?.address, state?.configuredAddress].includes(address);
+  return isThere ? state?.encryptionKeys : undefined;
 }
 
 /** The connection that flags, environment and profile name, without codec and keys; undefined when none names an address. */

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ownIdentity } from "../../activities/agent/process-identity.ts";
+import { codecServerArgs } from "../../cli/up/codec-server.ts";
 import { workerSurroundings } from "../../cli/up/worker-environment.ts";
+import { newKeyLine } from "../../workers/codec/key-ring.ts";
 import {
   configuredConnection,
   isolatedConnection,
@@ -148,6 +150,24 @@ describe("the server that `up` started", () => {
     });
   });
 
+  it.each<[string, Record<string, string>, boolean]>([
+    ["is used with the keys that `up` was given", {}, true],
+    ["also when its address is configured", { TEMPORAL_ADDRESS: server.address }, true],
+    ["but another address is another fleet's", { TEMPORAL_ADDRESS: "env:1" }, false],
+  ])("%s", async (_name, env, wantEncrypted) => {
+    const encryptionKeys = join(folder, "keys");
+    writeFileSync(encryptionKeys, newKeyLine(), { mode: 0o600 });
+    const { workerPayloads } = await resolved({ ...state, encryptionKeys }, { ...noFile, ...env });
+    expect(workerPayloads.isEncrypted).toBe(wantEncrypted);
+  });
+
+  it("keys that are named go before noted ones", async () => {
+    const env = { ...noFile, ORBWEAVER_ENCRYPTION_KEYS: "none" };
+    await expect(
+      resolved({ ...state, encryptionKeys: join(folder, "keys") }, env),
+    ).rejects.toMatchObject({ code: "BAD_INPUT", message: expect.stringContaining("none") });
+  });
+
   it("is refused with the remedy when it does not run, or was never started", async () => {
     const gone = { ...state, server: { ...server, started: "another process" } };
     for (const up of [gone, undefined]) {
@@ -205,6 +225,33 @@ describe("workers that `up` starts", () => {
       args: ["--isolated", "--address", "127.0.0.1:2", "--namespace", "default"],
       env: { PATH: "/bin" },
     });
+  });
+
+  it("are told the absolute path of the keys by their environment", () => {
+    const connection = isolatedConnection({ address: "127.0.0.1:2", namespace: "default" });
+    const { env } = workerSurroundings(connection, { flags: {}, env: {}, keyFile: "/keys" });
+    expect(env).toEqual({ ORBWEAVER_ENCRYPTION_KEYS: "/keys" });
+  });
+
+  it("include a codec server for the pages of our own server's UI, and of no other", () => {
+    const server = {
+      ...ownIdentity(),
+      address: "a:1",
+      namespace: "n",
+      databaseFile: "",
+      logFile: "",
+    };
+    const places = { uiUrl: "http://127.0.0.1:81", codecUrl: "http://127.0.0.1:82" };
+    expect(codecServerArgs({ ...server, ...places }, "f")).toEqual([
+      "--port",
+      "82",
+      "--origin",
+      "http://127.0.0.1:81,http://localhost:81",
+      "--fleet",
+      "f",
+    ]);
+    for (const without of [undefined, server, { ...server, uiUrl: places.uiUrl }])
+      expect(codecServerArgs(without, "f")).toBeUndefined();
   });
 
   it("inherit a configured connection, and flags as environment, so that no key is on a command line", () => {
