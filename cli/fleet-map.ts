@@ -2,13 +2,14 @@
  * @file A fleet as text: each GPU one character, hosts in a grid, tenants with what they hold of their quota.
  *
  * `#` held · `~` its job is gone, the host has not confirmed yet · `.` free · `x` free on a drained host · `?` free on a host
- * without an agent.
+ * without an agent · on a silent host `%` held and `!` free · `|` free on a fenced host.
  */
 
 import type { Ledger } from "../client/index.ts";
 import type { ClusterShape, HostShape, TenantRule } from "../domain/fleet.ts";
 import type { HostId } from "../domain/ids.ts";
 import { popCount } from "../domain/lease.ts";
+import { hindranceOf, type Hindrance } from "../scheduling/feasibility.ts";
 import { takenGpus } from "../scheduling/usage.ts";
 import type { Colours } from "./colour.ts";
 import { counted } from "./duration.ts";
@@ -21,6 +22,11 @@ export interface GpuCounts {
   readonly free: number;
   readonly drained: number;
   readonly agentless: number;
+  /** Free, on hosts that are silent. */
+  readonly silent: number;
+  /** Of those held: on hosts that are silent. */
+  readonly heldSilent: number;
+  readonly fenced: number;
 }
 
 interface HostState {
@@ -38,8 +44,9 @@ export function fleetText(name: string, ledger: Ledger, layout: Layout): string 
   const counts = countGpus([...states.values()]);
   const clusters = ledger.shape.clusters.map((cluster) => clusterText(cluster, states, layout));
   return [
-    `fleet ${name}: ${countsText(counts)}; ${waitingText(ledger)}`,
+    folded(`fleet ${name}: ${countsText(counts)}; ${waitingText(ledger)}`, layout.width),
     LEGEND,
+    ...(counts.silent + counts.heldSilent + counts.fenced > 0 ? [SILENCE_LEGEND] : []),
     ...clusters.map((text) => `\n${text}`),
     `\n${tenantsText(ledger, layout)}`,
   ].join("\n");
@@ -50,6 +57,8 @@ export function fleetCounts(ledger: Ledger): GpuCounts {
 }
 
 const LEGEND = "GPUs: # held  ~ vacating  . free  x drained  ? no agent";
+/** Where there is anything of the kind. */
+const SILENCE_LEGEND = "      on silent hosts: % held  ! free; on fenced hosts: |";
 
 function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
   const held = new Map<HostId, number>();
@@ -62,9 +71,10 @@ function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
   return new Map(
     hosts.map((shape) => {
       const standing = ledger.hosts.get(shape.id);
-      const idle = standing?.agent === undefined ? "?" : standing.isDrained ? "x" : ".";
+      const isSilent = standing?.silentSinceMs !== undefined;
+      const idle = IDLE_SIGNS[hindranceOf(standing) ?? "none"];
       const map = Array.from({ length: shape.gpuCount }, (_, gpu) => {
-        if ((((held.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return "#";
+        if ((((held.get(shape.id) ?? 0) >>> gpu) & 1) === 1) return isSilent ? "%" : "#";
         return (((vacating.get(shape.id) ?? 0) >>> gpu) & 1) === 1 ? "~" : idle;
       });
       return [shape.id, { shape, map: map.join("") }] as const;
@@ -72,26 +82,40 @@ function hostStates(ledger: Ledger): ReadonlyMap<HostId, HostState> {
   );
 }
 
+const IDLE_SIGNS: Readonly<Record<Hindrance | "none", string>> = {
+  none: ".",
+  drained: "x",
+  agentless: "?",
+  silent: "!",
+  fenced: "|",
+};
+
 function countGpus(hosts: readonly HostState[]): GpuCounts {
   const all = hosts.map(({ map }) => map).join("");
   const count = (sign: string): number => all.split(sign).length - 1;
   return {
     total: all.length,
-    held: count("#"),
+    held: count("#") + count("%"),
     vacating: count("~"),
     free: count("."),
     drained: count("x"),
     agentless: count("?"),
+    silent: count("!"),
+    heldSilent: count("%"),
+    fenced: count("|"),
   };
 }
 
-function countsText({ total, held, vacating, free, drained, agentless }: GpuCounts): string {
+function countsText(counts: GpuCounts): string {
+  const { total, held, vacating, free, drained, agentless, silent, heldSilent, fenced } = counts;
   const rest = [
-    `${String(held)} held`,
+    `${String(held)} held${heldSilent > 0 ? ` (${String(heldSilent)} silent)` : ""}`,
     `${String(free)} free`,
     ...(vacating > 0 ? [`${String(vacating)} vacating`] : []),
     ...(drained > 0 ? [`${String(drained)} drained`] : []),
     ...(agentless > 0 ? [`${String(agentless)} without agent`] : []),
+    ...(silent > 0 ? [`${String(silent)} silent`] : []),
+    ...(fenced > 0 ? [`${String(fenced)} fenced`] : []),
   ];
   return `${counted(total, "GPU")}, ${rest.join(", ")}`;
 }
@@ -114,9 +138,28 @@ function clusterText(
     ...(cluster.fabricGbps === undefined ? [] : [`${String(cluster.fabricGbps)} Gbps`]),
     ...(cluster.isSimulated ? ["simulated"] : []),
   ];
-  const title = `${colours.bold(cluster.id)} (${facts.join(", ")}): ${countsText(countGpus(hosts))}`;
-  return `${title}\n${hostGrid(hosts, { width, colours })}`;
+  const title = folded(
+    `${cluster.id} (${facts.join(", ")}): ${countsText(countGpus(hosts))}`,
+    width,
+  );
+  return `${colours.bold(cluster.id)}${title.slice(cluster.id.length)}\n${hostGrid(hosts, { width, colours })}`;
 }
+
+/** Breaks a line that is too long after a comma, colon or semicolon. */
+function folded(text: string, width: number): string {
+  const lines: string[] = [];
+  let line = "";
+  for (const part of text.split(/(?<=[,:;]) /)) {
+    const longer = line === "" ? part : `${line} ${part}`;
+    if (line !== "" && longer.length > width) {
+      lines.push(line);
+      line = `${FOLD_INDENT}${part}`;
+    } else line = longer;
+  }
+  return [...lines, line].join("\n");
+}
+
+const FOLD_INDENT = "    ";
 
 /** As many hosts in a line as fit, all cells alike. */
 function hostGrid(hosts: readonly HostState[], { width, colours }: Layout): string {
@@ -144,14 +187,17 @@ const GAP = "   ";
 
 function coloured(map: string, colours: Colours): string {
   if (!colours.isColorSupported) return map;
-  return map.replace(/#+|~+|\.+|x+|\?+/g, (run) => {
+  return map.replace(/#+|~+|\.+|x+|\?+|%+|!+|\|+/g, (run) => {
     switch (run[0]) {
       case "#":
         return colours.green(run);
       case "~":
+      case "%":
         return colours.yellow(run);
       case "x":
       case "?":
+      case "!":
+      case "|":
         return colours.red(run);
       default:
         return colours.dim(run);

@@ -14,7 +14,9 @@ import { addConnectionOptions, type ConnectionOptionValues } from "../connection
 import { drainedHosts, drainedLines, type DrainedHost } from "../drained-hosts.ts";
 import { counted, durationText } from "../duration.ts";
 import { helpEnd, type Kit } from "../kit.ts";
+import { jobSilenceText, quietHostsOf } from "../job-silence.ts";
 import { gpusText, hostsText } from "../place.ts";
+import { quietDocument, quietHosts, quietLines, type QuietHost } from "../quiet-hosts.ts";
 import type { Session } from "../session.ts";
 import { factsText } from "../table.ts";
 import { countsText } from "../task-table.ts";
@@ -33,19 +35,30 @@ export function explainVerb(kit: Kit): Command {
     .action(async (jobId: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
       await kit.withSession(values, async ({ client }) => {
         const explanation = await client.job(jobId).explain();
-        const drained = await drainedFor(explanation, client);
+        const nowMs = kit.io.nowMs();
+        const { drained, quiet } = await hindrancesOf(explanation, { client, nowMs });
         if (values.json === true) {
           const hosts = drained.map(({ host, reason }) => ({ host: host.id, reason }));
-          kit.printJson({ ...explanation, ...(hosts.length > 0 && { drained: hosts }) });
-        } else kit.print(explanationText(explanation, { nowMs: kit.io.nowMs(), drained }));
+          kit.printJson({
+            ...explanation,
+            ...(hosts.length > 0 && { drained: hosts }),
+            ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
+          });
+        } else kit.print(explanationText(explanation, { nowMs, drained, quiet }));
       });
     });
   return addConnectionOptions(verb);
 }
 
+interface Hindrances {
+  readonly drained: readonly DrainedHost[];
+  /** Of a job that waits: those that would suit it; of one that runs: its own. */
+  readonly quiet: readonly QuietHost[];
+}
+
 export function explanationText(
   explanation: JobExplanation,
-  { nowMs, drained = [] }: { readonly nowMs: number; readonly drained?: readonly DrainedHost[] },
+  { nowMs, drained, quiet }: Hindrances & { readonly nowMs: number },
 ): string {
   const { view, ending, fleet } = explanation;
   const { jobId, state } = view;
@@ -60,12 +73,13 @@ export function explanationText(
         ["waits for", durationText(nowMs - requestedAtMs)],
         [
           "drained",
-          drained.length === 0 ? undefined : drainedLines(drained, MAX_DRAINED).join("\n"),
+          drained.length === 0 ? undefined : drainedLines(drained, MAX_LISTED).join("\n"),
         ],
+        ["silent", quiet.length === 0 ? undefined : quietLines(quiet, MAX_LISTED).join("\n")],
       ]),
     ].join("\n");
   }
-  if (view.array !== undefined && state === "running") return arrayText(view, view.array);
+  if (view.array !== undefined && state === "running") return arrayText(view, view.array, quiet);
   const last = view.attempts.at(-1);
   if ((state === "running" || state === "stopping") && last !== undefined) {
     return [
@@ -73,6 +87,7 @@ export function explanationText(
       factsText([
         ["why there", state === "running" ? undefined : last.reason],
         ["on", gpusText(last.gpus)],
+        ["silent", jobSilenceText(quiet)],
         ["lease", last.leaseId],
         ["waited", durationText(last.grantedAtMs - last.requestedAtMs)],
         [
@@ -92,13 +107,18 @@ export function explanationText(
 }
 
 /** Of an array that runs: on how much, and why on no more. */
-function arrayText({ jobId, pending }: JobView, { counts, slots, leases }: ArrayView): string {
+function arrayText(
+  { jobId, pending }: JobView,
+  { counts, slots, leases }: ArrayView,
+  quiet: readonly QuietHost[],
+): string {
   const hosts = leases.flatMap(({ gpus }) => gpus.map(({ host }) => host));
   return [
     `${jobId} is running: ${counted(slots, "task")} at a time on ${hostsText(hosts)}`,
     factsText([
       ["tasks", countsText(counts)],
-      ["on", gpusText(leases.slice(0, MAX_DRAINED).flatMap(({ gpus }) => gpus))],
+      ["on", gpusText(leases.slice(0, MAX_LISTED).flatMap(({ gpus }) => gpus))],
+      ["silent", jobSilenceText(quiet)],
       ["no more", pending === undefined ? undefined : `${pending.code}: ${pending.message}`],
     ]).replace(/^/gm, "  "),
   ].join("\n");
@@ -140,19 +160,24 @@ function endedText(jobId: string, outcome: JobOutcome, { attempts }: JobView): s
 
 const indented = (text: string): string => text.replaceAll("\n", "\n  ");
 
-/** Drained hosts that would suit a job that waits for hosts, in the fleet's order. */
-async function drainedFor(
+/** What stands in the way of a job that waits for hosts, or has befallen one that runs; in the fleet's order. */
+async function hindrancesOf(
   { view, fleet }: JobExplanation,
-  client: Session["client"],
-): Promise<readonly DrainedHost[]> {
-  if (fleet?.kind !== "waiting" || fleet.reason.code !== "WaitingForHosts") return [];
+  { client, nowMs }: { readonly client: Session["client"]; readonly nowMs: number },
+): Promise<Hindrances> {
+  if (fleet?.kind !== "waiting")
+    return { drained: [], quiet: await quietHostsOf(view, { client, nowMs }) };
+  if (fleet.reason.code !== "WaitingForHosts") return { drained: [], quiet: [] };
   const ledger = await client.fleet();
   const request = ledger.requests.get(view.jobId);
-  if (request === undefined) return [];
-  return drainedHosts(ledger).filter((place) => isSuitable(request, place));
+  if (request === undefined) return { drained: [], quiet: [] };
+  return {
+    drained: drainedHosts(ledger).filter((place) => isSuitable(request, place)),
+    quiet: quietHosts(ledger, nowMs).filter(({ place }) => isSuitable(request, place)),
+  };
 }
 
-const MAX_DRAINED = 8;
+const MAX_LISTED = 8;
 
 /** The fleet has no request of a job that waits: it says so itself, or it is between two runs. */
 function pendingText({ view, fleet }: JobExplanation): string {

@@ -9,7 +9,9 @@ import { durationText, timeText } from "../duration.ts";
 import { widthOf } from "../io.ts";
 import { specFacts } from "../job-facts.ts";
 import { helpEnd, type Kit } from "../kit.ts";
+import { jobSilenceText, quietHostsOf } from "../job-silence.ts";
 import { gpusText, hostsText } from "../place.ts";
+import { quietDocument, type QuietHost } from "../quiet-hosts.ts";
 import { runProgress, type RunProgress } from "../run-progress.ts";
 import { factsText, tableText, type Column } from "../table.ts";
 import { arrayParts, chosenTasks, countsText, tasksText } from "../task-table.ts";
@@ -35,13 +37,21 @@ export function statusVerb(kit: Kit): Command {
         const [view, ending] = await Promise.all([job.view(), job.ending()]);
         const tasks = await chosenTasks(job, view, values.tasks);
         const isLive = view.state === "running" || view.state === "stopping";
-        const live = isLive ? await runProgress(temporal, view.jobId) : [];
+        const nowMs = kit.io.nowMs();
+        const [live, quiet] = await Promise.all([
+          isLive ? runProgress(temporal, view.jobId) : [],
+          quietHostsOf(view, { client, nowMs }),
+        ]);
         const ui = workflowUrl(connection, view.jobId);
         if (values.json === true) {
-          const more = { ...(ui !== undefined && { ui }), ...(tasks !== undefined && { tasks }) };
+          const more = {
+            ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
+            ...(ui !== undefined && { ui }),
+            ...(tasks !== undefined && { tasks }),
+          };
           kit.printJson({ ...view, ...ending, live, ...more });
         } else if (tasks !== undefined) kit.print(tasksText(kit, tasks));
-        else kit.print(statusText(kit, { view, ending, live, ui }));
+        else kit.print(statusText(kit, { view, ending, live, quiet, ui }));
       });
     });
   return addConnectionOptions(verb);
@@ -56,10 +66,12 @@ interface Status {
   readonly view: JobView;
   readonly ending: JobEnding;
   readonly live: readonly RunProgress[];
+  /** Hosts of the job that do not answer. */
+  readonly quiet: readonly QuietHost[];
   readonly ui: string | undefined;
 }
 
-function statusText(kit: Kit, { view, ending, live, ui }: Status): string {
+function statusText(kit: Kit, { view, ending, live, quiet, ui }: Status): string {
   const width = widthOf(kit.io.stdout);
   const nowMs = kit.io.nowMs();
   const facts = factsText([
@@ -75,6 +87,7 @@ function statusText(kit: Kit, { view, ending, live, ui }: Status): string {
     ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
+    ["silent", jobSilenceText(quiet)],
     ["UI", ui],
   ]);
   const parts = [facts];

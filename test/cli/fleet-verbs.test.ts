@@ -92,10 +92,12 @@ describe("fleet show", () => {
     const colours = coloursFor(process.stdout, { NO_COLOR: "1" });
     expect(fleetText("default", LEDGER, { width: 80, colours })).toBe(
       [
-        "fleet default: 28 GPUs, 4 held, 12 free, 1 vacating, 3 drained, 8 without agent; no job waits",
+        "fleet default: 28 GPUs, 4 held, 12 free, 1 vacating, 3 drained, 8 without agent;",
+        "    no job waits",
         "GPUs: # held  ~ vacating  . free  x drained  ? no agent",
         "",
-        "eu-1 (frankfurt, EU, H100 80 GiB, simulated): 12 GPUs, 3 held, 5 free, 1 vacating, 3 drained",
+        "eu-1 (frankfurt, EU, H100 80 GiB, simulated): 12 GPUs, 3 held, 5 free,",
+        "    1 vacating, 3 drained",
         "  h1 ##..   h2 #xxx   h3 ~...",
         "",
         "us-1 (ohio, US, A100 80 GiB): 16 GPUs, 1 held, 7 free, 8 without agent",

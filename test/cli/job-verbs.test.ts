@@ -270,7 +270,10 @@ describe("explain", () => {
       /^b is being stopped: its cancel was asked\n {2}Its processes on 1 host get 1m00s to write a checkpoint, 30s to end, and 30s more after TERM; then KILL\.\nwhy there +3 of 3/,
     ],
   ])("says %s", async (_name, explanation, want) => {
-    const client = handle({ explain: () => Promise.resolve(explanation) });
+    const client = {
+      ...handle({ explain: () => Promise.resolve(explanation) }),
+      fleet: () => Promise.resolve(emptyLedger({ clusters: [], links: [], tenants: [] })),
+    };
     const { code, stdout } = await run(["explain", "b"], { client, nowMs: NOW_MS });
     expect(code).toBe(0);
     expect(stdout).toMatch(want);

@@ -16,6 +16,7 @@ const VERBS = [
   ["release"],
   ["drain"],
   ["undrain"],
+  ["fence"],
   ["up"],
   ["down"],
   ["worker"],

@@ -1,0 +1,118 @@
+/**
+ * @file Hosts that do not answer, as an operator reads them: silent since when, fenced when or in how long, with what they hold.
+ *
+ * Times are the fleet's; a difference of clocks shows as at most a wrong number of seconds, never as a negative one.
+ * Cost: O(hosts + GPU sets in leases).
+ */
+
+import type { LeaseId, Ledger } from "../client/index.ts";
+import type { HostId } from "../domain/ids.ts";
+import { popCount } from "../domain/lease.ts";
+import type { HostPlace } from "../scheduling/fleet-index.ts";
+import { fenceAtMs, isMassSilence } from "../scheduling/silence.ts";
+import { takenGpus } from "../scheduling/usage.ts";
+import { counted, durationText } from "./duration.ts";
+
+export interface QuietHost {
+  readonly place: HostPlace;
+  readonly silence: Silence;
+  readonly leases: readonly LeaseId[];
+  /** Held by those leases on this host. */
+  readonly gpus: number;
+}
+
+/** What happens next; `stopped`: so many are silent at once that no clock runs. */
+export type Silence =
+  | { readonly kind: "fenced"; readonly fencedAgoMs?: number }
+  | { readonly kind: "fence-due"; readonly silentMs: number; readonly fencedInMs: number }
+  | { readonly kind: "stopped" | "held"; readonly silentMs: number };
+
+/** In the fleet's order. */
+export function quietHosts(ledger: Ledger, nowMs: number): readonly QuietHost[] {
+  const held = new Map<HostId, { leases: LeaseId[]; gpus: number }>();
+  for (const lease of ledger.leases.values()) {
+    for (const { host, mask } of takenGpus(lease)) {
+      if (lease.vacatedHosts?.includes(host) === true) continue;
+      const there = held.get(host) ?? { leases: [], gpus: 0 };
+      held.set(host, there);
+      there.leases.push(lease.id);
+      there.gpus += popCount(mask);
+    }
+  }
+  return ledger.shape.clusters.flatMap((cluster) =>
+    cluster.hosts.flatMap((host) => {
+      const silence = silenceOf(ledger, host.id, nowMs);
+      if (silence === undefined) return [];
+      const { leases, gpus } = held.get(host.id) ?? { leases: [], gpus: 0 };
+      return [{ place: { host, cluster }, silence, leases, gpus }];
+    }),
+  );
+}
+
+function silenceOf({ hosts }: Ledger, host: HostId, nowMs: number): Silence | undefined {
+  const standing = hosts.get(host);
+  if (standing?.isFenced === true) {
+    const { fencedAtMs } = standing;
+    if (fencedAtMs === undefined) return { kind: "fenced" };
+    return { kind: "fenced", fencedAgoMs: Math.max(0, nowMs - fencedAtMs) };
+  }
+  if (standing?.silentSinceMs === undefined) return undefined;
+  const silentMs = Math.max(0, nowMs - standing.silentSinceMs);
+  const dueAtMs = fenceAtMs(standing);
+  if (dueAtMs === undefined) return { kind: "held", silentMs };
+  if (isMassSilence(hosts)) return { kind: "stopped", silentMs };
+  return { kind: "fence-due", silentMs, fencedInMs: Math.max(0, dueAtMs - nowMs) };
+}
+
+/** `eu-1/host-3: silent for 2m00s, fenced in 8m00s (2 leases, 12 GPUs)`, one a line; beyond `most` only how many more. */
+export function quietLines(quiet: readonly QuietHost[], most: number): readonly string[] {
+  const lines = quiet.slice(0, most).map(({ place, silence, leases, gpus }) => {
+    const held =
+      leases.length === 0 ? "" : ` (${counted(leases.length, "lease")}, ${counted(gpus, "GPU")})`;
+    return `${place.host.id}: ${silenceText(silence)}${held}`;
+  });
+  const more = quiet.length - lines.length;
+  return more > 0 ? [...lines, `… ${String(more)} more`] : lines;
+}
+
+/** The same for `--json`. */
+export const quietDocument = ({ place, silence, leases, gpus }: QuietHost): object => ({
+  host: place.host.id,
+  ...silence,
+  leases,
+  gpus,
+});
+
+/** `silent for 2m00s, fenced in 8m00s` */
+export function silenceText(silence: Silence): string {
+  switch (silence.kind) {
+    case "fenced": {
+      const { fencedAgoMs } = silence;
+      const ago = fencedAgoMs === undefined ? "" : ` ${durationText(fencedAgoMs)} ago`;
+      return `fenced${ago}, offered again when its agent reports`;
+    }
+    case "fence-due":
+      return `silent for ${durationText(silence.silentMs)}, fenced in ${durationText(silence.fencedInMs)}`;
+    case "stopped":
+      return `silent for ${durationText(silence.silentMs)}, its fence clock is stopped`;
+    case "held":
+      return `silent for ${durationText(silence.silentMs)}, held until it answers`;
+  }
+}
+
+/** What so many silent agents at once mean, and what to do; empty when the clocks run. */
+export function massSilenceLines({ hosts }: Ledger): readonly string[] {
+  if (!isMassSilence(hosts)) return [];
+  const agents = new Set<string>();
+  const silent = new Set<string>();
+  for (const { agent, silentSinceMs } of hosts.values()) {
+    if (agent === undefined) continue;
+    agents.add(agent.epoch);
+    if (silentSinceMs !== undefined) silent.add(agent.epoch);
+  }
+  return [
+    `${String(silent.size)} of ${String(agents.size)} agents are silent at once. That is taken for an outage on`,
+    "this side: no clock fences anybody until it is over. See to the network and",
+    "the Temporal server. Are the machines really gone: orbweaver fence HOST…",
+  ];
+}
