@@ -119,16 +119,24 @@ describe("a batch of array tasks", () => {
     expect(endOf(report, 2)?.message).toContain('"no-such-command" does not exist');
   });
 
-  it("kills what a task leaves behind before the next one gets its GPUs", async () => {
-    const dir = folder();
-    const agent = testAgent();
-    const daemon = `setsid sh -c 'trap "" TERM HUP; echo $$ > ${dir}/daemon; exec sleep 60' > /dev/null 2>&1 &`;
-    const line = `if [ $ARRAY_INDEX = 0 ]; then ${daemon} while [ ! -s ${dir}/daemon ]; do sleep 0.01; done; else ps -o stat= -p $(cat ${dir}/daemon) | grep -v Z || echo gone; fi`;
-    const order = batchOf(line, { tasks: [0, 1], slots: 1 });
-    expect(endsOf(await agent.runs.run(order))).toBe("0:completed 1:completed");
-    expect(await taskOutput(agent, order, 1)).toBe("gone\n");
-    expect(runs(await pidIn(join(dir, "daemon")))).toBe(false);
-  });
+  it.each([
+    { name: "a daemon in a session of its own", start: "setsid" },
+    { name: "a process without its environment", start: "env -i PATH=$PATH" },
+  ])(
+    "kills $name that a task leaves behind before the next one gets its GPUs",
+    async ({ start }) => {
+      const dir = folder();
+      const agent = testAgent();
+      const daemon = `${start} sh -c 'trap "" TERM HUP; echo $$ > ${dir}/daemon; exec sleep 60' > /dev/null 2>&1 &`;
+      // A killed one may be a zombie for a while, which runs nothing.
+      const state = `ps -o stat= -p $(cat ${dir}/daemon) | grep -v Z || echo gone`;
+      const line = `if [ $ARRAY_INDEX = 0 ]; then ${daemon} while [ ! -s ${dir}/daemon ]; do sleep 0.01; done; else ${state}; fi`;
+      const order = batchOf(line, { tasks: [0, 1], slots: 1 });
+      expect(endsOf(await agent.runs.run(order))).toBe("0:completed 1:completed");
+      expect(await taskOutput(agent, order, 1)).toBe("gone\n");
+      expect(runs(await pidIn(join(dir, "daemon")))).toBe(false);
+    },
+  );
 
   it("says which tasks run and how many have ended, when that changes", async () => {
     const dir = folder();

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { takeHostLock } from "../../../activities/agent/host-lock.ts";
@@ -169,5 +169,22 @@ describe("old launches", () => {
       removeOldLaunches(agent.host, { keepMs: 7 * 86_400_000, keepCount: 2 }, Date.now()),
     ).toBe(2);
     expect(readdirSync(leases).sort()).toEqual(["lease-101", "lease-5"]);
+  });
+
+  it("of a job array go by the age of their newest batch", () => {
+    const { host } = testAgent();
+    const old = Date.now() / 1_000 - 9 * 86_400;
+    for (const { name, batchesAtS } of [
+      { name: "lease-6", batchesAtS: old },
+      { name: "lease-7", batchesAtS: Date.now() / 1_000 },
+    ]) {
+      const batches = join(host.layout.leases, name, "batches");
+      mkdirSync(batches, { recursive: true });
+      utimesSync(batches, batchesAtS, batchesAtS);
+      utimesSync(dirname(batches), old, old);
+    }
+    const keep = { keepMs: 7 * 86_400_000, keepCount: 10 };
+    expect(removeOldLaunches(host, keep, Date.now())).toBe(1);
+    expect(readdirSync(host.layout.leases)).toEqual(["lease-7"]);
   });
 });
