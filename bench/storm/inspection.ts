@@ -120,19 +120,18 @@ const LATE_MS = 5_000;
 
 /** What the runs of a job say against its end: a completed gang was whole, a cancelled job starts nothing any more. */
 function wrongRuns(
-  { id, meddling }: StormJob,
+  { id, file, meddling }: StormJob,
   end: End,
   lines: readonly WitnessLine[],
 ): string | undefined {
   const own = lines.filter(({ job }) => job === id);
   if (end.kind === "completed") {
-    const leases = new Set(own.map(({ lease }) => lease));
-    const isWhole = [...leases].some((lease) => {
-      const ended = own.filter((line) => line.lease === lease && line.kind === "end");
-      return (
-        ended.length > 0 && new Set(ended.map(({ rank }) => rank)).size === ended[0]?.worldSize
-      );
-    });
+    const tasks = [...new Set(own.map(({ task }) => task))];
+    if (file.array !== undefined && tasks.length !== file.array.count) {
+      return `it completed, and ${tasks.length} of its ${file.array.count} tasks were seen`;
+    }
+    // A task of an array is a gang of its own; what is no array has one, of no number.
+    const isWhole = tasks.length > 0 && tasks.every((task) => hasWholeGang(own, task));
     if (!isWhole) return "it completed, and no gang of it ran to its end with every rank";
   }
   if (meddling?.isCertain === true && meddling.how === "cancelled") {
@@ -144,11 +143,21 @@ function wrongRuns(
   return undefined;
 }
 
+/** Under one lease, every rank came to its end. */
+function hasWholeGang(lines: readonly WitnessLine[], task: number | undefined): boolean {
+  const ends = lines.filter((line) => line.kind === "end" && line.task === task);
+  return ends.some(({ lease, worldSize }) => {
+    const ranks = ends.filter((line) => line.lease === lease).map(({ rank }) => rank);
+    return new Set(ranks).size === worldSize;
+  });
+}
+
 function witnessed(lines: readonly WitnessLine[]): Pick<Findings, "startedTwice" | "doubleLeased"> {
   const say = ({ job, lease, host, gpu, rank, met }: WitnessLine): string =>
     `${lease} of ${job}, rank ${rank} on ${host} GPU ${gpu}, met ${met ?? "itself"}`;
   const starts = new Map<string, WitnessLine[]>();
-  for (const line of lines.filter(({ kind }) => kind === "start")) {
+  // A task may run again on its lease when nobody knows how it ended; only at once may it not.
+  for (const line of lines.filter(({ kind, task }) => kind === "start" && task === undefined)) {
     const key = `${line.lease} ${line.rank}`;
     starts.set(key, [...(starts.get(key) ?? []), line]);
   }

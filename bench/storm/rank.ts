@@ -39,6 +39,8 @@ export interface WitnessLine {
   readonly gpu: number;
   readonly rank: number;
   readonly worldSize: number;
+  /** Of a job array. */
+  readonly task?: number;
   readonly pid: number;
   readonly exitCode?: number;
   /** Who holds what this process wanted, in its own words. */
@@ -52,6 +54,7 @@ const order = JSON.parse(word("STORM_RANK")) as RankOrder;
 const rank = Number(word("RANK"));
 const host = word("ORBWEAVER_HOST");
 const gpu = Number(word("CUDA_VISIBLE_DEVICES").split(",")[Number(word("LOCAL_RANK"))]);
+const task = process.env["ARRAY_INDEX"];
 const me = {
   job: word("ORBWEAVER_JOB_ID"),
   lease: word("ORBWEAVER_LEASE_ID"),
@@ -59,8 +62,11 @@ const me = {
   gpu,
   rank,
   worldSize: Number(word("WORLD_SIZE")),
+  ...(task !== undefined && { task: Number(task) }),
   pid: process.pid,
 };
+/** Ranks of one task; an address has one byte for tasks and ranks together. */
+const RANKS_PER_TASK = 8;
 
 if (order.isStubborn === true) process.on("SIGTERM", () => undefined);
 process.on("SIGUSR1", checkpoint);
@@ -71,7 +77,8 @@ await take(
 );
 // Only Linux answers on all of 127.0.0.0/8; elsewhere starts are judged by their lines alone.
 if (process.platform === "linux") {
-  const address = `127.${1 + (order.job >> 8)}.${order.job & 255}.${1 + rank}`;
+  const place = 1 + Number(task ?? 0) * RANKS_PER_TASK + rank;
+  const address = `127.${1 + (order.job >> 8)}.${order.job & 255}.${place}`;
   await take("rank-taken", address, order.port);
 }
 say("start");

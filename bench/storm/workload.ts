@@ -20,6 +20,7 @@ const KINDS = Object.freeze({
   retrying: 6,
   held: 5,
   stubborn: 3,
+  array: 5,
 });
 export type JobKind = keyof typeof KINDS | "flood" | "ambushed" | "probe";
 
@@ -41,6 +42,8 @@ export interface StormJob {
 
 export const FAILING_EXIT_CODE = 7;
 const PROBE_MS = 2_000;
+/** What the witness has addresses for. */
+const MOST_TASKS = 24;
 
 export function drawKind(draw: Draw): JobKind {
   const all = Object.entries(KINDS) as [JobKind, number][];
@@ -84,6 +87,7 @@ export function stormJob(site: Site, kind: JobKind, number: number, draw: Draw):
       },
       ...(kind === "retrying" && { retry: { attempts: 2, backoff: "0s" } }),
       ...(kind === "held" && { hold: true }),
+      ...(kind === "array" && { array: { count: 4 + draw.below(MOST_TASKS - 3), parallel: 4 } }),
     },
   };
 }
@@ -101,6 +105,7 @@ function shapeOf(
     case "short":
     case "failing":
     case "held":
+    case "array":
       return { gpus: few, rank: { ms: between(100, 1_000) } };
     case "retrying":
       return {
