@@ -3,7 +3,7 @@
  *
  * Found as the processes of a launch are (`process-table.ts`): by the task's mark, its ranks' groups and sessions, and descent.
  * Tasks end by the hundred a second, so whose a process is gets remembered from look to look: only new pids are read. Looks
- * take a quarter of the time at most. What gets away here is found at the end of the batch.
+ * take a quarter of a processor at most. What gets away here is found at the end of the batch.
  * Cost: about 0.1 ms a look and 50 µs a new process. Elsewhere than on Linux each look asks `ps` for everything.
  * Loaded by the shim, so it needs nothing but Node.
  */
@@ -24,8 +24,8 @@ export interface Leftovers {
 const KILLED_LOOK_MS = 10;
 /** Rest after a look, in looks. */
 const REST_SHARE = 3;
-/** No pid comes round again within this time: that takes thousands of starts. */
-const MEMORY_MS = 200;
+/** No pid comes round again within this time: that takes tens of thousands of starts. */
+const MEMORY_MS = 1_000;
 /** The parent of the kernel's own threads. */
 const KTHREADD = 2;
 
@@ -52,12 +52,12 @@ export function watchLeftovers(launchDir: string): Leftovers {
   };
   const look = (): void => {
     isLookDue = false;
-    const startMs = performance.now();
+    const startCpuMs = cpuMs();
     const left = membersNow([...waiting.keys()]);
     for (const { pid } of left) kill(pid);
     const busy = new Set(left.map(({ task }) => task));
-    const endMs = performance.now();
-    restUntilMs = endMs + REST_SHARE * (endMs - startMs);
+    // By processor time: on a busy machine a look lasts long without costing more.
+    restUntilMs = performance.now() + REST_SHARE * (cpuMs() - startCpuMs);
     for (const [task, done] of [...waiting]) {
       if (busy.has(task)) continue;
       waiting.delete(task);
@@ -149,6 +149,11 @@ function markedTask(pid: number, mark: Buffer): number | "none" | "empty" {
   if (at < 0) return "none";
   const end = environ.indexOf(0, at);
   return Number(environ.toString("latin1", at + mark.length, end < 0 ? undefined : end));
+}
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
 }
 
 function runs(pid: number): boolean {
