@@ -18,8 +18,13 @@ describe("a batch", () => {
     { name: "three at least on one slot", facts: { slots: 1, waiting: 90 }, want: 3 },
     {
       name: "half of an even share",
-      facts: { slots: 8, allSlots: 24, waiting: 96, meanTaskMs: 1 },
+      facts: { slots: 8, allSlots: 24, waiting: 96, meanTaskMs: 1_000 },
       want: 16,
+    },
+    {
+      name: "a whole share of the shortest tasks",
+      facts: { slots: 8, allSlots: 24, waiting: 96, meanTaskMs: 10 },
+      want: 32,
     },
     { name: "the last one", facts: { slots: 8, allSlots: 24, waiting: 1 }, want: 1 },
     {
