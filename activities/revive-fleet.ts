@@ -18,6 +18,7 @@ import {
   FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
+  fleetMemo,
   type FleetInput,
 } from "../workflows/messages.ts";
 
@@ -52,6 +53,7 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
     workflowIdConflictPolicy: "USE_EXISTING",
     workflowIdReusePolicy: "ALLOW_DUPLICATE",
     staticSummary: `fleet ${input.name}, started again after its end`,
+    memo: fleetMemo(input.name),
   });
   return "revived";
 }

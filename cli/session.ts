@@ -46,10 +46,10 @@ export const openSession: OpenSession = async (values, io) => {
  */
 async function checkKeys(client: Client, fleet: string): Promise<void> {
   try {
-    const described = await client.withDeadline(Date.now() + CHECK_WITHIN_MS, () =>
+    // A description has the memo, decoded.
+    await client.withDeadline(Date.now() + CHECK_WITHIN_MS, () =>
       client.workflow.getHandle(fleetWorkflowId(fleet)).describe(),
     );
-    await described.staticSummary();
   } catch (error) {
     if (error instanceof OrbweaverError && error.code === "ENCRYPTION_KEY_MISSING") throw error;
   }

@@ -26,6 +26,8 @@ export const DEFAULT_FLEET = "default";
 export const PRESENCE_WORKFLOW = "presence";
 export const SWEEP_WORKFLOW = "sweep";
 export const fleetWorkflowId = (fleet: string): string => `orbweaver-fleet-${fleet}`;
+/** Goes along over continue-as-new, unlike a summary: by it commands find out whether they have the fleet's key. */
+export const fleetMemo = (fleet: string): Record<string, string> => ({ fleet });
 
 /** Second, optional argument of the job workflow. */
 export interface JobOptions {

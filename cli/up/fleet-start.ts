@@ -15,6 +15,7 @@ import {
   FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
+  fleetMemo,
   fleetWorkflowId,
 } from "../../workflows/messages.ts";
 import { storeDirOf } from "./places.ts";
@@ -56,6 +57,7 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
       ],
       workflowIdConflictPolicy: "FAIL",
       staticSummary: `fleet ${name}`,
+      memo: fleetMemo(name),
     });
     return true;
   } catch (error) {

@@ -23,6 +23,7 @@ import {
   FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
+  fleetMemo,
   fleetWorkflowId,
   ledgerQuery,
   presenceWorkflowId,
@@ -110,7 +111,7 @@ export async function startWorld({
   await temporal.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId(fleet),
     taskQueue: FLEET_TASK_QUEUE,
-    staticSummary: `fleet ${fleet}`,
+    memo: fleetMemo(fleet),
     args: [{ name: fleet, rules: FLEET_RULES, ledger: packLedger(emptyLedger(described.shape)) }],
   });
 
