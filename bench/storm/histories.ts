@@ -5,6 +5,7 @@
  */
 
 import type { Client } from "@temporalio/client";
+import type { History } from "@temporalio/common/lib/proto-utils.js";
 import { historyToJSON } from "@temporalio/common/lib/proto-utils.js";
 import { DefaultLogger, Runtime, Worker } from "@temporalio/worker";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -39,7 +40,7 @@ export async function replayAll(
     for (const { workflowId, runId } of chosen) {
       const handle = client.workflow.getHandle(workflowId, runId);
       const history = await insist(client, () => handle.fetchHistory());
-      if (history !== undefined) yield { workflowId, history };
+      if (history !== undefined) yield { workflowId, history: underItsOwnRun(history, runId) };
     }
   }
   beQuiet();
@@ -62,6 +63,16 @@ export async function replayAll(
     writeFileSync(join(folder, "histories", name), historyToJSON(history));
   }
   return { count, failed };
+}
+
+/**
+ * A replay takes the run id from `originalExecutionRunId`, which of a reset run is that of the run before. A job must know the
+ * grants of its former run from its own, so it would not do the same again.
+ */
+function underItsOwnRun(history: History, runId: string): History {
+  const started = history.events?.[0]?.workflowExecutionStartedEventAttributes;
+  if (started) started.originalExecutionRunId = runId;
+  return history;
 }
 
 function beQuiet(): void {
