@@ -36,9 +36,12 @@ export const liveBench: Bench = {
     size("hosts", 1_000, 1, "hosts of the idle fleet"),
     size("idle-agents", 1_000, 1, "agents that really run; fewer are scaled up to the hosts"),
     size("idle-seconds", 120, 10, "how long the idle fleet is watched"),
+    size("cold-rounds", 20, 1, "jobs that wake the control plane from no process"),
+    size("long-hosts", 1_000, 1, "hosts of the fleet whose long jobs wake it"),
+    size("watch-seconds", 180, 0, "how long these wake-ups are counted; 0 leaves them out"),
   ],
   examples: [
-    ["orbweaver bench live", "everything; about ten minutes on two cores"],
+    ["orbweaver bench live", "everything; about twenty minutes on two cores"],
     ["orbweaver bench live --only granted,jobs --json", "the two ratios, for a machine"],
     ["orbweaver bench live --only cycle --seed 7", "no server at all: one scheduling cycle"],
   ],

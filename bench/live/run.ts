@@ -46,6 +46,10 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...idle.bars);
     details["idleCallsPerSecond"] = idle.details;
   }
-  if (isChosen("zero")) bars.push(...(await measureZero(request)));
+  if (isChosen("zero")) {
+    const zero = await measureZero(request);
+    bars.push(...zero.bars);
+    details["zero"] = zero.details;
+  }
   return { bars, details };
 }

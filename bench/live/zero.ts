@@ -1,30 +1,52 @@
-/**
- * @file Scale to zero: how a fleet without any control process wakes, as `bench/scale-to-zero.ts` measures it.
- *
- * That file is looked for when the part runs, so a build without workers on demand says so in place of not building.
- */
+/** @file Scale to zero as bars: how soon a fleet without any control process grants, and how still it becomes. */
 
-import { existsSync } from "node:fs";
-import { atMost, exactly, REPORTED, unmeasured, type Bar } from "../bar.ts";
-import type { BenchAnswer, BenchRequest } from "../bench.ts";
+import { measureScaleToZero, SCALE_TO_ZERO_SIZES } from "../scale-to-zero.ts";
+import { atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
+import type { BenchRequest } from "../bench.ts";
+import { spreadOf, type Spread } from "../statistics.ts";
 
-const FILE = new URL("../scale-to-zero.js", import.meta.url);
+export interface ZeroAnswer {
+  readonly bars: readonly Bar[];
+  readonly details: Readonly<Record<string, Spread>>;
+}
 
-const FIGURES = [
-  { id: "wake-p50", unit: "ms", wish: atMost(2_000) },
-  { id: "wake-p99", unit: "ms", wish: atMost(5_000) },
-  { id: "quiet-processes", unit: "", wish: exactly(0) },
-  { id: "wake-ups", unit: "1/h", wish: REPORTED },
-] as const;
-
-export async function measureZero(request: BenchRequest): Promise<readonly Bar[]> {
-  if (!existsSync(FILE)) {
-    return FIGURES.map((figure) => unmeasured(figure, "this build has no workers on demand"));
-  }
-  const module = (await import(FILE.href)) as Readonly<Record<string, unknown>>; // a module namespace is such a record
-  const measure = module["measureScaleToZero"];
-  if (typeof measure !== "function") throw new Error(`${FILE.href} has no measureScaleToZero`);
-  // The one function of that file, written for this call.
-  const answer = (await measure(request)) as BenchAnswer | readonly Bar[];
-  return "bars" in answer ? answer.bars : answer;
+export async function measureZero(request: BenchRequest): Promise<ZeroAnswer> {
+  const { say, interrupted, env } = request;
+  const { grantedMs, workerStartMs, processesAfterQuiet, wakeUps } = await measureScaleToZero({
+    ...SCALE_TO_ZERO_SIZES,
+    rounds: request.size("cold-rounds"),
+    hosts: request.size("long-hosts"),
+    watchSeconds: request.size("watch-seconds"),
+    env,
+    say,
+    interrupted,
+  });
+  const granted = spreadOf(grantedMs);
+  return {
+    bars: [
+      barOf({
+        id: "wake-p50",
+        unit: "ms",
+        wish: atMost(2_000),
+        got: granted.p50,
+        note: `submit to granted with no control process running, ${String(granted.count)} times`,
+      }),
+      barOf({ id: "wake-p99", unit: "ms", wish: atMost(5_000), got: granted.p99 }),
+      barOf({
+        id: "quiet-processes",
+        unit: "",
+        wish: exactly(0),
+        got: processesAfterQuiet,
+        note: `control processes after ${String(SCALE_TO_ZERO_SIZES.quietSeconds)} s of quiet`,
+      }),
+      barOf({
+        id: "wake-ups",
+        unit: "1/h",
+        wish: REPORTED,
+        got: wakeUps.watchedMs > 0 ? wakeUps.startsPerHour : undefined,
+        note: `starts of control processes with ${String(SCALE_TO_ZERO_SIZES.jobs)} long jobs on ${String(request.size("long-hosts"))} hosts: ${String(wakeUps.starts)} in ${String(Math.round(wakeUps.watchedMs / 1_000))} s`,
+      }),
+    ],
+    details: { grantedMs: granted, workerStartMs: spreadOf(workerStartMs) },
+  };
 }
