@@ -23,8 +23,8 @@ export interface JobActivities {
   findHost(fleetWorkflowId: string, host: HostId): Promise<AgentAddress | null>;
   /** What agents of a cluster are held to; the defaults when the fleet has no such cluster. Not a local one: it may wait for the fleet. */
   silenceTerms(fleetWorkflowId: string, cluster: string): Promise<SilenceTerms>;
-  /** Whether the fleet still waits for hosts to confirm the end of this lease. */
-  isVacating(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
+  /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */
+  hasLease(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
   /** Whether others wait for GPUs that leases hold; not where there is no fleet. */
   othersWait(fleetWorkflowId: string, jobId: JobId): Promise<boolean>;
 }

@@ -7,7 +7,7 @@ import { tooLarge } from "../domain/job-size.ts";
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
 import {
   hostQuery,
-  isVacatingQuery,
+  hasLeaseQuery,
   othersWaitQuery,
   silenceTermsQuery,
   type SilenceTerms,
@@ -70,9 +70,9 @@ export function createJobActivities(client: Client): JobActivities {
         throw error;
       }
     },
-    async isVacating(fleetWorkflowId, lease) {
+    async hasLease(fleetWorkflowId, lease) {
       try {
-        return await client.workflow.getHandle(fleetWorkflowId).query(isVacatingQuery, lease);
+        return await client.workflow.getHandle(fleetWorkflowId).query(hasLeaseQuery, lease);
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return true;
         throw error;

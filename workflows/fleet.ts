@@ -41,7 +41,7 @@ import {
   FLEET_RULES,
   hostQuery,
   inboxSignal,
-  isVacatingQuery,
+  hasLeaseQuery,
   othersWaitQuery,
   ledgerQuery,
   silenceTermsQuery,
@@ -166,7 +166,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   );
   setHandler(silenceTermsQuery, (cluster) => silenceTermsOf(ledger.shape, cluster));
   setHandler(othersWaitQuery, (id) => othersWait(ledger, id));
-  setHandler(isVacatingQuery, (lease) => ledger.leases.get(lease)?.state === "vacating");
+  setHandler(hasLeaseQuery, (lease) => ledger.leases.has(lease));
   setHandler(
     configureUpdate,
     ({ shape, detailsHash }) => {

@@ -21,7 +21,7 @@ import type { JobActivities, Told } from "../activities/control-contract.ts";
 import { clusterOf, runId as toRunId, type HostId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
-import type { GangRequest } from "../domain/lease.ts";
+import type { GangRequest, Lease } from "../domain/lease.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { judgeRun, type RunAccount } from "./run-verdict.ts";
 import { runJobArray } from "./job-array.ts";
@@ -65,6 +65,14 @@ const NO_FLEET_PAUSE_MAX_MS = 600_000;
 /** A job may change its search attributes three times; the last change is kept for its end. */
 const MAX_UPSERTS = 3;
 
+/** A closed run's lease takes this long to be swept at best; a silent host may take its fence. */
+const LEFT_LEASE_PAUSE_MS = 1_000;
+const LEFT_LEASE_PAUSE_MAX_MS = 60_000;
+
+const { hasLease } = proxyLocalActivities<Pick<JobActivities, "hasLease">>({
+  startToCloseTimeout: "20s",
+  retry: { initialInterval: "500ms", maximumInterval: "10s" },
+});
 const { admit, tellFleet } = proxyLocalActivities<Pick<JobActivities, "admit" | "tellFleet">>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
@@ -384,8 +392,21 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
           await tell({ kind: "request", request: requestOf(spec, Date.now()) });
       } else if (grant.lease.runId === run) {
         await tell({ kind: "assert", lease: factOf(grant.lease) });
-      }
+      } else await leaveBehind(grant.lease);
     }
+  }
+
+  /**
+   * The lease is that of a run that was reset: the fleet takes it back and has its hosts swept. When nothing of it is left, this
+   * run's attempt on it is over, and the next one asks anew.
+   */
+  async function leaveBehind({ id: lease, gpus }: Lease): Promise<void> {
+    let pauseMs = LEFT_LEASE_PAUSE_MS;
+    while (grant?.lease.id === lease && (await hasLease(fleetId, lease))) {
+      await sleep(pauseMs);
+      pauseMs = Math.min(pauseMs * 2, LEFT_LEASE_PAUSE_MAX_MS);
+    }
+    if (grant?.lease.id === lease) for (const { host } of gpus) wish.fenced.add(host);
   }
 
   /** The job is asked to stop before it was granted anything. */

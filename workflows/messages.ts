@@ -234,7 +234,7 @@ export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
 /** What an agent of the cluster and the fleet agree on about silence; null when the fleet has no such cluster. */
 export const silenceTermsQuery = defineQuery<SilenceTerms | null, [string]>("silence-terms");
 export type SilenceTerms = Pick<PresenceTerms, "silenceMs" | "fenceMs" | "onSilence">;
-export const isVacatingQuery = defineQuery<boolean, [LeaseId]>("is-vacating");
+export const hasLeaseQuery = defineQuery<boolean, [LeaseId]>("has-lease");
 /** Whether others than this job wait for GPUs that leases hold. */
 export const othersWaitQuery = defineQuery<boolean, [JobId]>("others-wait");
 /** An operator vouches that nothing runs on these hosts. */

@@ -23,7 +23,7 @@ const { findHost, tellFleet } = proxyLocalActivities<Pick<JobActivities, "findHo
     retry: { initialInterval: "200ms", maximumInterval: "10s" },
   },
 );
-const { isVacating } = proxyActivities<Pick<JobActivities, "isVacating">>({
+const { hasLease } = proxyActivities<Pick<JobActivities, "hasLease">>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
 });
@@ -41,7 +41,7 @@ export async function sweep(input: SweepInput): Promise<void> {
         await tellFleet(fleetId, { kind: "vacated", lease, hosts: [host] });
       }),
     );
-    if (left.size === 0 || !(await isVacating(fleetId, lease))) return;
+    if (left.size === 0 || !(await hasLease(fleetId, lease))) return;
     await sleep(pauseMs);
     pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS);
   }
