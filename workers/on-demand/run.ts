@@ -43,7 +43,11 @@ export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun):
     connection,
     logger,
     onDemand,
-    onReady: () => logger.info({ sinceStartMs: Math.round(performance.now()) }, "ready"),
+    onReady: () => {
+      const { user, system } = process.cpuUsage();
+      const cpuMs = Math.round((user + system) / 1_000);
+      logger.info({ sinceStartMs: Math.round(performance.now()), cpuMs }, "ready");
+    },
   };
   if (role === "fleet") {
     const { runFleetWorker } = await import("../fleet-worker.ts");

@@ -1,0 +1,69 @@
+/**
+ * @file A handler for AWS Lambda: one invocation is one life of a worker on demand, ended when it is idle or when the invocation's
+ * time is nearly over.
+ *
+ * Temporal's worker controller (provider `aws-lambda`) or any other event invokes it; the event is not read. What the worker
+ * is stands in the function's environment: ORBWEAVER_ROLE (fleet or jobs), ORBWEAVER_BUILD_ID (the deployment version; absent:
+ * unversioned), ORBWEAVER_FLEET, and Temporal's own TEMPORAL_* variables. A worker that is cut off loses nothing: what it had
+ * taken is given to another one after its timeout.
+ */
+
+import pino from "pino";
+import { OrbweaverError } from "../../domain/failure.ts";
+import { DEFAULT_FLEET } from "../../workflows/messages.ts";
+import { resolveConnection } from "../connection.ts";
+import { runFleetWorker } from "../fleet-worker.ts";
+import { runJobsWorker } from "../jobs-worker.ts";
+import { fleetStateDir } from "../state.ts";
+import { deploymentVersionOf } from "./deployment.ts";
+import { isControlRole } from "./places.ts";
+import { DEFAULT_IDLE_MS } from "./setting.ts";
+import { join } from "node:path";
+
+/** What is used of Lambda's context. */
+export interface LambdaContext {
+  readonly getRemainingTimeInMillis: () => number;
+}
+
+/** For draining (5 s of grace in the worker) and closing before Lambda freezes the process. */
+const SHUTDOWN_MS = 8_000;
+const LEAST_WORK_MS = 2_000;
+
+export async function handler(_event: unknown, context: LambdaContext): Promise<void> {
+  const { env } = process;
+  const role = env["ORBWEAVER_ROLE"];
+  if (!isControlRole(role)) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `ORBWEAVER_ROLE ${JSON.stringify(role ?? "")} is no role. Set fleet or jobs in the function's environment.`,
+    );
+  }
+  const workMs = context.getRemainingTimeInMillis() - SHUTDOWN_MS;
+  if (workMs < LEAST_WORK_MS) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `the function's timeout leaves ${String(workMs)} ms for work; ${String(LEAST_WORK_MS)} are needed. Set a timeout of a minute or more.`,
+    );
+  }
+  const stateDir = fleetStateDir(env, env["ORBWEAVER_FLEET"] ?? DEFAULT_FLEET);
+  const connection = await resolveConnection({}, { env, cwd: process.cwd(), stateDir });
+  const buildId = env["ORBWEAVER_BUILD_ID"];
+  const ended = new AbortController();
+  const clock = setTimeout(() => ended.abort(), workMs);
+  const setting = {
+    connection,
+    logger: pino({ level: env["ORBWEAVER_LOG_LEVEL"] ?? "info", base: { role } }),
+    signal: ended.signal,
+    onDemand: {
+      idleMs: DEFAULT_IDLE_MS,
+      ...(buildId !== undefined &&
+        buildId !== "" && { version: deploymentVersionOf(role, buildId) }),
+    },
+  };
+  try {
+    if (role === "fleet") await runFleetWorker({ ...setting, storeDir: join(stateDir, "store") });
+    else await runJobsWorker(setting);
+  } finally {
+    clearTimeout(clock);
+  }
+}
