@@ -1,0 +1,98 @@
+/**
+ * @file Workers on demand on a real server: from no process to a completed job, idle end, wake again; from always-on workers to
+ * on-demand ones and back with a job open; nothing starts after `down`.
+ *
+ * A server of its own, because which build is current holds for the whole namespace.
+ */
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { withoutTemporal } from "../../workers/server/index.ts";
+import { livingOnDemand } from "../../workers/on-demand/role-lock.ts";
+import { ROOT } from "../support/world.ts";
+
+const FLEET = "demand";
+let dir = "";
+let up = "";
+const stateDir = (): string => join(dir, FLEET);
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "orbweaver-demand-"));
+  up = await cli("up", "--idle", "2", "--json");
+});
+afterAll(async () => {
+  await cli("down", "--stop-jobs").catch(() => undefined);
+  await rm(dir, { recursive: true, force: true });
+});
+
+/** Fails unless the command ends with 0. */
+async function cli(...words: readonly string[]): Promise<string> {
+  const child = spawn(process.execPath, [join(ROOT, "dist/cli/main.js"), ...words], {
+    env: { ...withoutTemporal(process.env), ORBWEAVER_STATE_DIR: dir, ORBWEAVER_FLEET: FLEET },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let said = "";
+  let stdout = "";
+  child.stdout.on("data", (text: Buffer) => {
+    stdout += text.toString();
+  });
+  child.stderr.on("data", (text: Buffer) => {
+    said += text.toString();
+  });
+  const [code] = await once(child, "close");
+  if (code !== 0) throw new Error(`orbweaver ${words.join(" ")}: ${String(code)}\n${said}`);
+  return stdout;
+}
+
+async function untilAsleep(): Promise<void> {
+  await expect
+    .poll(() => livingOnDemand(stateDir()), { timeout: 60_000, interval: 100 })
+    .toEqual([]);
+}
+
+async function startsOf(role: string): Promise<number> {
+  const log = await readFile(join(stateDir(), "logs", `${role}.log`), "utf8");
+  return log.split('"sinceStartMs"').length - 1;
+}
+
+it("a job wakes both workers, which end again; a query wakes them too", async () => {
+  expect(JSON.parse(up)).toMatchObject({ control: { mode: "controller", idleMs: 2_000 } });
+  await untilAsleep();
+  const [fleet, jobs] = [await startsOf("fleet"), await startsOf("jobs")];
+  await cli("submit", "--gpus", "1", "--wait", "--", "true");
+  expect([await startsOf("fleet"), await startsOf("jobs")]).toEqual([fleet + 1, jobs + 1]);
+  await untilAsleep();
+  expect(JSON.parse(await cli("fleet", "show", "--json"))).toMatchObject({});
+  expect(livingOnDemand(stateDir()).map(({ role }) => role)).toContain("fleet");
+  await untilAsleep();
+});
+
+it("workers that are always on and workers on demand take over from each other with a job open", async () => {
+  const jobId =
+    (await cli("submit", "--gpus", "1", "--", "sleep", "3600")).trim().split("\n")[0] ?? "";
+  const stateOf = async (): Promise<unknown> =>
+    JSON.parse(await cli("status", jobId, "--json")).state;
+  await expect.poll(stateOf, { timeout: 60_000, interval: 500 }).toBe("running");
+  await cli("up", "--always-on");
+  expect(livingOnDemand(stateDir())).toEqual([]);
+  await cli("submit", "--gpus", "1", "--wait", "--", "true");
+  expect(await stateOf()).toBe("running");
+  await cli("up", "--on-demand", "--idle", "2");
+  expect(await stateOf()).toBe("running");
+  await untilAsleep();
+  await cli("cancel", jobId);
+  await expect.poll(stateOf, { timeout: 60_000, interval: 500 }).toBe("cancelled");
+}, 300_000);
+
+it("nothing starts after down, although a task waits", async () => {
+  await cli("submit", "--gpus", "1", "--", "true");
+  await cli("down");
+  expect(livingOnDemand(stateDir())).toEqual([]);
+  await sleep(1_500);
+  expect(livingOnDemand(stateDir())).toEqual([]);
+});
