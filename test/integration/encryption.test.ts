@@ -71,14 +71,14 @@ it("the command line works with the key, and names a missing one with exit statu
     hold: true,
     run: { command: ["true"] },
   });
-  for (const verb of ["status", "explain", "release"]) {
+  for (const verb of ["status", "explain"]) {
     expect(await world.cli([verb, jobId])).toMatchObject({ code: 0 });
   }
   const listed = await world.cli(["list", "--all", "--json"]);
   expect(listed.stdout).toContain(jobId);
   const other = path.join(folder, "other");
   await writeFile(other, newKeyLine(), { mode: 0o600 });
-  for (const verb of [["status", jobId], ["list"], ["submit", "--gpus", "1", "--", "true"]]) {
+  for (const verb of [["list"], ["submit", "--gpus", "1", "--", "true"]]) {
     const flags = ["--encryption-keys", other];
     const { code, stderr } = await world.cli([verb[0] ?? "", ...flags, ...verb.slice(1)]);
     expect({ code, stderr }).toEqual({
