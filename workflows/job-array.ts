@@ -17,17 +17,16 @@ import {
   upsertMemo,
 } from "@temporalio/workflow";
 import type { JobActivities, Told } from "../activities/control-contract.ts";
-import { scheduledPart } from "../domain/gang-request.ts";
 import { clusterOf, type HostId, type LeaseId } from "../domain/ids.ts";
 import type { ArrayRule } from "../domain/job.ts";
-import type { GangRequest, Lease } from "../domain/lease.ts";
+import type { Lease } from "../domain/lease.ts";
 import { parseTaskRanges } from "../domain/task-ranges.ts";
+import { createAsking } from "./array-asking.ts";
 import { arrayResult, arrayState, arraySummary, type ArrayJob } from "./array-view.ts";
 import { settleBatch } from "./batch-settlement.ts";
 import { batchSize } from "./batch-size.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { hostsOf, placeOf, stopTasks, type HeldLease } from "./held-lease.ts";
-import { factOf, noFleet } from "./job-view.ts";
 import {
   ARRAY_MEMO,
   assertSignal,
@@ -51,8 +50,6 @@ import {
 } from "./messages.ts";
 import { createTaskTable } from "./task-table.ts";
 
-const NO_FLEET_PAUSE_MS = 5_000;
-const NO_FLEET_PAUSE_MAX_MS = 600_000;
 /** After a host refused or was lost its tasks wait, longer each time in a row. */
 const LOST_PAUSE_MS = 1_000;
 const LOST_PAUSE_MAX_MS = 60_000;
@@ -86,20 +83,19 @@ export async function runJobArray(
   const hosts = new Set<HostId>();
   /** Running tasks that are to end, and not to be tried again. */
   const unwanted = new Set<number>();
-  const avoidHosts = new Set<HostId>();
   /** Hosts that have not confirmed the end of a lease. */
   const doubtful = new Set<HostId>();
-  let seq = 1;
-  /** Slots that the fleet has been asked for and has not granted. */
-  let asked = entered.kind === "told" ? rule.parallel : 0;
+  const asking = createAsking(of, {
+    entered,
+    first: rule.parallel,
+    leases,
+    wanted,
+    isOver: () => isOver,
+    show,
+  });
   let isHeld = of.isHeld;
-  /** The fleet wants to hear again what there is. */
-  let isAsked = false;
-  /** What the fleet was asked for has changed in more than its slots. */
-  let isOutdated = false;
   let isOver = false;
   let final: JobState | undefined;
-  let pending: JobView["pending"];
   /** Grants that are being served or given back. */
   let busy = 0;
   let batches = 0;
@@ -125,16 +121,11 @@ export async function runJobArray(
     const held = leases.get(loss?.lease);
     if (held !== undefined) for (const host of loss.hosts) held.fenced.add(host);
   });
-  setHandler(assertSignal, () => {
-    isAsked = true;
-  });
-  setHandler(pendingSignal, (note) => {
-    if (note?.seq !== seq || asked === 0) return;
-    pending = note.reason;
-    show();
-  });
+  setHandler(assertSignal, asking.again);
+  setHandler(pendingSignal, asking.note);
   const hold = (next: boolean) => (): JobState => {
     isHeld = next;
+    asking.heed();
     show();
     return stateNow();
   };
@@ -145,14 +136,14 @@ export async function runJobArray(
 
   memoize();
   show();
-  const asking = keepAsking(entered).catch((error: unknown) => {
+  const talk = asking.keep().catch((error: unknown) => {
     bug ??= error;
   });
   await condition(
     () => bug !== undefined || (busy === 0 && (wish.reason !== undefined || hasEnded())),
   );
   isOver = true;
-  await asking;
+  await talk;
   if (wish.reason !== undefined) {
     for (let task = 0; task < rule.count; task += 1) {
       const state = table.stateOf(task);
@@ -160,7 +151,7 @@ export async function runJobArray(
     }
   }
   const unconfirmedHosts = [...doubtful, ...[...leases.values()].flatMap(hostsOf)];
-  await tellFleet(fleetId, { kind: "end", jobId, runId, seq, unconfirmedHosts });
+  await tellFleet(fleetId, { kind: "end", jobId, runId, seq: asking.seq(), unconfirmedHosts });
   if (bug !== undefined) throw bug;
   const grantedAtMs = firstGrantAtMs ?? Date.now();
   const end = {
@@ -184,6 +175,7 @@ export async function runJobArray(
 
   function view(): JobView {
     const counts = table.counts();
+    const pending = asking.pending();
     return {
       jobId,
       fleet,
@@ -236,79 +228,11 @@ export async function runJobArray(
     return Math.max(0, Math.min(rule.parallel - liveSlots(), table.available()));
   }
 
-  /** Keeps what the fleet is asked for in step with what the array can use, until it is over. */
-  async function keepAsking(told: Told): Promise<void> {
-    let answer = told;
-    let pauseMs = NO_FLEET_PAUSE_MS;
-    for (;;) {
-      if (answer.kind === "no-fleet") {
-        asked = 0;
-        pending = noFleet(fleet, answer.message);
-        show();
-        await condition(() => isOver || wish.reason !== undefined, pauseMs);
-        pauseMs = Math.min(pauseMs * 2, NO_FLEET_PAUSE_MAX_MS);
-        answer = { kind: "silent" };
-      }
-      await condition(() => isOver || (wish.reason === undefined && hasWord()));
-      if (isOver) return;
-      if (isAsked) await assertLeases();
-      if (isCornered()) avoidHosts.clear();
-      const slots = wanted();
-      if (slots === 0 && asked === 0) continue;
-      seq += 1;
-      asked = slots;
-      isOutdated = false;
-      pending = undefined;
-      answer = await tellFleet(fleetId, { kind: "request", request: requestOf(slots) });
-    }
-  }
-
-  /** A request for far more than is wanted would take GPUs for a moment that others could use for longer. */
-  function hasWord(): boolean {
-    const slots = wanted();
-    return (
-      isAsked || slots > asked || 2 * slots < asked || (asked > 0 && (isOutdated || isCornered()))
-    );
-  }
-
-  /** Without the hosts that refused there is nowhere to go: what refused once is asked again. */
-  function isCornered(): boolean {
-    return pending?.code === "NoMatchingFlavor" && avoidHosts.size > 0;
-  }
-
-  /** The seniority of an array without leases is that of its submission; with some it has had its turn. */
-  function requestOf(slots: number): GangRequest {
-    const nowMs = Date.now();
-    return {
-      ...scheduledPart(spec),
-      slots,
-      jobId,
-      runId,
-      seq,
-      submittedAtMs: leases.size > 0 ? nowMs : submittedAtMs,
-      requestedAtMs: nowMs,
-      ...(avoidHosts.size > 0 && { avoidHosts: [...avoidHosts] }),
-    };
-  }
-
-  /** After a reset the leases are those of a run that is no more: the fleet takes them back when this run asks. */
-  async function assertLeases(): Promise<void> {
-    isAsked = false;
-    isOutdated = true;
-    for (const held of [...leases.values()]) {
-      const { lease } = held.grant;
-      if (lease.runId === runId) await tellFleet(fleetId, { kind: "assert", lease: factOf(lease) });
-      else for (const host of hostsOf(held)) held.fenced.add(host);
-    }
-    asked = 0;
-  }
-
   function arrive(offer: Grant | undefined): void {
     const lease = offer?.lease;
     if (offer === undefined || lease === undefined || seen.has(lease.id) || isOver) return;
     seen.add(lease.id);
-    if (offer.seq === seq) asked = Math.max(0, asked - (lease.slots ?? 1));
-    pending = undefined;
+    asking.granted(offer);
     const slots = Math.min(lease.slots ?? 1, rule.parallel - liveSlots());
     const isOurs = lease.runId === runId && slots > 0 && wanted() > 0;
     busy += 1;
@@ -324,7 +248,7 @@ export async function runJobArray(
   /** A grant that is not needed any more. One that answers a request long over is the request's last. */
   async function refuse({ id, seq: answered }: Lease): Promise<void> {
     const isStray =
-      answered < seq && [...leases.values()].every(({ grant }) => grant.seq > answered);
+      answered < asking.seq() && [...leases.values()].every(({ grant }) => grant.seq > answered);
     await tellFleet(fleetId, {
       kind: "end",
       jobId,
@@ -431,10 +355,7 @@ export async function runJobArray(
       attempts: spec.retry.attempts,
       isEnding: wish.reason !== undefined,
     });
-    if (end.cause?.code === "HOST_REFUSED") {
-      avoidHosts.add(end.cause.host);
-      isOutdated = true;
-    }
+    if (end.cause?.code === "HOST_REFUSED") asking.avoid(end.cause.host);
     lostInARow = lost.length > 0 ? lostInARow + 1 : 0;
     resumeAfter(failed, spec.retry.backoffMs);
     resumeAfter(lost, Math.min(LOST_PAUSE_MS * 2 ** (lostInARow - 1), LOST_PAUSE_MAX_MS));
@@ -476,6 +397,7 @@ export async function runJobArray(
       const theirs = held.tasks.filter((task) => running.has(task));
       if (theirs.length > 0) void stopTasks(of, held, theirs);
     }
+    asking.heed();
     memoize();
     show();
     const skipped = named.length - running.size - waiting.length;
@@ -489,6 +411,7 @@ export async function runJobArray(
       table.forgive(task);
       table.giveBack(task);
     }
+    asking.heed();
     show();
     return { done: ended.length, stopping: 0, skipped: named.length - ended.length };
   }
