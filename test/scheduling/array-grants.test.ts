@@ -123,9 +123,7 @@ describe("arrays and others", () => {
 
   test("what others wait for is not filled", () => {
     const busy = asked(readyLedger(THREE_HOSTS), { job: "x", gpus: 4 });
-    const ledger = settled(
-      asked(settled(busy), { job: "a", slots: 99 }, { job: "big", gpus: 24 }),
-    );
+    const ledger = settled(asked(settled(busy), { job: "a", slots: 99 }, { job: "big", gpus: 24 }));
     expect(slotsOf(ledger, "a")).toEqual([1]);
     expect(waiting(ledger)).toEqual({ a: 98, big: undefined });
   });
