@@ -38,8 +38,8 @@ export interface JobEntry {
   readonly nowMs: number;
 }
 
-/** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 1;
+/** The version of the job workflow's logic that new runs follow. 2: local activities one at a time, hosts found by plain ones. */
+export const JOB_RULES = 2;
 
 export type Admission =
   | {

@@ -15,6 +15,7 @@ import {
   JOB_TASK_QUEUE,
   LOG_SESSION_WORKFLOW,
   readLogUpdate,
+  LOG_SESSION_RULES,
   type LogSessionInput,
 } from "../workflows/messages.ts";
 import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
@@ -46,7 +47,7 @@ export function openLogSession(
   let current: { workflow: Promise<WorkflowHandle>; reads: number; bytes: number } | undefined;
 
   const start = async (): Promise<WorkflowHandle> => {
-    const input: LogSessionInput = { fleet: of.fleet, idleMs: IDLE_MS };
+    const input: LogSessionInput = { rules: LOG_SESSION_RULES, fleet: of.fleet, idleMs: IDLE_MS };
     return await client.workflow.start(LOG_SESSION_WORKFLOW, {
       workflowId: `logs-${of.jobId}-${randomBytes(5).toString("hex")}`,
       taskQueue: JOB_TASK_QUEUE,

@@ -5,7 +5,7 @@
  * withdrawn. The fleet lowers a request's slots with every grant, and so does the count here. Hidden mutable state, one an array.
  */
 
-import { condition, proxyLocalActivities, sleep } from "@temporalio/workflow";
+import { condition, proxyActivities, sleep } from "@temporalio/workflow";
 import type { JobActivities, Told } from "../activities/control-contract.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
 import type { HostId, LeaseId } from "../domain/ids.ts";
@@ -18,7 +18,8 @@ import type { Grant, JobView, WaitNote } from "./messages.ts";
 const NO_FLEET_PAUSE_MS = 5_000;
 const NO_FLEET_PAUSE_MAX_MS = 600_000;
 
-const { tellFleet } = proxyLocalActivities<Pick<JobActivities, "tellFleet">>({
+/** No local activity: several at a time end in another order on replay (docs/decisions/0014). */
+const { tellFleet } = proxyActivities<Pick<JobActivities, "tellFleet">>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });

@@ -9,6 +9,8 @@ import type { JobResult, JobState, JobView, TaskCounts, TaskView } from "./messa
 
 /** The job that is an array, as far as it has got when its tasks begin. */
 export interface ArrayJob {
+  /** The version of the job's logic, see `JOB_RULES`. */
+  readonly rules: number;
   readonly jobId: JobId;
   readonly runId: RunId;
   readonly fleet: string;

@@ -4,6 +4,9 @@
  * A cycle: fold the inbox through `apply` → `decide` on a snapshot (a local activity: the answer is in history) → fold the
  * plan through `apply` → send the grants off. Handlers only append or fold; they never throw and never await. All grants of a
  * cycle leave in one delivery, which the cycle does not wait for; what was not delivered stays in the outbox and goes again.
+ * The end of a local activity may come together with later events when a query is answered in between, and on replay before them
+ * (docs/decisions/0014): so from the start of `decide` until its grants are on their way nothing else changes the ledger, and no
+ * clock is read.
  * Beside the cycles, while anything is held or waits, an audit looks at the jobs themselves every 30 s (every 10 minutes when
  * nothing has changed for 5), and clocks fence hosts that have been silent for long. A fleet that was started again after its end
  * asks agents and jobs what there is, and grants nothing before they could answer.
@@ -112,21 +115,30 @@ export async function fleet(input: FleetInput): Promise<never> {
   let idleAtMs = Date.now();
   let changedAtMs = Date.now();
   const disowned: LeaseFact[] = [];
+  let isDeciding = false;
+  /** Changes that came while a plan was being made. */
+  const deferred: (() => void)[] = [];
   /** Losses that were told and sweeps that were started, since the last audit. */
   const cared = new Set<string>();
 
   const fold = (event: LedgerEvent): void => {
     const applied = apply(ledger, event);
-    if (applied.ledger.leases !== ledger.leases) changedAtMs = Date.now();
+    if (applied.ledger.leases !== ledger.leases) changedAtMs = event.nowMs;
     ledger = applied.ledger;
-    if (ledger.leases.size === 0 && ledger.requests.size === 0) idleAtMs = Date.now();
+    if (ledger.leases.size === 0 && ledger.requests.size === 0) idleAtMs = event.nowMs;
     needsDecision ||= applied.needsDecision;
     disowned.push(...applied.disowned);
   };
-  const foldByHand = (event: LedgerEvent): void => {
-    fold(event);
-    isChangedByHand = isCaring;
+  const later = (change: () => void): void => {
+    if (isCaring && isDeciding) deferred.push(change);
+    else change();
   };
+  const foldByHand = (event: LedgerEvent): void =>
+    later(() => {
+      fold(event);
+      isChangedByHand = isCaring;
+      hasPlace ||= isCaring;
+    });
 
   setHandler(inboxSignal, (batch) => {
     spend(4, batch);
@@ -177,7 +189,7 @@ export async function fleet(input: FleetInput): Promise<never> {
         nowMs: Date.now(),
       });
       // What agents are held to may have changed.
-      isReportDue = isCaring;
+      later(() => (isReportDue = isCaring));
     },
     {
       validator: (description) => {
@@ -198,13 +210,14 @@ export async function fleet(input: FleetInput): Promise<never> {
       if (ledger.requests.size === 0) {
         needsDecision = false;
         wakeAtMs = undefined;
-      } else if (needsDecision && quietUntilMs <= Date.now()) await cycle();
-      post();
-      if (nextAuditAtMs() <= Date.now()) void auditHolders();
-      if ((recoverAtMs[0] ?? Infinity) <= Date.now()) {
-        recoverAtMs.shift();
-        void askAround(true);
-      } else if (isReportDue) void askAround(false);
+      }
+      runErrands();
+      const isCycle = needsDecision && quietUntilMs <= Date.now();
+      const nowMs = Date.now();
+      if (isCycle) await cycle(nowMs);
+      post(nowMs);
+      isDeciding = false;
+      for (const change of deferred.splice(0)) change();
     } else {
       await condition(allHandlersFinished);
       if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
@@ -242,14 +255,24 @@ export async function fleet(input: FleetInput): Promise<never> {
     }
   }
 
-  async function cycle(): Promise<void> {
+  /** Its clock stands still, so that the plan is applied alike whenever the answer is seen. */
+  async function cycle(nowMs: number): Promise<void> {
     needsDecision = false;
-    const plan = await decide(packLedger(ledger), Date.now());
+    isDeciding = true;
+    const plan = await decide(packLedger(ledger), nowMs);
     spend(4, plan);
-    fold({ kind: "plan", plan, nowMs: Date.now() });
+    fold({ kind: "plan", plan, nowMs });
     wakeAtMs = plan.wakeAtMs;
     // A full plan may have left some out.
     if (plan.items.length >= MAX_PLAN_ITEMS) needsDecision = true;
+  }
+
+  function runErrands(): void {
+    if (nextAuditAtMs() <= Date.now()) void auditHolders();
+    if ((recoverAtMs[0] ?? Infinity) <= Date.now()) {
+      recoverAtMs.shift();
+      void askAround(true);
+    } else if (isReportDue) void askAround(false);
   }
 
   function nextAuditAtMs(): number {
@@ -262,14 +285,16 @@ export async function fleet(input: FleetInput): Promise<never> {
     const { holders, asked } = auditOrder(ledger, auditedUpTo);
     auditedUpTo += holders.length;
     isAuditing = true;
-    await errand([holders, asked], async () => {
-      const { closed } = await audit({ holders, asked });
+    const report = await errand([holders, asked], () => audit({ holders, asked }));
+    later(() => {
+      const closed = report?.closed ?? [];
       if (closed.length > 0) fold({ kind: "audited", closed, nowMs: Date.now() });
+      isAuditing = false;
+      auditedAtMs = Date.now();
+      // Whoever has not acted on what it was told is told again.
+      cared.clear();
+      hasPlace = true;
     });
-    isAuditing = false;
-    auditedAtMs = Date.now();
-    // Whoever has not acted on what it was told is told again.
-    cared.clear();
   }
 
   /** Every presence is to report and, for a lost ledger, every open job to assert what it has. */
@@ -277,16 +302,22 @@ export async function fleet(input: FleetInput): Promise<never> {
     isReportDue = false;
     const clusters = ledger.shape.clusters.map(({ id }) => id);
     await errand(clusters, () => recover({ fleet: input.name, clusters, isLedgerLost }));
-    if (quietUntilMs === Infinity) quietUntilMs = Date.now() + RECOVERY_QUIET_MS;
+    later(() => {
+      if (quietUntilMs === Infinity) quietUntilMs = Date.now() + RECOVERY_QUIET_MS;
+      hasPlace = true;
+    });
   }
 
-  async function errand(carried: unknown, run: () => Promise<void>): Promise<void> {
+  async function errand<Answer>(
+    carried: unknown,
+    run: () => Promise<Answer>,
+  ): Promise<Answer | undefined> {
     spend(8, carried);
     errands += 1;
     // It comes again by its clock; what failed for good is in the history for people to read.
-    await run().catch(() => undefined);
-    errands -= 1;
-    hasPlace = true;
+    const answer = await run().catch(() => undefined);
+    later(() => (errands -= 1));
+    return answer;
   }
 
   function waitingGrants(): LeaseId[] {
@@ -303,18 +334,18 @@ export async function fleet(input: FleetInput): Promise<never> {
   }
 
   /** Sends what is ready to be sent, without waiting for it. */
-  function post(): void {
+  function post(nowMs: number): void {
     hasPlace = false;
     if (deliveries >= MAX_DELIVERIES) return;
-    if (redeliverAtMs !== undefined && redeliverAtMs > Date.now()) return;
+    if (redeliverAtMs !== undefined && redeliverAtMs > nowMs) return;
     redeliverAtMs = undefined;
     const grants = waitingGrants().slice(0, MAX_POST).flatMap(deliveryOf);
-    const notes = pendingNotes(ledger, told, Date.now()).notes.slice(0, MAX_POST);
+    const notes = pendingNotes(ledger, told, nowMs).notes.slice(0, MAX_POST);
     const losses = lossesToTell();
     const sweeps = sweepsToStart();
     if (grants.length + notes.length + losses.length + sweeps.length === 0) return;
     for (const { lease } of grants) onTheWay.add(lease.id);
-    for (const { jobId, reason } of notes) told.set(jobId, { code: reason.code, atMs: Date.now() });
+    for (const { jobId, reason } of notes) told.set(jobId, { code: reason.code, atMs: nowMs });
     for (const id of told.keys()) if (!ledger.requests.has(id)) told.delete(id);
     deliveries += 1;
     spend(6, [grants, notes, losses, sweeps]);
@@ -328,18 +359,16 @@ export async function fleet(input: FleetInput): Promise<never> {
 
   async function send(mail: Post): Promise<void> {
     const { grants } = mail;
-    try {
-      const { accepted, gone } = await deliver(mail);
-      fold({ kind: "delivered", accepted, gone, nowMs: Date.now() });
+    // A delivery that gave up has reached nobody, as far as anybody knows: its grants go again after a pause.
+    const { accepted, gone } = await deliver(mail).catch(() => ({ accepted: [], gone: [] }));
+    later(() => {
+      if (accepted.length + gone.length > 0 || grants.length === 0)
+        fold({ kind: "delivered", accepted, gone, nowMs: Date.now() });
       if (accepted.length + gone.length < grants.length) redeliverAtMs = Date.now() + REDELIVER_MS;
-    } catch {
-      // The delivery gave up: its grants are still in the outbox and go again after a pause.
-      redeliverAtMs = Date.now() + REDELIVER_MS;
-    } finally {
       for (const { lease } of grants) onTheWay.delete(lease.id);
       deliveries -= 1;
       hasPlace = true;
-    }
+    });
   }
 
   function lossesToTell(): readonly Loss[] {

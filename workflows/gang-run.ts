@@ -50,6 +50,8 @@ const STOP_PICKUP_TIMEOUT_MS = 15_000;
 const STOP_ATTEMPTS = 3;
 
 export interface GangRunInput {
+  /** The version of the job's logic, see `JOB_RULES`. */
+  readonly rules: number;
   readonly jobId: RunOrder["jobId"];
   readonly workflowRunId: string;
   readonly fleetWorkflowId: string;
@@ -147,11 +149,11 @@ async function untilFenced(host: HostId, { fenced }: StopWish): Promise<true> {
  * gang. Undefined when the wish to stop or a fence comes first: nothing was started.
  */
 async function findAgents(
-  { grant, fleetWorkflowId }: GangRunInput,
+  { grant, fleetWorkflowId, rules }: GangRunInput,
   wish: StopWish,
 ): Promise<Agents | undefined> {
   const isStopping = (): boolean => wish.reason !== undefined || wish.fenced.size > 0;
-  const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
+  const findHost = hostFinder(rules);
   const agents = new Map(grant.agents.map(({ host, agent }) => [host, agent]));
   for (const { host } of grant.lease.gpus) {
     let pauseMs = ADOPT_PAUSE_MS;
@@ -168,6 +170,12 @@ async function findAgents(
 
 type FindHost = Pick<JobActivities, "findHost">;
 const FIND_HOST = { startToCloseTimeout: "20s" } as const;
+/** From these rules on hosts are found by plain activities: several local ones end in another order on replay (docs/decisions/0014). */
+const PLAIN_RULES = 2;
+
+const hostFinder = (rules: number): FindHost["findHost"] =>
+  (rules >= PLAIN_RULES ? proxyActivities<FindHost> : proxyLocalActivities<FindHost>)(FIND_HOST)
+    .findHost;
 
 function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
   const { jobId, workflowRunId, spec, grant, attempt, taskBatch } = input;
@@ -224,7 +232,7 @@ interface HostRun {
  */
 async function runHost(order: RunOrder, input: GangRunInput, run: HostRun): Promise<HostEnd> {
   const { scope, isStopping, isFenced, agents } = run;
-  const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
+  const findHost = hostFinder(input.rules);
   let agent = agents.get(order.host) ?? null;
   let mayRun = false;
   let pauseMs = ADOPT_PAUSE_MS;
@@ -294,7 +302,7 @@ async function stopHost(
   input: GangRunInput,
   { reason, agents }: { readonly reason: string; readonly agents: Agents },
 ): Promise<boolean> {
-  const { findHost } = proxyLocalActivities<FindHost>(FIND_HOST);
+  const findHost = hostFinder(input.rules);
   let agent = agents.get(order.host) ?? null;
   for (let attempt = 1; attempt <= STOP_ATTEMPTS && agent !== null; attempt += 1) {
     const { stop } = proxyActivities<OrderActivities>({

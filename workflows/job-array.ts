@@ -3,14 +3,14 @@
  *
  * A lease runs one batch at a time (gang-run.ts) and the next one as soon as that is over; it is given back when no task waits for
  * it. Tasks that failed go back to the line while the job's retry rule allows; what hosts refused or lost is not charged to them.
- * A hold lets what runs run, and hands out nothing more. History: six events a batch (batch-size.ts), four for a change of the
- * request, five for the end of a lease; an array is never continued as new, because its leases are its run's (docs/decisions/0011).
+ * A hold lets what runs run, and hands out nothing more. History: six events a batch (batch-size.ts), about ten for a change of
+ * the request and for the end of a lease; an array is never continued as new, because its leases are its run's (docs/decisions/0011).
  */
 
 import {
   ApplicationFailure,
   condition,
-  proxyLocalActivities,
+  proxyActivities,
   setCurrentDetails,
   setHandler,
   sleep,
@@ -60,12 +60,13 @@ const SHOWN_FAILURES = 5;
 /** A lease that is older is given back between two batches if others wait: they are served first, then the array again. */
 const LEASE_TERM_MS = 60_000;
 
-const { tellFleet } = proxyLocalActivities<Pick<JobActivities, "tellFleet">>({
+/** No local activities: several at a time end in another order on replay (docs/decisions/0014). */
+const { tellFleet } = proxyActivities<Pick<JobActivities, "tellFleet">>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 /** A fleet that does not answer has nobody waiting, as far as a batch is concerned. */
-const { othersWait } = proxyLocalActivities<Pick<JobActivities, "othersWait">>({
+const { othersWait } = proxyActivities<Pick<JobActivities, "othersWait">>({
   startToCloseTimeout: "5s",
   retry: { maximumAttempts: 1 },
 });
@@ -312,6 +313,7 @@ export async function runJobArray(
     const { grant, batchSeq, tasks, slots } = held;
     return {
       jobId,
+      rules: of.rules,
       workflowRunId: runId,
       fleetWorkflowId: fleetId,
       spec,

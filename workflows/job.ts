@@ -91,6 +91,8 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   let seq = 1;
   let grant: Grant | undefined;
   let isHeld = false;
+  /** Released before it was even read: the file's own hold is over. */
+  let isReleased = false;
   let pending: JobView["pending"];
   const attempts: AttemptView[] = [];
   const avoidHosts: HostId[] = [];
@@ -99,6 +101,9 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   let upserts = 0;
   /** The highest request that is over and was answered all the same. */
   let strayUpTo = 0;
+  let rules = 1;
+  /** A word to the fleet that is on its way. */
+  let telling: Promise<unknown> | undefined;
   /** The fleet wants to hear again what this job waits for or holds. */
   let isAsked = false;
 
@@ -138,6 +143,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     holdUpdate,
     (): JobState => {
       isHeld = true;
+      isReleased = false;
       return "held";
     },
     {
@@ -153,6 +159,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   );
   setHandler(releaseUpdate, (): JobState => {
     isHeld = false;
+    isReleased = true;
     return state === "held" ? "pending" : state;
   });
   CancellationScope.current().cancelRequested.catch((error: unknown) => {
@@ -192,7 +199,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       throw failure(admission.code, admission.message, { attempts: 0 });
     }
     spec = admission.spec;
-    isHeld ||= spec.isHeld;
+    isHeld ||= spec.isHeld && !isReleased;
     if (typedSearchAttributes.get(STATE) === undefined) {
       upserts += 1;
       upsertSearchAttributes([
@@ -212,6 +219,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     if (spec.array !== undefined) {
       return runJobArray(
         {
+          rules: admission.rules,
           jobId: id,
           runId: run,
           fleet,
@@ -228,6 +236,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       );
     }
 
+    rules = admission.rules;
     let told: Told | undefined = admission.told;
     let account: RunAccount = { charged: 0, uncharged: 0 };
     for (;;) {
@@ -294,7 +303,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
           }
         }
         requestedAtMs = Date.now();
-        told = await tellFleet(fleetId, { kind: "request", request: requestOf(of, requestedAtMs) });
+        told = await tell({ kind: "request", request: requestOf(of, requestedAtMs) });
         continue;
       }
       await condition(
@@ -331,6 +340,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     const end = await runGang(
       {
         jobId: id,
+        rules,
         workflowRunId: runId,
         fleetWorkflowId: fleetId,
         spec: of,
@@ -415,9 +425,16 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     return { end: "stopped", unconfirmedHosts: [], endedAtMs: Date.now() };
   }
 
-  /** A fleet that does not exist holds nothing of ours, so there is nobody to tell. */
-  async function tell(entry: Parameters<typeof tellFleet>[1]): Promise<void> {
-    await tellFleet(fleetId, entry);
+  /** One word at a time: several local activities end in another order on replay (docs/decisions/0014). */
+  async function tell(entry: Parameters<typeof tellFleet>[1]): Promise<Told> {
+    while (telling !== undefined) await telling;
+    const told = tellFleet(fleetId, entry);
+    telling = told.catch(() => undefined);
+    try {
+      return await told;
+    } finally {
+      telling = undefined;
+    }
   }
 
   /** The result, or the failure or cancellation that ends the workflow. */

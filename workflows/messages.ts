@@ -281,8 +281,11 @@ export const sweepWorkflowId = (fleet: string, lease: LeaseId): string =>
 
 /** A log session: a short-lived workflow that carries log reads to an agent's order queue. */
 export interface LogSessionInput {
+  /** The version of the workflow's logic that this run follows; 1 when absent. */
+  readonly rules?: number;
   readonly fleet: string;
   readonly idleMs: number;
 }
+export const LOG_SESSION_RULES = 2;
 export const readLogUpdate = defineUpdate<LogChunk, [LogQuery]>("read");
 export const endLogSessionSignal = defineSignal("end");

@@ -6,7 +6,7 @@
  * Rare: most jobs end by themselves and their last word names every host.
  */
 
-import { continueAsNew, proxyActivities, proxyLocalActivities, sleep } from "@temporalio/workflow";
+import { continueAsNew, proxyActivities, sleep } from "@temporalio/workflow";
 import type { OrderActivities } from "../activities/agent-contract.ts";
 import type { JobActivities } from "../activities/control-contract.ts";
 import type { HostId } from "../domain/ids.ts";
@@ -14,16 +14,13 @@ import { fleetWorkflowId, type SweepInput } from "./messages.ts";
 
 const PAUSE_MS = 2_000;
 const PAUSE_MAX_MS = 300_000;
-/** A pass costs about a dozen events for each host. */
+/** A pass costs about thirty events for each host. */
 const PASSES_PER_RUN = 100;
 
-const { findHost, tellFleet } = proxyLocalActivities<Pick<JobActivities, "findHost" | "tellFleet">>(
-  {
-    startToCloseTimeout: "60s",
-    retry: { initialInterval: "200ms", maximumInterval: "10s" },
-  },
-);
-const { hasLease } = proxyActivities<Pick<JobActivities, "hasLease">>({
+/** No local activities: several at a time end in another order on replay (docs/decisions/0014). */
+const { findHost, tellFleet, hasLease } = proxyActivities<
+  Pick<JobActivities, "findHost" | "tellFleet" | "hasLease">
+>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
 });

@@ -15,6 +15,7 @@ import {
   configuredConnection,
   DEFAULT_NAMESPACE,
   isolatedConnection,
+  keyFileOf,
   loadConverters,
   resolveConnection,
   withConverters,
@@ -124,14 +125,16 @@ async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
     env: io.env,
   });
   const logFile = logFileOf(stateDir, "temporal");
-  const codecUrl = await codecUrlFor(former?.server?.codecUrl);
+  // Without keys only what is very large is unreadable in the UI: not worth a process that never sleeps.
+  const isEncrypted = (keyFileOf(wish.flags, io) ?? former?.encryptionKeys) !== undefined;
+  const codecUrl = isEncrypted ? await codecUrlFor(former?.server?.codecUrl) : undefined;
   const options = {
     binary: path,
     logFile,
     dbFile: databaseFile,
     searchAttributes: SEARCH_ATTRIBUTES,
     detached: true,
-    uiCodecEndpoint: codecUrl,
+    ...(codecUrl !== undefined && { uiCodecEndpoint: codecUrl }),
     env: io.env,
   };
   const formerPort = portOf(former?.server?.address);
@@ -147,14 +150,15 @@ async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
       return await startServer(options);
     },
   );
-  const server = noteOf(started, { databaseFile, logFile, codecUrl });
+  const files = { databaseFile, logFile, ...(codecUrl !== undefined && { codecUrl }) };
+  const server = noteOf(started, files);
   await noteDatabaseUser(stateDir, server);
   return server;
 }
 
 function noteOf(
   started: RunningServer,
-  files: Pick<UpServer, "databaseFile" | "logFile"> & { readonly codecUrl: string },
+  files: Pick<UpServer, "databaseFile" | "logFile" | "codecUrl">,
 ): UpServer {
   const identity = identityOf(started.pid);
   if (identity === undefined) {
