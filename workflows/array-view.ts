@@ -18,6 +18,8 @@ export interface ArrayJob {
   readonly spec: JobSpec;
   readonly submittedAtMs: number;
   readonly isHeld: boolean;
+  /** The fleet wanted to hear again what there is before the array could listen. */
+  readonly isAsked: boolean;
   readonly wish: StopWish;
   /** Shows a state in the search attributes. */
   readonly mark: (state: JobState, clusters: readonly string[]) => void;

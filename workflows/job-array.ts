@@ -27,6 +27,7 @@ import { settleBatch } from "./batch-settlement.ts";
 import { batchSize } from "./batch-size.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { hostsOf, placeOf, stopTasks, type HeldLease } from "./held-lease.ts";
+import { isGrant } from "./job-view.ts";
 import {
   ARRAY_MEMO,
   assertSignal,
@@ -94,6 +95,7 @@ export async function runJobArray(
     isOver: () => isOver,
     show,
   });
+  if (of.isAsked) asking.again();
   let isHeld = of.isHeld;
   let isOver = false;
   let final: JobState | undefined;
@@ -120,7 +122,8 @@ export async function runJobArray(
   });
   setHandler(fencedSignal, (loss) => {
     const held = leases.get(loss?.lease);
-    if (held !== undefined) for (const host of loss.hosts) held.fenced.add(host);
+    if (held === undefined || !Array.isArray(loss.hosts)) return;
+    for (const host of loss.hosts) held.fenced.add(host);
   });
   setHandler(assertSignal, asking.again);
   setHandler(pendingSignal, asking.note);
@@ -230,8 +233,8 @@ export async function runJobArray(
   }
 
   function arrive(offer: Grant | undefined): void {
-    const lease = offer?.lease;
-    if (offer === undefined || lease === undefined || seen.has(lease.id) || isOver) return;
+    if (!isGrant(offer) || seen.has(offer.lease.id) || isOver) return;
+    const { lease } = offer;
     seen.add(lease.id);
     asking.granted(offer);
     const slots = Math.min(lease.slots ?? 1, rule.parallel - liveSlots());

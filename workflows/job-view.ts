@@ -9,6 +9,23 @@ import { jobId, type JobId } from "../domain/ids.ts";
 import { popCount, type Lease, type LeaseFact } from "../domain/lease.ts";
 import type { AttemptView, Grant, JobFailureDetails, JobView } from "./messages.ts";
 
+/** Whether a signal that claims to be a grant is one: junk must not be run. */
+export function isGrant(value: unknown): value is Grant {
+  if (!isFields(value) || !Number.isSafeInteger(value["seq"])) return false;
+  const { lease, agents } = value;
+  if (!Array.isArray(agents) || !isFields(lease) || !Array.isArray(lease["gpus"])) return false;
+  const parts: readonly unknown[] = lease["gpus"];
+  return (
+    typeof lease["id"] === "string" &&
+    typeof lease["runId"] === "string" &&
+    parts.length > 0 &&
+    parts.every((part) => isFields(part) && typeof part["host"] === "string")
+  );
+}
+
+const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
 /** Without how far the fleet's ledger has got with it. */
 export function factOf(lease: Lease): LeaseFact {
   const {

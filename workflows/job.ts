@@ -31,6 +31,7 @@ import {
   attemptView,
   CLASS,
   factOf,
+  isGrant,
   CLUSTER,
   failure,
   FLEET,
@@ -124,8 +125,9 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
 
   setHandler(jobViewQuery, view);
   setHandler(grantSignal, (offer: Grant | undefined) => {
-    if (offer?.seq === seq && grant === undefined) grant = offer;
-    else if (offer !== undefined && offer.seq < seq) strayUpTo = Math.max(strayUpTo, offer.seq);
+    if (!isGrant(offer)) return;
+    if (offer.seq === seq && grant === undefined) grant = offer;
+    else if (offer.seq < seq) strayUpTo = Math.max(strayUpTo, offer.seq);
   });
   setHandler(fencedSignal, (loss) => {
     if (loss?.lease !== grant?.lease.id || !Array.isArray(loss?.hosts)) return;
@@ -227,6 +229,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
           spec,
           submittedAtMs,
           isHeld,
+          isAsked,
           wish,
           mark,
           cancellation: () => cancellation,
@@ -392,7 +395,8 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
    */
   async function answerFleet(): Promise<void> {
     for (;;) {
-      await condition(() => isAsked && spec !== undefined);
+      // An array answers for itself.
+      await condition(() => isAsked && spec !== undefined && spec.array === undefined);
       isAsked = false;
       if (spec === undefined || isHeld || state === "completed" || state === "failed") continue;
       if (seq > 1)
