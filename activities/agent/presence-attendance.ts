@@ -29,7 +29,8 @@ export async function keepAttendance(
   { silenceMs }: PresenceTerms,
   { task, clock, onHeard, closing }: AttendancePorts,
 ): Promise<AttendanceEnd> {
-  const beatEveryMs = silenceMs / BEATS_PER_SILENCE;
+  // Whole: a time limit that is not is refused.
+  const beatEveryMs = Math.floor(silenceMs / BEATS_PER_SILENCE);
   const mostRetryMs = Math.max(RETRY.leastMs, silenceMs * RETRY.shareOfSilence);
   for (let retryMs: number = RETRY.leastMs; !closing.aborted;) {
     const sentAtMs = clock();

@@ -27,7 +27,7 @@ export interface AttendTask {
 export function temporalAttendTask(client: Client): AttendTask {
   const { taskToken } = Context.current().info;
   const within = <T>(limitMs: number, call: () => Promise<T>): Promise<T> =>
-    client.withAbortSignal(AbortSignal.timeout(limitMs), call);
+    client.withAbortSignal(AbortSignal.timeout(Math.ceil(limitMs)), call);
   return {
     heartbeat: async (withinMs) => {
       try {
