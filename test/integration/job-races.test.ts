@@ -111,6 +111,7 @@ const grantOf = (jobId: string, seq: number, hasAgent = true) => ({
     id: `lease-${String(seq)}`,
     token: seq,
     jobId,
+    runId: "played",
     gpus: [{ host: HOST, mask: 1 }],
     grantedAtMs: Date.now(),
     state: "granted",
