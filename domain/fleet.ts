@@ -8,7 +8,8 @@
 import type { BandwidthTable } from "./bandwidth-table.ts";
 import type { ClusterId, HostId, TenantId } from "./ids.ts";
 import type { HostTopology } from "./topology.ts";
-import type { Gbps, GiB, Ms, Watts } from "./units.ts";
+import type { JobClass } from "./job.ts";
+import { ms, type Gbps, type GiB, type Ms, type Watts } from "./units.ts";
 
 export interface Fleet {
   readonly name: string;
@@ -23,7 +24,52 @@ export interface FleetShape {
   readonly clusters: readonly ClusterShape[];
   readonly links: readonly Link[];
   readonly tenants: readonly TenantRule[];
+  /** Limits over all clusters of one site; a site that is not named has none of its own. */
+  readonly sites?: readonly SiteRule[];
+  /** `DEFAULT_POLICY` when absent. */
+  readonly policy?: FleetPolicy;
 }
+
+export interface SiteRule {
+  readonly id: string;
+  readonly powerBudgetWatts?: Watts;
+  readonly coolingBudgetWatts?: Watts;
+}
+
+export interface RackRule {
+  readonly id: string;
+  readonly powerBudgetWatts?: Watts;
+  readonly coolingBudgetWatts?: Watts;
+}
+
+/** Hosts that are to be empty for a time. */
+export interface MaintenanceWindow {
+  /** Absent: all hosts of the cluster. */
+  readonly hosts?: readonly HostId[];
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly reason?: string;
+}
+
+/** How the fleet is shared: the figures behind weighted fair queuing and preemption. */
+export interface FleetPolicy {
+  readonly classWeights: Readonly<Record<JobClass, number>>;
+  /** A waiting job gains one point of priority in this time, so age overtakes any priority. */
+  readonly agingMs: Ms;
+  readonly isPreempting: boolean;
+  /** GPU-seconds of others' work that the jobs of one tenant may cause to be lost in an hour, at most. */
+  readonly preemptionBudgetGpuSeconds: number;
+  /** The largest part of the fleet that is kept free for inference jobs that are to come. */
+  readonly maxReserveShare: number;
+}
+
+export const DEFAULT_POLICY: FleetPolicy = {
+  classWeights: { inference: 100, interactive: 10, training: 1 },
+  agingMs: ms(60_000),
+  isPreempting: true,
+  preemptionBudgetGpuSeconds: 36_000,
+  maxReserveShare: 0.03,
+};
 
 export interface ClusterShape {
   readonly id: ClusterId;
@@ -45,6 +91,9 @@ export interface ClusterShape {
   readonly fenceMs?: Ms;
   /** `fence` when absent. */
   readonly onSilence?: SilenceRule;
+  /** Limits of racks; a rack that is not named has none of its own. */
+  readonly racks?: readonly RackRule[];
+  readonly maintenance?: readonly MaintenanceWindow[];
 }
 
 /** `fence`: after a time the GPUs of a silent host are granted again. `hold`: never, until it answers. */
@@ -64,6 +113,9 @@ export interface HostShape {
   /** Draw of one busy GPU. */
   readonly gpuWatts: Watts;
   readonly rack?: string;
+  /** GPU masks of its NVLink domains and of its NUMA nodes, ascending by lowest GPU, where known. */
+  readonly nvlinkDomains?: readonly number[];
+  readonly numaNodes?: readonly number[];
 }
 
 export interface HostDetails {

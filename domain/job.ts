@@ -5,7 +5,7 @@
  */
 
 import type { ClusterId, TenantId } from "./ids.ts";
-import type { GiB, Ms } from "./units.ts";
+import { ms, type GiB, type Ms } from "./units.ts";
 
 export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
 export type JobClass = (typeof JOB_CLASSES)[number];
@@ -28,6 +28,8 @@ export interface JobSpec {
   readonly deadlineMs?: Ms;
   /** One run may last this long; the clock starts with its processes. */
   readonly timeLimitMs?: Ms;
+  /** `DEFAULT_PREEMPTION` of its class when absent. */
+  readonly preemption?: PreemptionRule;
   /** Wait with OnHold until released. */
   readonly isHeld: boolean;
   /** Many tasks with one description: each is a gang of its own, with its own retries and time limit. */
@@ -50,7 +52,25 @@ export interface Gang {
   readonly timeoutMs: Ms;
   /** The acceptable sizes below `gpus`, largest first; every size from `min` when absent. */
   readonly shapes?: readonly number[];
+  /** Having started smaller, it is checkpointed and started again at full size when there is room. */
+  readonly mayGrow?: true;
 }
+
+/** What may be done to a job that runs, for the sake of another one. */
+export interface PreemptionRule {
+  readonly isPreemptible: boolean;
+  /** The GPUs above `gang.min` may be taken alone: it is checkpointed and started again on the rest. */
+  readonly mayShrink: boolean;
+  /** So long after its start nobody evicts it. */
+  readonly minRuntimeMs: Ms;
+}
+
+/** What a job without a rule of its own is held to. */
+export const DEFAULT_PREEMPTION: Readonly<Record<JobClass, PreemptionRule>> = {
+  inference: { isPreemptible: false, mayShrink: false, minRuntimeMs: ms(0) },
+  interactive: { isPreemptible: true, mayShrink: false, minRuntimeMs: ms(300_000) },
+  training: { isPreemptible: true, mayShrink: false, minRuntimeMs: ms(60_000) },
+};
 
 /** Every list is "any of"; an absent one does not constrain. */
 export interface Constraints {
@@ -62,6 +82,8 @@ export interface Constraints {
   readonly maxClusters?: number;
   readonly isSameHost: boolean;
   readonly isSameFabric: boolean;
+  /** Jobs of one tenant with the same label never share a host. */
+  readonly antiAffinity?: string;
 }
 
 export interface RunSpec {

@@ -1,7 +1,7 @@
 /** @file Leases and the requests they answer: who holds which GPUs under which fencing token. */
 
 import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "./ids.ts";
-import type { Constraints, Gang, JobClass } from "./job.ts";
+import type { Constraints, Gang, JobClass, PreemptionRule } from "./job.ts";
 import type { Ms } from "./units.ts";
 
 /** Which request of which run of which job. A newer run supersedes, a higher `seq` supersedes within a run. */
@@ -32,6 +32,46 @@ export interface GangRequest extends RequestKey {
    * request waits for the rest. 0 withdraws what waits and leaves the leases alone. Absent: one gang, whole or not at all.
    */
   readonly slots?: number;
+  /** `DEFAULT_PREEMPTION` of its class when absent. */
+  readonly preemption?: PreemptionRule;
+  /** Present when the job writes checkpoints that it starts again from. */
+  readonly checkpoint?: CheckpointTerms;
+}
+
+/** What scheduling knows of a job's checkpoints. */
+export interface CheckpointTerms {
+  /** A checkpoint that is ordered may take this long. */
+  readonly graceMs: Ms;
+  /** The processes write one by themselves about this often. */
+  readonly intervalMs?: Ms;
+}
+
+/** What the request of a lease asked for, as far as decisions about the running job need it. */
+export type LeaseTerms = Pick<
+  GangRequest,
+  "priority" | "submittedAtMs" | "gang" | "constraints" | "timeLimitMs" | "preemption" | "checkpoint"
+>;
+
+/** The job of a lease is to give up its GPUs: checkpoint, stop, release, and stand in line again. */
+export interface Eviction {
+  /** Who gets the GPUs; the lease's own job when it is stopped to go on with more of them. */
+  readonly forJob: JobId;
+  readonly atMs: number;
+  /** The order has been delivered: it cannot be taken back any more. */
+  readonly isSent?: true;
+  /** It may go on with these: it stands in line for them alone, and they are reserved for it. */
+  readonly keep?: readonly HostGpus[];
+  /** GPU-seconds of work that are lost by it, as far as can be told beforehand. */
+  readonly lostGpuSeconds: number;
+}
+
+/** GPUs that nobody but one job may be granted, until they are free and it has got them, or it leaves. */
+export interface Reservation {
+  readonly jobId: JobId;
+  readonly gpus: readonly HostGpus[];
+  readonly sinceMs: number;
+  /** `preemption`: others are being evicted for it. `head`: it is first in line and waits for leases to end. `keep`: what a shrunk job goes on with. */
+  readonly kind: "preemption" | "head" | "keep";
 }
 
 /** GPUs of one host as a bit mask: bit i set = GPU i. */
@@ -65,10 +105,27 @@ export interface Lease {
   readonly vacatedHosts?: readonly HostId[];
   /** An agent runs it and the ledger had lost it: its job has yet to say that the lease is its own. */
   readonly isDoubted?: true;
+  /** Absent for leases of former rules and such as an agent told of: nobody evicts those. */
+  readonly terms?: LeaseTerms;
+  readonly eviction?: Eviction;
+  /** When its newest complete checkpoint was written. */
+  readonly checkpointedAtMs?: number;
+  /** GPU-seconds that others have lost so that this one could start. */
+  readonly causedLossGpuSeconds?: number;
 }
 
 /** What a lease is, whoever tells of it: without how far its ledger has got with it. */
-export type LeaseFact = Omit<Lease, "state" | "vacatingHosts" | "vacatedHosts" | "isDoubted">;
+export type LeaseFact = Omit<
+  Lease,
+  | "state"
+  | "vacatingHosts"
+  | "vacatedHosts"
+  | "isDoubted"
+  | "terms"
+  | "eviction"
+  | "checkpointedAtMs"
+  | "causedLossGpuSeconds"
+>;
 
 export const gpuCountOf = (gpus: readonly HostGpus[]): number =>
   gpus.reduce((sum, part) => sum + popCount(part.mask), 0);

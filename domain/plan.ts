@@ -1,13 +1,13 @@
 /** @file What one scheduling cycle decided: a list of items, each of which the ledger applies whole or refuses with a code. */
 
-import type { GangRequest, HostGpus, RequestKey } from "./lease.ts";
+import type { JobId, LeaseId } from "./ids.ts";
+import type { GangRequest, HostGpus, RequestKey, Reservation } from "./lease.ts";
 import type { PendingReason } from "./pending.ts";
 import type { GBs } from "./units.ts";
 
 /** At most this many items in one plan. */
 export const MAX_PLAN_ITEMS = 256;
 
-/** A tagged union of one kind so far; new kinds come with a higher version of `apply`. */
 export interface PlanItem {
   readonly kind: "grant";
   readonly request: RequestKey;
@@ -21,8 +21,28 @@ export interface PlanItem {
   readonly reason: string;
 }
 
+/** Takes a lease's GPUs for another job, or for its own when it may grow; they are reserved for that job from here on. */
+export interface EvictItem {
+  readonly kind: "evict";
+  readonly lease: LeaseId;
+  /** Who gets them: the request that waits, or the lease's own job. */
+  readonly forJob: JobId;
+  /** The part of the lease that its job may go on with; absent when it gives up all. */
+  readonly keep?: readonly HostGpus[];
+  readonly lostGpuSeconds: number;
+  /** One sentence for people: why this one. */
+  readonly reason: string;
+}
+
+/** Sets GPUs apart for a job that waits; takes the place of its former reservation. None at all ends it. */
+export type ReserveItem = Pick<Reservation, "jobId" | "gpus" | "kind">;
+
 export interface Plan {
   readonly items: readonly PlanItem[];
+  /** Applied before the grants, in order; absent in plans of former rules. */
+  readonly reserve?: readonly ReserveItem[];
+  /** Applied after the grants, in order. */
+  readonly evict?: readonly EvictItem[];
   /** Why requests that got nothing wait; those that are not named keep their former reason. */
   readonly pending: readonly { readonly request: RequestKey; readonly reason: PendingReason }[];
   /** Decide again at this time although nothing may have happened (a gang timeout ends); absent when no clock matters. */

@@ -7,8 +7,8 @@
 
 import type { RefusalCode } from "../domain/codes.ts";
 import type { FleetShape } from "../domain/fleet.ts";
-import type { HostId, JobId, LeaseId, RunId, Token } from "../domain/ids.ts";
-import type { GangRequest, Lease, LeaseFact, RequestKey } from "../domain/lease.ts";
+import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "../domain/ids.ts";
+import type { GangRequest, Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest, Plan } from "../domain/plan.ts";
 
@@ -32,6 +32,35 @@ export interface Ledger {
   readonly outbox: ReadonlyMap<LeaseId, OutboxGrant>;
   /** The last entries that could not be understood, newest last, at most 50. */
   readonly deadLetters: readonly DeadLetter[];
+  /** What is set apart, in order of time; absent in ledgers of former rules and when nothing is. */
+  readonly reservations?: ReadonlyMap<JobId, Reservation>;
+  /** Who was served how much, see service.ts; absent until something was. */
+  readonly service?: ServiceAccount;
+  /** Evictions of the last hour, oldest first, for the budgets. */
+  readonly evictions?: readonly EvictionNote[];
+}
+
+/**
+ * Service by class, and by tenant inside a class. `flows` is keyed `class` and `class tenant`. The account is settled up to `atMs`.
+ * Virtual service is service in GPU-seconds divided by the flow's weight; see service.ts for how idle flows catch up.
+ */
+export interface ServiceAccount {
+  readonly atMs: number;
+  readonly flows: ReadonlyMap<string, ServiceFlow>;
+}
+
+export interface ServiceFlow {
+  /** GPU-seconds received, ever. */
+  readonly receivedGpuSeconds: number;
+  /** Virtual service: where the flow stands among its siblings. */
+  readonly virtualSeconds: number;
+}
+
+export interface EvictionNote {
+  readonly atMs: number;
+  /** The tenant for whose job it was. */
+  readonly tenant: TenantId;
+  readonly lostGpuSeconds: number;
 }
 
 export interface HostStanding {
@@ -110,6 +139,11 @@ export type InboxEntry =
   | { readonly kind: "silence"; readonly hosts: readonly HostId[]; readonly epoch: string }
   /** An agent ends on purpose: its hosts are not offered until one says hello again. */
   | { readonly kind: "agent-bye"; readonly hosts: readonly HostId[]; readonly epoch: string }
+  /** Agents tell, in batches, of checkpoints that were completed. */
+  | {
+      readonly kind: "checkpointed";
+      readonly marks: readonly { readonly lease: LeaseId; readonly atMs: number }[];
+    }
   /** A host has confirmed that nothing runs under this lease any more. */
   | { readonly kind: "vacated"; readonly lease: LeaseId; readonly hosts: readonly HostId[] };
 
@@ -130,6 +164,13 @@ export type LedgerEvent =
       readonly nowMs: number;
     }
   | { readonly kind: "undrain"; readonly hosts: readonly HostId[]; readonly nowMs: number }
+  /** Orders to give up GPUs were delivered to these leases' jobs; `gone`: the job is closed, the lease is released. */
+  | {
+      readonly kind: "evictions-sent";
+      readonly sent: readonly LeaseId[];
+      readonly gone: readonly LeaseId[];
+      readonly nowMs: number;
+    }
   /** An operator vouches that nothing runs on these hosts. */
   | { readonly kind: "fence"; readonly hosts: readonly HostId[]; readonly nowMs: number }
   /** Time has passed: hosts that have been silent for long enough are fenced. */
