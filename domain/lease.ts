@@ -49,7 +49,13 @@ export interface CheckpointTerms {
 /** What the request of a lease asked for, as far as decisions about the running job need it. */
 export type LeaseTerms = Pick<
   GangRequest,
-  "priority" | "submittedAtMs" | "gang" | "constraints" | "timeLimitMs" | "preemption" | "checkpoint"
+  | "priority"
+  | "submittedAtMs"
+  | "gang"
+  | "constraints"
+  | "timeLimitMs"
+  | "preemption"
+  | "checkpoint"
 >;
 
 /** The job of a lease is to give up its GPUs: checkpoint, stop, release, and stand in line again. */
