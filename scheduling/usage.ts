@@ -1,7 +1,7 @@
 /**
  * @file The account of a ledger's leases: which GPUs are taken, what each tenant holds, what each cluster draws.
  *
- * Built once per plan or decision, then kept up to date grant by grant. GPUs on hosts that the fleet's description no
+ * Built once, then kept up to date by what is taken and released. GPUs on hosts that the fleet's description no
  * longer has stay taken, but their type and draw are unknown: they count against no limit, and nothing can be granted there.
  * Cost: O(GPU sets in leases) to build.
  */
@@ -11,7 +11,7 @@ import { popCount, type HostGpus, type Lease } from "../domain/lease.ts";
 import type { FleetIndex } from "./fleet-index.ts";
 import { quotaLimit } from "./limits.ts";
 
-/** Grows by `take` alone. */
+/** Changes by `take` and `release` alone. */
 export interface Usage {
   /** GPUs by host as bit masks. */
   readonly taken: Map<HostId, number>;
@@ -33,23 +33,43 @@ export function takenGpus({ gpus, vacatingHosts }: Lease): readonly HostGpus[] {
     : gpus.filter(({ host }) => vacatingHosts.includes(host));
 }
 
-export function take(
+export function take(usage: Usage, index: FleetIndex, held: Held): void {
+  for (const { host, mask } of held.gpus) {
+    usage.taken.set(host, (usage.taken.get(host) ?? 0) | mask);
+    count(usage, index, { tenant: held.tenant, host, gpus: popCount(mask) });
+  }
+}
+
+/** The reverse of `take`, for GPUs that were taken. */
+export function release(usage: Usage, index: FleetIndex, held: Held): void {
+  for (const { host, mask } of held.gpus) {
+    usage.taken.set(host, (usage.taken.get(host) ?? 0) & ~mask);
+    count(usage, index, { tenant: held.tenant, host, gpus: -popCount(mask) });
+  }
+}
+
+export interface Held {
+  readonly tenant: TenantId;
+  readonly gpus: readonly HostGpus[];
+}
+
+function count(
   usage: Usage,
   index: FleetIndex,
-  { tenant, gpus }: { readonly tenant: TenantId; readonly gpus: readonly HostGpus[] },
+  {
+    tenant,
+    host,
+    gpus,
+  }: { readonly tenant: TenantId; readonly host: HostId; readonly gpus: number },
 ): void {
-  for (const { host, mask } of gpus) {
-    usage.taken.set(host, (usage.taken.get(host) ?? 0) | mask);
-    const place = index.places.get(host);
-    if (place === undefined) continue;
-    const gpuCount = popCount(mask);
-    const cluster = place.cluster.id;
-    usage.watts.set(cluster, (usage.watts.get(cluster) ?? 0) + gpuCount * place.host.gpuWatts);
-    const limit = quotaLimit(index.tenants.get(tenant), place.host.gpuType);
-    if (limit === undefined) continue;
-    const held = usage.quota.get(tenant) ?? new Map<string, number>();
-    usage.quota.set(tenant, held.set(limit.key, (held.get(limit.key) ?? 0) + gpuCount));
-  }
+  const place = index.places.get(host);
+  if (place === undefined) return;
+  const cluster = place.cluster.id;
+  usage.watts.set(cluster, (usage.watts.get(cluster) ?? 0) + gpus * place.host.gpuWatts);
+  const limit = quotaLimit(index.tenants.get(tenant), place.host.gpuType);
+  if (limit === undefined) return;
+  const held = usage.quota.get(tenant) ?? new Map<string, number>();
+  usage.quota.set(tenant, held.set(limit.key, (held.get(limit.key) ?? 0) + gpus));
 }
 
 export const heldUnder = (usage: Usage, tenant: TenantId, key: string): number =>
