@@ -13,6 +13,7 @@ export interface JobFlags {
   readonly gpus?: number;
   readonly min?: number;
   readonly gangTimeout?: string;
+  readonly grow?: boolean;
   readonly name?: string;
   readonly class?: string;
   readonly tenant?: string;
@@ -25,6 +26,10 @@ export interface JobFlags {
   readonly cluster?: readonly string[];
   readonly jurisdiction?: readonly string[];
   readonly sameHost?: boolean;
+  readonly antiAffinity?: string;
+  readonly preempt?: boolean;
+  readonly shrink?: boolean;
+  readonly minRuntime?: string;
   readonly timeLimit?: string;
   readonly deadline?: string;
   readonly attempts?: number;
@@ -37,6 +42,7 @@ const JOB_FLAGS = [
   "gpus",
   "min",
   "gangTimeout",
+  "grow",
   "name",
   "class",
   "tenant",
@@ -49,6 +55,10 @@ const JOB_FLAGS = [
   "cluster",
   "jurisdiction",
   "sameHost",
+  "antiAffinity",
+  "preempt",
+  "shrink",
+  "minRuntime",
   "timeLimit",
   "deadline",
   "attempts",
@@ -87,7 +97,12 @@ export function jobFileWith(
       clusters: flags.cluster,
       jurisdictions: flags.jurisdiction,
       sameHost: flags.sameHost,
+      antiAffinity: flags.antiAffinity,
     }),
+  };
+  const preemption = {
+    ...asMap(file["preemption"]),
+    ...given({ allowed: flags.preempt, shrink: flags.shrink, minRuntime: flags.minRuntime }),
   };
   const retry = { ...asMap(file["retry"]), ...given({ attempts: flags.attempts }) };
   const array = {
@@ -101,6 +116,7 @@ export function jobFileWith(
     ...given({ gang: gangWith(file["gang"], flags) }),
     ...(Object.keys(run).length > 0 && { run }),
     ...(Object.keys(constraints).length > 0 && { constraints }),
+    ...(Object.keys(preemption).length > 0 && { preemption }),
     ...(Object.keys(retry).length > 0 && { retry }),
     ...(Object.keys(array).length > 0 && { array }),
   };
@@ -121,10 +137,11 @@ export function nameOf(commandLine: readonly string[]): string {
 }
 
 /** `--gpus` alone changes the size and keeps the file's smaller forms, if they are still smaller. */
-function gangWith(base: unknown, { gpus, min, gangTimeout }: JobFlags): unknown {
-  if (gpus === undefined && min === undefined && gangTimeout === undefined) return base;
+function gangWith(base: unknown, { gpus, min, gangTimeout, grow }: JobFlags): unknown {
+  const changes = given({ gpus, min, timeout: gangTimeout, grow });
+  if (Object.keys(changes).length === 0) return base;
   const former = typeof base === "number" ? { gpus: base } : asMap(base);
-  return { ...former, ...given({ gpus, min, timeout: gangTimeout }) };
+  return { ...former, ...changes };
 }
 
 function mapOf({

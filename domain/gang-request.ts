@@ -1,7 +1,7 @@
 /** @file A job's request to its fleet: what of the description scheduling reads, and how large that may be. */
 
-import type { JobSpec } from "./job.ts";
-import type { GangRequest } from "./lease.ts";
+import type { CheckpointRule, JobSpec } from "./job.ts";
+import type { CheckpointTerms, GangRequest } from "./lease.ts";
 
 /** What scheduling reads of a description, as JSON: thousands of them wait in one ledger. Checked when a job enters. */
 export const MAX_REQUEST_BYTES = 8 * 1024;
@@ -16,6 +16,8 @@ export type ScheduledPart = Omit<
 
 export function scheduledPart(spec: JobSpec): ScheduledPart {
   const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs, array } = spec;
+  const { preemption } = spec;
+  const { checkpoint } = spec.run;
   return {
     name,
     tenant,
@@ -25,5 +27,12 @@ export function scheduledPart(spec: JobSpec): ScheduledPart {
     constraints,
     ...(timeLimitMs !== undefined && { timeLimitMs }),
     ...(array !== undefined && { slots: array.parallel }),
+    ...(preemption !== undefined && { preemption }),
+    ...(checkpoint !== undefined && { checkpoint: checkpointTerms(checkpoint) }),
   };
 }
+
+const checkpointTerms = ({ graceMs, intervalMs }: CheckpointRule): CheckpointTerms => ({
+  graceMs,
+  ...(intervalMs !== undefined && { intervalMs }),
+});

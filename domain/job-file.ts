@@ -9,6 +9,7 @@ import { formatProblem, refuseFile, type FileProblem, type RefusedFile } from ".
 import { clusterId, tenantId } from "./ids.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
+import { DEFAULT_PREEMPTION } from "./job.ts";
 import type { CheckpointRule, Constraints, Gang, JobClass, JobSpec } from "./job.ts";
 import { readLocatedYaml } from "./located-yaml.ts";
 import { asFileProblem, schemaProblems, type SchemaProblem } from "./schema-problems.ts";
@@ -110,6 +111,7 @@ function specOf(file: ReadJobFile): JobSpec {
     },
     ...(deadline !== undefined && { deadlineMs: deadline }),
     ...(timeLimit !== undefined && { timeLimitMs: timeLimit }),
+    ...preemptionOf(file.preemption, jobClass),
     isHeld: file.hold ?? false,
     ...arrayOf(file.array),
   };
@@ -117,11 +119,28 @@ function specOf(file: ReadJobFile): JobSpec {
 
 /** `min` becomes the smallest size that is really acceptable, so that nobody need look at `shapes` to know it. */
 function gangOf(gang: ReadJobFile["gang"], jobClass: JobClass): Gang {
-  const { gpus, min, timeout, shapes } = typeof gang === "number" ? { gpus: gang } : gang;
+  const { gpus, min, timeout, shapes, grow } = typeof gang === "number" ? { gpus: gang } : gang;
   const timeoutMs = timeout ?? DEFAULTS.gangTimeoutMs[jobClass];
-  if (shapes === undefined) return { gpus, min: min ?? gpus, timeoutMs };
+  const growth = grow === true ? ({ mayGrow: true } as const) : {};
+  if (shapes === undefined) return { gpus, min: min ?? gpus, timeoutMs, ...growth };
   const smaller = shapes.filter((shape) => shape < gpus).sort((a, b) => b - a);
-  return { gpus, min: smaller.at(-1) ?? gpus, timeoutMs, shapes: smaller };
+  return { gpus, min: smaller.at(-1) ?? gpus, timeoutMs, shapes: smaller, ...growth };
+}
+
+/** Absent where the file says nothing: then the class decides, also for jobs that were described before there was a choice. */
+function preemptionOf(
+  file: ReadJobFile["preemption"],
+  jobClass: JobClass,
+): Pick<JobSpec, "preemption"> {
+  if (file === undefined) return {};
+  const usual = DEFAULT_PREEMPTION[jobClass];
+  return {
+    preemption: {
+      isPreemptible: file.allowed ?? usual.isPreemptible,
+      mayShrink: file.shrink ?? usual.mayShrink,
+      minRuntimeMs: file.minRuntime ?? usual.minRuntimeMs,
+    },
+  };
 }
 
 function constraintsOf(file: NonNullable<ReadJobFile["constraints"]>): Constraints {
@@ -134,6 +153,7 @@ function constraintsOf(file: NonNullable<ReadJobFile["constraints"]>): Constrain
     ...(maxClusters !== undefined && { maxClusters }),
     isSameHost: file.sameHost ?? false,
     isSameFabric: file.sameFabric ?? false,
+    ...(file.antiAffinity !== undefined && { antiAffinity: file.antiAffinity }),
   };
 }
 

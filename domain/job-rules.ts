@@ -1,5 +1,6 @@
 /**
- * @file The rules between the keys of a job file: sizes of a gang that fit together, one way to order a checkpoint, arrays.
+ * @file The rules between the keys of a job file: sizes of a gang that fit together, one way to order a checkpoint, what
+ * preemption and growth need, arrays.
  *
  * They look at the raw value and judge only what can be read; what cannot is the schema's affair.
  */
@@ -8,7 +9,13 @@ import type { ValuePath } from "./file-problem.ts";
 import { valueAt, type SchemaProblem } from "./schema-problems.ts";
 
 export function jobRuleProblems(value: unknown): SchemaProblem[] {
-  return [...gangProblems(value), ...checkpointProblems(value), ...arrayProblems(value)];
+  return [
+    ...gangProblems(value),
+    ...checkpointProblems(value),
+    ...growthProblems(value),
+    ...preemptionProblems(value),
+    ...arrayProblems(value),
+  ];
 }
 
 function gangProblems(file: unknown): SchemaProblem[] {
@@ -64,6 +71,51 @@ function checkpointProblems(file: unknown): SchemaProblem[] {
   const remedy =
     "write signal: USR1, or command: [...], whichever makes the processes save their work";
   return [problem(file, path, "neither signal nor command is given", remedy)];
+}
+
+/** Growing is a checkpoint and another start, so it needs a smaller form to grow from and a way to save the work. */
+function growthProblems(file: unknown): SchemaProblem[] {
+  const path = ["gang", "grow"];
+  if (valueAt(file, path) !== true) return [];
+  if (!hasSmallerForm(file)) {
+    const message = "the gang has no smaller form that it could grow from";
+    return [problem(file, path, message, "write gang.min or gang.shapes, or leave it out")];
+  }
+  if (valueAt(file, ["run", "checkpoint"]) !== undefined) return [];
+  const message = "without run.checkpoint the job would begin again from nothing";
+  return [problem(file, path, message, "write run.checkpoint, or leave it out")];
+}
+
+function preemptionProblems(file: unknown): SchemaProblem[] {
+  const path = ["preemption"];
+  const allowed = valueAt(file, [...path, "allowed"]);
+  const isShrinking = valueAt(file, [...path, "shrink"]) === true;
+  const isInference = valueAt(file, ["class"]) === "inference";
+  if (allowed === false || (allowed === undefined && isInference)) {
+    const why = allowed === false ? "preemption.allowed is false" : "inference is not preempted";
+    const remedy = "write allowed: true, or leave it out";
+    return ["shrink", "minRuntime"].flatMap((key) => {
+      const value = valueAt(file, [...path, key]);
+      if (value === undefined || value === false) return [];
+      return [problem(file, [...path, key], `it says nothing, because ${why}`, remedy)];
+    });
+  }
+  if (!isShrinking || hasSmallerForm(file)) return [];
+  const message = "the gang has no smaller form to go on with";
+  const remedy = "write gang.min or gang.shapes, or leave it out";
+  return [problem(file, [...path, "shrink"], message, remedy)];
+}
+
+/** Also true where that cannot be read: it has a problem of its own then. */
+function hasSmallerForm(file: unknown): boolean {
+  const gang = valueAt(file, ["gang"]);
+  const gpus = sizeAt(file, ["gang", "gpus"]);
+  if (typeof gang === "number") return false;
+  if (gpus === undefined) return true;
+  const min = valueAt(file, ["gang", "min"]);
+  const shapes = valueAt(file, ["gang", "shapes"]);
+  const sizes: readonly unknown[] = Array.isArray(shapes) ? shapes : [min ?? gpus];
+  return sizes.some((size) => typeof size !== "number" || size < gpus);
 }
 
 /** Starts of tasks, retries included, that the history of one workflow holds. */

@@ -58,6 +58,9 @@ const gang = z
         examples: [[8, 4, 2]],
       })
       .optional(),
+    grow: flag(
+      "Having started smaller, go on at full size when there is room: checkpoint, stop, start again. Default: false.",
+    ).optional(),
   })
   .meta({
     description: "The gang with its smaller forms.",
@@ -93,6 +96,10 @@ const constraints = z
     }).optional(),
     sameHost: flag("All GPUs in one host. Default: false.").optional(),
     sameFabric: flag("All GPUs behind one fabric. Default: false.").optional(),
+    antiAffinity: plainName("a label", {
+      description: "A label: jobs of one tenant with the same label never share a host.",
+      examples: ["db-replica"],
+    }).optional(),
   })
   .meta({ description: "Where the job may run; each list means any of its members." });
 
@@ -198,6 +205,26 @@ const run = z
   })
   .meta({ description: "The processes of the job." });
 
+const preemption = z
+  .strictObject({
+    allowed: flag(
+      "Whether the job may be stopped for another one: it checkpoints, stops, and stands in line again. Default: true for training and interactive, false for inference.",
+    ).optional(),
+    shrink: flag(
+      "Whether its GPUs above `gang.min` may be taken alone: it goes on with the rest. Default: false.",
+    ).optional(),
+    minRuntime: duration({
+      description:
+        "So long after its start nobody stops it. Default: 1m for training, 5m for interactive, 0s for inference.",
+      examples: ["10m"],
+      isZeroAllowed: true,
+    }).optional(),
+  })
+  .meta({
+    description: "What may be done to the job, once it runs, for the sake of another one.",
+    examples: [{ allowed: true, shrink: true, minRuntime: "10m" }],
+  });
+
 export const jobSchema = z
   .strictObject({
     name: word(NAME, {
@@ -264,6 +291,7 @@ export const jobSchema = z
       description: "One run may last this long; the clock starts with its processes.",
       examples: ["1h"],
     }).optional(),
+    preemption: preemption.optional(),
     hold: flag("Wait until released with `orbweaver release`. Default: false.").optional(),
     array: z
       .strictObject({

@@ -43,6 +43,7 @@ export function submitVerb(kit: Kit): Command {
       wholeNumber("--min", 1),
     )
     .option("--gang-timeout <duration>", "when smaller gangs become acceptable, e.g. 10m")
+    .option("--grow", "having started smaller, go on at full size when there is room")
     .option("--name <name>", "name of the job (else made from its command)")
     .addOption(new Option("--class <class>", "what kind of work it is").choices(JOB_CLASSES))
     .option("--tenant <tenant>", "whose quota it uses")
@@ -64,6 +65,11 @@ export function submitVerb(kit: Kit): Command {
     .option("--cluster <clusters>", "only in these clusters", nameList)
     .option("--jurisdiction <names>", "only where one of these laws holds, e.g. EU", nameList)
     .option("--same-host", "all GPUs in one host")
+    .option("--anti-affinity <label>", "never on a host with another job of this label")
+    .option("--preempt", "it may be stopped for another job: checkpoint, and in line again")
+    .option("--no-preempt", "it may not")
+    .option("--shrink", "its GPUs above --min may be taken alone")
+    .option("--min-runtime <duration>", "so long after its start nobody stops it")
     .option("--time-limit <duration>", "how long a run may last, e.g. 2h")
     .option("--deadline <duration>", "the job must have ended this long after its submission")
     .option(

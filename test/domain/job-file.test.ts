@@ -25,6 +25,7 @@ describe("a right job file", () => {
           maxClusters: 1,
           isSameHost: true,
           isSameFabric: false,
+          antiAffinity: "trainer",
         },
         model: "gpt2-large",
         batch: 512,
@@ -44,6 +45,7 @@ describe("a right job file", () => {
         retry: { attempts: 3, backoffMs: 5_000 },
         deadlineMs: 7_200_000,
         timeLimitMs: 3_600_000,
+        preemption: { isPreemptible: true, mayShrink: false, minRuntimeMs: 600_000 },
         isHeld: true,
         array: { count: 1000, parallel: 50 },
       },
@@ -152,6 +154,8 @@ describe("a right job file", () => {
       constraints,
       timeLimitMs,
       slots: spec.array?.parallel,
+      preemption: spec.preemption,
+      checkpoint: { graceMs: 120_000, intervalMs: 600_000 },
     });
     expect(requestBytes(spec)).toBe(new TextEncoder().encode(json).length);
     expect(requestBytes({ ...spec, name: "ä€😀" })).toBe(

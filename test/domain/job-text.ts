@@ -19,6 +19,7 @@ export const FULL_JOB = {
     maxClusters: 1,
     sameHost: true,
     sameFabric: false,
+    antiAffinity: "trainer",
   },
   model: "gpt2-large",
   batch: 512,
@@ -33,6 +34,7 @@ export const FULL_JOB = {
   retry: { attempts: 3, backoff: "5s" },
   deadline: "2h",
   timeLimit: "1h",
+  preemption: { allowed: true, shrink: false, minRuntime: "10m" },
   hold: true,
   array: { count: 1000, parallel: 50 },
 };
