@@ -1,0 +1,142 @@
+/**
+ * @file Where the GPUs of a fleet are, as numbers: NVLink domains and NUMA nodes inside a host, its rack, cluster and site.
+ *
+ * What a fleet's description says is taken. Where it says nothing:
+ *   NVLink domains  A host whose GPUs sit on one NVSwitch or NVLink board (SXM types: H100, A100, V100, …) is one domain. Any
+ *                   other host has no NVLink; there the domain is what one PCIe root reaches: a NUMA node where those are
+ *                   known, else one half of the host where it has more than four GPUs, else the host.
+ *   NUMA nodes      one, the whole host: what is not known is not charged.
+ *   rack            the hosts of a cluster without a rack's name are in one rack.
+ * The same rule holds where the topology is known and has no NVLink at all. Built once a fleet. Cost: O(hosts · log hosts).
+ */
+
+import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet.ts";
+import { byCodeUnit, type ClusterId, type HostId } from "../../domain/ids.ts";
+import { popCount } from "../../domain/lease.ts";
+import { fullMask } from "../../lib/bits.ts";
+
+export interface HostLayout {
+  readonly host: HostId;
+  /** Place in the fleet's order of clusters, inside a cluster by host id: unique, breaks ties. */
+  readonly order: number;
+  readonly gpuType: string;
+  readonly gpuCount: number;
+  /** Draw of one busy GPU. */
+  readonly gpuWatts: number;
+  /** Masks that share no GPU and cover the host, ascending by lowest GPU. */
+  readonly domains: readonly number[];
+  readonly numaNodes: readonly number[];
+  /** Numbers of its rack, cluster and site: each counts from 0 over the fleet. */
+  readonly rack: number;
+  readonly cluster: number;
+  readonly site: number;
+  readonly clusterId: ClusterId;
+  readonly siteName: string;
+  /** Absent where the fleet names none. */
+  readonly rackName?: string;
+  readonly hasFabric: boolean;
+}
+
+export type FleetLayout = ReadonlyMap<HostId, HostLayout>;
+
+export function layOut({ clusters }: Pick<FleetShape, "clusters">): FleetLayout {
+  const sites = numbering();
+  const racks = numbering();
+  const layout = new Map<HostId, HostLayout>();
+  for (const [cluster, shape] of clusters.entries()) {
+    const site = sites(shape.site);
+    for (const host of [...shape.hosts].sort((a, b) => byCodeUnit(a.id, b.id))) {
+      const rack = racks(JSON.stringify([cluster, host.rack ?? null]));
+      layout.set(host.id, hostLayout(host, shape, { order: layout.size, rack, cluster, site }));
+    }
+  }
+  return layout;
+}
+
+type Numbers = Pick<HostLayout, "order" | "rack" | "cluster" | "site">;
+
+function hostLayout(host: HostShape, cluster: ClusterShape, numbers: Numbers): HostLayout {
+  const { id, gpuType, gpuCount, gpuWatts, rack } = host;
+  return {
+    host: id,
+    gpuType,
+    gpuCount,
+    gpuWatts,
+    domains: domainsOf(host),
+    numaNodes: covering(host.numaNodes, gpuCount) ?? [fullMask(gpuCount)],
+    ...numbers,
+    clusterId: cluster.id,
+    siteName: cluster.site,
+    ...(rack !== undefined && { rackName: rack }),
+    hasFabric: cluster.fabricGbps !== undefined,
+  };
+}
+
+/** GPUs that one PCIe root complex carries, at most. */
+const GPUS_OF_ROOT = 4;
+
+export function domainsOf({
+  gpuType,
+  gpuCount,
+  nvlinkDomains,
+  numaNodes,
+}: Pick<HostShape, "gpuType" | "gpuCount" | "nvlinkDomains" | "numaNodes">): readonly number[] {
+  const joined = covering(nvlinkDomains, gpuCount);
+  if (joined?.some((mask) => popCount(mask) > 1) === true) return joined;
+  if (joined === undefined && isNvlinkBoard(gpuType)) return [fullMask(gpuCount)];
+  const nodes = covering(numaNodes, gpuCount);
+  if (nodes !== undefined) return nodes;
+  const half = fullMask(Math.ceil(gpuCount / 2));
+  return gpuCount > GPUS_OF_ROOT ? [half, fullMask(gpuCount) & ~half] : [fullMask(gpuCount)];
+}
+
+/** Well-known types that are sold on boards whose GPUs are all joined by NVLink, by the maker's data sheets. */
+const NVLINK_BOARDS: ReadonlySet<string> = new Set([
+  "B300",
+  "B200",
+  "GB200",
+  "H200",
+  "H100",
+  "H800",
+  "H20",
+  "GH200",
+  "A100",
+  "A100-40",
+  "A100-80",
+  "A800",
+  "V100",
+  "V100-16",
+  "V100-32",
+  "P100",
+]);
+
+const isNvlinkBoard = (gpuType: string): boolean =>
+  NVLINK_BOARDS.has(gpuType) || /sxm|hgx/i.test(gpuType);
+
+/** The masks cut to the host's GPUs, those that none of them names as sets of their own; absent when there are none. */
+function covering(
+  masks: readonly number[] | undefined,
+  gpuCount: number,
+): readonly number[] | undefined {
+  if (masks === undefined || masks.length === 0) return undefined;
+  let open = fullMask(gpuCount);
+  const parts: number[] = [];
+  for (const mask of masks) {
+    const part = mask & open;
+    if (part === 0) continue;
+    parts.push(part);
+    open &= ~part;
+  }
+  for (; open !== 0; open &= open - 1) parts.push(open & -open);
+  return parts.sort((a, b) => (a & -a) - (b & -b));
+}
+
+/** Gives each key the next number when it is first seen. */
+function numbering(): (key: string) => number {
+  const numbers = new Map<string, number>();
+  return (key) => {
+    const known = numbers.get(key) ?? numbers.size;
+    numbers.set(key, known);
+    return known;
+  };
+}
