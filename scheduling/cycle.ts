@@ -15,6 +15,7 @@
  */
 
 import type { JobId } from "../domain/ids.ts";
+import { gpuCountOf } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
 import { asOneGang, fillArray, joinItem } from "./array-fill.ts";
@@ -24,7 +25,8 @@ import { noHolders, noteHolder } from "./holders.ts";
 import type { Scene, WaitCode } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import { describeWait } from "./pending-reason.ts";
-import type { QueuePolicy } from "./queue/queue-policy.ts";
+import type { Queue, QueueFacts, QueuePolicy } from "./queue/queue-policy.ts";
+import { runningGpusOf } from "./service.ts";
 import { tryStart, type DecidePorts, type StartPolicies } from "./start.ts";
 
 export type { DecidePorts } from "./start.ts";
@@ -53,7 +55,8 @@ export interface CycleOptions {
 
 export interface Cycle {
   readonly plan: Plan;
-  readonly order: readonly PendingRequest[];
+  /** How many stand in line up to `onlyFor`, it included; absent when nobody was asked for. */
+  readonly position?: number;
   /** Why `onlyFor` waits; absent when it would start, or was not reached. */
   readonly answer?: PendingReason;
 }
@@ -63,15 +66,8 @@ const RETRY_MS = 1_000;
 
 export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions): Cycle {
   const { policies, ports, limits, method, onlyFor } = options;
-  const order = policies.queue(
-    {
-      requests: snapshot.requests.values(),
-      tenants: snapshot.shape.tenants,
-      leases: snapshot.leases.values(),
-    },
-    nowMs,
-  );
   const scene = sceneOf(snapshot, nowMs);
+  const turn = openQueue(snapshot, policies.queue).order(nowMs, factsOf(snapshot));
   const context = { snapshot, policies, ports };
   const items: PlanItem[] = [];
   const pending: { request: PlanItem["request"]; reason: PendingReason }[] = [];
@@ -79,12 +75,15 @@ export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions)
   const unfilled: { readonly request: PendingRequest; readonly gang: PendingRequest }[] = [];
   let candidates = 0;
   let waiting = 0;
+  let seen = 0;
   let wakeAtMs = Infinity;
   const isFull = (): boolean =>
     items.length >= MAX_PLAN_ITEMS || candidates >= limits.maxCandidates;
-  const takeItem = (item: PlanItem, { jobId, tenant }: PendingRequest): void => {
+  const takeItem = (item: PlanItem, request: PendingRequest): void => {
+    const { jobId, tenant } = request;
     joinItem(items, item);
     occupy(scene.capacity, tenant, item.gpus);
+    turn.noteGrant(request, gpuCountOf(item.gpus));
     noteHolder(scene.holders, scene.capacity.index, { jobId, tenant, gpus: item.gpus });
   };
   const noteWait = (request: PendingRequest, code: WaitCode): void => {
@@ -99,12 +98,14 @@ export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions)
     }
     waiting += 1;
   };
-  for (const request of order) {
+  for (let request = turn.next(); request !== undefined; request = turn.next()) {
+    const { jobId } = request;
+    seen += 1;
     if (isFull()) {
       wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
-      break;
+      if (onlyFor === undefined || jobId === onlyFor) break;
+      continue;
     }
-    const { jobId } = request;
     const gang = asOneGang(request, scene.capacity);
     const tried = tryStart(gang, scene, context);
     candidates += tried.work;
@@ -116,7 +117,7 @@ export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions)
     }
     wakeAtMs = Math.min(wakeAtMs, tried.wakeAtMs ?? Infinity);
     if (jobId === onlyFor)
-      return { plan: planOf(), order, answer: describeWait(gang, tried.code, scene) };
+      return { plan: planOf(), position: seen, answer: describeWait(gang, tried.code, scene) };
     noteWait(gang, tried.code);
     claimClusters(scene.claims, jobId, tried.clusters);
     claimQuota(scene.claims, request, tried.quota);
@@ -140,7 +141,7 @@ export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions)
       }
     }
   }
-  return { plan: planOf(), order };
+  return { plan: planOf(), ...(onlyFor !== undefined && { position: seen }) };
 
   function planOf(): Plan {
     return {
@@ -151,6 +152,18 @@ export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions)
     };
   }
 }
+
+const openQueue = ({ requests, shape }: Ledger, policy: QueuePolicy): Queue =>
+  policy.open({
+    requests: requests.values(),
+    tenants: shape.tenants,
+    ...(shape.policy !== undefined && { policy: shape.policy }),
+  });
+
+const factsOf = ({ service, leases }: Ledger): QueueFacts => ({
+  ...(service !== undefined && { service }),
+  runningGpus: runningGpusOf(leases.values()),
+});
 
 function sceneOf(snapshot: Ledger, nowMs: number): Scene {
   const capacity = openCapacity(snapshot);

@@ -22,7 +22,7 @@ export function explainRequest(
     const leases = [...ledger.leases.values()].filter((lease) => lease.jobId === jobId);
     return leases.length === 0 ? { kind: "unknown" } : { kind: "leased", leases };
   }
-  const { order, answer } = runCycle(ledger, nowMs, {
+  const { position = 0, answer } = runCycle(ledger, nowMs, {
     policies: DECIDE_POLICIES,
     ports,
     limits: DECIDE_LIMITS,
@@ -31,8 +31,8 @@ export function explainRequest(
   });
   return {
     kind: "waiting",
-    position: order.findIndex((each) => each.jobId === jobId) + 1,
-    waiting: order.length,
+    position,
+    waiting: ledger.requests.size,
     requestedAtMs: request.requestedAtMs,
     reason: answer ?? notJudged(request),
   };

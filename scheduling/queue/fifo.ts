@@ -4,17 +4,11 @@
  * Priority goes before time because a user sets it on purpose, and 0 is everybody's default: among equals this is plain FIFO.
  * It also means that an endless stream of higher-priority jobs starves lower ones; within one priority nobody is overtaken
  * by a later submission. A retried or preempted job keeps its `submittedAtMs`, so it goes back to where it stood. Ties go by
- * arrival at the ledger, then by job id. Cost: O(n log n). The plain baseline of weighted fair queuing.
+ * arrival at the ledger, then by job id. Cost: O(log n) a request. The plain baseline of weighted fair queuing; conservative and
+ * EASY backfill order by it, too.
  */
 
-import { byCodeUnit } from "../../domain/ids.ts";
-import type { PendingRequest } from "../../domain/plan.ts";
-import type { QueuePolicy } from "./queue-policy.ts";
+import { byArrival } from "./arrival.ts";
+import { oneLine } from "./one-line.ts";
 
-export const fifo: QueuePolicy = ({ requests }) => [...requests].sort(byTurn);
-
-const byTurn = (a: PendingRequest, b: PendingRequest): number =>
-  b.priority - a.priority ||
-  a.submittedAtMs - b.submittedAtMs ||
-  a.arrival - b.arrival ||
-  byCodeUnit(a.jobId, b.jobId);
+export const fifo = oneLine((a, b) => b.priority - a.priority || byArrival(a, b));

@@ -8,7 +8,15 @@ import type { PickHost } from "../../scheduling/pick/pick-policy.ts";
 import { firstFit } from "../../scheduling/placement/first-fit.ts";
 import { largestGang, type ClusterOffer } from "../../scheduling/placement/placement-policy.ts";
 import { fifo } from "../../scheduling/queue/fifo.ts";
+import type { Turn } from "../../scheduling/queue/queue-policy.ts";
 import { gangRequest, gpus, host } from "./builders.ts";
+
+function idsOf(turn: Turn): readonly string[] {
+  const ids: string[] = [];
+  for (let request = turn.next(); request !== undefined; request = turn.next())
+    ids.push(request.jobId);
+  return ids;
+}
 
 describe("fifo", () => {
   const pending = (job: string, submittedAtMs: number, arrival: number, priority = 0) => ({
@@ -26,8 +34,8 @@ describe("fifo", () => {
     ];
     fc.assert(
       fc.property(fc.shuffledSubarray(requests, { minLength: requests.length }), (shuffled) => {
-        const order = fifo({ requests: shuffled, tenants: [], leases: [] }, 0);
-        expect(order.map(({ jobId }) => jobId)).toEqual([
+        const queue = fifo.open({ requests: shuffled, tenants: [] });
+        expect(idsOf(queue.order(0, { runningGpus: new Map() }))).toEqual([
           "high",
           "tie-first",
           "a",

@@ -1,0 +1,121 @@
+/**
+ * @file One line of waiting requests in a fixed order, kept by kind, so that a whole kind can be passed over at once.
+ *
+ * A heap for each kind, and a heap of the kinds by their first request. A walk merges them from the front. The order of two
+ * requests never changes while both wait: that is what keeps the heaps valid without any upkeep.
+ * Cost: O(log n) a change and a step.
+ */
+
+import type { PendingRequest } from "../../domain/plan.ts";
+import { heap, type Heap, type IsBefore, type Walk } from "../../lib/heap.ts";
+import type { Kind } from "./kind.ts";
+
+export interface Line {
+  readonly isEmpty: () => boolean;
+  readonly first: () => PendingRequest | undefined;
+  readonly add: (request: PendingRequest) => void;
+  readonly remove: (request: PendingRequest) => void;
+  readonly walk: () => LineWalk;
+}
+
+export interface LineWalk extends Walk<PendingRequest> {
+  readonly dismiss: (request: PendingRequest) => void;
+}
+
+interface Alike {
+  readonly kind: string;
+  readonly requests: Heap<PendingRequest>;
+}
+
+export function line(isBefore: IsBefore<PendingRequest>, kindOf: Kind): Line {
+  const byKind = new Map<string, Alike>();
+  const kindOfWaiting = new Map<PendingRequest, Alike>();
+  const kinds = heap<Alike>((a, b) => isFirst(a.requests.peek(), b.requests.peek()));
+  const isFirst = (a: PendingRequest | undefined, b: PendingRequest | undefined): boolean =>
+    a !== undefined && b !== undefined && isBefore(a, b);
+  return {
+    isEmpty: () => kinds.size() === 0,
+    first: () => kinds.peek()?.requests.peek(),
+    add,
+    remove,
+    walk,
+  };
+
+  function add(request: PendingRequest): void {
+    const kind = kindOf(request);
+    const known = byKind.get(kind);
+    const alike = known ?? { kind, requests: heap(isBefore) };
+    alike.requests.push(request);
+    kindOfWaiting.set(request, alike);
+    if (known !== undefined) {
+      if (alike.requests.peek() === request) kinds.moved(alike);
+      return;
+    }
+    byKind.set(kind, alike);
+    kinds.push(alike);
+  }
+
+  function remove(request: PendingRequest): void {
+    const alike = kindOfWaiting.get(request);
+    if (alike === undefined) return;
+    kindOfWaiting.delete(request);
+    const wasFirst = alike.requests.peek() === request;
+    alike.requests.remove(request);
+    if (alike.requests.size() === 0) {
+      byKind.delete(alike.kind);
+      kinds.remove(alike);
+    } else if (wasFirst) kinds.moved(alike);
+  }
+
+  /** Kinds that nothing was taken of yet stay in their heap; of each that was opened, the next request stands in `heads`. */
+  function walk(): LineWalk {
+    const unopened = kinds.walk();
+    const opened = new Map<Alike, Opened>();
+    const dismissed = new Set<Alike>();
+    const heads = heap<Opened>((a, b) => isBefore(a.head, b.head));
+    return { peek: () => front()?.head, next, dismiss };
+
+    function front(): Opened | undefined {
+      for (;;) {
+        const known = heads.peek();
+        const fresh = unopened.peek();
+        const head = fresh?.requests.peek();
+        if (fresh === undefined || head === undefined) return known;
+        if (known !== undefined && isBefore(known.head, head)) return known;
+        unopened.next();
+        if (dismissed.has(fresh)) continue;
+        const added = { head, rest: fresh.requests.walk() };
+        added.rest.next();
+        opened.set(fresh, added);
+        heads.push(added);
+      }
+    }
+
+    function next(): PendingRequest | undefined {
+      const kind = front();
+      if (kind === undefined) return undefined;
+      const request = kind.head;
+      const after = kind.rest.next();
+      if (after === undefined) heads.remove(kind);
+      else {
+        kind.head = after;
+        heads.moved(kind);
+      }
+      return request;
+    }
+
+    function dismiss(request: PendingRequest): void {
+      const alike = kindOfWaiting.get(request);
+      if (alike === undefined) return;
+      dismissed.add(alike);
+      const known = opened.get(alike);
+      if (known !== undefined) heads.remove(known);
+    }
+  }
+}
+
+interface Opened {
+  head: PendingRequest;
+  /** What comes after the head. */
+  readonly rest: Walk<PendingRequest>;
+}
