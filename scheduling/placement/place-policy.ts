@@ -1,0 +1,56 @@
+/**
+ * @file Which GPUs of a fleet a gang gets: the interface of policies that choose clusters, hosts and GPUs in one go.
+ *
+ * Who calls says what may be taken: hosts that the request may use, each with the mask of its GPUs that are free and not kept
+ * for others. So cordons, maintenance, memory, jurisdiction, avoided hosts, anti-affinity and reservations are settled before;
+ * size, shape and watts are the policy's business. Hosts may be of several GPU types; a gang is of one.
+ */
+
+import type { HostGpus } from "../../domain/lease.ts";
+import type { HostLayout } from "./layout.ts";
+import type { FleetSpread } from "./spread.ts";
+
+export interface PlaceDemand {
+  readonly gpus: number;
+  readonly maxClusters: number;
+  readonly isSameHost: boolean;
+  /** In one cluster that has a fabric. */
+  readonly isSameFabric: boolean;
+  /** What may still be drawn; an absent function limits nothing. */
+  readonly wattsLeft?: WattsLeft;
+}
+
+/**
+ * Each is asked with any one host of the rack, cluster or site; infinite where nothing limits it. The caller adds what it tolerates
+ * for rounding.
+ */
+export interface WattsLeft {
+  readonly rack?: (host: HostLayout) => number;
+  readonly cluster?: (host: HostLayout) => number;
+  readonly site?: (host: HostLayout) => number;
+}
+
+/** A host with GPUs that may be taken. */
+export interface PlaceHost {
+  readonly at: HostLayout;
+  readonly freeMask: number;
+}
+
+/** What a policy may know of the fleet. */
+export interface PlacePorts {
+  readonly spread: FleetSpread;
+}
+
+export interface Placed {
+  /** Sorted by host id; absent when the policy finds none. */
+  readonly gpus?: readonly HostGpus[];
+  /** Its work, in hosts and table cells that were looked at. */
+  readonly candidates: number;
+}
+
+/** Hosts come in any order, each at most once; the answer does not depend on their order. */
+export type PlacePolicy = (
+  demand: PlaceDemand,
+  hosts: readonly PlaceHost[],
+  ports: PlacePorts,
+) => Placed;
