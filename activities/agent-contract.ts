@@ -84,7 +84,10 @@ export interface RunOrder {
   readonly gang: readonly (HostGpus & { readonly address: string })[];
   readonly run: RunSpec;
   readonly model?: string;
+  /** Of the full gang; a smaller one gets its share, see `domain/granted-batch.ts`. */
   readonly batch?: number;
+  /** The full gang, of which `gang` may be less; absent for a job array, whose tasks are never smaller. */
+  readonly gpusRequested?: number;
   /** How long the whole gang may take to get prepared. */
   readonly prepareTimeoutMs: number;
   readonly timeLimitMs?: number;

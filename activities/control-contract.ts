@@ -8,7 +8,7 @@ import type { PendingReason } from "../domain/pending.ts";
 import type { Plan } from "../domain/plan.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
-import type { SilenceTerms, SweepInput } from "../workflows/messages.ts";
+import type { PreemptOrder, SilenceTerms, SweepInput } from "../workflows/messages.ts";
 
 /** Local activities of the jobs' workers. */
 export interface JobActivities {
@@ -60,7 +60,7 @@ export type Told =
 /** Activities of the fleet's worker. `decide` is a local one: its answer is in history, its arguments are not. */
 export interface FleetActivities {
   decide(snapshot: PackedLedger, nowMs: number): Promise<Plan>;
-  /** Signals the winners of a cycle, tells waiting jobs why they wait and running ones what they have lost, and starts sweeps. */
+  /** Signals the winners of a cycle and those who are to make room, tells waiting jobs why they wait and running ones what they have lost, and starts sweeps. */
   deliver(post: Post): Promise<DeliveryReport>;
   /** Looks at the runs of jobs themselves; asks those that were reset, or whose leases are doubted, to speak for themselves. */
   audit(holders: AuditOrder): Promise<AuditReport>;
@@ -97,6 +97,13 @@ export interface Post {
   /** Absent in the posts of fleets that know of no fences. */
   readonly losses?: readonly Loss[];
   readonly sweeps?: readonly SweepInput[];
+  /** Absent when nobody is evicted. */
+  readonly evictions?: readonly EvictionOrder[];
+}
+
+/** Asks a job to give up a lease. */
+export interface EvictionOrder extends Holder {
+  readonly order: PreemptOrder;
 }
 
 /** Tells a job that nothing of its lease counts on these hosts any more. */
@@ -128,4 +135,6 @@ export interface PendingNote extends RequestKey {
 export interface DeliveryReport {
   readonly accepted: readonly LeaseId[];
   readonly gone: readonly LeaseId[];
+  /** Orders to give up leases; one that is in neither list goes again. Absent when there was none. */
+  readonly evictions?: { readonly sent: readonly LeaseId[]; readonly gone: readonly LeaseId[] };
 }

@@ -9,6 +9,7 @@ import {
   grantsSignal,
   JOB_TASK_QUEUE,
   pendingSignal,
+  preemptSignal,
   SWEEP_WORKFLOW,
   sweepWorkflowId,
   type Grant,
@@ -16,7 +17,13 @@ import {
 } from "../workflows/messages.ts";
 import { audit, isInvalidArgument, recover } from "./audit.ts";
 import { each } from "./each.ts";
-import type { Delivery, FleetActivities, Loss, PendingNote } from "./control-contract.ts";
+import type {
+  Delivery,
+  EvictionOrder,
+  FleetActivities,
+  Loss,
+  PendingNote,
+} from "./control-contract.ts";
 import type { Decider } from "./decider.ts";
 
 export interface FleetPorts {
@@ -27,7 +34,7 @@ export interface FleetPorts {
 export function createFleetActivities({ client, decider }: FleetPorts): FleetActivities {
   return {
     decide: (snapshot, nowMs) => decider.decide(snapshot, nowMs),
-    async deliver({ grants, pending, losses = [], sweeps = [] }) {
+    async deliver({ grants, pending, losses = [], sweeps = [], evictions }) {
       const accepted: LeaseId[] = [];
       const gone: LeaseId[] = [];
       await each(parcelsOf(grants), async (parcel) => {
@@ -39,7 +46,11 @@ export function createFleetActivities({ client, decider }: FleetPorts): FleetAct
       await each(pending, (note) => tell(client, note));
       await each(losses, (loss) => tellLoss(client, loss));
       await each(sweeps, (order) => startSweep(client, order));
-      return { accepted: accepted.sort(), gone: gone.sort() };
+      return {
+        accepted: accepted.sort(),
+        gone: gone.sort(),
+        ...(evictions !== undefined && { evictions: await sendEvictions(client, evictions) }),
+      };
     },
     audit: (order) => audit(client, order),
     recover: (order) => recover(client, order),
@@ -98,6 +109,26 @@ async function offer(
     });
     return "failed";
   }
+}
+
+/** An order that could not be delivered is in neither list, and goes again. */
+async function sendEvictions(
+  client: Client,
+  evictions: readonly EvictionOrder[],
+): Promise<{ readonly sent: readonly LeaseId[]; readonly gone: readonly LeaseId[] }> {
+  const sent: LeaseId[] = [];
+  const gone: LeaseId[] = [];
+  await each(evictions, async ({ order, ...job }) => {
+    try {
+      await handleOf(client, job).signal(preemptSignal, order);
+      sent.push(order.lease);
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError || isInvalidArgument(error))
+        gone.push(order.lease);
+      else log.warn("a job could not be told to give up a lease", { ...job, error: String(error) });
+    }
+  });
+  return { sent: sent.sort(), gone: gone.sort() };
 }
 
 /** A note that cannot be delivered is not worth another try: the fleet's `explain` has the same and more. */

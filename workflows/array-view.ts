@@ -29,7 +29,7 @@ export interface ArrayJob {
 export function arraySummary({ spec, state, pending, array }: JobView): string {
   if (spec === undefined || array === undefined) return "";
   const { name, tenant, class: jobClass, gang, run } = spec;
-  const { count, counts, slots, leases, firstFailed } = array;
+  const { count, counts, slots, leases, firstFailed, preemptions = 0 } = array;
   const lines = [
     `**${state[0]?.toUpperCase()}${state.slice(1)}: ${countsText(counts)} of ${count} tasks**`,
     "",
@@ -40,11 +40,14 @@ export function arraySummary({ spec, state, pending, array }: JobView): string {
   if (pending !== undefined) lines.push("", `Waits: **${pending.code}**`, "", pending.message);
   if (leases.length > 0) {
     lines.push("", "| lease | where | slots | tasks |", "| --- | --- | --- | --- |");
-    for (const { leaseId, gpus, slots: own, tasks } of leases.slice(0, 20)) {
+    for (const { leaseId, gpus, slots: own, tasks, preemptedFor } of leases.slice(0, 20)) {
       const where = gpus.map(({ host, mask }) => `${host} ${gpuList(mask)}`).join("<br>");
-      lines.push(`| ${leaseId} | ${where} | ${own} | ${tasks} |`);
+      lines.push(
+        `| ${leaseId} | ${where} | ${own} | ${tasks}${preemptedFor === undefined ? "" : `, given up for ${preemptedFor}`} |`,
+      );
     }
   }
+  if (preemptions > 0) lines.push("", `Leases given up for other jobs: ${preemptions}`);
   if (firstFailed.length > 0)
     lines.push("", "First that failed:", "", ...firstFailed.map(failedLine));
   return lines.join("\n");

@@ -18,15 +18,15 @@ export interface BatchEnd {
   readonly ran: { tasks: number; ms: number };
   /** Tries that the retry rule allows. */
   readonly attempts: number;
-  /** The whole array is being stopped. */
-  readonly isEnding: boolean;
+  /** The whole array is being stopped, or its lease was wanted for others: what was stopped waits again, and is charged to nobody. */
+  readonly isGivenUp: boolean;
 }
 
 /** The tasks that wait again and are to pause first: those that failed, those that hosts lost. */
 export function settleBatch(
   table: TaskTable,
   tasks: readonly number[],
-  { end: { tasks: ends = [], cause }, unwanted, ran, attempts, isEnding }: BatchEnd,
+  { end: { tasks: ends = [], cause }, unwanted, ran, attempts, isGivenUp }: BatchEnd,
 ): { readonly failed: readonly number[]; readonly lost: readonly number[] } {
   const ended = worstEnds(ends);
   const failed: number[] = [];
@@ -47,7 +47,7 @@ export function settleBatch(
         table.giveBack(task, { isPaused: true, hasRun: true });
         failed.push(task);
       } else table.end(task, "failed", how);
-    } else if (isEnding) table.giveBack(task);
+    } else if (isGivenUp) table.giveBack(task);
     else if (table.charge(task, "host") < MAX_UNCHARGED_FAILURES) {
       table.giveBack(task, { isPaused: true });
       lost.push(task);

@@ -2,13 +2,13 @@
  * @file The fleet: one entity workflow that owns the ledger and runs one scheduling cycle after another.
  *
  * A cycle: fold the inbox through `apply` → `decide` on a snapshot (a local activity: the answer is in history) → fold the
- * plan through `apply` → send the grants off. Handlers only append or fold; they never throw and never await. All grants of a
+ * plan through `apply` → send the grants, and the orders to give up leases, off. Handlers only append or fold; they never throw and never await. All grants of a
  * cycle leave in one delivery, which the cycle does not wait for; what was not delivered stays in the outbox and goes again.
  * The end of a local activity may come together with later events when a query is answered in between, and on replay before them
  * (docs/decisions/0014): so from the start of `decide` until its grants are on their way nothing else changes the ledger, and no
  * clock is read.
  * Beside the cycles, while anything is held or waits, an audit looks at the jobs themselves every 30 s (every 10 minutes when
- * nothing has changed for 5), and clocks fence hosts that have been silent for long. A fleet that was started again after its end
+ * nothing has changed for 5), clocks fence hosts that have been silent for long, and take back leases that were not given up in time. A fleet that was started again after its end
  * asks agents and jobs what there is, and grants nothing before they could answer.
  * History grows per cycle (11 events at most), not per job; the workflow continues as new at 1,500 events or 2 MiB, and after
  * every change by an operator, so that the input of its last run always has the newest description.
@@ -24,7 +24,14 @@ import {
   setCurrentDetails,
   setHandler,
 } from "@temporalio/workflow";
-import type { Delivery, FleetActivities, Loss, Post } from "../activities/control-contract.ts";
+import type {
+  Delivery,
+  DeliveryReport,
+  EvictionOrder,
+  FleetActivities,
+  Loss,
+  Post,
+} from "../activities/control-contract.ts";
 import { fleetShapeProblem } from "../domain/fleet-shape.ts";
 import { clusterOf, parseHostId, type JobId, type LeaseId } from "../domain/ids.ts";
 import type { LeaseFact } from "../domain/lease.ts";
@@ -33,6 +40,7 @@ import { apply, nextFenceAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
+import { evictionsOf, overdueLeases, revocationOf, type Evictions } from "./fleet-evictions.ts";
 import { checkHosts, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
@@ -114,7 +122,9 @@ export async function fleet(input: FleetInput): Promise<never> {
   let auditedUpTo = 0;
   let idleAtMs = Date.now();
   let changedAtMs = Date.now();
+  /** Leases that jobs may believe to have, and have not: what a lost ledger gave to others, and what was taken back. */
   const disowned: LeaseFact[] = [];
+  let evictions: Evictions | undefined;
   let isDeciding = false;
   /** Changes that came while a plan was being made. */
   const deferred: (() => void)[] = [];
@@ -123,7 +133,10 @@ export async function fleet(input: FleetInput): Promise<never> {
 
   const fold = (event: LedgerEvent): void => {
     const applied = apply(ledger, event);
-    if (applied.ledger.leases !== ledger.leases) changedAtMs = event.nowMs;
+    if (applied.ledger.leases !== ledger.leases) {
+      changedAtMs = event.nowMs;
+      evictions = undefined;
+    }
     ledger = applied.ledger;
     if (ledger.leases.size === 0 && ledger.requests.size === 0) idleAtMs = event.nowMs;
     needsDecision ||= applied.needsDecision;
@@ -205,6 +218,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
     if ((nextFenceAtMs(ledger) ?? Infinity) <= Date.now())
       fold({ kind: "clock", nowMs: Date.now() });
+    if (evictionsNow().nextRevokeAtMs <= Date.now()) revoke(Date.now());
     if (wakeAtMs !== undefined && wakeAtMs <= Date.now()) needsDecision = true;
     if (!mustContinue()) {
       if (ledger.requests.size === 0) {
@@ -243,6 +257,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     const dueAtMs = Math.min(
       wakeAtMs ?? Infinity,
       nextFenceAtMs(ledger) ?? Infinity,
+      evictionsNow().nextRevokeAtMs,
       nextAuditAtMs(),
       recoverAtMs[0] ?? Infinity,
       needsDecision && quietUntilMs > Date.now() ? quietUntilMs : Infinity,
@@ -326,7 +341,23 @@ export async function fleet(input: FleetInput): Promise<never> {
 
   function hasPost(): boolean {
     const isBackingOff = redeliverAtMs !== undefined && redeliverAtMs > Date.now();
-    return deliveries < MAX_DELIVERIES && !isBackingOff && waitingGrants().length > 0;
+    if (deliveries >= MAX_DELIVERIES || isBackingOff) return false;
+    return waitingGrants().length > 0 || waitingOrders().length > 0;
+  }
+
+  function evictionsNow(): Evictions {
+    return (evictions ??= evictionsOf(ledger));
+  }
+
+  function waitingOrders(): readonly EvictionOrder[] {
+    return evictionsNow().unsent.filter(({ order }) => !onTheWay.has(order.lease));
+  }
+
+  /** What was not given up in time is taken back: its hosts are swept, and its job is told. */
+  function revoke(nowMs: number): void {
+    const overdue = overdueLeases(ledger, nowMs);
+    disowned.push(...overdue);
+    fold({ kind: "inbox", entries: overdue.map(revocationOf), nowMs });
   }
 
   function nextNoteAtMs(): number {
@@ -343,29 +374,37 @@ export async function fleet(input: FleetInput): Promise<never> {
     const notes = pendingNotes(ledger, told, nowMs).notes.slice(0, MAX_POST);
     const losses = lossesToTell();
     const sweeps = sweepsToStart();
-    if (grants.length + notes.length + losses.length + sweeps.length === 0) return;
+    const orders = waitingOrders().slice(0, MAX_POST);
+    if (grants.length + notes.length + losses.length + sweeps.length + orders.length === 0) return;
     for (const { lease } of grants) onTheWay.add(lease.id);
+    for (const { order } of orders) onTheWay.add(order.lease);
     for (const { jobId, reason } of notes) told.set(jobId, { code: reason.code, atMs: nowMs });
     for (const id of told.keys()) if (!ledger.requests.has(id)) told.delete(id);
     deliveries += 1;
-    spend(6, [grants, notes, losses, sweeps]);
+    spend(6, [grants, notes, losses, sweeps, orders]);
     void send({
       grants,
       pending: notes,
       ...(losses.length > 0 && { losses }),
       ...(sweeps.length > 0 && { sweeps }),
+      ...(orders.length > 0 && { evictions: orders }),
     });
   }
 
   async function send(mail: Post): Promise<void> {
-    const { grants } = mail;
-    // A delivery that gave up has reached nobody, as far as anybody knows: its grants go again after a pause.
-    const { accepted, gone } = await deliver(mail).catch(() => ({ accepted: [], gone: [] }));
+    const { grants, evictions: orders = [] } = mail;
+    // A delivery that gave up has reached nobody, as far as anybody knows: what was in it goes again after a pause.
+    const report = await deliver(mail).catch((): DeliveryReport => ({ accepted: [], gone: [] }));
+    const { accepted, gone, evictions: { sent, gone: left } = { sent: [], gone: [] } } = report;
     later(() => {
+      if (sent.length + left.length > 0)
+        fold({ kind: "evictions-sent", sent, gone: left, nowMs: Date.now() });
       if (accepted.length + gone.length > 0 || grants.length === 0)
         fold({ kind: "delivered", accepted, gone, nowMs: Date.now() });
-      if (accepted.length + gone.length < grants.length) redeliverAtMs = Date.now() + REDELIVER_MS;
+      const arrived = accepted.length + gone.length + sent.length + left.length;
+      if (arrived < grants.length + orders.length) redeliverAtMs = Date.now() + REDELIVER_MS;
       for (const { lease } of grants) onTheWay.delete(lease.id);
+      for (const { order } of orders) onTheWay.delete(order.lease);
       deliveries -= 1;
       hasPlace = true;
     });
@@ -404,7 +443,9 @@ export async function fleet(input: FleetInput): Promise<never> {
       const { silenceMs } = clusterNamed(ledger.shape, clusterOf(host)) ?? {};
       return [{ host, agent, ...(silenceMs !== undefined && { silenceMs }) }];
     });
-    return [{ lease, agents, ...grant }];
+    // What decisions read of it the job knows better.
+    const { terms: _terms, ...slim } = lease;
+    return [{ lease: slim, agents, ...grant }];
   }
 
   /** Judged by what was done, not by the history's length as the server tells it: that may read otherwise on replay. */

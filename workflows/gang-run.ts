@@ -1,7 +1,7 @@
 /**
  * @file One run of a gang: `run` on every host of a lease, until all have ended or one reason stops them all.
  *
- * The first host that fails, or a wish to stop (cancellation, deadline), stops the others; the earliest cause is the
+ * The first host that fails, or a wish to stop (cancellation, deadline, preemption), stops the others; the earliest cause is the
  * reported one. A host whose agent went silent is asked again, at its new address, to adopt the same lease and token;
  * nothing is concluded from silence alone, only from the fleet's word that the host was fenced: then its part has ended, and
  * nobody waits for it. The result names the hosts that could not confirm that nothing runs there.
@@ -30,7 +30,7 @@ import type { HostId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { popCount, type HostGpus } from "../domain/lease.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
-import type { Grant } from "./messages.ts";
+import type { Grant, PreemptOrder } from "./messages.ts";
 import { findingOf } from "./run-finding.ts";
 
 /** How long the hosts of a gang may take to get ready. */
@@ -68,6 +68,8 @@ export interface GangRunInput {
 export interface StopWish {
   /** Why it should be stopped although nothing failed. */
   reason: "cancelled" | "deadline" | undefined;
+  /** The lease that it runs on is wanted for others. */
+  preempt?: PreemptOrder | undefined;
   /** Hosts whose part of the lease counts as gone. */
   readonly fenced: Set<HostId>;
 }
@@ -99,7 +101,7 @@ export async function runGang(
 ): Promise<GangEnd> {
   const ends = new Map<HostId, HostEnd>();
   const isBad = (): boolean => [...ends.values()].some((end) => !isGood(end));
-  const isStopping = (): boolean => wish.reason !== undefined || isBad();
+  const isStopping = (): boolean => isWished(wish) || isBad();
 
   const agents = await findAgents(input, wish);
   if (agents === undefined) return { end: "stopped", unconfirmedHosts: [], endedAtMs: Date.now() };
@@ -114,7 +116,7 @@ export async function runGang(
   if (ends.size < orders.length) {
     onStopping();
     const remaining = orders.filter((order) => !ends.has(order.host));
-    const why = wish.reason ?? "another host of the gang failed";
+    const why = wish.reason ?? preemptReason(wish) ?? "another host of the gang failed";
     await Promise.all(
       remaining.map(async (order) => {
         const isStopped = stopHost(order, input, { reason: why, agents });
@@ -129,6 +131,12 @@ export async function runGang(
   if (wish.fenced.size > 0) scope.cancel();
   return gangEnd(ends, stopped);
 }
+
+const isWished = ({ reason, preempt }: StopWish): boolean =>
+  reason !== undefined || preempt !== undefined;
+
+const preemptReason = ({ preempt }: StopWish): string | undefined =>
+  preempt === undefined ? undefined : `preempted for ${preempt.forJob}`;
 
 /** Of an array task over hosts, too, the first that goes wrong ends the rest; alone on its host it is the batch's affair. */
 function isGood(end: HostEnd): boolean {
@@ -152,7 +160,7 @@ async function findAgents(
   { grant, fleetWorkflowId, rules }: GangRunInput,
   wish: StopWish,
 ): Promise<Agents | undefined> {
-  const isStopping = (): boolean => wish.reason !== undefined || wish.fenced.size > 0;
+  const isStopping = (): boolean => isWished(wish) || wish.fenced.size > 0;
   const findHost = hostFinder(rules);
   const agents = new Map(grant.agents.map(({ host, agent }) => [host, agent]));
   for (const { host } of grant.lease.gpus) {
@@ -197,6 +205,7 @@ function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
     run: spec.run,
     ...(spec.model !== undefined && { model: spec.model }),
     ...(spec.batch !== undefined && { batch: spec.batch }),
+    ...(spec.array === undefined && { gpusRequested: spec.gang.gpus }),
     prepareTimeoutMs: PREPARE_TIMEOUT_MS,
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
     ...(taskBatch !== undefined && { taskBatch }),

@@ -5,7 +5,7 @@ import type { OrderActivities } from "../activities/agent-contract.ts";
 import type { HostId } from "../domain/ids.ts";
 import { formatTaskRanges } from "../domain/task-ranges.ts";
 import type { ArrayJob } from "./array-view.ts";
-import type { Grant } from "./messages.ts";
+import type { Grant, PreemptOrder } from "./messages.ts";
 import type { TaskPlace } from "./task-table.ts";
 
 export interface HeldLease {
@@ -15,6 +15,8 @@ export interface HeldLease {
   readonly slots: number;
   /** Hosts that the fleet has given up. */
   readonly fenced: Set<HostId>;
+  /** It is to be given up: its tasks go back to the line. */
+  preempt?: PreemptOrder;
   /** Of its present or last batch. */
   batchSeq: number;
   /** Of its present batch. */

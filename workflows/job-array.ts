@@ -3,7 +3,7 @@
  *
  * A lease runs one batch at a time (gang-run.ts) and the next one as soon as that is over; it is given back when no task waits for
  * it. Tasks that failed go back to the line while the job's retry rule allows; what hosts refused or lost is not charged to them.
- * A hold lets what runs run, and hands out nothing more. History: six events a batch (batch-size.ts), about ten for a change of
+ * A hold lets what runs run, and hands out nothing more. A lease that is wanted for others is stopped and given back, and its tasks wait again. History: six events a batch (batch-size.ts), about ten for a change of
  * the request and for the end of a lease; an array is never continued as new, because its leases are its run's (docs/decisions/0011).
  */
 
@@ -38,6 +38,7 @@ import {
   jobViewQuery,
   MAX_TASK_PAGE,
   pendingSignal,
+  preemptSignal,
   releaseUpdate,
   retryTasksUpdate,
   tasksQuery,
@@ -49,6 +50,7 @@ import {
   type TaskOrder,
   type TaskOrderAnswer,
 } from "./messages.ts";
+import { gaveWay, isPreemptOrder } from "./preemption.ts";
 import { createTaskTable } from "./task-table.ts";
 
 /** After a host refused or was lost its tasks wait, longer each time in a row. */
@@ -106,6 +108,8 @@ export async function runJobArray(
   const ran = { tasks: 0, ms: 0 };
   let memoAt = -1;
   let firstGrantAtMs: number | undefined;
+  /** Leases that were given up for other jobs. */
+  let preemptions = 0;
   let bug: unknown;
 
   setHandler(jobViewQuery, view);
@@ -124,6 +128,13 @@ export async function runJobArray(
     const held = leases.get(loss?.lease);
     if (held === undefined || !Array.isArray(loss.hosts)) return;
     for (const host of loss.hosts) held.fenced.add(host);
+  });
+  setHandler(preemptSignal, (order) => {
+    const held = isPreemptOrder(order) ? leases.get(order.lease) : undefined;
+    if (held === undefined || held.preempt !== undefined) return;
+    held.preempt = order;
+    preemptions += 1;
+    show();
   });
   setHandler(assertSignal, asking.again);
   setHandler(pendingSignal, asking.note);
@@ -192,12 +203,14 @@ export async function runJobArray(
         ...rule,
         counts,
         slots: liveSlots(),
-        leases: [...leases.values()].map(({ grant: { lease }, slots, tasks }) => ({
+        ...(preemptions > 0 && { preemptions }),
+        leases: [...leases.values()].map(({ grant: { lease }, slots, tasks, preempt }) => ({
           leaseId: lease.id,
           slots,
           gpus: lease.gpus,
           grantedAtMs: lease.grantedAtMs,
           tasks: tasks.length,
+          ...(preempt !== undefined && { preemptedFor: preempt.forJob }),
         })),
         firstFailed: counts.failed > 0 ? table.firstFailed(SHOWN_FAILURES) : [],
       },
@@ -279,10 +292,15 @@ export async function runJobArray(
       set reason(_of) {
         // Set for the whole array, never for one lease.
       },
+      get preempt() {
+        return held.preempt;
+      },
       fenced: held.fenced,
     };
+    const isWanted = (): boolean =>
+      wish.reason === undefined && !isHeld && held.fenced.size === 0 && held.preempt === undefined;
     let unconfirmedHosts: readonly HostId[] = [];
-    while (wish.reason === undefined && !isHeld && held.fenced.size === 0) {
+    while (isWanted()) {
       const tasks = table.take(sizeOf(held), placeOf(held));
       if (tasks.length === 0) break;
       held.tasks = tasks;
@@ -292,7 +310,7 @@ export async function runJobArray(
       const end = await runGang(runOf(held), wishHere, show);
       held.tasks = [];
       unconfirmedHosts = end.unconfirmedHosts;
-      settle(tasks, end);
+      settle(tasks, end, held.preempt !== undefined && gaveWay(end));
       memoize();
       // A lease that was stopped, or whose host refused or was lost, is no good for another batch.
       if (end.end !== "completed" || table.available() === 0) break;
@@ -352,13 +370,13 @@ export async function runJobArray(
   }
 
   /** Failed tasks pause as the retry rule says, lost ones longer each time in a row. */
-  function settle(tasks: readonly number[], end: GangEnd): void {
+  function settle(tasks: readonly number[], end: GangEnd, isPreempted: boolean): void {
     const { failed, lost } = settleBatch(table, tasks, {
       end,
       unwanted,
       ran,
       attempts: spec.retry.attempts,
-      isEnding: wish.reason !== undefined,
+      isGivenUp: wish.reason !== undefined || isPreempted,
     });
     if (end.cause?.code === "HOST_REFUSED") asking.avoid(end.cause.host);
     lostInARow = lost.length > 0 ? lostInARow + 1 : 0;

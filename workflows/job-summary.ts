@@ -1,6 +1,7 @@
 /** @file What a job shows of itself in Temporal's own UI: a few lines of Markdown, written from its view. */
 
 import { popCount } from "../domain/lease.ts";
+import { preemptedText } from "../domain/preempted.ts";
 import type { AttemptView, JobView } from "./messages.ts";
 
 /** Where the job stands, why it waits, on what it runs, how its runs ended. */
@@ -22,12 +23,12 @@ export function jobSummary(view: JobView): string {
   }
   if (view.attempts.length > 0) {
     lines.push("", "| run | lease | where | why here | end |", "| --- | --- | --- | --- | --- |");
-    lines.push(...view.attempts.slice(-10).map(attemptRow));
+    lines.push(...view.attempts.slice(-10).map((attempt) => attemptRow(view, attempt)));
   }
   return lines.join("\n");
 }
 
-function headline({ state, attempts, submittedAtMs }: JobView): string {
+function headline({ jobId, state, attempts, submittedAtMs }: JobView): string {
   const last = attempts.at(-1);
   switch (state) {
     case "pending":
@@ -37,7 +38,11 @@ function headline({ state, attempts, submittedAtMs }: JobView): string {
     case "running":
       return `On ${last === undefined ? "its hosts" : last.gpus.map((part) => part.host).join(", ")} since ${clock(last?.grantedAtMs ?? submittedAtMs)}`;
     case "stopping":
-      return "Stopping";
+      return last?.preempted === undefined
+        ? "Stopping"
+        : last.preempted.forJob === jobId
+          ? `Stopping to go on with more GPUs: ${last.preempted.reason}`
+          : `Stopping for ${last.preempted.forJob}: ${last.preempted.reason}`;
     case "completed":
     case "failed":
     case "cancelled":
@@ -45,19 +50,21 @@ function headline({ state, attempts, submittedAtMs }: JobView): string {
   }
 }
 
-function attemptRow({
-  attempt,
-  leaseId,
-  gpus,
-  predictedGBs,
-  reason,
-  end,
-  cause,
-}: AttemptView): string {
+function attemptRow({ jobId, spec }: JobView, run: AttemptView): string {
+  const { attempt, leaseId, gpus, predictedGBs, reason, end, cause, preempted } = run;
+  const granted = attemptGpus(run);
+  const wanted = spec?.gang.gpus ?? granted;
+  const size = granted < wanted ? ` (${granted} of ${wanted} GPUs)` : "";
   const where = gpus.map(({ host, mask }) => `${host} ${gpuList(mask)}`).join("<br>");
   const bandwidth = predictedGBs === undefined ? "" : ` (${predictedGBs.toFixed(1)} GB/s expected)`;
-  const ending = cause === undefined ? (end ?? "runs") : `${cause.code}: ${cause.message}`;
-  return `| ${[String(attempt), leaseId, where, reason + bandwidth, ending].map(cell).join(" | ")} |`;
+  const ranMs = (run.endedAtMs ?? preempted?.atMs ?? 0) - (run.startedAtMs ?? run.grantedAtMs);
+  const ending =
+    preempted !== undefined
+      ? preemptedText(preempted, { jobId, ranMs })
+      : cause === undefined
+        ? (end ?? "runs")
+        : `${cause.code}: ${cause.message}`;
+  return `| ${[String(attempt), leaseId, where + size, reason + bandwidth, ending].map(cell).join(" | ")} |`;
 }
 
 /** `0b1101` → `0,2,3`. */

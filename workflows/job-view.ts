@@ -33,6 +33,10 @@ export function factOf(lease: Lease): LeaseFact {
     vacatingHosts: _left,
     vacatedHosts: _early,
     isDoubted: _is,
+    terms: _terms,
+    eviction: _order,
+    checkpointedAtMs: _saved,
+    causedLossGpuSeconds: _cost,
     ...fact
   } = lease;
   return fact;

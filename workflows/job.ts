@@ -1,8 +1,9 @@
 /**
  * @file The life of one job: enter → wait for a grant → run the gang → end, again while its retry rule allows.
  *
- * Whatever ends it, its last word to the fleet is `end(jobId, runId, ≤ seq)`. Cancellation, the deadline and (later) other
- * wishes to stop set one flag that every wait looks at, so nothing is interrupted half-way.
+ * Whatever ends it, its last word to the fleet is `end(jobId, runId, ≤ seq)`. Cancellation, the deadline and an order to give up
+ * the GPUs set one flag that every wait looks at, so nothing is interrupted half-way. A run that was preempted is followed by a new
+ * request with the old seniority; it goes on from its newest checkpoint and is charged to nobody (preemption.ts).
  * History of a one-host job that runs at once: 19 events; each further host costs at most 6 (docs/decisions/0003).
  */
 
@@ -18,11 +19,13 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import type { JobActivities, Told } from "../activities/control-contract.ts";
-import { clusterOf, runId as toRunId, type HostId } from "../domain/ids.ts";
+import { clusterOf, runId as toRunId, type HostId, type LeaseId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
-import type { GangRequest, Lease } from "../domain/lease.ts";
+import { gpuCountOf, type GangRequest, type Lease } from "../domain/lease.ts";
+import { ms } from "../domain/units.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
+import { gaveWay, isPreemptOrder, preemptionOf, settledPreemption } from "./preemption.ts";
 import { judgeRun, type RunAccount } from "./run-verdict.ts";
 import { runJobArray } from "./job-array.ts";
 import { jobFailure, jobResult } from "./job-end.ts";
@@ -50,6 +53,7 @@ import {
   holdUpdate,
   jobViewQuery,
   pendingSignal,
+  preemptSignal,
   releaseUpdate,
   type AttemptView,
   type Grant,
@@ -107,6 +111,8 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   let telling: Promise<unknown> | undefined;
   /** The fleet wants to hear again what this job waits for or holds. */
   let isAsked = false;
+  /** A part of its GPUs was taken, and it goes on with the rest: that is set apart for it, so the smaller gang will do at once. */
+  let isShrunk = false;
 
   const view = (): JobView => ({
     jobId: id,
@@ -132,6 +138,12 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   setHandler(fencedSignal, (loss) => {
     if (loss?.lease !== grant?.lease.id || !Array.isArray(loss?.hosts)) return;
     for (const host of loss.hosts) wish.fenced.add(host);
+  });
+  setHandler(preemptSignal, (order) => {
+    // Of a lease that is over, or said again: there is nothing to do.
+    if (!isPreemptOrder(order) || order.lease !== grant?.lease.id) return;
+    wish.preempt ??= order;
+    note(order.lease);
   });
   setHandler(assertSignal, () => {
     isAsked = true;
@@ -261,16 +273,23 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
         unconfirmedHosts: end.unconfirmedHosts,
       });
       if (end.end === "completed" || wish.reason !== undefined) return finish(end, spec);
-      const verdict = judgeRun(end.cause?.code ?? "STOPPED", account, spec.retry);
+      const { preempt } = wish;
+      const isPreempted = preempt !== undefined && gaveWay(end);
+      const verdict = isPreempted
+        ? ({ kind: "again", backoffMs: 0, account } as const)
+        : judgeRun(end.cause?.code ?? "STOPPED", account, spec.retry);
       if (verdict.kind === "final") return finish(end, spec);
       account = verdict.account;
       if (end.cause?.code === "HOST_REFUSED") avoidHosts.push(end.cause.host);
       seq += 1;
       grant = undefined;
+      isShrunk = isPreempted && preempt.keep !== undefined;
+      wish.preempt = undefined;
       wish.fenced.clear();
       pending = undefined;
       enter("pending");
-      await condition(() => wish.reason !== undefined, Math.max(1, verdict.backoffMs));
+      if (!isPreempted)
+        await condition(() => wish.reason !== undefined, Math.max(1, verdict.backoffMs));
     }
   });
 
@@ -324,8 +343,10 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   }
 
   function requestOf(of: JobSpec, requestedAtMs: number): GangRequest {
+    const part = scheduledPart(of);
     return {
-      ...scheduledPart(of),
+      ...part,
+      ...(isShrunk && { gang: { ...part.gang, timeoutMs: ms(0) } }),
       jobId: id,
       runId: run,
       seq,
@@ -339,6 +360,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     const index = attempts.length;
     attempts.push(attemptView(won, { attempt: index + 1, requestedAtMs, launch: of.run.launch }));
     enter("running");
+    note(won.lease.id);
     mark("running", [...new Set(won.lease.gpus.map((part) => clusterOf(part.host)))]);
     const end = await runGang(
       {
@@ -354,17 +376,30 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       () => enter("stopping"),
     );
     const { end: how, cause, startedAtMs, endedAtMs } = end;
-    const former = attempts[index];
-    if (former !== undefined) {
+    const noted = attempts[index];
+    if (noted !== undefined) {
+      const { preempted, ...former } = noted;
+      const isPreempted = preempted !== undefined && gaveWay(end);
       attempts[index] = {
         ...former,
         end: how,
         endedAtMs,
         ...(startedAtMs !== undefined && { startedAtMs }),
-        ...(cause !== undefined && { cause }),
+        ...(cause !== undefined && !isPreempted && { cause }),
+        ...(isPreempted && {
+          preempted: settledPreemption(preempted, end, gpuCountOf(won.lease.gpus)),
+        }),
       };
     }
     return end;
+  }
+
+  /** Shows on the run of this lease that it is to give up its GPUs. */
+  function note(lease: LeaseId): void {
+    const last = attempts.at(-1);
+    if (wish.preempt?.lease !== lease || last?.leaseId !== lease || last.end !== undefined) return;
+    attempts[attempts.length - 1] = { preempted: preemptionOf(wish.preempt), ...last };
+    show();
   }
 
   function isCornered(): boolean {

@@ -9,6 +9,7 @@ import type { FailureCode, PendingCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { HostGpus, Lease } from "../domain/lease.ts";
+import type { Preempted } from "../domain/preempted.ts";
 import type { FleetAnswer, PendingReason } from "../domain/pending.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
@@ -49,6 +50,22 @@ export interface Grant {
 export const grantSignal = defineSignal<[Grant]>("grant");
 /** The grants of one cycle to one job array: several answers to one request. */
 export const grantsSignal = defineSignal<[readonly Grant[]]>("grants");
+
+/**
+ * A lease's GPUs are wanted for another job, or for its own with more of them: checkpoint, stop, give it back, ask again. A job that
+ * does not run on this lease any more has nothing to do.
+ */
+export interface PreemptOrder {
+  readonly seq: number;
+  readonly lease: LeaseId;
+  readonly forJob: JobId;
+  readonly reason: string;
+  /** It may go on with these: they are set apart for it. */
+  readonly keep?: readonly HostGpus[];
+  /** After so long the fleet takes the lease back by itself. */
+  readonly graceMs: number;
+}
+export const preemptSignal = defineSignal<[PreemptOrder]>("preempt");
 
 /** Tells a waiting job why it waits. */
 export interface WaitNote {
@@ -91,6 +108,8 @@ export interface AttemptView {
   readonly reason: string;
   readonly end?: "completed" | "failed" | "stopped";
   readonly cause?: RunCause & { readonly host: HostId };
+  /** It is being stopped, or was, because its GPUs are wanted. */
+  readonly preempted?: Preempted;
 }
 export const jobViewQuery = defineQuery<JobView>("job");
 
@@ -129,7 +148,11 @@ export interface ArrayView {
     readonly grantedAtMs: number;
     /** Tasks of its present batch. */
     readonly tasks: number;
+    /** It is being given up for this job. */
+    readonly preemptedFor?: JobId;
   }[];
+  /** Leases that were given up for other jobs. */
+  readonly preemptions?: number;
   readonly firstFailed: readonly TaskView[];
 }
 

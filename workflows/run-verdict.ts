@@ -34,6 +34,9 @@ const UNCHARGED: ReadonlySet<FailureCode> = new Set([
   "STOPPED",
 ]);
 
+/** Whether the end of a run is no doing of the job's own processes. */
+export const isUncharged = (code: FailureCode): boolean => UNCHARGED.has(code);
+
 export function judgeRun(code: FailureCode, before: RunAccount, retry: RetryRule): RunVerdict {
   if (UNCHARGED.has(code)) {
     const uncharged = before.uncharged + 1;

@@ -5,10 +5,12 @@
  * for each host. Per GPU, every local process sees all of the lease's GPUs of its host, because what is written for torchrun
  * picks its own by LOCAL_RANK. Per host, RANK is NODE_RANK and WORLD_SIZE is NNODES (what JAX and MPI-like starters expect of
  * one process a host), and the PET_ variables set torchrun's options, which then numbers the processes that it starts itself.
+ * A gang that was granted fewer GPUs than it asked for finds that in ORBWEAVER_GPUS_REQUESTED, and its batch in step (granted-batch.ts).
  * GPUs are named in PCI order, the order of `nvidia-smi`. Hosts may have different GPU counts; ranks follow the gang's order.
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace what is set here.
  */
 
+import { grantedBatch } from "../../domain/granted-batch.ts";
 import { popCount } from "../../domain/lease.ts";
 import type { CheckpointMark, RunOrder } from "../agent-contract.ts";
 import { LAUNCH_MARK, type RankPlan } from "./launch.ts";
@@ -68,6 +70,8 @@ export function gpuIds(mask: number): readonly number[] {
 
 function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<string, string> {
   const { gang } = order;
+  const granted = sum(gang.map((part) => popCount(part.mask)));
+  const requested = order.gpusRequested ?? granted;
   return {
     CUDA_DEVICE_ORDER: "PCI_BUS_ID",
     MASTER_ADDR: gang.length === 1 ? LOOPBACK : (gang[0]?.address ?? LOOPBACK),
@@ -77,14 +81,18 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
     ORBWEAVER_LEASE_ID: order.leaseId,
     ORBWEAVER_TOKEN: String(order.token),
     ORBWEAVER_HOST: order.host,
-    ORBWEAVER_GPUS: String(sum(gang.map((part) => popCount(part.mask)))),
+    ORBWEAVER_GPUS: String(granted),
+    ORBWEAVER_GPUS_REQUESTED: String(requested),
     ORBWEAVER_ATTEMPT: String(order.attempt),
     ORBWEAVER_CHECKPOINT_DIR: surroundings.checkpointDir,
     ...(surroundings.checkpoint !== undefined && {
       ORBWEAVER_CHECKPOINT: surroundings.checkpoint.path,
     }),
     ...(order.model !== undefined && { ORBWEAVER_MODEL: order.model }),
-    ...(order.batch !== undefined && { ORBWEAVER_BATCH: String(order.batch) }),
+    ...(order.batch !== undefined && {
+      ORBWEAVER_BATCH: String(grantedBatch({ batch: order.batch, requested, granted })),
+      ORBWEAVER_BATCH_REQUESTED: String(order.batch),
+    }),
     [LAUNCH_MARK]: surroundings.launchDir,
   };
 }

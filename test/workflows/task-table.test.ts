@@ -14,10 +14,10 @@ function settled(
   table: TaskTable,
   tasks: readonly number[],
   ends: readonly TaskEnd[],
-  more: { unwanted?: Set<number>; attempts?: number; isEnding?: boolean } = {},
+  more: { unwanted?: Set<number>; attempts?: number; isGivenUp?: boolean } = {},
 ): ReturnType<typeof settleBatch> {
-  const { unwanted = new Set(), attempts = 1, isEnding = false } = more;
-  return settleBatch(table, tasks, { end: { tasks: ends }, unwanted, ran, attempts, isEnding });
+  const { unwanted = new Set(), attempts = 1, isGivenUp = false } = more;
+  return settleBatch(table, tasks, { end: { tasks: ends }, unwanted, ran, attempts, isGivenUp });
 }
 
 describe("the line", () => {
