@@ -1,0 +1,86 @@
+/** @file What a simulation is told: fleet, workload, policies, costs, failures, and over which part of the time it reports. */
+
+import type { FleetShape } from "../domain/fleet.ts";
+import type { OpenBrain } from "./brain.ts";
+import type { Workload } from "./workload.ts";
+
+export interface SimulationOptions {
+  readonly fleet: FleetShape;
+  readonly workload: Workload;
+  /** Name of the policies, for the record. */
+  readonly policy: string;
+  readonly openBrain: OpenBrain;
+  readonly seed: number;
+  readonly costs?: Partial<SimulationCosts>;
+  readonly failures?: Partial<FailureRates>;
+  readonly window?: Partial<WindowRule>;
+  /** Points of the curves over time; `DEFAULT_SAMPLES` when absent. */
+  readonly samples?: number;
+  /** A row for each job in the result. */
+  readonly keepsJobs?: boolean;
+  /** Stop this long after the last arrival although jobs wait or run; absent: run until nothing happens any more. */
+  readonly drainMs?: number;
+  /** Jobs older than this count as starved; none do when absent. */
+  readonly starvedAfterMs?: number;
+}
+
+/** Milliseconds that pass where the real world takes time. */
+export interface SimulationCosts {
+  /** From the start of a cycle until its plan is in the ledger. */
+  readonly decisionMs: number;
+  /** From the start of one cycle to the start of the next, at least. */
+  readonly cycleIntervalMs: number;
+  /** From a grant until the job's processes run; the same for an order to give up GPUs until the job hears of it. */
+  readonly deliveryMs: number;
+  /** From there until a job makes progress, the first time. */
+  readonly startMs: number;
+  /** A job that is told to stops makes no progress for this long, while it writes a checkpoint and lets go. */
+  readonly checkpointMs: number;
+  /** As `startMs`, for a job that goes on from a checkpoint. */
+  readonly restartMs: number;
+}
+
+export const DEFAULT_COSTS: SimulationCosts = Object.freeze({
+  /** Rather more than the measured p99 of one cycle at 1,798 GPUs; `bench queue` charges what it measures. */
+  decisionMs: 5,
+  cycleIntervalMs: 5,
+  deliveryMs: 0,
+  startMs: 0,
+  /** The paper's two seconds: checkpoint, save state, release. */
+  checkpointMs: 2_000,
+  restartMs: 0,
+});
+
+export interface FailureRates {
+  /** Mean time between two failures of one host; infinite: none fails. */
+  readonly hostMtbfMs: number;
+  /** A failed host comes back after this. */
+  readonly repairMs: number;
+  /** Mean GPU-time between two failures of jobs by their own fault. */
+  readonly jobMtbfGpuMs: number;
+}
+
+export const NO_FAILURES: FailureRates = Object.freeze({
+  hostMtbfMs: Infinity,
+  repairMs: 3_600_000,
+  jobMtbfGpuMs: Infinity,
+});
+
+/** The steady window, as shares of the time from the first to the last arrival. */
+export interface WindowRule {
+  /** Before this the fleet fills. */
+  readonly fromShare: number;
+  readonly toShare: number;
+}
+
+export const DEFAULT_WINDOW: WindowRule = Object.freeze({ fromShare: 0.25, toShare: 1 });
+export const DEFAULT_SAMPLES = 240;
+
+/** How far a long run is. */
+export interface SimulationProgress {
+  readonly nowMs: number;
+  readonly arrived: number;
+  readonly ended: number;
+  readonly jobs: number;
+  readonly waiting: number;
+}
