@@ -122,6 +122,28 @@ export const PRICE: Dimension = {
   gap: " ",
 };
 
+/** Base unit: one GPU for one second. */
+export const GPU_TIME: Dimension = {
+  what: "an amount of GPU time",
+  baseByUnit: new Map([
+    ["GPU-hours", 3_600n],
+    ["GPU-hour", 3_600n],
+    ["GPU-h", 3_600n],
+    ["GPU-minutes", 60n],
+    ["GPU-minute", 60n],
+    ["GPU-min", 60n],
+    ["GPU-seconds", 1n],
+    ["GPU-second", 1n],
+    ["GPU-s", 1n],
+  ]),
+  printUnits: ["GPU-hours", "GPU-seconds"],
+  usualUnit: "GPU-seconds",
+  example: "10 GPU-hours",
+  most: "1000000 GPU-hours",
+  isCompound: false,
+  gap: " ",
+};
+
 export const parseDuration = (value: unknown): Reading<Ms> =>
   scaled(readQuantity(value, DURATION), (ns) => ms(Number(ns / 1_000_000n)));
 export const parseLatency = (value: unknown): Reading<Ms> =>
@@ -135,6 +157,8 @@ export const parsePower = (value: unknown): Reading<Watts> =>
   scaled(readQuantity(value, POWER), (milliwatts) => watts(Number(milliwatts) / 1e3));
 export const parsePrice = (value: unknown): Reading<number> =>
   scaled(readQuantity(value, PRICE), (microUsd) => Number(microUsd) / 1e6);
+export const parseGpuTime = (value: unknown): Reading<number> =>
+  scaled(readQuantity(value, GPU_TIME), Number);
 
 // What these print, the functions above read back as the same number.
 export const durationText = (durationMs: number): string =>
@@ -144,6 +168,7 @@ export const latencyText = (latencyMs: number): string => printed(latencyMs * NS
 export const memoryText = (memoryGiB: number): string => printed(memoryGiB * BYTES_PER_GIB, MEMORY);
 export const rateText = (rateGbps: number): string => printed(rateGbps * 1e9, RATE);
 export const powerText = (powerWatts: number): string => printed(powerWatts * 1e3, POWER);
+export const gpuTimeText = (gpuSeconds: number): string => printed(gpuSeconds, GPU_TIME);
 export const priceText = (usdPerGB: number): string => printed(usdPerGB * 1e6, PRICE);
 
 function scaled<T>(reading: Reading<bigint>, toUnit: (base: bigint) => T): Reading<T> {

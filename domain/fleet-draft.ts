@@ -12,6 +12,10 @@ import {
   gpuTypeSchema,
   hostSchema,
   linkSchema,
+  maintenanceSchema,
+  policySchema,
+  rackSchema,
+  siteSchema,
   tenantSchema,
 } from "./fleet-schema.ts";
 import { knownGpuType, type GpuTypeFacts } from "./gpu-types.ts";
@@ -30,12 +34,17 @@ export interface FleetDraft {
   readonly name: string | undefined;
   readonly ownTypes: readonly Entry<typeof gpuTypeSchema>[];
   readonly clusters: readonly DraftCluster[];
+  readonly sites: readonly Entry<typeof siteSchema>[];
+  /** Undefined where none was written, or what was written cannot be read. */
+  readonly policy: z.output<typeof policySchema> | undefined;
   readonly links: readonly Entry<typeof linkSchema>[];
   readonly tenants: readonly Entry<typeof tenantSchema>[];
 }
 
 export interface DraftCluster extends Entry<typeof clusterHead> {
   readonly hosts: readonly DraftHost[];
+  readonly racks: readonly Entry<typeof rackSchema>[];
+  readonly windows: readonly Entry<typeof maintenanceSchema>[];
 }
 
 export interface DraftHost extends Entry<typeof hostSchema> {
@@ -45,7 +54,7 @@ export interface DraftHost extends Entry<typeof hostSchema> {
   readonly facts: Partial<GpuTypeFacts>;
 }
 
-const clusterHead = clusterSchema.omit({ hosts: true });
+const clusterHead = clusterSchema.omit({ hosts: true, racks: true, maintenance: true });
 
 /** Reports only what no schema of one entry can see: more hosts than a fleet may have. */
 export function draftFleet(file: unknown, problems: SchemaProblem[]): FleetDraft {
@@ -66,7 +75,11 @@ export function draftFleet(file: unknown, problems: SchemaProblem[]): FleetDraft
       hosts: entriesAt(file, [...cluster.path, "hosts"], hostSchema).map((host) =>
         draftHost(host, context),
       ),
+      racks: entriesAt(file, [...cluster.path, "racks"], rackSchema),
+      windows: entriesAt(file, [...cluster.path, "maintenance"], maintenanceSchema),
     })),
+    sites: entriesAt(file, ["sites"], siteSchema),
+    policy: policySchema.optional().safeParse(valueAt(file, ["policy"])).data,
     links: entriesAt(file, ["links"], linkSchema),
     tenants: entriesAt(file, ["tenants"], tenantSchema),
   };

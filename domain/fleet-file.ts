@@ -11,10 +11,22 @@ import { draftFleet, type DraftCluster, type DraftHost, type FleetDraft } from "
 import { readMeasured, type FleetFiles } from "./fleet-measured.ts";
 import { fleetRuleProblems, linkDirections } from "./fleet-rules.ts";
 import { FLEET_JSON_SCHEMA, fleetSchema } from "./fleet-schema.ts";
-import type { ClusterShape, Fleet, HostShape, Link, TenantRule } from "./fleet.ts";
+import { DEFAULT_POLICY } from "./fleet.ts";
+import type {
+  ClusterShape,
+  Fleet,
+  FleetPolicy,
+  HostShape,
+  Link,
+  MaintenanceWindow,
+  RackRule,
+  SiteRule,
+  TenantRule,
+} from "./fleet.ts";
 import { clusterId, hostId, tenantId } from "./ids.ts";
 import { readLocatedYaml } from "./located-yaml.ts";
 import { asFileProblem, schemaProblems, type SchemaProblem } from "./schema-problems.ts";
+import { nvlinkDomains, type HostTopology } from "./topology.ts";
 
 export type { FileText, FleetFiles } from "./fleet-measured.ts";
 export type { FleetFile, HostEntry } from "./fleet-schema.ts";
@@ -44,20 +56,26 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
   if (all.length > 0) return refuseFile(all);
   return {
     kind: "parsed",
-    fleet: { name: draft.name ?? DEFAULT_NAME, shape: shapeOf(draft), details, interHost },
+    fleet: { name: draft.name ?? DEFAULT_NAME, shape: shapeOf(draft, details), details, interHost },
   };
 }
 
 /** Of a draft without problems, which is whole: nothing that is required is absent. */
-function shapeOf({ clusters, links, tenants }: FleetDraft): Fleet["shape"] {
+function shapeOf(
+  { clusters, sites, policy, links, tenants }: FleetDraft,
+  details: Fleet["details"],
+): Fleet["shape"] {
   return {
-    clusters: clusters.flatMap(clusterOf),
+    clusters: clusters.flatMap((cluster) => clusterOf(cluster, details)),
     links: links.flatMap(linksOf),
     tenants: tenants.flatMap(tenantOf),
+    ...(sites.length > 0 && { sites: sites.flatMap(({ item }) => ruleOf(item)) }),
+    ...(policy !== undefined && { policy: policyOf(policy) }),
   };
 }
 
-function clusterOf({ item, hosts }: DraftCluster): ClusterShape[] {
+function clusterOf(cluster: DraftCluster, details: Fleet["details"]): ClusterShape[] {
+  const { item, hosts, racks, windows } = cluster;
   const { name, site, jurisdiction, fabric, power, cooling, simulated } = item;
   const { silence, fence, onSilence } = item;
   if (name === undefined || site === undefined || jurisdiction === undefined) return [];
@@ -69,28 +87,107 @@ function clusterOf({ item, hosts }: DraftCluster): ClusterShape[] {
       ...(fabric !== undefined && { fabricGbps: fabric.bandwidth }),
       ...(power !== undefined && { powerBudgetWatts: power }),
       ...(cooling !== undefined && { coolingBudgetWatts: cooling }),
-      hosts: hosts.flatMap((host) => hostsOf(name, host)),
+      hosts: hosts.flatMap((host) => hostsOf(name, host, details)),
       isSimulated: simulated ?? false,
       ...(silence !== undefined && { silenceMs: silence }),
       ...(fence !== undefined && { fenceMs: fence }),
       ...(onSilence !== undefined && { onSilence }),
+      ...(racks.length > 0 && { racks: racks.flatMap((rack) => ruleOf(rack.item)) }),
+      ...(windows.length > 0 && {
+        maintenance: windows.flatMap((window) => windowOf(name, window.item)),
+      }),
     },
   ];
 }
 
-function hostsOf(cluster: string, { item, names, facts }: DraftHost): HostShape[] {
+/** Of a site or of a rack. */
+function ruleOf({
+  name,
+  power,
+  cooling,
+}: FleetDraft["sites"][number]["item"]): (SiteRule & RackRule)[] {
+  if (name === undefined) return [];
+  return [
+    {
+      id: name,
+      ...(power !== undefined && { powerBudgetWatts: power }),
+      ...(cooling !== undefined && { coolingBudgetWatts: cooling }),
+    },
+  ];
+}
+
+function windowOf(
+  cluster: string,
+  { hosts, from, to, reason }: DraftCluster["windows"][number]["item"],
+): MaintenanceWindow[] {
+  if (from === undefined || to === undefined) return [];
+  return [
+    {
+      ...(hosts !== undefined && { hosts: hosts.flat().map((name) => hostId(cluster, name)) }),
+      fromMs: from,
+      toMs: to,
+      ...(reason !== undefined && { reason }),
+    },
+  ];
+}
+
+function policyOf({
+  weights = {},
+  aging,
+  preemption = {},
+  reserve,
+}: NonNullable<FleetDraft["policy"]>): FleetPolicy {
+  const { classWeights } = DEFAULT_POLICY;
+  return {
+    classWeights: {
+      inference: weights.inference ?? classWeights.inference,
+      interactive: weights.interactive ?? classWeights.interactive,
+      training: weights.training ?? classWeights.training,
+    },
+    agingMs: aging ?? DEFAULT_POLICY.agingMs,
+    isPreempting: preemption.enabled ?? DEFAULT_POLICY.isPreempting,
+    preemptionBudgetGpuSeconds: preemption.budget ?? DEFAULT_POLICY.preemptionBudgetGpuSeconds,
+    maxReserveShare: reserve ?? DEFAULT_POLICY.maxReserveShare,
+  };
+}
+
+function hostsOf(
+  cluster: string,
+  { item, names, facts }: DraftHost,
+  details: Fleet["details"],
+): HostShape[] {
   const { type, gpus, rack } = item;
   const { memoryGiB, watts } = facts;
   if (type === undefined || gpus === undefined || memoryGiB === undefined || watts === undefined)
     return [];
-  return names.map((name) => ({
-    id: hostId(cluster, name),
-    gpuType: type,
-    gpuCount: gpus,
-    gpuMemoryGiB: memoryGiB,
-    gpuWatts: watts,
-    ...(rack !== undefined && { rack }),
-  }));
+  return names.map((name) => {
+    const id = hostId(cluster, name);
+    const topology = details.get(id)?.topology;
+    return {
+      id,
+      gpuType: type,
+      gpuCount: gpus,
+      gpuMemoryGiB: memoryGiB,
+      gpuWatts: watts,
+      ...(rack !== undefined && { rack }),
+      ...(topology !== undefined && domainsOf(topology)),
+    };
+  });
+}
+
+/** What placement needs of a topology; NUMA nodes where those of all GPUs are known. */
+function domainsOf(topology: HostTopology): Pick<HostShape, "nvlinkDomains" | "numaNodes"> {
+  const masks = (sets: readonly (readonly number[])[]): readonly number[] =>
+    sets.map((gpus) => gpus.reduce((mask, gpu) => mask | (1 << gpu), 0));
+  const byNode = new Map<number, number[]>();
+  for (const [gpu, { numaNode }] of topology.gpus.entries()) {
+    if (numaNode === undefined) return { nvlinkDomains: masks(nvlinkDomains(topology)) };
+    byNode.set(numaNode, [...(byNode.get(numaNode) ?? []), gpu]);
+  }
+  return {
+    nvlinkDomains: masks(nvlinkDomains(topology)),
+    numaNodes: masks([...byNode.values()]),
+  };
 }
 
 /** A link `between` two clusters is one each way. */

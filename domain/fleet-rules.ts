@@ -1,19 +1,16 @@
 /**
  * @file The rules between the entries of a fleet file: names that are unique and names that exist, types that are known,
- * budgets that power each GPU, links that have two ends.
+ * links that have two ends. Budgets and times are in `fleet-limit-rules.ts`.
  */
 
 import type { z } from "zod";
-import { powerText } from "./dimensions.ts";
 import { pathText, shown, type ValuePath } from "./file-problem.ts";
 import type { DraftCluster, DraftHost, Entry, FleetDraft } from "./fleet-draft.ts";
+import { limitProblems } from "./fleet-limit-rules.ts";
+import { sameNames, unknownName, type RuleProblem } from "./fleet-names.ts";
 import type { linkSchema } from "./fleet-schema.ts";
-import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "./fleet.ts";
 import { nearestGpuType } from "./gpu-types.ts";
-import { nearestName } from "./nearest-name.ts";
 import type { SchemaProblem } from "./schema-problems.ts";
-
-const MIN_SILENCE_MS = 1_000;
 
 export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
   const broken = [
@@ -22,31 +19,14 @@ export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
     ...sameNames("tenant", draft.tenants),
     ...draft.clusters.flatMap(sameHosts),
     ...unknownTypes(draft),
-    ...draft.clusters.flatMap(smallBudgets),
-    ...draft.clusters.flatMap(shortSilences),
+    ...limitProblems(draft),
     ...badLinks(draft),
     ...unknownQuotas(draft),
   ];
   return broken.map((problem) => ({ ...problem, part: "value" }));
 }
 
-type Problem = Omit<SchemaProblem, "part">;
-
-interface NamedEntry {
-  readonly path: ValuePath;
-  readonly item: { readonly name?: string | undefined };
-}
-
-function sameNames(what: string, entries: readonly NamedEntry[]): Problem[] {
-  const firstPaths = new Map<string, ValuePath>();
-  return entries.flatMap(({ path, item: { name } }): Problem[] => {
-    const first = name === undefined ? undefined : firstPaths.get(name);
-    if (name !== undefined) firstPaths.set(name, first ?? path);
-    if (first === undefined) return [];
-    const message = `${what} ${shown(name)} is there twice, first at ${pathText(first)}`;
-    return [{ path: [...path, "name"], value: name, message, remedy: "rename or remove one" }];
-  });
-}
+type Problem = RuleProblem;
 
 /** One problem for each entry, however many of its names are taken. */
 function sameHosts({ item, hosts }: DraftCluster): Problem[] {
@@ -85,35 +65,6 @@ function unknownTypes({ clusters, ownTypes }: FleetDraft): Problem[] {
       const message = `GPU type ${shown(type)} is unknown`;
       return [{ path: [...host.path, "type"], value: type, message, remedy }];
     });
-}
-
-/** A budget below the draw of one GPU would leave that GPU idle for ever. */
-function smallBudgets({ path, item, hosts }: DraftCluster): Problem[] {
-  const draw = hosts.reduce((most, { facts }) => Math.max(most, facts.watts ?? 0), 0);
-  return (["power", "cooling"] as const).flatMap((budget): Problem[] => {
-    const limit = item[budget];
-    if (limit === undefined || limit >= draw) return [];
-    const message = `${powerText(limit)} is less than one GPU of the cluster draws, ${powerText(draw)}`;
-    const remedy = "write what all its GPUs may draw together, or leave it out";
-    return [{ path: [...path, budget], value: powerText(limit), message, remedy }];
-  });
-}
-
-/** An agent must be able to say something within its silence, and to stop everything between silence and fence. */
-function shortSilences({ path, item }: DraftCluster): Problem[] {
-  const silenceMs = item.silence ?? DEFAULT_SILENCE_MS;
-  const fenceMs = item.fence ?? DEFAULT_FENCE_MS;
-  if (silenceMs < MIN_SILENCE_MS) {
-    const message = `${silenceMs / 1000}s is too short for an agent to be heard`;
-    const remedy = "write 1s or more; 90s is usual";
-    return [{ path: [...path, "silence"], value: `${silenceMs / 1000}s`, message, remedy }];
-  }
-  if (fenceMs >= silenceMs) return [];
-  const key = item.fence === undefined ? "silence" : "fence";
-  const message = `the fence, ${fenceMs / 1000}s, is shorter than the silence, ${silenceMs / 1000}s`;
-  const remedy = "make fence at least as long as silence";
-  const value = key === "fence" ? `${fenceMs / 1000}s` : `${silenceMs / 1000}s`;
-  return [{ path: [...path, key], value, message, remedy }];
 }
 
 type LinkEntry = Entry<typeof linkSchema>;
@@ -189,17 +140,4 @@ function unknownQuotas({ clusters, tenants }: FleetDraft): Problem[] {
       .filter((type) => type !== "*")
       .flatMap((name) => unknownName("GPU type", { path: [...path, "quota", name], name }, types)),
   );
-}
-
-function unknownName(
-  what: string,
-  { path, name }: { readonly path: ValuePath; readonly name: string },
-  known: readonly string[],
-): Problem[] {
-  if (known.includes(name)) return [];
-  const names = [...new Set(known)];
-  const near = nearestName(name, names);
-  const remedy =
-    near === undefined ? `known are ${names.slice(0, 10).join(", ")}` : `did you mean ${near}?`;
-  return [{ path, value: name, message: `the fleet has no ${what} ${shown(name)}`, remedy }];
 }

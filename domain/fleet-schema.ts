@@ -6,10 +6,10 @@
  */
 
 import { z } from "zod";
-import { gpuType, plainName, readGpuType } from "./file-words.ts";
+import { gpuType, moment, plainName, readGpuType } from "./file-words.ts";
 import { expandHosts, HOST_RANGE_PATTERN } from "./host-range.ts";
 import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
-import { SILENCE_RULES } from "./fleet.ts";
+import { DEFAULT_POLICY, SILENCE_RULES } from "./fleet.ts";
 import {
   choice,
   duration,
@@ -18,14 +18,19 @@ import {
   mapLeaf,
   positiveNumber,
   readWholeNumber,
+  share,
   text,
   wholeNumber,
 } from "./schema-leaf.ts";
-import { latency, memory, power, price, rate, readText } from "./schema-leaf.ts";
+import { gpuTime, latency, memory, power, price, rate, readText } from "./schema-leaf.ts";
 
+/** Kept free for nothing, more than half of a fleet would be a slip. */
+const MAX_RESERVE_SHARE = 0.5;
 /** GPU sets of a host are bit masks in which the sign bit and its neighbour stay free. */
 const MAX_GPUS_PER_HOST = 30;
 const MAX_GPUS = 100_000;
+/** Windows travel with the fleet's state. */
+const MAX_WINDOWS = 1_000;
 
 const filePath = (description: string, example: string) =>
   text({ description, maxLength: 4096, examples: [example] });
@@ -92,6 +97,68 @@ export const hostSchema = z
   })
   .meta({ description: "A host, or several alike." });
 
+const budgets = (of: string) => ({
+  power: power({
+    description: `What all busy GPUs of the ${of} may draw together. Default: no limit.`,
+    examples: ["40 kW"],
+  }).optional(),
+  cooling: power({
+    description: `What the cooling of the ${of} can take away. Default: no limit.`,
+    examples: ["40 kW"],
+  }).optional(),
+});
+
+export const rackSchema = z
+  .strictObject({
+    name: plainName("a rack", { description: "A rack that hosts name.", examples: ["r12"] }),
+    ...budgets("rack"),
+  })
+  .meta({ description: "Limits of one rack." });
+
+export const siteSchema = z
+  .strictObject({
+    name: plainName("a site", {
+      description: "A site that clusters name.",
+      examples: ["frankfurt"],
+    }),
+    ...budgets("site"),
+  })
+  .meta({ description: "Limits over all clusters of one site." });
+
+export const maintenanceSchema = z
+  .strictObject({
+    hosts: z
+      .array(
+        leaf<string, readonly string[]>(
+          {
+            description: "A host of this cluster, or several with ranges.",
+            type: "string",
+            pattern: `^${HOST_RANGE_PATTERN}$`,
+            maxLength: 200,
+            examples: ["h100-[26-27]"],
+          },
+          (value) => {
+            const name = readText(value, 200);
+            return name.kind === "read" ? expandHosts(name.value) : name;
+          },
+        ),
+      )
+      .min(1)
+      .meta({ description: "Which hosts. Default: all of the cluster.", examples: [["h100-26"]] })
+      .optional(),
+    from: moment({ description: "When it begins.", examples: ["2030-05-04T06:00:00Z"] }),
+    to: moment({ description: "When it is over.", examples: ["2030-05-04T10:00:00Z"] }),
+    reason: text({
+      description: "What is done, for people.",
+      maxLength: 200,
+      examples: ["new firmware"],
+    }).optional(),
+  })
+  .meta({
+    description:
+      "Hosts that are to be empty for a time: no job starts there that might still run when it begins.",
+  });
+
 const overHostsPath = filePath(
   "File with measured bandwidths of GPU sets over several hosts, relative to this file: output of nccl-tests (all_reduce, all_gather, reduce_scatter), or BandPilot's CSV.",
   "bandwidth/inter_host.csv",
@@ -130,14 +197,7 @@ export const clusterSchema = z
           "The network that joins the hosts. Leave it out where there is none worth the name.",
       })
       .optional(),
-    power: power({
-      description: "What all busy GPUs of the cluster may draw together. Default: no limit.",
-      examples: ["40 kW"],
-    }).optional(),
-    cooling: power({
-      description: "What the cooling can take away. Default: no limit.",
-      examples: ["40 kW"],
-    }).optional(),
+    ...budgets("cluster"),
     simulated: flag(
       "Its GPUs are made up: one agent runs real processes for all its hosts. Default: false.",
     ).optional(),
@@ -157,6 +217,15 @@ export const clusterSchema = z
       examples: ["hold"],
     }).optional(),
     hosts: z.array(hostSchema).min(1).meta({ description: "The hosts of the cluster." }),
+    racks: z
+      .array(rackSchema)
+      .meta({ description: "Racks with limits of their own; others have none." })
+      .optional(),
+    maintenance: z
+      .array(maintenanceSchema)
+      .max(MAX_WINDOWS)
+      .meta({ description: "Times in which hosts are to be empty." })
+      .optional(),
     bandwidth: z
       .union([
         overHostsPath,
@@ -211,7 +280,7 @@ export const tenantSchema = z
     quota: mapLeaf<number>(
       {
         description:
-          'GPUs by type that it may hold; "*" means all types not named. What is not named is not limited.',
+          'GPUs by type that are its own to hold; "*" means all types not named. What is not named is not limited.',
         examples: [{ H100: 16, "*": 8 }],
         additionalProperties: { type: "integer", minimum: 0, maximum: MAX_GPUS },
       },
@@ -224,11 +293,54 @@ export const tenantSchema = z
       min: 0,
       max: MAX_GPUS,
       description:
-        "How many GPUs above its quota it may take while nobody else wants them. Default: 0.",
+        "How many GPUs above its quota it may take while they are idle; they go back when a tenant inside its own quota wants them. Default: 0.",
       examples: [8],
     }).optional(),
   })
   .meta({ description: "Whose quota and share." });
+
+const weight = (name: string, usual: number) =>
+  positiveNumber({
+    max: 1_000_000,
+    description: `Weight of ${name} jobs. Default: ${usual}.`,
+    examples: [usual],
+  }).optional();
+
+export const policySchema = z
+  .strictObject({
+    weights: z
+      .strictObject({
+        inference: weight("inference", DEFAULT_POLICY.classWeights.inference),
+        interactive: weight("interactive", DEFAULT_POLICY.classWeights.interactive),
+        training: weight("training", DEFAULT_POLICY.classWeights.training),
+      })
+      .meta({ description: "Shares of the classes against each other." })
+      .optional(),
+    aging: duration({
+      description:
+        "A waiting job gains one point of priority in this time, so age overtakes any priority. Default: 1m.",
+      examples: ["1m"],
+    }).optional(),
+    preemption: z
+      .strictObject({
+        enabled: flag("Whether running jobs may be stopped for others. Default: true.").optional(),
+        budget: gpuTime({
+          description:
+            "GPU time of others' work that the jobs of one tenant may cause to be lost in an hour, at most. Default: 10 GPU-hours.",
+          examples: ["10 GPU-hours"],
+          isZeroAllowed: true,
+        }).optional(),
+      })
+      .meta({ description: "Whether, and how much, jobs are stopped for others." })
+      .optional(),
+    reserve: share({
+      max: MAX_RESERVE_SHARE,
+      description:
+        "The largest part of the fleet that is kept free for inference jobs that are to come. Default: 0.03.",
+      examples: [0.03],
+    }).optional(),
+  })
+  .meta({ description: "How the fleet is shared." });
 
 export const fleetSchema = z
   .strictObject({
@@ -242,6 +354,11 @@ export const fleetSchema = z
       .meta({ description: "GPU types that are not well-known, or differ from what is known." })
       .optional(),
     clusters: z.array(clusterSchema).min(1).meta({ description: "The clusters of the fleet." }),
+    sites: z
+      .array(siteSchema)
+      .meta({ description: "Sites with limits of their own; others have none." })
+      .optional(),
+    policy: policySchema.optional(),
     links: z.array(linkSchema).meta({ description: "Links between clusters." }).optional(),
     tenants: z
       .array(tenantSchema)

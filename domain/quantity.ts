@@ -108,7 +108,7 @@ interface Amount {
 /** `1h 30m` or `16 GiB` as a sum of number and unit pairs; each unit at most once, larger ones first. */
 function readParts(text: string, dimension: Dimension): Reading<Amount> {
   const { what, example, baseByUnit, isCompound } = dimension;
-  const parts = [...text.matchAll(/\s*(\d+)(?:\.(\d+))?\s*([A-Za-zµμ/]+)\s*/gy)];
+  const parts = [...text.matchAll(/\s*(\d+)(?:\.(\d+))?\s*([A-Za-zµμ/]+(?:-[A-Za-z]+)*)\s*/gy)];
   const length = parts.reduce((sum, part) => sum + part[0].length, 0);
   if (parts.length === 0 || length !== text.length || (parts.length > 1 && !isCompound)) {
     return {

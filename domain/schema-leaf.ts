@@ -6,9 +6,10 @@
  */
 
 import { z } from "zod";
-import { DURATION, LATENCY, MEMORY, POWER, PRICE, RATE } from "./dimensions.ts";
+import { DURATION, GPU_TIME, LATENCY, MEMORY, POWER, PRICE, RATE } from "./dimensions.ts";
 import {
   parseDuration,
+  parseGpuTime,
   parseLatency,
   parseMemory,
   parsePower,
@@ -110,6 +111,17 @@ export function positiveNumber({ max, ...rest }: LeafSchema & { readonly max: nu
   });
 }
 
+/** From 0 up to `max`, both included. */
+export function share({ max, ...rest }: LeafSchema & { readonly max: number }) {
+  const remedy = `write a number from 0 to ${max}`;
+  const schema: LeafSchema = { ...rest, type: "number", minimum: 0, maximum: max };
+  return leaf<number, number>(schema, (value) => {
+    if (typeof value !== "number") return refused(...notNumber("a number", value, remedy));
+    if (!(value >= 0 && value <= max)) return refused(`${value} is out of range`, remedy);
+    return { kind: "read", value: value + 0 };
+  });
+}
+
 export function flag(description: string) {
   return leaf<boolean, boolean>({ description, type: "boolean" }, (value) =>
     typeof value === "boolean"
@@ -208,6 +220,7 @@ export const memory = (rule: QuantityRule) => quantity<GiB>(MEMORY, parseMemory,
 export const rate = (rule: QuantityRule) => quantity<Gbps>(RATE, parseRate, rule);
 export const power = (rule: QuantityRule) => quantity<Watts>(POWER, parsePower, rule);
 export const price = (rule: QuantityRule) => quantity<number>(PRICE, parsePrice, rule);
+export const gpuTime = (rule: QuantityRule) => quantity<number>(GPU_TIME, parseGpuTime, rule);
 
 function quantity<T extends number>(
   dimension: Dimension,
