@@ -19,6 +19,8 @@ export const PENDING_CODES = [
   "ExceedsMaxQuota",
   /** Within the quota, but other jobs of the tenant use it now. */
   "WaitingForQuota",
+  /** Other jobs are giving up GPUs for it. */
+  "WaitingForPreempted",
   /** Power or cooling of every fitting cluster is used up. */
   "WaitingForPower",
   /** Hosts that would fit have no agent or are drained. */
@@ -27,7 +29,7 @@ export const PENDING_CODES = [
   "TopologyPlacementFailed",
   /** Other leases hold the GPUs. */
   "WaitingForGpus",
-  /** Fits now, but an earlier job waits for the same clusters. */
+  /** Would fit now, but what is free is set apart for other jobs, or its turn comes after theirs. */
   "BehindEarlierJob",
 ] as const;
 export type PendingCode = (typeof PENDING_CODES)[number];
@@ -39,6 +41,8 @@ export const REFUSAL_CODES = [
   "HostUnknown",
   "HostUnavailable",
   "GpuTaken",
+  "GpuReserved",
+  "NotEvictable",
   "GangSizeWrong",
   "ConstraintBroken",
   "QuotaExceeded",

@@ -75,9 +75,17 @@ export interface Eviction {
 export interface Reservation {
   readonly jobId: JobId;
   readonly gpus: readonly HostGpus[];
+  /** When they were first set apart for it; of `keep`: when its lease ended, once it has. */
   readonly sinceMs: number;
-  /** `preemption`: others are being evicted for it. `head`: it is first in line and waits for leases to end. `keep`: what a shrunk job goes on with. */
+  /**
+   * `preemption`: others are being evicted for it. `head`: it is first in line and waits for leases to end. `keep`: it gives up its
+   * lease to go on with these, which are fewer (it was shrunk) or more (it grows).
+   */
   readonly kind: "preemption" | "head" | "keep";
+  /** Of a head: it cannot start before, so jobs that end by then may be granted the GPUs. */
+  readonly lendUntilMs?: number;
+  /** GPU-seconds that others have lost for it so far. */
+  readonly lostGpuSeconds?: number;
 }
 
 /** GPUs of one host as a bit mask: bit i set = GPU i. */

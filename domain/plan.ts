@@ -35,7 +35,7 @@ export interface EvictItem {
 }
 
 /** Sets GPUs apart for a job that waits; takes the place of its former reservation. None at all ends it. */
-export type ReserveItem = Pick<Reservation, "jobId" | "gpus" | "kind">;
+export type ReserveItem = Pick<Reservation, "jobId" | "gpus" | "kind" | "lendUntilMs">;
 
 export interface Plan {
   readonly items: readonly PlanItem[];

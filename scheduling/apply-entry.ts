@@ -26,7 +26,9 @@ import {
   indexOf,
   leasesOf,
   noteChange,
+  putLease,
   putRequest,
+  setHost,
   vacate,
   type Draft,
 } from "./draft.ts";
@@ -55,6 +57,8 @@ export function applyEntry(draft: Draft, value: unknown, nowMs: number): void {
       return applyHello(draft, entry, { json, nowMs });
     case "agent-bye":
       return applyBye(draft, entry);
+    case "checkpointed":
+      return applyCheckpoints(draft, entry.marks, nowMs);
     case "vacated":
       return applyVacated(draft, entry);
   }
@@ -136,7 +140,7 @@ function applyHello(
     const { lastEpoch: _is, ...known } = withoutSilence(standing ?? { isDrained: false });
     const next = { ...known, agent, ...(terms !== undefined && termsOf(terms)) };
     if (isSameStanding(standing, next)) continue;
-    draft.hosts.set(host, next);
+    setHost(draft, host, next);
     noteChange(draft);
   }
   const runs = new Set(running.map(({ host, lease }) => `${host} ${lease}`));
@@ -188,8 +192,7 @@ function applyBye(
 export function putStanding(draft: Draft, host: HostId, standing: HostStanding): void {
   const { agent, isDrained, isFenced, lastEpoch } = standing;
   const saysNothing = agent === undefined && !isDrained && isFenced !== true;
-  if (saysNothing && lastEpoch === undefined) draft.hosts.delete(host);
-  else draft.hosts.set(host, standing);
+  setHost(draft, host, saysNothing && lastEpoch === undefined ? undefined : standing);
   noteChange(draft);
 }
 
@@ -201,6 +204,21 @@ function applyVacated(
   if (lease !== undefined) confirmVacated(draft, lease, hosts);
 }
 
+/** Words of checkpoints may overtake each other; none is of the future, and none was written before its lease. */
+function applyCheckpoints(
+  draft: Draft,
+  marks: Extract<InboxEntry, { kind: "checkpointed" }>["marks"],
+  nowMs: number,
+): void {
+  for (const { lease: id, atMs } of marks) {
+    const lease = draft.leases.get(id);
+    if (lease === undefined || lease.state === "vacating") continue;
+    const checkpointedAtMs = Math.min(atMs, nowMs);
+    if (checkpointedAtMs <= (lease.checkpointedAtMs ?? lease.grantedAtMs)) continue;
+    putLease(draft, { ...lease, checkpointedAtMs });
+  }
+}
+
 /** Reports on grants: a delivered one is held; one whose job is gone is released, or waits for its hosts if it was held. */
 export function applyDelivered(
   draft: Draft,
@@ -209,9 +227,8 @@ export function applyDelivered(
   for (const id of accepted) {
     const lease = draft.leases.get(id);
     if (lease?.state !== "granted") continue;
-    draft.leases.set(id, { ...lease, state: "held" });
+    putLease(draft, { ...lease, state: "held" });
     draft.outbox.delete(id);
-    draft.isChanged = true;
   }
   for (const id of gone) {
     const lease = draft.leases.get(id);

@@ -12,24 +12,35 @@ import type { FleetShape } from "../domain/fleet.ts";
 import { byCodeUnit, leaseId, token, type HostId } from "../domain/ids.ts";
 import { MAX_HOLDERS, type PendingReason } from "../domain/pending.ts";
 import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
-import type { RequestKey } from "../domain/lease.ts";
+import type { LeaseTerms, RequestKey } from "../domain/lease.ts";
 import { applyAudited, applyDelivered, applyEntry, putStanding } from "./apply-entry.ts";
+import {
+  applyEvict,
+  applyEvictionsSent,
+  applyReserve,
+  endReservations,
+  revokeOverdue,
+} from "./apply-preempt.ts";
 import {
   closeDraft,
   dropRequest,
   indexOf,
-  noteChange,
   openDraft,
   putLease,
+  putRequest,
   refuse,
+  reservedIn,
+  setReservation,
+  setShape,
+  usageIn,
   type Draft,
 } from "./draft.ts";
 import { fenceHost, fenceSilent, restartClocks } from "./silence.ts";
 import { checkGrant, type GrantProblem, type GrantTerms } from "./feasibility.ts";
 import { APPLY_VERSION, type Applied, type Ledger, type LedgerEvent } from "./ledger.ts";
-import { take, usageOf } from "./usage.ts";
 
 export { checkLedger } from "./invariants.ts";
+export { nextReturnAtMs } from "./apply-preempt.ts";
 export { isMassSilence, nextFenceAtMs } from "./silence.ts";
 
 export function emptyLedger(shape: FleetShape, detailsHash?: string): Ledger {
@@ -50,15 +61,26 @@ export function emptyLedger(shape: FleetShape, detailsHash?: string): Ledger {
 
 export function apply(ledger: Ledger, event: LedgerEvent): Applied {
   const draft = openDraft(ledger);
+  applyTo(draft, event);
+  return closeDraft(draft);
+}
+
+/** The same on a draft that may stay open for the next event. */
+export function applyTo(draft: Draft, event: LedgerEvent): void {
+  const { nowMs } = event;
+  draft.nowMs = nowMs;
   switch (event.kind) {
     case "inbox":
-      for (const entry of event.entries) applyEntry(draft, entry, event.nowMs);
+      for (const entry of event.entries) applyEntry(draft, entry, nowMs);
       break;
     case "plan":
-      applyPlan(draft, event.plan, event.nowMs);
+      applyPlan(draft, event.plan, nowMs);
       break;
     case "delivered":
       applyDelivered(draft, event);
+      break;
+    case "evictions-sent":
+      applyEvictionsSent(draft, event);
       break;
     case "drain":
       for (const host of knownHosts(draft, event.hosts)) drain(draft, host, event.reason);
@@ -67,29 +89,34 @@ export function apply(ledger: Ledger, event: LedgerEvent): Applied {
       for (const host of knownHosts(draft, event.hosts)) undrain(draft, host);
       break;
     case "fence":
-      for (const host of knownHosts(draft, event.hosts)) fenceHost(draft, host, event.nowMs);
+      for (const host of knownHosts(draft, event.hosts)) fenceHost(draft, host, nowMs);
       break;
     case "clock":
-      fenceSilent(draft, event.nowMs);
+      fenceSilent(draft, nowMs);
+      revokeOverdue(draft);
       break;
     case "audited":
       applyAudited(draft, event.closed);
       break;
     case "fleet-changed":
       // Leases and agents are facts, whatever the description says: they stay, and over-use shows until it is gone.
-      draft.shape = event.shape;
-      draft.detailsHash = event.detailsHash;
-      noteChange(draft);
+      setShape(draft, event.shape, event.detailsHash);
       break;
   }
-  restartClocks(draft, event.nowMs);
-  return closeDraft(draft);
+  restartClocks(draft, nowMs);
+  endReservations(draft);
 }
 
 function applyPlan(draft: Draft, plan: Plan, nowMs: number): void {
-  const index = indexOf(draft);
-  const usage = usageOf(draft.leases.values(), index);
-  const terms: GrantTerms = { index, usage, standings: draft.hosts, nowMs };
+  const wantsDecision = draft.needsDecision;
+  applyReserve(draft, plan.reserve ?? []);
+  const terms: GrantTerms = {
+    index: indexOf(draft),
+    usage: usageIn(draft),
+    standings: draft.hosts,
+    reserved: reservedIn(draft),
+    nowMs,
+  };
   plan.items.forEach((item, at) => {
     const request = draft.requests.get(item.request.jobId);
     const problem = at < MAX_PLAN_ITEMS ? keyProblem(item.request, request) : TOO_MANY;
@@ -99,9 +126,9 @@ function applyPlan(draft: Draft, plan: Plan, nowMs: number): void {
       refuse(draft, code, `grant to ${item.request.jobId} is refused: ${message}`, item.request);
       return;
     }
-    take(usage, index, { tenant: request.tenant, gpus: item.gpus });
     grant(draft, request, item, nowMs);
   });
+  applyEvict(draft, plan.evict ?? []);
   for (const { request: key, reason } of plan.pending) {
     const request = draft.requests.get(key.jobId);
     if (keyProblem(key, request) !== undefined || !isSound(reason)) continue;
@@ -109,7 +136,8 @@ function applyPlan(draft: Draft, plan: Plan, nowMs: number): void {
     draft.isChanged = true;
   }
   // What a full plan left out may start at once; anything else that was refused was overtaken by an event that says so itself.
-  draft.needsDecision = plan.items.length >= MAX_PLAN_ITEMS && draft.requests.size > 0;
+  draft.needsDecision =
+    wantsDecision || (plan.items.length >= MAX_PLAN_ITEMS && draft.requests.size > 0);
 }
 
 /** A reason without an event that would change it would let its job wait for ever. */
@@ -139,6 +167,8 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
   const next = token(draft.nextToken);
   const id = leaseId(next);
   draft.nextToken += 1;
+  const { lostGpuSeconds } = draft.reservations.get(jobId) ?? {};
+  setReservation(draft, jobId, undefined);
   const slotsLeft = (request.slots ?? 0) - (item.slots ?? 0);
   if (slotsLeft > 0) rejoin(draft, { ...request, slots: slotsLeft }, nowMs);
   else dropRequest(draft, jobId);
@@ -157,6 +187,9 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
     grantedAtMs: nowMs,
     requestedAtMs,
     state: "granted",
+    terms: termsOf(request),
+    ...(lostGpuSeconds !== undefined &&
+      lostGpuSeconds > 0 && { causedLossGpuSeconds: lostGpuSeconds }),
   });
   draft.outbox.set(id, {
     ...(item.predictedGBs !== undefined && { predictedGBs: item.predictedGBs }),
@@ -170,13 +203,29 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
  * have every turn until it is done.
  */
 function rejoin(draft: Draft, request: PendingRequest, nowMs: number): void {
-  draft.requests.delete(request.jobId);
-  draft.requests.set(request.jobId, {
+  const reason = draft.reasons.get(request.jobId);
+  putRequest(draft, {
     ...request,
     submittedAtMs: Math.max(request.submittedAtMs, nowMs),
     arrival: draft.nextArrival,
   });
+  if (reason !== undefined) draft.reasons.set(request.jobId, reason);
   draft.nextArrival += 1;
+}
+
+/** What decisions about the running job need of its request. */
+function termsOf(request: PendingRequest): LeaseTerms {
+  const { priority, submittedAtMs, gang, constraints, timeLimitMs, preemption, checkpoint } =
+    request;
+  return {
+    priority,
+    submittedAtMs,
+    gang,
+    constraints,
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(preemption !== undefined && { preemption }),
+    ...(checkpoint !== undefined && { checkpoint }),
+  };
 }
 
 /** The named hosts that the fleet has; the others are refused. */

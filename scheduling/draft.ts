@@ -1,20 +1,48 @@
 /**
- * @file A ledger while one event changes it: every map is copied once, and what changed is noted.
+ * @file A ledger while events change it: every map is copied once, what changed is noted, and whoever watches is told.
  *
- * An event that changes nothing gives the very same ledger back. Cost: O(ledger) to open, O(1) a change; the leases of a
- * job are found through an index that is built when it is first asked for.
+ * `apply` opens a draft for one event; a session keeps one open over many, so that an event costs what it changes. An event
+ * that changes nothing gives the very same ledger back. What is worked out from the maps (the leases of a job, what is taken, what is
+ * reserved, who is being evicted) is built when it is first asked for and kept up to date from then on.
+ * Cost: O(ledger) to open, O(1) a change.
  */
 
 import type { RefusalCode } from "../domain/codes.ts";
+import type { FleetShape } from "../domain/fleet.ts";
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
-import type { Lease, LeaseFact, RequestKey } from "../domain/lease.ts";
+import type { Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { indexFleet, type FleetIndex } from "./fleet-index.ts";
-import type { Applied, DeadLetter, HostStanding, Ledger, OutboxGrant, Refusal } from "./ledger.ts";
+import type {
+  Applied,
+  DeadLetter,
+  EvictionNote,
+  HostStanding,
+  Ledger,
+  OutboxGrant,
+  Refusal,
+  ServiceAccount,
+} from "./ledger.ts";
+import { isMassSilence } from "./mass-silence.ts";
+import { addReserved, dropReserved, reservedOf, type Reserved } from "./reserved.ts";
+import { heldBy, release, take, usageOf, type Usage } from "./usage.ts";
+
+/** Is told of every change, after it was made; `before` is absent of what is new, `after` of what is gone. */
+export interface DraftWatcher {
+  readonly request?: (
+    before: PendingRequest | undefined,
+    after: PendingRequest | undefined,
+  ) => void;
+  readonly lease?: (before: Lease | undefined, after: Lease | undefined) => void;
+  readonly reservation?: (before: Reservation | undefined, after: Reservation | undefined) => void;
+  readonly host?: (host: HostId) => void;
+  readonly shape?: (shape: FleetShape) => void;
+}
 
 export interface Draft {
   readonly before: Ledger;
+  readonly watcher: DraftWatcher;
   shape: Ledger["shape"];
   detailsHash: string | undefined;
   nextToken: number;
@@ -24,23 +52,36 @@ export interface Draft {
   readonly leases: Map<LeaseId, Lease>;
   readonly hosts: Map<HostId, HostStanding>;
   readonly outbox: Map<LeaseId, OutboxGrant>;
+  readonly reservations: Map<JobId, Reservation>;
   readonly deadLetters: DeadLetter[];
-  readonly refusals: Refusal[];
-  readonly granted: LeaseId[];
-  readonly disowned: LeaseFact[];
-  isChanged: boolean;
+  service: ServiceAccount | undefined;
+  evictions: readonly EvictionNote[];
+  /** Of the events since they were taken. */
+  refusals: Refusal[];
+  granted: LeaseId[];
+  disowned: LeaseFact[];
   needsDecision: boolean;
-  index?: FleetIndex;
+  /** Of all events since the draft was opened. */
+  isChanged: boolean;
+  /** What was the case before this event, where a host has changed in it. */
+  wasMassSilent: boolean | undefined;
+  /** The time of the event that is being applied. */
+  nowMs: number;
+  index?: FleetIndex | undefined;
+  usage?: Usage | undefined;
+  reserved?: Reserved;
   leaseIdsByJob?: Map<JobId, Set<LeaseId>>;
+  evictingIds?: Set<LeaseId>;
 }
 
 /** Dead letters that are kept. */
 const MAX_DEAD_LETTERS = 50;
 const DEAD_LETTER_CHARACTERS = 500;
 
-export function openDraft(before: Ledger): Draft {
+export function openDraft(before: Ledger, watcher: DraftWatcher = {}): Draft {
   return {
     before,
+    watcher,
     shape: before.shape,
     detailsHash: before.detailsHash,
     nextToken: before.nextToken,
@@ -50,21 +91,39 @@ export function openDraft(before: Ledger): Draft {
     leases: new Map(before.leases),
     hosts: new Map(before.hosts),
     outbox: new Map(before.outbox),
+    reservations: new Map(before.reservations),
     deadLetters: [...before.deadLetters],
+    service: before.service,
+    evictions: before.evictions ?? [],
     refusals: [],
     granted: [],
     disowned: [],
-    isChanged: false,
     needsDecision: false,
+    isChanged: false,
+    wasMassSilent: undefined,
+    nowMs: 0,
   };
 }
 
 export function closeDraft(draft: Draft): Applied {
-  const { before, detailsHash, ...outcome } = draft;
-  const { refusals, granted, disowned, needsDecision } = outcome;
-  if (!draft.isChanged) return { ledger: before, refusals, granted, disowned, needsDecision };
+  return { ledger: draft.isChanged ? ledgerOf(draft) : draft.before, ...takeOutcome(draft) };
+}
+
+/** What came of the events since this was last asked. */
+export function takeOutcome(draft: Draft): Omit<Applied, "ledger"> {
+  const { refusals, granted, disowned, needsDecision } = draft;
+  draft.refusals = [];
+  draft.granted = [];
+  draft.disowned = [];
+  draft.needsDecision = false;
+  return { refusals, granted, disowned, needsDecision };
+}
+
+/** The ledger as it is now. It shares the draft's maps: of an open draft it is good until the next event. */
+export function ledgerOf(draft: Draft): Ledger {
+  const { before, detailsHash, reservations, service, evictions } = draft;
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
-  const ledger = {
+  return {
     applyVersion: before.applyVersion,
     shape,
     ...(detailsHash !== undefined && { detailsHash }),
@@ -76,8 +135,10 @@ export function closeDraft(draft: Draft): Applied {
     hosts,
     outbox,
     deadLetters: draft.deadLetters.slice(-MAX_DEAD_LETTERS),
+    ...(reservations.size > 0 && { reservations }),
+    ...(service !== undefined && { service }),
+    ...(evictions.length > 0 && { evictions }),
   };
-  return { ledger, refusals, granted, disowned, needsDecision };
 }
 
 /** Something that `decide` may answer differently to. */
@@ -88,17 +149,52 @@ export function noteChange(draft: Draft): void {
 
 export const indexOf = (draft: Draft): FleetIndex => (draft.index ??= indexFleet(draft.shape));
 
+/** What is taken, by hosts, tenants and watts; kept up to date by `setLease`. */
+export const usageIn = (draft: Draft): Usage =>
+  (draft.usage ??= usageOf(draft.leases.values(), indexOf(draft)));
+
+export const reservedIn = (draft: Draft): Reserved =>
+  (draft.reserved ??= reservedOf(draft.reservations.values()));
+
+/** Another description of the fleet: all that was worked out from the former one is void. */
+export function setShape(draft: Draft, shape: FleetShape, detailsHash: string | undefined): void {
+  draft.shape = shape;
+  draft.detailsHash = detailsHash;
+  draft.index = undefined;
+  draft.usage = undefined;
+  draft.watcher.shape?.(shape);
+  noteChange(draft);
+}
+
+/** Undefined: as good as one that was never heard of. */
+export function setHost(draft: Draft, host: HostId, standing: HostStanding | undefined): void {
+  draft.wasMassSilent ??= isMassSilence(draft.hosts);
+  if (standing === undefined) draft.hosts.delete(host);
+  else draft.hosts.set(host, standing);
+  draft.isChanged = true;
+  draft.watcher.host?.(host);
+}
+
 /** Takes the place of the job's former request, at the end of the line. */
 export function putRequest(draft: Draft, request: PendingRequest): void {
-  dropRequest(draft, request.jobId);
+  const former = takeRequest(draft, request.jobId);
   draft.requests.set(request.jobId, request);
+  draft.watcher.request?.(former, request);
   noteChange(draft);
 }
 
 export function dropRequest(draft: Draft, job: JobId): void {
-  if (!draft.requests.delete(job)) return;
-  draft.reasons.delete(job);
+  const former = takeRequest(draft, job);
+  if (former === undefined) return;
+  draft.watcher.request?.(former, undefined);
   noteChange(draft);
+}
+
+function takeRequest(draft: Draft, job: JobId): PendingRequest | undefined {
+  const former = draft.requests.get(job);
+  draft.requests.delete(job);
+  draft.reasons.delete(job);
+  return former;
 }
 
 export function leasesOf(draft: Draft, job: JobId): readonly Lease[] {
@@ -109,10 +205,54 @@ export function leasesOf(draft: Draft, job: JobId): readonly Lease[] {
   return [...(draft.leaseIdsByJob.get(job) ?? [])].flatMap((id) => draft.leases.get(id) ?? []);
 }
 
+/** Leases whose jobs are to give them up, in order of their tokens. */
+export function evictingIn(draft: Draft): readonly Lease[] {
+  draft.evictingIds ??= new Set(
+    [...draft.leases.values()].flatMap(({ id, eviction }) => (eviction === undefined ? [] : [id])),
+  );
+  return [...draft.evictingIds]
+    .flatMap((id) => draft.leases.get(id) ?? [])
+    .sort((a, b) => a.token - b.token);
+}
+
 export function putLease(draft: Draft, lease: Lease): void {
-  draft.leases.set(lease.id, lease);
-  if (draft.leaseIdsByJob !== undefined) addToIndex(draft.leaseIdsByJob, lease);
+  setLease(draft, lease.id, lease);
   draft.isChanged = true;
+}
+
+/** The one place in which leases change. */
+function setLease(draft: Draft, id: LeaseId, lease: Lease | undefined): void {
+  const { leases, usage, leaseIdsByJob, evictingIds } = draft;
+  const former = leases.get(id);
+  if (usage !== undefined) {
+    if (former !== undefined)
+      release(usage, indexOf(draft), heldBy(former));
+    if (lease !== undefined)
+      take(usage, indexOf(draft), heldBy(lease));
+  }
+  if (lease === undefined) leases.delete(id);
+  else leases.set(id, lease);
+  if (leaseIdsByJob !== undefined) {
+    if (lease !== undefined) addToIndex(leaseIdsByJob, lease);
+    else if (former !== undefined) leaseIdsByJob.get(former.jobId)?.delete(id);
+  }
+  if (lease?.eviction === undefined) evictingIds?.delete(id);
+  else evictingIds?.add(id);
+  draft.watcher.lease?.(former, lease);
+}
+
+/** Takes the place of the job's former reservation, as the newest; undefined ends it. */
+export function setReservation(draft: Draft, job: JobId, after: Reservation | undefined): void {
+  const former = draft.reservations.get(job);
+  if (former === undefined && after === undefined) return;
+  draft.reservations.delete(job);
+  if (after !== undefined) draft.reservations.set(job, after);
+  if (draft.reserved !== undefined) {
+    if (former !== undefined) dropReserved(draft.reserved, former);
+    if (after !== undefined) addReserved(draft.reserved, after);
+  }
+  draft.watcher.reservation?.(former, after);
+  noteChange(draft);
 }
 
 /**
@@ -128,11 +268,16 @@ export function vacate(draft: Draft, lease: Lease, unconfirmed: readonly HostId[
   if (lease.state === "vacating" && left.length === open.length) return;
   draft.outbox.delete(lease.id);
   if (left.length > 0) putLease(draft, { ...rest, state: "vacating", vacatingHosts: left });
-  else {
-    draft.leases.delete(lease.id);
-    draft.leaseIdsByJob?.get(lease.jobId)?.delete(lease.id);
-  }
+  else setLease(draft, lease.id, undefined);
+  if (lease.state !== "vacating") awaitReturn(draft, lease);
   noteChange(draft);
+}
+
+/** Who stopped to go on with other GPUs has from here on a while to ask for them. */
+function awaitReturn(draft: Draft, { jobId, eviction }: Lease): void {
+  const kept = draft.reservations.get(jobId);
+  if (eviction === undefined || kept?.kind !== "keep") return;
+  setReservation(draft, jobId, { ...kept, sinceMs: draft.nowMs });
 }
 
 /** These hosts have confirmed that nothing runs under the lease; remembered when its end is still to come. */

@@ -2,7 +2,9 @@
  * @file Whether GPUs may be granted to a request. `decide` and `apply` both judge by these functions, so they cannot disagree.
  *
  * A gang is of one GPU type. It lies in one cluster unless `maxClusters` says more; `isSameFabric` means in one cluster that
- * has a fabric, `isSameHost` on one host. A smaller size is acceptable only after the gang timeout.
+ * has a fabric, `isSameHost` on one host. A smaller size is acceptable only after the gang timeout, or when the job has stopped
+ * to go on with just these GPUs. GPUs that are set apart for another job are not granted (reserved.ts).
+ * Jobs of one tenant with the same anti-affinity label never share a host. Maintenance: limits.ts.
  * Of a job array, GPUs of one host may hold several gangs at once; its gangs never shrink.
  * Part of the constitution: a change needs a higher `APPLY_VERSION`. Cost of a check: O(hosts of the grant).
  */
@@ -15,14 +17,17 @@ import type { PlanItem } from "../domain/plan.ts";
 import { fullMask } from "../lib/bits.ts";
 import type { FleetIndex, HostPlace } from "./fleet-index.ts";
 import type { HostStanding } from "./ledger.ts";
-import { quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
-import { heldUnder, type Usage } from "./usage.ts";
+import { forbiddingWindow, quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
+import { forbiddenTo, isKept, type Reserved } from "./reserved.ts";
+import { heldUnder, rivalOn, type Usage } from "./usage.ts";
 
 /** What a grant is judged against. */
 export interface GrantTerms {
   readonly index: FleetIndex;
   readonly usage: Usage;
   readonly standings: ReadonlyMap<HostId, HostStanding>;
+  /** Absent: nothing is set apart for anybody. */
+  readonly reserved?: Reserved;
   readonly nowMs: number;
 }
 
@@ -52,7 +57,7 @@ export function checkGrant(
   const all = [...parts.values()];
   return (
     (request.slots === undefined && slots === undefined
-      ? sizeProblem(request, gpuCountOf(gpus), terms.nowMs)
+      ? sizeProblem(request, gpus, terms)
       : slotsProblem(request, gpus, slots)) ??
     shapeProblem(request.constraints, all) ??
     quotaProblem(request, all, terms) ??
@@ -120,6 +125,13 @@ export function largestAcceptable(
   return within.length === 0 ? undefined : Math.max(...within);
 }
 
+/** Whether the gang may ever be of this size. */
+export const isAcceptableSize = (gang: Gang, size: number): boolean =>
+  size === gang.gpus ||
+  (gang.shapes === undefined
+    ? Number.isInteger(size) && size >= gang.min && size < gang.gpus
+    : smallerShapes(gang).includes(size));
+
 const smallerShapes = ({ gpus, min, shapes = [] }: Gang): readonly number[] =>
   shapes.filter((size) => size >= min && size < gpus);
 
@@ -138,11 +150,34 @@ function hostProblem(
   }
   if (hindrance !== undefined)
     return problem("HostUnavailable", `${host.id} ${HINDRANCES[hindrance]}`);
+  const window = part.windows && forbiddingWindow(request, part.windows, terms.nowMs);
+  if (window !== undefined) {
+    const when = `${new Date(window.fromMs).toISOString()} to ${new Date(window.toMs).toISOString()}`;
+    return problem("HostUnavailable", `${host.id} is in maintenance from ${when}`);
+  }
   const overlap = (terms.usage.taken.get(host.id) ?? 0) & mask;
   if (overlap !== 0) {
     return problem(
       "GpuTaken",
       `${host.id}: ${popCount(overlap)} of the GPUs (mask ${overlap}) are leased`,
+    );
+  }
+  const reservedMask =
+    terms.reserved === undefined
+      ? 0
+      : mask & forbiddenTo(terms.reserved, request, { host: host.id, nowMs: terms.nowMs });
+  if (reservedMask !== 0) {
+    return problem(
+      "GpuReserved",
+      `${host.id}: ${popCount(reservedMask)} of the GPUs (mask ${reservedMask}) are set apart for another job`,
+    );
+  }
+  const rival = rivalOn(terms.usage, host.id, request);
+  if (rival !== undefined) {
+    const label = request.constraints.antiAffinity ?? "";
+    return problem(
+      "ConstraintBroken",
+      `${host.id} has ${rival} of the same tenant and label ${label}`,
     );
   }
   if (!isSuitable(request, part)) {
@@ -162,7 +197,14 @@ const HINDRANCES: Readonly<Record<Hindrance, string>> = {
   drained: "is being drained",
 };
 
-function sizeProblem(request: GangRequest, size: number, nowMs: number): GrantProblem | undefined {
+function sizeProblem(
+  request: GangRequest,
+  granted: readonly HostGpus[],
+  { reserved, nowMs }: GrantTerms,
+): GrantProblem | undefined {
+  const size = gpuCountOf(granted);
+  if (isAcceptableSize(request.gang, size) && isKept(reserved?.byJob.get(request.jobId), granted))
+    return undefined;
   if (size > 0 && largestAcceptable(request, size, nowMs) === size) return undefined;
   const { gpus, min, timeoutMs } = request.gang;
   return problem(
@@ -234,16 +276,21 @@ function quotaProblem(
 }
 
 function powerProblem(parts: readonly Part[], { usage }: GrantTerms): GrantProblem | undefined {
-  const wattsByCluster = new Map<HostPlace["cluster"], number>();
-  for (const { host, cluster, mask } of parts) {
-    const before = wattsByCluster.get(cluster) ?? usage.watts.get(cluster.id) ?? 0;
-    wattsByCluster.set(cluster, before + popCount(mask) * host.gpuWatts);
+  const drawn = new Map<string, { readonly limitWatts: number; watts: number }>();
+  const add = (name: string, limitWatts: number, before: number, more: number): void => {
+    const known = drawn.get(name);
+    if (known === undefined) drawn.set(name, { limitWatts, watts: before + more });
+    else known.watts += more;
+  };
+  for (const { host, cluster, mask, budgets = [] } of parts) {
+    const more = popCount(mask) * host.gpuWatts;
+    add(cluster.id, wattsLimit(cluster), usage.watts.get(cluster.id) ?? 0, more);
+    for (const { name, limitWatts } of budgets)
+      add(name, limitWatts, usage.budgets.get(name) ?? 0, more);
   }
-  for (const [cluster, watts] of wattsByCluster) {
-    const limit = wattsLimit(cluster);
-    if (watts > limit + WATTS_EPSILON) {
-      return problem("PowerExceeded", `${cluster.id} would draw ${watts} W of ${limit} W`);
-    }
+  for (const [name, { limitWatts, watts }] of drawn) {
+    if (watts > limitWatts + WATTS_EPSILON)
+      return problem("PowerExceeded", `${name} would draw ${watts} W of ${limitWatts} W`);
   }
   return undefined;
 }

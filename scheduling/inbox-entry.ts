@@ -18,8 +18,14 @@ import {
   token,
 } from "../domain/ids.ts";
 import type { HostId, LeaseId } from "../domain/ids.ts";
-import { JOB_CLASSES, type Constraints, type Gang, type JobClass } from "../domain/job.ts";
-import type { GangRequest, HostGpus, LeaseFact } from "../domain/lease.ts";
+import {
+  JOB_CLASSES,
+  type Constraints,
+  type Gang,
+  type JobClass,
+  type PreemptionRule,
+} from "../domain/job.ts";
+import type { CheckpointTerms, GangRequest, HostGpus, LeaseFact } from "../domain/lease.ts";
 import { gib, ms } from "../domain/units.ts";
 import { utf8Length } from "../lib/utf8.ts";
 import type { AgentAddress, InboxEntry } from "./ledger.ts";
@@ -139,6 +145,14 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
       return { kind, hosts: hosts(field(entry, "hosts")), epoch: id(field(entry, "epoch")) };
     case "agent-bye":
       return { kind, hosts: hosts(field(entry, "hosts")), epoch: id(field(entry, "epoch")) };
+    case "checkpointed":
+      return {
+        kind,
+        marks: list(field(entry, "marks"), (each) => ({
+          lease: leaseIdOf(field(each, "lease")),
+          atMs: amount(field(each, "atMs")),
+        })),
+      };
     case "vacated":
       return {
         kind,
@@ -148,7 +162,7 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
     default:
       wrong(
         field(entry, "kind"),
-        "request, end, assert, agent-hello, agent-bye, silence or vacated",
+        "request, end, assert, agent-hello, agent-bye, silence, checkpointed or vacated",
       );
       return undefined;
   }
@@ -175,8 +189,24 @@ function parseRequest(of: Incoming): GangRequest {
       "slots",
       optional(field(of, "slots"), (each) => count(each, 0, MAX_SLOTS)),
     ),
+    ...optionally("preemption", optional(field(of, "preemption"), parsePreemption)),
+    ...optionally("checkpoint", optional(field(of, "checkpoint"), parseCheckpoint)),
   };
 }
+
+const parsePreemption = (of: Incoming): PreemptionRule => ({
+  isPreemptible: flag(field(of, "isPreemptible")),
+  mayShrink: flag(field(of, "mayShrink")),
+  minRuntimeMs: ms(amount(field(of, "minRuntimeMs"))),
+});
+
+const parseCheckpoint = (of: Incoming): CheckpointTerms => ({
+  graceMs: ms(amount(field(of, "graceMs"))),
+  ...optionally(
+    "intervalMs",
+    optional(field(of, "intervalMs"), (each) => ms(amount(each))),
+  ),
+});
 
 function parseFact(of: Incoming): LeaseFact {
   const own = token(count(field(of, "token"), 0, MAX_TOKEN));
@@ -214,6 +244,7 @@ function parseGang(of: Incoming): Gang {
     min: count(field(of, "min"), 1, gpus),
     timeoutMs: ms(amount(field(of, "timeoutMs"))),
     ...(shapes !== undefined && { shapes }),
+    ...(optional(field(of, "mayGrow"), flag) === true && { mayGrow: true as const }),
   };
 }
 
@@ -233,6 +264,7 @@ function parseConstraints(of: Incoming): Constraints {
     ...(maxClusters !== undefined && { maxClusters }),
     isSameHost: flag(field(of, "isSameHost")),
     isSameFabric: flag(field(of, "isSameFabric")),
+    ...optionally("antiAffinity", optional(field(of, "antiAffinity"), text)),
   };
 }
 

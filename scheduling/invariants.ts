@@ -6,9 +6,9 @@
  * It shares no bookkeeping with `apply` but the definition of the limits. Cost: O(ledger).
  */
 
-import type { ClusterId, HostId, TenantId } from "../domain/ids.ts";
+import type { ClusterId, HostId, JobId, TenantId } from "../domain/ids.ts";
 import { leaseId } from "../domain/ids.ts";
-import { popCount, type Lease } from "../domain/lease.ts";
+import { popCount, type Lease, type Reservation } from "../domain/lease.ts";
 import { indexFleet } from "./fleet-index.ts";
 import { APPLY_VERSION, type Ledger } from "./ledger.ts";
 import { quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
@@ -18,7 +18,10 @@ export function checkLedger(ledger: Ledger): string[] {
     ...overlaps(ledger),
     ...[...ledger.leases.values()].flatMap((lease) => leaseFaults(lease, ledger)),
     ...requestFaults(ledger),
+    ...reservationFaults(ledger),
+    ...evictionFaults(ledger),
     ...bookFaults(ledger),
+    ...labelFaults(ledger),
     ...overUse(ledger),
   ];
 }
@@ -115,6 +118,49 @@ function requestFaults({ requests, leases, reasons, nextArrival }: Ledger): stri
   return faults;
 }
 
+function reservationFaults({
+  reservations = new Map<JobId, Reservation>(),
+  requests,
+}: Ledger): string[] {
+  const faults: string[] = [];
+  const owners = new Map<string, JobId>();
+  for (const [job, { jobId, gpus, kind }] of reservations) {
+    if (jobId !== job) faults.push(`7: the reservation of ${jobId} is kept under ${job}`);
+    if (kind !== "keep" && !requests.has(job))
+      faults.push(`7: GPUs are reserved for ${job}, which waits no more`);
+    if (gpus.length === 0) faults.push(`7: nothing is reserved for ${job}`);
+    for (const { host, mask } of gpus) {
+      for (let gpu = 0; gpu < 30; gpu += 1) {
+        if ((mask & (1 << gpu)) === 0) continue;
+        const other = owners.get(`${host} ${gpu}`);
+        if (other !== undefined)
+          faults.push(`7: GPU ${gpu} of ${host} is reserved for ${other} and ${job}`);
+        owners.set(`${host} ${gpu}`, job);
+      }
+    }
+  }
+  return faults;
+}
+
+function evictionFaults({ leases, reservations, evictions = [] }: Ledger): string[] {
+  const faults: string[] = [];
+  for (const { id, gpus, eviction, state, terms } of leases.values()) {
+    if (eviction === undefined) continue;
+    const { forJob, isSent, keep = [] } = eviction;
+    if (terms === undefined) faults.push(`7: ${id} is given up without terms`);
+    if (isSent !== true && state !== "vacating" && reservations?.has(forJob) !== true)
+      faults.push(`7: ${id} is given up for ${forJob}, for which nothing is reserved`);
+    const isPart = keep.every(({ host, mask }) =>
+      gpus.some((part) => part.host === host && (part.mask & mask) === mask),
+    );
+    if (!isPart) faults.push(`7: ${id} is to keep GPUs that it has not`);
+  }
+  const times = evictions.map(({ atMs }) => atMs);
+  if (times.some((atMs, at) => at > 0 && atMs < (times[at - 1] ?? 0)))
+    faults.push("7: the evictions are not in order of time");
+  return faults;
+}
+
 function bookFaults({ applyVersion, leases, outbox, deadLetters }: Ledger): string[] {
   const faults: string[] = [];
   if (applyVersion !== APPLY_VERSION)
@@ -137,16 +183,39 @@ function bookFaults({ applyVersion, leases, outbox, deadLetters }: Ledger): stri
   return faults;
 }
 
+/** Jobs of one tenant with the same label never share a host. */
+function labelFaults({ leases }: Ledger): string[] {
+  const faults: string[] = [];
+  const jobs = new Map<string, Lease>();
+  for (const lease of leases.values()) {
+    const { tenant, jobId, gpus, state, vacatingHosts, terms } = lease;
+    const label = terms?.constraints.antiAffinity;
+    if (label === undefined) continue;
+    for (const { host } of gpus) {
+      if (state === "vacating" && vacatingHosts?.includes(host) !== true) continue;
+      const other = jobs.get(`${host} ${tenant} ${label}`);
+      if (other !== undefined && other.jobId !== jobId)
+        faults.push(`6: ${host} has ${other.id} and ${lease.id} of label ${label}`);
+      jobs.set(`${host} ${tenant} ${label}`, lease);
+    }
+  }
+  return faults;
+}
+
 function overUse({ shape, leases }: Ledger): string[] {
-  const { places, tenants, clusters } = indexFleet(shape);
+  const { places, tenants, clusters, budgets } = indexFleet(shape);
   const watts = new Map<ClusterId, number>();
+  const budgetWatts = new Map<string, number>();
   const held = new Map<TenantId, Map<string, { gpus: number; limit: number }>>();
   for (const { tenant, gpus, state, vacatingHosts } of leases.values()) {
     for (const { host, mask } of gpus) {
       const place = places.get(host);
       if (place === undefined || (state === "vacating" && !vacatingHosts?.includes(host))) continue;
       const { id } = place.cluster;
-      watts.set(id, (watts.get(id) ?? 0) + popCount(mask) * place.host.gpuWatts);
+      const drawn = popCount(mask) * place.host.gpuWatts;
+      watts.set(id, (watts.get(id) ?? 0) + drawn);
+      for (const { name } of place.budgets ?? [])
+        budgetWatts.set(name, (budgetWatts.get(name) ?? 0) + drawn);
       const limit = quotaLimit(tenants.get(tenant), place.host.gpuType);
       if (limit === undefined) continue;
       const keys = held.get(tenant) ?? new Map<string, { gpus: number; limit: number }>();
@@ -167,6 +236,12 @@ function overUse({ shape, leases }: Ledger): string[] {
       const limit = wattsLimit(cluster);
       return drawn > limit + WATTS_EPSILON
         ? [`over-use (6): ${cluster.id} draws ${drawn} of ${limit} W`]
+        : [];
+    }),
+    ...budgets.flatMap(({ name, limitWatts }) => {
+      const drawn = budgetWatts.get(name) ?? 0;
+      return drawn > limitWatts + WATTS_EPSILON
+        ? [`over-use (6): ${name} draws ${drawn} of ${limitWatts} W`]
         : [];
     }),
     ...beyondHosts(leases.values(), places),

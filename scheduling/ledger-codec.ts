@@ -8,8 +8,8 @@
  */
 
 import type { FleetShape } from "../domain/fleet.ts";
-import type { HostId, JobId } from "../domain/ids.ts";
-import type { Lease } from "../domain/lease.ts";
+import { tenantId, type HostId, type JobId } from "../domain/ids.ts";
+import type { Lease, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import {
@@ -21,6 +21,7 @@ import {
   packLease,
   packReason,
   packRequest,
+  packReservation,
   pairsOf,
   profileOf,
   unpackGrant,
@@ -28,14 +29,22 @@ import {
   unpackLease,
   unpackReason,
   unpackRequest,
+  unpackReservation,
   type HostRow,
   type LeaseRow,
   type OutboxRow,
   type ReasonRow,
   type RequestRow,
+  type ReservationRow,
   type Tables,
 } from "./ledger-rows.ts";
-import { APPLY_VERSION, type DeadLetter, type Ledger } from "./ledger.ts";
+import {
+  APPLY_VERSION,
+  type DeadLetter,
+  type EvictionNote,
+  type Ledger,
+  type ServiceFlow,
+} from "./ledger.ts";
 
 /** Written and read by this file alone, but for `shape` and `detailsHash`. */
 export interface PackedLedger {
@@ -52,6 +61,15 @@ export interface PackedLedger {
   readonly hosts: readonly HostRow[];
   readonly outbox: readonly OutboxRow[];
   readonly deadLetters: readonly DeadLetter[];
+  readonly reservations?: readonly ReservationRow[];
+  readonly service?: ServiceRows;
+  /** Triples: time, index of the tenant's text, GPU-seconds lost. */
+  readonly evictions?: readonly number[];
+}
+
+interface ServiceRows {
+  readonly atMs: number;
+  readonly flows: readonly (readonly [key: string, ServiceFlow])[];
 }
 
 export function packLedger(ledger: Ledger): PackedLedger {
@@ -72,6 +90,15 @@ export function packLedger(ledger: Ledger): PackedLedger {
   const outbox = [...ledger.outbox].map(([id, grant]) =>
     packGrant(ledger.leases.get(id), grant, shared),
   );
+  const reservations = [...(ledger.reservations ?? new Map<JobId, Reservation>()).values()].map(
+    (reservation) => packReservation(reservation, shared),
+  );
+  const evictions = (ledger.evictions ?? []).flatMap(({ atMs, tenant, lostGpuSeconds }) => [
+    atMs,
+    shared.texts.indexOf(tenant),
+    lostGpuSeconds,
+  ]);
+  const { service } = ledger;
   return {
     applyVersion: ledger.applyVersion,
     shape: ledger.shape,
@@ -91,6 +118,9 @@ export function packLedger(ledger: Ledger): PackedLedger {
     hosts,
     outbox,
     deadLetters: ledger.deadLetters,
+    ...(reservations.length > 0 && { reservations }),
+    ...(service !== undefined && { service: { atMs: service.atMs, flows: [...service.flows] } }),
+    ...(evictions.length > 0 && { evictions }),
   };
 }
 
@@ -121,8 +151,27 @@ export function unpackLedger(packed: PackedLedger): Ledger {
     hosts: new Map(packed.hosts.map((row) => unpackHost(row, names))),
     outbox: new Map(packed.outbox.map((row) => unpackGrant(row, names))),
     deadLetters: packed.deadLetters,
+    ...(packed.reservations !== undefined && {
+      reservations: new Map(
+        packed.reservations.map((row) => {
+          const reservation = unpackReservation(row, names);
+          return [reservation.jobId, reservation];
+        }),
+      ),
+    }),
+    ...(packed.service !== undefined && {
+      service: { atMs: packed.service.atMs, flows: new Map(packed.service.flows) },
+    }),
+    ...(packed.evictions !== undefined && { evictions: unpackNotes(packed.evictions, names) }),
   };
 }
+
+const unpackNotes = (triples: readonly number[], { texts }: Tables): readonly EvictionNote[] =>
+  Array.from({ length: triples.length / 3 }, (_, note) => ({
+    atMs: entry(triples, 3 * note),
+    tenant: tenantId(entry(texts, entry(triples, 3 * note + 1))),
+    lostGpuSeconds: entry(triples, 3 * note + 2),
+  }));
 
 const hostIdsOf = ({ clusters }: FleetShape): readonly HostId[] => [
   ...new Set(clusters.flatMap(({ hosts }) => hosts.map(({ id }) => id))),

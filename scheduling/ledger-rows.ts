@@ -1,9 +1,9 @@
-/** @file One request, lease, host, grant or reason as a row of a packed ledger, and back. */
+/** @file One request, lease, host, grant or reason as a row of a packed ledger, and back. Rows only ever grow at their ends. */
 
 import { PENDING_CODES } from "../domain/codes.ts";
 import { jobId, leaseId, runId, tenantId, token, type HostId, type JobId } from "../domain/ids.ts";
 import { JOB_CLASSES } from "../domain/job.ts";
-import type { Lease } from "../domain/lease.ts";
+import type { Eviction, HostGpus, Lease, LeaseTerms, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { interner, type Interner } from "../lib/interner.ts";
@@ -22,7 +22,14 @@ export interface Tables {
 /** What many requests have in common. */
 export type Profile = Pick<
   PendingRequest,
-  "tenant" | "class" | "priority" | "gang" | "constraints" | "timeLimitMs"
+  | "tenant"
+  | "class"
+  | "priority"
+  | "gang"
+  | "constraints"
+  | "timeLimitMs"
+  | "preemption"
+  | "checkpoint"
 >;
 
 export type RequestRow = readonly [
@@ -54,7 +61,29 @@ export type LeaseRow = readonly [
   /** Hosts that are waited for when it is vacating, else hosts that have confirmed early. */
   hosts?: readonly number[] | null,
   slots?: number | null,
-  isDoubted?: 1,
+  isDoubted?: 0 | 1,
+  terms?: TermsRow | 0,
+  eviction?: EvictionRow | 0,
+  checkpointed?: Packed | null,
+  causedLossGpuSeconds?: number,
+];
+type TermsRow = readonly [profile: number, submitted: Packed];
+type EvictionRow = readonly [
+  forJob: string,
+  at: Packed,
+  isSent: 0 | 1,
+  lostGpuSeconds: number,
+  /** Pairs: host, mask. */
+  keep?: readonly number[],
+];
+export type ReservationRow = readonly [
+  jobId: string,
+  kind: number,
+  sinceMs: number,
+  /** Pairs: host, mask. */
+  gpus: readonly number[],
+  lendUntilMs?: number | null,
+  lostGpuSeconds?: number,
 ];
 
 export type HostRow = readonly [
@@ -91,6 +120,7 @@ export type ReasonRow = readonly [
 type Packed = number | string;
 
 const STATES = ["granted", "held", "vacating"] as const;
+const RESERVATION_KINDS = ["preemption", "head", "keep"] as const;
 /** Stands for the job's id in messages, so that equal situations of two jobs are one entry, and for epochs in queue names. */
 const MARK = "\u007f";
 const NO_AGENT = -1;
@@ -118,27 +148,36 @@ export const newShared = (hosts: readonly HostId[]): Shared => ({
 
 /** The table holds whole requests while it grows. */
 export function profileOf(request: Profile): Profile {
-  const { tenant, class: jobClass, priority, gang, constraints, timeLimitMs } = request;
+  const { tenant, class: jobClass, priority, gang, constraints } = request;
+  const { timeLimitMs, preemption, checkpoint } = request;
   const profile = { tenant, class: jobClass, priority, gang, constraints };
-  return timeLimitMs === undefined ? profile : { ...profile, timeLimitMs };
+  return {
+    ...profile,
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(preemption !== undefined && { preemption }),
+    ...(checkpoint !== undefined && { checkpoint }),
+  };
 }
 
 /** Equal for equal profiles only. Most fields are numbers or absent, so this is far cheaper than JSON of the whole. */
-function profileKey({
-  tenant,
-  class: jobClass,
-  priority,
-  gang,
-  constraints,
-  timeLimitMs,
-}: Profile): string {
-  const { gpus, min, timeoutMs, shapes } = gang;
+function profileKey(profile: Profile): string {
+  const { tenant, class: jobClass, priority, gang, constraints } = profile;
+  const { timeLimitMs, preemption, checkpoint } = profile;
+  const { gpus, min, timeoutMs, shapes, mayGrow } = gang;
   const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters, isSameHost, isSameFabric } =
     constraints;
-  const lists = shapes ?? jurisdictions ?? clusters ?? gpuTypes;
+  const { antiAffinity } = constraints;
+  const rule =
+    preemption === undefined
+      ? ""
+      : `${preemption.isPreemptible} ${preemption.mayShrink} ${preemption.minRuntimeMs}`;
+  const grace = checkpoint === undefined ? "" : `${checkpoint.graceMs} ${checkpoint.intervalMs}`;
+  const lists = shapes ?? jurisdictions ?? clusters ?? gpuTypes ?? antiAffinity;
   const rest =
-    lists === undefined ? "" : JSON.stringify([shapes, jurisdictions, clusters, gpuTypes]);
-  return `${tenant} ${jobClass} ${priority} ${timeLimitMs} ${gpus} ${min} ${timeoutMs} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${rest}`;
+    lists === undefined
+      ? ""
+      : JSON.stringify([shapes, jurisdictions, clusters, gpuTypes, antiAffinity]);
+  return `${tenant} ${jobClass} ${priority} ${timeLimitMs} ${gpus} ${min} ${timeoutMs} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${rule}/${grace}/${rest}`;
 }
 
 /** Ids and codes have no white space, so the parts cannot run into each other. */
@@ -199,17 +238,100 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
     since(lease.grantedAtMs, former?.grantedAtMs),
     since(lease.requestedAtMs, lease.grantedAtMs),
     STATES.indexOf(lease.state),
-    lease.gpus.flatMap(({ host, mask }) => [shared.hosts.indexOf(host), mask]),
+    packGpus(lease.gpus, shared),
   ] as const;
   const hosts = (lease.vacatingHosts ?? lease.vacatedHosts)?.map(shared.hosts.indexOf);
+  const { terms, eviction, checkpointedAtMs, causedLossGpuSeconds } = lease;
+  if (terms !== undefined || eviction !== undefined || checkpointedAtMs !== undefined) {
+    const news = [
+      terms === undefined ? 0 : packTerms(lease, terms, shared),
+      eviction === undefined ? 0 : packEviction(lease, eviction, shared),
+      checkpointedAtMs === undefined ? null : since(checkpointedAtMs, lease.grantedAtMs),
+      causedLossGpuSeconds,
+    ] as const;
+    const olds = [hosts ?? null, lease.slots ?? null, lease.isDoubted === true ? 1 : 0] as const;
+    if (causedLossGpuSeconds !== undefined)
+      return [...row, ...olds, news[0], news[1], news[2], causedLossGpuSeconds];
+    if (checkpointedAtMs !== undefined) return [...row, ...olds, news[0], news[1], news[2]];
+    return eviction === undefined
+      ? [...row, ...olds, news[0]]
+      : [...row, ...olds, news[0], news[1]];
+  }
   if (lease.isDoubted === true) return [...row, hosts ?? null, lease.slots ?? null, 1];
   if (lease.slots !== undefined) return [...row, hosts ?? null, lease.slots];
   return hosts === undefined ? row : [...row, hosts];
 }
 
+/** With its class and tenant, what a lease keeps of its request is what waiting requests have in common. */
+const packTerms = (
+  { class: jobClass, tenant, grantedAtMs }: Lease,
+  terms: LeaseTerms,
+  shared: Shared,
+): TermsRow => [
+  shared.profiles.indexOf({ ...terms, class: jobClass, tenant }),
+  since(terms.submittedAtMs, grantedAtMs),
+];
+
+function unpackTerms(
+  [profile, submitted]: TermsRow,
+  grantedAtMs: number,
+  names: Tables,
+): LeaseTerms {
+  const { class: _class, tenant: _tenant, ...terms } = entry(names.profiles, profile);
+  return { ...terms, submittedAtMs: at(submitted, grantedAtMs) };
+}
+
+function packEviction({ grantedAtMs }: Lease, eviction: Eviction, shared: Shared): EvictionRow {
+  const { forJob, atMs, isSent, keep, lostGpuSeconds } = eviction;
+  const sent = isSent === true ? 1 : 0;
+  const row = [forJob, since(atMs, grantedAtMs), sent, lostGpuSeconds] as const;
+  return keep === undefined ? row : [...row, packGpus(keep, shared)];
+}
+
+function unpackEviction(
+  [forJob, atPacked, isSent, lostGpuSeconds, keep]: EvictionRow,
+  grantedAtMs: number,
+  names: Tables,
+): Eviction {
+  return {
+    forJob: jobId(forJob),
+    atMs: at(atPacked, grantedAtMs),
+    ...(isSent === 1 && { isSent: true as const }),
+    ...(keep !== undefined && { keep: unpackGpus(keep, names) }),
+    lostGpuSeconds,
+  };
+}
+
+export function packReservation(reservation: Reservation, shared: Shared): ReservationRow {
+  const { jobId: job, kind, sinceMs, gpus, lendUntilMs, lostGpuSeconds } = reservation;
+  const row = [job, RESERVATION_KINDS.indexOf(kind), sinceMs, packGpus(gpus, shared)] as const;
+  if (lostGpuSeconds !== undefined) return [...row, lendUntilMs ?? null, lostGpuSeconds];
+  return lendUntilMs === undefined ? row : [...row, lendUntilMs];
+}
+
+export function unpackReservation(
+  [job, kind, sinceMs, gpus, lendUntilMs, lostGpuSeconds]: ReservationRow,
+  names: Tables,
+): Reservation {
+  return {
+    jobId: jobId(job),
+    gpus: unpackGpus(gpus, names),
+    sinceMs,
+    kind: entry(RESERVATION_KINDS, kind),
+    ...(isThere(lendUntilMs) && { lendUntilMs }),
+    ...(lostGpuSeconds !== undefined && { lostGpuSeconds }),
+  };
+}
+
+const packGpus = (gpus: readonly HostGpus[], { hosts }: Shared): readonly number[] =>
+  gpus.flatMap(({ host, mask }) => [hosts.indexOf(host), mask]);
+
+const unpackGpus = (pairs: readonly number[], { hosts }: Tables): readonly HostGpus[] =>
+  pairsOf(pairs).map(([host, mask]) => ({ host: entry(hosts, host), mask }));
+
 export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
   const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs] = row;
-  const [, , , , , , , , , , hosts, slots, isDoubted] = row;
+  const [, , , , , , , , , , hosts, slots, isDoubted, terms, eviction, checkpointed, caused] = row;
   const own = token((former?.token ?? 0) + tokens);
   const state = entry(STATES, stateAt);
   const grantedAtMs = at(granted, former?.grantedAtMs);
@@ -222,7 +344,7 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
     seq,
     class: entry(JOB_CLASSES, jobClass),
     tenant: tenantId(entry(names.texts, tenant)),
-    gpus: pairsOf(pairs).map(([host, mask]) => ({ host: entry(names.hosts, host), mask })),
+    gpus: unpackGpus(pairs, names),
     grantedAtMs,
     requestedAtMs: at(requested, grantedAtMs),
     state,
@@ -230,6 +352,10 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
       (state === "vacating" ? { vacatingHosts: named } : { vacatedHosts: named })),
     ...(isThere(slots) && { slots }),
     ...(isDoubted === 1 && { isDoubted: true as const }),
+    ...(isRow(terms) && { terms: unpackTerms(terms, grantedAtMs, names) }),
+    ...(isRow(eviction) && { eviction: unpackEviction(eviction, grantedAtMs, names) }),
+    ...(isThere(checkpointed) && { checkpointedAtMs: at(checkpointed, grantedAtMs) }),
+    ...(caused !== undefined && { causedLossGpuSeconds: caused }),
   };
 }
 
@@ -333,6 +459,9 @@ export function unpackReason(
 /** Rows end with what is there; what is left out before that is null. */
 const isThere = <T>(value: T | null | undefined): value is T =>
   value !== null && value !== undefined;
+
+const isRow = <Row extends readonly unknown[]>(value: Row | 0 | undefined): value is Row =>
+  value !== undefined && value !== 0;
 
 function since(value: number, base = 0): Packed {
   const difference = value - base;

@@ -80,6 +80,7 @@ function insertLease(draft: Draft, lease: Lease): void {
   draft.nextToken = Math.max(draft.nextToken, lease.token + 1);
   putLease(draft, lease);
   const later = [...draft.leases.values()].filter((other) => other.token > lease.token);
+  // The same leases, only behind the new one.
   for (const other of later) {
     draft.leases.delete(other.id);
     draft.leases.set(other.id, other);

@@ -9,11 +9,11 @@
  */
 
 import type { HostId } from "../domain/ids.ts";
-import { confirmVacated, noteChange, type Draft } from "./draft.ts";
+import { confirmVacated, noteChange, setHost, type Draft } from "./draft.ts";
 import type { HostStanding, InboxEntry, Ledger } from "./ledger.ts";
+import { isMassSilence } from "./mass-silence.ts";
 
-/** More than this share of the agents at once is an outage of the control plane. */
-export const MASS_SILENCE_SHARE = 0.2;
+export { isMassSilence, MASS_SILENCE_SHARE } from "./mass-silence.ts";
 
 export function applySilence(
   draft: Draft,
@@ -23,7 +23,7 @@ export function applySilence(
   for (const host of hosts) {
     const standing = draft.hosts.get(host);
     if (standing?.agent?.epoch !== epoch || standing.silentSinceMs !== undefined) continue;
-    draft.hosts.set(host, { ...standing, silentSinceMs: nowMs });
+    setHost(draft, host, { ...standing, silentSinceMs: nowMs });
     noteChange(draft);
   }
 }
@@ -40,7 +40,7 @@ export function fenceHost(draft: Draft, host: HostId, nowMs: number): void {
   const { agent, fenceMs: _agreed, ...rest } = withoutSilence(standing);
   const lastEpoch = agent?.epoch ?? rest.lastEpoch;
   if (standing.isFenced !== true || agent !== undefined) {
-    draft.hosts.set(host, {
+    setHost(draft, host, {
       ...rest,
       isFenced: true,
       fencedAtMs: nowMs,
@@ -79,21 +79,12 @@ export const fenceAtMs = ({ silentSinceMs, fenceMs }: HostStanding): number | un
 
 /** After an outage of ours the hosts that are still silent get their whole time. */
 export function restartClocks(draft: Draft, nowMs: number): void {
-  if (!isMassSilence(draft.before.hosts) || isMassSilence(draft.hosts)) return;
+  const wasMassSilent = draft.wasMassSilent === true;
+  draft.wasMassSilent = undefined;
+  if (!wasMassSilent || isMassSilence(draft.hosts)) return;
   for (const [host, standing] of draft.hosts) {
     if (standing.silentSinceMs === undefined) continue;
-    draft.hosts.set(host, { ...standing, silentSinceMs: nowMs });
-    draft.isChanged = true;
+    setHost(draft, host, { ...standing, silentSinceMs: nowMs });
   }
-}
-
-export function isMassSilence(hosts: Ledger["hosts"]): boolean {
-  const agents = new Set<string>();
-  const silent = new Set<string>();
-  for (const { agent, silentSinceMs } of hosts.values()) {
-    if (agent === undefined) continue;
-    agents.add(agent.epoch);
-    if (silentSinceMs !== undefined) silent.add(agent.epoch);
-  }
-  return silent.size > 1 && silent.size > MASS_SILENCE_SHARE * agents.size;
+  draft.wasMassSilent = undefined;
 }

@@ -231,6 +231,12 @@ describe("grants", () => {
         grantedAtMs: 9,
         requestedAtMs: 5,
         state: "granted",
+        terms: {
+          priority: 0,
+          submittedAtMs: 0,
+          gang: request.gang,
+          constraints: request.constraints,
+        },
       },
     ]);
     expect([...ledger.outbox]).toEqual([["lease-1", { reason: "here" }]]);

@@ -1,0 +1,328 @@
+/**
+ * @file What reservations and evictions change: how they begin, and when they end by themselves.
+ *
+ * - A reservation sets GPUs apart for a job, free or not, and no GPU is in two. It ends when its job is granted anything, or
+ *   nothing of the job is left that could use it. `keep` outlives the lease that its job gives up: from the lease's end on, the job has
+ *   `RETURN_MS` to ask again.
+ * - An eviction names a lease and the job that gets the GPUs, which must have some of them reserved: so nobody is evicted for a job
+ *   whose place was not found first. Until its order is delivered it is withdrawn as soon as that is no longer so; then it completes.
+ * - An order that is not followed is revoked: `graceMs` of its checkpoint and `REVOKE_AFTER_MS` later the lease turns vacating.
+ * - A tenant's jobs may cause others to lose no more in an hour than the policy's budget. Growing costs nobody but the job itself.
+ *
+ * Part of the constitution: a change needs a higher `APPLY_VERSION`.
+ * Cost: O(hosts concerned) an item, O(reservations + evictions) an event.
+ */
+
+import { DEFAULT_POLICY } from "../domain/fleet.ts";
+import type { JobId, TenantId } from "../domain/ids.ts";
+import { DEFAULT_PREEMPTION, type Gang, type PreemptionRule } from "../domain/job.ts";
+import { gpuCountOf, type Eviction, type HostGpus, type Lease } from "../domain/lease.ts";
+import { MAX_PLAN_ITEMS, type EvictItem, type ReserveItem } from "../domain/plan.ts";
+import { fullMask } from "../lib/bits.ts";
+import {
+  evictingIn,
+  indexOf,
+  noteChange,
+  putLease,
+  refuse,
+  reservedIn,
+  setReservation,
+  vacate,
+  type Draft,
+} from "./draft.ts";
+import { isAcceptableSize } from "./feasibility.ts";
+import type { EvictionNote, Ledger, LedgerEvent } from "./ledger.ts";
+import { sharedGpus, withoutGpus } from "./reserved.ts";
+
+/** So long after its lease's end a job's `keep` waits for it to ask again. */
+export const RETURN_MS = 60_000;
+/** Beyond its checkpoint's grace a job has so long to stop before its lease is revoked. */
+export const REVOKE_AFTER_MS = 120_000;
+/** The span of a budget. */
+export const BUDGET_MS = 3_600_000;
+
+/** Reservations of one plan change places together: what one gives up another may take, in whatever order they are named. */
+export function applyReserve(draft: Draft, items: readonly ReserveItem[]): void {
+  const formers = items.map(({ jobId }) => draft.reservations.get(jobId));
+  const isSame = items.map((item, at) => isSameReservation(item, formers[at]));
+  items.forEach(({ jobId }, at) => {
+    if (isSame[at] !== true) setReservation(draft, jobId, undefined);
+  });
+  items.forEach((item, at) => {
+    if (isSame[at] === true || item.gpus.length === 0) return;
+    const former = formers[at];
+    const problem =
+      at < MAX_PLAN_ITEMS ? reserveProblem(draft, item) : (["EntryTooLarge", TOO_MANY] as const);
+    if (problem === undefined) {
+      const { jobId, gpus, kind, lendUntilMs } = item;
+      setReservation(draft, jobId, {
+        jobId,
+        gpus,
+        kind,
+        sinceMs: former?.sinceMs ?? draft.nowMs,
+        ...(lendUntilMs !== undefined && { lendUntilMs }),
+        ...(former?.lostGpuSeconds !== undefined && { lostGpuSeconds: former.lostGpuSeconds }),
+      });
+      return;
+    }
+    refuse(draft, problem[0], `a reservation for ${item.jobId} is refused: ${problem[1]}`);
+    if (former !== undefined && overlapOf(draft, former.gpus).length === 0)
+      setReservation(draft, item.jobId, former);
+  });
+}
+
+const TOO_MANY = `a plan has ${MAX_PLAN_ITEMS} items of a kind at most; the rest is decided again`;
+
+type Problem = readonly [
+  code: "HostUnknown" | "GpuReserved" | "RequestGone" | "EntryTooLarge",
+  message: string,
+];
+
+function isSameReservation(item: ReserveItem, former: ReserveItem | undefined): boolean {
+  return (
+    former !== undefined &&
+    former.kind === item.kind &&
+    former.lendUntilMs === item.lendUntilMs &&
+    former.gpus.length === item.gpus.length &&
+    gpuCountOf(sharedGpus(item.gpus, former.gpus)) === gpuCountOf(item.gpus) &&
+    gpuCountOf(former.gpus) === gpuCountOf(item.gpus)
+  );
+}
+
+function reserveProblem(draft: Draft, { jobId, gpus, kind }: ReserveItem): Problem | undefined {
+  const isOpen =
+    draft.requests.has(jobId) ||
+    (kind === "keep" && [...draft.leases.values()].some((lease) => isRunning(lease, jobId)));
+  if (!isOpen) return ["RequestGone", "nothing of it waits"];
+  const { places } = indexOf(draft);
+  const names = new Set(gpus.map(({ host }) => host));
+  if (names.size < gpus.length) return ["HostUnknown", "it names a host twice"];
+  for (const { host, mask } of gpus) {
+    const most = fullMask(places.get(host)?.host.gpuCount ?? 0);
+    if (!Number.isInteger(mask) || mask < 1 || mask > most)
+      return ["HostUnknown", `mask ${mask} is no set of the GPUs of ${host}`];
+  }
+  const [part] = overlapOf(draft, gpus);
+  return part === undefined
+    ? undefined
+    : ["GpuReserved", `GPUs of ${part.host} (mask ${part.mask}) are set apart for another job`];
+}
+
+const isRunning = (lease: Lease, jobId: JobId): boolean =>
+  lease.jobId === jobId && lease.state !== "vacating";
+
+/** Those of the GPUs that are reserved for anybody. */
+function overlapOf(draft: Draft, gpus: readonly HostGpus[]): readonly HostGpus[] {
+  const { masks } = reservedIn(draft);
+  return gpus.flatMap(({ host, mask }) => {
+    const both = (masks.get(host) ?? 0) & mask;
+    return both === 0 ? [] : [{ host, mask: both }];
+  });
+}
+
+export function applyEvict(draft: Draft, items: readonly EvictItem[]): void {
+  items.forEach((item, at) => {
+    const problem = at < MAX_PLAN_ITEMS ? evictProblem(draft, item) : TOO_MANY;
+    if (problem === undefined) evict(draft, item);
+    else
+      refuse(
+        draft,
+        at < MAX_PLAN_ITEMS ? "NotEvictable" : "EntryTooLarge",
+        `the eviction of ${item.lease} for ${item.forJob} is refused: ${problem}`,
+      );
+  });
+}
+
+function evictProblem(draft: Draft, item: EvictItem): string | undefined {
+  const { forJob, keep, lostGpuSeconds } = item;
+  const lease = draft.leases.get(item.lease);
+  if (lease === undefined || lease.state === "vacating") return "there is no such lease any more";
+  const { terms, jobId, gpus } = lease;
+  if (terms === undefined) return "nothing is known of what its job agreed to";
+  if (lease.isDoubted === true) return "its job has not claimed it yet";
+  if (lease.slots !== undefined) return "tasks of a job array are not evicted";
+  if (lease.eviction !== undefined) return "it is given up already";
+  if (!Number.isFinite(lostGpuSeconds) || lostGpuSeconds < 0)
+    return `${lostGpuSeconds} GPU-seconds are no loss`;
+  const rule = preemptionOf(lease);
+  if (draft.nowMs < lease.grantedAtMs + rule.minRuntimeMs)
+    return `it is protected for ${rule.minRuntimeMs} ms from its grant on`;
+  const reservation = draft.reservations.get(forJob);
+  if (reservation === undefined) return `nothing is reserved for ${forJob}`;
+  const size = gpuCountOf(gpus);
+  if (forJob === jobId) {
+    if (keep !== undefined) return "a job that grows keeps nothing apart";
+    if (terms.gang.mayGrow !== true || reservation.kind !== "keep")
+      return "it does not ask to grow";
+    return gpuCountOf(reservation.gpus) > size ? undefined : "it would not be larger after";
+  }
+  const request = draft.requests.get(forJob);
+  if (request === undefined) return `${forJob} waits no more`;
+  if (!rule.isPreemptible) return "its job may not be preempted";
+  const freed = withoutGpus(gpus, keep ?? []);
+  if (sharedGpus(freed, reservation.gpus).length === 0)
+    return `none of the GPUs that it would free are reserved for ${forJob}`;
+  return keepProblem(draft, lease, keep) ?? budgetProblem(draft, request.tenant, lostGpuSeconds);
+}
+
+/** What the lease's job agreed to; its class's rule where it says nothing. */
+export const preemptionOf = ({
+  class: jobClass,
+  terms,
+}: Pick<Lease, "class" | "terms">): PreemptionRule =>
+  terms?.preemption ?? DEFAULT_PREEMPTION[jobClass];
+
+function keepProblem(
+  draft: Draft,
+  lease: Lease,
+  keep: readonly HostGpus[] | undefined,
+): string | undefined {
+  if (keep === undefined) return undefined;
+  const gang: Gang | undefined = lease.terms?.gang;
+  if (!preemptionOf(lease).mayShrink || gang === undefined) return "its job does not shrink";
+  const size = gpuCountOf(keep);
+  if (withoutGpus(keep, lease.gpus).length > 0 || size === 0 || size >= gpuCountOf(lease.gpus))
+    return "what it is to keep is no part of what it has";
+  if (!isAcceptableSize(gang, size)) return `${size} GPUs are no acceptable size of its gang`;
+  return draft.reservations.has(lease.jobId) || overlapOf(draft, keep).length > 0
+    ? "what it is to keep is set apart for another job"
+    : undefined;
+}
+
+function budgetProblem(draft: Draft, tenant: TenantId, lost: number): string | undefined {
+  const budget = (draft.shape.policy ?? DEFAULT_POLICY).preemptionBudgetGpuSeconds;
+  const spent = spentBudget(draft.evictions, tenant, draft.nowMs);
+  return spent + lost > budget + LOSS_EPSILON
+    ? `tenant ${tenant} has caused ${spent} of ${budget} GPU-seconds of loss in an hour; ${lost} more are too many`
+    : undefined;
+}
+
+/** Losses are sums of floats. */
+const LOSS_EPSILON = 1e-6;
+
+/** GPU-seconds that others have lost for jobs of this tenant within the last hour. */
+export function spentBudget(
+  evictions: readonly EvictionNote[],
+  tenant: TenantId,
+  nowMs: number,
+): number {
+  let sum = 0;
+  for (const note of evictions) {
+    if (note.tenant === tenant && note.atMs > nowMs - BUDGET_MS) sum += note.lostGpuSeconds;
+  }
+  return sum;
+}
+
+function evict(draft: Draft, { lease: id, forJob, keep, lostGpuSeconds }: EvictItem): void {
+  const lease = draft.leases.get(id);
+  if (lease === undefined) return;
+  const { nowMs } = draft;
+  const eviction: Eviction = { forJob, atMs: nowMs, ...(keep && { keep }), lostGpuSeconds };
+  putLease(draft, { ...lease, eviction });
+  noteChange(draft);
+  if (keep !== undefined)
+    setReservation(draft, lease.jobId, {
+      jobId: lease.jobId,
+      gpus: keep,
+      kind: "keep",
+      sinceMs: nowMs,
+    });
+  const request = draft.requests.get(forJob);
+  if (request === undefined || forJob === lease.jobId) return;
+  addLoss(draft, forJob, lostGpuSeconds);
+  const recent = draft.evictions.filter(({ atMs }) => atMs > nowMs - BUDGET_MS);
+  const note = { atMs: nowMs, tenant: request.tenant, lostGpuSeconds };
+  draft.evictions = [...recent, note].sort((a, b) => a.atMs - b.atMs);
+}
+
+function addLoss(draft: Draft, job: JobId, lost: number): void {
+  const reservation = draft.reservations.get(job);
+  if (reservation === undefined) return;
+  const lostGpuSeconds = Math.max(0, (reservation.lostGpuSeconds ?? 0) + lost);
+  setReservation(draft, job, { ...reservation, lostGpuSeconds });
+}
+
+/** Reports on orders: a delivered one is past recall; of one whose job is gone the lease is released, or waits for its hosts. */
+export function applyEvictionsSent(
+  draft: Draft,
+  { sent, gone }: Extract<LedgerEvent, { kind: "evictions-sent" }>,
+): void {
+  for (const id of sent) {
+    const lease = draft.leases.get(id);
+    if (lease?.eviction === undefined || lease.eviction.isSent === true) continue;
+    putLease(draft, { ...lease, eviction: { ...lease.eviction, isSent: true, atMs: draft.nowMs } });
+  }
+  for (const id of gone) {
+    const lease = draft.leases.get(id);
+    if (lease === undefined || lease.state === "vacating") continue;
+    vacate(draft, lease, lease.state === "held" ? "all" : []);
+  }
+}
+
+/** Revokes the leases whose jobs have not followed their orders in time. */
+export function revokeOverdue(draft: Draft): void {
+  for (const lease of evictingIn(draft)) {
+    const dueAtMs = revokeAtMs(lease);
+    if (dueAtMs !== undefined && dueAtMs <= draft.nowMs) vacate(draft, lease, "all");
+  }
+}
+
+/** When a lease that is to be given up is taken; undefined while its order is not delivered. */
+function revokeAtMs({ state, eviction, terms }: Lease): number | undefined {
+  if (eviction?.isSent !== true || state === "vacating") return undefined;
+  return eviction.atMs + (terms?.checkpoint?.graceMs ?? 0) + REVOKE_AFTER_MS;
+}
+
+/** When a clock next has to look at reservations and orders; undefined when none runs. */
+export function nextReturnAtMs({ reservations, leases, requests }: Ledger): number | undefined {
+  let nextAtMs = Infinity;
+  if (reservations === undefined) return undefined;
+  const stopping = new Set<JobId>();
+  for (const lease of leases.values()) {
+    if (lease.eviction === undefined || lease.state === "vacating") continue;
+    stopping.add(lease.jobId);
+    nextAtMs = Math.min(nextAtMs, revokeAtMs(lease) ?? Infinity);
+  }
+  for (const { kind, jobId, sinceMs } of reservations.values()) {
+    if (kind === "keep" && !stopping.has(jobId) && !requests.has(jobId))
+      nextAtMs = Math.min(nextAtMs, sinceMs + RETURN_MS);
+  }
+  return nextAtMs < Infinity ? nextAtMs : undefined;
+}
+
+/** After every event: ends what nobody can use any more, and withdraws the orders for it that were not delivered. */
+export function endReservations(draft: Draft): void {
+  if (draft.reservations.size > 0) {
+    const stopping = new Set(
+      evictingIn(draft).flatMap(({ state, jobId }) => (state === "vacating" ? [] : [jobId])),
+    );
+    for (const { jobId, kind, sinceMs } of [...draft.reservations.values()]) {
+      const isReturning =
+        kind === "keep" && (stopping.has(jobId) || draft.nowMs < sinceMs + RETURN_MS);
+      if (!isReturning && !draft.requests.has(jobId)) setReservation(draft, jobId, undefined);
+    }
+  }
+  for (const lease of evictingIn(draft)) {
+    const { eviction, jobId, gpus, state } = lease;
+    if (eviction === undefined || eviction.isSent === true || state === "vacating") continue;
+    const reservation = draft.reservations.get(eviction.forJob);
+    const isOwn = eviction.forJob === jobId;
+    const freed = withoutGpus(gpus, eviction.keep ?? []);
+    const isWanted = isOwn || sharedGpus(freed, reservation?.gpus ?? []).length > 0;
+    if (reservation === undefined || !isWanted) withdraw(draft, lease, eviction);
+  }
+}
+
+function withdraw(draft: Draft, lease: Lease, eviction: Eviction): void {
+  const { eviction: _withdrawn, ...rest } = lease;
+  const { forJob, atMs, lostGpuSeconds, keep } = eviction;
+  putLease(draft, rest);
+  noteChange(draft);
+  if (keep !== undefined) setReservation(draft, lease.jobId, undefined);
+  if (forJob === lease.jobId) return;
+  addLoss(draft, forJob, -lostGpuSeconds);
+  const at = draft.evictions.findIndex(
+    (note) => note.atMs === atMs && note.lostGpuSeconds === lostGpuSeconds,
+  );
+  if (at >= 0) draft.evictions = draft.evictions.filter((_note, index) => index !== at);
+}

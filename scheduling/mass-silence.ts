@@ -1,0 +1,17 @@
+/** @file Whether so many agents are silent at once that the outage is taken for ours. Cost: O(hosts). */
+
+import type { Ledger } from "./ledger.ts";
+
+/** More than this share of the agents at once is an outage of the control plane. */
+export const MASS_SILENCE_SHARE = 0.2;
+
+export function isMassSilence(hosts: Ledger["hosts"]): boolean {
+  const agents = new Set<string>();
+  const silent = new Set<string>();
+  for (const { agent, silentSinceMs } of hosts.values()) {
+    if (agent === undefined) continue;
+    agents.add(agent.epoch);
+    if (silentSinceMs !== undefined) silent.add(agent.epoch);
+  }
+  return silent.size > 1 && silent.size > MASS_SILENCE_SHARE * agents.size;
+}

@@ -1,0 +1,82 @@
+/**
+ * @file Which GPUs are reserved, for whom, and who else may be granted them: the account of a ledger's reservations.
+ *
+ * No GPU is reserved twice, so what is reserved for others is all that is reserved less one's own. GPUs that wait for the head
+ * of the line may be lent to a job that ends before the head can start (EASY's shadow time); no others are.
+ * Part of the constitution: `apply` judges by these functions. Cost: O(reservations) to build, O(hosts of one) a change.
+ */
+
+import type { HostId, JobId } from "../domain/ids.ts";
+import { gpuCountOf, type GangRequest, type HostGpus, type Reservation } from "../domain/lease.ts";
+
+/** Changes by `addReserved` and `dropReserved` alone. */
+export interface Reserved {
+  /** All that is reserved, by host. */
+  readonly masks: Map<HostId, number>;
+  readonly byJob: Map<JobId, Reservation>;
+}
+
+export function reservedOf(reservations: Iterable<Reservation>): Reserved {
+  const reserved: Reserved = { masks: new Map(), byJob: new Map() };
+  for (const reservation of reservations) addReserved(reserved, reservation);
+  return reserved;
+}
+
+export function addReserved({ masks, byJob }: Reserved, reservation: Reservation): void {
+  byJob.set(reservation.jobId, reservation);
+  for (const { host, mask } of reservation.gpus) masks.set(host, (masks.get(host) ?? 0) | mask);
+}
+
+export function dropReserved({ masks, byJob }: Reserved, reservation: Reservation): void {
+  byJob.delete(reservation.jobId);
+  for (const { host, mask } of reservation.gpus) masks.set(host, (masks.get(host) ?? 0) & ~mask);
+}
+
+/** The GPUs of a host that this job may not be granted, because they are set apart for others. */
+export function reservedForOthers(reserved: Reserved, job: JobId, host: HostId): number {
+  const mask = reserved.masks.get(host) ?? 0;
+  return mask === 0 ? 0 : mask & ~maskIn(reserved.byJob.get(job)?.gpus ?? [], host);
+}
+
+/** The same less what its owners would lend for as long as this request lasts at most. */
+export function forbiddenTo(
+  reserved: Reserved,
+  request: Pick<GangRequest, "jobId" | "timeLimitMs">,
+  { host, nowMs }: { readonly host: HostId; readonly nowMs: number },
+): number {
+  let mask = reservedForOthers(reserved, request.jobId, host);
+  const { timeLimitMs } = request;
+  if (mask === 0 || timeLimitMs === undefined) return mask;
+  for (const { lendUntilMs, gpus } of reserved.byJob.values()) {
+    if (lendUntilMs !== undefined && nowMs + timeLimitMs <= lendUntilMs)
+      mask &= ~maskIn(gpus, host);
+  }
+  return mask;
+}
+
+export const maskIn = (gpus: readonly HostGpus[], host: HostId): number =>
+  gpus.find((part) => part.host === host)?.mask ?? 0;
+
+/** How many GPUs two sets share. */
+export function sharedGpus(a: readonly HostGpus[], b: readonly HostGpus[]): readonly HostGpus[] {
+  const masks = new Map(b.map(({ host, mask }) => [host, mask]));
+  return a.flatMap(({ host, mask }) => {
+    const both = mask & (masks.get(host) ?? 0);
+    return both === 0 ? [] : [{ host, mask: both }];
+  });
+}
+
+/** The GPUs of the first set that the second lacks. */
+export function withoutGpus(a: readonly HostGpus[], b: readonly HostGpus[]): readonly HostGpus[] {
+  const masks = new Map(b.map(({ host, mask }) => [host, mask]));
+  return a.flatMap(({ host, mask }) => {
+    const rest = mask & ~(masks.get(host) ?? 0);
+    return rest === 0 ? [] : [{ host, mask: rest }];
+  });
+}
+
+/** Whether a job that has stopped for the sake of going on with these GPUs is granted just them. */
+export const isKept = (reservation: Reservation | undefined, gpus: readonly HostGpus[]): boolean =>
+  reservation?.kind === "keep" &&
+  gpuCountOf(gpus) === gpuCountOf(reservation.gpus) &&
+  withoutGpus(gpus, reservation.gpus).length === 0;
