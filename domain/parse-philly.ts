@@ -10,6 +10,7 @@ import { cellReader, decimal, missingColumn, readCsv, type CsvRow } from "./csv.
 import { shown } from "./file-problem.ts";
 import { refuse, type Problem, type Refused } from "./problem.ts";
 import { refuseBySize } from "./text-lines.ts";
+import { wallTimeMs } from "./wall-time.ts";
 
 export interface PhillyRow {
   /** Number of the row in the whole trace, the first one after the header being 0. */
@@ -94,17 +95,4 @@ function readRow(
     return { line, message, remedy: "write a name of letters, digits, points and dashes" };
   }
   return { row, submittedMs, durationMs: durationS * 1000, gpus, virtualCluster };
-}
-
-/** `undefined` for a time that no calendar has. */
-function wallTimeMs(text: string): number | undefined {
-  const match = /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.\d+)?$/.exec(text);
-  if (match === null) return undefined;
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match
-    .slice(1)
-    .map(Number);
-  const ms = Date.UTC(year, month - 1, day, hour, minute, second);
-  // Date.UTC carries 31 June over to 1 July; what comes back must be what was written.
-  const isReal = new Date(ms).toISOString().slice(0, 19) === text.slice(0, 19).replace(" ", "T");
-  return isReal ? ms : undefined;
 }

@@ -1,0 +1,92 @@
+/**
+ * @file A trace as a workload of the simulator: cut to its first jobs, fitted to a fleet, and brought to a load.
+ *
+ * The load is that of the whole span: GPU-seconds of the jobs ÷ (GPUs × time from the first to the last arrival). To reach another load the
+ * times between arrivals are stretched or compressed by one factor; sizes and run times stay, so the jobs stay what they are. GPU types
+ * that the fleet does not have are dropped from a job's demands and counted, since a trace's models are seldom those of the fleet that is asked about.
+ */
+
+import type { FleetShape, TenantRule } from "../../domain/fleet.ts";
+import { tenantId } from "../../domain/ids.ts";
+import { gpuTypeName } from "../../domain/gpu-types.ts";
+import { gpuSecondsOf, type Workload, type WorkloadJob } from "../workload.ts";
+import type { TraceJobs } from "./trace.ts";
+
+export interface TraceWorkloadOptions {
+  readonly name: string;
+  readonly fleet: FleetShape;
+  /** As the trace has it when absent. */
+  readonly load?: number;
+  /** The first so many jobs; all when absent. */
+  readonly jobs?: number;
+}
+
+export function traceWorkload(
+  { jobs: all, account }: TraceJobs,
+  { name, fleet, load, jobs: most = all.length }: TraceWorkloadOptions,
+): Workload {
+  const chosen = all.slice(0, most);
+  const { jobs: fitted, freed } = withTypesOf(fleet, chosen);
+  const { jobs, factor } = atLoad(fitted, { load, gpus: gpusOf(fleet) });
+  const notes = [
+    ...account.notes.map(({ what, count }) => `${String(count)} ${what}`),
+    ...account.leftOut.map(({ what, count }) => `${String(count)} ${what} left out`),
+    ...(account.badRows.length > 0
+      ? [`${String(account.badRows.length)} rows could not be read`]
+      : []),
+    ...(chosen.length < all.length
+      ? [`the first ${String(chosen.length)} of ${String(all.length)} jobs`]
+      : []),
+    ...(freed > 0
+      ? [`${String(freed)} jobs wanted GPU types that the fleet does not have; they take any`]
+      : []),
+    ...(factor !== 1
+      ? [`times between arrivals × ${factor.toPrecision(4)}, for a load of ${String(load)}`]
+      : []),
+  ];
+  return { name, jobs, tenants: tenantsOf(jobs), notes };
+}
+
+const gpusOf = ({ clusters }: FleetShape): number =>
+  clusters.reduce(
+    (sum, { hosts }) => sum + hosts.reduce((gpus, { gpuCount }) => gpus + gpuCount, 0),
+    0,
+  );
+
+function withTypesOf(
+  fleet: FleetShape,
+  jobs: readonly WorkloadJob[],
+): { readonly jobs: readonly WorkloadJob[]; readonly freed: number } {
+  const types = new Set(fleet.clusters.flatMap(({ hosts }) => hosts.map(({ gpuType }) => gpuType)));
+  let freed = 0;
+  const fitted = jobs.map((job) => {
+    const { gpuTypes: wanted, ...others } = job.constraints ?? {};
+    if (wanted === undefined) return job;
+    const gpuTypes = wanted.map(gpuTypeName).filter((type) => types.has(type));
+    if (gpuTypes.length > 0) return { ...job, constraints: { ...others, gpuTypes } };
+    freed += 1;
+    const { constraints: _, ...free } = job;
+    return Object.keys(others).length === 0 ? free : { ...free, constraints: others };
+  });
+  return { jobs: fitted, freed };
+}
+
+function atLoad(
+  jobs: readonly WorkloadJob[],
+  { load, gpus }: { readonly load: number | undefined; readonly gpus: number },
+): { readonly jobs: readonly WorkloadJob[]; readonly factor: number } {
+  const spanMs = (jobs.at(-1)?.submittedAtMs ?? 0) - (jobs[0]?.submittedAtMs ?? 0);
+  // Jobs that all come at once have no times between them to stretch.
+  if (load === undefined || spanMs === 0) return { jobs, factor: 1 };
+  const factor = (gpuSecondsOf(jobs) * 1000) / (load * gpus * spanMs);
+  const stretched = jobs.map((job) => ({
+    ...job,
+    submittedAtMs: Math.round(job.submittedAtMs * factor),
+  }));
+  return { jobs: stretched, factor };
+}
+
+function tenantsOf(jobs: readonly WorkloadJob[]): readonly TenantRule[] {
+  const names = [...new Set(jobs.map(({ tenant }) => tenant))].sort();
+  return names.map((name) => ({ id: tenantId(name), weight: 1, quota: {}, borrowingLimit: 0 }));
+}
