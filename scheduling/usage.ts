@@ -1,13 +1,14 @@
 /**
- * @file The account of a ledger's leases: which GPUs are taken, what each tenant holds, what each cluster draws.
+ * @file The account of a ledger's leases: which GPUs are taken, what each tenant holds, what each cluster,
+ * site and rack draws, and which labels each host has.
  *
  * Built once, then kept up to date by what is taken and released. GPUs on hosts that the fleet's description no
  * longer has stay taken, but their type and draw are unknown: they count against no limit, and nothing can be granted there.
  * Cost: O(GPU sets in leases) to build.
  */
 
-import type { ClusterId, HostId, TenantId } from "../domain/ids.ts";
-import { popCount, type HostGpus, type Lease } from "../domain/lease.ts";
+import type { ClusterId, HostId, JobId, TenantId } from "../domain/ids.ts";
+import { popCount, type GangRequest, type HostGpus, type Lease } from "../domain/lease.ts";
 import type { FleetIndex } from "./fleet-index.ts";
 import { quotaLimit } from "./limits.ts";
 
@@ -18,11 +19,21 @@ export interface Usage {
   /** GPUs held, by tenant and the key of the quota that they count against. */
   readonly quota: Map<TenantId, Map<string, number>>;
   readonly watts: Map<ClusterId, number>;
+  /** Watts by the name of the budget, of sites and racks that have one. */
+  readonly budgets: Map<string, number>;
+  /** Jobs by host and label, with how many of its leases each has there. */
+  readonly labels: Map<string, Map<JobId, number>>;
 }
 
 export function usageOf(leases: Iterable<Lease>, index: FleetIndex): Usage {
-  const usage: Usage = { taken: new Map(), quota: new Map(), watts: new Map() };
-  for (const lease of leases) take(usage, index, { tenant: lease.tenant, gpus: takenGpus(lease) });
+  const usage: Usage = {
+    taken: new Map(),
+    quota: new Map(),
+    watts: new Map(),
+    budgets: new Map(),
+    labels: new Map(),
+  };
+  for (const lease of leases) take(usage, index, heldBy(lease));
   return usage;
 }
 
@@ -33,10 +44,22 @@ export function takenGpus({ gpus, vacatingHosts }: Lease): readonly HostGpus[] {
     : gpus.filter(({ host }) => vacatingHosts.includes(host));
 }
 
+/** What a lease holds now. */
+export const heldBy = (lease: Lease): Held => ({
+  tenant: lease.tenant,
+  gpus: takenGpus(lease),
+  ...labelled(lease.jobId, lease.terms?.constraints.antiAffinity),
+});
+
+/** The label that a job keeps others of its kind away with; nothing when it has none. */
+export const labelled = (jobId: JobId, antiAffinity: string | undefined): Pick<Held, "label"> =>
+  antiAffinity === undefined ? {} : { label: { jobId, antiAffinity } };
+
 export function take(usage: Usage, index: FleetIndex, held: Held): void {
   for (const { host, mask } of held.gpus) {
     usage.taken.set(host, (usage.taken.get(host) ?? 0) | mask);
     count(usage, index, { tenant: held.tenant, host, gpus: popCount(mask) });
+    noteLabel(usage, held, { host, leases: 1 });
   }
 }
 
@@ -45,12 +68,44 @@ export function release(usage: Usage, index: FleetIndex, held: Held): void {
   for (const { host, mask } of held.gpus) {
     usage.taken.set(host, (usage.taken.get(host) ?? 0) & ~mask);
     count(usage, index, { tenant: held.tenant, host, gpus: -popCount(mask) });
+    noteLabel(usage, held, { host, leases: -1 });
   }
 }
 
 export interface Held {
   readonly tenant: TenantId;
   readonly gpus: readonly HostGpus[];
+  /** Absent where the job has none. */
+  readonly label?: { readonly jobId: JobId; readonly antiAffinity: string };
+}
+
+function noteLabel(
+  { labels }: Usage,
+  { tenant, label }: Held,
+  { host, leases }: { readonly host: HostId; readonly leases: 1 | -1 },
+): void {
+  if (label === undefined) return;
+  const key = labelKey(host, tenant, label.antiAffinity);
+  const jobs = labels.get(key) ?? new Map<JobId, number>();
+  const left = (jobs.get(label.jobId) ?? 0) + leases;
+  if (left > 0) labels.set(key, jobs.set(label.jobId, left));
+  else if (jobs.delete(label.jobId) && jobs.size === 0) labels.delete(key);
+}
+
+/** No id has white space. */
+const labelKey = (host: HostId, tenant: TenantId, label: string): string =>
+  `${host} ${tenant} ${label}`;
+
+/** Another job of the tenant with the request's label on this host; the first that came. */
+export function rivalOn(
+  { labels }: Usage,
+  host: HostId,
+  { jobId, tenant, constraints }: Pick<GangRequest, "jobId" | "tenant" | "constraints">,
+): JobId | undefined {
+  const { antiAffinity } = constraints;
+  if (antiAffinity === undefined) return undefined;
+  const jobs = labels.get(labelKey(host, tenant, antiAffinity));
+  return [...(jobs?.keys() ?? [])].find((other) => other !== jobId);
 }
 
 function count(
@@ -65,7 +120,10 @@ function count(
   const place = index.places.get(host);
   if (place === undefined) return;
   const cluster = place.cluster.id;
-  usage.watts.set(cluster, (usage.watts.get(cluster) ?? 0) + gpus * place.host.gpuWatts);
+  const watts = gpus * place.host.gpuWatts;
+  usage.watts.set(cluster, (usage.watts.get(cluster) ?? 0) + watts);
+  for (const { name } of place.budgets ?? [])
+    usage.budgets.set(name, (usage.budgets.get(name) ?? 0) + watts);
   const limit = quotaLimit(index.tenants.get(tenant), place.host.gpuType);
   if (limit === undefined) return;
   const held = usage.quota.get(tenant) ?? new Map<string, number>();
