@@ -20,7 +20,7 @@ import { doneGpuMs, endOf, newJob, requestOf, unsavedGpuMs, type JobState } from
 import type { Metrics } from "./metrics.ts";
 import type { FailureRates, SimulationCosts } from "./options.ts";
 import type { Random } from "../lib/random.ts";
-import type { WorkloadJob } from "./workload.ts";
+import { GANG_TIMEOUT_MS, type WorkloadJob } from "./workload.ts";
 
 type What =
   | {
@@ -45,8 +45,10 @@ const FACT = 0;
 const DECIDED = 1;
 const CYCLE = 2;
 const SAMPLE = 3;
-/** So long without a grant, with nothing running and nothing to arrive, means that what waits will wait for ever. */
-const HOPELESS_MS = 24 * 3_600_000;
+/** Samples become rarer by this factor once the last job has arrived: a long tail has as many points as it needs. */
+const LATE_SAMPLES = 1.05;
+/** What nobody grants this long after the longest gang timeout, with nothing running and nothing to arrive, waits for ever. */
+const HOPELESS_MS = 60_000;
 
 export interface World {
   readonly costs: SimulationCosts;
@@ -88,9 +90,12 @@ export function openEngine(world: World): Engine {
   let isCycleDue = false;
   let nextCycleAtMs = 0;
   let lastGrantAtMs = 0;
+  /** When a job last arrived, ended or gave up GPUs. */
+  let lastFreeAtMs = 0;
 
   const tell = (entry: InboxEntry): void => {
     inbox.push(entry);
+    lastFreeAtMs = nowMs;
     wantCycle(nowMs);
   };
   const wantCycle = (atMs: number): void => {
@@ -307,7 +312,8 @@ export function openEngine(world: World): Engine {
         return restoreHost(what.host);
       case "sample":
         metrics.sample(nowMs, { ledger: brain.ledger, down });
-        if (!isOver()) queue.put(nowMs + world.sampleEveryMs, SAMPLE, what);
+        if (counts.arrived === arrivals.length) sampleEveryMs *= LATE_SAMPLES;
+        if (!isOver()) queue.put(nowMs + sampleEveryMs, SAMPLE, what);
         return;
       case "cycle":
         return runCycle();
@@ -332,7 +338,14 @@ export function openEngine(world: World): Engine {
   const isOver = (): boolean =>
     counts.arrived === arrivals.length &&
     counts.running === 0 &&
-    (counts.ended === counts.arrived || nowMs - lastGrantAtMs > HOPELESS_MS);
+    (counts.ended === counts.arrived || nowMs > hopelessAfterMs());
+  const longestTimeoutMs = arrivals.reduce(
+    (most, { gangTimeoutMs = 0 }) => Math.max(most, gangTimeoutMs),
+    Math.max(...Object.values(GANG_TIMEOUT_MS)),
+  );
+  const hopelessAfterMs = (): number =>
+    Math.max(lastGrantAtMs, lastFreeAtMs) + longestTimeoutMs + HOPELESS_MS;
+  let sampleEveryMs = world.sampleEveryMs;
 
   const marked = new Set<string>();
   // The clocks that plans set; only the last one counts.

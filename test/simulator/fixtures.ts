@@ -1,0 +1,45 @@
+/** @file Small workloads and fleets for tests of the simulator. */
+import type { FleetShape } from "../../domain/fleet.ts";
+import { brainWith } from "../../simulator/brain.ts";
+import { fleetOf } from "../../simulator/paper-fleet.ts";
+import type { SimulationOptions } from "../../simulator/options.ts";
+import type { Workload, WorkloadJob } from "../../simulator/workload.ts";
+import { DECIDE_POLICIES } from "../../scheduling/decide.ts";
+
+export const GPUS_8: FleetShape = fleetOf([8]);
+
+/** Costs nothing but the job's own time, so that a schedule can be worked out by hand. */
+export const FREE = {
+  decisionMs: 0,
+  cycleIntervalMs: 0,
+  deliveryMs: 0,
+  startMs: 0,
+  checkpointMs: 0,
+  restartMs: 0,
+};
+
+export const job = (
+  id: string,
+  wish: Pick<WorkloadJob, "submittedAtMs" | "gpus" | "durationMs"> & Partial<WorkloadJob>,
+): WorkloadJob => ({ id, class: "training", tenant: "t", ...wish });
+
+export const workloadOf = (jobs: readonly WorkloadJob[]): Workload => ({
+  name: "by hand",
+  jobs,
+  tenants: [],
+  notes: [],
+});
+
+export const optionsFor = (
+  jobs: readonly WorkloadJob[],
+  more: Partial<SimulationOptions> = {},
+): SimulationOptions => ({
+  fleet: GPUS_8,
+  workload: workloadOf(jobs),
+  policy: "tawfq",
+  openBrain: brainWith(DECIDE_POLICIES),
+  seed: 1,
+  costs: FREE,
+  keepsJobs: true,
+  ...more,
+});

@@ -1,0 +1,143 @@
+/** @file Laws of every simulation: a sound ledger throughout, nothing lost, GPU-seconds that add up, the same bytes from one seed. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { JOB_CLASSES } from "../../domain/job.ts";
+import { ms } from "../../domain/units.ts";
+import { checkLedger } from "../../scheduling/apply.ts";
+import { DECIDE_POLICIES } from "../../scheduling/decide.ts";
+import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
+import type { SimulationOptions } from "../../simulator/options.ts";
+import { fleetOf } from "../../simulator/paper-fleet.ts";
+import { runSimulation } from "../../simulator/simulate.ts";
+import type { WorkloadJob } from "../../simulator/workload.ts";
+import { optionsFor } from "./fixtures.ts";
+
+const FLEET = fleetOf([32, 24]);
+
+const jobs: fc.Arbitrary<readonly WorkloadJob[]> = fc
+  .array(
+    fc.record({
+      gapMs: fc.integer({ min: 0, max: 4_000 }),
+      durationMs: fc.integer({ min: 1, max: 60_000 }),
+      gpus: fc.constantFrom(1, 1, 2, 4, 8, 12, 16, 24),
+      isElastic: fc.boolean(),
+      mayGrow: fc.boolean(),
+      class: fc.constantFrom(...JOB_CLASSES),
+      tenant: fc.constantFrom("a", "b", "c"),
+      priority: fc.constantFrom(0, 0, 100),
+      estimate: fc.option(fc.double({ min: 1, max: 4, noNaN: true }), { nil: undefined }),
+      hasCheckpoint: fc.boolean(),
+    }),
+    { minLength: 2, maxLength: 30 },
+  )
+  .map((list) => {
+    let atMs = 0;
+    return list.map((drawn, at): WorkloadJob => {
+      atMs += drawn.gapMs;
+      const { durationMs, gpus, tenant, priority, estimate } = drawn;
+      return {
+        id: `j${String(at)}`,
+        submittedAtMs: atMs,
+        durationMs,
+        gpus,
+        tenant,
+        priority,
+        class: drawn.class,
+        preemption: {
+          isPreemptible: drawn.class !== "inference",
+          mayShrink: false,
+          minRuntimeMs: ms(0),
+        },
+        ...(drawn.isElastic && { minGpus: Math.ceil(gpus / 2) }),
+        ...(drawn.mayGrow && { mayGrow: true }),
+        ...(estimate !== undefined && { estimateMs: durationMs * estimate }),
+        ...(!drawn.hasCheckpoint && { hasNoCheckpoint: true }),
+      };
+    });
+  })
+  .filter((list) => (list.at(-1)?.submittedAtMs ?? 0) > 0);
+
+const options = fc
+  .record({
+    jobs,
+    checkpointMs: fc.constantFrom(0, 500, 2_000),
+    restartMs: fc.constantFrom(0, 300),
+    deliveryMs: fc.constantFrom(0, 20),
+    decisionMs: fc.constantFrom(0, 5),
+    isFailing: fc.boolean(),
+    seed: fc.integer({ min: 0, max: 1_000 }),
+  })
+  .map((drawn): SimulationOptions => {
+    const { checkpointMs, restartMs, deliveryMs, decisionMs } = drawn;
+    return optionsFor(drawn.jobs, {
+      fleet: FLEET,
+      seed: drawn.seed,
+      costs: { checkpointMs, restartMs, deliveryMs, decisionMs, cycleIntervalMs: 5 },
+      window: { fromShare: 0, toShare: 1 },
+      ...(drawn.isFailing && {
+        failures: { hostMtbfMs: 200_000, repairMs: 20_000, jobMtbfGpuMs: 1_000_000 },
+      }),
+    });
+  });
+
+/** Looks at the ledger after every event. */
+const checked: OpenBrain = (ledger) => {
+  const brain = brainWith(DECIDE_POLICIES)(ledger);
+  return {
+    get ledger() {
+      return brain.ledger;
+    },
+    apply(event) {
+      const applied = brain.apply(event);
+      expect(checkLedger(brain.ledger)).toEqual([]);
+      if (event.kind === "plan") expect(applied.refusals).toEqual([]);
+      return applied;
+    },
+    decide: brain.decide,
+  };
+};
+
+describe("whatever arrives, costs and fails", () => {
+  test("the ledger keeps its invariants after every event, and every job has ended once all is over", () => {
+    fc.assert(
+      fc.property(options, (drawn) => {
+        const { jobs: counts, jobRows = [] } = runSimulation({ ...drawn, openBrain: checked });
+        expect(counts).toEqual({
+          submitted: drawn.workload.jobs.length,
+          ended: drawn.workload.jobs.length,
+          running: 0,
+          waiting: 0,
+        });
+        for (const { submittedAtMs, firstGrantAtMs, endedAtMs, durationMs } of jobRows) {
+          expect(firstGrantAtMs).toBeGreaterThanOrEqual(submittedAtMs);
+          expect(endedAtMs).toBeGreaterThanOrEqual((firstGrantAtMs ?? 0) + durationMs - 1e-6);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  }, 60_000);
+
+  test("GPU-seconds in service are what was kept, lost, spent on starts, and idle", () => {
+    fc.assert(
+      fc.property(options, (drawn) => {
+        const { gpuSeconds, utilisation, occupancy, trainingLost } = runSimulation(drawn);
+        const { inService, ...parts } = gpuSeconds;
+        const sum = Object.values(parts).reduce((total, part) => total + part, 0);
+        expect(sum).toBeCloseTo(inService, 6);
+        for (const part of Object.values(parts)) expect(part).toBeGreaterThan(-1e-6);
+        expect(utilisation).toBeLessThanOrEqual(occupancy + 1e-9);
+        expect(trainingLost).toBeLessThanOrEqual(1);
+      }),
+      { numRuns: 60 },
+    );
+  }, 60_000);
+
+  test("one seed gives one result, byte for byte", () => {
+    fc.assert(
+      fc.property(options, (drawn) => {
+        expect(JSON.stringify(runSimulation(drawn))).toBe(JSON.stringify(runSimulation(drawn)));
+      }),
+      { numRuns: 20 },
+    );
+  }, 60_000);
+});
