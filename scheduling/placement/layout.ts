@@ -14,6 +14,7 @@ import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet.ts"
 import { byCodeUnit, type ClusterId, type HostId } from "../../domain/ids.ts";
 import { popCount } from "../../domain/lease.ts";
 import { fullMask } from "../../lib/bits.ts";
+import type { HostKind } from "./host-kind.ts";
 
 export interface HostLayout {
   readonly host: HostId;
@@ -23,9 +24,8 @@ export interface HostLayout {
   readonly gpuCount: number;
   /** Draw of one busy GPU. */
   readonly gpuWatts: number;
-  /** Masks that share no GPU and cover the host, ascending by lowest GPU. */
-  readonly domains: readonly number[];
-  readonly numaNodes: readonly number[];
+  /** Shared by all hosts with the same domains and NUMA nodes. */
+  readonly kind: HostKind;
   /** Numbers of its rack, cluster and site: each counts from 0 over the fleet. */
   readonly rack: number;
   readonly cluster: number;
@@ -42,29 +42,39 @@ export type FleetLayout = ReadonlyMap<HostId, HostLayout>;
 export function layOut({ clusters }: Pick<FleetShape, "clusters">): FleetLayout {
   const sites = numbering();
   const racks = numbering();
+  const kinds = new Map<string, HostKind>();
   const layout = new Map<HostId, HostLayout>();
   for (const [cluster, shape] of clusters.entries()) {
     const site = sites(shape.site);
     for (const host of [...shape.hosts].sort((a, b) => byCodeUnit(a.id, b.id))) {
       const rack = racks(JSON.stringify([cluster, host.rack ?? null]));
-      layout.set(host.id, hostLayout(host, shape, { order: layout.size, rack, cluster, site }));
+      const numbers = { order: layout.size, rack, cluster, site };
+      layout.set(host.id, hostLayout(host, shape, { kind: kindOf(host, kinds), ...numbers }));
     }
   }
   return layout;
 }
 
-type Numbers = Pick<HostLayout, "order" | "rack" | "cluster" | "site">;
+function kindOf(host: HostShape, kinds: Map<string, HostKind>): HostKind {
+  const { gpuCount } = host;
+  const domains = domainsOf(host);
+  const numaNodes = covering(host.numaNodes, gpuCount) ?? [fullMask(gpuCount)];
+  const key = JSON.stringify([gpuCount, domains, numaNodes]);
+  const kind = kinds.get(key) ?? { gpuCount, domains, numaNodes, known: new Map() };
+  kinds.set(key, kind);
+  return kind;
+}
 
-function hostLayout(host: HostShape, cluster: ClusterShape, numbers: Numbers): HostLayout {
+type Place = Pick<HostLayout, "order" | "kind" | "rack" | "cluster" | "site">;
+
+function hostLayout(host: HostShape, cluster: ClusterShape, place: Place): HostLayout {
   const { id, gpuType, gpuCount, gpuWatts, rack } = host;
   return {
     host: id,
     gpuType,
     gpuCount,
     gpuWatts,
-    domains: domainsOf(host),
-    numaNodes: covering(host.numaNodes, gpuCount) ?? [fullMask(gpuCount)],
-    ...numbers,
+    ...place,
     clusterId: cluster.id,
     siteName: cluster.site,
     ...(rack !== undefined && { rackName: rack }),

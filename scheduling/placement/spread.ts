@@ -93,8 +93,8 @@ export function costOf(gpus: readonly HostGpus[], spread: FleetSpread): number {
     gpuType ??= at.gpuType;
     count += popCount(mask);
     hosts += 1;
-    for (const domain of at.domains) if ((domain & mask) !== 0) domains += 1;
-    for (const node of at.numaNodes) if ((node & mask) !== 0) numa += 1;
+    for (const domain of at.kind.domains) if ((domain & mask) !== 0) domains += 1;
+    for (const node of at.kind.numaNodes) if ((node & mask) !== 0) numa += 1;
     racks.add(at.rack);
     clusters.add(at.cluster);
     sites.add(at.site);
@@ -174,10 +174,10 @@ function sizesOf(hosts: readonly HostLayout[]): Readonly<Record<Level, readonly 
     }
     return sumsOf([...sizes.values()]);
   };
-  const domains = hosts.flatMap((host) => host.domains.map(popCount));
+  const domains = hosts.flatMap((host) => host.kind.domains.map(popCount));
   return {
     domain: sumsOf(domains.map((size) => Math.max(size, PAPER_GPUS))),
-    numa: sumsOf(hosts.flatMap((host) => host.numaNodes.map(popCount))),
+    numa: sumsOf(hosts.flatMap((host) => host.kind.numaNodes.map(popCount))),
     host: sumsOf(hosts.map(({ gpuCount }) => gpuCount)),
     rack: together("rack"),
     cluster: together("cluster"),
