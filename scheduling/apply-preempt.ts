@@ -268,22 +268,26 @@ export function revokeOverdue(draft: Draft): void {
 }
 
 /** When a lease that is to be given up is taken; undefined while its order is not delivered. */
-function revokeAtMs({ state, eviction, terms }: Lease): number | undefined {
+function revokeAtMs(lease: Lease): number | undefined {
+  const { state, eviction } = lease;
   if (eviction?.isSent !== true || state === "vacating") return undefined;
-  return eviction.atMs + (terms?.checkpoint?.graceMs ?? 0) + REVOKE_AFTER_MS;
+  return eviction.atMs + revokeAfterMs(lease);
 }
+
+/** How long the job of a lease has to give it up once its order is delivered. */
+export const revokeAfterMs = ({ terms }: Pick<Lease, "terms">): number =>
+  (terms?.checkpoint?.graceMs ?? 0) + REVOKE_AFTER_MS;
 
 /** When a clock next has to look at reservations and orders; undefined when none runs. */
 export function nextReturnAtMs({ reservations, leases, requests }: Ledger): number | undefined {
   let nextAtMs = Infinity;
-  if (reservations === undefined) return undefined;
   const stopping = new Set<JobId>();
   for (const lease of leases.values()) {
     if (lease.eviction === undefined || lease.state === "vacating") continue;
     stopping.add(lease.jobId);
     nextAtMs = Math.min(nextAtMs, revokeAtMs(lease) ?? Infinity);
   }
-  for (const { kind, jobId, sinceMs } of reservations.values()) {
+  for (const { kind, jobId, sinceMs } of reservations?.values() ?? []) {
     if (kind === "keep" && !stopping.has(jobId) && !requests.has(jobId))
       nextAtMs = Math.min(nextAtMs, sinceMs + RETURN_MS);
   }

@@ -40,7 +40,7 @@ import { checkGrant, type GrantProblem, type GrantTerms } from "./feasibility.ts
 import { APPLY_VERSION, type Applied, type Ledger, type LedgerEvent } from "./ledger.ts";
 
 export { checkLedger } from "./invariants.ts";
-export { nextReturnAtMs } from "./apply-preempt.ts";
+export { nextReturnAtMs, revokeAfterMs } from "./apply-preempt.ts";
 export { isMassSilence, nextFenceAtMs } from "./silence.ts";
 
 export function emptyLedger(shape: FleetShape, detailsHash?: string): Ledger {

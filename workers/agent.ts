@@ -18,6 +18,7 @@ import {
   startedRuns,
   type AgentHost,
 } from "../activities/agent/agent-host.ts";
+import { reportCheckpoints } from "../activities/agent/checkpoint-report.ts";
 import { openContactBook, type ContactBook } from "../activities/agent/contact-book.ts";
 import { onlyInContact } from "../activities/agent/contact-gate.ts";
 import { createFence, watchFence } from "../activities/agent/fence.ts";
@@ -144,6 +145,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     removeOldOutput(host, closing.signal, onNote);
   }
   watchFence(fence, { hosts, contacts }, closing.signal);
+  void reportCheckpoints({ hosts: hosts.values(), tellFleet, closing: closing.signal });
   const running = workers.map((worker) => worker.run());
   void presence.keep();
 

@@ -36,11 +36,11 @@ import { fleetShapeProblem } from "../domain/fleet-shape.ts";
 import { clusterOf, parseHostId, type JobId, type LeaseId } from "../domain/ids.ts";
 import type { LeaseFact } from "../domain/lease.ts";
 import { MAX_PLAN_ITEMS } from "../domain/plan.ts";
-import { apply, nextFenceAtMs } from "../scheduling/apply.ts";
+import { apply, nextFenceAtMs, nextReturnAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
-import { evictionsOf, overdueLeases, revocationOf, type Evictions } from "./fleet-evictions.ts";
+import { revokedLosses, unsentOrders } from "./fleet-evictions.ts";
 import { checkHosts, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
@@ -122,9 +122,9 @@ export async function fleet(input: FleetInput): Promise<never> {
   let auditedUpTo = 0;
   let idleAtMs = Date.now();
   let changedAtMs = Date.now();
-  /** Leases that jobs may believe to have, and have not: what a lost ledger gave to others, and what was taken back. */
   const disowned: LeaseFact[] = [];
-  let evictions: Evictions | undefined;
+  /** Orders to give up leases that are to be sent; worked out once for each change of the leases. */
+  let unsent: readonly EvictionOrder[] | undefined;
   let isDeciding = false;
   /** Changes that came while a plan was being made. */
   const deferred: (() => void)[] = [];
@@ -135,7 +135,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     const applied = apply(ledger, event);
     if (applied.ledger.leases !== ledger.leases) {
       changedAtMs = event.nowMs;
-      evictions = undefined;
+      unsent = undefined;
     }
     ledger = applied.ledger;
     if (ledger.leases.size === 0 && ledger.requests.size === 0) idleAtMs = event.nowMs;
@@ -216,9 +216,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     setCurrentDetails(fleetSummary(input.name, ledger, quietUntilMs === Infinity));
     await untilWork();
     if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
-    if ((nextFenceAtMs(ledger) ?? Infinity) <= Date.now())
-      fold({ kind: "clock", nowMs: Date.now() });
-    if (evictionsNow().nextRevokeAtMs <= Date.now()) revoke(Date.now());
+    if (nextClockAtMs() <= Date.now()) fold({ kind: "clock", nowMs: Date.now() });
     if (wakeAtMs !== undefined && wakeAtMs <= Date.now()) needsDecision = true;
     if (!mustContinue()) {
       if (ledger.requests.size === 0) {
@@ -256,8 +254,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     const postAtMs = Math.min(redeliverAtMs ?? Infinity, nextNoteAtMs());
     const dueAtMs = Math.min(
       wakeAtMs ?? Infinity,
-      nextFenceAtMs(ledger) ?? Infinity,
-      evictionsNow().nextRevokeAtMs,
+      nextClockAtMs(),
       nextAuditAtMs(),
       recoverAtMs[0] ?? Infinity,
       needsDecision && quietUntilMs > Date.now() ? quietUntilMs : Infinity,
@@ -345,19 +342,13 @@ export async function fleet(input: FleetInput): Promise<never> {
     return waitingGrants().length > 0 || waitingOrders().length > 0;
   }
 
-  function evictionsNow(): Evictions {
-    return (evictions ??= evictionsOf(ledger));
-  }
-
   function waitingOrders(): readonly EvictionOrder[] {
-    return evictionsNow().unsent.filter(({ order }) => !onTheWay.has(order.lease));
+    return (unsent ??= unsentOrders(ledger)).filter(({ order }) => !onTheWay.has(order.lease));
   }
 
-  /** What was not given up in time is taken back: its hosts are swept, and its job is told. */
-  function revoke(nowMs: number): void {
-    const overdue = overdueLeases(ledger, nowMs);
-    disowned.push(...overdue);
-    fold({ kind: "inbox", entries: overdue.map(revocationOf), nowMs });
+  /** When a clock alone changes the ledger. */
+  function nextClockAtMs(): number {
+    return Math.min(nextFenceAtMs(ledger) ?? Infinity, nextReturnAtMs(ledger) ?? Infinity);
   }
 
   function nextNoteAtMs(): number {
@@ -418,7 +409,8 @@ export async function fleet(input: FleetInput): Promise<never> {
       lease: id,
       hosts: gpus.map(({ host }) => host),
     }));
-    return [...claimed, ...onlyNew(lossesOf(ledger), ({ lease, hosts }) => [lease, ...hosts])];
+    const lost = [...lossesOf(ledger), ...revokedLosses(ledger)];
+    return [...claimed, ...onlyNew(lost, ({ lease, hosts }) => [lease, ...hosts])];
   }
 
   function sweepsToStart(): readonly SweepInput[] {

@@ -82,7 +82,23 @@ describe("the environment of ranks", () => {
       ORBWEAVER_CHECKPOINT_DIR: "/ckpt",
       ORBWEAVER_CHECKPOINT: "/ckpt/4/step-1",
       ORBWEAVER_MODEL: "gpt",
+      ORBWEAVER_GPUS_REQUESTED: "5",
       ORBWEAVER_BATCH: "64",
+      ORBWEAVER_BATCH_REQUESTED: "64",
+    });
+  });
+
+  it("has a batch in step with a gang that is smaller than the job asked for", () => {
+    const [only] = planRanks(
+      orderOf("", { gang: GANG, batch: 64, gpusRequested: 8 }),
+      surroundings,
+    );
+    expect(only?.env).toMatchObject({
+      ORBWEAVER_GPUS: "5",
+      ORBWEAVER_GPUS_REQUESTED: "8",
+      ORBWEAVER_BATCH: "40",
+      ORBWEAVER_BATCH_REQUESTED: "64",
+      WORLD_SIZE: "5",
     });
   });
 
