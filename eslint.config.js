@@ -19,7 +19,7 @@ const ROOMS = {
   scheduling: { from: ["domain", "lib"], packages: [] },
   models: { from: ["domain", "lib"] },
   solvers: { from: ["domain", "lib"] },
-  simulator: { from: ["domain", "lib", "scheduling"], packages: [] },
+  simulator: { from: ["domain", "lib", "scheduling"], packages: ["d3-scale", "d3-shape"] },
   workflows: {
     from: ["domain", "lib", "scheduling"],
     types: ["activities"],
