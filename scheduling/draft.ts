@@ -26,6 +26,15 @@ import type {
 } from "./ledger.ts";
 import { isMassSilence } from "./mass-silence.ts";
 import { addReserved, dropReserved, reservedOf, type Reserved } from "./reserved.ts";
+import {
+  accountOf,
+  noteLease,
+  noteRequest,
+  noteShape,
+  openBook,
+  settle,
+  type ServiceBook,
+} from "./service.ts";
 import { heldBy, release, take, usageOf, type Usage } from "./usage.ts";
 
 /** Is told of every change, after it was made; `before` is absent of what is new, `after` of what is gone. */
@@ -67,6 +76,8 @@ export interface Draft {
   wasMassSilent: boolean | undefined;
   /** The time of the event that is being applied. */
   nowMs: number;
+  /** Who was served how much, from when it is first to change. */
+  book?: ServiceBook;
   index?: FleetIndex | undefined;
   usage?: Usage | undefined;
   reserved?: Reserved;
@@ -121,7 +132,8 @@ export function takeOutcome(draft: Draft): Omit<Applied, "ledger"> {
 
 /** The ledger as it is now. It shares the draft's maps: of an open draft it is good until the next event. */
 export function ledgerOf(draft: Draft): Ledger {
-  const { before, detailsHash, reservations, service, evictions } = draft;
+  const { before, detailsHash, reservations, evictions } = draft;
+  const service = draft.book === undefined ? draft.service : accountOf(draft.book);
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
   return {
     applyVersion: before.applyVersion,
@@ -158,6 +170,7 @@ export const reservedIn = (draft: Draft): Reserved =>
 
 /** Another description of the fleet: all that was worked out from the former one is void. */
 export function setShape(draft: Draft, shape: FleetShape, detailsHash: string | undefined): void {
+  noteShape(settledBook(draft), shape);
   draft.shape = shape;
   draft.detailsHash = detailsHash;
   draft.index = undefined;
@@ -175,17 +188,28 @@ export function setHost(draft: Draft, host: HostId, standing: HostStanding | und
   draft.watcher.host?.(host);
 }
 
+/** Before leases, requests or weights change: the account of service up to now. */
+function settledBook(draft: Draft): ServiceBook {
+  draft.book ??= openBook(draft);
+  settle(draft.book, draft.nowMs);
+  return draft.book;
+}
+
 /** Takes the place of the job's former request, at the end of the line. */
 export function putRequest(draft: Draft, request: PendingRequest): void {
+  const book = settledBook(draft);
   const former = takeRequest(draft, request.jobId);
   draft.requests.set(request.jobId, request);
+  noteRequest(book, former, request);
   draft.watcher.request?.(former, request);
   noteChange(draft);
 }
 
 export function dropRequest(draft: Draft, job: JobId): void {
+  if (!draft.requests.has(job)) return;
+  const book = settledBook(draft);
   const former = takeRequest(draft, job);
-  if (former === undefined) return;
+  noteRequest(book, former, undefined);
   draft.watcher.request?.(former, undefined);
   noteChange(draft);
 }
@@ -223,12 +247,12 @@ export function putLease(draft: Draft, lease: Lease): void {
 /** The one place in which leases change. */
 function setLease(draft: Draft, id: LeaseId, lease: Lease | undefined): void {
   const { leases, usage, leaseIdsByJob, evictingIds } = draft;
+  const book = settledBook(draft);
   const former = leases.get(id);
+  noteLease(book, former, lease);
   if (usage !== undefined) {
-    if (former !== undefined)
-      release(usage, indexOf(draft), heldBy(former));
-    if (lease !== undefined)
-      take(usage, indexOf(draft), heldBy(lease));
+    if (former !== undefined) release(usage, indexOf(draft), heldBy(former));
+    if (lease !== undefined) take(usage, indexOf(draft), heldBy(lease));
   }
   if (lease === undefined) leases.delete(id);
   else leases.set(id, lease);

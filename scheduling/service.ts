@@ -1,26 +1,179 @@
 /**
  * @file The account of service: how much each flow of the queue was served, and where it stands among its siblings.
  *
- * A flow is served the GPUs that its jobs hold: v += gpus · seconds / weight is its *virtual service*, and the flow with the least is
- * next (queue/tawfq.ts).
+ * A flow is served the GPUs that its jobs hold; its *virtual service* v is that divided by its weight, and the flow with
+ * the least v is next (queue/tawfq.ts). `apply` keeps the account:
+ * - settle: before leases change, every running flow gets  received += gpus · dt,  v += gpus · dt / weight.
+ * - lift: a flow that has begun to wait is put to  v = max(v, V),  V = least v of its waiting siblings, so that idle time is not
+ *   banked. When none of them waits nobody is owed anything, and V = greatest v of all its siblings. V never falls.
+ * Nothing is settled by an event that changes no lease and no request: the next one settles for its time as well. `decide` adds
+ * what has run since by itself, so the account is a function of the events alone.
+ * Cost: O(leases + requests) to open a book; O(flows) an event that changes something, O(1) a further change at the same time.
  */
 
+import type { FleetShape } from "../domain/fleet.ts";
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
-import { classFlow, tenantFlow } from "./queue/flow.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import type { Ledger, ServiceAccount, ServiceFlow } from "./ledger.ts";
+import { classFlow, flowWeights, parentFlow, tenantFlow, type FlowWeights } from "./queue/flow.ts";
+import type { QueueFacts } from "./queue/queue-policy.ts";
 
-/** What the jobs of each flow hold. A vacating lease serves nobody: its job is gone. Cost: O(leases). */
-export function runningGpusOf(leases: Iterable<Lease>): Map<string, number> {
-  const running = new Map<string, number>();
-  for (const lease of leases) addRunning(running, lease, 1);
-  return running;
+/** Above this many flows those are forgotten whose place is lost by a lift anyway. */
+const MAX_FLOWS = 1_000;
+
+/** A ledger's account while events change it; changed by the functions of this file alone. */
+export interface ServiceBook {
+  weightOf: FlowWeights;
+  /** Settled up to here; undefined while nobody was ever served. */
+  atMs: number | undefined;
+  readonly flows: Map<string, ServiceFlow>;
+  /** GPUs held, by flow. */
+  readonly runningGpus: Map<string, number>;
+  /** Waiting requests, by flow, by parent. */
+  readonly waiting: Map<string, Map<string, number>>;
 }
 
-export function addRunning(running: Map<string, number>, lease: Lease, sign: 1 | -1): void {
-  if (lease.state === "vacating") return;
-  const gpuCount = gpuCountOf(lease.gpus);
-  for (const flow of [classFlow(lease), tenantFlow(lease)]) {
-    const left = (running.get(flow) ?? 0) + sign * gpuCount;
-    if (left > 0) running.set(flow, left);
-    else running.delete(flow);
+export function openBook({
+  service,
+  shape,
+  leases,
+  requests,
+}: Pick<Ledger, "shape" | "leases" | "requests"> & {
+  readonly service?: ServiceAccount | undefined;
+}): ServiceBook {
+  const book: ServiceBook = {
+    weightOf: flowWeights(shape.tenants, shape.policy),
+    atMs: service?.atMs,
+    flows: new Map(service?.flows),
+    runningGpus: runningGpusOf(leases.values()),
+    waiting: new Map(),
+  };
+  for (const request of requests.values()) countWaiting(book, request, 1);
+  return book;
+}
+
+/** Undefined while nobody was served and nobody is. */
+export const accountOf = ({ atMs, flows, runningGpus }: ServiceBook): ServiceAccount | undefined =>
+  atMs === undefined || (flows.size === 0 && runningGpus.size === 0) ? undefined : { atMs, flows };
+
+/** What the queue asks for. */
+export const factsOf = ({ atMs, flows, runningGpus }: ServiceBook): QueueFacts => ({
+  ...(atMs !== undefined && { service: { atMs, flows } }),
+  runningGpus,
+});
+
+/** Before anything changes. Time that runs backwards is not counted. */
+export function settle(book: ServiceBook, nowMs: number): void {
+  const seconds = (nowMs - (book.atMs ?? nowMs)) / 1_000;
+  if (seconds < 0) return;
+  book.atMs = nowMs;
+  if (seconds === 0) return;
+  for (const [flow, gpuCount] of book.runningGpus) {
+    const { receivedGpuSeconds, virtualSeconds } = flowIn(book, flow);
+    const gpuSeconds = gpuCount * seconds;
+    book.flows.set(flow, {
+      receivedGpuSeconds: receivedGpuSeconds + gpuSeconds,
+      virtualSeconds: virtualSeconds + gpuSeconds / book.weightOf(flow),
+    });
   }
+}
+
+/** After `settle`: a lease has come, gone, or is another. */
+export function noteLease(
+  book: ServiceBook,
+  before: Lease | undefined,
+  after: Lease | undefined,
+): void {
+  if (before !== undefined) addRunning(book.runningGpus, before, -1);
+  if (after !== undefined) addRunning(book.runningGpus, after, 1);
+}
+
+/** After `settle`: a request has come, gone, or is another. */
+export function noteRequest(
+  book: ServiceBook,
+  before: PendingRequest | undefined,
+  after: PendingRequest | undefined,
+): void {
+  if (after !== undefined) {
+    lift(book, classFlow(after));
+    lift(book, tenantFlow(after));
+    countWaiting(book, after, 1);
+  }
+  if (before !== undefined) countWaiting(book, before, -1);
+}
+
+/** After `settle`: what was served before was served by the former weights. */
+export const noteShape = (book: ServiceBook, { tenants, policy }: FleetShape): void => {
+  book.weightOf = flowWeights(tenants, policy);
+};
+
+const flowIn = ({ flows }: ServiceBook, flow: string): ServiceFlow => flows.get(flow) ?? UNSERVED;
+
+const UNSERVED: ServiceFlow = { receivedGpuSeconds: 0, virtualSeconds: 0 };
+
+function lift(book: ServiceBook, flow: string): void {
+  const parent = parentFlow(flow);
+  const siblings = book.waiting.get(parent);
+  if (siblings?.has(flow) === true) return;
+  const isAnyWaiting = siblings !== undefined && siblings.size > 0;
+  const floor = isAnyWaiting
+    ? leastOf(book, siblings.keys())
+    : greatestOf(book, siblingsOf(book, parent));
+  const now = flowIn(book, flow);
+  if (now.virtualSeconds < floor) book.flows.set(flow, { ...now, virtualSeconds: floor });
+  if (book.flows.size > MAX_FLOWS) forget(book, parent, floor);
+}
+
+const leastOf = (book: ServiceBook, flows: Iterable<string>): number => {
+  let least = Infinity;
+  for (const flow of flows) least = Math.min(least, flowIn(book, flow).virtualSeconds);
+  return least;
+};
+
+const greatestOf = (book: ServiceBook, flows: Iterable<string>): number => {
+  let greatest = 0;
+  for (const flow of flows) greatest = Math.max(greatest, flowIn(book, flow).virtualSeconds);
+  return greatest;
+};
+
+const siblingsOf = ({ flows }: ServiceBook, parent: string): readonly string[] =>
+  [...flows.keys()].filter((flow) => parentFlow(flow) === parent);
+
+/** An idle flow below V would be lifted to V: it stands there as well when nothing is known of it. */
+function forget(book: ServiceBook, parent: string, floor: number): void {
+  for (const flow of siblingsOf(book, parent)) {
+    const isIdle = !book.runningGpus.has(flow) && !book.waiting.get(parent)?.has(flow);
+    if (isIdle && flowIn(book, flow).virtualSeconds < floor) book.flows.delete(flow);
+  }
+}
+
+/** GPUs that the jobs of each flow hold. Cost: O(leases). */
+export function runningGpusOf(leases: Iterable<Lease>): Map<string, number> {
+  const runningGpus = new Map<string, number>();
+  for (const lease of leases) addRunning(runningGpus, lease, 1);
+  return runningGpus;
+}
+
+/** A vacating lease serves nobody: its job is gone. */
+export function addRunning(runningGpus: Map<string, number>, lease: Lease, sign: 1 | -1): void {
+  if (lease.state === "vacating") return;
+  const gpuCount = sign * gpuCountOf(lease.gpus);
+  add(runningGpus, classFlow(lease), gpuCount);
+  add(runningGpus, tenantFlow(lease), gpuCount);
+}
+
+function countWaiting({ waiting }: ServiceBook, request: PendingRequest, sign: 1 | -1): void {
+  for (const flow of [classFlow(request), tenantFlow(request)]) {
+    const parent = parentFlow(flow);
+    const siblings = waiting.get(parent) ?? new Map<string, number>();
+    waiting.set(parent, siblings);
+    add(siblings, flow, sign);
+    if (siblings.size === 0) waiting.delete(parent);
+  }
+}
+
+function add(counts: Map<string, number>, key: string, more: number): void {
+  const count = (counts.get(key) ?? 0) + more;
+  if (count > 0) counts.set(key, count);
+  else counts.delete(key);
 }

@@ -9,6 +9,8 @@
  */
 
 import { byArrival } from "./arrival.ts";
-import { oneLine } from "./one-line.ts";
+import { oneLine, type Order } from "./one-line.ts";
 
-export const fifo = oneLine((a, b) => b.priority - a.priority || byArrival(a, b));
+export const byPriority: Order = (a, b) => b.priority - a.priority || byArrival(a, b);
+
+export const fifo = oneLine(byPriority);

@@ -1,7 +1,8 @@
 /**
  * @file Flows: whose service is accounted together. A class at the root, a tenant inside a class; and by which weight each shares.
  *
- * Flows of one parent are siblings and compete with each other alone.
+ * Flows of one parent are siblings and compete with each other alone. A flow's key is `class` or `class tenant`; no class has a space
+ * in its name, so no two flows share a key.
  */
 
 import { DEFAULT_POLICY, type FleetPolicy, type TenantRule } from "../../domain/fleet.ts";
@@ -15,23 +16,22 @@ interface OfFlow {
 
 export const classFlow = ({ class: jobClass }: OfFlow): string => jobClass;
 
-/** A class has no space in its name, so no two flows share a key. */
 export const tenantFlow = ({ class: jobClass, tenant }: OfFlow): string => `${jobClass} ${tenant}`;
 
-/** The weights of both levels; above 0. */
-export interface FlowWeights {
-  readonly ofClass: (jobClass: JobClass) => number;
-  readonly ofTenant: (tenant: TenantId) => number;
-}
+/** Empty for a class: the root. */
+export const parentFlow = (flow: string): string => flow.slice(0, Math.max(0, flow.indexOf(" ")));
 
-/** A tenant without a rule weighs 1. */
+/** The weight of a flow among its siblings, above 0; a tenant without a rule weighs 1. */
+export type FlowWeights = (flow: string) => number;
+
 export function flowWeights(
   tenants: readonly TenantRule[],
   { classWeights }: FleetPolicy = DEFAULT_POLICY,
 ): FlowWeights {
-  const weights = new Map(tenants.map(({ id, weight }) => [id, weight]));
-  return {
-    ofClass: (jobClass) => classWeights[jobClass],
-    ofTenant: (tenant) => weights.get(tenant) ?? 1,
+  const ofClass = new Map<string, number>(Object.entries(classWeights));
+  const ofTenant = new Map<string, number>(tenants.map(({ id, weight }) => [id, weight]));
+  return (flow) => {
+    const space = flow.indexOf(" ");
+    return (space < 0 ? ofClass.get(flow) : ofTenant.get(flow.slice(space + 1))) ?? 1;
   };
 }

@@ -1,0 +1,103 @@
+/**
+ * @file Dominant resource fairness (Ghodsi and others 2011): next is the tenant that holds the smallest share of the fleet for its weight.
+ *
+ * Jobs are gangs of GPUs and take the hosts' other resources in step with them, so GPUs are every tenant's dominant resource, and
+ * the share is GPUs held / weight: the fleet's total divides all shares alike. Inside a tenant priority, then age. It knows no
+ * classes, no past and no latency: whoever holds nothing is next, whatever it was given before. Ties: larger weight, then the
+ * tenant's id. Cost: as tawfq.ts.
+ */
+
+import { byCodeUnit, type JobId, type TenantId } from "../../domain/ids.ts";
+import { JOB_CLASSES } from "../../domain/job.ts";
+import type { PendingRequest } from "../../domain/plan.ts";
+import { heap } from "../../lib/heap.ts";
+import { tenantFlow } from "./flow.ts";
+import { byPriority } from "./fifo.ts";
+import { kindOf as defaultKind } from "./kind.ts";
+import { line, type Line, type LineWalk } from "./line.ts";
+import type { Queue, QueueFacts, QueuePolicy, Turn } from "./queue-policy.ts";
+
+export const drf: QueuePolicy = {
+  open: ({ requests, tenants: rules, kindOf = defaultKind }): Queue => {
+    const weights = new Map(rules.map(({ id, weight }) => [id, weight]));
+    const tenants = new Map<TenantId, Tenant>();
+    const waiting = new Map<JobId, PendingRequest>();
+    for (const request of requests) add(request);
+    return {
+      size: () => waiting.size,
+      add,
+      remove,
+      order: (_nowMs, facts) => turnOf(tenants.values(), facts),
+    };
+
+    function add(request: PendingRequest): void {
+      remove(request.jobId);
+      waiting.set(request.jobId, request);
+      const { tenant: id } = request;
+      const tenant = tenants.get(id) ?? {
+        id,
+        weight: weights.get(id) ?? 1,
+        line: line((a, b) => byPriority(a, b) < 0, kindOf),
+      };
+      tenants.set(id, tenant);
+      tenant.line.add(request);
+    }
+
+    function remove(job: JobId): void {
+      const request = waiting.get(job);
+      if (request === undefined) return;
+      waiting.delete(job);
+      const tenant = tenants.get(request.tenant);
+      tenant?.line.remove(request);
+      if (tenant?.line.isEmpty() === true) tenants.delete(tenant.id);
+    }
+  },
+};
+
+interface Tenant {
+  readonly id: TenantId;
+  readonly weight: number;
+  readonly line: Line;
+}
+
+interface Runner {
+  readonly tenant: Tenant;
+  readonly walk: LineWalk;
+  /** GPUs held for each unit of weight. */
+  share: number;
+}
+
+function turnOf(tenants: Iterable<Tenant>, { runningGpus }: QueueFacts): Turn {
+  const runners = new Map<TenantId, Runner>();
+  for (const tenant of tenants) {
+    const held = JOB_CLASSES.map((jobClass) => tenantFlow({ class: jobClass, tenant: tenant.id }));
+    const gpuCount = held.reduce((sum, flow) => sum + (runningGpus.get(flow) ?? 0), 0);
+    runners.set(tenant.id, {
+      tenant,
+      walk: tenant.line.walk(),
+      share: gpuCount / tenant.weight,
+    });
+  }
+  const race = heap<Runner>(isAhead, runners.values());
+  return {
+    next: () => {
+      for (let first = race.peek(); first !== undefined; first = race.peek()) {
+        const request = first.walk.next();
+        if (request !== undefined) return request;
+        race.pop();
+      }
+      return undefined;
+    },
+    noteGrant: ({ tenant }, gpuCount) => {
+      const runner = runners.get(tenant);
+      if (runner === undefined) return;
+      runner.share += gpuCount / runner.tenant.weight;
+      race.moved(runner);
+    },
+    dismiss: (request) => runners.get(request.tenant)?.walk.dismiss(request),
+  };
+}
+
+const isAhead = (a: Runner, b: Runner): boolean =>
+  (a.share - b.share || b.tenant.weight - a.tenant.weight || byCodeUnit(a.tenant.id, b.tenant.id)) <
+  0;
