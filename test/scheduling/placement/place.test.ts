@@ -6,8 +6,10 @@ import { gpuCountOf } from "../../../domain/lease.ts";
 import { watts } from "../../../domain/units.ts";
 import { lowestIds } from "../../../scheduling/pick/lowest-ids.ts";
 import { pairPolicy } from "../../../scheduling/place-pair.ts";
+import { bestFit } from "../../../scheduling/placement/best-fit.ts";
 import { exhaustive, isAllowed } from "../../../scheduling/placement/exhaustive.ts";
 import { firstFit } from "../../../scheduling/placement/first-fit.ts";
+import { greedySwaps } from "../../../scheduling/placement/greedy-swaps.ts";
 import { leastSpread } from "../../../scheduling/placement/least-spread.ts";
 import type {
   PlaceDemand,
@@ -100,6 +102,8 @@ function caseOf(options: {
 const POLICIES: readonly (readonly [string, PlacePolicy])[] = [
   ["least spread", leastSpread],
   ["first fit and lowest ids", pairPolicy({ placement: firstFit, pick: lowestIds })],
+  ["best fit", bestFit],
+  ["greedy and swaps", greedySwaps()],
   ["thriftiest", thriftiest],
 ];
 
@@ -134,6 +138,21 @@ describe("least spread", () => {
         expect(gpus !== undefined).toBe(best !== undefined);
         if (gpus === undefined || best === undefined) return;
         expect(costOf(gpus, spread)).toBeLessThanOrEqual(costOf(best, spread) + EPSILON);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test("costs no more than any rival's placement, and places whatever a rival does, where hosts draw alike", () => {
+    fc.assert(
+      fc.property(caseOf({ draws: [1], most: 14 }), ({ spread, hosts, demand }) => {
+        const ours = leastSpread(demand, hosts, { spread }).gpus;
+        for (const [, rival] of POLICIES) {
+          const theirs = rival(demand, hosts, { spread }).gpus;
+          if (theirs === undefined) continue;
+          expect(ours).toBeDefined();
+          expect(costOf(ours ?? [], spread)).toBeLessThanOrEqual(costOf(theirs, spread) + EPSILON);
+        }
       }),
       { numRuns: 400 },
     );
