@@ -5,17 +5,14 @@
  * Cost: O(1) an event, O(leases + requests + hosts) a sample.
  */
 
-import { DEFAULT_POLICY, type FleetShape } from "../domain/fleet.ts";
-import type { HostId } from "../domain/ids.ts";
-import { JOB_CLASSES, type JobClass } from "../domain/job.ts";
-import { gpuCountOf, popCount, type Eviction } from "../domain/lease.ts";
+import type { FleetShape } from "../domain/fleet.ts";
+import { JOB_CLASSES } from "../domain/job.ts";
+import type { Eviction } from "../domain/lease.ts";
 import type { Plan } from "../domain/plan.ts";
-import { fullMask } from "../lib/bits.ts";
-import type { Ledger } from "../scheduling/ledger.ts";
 import { openAccounts, type Account, type PhaseState } from "./accounts.ts";
-import { dueShares } from "./due.ts";
 import type { JobState } from "./job-state.ts";
 import type { Sample } from "./result.ts";
+import { sampleOf, weightsOf, type Scene } from "./sample.ts";
 
 export interface Metrics {
   readonly noteGranted: (state: JobState, waitedMs: number) => void;
@@ -30,11 +27,6 @@ export interface Metrics {
   /** Called before anything at or after the window's edge happens. */
   readonly markWindow: (edge: "from" | "to", nowMs: number) => void;
   readonly read: () => Readings;
-}
-
-interface Scene {
-  readonly ledger: Ledger;
-  readonly down: ReadonlySet<HostId>;
 }
 
 /** What happened inside the window, and counts over all of the time. */
@@ -109,7 +101,7 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
     events: 0,
     longestWaitMs: 0,
   };
-  const weights = weightsOf(shape, tenants);
+  const weights = weightsOf(shape);
   const groupsOf = ({ classGroup, tenantGroup }: JobState): readonly [number, number] => [
     classGroup,
     tenantGroup,
@@ -171,7 +163,7 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
           dueSums[group] = (dueSums[group] ?? 0) + gpusDue;
         });
       }
-      const kept = sumOf(now.accounts.slice(0, CLASS_GROUPS), ({ kept: value }) => value);
+      const kept = keptOf(now.accounts.slice(0, CLASS_GROUPS));
       const all = counts.evictions + counts.shrinks + counts.growths;
       const inService = now.inService - lastSample.inService;
       samples.push({
@@ -215,106 +207,5 @@ function difference(to: Account, from: Account | undefined): Account {
   };
 }
 
-interface Weights {
-  readonly classes: readonly number[];
-  readonly tenants: readonly number[];
-}
-
-function weightsOf(
-  { policy = DEFAULT_POLICY, tenants: rules }: FleetShape,
-  tenants: readonly string[],
-): Weights {
-  const byId = new Map<string, number>(rules.map(({ id, weight }) => [id, weight]));
-  return {
-    classes: JOB_CLASSES.map((jobClass) => policy.classWeights[jobClass]),
-    tenants: tenants.map((tenant) => byId.get(tenant) ?? 1),
-  };
-}
-
-interface SampleContext {
-  readonly weights: Weights;
-  readonly tenants: readonly string[];
-  readonly gpusInService: number;
-}
-
-function sampleOf(
-  nowMs: number,
-  { ledger, down }: Scene,
-  { weights, tenants, gpusInService }: SampleContext,
-): {
-  readonly sample: Omit<Sample, "preemptions" | "utilisation">;
-  readonly due: readonly number[];
-} {
-  const gpusHeld = noneByClass();
-  const waitingJobs = noneByClass();
-  const waitingGpus = noneByClass();
-  const taken = new Map<HostId, number>();
-  const tenantAt = new Map(tenants.map((tenant, at) => [tenant, at]));
-  /** Demand by class, then tenant. */
-  const demand = JOB_CLASSES.map(() => tenants.map(() => 0));
-  const claim = (jobClass: JobClass, tenant: string, gpus: number): void => {
-    const row = demand[JOB_CLASSES.indexOf(jobClass)];
-    const at = tenantAt.get(tenant);
-    if (row !== undefined && at !== undefined) row[at] = (row[at] ?? 0) + gpus;
-  };
-  for (const { class: jobClass, tenant, gpus } of ledger.leases.values()) {
-    const count = gpuCountOf(gpus);
-    gpusHeld[jobClass] += count;
-    claim(jobClass, tenant, count);
-    for (const { host, mask } of gpus) taken.set(host, (taken.get(host) ?? 0) | mask);
-  }
-  for (const { class: jobClass, tenant, gang } of ledger.requests.values()) {
-    waitingJobs[jobClass] += 1;
-    waitingGpus[jobClass] += gang.gpus;
-    claim(jobClass, tenant, gang.gpus);
-  }
-  let freeGpus = 0;
-  let onPartlyTaken = 0;
-  for (const { hosts } of ledger.shape.clusters) {
-    for (const { id, gpuCount } of hosts) {
-      if (down.has(id)) continue;
-      const free = popCount(fullMask(gpuCount) & ~(taken.get(id) ?? 0));
-      freeGpus += free;
-      if (free < gpuCount) onPartlyTaken += free;
-    }
-  }
-  const ofClasses = dueShares(
-    gpusInService,
-    demand.map((row, at) => ({ weight: weights.classes[at] ?? 1, demand: sumOf(row, (x) => x) })),
-  );
-  const ofTenants = tenants.map(() => 0);
-  demand.forEach((row, at) => {
-    const claimants = row.map((value, tenant) => ({
-      weight: weights.tenants[tenant] ?? 1,
-      demand: value,
-    }));
-    dueShares(ofClasses[at] ?? 0, claimants).forEach((share, tenant) => {
-      ofTenants[tenant] = (ofTenants[tenant] ?? 0) + share;
-    });
-  });
-  const dueGpus = noneByClass();
-  JOB_CLASSES.forEach((jobClass, at) => {
-    dueGpus[jobClass] = ofClasses[at] ?? 0;
-  });
-  return {
-    sample: {
-      atMs: nowMs,
-      gpusInService,
-      gpusHeld,
-      waitingJobs,
-      waitingGpus,
-      dueGpus,
-      freeGpus,
-      fragmentation: freeGpus > 0 ? onPartlyTaken / freeGpus : 0,
-    },
-    due: [...ofClasses, ...ofTenants],
-  };
-}
-
-const noneByClass = (): Record<JobClass, number> => ({ inference: 0, interactive: 0, training: 0 });
-
-function sumOf<T>(values: readonly T[], of: (value: T) => number): number {
-  let sum = 0;
-  for (const value of values) sum += of(value);
-  return sum;
-}
+const keptOf = (accounts: readonly Account[]): number =>
+  accounts.reduce((sum, { kept }) => sum + kept, 0);

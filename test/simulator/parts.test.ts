@@ -3,7 +3,6 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { randomFrom } from "../../lib/random.ts";
 import { openAccounts } from "../../simulator/accounts.ts";
-import { dueShares } from "../../simulator/due.ts";
 import { eventQueue } from "../../simulator/event-queue.ts";
 import { spreadOf } from "../../simulator/spread.ts";
 
@@ -81,15 +80,4 @@ test("a spread has nearest-rank quantiles, a mean, and a distribution that ends 
   expect(spread).toMatchObject({ count: 4, mean: 2.5, p50: 2, p99: 4, max: 4 });
   expect(spread.cdf.at(-1)).toEqual([4, 1]);
   expect(spreadOf([])).toMatchObject({ count: 0, mean: 0, max: 0, cdf: [] });
-});
-
-describe("due shares", () => {
-  test.each([
-    { total: 100, weights: [100, 10, 1], demands: [50, 500, 500], want: [50, 500 / 11, 50 / 11] },
-    { total: 100, weights: [1, 1], demands: [10, 20], want: [10, 20] },
-    { total: 90, weights: [1, 2], demands: [100, 100], want: [30, 60] },
-  ])("$total over $weights that want $demands", ({ total, weights, demands, want }) => {
-    const claimants = weights.map((weight, at) => ({ weight, demand: demands[at] ?? 0 }));
-    dueShares(total, claimants).forEach((due, at) => expect(due).toBeCloseTo(want[at] ?? NaN, 9));
-  });
 });
