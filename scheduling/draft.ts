@@ -22,10 +22,12 @@ import type {
   Ledger,
   OutboxGrant,
   Refusal,
+  RunNote,
   ServiceAccount,
 } from "./ledger.ts";
 import { isMassSilence } from "./mass-silence.ts";
 import { addReserved, dropReserved, reservedOf, type Reserved } from "./reserved.ts";
+import { notesAfter } from "./runs.ts";
 import {
   accountOf,
   noteLease,
@@ -65,6 +67,7 @@ export interface Draft {
   readonly deadLetters: DeadLetter[];
   service: ServiceAccount | undefined;
   evictions: readonly EvictionNote[];
+  runs: readonly RunNote[];
   /** Of the events since they were taken. */
   refusals: Refusal[];
   granted: LeaseId[];
@@ -106,6 +109,7 @@ export function openDraft(before: Ledger, watcher: DraftWatcher = {}): Draft {
     deadLetters: [...before.deadLetters],
     service: before.service,
     evictions: before.evictions ?? [],
+    runs: before.runs ?? [],
     refusals: [],
     granted: [],
     disowned: [],
@@ -132,7 +136,7 @@ export function takeOutcome(draft: Draft): Omit<Applied, "ledger"> {
 
 /** The ledger as it is now. It shares the draft's maps: of an open draft it is good until the next event. */
 export function ledgerOf(draft: Draft): Ledger {
-  const { before, detailsHash, reservations, evictions } = draft;
+  const { before, detailsHash, reservations, evictions, runs } = draft;
   const service = draft.book === undefined ? draft.service : accountOf(draft.book);
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
   return {
@@ -150,6 +154,7 @@ export function ledgerOf(draft: Draft): Ledger {
     ...(reservations.size > 0 && { reservations }),
     ...(service !== undefined && { service }),
     ...(evictions.length > 0 && { evictions }),
+    ...(runs.length > 0 && { runs }),
   };
 }
 
@@ -293,7 +298,10 @@ export function vacate(draft: Draft, lease: Lease, unconfirmed: readonly HostId[
   draft.outbox.delete(lease.id);
   if (left.length > 0) putLease(draft, { ...rest, state: "vacating", vacatingHosts: left });
   else setLease(draft, lease.id, undefined);
-  if (lease.state !== "vacating") awaitReturn(draft, lease);
+  if (lease.state !== "vacating") {
+    awaitReturn(draft, lease);
+    draft.runs = notesAfter(draft.runs, lease, { unconfirmed, nowMs: draft.nowMs });
+  }
   noteChange(draft);
 }
 

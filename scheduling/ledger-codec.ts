@@ -9,9 +9,11 @@
 
 import type { FleetShape } from "../domain/fleet.ts";
 import { tenantId, type HostId, type JobId } from "../domain/ids.ts";
+import { JOB_CLASSES } from "../domain/job.ts";
 import type { Lease, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
+import { ms } from "../domain/units.ts";
 import {
   entry,
   newShared,
@@ -43,6 +45,7 @@ import {
   type DeadLetter,
   type EvictionNote,
   type Ledger,
+  type RunNote,
   type ServiceFlow,
 } from "./ledger.ts";
 
@@ -65,6 +68,8 @@ export interface PackedLedger {
   readonly service?: ServiceRows;
   /** Triples: time, index of the tenant's text, GPU-seconds lost. */
   readonly evictions?: readonly number[];
+  /** Seven numbers each: class, tenant (indices of texts), GPUs, end after the former end, wait, run, time limit or -1. */
+  readonly runs?: readonly number[];
 }
 
 interface ServiceRows {
@@ -98,6 +103,15 @@ export function packLedger(ledger: Ledger): PackedLedger {
     shared.texts.indexOf(tenant),
     lostGpuSeconds,
   ]);
+  const runs = (ledger.runs ?? []).flatMap((note, at, notes) => [
+    shared.texts.indexOf(note.class),
+    shared.texts.indexOf(note.tenant),
+    note.gpus,
+    note.endedAtMs - (notes[at - 1]?.endedAtMs ?? 0),
+    note.grantedAtMs - note.submittedAtMs,
+    note.endedAtMs - note.grantedAtMs,
+    note.timeLimitMs ?? -1,
+  ]);
   const { service } = ledger;
   return {
     applyVersion: ledger.applyVersion,
@@ -121,6 +135,7 @@ export function packLedger(ledger: Ledger): PackedLedger {
     ...(reservations.length > 0 && { reservations }),
     ...(service !== undefined && { service: { atMs: service.atMs, flows: [...service.flows] } }),
     ...(evictions.length > 0 && { evictions }),
+    ...(runs.length > 0 && { runs }),
   };
 }
 
@@ -163,6 +178,7 @@ export function unpackLedger(packed: PackedLedger): Ledger {
       service: { atMs: packed.service.atMs, flows: new Map(packed.service.flows) },
     }),
     ...(packed.evictions !== undefined && { evictions: unpackNotes(packed.evictions, names) }),
+    ...(packed.runs !== undefined && { runs: unpackRuns(packed.runs, names) }),
   };
 }
 
@@ -172,6 +188,26 @@ const unpackNotes = (triples: readonly number[], { texts }: Tables): readonly Ev
     tenant: tenantId(entry(texts, entry(triples, 3 * note + 1))),
     lostGpuSeconds: entry(triples, 3 * note + 2),
   }));
+
+function unpackRuns(numbers: readonly number[], { texts }: Tables): readonly RunNote[] {
+  const notes: RunNote[] = [];
+  for (let at = 0; at < numbers.length; at += 7) {
+    const className = entry(texts, entry(numbers, at));
+    const endedAtMs = (notes.at(-1)?.endedAtMs ?? 0) + entry(numbers, at + 3);
+    const grantedAtMs = endedAtMs - entry(numbers, at + 5);
+    const timeLimitMs = entry(numbers, at + 6);
+    notes.push({
+      class: JOB_CLASSES.find((name) => name === className) ?? "training",
+      tenant: tenantId(entry(texts, entry(numbers, at + 1))),
+      gpus: entry(numbers, at + 2),
+      submittedAtMs: grantedAtMs - entry(numbers, at + 4),
+      grantedAtMs,
+      endedAtMs,
+      ...(timeLimitMs >= 0 && { timeLimitMs: ms(timeLimitMs) }),
+    });
+  }
+  return notes;
+}
 
 const hostIdsOf = ({ clusters }: FleetShape): readonly HostId[] => [
   ...new Set(clusters.flatMap(({ hosts }) => hosts.map(({ id }) => id))),

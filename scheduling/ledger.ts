@@ -8,9 +8,11 @@
 import type { RefusalCode } from "../domain/codes.ts";
 import type { FleetShape } from "../domain/fleet.ts";
 import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "../domain/ids.ts";
+import type { JobClass } from "../domain/job.ts";
 import type { GangRequest, Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest, Plan } from "../domain/plan.ts";
+import type { Ms } from "../domain/units.ts";
 
 /** The version of the rules in `apply`; a run of the fleet workflow keeps to the one in its input. */
 export const APPLY_VERSION = 1;
@@ -38,6 +40,8 @@ export interface Ledger {
   readonly service?: ServiceAccount;
   /** Evictions of the last hour, oldest first, for the budgets. */
   readonly evictions?: readonly EvictionNote[];
+  /** The last leases that ended, oldest first, for estimates; see runs.ts. */
+  readonly runs?: readonly RunNote[];
 }
 
 /**
@@ -54,6 +58,18 @@ export interface ServiceFlow {
   readonly receivedGpuSeconds: number;
   /** Virtual service: where the flow stands among its siblings. */
   readonly virtualSeconds: number;
+}
+
+/** One run from its request to its end. */
+export interface RunNote {
+  readonly class: JobClass;
+  readonly tenant: TenantId;
+  /** What it asked for; it may have had less. */
+  readonly gpus: number;
+  readonly submittedAtMs: number;
+  readonly grantedAtMs: number;
+  readonly endedAtMs: number;
+  readonly timeLimitMs?: Ms;
 }
 
 export interface EvictionNote {

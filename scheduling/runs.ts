@@ -1,0 +1,39 @@
+/**
+ * @file How long jobs held their GPUs: a note of each of the last leases that ended by themselves, for estimates.
+ *
+ * Left out are leases that say nothing of how long such a job runs: those that were given up for another job, of arrays (they go
+ * from task to task), of jobs that were found closed or superseded, and those without terms. `apply` keeps the notes and no decision
+ * reads them. Cost: O(notes) an end.
+ */
+
+import type { HostId } from "../domain/ids.ts";
+import type { Lease } from "../domain/lease.ts";
+import type { RunNote } from "./ledger.ts";
+
+/** Enough for the quantiles of a few kinds of jobs; each is some 25 bytes of the fleet's state. */
+export const MAX_RUN_NOTES = 256;
+
+/** The notes after the end of a lease. `unconfirmed` is `all` where nobody of its job has told of it. */
+export function notesAfter(
+  notes: readonly RunNote[],
+  lease: Lease,
+  {
+    unconfirmed,
+    nowMs,
+  }: { readonly unconfirmed: readonly HostId[] | "all"; readonly nowMs: number },
+): readonly RunNote[] {
+  const { terms, slots, eviction, tenant, grantedAtMs } = lease;
+  if (terms === undefined || slots !== undefined || eviction !== undefined) return notes;
+  if (unconfirmed === "all" || nowMs < grantedAtMs) return notes;
+  const { gang, submittedAtMs, timeLimitMs } = terms;
+  const note: RunNote = {
+    class: lease.class,
+    tenant,
+    gpus: gang.gpus,
+    submittedAtMs,
+    grantedAtMs,
+    endedAtMs: nowMs,
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+  };
+  return [...notes.slice(-(MAX_RUN_NOTES - 1)), note];
+}
