@@ -1,0 +1,170 @@
+/**
+ * @file Whose leases may be taken for a request, in the order of what that would cost.
+ *
+ * Somebody may be evicted who allows it, has run for its protected time, is not stopping already, and by whose loss nobody is
+ * wronged, by either of two rights:
+ *   due      the request's flow is not above its due share after, and the victim's flows (its tenant's, and its class's where the
+ *            classes differ) are not below theirs. Inside one flow nobody evicts anybody. What a tenant holds within its own quota
+ *            falls to others within theirs alone.
+ *   reclaim  the request's tenant is within its own quota of this GPU type after, and the victim's tenant not below its own: what
+ *            was borrowed goes back to its owner.
+ * Counted are the GPUs that the request takes, because the rest of a gang goes back to the queue at once. Any subset of the answer may be
+ * taken together: of flows with less surplus than the request wants, only as many GPUs are named as they have above their dues.
+ *
+ * Loss: GPUs · min(time since the grant, since the last checkpoint, or what a checkpoint to order costs), in GPU-seconds. The
+ * order is by loss per GPU that the request can use; then the ones that waste the fewest GPUs, then the latest granted.
+ * Cost: O(k log k) for k leases.
+ */
+
+import type { LeaseId } from "../domain/ids.ts";
+import { gpuCountOf, type Lease } from "../domain/lease.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import { preemptionOf } from "./apply-preempt.ts";
+import { isSuitable } from "./feasibility.ts";
+import { isSameClass, quotaKeyOf, surplusOf, type Holdings, type QuotaKey } from "./holdings.ts";
+import { classFlow, tenantFlow } from "./queue/flow.ts";
+
+/** What a checkpoint is taken to cost where it is not known better; its grace, where that is less. */
+export const CHECKPOINT_COST_MS = 2_000;
+
+export type Right = "due" | "reclaim";
+
+export interface Victim {
+  readonly lease: Lease;
+  readonly gpus: number;
+  readonly lostGpuSeconds: number;
+}
+
+export interface VictimSearch {
+  readonly holdings: Holdings;
+  readonly leases: Iterable<Lease>;
+  /** To be given up by this plan already. */
+  readonly taken: ReadonlySet<LeaseId>;
+  readonly nowMs: number;
+}
+
+/** Shares are sums of floats. */
+export const SHARE_EPSILON = 1e-6;
+
+/** For a request that wants so many GPUs. */
+export function victimsFor(
+  request: PendingRequest,
+  wantedGpus: number,
+  right: Right,
+  { holdings, leases, taken, nowMs }: VictimSearch,
+): readonly Victim[] {
+  const able: Victim[] = [];
+  for (const lease of leases) {
+    if (taken.has(lease.id) || !isEvictable(lease, nowMs) || lease.jobId === request.jobId)
+      continue;
+    if (tenantFlow(lease) === tenantFlow(request) || !isUseful(request, lease, holdings)) continue;
+    const gpus = gpuCountOf(lease.gpus);
+    able.push({ lease, gpus, lostGpuSeconds: lossOf(lease, nowMs) });
+  }
+  const useOf = ({ gpus }: Victim): number => Math.min(gpus, wantedGpus);
+  able.sort(
+    (a, b) =>
+      a.lostGpuSeconds / useOf(a) - b.lostGpuSeconds / useOf(b) ||
+      a.gpus - useOf(a) - (b.gpus - useOf(b)) ||
+      b.lease.token - a.lease.token,
+  );
+  const spare = new Map<string, number>();
+  return able.filter((victim) => {
+    const limits =
+      right === "due"
+        ? dueLimits(request, victim.lease, holdings)
+        : reclaimLimits(request, victim.lease, holdings);
+    if (limits === undefined) return false;
+    const isWithin = limits.every(
+      ({ key, gpus }) =>
+        wantedGpus <= gpus + SHARE_EPSILON ||
+        (spare.get(key) ?? gpus) + SHARE_EPSILON >= victim.gpus,
+    );
+    if (!isWithin) return false;
+    for (const { key, gpus } of limits) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
+    return true;
+  });
+}
+
+/** Whether it may be taken from its job at all, from this time on. */
+export const isEvictable = (lease: Lease, nowMs: number): boolean => evictableAtMs(lease) <= nowMs;
+
+/** When the lease's protected time is over; infinite when it is never taken. */
+export function evictableAtMs(lease: Lease): number {
+  const { terms, state, slots, eviction, isDoubted } = lease;
+  const rule = preemptionOf(lease);
+  const isOut =
+    terms === undefined || state === "vacating" || slots !== undefined || isDoubted === true;
+  if (isOut || eviction !== undefined || !rule.isPreemptible) return Infinity;
+  return lease.grantedAtMs + rule.minRuntimeMs;
+}
+
+/** GPU-seconds of work that are lost when the lease is given up now. */
+export function lossOf(
+  { gpus, grantedAtMs, checkpointedAtMs, terms }: Lease,
+  nowMs: number,
+): number {
+  const sinceMs = nowMs - Math.max(grantedAtMs, checkpointedAtMs ?? grantedAtMs);
+  const orderMs =
+    terms?.checkpoint === undefined
+      ? Infinity
+      : Math.min(CHECKPOINT_COST_MS, terms.checkpoint.graceMs);
+  return (gpuCountOf(gpus) * Math.max(0, Math.min(sinceMs, orderMs))) / 1_000;
+}
+
+/** Whether any of the GPUs could serve the request. */
+const isUseful = (request: PendingRequest, { gpus }: Lease, { index }: Holdings): boolean =>
+  gpus.some(({ host }) => {
+    const place = index.places.get(host);
+    return place !== undefined && isSuitable(request, place);
+  });
+
+/** What may be taken from each of these at most, GPUs; undefined: nothing. */
+type Limits = readonly { readonly key: string; readonly gpus: number }[] | undefined;
+
+function dueLimits(request: PendingRequest, lease: Lease, holdings: Holdings): Limits {
+  const flows = isSameClass(request, lease)
+    ? [tenantFlow(lease)]
+    : [tenantFlow(lease), classFlow(lease)];
+  const dues = flows.map((key) => ({ key, gpus: surplusOf(holdings, key) }));
+  const own = quotaOf(lease, holdings);
+  const isGuarded =
+    own !== undefined &&
+    lease.tenant !== request.tenant &&
+    !isWithinQuota(request, lease, holdings);
+  const limits = isGuarded ? [...dues, { key: own.name, gpus: borrowedOf(own, holdings) }] : dues;
+  return limits.some(({ gpus }) => gpus < 1 - SHARE_EPSILON) ? undefined : limits;
+}
+
+function reclaimLimits(request: PendingRequest, lease: Lease, holdings: Holdings): Limits {
+  const own = quotaOf(lease, holdings);
+  if (own === undefined || lease.tenant === request.tenant) return undefined;
+  // Who is not limited has nothing to claim back, and who lends to nobody is owed nothing.
+  if (quotaOfHost(request, lease, holdings) === undefined) return undefined;
+  if (!isWithinQuota(request, lease, holdings)) return undefined;
+  const gpus = borrowedOf(own, holdings);
+  return gpus < 1 ? undefined : [{ key: own.name, gpus }];
+}
+
+/** Whether the request's tenant stays within its own quota when it gets its gang where the lease is now. */
+function isWithinQuota(request: PendingRequest, lease: Lease, holdings: Holdings): boolean {
+  const own = quotaOfHost(request, lease, holdings);
+  return own === undefined || heldUnderKey(own, holdings) + request.gang.gpus <= own.ownGpus;
+}
+
+const quotaOf = (lease: Lease, holdings: Holdings): QuotaKey | undefined =>
+  quotaOfHost(lease, lease, holdings);
+
+/** A gang is of one GPU type, so any of its hosts will do. */
+function quotaOfHost(
+  { tenant }: Pick<PendingRequest, "tenant">,
+  { gpus: [part] }: Lease,
+  { index }: Holdings,
+): QuotaKey | undefined {
+  return part === undefined ? undefined : quotaKeyOf(index, tenant, part.host);
+}
+
+const heldUnderKey = ({ name }: QuotaKey, { quota }: Holdings): number => quota.get(name) ?? 0;
+
+const borrowedOf = (own: QuotaKey, holdings: Holdings): number =>
+  heldUnderKey(own, holdings) - own.ownGpus;
