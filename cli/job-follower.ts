@@ -7,6 +7,7 @@ import { counted, durationText } from "./duration.ts";
 import type { Kit } from "./kit.ts";
 import { logOptions } from "./log-options.ts";
 import { hostsText } from "./place.ts";
+import { wantedText } from "./preempted-runs.ts";
 import { countsText } from "./task-table.ts";
 import { untilInterrupted } from "./until-interrupted.ts";
 
@@ -76,7 +77,7 @@ async function tellChanges(kit: Kit, job: JobHandle, end: AbortSignal): Promise<
 }
 
 /** Undefined once the job has ended: its outcome says more. */
-function stateLine({ state, pending, attempts, array }: JobView): string | undefined {
+function stateLine({ jobId, state, pending, attempts, array }: JobView): string | undefined {
   if (array !== undefined && state === "running") return `is running: ${countsText(array.counts)}`;
   switch (state) {
     case "pending":
@@ -85,8 +86,11 @@ function stateLine({ state, pending, attempts, array }: JobView): string | undef
       return "is held";
     case "running":
     case "stopping": {
-      const hosts = attempts.at(-1)?.gpus.map(({ host }) => host) ?? [];
-      return `is ${state} on ${hostsText(hosts)}`;
+      const last = attempts.at(-1);
+      const hosts = last?.gpus.map(({ host }) => host) ?? [];
+      const { preempted } = last ?? {};
+      const why = preempted === undefined ? "" : ` ${wantedText(jobId, preempted)}`;
+      return `is ${state} on ${hostsText(hosts)}${why}`;
     }
     default:
       return undefined;

@@ -3,6 +3,7 @@
 import type { LogOptions } from "../client/index.ts";
 import type { Kit } from "./kit.ts";
 import { hostsText } from "./place.ts";
+import { preemptionText } from "./preempted-runs.ts";
 
 export function logOptions(kit: Kit, options: LogOptions): LogOptions {
   return {
@@ -11,6 +12,10 @@ export function logOptions(kit: Kit, options: LogOptions): LogOptions {
       // The first run is what everybody expects; only a later one is news.
       if (attempt > 1)
         kit.say(`run ${String(attempt)} on ${hostsText(gpus.map(({ host }) => host))}`);
+    },
+    onAttemptEnd: (jobId, attempt) => {
+      const preemption = preemptionText(jobId, attempt);
+      if (preemption !== undefined) kit.say(`run ${String(attempt.attempt)} was ${preemption}`);
     },
     onDropped: (rank, bytes) => {
       kit.say(`rank ${String(rank)}: ${String(bytes)} bytes before this were dropped by rotation`);

@@ -3,9 +3,11 @@
 import type { HostGpus, ListedJob } from "../client/index.ts";
 import { gpuList } from "./gpu-list.ts";
 
-/** `eu-1/host-3`, `eu-1/host-3,host-4`, `eu-1 (5 hosts)`, `eu-1,us-2 (9 hosts)`; for one that waits, the reason's code. */
+/** `eu-1/host-3`, `eu-1/host-3,host-4`, `eu-1 (5 hosts)`, `eu-1,us-2 (9 hosts)`; for one that waits, the reason's code; `for infer-3` when it gives way. */
 export function whereText(job: ListedJob): string {
   if (job.pending !== undefined) return job.pending.code;
+  if (job.preemptedFor !== undefined)
+    return job.preemptedFor === job.jobId ? "stops to grow" : `for ${job.preemptedFor}`;
   if (job.hosts.length > 0) return hostsText(job.hosts);
   return job.clusters.join(",");
 }

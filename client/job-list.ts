@@ -3,7 +3,8 @@
  *
  * Visibility is eventually consistent: a job of this second may be missing or show its former state. A job that was ended
  * from outside keeps the state that it last wrote of itself, so the workflow's own status decides once it is closed.
- * A job that is being stopped is `running` here: it does not write that of itself, and asking each job would cost a call a row.
+ * A job that is being stopped is `running` here: it does not write that of itself, and asking each job would cost a call a row. One that
+ * ran and waits again, because it was preempted or is tried again, wrote that it runs; the ledger knows better.
  */
 
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
@@ -46,6 +47,10 @@ export interface ListedJob {
   readonly tenant?: string;
   /** GPUs that it holds or, while it waits, asks for. */
   readonly gpus?: number;
+  /** Of a gang that is smaller than the job asked for: its full size. */
+  readonly gpusRequested?: number;
+  /** It is to give up its GPUs for this job, or to go on with more of them when it is the job itself. */
+  readonly preemptedFor?: JobId;
   /** Clusters that it ran in last. */
   readonly clusters: readonly ClusterId[];
   /** Hosts that it holds now. */
@@ -77,7 +82,7 @@ export async function* listJobs(
   if (left <= 0) return;
   try {
     for await (const info of client.workflow.list({ query, pageSize: Math.min(left, 1000) })) {
-      const listed = listedJob(info);
+      const listed = withLedgerState(listedJob(info), { ledger, leases });
       // The state attribute of a job that was ended from outside is stale; its status is not.
       if (filter.state !== undefined && listed.state !== filter.state) continue;
       const held = leases.get(listed.jobId) ?? [];
@@ -90,6 +95,7 @@ export async function* listJobs(
             hosts: [...new Set(held.flatMap(({ gpus }) => gpus.map((part) => part.host)))],
             gpus: held.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
             grantedAtMs: lease.grantedAtMs,
+            ...degradationOf(lease),
           }),
         ...(pending !== undefined && listed.endedAtMs === undefined && { pending }),
       };
@@ -99,6 +105,31 @@ export async function* listJobs(
   } catch (error) {
     throw translated(error, "the list of jobs");
   }
+}
+
+/** A job that wrote that it runs may have lost its GPUs since, and wait. */
+function withLedgerState(
+  job: ListedJob,
+  {
+    ledger,
+    leases,
+  }: { readonly ledger: Ledger | undefined; readonly leases: ReadonlyMap<JobId, unknown> },
+): ListedJob {
+  const waits = ledger?.requests.has(job.jobId) === true && !leases.has(job.jobId);
+  return job.state === "running" && waits ? { ...job, state: "pending" } : job;
+}
+
+function degradationOf({
+  gpus,
+  slots,
+  terms,
+  eviction,
+}: Lease): Pick<ListedJob, "gpusRequested" | "preemptedFor"> {
+  const wanted = slots === undefined ? (terms?.gang.gpus ?? 0) : 0;
+  return {
+    ...(wanted > gpuCountOf(gpus) && { gpusRequested: wanted }),
+    ...(eviction?.isSent === true && { preemptedFor: eviction.forJob }),
+  };
 }
 
 /** A job array has many, in the order in which they were granted. */
@@ -122,10 +153,16 @@ export function visibilityQuery(fleet: string, filter: JobFilter): string {
     ...(isOpenOnly ? ['ExecutionStatus = "Running"'] : []),
     ...(jobClass === undefined ? [] : [isEqual(CLASS_KEY, jobClass)]),
     ...(tenant === undefined ? [] : [isEqual(TENANT_KEY, tenant)]),
-    ...(state === undefined ? [] : [isEqual(STATE_KEY, state)]),
+    ...(state === undefined ? [] : [stateQuery(state)]),
     ...(cluster === undefined ? [] : [isEqual(CLUSTER_KEY, cluster)]),
   ].join(" AND ");
 }
+
+/** Of those that wait again some wrote last that they run. */
+const stateQuery = (state: ListedState): string =>
+  state === "pending"
+    ? `(${isEqual(STATE_KEY, state)} OR ${isEqual(STATE_KEY, "running")})`
+    : isEqual(STATE_KEY, state);
 
 /** What visibility alone says of one job. */
 export function listedJob(info: WorkflowExecutionInfo): ListedJob {

@@ -29,6 +29,8 @@ export interface LogOptions {
   readonly attempt?: number;
   /** Told of each attempt before its first text. */
   readonly onAttempt?: (attempt: AttemptView) => void;
+  /** Told of each attempt that has ended, after its last text. */
+  readonly onAttemptEnd?: (jobId: JobId, attempt: AttemptView) => void;
   /** Told when rotation has dropped a part of what would come next. */
   readonly onDropped?: (rank: number, bytes: number) => void;
 }
@@ -56,9 +58,21 @@ export async function* readJobLogs(job: LoggedJob, options: LogOptions): AsyncGe
   for (let attempt: AttemptView | undefined = first; attempt !== undefined;) {
     options.onAttempt?.(attempt);
     yield* readAttempt(job, attempt, options);
+    await tellEnd(job, attempt, options);
     if (options.follow !== true || options.attempt !== undefined) return;
     attempt = await attemptNumber(job, attempt.attempt + 1);
   }
+}
+
+async function tellEnd(
+  job: LoggedJob,
+  { attempt: number }: AttemptView,
+  { onAttemptEnd }: LogOptions,
+): Promise<void> {
+  if (onAttemptEnd === undefined) return;
+  const { attempts } = await job.view();
+  const ended = attempts.find(({ attempt, end }) => attempt === number && end !== undefined);
+  if (ended !== undefined) onAttemptEnd(job.jobId, ended);
 }
 
 function taskOf(jobId: JobId, count: number, { task }: LogOptions): number {

@@ -15,6 +15,7 @@ import { drainedHosts, drainedLines, type DrainedHost } from "../drained-hosts.t
 import { counted, durationText } from "../duration.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { jobSilenceText, quietHostsOf } from "../job-silence.ts";
+import { wantedText } from "../preempted-runs.ts";
 import { gpusText, hostsText } from "../place.ts";
 import { quietDocument, quietHosts, quietLines, type QuietHost } from "../quiet-hosts.ts";
 import type { Session } from "../session.ts";
@@ -126,11 +127,14 @@ function arrayText(
 
 /** Why a run is being stopped, and how long that may take. */
 function stoppingText({ jobId, spec, attempts }: JobView, { isCancelAsked }: JobEnding): string {
+  const preempted = attempts.at(-1)?.preempted;
   const why = isCancelAsked
     ? "its cancel was asked"
-    : spec?.deadlineMs === undefined
-      ? "one of its hosts failed"
-      : "one of its hosts failed, or its deadline has passed";
+    : preempted !== undefined
+      ? `it is preempted ${wantedText(jobId, preempted)}; it goes on when it gets GPUs again`
+      : spec?.deadlineMs === undefined
+        ? "one of its hosts failed"
+        : "one of its hosts failed, or its deadline has passed";
   const lines = [`${jobId} is being stopped: ${why}`];
   if (spec !== undefined) {
     const { checkpoint, graceMs } = spec.run;

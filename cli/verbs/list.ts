@@ -37,6 +37,8 @@ export function listVerb(kit: Kit): Command {
       "Shows jobs, newest first: those that wait or run, with --all also those that have ended.\n" +
         "A job array is one line, with how many of its tasks have ended.\n" +
         "Under `where` stands the reason's code while a job waits; `orbweaver explain` says more.\n" +
+        "GPUS is 48/64 for a gang that got fewer than it asked for; `for JOB` stands under `where`\n" +
+        "when its GPUs are wanted for another job.\n" +
         "A job that is being stopped is listed as running until it has ended: jobs are not asked\n" +
         "one by one. `orbweaver status` asks.",
     )
@@ -109,7 +111,7 @@ function table(kit: Kit, jobs: readonly ListedJob[]): string {
     job.class ?? "",
     job.tenant ?? "",
     stateColour(kit.colours, job.state) + progressText(job),
-    String(job.gpus ?? ""),
+    gpusText(job),
     whereText(job),
     waitedText(job, nowMs),
   ]);
@@ -121,6 +123,12 @@ function progressText({ tasks }: ListedJob): string {
   if (tasks === undefined) return "";
   const ended = tasks.completed + tasks.failed + tasks.cancelled;
   return ` ${String(ended)}/${String(tasks.count)}`;
+}
+
+/** `48/64` of a gang that is smaller than the job asked for. */
+function gpusText({ gpus, gpusRequested }: ListedJob): string {
+  const wanted = gpusRequested === undefined ? "" : `/${String(gpusRequested)}`;
+  return gpus === undefined ? "" : `${String(gpus)}${wanted}`;
 }
 
 /** From the submission to the present lease, or to now; unknown of a job that has ended. */

@@ -11,6 +11,7 @@ import { specFacts } from "../job-facts.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { jobSilenceText, quietHostsOf } from "../job-silence.ts";
 import { gpusText, hostsText } from "../place.ts";
+import { degradedText, preemptionsText, wantedText } from "../preempted-runs.ts";
 import { quietDocument, type QuietHost } from "../quiet-hosts.ts";
 import { runProgress, type RunProgress } from "../run-progress.ts";
 import { factsText, tableText, type Column } from "../table.ts";
@@ -102,6 +103,8 @@ function statusText(kit: Kit, { view, ending, live, quiet, ui }: Status): string
   if (view.attempts.length > 0) {
     const rows = view.attempts.map((attempt) => attemptRow(attempt, nowMs));
     parts.push(tableText(ATTEMPT_COLUMNS, rows, width));
+    const preemptions = preemptionsText(view);
+    if (preemptions !== undefined) parts.push(preemptions);
   }
   if (view.array !== undefined) parts.push(...arrayParts(kit, view.array));
   const why = causeText(view, ending);
@@ -110,9 +113,16 @@ function statusText(kit: Kit, { view, ending, live, quiet, ui }: Status): string
 }
 
 /** A workflow that was ended from outside could not say so itself. */
-function stateText({ colours }: Kit, { state }: JobView, ending: JobEnding): string {
+function stateText(
+  { colours }: Kit,
+  { jobId, state, attempts }: JobView,
+  ending: JobEnding,
+): string {
   const said = ending.outcome?.kind ?? state;
   const text = said === "terminated" ? said : stateColour(colours, said);
+  const preempted = attempts.at(-1)?.preempted;
+  if (said === "stopping" && preempted !== undefined && !ending.isCancelAsked)
+    return `${text} ${wantedText(jobId, preempted)}`;
   return ending.isCancelAsked && said !== "cancelled" ? `${text} (cancel was asked)` : text;
 }
 
@@ -138,10 +148,12 @@ function waitsText({ pending, state, array }: JobView): string | undefined {
   return `${pending.code}: ${pending.message}`;
 }
 
-function runsOn({ state, attempts }: JobView): string | undefined {
+function runsOn(view: JobView): string | undefined {
+  const { state, attempts } = view;
   const last = attempts.at(-1);
   if (last === undefined || (state !== "running" && state !== "stopping")) return undefined;
-  return gpusText(last.gpus);
+  const degraded = degradedText(view, last);
+  return `${degraded === undefined ? "" : `${degraded}\n`}${gpusText(last.gpus)}`;
 }
 
 const LIVE_COLUMNS: readonly Column[] = [
@@ -172,14 +184,14 @@ const ATTEMPT_COLUMNS: readonly Column[] = [
 ];
 
 function attemptRow(attempt: JobView["attempts"][number], nowMs: number): readonly string[] {
-  const { requestedAtMs, grantedAtMs, startedAtMs, endedAtMs, cause, end } = attempt;
+  const { requestedAtMs, grantedAtMs, startedAtMs, endedAtMs, cause, end, preempted } = attempt;
   return [
     String(attempt.attempt),
     attempt.leaseId,
     hostsText(attempt.gpus.map(({ host }) => host)),
     durationText(grantedAtMs - requestedAtMs),
     durationText((endedAtMs ?? nowMs) - (startedAtMs ?? grantedAtMs)),
-    cause?.code ?? end ?? "runs",
+    preempted !== undefined && end !== undefined ? "preempted" : (cause?.code ?? end ?? "runs"),
   ];
 }
 

@@ -16,6 +16,8 @@ export interface Outside {
   readonly nowMs?: number;
   /** What stands for the client library; verbs that connect fail without it. */
   readonly client?: Partial<OrbweaverClient>;
+  /** What stands for Temporal's own client, where a verb looks at the job's workflow itself. */
+  readonly temporal?: object;
   readonly interrupted?: AbortSignal;
 }
 
@@ -37,22 +39,28 @@ export async function run(words: readonly string[], outside: Outside = {}): Prom
     nowMs: () => outside.nowMs ?? 0,
     interrupted: outside.interrupted ?? new AbortController().signal,
   };
-  const { client } = outside;
+  const { client, temporal } = outside;
   const code = await runCli(words, {
     io,
-    ...(client !== undefined && { openSession: fake(client) }),
+    ...(client !== undefined && { openSession: fake(client, temporal) }),
   });
   return { code, stdout: stdout.text(), stderr: stderr.text() };
 }
 
 /** A session around a part of the client; what a test does not give, it must not use. */
-function fake(client: Partial<OrbweaverClient>): OpenSession {
+function fake(client: Partial<OrbweaverClient>, temporal?: object): OpenSession {
   const connection = isolatedConnection({
     address: "fake:1",
     namespace: "default",
     uiUrl: "http://ui",
   });
-  const session = { fleet: "default", client, connection, close: () => Promise.resolve() };
+  const session = {
+    fleet: "default",
+    client,
+    temporal,
+    connection,
+    close: () => Promise.resolve(),
+  };
   // Only the parts that the verb under test touches exist.
   return () => Promise.resolve(session as unknown as Session);
 }

@@ -12,7 +12,10 @@ import {
   TENANT_KEY,
 } from "../../client/search-keys.ts";
 import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/ids.ts";
+import type { PendingRequest } from "../../domain/plan.ts";
+import { ms } from "../../domain/units.ts";
 import { emptyLedger } from "../../scheduling/apply.ts";
+import type { Ledger } from "../../scheduling/ledger.ts";
 
 const BASE = 'WorkflowType = "job" AND OrbweaverFleet = "default"';
 
@@ -20,6 +23,10 @@ it.each<[JobFilter, string]>([
   [{}, `${BASE} AND ExecutionStatus = "Running"`],
   [{ all: true }, BASE],
   [{ state: "failed" }, `${BASE} AND OrbweaverState = "failed"`],
+  [
+    { state: "pending" },
+    `${BASE} AND ExecutionStatus = "Running" AND (OrbweaverState = "pending" OR OrbweaverState = "running")`,
+  ],
   [{ state: "held" }, `${BASE} AND ExecutionStatus = "Running" AND OrbweaverState = "held"`],
   [
     { class: "training", tenant: "t", cluster: "c", all: true },
@@ -107,9 +114,10 @@ describe("with the fleet's ledger", () => {
     // The fake has what a listing uses of a client.
   } as unknown as Client;
 
-  async function list(filter: JobFilter) {
+  async function list(filter: JobFilter, more: Partial<Ledger> = {}) {
     const jobs = [];
-    for await (const job of listJobs(client, { fleet: "default", filter, ledger })) jobs.push(job);
+    const known = { fleet: "default", filter, ledger: { ...ledger, ...more } };
+    for await (const job of listJobs(client, known)) jobs.push(job);
     return jobs;
   }
 
@@ -119,6 +127,30 @@ describe("with the fleet's ledger", () => {
     expect(waiting).toMatchObject({ pending: reason, gpus: 8 });
     expect(fresh).not.toHaveProperty("pending");
     expect(old).toMatchObject({ state: "terminated", endedAtMs: 9_000, hosts: [] });
+  });
+
+  it("tells of a gang that is smaller than asked for, and of one that is to give way", async () => {
+    const gang = { gpus: 8, min: 1, timeoutMs: ms(0) };
+    const constraints = { isSameHost: false, isSameFabric: false };
+    const eviction = { forJob: jobId("infer"), atMs: 1, lostGpuSeconds: 1, isSent: true } as const;
+    const yielding = {
+      ...lease,
+      terms: { priority: 0, submittedAtMs: 0, gang, constraints },
+      eviction,
+    };
+    const [running] = await list({ all: true }, { leases: new Map([[lease.id, yielding]]) });
+    expect(running).toMatchObject({ gpus: 3, gpusRequested: 8, preemptedFor: "infer" });
+  });
+
+  it("knows that a job which wrote that it runs waits again", async () => {
+    const requests = new Map([[jobId("run"), {} as PendingRequest]]);
+    const waiting = { leases: new Map(), requests };
+    expect((await list({ state: "pending" }, waiting)).map(({ jobId: id }) => id)).toEqual([
+      "run",
+      "wait",
+      "new",
+    ]);
+    expect(await list({ state: "running" }, waiting)).toEqual([]);
   });
 
   it("leaves out whose stale attribute alone fits, and stops at the limit", async () => {
