@@ -113,16 +113,24 @@ const UNSERVED: ServiceFlow = { receivedGpuSeconds: 0, virtualSeconds: 0 };
 
 function lift(book: ServiceBook, flow: string): void {
   const parent = parentFlow(flow);
-  const siblings = book.waiting.get(parent);
-  if (siblings?.has(flow) === true) return;
-  const isAnyWaiting = siblings !== undefined && siblings.size > 0;
-  const floor = isAnyWaiting
-    ? leastOf(book, siblings.keys())
-    : greatestOf(book, siblingsOf(book, parent));
+  if (book.waiting.get(parent)?.has(flow) === true) return;
+  const floor = floorOf(book, parent);
   const now = flowIn(book, flow);
   if (now.virtualSeconds < floor) book.flows.set(flow, { ...now, virtualSeconds: floor });
   if (book.flows.size > MAX_FLOWS) forget(book, parent, floor);
 }
+
+/** V of the siblings: where a flow stands at least that begins to wait. */
+function floorOf(book: ServiceBook, parent: string): number {
+  const siblings = book.waiting.get(parent);
+  return siblings === undefined
+    ? greatestOf(book, siblingsOf(book, parent))
+    : leastOf(book, siblings.keys());
+}
+
+/** How far a flow that waits, or begins to, is ahead of the least served sibling that waits, in virtual seconds; never below 0. */
+export const lagSeconds = (book: ServiceBook, flow: string): number =>
+  Math.max(0, flowIn(book, flow).virtualSeconds - floorOf(book, parentFlow(flow)));
 
 const leastOf = (book: ServiceBook, flows: Iterable<string>): number => {
   let least = Infinity;
