@@ -32,17 +32,21 @@ import { thriftiest } from "./thriftiest.ts";
 
 export const leastSpread: PlacePolicy = (demand, hosts, { spread }) => {
   const work: Work = { hosts: hosts.length, cells: 0 };
+  const types = byType(hosts, demand);
   let best: Answer | undefined;
-  for (const alike of byType(hosts, demand)) {
+  for (const alike of types) {
     const weights = exactWeights(alike, demand, spread);
     best = better(best, bestOfType({ demand, hosts: alike, weights, work, chosen: [] }));
   }
   const candidates = work.hosts + Math.ceil(work.cells / CELLS_OF_HOST);
   if (best !== undefined) return { gpus: best.gpusOf(), candidates };
-  if (demand.wattsLeft === undefined) return { candidates };
+  if (demand.wattsLeft === undefined || types.every(drawsAlike)) return { candidates };
   const thrifty = thriftiest(demand, hosts, { spread });
   return { ...thrifty, candidates: candidates + thrifty.candidates };
 };
+
+const drawsAlike = (hosts: readonly PlaceHost[]): boolean =>
+  hosts.every(({ at }) => at.gpuWatts === hosts[0]?.at.gpuWatts);
 
 interface Work {
   hosts: number;
