@@ -38,24 +38,68 @@ export function waterFill(demands: readonly Demand[], supplyGpus: number): Map<s
 }
 
 /** `demands`: GPUs by tenant's flow. The answer has the flows of the tenants and of their classes. */
-export function dueShares(
+export const dueShares = (
   demands: ReadonlyMap<string, number>,
   weightOf: FlowWeights,
   supplyGpus: number,
+): ReadonlyMap<string, number> => fillBoth(demands, weightOf, { supplyGpus, fill: waterFill });
+
+/**
+ * The same in whole GPUs, which is what can be held: among siblings every share is rounded down, and what is over goes to those
+ * with the largest remainders; ties to the larger weight, then by key. They add up to the whole supply or demand.
+ */
+export const wholeDueShares = (
+  demands: ReadonlyMap<string, number>,
+  weightOf: FlowWeights,
+  supplyGpus: number,
+): ReadonlyMap<string, number> => fillBoth(demands, weightOf, { supplyGpus, fill: wholeFill });
+
+type Fill = typeof waterFill;
+
+function fillBoth(
+  demands: ReadonlyMap<string, number>,
+  weightOf: FlowWeights,
+  { supplyGpus, fill }: { readonly supplyGpus: number; readonly fill: Fill },
 ): ReadonlyMap<string, number> {
   const classes = new Map<string, Demand[]>();
   for (const [key, gpus] of demands) {
     const tenants = classes.get(parentFlow(key)) ?? [];
-    classes.set(parentFlow(key), [...tenants, { key, weight: weightOf(key), gpus }]);
+    tenants.push({ key, weight: weightOf(key), gpus });
+    classes.set(parentFlow(key), tenants);
   }
   const wanted = [...classes].map(([key, tenants]) => ({
     key,
     weight: weightOf(key),
     gpus: tenants.reduce((sum, { gpus }) => sum + gpus, 0),
   }));
-  const due = waterFill(wanted, supplyGpus);
+  const due = fill(wanted, supplyGpus);
   for (const [key, tenants] of classes) {
-    for (const [flow, gpus] of waterFill(tenants, due.get(key) ?? 0)) due.set(flow, gpus);
+    for (const [flow, gpus] of fill(tenants, due.get(key) ?? 0)) due.set(flow, gpus);
   }
   return due;
+}
+
+/** Shares are sums of floats. */
+const SHARE_EPSILON = 1e-9;
+
+/** Whole demands and a whole supply are given. */
+function wholeFill(demands: readonly Demand[], supplyGpus: number): Map<string, number> {
+  const exact = waterFill(demands, supplyGpus);
+  const shares = new Map<string, number>();
+  let over = 0;
+  for (const [key, gpus] of exact) {
+    shares.set(key, Math.floor(gpus + SHARE_EPSILON));
+    over += gpus - Math.floor(gpus + SHARE_EPSILON);
+  }
+  const remainder = ({ key }: Demand): number => (exact.get(key) ?? 0) - (shares.get(key) ?? 0);
+  const order = demands
+    .filter((demand) => remainder(demand) > SHARE_EPSILON)
+    .sort((a, b) => {
+      const more = remainder(b) - remainder(a);
+      if (Math.abs(more) > SHARE_EPSILON) return more;
+      return b.weight - a.weight || byCodeUnit(a.key, b.key);
+    });
+  for (const { key } of order.slice(0, Math.round(over)))
+    shares.set(key, (shares.get(key) ?? 0) + 1);
+  return shares;
 }

@@ -10,7 +10,7 @@
 import type { HostId, JobId, TenantId } from "../domain/ids.ts";
 import { gpuCountOf, popCount, type HostGpus, type Lease } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import { dueShares } from "./due-share.ts";
+import { wholeDueShares } from "./due-share.ts";
 import type { FleetIndex } from "./fleet-index.ts";
 import type { Ledger } from "./ledger.ts";
 import { quotaLimit } from "./limits.ts";
@@ -102,16 +102,13 @@ export function quotaKeyOf(
   return { name: `${tenant} ${limit.key}`, ownGpus: limit.gpus - rule.borrowingLimit };
 }
 
-/** GPUs that are due to the flow now. */
+/** Whole GPUs that are due to the flow now. */
 export const dueTo = (holdings: Holdings, flow: string): number =>
-  (holdings.due ??= dueShares(holdings.demand, holdings.weightOf, holdings.supplyGpus)).get(flow) ??
-  0;
+  (holdings.due ??= wholeDueShares(holdings.demand, holdings.weightOf, holdings.supplyGpus)).get(
+    flow,
+  ) ?? 0;
 
 export const heldIn = ({ held }: Holdings, flow: string): number => held.get(flow) ?? 0;
-
-/** GPUs that the holder may still get before it is above what is due to it, as a tenant and as a class. */
-export const roomOf = (holdings: Holdings, holder: Holder): number =>
-  Math.min(-surplusOf(holdings, tenantFlow(holder)), -surplusOf(holdings, classFlow(holder)));
 
 /** GPUs that the flow holds above what is due to it; below 0 when it holds less. */
 export const surplusOf = (holdings: Holdings, flow: string): number =>

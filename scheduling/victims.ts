@@ -3,13 +3,14 @@
  *
  * Somebody may be evicted who allows it, has run for its protected time, is not stopping already, and by whose loss nobody is
  * wronged, by either of two rights:
- *   due      the request's flow is not above its due share after, and the victim's flows (its tenant's, and its class's where the
- *            classes differ) are not below theirs. Inside one flow nobody evicts anybody. What a tenant holds within its own quota
- *            falls to others within theirs alone.
+ *   due      the request's flows (its tenant's, and its class's where the victim is of another class) are not above their due
+ *            shares after, and the victim's are not below theirs. Inside one flow nobody evicts anybody. What a tenant holds
+ *            within its own quota falls to others within theirs alone.
  *   reclaim  the request's tenant is within its own quota of this GPU type after, and the victim's tenant not below its own: what
  *            was borrowed goes back to its owner.
- * Counted are the GPUs that the request takes, because the rest of a gang goes back to the queue at once. Any subset of the answer may be
- * taken together: of flows with less surplus than the request wants, only as many GPUs are named as they have above their dues.
+ * Counted are the GPUs that the request takes, because the rest of a gang goes back to the queue at once, as does what is free
+ * and too scattered for the request: a flow that could have it is not wronged. Any subset of the answer may be taken together: of flows
+ * that could not give all that the request wants, only as many GPUs are named as they have above their dues.
  *
  * Loss: GPUs · min(time since the grant, since the last checkpoint, or what a checkpoint to order costs), in GPU-seconds. The
  * order is by loss per GPU that the request can use; then the ones that waste the fewest GPUs, then the latest granted.
@@ -40,19 +41,23 @@ export interface VictimSearch {
   readonly leases: Iterable<Lease>;
   /** To be given up by this plan already. */
   readonly taken: ReadonlySet<LeaseId>;
+  /** Of the kinds that the request can use, in no lease. */
+  readonly freeGpus: number;
   readonly nowMs: number;
 }
 
-/** Shares are sums of floats. */
-export const SHARE_EPSILON = 1e-6;
+/** GPUs that may still be granted to the request's tenant before it has more than is due to it in the class. */
+export const dueRoom = (request: PendingRequest, holdings: Holdings): number =>
+  -surplusOf(holdings, tenantFlow(request));
 
-/** For a request that wants so many GPUs. */
+/** For a request that wants so many GPUs, at most `dueRoom` by right of due. */
 export function victimsFor(
   request: PendingRequest,
   wantedGpus: number,
   right: Right,
-  { holdings, leases, taken, nowMs }: VictimSearch,
+  search: VictimSearch,
 ): readonly Victim[] {
+  const { holdings, leases, taken, freeGpus, nowMs } = search;
   const able: Victim[] = [];
   for (const lease of leases) {
     if (taken.has(lease.id) || !isEvictable(lease, nowMs) || lease.jobId === request.jobId)
@@ -72,13 +77,11 @@ export function victimsFor(
   return able.filter((victim) => {
     const limits =
       right === "due"
-        ? dueLimits(request, victim.lease, holdings)
+        ? dueLimits(request, victim.lease, { holdings, wantedGpus })
         : reclaimLimits(request, victim.lease, holdings);
     if (limits === undefined) return false;
     const isWithin = limits.every(
-      ({ key, gpus }) =>
-        wantedGpus <= gpus + SHARE_EPSILON ||
-        (spare.get(key) ?? gpus) + SHARE_EPSILON >= victim.gpus,
+      ({ key, gpus }) => wantedGpus <= gpus + freeGpus || (spare.get(key) ?? gpus) >= victim.gpus,
     );
     if (!isWithin) return false;
     for (const { key, gpus } of limits) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
@@ -122,18 +125,24 @@ const isUseful = (request: PendingRequest, { gpus }: Lease, { index }: Holdings)
 /** What may be taken from each of these at most, GPUs; undefined: nothing. */
 type Limits = readonly { readonly key: string; readonly gpus: number }[] | undefined;
 
-function dueLimits(request: PendingRequest, lease: Lease, holdings: Holdings): Limits {
-  const flows = isSameClass(request, lease)
-    ? [tenantFlow(lease)]
-    : [tenantFlow(lease), classFlow(lease)];
-  const dues = flows.map((key) => ({ key, gpus: surplusOf(holdings, key) }));
+function dueLimits(request: PendingRequest, lease: Lease, { holdings, wantedGpus }: Due): Limits {
+  const limits = [{ key: tenantFlow(lease), gpus: surplusOf(holdings, tenantFlow(lease)) }];
+  if (!isSameClass(request, lease)) {
+    if (wantedGpus > -surplusOf(holdings, classFlow(request))) return undefined;
+    limits.push({ key: classFlow(lease), gpus: surplusOf(holdings, classFlow(lease)) });
+  }
   const own = quotaOf(lease, holdings);
   const isGuarded =
     own !== undefined &&
     lease.tenant !== request.tenant &&
     !isWithinQuota(request, lease, holdings);
-  const limits = isGuarded ? [...dues, { key: own.name, gpus: borrowedOf(own, holdings) }] : dues;
-  return limits.some(({ gpus }) => gpus < 1 - SHARE_EPSILON) ? undefined : limits;
+  if (isGuarded) limits.push({ key: own.name, gpus: borrowedOf(own, holdings) });
+  return limits.some(({ gpus }) => gpus < 1) ? undefined : limits;
+}
+
+interface Due {
+  readonly holdings: Holdings;
+  readonly wantedGpus: number;
 }
 
 function reclaimLimits(request: PendingRequest, lease: Lease, holdings: Holdings): Limits {
