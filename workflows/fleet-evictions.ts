@@ -48,6 +48,16 @@ export function revokedLosses({ leases, requests }: Book): readonly Loss[] {
     });
 }
 
+/** Whether there is a gang that is smaller than it would like to be. */
+export const mayAnyGrow = ({ leases }: Pick<Ledger, "leases">): boolean =>
+  [...leases.values()].some(
+    ({ terms, gpus, state, eviction }) =>
+      terms?.gang.mayGrow === true &&
+      state === "held" &&
+      eviction === undefined &&
+      gpuCountOf(gpus) < terms.gang.gpus,
+  );
+
 function reasonOf(
   { jobId, gpus, terms }: Lease,
   forJob: JobId,

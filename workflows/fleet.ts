@@ -40,7 +40,7 @@ import { apply, nextFenceAtMs, nextReturnAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
-import { revokedLosses, unsentOrders } from "./fleet-evictions.ts";
+import { mayAnyGrow, revokedLosses, unsentOrders } from "./fleet-evictions.ts";
 import { checkHosts, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
@@ -93,7 +93,7 @@ const { audit, recover } = proxyActivities<Pick<FleetActivities, "audit" | "reco
 export async function fleet(input: FleetInput): Promise<never> {
   const isCaring = (input.rules ?? 1) >= CARING_RULES;
   let ledger = unpackLedger(input.ledger);
-  let needsDecision = ledger.requests.size > 0;
+  let needsDecision = ledger.requests.size > 0 || mayAnyGrow(ledger);
   /** When a clock alone may change the plan. */
   let wakeAtMs: number | undefined;
   let redeliverAtMs: number | undefined;
@@ -125,6 +125,8 @@ export async function fleet(input: FleetInput): Promise<never> {
   const disowned: LeaseFact[] = [];
   /** Orders to give up leases that are to be sent; worked out once for each change of the leases. */
   let unsent: readonly EvictionOrder[] | undefined;
+  /** Whether any gang is smaller than it would like to be; worked out as seldom. */
+  let isGrowing: boolean | undefined;
   let isDeciding = false;
   /** Changes that came while a plan was being made. */
   const deferred: (() => void)[] = [];
@@ -136,6 +138,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     if (applied.ledger.leases !== ledger.leases) {
       changedAtMs = event.nowMs;
       unsent = undefined;
+      isGrowing = undefined;
     }
     ledger = applied.ledger;
     if (ledger.leases.size === 0 && ledger.requests.size === 0) idleAtMs = event.nowMs;
@@ -219,7 +222,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     if (nextClockAtMs() <= Date.now()) fold({ kind: "clock", nowMs: Date.now() });
     if (wakeAtMs !== undefined && wakeAtMs <= Date.now()) needsDecision = true;
     if (!mustContinue()) {
-      if (ledger.requests.size === 0) {
+      if (!isAnyDue()) {
         needsDecision = false;
         wakeAtMs = undefined;
       }
@@ -340,6 +343,11 @@ export async function fleet(input: FleetInput): Promise<never> {
     const isBackingOff = redeliverAtMs !== undefined && redeliverAtMs > Date.now();
     if (deliveries >= MAX_DELIVERIES || isBackingOff) return false;
     return waitingGrants().length > 0 || waitingOrders().length > 0;
+  }
+
+  /** Whether a cycle could come to anything. */
+  function isAnyDue(): boolean {
+    return ledger.requests.size > 0 || (isGrowing ??= mayAnyGrow(ledger));
   }
 
   function waitingOrders(): readonly EvictionOrder[] {

@@ -5,7 +5,7 @@ import { hostId, clusterId, jobId, leaseId, runId, tenantId, token } from "../..
 import type { Eviction, Lease } from "../../domain/lease.ts";
 import type { PendingRequest } from "../../domain/plan.ts";
 import { ms } from "../../domain/units.ts";
-import { revokedLosses, unsentOrders } from "../../workflows/fleet-evictions.ts";
+import { mayAnyGrow, revokedLosses, unsentOrders } from "../../workflows/fleet-evictions.ts";
 
 const HOST = hostId(clusterId("c"), "h");
 const TERMS = {
@@ -133,5 +133,30 @@ describe("revokedLosses", () => {
     expect(losses).toEqual(
       want === 0 ? [] : [{ jobId: "train", runId: "run", lease: "lease-1", hosts: [HOST] }],
     );
+  });
+});
+
+describe("mayAnyGrow", () => {
+  const growing = { ...TERMS, gang: { ...TERMS.gang, mayGrow: true } } as const;
+  it.each([
+    { name: "one that may not", more: {}, want: false },
+    { name: "one that is smaller", more: { terms: growing }, want: true },
+    {
+      name: "one of the full size",
+      more: { terms: growing, gpus: [{ host: HOST, mask: 0b1111 }] },
+      want: false,
+    },
+    {
+      name: "one that stops for it",
+      more: { terms: growing, eviction: evictionOf() },
+      want: false,
+    },
+    {
+      name: "one that has not heard of its grant",
+      more: { terms: growing, state: "granted" as const },
+      want: false,
+    },
+  ])("$name: $want", ({ more, want }) => {
+    expect(mayAnyGrow(book([leaseOf(1, more)]))).toBe(want);
   });
 });
