@@ -2,27 +2,27 @@
  * @file Gives a job array what nobody in line can use: as many of its gangs as one host holds, host by host.
  *
  * A gang that some host of the fleet could ever hold is never split over hosts, because the tasks of one host share a lease and its
- * batches. Of the cluster that the placement policy names, the host with the fewest free GPUs that still hold a gang comes first,
- * so that whole hosts stay whole; ties by id. Only unclaimed clusters and unclaimed quota are looked at: claims are of those who wait.
- * Cost of a call: O(hosts of the cluster).
+ * batches. Of the cluster in which the placement policy puts a gang, the host with the fewest free GPUs that still hold one comes
+ * first, so that whole hosts stay whole; ties by id. Only what is set apart for nobody and unclaimed quota are looked at.
+ * Cost of a call: O(hosts of the cluster) and that of the policy.
  */
 
 import { byCodeUnit } from "../domain/ids.ts";
 import { popCount } from "../domain/lease.ts";
 import type { PendingRequest, PlanItem } from "../domain/plan.ts";
-import { largestAt, optionsFor, freeHosts, wattsLeft, type Capacity } from "./capacity.ts";
-import { judge, misfit, prospectsOf, type Scene, type Start } from "./judge.ts";
+import { hostsOf, largestAt, optionsFor, wattsLeft } from "./capacity.ts";
+import type { PoolHost } from "./host-pools.ts";
+import { judge, misfit, type Scene, type Start } from "./judge.ts";
 import { gpusWithin, WATTS_EPSILON } from "./limits.ts";
-import type { PickHost } from "./pick/pick-policy.ts";
-import { itemOf, tryStart, type StartContext, type Tried } from "./start.ts";
+import { demandOf, freeHosts, itemOf, tryStart, type StartContext, type Tried } from "./start.ts";
 
 /** An array's request as that of one gang of it; any other request as it is. */
-export function asOneGang(request: PendingRequest, capacity: Capacity): PendingRequest {
+export function asOneGang(request: PendingRequest, { capacity, nowMs }: Scene): PendingRequest {
   if (request.slots === undefined) return request;
   const { gpus, timeoutMs } = request.gang;
   const whole = { ...request, gang: { gpus, min: gpus, timeoutMs } };
   const onOneHost = { ...whole, constraints: { ...request.constraints, isSameHost: true } };
-  const { types } = optionsFor(capacity, onOneHost);
+  const { types } = optionsFor(capacity, onOneHost, nowMs);
   const largest = Math.max(0, ...types.map((type) => largestAt(capacity, type, "ever")));
   return largest >= gpus ? onOneHost : whole;
 }
@@ -38,61 +38,59 @@ export function fillArray(
   const verdict = judge(gang, scene);
   if (verdict.kind === "wait") return verdict;
   const { won, work } = fillHost(gang, slots, { verdict, scene, context });
-  if (won === undefined) {
-    const failed = misfit(gang, scene);
-    return { ...failed, work: failed.work + work };
-  }
+  if (won === undefined) return misfit(work);
   return { kind: "grant", item: itemOf(gang, won, scene, context), work };
 }
+
+type Won = Pick<PlanItem, "gpus" | "slots"> & { readonly why: string };
 
 function fillHost(
   gang: PendingRequest,
   most: number,
   {
-    verdict: { demand, offers, types, work: judged },
-    scene,
-    context: { policies, ports },
+    verdict,
+    scene: { capacity },
+    context: { place },
   }: { readonly verdict: Start; readonly scene: Scene; readonly context: StartContext },
-): { readonly won?: Pick<PlanItem, "gpus" | "slots">; readonly work: number } {
-  const { capacity } = scene;
-  const { placement, candidates } = policies.placement(demand, offers);
-  const work = judged + candidates;
-  const type = types.find(({ gpuType }) => gpuType === placement?.gpuType);
-  const [part] = placement?.parts ?? [];
-  const group = type?.groups.find(({ cluster }) => cluster.id === part?.cluster);
-  if (type === undefined || group === undefined) return { work };
+): { readonly won?: Won; readonly work: number } {
   const { gpus: each } = gang.gang;
-  const room = prospectsOf(gang, scene).find((prospect) => prospect.type === type)?.room ?? 0;
-  const left = wattsLeft(capacity, group.cluster) + WATTS_EPSILON;
-  const slotsOn = ({ freeMask, gpuWatts }: PickHost): number =>
+  const one = place(demandOf(gang, each, capacity), freeHosts(verdict.prospects), capacity);
+  const work = verdict.work + one.candidates;
+  const [part] = one.gpus ?? [];
+  const first = part && capacity.hosts.get(part.host);
+  const prospect = verdict.prospects.find(({ type }) => type.gpuType === first?.pool.gpuType);
+  if (first === undefined || prospect === undefined) return { work };
+  const { cluster } = first.pool;
+  const left = wattsLeft(capacity, cluster) + WATTS_EPSILON;
+  const slotsOn = ({ freeMask, pool }: PoolHost): number =>
     Math.min(
       most,
-      Math.floor(Math.min(popCount(freeMask), room, gpusWithin(left, gpuWatts)) / each),
+      Math.floor(
+        Math.min(popCount(freeMask), prospect.room, gpusWithin(left, pool.gpuWatts)) / each,
+      ),
     );
-  const hosts = freeHosts(type, group.cluster.id);
-  const host = fullest(hosts, slotsOn);
-  if (host === undefined) return { work: work + hosts.length };
+  const host = fullest(hostsOf(prospect.type, cluster.id), slotsOn);
+  if (host === undefined) return { work };
   const slots = slotsOn(host);
-  const wish = { gpus: slots * each, isSameHost: true, wattsLeft: left };
-  const picked = policies.pick(wish, [host], ports);
+  const { gpus, candidates } = place(demandOf(gang, slots * each, capacity), [host], capacity);
   return {
-    ...(picked.gpus !== undefined && { won: { gpus: picked.gpus, slots } }),
-    work: work + hosts.length + picked.candidates,
+    ...(gpus !== undefined && { won: { gpus, slots, why: "nobody in line can use them" } }),
+    work: work + candidates,
   };
 }
 
 /** The host with the fewest free GPUs among those that hold a gang; of equals the one with the lowest id. */
 function fullest(
-  hosts: readonly PickHost[],
-  slotsOn: (host: PickHost) => number,
-): PickHost | undefined {
-  let best: { readonly host: PickHost; readonly free: number } | undefined;
+  hosts: Iterable<PoolHost>,
+  slotsOn: (host: PoolHost) => number,
+): PoolHost | undefined {
+  let best: { readonly host: PoolHost; readonly free: number } | undefined;
   for (const host of hosts) {
     const free = popCount(host.freeMask);
     const isBetter =
       best === undefined ||
       free < best.free ||
-      (free === best.free && byCodeUnit(host.host, best.host.host) < 0);
+      (free === best.free && byCodeUnit(host.id, best.host.id) < 0);
     if (isBetter && slotsOn(host) > 0) best = { host, free };
   }
   return best?.host;

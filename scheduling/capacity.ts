@@ -1,46 +1,85 @@
 /**
- * @file What a fleet could give to a request: offers per cluster and GPU type, at four levels of optimism.
+ * @file What a fleet could give to a request: offers per cluster and GPU type, at six levels of optimism.
  *
- * Hosts that are alike (cluster, type, memory, draw) form a pool whose sums are kept up to date grant by grant, so looking at
- * a request costs O(clusters), not O(hosts). Requests with equal constraints share their offers, which are worked out again only
- * after a grant. Opened once per decision; `occupy` is the only change.
+ * Looking at a request costs O(clusters), not O(hosts): pools of alike hosts keep their sums (host-pools.ts). Requests with equal
+ * constraints share their offers, which are worked out again only after a change. Opened from a ledger, then kept up to date by
+ * what changes: O(hosts concerned) each.
  */
 
-import type { ClusterShape, HostShape } from "../domain/fleet.ts";
-import { byCodeUnit, type ClusterId, type HostId, type TenantId } from "../domain/ids.ts";
+import type { ClusterShape } from "../domain/fleet.ts";
+import type { ClusterId, HostId, JobId } from "../domain/ids.ts";
 import type { Constraints } from "../domain/job.ts";
-import { popCount, type GangRequest, type HostGpus } from "../domain/lease.ts";
-import { fullMask } from "../lib/bits.ts";
+import { popCount, type Lease, type Reservation } from "../domain/lease.ts";
+import type { PendingRequest } from "../domain/plan.ts";
 import { hindranceOf, isSuitable, shapeOf, type GangShape, type Hindrance } from "./feasibility.ts";
-import { indexFleet, type FleetIndex } from "./fleet-index.ts";
-import type { Ledger } from "./ledger.ts";
-import { gpusWithin, wattsLimit } from "./limits.ts";
-import type { PickHost } from "./pick/pick-policy.ts";
+import { indexFleet, type FleetIndex, type WattsBudget } from "./fleet-index.ts";
+import {
+  changeHost,
+  gpusIn,
+  keptMask,
+  largestHost,
+  openPools,
+  setHindrance,
+  UNKNOWN_END_MS,
+  type Pool,
+  type PoolHost,
+  type Respect,
+} from "./host-pools.ts";
+import type { HostStanding, Ledger } from "./ledger.ts";
+import { forbiddingWindow, gpusWithin, wattsLimit } from "./limits.ts";
 import { largestGang, type ClusterOffer } from "./placement/placement-policy.ts";
-import { take, usageOf, type Usage } from "./usage.ts";
+import { openSpread, type FleetSpread } from "./placement/spread.ts";
+import { addReserved, dropReserved, reservedOf, type Reserved } from "./reserved.ts";
+import {
+  heldBy,
+  release,
+  rivalOn,
+  take,
+  takenGpus,
+  usageOf,
+  type Held,
+  type Usage,
+} from "./usage.ts";
 
 /**
- * `ever`: every host answers and nothing is leased. `idle`: nothing is leased on the hosts that answer now. `now`: what is free.
- * `unpowered`: what is free, were there no limit on watts.
+ * `ever`: every host answers and nothing is leased. `idle`: nothing is leased on the hosts that answer now. `reservable`: the same
+ * without what is set apart for others. `unleased`: what is free, set apart or not. `unpowered`: the same were there no limit on
+ * watts. `now`: what is free and set apart for nobody.
  */
-export type Level = "ever" | "idle" | "now" | "unpowered";
+export type Level = "ever" | "idle" | "reservable" | "unleased" | "unpowered" | "now";
 
-/** No cluster has more types of GPU: keeps ranks unique. */
-const MAX_TYPES = 1_000;
+const RESPECTS: Readonly<Record<Level, Respect>> = {
+  ever: "ever",
+  idle: "idle",
+  reservable: "unreserved",
+  unleased: "unleased",
+  unpowered: "unleased",
+  now: "open",
+};
 
 export interface Capacity {
   readonly index: FleetIndex;
   readonly usage: Usage;
+  readonly spread: FleetSpread;
   readonly pools: readonly Pool[];
-  readonly hosts: ReadonlyMap<HostId, { readonly host: PoolHost; readonly pool: Pool }>;
-  /** By constraints, as an object where hosts are not avoided, and as JSON: equal ones are often the same object. */
-  readonly options: Map<Constraints | string, Options>;
+  readonly hosts: ReadonlyMap<HostId, PoolHost>;
+  readonly reserved: Reserved;
+  /** By cluster, and by budget of site and rack: what GPUs will draw that are set apart and in no lease. */
+  readonly keptWatts: Map<string, number>;
+  /** By constraints, as JSON, and by the object, because equal ones are often the same object. */
+  readonly options: Map<string, Options>;
+  readonly optionsOf: WeakMap<Constraints, Options>;
+  /** Budgets of sites, by site. */
+  readonly sites: ReadonlyMap<string, WattsBudget>;
+  lastOptions: number;
   /** Grows with every change of what is free. */
   version: number;
 }
 
 /** What may serve requests with the same constraints, one entry a GPU type, in the fleet's order. */
 export interface Options {
+  /** Unique among the options of one capacity; absent when they are those of one request at one time. */
+  readonly number?: number;
   readonly types: readonly TypeOptions[];
 }
 
@@ -49,9 +88,9 @@ export interface TypeOptions {
   readonly groups: readonly PoolGroup[];
   readonly shape: GangShape;
   readonly avoided: ReadonlySet<HostId>;
+  /** Where it may not start now: a job of its kind is there, or maintenance is near. */
+  readonly closed: ReadonlySet<HostId>;
   readonly cache: Partial<Record<Level, CachedOffers>>;
-  /** Worked out when it is first asked for. */
-  hindered?: Hindered;
 }
 
 interface CachedOffers {
@@ -67,51 +106,189 @@ interface PoolGroup {
   readonly pools: readonly Pool[];
 }
 
-interface Pool {
-  readonly cluster: ClusterShape;
-  readonly rank: number;
-  readonly gpuType: string;
-  readonly gpuWatts: number;
-  readonly hosts: readonly PoolHost[];
-  readonly ever: Sum;
-  readonly idle: Sum;
-  free: Sum;
+export function openCapacity(ledger: Ledger): Capacity {
+  const index = indexFleet(ledger.shape);
+  const spread = openSpread(ledger.shape);
+  const pools = openPools(index.clusters, ledger.hosts, spread.layout);
+  const capacity: Capacity = {
+    index,
+    spread,
+    usage: usageOf([], index),
+    pools,
+    hosts: new Map(pools.flatMap((pool) => pool.hosts.map((host) => [host.id, host] as const))),
+    reserved: reservedOf([]),
+    keptWatts: new Map(),
+    sites: new Map(
+      index.clusters.flatMap(({ site }) => {
+        const budget = index.budgets.find(({ name }) => name === `site ${site}`);
+        return budget === undefined ? [] : [[site, budget] as const];
+      }),
+    ),
+    options: new Map(),
+    optionsOf: new WeakMap(),
+    lastOptions: 0,
+    version: 0,
+  };
+  for (const lease of ledger.leases.values()) noteLease(capacity, undefined, lease);
+  for (const reservation of ledger.reservations?.values() ?? [])
+    noteReservation(capacity, undefined, reservation);
+  return capacity;
 }
 
-interface PoolHost {
-  readonly id: HostId;
-  readonly gpuCount: number;
-  /** Absent where new work may start. */
-  readonly hindrance?: Hindrance;
-  freeMask: number;
+/** A lease came, changed, or went. */
+export function noteLease(
+  capacity: Capacity,
+  before: Lease | undefined,
+  after: Lease | undefined,
+): void {
+  const { usage, index, hosts } = capacity;
+  if (before !== undefined) {
+    const gpus = takenGpus(before);
+    release(usage, index, heldBy(before));
+    for (const { host: id, mask } of gpus) {
+      const host = hosts.get(id);
+      if (host === undefined) continue;
+      host.holds.delete(before.id);
+      setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
+    }
+  }
+  if (after === undefined) return;
+  const gpus = takenGpus(after);
+  const endAtMs = endOf(after);
+  take(usage, index, heldBy(after));
+  for (const { host: id, mask } of gpus) {
+    const host = hosts.get(id);
+    if (host === undefined) continue;
+    host.holds.set(after.id, { mask, endAtMs });
+    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
+  }
 }
 
-interface Sum {
-  readonly gpus: number;
-  readonly largestHostGpus: number;
+/** When its GPUs are free at the latest, as its owner says. */
+const endOf = ({ state, grantedAtMs, terms }: Lease): number =>
+  state === "vacating" ? grantedAtMs : endAt(grantedAtMs, terms?.timeLimitMs);
+
+export const endAt = (grantedAtMs: number, timeLimitMs: number | undefined): number =>
+  timeLimitMs === undefined ? UNKNOWN_END_MS + grantedAtMs : grantedAtMs + timeLimitMs;
+
+/** GPUs of a grant that is not a lease yet. */
+export interface FreshGrant extends Held {
+  /** Unlike the id of any lease and of any other grant. */
+  readonly name: string;
+  readonly endAtMs: number;
 }
 
-export function openCapacity(snapshot: Ledger): Capacity {
-  const index = indexFleet(snapshot.shape);
-  const usage = usageOf(snapshot.leases.values(), index);
-  const pools = poolsOf(snapshot, index, usage);
-  const hosts = new Map(
-    pools.flatMap((pool) => pool.hosts.map((host) => [host.id, { host, pool }] as const)),
-  );
-  return { index, usage, pools, hosts, options: new Map(), version: 0 };
+export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
+  const { name, endAtMs } = grant;
+  take(capacity.usage, capacity.index, grant);
+  for (const { host: id, mask } of grant.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
+    host.holds.set(name, { mask, endAtMs });
+    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
+  }
 }
 
-/** Cost: O(pools) for constraints that were seen before, O(hosts) for new ones. */
-export function optionsFor(capacity: Capacity, request: GangRequest): Options {
+export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
+  const { name } = grant;
+  release(capacity.usage, capacity.index, grant);
+  for (const { host: id, mask } of grant.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
+    host.holds.delete(name);
+    setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
+  }
+}
+
+/** GPUs were set apart, others instead, or none any more. */
+export function noteReservation(
+  capacity: Capacity,
+  before: Reservation | undefined,
+  after: Reservation | undefined,
+): void {
+  if (before !== undefined) {
+    dropReserved(capacity.reserved, before);
+    for (const { host: id, mask } of before.gpus) {
+      const host = capacity.hosts.get(id);
+      if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask & ~mask });
+    }
+  }
+  if (after === undefined) return;
+  addReserved(capacity.reserved, after);
+  for (const { host: id, mask } of after.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask | mask });
+  }
+}
+
+/** A host answers again, is drained, falls silent. */
+export function noteStanding(
+  capacity: Capacity,
+  id: HostId,
+  standing: HostStanding | undefined,
+): void {
+  const host = capacity.hosts.get(id);
+  const hindrance = hindranceOf(standing);
+  if (host === undefined || host.hindrance === hindrance) return;
+  setHindrance(host, hindrance);
+  capacity.version += 1;
+}
+
+function setMasks(
+  capacity: Capacity,
+  host: PoolHost,
+  change: { readonly leasedMask?: number; readonly reservedMask?: number },
+): void {
+  const kept = keptMask(host);
+  changeHost(host, change);
+  const more = popCount(keptMask(host)) - popCount(kept);
+  if (more !== 0) {
+    const { cluster, gpuWatts } = host.pool;
+    keepWatts(capacity, cluster.id, more * gpuWatts);
+    for (const { name } of capacity.index.places.get(host.id)?.budgets ?? [])
+      keepWatts(capacity, name, more * gpuWatts);
+  }
+  capacity.version += 1;
+}
+
+function keepWatts({ keptWatts }: Capacity, name: string, watts: number): void {
+  keptWatts.set(name, (keptWatts.get(name) ?? 0) + watts);
+}
+
+/** Cost: O(1) for constraints that were seen before, O(hosts) for new ones, and where hosts are closed to this request alone. */
+export function optionsFor(capacity: Capacity, request: PendingRequest, nowMs: number): Options {
+  const options = knownOptions(capacity, request);
+  if (request.constraints.antiAffinity === undefined && !capacity.index.hasWindows) return options;
+  const closed = new Set<HostId>();
+  for (const { id } of options.types.flatMap((type) => [...hostsOf(type)])) {
+    const { windows = [] } = capacity.index.places.get(id) ?? {};
+    if (
+      rivalOn(capacity.usage, id, request) !== undefined ||
+      forbiddingWindow(request, windows, nowMs) !== undefined
+    )
+      closed.add(id);
+  }
+  if (closed.size === 0 && request.constraints.antiAffinity === undefined) return options;
+  return { types: options.types.map((type) => ({ ...type, closed, cache: {} })) };
+}
+
+function knownOptions(capacity: Capacity, request: PendingRequest): Options {
   const { constraints, avoidHosts } = request;
-  const known = avoidHosts === undefined ? capacity.options.get(constraints) : undefined;
+  const known = avoidHosts === undefined ? capacity.optionsOf.get(constraints) : undefined;
   if (known !== undefined) return known;
+  if (capacity.options.size >= MAX_OPTIONS) capacity.options.clear();
   const key = JSON.stringify([constraints, avoidHosts]);
-  const options = capacity.options.get(key) ?? { types: typesFor(capacity, request) };
+  const options = capacity.options.get(key) ?? {
+    number: (capacity.lastOptions += 1),
+    types: typesFor(capacity, request),
+  };
   capacity.options.set(key, options);
-  if (avoidHosts === undefined) capacity.options.set(constraints, options);
+  if (avoidHosts === undefined) capacity.optionsOf.set(constraints, options);
   return options;
 }
+
+/** Avoided hosts make many: no more are remembered. */
+const MAX_OPTIONS = 2_000;
 
 /** What the clusters offer in one type, in order of rank. */
 export const offersAt = (
@@ -127,10 +304,8 @@ export const largestAt = (capacity: Capacity, type: TypeOptions, level: Level): 
 /** Hosts on which nothing new may start, by what hinders it, in the fleet's order. */
 export type Hindered = ReadonlyMap<Hindrance, readonly HostId[]>;
 
-/** Of the hosts of the type. Cost: O(hosts of the type), once. */
-export const hinderedHosts = (type: TypeOptions): Hindered => (type.hindered ??= hinderedOf(type));
-
-function hinderedOf(type: TypeOptions): Hindered {
+/** Of the hosts of the type. Cost: O(hosts of the type). */
+export function hinderedHosts(type: TypeOptions): Hindered {
   const hindered = new Map<Hindrance, HostId[]>();
   for (const { pools } of type.groups) {
     for (const { id, hindrance } of pools.flatMap(({ hosts }) => hosts)) {
@@ -143,92 +318,30 @@ function hinderedOf(type: TypeOptions): Hindered {
   return hindered;
 }
 
-/** The hosts of one cluster that have free GPUs of the type, in order of their ids. */
-export const pickHosts = (type: TypeOptions, cluster: ClusterId): readonly PickHost[] =>
-  [...freeHosts(type, cluster)].sort((a, b) => byCodeUnit(a.host, b.host));
-
-/** The same in no order: where one of them is wanted and there are thousands. */
-export function freeHosts(type: TypeOptions, cluster: ClusterId): readonly PickHost[] {
-  const pools = type.groups.find((group) => group.cluster.id === cluster)?.pools ?? [];
-  const free: PickHost[] = [];
-  for (const { hosts, gpuWatts } of pools) {
-    for (const { id, freeMask, gpuCount } of hosts) {
-      if (freeMask === 0 || type.avoided.has(id)) continue;
-      free.push({ host: id, freeMask, gpuCount, gpuWatts });
-    }
+/** The hosts of the type, in the fleet's order of clusters: of one cluster, or of all. Cost: O(hosts). */
+export function* hostsOf(type: TypeOptions, cluster?: ClusterId): Generator<PoolHost> {
+  const { avoided, closed } = type;
+  for (const group of type.groups) {
+    if (cluster !== undefined && group.cluster.id !== cluster) continue;
+    for (const { hosts } of group.pools)
+      for (const host of hosts) if (!avoided.has(host.id) && !closed.has(host.id)) yield host;
   }
-  return free;
 }
 
-export const wattsLeft = ({ usage }: Capacity, cluster: ClusterShape): number =>
-  wattsLimit(cluster) - (usage.watts.get(cluster.id) ?? 0);
+/** What may be drawn in the cluster beyond what leases draw, and beyond what is kept for reservations; not its site's. */
+export const wattsLeft = ({ usage, keptWatts }: Capacity, cluster: ClusterShape): number =>
+  wattsLimit(cluster) - (usage.watts.get(cluster.id) ?? 0) - (keptWatts.get(cluster.id) ?? 0);
 
-/** Takes the GPUs of a grant. */
-export function occupy(capacity: Capacity, tenant: TenantId, gpus: readonly HostGpus[]): void {
-  take(capacity.usage, capacity.index, { tenant, gpus });
-  const touched = new Set<Pool>();
-  for (const { host: id, mask } of gpus) {
-    const found = capacity.hosts.get(id);
-    if (found === undefined) continue;
-    found.host.freeMask &= ~mask;
-    touched.add(found.pool);
-  }
-  for (const pool of touched) pool.free = sumOf(pool.hosts, freeOf);
-  capacity.version += 1;
-}
+/** The same of a site or rack. */
+export const budgetLeft = (
+  { usage, keptWatts }: Capacity,
+  { name, limitWatts }: WattsBudget,
+): number => limitWatts - (usage.budgets.get(name) ?? 0) - (keptWatts.get(name) ?? 0);
 
-function poolsOf(snapshot: Ledger, { clusters }: FleetIndex, usage: Usage): readonly Pool[] {
-  const pools: Pool[] = [];
-  for (const [at, cluster] of clusters.entries()) {
-    const alike = new Map<string, HostShape[]>();
-    for (const host of cluster.hosts) {
-      const key = `${host.gpuType} ${host.gpuMemoryGiB} ${host.gpuWatts}`;
-      const same = alike.get(key);
-      if (same === undefined) alike.set(key, [host]);
-      else same.push(host);
-    }
-    const types = [...new Set(cluster.hosts.map(({ gpuType }) => gpuType))];
-    for (const shapes of alike.values()) {
-      const [first] = shapes;
-      if (first === undefined) continue;
-      const hosts = shapes.map(({ id, gpuCount }) => {
-        const hindrance = hindranceOf(snapshot.hosts.get(id));
-        if (hindrance !== undefined) return { id, gpuCount, hindrance, freeMask: 0 };
-        const freeMask = fullMask(gpuCount) & ~(usage.taken.get(id) ?? 0);
-        return { id, gpuCount, freeMask };
-      });
-      pools.push({
-        cluster,
-        rank: at * MAX_TYPES + types.indexOf(first.gpuType),
-        gpuType: first.gpuType,
-        gpuWatts: first.gpuWatts,
-        hosts,
-        ever: sumOf(hosts, everOf),
-        idle: sumOf(hosts, idleOf),
-        free: sumOf(hosts, freeOf),
-      });
-    }
-  }
-  return pools;
-}
+export const reservationOf = ({ reserved }: Capacity, job: JobId): Reservation | undefined =>
+  reserved.byJob.get(job);
 
-type CountOf = (host: PoolHost) => number;
-const everOf: CountOf = ({ gpuCount }) => gpuCount;
-const idleOf: CountOf = ({ hindrance, gpuCount }) => (hindrance === undefined ? gpuCount : 0);
-const freeOf: CountOf = ({ freeMask }) => popCount(freeMask);
-
-function sumOf(hosts: readonly PoolHost[], countOf: CountOf): Sum {
-  let gpus = 0;
-  let largestHostGpus = 0;
-  for (const host of hosts) {
-    const count = countOf(host);
-    gpus += count;
-    largestHostGpus = Math.max(largestHostGpus, count);
-  }
-  return { gpus, largestHostGpus };
-}
-
-function typesFor({ pools, index }: Capacity, request: GangRequest): readonly TypeOptions[] {
+function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly TypeOptions[] {
   const { constraints, avoidHosts = [] } = request;
   const avoided = new Set(avoidHosts);
   const suitable = pools.filter(({ hosts }) =>
@@ -245,14 +358,15 @@ function typesFor({ pools, index }: Capacity, request: GangRequest): readonly Ty
         .sort((a, b) => a.gpuWatts - b.gpuWatts);
       return { cluster, rank: own[0]?.rank ?? 0, pools: own };
     });
-    return { gpuType, groups, shape: shapeOf(constraints), avoided, cache: {} };
+    return { gpuType, groups, shape: shapeOf(constraints), avoided, closed: NO_HOSTS, cache: {} };
   });
 }
 
+const NO_HOSTS: ReadonlySet<HostId> = new Set();
+
 function cachedAt(capacity: Capacity, type: TypeOptions, level: Level): CachedOffers {
-  const isFixed = level === "ever" || level === "idle";
   const known = type.cache[level];
-  if (known !== undefined && (isFixed || known.version === capacity.version)) return known;
+  if (known !== undefined && (level === "ever" || known.version === capacity.version)) return known;
   const offers = type.groups.map((group) => offerOf(capacity, type, group, level));
   const fresh = { version: capacity.version, offers, largest: largestGang(type.shape, offers) };
   type.cache[level] = fresh;
@@ -266,17 +380,12 @@ function offerOf(
   level: Level,
 ): ClusterOffer {
   const { cluster, rank, pools } = group;
-  let left =
-    level === "unpowered"
-      ? Infinity
-      : level === "now"
-        ? wattsLeft(capacity, cluster)
-        : wattsLimit(cluster);
-  const most = left;
+  const most = wattsAt(capacity, cluster, level);
+  let left = most;
   let gpus = 0;
   let largestHostGpus = 0;
   for (const pool of pools) {
-    const sum = sumAt(pool, level, type.avoided);
+    const sum = sumOf(pool, level, type);
     const count = Math.min(sum.gpus, gpusWithin(left, pool.gpuWatts));
     gpus += count;
     left -= count * pool.gpuWatts;
@@ -295,9 +404,46 @@ function offerOf(
   };
 }
 
-function sumAt(pool: Pool, level: Level, avoided: ReadonlySet<HostId>): Sum {
-  const hosts = avoided.size === 0 ? pool.hosts : pool.hosts.filter(({ id }) => !avoided.has(id));
-  if (hosts.length < pool.hosts.length)
-    return sumOf(hosts, level === "ever" ? everOf : level === "idle" ? idleOf : freeOf);
-  return level === "ever" ? pool.ever : level === "idle" ? pool.idle : pool.free;
+function wattsAt(capacity: Capacity, cluster: ClusterShape, level: Level): number {
+  const site = capacity.sites.get(cluster.site);
+  const { usage } = capacity;
+  switch (level) {
+    case "unpowered":
+      return Infinity;
+    case "now":
+      return Math.min(
+        wattsLeft(capacity, cluster),
+        site === undefined ? Infinity : budgetLeft(capacity, site),
+      );
+    case "unleased":
+      return Math.min(
+        wattsLimit(cluster) - (usage.watts.get(cluster.id) ?? 0),
+        site === undefined ? Infinity : site.limitWatts - (usage.budgets.get(site.name) ?? 0),
+      );
+    case "ever":
+    case "idle":
+    case "reservable":
+      return Math.min(wattsLimit(cluster), site?.limitWatts ?? Infinity);
+  }
+}
+
+function sumOf(
+  pool: Pool,
+  level: Level,
+  { avoided, closed }: TypeOptions,
+): { readonly gpus: number; readonly largestHostGpus: number } {
+  const respect = RESPECTS[level];
+  const isClosable = level !== "ever" && level !== "idle" && closed.size > 0;
+  const tally = pool.tallies[respect];
+  if (avoided.size === 0 && !isClosable)
+    return { gpus: tally.gpus, largestHostGpus: largestHost(tally) };
+  let gpus = 0;
+  let largestHostGpus = 0;
+  for (const host of pool.hosts) {
+    if (avoided.has(host.id) || (isClosable && closed.has(host.id))) continue;
+    const count = gpusIn(host, respect);
+    gpus += count;
+    largestHostGpus = Math.max(largestHostGpus, count);
+  }
+  return { gpus, largestHostGpus };
 }

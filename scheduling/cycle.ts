@@ -1,44 +1,78 @@
 /**
- * @file One scheduling cycle: asks the queue who is next, and for each whether it starts now, where, and on which GPUs.
+ * @file One scheduling cycle: asks the queue who is next, and for each whether it starts now, and on which GPUs.
  *
- * A request that cannot start claims what it will need (judge.ts), and later ones may use the rest only. That is why nobody
- * starves while run times are bounded: let R be the first waiting request that fits `idle`. Nothing behind R is granted in the
- * clusters that it claims, nor out of the quota that it claims; the leases there end; so at the latest when they all have,
- * R fits, and starts. Then the next one is first. It holds as long as no earlier request keeps arriving and R's hosts stay up.
- * The price is the usual one of FIFO: GPUs stand idle behind a large gang. Requests that no end of a lease would help claim
- * nothing, so they delay nobody.
- * A job array stands in line with one gang, its first missing one, and claims for that one only. What is left when everybody had
- * a try, unclaimed, goes to the arrays that got theirs, in order (array-fill.ts); `apply` then sends what they still want to the
- * end of the line. So an array is never without its turn, and nobody waits behind more than one gang of it at a time.
+ * A request that cannot start although the end of leases would help it may become a *head*: exact GPUs are set apart for it
+ * (heads.ts), kept from cycle to cycle, and later ones may use the rest only, or what delays no head. Nobody starves while run times
+ * are bounded by T, grants of one tenant do not push back another's for ever (queue-policy.ts), and hosts stay up:
+ *   1. The queue brings every request R to the front in bounded time Q. Then R starts, or becomes a head, or waits until one of the
+ *      at most H heads starts and leaves it its place, or until its tenant has ended enough leases, whose quota it claims.
+ *   2. A head yields to nobody after YIELD_MS. From then on its GPUs are granted to those alone whose time limits end before the last
+ *      of its GPUs is free; that time only ever comes nearer; so it starts at most T later. The first of H heads in a row waits for
+ *      no other, the k-th at most for k−1 before it.
+ *   Together: R starts within Q + (H + 1) · (YIELD_MS + T).
+ * Requests that no end of a lease would help hold nothing, so they delay nobody.
+ * A job array stands in line with one gang, its first missing one. What is left when everybody had a try, set apart for nobody, goes
+ * to the arrays that got theirs, in order (array-fill.ts); `apply` then sends what they still want to the end of the line. So an
+ * array is never without its turn, and nobody waits behind more than one gang of it at a time.
+ * What one request cannot get, none that is alike can get in the same cycle: it is judged once (tries.ts). Where no reasons are asked
+ * for, whole kinds of requests are passed over, and the cycle ends when nothing is left that anybody could use.
  * Work is bounded by `limits`; what was not looked at waits for the next cycle, at most `RETRY_MS` away.
- * Cost: O(n log n) for the queue of n, O(n · clusters) to judge, O(hosts of the clusters) a grant.
+ * Cost: O(log n) for the queue of n and O(clusters) to judge each kind, O(hosts) and the placement policy's own a grant.
  */
 
 import type { JobId } from "../domain/ids.ts";
-import { gpuCountOf } from "../domain/lease.ts";
+import { gpuCountOf, type Lease, type Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
 import { asOneGang, fillArray, joinItem } from "./array-fill.ts";
-import { occupy, openCapacity } from "./capacity.ts";
-import { claimClusters, claimQuota, noClaims } from "./claims.ts";
-import { noHolders, noteHolder } from "./holders.ts";
-import type { Scene, WaitCode } from "./judge.ts";
+import { fewestGpus, leastLimitMs, openBrain, type Brain } from "./brain.ts";
+import { endAt, noteGrant, undoGrant, type FreshGrant } from "./capacity.ts";
+import { claimQuota } from "./claims.ts";
+import { isAcceptableSize } from "./feasibility.ts";
+import {
+  closeHeads,
+  endHead,
+  hasRoom,
+  holdFor,
+  lift,
+  liftable,
+  mayLift,
+  openHeads,
+  putBack,
+  reserveItems,
+  settleLifted,
+  type HeadRule,
+} from "./heads.ts";
+import { prospectOf } from "./head-plan.ts";
+import { isServedInTurn, quotaWish, wakeAtOf, type Scene, type WaitCode } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
-import { describeWait } from "./pending-reason.ts";
-import type { Queue, QueueFacts, QueuePolicy } from "./queue/queue-policy.ts";
-import { runningGpusOf } from "./service.ts";
-import { tryStart, type DecidePorts, type StartPolicies } from "./start.ts";
+import { describeWait, type Telling } from "./pending-reason.ts";
+import type { PlacePolicy } from "./placement/place-policy.ts";
+import type { QueueFacts, QueuePolicy, Turn } from "./queue/queue-policy.ts";
+import { classFlow, tenantFlow } from "./queue/flow.ts";
+import { itemOf, tryStart, type DecidePorts, type StartContext, type Tried } from "./start.ts";
+import { openTries } from "./tries.ts";
+import { labelled } from "./usage.ts";
 
 export type { DecidePorts } from "./start.ts";
 
-export interface Policies extends StartPolicies {
+/**
+ * Who may pass a request that cannot start. `none`: nobody, the cycle ends with it. `easy`: whoever does not delay the first such
+ * request, by the time limits that users state. `heads`: the same for the first few, whose GPUs stay set apart. `conservative`: whoever
+ * delays none of those before it. `unreserved`: anybody; a large gang may wait for ever.
+ */
+export type Backfill = "none" | "easy" | "conservative" | "heads" | "unreserved";
+
+export interface Policies {
   readonly queue: QueuePolicy;
+  readonly backfill: Backfill;
+  readonly place: PlacePolicy;
 }
 
 export interface CycleLimits {
   /** Offers and hosts that may be looked at. */
   readonly maxCandidates: number;
-  /** Reasons in one plan: each is some hundred bytes of history. */
+  /** Reasons in one plan: each is some hundred bytes of history. 0: nobody is told anything. */
   readonly maxReasons: number;
   /** Requests at the head of the queue whose figures are kept fresh; the others are told of a new code only. */
   readonly freshReasons: number;
@@ -62,67 +96,260 @@ export interface Cycle {
 }
 
 /** Pause before what one cycle left out is looked at. */
-const RETRY_MS = 1_000;
+export const RETRY_MS = 1_000;
+/** When nothing is free but what may be lent, so many requests are asked whether they are short enough. */
+const LENT_TRIES = 200;
+/** Passes through the queue in one cycle: another one when GPUs that were set apart became open in the last. */
+const MAX_PASSES = 4;
 
-export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions): Cycle {
+const HEAD_RULES: Readonly<Record<Backfill, HeadRule>> = {
+  none: { most: 0, isKept: false },
+  unreserved: { most: 0, isKept: false },
+  easy: { most: 1, isKept: false },
+  conservative: { most: 64, isKept: false },
+  heads: { most: 8, isKept: true },
+};
+
+/** On a ledger that is looked at once. */
+export const runCycle = (snapshot: Ledger, nowMs: number, options: CycleOptions): Cycle =>
+  runCycleOn(openBrain(snapshot, options.policies.queue), { snapshot, nowMs }, options);
+
+/** On a brain that goes on: it is left as it was. */
+export function runCycleOn(
+  brain: Brain,
+  { snapshot, nowMs }: { readonly snapshot: Ledger; readonly nowMs: number },
+  options: CycleOptions,
+): Cycle {
   const { policies, ports, limits, method, onlyFor } = options;
-  const scene = sceneOf(snapshot, nowMs);
-  const turn = openQueue(snapshot, policies.queue).order(nowMs, factsOf(snapshot));
-  const context = { snapshot, policies, ports };
+  const { capacity } = brain;
+  const scene: Scene = { capacity, claims: new Map(), nowMs };
+  const context: StartContext = { snapshot, place: policies.place, ports };
+  const heads = openHeads(capacity, {
+    rule: HEAD_RULES[policies.backfill],
+    nowMs,
+    reservations: snapshot.reservations?.values() ?? [],
+    requests: snapshot.requests,
+  });
   const items: PlanItem[] = [];
+  const grants: FreshGrant[] = [];
+  const holders: Pick<Lease, "jobId" | "tenant" | "gpus">[] = [];
+  const telling: Telling = { ...scene, snapshot, granted: holders };
+  const granted = new Set<JobId>();
+  const told = new Set<JobId>();
   const pending: { request: PlanItem["request"]; reason: PendingReason }[] = [];
   /** Arrays that got a gang and want more. */
   const unfilled: { readonly request: PendingRequest; readonly gang: PendingRequest }[] = [];
+  const isTelling = limits.maxReasons > 0;
   let candidates = 0;
   let waiting = 0;
-  let seen = 0;
   let wakeAtMs = Infinity;
-  const isFull = (): boolean =>
-    items.length >= MAX_PLAN_ITEMS || candidates >= limits.maxCandidates;
-  const takeItem = (item: PlanItem, request: PendingRequest): void => {
-    const { jobId, tenant } = request;
-    joinItem(items, item);
-    occupy(scene.capacity, tenant, item.gpus);
-    turn.noteGrant(request, gpuCountOf(item.gpus));
-    noteHolder(scene.holders, scene.capacity.index, { jobId, tenant, gpus: item.gpus });
+  let answer: PendingReason | undefined;
+  let position: number | undefined;
+
+  grantReserved();
+  for (let pass = 1; pass <= MAX_PASSES && position === undefined; pass += 1) {
+    const { opened } = heads;
+    walk();
+    if (heads.opened === opened || isFull()) break;
+  }
+  if (onlyFor === undefined) fillArrays();
+  const reserve = reserveItems(heads, grants);
+  for (const grant of grants.reverse()) undoGrant(capacity, grant);
+  closeHeads(heads);
+  const plan: Plan = {
+    items,
+    ...(reserve.length > 0 && { reserve }),
+    pending,
+    ...(wakeAtMs < Infinity && { wakeAtMs }),
+    stats: { method, candidates },
   };
-  const noteWait = (request: PendingRequest, code: WaitCode): void => {
+  return {
+    plan,
+    ...(position !== undefined && { position }),
+    ...(answer !== undefined && { answer }),
+  };
+
+  function isFull(): boolean {
+    return items.length >= MAX_PLAN_ITEMS || candidates >= limits.maxCandidates;
+  }
+
+  /** What is set apart and free is nobody else's: its job starts, whatever the order. */
+  function grantReserved(): void {
+    for (const { jobId, kind, gpus } of [...capacity.reserved.byJob.values()]) {
+      const request = snapshot.requests.get(jobId);
+      if (request === undefined || isFull()) continue;
+      if (prospectOf(gpus, scene).missing > 0) continue;
+      if (jobId === onlyFor && kind !== "keep") continue;
+      const own = lift(heads, jobId);
+      if (own === undefined) continue;
+      const tried = tryOwn(request, own);
+      candidates += tried.work;
+      if (tried.kind === "grant") grant(request, tried.item, own);
+      else putBack(heads, own);
+    }
+  }
+
+  function tryOwn(request: PendingRequest, own: Reservation): Tried {
+    const why = "the GPUs were set apart for it";
+    const { kind, gpus } = own;
+    const isWhole =
+      kind === "keep" &&
+      isAcceptableSize(request.gang, gpuCountOf(gpus)) &&
+      gpus.every(({ host }) => capacity.hosts.get(host)?.hindrance === undefined);
+    if (!isWhole) return tryStart(asOneGang(request, scene), scene, context, { own, why });
+    putBack(heads, own);
+    const item = itemOf(request, { gpus, why }, scene, context);
+    lift(heads, request.jobId);
+    return { kind: "grant", item, work: 1 };
+  }
+
+  function grant(request: PendingRequest, item: PlanItem, own: Reservation | undefined): void {
+    const { jobId, tenant, timeLimitMs } = request;
+    joinItem(items, item);
+    granted.add(jobId);
+    const name = `grant ${grants.length}`;
+    const fresh = {
+      name,
+      tenant,
+      gpus: item.gpus,
+      endAtMs: endAt(nowMs, timeLimitMs),
+      ...labelled(jobId, request.constraints.antiAffinity),
+    };
+    noteGrant(capacity, fresh);
+    grants.push(fresh);
+    holders.push({ jobId, tenant, gpus: item.gpus });
+    if (own?.kind === "head") endHead(heads, jobId);
+    else if (own !== undefined) putBack(heads, own);
+  }
+
+  function walk(): void {
+    const turn = brain.queue.order(nowMs, factsOf());
+    const tries = openTries(scene, heads);
+    const openKinds = unvisitedKinds();
+    let seen = 0;
+    let lentTries = 0;
+    let isClosed = false;
+    for (let request = turn.next(); request !== undefined; request = turn.next()) {
+      seen += 1;
+      const { jobId } = request;
+      if (granted.has(jobId)) continue;
+      if (isFull()) {
+        wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
+        if (onlyFor === undefined) return;
+        if (jobId === onlyFor) {
+          position = seen;
+          return;
+        }
+        continue;
+      }
+      if (!isTelling && isOver()) return;
+      const gang = asOneGang(request, scene);
+      const own = lift(heads, jobId);
+      heads.visited.add(jobId);
+      openKinds.delete(jobId);
+      const known = own === undefined ? tries.known(gang) : undefined;
+      const tried = isClosed
+        ? closed(gang, own)
+        : known
+          ? { ...known, work: 1 }
+          : tryAll(gang, own);
+      candidates += tried.work;
+      if (tried.kind === "grant") {
+        grant(request, tried.item, own);
+        turn.noteGrant(request, gpuCountOf(tried.item.gpus));
+        if ((request.slots ?? 1) > 1) unfilled.push({ request, gang });
+        if (jobId !== onlyFor) continue;
+        position = seen;
+        return;
+      }
+      const { code } = tried;
+      wakeAtMs = Math.min(wakeAtMs, wakeAtOf(gang, code, nowMs));
+      if (jobId === onlyFor) {
+        answer = describeWait(gang, code, telling);
+        position = seen;
+        if (own !== undefined) putBack(heads, own);
+        return;
+      }
+      if (own === undefined && known === undefined) tries.note(gang, code);
+      tellWait(gang, code);
+      hold(gang, code, own);
+      if (policies.backfill === "none" && isServedInTurn(code)) {
+        isClosed = true;
+        telling.first ??= jobId;
+        if (!isTelling && onlyFor === undefined) return;
+      }
+      if (!isTelling && onlyFor === undefined) dismiss(turn, gang);
+    }
+    if (onlyFor !== undefined) position = seen;
+
+    /** Nothing is left that anybody who waits could use. */
+    function isOver(): boolean {
+      const fewest = fewestGpus(brain);
+      if (capacityOpen() >= fewest || openKinds.size > 0) return false;
+      if (hasRoom(heads) && capacityReservable() >= fewest) return false;
+      if (!mayLift(heads, 0)) return true;
+      lentTries += 1;
+      return lentTries > LENT_TRIES;
+    }
+
+    function dismiss(ofTurn: Turn, gang: PendingRequest): void {
+      if (openKinds.size > 0 || hasRoom(heads) || !tries.isFinal(gang)) return;
+      if (!mayLift(heads, leastLimitMs(gang))) ofTurn.dismiss(gang);
+    }
+  }
+
+  /** On what is open to all; then on what others would lend or leave to it. */
+  function tryAll(gang: PendingRequest, own: Reservation | undefined): Tried {
+    const plain = tryStart(gang, scene, context, own && { own });
+    if (plain.kind === "grant" || !isServedInTurn(plain.code)) return plain;
+    const lifted = liftable(heads, gang);
+    if (lifted.length === 0) return plain;
+    for (const { jobId } of lifted) lift(heads, jobId);
+    const why = "next in the queue, on GPUs that an earlier job does not need yet";
+    const tried = tryStart(gang, scene, context, { ...(own && { own }), why });
+    if (tried.kind === "grant") {
+      settleLifted(heads, lifted, { request: gang, gpus: tried.item.gpus });
+      return tried;
+    }
+    for (const reservation of lifted) putBack(heads, reservation);
+    return { ...plain, work: plain.work + tried.work };
+  }
+
+  /** Nobody passes the one that waits. */
+  function closed(gang: PendingRequest, own: Reservation | undefined): Tried {
+    const tried = tryStart(gang, scene, context, own && { own });
+    return tried.kind === "wait"
+      ? tried
+      : { kind: "wait", code: "BehindEarlierJob", work: tried.work };
+  }
+
+  /** Sees to what is set apart for a request that waits, and to what it claims of its tenant's quota. */
+  function hold(gang: PendingRequest, code: WaitCode, own: Reservation | undefined): void {
+    if (code === "WaitingForQuota" && !scene.claims.has(gang.tenant))
+      claimQuota(scene.claims, gang, quotaWish(gang, scene));
+    if (isServedInTurn(code) || (own !== undefined && own.kind !== "head")) {
+      if (own === undefined && !hasRoom(heads)) return;
+      if (holdFor(heads, gang, { own, scene, place: policies.place }))
+        claimQuota(scene.claims, gang, quotaWish(gang, scene));
+    } else if (own !== undefined) endHead(heads, own.jobId);
+  }
+
+  function tellWait(request: PendingRequest, code: WaitCode): void {
     const { jobId, runId, seq } = request;
+    if (!isTelling || onlyFor !== undefined || told.has(jobId)) return;
+    told.add(jobId);
     const former = snapshot.reasons.get(jobId);
-    if (onlyFor === undefined && (former?.code !== code || waiting < limits.freshReasons)) {
+    if (former?.code !== code || waiting < limits.freshReasons) {
       if (pending.length >= limits.maxReasons) wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
       else {
-        const reason = describeWait(request, code, scene);
+        const reason = describeWait(request, code, telling);
         if (!isSame(reason, former)) pending.push({ request: { jobId, runId, seq }, reason });
       }
     }
     waiting += 1;
-  };
-  for (let request = turn.next(); request !== undefined; request = turn.next()) {
-    const { jobId } = request;
-    seen += 1;
-    if (isFull()) {
-      wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
-      if (onlyFor === undefined || jobId === onlyFor) break;
-      continue;
-    }
-    const gang = asOneGang(request, scene.capacity);
-    const tried = tryStart(gang, scene, context);
-    candidates += tried.work;
-    if (tried.kind === "grant") {
-      takeItem(tried.item, request);
-      if (jobId === onlyFor) break;
-      if ((request.slots ?? 1) > 1) unfilled.push({ request, gang });
-      continue;
-    }
-    wakeAtMs = Math.min(wakeAtMs, tried.wakeAtMs ?? Infinity);
-    if (jobId === onlyFor)
-      return { plan: planOf(), position: seen, answer: describeWait(gang, tried.code, scene) };
-    noteWait(gang, tried.code);
-    claimClusters(scene.claims, jobId, tried.clusters);
-    claimQuota(scene.claims, request, tried.quota);
   }
-  if (onlyFor === undefined) {
+
+  function fillArrays(): void {
     for (const { request, gang } of unfilled) {
       let slots = (request.slots ?? 1) - 1;
       while (slots > 0) {
@@ -133,43 +360,41 @@ export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions)
         const filled = fillArray(gang, slots, scene, context);
         candidates += filled.work;
         if (filled.kind === "wait") {
-          noteWait(gang, filled.code);
+          tellWait(gang, filled.code);
           break;
         }
-        takeItem(filled.item, request);
+        grant(request, filled.item, undefined);
         slots -= filled.item.slots ?? 1;
       }
     }
   }
-  return { plan: planOf(), ...(onlyFor !== undefined && { position: seen }) };
 
-  function planOf(): Plan {
-    return {
-      items,
-      pending,
-      ...(wakeAtMs < Infinity && { wakeAtMs }),
-      stats: { method, candidates },
-    };
+  /** Who runs how much, with what this cycle has granted so far. */
+  function factsOf(): QueueFacts {
+    const runningGpus = new Map(brain.runningGpus);
+    for (const item of items) {
+      const request = snapshot.requests.get(item.request.jobId);
+      if (request === undefined) continue;
+      for (const flow of [classFlow(request), tenantFlow(request)])
+        runningGpus.set(flow, (runningGpus.get(flow) ?? 0) + gpuCountOf(item.gpus));
+    }
+    return { ...(snapshot.service !== undefined && { service: snapshot.service }), runningGpus };
   }
-}
 
-const openQueue = ({ requests, shape }: Ledger, policy: QueuePolicy): Queue =>
-  policy.open({
-    requests: requests.values(),
-    tenants: shape.tenants,
-    ...(shape.policy !== undefined && { policy: shape.policy }),
-  });
+  /** Heads whose turn is still to come: their kinds are not passed over before. */
+  function unvisitedKinds(): Set<JobId> {
+    return new Set(
+      [...heads.now.keys()].filter((job) => snapshot.requests.has(job) && !granted.has(job)),
+    );
+  }
 
-const factsOf = ({ service, leases }: Ledger): QueueFacts => ({
-  ...(service !== undefined && { service }),
-  runningGpus: runningGpusOf(leases.values()),
-});
+  function capacityOpen(): number {
+    return capacity.pools.reduce((sum, { tallies }) => sum + tallies.open.gpus, 0);
+  }
 
-function sceneOf(snapshot: Ledger, nowMs: number): Scene {
-  const capacity = openCapacity(snapshot);
-  const holders = noHolders();
-  for (const lease of snapshot.leases.values()) noteHolder(holders, capacity.index, lease);
-  return { capacity, claims: noClaims(), holders, nowMs };
+  function capacityReservable(): number {
+    return capacity.pools.reduce((sum, { tallies }) => sum + tallies.unreserved.gpus, 0);
+  }
 }
 
 const isSame = (a: PendingReason, b: PendingReason | undefined): boolean =>

@@ -1,24 +1,23 @@
 /**
- * @file Whether a request starts now, at which size and with whose offers, or by which code it waits and what it claims.
+ * @file Whether a request starts now, at which size, or by which code it waits.
  *
- * The largest size that is acceptable now and fits into clusters that nobody before it claims is taken. Otherwise the first
- * code of this list that holds is the answer; `ever`, `idle`, `now` are the levels of capacity.ts, each within the quota:
+ * The largest size that is acceptable now and fits into what is free and set apart for nobody else is taken. Otherwise the first
+ * code of this list that holds is the answer; the levels are those of capacity.ts, each within the quota:
  *   NoMatchingFlavor        no size that ever becomes acceptable fits `ever`, quotas aside
  *   ExceedsMaxQuota         none fits `ever` within the tenant's limits
  *   WaitingForHosts         none that is acceptable now fits `idle`; WaitingForGpus if none fits `ever` either, but a smaller
  *                           one will once the gang timeout is over
  *   WaitingForQuota         none fits `idle` in what is left of the tenant's quota, less what earlier jobs of the tenant wait for
- *   BehindEarlierJob        one fits now, but in clusters that an earlier job waits for
+ *   WaitingForPreempted     others are giving up GPUs for it
+ *   BehindEarlierJob        one would fit if nothing were set apart for others
  *   WaitingForPower         one would fit now if watts did not matter
  *   TopologyPlacementFailed enough GPUs of one type are free, but not in the shape that is asked for
  *   WaitingForGpus          else
- * Where nothing fits `idle`, nothing is claimed: no end of another job would let it start. WaitingForQuota claims room in the quota, so that
- * later jobs of its tenant do not pass it for ever, and no cluster. The rest claim both the room and the clusters in which they
- * fit `idle`. Cost: O(offers).
+ * Cost: O(offers).
  */
 
 import type { PendingCode } from "../domain/codes.ts";
-import type { ClusterId } from "../domain/ids.ts";
+import type { Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import {
   largestAt,
@@ -29,14 +28,8 @@ import {
   type TypeOptions,
 } from "./capacity.ts";
 import { quotaClaim, type Claims } from "./claims.ts";
-import { canShrink, largestAcceptable, shapeOf, shrinkAtMs, smallestSize } from "./feasibility.ts";
-import type { Holders } from "./holders.ts";
+import { canShrink, largestAcceptable, shrinkAtMs } from "./feasibility.ts";
 import { quotaLimit } from "./limits.ts";
-import {
-  largestGang,
-  type ClusterOffer,
-  type PlacementDemand,
-} from "./placement/placement-policy.ts";
 import { heldUnder } from "./usage.ts";
 
 /** What a cycle can find; the other codes are the job's own. */
@@ -46,10 +39,16 @@ export type WaitCode = Exclude<PendingCode, "OnHold" | "PendingEvaluation" | "No
 export const isHopeless = (code: PendingCode): boolean =>
   code === "NoMatchingFlavor" || code === "ExceedsMaxQuota";
 
+/** For these it helps that leases end: who waits so is served in turn. */
+export const isServedInTurn = (code: WaitCode): boolean =>
+  code === "BehindEarlierJob" ||
+  code === "WaitingForPower" ||
+  code === "TopologyPlacementFailed" ||
+  code === "WaitingForGpus";
+
 export interface Scene {
   readonly capacity: Capacity;
   readonly claims: Claims;
-  readonly holders: Holders;
   readonly nowMs: number;
 }
 
@@ -57,20 +56,15 @@ export type Verdict = Start | Wait;
 
 export interface Start {
   readonly kind: "start";
-  readonly demand: PlacementDemand;
-  readonly types: readonly TypeOptions[];
-  /** Unclaimed, of the types that can hold this many GPUs, in order of rank. */
-  readonly offers: readonly ClusterOffer[];
+  readonly gpus: number;
+  /** Those that can hold this many GPUs, in the fleet's order. */
+  readonly prospects: readonly Prospect[];
   readonly work: number;
 }
 
 export interface Wait {
   readonly kind: "wait";
   readonly code: WaitCode;
-  readonly clusters: ReadonlySet<ClusterId>;
-  readonly quota: ReadonlyMap<string, number>;
-  /** When smaller sizes become acceptable, if they matter and that is still to come. */
-  readonly wakeAtMs?: number;
   readonly work: number;
 }
 
@@ -84,80 +78,78 @@ export interface Prospect {
   readonly room: number;
 }
 
-export function judge(request: PendingRequest, scene: Scene): Verdict {
+/** `own`: what is set apart for it, which is taken off the reservations while it is judged. */
+export function judge(
+  request: PendingRequest,
+  scene: Scene,
+  own?: Pick<Reservation, "kind">,
+): Verdict {
   const prospects = prospectsOf(request, scene);
-  const { clusters } = scene.claims;
+  const work = workOf(prospects);
+  const within = ({ type, room }: Prospect): number =>
+    Math.min(largestAt(scene.capacity, type, "now"), room);
   let most = 0;
-  const open = prospects.map(({ type, room }) => {
-    const now = offersAt(scene.capacity, type, "now");
-    const offers = now.filter(({ cluster }) => !clusters.has(cluster));
-    const gpus = Math.min(largestGang(type.shape, offers), room);
-    most = Math.max(most, gpus);
-    return { offers, gpus };
-  });
+  for (const prospect of prospects) most = Math.max(most, within(prospect));
   const gpus = largestAcceptable(request, most, scene.nowMs);
-  if (gpus === undefined)
-    return waitOn(request, scene, prospects, codeOf(request, scene, prospects));
-  return {
-    kind: "start",
-    demand: { ...shapeOf(request.constraints), gpus },
-    types: prospects.map(({ type }) => type),
-    offers: open
-      .flatMap((each) => (each.gpus >= gpus ? each.offers : []))
-      .sort((a, b) => a.rank - b.rank),
-    work: workOf(prospects),
-  };
+  if (gpus === undefined) {
+    const code = codeOf(request, { ...scene, prospects, own });
+    return { kind: "wait", code, work: 2 * work };
+  }
+  const able = prospects.filter((prospect) => within(prospect) >= gpus);
+  return { kind: "start", gpus, prospects: able, work };
 }
 
-/** The verdict on a request that fits by count, but for which the policies found no way: its shape is what fails. */
-export const misfit = (request: PendingRequest, scene: Scene): Wait =>
-  waitOn(request, scene, prospectsOf(request, scene), "TopologyPlacementFailed");
+/** The verdict on a request that fits by count, but for which the policy found no way: its shape is what fails. */
+export const misfit = (work: number): Wait => ({
+  kind: "wait",
+  code: "TopologyPlacementFailed",
+  work,
+});
 
-function waitOn(
-  request: PendingRequest,
-  { capacity, nowMs }: Scene,
-  prospects: readonly Prospect[],
-  code: WaitCode,
-): Wait {
-  const clusters = new Set<ClusterId>();
-  const quota = new Map<string, number>();
-  for (const { type, quotaKey, limit, room } of prospects) {
-    const idle = largestAt(capacity, type, "idle");
-    const size = largestAcceptable(request, Math.min(idle, limit), nowMs);
-    if (size === undefined) continue;
-    if (quotaKey !== undefined) quota.set(quotaKey, Math.max(size, quota.get(quotaKey) ?? 0));
-    if (largestAcceptable(request, Math.min(idle, room), nowMs) === undefined) continue;
-    for (const offer of offersAt(capacity, type, "idle")) {
-      if (couldServe(request, type, offer, nowMs)) clusters.add(offer.cluster);
-    }
+/** When smaller sizes become acceptable, if they matter and that is still to come. */
+export function wakeAtOf(request: PendingRequest, code: WaitCode, nowMs: number): number {
+  const atMs = shrinkAtMs(request);
+  return !isHopeless(code) && nowMs < atMs && canShrink(request.gang) ? atMs : Infinity;
+}
+
+/** What the request will count against the quotas of its tenant, by their keys. */
+export function quotaWish(request: PendingRequest, scene: Scene): ReadonlyMap<string, number> {
+  const wanted = new Map<string, number>();
+  for (const { type, quotaKey, limit } of prospectsOf(request, scene)) {
+    if (quotaKey === undefined) continue;
+    const idle = largestAt(scene.capacity, type, "idle");
+    const size = largestAcceptable(request, Math.min(idle, limit), scene.nowMs);
+    if (size !== undefined) wanted.set(quotaKey, Math.max(size, wanted.get(quotaKey) ?? 0));
   }
-  const wakeAtMs = shrinkAtMs(request);
-  return {
-    kind: "wait",
-    code,
-    clusters,
-    quota,
-    ...(!isHopeless(code) && canShrink(request.gang) && nowMs < wakeAtMs && { wakeAtMs }),
-    work: 2 * workOf(prospects),
-  };
+  return wanted;
 }
 
 export function prospectsOf(request: PendingRequest, scene: Scene): readonly Prospect[] {
   const { capacity, claims } = scene;
   const { tenant } = request;
   const rule = capacity.index.tenants.get(tenant);
-  return optionsFor(capacity, request).types.map((type) => {
+  return optionsFor(capacity, request, scene.nowMs).types.map((type) => {
     const quota = quotaLimit(rule, type.gpuType);
     if (quota === undefined) return { type, limit: Infinity, room: Infinity };
     const { key, gpus: limit } = quota;
-    const room =
-      limit - heldUnder(capacity.usage, tenant, key) - quotaClaim(claims, tenant, key).gpus;
+    const claimed = quotaClaim(claims, tenant, key).gpus;
+    const room = limit - heldUnder(capacity.usage, tenant, key) - claimed;
     return { type, quotaKey: key, limit, room };
   });
 }
 
-function codeOf(request: PendingRequest, scene: Scene, prospects: readonly Prospect[]): WaitCode {
-  const { capacity, nowMs } = scene;
+function codeOf(
+  request: PendingRequest,
+  {
+    capacity,
+    nowMs,
+    prospects,
+    own,
+  }: Scene & {
+    readonly prospects: readonly Prospect[];
+    readonly own: Pick<Reservation, "kind"> | undefined;
+  },
+): WaitCode {
   const fits = (level: Level, within: "limit" | "room" | "any", atMs = nowMs): boolean => {
     let most = 0;
     for (const prospect of prospects) {
@@ -173,7 +165,8 @@ function codeOf(request: PendingRequest, scene: Scene, prospects: readonly Prosp
     return isForLater ? "WaitingForGpus" : "WaitingForHosts";
   }
   if (!fits("idle", "room")) return "WaitingForQuota";
-  if (fits("now", "room")) return "BehindEarlierJob";
+  if (own?.kind === "preemption") return "WaitingForPreempted";
+  if (fits("unleased", "room")) return "BehindEarlierJob";
   if (fits("unpowered", "room")) return "WaitingForPower";
   const free = prospects.map(({ type, room }) => Math.min(freeGpus(capacity, type), room));
   return largestAcceptable(request, Math.max(0, ...free), nowMs) === undefined
@@ -181,21 +174,9 @@ function codeOf(request: PendingRequest, scene: Scene, prospects: readonly Prosp
     : "TopologyPlacementFailed";
 }
 
-/** Free GPUs of one type on suitable hosts, wherever they are. */
+/** Free GPUs of one type on suitable hosts, wherever they are and whomever they are set apart for. */
 export const freeGpus = (capacity: Capacity, type: TypeOptions): number =>
   offersAt(capacity, type, "unpowered").reduce((sum, { gpus }) => sum + gpus, 0);
-
-/** Whether the cluster could hold the gang, or a part of it where it may span clusters. */
-function couldServe(
-  request: PendingRequest,
-  { shape }: TypeOptions,
-  offer: ClusterOffer,
-  nowMs: number,
-): boolean {
-  if (shape.maxClusters > 1) return offer.gpus > 0;
-  const smallest = nowMs < shrinkAtMs(request) ? request.gang.gpus : smallestSize(request.gang);
-  return largestGang(shape, [offer]) >= smallest;
-}
 
 const workOf = (prospects: readonly Prospect[]): number =>
   prospects.reduce((sum, { type }) => sum + type.groups.length, 1);

@@ -5,12 +5,14 @@
  * Cost: O(clusters); once a cycle and type O(hosts) where hosts are what is missing.
  */
 
-import type { JobId } from "../domain/ids.ts";
+import type { ClusterId, JobId } from "../domain/ids.ts";
+import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingReason, WakeEvent } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { hinderedHosts, largestAt, offersAt, type Hindered, type Level } from "./capacity.ts";
 import { quotaClaim } from "./claims.ts";
-import { firstJobs } from "./holders.ts";
+import type { Ledger } from "./ledger.ts";
+import { firstJobs, noHolders, noteHolder, type Holders } from "./holders.ts";
 import { canShrink, shrinkAtMs, smallestSize, type Hindrance } from "./feasibility.ts";
 import {
   freeGpus,
@@ -20,14 +22,32 @@ import {
   type Scene,
   type WaitCode,
 } from "./judge.ts";
+import { quotaLimit } from "./limits.ts";
 import { byMostGpus, type ClusterOffer } from "./placement/placement-policy.ts";
 import { heldUnder } from "./usage.ts";
 
-export function describeWait(request: PendingRequest, code: WaitCode, scene: Scene): PendingReason {
+/** What reasons are made from: the scene of the cycle, and who holds what in it. */
+export interface Telling extends Scene {
+  readonly snapshot: Pick<Ledger, "leases">;
+  /** What this cycle has granted so far. */
+  readonly granted: readonly Pick<Lease, "jobId" | "tenant" | "gpus">[];
+  /** Who stands first in a line that nobody passes. */
+  first?: JobId;
+  /** Worked out when the first reason asks for it; `noted` of the grants are in it. */
+  holders?: { readonly all: Holders; noted: number };
+}
+
+export function describeWait(
+  request: PendingRequest,
+  code: WaitCode,
+  scene: Telling,
+): PendingReason {
   const prospects = prospectsOf(request, scene);
   const best = bestProspect(prospects, code, scene);
+  const evicting = code === "WaitingForPreempted" ? evictingFor(request, scene) : [];
   const figures = {
     ...figuresOf(request, best, scene),
+    comingGpus: evicting.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
     ...(code === "WaitingForHosts" && best !== undefined && { hindered: hinderedHosts(best.type) }),
   };
   const { message, numbers, wakeOn } = TEXTS[code](request, figures);
@@ -36,7 +56,7 @@ export function describeWait(request: PendingRequest, code: WaitCode, scene: Sce
     code,
     message: `${request.jobId} ${message}`,
     numbers,
-    holders: holdersOf(request, code, { ...scene, prospects }),
+    holders: holdersOf(request, code, { telling: scene, prospects, evicting }),
     wakeOn: isTimed && !isHopeless(code) ? [...wakeOn, "timer"] : wakeOn,
   };
 }
@@ -77,7 +97,8 @@ const NEARNESS: Readonly<Record<WaitCode, Level | "free">> = {
   ExceedsMaxQuota: "ever",
   WaitingForHosts: "idle",
   WaitingForQuota: "idle",
-  BehindEarlierJob: "now",
+  WaitingForPreempted: "unleased",
+  BehindEarlierJob: "unleased",
   WaitingForPower: "unpowered",
   TopologyPlacementFailed: "free",
   WaitingForGpus: "free",
@@ -94,7 +115,14 @@ interface Figures {
   readonly freeGpus: number;
   readonly largestFreeHostGpus: number;
   readonly quotaGpus: number;
+  /** Of the quota, what is the tenant's own; the rest it may borrow. */
+  readonly ownGpus: number;
   readonly heldGpus: number;
+  /** What earlier jobs of the tenant wait for. */
+  readonly claimedGpus: number;
+  readonly quotaKey: string;
+  /** What others are giving up for it. */
+  readonly comingGpus?: number;
   /** Clusters that would hold the gang, were it allowed more than it is. */
   readonly clustersToFit?: number;
   /** Hosts on which nothing new may start, where they are what is missing. */
@@ -108,6 +136,7 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
   const base = { need: needOf(request), needGpus };
   if (best === undefined) return { ...base, ...NOTHING };
   const { type, quotaKey, limit } = best;
+  const rule = quotaLimit(capacity.index.tenants.get(tenant), type.gpuType);
   const unpowered = offersAt(capacity, type, "unpowered");
   const clustersToFit = clustersFor(request, offersAt(capacity, type, "ever"));
   return {
@@ -120,6 +149,9 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
     freeGpus: freeGpus(capacity, type),
     largestFreeHostGpus: Math.max(0, ...unpowered.map(({ largestHostGpus }) => largestHostGpus)),
     quotaGpus: Number.isFinite(limit) ? limit : -1,
+    ownGpus: rule?.ownGpus ?? -1,
+    claimedGpus: quotaKey === undefined ? 0 : quotaClaim(scene.claims, tenant, quotaKey).gpus,
+    quotaKey: quotaKey === undefined || quotaKey === "*" ? "GPUs" : quotaKey,
     heldGpus: quotaKey === undefined ? 0 : heldUnder(capacity.usage, tenant, quotaKey),
     ...(clustersToFit !== undefined && { clustersToFit }),
   };
@@ -149,7 +181,10 @@ const NOTHING = {
   freeGpus: 0,
   largestFreeHostGpus: 0,
   quotaGpus: -1,
+  ownGpus: -1,
   heldGpus: 0,
+  claimedGpus: 0,
+  quotaKey: "GPUs",
 };
 
 interface Text {
@@ -184,13 +219,34 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
       wakeOn: ["host-ready", "fleet-changed"],
     };
   },
-  WaitingForQuota: ({ tenant }, { need, needGpus, quotaGpus, heldGpus }) => ({
-    message: `needs ${need}; tenant ${tenant} holds ${heldGpus} of ${quotaGpus} GPUs, or its earlier jobs wait for the rest. Wait for one to end, or raise the quota.`,
-    numbers: { needGpus, quotaGpus, heldGpus },
-    wakeOn: ["lease-released", "fleet-changed", "earlier-job-started"],
+  WaitingForQuota: ({ tenant }, figures) => {
+    const { need, needGpus, quotaGpus, ownGpus, heldGpus, claimedGpus, quotaKey } = figures;
+    const borrowable = quotaGpus - ownGpus;
+    const may =
+      borrowable > 0
+        ? `${quotaGpus} ${quotaKey} (${ownGpus} its own, ${borrowable} borrowed)`
+        : `${quotaGpus} ${quotaKey}`;
+    const claimed = claimedGpus > 0 ? `, and its earlier jobs wait for ${claimedGpus}` : "";
+    const short = needGpus - (quotaGpus - heldGpus - claimedGpus);
+    return {
+      message: `needs ${need}; tenant ${tenant} holds ${heldGpus} of the ${may} that it may hold${claimed}. Wait until ${Math.max(1, short)} of them end, cancel one of its jobs, or raise the quota.`,
+      numbers: {
+        needGpus,
+        quotaGpus,
+        heldGpus,
+        ...(borrowable > 0 && { ownGpus }),
+        ...(claimedGpus > 0 && { claimedGpus }),
+      },
+      wakeOn: ["lease-released", "fleet-changed", "earlier-job-started"],
+    };
+  },
+  WaitingForPreempted: (_request, { need, needGpus, freeGpus: free, comingGpus = 0 }) => ({
+    message: `needs ${need}; other jobs are giving up ${comingGpus} GPUs for it. It starts when they have written their checkpoints and stopped.`,
+    numbers: { needGpus, comingGpus, freeGpus: free },
+    wakeOn: ["lease-released"],
   }),
   BehindEarlierJob: (_request, { need, needGpus, freeGpus: free, gpuType }) => ({
-    message: `needs ${need}, and ${free} ${gpuType} are free, but earlier jobs wait for the same clusters. Wait, or allow other clusters.`,
+    message: `needs ${need}, and ${free} ${gpuType} are free, but they are set apart for earlier jobs. Wait for those to start, state a shorter time limit, or allow other clusters.`,
     numbers: { needGpus, freeGpus: free },
     wakeOn: ["earlier-job-started", "lease-released", "host-ready"],
   }),
@@ -294,21 +350,39 @@ function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string 
   ].join(" ");
 }
 
+/** The leases that are being given up for it. */
+const evictingFor = ({ jobId }: PendingRequest, { snapshot }: Telling): readonly Lease[] =>
+  [...snapshot.leases.values()].filter(({ eviction }) => eviction?.forJob === jobId);
+
 /** Who would have to end, or start, first: at most `MAX_HOLDERS` jobs, sorted. */
 function holdersOf(
-  { tenant }: PendingRequest,
+  { tenant, jobId }: PendingRequest,
   code: WaitCode,
-  { claims, holders, prospects }: Scene & { readonly prospects: readonly Prospect[] },
+  {
+    telling,
+    prospects,
+    evicting,
+  }: {
+    readonly telling: Telling;
+    readonly prospects: readonly Prospect[];
+    readonly evicting: readonly Lease[];
+  },
 ): readonly JobId[] {
   const clusters = prospects.flatMap(({ type }) => type.groups.map(({ cluster }) => cluster.id));
+  const holders = allHolders(telling);
   switch (code) {
     case "WaitingForQuota": {
       const keys = prospects.flatMap(({ quotaKey }) => quotaKey ?? []);
-      const earlier = keys.map((key) => quotaClaim(claims, tenant, key).jobs);
+      const earlier = keys.map((key) => quotaClaim(telling.claims, tenant, key).jobs);
       return firstJobs([holders.tenants.get(tenant) ?? [], ...earlier]);
     }
-    case "BehindEarlierJob":
-      return firstJobs(clusters.map((cluster) => claims.clusters.get(cluster) ?? []));
+    case "WaitingForPreempted":
+      return firstJobs([evicting.map((lease) => lease.jobId)]);
+    case "BehindEarlierJob": {
+      const reserved = reservedIn(telling, new Set(clusters)).filter((job) => job !== jobId);
+      const first = telling.first === undefined ? [] : [telling.first];
+      return firstJobs([reserved, first]);
+    }
     case "WaitingForPower":
       return firstJobs(
         clusters.flatMap((cluster) => [...(holders.clusters.get(cluster)?.values() ?? [])]),
@@ -325,4 +399,27 @@ function holdersOf(
     case "WaitingForHosts":
       return [];
   }
+}
+
+/** Jobs for whom GPUs of these clusters are set apart. */
+const reservedIn = ({ capacity }: Telling, clusters: ReadonlySet<ClusterId>): readonly JobId[] =>
+  [...capacity.reserved.byJob.values()].flatMap(({ jobId, gpus }) => {
+    const isThere = gpus.some(({ host }) => {
+      const cluster = capacity.hosts.get(host)?.pool.cluster.id;
+      return cluster !== undefined && clusters.has(cluster);
+    });
+    return isThere ? [jobId] : [];
+  });
+
+function allHolders(telling: Telling): Holders {
+  const { capacity, snapshot, granted } = telling;
+  if (telling.holders === undefined) {
+    telling.holders = { all: noHolders(), noted: 0 };
+    for (const lease of snapshot.leases.values())
+      noteHolder(telling.holders.all, capacity.index, lease);
+  }
+  for (const grant of granted.slice(telling.holders.noted))
+    noteHolder(telling.holders.all, capacity.index, grant);
+  telling.holders.noted = granted.length;
+  return telling.holders.all;
 }

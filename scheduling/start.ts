@@ -1,66 +1,101 @@
 /**
- * @file Starts one gang now, if the rules and the policies let it: where, on which GPUs, and as which item of the plan.
+ * @file Starts one gang now, if the rules and the policy let it: on which GPUs, and as which item of the plan.
  *
- * judge.ts says whether and at which size, the placement policy in which clusters, the pick policy on which GPUs of each.
- * Cost: O(clusters) for the verdict, O(hosts of the clusters chosen) for the pick.
+ * judge.ts says whether and at which size, the placement policy on which of the GPUs that are free and set apart for nobody.
+ * Cost: O(clusters) for the verdict, O(hosts) and the policy's own for the placement.
  */
 
-import { byCodeUnit, clusterOf } from "../domain/ids.ts";
-import { gpuCountOf, type HostGpus } from "../domain/lease.ts";
+import { clusterOf, type HostId } from "../domain/ids.ts";
+import { gpuCountOf, type HostGpus, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest, PlanItem } from "../domain/plan.ts";
 import { gbs } from "../domain/units.ts";
-import { pickHosts, wattsLeft, type Capacity } from "./capacity.ts";
-import { checkGrant } from "./feasibility.ts";
-import { judge, misfit, type Scene, type Start, type Wait } from "./judge.ts";
+import { budgetLeft, hostsOf, wattsLeft, type Capacity } from "./capacity.ts";
+import { checkGrant, shapeOf } from "./feasibility.ts";
+import type { PoolHost } from "./host-pools.ts";
+import { judge, misfit, type Prospect, type Scene, type Wait } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import { WATTS_EPSILON } from "./limits.ts";
-import type { PickPolicy, PickPorts } from "./pick/pick-policy.ts";
-import type { PlacementPolicy } from "./placement/placement-policy.ts";
+import type { PickPorts } from "./pick/pick-policy.ts";
+import type { PlaceDemand, PlaceHost, PlacePolicy } from "./placement/place-policy.ts";
 
 /** What `decide` may know beside the ledger. */
 export type DecidePorts = PickPorts;
 
-export interface StartPolicies {
-  readonly placement: PlacementPolicy;
-  readonly pick: PickPolicy;
-}
-
 export interface StartContext {
-  readonly snapshot: Ledger;
-  readonly policies: StartPolicies;
+  readonly snapshot: Pick<Ledger, "hosts">;
+  readonly place: PlacePolicy;
   readonly ports: DecidePorts;
 }
 
 export type Tried =
   Wait | { readonly kind: "grant"; readonly item: PlanItem; readonly work: number };
 
-/** Of an array's request: one gang of it. */
-export function tryStart(request: PendingRequest, scene: Scene, context: StartContext): Tried {
-  const verdict = judge(request, scene);
+/** Of an array's request: one gang of it. `own` is what is set apart for it, `why` a word on why it is its turn. */
+export function tryStart(
+  request: PendingRequest,
+  scene: Scene,
+  context: StartContext,
+  { own, why = NEXT }: { readonly own?: Pick<Reservation, "kind">; readonly why?: string } = {},
+): Tried {
+  const verdict = judge(request, scene, own);
   if (verdict.kind === "wait") return verdict;
-  const { gpus, work } = find(verdict, scene.capacity, context);
-  if (gpus === undefined) {
-    const failed = misfit(request, scene);
-    return { ...failed, work: failed.work + work };
-  }
-  const item = itemOf(
-    request,
-    { gpus, ...(request.slots !== undefined && { slots: 1 }) },
-    scene,
-    context,
+  const hosts = freeHosts(verdict.prospects);
+  const { gpus, candidates } = context.place(
+    demandOf(request, verdict.gpus, scene.capacity),
+    hosts,
+    scene.capacity,
   );
-  return { kind: "grant", item, work };
+  const work = verdict.work + candidates;
+  if (gpus === undefined) return misfit(work);
+  const won = { gpus, ...(request.slots !== undefined && { slots: 1 }), why };
+  return { kind: "grant", item: itemOf(request, won, scene, context), work };
+}
+
+const NEXT = "next in the queue";
+
+export function freeHosts(prospects: readonly Prospect[]): readonly PlaceHost[] {
+  const hosts: PoolHost[] = [];
+  for (const { type } of prospects)
+    for (const host of hostsOf(type)) if (host.freeMask !== 0) hosts.push(host);
+  return hosts;
+}
+
+export function demandOf(
+  { constraints }: PendingRequest,
+  gpus: number,
+  capacity: Capacity,
+): PlaceDemand {
+  const { clusters, places } = capacity.index;
+  const budgetOf = (host: HostId, kind: "site" | "rack"): number => {
+    const budget = places.get(host)?.budgets?.find(({ name }) => name.startsWith(`${kind} `));
+    return budget === undefined ? Infinity : budgetLeft(capacity, budget) + WATTS_EPSILON;
+  };
+  return {
+    ...shapeOf(constraints),
+    gpus,
+    wattsLeft: {
+      cluster: ({ cluster }) => {
+        const shape = clusters[cluster];
+        return shape === undefined ? 0 : wattsLeft(capacity, shape) + WATTS_EPSILON;
+      },
+      ...(capacity.index.budgets.length > 0 && {
+        site: ({ host }) => budgetOf(host, "site"),
+        rack: ({ host }) => budgetOf(host, "rack"),
+      }),
+    },
+  };
 }
 
 /** The plan's item for these GPUs; they are judged as `apply` will judge them. */
 export function itemOf(
   request: PendingRequest,
-  won: Pick<PlanItem, "gpus" | "slots">,
-  { capacity: { index, usage }, nowMs }: Scene,
+  won: Pick<PlanItem, "gpus" | "slots"> & { readonly why: string },
+  { capacity: { index, usage, reserved }, nowMs }: Scene,
   { snapshot, ports }: StartContext,
 ): PlanItem {
-  const { gpus, slots } = won;
-  const problem = checkGrant(request, won, { index, usage, standings: snapshot.hosts, nowMs });
+  const { gpus, slots, why } = won;
+  const terms = { index, usage, reserved, standings: snapshot.hosts, nowMs };
+  const problem = checkGrant(request, won, terms);
   if (problem !== undefined) {
     throw new Error(
       `a policy made a grant that apply would refuse: ${problem.code}, ${problem.message}`,
@@ -78,36 +113,8 @@ export function itemOf(
     ...(slots !== undefined && { slots }),
     gpus,
     ...(predictedGBs !== undefined && { predictedGBs: gbs(predictedGBs) }),
-    reason: `${what} in ${sitesOf(gpus)}: next in the queue`,
+    reason: `${what} in ${sitesOf(gpus)}: ${why}`,
   };
-}
-
-interface Found {
-  readonly gpus?: readonly HostGpus[];
-  readonly work: number;
-}
-
-function find(
-  { demand, offers, types, work: judged }: Start,
-  capacity: Capacity,
-  { policies, ports }: StartContext,
-): Found {
-  const { placement, candidates } = policies.placement(demand, offers);
-  let work = judged + candidates;
-  const type = types.find(({ gpuType }) => gpuType === placement?.gpuType);
-  if (placement === undefined || type === undefined) return { work };
-  const gpus: HostGpus[] = [];
-  for (const part of placement.parts) {
-    const group = type.groups.find(({ cluster }) => cluster.id === part.cluster);
-    if (group === undefined) return { work };
-    const left = wattsLeft(capacity, group.cluster) + WATTS_EPSILON;
-    const wish = { gpus: part.gpus, isSameHost: demand.isSameHost, wattsLeft: left };
-    const picked = policies.pick(wish, pickHosts(type, part.cluster), ports);
-    work += picked.candidates;
-    if (picked.gpus === undefined) return { work };
-    gpus.push(...picked.gpus);
-  }
-  return { gpus: gpus.sort((a, b) => byCodeUnit(a.host, b.host)), work };
 }
 
 const sitesOf = (gpus: readonly HostGpus[]): string =>

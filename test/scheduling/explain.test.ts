@@ -39,7 +39,7 @@ test.each([
       kind: "waiting",
       position: 3,
       waiting: 3,
-      reason: { code: "BehindEarlierJob", holders: ["a", "urgent"] },
+      reason: { code: "BehindEarlierJob", holders: ["urgent"] },
     },
   },
 ])("about $job: $want.kind", ({ job, want }) => {

@@ -4,7 +4,7 @@
  * Shares nothing with `scheduling/` but the types: what it says is the law that `decide` and `apply` are held to.
  */
 import type { ClusterShape, HostShape } from "../../domain/fleet.ts";
-import type { ClusterId, HostId } from "../../domain/ids.ts";
+import type { HostId } from "../../domain/ids.ts";
 import { popCount, type GangRequest, type HostGpus } from "../../domain/lease.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
 
@@ -13,8 +13,6 @@ export interface World {
   readonly nowMs: number;
   /** Leave out: leases, agents and drains, quotas, the clock. */
   readonly without?: readonly ("leases" | "standings" | "quota" | "clock" | "watts")[];
-  /** Clusters that may not be used. */
-  readonly closed?: readonly ClusterId[];
 }
 
 /** Every broken rule of a grant, by a word. */
@@ -24,7 +22,7 @@ export function brokenRules(
   world: World,
   slots?: number,
 ): readonly string[] {
-  const { ledger, closed = [] } = world;
+  const { ledger } = world;
   const places = gpus.map(({ host, mask }) => ({ mask, ...placeOf(ledger, host) }));
   const broken: string[] = [];
   const rule = (isKept: boolean, name: string): void => {
@@ -42,7 +40,6 @@ export function brokenRules(
     const standing = ledger.hosts.get(host.id);
     rule(mask > 0 && mask < 2 ** host.gpuCount, "mask");
     rule((takenOn(world, host.id) & mask) === 0, "taken");
-    rule(!closed.includes(cluster.id), "closed");
     rule(
       has(world, "standings") || (standing?.agent !== undefined && !standing.isDrained),
       "standing",

@@ -228,7 +228,7 @@ describe("an endless stream of small jobs", () => {
       holder: 0,
       free: 3,
       "blocked-by-quota": 1_000,
-      "blocked-by-cluster": 1_010,
+      "blocked-by-cluster": 1_000,
       "same-tenant": 1_010,
     });
   });

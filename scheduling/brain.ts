@@ -1,0 +1,111 @@
+/**
+ * @file What decisions need of a ledger, worked out once and kept up to date by what changes: capacity, queue, who runs how much.
+ *
+ * `openBrain` reads a whole ledger, O(ledger); `watchBrain` follows a draft (draft.ts), O(what changed). Both come to the same.
+ */
+
+import type { HostId } from "../domain/ids.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import {
+  noteLease,
+  noteReservation,
+  noteStanding,
+  openCapacity,
+  type Capacity,
+} from "./capacity.ts";
+import type { DraftWatcher } from "./draft.ts";
+import { smallestSize } from "./feasibility.ts";
+import type { HostStanding, Ledger } from "./ledger.ts";
+import { kindOf, type Kind } from "./queue/kind.ts";
+import type { Queue, QueuePolicy } from "./queue/queue-policy.ts";
+import { addRunning, runningGpusOf } from "./service.ts";
+
+export interface Brain {
+  readonly capacity: Capacity;
+  readonly queue: Queue;
+  /** By flow. */
+  readonly runningGpus: Map<string, number>;
+  /** How many requests wait whose smallest size is this. */
+  readonly sizes: Map<number, number>;
+}
+
+export function openBrain(ledger: Ledger, policy: QueuePolicy): Brain {
+  const { requests, shape, leases } = ledger;
+  const sizes = new Map<number, number>();
+  for (const request of requests.values()) countSize(sizes, request, 1);
+  return {
+    capacity: openCapacity(ledger),
+    queue: policy.open({
+      requests: requests.values(),
+      tenants: shape.tenants,
+      ...(shape.policy !== undefined && { policy: shape.policy }),
+      kindOf: kindWithLimit,
+    }),
+    runningGpus: runningGpusOf(leases.values()),
+    sizes,
+  };
+}
+
+/** Tells the brain of every change; `onShape` when all of it is void. */
+export const watchBrain = (
+  brain: () => Brain | undefined,
+  standingOf: (host: HostId) => HostStanding | undefined,
+  onShape: () => void,
+): DraftWatcher => ({
+  request: (before, after) => {
+    const now = brain();
+    if (now === undefined) return;
+    if (before !== undefined) {
+      countSize(now.sizes, before, -1);
+      if (after === undefined) now.queue.remove(before.jobId);
+    }
+    if (after === undefined) return;
+    countSize(now.sizes, after, 1);
+    now.queue.add(after);
+  },
+  lease: (before, after) => {
+    const now = brain();
+    if (now === undefined) return;
+    noteLease(now.capacity, before, after);
+    if (before !== undefined) addRunning(now.runningGpus, before, -1);
+    if (after !== undefined) addRunning(now.runningGpus, after, 1);
+  },
+  reservation: (before, after) => {
+    const now = brain();
+    if (now !== undefined) noteReservation(now.capacity, before, after);
+  },
+  host: (host) => {
+    const now = brain();
+    if (now !== undefined) noteStanding(now.capacity, host, standingOf(host));
+  },
+  shape: onShape,
+});
+
+/** The fewest GPUs with which any waiting request would start; infinite when nothing waits. */
+export function fewestGpus({ sizes }: Brain): number {
+  let fewest = Infinity;
+  for (const size of sizes.keys()) fewest = Math.min(fewest, size);
+  return fewest;
+}
+
+/**
+ * Jobs with a time limit may be lent what others wait for, so alike are only those whose limits are of one order of magnitude.
+ */
+const kindWithLimit: Kind = (request) => {
+  const { timeLimitMs } = request;
+  const kind = kindOf(request);
+  return timeLimitMs === undefined ? kind : `${kind} ${limitClass(timeLimitMs)}`;
+};
+
+const limitClass = (timeLimitMs: number): number => Math.floor(Math.log2(Math.max(1, timeLimitMs)));
+
+/** No request of the same kind has a limit below this. */
+export const leastLimitMs = ({ timeLimitMs }: Pick<PendingRequest, "timeLimitMs">): number =>
+  timeLimitMs === undefined ? Infinity : 2 ** limitClass(timeLimitMs);
+
+function countSize(sizes: Map<number, number>, request: PendingRequest, sign: 1 | -1): void {
+  const size = smallestSize(request.gang);
+  const left = (sizes.get(size) ?? 0) + sign;
+  if (left > 0) sizes.set(size, left);
+  else sizes.delete(size);
+}

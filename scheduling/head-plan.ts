@@ -1,0 +1,231 @@
+/**
+ * @file Which GPUs a request that cannot start is to wait for: the ones that are free the soonest, and well placed among those.
+ *
+ * A GPU is free now, or when the lease that has it ends by its time limit; leases without one end after all others, the oldest
+ * first. For each cluster (or host, where the gang must lie on one) the time is found at which enough of its GPUs are free; the
+ * earliest wins, ties in the fleet's order; and the placement policy chooses among all that is free there by then.
+ * GPUs that are set apart for others are not looked at. Cost: O(GPUs · log GPUs), and the policy's own.
+ */
+
+import { byCodeUnit, type HostId } from "../domain/ids.ts";
+import { gpuCountOf, popCount, type HostGpus, type Reservation } from "../domain/lease.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import {
+  hostsOf,
+  largestAt,
+  offersAt,
+  optionsFor,
+  wattsLeft,
+  type TypeOptions,
+} from "./capacity.ts";
+import { fullMask, lowestBits } from "../lib/bits.ts";
+import { largestAcceptable, shapeOf } from "./feasibility.ts";
+import { gpusIn, UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
+import { prospectsOf, type Scene } from "./judge.ts";
+import { WATTS_EPSILON } from "./limits.ts";
+import type { PlaceHost, PlacePolicy } from "./placement/place-policy.ts";
+import { byMostGpus } from "./placement/placement-policy.ts";
+
+export interface HeadPlan {
+  readonly gpus: readonly HostGpus[];
+  /** When the last of them is free, as far as anybody has said; not before now. */
+  readonly readyAtMs: number;
+  /** Those that others have now. */
+  readonly missing: number;
+}
+
+/** Undefined when what is set apart for others leaves too little. What was the request's own is taken off before. */
+export function planHead(
+  request: PendingRequest,
+  scene: Scene,
+  place: PlacePolicy,
+): HeadPlan | undefined {
+  let best: Soonest | undefined;
+  for (const { type, room } of prospectsOf(request, scene)) {
+    const most = Math.min(largestAt(scene.capacity, type, "reservable"), room);
+    const size = largestAcceptable(request, most, scene.nowMs);
+    if (size === undefined) continue;
+    const soonest = soonestOf(type, size, scene);
+    if (soonest !== undefined && (best === undefined || soonest.atMs < best.atMs)) best = soonest;
+  }
+  if (best === undefined) return undefined;
+  const { atMs, size } = best;
+  const hosts = best.hosts.flatMap((host): PlaceHost[] => {
+    const freeMask = freeBy(host, atMs, scene.nowMs);
+    return freeMask === 0 ? [] : [{ at: host.at, freeMask }];
+  });
+  const demand = { ...shapeOf(request.constraints), gpus: size };
+  const { gpus } = place(demand, hosts, scene.capacity);
+  return gpus === undefined ? undefined : prospectOf(gpus, scene);
+}
+
+/**
+ * Some of the GPUs of the place that could hold it: of those clusters (or hosts) the one where the most is set apart for nobody. When
+ * what is set apart for others is free for it, the next cycle completes it. Undefined when there is nothing.
+ */
+export function planPart(request: PendingRequest, scene: Scene): HeadPlan | undefined {
+  const { capacity, nowMs } = scene;
+  let best:
+    { readonly hosts: readonly PoolHost[]; readonly size: number; most: number } | undefined;
+  for (const { type, limit } of prospectsOf(request, scene)) {
+    const idle = largestAt(capacity, type, "idle");
+    const size = largestAcceptable(request, Math.min(idle, limit), nowMs);
+    if (size === undefined) continue;
+    for (const hosts of placesFor(type, size, scene)) {
+      const most = hosts.reduce((sum, host) => sum + popCount(unreservedMask(host)), 0);
+      if (most > (best?.most ?? 0)) best = { hosts, size, most };
+    }
+  }
+  if (best === undefined) return undefined;
+  const gpus: HostGpus[] = [];
+  let open = best.size;
+  for (const host of best.hosts) {
+    const mask = lowestBits(unreservedMask(host), open);
+    if (mask === 0) continue;
+    open -= popCount(mask);
+    gpus.push({ host: host.id, mask });
+  }
+  const sorted = gpus.sort((a, b) => byCodeUnit(a.host, b.host));
+  return { ...prospectOf(sorted, scene), readyAtMs: UNKNOWN_END_MS };
+}
+
+/** Sets of hosts that could hold so many GPUs if nothing were leased or set apart. */
+function placesFor(
+  type: TypeOptions,
+  size: number,
+  { capacity }: Scene,
+): readonly (readonly PoolHost[])[] {
+  const { isSameHost, isSameFabric, maxClusters } = type.shape;
+  const offers = offersAt(capacity, type, "idle").filter(
+    ({ hasFabric }) => hasFabric || !isSameFabric,
+  );
+  if (isSameHost)
+    return [...hostsOf(type)].filter((host) => gpusIn(host, "idle") >= size).map((host) => [host]);
+  const single = offers.filter(({ gpus }) => gpus >= size);
+  if (single.length > 0 || maxClusters <= 1)
+    return single.map(({ cluster }) => [...hostsOf(type, cluster)]);
+  const several = byMostGpus(offers).slice(0, maxClusters);
+  return [several.flatMap(({ cluster }) => [...hostsOf(type, cluster)])];
+}
+
+const unreservedMask = ({ hindrance, gpuCount, reservedMask }: PoolHost): number =>
+  hindrance === undefined ? fullMask(gpuCount) & ~reservedMask : 0;
+
+/** How soon GPUs that are set apart are free. */
+export function prospectOf(gpus: readonly HostGpus[], { capacity, nowMs }: Scene): HeadPlan {
+  let readyAtMs = nowMs;
+  let missing = 0;
+  for (const { host: id, mask } of gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
+    for (const hold of host.holds.values()) {
+      const shared = popCount(hold.mask & mask);
+      if (shared === 0) continue;
+      missing += shared;
+      readyAtMs = Math.max(readyAtMs, hold.endAtMs);
+    }
+  }
+  return { gpus, readyAtMs, missing };
+}
+
+/** Whether the request may still wait for these GPUs. */
+export function isUsable(
+  request: PendingRequest,
+  { gpus }: Pick<Reservation, "gpus">,
+  { capacity, nowMs }: Scene,
+): boolean {
+  const size = gpuCountOf(gpus);
+  if (largestAcceptable(request, size, nowMs) !== size) return false;
+  const { types } = optionsFor(capacity, request, nowMs);
+  const usable = new Set<HostId>();
+  const [first] = gpus;
+  const gpuType = first && capacity.hosts.get(first.host)?.pool.gpuType;
+  for (const type of types) {
+    if (type.gpuType !== gpuType) continue;
+    for (const host of hostsOf(type)) if (host.hindrance === undefined) usable.add(host.id);
+  }
+  const clusters = new Set(gpus.map(({ host }) => capacity.hosts.get(host)?.pool.cluster.id));
+  const { maxClusters, isSameHost, isSameFabric } = shapeOf(request.constraints);
+  const hasFabric = [...clusters].every((id) =>
+    capacity.index.clusters.some(
+      (cluster) => cluster.id === id && cluster.fabricGbps !== undefined,
+    ),
+  );
+  return (
+    gpus.every(({ host }) => usable.has(host)) &&
+    clusters.size <= maxClusters &&
+    (!isSameHost || gpus.length === 1) &&
+    (!isSameFabric || hasFabric)
+  );
+}
+
+/**
+ * Until when others may run on GPUs that are set apart: undefined when nobody can say, or when watts are what is missing. What the
+ * GPUs will draw has to be kept already.
+ */
+export function lendUntilOf(
+  { gpus, readyAtMs }: HeadPlan,
+  { capacity, nowMs }: Scene,
+): number | undefined {
+  if (readyAtMs <= nowMs || readyAtMs >= UNKNOWN_END_MS) return undefined;
+  const clusters = new Set(gpus.map(({ host }) => capacity.hosts.get(host)?.pool.cluster));
+  const isPowered = [...clusters].every(
+    (cluster) => cluster !== undefined && wattsLeft(capacity, cluster) >= -WATTS_EPSILON,
+  );
+  return isPowered ? readyAtMs : undefined;
+}
+
+interface Soonest {
+  readonly atMs: number;
+  readonly size: number;
+  /** Where that many are free by then. */
+  readonly hosts: readonly PoolHost[];
+}
+
+function soonestOf(type: TypeOptions, size: number, scene: Scene): Soonest | undefined {
+  const { capacity, nowMs } = scene;
+  const { isSameHost, isSameFabric, maxClusters } = type.shape;
+  let best: Soonest | undefined;
+  const consider = (hosts: readonly PoolHost[]): void => {
+    const atMs = enoughAtMs(hosts, size, nowMs);
+    if (atMs !== undefined && (best === undefined || atMs < best.atMs))
+      best = { atMs, size, hosts };
+  };
+  for (const offer of offersAt(capacity, type, "reservable")) {
+    if (isSameFabric && !offer.hasFabric) continue;
+    if (isSameHost) {
+      if (offer.largestHostGpus < size) continue;
+      for (const host of hostsOf(type, offer.cluster)) consider([host]);
+    } else if (offer.gpus >= size) consider([...hostsOf(type, offer.cluster)]);
+  }
+  if (best !== undefined || isSameHost || maxClusters <= 1) return best;
+  const offers = byMostGpus(offersAt(capacity, type, "reservable")).slice(0, maxClusters);
+  consider(offers.flatMap(({ cluster }) => [...hostsOf(type, cluster)]));
+  return best;
+}
+
+/** When so many GPUs of the hosts are free that are set apart for nobody. */
+function enoughAtMs(hosts: readonly PoolHost[], size: number, nowMs: number): number | undefined {
+  let free = 0;
+  const endsAtMs: number[] = [];
+  for (const { hindrance, freeMask, reservedMask, holds } of hosts) {
+    if (hindrance !== undefined) continue;
+    free += popCount(freeMask);
+    for (const { mask, endAtMs } of holds.values()) {
+      for (let left = popCount(mask & ~reservedMask); left > 0; left -= 1) endsAtMs.push(endAtMs);
+    }
+  }
+  if (free >= size) return nowMs;
+  if (free + endsAtMs.length < size) return undefined;
+  const sorted = Float64Array.from(endsAtMs).sort();
+  return Math.max(nowMs, sorted[size - free - 1] ?? Infinity);
+}
+
+function freeBy(host: PoolHost, atMs: number, nowMs: number): number {
+  const { hindrance, freeMask, reservedMask, holds } = host;
+  if (hindrance !== undefined) return 0;
+  let mask = freeMask;
+  for (const hold of holds.values())
+    if (Math.max(nowMs, hold.endAtMs) <= atMs) mask |= hold.mask & ~reservedMask;
+  return mask;
+}

@@ -1,0 +1,315 @@
+/**
+ * @file GPUs that are set apart for requests that cannot start: who may have them, who gives way, and what a cycle changes of it.
+ *
+ * A request whose turn it is and that cannot start gets exact GPUs set apart (head-plan.ts), free ones and such as are leased
+ * still. Others get those GPUs in two cases only. *Lent*: a job whose time limit ends before the last of them is free delays nobody
+ * (EASY's rule). *Yielded*: a request that comes before the head in line may take what is free of them, as long as the head has
+ * waited for less than `YIELD_MS`; the head then waits for others instead. After that it yields to nobody, so it starts at the
+ * latest when the leases that it waits for have ended.
+ * Reservations are kept from cycle to cycle, so that a changing order cannot starve a large gang; another set of GPUs takes the place
+ * of the former one only when it is ready sooner, or when the former one cannot be used any more.
+ * Everything here is done to the capacity at once, and undone when the cycle is over. Cost: O(hosts of a reservation) a step.
+ */
+
+import type { JobId } from "../domain/ids.ts";
+import { gpuCountOf, type HostGpus, type Reservation } from "../domain/lease.ts";
+import type { PendingRequest, ReserveItem } from "../domain/plan.ts";
+import { noteReservation, type Capacity, type FreshGrant } from "./capacity.ts";
+import {
+  isUsable,
+  lendUntilOf,
+  planHead,
+  planPart,
+  prospectOf,
+  type HeadPlan,
+} from "./head-plan.ts";
+import type { Scene } from "./judge.ts";
+import type { PlacePolicy } from "./placement/place-policy.ts";
+import { sharedGpus, withoutGpus } from "./reserved.ts";
+
+export interface HeadRule {
+  /** Requests that hold GPUs at the same time. */
+  readonly most: number;
+  /** Whether what is set apart stays so in the next cycle, whatever the order is then. */
+  readonly isKept: boolean;
+}
+
+/** For so long a request that waits gives way to those before it in line. */
+export const YIELD_MS = 3_600_000;
+
+export interface Heads {
+  readonly rule: HeadRule;
+  readonly capacity: Capacity;
+  readonly nowMs: number;
+  readonly requests: ReadonlyMap<JobId, PendingRequest>;
+  /** As the ledger has them. */
+  readonly formers: ReadonlyMap<JobId, Reservation>;
+  /** As they are to be; of kind head only. */
+  readonly now: Map<JobId, Reservation>;
+  /** Their turn has come in this cycle: they yield no more. */
+  readonly visited: Set<JobId>;
+  /** What has to be put back when the cycle is over: the first change of each job. */
+  readonly changed: Map<JobId, Reservation | undefined>;
+  /** Grows when GPUs that were set apart become open to all. */
+  opened: number;
+  /** Whether any of its GPUs is free, at a version of the capacity. */
+  readonly free: WeakMap<Reservation, { readonly version: number; readonly hasFree: boolean }>;
+}
+
+export function openHeads(
+  capacity: Capacity,
+  {
+    rule,
+    nowMs,
+    reservations,
+    requests,
+  }: {
+    readonly rule: HeadRule;
+    readonly nowMs: number;
+    readonly reservations: Iterable<Reservation>;
+    readonly requests: ReadonlyMap<JobId, PendingRequest>;
+  },
+): Heads {
+  const formers = new Map<JobId, Reservation>();
+  for (const reservation of reservations) {
+    if (reservation.kind === "head") formers.set(reservation.jobId, reservation);
+  }
+  const heads: Heads = {
+    rule,
+    capacity,
+    nowMs,
+    requests,
+    formers,
+    now: new Map(formers),
+    visited: new Set(),
+    changed: new Map(),
+    opened: 0,
+    free: new WeakMap(),
+  };
+  if (!rule.isKept) for (const job of formers.keys()) setHead(heads, job, undefined);
+  return heads;
+}
+
+export function closeHeads({ capacity, changed }: Heads): void {
+  for (const job of changed.keys()) put(capacity, job, undefined);
+  for (const [job, former] of changed) put(capacity, job, former);
+}
+
+/**
+ * What the plan has to say of it. `apply` sets GPUs apart before it grants, so what the same plan grants to others is left out, but
+ * for what is lent; the next cycle completes it.
+ */
+export function reserveItems(
+  { formers, now }: Heads,
+  grants: readonly FreshGrant[],
+): readonly ReserveItem[] {
+  const items: ReserveItem[] = [];
+  for (const jobId of formers.keys()) {
+    if (!now.has(jobId)) items.push({ jobId, gpus: [], kind: "head" });
+  }
+  for (const [jobId, { gpus: all, lendUntilMs }] of now) {
+    let gpus = all;
+    for (const grant of grants) {
+      if (lendUntilMs === undefined || grant.endAtMs > lendUntilMs)
+        gpus = withoutShared(gpus, grant.gpus);
+    }
+    const former = formers.get(jobId);
+    if (former === undefined && gpus.length === 0) continue;
+    if (former?.gpus === gpus && former.lendUntilMs === lendUntilMs) continue;
+    items.push({ jobId, gpus, kind: "head", ...(lendUntilMs !== undefined && { lendUntilMs }) });
+  }
+  return items;
+}
+
+/** The very same list where they share nothing. */
+const withoutShared = (a: readonly HostGpus[], b: readonly HostGpus[]): readonly HostGpus[] =>
+  sharedGpus(a, b).length === 0 ? a : withoutGpus(a, b);
+
+/** Takes off what is set apart for a job, of any kind, to look at it and the rest together. */
+export function lift(heads: Heads, job: JobId): Reservation | undefined {
+  const reservation = heads.capacity.reserved.byJob.get(job);
+  if (reservation !== undefined) change(heads, job, undefined);
+  return reservation;
+}
+
+export const putBack = (heads: Heads, reservation: Reservation): void =>
+  change(heads, reservation.jobId, reservation);
+
+/** Other jobs' GPUs that the request may have: those that are lent to it, and those that yield to it. */
+export function liftable(heads: Heads, request: PendingRequest): readonly Reservation[] {
+  const found: Reservation[] = [];
+  for (const reservation of heads.now.values()) {
+    if (reservation.jobId === request.jobId || !hasFree(heads, reservation)) continue;
+    if (isLent(heads, reservation, request) || doesYield(heads, reservation))
+      found.push(reservation);
+  }
+  return found;
+}
+
+/** Whether any request with such a time limit or a longer one might be lent GPUs, or any at all be given way. */
+export function mayLift(heads: Heads, leastLimitMs: number): boolean {
+  for (const reservation of heads.now.values()) {
+    if (!hasFree(heads, reservation)) continue;
+    if (isLent(heads, reservation, { timeLimitMs: leastLimitMs }) || doesYield(heads, reservation))
+      return true;
+  }
+  return false;
+}
+
+/** After a grant: what was lent stays set apart, what was taken from one that yields does not. */
+export function settleLifted(
+  heads: Heads,
+  lifted: readonly Reservation[],
+  taken: { readonly request: PendingRequest; readonly gpus: readonly HostGpus[] },
+): void {
+  for (const reservation of lifted) {
+    if (isLent(heads, reservation, taken.request)) putBack(heads, reservation);
+    else giveUp(heads, reservation, taken.gpus);
+  }
+}
+
+/** The job got what it waits for: what was set apart for it is open to all. */
+export function endHead(heads: Heads, job: JobId): void {
+  if (!heads.now.has(job)) return;
+  setHead(heads, job, undefined);
+  heads.opened += 1;
+}
+
+/** The request cannot start: sees to what is set apart for it, which is `own` and was lifted. Whether anything is, after that. */
+export function holdFor(
+  heads: Heads,
+  request: PendingRequest,
+  {
+    own,
+    scene,
+    place,
+  }: {
+    readonly own: Reservation | undefined;
+    readonly scene: Scene;
+    readonly place: PlacePolicy;
+  },
+): boolean {
+  if (own !== undefined && own.kind !== "head") {
+    putBack(heads, own);
+    return true;
+  }
+  if (own === undefined && !hasRoom(heads)) return false;
+  const kept = own !== undefined && isUsable(request, own, scene) ? own : undefined;
+  const known = kept && prospectOf(kept.gpus, scene);
+  const isTried = known === undefined || isWorthATry(known, scene);
+  const found = isTried
+    ? (planHead(request, scene, place) ??
+      (known === undefined ? planPast(heads, request, { scene, place }) : undefined))
+    : undefined;
+  const isKept = known !== undefined && (found === undefined || !isBetter(found, known));
+  const best = isKept ? known : found;
+  if (own !== undefined && !isKept) heads.opened += 1;
+  if (best === undefined) {
+    setHead(heads, request.jobId, undefined);
+    return false;
+  }
+  if (
+    own !== undefined &&
+    !isKept &&
+    isSameSet(own.gpus, best.gpus) &&
+    own.lendUntilMs === undefined
+  ) {
+    setHead(heads, request.jobId, own);
+    return true;
+  }
+  const { lendUntilMs: formerMs, ...former } = own ?? { sinceMs: scene.nowMs };
+  const base = { ...former, jobId: request.jobId, kind: "head", gpus: best.gpus } as const;
+  setHead(heads, request.jobId, base);
+  // Asked for now that what its GPUs will draw is kept.
+  const readyMs = lendUntilOf(best, scene);
+  const untilMs =
+    isKept && readyMs !== undefined ? Math.min(readyMs, formerMs ?? readyMs) : readyMs;
+  if (isKept && untilMs === formerMs) setHead(heads, request.jobId, kept);
+  else if (untilMs !== undefined) setHead(heads, request.jobId, { ...base, lendUntilMs: untilMs });
+  return true;
+}
+
+/**
+ * When what is set apart for others leaves too little: at the cost of those behind it in line that still yield, and if that is not
+ * enough, either, a part of what it needs, so that nobody behind it gets that.
+ */
+function planPast(
+  heads: Heads,
+  request: PendingRequest,
+  { scene, place }: { readonly scene: Scene; readonly place: PlacePolicy },
+): HeadPlan | undefined {
+  const behind = [...heads.now.values()].filter(
+    (reservation) => reservation.jobId !== request.jobId && doesYield(heads, reservation),
+  );
+  for (const { jobId } of behind) lift(heads, jobId);
+  const found = planHead(request, scene, place) ?? planPart(request, scene);
+  for (const reservation of behind) giveUp(heads, reservation, found?.gpus ?? []);
+  return found;
+}
+
+/** What is left of what was lifted. */
+function giveUp(heads: Heads, reservation: Reservation, taken: readonly HostGpus[]): void {
+  if (sharedGpus(reservation.gpus, taken).length === 0) {
+    putBack(heads, reservation);
+    return;
+  }
+  const gpus = withoutGpus(reservation.gpus, taken);
+  const { lendUntilMs: _void, ...rest } = reservation;
+  setHead(heads, reservation.jobId, gpus.length === 0 ? undefined : { ...rest, gpus });
+}
+
+export const hasRoom = ({ now, rule }: Heads): boolean => now.size < rule.most;
+
+/** Whether something other than what is set apart could be ready sooner. */
+const isWorthATry = ({ missing }: HeadPlan, { capacity }: Scene): boolean =>
+  missing > 0 && capacity.pools.some(({ tallies }) => tallies.open.gpus > 0);
+
+const isBetter = (a: HeadPlan, b: HeadPlan): boolean =>
+  a.readyAtMs < b.readyAtMs || (a.readyAtMs === b.readyAtMs && a.missing < b.missing);
+
+function isLent(
+  { nowMs }: Heads,
+  { lendUntilMs }: Reservation,
+  { timeLimitMs }: { readonly timeLimitMs?: number },
+): boolean {
+  return (
+    lendUntilMs !== undefined && timeLimitMs !== undefined && nowMs + timeLimitMs <= lendUntilMs
+  );
+}
+
+function doesYield({ visited, requests, nowMs }: Heads, { jobId }: Reservation): boolean {
+  const request = requests.get(jobId);
+  return !visited.has(jobId) && request !== undefined && nowMs - request.requestedAtMs < YIELD_MS;
+}
+
+function hasFree({ capacity, free }: Heads, reservation: Reservation): boolean {
+  const known = free.get(reservation);
+  if (known?.version === capacity.version) return known.hasFree;
+  const found = reservation.gpus.some(({ host: id, mask }) => {
+    const host = capacity.hosts.get(id);
+    return host !== undefined && host.hindrance === undefined && (mask & ~host.leasedMask) !== 0;
+  });
+  free.set(reservation, { version: capacity.version, hasFree: found });
+  return found;
+}
+
+const isSameSet = (a: readonly HostGpus[], b: readonly HostGpus[]): boolean =>
+  gpuCountOf(a) === gpuCountOf(b) && withoutGpus(a, b).length === 0;
+
+function setHead(heads: Heads, job: JobId, after: Reservation | undefined): void {
+  change(heads, job, after);
+  if (after === undefined) heads.now.delete(job);
+  else heads.now.set(job, after);
+}
+
+function change(
+  { capacity, changed, formers }: Heads,
+  job: JobId,
+  after: Reservation | undefined,
+): void {
+  if (!changed.has(job)) changed.set(job, capacity.reserved.byJob.get(job) ?? formers.get(job));
+  put(capacity, job, after);
+}
+
+const put = (capacity: Capacity, job: JobId, after: Reservation | undefined): void =>
+  noteReservation(capacity, capacity.reserved.byJob.get(job), after);

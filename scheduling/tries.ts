@@ -1,0 +1,56 @@
+/**
+ * @file What was tried in a cycle and failed: what one request cannot get, none that is alike can.
+ *
+ * In a pass through the queue what is open only gets less, so a failure stays one. Alike are requests with the same constraints,
+ * acceptable sizes and, where the tenant has a quota, tenant; and of the same reach: the GPUs set apart for others that would be lent or
+ * left to them. Cost: O(1) a request beside its reach.
+ */
+
+import type { PendingRequest } from "../domain/plan.ts";
+import { optionsFor } from "./capacity.ts";
+import { canShrink, shrinkAtMs } from "./feasibility.ts";
+import { liftable, type Heads } from "./heads.ts";
+import type { Scene, Wait, WaitCode } from "./judge.ts";
+
+export interface Tries {
+  /** The code by which it waits, when that is known already. */
+  readonly known: (request: PendingRequest) => Pick<Wait, "kind" | "code"> | undefined;
+  /** It failed, on all within its reach. */
+  readonly note: (request: PendingRequest, code: WaitCode) => void;
+  /** Whether it failed at the smallest size that it will ever accept, so that no other of its kind can do better. */
+  readonly isFinal: (request: PendingRequest) => boolean;
+}
+
+export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
+  const codes = new Map<string, WaitCode>();
+  return { known, note, isFinal };
+
+  function known(request: PendingRequest): Pick<Wait, "kind" | "code"> | undefined {
+    const key = keyOf(request);
+    const code = key === undefined ? undefined : codes.get(key);
+    return code === undefined ? undefined : { kind: "wait", code };
+  }
+
+  function note(request: PendingRequest, code: WaitCode): void {
+    const key = keyOf(request);
+    if (key !== undefined) codes.set(key, code);
+  }
+
+  function isFinal(request: PendingRequest): boolean {
+    return !canShrink(request.gang) || nowMs >= shrinkAtMs(request);
+  }
+
+  function keyOf(request: PendingRequest): string | undefined {
+    const { number } = optionsFor(capacity, request, nowMs);
+    if (number === undefined) return undefined;
+    const { gang, tenant, slots } = request;
+    const sizes = canShrink(gang)
+      ? `${gang.min} ${gang.shapes?.join() ?? ""} ${nowMs >= shrinkAtMs(request)}`
+      : "";
+    const ofTenant = capacity.index.tenants.has(tenant) ? tenant : "";
+    const reach = liftable(heads, request)
+      .map(({ jobId }) => jobId)
+      .join();
+    return `${number} ${gang.gpus} ${sizes} ${slots === undefined ? "" : "array"} ${ofTenant} ${reach}`;
+  }
+}
