@@ -4,9 +4,10 @@
  * The load is that of the whole span: GPU-seconds of the jobs ÷ (GPUs × time from the first to the last arrival). To reach another load the
  * times between arrivals are stretched or compressed by one factor; sizes and run times stay, so the jobs stay what they are. GPU types
  * that the fleet does not have are dropped from a job's demands and counted, since a trace's models are seldom those of the fleet that is asked about.
+ * A job stays in one cluster where one is large enough, as the traces' jobs did; one that is larger than the fleet is left out and counted.
  */
 
-import type { FleetShape, TenantRule } from "../../domain/fleet.ts";
+import type { ClusterShape, FleetShape, TenantRule } from "../../domain/fleet.ts";
 import { tenantId } from "../../domain/ids.ts";
 import { gpuTypeName } from "../../domain/gpu-types.ts";
 import { gpuSecondsOf, type Workload, type WorkloadJob } from "../workload.ts";
@@ -26,8 +27,11 @@ export function traceWorkload(
   { name, fleet, load, jobs: most = all.length }: TraceWorkloadOptions,
 ): Workload {
   const chosen = all.slice(0, most);
-  const { jobs: fitted, freed } = withTypesOf(fleet, chosen);
-  const { jobs, factor } = atLoad(fitted, { load, gpus: gpusOf(fleet) });
+  const sizes = fleet.clusters.map(gpusOf);
+  const gpus = sizes.reduce((sum, size) => sum + size, 0);
+  const possible = inOneCluster(chosen, { gpus, largest: Math.max(0, ...sizes) });
+  const { jobs: fitted, freed } = withTypesOf(fleet, possible);
+  const { jobs, factor } = atLoad(fitted, { load, gpus });
   const notes = [
     ...account.notes.map(({ what, count }) => `${String(count)} ${what}`),
     ...account.leftOut.map(({ what, count }) => `${String(count)} ${what} left out`),
@@ -36,6 +40,9 @@ export function traceWorkload(
       : []),
     ...(chosen.length < all.length
       ? [`the first ${String(chosen.length)} of ${String(all.length)} jobs`]
+      : []),
+    ...(possible.length < chosen.length
+      ? [`${String(chosen.length - possible.length)} jobs larger than the fleet left out`]
       : []),
     ...(freed > 0
       ? [`${String(freed)} jobs wanted GPU types that the fleet does not have; they take any`]
@@ -47,11 +54,18 @@ export function traceWorkload(
   return { name, jobs, tenants: tenantsOf(jobs), notes };
 }
 
-const gpusOf = ({ clusters }: FleetShape): number =>
-  clusters.reduce(
-    (sum, { hosts }) => sum + hosts.reduce((gpus, { gpuCount }) => gpus + gpuCount, 0),
-    0,
-  );
+const gpusOf = ({ hosts }: ClusterShape): number =>
+  hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+
+const inOneCluster = (
+  jobs: readonly WorkloadJob[],
+  { gpus: all, largest }: { readonly gpus: number; readonly largest: number },
+): readonly WorkloadJob[] =>
+  jobs.flatMap((job) => {
+    if (job.gpus > all) return [];
+    if (job.gpus > largest) return [job];
+    return [{ ...job, constraints: { maxClusters: 1, ...job.constraints } }];
+  });
 
 function withTypesOf(
   fleet: FleetShape,

@@ -12,7 +12,7 @@ import { escaped } from "./escaped.ts";
 export interface Series {
   readonly name: string;
   readonly points: readonly (readonly [x: number, y: number])[];
-  /** Number of the colour, 0 to 7. */
+  /** Number of the colour; beyond `COLOURS` they come again. */
   readonly colour: number;
   readonly isDashed?: boolean;
 }
@@ -22,6 +22,8 @@ export interface Axis {
   readonly from: number;
   readonly to: number;
   readonly isLog?: boolean;
+  /** Marks at whole numbers only. */
+  readonly isCount?: boolean;
   /** The values that get a mark; d3's own choice when absent. */
   readonly ticks?: readonly number[];
   readonly text: (value: number) => string;
@@ -36,6 +38,7 @@ export interface ChartParts {
   readonly band?: { readonly from: number; readonly to: number; readonly name: string };
 }
 
+export const COLOURS = 8;
 const WIDTH = 640;
 const HEIGHT = 300;
 const LEFT = 58;
@@ -55,10 +58,10 @@ export function chartSvg({ title, x, y, series, band }: ChartParts): string {
   return [
     `<svg viewBox="0 0 ${String(WIDTH)} ${String(HEIGHT)}" role="img" aria-label="${escaped(title)}">`,
     bandSvg,
-    yTicks(y)
+    ticksOf(y, Y_TICKS)
       .map((value) => gridLine(value, y, yAt))
       .join(""),
-    xTicks(x)
+    ticksOf(x, X_TICKS)
       .map((value) => tickMark(value, x, xAt))
       .join(""),
     `<line class="axis" x1="${px(LEFT)}" x2="${px(WIDTH - RIGHT)}" y1="${px(HEIGHT - BOTTOM)}" y2="${px(HEIGHT - BOTTOM)}"/>`,
@@ -85,10 +88,10 @@ function scaleOf({ from, to, isLog }: Axis, range: readonly [number, number]): S
   return scale.domain([from, to]).range(range).clamp(true);
 }
 
-const yTicks = ({ ticks, from, to }: Axis): readonly number[] =>
-  ticks ?? scaleLinear().domain([from, to]).ticks(Y_TICKS);
-const xTicks = ({ ticks, from, to }: Axis): readonly number[] =>
-  ticks ?? scaleLinear().domain([from, to]).ticks(X_TICKS);
+function ticksOf({ ticks, from, to, isCount }: Axis, about: number): readonly number[] {
+  const chosen = ticks ?? scaleLinear().domain([from, to]).ticks(about);
+  return isCount === true ? chosen.filter(Number.isInteger) : chosen;
+}
 
 function gridLine(value: number, { text }: Axis, yAt: Scale): string {
   const at = px(yAt(value));
@@ -119,6 +122,6 @@ function lineSvg({ name, points, colour, isDashed }: Series, xAt: Scale, yAt: Sc
 }
 
 const lineClass = (colour: number, isDashed: boolean | undefined): string =>
-  `line s${String(colour)}${isDashed === true ? " dashed" : ""}`;
+  `line s${String(colour % COLOURS)}${isDashed === true ? " dashed" : ""}`;
 
 const px = (value: number): string => String(Math.round(value * 10) / 10);

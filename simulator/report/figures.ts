@@ -141,10 +141,13 @@ function shareFigure(result: SimulationResult, isOneOfSeveral: boolean): Figure 
 const fragmentationFigure = (results: readonly SimulationResult[]): Figure =>
   overTime(results, {
     heading: "Fragmentation",
-    note: "Of the free GPUs, the share on hosts that are partly taken: they serve no gang that wants whole hosts.",
-    label: "share of free GPUs",
-    isShare: true,
-    lines: ofEach(results, "free GPUs on partly taken hosts", ({ fragmentation }) => fragmentation),
+    note: "Free GPUs on hosts that are partly taken: they serve no gang that wants whole hosts.",
+    label: "GPUs",
+    lines: ofEach(
+      results,
+      "free GPUs on partly taken hosts",
+      ({ freeGpus, fragmentation }) => freeGpus * fragmentation,
+    ),
   });
 
 interface OverTime {
@@ -155,18 +158,32 @@ interface OverTime {
   readonly lines: readonly Series[];
 }
 
+/** Plots over time show this much more than the time up to the end of the steady window: then the fleet only runs empty. */
+const SHOWN_AFTER_WINDOW = 0.25;
+
+/** Where the axes of time end. */
+export const shownUntilMs = (results: readonly SimulationResult[]): number =>
+  Math.max(
+    1,
+    ...results.map(({ endedAtMs, window }) =>
+      Math.min(endedAtMs, window.toMs * (1 + SHOWN_AFTER_WINDOW)),
+    ),
+  );
+
 /** Times of the points are milliseconds; the axis gets the unit that fits. */
 function overTime(
   results: readonly SimulationResult[],
   { heading, note, label, isShare = false, lines }: OverTime,
 ): Figure {
-  const toMs = Math.max(1, ...results.map(({ endedAtMs }) => endedAtMs));
+  const toMs = shownUntilMs(results);
   const unit = unitFor(toMs);
-  const inUnit = lines.map(({ points, ...line }) => ({
+  const series = lines.map(({ points, ...line }) => ({
     ...line,
-    points: points.map(([ms, value]) => [ms / unit.ms, value] as const),
+    points: points
+      .filter(([ms]) => ms <= toMs)
+      .map(([ms, value]) => [ms / unit.ms, value] as const),
   }));
-  const highest = Math.max(1, ...lines.flatMap(({ points }) => points.map(([, value]) => value)));
+  const highest = Math.max(1, ...series.flatMap(({ points }) => points.map(([, value]) => value)));
   const window = results[0]?.window;
   return {
     heading,
@@ -174,8 +191,8 @@ function overTime(
     chart: {
       title: heading,
       x: { label: `time, ${unit.name}`, from: 0, to: toMs / unit.ms, text: String },
-      y: isShare ? shareAxis(label) : { label, from: 0, to: highest * 1.05, text: grouped },
-      series: inUnit,
+      y: isShare ? shareAxis(label) : countAxis(label, highest * 1.05),
+      series,
       ...(window !== undefined && {
         band: {
           from: window.fromMs / unit.ms,
@@ -186,6 +203,14 @@ function overTime(
     },
   };
 }
+
+const countAxis = (label: string, to: number): Axis => ({
+  label,
+  from: 0,
+  to,
+  isCount: true,
+  text: grouped,
+});
 
 const shareAxis = (label: string): Axis => ({
   label,

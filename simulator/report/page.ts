@@ -9,7 +9,7 @@ import type { SimulationResult } from "../result.ts";
 import { grouped, shareText, timeSpanText } from "./amounts.ts";
 import { chartSvg, legendHtml } from "./chart.ts";
 import { escaped } from "./escaped.ts";
-import { figuresOf, type Figure } from "./figures.ts";
+import { figuresOf, shownUntilMs, type Figure } from "./figures.ts";
 import { STYLE } from "./style.ts";
 import { gpuTimeTable, summaryTable, tenantTable, waitTable } from "./tables.ts";
 
@@ -31,10 +31,8 @@ export function reportHtml(
     `<div class="figures">${figuresOf(results).map(figureHtml).join("\n")}</div>`,
     section("Waits", waitTable(results)),
     section("Where the GPU time went", gpuTimeTable(results)),
-    ...results.map((result) =>
-      section(`Tenants${results.length > 1 ? `, ${result.policy}` : ""}`, tenantTable(result)),
-    ),
-    section("What was simulated", facts(first, remarks)),
+    section("Tenants", tenantTable(results)),
+    section("What was simulated", facts(results, remarks)),
   ];
   return [
     "<!doctype html>",
@@ -64,7 +62,10 @@ const section = (heading: string, body: string): string =>
 const figureHtml = ({ heading, note, chart }: Figure): string =>
   `<figure><h2>${escaped(heading)}</h2>${legendHtml(chart.series)}${chartSvg(chart)}<figcaption>${escaped(note)}</figcaption></figure>`;
 
-function facts({ workload, costs, window }: SimulationResult, remarks: readonly string[]): string {
+function facts(results: readonly SimulationResult[], remarks: readonly string[]): string {
+  const [first] = results;
+  if (first === undefined) return "";
+  const { workload, costs, window } = first;
   const times = [
     ["a decision", costs.decisionMs],
     ["least time between cycles", costs.cycleIntervalMs],
@@ -73,11 +74,18 @@ function facts({ workload, costs, window }: SimulationResult, remarks: readonly 
     ["checkpoint", costs.checkpointMs],
     ["restart", costs.restartMs],
   ] as const;
+  const endedAtMs = Math.max(...results.map((result) => result.endedAtMs));
+  const shownMs = shownUntilMs(results);
   const lines = [
     ...workload.notes,
     ...remarks,
     `Charged: ${times.map(([what, ms]) => `${what} ${timeSpanText(ms)}`).join(", ")}.`,
     `Steady window: from ${timeSpanText(window.fromMs)} to ${timeSpanText(window.toMs)} after the start. Waits, utilisation and losses are of this window.`,
+    ...(endedAtMs > shownMs
+      ? [
+          `Plots over time end at ${timeSpanText(shownMs)}; the last job ended at ${timeSpanText(endedAtMs)}.`,
+        ]
+      : []),
   ];
   return `<ul>${lines.map((text) => `<li>${escaped(text)}</li>`).join("")}</ul>`;
 }

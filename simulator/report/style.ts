@@ -1,5 +1,7 @@
 /** @file The report's style sheet. Colours of lines tell apart for most kinds of colour blindness, in light and in dark. */
 
+import { COLOURS } from "./chart.ts";
+
 export const STYLE = `
 :root{--back:#ffffff;--card:#f7f8fa;--text:#1b1f24;--soft:#5b6470;--line:#d5dae0;--band:#eaeef4;
 --s0:#0b6bb8;--s1:#cf5a00;--s2:#14805e;--s3:#a8488a;--s4:#8a6d00;--s5:#3e8fb0;--s6:#7a4fc0;--s7:#7a5c48}
@@ -25,7 +27,9 @@ svg .name{fill:var(--text)}
 .band{fill:var(--band)}
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round}
 .dashed{stroke-dasharray:5 4;stroke-width:1.5}
-${[0, 1, 2, 3, 4, 5, 6, 7].map((at) => `.s${String(at)}{stroke:var(--s${String(at)})}`).join("")}
+${Array.from({ length: COLOURS }, (_, at) => at)
+  .map((at) => `.s${String(at)}{stroke:var(--s${String(at)})}`)
+  .join("")}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:5px 14px 5px 0;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}

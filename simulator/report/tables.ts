@@ -75,37 +75,41 @@ export function gpuTimeTable(results: readonly SimulationResult[]): string {
 }
 
 /** More rows than this are not read. */
-const MOST_TENANTS = 20;
+const MOST_ROWS = 30;
 
-export function tenantTable({ tenants }: SimulationResult): string {
-  const shown = [...tenants]
+/** The tenants that held most under the first policy, each under all policies. */
+export function tenantTable(results: readonly SimulationResult[]): string {
+  const all = results[0]?.tenants ?? [];
+  const shown = [...all]
     .sort((a, b) => b.heldGpuSeconds - a.heldGpuSeconds)
-    .slice(0, MOST_TENANTS);
+    .slice(0, Math.ceil(MOST_ROWS / Math.max(1, results.length)));
   const head = [
-    "tenant",
-    "jobs",
-    "held, GPU-h",
-    "due, GPU-h",
-    "held ÷ due",
-    "wait, mean",
-    "wait, p99",
-    "preemptions",
+    ...["tenant", "policy", "jobs", "held, GPU-h", "due, GPU-h", "held ÷ due"],
+    ...["wait, mean", "wait, p99", "preemptions"],
   ];
-  const rows = shown.map(
-    ({ name, submitted, heldGpuSeconds, dueGpuSeconds, wait, preemptions }) => [
-      name,
-      grouped(submitted),
-      shortNumber(heldGpuSeconds / 3_600),
-      shortNumber(dueGpuSeconds / 3_600),
-      dueGpuSeconds === 0 ? "" : shortNumber(heldGpuSeconds / dueGpuSeconds),
-      timeSpanText(wait.mean),
-      timeSpanText(wait.p99),
-      grouped(preemptions),
-    ],
+  const rows = shown.flatMap(({ name }) =>
+    results.flatMap(({ policy, tenants }) => {
+      const figures = tenants.find((tenant) => tenant.name === name);
+      if (figures === undefined) return [];
+      const { submitted, heldGpuSeconds: held, dueGpuSeconds: due, wait, preemptions } = figures;
+      const shares = [held / 3_600, due / 3_600].map(shortNumber);
+      return [
+        [
+          ...[
+            name,
+            policy,
+            grouped(submitted),
+            ...shares,
+            due === 0 ? "" : shortNumber(held / due),
+          ],
+          ...[timeSpanText(wait.mean), timeSpanText(wait.p99), grouped(preemptions)],
+        ],
+      ];
+    }),
   );
-  const rest = tenants.length - shown.length;
+  const rest = all.length - shown.length;
   return (
-    tableHtml(head, rows) +
+    tableHtml(head, rows, 2) +
     (rest > 0 ? `<p class="note">and ${grouped(rest)} smaller tenants</p>` : "")
   );
 }
