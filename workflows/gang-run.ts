@@ -48,6 +48,8 @@ const ADOPT_PAUSE_MAX_MS = 300_000;
 const STOP_SLACK_MS = 60_000;
 const STOP_PICKUP_TIMEOUT_MS = 15_000;
 const STOP_ATTEMPTS = 3;
+/** An agent that dies while it stops a run is asked no more after this; its successor is. */
+const STOP_HEARTBEAT_TIMEOUT_MS = 20_000;
 
 export interface GangRunInput {
   /** The version of the job's logic, see `JOB_RULES`. */
@@ -318,6 +320,7 @@ async function stopHost(
       taskQueue: agent.orderQueue,
       startToCloseTimeout: stopMs(input.spec) + STOP_SLACK_MS,
       scheduleToStartTimeout: STOP_PICKUP_TIMEOUT_MS,
+      heartbeatTimeout: STOP_HEARTBEAT_TIMEOUT_MS,
       retry: { maximumAttempts: 2 },
       summary: `stop ${order.leaseId} on ${order.host}: ${reason}`,
     });

@@ -38,6 +38,9 @@ export interface OrderPorts {
   readonly maxWaitingReads: number;
 }
 
+/** Two of three heartbeats may be lost; where nobody listens, one a minute is none too many. */
+const BEATS_PER_TIMEOUT = 3;
+const NO_BEAT_MS = 60_000;
 /** An answer must fit into a payload with room to spare. */
 const MOST_BYTES = 512 * 1024;
 const MOST_WAIT_MS = 60_000;
@@ -73,9 +76,17 @@ export function createOrderActivities(ports: OrderPorts): OrderActivities {
 
     stop: async (order) => {
       const host = hostOf(order.host);
-      const stored = newestOrder(host, order.leaseId);
-      await host.tokens.revoke(order.token, stored === undefined ? 0 : maskOn(stored));
-      return { host: host.id, ...(await stopLease(host, order, ports.task().cancelled)) };
+      const task = ports.task();
+      // A checkpoint may take minutes; that this agent has died is to be noticed sooner.
+      const timeoutMs = task.heartbeatTimeoutMs ?? NO_BEAT_MS;
+      const beats = setInterval(() => task.heartbeat(), timeoutMs / BEATS_PER_TIMEOUT);
+      try {
+        const stored = newestOrder(host, order.leaseId);
+        await host.tokens.revoke(order.token, stored === undefined ? 0 : maskOn(stored));
+        return { host: host.id, ...(await stopLease(host, order, task.cancelled)) };
+      } finally {
+        clearInterval(beats);
+      }
     },
 
     stopTasks: (order) => stopTasks(hostOf(order.host), order, ports.task().cancelled),
