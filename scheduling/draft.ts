@@ -14,6 +14,14 @@ import type { Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { indexFleet, type FleetIndex } from "./fleet-index.ts";
+import {
+  heldBy as latencyGpus,
+  noteDemand,
+  openDemand,
+  traceOf,
+  wantedBy,
+  type DemandBook,
+} from "./latency-demand.ts";
 import type {
   Applied,
   DeadLetter,
@@ -81,6 +89,8 @@ export interface Draft {
   nowMs: number;
   /** Who was served how much, from when it is first to change. */
   book?: ServiceBook;
+  /** The same of the demand of inference jobs. */
+  demand?: DemandBook;
   index?: FleetIndex | undefined;
   usage?: Usage | undefined;
   reserved?: Reserved;
@@ -138,6 +148,7 @@ export function takeOutcome(draft: Draft): Omit<Applied, "ledger"> {
 export function ledgerOf(draft: Draft): Ledger {
   const { before, detailsHash, reservations, evictions, runs } = draft;
   const service = draft.book === undefined ? draft.service : accountOf(draft.book);
+  const latencyDemand = draft.demand === undefined ? before.latencyDemand : traceOf(draft.demand);
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
   return {
     applyVersion: before.applyVersion,
@@ -154,6 +165,7 @@ export function ledgerOf(draft: Draft): Ledger {
     ...(reservations.size > 0 && { reservations }),
     ...(service !== undefined && { service }),
     ...(evictions.length > 0 && { evictions }),
+    ...(latencyDemand !== undefined && { latencyDemand }),
     ...(runs.length > 0 && { runs }),
   };
 }
@@ -200,9 +212,19 @@ function settledBook(draft: Draft): ServiceBook {
   return draft.book;
 }
 
+/** Before leases and requests change. */
+function countDemand(draft: Draft, moreGpus: number): void {
+  if (moreGpus === 0) return;
+  const { before, leases, requests } = draft;
+  const { latencyDemand } = before;
+  draft.demand ??= openDemand({ leases, requests, ...(latencyDemand && { latencyDemand }) });
+  noteDemand(draft.demand, moreGpus, draft.nowMs);
+}
+
 /** Takes the place of the job's former request, at the end of the line. */
 export function putRequest(draft: Draft, request: PendingRequest): void {
   const book = settledBook(draft);
+  countDemand(draft, wantedBy(request) - wantedBy(draft.requests.get(request.jobId)));
   const former = takeRequest(draft, request.jobId);
   draft.requests.set(request.jobId, request);
   noteRequest(book, former, request);
@@ -213,6 +235,7 @@ export function putRequest(draft: Draft, request: PendingRequest): void {
 export function dropRequest(draft: Draft, job: JobId): void {
   if (!draft.requests.has(job)) return;
   const book = settledBook(draft);
+  countDemand(draft, -wantedBy(draft.requests.get(job)));
   const former = takeRequest(draft, job);
   noteRequest(book, former, undefined);
   draft.watcher.request?.(former, undefined);
@@ -254,6 +277,7 @@ function setLease(draft: Draft, id: LeaseId, lease: Lease | undefined): void {
   const { leases, usage, leaseIdsByJob, evictingIds } = draft;
   const book = settledBook(draft);
   const former = leases.get(id);
+  countDemand(draft, latencyGpus(lease) - latencyGpus(former));
   noteLease(book, former, lease);
   if (usage !== undefined) {
     if (former !== undefined) release(usage, indexOf(draft), heldBy(former));

@@ -43,6 +43,7 @@ import {
 import {
   APPLY_VERSION,
   type DeadLetter,
+  type DemandTrace,
   type EvictionNote,
   type Ledger,
   type RunNote,
@@ -70,6 +71,7 @@ export interface PackedLedger {
   readonly evictions?: readonly number[];
   /** Seven numbers each: class, tenant (indices of texts), GPUs, end after the former end, wait, run, time limit or -1. */
   readonly runs?: readonly number[];
+  readonly latencyDemand?: readonly [gpus: number, ...slots: number[]];
 }
 
 interface ServiceRows {
@@ -136,6 +138,7 @@ export function packLedger(ledger: Ledger): PackedLedger {
     ...(service !== undefined && { service: { atMs: service.atMs, flows: [...service.flows] } }),
     ...(evictions.length > 0 && { evictions }),
     ...(runs.length > 0 && { runs }),
+    ...(ledger.latencyDemand && { latencyDemand: packDemand(ledger.latencyDemand) }),
   };
 }
 
@@ -178,6 +181,7 @@ export function unpackLedger(packed: PackedLedger): Ledger {
       service: { atMs: packed.service.atMs, flows: new Map(packed.service.flows) },
     }),
     ...(packed.evictions !== undefined && { evictions: unpackNotes(packed.evictions, names) }),
+    ...(packed.latencyDemand && { latencyDemand: unpackDemand(packed.latencyDemand) }),
     ...(packed.runs !== undefined && { runs: unpackRuns(packed.runs, names) }),
   };
 }
@@ -207,6 +211,27 @@ function unpackRuns(numbers: readonly number[], { texts }: Tables): readonly Run
     });
   }
   return notes;
+}
+
+/** Seconds and their greatest demand as differences. */
+function packDemand({ gpus, slots }: DemandTrace): readonly [number, ...number[]] {
+  let former = 0;
+  const flat: number[] = [];
+  for (const [slot, start, most] of slots) {
+    flat.push(slot - former, start, most - start);
+    former = slot;
+  }
+  return [gpus, ...flat];
+}
+
+function unpackDemand([gpus, ...flat]: readonly [number, ...number[]]): DemandTrace {
+  const slots: [number, number, number][] = [];
+  let slot = 0;
+  for (let at = 0; at < flat.length; at += 3) {
+    slot += entry(flat, at);
+    slots.push([slot, entry(flat, at + 1), entry(flat, at + 1) + entry(flat, at + 2)]);
+  }
+  return { gpus, slots };
 }
 
 const hostIdsOf = ({ clusters }: FleetShape): readonly HostId[] => [

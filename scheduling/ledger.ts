@@ -40,6 +40,8 @@ export interface Ledger {
   readonly service?: ServiceAccount;
   /** Evictions of the last hour, oldest first, for the budgets. */
   readonly evictions?: readonly EvictionNote[];
+  /** How the demand of inference jobs went lately; see latency-demand.ts. Absent until there was one. */
+  readonly latencyDemand?: DemandTrace;
   /** The last leases that ended, oldest first, for estimates; see runs.ts. */
   readonly runs?: readonly RunNote[];
 }
@@ -70,6 +72,13 @@ export interface RunNote {
   readonly grantedAtMs: number;
   readonly endedAtMs: number;
   readonly timeLimitMs?: Ms;
+}
+
+export interface DemandTrace {
+  /** Now. */
+  readonly gpus: number;
+  /** Of seconds in which it changed, ascending: the second, the demand at its beginning, the most in it. */
+  readonly slots: readonly (readonly [slot: number, startGpus: number, mostGpus: number])[];
 }
 
 export interface EvictionNote {

@@ -1,0 +1,97 @@
+/**
+ * @file How the demand of inference jobs has risen lately: what the reserve for those to come is sized by (reserve.ts).
+ *
+ * Demand is the GPUs that inference jobs hold or wait for. Of each second in which it changed three numbers are kept: which
+ * second, the demand at its beginning, and the most in it; of the last `WINDOW_S` seconds. `apply` keeps them; no rule depends on them.
+ * Cost: O(leases + requests) to begin, O(1) a change; some 10 bytes a busy second of the fleet's state.
+ */
+
+import { gpuCountOf, type Lease } from "../domain/lease.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import type { DemandTrace, Ledger } from "./ledger.ts";
+
+export const SLOT_MS = 1_000;
+/** Long enough to have seen rare bursts, short enough to follow the day. */
+export const WINDOW_S = 600;
+
+/** A trace while it grows. */
+export interface DemandBook {
+  gpus: number;
+  readonly slots: [slot: number, startGpus: number, mostGpus: number][];
+}
+
+export function openDemand({
+  latencyDemand,
+  leases,
+  requests,
+}: Pick<Ledger, "latencyDemand" | "leases" | "requests">): DemandBook {
+  if (latencyDemand !== undefined) {
+    const { gpus, slots } = latencyDemand;
+    return { gpus, slots: slots.map(([slot, start, most]) => [slot, start, most]) };
+  }
+  let gpus = 0;
+  for (const lease of leases.values()) gpus += heldBy(lease);
+  for (const request of requests.values()) gpus += wantedBy(request);
+  return { gpus, slots: [] };
+}
+
+export const traceOf = ({ gpus, slots }: DemandBook): DemandTrace => ({ gpus, slots });
+
+/** GPUs of a lease, or a request, that count. */
+export const heldBy = (lease: Lease | undefined): number =>
+  lease?.class !== "inference" || lease.state === "vacating" ? 0 : gpuCountOf(lease.gpus);
+
+export const wantedBy = (request: PendingRequest | undefined): number =>
+  request?.class === "inference" ? request.gang.gpus * (request.slots ?? 1) : 0;
+
+/** Demand has changed by so many GPUs. Time that runs backwards counts for the last second. */
+export function noteDemand(book: DemandBook, moreGpus: number, nowMs: number): void {
+  const { slots } = book;
+  const slot = Math.floor(nowMs / SLOT_MS);
+  const before = book.gpus;
+  book.gpus += moreGpus;
+  const last = slots.at(-1);
+  if (last !== undefined && last[0] >= slot) {
+    last[2] = Math.max(last[2], book.gpus);
+    return;
+  }
+  slots.push([slot, before, Math.max(before, book.gpus)]);
+  const firstKept = slots.findIndex(([each]) => each > slot - WINDOW_S);
+  if (firstKept > 0) slots.splice(0, firstKept);
+}
+
+/**
+ * For every second of the window, ascending: by how much demand rose above where it stood at the second's beginning, in the
+ * `leadS` seconds from there.
+ */
+export function risesOf(
+  { gpus, slots }: DemandTrace,
+  { nowMs, leadS }: { readonly nowMs: number; readonly leadS: number },
+): readonly number[] {
+  const [first] = slots;
+  if (first === undefined) return [];
+  const nowS = Math.floor(nowMs / SLOT_MS);
+  const fromS = Math.max(nowS - WINDOW_S + 1, first[0]);
+  const length = nowS - fromS + 1;
+  if (length < 1) return [];
+  const starts = new Array<number>(length).fill(0);
+  const mosts = new Array<number>(length).fill(0);
+  // Between two busy seconds demand stands where the next of them begins, and after the last where it is now.
+  let at = 0;
+  for (const [slot, start, most] of slots) {
+    for (; at < length && fromS + at < slot; at += 1) starts[at] = mosts[at] = start;
+    if (slot < fromS || at >= length) continue;
+    starts[at] = start;
+    mosts[at] = most;
+    at += 1;
+  }
+  for (; at < length; at += 1) starts[at] = mosts[at] = gpus;
+  return starts
+    .map((start, second) => {
+      let most = start;
+      for (let later = second; later < Math.min(length, second + leadS); later += 1)
+        most = Math.max(most, mosts[later] ?? 0);
+      return most - start;
+    })
+    .sort((a, b) => a - b);
+}
