@@ -1,7 +1,7 @@
 /**
- * @file Binary heaps that know where their items lie, and walks through one in order that leave it as it is.
+ * @file Binary heaps whose items can be removed and moved, and walks through one in order that leave it as it is.
  *
- * Least first. An item is removed, or moved after its rank has changed, without being looked for. A walk keeps the items that
+ * Least first. Where each item lies is noted from when the first one that is not the least is asked for. A walk keeps the items that
  * may come next in a small heap of its own: the k-th item costs O(log k), however many lie behind it. That is how a queue of
  * thousands is read from the front, thousands of times a second, without a copy.
  * Cost: O(log n) a change. `isBefore` is a strict total order of the items, or the walk's order is not defined.
@@ -30,8 +30,7 @@ export type IsBefore<T> = (a: T, b: T) => boolean;
 
 export function heap<T>(isBefore: IsBefore<T>, first: Iterable<T> = []): Heap<T> {
   const items: T[] = [...first];
-  const places = new Map<T, number>();
-  items.forEach((item, at) => places.set(item, at));
+  let places: Map<T, number> | undefined;
   for (let at = (items.length >> 1) - 1; at >= 0; at -= 1) sink(at);
 
   return { size: () => items.length, peek: () => items[0], push, pop, remove, moved, walk };
@@ -43,34 +42,41 @@ export function heap<T>(isBefore: IsBefore<T>, first: Iterable<T> = []): Heap<T>
 
   function pop(): T | undefined {
     const [least] = items;
-    if (least !== undefined) remove(least);
+    if (least !== undefined) removeAt(0, least);
     return least;
   }
 
   function remove(item: T): boolean {
-    const at = places.get(item);
-    if (at === undefined) return false;
-    places.delete(item);
+    const at = placeOf(item);
+    if (at !== undefined) removeAt(at, item);
+    return at !== undefined;
+  }
+
+  function removeAt(at: number, item: T): void {
+    places?.delete(item);
     const last = items.pop();
-    if (last === undefined || at === items.length) return true;
-    settle(last, at);
-    return true;
+    if (last === undefined || at === items.length) return;
+    put(last, at);
+    rise(at);
+    sink(at);
   }
 
   function moved(item: T): void {
-    const at = places.get(item);
-    if (at !== undefined) settle(item, at);
+    const at = placeOf(item);
+    if (at === undefined) return;
+    rise(at);
+    sink(at);
   }
 
-  function settle(item: T, at: number): void {
-    put(item, at);
-    rise(at);
-    sink(places.get(item) ?? at);
+  function placeOf(item: T): number | undefined {
+    if (items[0] === item && items.length > 0) return 0;
+    places ??= new Map(items.map((each, at) => [each, at]));
+    return places.get(item);
   }
 
   function put(item: T, at: number): void {
     items[at] = item;
-    places.set(item, at);
+    places?.set(item, at);
   }
 
   function rise(from: number): void {

@@ -14,7 +14,7 @@
 import type { FleetShape } from "../domain/fleet.ts";
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import type { Ledger, ServiceAccount, ServiceFlow } from "./ledger.ts";
+import type { Ledger, ServiceAccount } from "./ledger.ts";
 import { classFlow, flowWeights, parentFlow, tenantFlow, type FlowWeights } from "./queue/flow.ts";
 import type { QueueFacts } from "./queue/queue-policy.ts";
 
@@ -26,11 +26,16 @@ export interface ServiceBook {
   weightOf: FlowWeights;
   /** Settled up to here; undefined while nobody was ever served. */
   atMs: number | undefined;
-  readonly flows: Map<string, ServiceFlow>;
+  readonly flows: Map<string, OpenFlow>;
   /** GPUs held, by flow. */
   readonly runningGpus: Map<string, number>;
   /** Waiting requests, by flow, by parent. */
   readonly waiting: Map<string, Map<string, number>>;
+}
+
+interface OpenFlow {
+  receivedGpuSeconds: number;
+  virtualSeconds: number;
 }
 
 export function openBook({
@@ -44,7 +49,7 @@ export function openBook({
   const book: ServiceBook = {
     weightOf: flowWeights(shape.tenants, shape.policy),
     atMs: service?.atMs,
-    flows: new Map(service?.flows),
+    flows: new Map([...(service?.flows ?? [])].map(([flow, account]) => [flow, { ...account }])),
     runningGpus: runningGpusOf(leases.values()),
     waiting: new Map(),
   };
@@ -69,12 +74,10 @@ export function settle(book: ServiceBook, nowMs: number): void {
   book.atMs = nowMs;
   if (seconds === 0) return;
   for (const [flow, gpuCount] of book.runningGpus) {
-    const { receivedGpuSeconds, virtualSeconds } = flowIn(book, flow);
+    const account = openFlow(book, flow);
     const gpuSeconds = gpuCount * seconds;
-    book.flows.set(flow, {
-      receivedGpuSeconds: receivedGpuSeconds + gpuSeconds,
-      virtualSeconds: virtualSeconds + gpuSeconds / book.weightOf(flow),
-    });
+    account.receivedGpuSeconds += gpuSeconds;
+    account.virtualSeconds += gpuSeconds / book.weightOf(flow);
   }
 }
 
@@ -107,16 +110,22 @@ export const noteShape = (book: ServiceBook, { tenants, policy }: FleetShape): v
   book.weightOf = flowWeights(tenants, policy);
 };
 
-const flowIn = ({ flows }: ServiceBook, flow: string): ServiceFlow => flows.get(flow) ?? UNSERVED;
+const virtualOf = ({ flows }: ServiceBook, flow: string): number =>
+  flows.get(flow)?.virtualSeconds ?? 0;
 
-const UNSERVED: ServiceFlow = { receivedGpuSeconds: 0, virtualSeconds: 0 };
+function openFlow({ flows }: ServiceBook, flow: string): OpenFlow {
+  const known = flows.get(flow);
+  if (known !== undefined) return known;
+  const account = { receivedGpuSeconds: 0, virtualSeconds: 0 };
+  flows.set(flow, account);
+  return account;
+}
 
 function lift(book: ServiceBook, flow: string): void {
   const parent = parentFlow(flow);
   if (book.waiting.get(parent)?.has(flow) === true) return;
   const floor = floorOf(book, parent);
-  const now = flowIn(book, flow);
-  if (now.virtualSeconds < floor) book.flows.set(flow, { ...now, virtualSeconds: floor });
+  if (virtualOf(book, flow) < floor) openFlow(book, flow).virtualSeconds = floor;
   if (book.flows.size > MAX_FLOWS) forget(book, parent, floor);
 }
 
@@ -130,17 +139,17 @@ function floorOf(book: ServiceBook, parent: string): number {
 
 /** How far a flow that waits, or begins to, is ahead of the least served sibling that waits, in virtual seconds; never below 0. */
 export const lagSeconds = (book: ServiceBook, flow: string): number =>
-  Math.max(0, flowIn(book, flow).virtualSeconds - floorOf(book, parentFlow(flow)));
+  Math.max(0, virtualOf(book, flow) - floorOf(book, parentFlow(flow)));
 
 const leastOf = (book: ServiceBook, flows: Iterable<string>): number => {
   let least = Infinity;
-  for (const flow of flows) least = Math.min(least, flowIn(book, flow).virtualSeconds);
+  for (const flow of flows) least = Math.min(least, virtualOf(book, flow));
   return least;
 };
 
 const greatestOf = (book: ServiceBook, flows: Iterable<string>): number => {
   let greatest = 0;
-  for (const flow of flows) greatest = Math.max(greatest, flowIn(book, flow).virtualSeconds);
+  for (const flow of flows) greatest = Math.max(greatest, virtualOf(book, flow));
   return greatest;
 };
 
@@ -151,7 +160,7 @@ const siblingsOf = ({ flows }: ServiceBook, parent: string): readonly string[] =
 function forget(book: ServiceBook, parent: string, floor: number): void {
   for (const flow of siblingsOf(book, parent)) {
     const isIdle = !book.runningGpus.has(flow) && !book.waiting.get(parent)?.has(flow);
-    if (isIdle && flowIn(book, flow).virtualSeconds < floor) book.flows.delete(flow);
+    if (isIdle && virtualOf(book, flow) < floor) book.flows.delete(flow);
   }
 }
 

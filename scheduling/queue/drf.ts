@@ -62,7 +62,8 @@ interface Tenant {
 
 interface Runner {
   readonly tenant: Tenant;
-  readonly walk: LineWalk;
+  /** Through its line, from when it is first next. */
+  walk?: LineWalk;
   /** GPUs held for each unit of weight. */
   share: number;
 }
@@ -72,17 +73,14 @@ function turnOf(tenants: Iterable<Tenant>, { runningGpus }: QueueFacts): Turn {
   for (const tenant of tenants) {
     const held = JOB_CLASSES.map((jobClass) => tenantFlow({ class: jobClass, tenant: tenant.id }));
     const gpuCount = held.reduce((sum, flow) => sum + (runningGpus.get(flow) ?? 0), 0);
-    runners.set(tenant.id, {
-      tenant,
-      walk: tenant.line.walk(),
-      share: gpuCount / tenant.weight,
-    });
+    runners.set(tenant.id, { tenant, share: gpuCount / tenant.weight });
   }
   const race = heap<Runner>(isAhead, runners.values());
   return {
     next: () => {
       for (let first = race.peek(); first !== undefined; first = race.peek()) {
-        const request = first.walk.next();
+        const walk = (first.walk ??= first.tenant.line.walk());
+        const request = walk.next();
         if (request !== undefined) return request;
         race.pop();
       }
@@ -94,7 +92,7 @@ function turnOf(tenants: Iterable<Tenant>, { runningGpus }: QueueFacts): Turn {
       runner.share += gpuCount / runner.tenant.weight;
       race.moved(runner);
     },
-    dismiss: (request) => runners.get(request.tenant)?.walk.dismiss(request),
+    dismiss: (request) => runners.get(request.tenant)?.walk?.dismiss(request),
   };
 }
 

@@ -30,8 +30,17 @@ export function flowWeights(
 ): FlowWeights {
   const ofClass = new Map<string, number>(Object.entries(classWeights));
   const ofTenant = new Map<string, number>(tenants.map(({ id, weight }) => [id, weight]));
+  const known = new Map<string, number>();
   return (flow) => {
+    const found = known.get(flow);
+    if (found !== undefined) return found;
+    const weight = weigh(flow);
+    known.set(flow, weight);
+    return weight;
+  };
+
+  function weigh(flow: string): number {
     const space = flow.indexOf(" ");
     return (space < 0 ? ofClass.get(flow) : ofTenant.get(flow.slice(space + 1))) ?? 1;
-  };
+  }
 }

@@ -127,7 +127,9 @@ interface Runner {
 }
 
 interface TenantRunner extends Runner {
-  readonly walk: LineWalk;
+  readonly flow: TenantFlow;
+  /** Through its line, from when it is first next. */
+  walk?: LineWalk;
 }
 
 interface ClassRunner extends Runner {
@@ -147,7 +149,8 @@ function turnOf(classes: ReadonlyMap<string, ClassFlow>, keyNow: (flow: Flow) =>
     for (let first = race.peek(); first !== undefined; first = race.peek()) {
       const tenants = (first.race ??= tenantsOf(first.flow));
       for (let tenant = tenants.peek(); tenant !== undefined; tenant = tenants.peek()) {
-        const request = tenant.walk.next();
+        const walk = (tenant.walk ??= tenant.flow.line.walk());
+        const request = walk.next();
         if (request !== undefined) return request;
         tenants.pop();
       }
@@ -157,12 +160,12 @@ function turnOf(classes: ReadonlyMap<string, ClassFlow>, keyNow: (flow: Flow) =>
   }
 
   function tenantsOf({ tenants }: ClassFlow): Heap<TenantRunner> {
-    const runners = [...tenants.values()].map((flow) => ({
-      flow,
-      key: keyNow(flow),
-      walk: flow.line.walk(),
-    }));
-    for (const runner of runners) byTenant.set(runner.flow.id, runner);
+    const runners: TenantRunner[] = [];
+    for (const flow of tenants.values()) {
+      const runner = { flow, key: keyNow(flow) };
+      runners.push(runner);
+      byTenant.set(flow.id, runner);
+    }
     return heap<TenantRunner>(isAhead, runners);
   }
 
@@ -177,7 +180,7 @@ function turnOf(classes: ReadonlyMap<string, ClassFlow>, keyNow: (flow: Flow) =>
   }
 
   function dismiss(request: PendingRequest): void {
-    byTenant.get(tenantFlow(request))?.walk.dismiss(request);
+    byTenant.get(tenantFlow(request))?.walk?.dismiss(request);
   }
 }
 
