@@ -28,6 +28,7 @@ import { listVerb } from "./verbs/list.ts";
 import { logsVerb } from "./verbs/logs.ts";
 import { releaseVerb } from "./verbs/release.ts";
 import { retryVerb } from "./verbs/retry.ts";
+import { simulateVerb } from "./verbs/simulate.ts";
 import { statusVerb } from "./verbs/status.ts";
 import { submitVerb } from "./verbs/submit.ts";
 import { superviseVerb } from "./verbs/supervise.ts";
@@ -105,7 +106,7 @@ export function createProgram(kit: Kit): Command {
   add("Jobs:", JOB_VERBS);
   add("Fleet:", FLEET_VERBS);
   add("Processes:", PROCESS_VERBS);
-  add("Measurements:", [benchVerb]);
+  add("Measurements:", [benchVerb, simulateVerb]);
   program.commandsGroup("Shell:");
   addCompletion(program, kit);
   return program;

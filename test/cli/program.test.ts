@@ -32,6 +32,7 @@ const VERBS = [
   ["fleet", "check"],
   ["fleet", "apply"],
   ["completion"],
+  ["simulate"],
 ];
 
 describe("help", () => {

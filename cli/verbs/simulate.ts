@@ -1,0 +1,220 @@
+/** @file `orbweaver simulate [TRACE]`: how a fleet would serve a trace, or a drawn mix, under one or several policies. */
+
+import { Option, type Command } from "commander";
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { parseDuration } from "../../domain/dimensions.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+import type { FleetShape } from "../../domain/fleet.ts";
+import type { Ms } from "../../domain/units.ts";
+import { brainWith } from "../../simulator/brain.ts";
+import { DEFAULT_COSTS } from "../../simulator/options.ts";
+import { fleetOf, paperFleet } from "../../simulator/paper-fleet.ts";
+import { drawPaperMix } from "../../simulator/paper-mix.ts";
+import { TRACE_FORMATS, type TraceFormat } from "../../simulator/readers/read-trace.ts";
+import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
+import type { SimulationResult } from "../../simulator/result.ts";
+import { usualMix } from "../../simulator/usual-mix.ts";
+import type { Workload } from "../../simulator/workload.ts";
+import { EXIT } from "../exit-code.ts";
+import { widthOf } from "../io.ts";
+import { helpEnd, type Kit } from "../kit.ts";
+import { wholeNumber } from "../option-values.ts";
+import { answerText, documentOf, jobsCsv, type InputAccount } from "../simulate/answer.ts";
+import { policiesNamed, POLICY_NAMES, USUAL_POLICY } from "../simulate/policy-choice.ts";
+import { runWithProgress } from "../simulate/run.ts";
+import { fleetAt, traceAt } from "../simulate/trace-files.ts";
+
+const USUAL_LOAD = 0.95;
+const USUAL_JOBS = 20_000;
+
+interface SimulateValues {
+  readonly format?: TraceFormat;
+  readonly fleet?: string;
+  readonly gpus?: number;
+  readonly policy: readonly string[];
+  readonly load?: number;
+  readonly jobs?: number;
+  readonly seed: number;
+  readonly preemptionCost: Ms;
+  readonly csv?: string;
+  readonly html?: string;
+  readonly json?: boolean;
+}
+
+export function simulateVerb(kit: Kit): Command {
+  return kit
+    .verb("simulate")
+    .summary("try policies on a trace")
+    .description(
+      "Runs a trace through the scheduler on a simulated fleet, in simulated time, and says how\n" +
+        "long jobs waited and how busy the fleet was. Without a trace, jobs are drawn as the paper\n" +
+        "has them. The same input and seed give the same answer. Needs no connection.\n" +
+        "Traces are CSV, plain or gzipped; each format's mapping is in docs/simulator.md.",
+    )
+    .argument("[trace]", "file with jobs")
+    .addOption(
+      new Option("--format <name>", "of the trace (else as its first line shows)").choices(
+        TRACE_FORMATS,
+      ),
+    )
+    .option("--fleet <file>", "fleet.yaml or a CSV of machines (else the paper's 1,798 GPUs)")
+    .option("--gpus <n>", "a plain fleet of so many GPUs, eight a host", wholeNumber("--gpus", 1))
+    .option("--policy <names>", `${POLICY_NAMES.join(", ")}; several with commas`, policyList, [
+      USUAL_POLICY,
+    ])
+    .option(
+      "--load <share>",
+      `stretch the times between arrivals to offer this share of the fleet (else the trace's own; drawn: ${String(USUAL_LOAD)})`,
+      loadShare,
+    )
+    .option(
+      "--jobs <n>",
+      `the first so many of the trace (else all; drawn: ${String(USUAL_JOBS)})`,
+      wholeNumber("--jobs", 1),
+    )
+    .option("--seed <n>", "seed of everything that is drawn", wholeNumber("--seed", 0), 1)
+    .option(
+      "--preemption-cost <time>",
+      "what a checkpoint costs a preempted job (default: 2s)",
+      checkpointTime,
+      DEFAULT_COSTS.checkpointMs,
+    )
+    .option("--csv <file>", "write a line for each job into this file")
+    .option("--html <file>", "write a report with plots into this file")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        [
+          "orbweaver simulate philly.csv.gz --load 0.9",
+          "a published trace at a load of your choice",
+        ],
+        [
+          "orbweaver simulate jobs.csv --fleet fleet.yaml --html report.html",
+          "your own jobs on your own fleet, with plots",
+        ],
+        [
+          "orbweaver simulate openb_pods.csv --fleet openb_nodes.csv --policy tawfq,fifo",
+          "two policies on the same arrivals, on the trace's machines",
+        ],
+        [
+          "orbweaver simulate --jobs 100000 --preemption-cost 10s --json",
+          "the paper's mix, for machines",
+        ],
+      ]),
+    )
+    .action(async (trace: string | undefined, values: SimulateValues) => {
+      kit.endsByItself();
+      const { workload, fleet, inputs } = inputOf(kit, trace, values);
+      const results: SimulationResult[] = [];
+      for (const policy of values.policy) {
+        const result = await runWithProgress(kit, {
+          fleet,
+          workload,
+          policy,
+          openBrain: brainWith(policiesNamed(policy)),
+          seed: values.seed,
+          costs: { checkpointMs: values.preemptionCost },
+          keepsJobs: values.csv !== undefined,
+        });
+        if (result === undefined) {
+          kit.exitWith(EXIT.interrupted);
+          return;
+        }
+        results.push(result);
+      }
+      const answer = { results, inputs };
+      if (values.csv !== undefined) written(kit, values.csv, jobsCsv(results));
+      if (values.html !== undefined) {
+        // The plots' libraries are loaded by nobody else.
+        const { reportHtml } = await import("../../simulator/report/page.ts");
+        written(kit, values.html, reportHtml(results));
+      }
+      if (values.json === true) kit.printJson(documentOf(answer));
+      else kit.print(answerText(answer, widthOf(kit.io.stdout)));
+    });
+}
+
+interface Input {
+  readonly workload: Workload;
+  readonly fleet: FleetShape;
+  readonly inputs: readonly InputAccount[];
+}
+
+function inputOf({ io: { cwd } }: Kit, trace: string | undefined, values: SimulateValues): Input {
+  const { fleet: fleetFile, gpus, load, jobs, format } = values;
+  if (fleetFile !== undefined && gpus !== undefined) {
+    throw new OrbweaverError("BAD_INPUT", "--fleet and --gpus are both a fleet. Give one of them.");
+  }
+  const read = fleetFile === undefined ? undefined : fleetAt(fleetFile, cwd);
+  const fleet = read?.shape ?? (gpus === undefined ? paperFleet() : fleetOf([gpus]));
+  const ofFleet =
+    read?.account === undefined || fleetFile === undefined
+      ? []
+      : [{ file: fleetFile, format: "machines", account: read.account }];
+  if (trace === undefined) {
+    if (format !== undefined) {
+      throw new OrbweaverError("BAD_INPUT", "--format is that of a trace. Name the trace.");
+    }
+    const all = fleet.clusters.flatMap(({ hosts }) => hosts);
+    const mix = usualMix({
+      gpus: all.reduce((sum, { gpuCount }) => sum + gpuCount, 0),
+      jobs: jobs ?? USUAL_JOBS,
+      offeredLoad: load ?? USUAL_LOAD,
+    });
+    return { workload: drawPaperMix(mix, values.seed), fleet, inputs: ofFleet };
+  }
+  const { trace: parsed, name } = traceAt(trace, cwd, { ...(format !== undefined && { format }) });
+  const workload = traceWorkload(parsed, {
+    name,
+    fleet,
+    ...(load !== undefined && { load }),
+    ...(jobs !== undefined && { jobs }),
+  });
+  const ofTrace = { file: trace, format: parsed.format, account: parsed.account };
+  return { workload, fleet, inputs: [ofTrace, ...ofFleet] };
+}
+
+function written(kit: Kit, file: string, text: string): void {
+  try {
+    writeFileSync(resolve(kit.io.cwd, file), text);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${file} cannot be written (${code}). Name a file in a folder that is there and writable.`,
+    );
+  }
+  kit.say(`· wrote ${file}`);
+}
+
+function policyList(text: string): readonly string[] {
+  const names = [...new Set(text.split(",").map((name) => name.trim()))].filter(
+    (name) => name !== "",
+  );
+  const unknown = names.find((name) => !POLICY_NAMES.includes(name));
+  if (unknown === undefined && names.length > 0) return names;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `--policy ${JSON.stringify(unknown ?? text)} is none of ${POLICY_NAMES.join(", ")}. Write one or several of these with commas between.`,
+  );
+}
+
+/** Above 10 nothing is learned but that the queue grows. */
+const MOST_LOAD = 10;
+
+function loadShare(text: string): number {
+  const value = Number(text);
+  if (/^\d+(\.\d+)?$/.test(text) && value > 0 && value <= MOST_LOAD) return value;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `--load ${JSON.stringify(text)} is not a share above 0 and at most ${String(MOST_LOAD)}. Write e.g. --load 0.9.`,
+  );
+}
+
+function checkpointTime(text: string): Ms {
+  const reading = parseDuration(text);
+  if (reading.kind === "read") return reading.value;
+  throw new OrbweaverError("BAD_INPUT", `--preemption-cost ${reading.message}; ${reading.remedy}.`);
+}
