@@ -13,8 +13,9 @@
  *
  * Invariants (tests of the same names; proofs in docs/decisions/0015):
  * - Work conserving: a turn yields every waiting request once, so nothing that fits can be left out for the sake of fairness.
- * - Bounded lag: while i and j both wait, |v_i − v_j| ≤ l_i/w_i + l_j/w_j, where l is the most that what a flow holds may still
- *   receive: GPUs held · (H + the longest run). Never above the bank of service.ts, whatever was backfilled.
+ * - Bounded lag: let V be the least v of the siblings that wait. As long as the first in line is served first, every flow i that
+ *   waits has  0 ≤ v_i − V ≤ L·r_i/w_i + H·max_k r_k/w_k,  L the longest run: what it holds may run on after its last grant, and the
+ *   horizon may have put it before others. Backfill adds what was granted past those that waited.
  * - Waiting never hurts: the passing of time moves a flow back only for what it receives meanwhile, and inside a tenant nobody at all.
  * - Age overtakes: a request passes every later one of its tenant whose priority is higher by Δ once it is Δ · agingMs older.
  * - No starvation: starvation.ts has the bound.
