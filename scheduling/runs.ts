@@ -1,5 +1,5 @@
 /**
- * @file How long jobs held their GPUs: a note of each of the last leases that ended by themselves, for estimates.
+ * @file How long jobs held their GPUs: a note of each of the last leases of every class that ended by themselves, for estimates.
  *
  * Left out are leases that say nothing of how long such a job runs: those that were given up for another job, of arrays (they go
  * from task to task), of jobs that were found closed or superseded, and those without terms. `apply` keeps the notes and no decision
@@ -10,8 +10,8 @@ import type { HostId } from "../domain/ids.ts";
 import type { Lease } from "../domain/lease.ts";
 import type { RunNote } from "./ledger.ts";
 
-/** Enough for the quantiles of a few kinds of jobs; each is some 25 bytes of the fleet's state. */
-export const MAX_RUN_NOTES = 256;
+/** Of one class: enough for quantiles by size; each is some 25 bytes of the fleet's state. */
+export const MAX_RUN_NOTES = 128;
 
 /** The notes after the end of a lease. `unconfirmed` is `all` where nobody of its job has told of it. */
 export function notesAfter(
@@ -35,5 +35,8 @@ export function notesAfter(
     endedAtMs: nowMs,
     ...(timeLimitMs !== undefined && { timeLimitMs }),
   };
-  return [...notes.slice(-(MAX_RUN_NOTES - 1)), note];
+  const alike = notes.filter((each) => each.class === note.class).length;
+  if (alike < MAX_RUN_NOTES) return [...notes, note];
+  const oldest = notes.findIndex((each) => each.class === note.class);
+  return [...notes.slice(0, oldest), ...notes.slice(oldest + 1), note];
 }

@@ -1,0 +1,282 @@
+/**
+ * @file When jobs that wait will start: the queue is played forward many times, and the starts are told as an interval.
+ *
+ * Each play is the fleet's own `apply` and `decide` on a copy of its ledger: what runs ends after a time drawn from how long others
+ * ran (run-times.ts), what starts runs for such a time, and more jobs arrive as they did lately (arrivals.ts); who is
+ * evicted asks again. A job that the fleet decided on is what the fleet will do; all that is uncertain is time, and who comes.
+ * The interval goes from the 10th to the 90th of 100 plays in order; a play that ends at the horizon counts as later.
+ * Time steps are no finer than 4 % of what lies between now and then, so a play is a few hundred decisions however long the
+ * queue is. Same ledger, time and seed: the same answer. Cost: `samples` · steps decisions, at most `maxDecisions` in all.
+ */
+
+import { jobId as toJobId, runId, type JobId, type LeaseId } from "../domain/ids.ts";
+import { gpuCountOf, type GangRequest, type Lease } from "../domain/lease.ts";
+import type { Plan } from "../domain/plan.ts";
+import { ms } from "../domain/units.ts";
+import { heap } from "../lib/heap.ts";
+import { randomFrom, type Random } from "../lib/random.ts";
+import { arrivalsOf, type ArrivalStream } from "./arrivals.ts";
+import type { DecidePorts, Policies } from "./cycle.ts";
+import { DECIDE_LIMITS } from "./decide.ts";
+import type { InboxEntry, Ledger } from "./ledger.ts";
+import { runTimesOf, type RunKind, type RunTimes } from "./run-times.ts";
+import { openSession } from "./session.ts";
+
+export interface ForecastOptions {
+  readonly nowMs: number;
+  readonly seed?: number;
+  readonly samples?: number;
+  /** Decisions in all plays together; with none left, what has not started counts as later. */
+  readonly maxDecisions?: number;
+  /** Beyond this nobody plays on. */
+  readonly horizonMs?: number;
+  readonly policies?: Policies;
+  readonly ports?: DecidePorts;
+}
+
+export const FORECAST_DEFAULTS = Object.freeze({
+  seed: 1,
+  samples: 30,
+  maxDecisions: 3_000,
+  horizonMs: 30 * 86_400_000,
+});
+
+export interface Forecast {
+  readonly jobId: JobId;
+  /** Of the plays in order of time; infinite where it started in none before the horizon. */
+  readonly fromMs: number;
+  readonly medianMs: number;
+  readonly toMs: number;
+  readonly plays: number;
+  /** Runs that the times were drawn from. */
+  readonly runs: number;
+}
+
+/** Of each job that waits in this ledger; jobs that do not are left out. */
+export function forecast(
+  ledger: Ledger,
+  jobs: Iterable<JobId>,
+  options: ForecastOptions,
+): readonly Forecast[] {
+  const { nowMs } = options;
+  const { seed, samples, maxDecisions, horizonMs } = { ...FORECAST_DEFAULTS, ...options };
+  const targets = [...new Set(jobs)].filter((job) => ledger.requests.has(job));
+  const runTimes = runTimesOf(ledger.runs ?? []);
+  const streams = arrivalsOf(ledger, nowMs);
+  const starts = new Map<JobId, number[]>(targets.map((job) => [job, []]));
+  const random = randomFrom(seed, "forecast");
+  let decisions = 0;
+  let plays = 0;
+  while (targets.length > 0 && plays < samples && decisions < maxDecisions) {
+    const world = { runTimes, streams, random: random.stream(String(plays)), options };
+    const untilMs = nowMs + horizonMs;
+    const limit = { untilMs, decisions: maxDecisions - decisions };
+    const played = play(ledger, new Set(targets), { ...world, limit });
+    decisions += played.decisions;
+    // A play that was cut short, not by the horizon, says nothing of who had not started.
+    if (played.isCut && plays > 0) break;
+    plays += 1;
+    for (const [job, times] of starts) times.push(played.startsAtMs.get(job) ?? Infinity);
+  }
+  return targets.map((job) => {
+    const times = (starts.get(job) ?? []).sort((a, b) => a - b);
+    const [fromMs, medianMs, toMs] = [0.1, 0.5, 0.9].map((share) => quantile(times, share));
+    const none = Infinity;
+    return {
+      jobId: job,
+      fromMs: fromMs ?? none,
+      medianMs: medianMs ?? none,
+      toMs: toMs ?? none,
+      plays,
+      runs: runTimes.count,
+    };
+  });
+}
+
+/** The order statistic that a next draw lies below with this probability, or the nearest there is. */
+function quantile(sorted: readonly number[], share: number): number {
+  const rank = share * (sorted.length + 1);
+  const at = share < 0.5 ? Math.floor(rank) : Math.ceil(rank);
+  return sorted[Math.min(sorted.length, Math.max(1, at)) - 1] ?? Infinity;
+}
+
+interface World {
+  readonly runTimes: RunTimes;
+  readonly streams: readonly ArrivalStream[];
+  readonly random: Random;
+  readonly options: ForecastOptions;
+  readonly limit: { readonly untilMs: number; readonly decisions: number };
+}
+
+type What =
+  | { readonly kind: "end" | "yield"; readonly lease: LeaseId }
+  | { readonly kind: "arrival"; readonly stream: ArrivalStream };
+
+interface Happening {
+  readonly atMs: number;
+  readonly order: number;
+  readonly what: What;
+}
+
+/** Writing a checkpoint and stopping. */
+const YIELD_MS = 3_000;
+/** A lease whose job is gone, until its hosts have confirmed. */
+const VACATE_MS = 2_000;
+const MIN_STEP_MS = 50;
+/** Of the time since now. */
+const STEP_SHARE = 0.04;
+
+interface Play {
+  readonly startsAtMs: ReadonlyMap<JobId, number>;
+  readonly decisions: number;
+  readonly isCut: boolean;
+}
+
+function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
+  const { runTimes, streams, random, options, limit } = world;
+  const { nowMs: fromMs, policies, ports } = options;
+  const session = openSession(ledger, {
+    ...(policies !== undefined && { policies }),
+    ...(ports !== undefined && { ports }),
+    limits: { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 },
+  });
+  const startsAtMs = new Map<JobId, number>();
+  const queue = heap<Happening>((a, b) =>
+    a.atMs === b.atMs ? a.order < b.order : a.atMs < b.atMs,
+  );
+  let order = 0;
+  let decisions = 0;
+  let comers = 0;
+  const put = (atMs: number, what: What): void => {
+    order += 1;
+    queue.push({ atMs, order, what });
+  };
+  const draws = { ends: random.stream("ends"), comers: random.stream("comers") };
+  /** Of jobs that were stopped: how much longer they run on all the GPUs that they asked for. */
+  const leftMs = new Map<JobId, number>();
+  const endAtMs = new Map<LeaseId, number>();
+  const start = (lease: Lease, nowMs: number): void => {
+    const kind = kindOf(lease);
+    const ranMs = Math.max(0, nowMs - lease.grantedAtMs);
+    const fullMs = leftMs.get(lease.jobId) ?? runTimes.remainingMs(kind, ranMs, draws.ends);
+    leftMs.delete(lease.jobId);
+    const atMs = nowMs + fullMs * (lease.slots === undefined ? slowness(lease) : 1);
+    endAtMs.set(lease.id, atMs);
+    put(atMs, { kind: "end", lease: lease.id });
+  };
+  for (const lease of ledger.leases.values()) {
+    if (lease.state === "vacating") put(fromMs + VACATE_MS, { kind: "end", lease: lease.id });
+    else start(lease, fromMs);
+    if (lease.eviction !== undefined) put(fromMs + YIELD_MS, { kind: "yield", lease: lease.id });
+  }
+  for (const stream of streams)
+    put(fromMs + draws.comers.exponential(stream.meanMs), { kind: "arrival", stream });
+
+  let nowMs = fromMs;
+  for (;;) {
+    if (decisions >= limit.decisions) return { startsAtMs, decisions, isCut: true };
+    const plan = session.decide(nowMs);
+    decisions += 1;
+    carryOut(plan);
+    if (waiting.size === 0) return { startsAtMs, decisions, isCut: false };
+    const wakeAtMs = Math.max(nowMs + MIN_STEP_MS, plan.wakeAtMs ?? Infinity);
+    const nextMs = Math.min(queue.peek()?.atMs ?? Infinity, wakeAtMs);
+    if (nextMs > limit.untilMs) return { startsAtMs, decisions, isCut: false };
+    nowMs = Math.max(nextMs, nowMs + Math.max(MIN_STEP_MS, STEP_SHARE * (nowMs - fromMs)));
+    const entries: InboxEntry[] = [];
+    for (let next = queue.peek(); next !== undefined && next.atMs <= nowMs; next = queue.peek()) {
+      queue.pop();
+      entries.push(...entriesOf(next.what));
+    }
+    if (entries.length > 0) session.apply({ kind: "inbox", entries, nowMs });
+  }
+
+  function carryOut(plan: Plan): void {
+    const { granted } = session.apply({ kind: "plan", plan, nowMs });
+    const { leases } = session.ledger;
+    for (const id of granted) {
+      const lease = leases.get(id);
+      if (lease === undefined) continue;
+      start(lease, nowMs);
+      if (waiting.delete(lease.jobId)) startsAtMs.set(lease.jobId, nowMs);
+    }
+    const sent = (plan.evict ?? []).flatMap(({ lease: id }) =>
+      leases.get(id)?.eviction === undefined ? [] : [id],
+    );
+    for (const id of sent) put(nowMs + YIELD_MS, { kind: "yield", lease: id });
+    if (sent.length > 0) session.apply({ kind: "evictions-sent", sent, gone: [], nowMs });
+  }
+
+  function entriesOf(what: What): InboxEntry[] {
+    if (what.kind === "arrival") {
+      const { stream } = what;
+      put(nowMs + draws.comers.exponential(stream.meanMs), what);
+      comers += 1;
+      return [{ kind: "request", request: comerOf(stream, `forecast-${comers}`) }];
+    }
+    const lease = session.ledger.leases.get(what.lease);
+    if (lease === undefined) return [];
+    const end: InboxEntry = {
+      kind: "end",
+      jobId: lease.jobId,
+      runId: lease.runId,
+      seq: lease.seq,
+      unconfirmedHosts: [],
+      ...(lease.slots !== undefined && { lease: lease.id }),
+    };
+    if (lease.state === "vacating")
+      return [{ kind: "vacated", lease: lease.id, hosts: lease.vacatingHosts ?? [] }];
+    if (what.kind === "end" || lease.terms === undefined) return [end];
+    leftMs.set(
+      lease.jobId,
+      Math.max(1, ((endAtMs.get(lease.id) ?? nowMs) - nowMs) / slowness(lease)),
+    );
+    return [end, { kind: "request", request: returnOf(lease, nowMs) }];
+  }
+
+  function comerOf(stream: ArrivalStream, name: string): GangRequest {
+    const { gpus, timeLimitMs, ...comer } = stream.draw(draws.comers);
+    return {
+      jobId: toJobId(name),
+      runId: runId(name),
+      seq: 1,
+      name,
+      ...comer,
+      priority: 0,
+      gang: { gpus, min: gpus, timeoutMs: ms(30_000) },
+      constraints: { isSameHost: false, isSameFabric: false },
+      submittedAtMs: nowMs,
+      requestedAtMs: nowMs,
+      ...(timeLimitMs !== undefined && { timeLimitMs: ms(timeLimitMs) }),
+    };
+  }
+}
+
+function kindOf({ class: jobClass, gpus, terms }: Lease): RunKind {
+  const { timeLimitMs } = terms ?? {};
+  return {
+    class: jobClass,
+    gpus: terms?.gang.gpus ?? gpuCountOf(gpus),
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+  };
+}
+
+/** A gang of half its GPUs takes twice as long. */
+const slowness = ({ gpus, terms }: Lease): number =>
+  terms === undefined ? 1 : Math.max(1, terms.gang.gpus / Math.max(1, gpuCountOf(gpus)));
+
+/** What an evicted job asks for again. */
+function returnOf(lease: Lease, nowMs: number): GangRequest {
+  const { jobId, runId: run, seq, tenant, class: jobClass, terms } = lease;
+  if (terms === undefined) throw new RangeError(`${lease.id} has no terms to ask again by`);
+  return {
+    jobId,
+    runId: run,
+    seq: seq + 1,
+    name: jobId,
+    tenant,
+    class: jobClass,
+    ...terms,
+    requestedAtMs: nowMs,
+  };
+}
