@@ -37,6 +37,7 @@ const PRELOADED = [
   "domain/ids.js",
   "domain/lease.js",
   "domain/codes.js",
+  "workflows/task-age.js",
 ];
 
 export async function build({ say = () => {} } = {}) {
@@ -67,6 +68,7 @@ export async function build({ say = () => {} } = {}) {
     workflowsPath: path.join(ROOT, "dist/workflows/index.js"),
     payloadConverterPath: path.join(ROOT, "dist/workflows/payload-converter.js"),
     failureConverterPath: path.join(ROOT, "dist/workflows/failure-converter.js"),
+    workflowInterceptorModules: [path.join(ROOT, "dist/workflows/activation-guard.js")],
     preloadModules: PRELOADED.map((file) => path.join(ROOT, "dist", file)),
     logger: quietLogger(),
   });

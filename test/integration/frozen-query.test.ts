@@ -1,0 +1,51 @@
+/** @file A fleet's worker that was frozen for longer than a workflow task may take wakes to old questions and to news: its history replays. */
+
+import { Worker } from "@temporalio/worker";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { createConverters } from "../../workers/codec/converters.ts";
+import { fleetWorkflowId, inboxSignal } from "../../workflows/messages.ts";
+import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+/** Workflow tasks, and sticky task queues, are given up after ten seconds: then questions come with the whole history. */
+const FROZEN_MS = 11_300;
+const TURNS = 2;
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+});
+afterAll(() => world.stop());
+
+it("goes on as its history says", async () => {
+  const { temporal } = world;
+  for (const name of ["runs", "waits"])
+    await world.orbweaver.submit({ name, gang: { gpus: 12 }, run: { command: ["sleep", "600"] } });
+  await world.until("one waits", ({ requests, leases }) => requests.size + leases.size === 2);
+  const fleet = temporal.workflow.getHandle(fleetWorkflowId(world.fleet));
+  const ask = (): Promise<unknown> =>
+    temporal
+      .withDeadline(Date.now() + 30_000, () => fleet.query("ledger"))
+      .catch(() => "nobody answered");
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    world.process("fleet").kill("SIGSTOP");
+    const asked: Promise<unknown>[] = [];
+    for (const untilMs = Date.now() + FROZEN_MS; Date.now() < untilMs; await sleep(200)) {
+      asked.push(ask());
+      if (asked.length % 5 === 0) await fleet.signal(inboxSignal, [{ kind: "junk" } as never]);
+    }
+    world.process("fleet").kill("SIGCONT");
+    await Promise.all(asked);
+    await world.until("it answers", ({ requests }) => requests.size === 1);
+  }
+  const history = await fleet.fetchHistory();
+  const failures = (history.events ?? []).flatMap(
+    ({ workflowTaskFailedEventAttributes: failed }) => failed?.failure?.message ?? [],
+  );
+  // A task may be refused as too old; none may fail for a state that is in no history.
+  expect(failures.filter((message) => message.includes("TMPRL1100"))).toEqual([]);
+  const { worker: dataConverter } = createConverters();
+  const workflowBundle = { codePath: path.join(ROOT, "dist/workflow-bundle.js") };
+  await Worker.runReplayHistory({ workflowBundle, dataConverter }, history);
+}, 180_000);
