@@ -325,7 +325,7 @@ function placeWithout(
 function settled(search: Search, found: Omit<Found, "keeps">): Found | undefined {
   const keeps = new Map<LeaseId, readonly HostGpus[]>();
   for (const { lease } of found.victims) {
-    const keep = keepOf(lease, found.gpus);
+    const keep = keepOf(lease, found.gpus, search.scene.capacity);
     if (keep !== undefined) keeps.set(lease.id, keep);
   }
   for (const kept of keeps.size > 0 ? [keeps, new Map<LeaseId, never>()] : [keeps]) {
@@ -338,10 +338,15 @@ function settled(search: Search, found: Omit<Found, "keeps">): Found | undefined
 function keepOf(
   lease: Victim["lease"],
   gpus: readonly HostGpus[],
+  { reserved }: Capacity,
 ): readonly HostGpus[] | undefined {
   const gang = lease.terms?.gang;
   if (gang === undefined || !preemptionOf(lease).mayShrink) return undefined;
-  const rest = withoutGpus(lease.gpus, gpus);
+  // Others may wait for some of them; those are not its own any more once it stops.
+  const rest = withoutGpus(lease.gpus, gpus).flatMap(({ host, mask }) => {
+    const own = mask & ~(reserved.masks.get(host) ?? 0);
+    return own === 0 ? [] : [{ host, mask: own }];
+  });
   let size = gpuCountOf(rest);
   while (size > 0 && !isAcceptableSize(gang, size)) size -= 1;
   if (size === 0) return undefined;
