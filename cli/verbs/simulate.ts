@@ -32,11 +32,11 @@ interface SimulateValues {
   readonly format?: TraceFormat;
   readonly fleet?: string;
   readonly gpus?: number;
-  readonly policy: readonly string[];
+  readonly policy?: readonly string[];
   readonly load?: number;
   readonly jobs?: number;
   readonly seed: number;
-  readonly preemptionCost: Ms;
+  readonly preemptionCost?: Ms;
   readonly csv?: string;
   readonly html?: string;
   readonly json?: boolean;
@@ -47,10 +47,11 @@ export function simulateVerb(kit: Kit): Command {
     .verb("simulate")
     .summary("try policies on a trace")
     .description(
-      "Runs a trace through the scheduler on a simulated fleet, in simulated time, and says how\n" +
-        "long jobs waited and how busy the fleet was. Without a trace, jobs are drawn as the paper\n" +
-        "has them. The same input and seed give the same answer. Needs no connection.\n" +
-        "Traces are CSV, plain or gzipped; each format's mapping is in docs/simulator.md.",
+      "Runs a trace through the scheduler on a simulated fleet, in simulated time, and\n" +
+        "says how long jobs waited and how busy the fleet was. Without a trace, jobs are\n" +
+        "drawn as the paper has them. The same input and seed give the same answer. Needs\n" +
+        "no connection. Traces are CSV, plain or gzipped; the mapping of each format is\n" +
+        "in docs/simulator.md.",
     )
     .argument("[trace]", "file with jobs")
     .addOption(
@@ -60,9 +61,11 @@ export function simulateVerb(kit: Kit): Command {
     )
     .option("--fleet <file>", "fleet.yaml or a CSV of machines (else the paper's 1,798 GPUs)")
     .option("--gpus <n>", "a plain fleet of so many GPUs, eight a host", wholeNumber("--gpus", 1))
-    .option("--policy <names>", `${POLICY_NAMES.join(", ")}; several with commas`, policyList, [
-      USUAL_POLICY,
-    ])
+    .option(
+      "--policy <names>",
+      `${POLICY_NAMES.join(", ")}; several with commas (default: ${USUAL_POLICY})`,
+      policyList,
+    )
     .option(
       "--load <share>",
       `stretch the times between arrivals to offer this share of the fleet (else the trace's own; drawn: ${String(USUAL_LOAD)})`,
@@ -78,7 +81,6 @@ export function simulateVerb(kit: Kit): Command {
       "--preemption-cost <time>",
       "what a checkpoint costs a preempted job (default: 2s)",
       checkpointTime,
-      DEFAULT_COSTS.checkpointMs,
     )
     .option("--csv <file>", "write a line for each job into this file")
     .option("--html <file>", "write a report with plots into this file")
@@ -108,14 +110,14 @@ export function simulateVerb(kit: Kit): Command {
       kit.endsByItself();
       const { workload, fleet, inputs } = inputOf(kit, trace, values);
       const results: SimulationResult[] = [];
-      for (const policy of values.policy) {
+      for (const policy of values.policy ?? [USUAL_POLICY]) {
         const result = await runWithProgress(kit, {
           fleet,
           workload,
           policy,
           openBrain: brainWith(policiesNamed(policy)),
           seed: values.seed,
-          costs: { checkpointMs: values.preemptionCost },
+          costs: { checkpointMs: values.preemptionCost ?? DEFAULT_COSTS.checkpointMs },
           keepsJobs: values.csv !== undefined,
         });
         if (result === undefined) {

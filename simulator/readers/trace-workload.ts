@@ -1,8 +1,9 @@
 /**
  * @file A trace as a workload of the simulator: cut to its first jobs, fitted to a fleet, and brought to a load.
  *
- * The load is that of the whole span: GPU-seconds of the jobs ÷ (GPUs × time from the first to the last arrival). To reach another load the
- * times between arrivals are stretched or compressed by one factor; sizes and run times stay, so the jobs stay what they are. GPU types
+ * The load is the share of the fleet's GPU time between the first and the last arrival that the jobs would take if each began as it came. What
+ * would still run after the last arrival is not counted: in traces with runs of months it is most of all work, and a fleet that gets it
+ * late is not busy. To reach a load, the times between arrivals are stretched or compressed by one factor; sizes and run times stay. GPU types
  * that the fleet does not have are dropped from a job's demands and counted, since a trace's models are seldom those of the fleet that is asked about.
  * A job stays in one cluster where one is large enough, as the traces' jobs did; one that is larger than the fleet is left out and counted.
  */
@@ -10,7 +11,7 @@
 import type { ClusterShape, FleetShape, TenantRule } from "../../domain/fleet.ts";
 import { tenantId } from "../../domain/ids.ts";
 import { gpuTypeName } from "../../domain/gpu-types.ts";
-import { gpuSecondsOf, type Workload, type WorkloadJob } from "../workload.ts";
+import type { Workload, WorkloadJob } from "../workload.ts";
 import type { TraceJobs } from "./trace.ts";
 
 export interface TraceWorkloadOptions {
@@ -48,7 +49,9 @@ export function traceWorkload(
       ? [`${String(freed)} jobs wanted GPU types that the fleet does not have; they take any`]
       : []),
     ...(factor !== 1
-      ? [`times between arrivals × ${factor.toPrecision(4)}, for a load of ${String(load)}`]
+      ? [
+          `times between arrivals × ${factor.toPrecision(4)}, for a load of ${String(load)} up to the last arrival`,
+        ]
       : []),
   ];
   return { name, jobs, tenants: tenantsOf(jobs), notes };
@@ -89,15 +92,41 @@ function atLoad(
   jobs: readonly WorkloadJob[],
   { load, gpus }: { readonly load: number | undefined; readonly gpus: number },
 ): { readonly jobs: readonly WorkloadJob[]; readonly factor: number } {
-  const spanMs = (jobs.at(-1)?.submittedAtMs ?? 0) - (jobs[0]?.submittedAtMs ?? 0);
+  const spanMs = jobs.at(-1)?.submittedAtMs ?? 0;
   // Jobs that all come at once have no times between them to stretch.
   if (load === undefined || spanMs === 0) return { jobs, factor: 1 };
-  const factor = (gpuSecondsOf(jobs) * 1000) / (load * gpus * spanMs);
+  const factor = factorFor(jobs, { wantedGpus: load * gpus, spanMs });
   const stretched = jobs.map((job) => ({
     ...job,
     submittedAtMs: Math.round(job.submittedAtMs * factor),
   }));
   return { jobs: stretched, factor };
+}
+
+/** Halvings of the range of factors, which is fifteen orders of magnitude wide: to a relative error below one in a million. */
+const HALVINGS = 50;
+
+/**
+ * The factor f at which the mean number of GPUs in use is as wanted: Σ gpus · min(duration, f·(span − arrival)) ÷ (f · span). It falls as f
+ * grows, so that halving finds it; the smallest factor when even jobs that all come at once are too few.
+ */
+function factorFor(
+  jobs: readonly WorkloadJob[],
+  { wantedGpus, spanMs }: { readonly wantedGpus: number; readonly spanMs: number },
+): number {
+  const gpusAt = (factor: number): number =>
+    jobs.reduce(
+      (sum, { gpus, durationMs, submittedAtMs }) =>
+        sum + (gpus * Math.min(durationMs / factor, spanMs - submittedAtMs)) / spanMs,
+      0,
+    );
+  let [low, high] = [Math.log(1e-6), Math.log(1e9)];
+  for (let halving = 0; halving < HALVINGS; halving += 1) {
+    const middle = (low + high) / 2;
+    if (gpusAt(Math.exp(middle)) > wantedGpus) low = middle;
+    else high = middle;
+  }
+  return Math.exp((low + high) / 2);
 }
 
 function tenantsOf(jobs: readonly WorkloadJob[]): readonly TenantRule[] {

@@ -6,7 +6,6 @@ import { readNodes } from "../../simulator/readers/nodes.ts";
 import { readTrace } from "../../simulator/readers/read-trace.ts";
 import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
 import type { TraceJobs } from "../../simulator/readers/trace.ts";
-import { gpuSecondsOf } from "../../simulator/workload.ts";
 
 const FLEET = fleetOf([16, 8]);
 
@@ -42,13 +41,23 @@ describe("a workload of a trace", () => {
     expect(workload.jobs.map(({ submittedAtMs }) => submittedAtMs)).toEqual([0, 10_000, 60_000]);
   });
 
-  it.each([0.5, 0.9, 2])("offers the load %f when asked to, with the same jobs", (load) => {
+  it.each([0.1, 0.2, 0.3])("offers the load %f when asked to, with the same jobs", (load) => {
     const { jobs } = traceWorkload(TRACE, { name: "w", fleet: FLEET, load });
-    const spanS = (jobs.at(-1)?.submittedAtMs ?? 0) / 1_000;
-    expect(gpuSecondsOf(jobs) / (24 * spanS)).toBeCloseTo(load, 3);
+    const lastMs = jobs.at(-1)?.submittedAtMs ?? 0;
+    const gpuMs = jobs.reduce(
+      (sum, { gpus, durationMs, submittedAtMs }) =>
+        sum + gpus * Math.min(durationMs, lastMs - submittedAtMs),
+      0,
+    );
+    expect(gpuMs / (24 * lastMs)).toBeCloseTo(load, 3);
     expect(jobs.map(({ durationMs }) => durationMs)).toEqual(
       workload.jobs.map(({ durationMs }) => durationMs),
     );
+  });
+
+  it("has all its jobs at once when they are too few for the load", () => {
+    const { jobs } = traceWorkload(TRACE, { name: "w", fleet: FLEET, load: 9 });
+    expect(jobs.map(({ submittedAtMs }) => submittedAtMs)).toEqual([0, 0, 0]);
   });
 
   it("is cut to its first jobs when asked to", () => {
