@@ -61,8 +61,8 @@ export function noteDemand(book: DemandBook, moreGpus: number, nowMs: number): v
 }
 
 /**
- * For every second of the window, ascending: by how much demand rose above where it stood at the second's beginning, in the
- * `leadS` seconds from there.
+ * For every second of the window that is over, ascending: by how much demand rose above where it stood at the second's beginning,
+ * in the `leadS` seconds from there. The same all through a second.
  */
 export function risesOf(
   { gpus, slots }: DemandTrace,
@@ -70,9 +70,9 @@ export function risesOf(
 ): readonly number[] {
   const [first] = slots;
   if (first === undefined) return [];
-  const nowS = Math.floor(nowMs / SLOT_MS);
-  const fromS = Math.max(nowS - WINDOW_S + 1, first[0]);
-  const length = nowS - fromS + 1;
+  const endS = Math.floor(nowMs / SLOT_MS);
+  const fromS = Math.max(endS - WINDOW_S, first[0]);
+  const length = endS - fromS;
   if (length < 1) return [];
   const starts = new Array<number>(length).fill(0);
   const mosts = new Array<number>(length).fill(0);

@@ -16,8 +16,8 @@ import { popCount, type HostGpus } from "../domain/lease.ts";
 import { lowestBits } from "../lib/bits.ts";
 import type { Capacity } from "./capacity.ts";
 import type { PoolHost } from "./host-pools.ts";
-import { risesOf } from "./latency-demand.ts";
-import type { Ledger } from "./ledger.ts";
+import { risesOf, SLOT_MS } from "./latency-demand.ts";
+import type { DemandTrace, Ledger } from "./ledger.ts";
 
 /** A checkpoint of two seconds, and a decision. */
 export const LEAD_S = 3;
@@ -71,12 +71,27 @@ export function latencyTarget(
   nowMs: number,
 ): number {
   if (latencyDemand === undefined) return 0;
-  const rises = risesOf(latencyDemand, { nowMs, leadS: LEAD_S });
-  const rise = rises[Math.ceil(rises.length * (1 - MISS_SHARE)) - 1] ?? 0;
+  const rise = expectedRise(latencyDemand, nowMs);
   const fleetGpus = pools.reduce((sum, { tallies }) => sum + tallies.idle.gpus, 0);
   const { maxReserveShare } = shape.policy ?? DEFAULT_POLICY;
   return Math.min(rise, Math.floor(maxReserveShare * fleetGpus));
 }
+
+/** Worked out once a second for each trace: seconds that are over do not change any more. */
+function expectedRise(trace: DemandTrace, nowMs: number): number {
+  const second = Math.floor(nowMs / SLOT_MS);
+  const known = KNOWN_RISES.get(trace.slots);
+  if (known?.second === second) return known.rise;
+  const rises = risesOf(trace, { nowMs, leadS: LEAD_S });
+  const rise = rises[Math.ceil(rises.length * (1 - MISS_SHARE)) - 1] ?? 0;
+  KNOWN_RISES.set(trace.slots, { second, rise });
+  return rise;
+}
+
+const KNOWN_RISES = new WeakMap<
+  DemandTrace["slots"],
+  { readonly second: number; readonly rise: number }
+>();
 
 /** GPU types that inference jobs have now, and their largest gang; of hosts' size at most. */
 function usersOf(

@@ -31,12 +31,12 @@ function bruteRises(
     history.push([atMs, demand]);
   }
   const firstS = Math.floor((history[0]?.[0] ?? 0) / SLOT_MS);
-  const nowS = Math.floor(nowMs / SLOT_MS);
+  const nowS = Math.floor(nowMs / SLOT_MS) - 1;
   const rises: number[] = [];
   for (let second = Math.max(firstS, nowS - WINDOW_S + 1); second <= nowS; second += 1) {
     const start = history.filter(([at]) => at < second * SLOT_MS).at(-1)?.[1] ?? 0;
     const later = history.filter(
-      ([at]) => at >= second * SLOT_MS && at < (second + leadS) * SLOT_MS,
+      ([at]) => at >= second * SLOT_MS && at < Math.min(second + leadS, nowS + 1) * SLOT_MS,
     );
     rises.push(Math.max(start, ...later.map(([, each]) => each)) - start);
   }
