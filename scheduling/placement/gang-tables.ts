@@ -1,0 +1,135 @@
+/**
+ * @file The tables of one gang: the cheapest way to take any number of its GPUs out of a host, a rack, a cluster, or several.
+ *
+ * A table entry is the price of the domains, NUMA nodes, hosts, racks, clusters and sites that are touched (spread.ts), and second what is
+ * spoiled: GPUs left over in touched hosts, where a whole free host that is broken counts sixteen, and then those left over in touched racks.
+ * Tables are made when they are first asked for. In very large racks and clusters only the parts with most free GPUs are looked at, as
+ * many as hold four times the gang. Cost: O(GPUs of the part · gang) a table.
+ */
+
+import type { HostGpus } from "../../domain/lease.ts";
+import { foldCovers, openedCover, type Cover } from "./cover.ts";
+import { sharesOf } from "./host-kind.ts";
+import { freeOf, type ClusterPart, type RackPart, type SitePart } from "./parts.ts";
+import type { PlaceHost } from "./place-policy.ts";
+import type { PerLevel } from "./spread.ts";
+
+/** Changes as tables are made. */
+export interface GangTables {
+  readonly gpus: number;
+  /** What each touched part costs; sums of them are exact. */
+  readonly weights: PerLevel;
+  readonly racks: Map<RackPart, Cover>;
+  readonly clusters: Map<ClusterPart, Cover>;
+  /** Where tables put the GPUs that are taken out of them. */
+  readonly chosen: HostGpus[];
+  /** Entries that were looked at. */
+  cells: number;
+}
+
+export const openTables = (gpus: number, weights: PerLevel): GangTables => ({
+  gpus,
+  weights,
+  racks: new Map(),
+  clusters: new Map(),
+  chosen: [],
+  cells: 0,
+});
+
+/** Over several clusters, in one or more sites. */
+export function sitesCover(parts: readonly SitePart[], tables: GangTables): Cover {
+  const sites = parts.map(({ clusters, most }) => {
+    const covers = clusters.map((cluster) => clusterCover(cluster, tables));
+    const cover = folded(covers, Math.min(most, tables.gpus), tables);
+    return openedCover(cover, { cost: tables.weights.site, tieOf: () => 0 });
+  });
+  return folded(sites, tables.gpus, tables);
+}
+
+export function clusterCover(part: ClusterPart, tables: GangTables): Cover {
+  const known = tables.clusters.get(part);
+  if (known !== undefined) return known;
+  const most = Math.min(part.most, tables.gpus);
+  const racks = enough(part.racks, most, ({ most: ofRack }) => ofRack);
+  const covers = racks.map((rack) => rackCover(rack, tables));
+  const opened = openedCover(folded(covers, most, tables), {
+    cost: tables.weights.cluster,
+    tieOf: () => 0,
+  });
+  tables.clusters.set(part, opened);
+  return opened;
+}
+
+export function rackCover(part: RackPart, tables: GangTables): Cover {
+  const known = tables.racks.get(part);
+  if (known !== undefined) return known;
+  const most = Math.min(part.most, tables.gpus);
+  const hosts = enough(part.hosts, most, freeOf);
+  const covers = hosts.map((host) => hostCover(host, tables));
+  const opened = openedCover(folded(covers, most, tables), {
+    cost: tables.weights.rack,
+    tieOf: (gpus) => rackTie(part.free, gpus),
+  });
+  tables.racks.set(part, opened);
+  return opened;
+}
+
+function folded(parts: readonly Cover[], most: number, tables: GangTables): Cover {
+  const { cover, work } = foldCovers(parts, most);
+  tables.cells += work;
+  return cover;
+}
+
+function hostCover(host: PlaceHost, { weights, chosen }: GangTables): Cover {
+  const { at, freeMask } = host;
+  const { free, masks, domains, numaNodes } = sharesOf(at.kind, freeMask);
+  const cost = new Float64Array(free + 1);
+  const tie = new Float64Array(free + 1);
+  for (let gpus = 1; gpus <= free; gpus += 1) {
+    const parts = (domains[gpus] ?? 0) * weights.domain + (numaNodes[gpus] ?? 0) * weights.numa;
+    cost[gpus] = parts + weights.host;
+    tie[gpus] = hostTie(host, free, gpus);
+  }
+  const take = (gpus: number): void => {
+    chosen.push({ host: at.host, mask: masks[gpus] ?? 0 });
+  };
+  return { size: free, cost, tie, take };
+}
+
+const GPUS_TIE = 256;
+const WHOLE_HOST_TIE = 16 * GPUS_TIE;
+
+/** For GPUs left over in a touched host. */
+export function hostTie({ at }: PlaceHost, free: number, gpus: number): number {
+  const isBroken = free === at.gpuCount && gpus < free;
+  return (free - gpus) * GPUS_TIE + (isBroken ? WHOLE_HOST_TIE : 0);
+}
+
+/** For GPUs left over in a touched rack. */
+export const rackTie = (free: number, gpus: number): number => Math.min(GPUS_TIE - 1, free - gpus);
+
+/** Of one table; what would need more is cut. */
+const MOST_CELLS = 6_000_000;
+const ENOUGH = 4;
+
+/** All parts where the table stays small; else those with most GPUs. In their order. */
+function enough<Part>(
+  parts: readonly Part[],
+  most: number,
+  sizeOf: (part: Part) => number,
+): readonly Part[] {
+  const cells = parts.reduce((sum, part) => sum + Math.min(most, sizeOf(part)) * most, 0);
+  if (cells <= MOST_CELLS) return parts;
+  const largest = parts
+    .map((part, at) => ({ part, at, size: sizeOf(part) }))
+    .sort((a, b) => b.size - a.size || a.at - b.at);
+  let held = 0;
+  return largest
+    .filter(({ size }) => {
+      const isOpen = held < ENOUGH * most;
+      held += size;
+      return isOpen;
+    })
+    .sort((a, b) => a.at - b.at)
+    .map(({ part }) => part);
+}
