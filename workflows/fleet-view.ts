@@ -54,7 +54,15 @@ export function fleetSummary(name: string, ledger: Ledger, isRecovering: boolean
   const silent = count(({ silentSinceMs }) => silentSinceMs !== undefined);
   const fenced = count(({ isFenced }) => isFenced === true);
   const answering = count(({ agent }) => agent !== undefined) - silent;
+  const yielding = [...ledger.leases.values()].filter(({ eviction }) => eviction !== undefined);
+  const apart = [...(ledger.reservations?.values() ?? [])];
   const troubles = [
+    ...(yielding.length > 0 ? [`${yielding.length} leases are being given up for others`] : []),
+    ...(apart.length > 0
+      ? [
+          `${apart.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0)} GPUs are set apart for ${apart.length} jobs`,
+        ]
+      : []),
     ...(isRecovering ? ["recovering: agents and jobs are asked what there is"] : []),
     ...(silent > 0 ? [`${silent} hosts are silent`] : []),
     ...(fenced > 0 ? [`${fenced} hosts are fenced`] : []),

@@ -22,6 +22,7 @@ import type {
   RunCause,
   RunOrder,
   RunReport,
+  StopReport,
   TaskBatch,
   TaskEnd,
 } from "../activities/agent-contract.ts";
@@ -114,16 +115,16 @@ export async function runGang(
     ends.set(order.host, await runHost(order, input, { scope, isStopping, isFenced, agents }));
   });
   await condition(() => ends.size === orders.length || isStopping());
-  const stopped = new Set<HostId>();
+  const stopped = new Map<HostId, StopReport | "fenced">();
   if (ends.size < orders.length) {
     onStopping();
     const remaining = orders.filter((order) => !ends.has(order.host));
     const why = wish.reason ?? preemptReason(wish) ?? "another host of the gang failed";
     await Promise.all(
       remaining.map(async (order) => {
-        const isStopped = stopHost(order, input, { reason: why, agents });
-        const isOver = await Promise.race([isStopped, untilFenced(order.host, wish)]);
-        if (isOver) stopped.add(order.host);
+        const stopping = stopHost(order, input, { reason: why, agents });
+        const answer = await Promise.race([stopping, untilFenced(order.host, wish)]);
+        if (answer !== undefined) stopped.set(order.host, answer);
       }),
     );
     scope.cancel();
@@ -131,7 +132,7 @@ export async function runGang(
   await Promise.all(running);
   // Nobody waits for what still watches a fenced host; should the host come back, it is told.
   if (wish.fenced.size > 0) scope.cancel();
-  return gangEnd(ends, stopped);
+  return gangEnd(ends, stopped, input.grant.lease.grantedAtMs);
 }
 
 const isWished = ({ reason, preempt }: StopWish): boolean =>
@@ -149,9 +150,9 @@ function isGood(end: HostEnd): boolean {
 
 type Agents = ReadonlyMap<HostId, AgentAddress>;
 
-async function untilFenced(host: HostId, { fenced }: StopWish): Promise<true> {
+async function untilFenced(host: HostId, { fenced }: StopWish): Promise<"fenced"> {
   await condition(() => fenced.has(host));
-  return true;
+  return "fenced";
 }
 
 /**
@@ -270,9 +271,10 @@ async function runHost(order: RunOrder, input: GangRunInput, run: HostRun): Prom
             mayRun = true;
             break;
           case "broken":
-            return (await stopHost(order, input, { reason: found.cause.message, agents }))
-              ? { kind: "refused", cause: found.cause }
-              : { kind: "unconfirmed", cause: found.cause };
+            return (await stopHost(order, input, { reason: found.cause.message, agents })) ===
+              undefined
+              ? { kind: "unconfirmed", cause: found.cause }
+              : { kind: "refused", cause: found.cause };
         }
       }
     }
@@ -305,14 +307,14 @@ async function runOn(
 }
 
 /**
- * Whether the host said that nothing runs there any more. Asks at the grant's address first; an agent that restarted since
- * has another one, so a task that nobody takes is asked again where the fleet says the agent is now.
+ * The host's word that nothing runs there any more; undefined when it did not come. Asks at the grant's address first; an agent
+ * that restarted since has another one, so a task that nobody takes is asked again where the fleet says the agent is now.
  */
 async function stopHost(
   order: RunOrder,
   input: GangRunInput,
   { reason, agents }: { readonly reason: string; readonly agents: Agents },
-): Promise<boolean> {
+): Promise<StopReport | undefined> {
   const findHost = hostFinder(input.rules);
   let agent = agents.get(order.host) ?? null;
   for (let attempt = 1; attempt <= STOP_ATTEMPTS && agent !== null; attempt += 1) {
@@ -325,7 +327,7 @@ async function stopHost(
       summary: `stop ${order.leaseId} on ${order.host}: ${reason}`,
     });
     try {
-      await stop({
+      return await stop({
         jobId: order.jobId,
         host: order.host,
         leaseId: order.leaseId,
@@ -333,13 +335,12 @@ async function stopHost(
         isCheckpointFirst: input.spec.run.checkpoint !== undefined,
         reason,
       });
-      return true;
     } catch {
       // Silence is no proof: the host counts as unconfirmed and its GPUs stay taken until it answers.
       agent = (await findHost(input.fleetWorkflowId, order.host)) ?? agent;
     }
   }
-  return false;
+  return undefined;
 }
 
 /** The longest that the processes may run; each turn of a slot has the time limit to itself, and its own stop. */
@@ -354,13 +355,21 @@ function runMs(spec: JobSpec, batch: TaskBatch | undefined): number {
 const stopMs = (spec: JobSpec): number =>
   (spec.run.checkpoint?.graceMs ?? 0) + 2 * spec.run.graceMs;
 
-function gangEnd(ends: ReadonlyMap<HostId, HostEnd>, stopped: ReadonlySet<HostId>): GangEnd {
+function gangEnd(
+  ends: ReadonlyMap<HostId, HostEnd>,
+  stopped: ReadonlyMap<HostId, StopReport | "fenced">,
+  grantedAtMs: number,
+): GangEnd {
   const reports = [...ends.values()].flatMap((end) =>
     end.kind === "reported" ? [end.report] : [],
   );
-  const started = reports.flatMap((report) => report.startedAtMs ?? []);
-  const checkpoint = reports
-    .flatMap((report) => report.checkpoint ?? [])
+  // An agent that died takes what it saw of the start along; its successor knows what it stopped.
+  const stops = [...stopped.values()].flatMap((answer) => (answer === "fenced" ? [] : [answer]));
+  const reported = reports.flatMap((report) => report.startedAtMs ?? []);
+  const hadProcesses = stops.some((stop) => stop.hadProcesses);
+  const started = reported.length === 0 && hadProcesses ? [grantedAtMs] : reported;
+  const checkpoint = [...reports, ...stops]
+    .flatMap((word) => word.checkpoint ?? [])
     .reduce<CheckpointMark | undefined>(
       (best, mark) => (best === undefined || mark.atMs > best.atMs ? mark : best),
       undefined,
