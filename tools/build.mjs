@@ -24,6 +24,7 @@ const ROOMS = [
   "domain",
   "lib",
   "scheduling",
+  "simulator",
   "workflows",
   "activities",
   "workers",
