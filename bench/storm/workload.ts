@@ -1,7 +1,8 @@
 /**
  * @file The jobs of a storm: which kinds, drawn how often, and how each must end when nobody meddles with it.
  *
- * Runs are short, so that most jobs see a fault or two and few see many; a few are long enough to be caught by a fence.
+ * Runs are short, so that most jobs see a fault or two and few see many; a few are long enough to be caught by a fence. Some are
+ * inference, for which the others may be preempted from their first moment on: how a job ends must not depend on it.
  */
 
 import { join } from "node:path";
@@ -42,6 +43,8 @@ export interface StormJob {
 
 export const FAILING_EXIT_CODE = 7;
 const PROBE_MS = 2_000;
+/** Every so many short jobs is one that may take what is due to it from those that run. */
+const URGENT_EVERY = 3;
 /** What the witness has addresses for. */
 const MOST_TASKS = 24;
 
@@ -77,7 +80,9 @@ export function stormJob(site: Site, kind: JobKind, number: number, draw: Draw):
     isClosed: false,
     file: {
       name: kind,
+      ...(kind === "short" && number % URGENT_EVERY === 0 && { class: "inference" as const }),
       gang: { gpus },
+      preemption: { minRuntime: "0s" },
       constraints: { clusters: kind === "probe" ? [PROBE_CLUSTER] : [...WORK_CLUSTERS] },
       run: {
         command: [process.execPath, rankProgram()],
