@@ -13,25 +13,33 @@
  * B does not grow. By right of reclaim B falls by k. So (B, S) falls with every eviction, and evictions alone come to an end. Who was
  * evicted asks for what it had: with it, it would be above its due (or quota) again, so that request evicts nobody until shares
  * change. Dues change with arrivals and ends alone; so each request is the cause of one round of evictions at most.
- * Cost: O(k log k) for k leases, then O(hosts of the victims) each trial; at most `MAX_RELEASED` leases and `MAX_TRIALS` places.
+ * Cost: O(leases) once a cycle; O(hosts + leases on them) a request, O(k log k) for k victims where no single host does; at most `MAX_RELEASED` leases and `MAX_TRIALS` places.
  */
 
 import { DEFAULT_POLICY } from "../domain/fleet.ts";
-import type { HostId, LeaseId, TenantId } from "../domain/ids.ts";
+import type { LeaseId, TenantId } from "../domain/ids.ts";
 import { gpuCountOf, popCount, type HostGpus } from "../domain/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { lowestBits } from "../lib/bits.ts";
 import { preemptionOf, spentBudget } from "./apply-preempt.ts";
-import { largestAt, noteGrant, noteLease, undoGrant, type Capacity } from "./capacity.ts";
+import { hostsOf, largestAt, noteGrant, noteLease, undoGrant, type Capacity } from "./capacity.ts";
 import { checkGrant, isAcceptableSize, largestAcceptable } from "./feasibility.ts";
-import { UNKNOWN_END_MS } from "./host-pools.ts";
+import { UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
 import { noteHeld, openHoldings, type Holdings } from "./holdings.ts";
 import { freeGpus, prospectsOf, type Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PlacePolicy } from "./placement/place-policy.ts";
 import { maskIn, sharedGpus, withoutGpus } from "./reserved.ts";
 import { demandOf, freeHosts } from "./start.ts";
-import { dueRoom, victimsFor, type Right, type Victim } from "./victims.ts";
+import {
+  chooseVictims,
+  dueRoom,
+  openVictims,
+  type Right,
+  type Victim,
+  type VictimChoice,
+  type VictimPool,
+} from "./victims.ts";
 
 /** Leases that are released in one search. */
 const MAX_RELEASED = 512;
@@ -47,6 +55,8 @@ export interface Preemption {
   readonly taken: Set<LeaseId>;
   /** GPU-seconds that the plan costs others, by tenant. */
   readonly spent: Map<TenantId, number>;
+  /** Opened when it is first needed. */
+  pool?: VictimPool;
 }
 
 /** Undefined where the fleet does not preempt. Cost: O(leases + requests). */
@@ -106,11 +116,10 @@ function planBy(
   const most = right === "due" ? dueRoom(request, holdings) : Infinity;
   const wanted = largestAcceptable(request, most, nowMs);
   if (wanted === undefined || wanted < 1) return undefined;
-  const leases = ledger.leases.values();
-  const search = { holdings, leases, taken, nowMs, freeGpus: freeFor(request, scene) };
-  const victims = victimsFor(request, wanted, right, search).slice(0, MAX_RELEASED);
-  if (victims.length === 0) return undefined;
-  const found = searchPlace({ request, wanted, scene, context }, victims);
+  const pool = (preemption.pool ??= openVictims(ledger.leases.values(), holdings.index, nowMs));
+  const freeGpus = freeFor(request, scene);
+  const choice = chooseVictims(request, wanted, right, { holdings, pool, taken, freeGpus });
+  const found = searchPlace({ request, wanted, scene, context, choice, pool });
   if (found === undefined) return undefined;
   const { gpus, work } = found;
   const evict = found.victims.map((victim): EvictItem => {
@@ -162,6 +171,8 @@ interface Search {
   readonly wanted: number;
   readonly scene: Scene;
   readonly context: PreemptionContext;
+  readonly choice: VictimChoice;
+  readonly pool: VictimPool;
 }
 
 interface Found {
@@ -172,13 +183,15 @@ interface Found {
   readonly work: number;
 }
 
-function searchPlace(search: Search, victims: readonly Victim[]): Found | undefined {
-  let work = victims.length;
-  for (const some of cheapestHosts(search, victims).slice(0, MAX_TRIALS - 2)) {
-    work += some.length;
-    const found = narrow(search, some);
+function searchPlace(search: Search): Found | undefined {
+  let work = 1;
+  for (const { host, victims } of cheapestHosts(search).slice(0, MAX_TRIALS - 2)) {
+    work += victims.length;
+    const found = narrow(search, victims, [host]);
     if (found !== undefined) return { ...found, work: work + found.work };
   }
+  const victims = search.choice.ordered().slice(0, MAX_RELEASED);
+  work += victims.length;
   const enough = enoughOf(search, victims);
   if (enough === undefined) return undefined;
   const found = narrow(search, enough);
@@ -189,50 +202,52 @@ function searchPlace(search: Search, victims: readonly Victim[]): Found | undefi
 }
 
 /** For each host that could hold the gang, the cheapest victims that make room there; the cheapest host first. */
-function cheapestHosts(
-  { wanted, scene: { capacity } }: Search,
-  victims: readonly Victim[],
-): readonly (readonly Victim[])[] {
-  const byHost = new Map<HostId, Victim[]>();
-  for (const victim of victims) {
-    for (const { host } of victim.lease.gpus) {
-      const there = byHost.get(host);
-      if (there === undefined) byHost.set(host, [victim]);
-      else there.push(victim);
+function cheapestHosts({ request, wanted, scene, choice, pool }: Search): readonly HostSet[] {
+  const sets: HostSet[] = [];
+  for (const { type, room } of prospectsOf(request, scene)) {
+    if (room < wanted) continue;
+    for (const host of hostsOf(type)) {
+      const there = pool.byHost.get(host.id);
+      if (there === undefined || host.hindrance !== undefined || wanted > host.gpuCount) continue;
+      const needed = wanted - popCount(host.freeMask);
+      const set = needed <= 0 ? undefined : cheapestOn(host, there.filter(choice.allows), needed);
+      if (set !== undefined) sets.push(set);
     }
   }
-  const sets: HostSet[] = [];
-  for (const [id, there] of byHost) {
-    const host = capacity.hosts.get(id);
-    if (host === undefined || host.hindrance !== undefined || wanted > host.gpuCount) continue;
-    const gainOf = ({ lease }: Victim): number =>
-      popCount(maskIn(lease.gpus, id) & ~host.reservedMask);
-    const needed = wanted - popCount(host.freeMask);
-    if (needed <= 0) continue;
-    const perGpu = (victim: Victim): number =>
-      victim.lostGpuSeconds / Math.max(1e-9, Math.min(needed, gainOf(victim)));
-    const order = [...there]
-      .filter((victim) => gainOf(victim) > 0)
-      .sort((a, b) => perGpu(a) - perGpu(b) || b.lease.token - a.lease.token);
-    const chosen = withoutSpare(prefixOf(order, gainOf, needed), gainOf, needed);
-    if (chosen === undefined) continue;
-    const gpus = chosen.reduce((sum, victim) => sum + victim.gpus, 0);
-    const lost = chosen.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0);
-    const newest = Math.max(...chosen.map(({ lease }) => lease.token));
-    sets.push({ victims: chosen, lost, gpus, newest, order: host.at.order });
-  }
-  return sets
-    .sort((a, b) => a.lost - b.lost || a.gpus - b.gpus || b.newest - a.newest || a.order - b.order)
-    .map((set) => set.victims);
+  return sets.sort(
+    (a, b) =>
+      a.lost - b.lost ||
+      a.gpus - b.gpus ||
+      b.newest - a.newest ||
+      a.host.at.order - b.host.at.order,
+  );
+}
+
+function cheapestOn(host: PoolHost, there: readonly Victim[], needed: number): HostSet | undefined {
+  const gainOf = ({ lease }: Victim): number =>
+    popCount(maskIn(lease.gpus, host.id) & ~host.reservedMask);
+  const able = there.filter((victim) => gainOf(victim) > 0);
+  const perGpu = (victim: Victim): number =>
+    victim.lostGpuSeconds / Math.min(needed, gainOf(victim));
+  if (able.length > 1) able.sort((a, b) => perGpu(a) - perGpu(b) || b.lease.token - a.lease.token);
+  const victims = withoutSpare(prefixOf(able, gainOf, needed), gainOf, needed);
+  if (victims === undefined) return undefined;
+  return {
+    host,
+    victims,
+    lost: victims.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0),
+    gpus: victims.reduce((sum, victim) => sum + victim.gpus, 0),
+    newest: victims.reduce((newest, { lease }) => Math.max(newest, lease.token), 0),
+  };
 }
 
 interface HostSet {
+  readonly host: PoolHost;
   readonly victims: readonly Victim[];
   readonly lost: number;
   readonly gpus: number;
   /** The latest token. */
   readonly newest: number;
-  readonly order: number;
 }
 
 type GainOf = (victim: Victim) => number;
@@ -287,12 +302,16 @@ const fitting = ({ request, wanted, scene }: Search) =>
     ({ type, room }) => Math.min(largestAt(scene.capacity, type, "now"), room) >= wanted,
   );
 
-/** The gang's place when these are gone, less those that are not in its way. */
-function narrow(search: Search, first: readonly Victim[]): Found | undefined {
+/** The gang's place when these are gone, less those that are not in its way; on these hosts, or on any. */
+function narrow(
+  search: Search,
+  first: readonly Victim[],
+  hosts?: readonly PoolHost[],
+): Found | undefined {
   let victims = first;
   let work = 0;
   for (let trial = 0; trial < MAX_TRIALS; trial += 1) {
-    const placed = placeWithout(search, victims);
+    const placed = placeWithout(search, victims, hosts);
     work += victims.length + placed.work;
     const { gpus } = placed;
     if (gpus === undefined) return undefined;
@@ -307,6 +326,7 @@ function narrow(search: Search, first: readonly Victim[]): Found | undefined {
 function placeWithout(
   search: Search,
   victims: readonly Victim[],
+  hosts: readonly PoolHost[] | undefined,
 ): { readonly gpus?: readonly HostGpus[]; readonly work: number } {
   const { request, wanted, scene, context } = search;
   const { capacity } = scene;
@@ -315,7 +335,7 @@ function placeWithout(
   const placed =
     prospects.length === 0
       ? { candidates: 0 }
-      : context.place(demandOf(request, wanted, capacity), freeHosts(prospects), capacity);
+      : context.place(demandOf(request, wanted, capacity), hosts ?? freeHosts(prospects), capacity);
   for (const { lease } of victims) noteLease(capacity, undefined, lease);
   const { gpus, candidates } = { gpus: undefined, ...placed };
   return gpus === undefined ? { work: candidates } : { gpus, work: candidates };

@@ -14,14 +14,15 @@
  *
  * Loss: GPUs · min(time since the grant, since the last checkpoint, or what a checkpoint to order costs), in GPU-seconds. The
  * order is by loss per GPU that the request can use; then the ones that waste the fewest GPUs, then the latest granted.
- * Cost: O(k log k) for k leases.
+ * Rights are judged once for all leases of one flow and GPU type. Cost: O(leases) to open; a choice is O(flows), in order O(k log k).
  */
 
-import type { LeaseId } from "../domain/ids.ts";
+import type { HostId, LeaseId } from "../domain/ids.ts";
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { preemptionOf } from "./apply-preempt.ts";
 import { isSuitable } from "./feasibility.ts";
+import type { FleetIndex } from "./fleet-index.ts";
 import { isSameClass, quotaKeyOf, surplusOf, type Holdings, type QuotaKey } from "./holdings.ts";
 import { classFlow, tenantFlow } from "./queue/flow.ts";
 
@@ -34,16 +35,57 @@ export interface Victim {
   readonly lease: Lease;
   readonly gpus: number;
   readonly lostGpuSeconds: number;
+  /** Its flow and GPU type: for all of one kind the rights are the same. */
+  readonly kind: string;
+}
+
+/** All that may be evicted at this time, whoever asks. */
+export interface VictimPool {
+  readonly all: readonly Victim[];
+  readonly byHost: ReadonlyMap<HostId, readonly Victim[]>;
+}
+
+export function openVictims(
+  leases: Iterable<Lease>,
+  { places }: FleetIndex,
+  nowMs: number,
+): VictimPool {
+  const all: Victim[] = [];
+  const byHost = new Map<HostId, Victim[]>();
+  for (const lease of leases) {
+    if (!isEvictable(lease, nowMs)) continue;
+    const [part] = lease.gpus;
+    const gpuType = part && places.get(part.host)?.host.gpuType;
+    const victim: Victim = {
+      lease,
+      gpus: gpuCountOf(lease.gpus),
+      lostGpuSeconds: lossOf(lease, nowMs),
+      kind: `${tenantFlow(lease)} ${gpuType}`,
+    };
+    all.push(victim);
+    for (const { host } of lease.gpus) {
+      const there = byHost.get(host);
+      if (there === undefined) byHost.set(host, [victim]);
+      else there.push(victim);
+    }
+  }
+  return { all, byHost };
 }
 
 export interface VictimSearch {
   readonly holdings: Holdings;
-  readonly leases: Iterable<Lease>;
+  readonly pool: VictimPool;
   /** To be given up by this plan already. */
   readonly taken: ReadonlySet<LeaseId>;
   /** Of the kinds that the request can use, in no lease. */
   readonly freeGpus: number;
-  readonly nowMs: number;
+}
+
+/** Whom a request may evict. */
+export interface VictimChoice {
+  readonly allows: (victim: Victim) => boolean;
+  /** The cheapest first. */
+  readonly ordered: () => readonly Victim[];
 }
 
 /** GPUs that may still be granted to the request's tenant before it has more than is due to it in the class. */
@@ -51,42 +93,73 @@ export const dueRoom = (request: PendingRequest, holdings: Holdings): number =>
   -surplusOf(holdings, tenantFlow(request));
 
 /** For a request that wants so many GPUs, at most `dueRoom` by right of due. */
-export function victimsFor(
+export function chooseVictims(
   request: PendingRequest,
   wantedGpus: number,
   right: Right,
-  search: VictimSearch,
-): readonly Victim[] {
-  const { holdings, leases, taken, freeGpus, nowMs } = search;
-  const able: Victim[] = [];
-  for (const lease of leases) {
-    if (taken.has(lease.id) || !isEvictable(lease, nowMs) || lease.jobId === request.jobId)
-      continue;
-    if (tenantFlow(lease) === tenantFlow(request) || !isUseful(request, lease, holdings)) continue;
-    const gpus = gpuCountOf(lease.gpus);
-    able.push({ lease, gpus, lostGpuSeconds: lossOf(lease, nowMs) });
-  }
-  const useOf = ({ gpus }: Victim): number => Math.min(gpus, wantedGpus);
-  able.sort(
-    (a, b) =>
-      a.lostGpuSeconds / useOf(a) - b.lostGpuSeconds / useOf(b) ||
-      a.gpus - useOf(a) - (b.gpus - useOf(b)) ||
-      b.lease.token - a.lease.token,
-  );
-  const spare = new Map<string, number>();
-  return able.filter((victim) => {
-    const limits =
-      right === "due"
-        ? dueLimits(request, victim.lease, { holdings, wantedGpus })
-        : reclaimLimits(request, victim.lease, holdings);
+  { holdings, pool, taken, freeGpus }: VictimSearch,
+): VictimChoice {
+  const limitsByKind = new Map<string, Limits>();
+  let known: readonly Victim[] | undefined;
+  let members: ReadonlySet<Victim> | undefined;
+  return { allows, ordered };
+
+  function allows(victim: Victim): boolean {
+    if (taken.has(victim.lease.id) || victim.lease.jobId === request.jobId) return false;
+    const limits = limitsOf(victim);
     if (limits === undefined) return false;
-    const isWithin = limits.every(
-      ({ key, gpus }) => wantedGpus <= gpus + freeGpus || (spare.get(key) ?? gpus) >= victim.gpus,
+    if (limits.every(isAmple)) return true;
+    members ??= new Set(ordered());
+    return members.has(victim);
+  }
+
+  /** Whether all that the request wants may come from there. */
+  function isAmple({ gpus }: Limit): boolean {
+    return wantedGpus <= gpus + freeGpus;
+  }
+
+  function ordered(): readonly Victim[] {
+    return (known ??= inOrder());
+  }
+
+  function inOrder(): readonly Victim[] {
+    const able = pool.all.filter(
+      (victim) =>
+        !taken.has(victim.lease.id) &&
+        victim.lease.jobId !== request.jobId &&
+        limitsOf(victim) !== undefined &&
+        isUseful(request, victim.lease, holdings),
     );
-    if (!isWithin) return false;
-    for (const { key, gpus } of limits) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
-    return true;
-  });
+    const useOf = ({ gpus }: Victim): number => Math.min(gpus, wantedGpus);
+    able.sort(
+      (a, b) =>
+        a.lostGpuSeconds / useOf(a) - b.lostGpuSeconds / useOf(b) ||
+        a.gpus - useOf(a) - (b.gpus - useOf(b)) ||
+        b.lease.token - a.lease.token,
+    );
+    const spare = new Map<string, number>();
+    return able.filter((victim) => {
+      const limits = limitsOf(victim) ?? [];
+      const isWithin = limits.every(
+        (limit) => isAmple(limit) || (spare.get(limit.key) ?? limit.gpus) >= victim.gpus,
+      );
+      if (!isWithin) return false;
+      for (const { key, gpus } of limits) spare.set(key, (spare.get(key) ?? gpus) - victim.gpus);
+      return true;
+    });
+  }
+
+  function limitsOf({ kind, lease }: Victim): Limits {
+    if (limitsByKind.has(kind)) return limitsByKind.get(kind);
+    const limits =
+      tenantFlow(lease) === tenantFlow(request)
+        ? undefined
+        : right === "due"
+          ? dueLimits(request, lease, { holdings, wantedGpus })
+          : reclaimLimits(request, lease, holdings);
+    limitsByKind.set(kind, limits);
+    return limits;
+  }
 }
 
 /** Whether it may be taken from its job at all, from this time on. */
@@ -123,7 +196,11 @@ const isUseful = (request: PendingRequest, { gpus }: Lease, { index }: Holdings)
   });
 
 /** What may be taken from each of these at most, GPUs; undefined: nothing. */
-type Limits = readonly { readonly key: string; readonly gpus: number }[] | undefined;
+type Limits = readonly Limit[] | undefined;
+interface Limit {
+  readonly key: string;
+  readonly gpus: number;
+}
 
 function dueLimits(request: PendingRequest, lease: Lease, { holdings, wantedGpus }: Due): Limits {
   const limits = [{ key: tenantFlow(lease), gpus: surplusOf(holdings, tenantFlow(lease)) }];
