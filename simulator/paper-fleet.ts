@@ -10,7 +10,7 @@ import { clusterId, hostId } from "../domain/ids.ts";
 import { gbps, gib, ms, watts } from "../domain/units.ts";
 
 export const GPUS_PER_HOST = 8;
-const HOSTS_PER_RACK = 4;
+export const HOSTS_PER_RACK = 4;
 const GPU_WATTS = 700;
 
 /** GPUs by site. */
@@ -19,6 +19,8 @@ export const PAPER_SITES: readonly number[] = Object.freeze([640, 640, 518]);
 export interface FleetRules {
   readonly tenants?: readonly TenantRule[];
   readonly policy?: FleetPolicy;
+  /** `HOSTS_PER_RACK` when absent. */
+  readonly hostsPerRack?: number;
 }
 
 export const paperFleet = (rules: FleetRules = {}): FleetShape => fleetOf(PAPER_SITES, rules);
@@ -26,9 +28,9 @@ export const paperFleet = (rules: FleetRules = {}): FleetShape => fleetOf(PAPER_
 /** `sites` gives the GPUs of each. */
 export function fleetOf(
   sites: readonly number[],
-  { tenants = [], policy }: FleetRules = {},
+  { tenants = [], policy, hostsPerRack = HOSTS_PER_RACK }: FleetRules = {},
 ): FleetShape {
-  const clusters = sites.map(siteOf);
+  const clusters = sites.map((gpus, at) => siteOf(gpus, at, hostsPerRack));
   return {
     clusters,
     links: clusters.flatMap(({ id: from }, at) =>
@@ -44,7 +46,7 @@ export function fleetOf(
   };
 }
 
-function siteOf(gpus: number, at: number): ClusterShape {
+function siteOf(gpus: number, at: number, hostsPerRack: number): ClusterShape {
   const id = clusterId(`site-${String(at + 1)}`);
   return {
     id,
@@ -58,7 +60,7 @@ function siteOf(gpus: number, at: number): ClusterShape {
       gpuCount: Math.min(GPUS_PER_HOST, gpus - host * GPUS_PER_HOST),
       gpuMemoryGiB: gib(80),
       gpuWatts: watts(GPU_WATTS),
-      rack: `r${String(Math.floor(host / HOSTS_PER_RACK))}`,
+      rack: `r${String(Math.floor(host / hostsPerRack))}`,
     })),
   };
 }

@@ -5,7 +5,8 @@
  * parameters say, which with the mean size of a job gives how many jobs of each class there are; the time over which they arrive
  * is then set so that the jobs that were really drawn offer exactly the load that is asked for. Arrivals are Poisson with a rate
  * that may change: by bursts (slots of time, each a burst or not) and by the time of day.
- * Every concern draws from a stream of its own: more jobs of one class leave the others as they are.
+ * Sizes and durations are drawn by strata (one from each of n equal parts of the probability, in random order), so that a few huge
+ * jobs more or less do not make two seeds two different workloads. Every concern draws from a stream of its own.
  * Cost: O(n log n).
  */
 
@@ -62,11 +63,13 @@ export function drawPaperMix(mix: PaperMix, seed: number): Workload {
     const tenants = of.stream("tenants");
     const estimates = of.stream("estimates");
     const rule = mix.classes[jobClass];
-    return Array.from({ length: count }, (): Drawn => {
-      const durationMs = durationOf(rule, durations);
+    const sizeAt = strata(count, sizes);
+    const durationAt = strata(count, durations);
+    return Array.from({ length: count }, (_, at): Drawn => {
+      const durationMs = cut(rule, normalQuantile(durationAt[at] ?? 0.5));
       return {
         jobClass,
-        gpus: sizeOf(rule, sizes),
+        gpus: sizeOf(rule, sizeAt[at] ?? 0.5),
         durationMs,
         tenant: tenantOf(mix, tenants),
         estimateMs: durationMs * (1 + estimates.unit() * (mix.mostOverestimate - 1)),
@@ -131,10 +134,19 @@ function meanMs(rule: ClassMix): number {
 const cut = ({ medianMs, sigma, leastMs, mostMs }: ClassMix, deviation: number): number =>
   Math.min(mostMs, Math.max(leastMs, medianMs * Math.exp(sigma * deviation)));
 
-const durationOf = (rule: ClassMix, random: Random): number => cut(rule, random.normal());
+/** One number from each of `count` equal parts of 0 to 1, in random order. */
+function strata(count: number, random: Random): Float64Array {
+  const places = new Float64Array(count);
+  for (let at = 0; at < count; at += 1) {
+    const other = random.below(at + 1);
+    places[at] = places[other] ?? 0;
+    places[other] = (at + random.unit()) / count;
+  }
+  return places;
+}
 
-function sizeOf({ sizes }: ClassMix, random: Random): number {
-  let left = random.unit() * sizes.reduce((sum, [, weight]) => sum + weight, 0);
+function sizeOf({ sizes }: ClassMix, share: number): number {
+  let left = share * sizes.reduce((sum, [, weight]) => sum + weight, 0);
   for (const [gpus, weight] of sizes) {
     if (left < weight) return gpus;
     left -= weight;

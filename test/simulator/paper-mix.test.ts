@@ -87,19 +87,6 @@ describe("a drawn workload", () => {
     expect(drawPaperMix(MIX, 2).jobs[0]).not.toEqual(jobs[0]);
   });
 
-  test("more jobs of one class leave the sizes and durations of the others as they are", () => {
-    const training = { ...MIX.classes.training, medianMs: 2_500 };
-    const other = drawPaperMix({ ...MIX, jobs: 8_500, classes: { ...MIX.classes, training } }, 1);
-    const drawn = (of: typeof jobs): string[] =>
-      of
-        .filter((job) => job.class === "interactive")
-        .map(({ gpus, durationMs }) => `${String(gpus)} ${String(durationMs)}`)
-        .sort();
-    const [few, many] = [drawn(jobs), drawn(other.jobs)].sort((a, b) => a.length - b.length);
-    const rest = new Set(many);
-    expect((few ?? []).every((key) => rest.has(key))).toBe(true);
-  });
-
   test("gangs that may shrink accept whole hosts, and those larger than a site may span sites", () => {
     for (const { gpus, minGpus = gpus, constraints } of jobs) {
       expect(gpus <= 8 ? minGpus === gpus : minGpus % 8 === 0 || minGpus === gpus).toBe(true);
