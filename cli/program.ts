@@ -26,6 +26,7 @@ import { holdVerb } from "./verbs/hold.ts";
 import { keysVerb } from "./verbs/keys.ts";
 import { listVerb } from "./verbs/list.ts";
 import { logsVerb } from "./verbs/logs.ts";
+import { queueVerb } from "./verbs/queue.ts";
 import { releaseVerb } from "./verbs/release.ts";
 import { retryVerb } from "./verbs/retry.ts";
 import { simulateVerb } from "./verbs/simulate.ts";
@@ -47,6 +48,7 @@ const JOB_VERBS = [
   listVerb,
   statusVerb,
   explainVerb,
+  queueVerb,
   logsVerb,
   cancelVerb,
   retryVerb,

@@ -10,6 +10,7 @@ import type {
   PendingReason,
 } from "../../client/index.ts";
 import { isSuitable } from "../../scheduling/feasibility.ts";
+import { isHopeless } from "../../scheduling/judge.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
 import { drainedHosts, drainedLines, type DrainedHost } from "../drained-hosts.ts";
 import { counted, durationText } from "../duration.ts";
@@ -17,6 +18,13 @@ import { helpEnd, type Kit } from "../kit.ts";
 import { jobSilenceText, quietHostsOf } from "../job-silence.ts";
 import { wantedText } from "../preempted-runs.ts";
 import { gpusText, hostsText } from "../place.ts";
+import {
+  changesText,
+  forecastDocument,
+  forecastText,
+  prospectOf,
+  type Prospect,
+} from "../prospect.ts";
 import { quietDocument, quietHosts, quietLines, type QuietHost } from "../quiet-hosts.ts";
 import type { Session } from "../session.ts";
 import { factsText } from "../table.ts";
@@ -28,24 +36,43 @@ export function explainVerb(kit: Kit): Command {
     .summary("say why a job waits, or runs where it runs")
     .description(
       "Asks the fleet why a job waits: the code, the numbers behind it, who holds what it needs, its place in\n" +
-        "the queue and what would change the answer. Of a running job: why its GPUs were picked.",
+        "the queue, when it will start (an interval that holds 8 times of 10, from playing the queue\n" +
+        "forward), and the cheapest changes that would start it now, each tried on a copy of the fleet.\n" +
+        "Of a running job: why its GPUs were picked.",
     )
     .argument("<job>", "job id")
     .option("--json", "answer with one JSON document")
-    .addHelpText("after", helpEnd([["orbweaver explain train-7", "why does it not start?"]]))
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver explain train-7", "why does it not start, when will it, what would help?"],
+        ["orbweaver explain train-7 --json", "the same for a script"],
+      ]),
+    )
     .action(async (jobId: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
       await kit.withSession(values, async ({ client }) => {
         const explanation = await client.job(jobId).explain();
         const nowMs = kit.io.nowMs();
         const { drained, quiet } = await hindrancesOf(explanation, { client, nowMs });
+        const prospect = await prospectFor(explanation, { client, nowMs });
         if (values.json === true) {
           const hosts = drained.map(({ host, reason }) => ({ host: host.id, reason }));
           kit.printJson({
             ...explanation,
             ...(hosts.length > 0 && { drained: hosts }),
             ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
+            ...(prospect?.forecast && { forecast: forecastDocument(prospect.forecast) }),
+            ...(prospect && { changes: prospect.changes }),
           });
-        } else kit.print(explanationText(explanation, { nowMs, drained, quiet }));
+        } else
+          kit.print(
+            explanationText(explanation, {
+              nowMs,
+              drained,
+              quiet,
+              ...(prospect !== undefined && { prospect }),
+            }),
+          );
       });
     });
   return addConnectionOptions(verb);
@@ -57,9 +84,15 @@ interface Hindrances {
   readonly quiet: readonly QuietHost[];
 }
 
+export interface Explained extends Hindrances {
+  readonly nowMs: number;
+  /** Of a job that waits. */
+  readonly prospect?: Prospect;
+}
+
 export function explanationText(
   explanation: JobExplanation,
-  { nowMs, drained, quiet }: Hindrances & { readonly nowMs: number },
+  { nowMs, drained, quiet, prospect }: Explained,
 ): string {
   const { view, ending, fleet } = explanation;
   const { jobId, state } = view;
@@ -72,6 +105,8 @@ export function explanationText(
       reasonFacts(reason, [
         ["place", `${String(position)} of ${String(waiting)} in the queue`],
         ["waits for", durationText(nowMs - requestedAtMs)],
+        ["starts", prospect?.forecast && forecastText(prospect.forecast, nowMs)],
+        ["would help", prospect && changesText(prospect.changes)],
         [
           "drained",
           drained.length === 0 ? undefined : drainedLines(drained, MAX_LISTED).join("\n"),
@@ -179,6 +214,16 @@ async function hindrancesOf(
     drained: drainedHosts(ledger).filter((place) => isSuitable(request, place)),
     quiet: quietHosts(ledger, nowMs).filter(({ place }) => isSuitable(request, place)),
   };
+}
+
+/** Worked out here, from the ledger of this moment. */
+async function prospectFor(
+  { view, fleet }: JobExplanation,
+  { client, nowMs }: { readonly client: Session["client"]; readonly nowMs: number },
+): Promise<Prospect | undefined> {
+  if (fleet?.kind !== "waiting") return undefined;
+  const { code } = fleet.reason;
+  return prospectOf(await client.fleet(), view.jobId, { nowMs, isHopeless: isHopeless(code) });
 }
 
 const MAX_LISTED = 8;

@@ -17,6 +17,7 @@ import { EXIT, EXIT_CODE_HELP, exitCodeOfOutcome, WAIT_EXIT_CODE_HELP } from "..
 import { hasJobFlags, jobFileWith, type JobFlags } from "../job-flags.ts";
 import { followJob, outcomeText } from "../job-follower.ts";
 import { helpEnd, type Kit } from "../kit.ts";
+import { tellWhatIf } from "../what-if.ts";
 import { keyValue, nameList, wholeNumber } from "../option-values.ts";
 
 interface SubmitValues extends ConnectionOptionValues, JobFlags {
@@ -24,6 +25,7 @@ interface SubmitValues extends ConnectionOptionValues, JobFlags {
   readonly wait?: boolean;
   readonly follow?: boolean;
   readonly json?: boolean;
+  readonly whatIf?: boolean;
 }
 
 export function submitVerb(kit: Kit): Command {
@@ -91,6 +93,10 @@ export function submitVerb(kit: Kit): Command {
     .option("-k, --key <key>", "the job's id: the same key never submits a second job")
     .option("-w, --wait", "wait for the end; exit with the job's own status")
     .option("-f, --follow", "like --wait, and show the log of rank 0 meanwhile")
+    .option(
+      "--what-if",
+      "submit nothing: say where and when it would start, and whom it would preempt",
+    )
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
@@ -100,6 +106,7 @@ export function submitVerb(kit: Kit): Command {
           ["orbweaver submit --gpus 8 --time-limit 2h -- python train.py --lr 3e-4", "a one-liner"],
           ["orbweaver submit -f train.yaml --gpus 4", "a smaller form of a file, and its log"],
           ["orbweaver submit --gpus 1 --array 1000 --parallel 50 -- ./sweep.sh", "a job array"],
+          ["orbweaver submit --what-if train.yaml", "where and when would it start?"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
         ],
         `${EXIT_CODE_HELP}\n${WAIT_EXIT_CODE_HELP}`,
@@ -108,7 +115,8 @@ export function submitVerb(kit: Kit): Command {
     .action(async (files: readonly string[], values: SubmitValues) => {
       // Of several files none is submitted while one of them is wrong, and all that is wrong is said at once.
       const jobs = await jobsToSubmit(kit, files, values);
-      await submitAll(kit, jobs, values);
+      if (values.whatIf === true) await ask(kit, jobs, values);
+      else await submitAll(kit, jobs, values);
     });
   return addConnectionOptions(verb);
 }
@@ -202,6 +210,18 @@ async function readText(path: string, name: string): Promise<string> {
       `${name} ${text}. Name a job file, or \`-\` for standard input.`,
     );
   }
+}
+
+async function ask(kit: Kit, jobs: readonly JobSource[], values: SubmitValues): Promise<void> {
+  if (values.wait === true || values.follow === true) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--what-if submits nothing that --wait or --follow could wait for. Leave one out.",
+    );
+  }
+  await kit.withSession(values, (session) =>
+    tellWhatIf(kit, session, { asked: jobs, isJson: values.json === true }),
+  );
 }
 
 async function submitAll(

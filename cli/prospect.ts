@@ -1,0 +1,70 @@
+/** @file When a job that waits will start, and what would start it now, worked out on the fleet's ledger and told in few lines. */
+
+import type { JobId } from "../domain/ids.ts";
+import { forecast, type Forecast } from "../scheduling/forecast.ts";
+import type { Ledger } from "../scheduling/ledger.ts";
+import { unblock, type Change } from "../scheduling/unblock.ts";
+import { durationText, timeText } from "./duration.ts";
+
+export interface Prospect {
+  /** Absent for a job that nothing but a change would start. */
+  readonly forecast?: Forecast;
+  /** Cheapest first. */
+  readonly changes: readonly Change[];
+}
+
+export function prospectOf(
+  ledger: Ledger,
+  job: JobId,
+  { nowMs, isHopeless }: { readonly nowMs: number; readonly isHopeless: boolean },
+): Prospect {
+  const changes = unblock(ledger, job, { nowMs });
+  const [found] = isHopeless ? [] : forecast(ledger, [job], { nowMs });
+  return { changes, ...(found !== undefined && { forecast: found }) };
+}
+
+/** `in 4m10s to 1h05m, half of the time within 12m00s (8 of 10 plays of the queue)`. */
+export function forecastText(
+  { fromMs, medianMs, toMs, plays, runs }: Forecast,
+  nowMs: number,
+): string {
+  const basis = `${String(plays)} plays of the queue, ${String(runs)} noted runs`;
+  if (fromMs === Infinity) return `not within 30 days, in ${basis}`;
+  const from = durationText(fromMs - nowMs);
+  const to = toMs === Infinity ? "more than can be told" : durationText(toMs - nowMs);
+  const median =
+    medianMs === Infinity
+      ? ""
+      : `, in the median ${durationText(medianMs - nowMs)} (${timeText(medianMs)})`;
+  return `in ${from} to ${to} (80 %)${median}\nfrom ${basis}`;
+}
+
+/** The cheapest, then the cheapest of each other kind. */
+export function changesText(changes: readonly Change[]): string | undefined {
+  const kinds = new Set<string>();
+  const lines = changes.flatMap((change) => {
+    if (kinds.has(change.kind) || kinds.size >= MAX_CHANGES) return [];
+    kinds.add(change.kind);
+    return [changeText(change)];
+  });
+  return lines.length === 0 ? undefined : lines.join("\n");
+}
+
+const MAX_CHANGES = 4;
+
+function changeText({ text, gpus, clusters, lostGpuSeconds }: Change): string {
+  const price = lostGpuSeconds > 0 ? `, which loses ${gpuTime(lostGpuSeconds)} of work` : "";
+  return `${text}${price}: ${String(gpus)} GPUs in ${clusters.join(", ")}`;
+}
+
+/** `40 GPU-seconds`, `3.2 GPU-hours`. */
+export const gpuTime = (gpuSeconds: number): string =>
+  gpuSeconds < 3_600
+    ? `${String(Math.round(gpuSeconds))} GPU-seconds`
+    : `${(gpuSeconds / 3_600).toFixed(1)} GPU-hours`;
+
+/** JSON has no infinity: what is beyond all plays is absent. */
+export function forecastDocument({ fromMs, medianMs, toMs, ...rest }: Forecast): object {
+  const finite = Object.entries({ fromMs, medianMs, toMs }).filter(([, atMs]) => atMs < Infinity);
+  return { ...rest, ...Object.fromEntries(finite) };
+}
