@@ -51,8 +51,17 @@ export interface BenchRequest {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+/** Figures side by side that no bar asks for one by one; printed before the bars. */
+export interface BenchTable {
+  readonly title: string;
+  readonly columns: readonly string[];
+  /** The first cell of a row is its name; the others are figures. */
+  readonly rows: readonly (readonly string[])[];
+}
+
 export interface BenchAnswer {
   readonly bars: readonly Bar[];
+  readonly tables?: readonly BenchTable[];
   /** More to read than bars, for the document only. */
   readonly details?: Readonly<Record<string, unknown>>;
 }

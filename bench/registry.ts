@@ -2,6 +2,7 @@
 
 import type { Bench } from "./bench.ts";
 import { liveBench } from "./live.ts";
+import { queueBench } from "./queue.ts";
 import { stormBench } from "./storm.ts";
 
-export const BENCHES: readonly Bench[] = [liveBench, stormBench];
+export const BENCHES: readonly Bench[] = [liveBench, queueBench, stormBench];

@@ -7,12 +7,13 @@
 import { availableParallelism, cpus, totalmem } from "node:os";
 import { tableText, type Column } from "../cli/table.ts";
 import type { Bar } from "./bar.ts";
-import type { Bench, BenchAnswer, BenchRequest } from "./bench.ts";
+import type { Bench, BenchAnswer, BenchRequest, BenchTable } from "./bench.ts";
 
 export interface BenchDocument {
   readonly name: string;
   readonly seed: number;
   readonly bars: readonly Bar[];
+  readonly tables?: readonly BenchTable[];
   readonly holds: boolean;
   readonly sizes: Readonly<Record<string, number>>;
   readonly machine: Machine;
@@ -29,7 +30,7 @@ interface Machine {
 export function documentOf(
   bench: Bench,
   request: BenchRequest,
-  { bars, details }: BenchAnswer,
+  { bars, tables, details }: BenchAnswer,
 ): BenchDocument {
   const sizes = bench.options.flatMap((option) =>
     option.kind === "size" ? [[option.name, request.size(option.name)] as const] : [],
@@ -38,6 +39,7 @@ export function documentOf(
     name: bench.name,
     seed: request.seed,
     bars,
+    ...(tables !== undefined && { tables }),
     holds: holdsAll(bars),
     sizes: Object.fromEntries(sizes),
     machine: machineNow(),
@@ -58,8 +60,8 @@ const COLUMNS: readonly Column[] = [
   { title: "HOLDS" },
 ];
 
-/** The table, the notes to its rows below it, and how many bars hold. */
-export function reportText({ bars, machine }: BenchDocument, width: number): string {
+/** Tables that the bench brings, the table of bars, the notes to its rows below it, and how many bars hold. */
+export function reportText({ bars, tables = [], machine }: BenchDocument, width: number): string {
   const rows = bars.map(({ id, unit, paper, want, got, holds }) => [
     id,
     unit,
@@ -71,10 +73,18 @@ export function reportText({ bars, machine }: BenchDocument, width: number): str
   const notes = bars.flatMap(({ id, note }) => (note === undefined ? [] : [`${id}: ${note}`]));
   const held = bars.filter(({ holds }) => holds).length;
   return [
+    ...tables.map((table) => sideBySide(table, width)),
     tableText(COLUMNS, rows, width),
     ...(notes.length > 0 ? [notes.map((note) => folded(note, width)).join("\n")] : []),
     `${String(held)} of ${String(bars.length)} bars hold · ${String(machine.cores)} cores, Node ${machine.node}`,
   ].join("\n\n");
+}
+
+function sideBySide({ title, columns, rows }: BenchTable, width: number): string {
+  const shown = columns.map((name, at): Column =>
+    at === 0 ? { title: name } : { title: name, isRight: true },
+  );
+  return `${folded(title, width)}\n${tableText(shown, rows, width)}`;
 }
 
 /** `1234567` → `1,230,000`, `0.123456` → `0.123`. */
