@@ -1,7 +1,11 @@
 /** @file Sets of small numbers as bit masks: up to 30 members, so that every mask is a positive 32-bit integer. */
 
-/** Bits 0 to `count` − 1. */
-export const fullMask = (count: number): number => (count <= 0 ? 0 : 2 ** count - 1);
+/** Bits 0 to `count` − 1. A shift, because a power costs as much as the rest of a cycle over thousands of hosts. */
+export const fullMask = (count: number): number =>
+  count <= 0 ? 0 : count > MOST_SHIFTED ? 2 ** count - 1 : (1 << count) - 1;
+
+/** One more would be the sign. */
+const MOST_SHIFTED = 30;
 
 /** The `count` lowest set bits of `mask`; all of them when it has fewer. */
 export function lowestBits(mask: number, count: number): number {
