@@ -1,0 +1,146 @@
+/**
+ * @file A recorded history of the fleet workflow as what its ledger went through: events with their times, and the plans that were made.
+ *
+ * Follows workflows/fleet.ts: at every workflow task the signals since the last one are folded as one inbox, then the clock if something
+ * is due, then a cycle if the task ended in one; what deliveries and audits reported is folded after the cycle, because nothing changes the ledger while
+ * a plan is being made. The clock of a workflow task is the time at which it was started.
+ */
+import { readFileSync } from "node:fs";
+import { apply, nextFenceAtMs, nextReturnAtMs } from "../../scheduling/apply.ts";
+import { unpackLedger } from "../../scheduling/ledger-codec.ts";
+import type { Ledger, LedgerEvent } from "../../scheduling/ledger.ts";
+import type { Plan } from "../../domain/plan.ts";
+
+export interface RecordedFleet {
+  readonly ledger: Ledger;
+  readonly events: readonly LedgerEvent[];
+}
+
+interface Payload {
+  readonly metadata?: { readonly encoding?: string };
+  readonly data: string;
+}
+type Attributes = Readonly<Record<string, unknown>> & {
+  readonly input?: { readonly payloads: readonly Payload[] };
+  readonly result?: { readonly payloads: readonly Payload[] };
+};
+interface HistoryEvent {
+  readonly eventId: string;
+  readonly eventTime: string;
+  readonly eventType: string;
+  readonly workflowExecutionStartedEventAttributes?: Attributes;
+  readonly workflowExecutionSignaledEventAttributes?: Attributes & { readonly signalName: string };
+  readonly activityTaskScheduledEventAttributes?: Attributes & {
+    readonly activityType: { readonly name: string };
+  };
+  readonly activityTaskCompletedEventAttributes?: Attributes & {
+    readonly scheduledEventId: string;
+  };
+  readonly markerRecordedEventAttributes?: {
+    readonly details: Readonly<Record<string, { readonly payloads: readonly Payload[] }>>;
+  };
+}
+
+export function recordedFleet(path: string): RecordedFleet {
+  // The file is one of ours.
+  const { events } = JSON.parse(readFileSync(path, "utf8")) as {
+    readonly events: readonly HistoryEvent[];
+  };
+  const [input] = contents(events[0]?.workflowExecutionStartedEventAttributes?.input?.payloads);
+  const first = unpackLedger(
+    (input as { readonly ledger: Parameters<typeof unpackLedger>[0] }).ledger,
+  );
+  const recorded: LedgerEvent[] = [];
+  let ledger = first;
+  const fold = (event: LedgerEvent): void => {
+    recorded.push(event);
+    ledger = apply(ledger, event).ledger;
+  };
+  const activities = new Map<string, { readonly name: string; readonly hasGrants: boolean }>();
+  let inbox: unknown[] = [];
+  let reports: (DeliveryReport | AuditReport)[] = [];
+  let nowMs = 0;
+  const foldReports = (): void => {
+    for (const report of reports) {
+      if ("closed" in report) {
+        const { closed } = report;
+        if (closed.length > 0) fold({ kind: "audited", closed, nowMs });
+        continue;
+      }
+      const { accepted, gone, evictions, hasGrants } = report;
+      const { sent, gone: left } = evictions ?? { sent: [], gone: [] };
+      if (sent.length + left.length > 0) fold({ kind: "evictions-sent", sent, gone: left, nowMs });
+      if (accepted.length + gone.length > 0 || !hasGrants)
+        fold({ kind: "delivered", accepted, gone, nowMs });
+    }
+    reports = [];
+  };
+  for (const [at, event] of events.entries()) {
+    const scheduled = event.activityTaskScheduledEventAttributes;
+    const completed = event.activityTaskCompletedEventAttributes;
+    const plan = planOf(event);
+    if (event.workflowExecutionSignaledEventAttributes?.signalName === "inbox") {
+      const [batch] = contents(event.workflowExecutionSignaledEventAttributes.input?.payloads);
+      inbox.push(...(Array.isArray(batch) ? (batch as unknown[]) : [batch]));
+    } else if (scheduled !== undefined) {
+      const [mail] = contents(scheduled.input?.payloads);
+      const { grants = [] } = mail as { readonly grants?: readonly unknown[] };
+      activities.set(event.eventId, {
+        name: scheduled.activityType.name,
+        hasGrants: grants.length > 0,
+      });
+    } else if (completed !== undefined) {
+      const { name, hasGrants } = activities.get(completed.scheduledEventId) ?? {};
+      const [result] = contents(completed.result?.payloads);
+      if (name === "deliver")
+        reports.push({ ...(result as DeliveryReport), hasGrants: hasGrants === true });
+      if (name === "audit") reports.push(result as AuditReport);
+    } else if (event.eventType === "EVENT_TYPE_WORKFLOW_TASK_STARTED") {
+      nowMs = Math.floor(Date.parse(event.eventTime));
+      if (inbox.length > 0) fold({ kind: "inbox", entries: inbox, nowMs });
+      inbox = [];
+      const clockAtMs = Math.min(
+        nextFenceAtMs(ledger) ?? Infinity,
+        nextReturnAtMs(ledger) ?? Infinity,
+      );
+      if (clockAtMs <= nowMs) fold({ kind: "clock", nowMs });
+      if (!isFollowedByPlan(events, at)) foldReports();
+    } else if (plan !== undefined) {
+      fold({ kind: "plan", plan, nowMs });
+      foldReports();
+    }
+  }
+  return { ledger: first, events: recorded };
+}
+
+interface DeliveryReport {
+  readonly accepted: Extract<LedgerEvent, { kind: "delivered" }>["accepted"];
+  readonly gone: Extract<LedgerEvent, { kind: "delivered" }>["gone"];
+  readonly evictions?: {
+    readonly sent: Extract<LedgerEvent, { kind: "evictions-sent" }>["sent"];
+    readonly gone: Extract<LedgerEvent, { kind: "evictions-sent" }>["gone"];
+  };
+  readonly hasGrants: boolean;
+}
+
+type AuditReport = Pick<Extract<LedgerEvent, { kind: "audited" }>, "closed">;
+
+/** Whether the workflow task that starts here ended in a cycle. */
+function isFollowedByPlan(events: readonly HistoryEvent[], at: number): boolean {
+  for (const event of events.slice(at + 1)) {
+    if (event.eventType === "EVENT_TYPE_WORKFLOW_TASK_STARTED") return false;
+    if (planOf(event) !== undefined) return true;
+  }
+  return false;
+}
+
+function planOf({ markerRecordedEventAttributes: marker }: HistoryEvent): Plan | undefined {
+  const [data] = contents(marker?.details["data"]?.payloads);
+  if ((data as { readonly activity_type?: string } | undefined)?.activity_type !== "decide")
+    return undefined;
+  const [plan] = contents(marker?.details["result"]?.payloads);
+  return plan as Plan | undefined;
+}
+
+const contents = (payloads: readonly Payload[] = []): readonly unknown[] =>
+  payloads.map(({ data }) => JSON.parse(Buffer.from(data, "base64").toString("utf8")) as unknown);
