@@ -42,6 +42,7 @@ import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
 import { mayAnyGrow, revokedLosses, unsentOrders } from "./fleet-evictions.ts";
 import { checkHosts, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
+import { recorder } from "./fleet-recorder.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
 import {
@@ -133,7 +134,10 @@ export async function fleet(input: FleetInput): Promise<never> {
   /** Losses that were told and sweeps that were started, since the last audit. */
   const cared = new Set<string>();
 
+  const record = recorder();
+  record?.began(input.ledger);
   const fold = (event: LedgerEvent): void => {
+    record?.folded(event);
     const applied = apply(ledger, event);
     if (applied.ledger.leases !== ledger.leases) {
       changedAtMs = event.nowMs;

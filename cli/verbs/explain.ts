@@ -12,6 +12,7 @@ import type {
 import { isSuitable } from "../../scheduling/feasibility.ts";
 import { isHopeless } from "../../scheduling/judge.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
+import { decisionText, recordedDecision } from "../decision.ts";
 import { drainedHosts, drainedLines, type DrainedHost } from "../drained-hosts.ts";
 import { counted, durationText } from "../duration.ts";
 import { helpEnd, type Kit } from "../kit.ts";
@@ -41,16 +42,26 @@ export function explainVerb(kit: Kit): Command {
         "Of a running job: why its GPUs were picked.",
     )
     .argument("<job>", "job id")
+    .option("--decision", "the decision that last granted it GPUs, from the fleet's history")
+    .option("--than <job>", "with --decision: only why it was before this one, or not")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
       helpEnd([
         ["orbweaver explain train-7", "why does it not start, when will it, what would help?"],
         ["orbweaver explain train-7 --json", "the same for a script"],
+        ["orbweaver explain train-7 --decision --than train-6", "why this one before that one?"],
       ]),
     )
-    .action(async (jobId: string, values: ConnectionOptionValues & { readonly json?: boolean }) => {
-      await kit.withSession(values, async ({ client }) => {
+    .action(async (jobId: string, values: ExplainValues) => {
+      await kit.withSession(values, async (session) => {
+        const { client } = session;
+        if (values.decision === true || values.than !== undefined) {
+          const decision = await recordedDecision(session, jobId);
+          if (values.json === true) kit.printJson(decision);
+          else kit.print(decisionText(decision, values.than));
+          return;
+        }
         const explanation = await client.job(jobId).explain();
         const nowMs = kit.io.nowMs();
         const { drained, quiet } = await hindrancesOf(explanation, { client, nowMs });
@@ -76,6 +87,12 @@ export function explainVerb(kit: Kit): Command {
       });
     });
   return addConnectionOptions(verb);
+}
+
+interface ExplainValues extends ConnectionOptionValues {
+  readonly decision?: boolean;
+  readonly than?: string;
+  readonly json?: boolean;
 }
 
 interface Hindrances {
