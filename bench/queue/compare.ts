@@ -58,6 +58,7 @@ export function optionsOf(
     seed,
     costs,
     samples: 120,
+    keepsJobs: true,
     ...(starvedAfterMs !== undefined && { starvedAfterMs }),
   };
 }

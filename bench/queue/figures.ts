@@ -59,3 +59,17 @@ export function overSeeds(all: readonly Figures[], of: (figures: Figures) => num
     most: quantile(values, 1),
   };
 }
+
+/** The p99 of the waits of all seeds together: of a few thousand waits, the p99 of one seed alone is a matter of luck. */
+export function pooledInferenceP99Ms(results: readonly SimulationResult[]): number {
+  const waitsMs = results.flatMap(({ jobRows = [], window, endedAtMs }) =>
+    jobRows.flatMap((row) =>
+      row.class === "inference" &&
+      row.submittedAtMs >= window.fromMs &&
+      row.submittedAtMs <= window.toMs
+        ? [(row.firstGrantAtMs ?? endedAtMs) - row.submittedAtMs]
+        : [],
+    ),
+  );
+  return quantile(waitsMs, 0.99);
+}

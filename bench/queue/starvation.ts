@@ -7,6 +7,7 @@
  * longest run of the workload at half its size and the worst spread of all.
  */
 
+import type { FleetShape } from "../../domain/fleet.ts";
 import { YIELD_MS } from "../../scheduling/heads.ts";
 import {
   costOfParts,
@@ -22,8 +23,10 @@ import { FITTED } from "./mix.ts";
 /** As the cycle has it for TAWFQ. */
 const HEADS = 8;
 
-export function starvedAfterMs({ jobs }: Workload): number {
-  const shape = paperFleet({ hostsPerRack: FITTED.hostsPerRack });
+export function starvedAfterMs(
+  { jobs }: Workload,
+  shape: FleetShape = paperFleet({ hostsPerRack: FITTED.hostsPerRack }),
+): number {
   const spread = openSpread(shape);
   const fleetGpus = shape.clusters
     .flatMap(({ hosts }) => hosts)
