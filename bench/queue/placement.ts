@@ -23,6 +23,7 @@ import { costOf, throughputOf, type FleetSpread } from "../../scheduling/placeme
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import { drawFrom, quantile, spreadOf, type Draw } from "../statistics.ts";
 import { crowdedFleet, type Crowd } from "./crowded-fleet.ts";
+import { livedIn } from "./lived-in.ts";
 
 export interface PlacementBench {
   readonly seed: number;
@@ -65,7 +66,9 @@ export async function measurePlacement(bench: PlacementBench): Promise<readonly 
   });
   say("placement: every set of GPUs, at small size");
   const toExact = exactRatios(drawFrom(seed + 2), few);
-  return [...timeBars(small, large), ...costBars([...small, ...large], toExact)];
+  say("placement: fleets that live under one policy each");
+  const lived = livedInBars(seed + 3);
+  return [...timeBars(small, large), ...costBars([...small, ...large], toExact), ...lived];
 }
 
 interface Series {
@@ -279,4 +282,27 @@ function costBars(samples: readonly Sample[], toExact: readonly number[]): reado
     throughput("best-fit", ({ rivals }) => rivals.bestFit),
     throughput("first-fit", ({ rivals }) => rivals.firstFit),
   ];
+}
+
+/** The paper starts once. */
+const ONCE = greedySwaps({ mayGoOn: () => false });
+
+function livedInBars(seed: number): readonly Bar[] {
+  const entrants: readonly (readonly [id: string, policy: PlacePolicy])[] = [
+    ["ours", leastSpread],
+    ["swaps", ONCE],
+    ["best-fit", bestFit],
+    ["first-fit", FIRST_FIT],
+  ];
+  return entrants.map(([id, policy]) => {
+    const { throughput, wholeHosts } = livedIn(policy, seed);
+    const percent = Math.round(wholeHosts * 100);
+    return barOf({
+      id: `placement-lived-in-${id}`,
+      unit: "of peak",
+      wish: REPORTED,
+      got: throughput,
+      note: `gangs of 8 and more on a fleet that it has filled itself; ${String(percent)} % of what is free are whole hosts`,
+    });
+  });
 }
