@@ -225,6 +225,8 @@ export interface StopReport {
   readonly host: HostId;
   readonly hadProcesses: boolean;
   readonly checkpoint?: CheckpointMark;
+  /** How the run ended, for a job whose `run` is watched by nobody any more. Absent of batches, and where nothing was ever started. */
+  readonly report?: RunReport;
 }
 
 export interface LogQuery {

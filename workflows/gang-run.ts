@@ -130,6 +130,12 @@ export async function runGang(
     scope.cancel();
   }
   await Promise.all(running);
+  for (const [host, answer] of stopped) {
+    // Whoever watched the run has died; how it ended the host knows all the same.
+    const isUnwatched = ends.get(host)?.kind === "unconfirmed";
+    if (isUnwatched && answer !== "fenced" && answer.report !== undefined)
+      ends.set(host, { kind: "reported", report: answer.report });
+  }
   // Nobody waits for what still watches a fenced host; should the host come back, it is told.
   if (wish.fenced.size > 0) scope.cancel();
   return gangEnd(ends, stopped, input.grant.lease.grantedAtMs);

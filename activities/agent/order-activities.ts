@@ -10,6 +10,7 @@ import type {
   LogChunk,
   LogQuery,
   OrderActivities,
+  RunReport,
   StopOrder,
   StopReport,
 } from "../agent-contract.ts";
@@ -26,9 +27,11 @@ import { orderCheckpoint } from "./checkpoint-order.ts";
 import { failure } from "./failures.ts";
 import { watchFolder } from "./folder-watch.ts";
 import { FINAL_KINDS, untilPhase, type LocalRun } from "./local-run.ts";
+import { launchFiles } from "./launch.ts";
 import { readLog } from "./log-reader.ts";
 import { findOutput, type RankOutput } from "./rank-output.ts";
 import { checkpointDirOf, settleRun, stopRun } from "./run-end.ts";
+import { readFile } from "./state-files.ts";
 import { stopTasks } from "./stop-tasks.ts";
 
 export interface OrderPorts {
@@ -118,11 +121,21 @@ async function stopLease(
       stopOne(host, runOf(host, run, order.jobId), { order, cancelled }),
     ),
   );
+  const report = lastReport(host, order);
   const checkpoint = outcomes.flatMap((outcome) => outcome.checkpoint ?? []).at(-1);
+  const newest = checkpoint ?? report?.checkpoint;
   return {
     hadProcesses: outcomes.some(({ hadProcesses }) => hadProcesses),
-    ...(checkpoint !== undefined && { checkpoint }),
+    ...(newest !== undefined && { checkpoint: newest }),
+    ...(report !== undefined && { report }),
   };
+}
+
+/** Of a lease that runs no batches. */
+function lastReport(host: AgentHost, { leaseId }: StopOrder): RunReport | undefined {
+  const files = launchFiles(host.layout.leaseDir(leaseId));
+  const report = readFile<RunReport>(files.report);
+  return report?.hasStarted === true && report.tasks === undefined ? report : undefined;
 }
 
 async function stopOne(

@@ -87,11 +87,13 @@ describe("stop", () => {
     await expect(restarted.runs.run(order)).rejects.toMatchObject({ type: "STALE_TOKEN" });
   });
 
-  it("may be ordered again, also after the end, and says that nothing ran", async () => {
+  it("may be ordered again, also after the end, and says that nothing ran and how the run ended", async () => {
     const agent = testAgent();
     const order = orderOf("exit 0");
-    expect((await agent.runs.run(order)).end).toBe("completed");
-    expect(await agent.orders.stop(stopOf(order))).toEqual({ host: HOST, hadProcesses: false });
+    const report = await agent.runs.run(order);
+    expect(report.end).toBe("completed");
+    const answer = { host: HOST, hadProcesses: false, report };
+    expect(await agent.orders.stop(stopOf(order))).toEqual(answer);
     expect((await agent.runs.run(order)).end).toBe("completed");
   });
 
