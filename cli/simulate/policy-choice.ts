@@ -1,33 +1,32 @@
-/** @file The policies that a simulation may be asked for, by name: ours, and its rivals behind the same interface. */
+/** @file The policies that a simulation may be asked for, by name: those that `bench queue` compares, in the same reading. */
 
+import { ENTRANT_NAMES, ENTRANTS, type EntrantName } from "../../bench/queue/entrants.ts";
+import { allOrNothing } from "../../bench/queue/compare.ts";
 import type { Policies } from "../../scheduling/cycle.ts";
-import {
-  binPacking,
-  conservative,
-  drf,
-  easy,
-  fifo,
-  fifoBackfill,
-  tawfq,
-} from "../../scheduling/policy-sets.ts";
-
-const BY_NAME: ReadonlyMap<string, Policies> = new Map([
-  ["tawfq", tawfq],
-  ["fifo", fifo],
-  ["fifo-backfill", fifoBackfill],
-  ["bin-packing", binPacking],
-  ["drf", drf],
-  ["easy", easy],
-  ["conservative", conservative],
-]);
+import type { Workload } from "../../simulator/workload.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
 
 /** What the live fleet decides with. */
-export const USUAL_POLICY = "tawfq";
-export const POLICY_NAMES: readonly string[] = [...BY_NAME.keys()];
+export const USUAL_POLICIES: readonly EntrantName[] = ["tawfq"];
 
-/** Of a name of the list. */
-export function policiesNamed(name: string): Policies {
-  const policies = BY_NAME.get(name);
-  if (policies === undefined) throw new Error(`no policy is called ${name}`);
-  return policies;
+export const POLICY_NAMES: readonly EntrantName[] = ENTRANT_NAMES;
+
+/** `tawfq,fifo`: each once, in the order given. */
+export function policyList(text: string): readonly EntrantName[] {
+  const words = [...new Set(text.split(",").map((word) => word.trim()))].filter(
+    (word) => word !== "",
+  );
+  const names = words.flatMap((word) => POLICY_NAMES.filter((name) => name === word));
+  if (names.length === words.length && names.length > 0) return names;
+  const unknown = words.find((word) => !POLICY_NAMES.some((name) => name === word));
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `--policy ${JSON.stringify(unknown ?? text)} is none of ${POLICY_NAMES.join(", ")}. Write one or several of these with commas between.`,
+  );
 }
+
+export const policiesNamed = (name: EntrantName): Policies => ENTRANTS[name].policies;
+
+/** Of the policies only ours lets gangs start smaller; to the others a gang is all or nothing. */
+export const workloadFor = (name: EntrantName, workload: Workload): Workload =>
+  ENTRANTS[name].degrades === true ? workload : allOrNothing(workload);

@@ -1,6 +1,8 @@
 /** @file `orbweaver simulate [TRACE]`: how a fleet would serve a trace, or a drawn mix, under one or several policies. */
 
 import { Option, type Command } from "commander";
+import type { EntrantName } from "../../bench/queue/entrants.ts";
+import { starvedAfterMs as starvationBoundMs } from "../../bench/queue/starvation.ts";
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseDuration } from "../../domain/dimensions.ts";
@@ -9,30 +11,32 @@ import type { FleetShape } from "../../domain/fleet.ts";
 import type { Ms } from "../../domain/units.ts";
 import { brainWith } from "../../simulator/brain.ts";
 import { DEFAULT_COSTS } from "../../simulator/options.ts";
-import { fleetOf, paperFleet } from "../../simulator/paper-fleet.ts";
-import { drawPaperMix } from "../../simulator/paper-mix.ts";
+import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { TRACE_FORMATS, type TraceFormat } from "../../simulator/readers/read-trace.ts";
 import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
 import type { SimulationResult } from "../../simulator/result.ts";
-import { usualMix } from "../../simulator/usual-mix.ts";
 import type { Workload } from "../../simulator/workload.ts";
 import { EXIT } from "../exit-code.ts";
 import { widthOf } from "../io.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { wholeNumber } from "../option-values.ts";
 import { answerText, documentOf, jobsCsv, type InputAccount } from "../simulate/answer.ts";
-import { policiesNamed, POLICY_NAMES, USUAL_POLICY } from "../simulate/policy-choice.ts";
+import { drawnJobs, USUAL_JOBS, USUAL_LOAD, usualFleet } from "../simulate/drawn-jobs.ts";
+import {
+  policiesNamed,
+  policyList,
+  POLICY_NAMES,
+  USUAL_POLICIES,
+  workloadFor,
+} from "../simulate/policy-choice.ts";
 import { runWithProgress } from "../simulate/run.ts";
 import { fleetAt, traceAt } from "../simulate/trace-files.ts";
-
-const USUAL_LOAD = 0.95;
-const USUAL_JOBS = 20_000;
 
 interface SimulateValues {
   readonly format?: TraceFormat;
   readonly fleet?: string;
   readonly gpus?: number;
-  readonly policy?: readonly string[];
+  readonly policy?: readonly EntrantName[];
   readonly load?: number;
   readonly jobs?: number;
   readonly seed: number;
@@ -63,7 +67,7 @@ export function simulateVerb(kit: Kit): Command {
     .option("--gpus <n>", "a plain fleet of so many GPUs, eight a host", wholeNumber("--gpus", 1))
     .option(
       "--policy <names>",
-      `${POLICY_NAMES.join(", ")}; several with commas (default: ${USUAL_POLICY})`,
+      `${POLICY_NAMES.join(", ")}; several with commas (default: ${USUAL_POLICIES.join(",")})`,
       policyList,
     )
     .option(
@@ -109,16 +113,18 @@ export function simulateVerb(kit: Kit): Command {
     .action(async (trace: string | undefined, values: SimulateValues) => {
       kit.endsByItself();
       const { workload, fleet, inputs } = inputOf(kit, trace, values);
+      const starvedAfterMs = starvationBoundMs(workload, fleet);
       const results: SimulationResult[] = [];
-      for (const policy of values.policy ?? [USUAL_POLICY]) {
+      for (const policy of values.policy ?? USUAL_POLICIES) {
         const result = await runWithProgress(kit, {
           fleet,
-          workload,
+          workload: workloadFor(policy, workload),
           policy,
           openBrain: brainWith(policiesNamed(policy)),
           seed: values.seed,
           costs: { checkpointMs: values.preemptionCost ?? DEFAULT_COSTS.checkpointMs },
           keepsJobs: values.csv !== undefined,
+          starvedAfterMs,
         });
         if (result === undefined) {
           kit.exitWith(EXIT.interrupted);
@@ -150,7 +156,7 @@ function inputOf({ io: { cwd } }: Kit, trace: string | undefined, values: Simula
     throw new OrbweaverError("BAD_INPUT", "--fleet and --gpus are both a fleet. Give one of them.");
   }
   const read = fleetFile === undefined ? undefined : fleetAt(fleetFile, cwd);
-  const fleet = read?.shape ?? (gpus === undefined ? paperFleet() : fleetOf([gpus]));
+  const fleet = read?.shape ?? (gpus === undefined ? usualFleet() : fleetOf([gpus]));
   const ofFleet =
     read?.account === undefined || fleetFile === undefined
       ? []
@@ -159,13 +165,8 @@ function inputOf({ io: { cwd } }: Kit, trace: string | undefined, values: Simula
     if (format !== undefined) {
       throw new OrbweaverError("BAD_INPUT", "--format is that of a trace. Name the trace.");
     }
-    const all = fleet.clusters.flatMap(({ hosts }) => hosts);
-    const mix = usualMix({
-      gpus: all.reduce((sum, { gpuCount }) => sum + gpuCount, 0),
-      jobs: jobs ?? USUAL_JOBS,
-      offeredLoad: load ?? USUAL_LOAD,
-    });
-    return { workload: drawPaperMix(mix, values.seed), fleet, inputs: ofFleet };
+    const drawn = { jobs: jobs ?? USUAL_JOBS, load: load ?? USUAL_LOAD, seed: values.seed };
+    return { workload: drawnJobs({ ...drawn, fleet }), fleet, inputs: ofFleet };
   }
   const { trace: parsed, name } = traceAt(trace, cwd, { ...(format !== undefined && { format }) });
   const workload = traceWorkload(parsed, {
@@ -189,18 +190,6 @@ function written(kit: Kit, file: string, text: string): void {
     );
   }
   kit.say(`· wrote ${file}`);
-}
-
-function policyList(text: string): readonly string[] {
-  const names = [...new Set(text.split(",").map((name) => name.trim()))].filter(
-    (name) => name !== "",
-  );
-  const unknown = names.find((name) => !POLICY_NAMES.includes(name));
-  if (unknown === undefined && names.length > 0) return names;
-  throw new OrbweaverError(
-    "BAD_INPUT",
-    `--policy ${JSON.stringify(unknown ?? text)} is none of ${POLICY_NAMES.join(", ")}. Write one or several of these with commas between.`,
-  );
 }
 
 /** Above 10 nothing is learned but that the queue grows. */
