@@ -4,7 +4,8 @@
  * `openBrain` reads a whole ledger, O(ledger); `watchBrain` follows a draft (draft.ts), O(what changed). Both come to the same.
  */
 
-import type { HostId } from "../domain/ids.ts";
+import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
+import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import {
   noteLease,
@@ -27,12 +28,20 @@ export interface Brain {
   readonly runningGpus: Map<string, number>;
   /** How many requests wait whose smallest size is this. */
   readonly sizes: Map<number, number>;
+  /** Inference jobs that wait. */
+  readonly inference: Set<JobId>;
+  /** Leases of jobs that started smaller and may grow. */
+  readonly shrunk: Set<LeaseId>;
 }
 
 export function openBrain(ledger: Ledger, policy: QueuePolicy): Brain {
   const { requests, shape, leases } = ledger;
   const sizes = new Map<number, number>();
-  for (const request of requests.values()) countSize(sizes, request, 1);
+  const inference = new Set<JobId>();
+  for (const request of requests.values()) {
+    countSize(sizes, request, 1);
+    if (request.class === "inference") inference.add(request.jobId);
+  }
   return {
     capacity: openCapacity(ledger),
     queue: policy.open({
@@ -43,8 +52,13 @@ export function openBrain(ledger: Ledger, policy: QueuePolicy): Brain {
     }),
     runningGpus: runningGpusOf(leases.values()),
     sizes,
+    inference,
+    shrunk: new Set([...leases.values()].filter(isShrunk).map(({ id }) => id)),
   };
 }
+
+const isShrunk = ({ terms, gpus }: Lease): boolean =>
+  terms?.gang.mayGrow === true && gpuCountOf(gpus) < terms.gang.gpus;
 
 /** Tells the brain of every change; `onShape` when all of it is void. */
 export const watchBrain = (
@@ -57,18 +71,25 @@ export const watchBrain = (
     if (now === undefined) return;
     if (before !== undefined) {
       countSize(now.sizes, before, -1);
+      now.inference.delete(before.jobId);
       if (after === undefined) now.queue.remove(before.jobId);
     }
     if (after === undefined) return;
     countSize(now.sizes, after, 1);
+    if (after.class === "inference") now.inference.add(after.jobId);
     now.queue.add(after);
   },
   lease: (before, after) => {
     const now = brain();
     if (now === undefined) return;
     noteLease(now.capacity, before, after);
-    if (before !== undefined) addRunning(now.runningGpus, before, -1);
-    if (after !== undefined) addRunning(now.runningGpus, after, 1);
+    if (before !== undefined) {
+      addRunning(now.runningGpus, before, -1);
+      now.shrunk.delete(before.id);
+    }
+    if (after === undefined) return;
+    addRunning(now.runningGpus, after, 1);
+    if (isShrunk(after)) now.shrunk.add(after.id);
   },
   reservation: (before, after) => {
     const now = brain();

@@ -91,6 +91,8 @@ export interface TypeOptions {
   /** Where it may not start now: a job of its kind is there, or maintenance is near. */
   readonly closed: ReadonlySet<HostId>;
   readonly cache: Partial<Record<Level, CachedOffers>>;
+  /** By cluster; undefined stands for all. */
+  readonly hosts: Map<ClusterId | undefined, readonly PoolHost[]>;
 }
 
 interface CachedOffers {
@@ -165,8 +167,10 @@ export function noteLease(
 }
 
 /** When its GPUs are free at the latest, as its owner says. */
-const endOf = ({ state, grantedAtMs, terms }: Lease): number =>
-  state === "vacating" ? grantedAtMs : endAt(grantedAtMs, terms?.timeLimitMs);
+const endOf = ({ state, grantedAtMs, terms, slots }: Lease): number =>
+  state === "vacating"
+    ? grantedAtMs
+    : endAt(grantedAtMs, slots === undefined ? terms?.timeLimitMs : undefined);
 
 export const endAt = (grantedAtMs: number, timeLimitMs: number | undefined): number =>
   timeLimitMs === undefined ? UNKNOWN_END_MS + grantedAtMs : grantedAtMs + timeLimitMs;
@@ -260,7 +264,7 @@ export function optionsFor(capacity: Capacity, request: PendingRequest, nowMs: n
   const options = knownOptions(capacity, request);
   if (request.constraints.antiAffinity === undefined && !capacity.index.hasWindows) return options;
   const closed = new Set<HostId>();
-  for (const { id } of options.types.flatMap((type) => [...hostsOf(type)])) {
+  for (const { id } of options.types.flatMap((type) => hostsOf(type))) {
     const { windows = [] } = capacity.index.places.get(id) ?? {};
     if (
       rivalOn(capacity.usage, id, request) !== undefined ||
@@ -269,7 +273,7 @@ export function optionsFor(capacity: Capacity, request: PendingRequest, nowMs: n
       closed.add(id);
   }
   if (closed.size === 0 && request.constraints.antiAffinity === undefined) return options;
-  return { types: options.types.map((type) => ({ ...type, closed, cache: {} })) };
+  return { types: options.types.map((type) => ({ ...type, closed, cache: {}, hosts: new Map() })) };
 }
 
 function knownOptions(capacity: Capacity, request: PendingRequest): Options {
@@ -318,14 +322,17 @@ export function hinderedHosts(type: TypeOptions): Hindered {
   return hindered;
 }
 
-/** The hosts of the type, in the fleet's order of clusters: of one cluster, or of all. Cost: O(hosts). */
-export function* hostsOf(type: TypeOptions, cluster?: ClusterId): Generator<PoolHost> {
-  const { avoided, closed } = type;
-  for (const group of type.groups) {
-    if (cluster !== undefined && group.cluster.id !== cluster) continue;
-    for (const { hosts } of group.pools)
-      for (const host of hosts) if (!avoided.has(host.id) && !closed.has(host.id)) yield host;
-  }
+/** The hosts of the type, in the fleet's order of clusters: of one cluster, or of all. Cost: O(hosts) once for each. */
+export function hostsOf(type: TypeOptions, cluster?: ClusterId): readonly PoolHost[] {
+  const known = type.hosts.get(cluster);
+  if (known !== undefined) return known;
+  const { avoided, closed, groups } = type;
+  const found = groups
+    .filter((group) => cluster === undefined || group.cluster.id === cluster)
+    .flatMap(({ pools }) => pools.flatMap(({ hosts }) => hosts))
+    .filter(({ id }) => !avoided.has(id) && !closed.has(id));
+  type.hosts.set(cluster, found);
+  return found;
 }
 
 /** What may be drawn in the cluster beyond what leases draw, and beyond what is kept for reservations; not its site's. */
@@ -358,7 +365,15 @@ function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly
         .sort((a, b) => a.gpuWatts - b.gpuWatts);
       return { cluster, rank: own[0]?.rank ?? 0, pools: own };
     });
-    return { gpuType, groups, shape: shapeOf(constraints), avoided, closed: NO_HOSTS, cache: {} };
+    return {
+      gpuType,
+      groups,
+      shape: shapeOf(constraints),
+      avoided,
+      closed: NO_HOSTS,
+      cache: {},
+      hosts: new Map(),
+    };
   });
 }
 

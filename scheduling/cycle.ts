@@ -23,30 +23,44 @@
 import type { JobId } from "../domain/ids.ts";
 import { gpuCountOf, type Lease, type Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
-import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
+import {
+  MAX_PLAN_ITEMS,
+  type EvictItem,
+  type PendingRequest,
+  type Plan,
+  type PlanItem,
+  type ReserveItem,
+} from "../domain/plan.ts";
 import { asOneGang, fillArray, joinItem } from "./array-fill.ts";
 import { fewestGpus, leastLimitMs, openBrain, type Brain } from "./brain.ts";
 import { endAt, noteGrant, undoGrant, type FreshGrant } from "./capacity.ts";
 import { claimQuota } from "./claims.ts";
-import { isAcceptableSize } from "./feasibility.ts";
+import { isAcceptableSize, smallestSize } from "./feasibility.ts";
 import {
   closeHeads,
   endHead,
+  freeGpusIn,
   hasRoom,
   holdFor,
+  keepForInference,
+  keepsForInference,
   lift,
   liftable,
   mayLift,
   openHeads,
   putBack,
   reserveItems,
+  setPreempting,
   settleLifted,
   type HeadRule,
 } from "./heads.ts";
-import { prospectOf } from "./head-plan.ts";
+import { isUsable, prospectOf } from "./head-plan.ts";
+import { planGrowth } from "./growth.ts";
 import { isServedInTurn, quotaWish, wakeAtOf, type Scene, type WaitCode } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import { describeWait, type Telling } from "./pending-reason.ts";
+import { noteGranted, openPreemption, planPreemption, type Preemption } from "./preemption.ts";
+import { reservedForLatency } from "./reserve.ts";
 import type { PlacePolicy } from "./placement/place-policy.ts";
 import type { QueueFacts, QueuePolicy, Turn } from "./queue/queue-policy.ts";
 import { classFlow, tenantFlow } from "./queue/flow.ts";
@@ -67,6 +81,10 @@ export interface Policies {
   readonly queue: QueuePolicy;
   readonly backfill: Backfill;
   readonly place: PlacePolicy;
+  /** Whether others are evicted for who is due, and jobs that shrank may grow again; the fleet's own policy may forbid it. */
+  readonly isPreempting?: true;
+  /** Whether GPUs are kept free for inference jobs that are to come. */
+  readonly hasLatencyReserve?: true;
 }
 
 export interface CycleLimits {
@@ -99,6 +117,8 @@ export interface Cycle {
 export const RETRY_MS = 1_000;
 /** When nothing is free but what may be lent, so many requests are asked whether they are short enough. */
 const LENT_TRIES = 200;
+/** Requests for which a cycle looks whom to evict. */
+const MAX_PREEMPTIONS = 16;
 /** Passes through the queue in one cycle: another one when GPUs that were set apart became open in the last. */
 const MAX_PASSES = 4;
 
@@ -131,9 +151,13 @@ export function runCycleOn(
     requests: snapshot.requests,
   });
   const items: PlanItem[] = [];
+  const evict: EvictItem[] = [];
+  const evictReserve: ReserveItem[] = [];
   const grants: FreshGrant[] = [];
   const holders: Pick<Lease, "jobId" | "tenant" | "gpus">[] = [];
-  const telling: Telling = { ...scene, snapshot, granted: holders };
+  const telling: Telling = { ...scene, snapshot, granted: holders, evict };
+  /** What was granted before the account of holdings was opened. */
+  const grantedBefore: { readonly request: PendingRequest; readonly gpus: Lease["gpus"] }[] = [];
   const granted = new Set<JobId>();
   const told = new Set<JobId>();
   const pending: { request: PlanItem["request"]; reason: PendingReason }[] = [];
@@ -145,7 +169,11 @@ export function runCycleOn(
   let wakeAtMs = Infinity;
   let answer: PendingReason | undefined;
   let position: number | undefined;
+  let preemption: Preemption | undefined;
+  let preemptionsLeft = policies.isPreempting === true && method === "decide" ? MAX_PREEMPTIONS : 0;
 
+  if (policies.hasLatencyReserve === true && capacityOpen() > 0)
+    keepForInference(heads, reservedForLatency(snapshot, capacity, nowMs).gpus);
   grantReserved();
   for (let pass = 1; pass <= MAX_PASSES && position === undefined; pass += 1) {
     const { opened } = heads;
@@ -153,12 +181,14 @@ export function runCycleOn(
     if (heads.opened === opened || isFull()) break;
   }
   if (onlyFor === undefined) fillArrays();
-  const reserve = reserveItems(heads, grants);
+  grow();
+  const reserve = [...reserveItems(heads, grants), ...evictReserve];
   for (const grant of grants.reverse()) undoGrant(capacity, grant);
   closeHeads(heads);
   const plan: Plan = {
     items,
     ...(reserve.length > 0 && { reserve }),
+    ...(evict.length > 0 && { evict }),
     pending,
     ...(wakeAtMs < Infinity && { wakeAtMs }),
     stats: { method, candidates },
@@ -206,18 +236,22 @@ export function runCycleOn(
   function grant(request: PendingRequest, item: PlanItem, own: Reservation | undefined): void {
     const { jobId, tenant, timeLimitMs } = request;
     joinItem(items, item);
+    if ((request.slots ?? 1) > 1 && !granted.has(jobId))
+      unfilled.push({ request, gang: asOneGang(request, scene) });
     granted.add(jobId);
     const name = `grant ${grants.length}`;
     const fresh = {
       name,
       tenant,
       gpus: item.gpus,
-      endAtMs: endAt(nowMs, timeLimitMs),
+      endAtMs: endAt(nowMs, item.slots === undefined ? timeLimitMs : undefined),
       ...labelled(jobId, request.constraints.antiAffinity),
     };
     noteGrant(capacity, fresh);
     grants.push(fresh);
     holders.push({ jobId, tenant, gpus: item.gpus });
+    if (preemption === undefined) grantedBefore.push({ request, gpus: item.gpus });
+    else noteGranted(preemption, request, item.gpus);
     if (own?.kind === "head") endHead(heads, jobId);
     else if (own !== undefined) putBack(heads, own);
   }
@@ -257,22 +291,27 @@ export function runCycleOn(
       if (tried.kind === "grant") {
         grant(request, tried.item, own);
         turn.noteGrant(request, gpuCountOf(tried.item.gpus));
-        if ((request.slots ?? 1) > 1) unfilled.push({ request, gang });
         if (jobId !== onlyFor) continue;
         position = seen;
         return;
       }
-      const { code } = tried;
+      const code = preempt(gang, tried.code, own) ? "WaitingForPreempted" : tried.code;
       wakeAtMs = Math.min(wakeAtMs, wakeAtOf(gang, code, nowMs));
       if (jobId === onlyFor) {
         answer = describeWait(gang, code, telling);
         position = seen;
-        if (own !== undefined) putBack(heads, own);
+        if (own !== undefined && code === tried.code) putBack(heads, own);
         return;
       }
-      if (own === undefined && known === undefined) tries.note(gang, code);
+      if (own === undefined && known === undefined) tries.note(gang, tried.code);
       tellWait(gang, code);
-      hold(gang, code, own);
+      if (code === tried.code) {
+        hold(gang, code, own);
+        if (startHeld(request)) {
+          if (pending.at(-1)?.request.jobId === jobId) pending.pop();
+          continue;
+        }
+      }
       if (policies.backfill === "none" && isServedInTurn(code)) {
         isClosed = true;
         telling.first ??= jobId;
@@ -287,7 +326,8 @@ export function runCycleOn(
       const fewest = fewestGpus(brain);
       if (capacityOpen() >= fewest || openKinds.size > 0) return false;
       if (hasRoom(heads) && capacityReservable() >= fewest) return false;
-      if (!mayLift(heads, 0)) return true;
+      const isForInference = keepsForInference(heads) && brain.inference.size > 0;
+      if (!mayLift(heads, 0) && !isForInference && preemptionsLeft === 0) return true;
       lentTries += 1;
       return lentTries > LENT_TRIES;
     }
@@ -303,7 +343,8 @@ export function runCycleOn(
     const plain = tryStart(gang, scene, context, own && { own });
     if (plain.kind === "grant" || !isServedInTurn(plain.code)) return plain;
     const lifted = liftable(heads, gang);
-    if (lifted.length === 0) return plain;
+    const reach = lifted.reduce((sum, each) => sum + freeGpusIn(heads, each), capacityOpen());
+    if (lifted.length === 0 || reach < smallestSize(gang.gang)) return plain;
     for (const { jobId } of lifted) lift(heads, jobId);
     const why = "next in the queue, on GPUs that an earlier job does not need yet";
     const tried = tryStart(gang, scene, context, { ...(own && { own }), why });
@@ -313,6 +354,40 @@ export function runCycleOn(
     }
     for (const reservation of lifted) putBack(heads, reservation);
     return { ...plain, work: plain.work + tried.work };
+  }
+
+  /** Whether others give up GPUs for it from now on. */
+  function preempt(gang: PendingRequest, code: WaitCode, own: Reservation | undefined): boolean {
+    const mayHelp = isServedInTurn(code) || code === "WaitingForQuota";
+    if (preemptionsLeft <= 0 || !mayHelp || (own !== undefined && own.kind !== "head"))
+      return false;
+    preemptionsLeft -= 1;
+    preemption ??= openPreemption(snapshot, capacity, nowMs);
+    if (preemption === undefined) {
+      preemptionsLeft = 0;
+      return false;
+    }
+    for (const { request, gpus } of grantedBefore) noteGranted(preemption, request, gpus);
+    grantedBefore.length = 0;
+    const plan = planPreemption(gang, scene, { preemption, place: policies.place });
+    if (plan === undefined) return false;
+    candidates += plan.work;
+    evict.push(...plan.evict);
+    evictReserve.push(plan.reserve);
+    setPreempting(heads, plan.reserve);
+    if (own !== undefined) heads.opened += 1;
+    return true;
+  }
+
+  function grow(): void {
+    if (onlyFor !== undefined || policies.isPreempting !== true || method !== "decide") return;
+    if (brain.shrunk.size === 0) return;
+    preemption ??= openPreemption(snapshot, capacity, nowMs);
+    if (preemption === undefined) return;
+    const plan = planGrowth(scene, { preemption, place: policies.place });
+    candidates += plan.work;
+    evict.push(...plan.evict);
+    evictReserve.push(...plan.reserve);
   }
 
   /** Nobody passes the one that waits. */
@@ -332,6 +407,20 @@ export function runCycleOn(
       if (holdFor(heads, gang, { own, scene, place: policies.place }))
         claimQuota(scene.claims, gang, quotaWish(gang, scene));
     } else if (own !== undefined) endHead(heads, own.jobId);
+  }
+
+  /** What was set apart for it may turn out to be free as it is: where GPUs kept for inference are what it takes. */
+  function startHeld(request: PendingRequest): boolean {
+    const held = heads.now.get(request.jobId);
+    if (held === undefined || prospectOf(held.gpus, scene).missing > 0) return false;
+    const gang = asOneGang(request, scene);
+    if (!isUsable(gang, held, scene)) return false;
+    const own = lift(heads, request.jobId);
+    const tried = tryStart(gang, scene, context, { ...(own && { own }) });
+    candidates += tried.work;
+    if (tried.kind === "grant") grant(request, tried.item, own);
+    else if (own !== undefined) putBack(heads, own);
+    return tried.kind === "grant";
   }
 
   function tellWait(request: PendingRequest, code: WaitCode): void {

@@ -18,7 +18,7 @@ import {
   wattsLeft,
   type TypeOptions,
 } from "./capacity.ts";
-import { fullMask, lowestBits } from "../lib/bits.ts";
+import { lowestBits } from "../lib/bits.ts";
 import { largestAcceptable, shapeOf } from "./feasibility.ts";
 import { gpusIn, UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
 import { prospectsOf, type Scene } from "./judge.ts";
@@ -100,16 +100,18 @@ function placesFor(
     ({ hasFabric }) => hasFabric || !isSameFabric,
   );
   if (isSameHost)
-    return [...hostsOf(type)].filter((host) => gpusIn(host, "idle") >= size).map((host) => [host]);
+    return hostsOf(type)
+      .filter((host) => gpusIn(host, "idle") >= size)
+      .map((host) => [host]);
   const single = offers.filter(({ gpus }) => gpus >= size);
   if (single.length > 0 || maxClusters <= 1)
-    return single.map(({ cluster }) => [...hostsOf(type, cluster)]);
+    return single.map(({ cluster }) => hostsOf(type, cluster));
   const several = byMostGpus(offers).slice(0, maxClusters);
-  return [several.flatMap(({ cluster }) => [...hostsOf(type, cluster)])];
+  return [several.flatMap(({ cluster }) => hostsOf(type, cluster))];
 }
 
-const unreservedMask = ({ hindrance, gpuCount, reservedMask }: PoolHost): number =>
-  hindrance === undefined ? fullMask(gpuCount) & ~reservedMask : 0;
+const unreservedMask = ({ hindrance, fullMask, reservedMask }: PoolHost): number =>
+  hindrance === undefined ? fullMask & ~reservedMask : 0;
 
 /** How soon GPUs that are set apart are free. */
 export function prospectOf(gpus: readonly HostGpus[], { capacity, nowMs }: Scene): HeadPlan {
@@ -137,13 +139,20 @@ export function isUsable(
   const size = gpuCountOf(gpus);
   if (largestAcceptable(request, size, nowMs) !== size) return false;
   const { types } = optionsFor(capacity, request, nowMs);
-  const usable = new Set<HostId>();
   const [first] = gpus;
   const gpuType = first && capacity.hosts.get(first.host)?.pool.gpuType;
-  for (const type of types) {
-    if (type.gpuType !== gpuType) continue;
-    for (const host of hostsOf(type)) if (host.hindrance === undefined) usable.add(host.id);
-  }
+  const type = types.find((each) => each.gpuType === gpuType);
+  if (type === undefined) return false;
+  const isOpen = (id: HostId): boolean => {
+    const host = capacity.hosts.get(id);
+    return (
+      host !== undefined &&
+      host.hindrance === undefined &&
+      !type.avoided.has(id) &&
+      !type.closed.has(id) &&
+      type.groups.some(({ pools }) => pools.includes(host.pool))
+    );
+  };
   const clusters = new Set(gpus.map(({ host }) => capacity.hosts.get(host)?.pool.cluster.id));
   const { maxClusters, isSameHost, isSameFabric } = shapeOf(request.constraints);
   const hasFabric = [...clusters].every((id) =>
@@ -152,7 +161,7 @@ export function isUsable(
     ),
   );
   return (
-    gpus.every(({ host }) => usable.has(host)) &&
+    gpus.every(({ host }) => isOpen(host)) &&
     clusters.size <= maxClusters &&
     (!isSameHost || gpus.length === 1) &&
     (!isSameFabric || hasFabric)
@@ -196,11 +205,11 @@ function soonestOf(type: TypeOptions, size: number, scene: Scene): Soonest | und
     if (isSameHost) {
       if (offer.largestHostGpus < size) continue;
       for (const host of hostsOf(type, offer.cluster)) consider([host]);
-    } else if (offer.gpus >= size) consider([...hostsOf(type, offer.cluster)]);
+    } else if (offer.gpus >= size) consider(hostsOf(type, offer.cluster));
   }
   if (best !== undefined || isSameHost || maxClusters <= 1) return best;
   const offers = byMostGpus(offersAt(capacity, type, "reservable")).slice(0, maxClusters);
-  consider(offers.flatMap(({ cluster }) => [...hostsOf(type, cluster)]));
+  consider(offers.flatMap(({ cluster }) => hostsOf(type, cluster)));
   return best;
 }
 

@@ -12,7 +12,7 @@
  */
 
 import type { JobId } from "../domain/ids.ts";
-import { gpuCountOf, type HostGpus, type Reservation } from "../domain/lease.ts";
+import { gpuCountOf, popCount, type HostGpus, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { noteReservation, type Capacity, type FreshGrant } from "./capacity.ts";
 import {
@@ -37,6 +37,9 @@ export interface HeadRule {
 /** For so long a request that waits gives way to those before it in line. */
 export const YIELD_MS = 3_600_000;
 
+/** In whose name GPUs are kept free for inference jobs that are to come: no job's, an id has no white space. */
+export const LATENCY = "latency reserve" as JobId; // not from the constructor, which would refuse it
+
 export interface Heads {
   readonly rule: HeadRule;
   readonly capacity: Capacity;
@@ -52,8 +55,8 @@ export interface Heads {
   readonly changed: Map<JobId, Reservation | undefined>;
   /** Grows when GPUs that were set apart become open to all. */
   opened: number;
-  /** Whether any of its GPUs is free, at a version of the capacity. */
-  readonly free: WeakMap<Reservation, { readonly version: number; readonly hasFree: boolean }>;
+  /** How many of its GPUs are free, at a version of the capacity. */
+  readonly free: WeakMap<Reservation, { readonly version: number; readonly gpus: number }>;
 }
 
 export function openHeads(
@@ -90,6 +93,16 @@ export function openHeads(
   return heads;
 }
 
+/** Keeps GPUs free for inference jobs, while this cycle lasts. */
+export function keepForInference(heads: Heads, gpus: readonly HostGpus[]): void {
+  if (gpus.length > 0)
+    change(heads, LATENCY, { jobId: LATENCY, gpus, kind: "head", sinceMs: heads.nowMs });
+}
+
+/** Whether any of them is left. */
+export const keepsForInference = ({ capacity }: Heads): boolean =>
+  capacity.reserved.byJob.has(LATENCY);
+
 export function closeHeads({ capacity, changed }: Heads): void {
   for (const job of changed.keys()) put(capacity, job, undefined);
   for (const [job, former] of changed) put(capacity, job, former);
@@ -100,12 +113,13 @@ export function closeHeads({ capacity, changed }: Heads): void {
  * for what is lent; the next cycle completes it.
  */
 export function reserveItems(
-  { formers, now }: Heads,
+  { formers, now, capacity }: Heads,
   grants: readonly FreshGrant[],
 ): readonly ReserveItem[] {
   const items: ReserveItem[] = [];
   for (const jobId of formers.keys()) {
-    if (!now.has(jobId)) items.push({ jobId, gpus: [], kind: "head" });
+    const kind = capacity.reserved.byJob.get(jobId)?.kind ?? "head";
+    if (!now.has(jobId) && kind === "head") items.push({ jobId, gpus: [], kind: "head" });
   }
   for (const [jobId, { gpus: all, lendUntilMs }] of now) {
     let gpus = all;
@@ -135,11 +149,16 @@ export function lift(heads: Heads, job: JobId): Reservation | undefined {
 export const putBack = (heads: Heads, reservation: Reservation): void =>
   change(heads, reservation.jobId, reservation);
 
-/** Other jobs' GPUs that the request may have: those that are lent to it, and those that yield to it. */
+/** Other jobs' GPUs that the request may have: those that are lent to it, those that yield to it, and those kept for its class. */
 export function liftable(heads: Heads, request: PendingRequest): readonly Reservation[] {
-  const found: Reservation[] = [];
+  // Tasks of an array follow each other in one lease, which ends nobody knows when.
+  const isOpenEnded = request.slots !== undefined;
+  const kept =
+    request.class === "inference" ? heads.capacity.reserved.byJob.get(LATENCY) : undefined;
+  const found: Reservation[] = kept === undefined ? [] : [kept];
   for (const reservation of heads.now.values()) {
-    if (reservation.jobId === request.jobId || !hasFree(heads, reservation)) continue;
+    if (isOpenEnded || reservation.jobId === request.jobId || !hasFree(heads, reservation))
+      continue;
     if (isLent(heads, reservation, request) || doesYield(heads, reservation))
       found.push(reservation);
   }
@@ -241,6 +260,8 @@ function planPast(
   const behind = [...heads.now.values()].filter(
     (reservation) => reservation.jobId !== request.jobId && doesYield(heads, reservation),
   );
+  const kept = heads.capacity.reserved.byJob.get(LATENCY);
+  if (kept !== undefined) behind.push(kept);
   for (const { jobId } of behind) lift(heads, jobId);
   const found = planHead(request, scene, place) ?? planPart(request, scene);
   for (const reservation of behind) giveUp(heads, reservation, found?.gpus ?? []);
@@ -255,7 +276,15 @@ function giveUp(heads: Heads, reservation: Reservation, taken: readonly HostGpus
   }
   const gpus = withoutGpus(reservation.gpus, taken);
   const { lendUntilMs: _void, ...rest } = reservation;
-  setHead(heads, reservation.jobId, gpus.length === 0 ? undefined : { ...rest, gpus });
+  const left = gpus.length === 0 ? undefined : { ...rest, gpus };
+  if (reservation.jobId === LATENCY) change(heads, LATENCY, left);
+  else setHead(heads, reservation.jobId, left);
+}
+
+/** Others are evicted for it: from here on these are its GPUs, and it is no head any more. */
+export function setPreempting(heads: Heads, { jobId, gpus, kind }: ReserveItem): void {
+  heads.now.delete(jobId);
+  change(heads, jobId, { jobId, gpus, kind, sinceMs: heads.nowMs });
 }
 
 export const hasRoom = ({ now, rule }: Heads): boolean => now.size < rule.most;
@@ -282,15 +311,21 @@ function doesYield({ visited, requests, nowMs }: Heads, { jobId }: Reservation):
   return !visited.has(jobId) && request !== undefined && nowMs - request.requestedAtMs < YIELD_MS;
 }
 
-function hasFree({ capacity, free }: Heads, reservation: Reservation): boolean {
+const hasFree = (heads: Heads, reservation: Reservation): boolean =>
+  freeGpusIn(heads, reservation) > 0;
+
+/** How many of the GPUs that are set apart may be taken. */
+export function freeGpusIn({ capacity, free }: Heads, reservation: Reservation): number {
   const known = free.get(reservation);
-  if (known?.version === capacity.version) return known.hasFree;
-  const found = reservation.gpus.some(({ host: id, mask }) => {
+  if (known?.version === capacity.version) return known.gpus;
+  let gpus = 0;
+  for (const { host: id, mask } of reservation.gpus) {
     const host = capacity.hosts.get(id);
-    return host !== undefined && host.hindrance === undefined && (mask & ~host.leasedMask) !== 0;
-  });
-  free.set(reservation, { version: capacity.version, hasFree: found });
-  return found;
+    if (host !== undefined && host.hindrance === undefined)
+      gpus += popCount(mask & ~host.leasedMask);
+  }
+  free.set(reservation, { version: capacity.version, gpus });
+  return gpus;
 }
 
 const isSameSet = (a: readonly HostGpus[], b: readonly HostGpus[]): boolean =>

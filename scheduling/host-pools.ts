@@ -36,6 +36,7 @@ export interface PoolHost {
   readonly at: HostLayout;
   readonly pool: Pool;
   readonly gpuCount: number;
+  readonly fullMask: number;
   /** Absent where new work may start. */
   hindrance: Hindrance | undefined;
   leasedMask: number;
@@ -136,6 +137,7 @@ function openPool(
       at,
       pool,
       gpuCount,
+      fullMask: fullMask(gpuCount),
       hindrance: hindranceOf(standings.get(id)),
       leasedMask: 0,
       reservedMask: 0,
@@ -152,7 +154,7 @@ function openPool(
 
 /** GPUs of the host in each respect. */
 export function gpusIn(host: PoolHost, respect: Respect): number {
-  const full = fullMask(host.gpuCount);
+  const full = host.fullMask;
   if (respect === "ever") return host.gpuCount;
   if (host.hindrance !== undefined) return 0;
   switch (respect) {
@@ -167,12 +169,12 @@ export function gpusIn(host: PoolHost, respect: Respect): number {
   }
 }
 
-const openMask = ({ hindrance, gpuCount, leasedMask, reservedMask }: PoolHost): number =>
-  hindrance === undefined ? fullMask(gpuCount) & ~(leasedMask | reservedMask) : 0;
+const openMask = ({ hindrance, fullMask: all, leasedMask, reservedMask }: PoolHost): number =>
+  hindrance === undefined ? all & ~(leasedMask | reservedMask) : 0;
 
 /** Set apart and in no lease: the GPUs for which watts are kept. */
-export const keptMask = ({ gpuCount, leasedMask, reservedMask }: PoolHost): number =>
-  reservedMask & ~leasedMask & fullMask(gpuCount);
+export const keptMask = ({ fullMask: all, leasedMask, reservedMask }: PoolHost): number =>
+  reservedMask & ~leasedMask & all;
 
 export type HostChange = Partial<Pick<PoolHost, "leasedMask" | "reservedMask">>;
 
@@ -198,7 +200,7 @@ function count(host: PoolHost, sign: 1 | -1): void {
     for (const respect of IN_USE) add(tallies[respect], 0, sign);
     return;
   }
-  const full = fullMask(host.gpuCount);
+  const full = host.fullMask;
   add(tallies.idle, host.gpuCount, sign);
   add(tallies.unleased, popCount(full & ~host.leasedMask), sign);
   add(tallies.unreserved, popCount(full & ~host.reservedMask), sign);

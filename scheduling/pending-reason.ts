@@ -8,7 +8,7 @@
 import type { ClusterId, JobId } from "../domain/ids.ts";
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingReason, WakeEvent } from "../domain/pending.ts";
-import type { PendingRequest } from "../domain/plan.ts";
+import type { EvictItem, PendingRequest } from "../domain/plan.ts";
 import { hinderedHosts, largestAt, offersAt, type Hindered, type Level } from "./capacity.ts";
 import { quotaClaim } from "./claims.ts";
 import type { Ledger } from "./ledger.ts";
@@ -31,6 +31,8 @@ export interface Telling extends Scene {
   readonly snapshot: Pick<Ledger, "leases">;
   /** What this cycle has granted so far. */
   readonly granted: readonly Pick<Lease, "jobId" | "tenant" | "gpus">[];
+  /** Whom it evicts. */
+  readonly evict: readonly Pick<EvictItem, "lease" | "forJob">[];
   /** Who stands first in a line that nobody passes. */
   first?: JobId;
   /** Worked out when the first reason asks for it; `noted` of the grants are in it. */
@@ -351,8 +353,12 @@ function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string 
 }
 
 /** The leases that are being given up for it. */
-const evictingFor = ({ jobId }: PendingRequest, { snapshot }: Telling): readonly Lease[] =>
-  [...snapshot.leases.values()].filter(({ eviction }) => eviction?.forJob === jobId);
+const evictingFor = ({ jobId }: PendingRequest, { snapshot, evict }: Telling): readonly Lease[] => [
+  ...[...snapshot.leases.values()].filter(({ eviction }) => eviction?.forJob === jobId),
+  ...evict.flatMap(({ lease, forJob }) =>
+    forJob === jobId ? (snapshot.leases.get(lease) ?? []) : [],
+  ),
+];
 
 /** Who would have to end, or start, first: at most `MAX_HOLDERS` jobs, sorted. */
 function holdersOf(

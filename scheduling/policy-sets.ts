@@ -9,6 +9,7 @@ import type { Policies } from "./cycle.ts";
 import { lowestIds } from "./pick/lowest-ids.ts";
 import { pairPolicy } from "./place-pair.ts";
 import { firstFit } from "./placement/first-fit.ts";
+import { leastSpread } from "./placement/least-spread.ts";
 import { drf as drfQueue } from "./queue/drf.ts";
 import { fifo as fifoQueue } from "./queue/fifo.ts";
 import { largestFirst } from "./queue/largest-first.ts";
@@ -17,8 +18,14 @@ import { tawfq as tawfqQueue } from "./queue/tawfq.ts";
 /** The first cluster that holds the gang, the lowest GPU ids in it. */
 export const plainPlace = pairPolicy({ placement: firstFit, pick: lowestIds });
 
-/** Topology-aware weighted fair queuing. */
-export const tawfq: Policies = { queue: tawfqQueue, backfill: "heads", place: plainPlace };
+/** Topology-aware weighted fair queuing: ours, and what the live fleet decides with. */
+export const tawfq: Policies = {
+  queue: tawfqQueue,
+  backfill: "heads",
+  place: leastSpread,
+  isPreempting: true,
+  hasLatencyReserve: true,
+};
 
 /** First come, first served: the first job that cannot start stops the line. */
 export const fifo: Policies = { queue: fifoQueue, backfill: "none", place: plainPlace };

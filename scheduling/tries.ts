@@ -2,10 +2,11 @@
  * @file What was tried in a cycle and failed: what one request cannot get, none that is alike can.
  *
  * In a pass through the queue what is open only gets less, so a failure stays one. Alike are requests with the same constraints,
- * acceptable sizes and, where the tenant has a quota, tenant; and of the same reach: the GPUs set apart for others that would be lent or
- * left to them. Cost: O(1) a request beside its reach.
+ * acceptable sizes and, where the tenant has a quota, tenant; and within whose reach is no more: of the GPUs that are set apart for
+ * others and would be lent or left to them. Cost: O(heads) a request.
  */
 
+import type { JobId } from "../domain/ids.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { optionsFor } from "./capacity.ts";
 import { canShrink, shrinkAtMs } from "./feasibility.ts";
@@ -21,19 +22,35 @@ export interface Tries {
   readonly isFinal: (request: PendingRequest) => boolean;
 }
 
+interface Failure {
+  readonly code: WaitCode;
+  /** Whose GPUs were within reach when it failed; several where none holds another. */
+  readonly reaches: (readonly JobId[])[];
+}
+
 export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
-  const codes = new Map<string, WaitCode>();
+  const failures = new Map<string, Failure>();
   return { known, note, isFinal };
 
   function known(request: PendingRequest): Pick<Wait, "kind" | "code"> | undefined {
     const key = keyOf(request);
-    const code = key === undefined ? undefined : codes.get(key);
-    return code === undefined ? undefined : { kind: "wait", code };
+    const failure = key === undefined ? undefined : failures.get(key);
+    if (failure === undefined) return undefined;
+    const { code, reaches } = failure;
+    const reach = liftable(heads, request);
+    const isKnown =
+      reach.length === 0 ||
+      reaches.some((other) => reach.every(({ jobId }) => other.includes(jobId)));
+    return isKnown ? { kind: "wait", code } : undefined;
   }
 
   function note(request: PendingRequest, code: WaitCode): void {
     const key = keyOf(request);
-    if (key !== undefined) codes.set(key, code);
+    if (key === undefined) return;
+    const reach = liftable(heads, request).map(({ jobId }) => jobId);
+    const failure = failures.get(key);
+    if (failure === undefined) failures.set(key, { code, reaches: [reach] });
+    else failure.reaches.push(reach);
   }
 
   function isFinal(request: PendingRequest): boolean {
@@ -48,9 +65,6 @@ export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
       ? `${gang.min} ${gang.shapes?.join() ?? ""} ${nowMs >= shrinkAtMs(request)}`
       : "";
     const ofTenant = capacity.index.tenants.has(tenant) ? tenant : "";
-    const reach = liftable(heads, request)
-      .map(({ jobId }) => jobId)
-      .join();
-    return `${number} ${gang.gpus} ${sizes} ${slots === undefined ? "" : "array"} ${ofTenant} ${reach}`;
+    return `${number} ${gang.gpus} ${sizes} ${slots === undefined ? "" : "array"} ${ofTenant}`;
   }
 }

@@ -70,14 +70,14 @@ describe("grants", () => {
       },
     },
     {
-      name: "several clusters only when no single one fits, the fullest offer first",
+      name: "several clusters only when no single one fits",
       specs: [
         { job: "a", gpus: 4 },
         { job: "b", gpus: 20, constraints: { maxClusters: 2 } },
       ],
       want: {
         a: gpus(["c0/h0", 0b1111]),
-        b: gpus(["c0/h0", 0b11110000], ["c1/h0", 255], ["c1/h1", 255]),
+        b: gpus(["c0/h0", 0b11110000], ["c0/h1", 255], ["c1/h0", 255]),
       },
     },
     {
