@@ -1,5 +1,6 @@
 /** @file `orbweaver explain JOB --decision`: why it got its GPUs when it did, and why others before or behind it did not. */
 
+import { DefaultLogger, Runtime } from "@temporalio/worker";
 import { OrbweaverError } from "../domain/failure.ts";
 import { jobId as toJobId } from "../domain/ids.ts";
 import { decisionOn, type Decision, type Passed } from "../scheduling/decision.ts";
@@ -16,6 +17,8 @@ export async function recordedDecision(
   { temporal, fleet, connection }: Pick<Session, "temporal" | "fleet" | "connection">,
   job: string,
 ): Promise<Decision> {
+  // What a worker says of its own beginning and end is nobody's answer.
+  Runtime.install({ logger: new DefaultLogger("ERROR") });
   let runs = 0;
   for await (const run of recordedRuns(temporal, fleet, connection)) {
     const decision = decisionOn(toJobId(job), run);

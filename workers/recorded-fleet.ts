@@ -8,8 +8,8 @@
 import type { Client } from "@temporalio/client";
 import { Worker, type InjectedSinks } from "@temporalio/worker";
 import type { Ledger, LedgerEvent } from "../scheduling/ledger.ts";
-import { RECORDER, type RecorderSinks } from "../workflows/fleet-recorder.ts";
-import { fleetWorkflowId, unpackLedger } from "../workflows/messages.ts";
+import type { RecorderSinks } from "../workflows/fleet-recorder.ts";
+import { fleetWorkflowId, RECORDER, unpackLedger } from "../workflows/messages.ts";
 import type { ConnectionConfig } from "./connection.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
 

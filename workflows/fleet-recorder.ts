@@ -8,9 +8,7 @@
 import { proxySinks, workflowInfo, type Sinks } from "@temporalio/workflow";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
-
-/** Begins the name of such a replay. */
-export const RECORDER = "orbweaver-recorder";
+import { RECORDER } from "./messages.ts";
 
 export interface RecorderSinks extends Sinks {
   readonly recorder: {

@@ -18,6 +18,8 @@ import type { LogChunk, LogQuery, PresenceTerms, RunCause } from "../activities/
 
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
 export const FLEET_TASK_QUEUE = "orbweaver-fleet";
+/** Begins the name under which a fleet's history is replayed to be looked into; see fleet-recorder.ts. */
+export const RECORDER = "orbweaver-recorder";
 export const JOB_WORKFLOW = "job";
 export const FLEET_WORKFLOW = "fleet";
 export const LOG_SESSION_WORKFLOW = "log-session";
