@@ -24,7 +24,7 @@ export interface HostLayout {
   readonly gpuCount: number;
   /** Draw of one busy GPU. */
   readonly gpuWatts: number;
-  /** Shared by all hosts with the same domains and NUMA nodes. */
+  /** Shared by all hosts of one type with the same domains and NUMA nodes. */
   readonly kind: HostKind;
   /** Numbers of its rack, cluster and site: each counts from 0 over the fleet. */
   readonly rack: number;
@@ -40,27 +40,37 @@ export interface HostLayout {
 export type FleetLayout = ReadonlyMap<HostId, HostLayout>;
 
 export function layOut({ clusters }: Pick<FleetShape, "clusters">): FleetLayout {
-  const sites = numbering();
-  const racks = numbering();
+  const sites = numbering<string>();
   const kinds = new Map<string, HostKind>();
   const layout = new Map<HostId, HostLayout>();
+  let racksBefore = 0;
   for (const [cluster, shape] of clusters.entries()) {
-    const site = sites(shape.site);
+    const site = sites.numberOf(shape.site);
+    const racks = numbering<string | undefined>();
     for (const host of [...shape.hosts].sort((a, b) => byCodeUnit(a.id, b.id))) {
-      const rack = racks(JSON.stringify([cluster, host.rack ?? null]));
-      const numbers = { order: layout.size, rack, cluster, site };
-      layout.set(host.id, hostLayout(host, shape, { kind: kindOf(host, kinds), ...numbers }));
+      const rack = racksBefore + racks.numberOf(host.rack);
+      const kind = kindOf(host, kinds);
+      layout.set(
+        host.id,
+        hostLayout(host, shape, { kind, order: layout.size, rack, cluster, site }),
+      );
     }
+    racksBefore += racks.count();
   }
   return layout;
 }
 
 function kindOf(host: HostShape, kinds: Map<string, HostKind>): HostKind {
-  const { gpuCount } = host;
-  const domains = domainsOf(host);
-  const numaNodes = covering(host.numaNodes, gpuCount) ?? [fullMask(gpuCount)];
-  const key = JSON.stringify([gpuCount, domains, numaNodes]);
-  const kind = kinds.get(key) ?? { gpuCount, domains, numaNodes, known: new Map() };
+  const { gpuType, gpuCount, nvlinkDomains, numaNodes } = host;
+  const key = `${gpuType} ${gpuCount} ${nvlinkDomains?.join() ?? ""} ${numaNodes?.join() ?? ""}`;
+  const known = kinds.get(key);
+  if (known !== undefined) return known;
+  const kind: HostKind = {
+    gpuCount,
+    domains: domainsOf(host),
+    numaNodes: covering(numaNodes, gpuCount) ?? [fullMask(gpuCount)],
+    known: new Map(),
+  };
   kinds.set(key, kind);
   return kind;
 }
@@ -141,12 +151,18 @@ function covering(
   return parts.sort((a, b) => (a & -a) - (b & -b));
 }
 
-/** Gives each key the next number when it is first seen. */
-function numbering(): (key: string) => number {
-  const numbers = new Map<string, number>();
-  return (key) => {
-    const known = numbers.get(key) ?? numbers.size;
-    numbers.set(key, known);
-    return known;
+interface Numbering<Key> {
+  /** The next number when the key is new. */
+  readonly numberOf: (key: Key) => number;
+  readonly count: () => number;
+}
+
+function numbering<Key>(): Numbering<Key> {
+  const numbers = new Map<Key, number>();
+  const numberOf = (key: Key): number => {
+    const number = numbers.get(key) ?? numbers.size;
+    if (number === numbers.size) numbers.set(key, number);
+    return number;
   };
+  return { numberOf, count: () => numbers.size };
 }

@@ -20,6 +20,7 @@
 
 import type { FleetShape } from "../../domain/fleet.ts";
 import { popCount, type HostGpus } from "../../domain/lease.ts";
+import type { HostKind } from "./host-kind.ts";
 import { layOut, type FleetLayout, type HostLayout } from "./layout.ts";
 
 export const LEVELS = ["domain", "numa", "host", "rack", "cluster", "site"] as const;
@@ -172,13 +173,20 @@ function sizesOf(hosts: readonly HostLayout[]): Readonly<Record<Level, readonly 
     for (const host of hosts) {
       sizes.set(host[level], (sizes.get(host[level]) ?? 0) + host.gpuCount);
     }
-    return sumsOf([...sizes.values()]);
+    return sumsOf(sizes.values());
   };
-  const domains = hosts.flatMap((host) => host.kind.domains.map(popCount));
+  const kinds = new Map<HostKind, number>();
+  for (const { kind } of hosts) kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+  const inside = (sizesIn: (kind: HostKind) => readonly number[]): readonly number[] =>
+    sumsOf(
+      [...kinds].flatMap(([kind, count]) =>
+        sizesIn(kind).flatMap((size) => new Array<number>(count).fill(size)),
+      ),
+    );
   return {
-    domain: sumsOf(domains.map((size) => Math.max(size, PAPER_GPUS))),
-    numa: sumsOf(hosts.flatMap((host) => host.kind.numaNodes.map(popCount))),
-    host: sumsOf(hosts.map(({ gpuCount }) => gpuCount)),
+    domain: inside(({ domains }) => domains.map((mask) => Math.max(popCount(mask), PAPER_GPUS))),
+    numa: inside(({ numaNodes }) => numaNodes.map(popCount)),
+    host: inside(({ gpuCount }) => [gpuCount]),
     rack: together("rack"),
     cluster: together("cluster"),
     site: together("site"),
@@ -186,7 +194,7 @@ function sizesOf(hosts: readonly HostLayout[]): Readonly<Record<Level, readonly 
 }
 
 /** Of the largest, of the two largest, and so on. */
-function sumsOf(sizes: readonly number[]): readonly number[] {
+function sumsOf(sizes: Iterable<number>): readonly number[] {
   let sum = 0;
   return [...sizes].sort((a, b) => b - a).map((size) => (sum += size));
 }
