@@ -55,12 +55,17 @@ const timeOf = ({ timestamp }: Activation): string =>
 const millisecondsOf = ({ timestamp }: Activation): number =>
   Number(timestamp?.seconds ?? 0) * 1_000 + (timestamp?.nanos ?? 0) / 1e6;
 
-/** Of all jobs only the ends of local activities and questions come within a task that goes on. */
+/**
+ * Within a task that goes on come only the ends of local activities, questions, and the cancelled ends of activities that the workflow
+ * itself has just asked to cancel without waiting for them.
+ */
 const isNews = ({ signalWorkflow, fireTimer, resolveActivity, cancelWorkflow }: Job): boolean =>
   isSet(signalWorkflow) ||
   isSet(fireTimer) ||
   isSet(cancelWorkflow) ||
-  (isSet(resolveActivity) && resolveActivity.isLocal !== true);
+  (isSet(resolveActivity) &&
+    resolveActivity.isLocal !== true &&
+    !isSet(resolveActivity.result?.cancelled));
 
 const isSet = <Value>(value: Value | null | undefined): value is Value =>
   value !== null && value !== undefined;
