@@ -83,3 +83,9 @@ function isOverBefore(
   if (timeLimitMs !== undefined && nowMs + timeLimitMs > fromMs) return false;
   return (timeLimitMs !== undefined && slots === undefined) || preemptionOf(request).isPreemptible;
 }
+
+/** When the next window is over: what it forbids may start then. Infinite when there is none. */
+export function nextWindowEndMs(clusters: readonly ClusterShape[], nowMs: number): number {
+  const ends = clusters.flatMap(({ maintenance = [] }) => maintenance.map(({ toMs }) => toMs));
+  return Math.min(Infinity, ...ends.filter((toMs) => toMs > nowMs));
+}

@@ -11,6 +11,7 @@ import type { PendingReason, WakeEvent } from "../domain/pending.ts";
 import type { EvictItem, PendingRequest } from "../domain/plan.ts";
 import { hinderedHosts, largestAt, offersAt, type Hindered, type Level } from "./capacity.ts";
 import { quotaClaim } from "./claims.ts";
+import { closedHosts } from "./closed-hosts.ts";
 import type { Ledger } from "./ledger.ts";
 import { firstJobs, noHolders, noteHolder, type Holders } from "./holders.ts";
 import { canShrink, shrinkAtMs, smallestSize, type Hindrance } from "./feasibility.ts";
@@ -53,11 +54,13 @@ export function describeWait(
     ...(code === "WaitingForHosts" && best !== undefined && { hindered: hinderedHosts(best.type) }),
   };
   const { message, numbers, wakeOn } = TEXTS[code](request, figures);
-  const isTimed = canShrink(request.gang) && scene.nowMs < shrinkAtMs(request);
+  const closed = isHopeless(code) ? undefined : closedHosts(request, prospects, scene);
+  const isTimed =
+    closed?.isTimed === true || (canShrink(request.gang) && scene.nowMs < shrinkAtMs(request));
   return {
     code,
-    message: `${request.jobId} ${message}`,
-    numbers,
+    message: `${request.jobId} ${message}${closed?.text ?? ""}`,
+    numbers: { ...numbers, ...closed?.numbers },
     holders: holdersOf(request, code, { telling: scene, prospects, evicting }),
     wakeOn: isTimed && !isHopeless(code) ? [...wakeOn, "timer"] : wakeOn,
   };
