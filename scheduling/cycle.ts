@@ -65,6 +65,7 @@ import type { PlacePolicy } from "./placement/place-policy.ts";
 import type { QueueFacts, QueuePolicy, Turn } from "./queue/queue-policy.ts";
 import { classFlow, tenantFlow } from "./queue/flow.ts";
 import { itemOf, tryStart, type DecidePorts, type StartContext, type Tried } from "./start.ts";
+import { nextWindowEndMs } from "./limits.ts";
 import { openTries } from "./tries.ts";
 import { labelled } from "./usage.ts";
 
@@ -182,6 +183,8 @@ export function runCycleOn(
   }
   if (onlyFor === undefined) fillArrays();
   grow();
+  if (capacity.index.hasWindows && snapshot.requests.size > 0)
+    wakeAtMs = Math.min(wakeAtMs, nextWindowEndMs(capacity.index.clusters, nowMs));
   const reserve = [...reserveItems(heads, grants), ...evictReserve];
   for (const grant of grants.reverse()) undoGrant(capacity, grant);
   closeHeads(heads);
