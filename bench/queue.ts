@@ -2,7 +2,15 @@
 
 import type { Bench } from "./bench.ts";
 
-export const QUEUE_PARTS = ["policies", "degradation", "sweep", "placement", "speed"] as const;
+export const QUEUE_PARTS = [
+  "policies",
+  "degradation",
+  "sweep",
+  "placement",
+  "decisions",
+  "estimates",
+  "speed",
+] as const;
 export type QueuePart = (typeof QUEUE_PARTS)[number];
 
 export const queueBench: Bench = {
@@ -18,6 +26,10 @@ export const queueBench: Bench = {
     size("seeds", 4, 1, "seeds, counted from --seed"),
     size("sweep-jobs", 1_500, 100, "jobs of each simulation of the sweep"),
     size("placements", 400, 10, "gangs whose placement is measured"),
+    size("decisions", 3_000, 100, "grants whose speed is measured"),
+    size("decision-hosts", 640, 8, "hosts of the fleet on which they are"),
+    size("estimates", 100, 1, "jobs that are asked about when they will start"),
+    size("estimate-jobs", 3_000, 100, "jobs of the trace with which they are"),
     size("speed-jobs", 20_000, 100, "jobs with which the simulator's speed is measured"),
     size("decision-ms", 0, 0, "charge this for a decision; 0: what one takes here, p99"),
     size("live-delay-ms", 274, 0, "what the live control plane adds to a wait"),

@@ -1,12 +1,15 @@
 /** @file `bench queue`, part by part. */
 
-import type { Bar } from "../bar.ts";
+import { atLeast, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
 import type { QueuePart } from "../queue.ts";
+import { figureText } from "../report.ts";
 import { calibrate, calibrationTable } from "./calibrate.ts";
 import { compare, CYCLE_INTERVAL_MS, measureDecision, paperWorkload } from "./compare.ts";
+import { measureDecisions } from "./decisions.ts";
 import { measureDegradation } from "./degradation.ts";
 import { ENTRANT_NAMES } from "./entrants.ts";
+import { measureEstimates } from "./estimates.ts";
 import { figuresOf } from "./figures.ts";
 import { FROZEN_MIX } from "./mix.ts";
 import { policyBars, policyTable } from "./policy-bars.ts";
@@ -69,6 +72,35 @@ export async function runQueue(request: BenchRequest): Promise<BenchAnswer> {
     const placements = request.size("placements");
     bars.push(...(await measurePlacement({ seed, placements, say, interrupted })));
   }
+  if (isChosen("decisions")) bars.push(...decisionsBars(request));
+  if (isChosen("estimates")) bars.push(...(await measureEstimates(request)));
   if (isChosen("speed")) bars.push(await measureSpeed(request, request.size("speed-jobs")));
   return { bars, tables, details };
+}
+
+/** Requests that wait all the time while decisions are timed. */
+const WAITING = 1_000;
+
+function decisionsBars(request: BenchRequest): readonly Bar[] {
+  const hosts = request.size("decision-hosts");
+  request.say(`decisions: on ${String(hosts)} hosts`);
+  const decisions = request.size("decisions");
+  const figures = measureDecisions({ seed: request.seed, hosts, decisions, waiting: WAITING });
+  const note = `grants a second of events, cycles and plans together on ${String(hosts)} hosts of 8 GPUs with topology; a cycle takes ${figureText(figures.cycleP50Ms)} ms (p50), ${figureText(figures.cycleP99Ms)} ms (p99)`;
+  return [
+    barOf({
+      id: "decisions",
+      unit: "/s",
+      wish: atLeast(1_000),
+      got: figures.decisionsPerSecond,
+      note,
+    }),
+    barOf({
+      id: "decisions-cpu",
+      unit: "/s",
+      wish: REPORTED,
+      got: figures.decisionsPerCpuSecond,
+      note: "the same a second of processor time; far above the other, the machine is busy",
+    }),
+  ];
 }
