@@ -1,8 +1,8 @@
 /**
  * @file What reservations and evictions change: how they begin, and when they end by themselves.
  *
- * - A reservation sets GPUs apart for a job, free or not, and no GPU is in two. It ends when its job is granted anything, or
- *   nothing of the job is left that could use it. `keep` outlives the lease that its job gives up: from the lease's end on, the job has
+ * - A reservation sets GPUs apart for a job, free or not, and no GPU is in two. It ends when its job is granted anything, when
+ *   nothing of the job is left that could use it, or when nothing new may start on one of its hosts. `keep` outlives the lease that its job gives up: from the lease's end on, the job has
  *   `RETURN_MS` to ask again.
  * - An eviction names a lease and the job that gets the GPUs, which must have some of them reserved: so nobody is evicted for a job
  *   whose place was not found first. Until its order is delivered it is withdrawn as soon as that is no longer so; then it completes.
@@ -30,7 +30,7 @@ import {
   vacate,
   type Draft,
 } from "./draft.ts";
-import { isAcceptableSize } from "./feasibility.ts";
+import { hindranceOf, isAcceptableSize } from "./feasibility.ts";
 import type { EvictionNote, Ledger, LedgerEvent } from "./ledger.ts";
 import { sharedGpus, withoutGpus } from "./reserved.ts";
 
@@ -294,9 +294,13 @@ export function nextReturnAtMs({ reservations, leases, requests }: Ledger): numb
   return nextAtMs < Infinity ? nextAtMs : undefined;
 }
 
-/** After every event: ends what nobody can use any more, and withdraws the orders for it that were not delivered. */
-export function endReservations(draft: Draft): void {
+/**
+ * After every event: ends what nobody can use any more, and withdraws the orders for it that were not delivered. Heads see to their
+ * hosts in each cycle (heads.ts); what others were evicted for would wait for ever for a host that has gone.
+ */
+export function endReservations(draft: Draft, haveHostsChanged: boolean): void {
   if (draft.reservations.size > 0) {
+    if (haveHostsChanged) endUnusable(draft);
     const stopping = new Set(
       evictingIn(draft).flatMap(({ state, jobId }) => (state === "vacating" ? [] : [jobId])),
     );
@@ -314,6 +318,16 @@ export function endReservations(draft: Draft): void {
     const freed = withoutGpus(gpus, eviction.keep ?? []);
     const isWanted = isOwn || sharedGpus(freed, reservation?.gpus ?? []).length > 0;
     if (reservation === undefined || !isWanted) withdraw(draft, lease, eviction);
+  }
+}
+
+function endUnusable(draft: Draft): void {
+  const { places } = indexOf(draft);
+  for (const { jobId, kind, gpus } of [...draft.reservations.values()]) {
+    const isUsable = gpus.every(
+      ({ host }) => places.has(host) && hindranceOf(draft.hosts.get(host)) === undefined,
+    );
+    if (kind !== "head" && !isUsable) setReservation(draft, jobId, undefined);
   }
 }
 

@@ -103,8 +103,9 @@ export function applyTo(draft: Draft, event: LedgerEvent): void {
       setShape(draft, event.shape, event.detailsHash);
       break;
   }
+  const haveHostsChanged = draft.wasMassSilent !== undefined || event.kind === "fleet-changed";
   restartClocks(draft, nowMs);
-  endReservations(draft);
+  endReservations(draft, haveHostsChanged);
 }
 
 function applyPlan(draft: Draft, plan: Plan, nowMs: number): void {

@@ -35,7 +35,7 @@ import { asOneGang, fillArray, joinItem } from "./array-fill.ts";
 import { fewestGpus, leastLimitMs, openBrain, type Brain } from "./brain.ts";
 import { endAt, noteGrant, undoGrant, type FreshGrant } from "./capacity.ts";
 import { claimQuota } from "./claims.ts";
-import { isAcceptableSize, smallestSize } from "./feasibility.ts";
+import { checkGrant, isAcceptableSize, smallestSize } from "./feasibility.ts";
 import {
   closeHeads,
   endHead,
@@ -56,7 +56,7 @@ import {
 } from "./heads.ts";
 import { isUsable, prospectOf } from "./head-plan.ts";
 import { planGrowth } from "./growth.ts";
-import { isServedInTurn, quotaWish, wakeAtOf, type Scene, type WaitCode } from "./judge.ts";
+import { isServedInTurn, judge, quotaWish, wakeAtOf, type Scene, type WaitCode } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import { describeWait, type Telling } from "./pending-reason.ts";
 import { noteGranted, openPreemption, planPreemption, type Preemption } from "./preemption.ts";
@@ -118,6 +118,8 @@ export interface Cycle {
 export const RETRY_MS = 1_000;
 /** When nothing is free but what may be lent, so many requests are asked whether they are short enough. */
 const LENT_TRIES = 200;
+/** When nothing is left to grant, so many requests from the front are told why they wait, and whoever was never told. */
+const TOLD_AFRESH = 1_000;
 /** Requests for which a cycle looks whom to evict. */
 const MAX_PREEMPTIONS = 16;
 /** Passes through the queue in one cycle: another one when GPUs that were set apart became open in the last. */
@@ -143,6 +145,8 @@ export function runCycleOn(
 ): Cycle {
   const { policies, ports, limits, method, onlyFor } = options;
   const { capacity } = brain;
+  if (snapshot.requests.size === 0 && brain.shrunk.size === 0)
+    return { plan: { items: [], pending: [], stats: { method, candidates: 0 } } };
   const scene: Scene = { capacity, claims: new Map(), nowMs };
   const context: StartContext = { snapshot, place: policies.place, ports };
   const heads = openHeads(capacity, {
@@ -173,7 +177,9 @@ export function runCycleOn(
   let preemption: Preemption | undefined;
   let preemptionsLeft = policies.isPreempting === true && method === "decide" ? MAX_PREEMPTIONS : 0;
 
-  if (policies.hasLatencyReserve === true && capacityOpen() > 0)
+  // Where nobody else waits there is nobody to keep GPUs from.
+  const isMixed = snapshot.requests.size > brain.inference.size;
+  if (policies.hasLatencyReserve === true && isMixed && capacityOpen() > 0)
     keepForInference(heads, reservedForLatency(snapshot, capacity, nowMs).gpus);
   grantReserved();
   for (let pass = 1; pass <= MAX_PASSES && position === undefined; pass += 1) {
@@ -225,15 +231,16 @@ export function runCycleOn(
   function tryOwn(request: PendingRequest, own: Reservation): Tried {
     const why = "the GPUs were set apart for it";
     const { kind, gpus } = own;
-    const isWhole =
-      kind === "keep" &&
-      isAcceptableSize(request.gang, gpuCountOf(gpus)) &&
-      gpus.every(({ host }) => capacity.hosts.get(host)?.hindrance === undefined);
-    if (!isWhole) return tryStart(asOneGang(request, scene), scene, context, { own, why });
-    putBack(heads, own);
-    const item = itemOf(request, { gpus, why }, scene, context);
-    lift(heads, request.jobId);
-    return { kind: "grant", item, work: 1 };
+    if (kind === "keep" && isAcceptableSize(request.gang, gpuCountOf(gpus))) {
+      putBack(heads, own);
+      const { index, usage, reserved } = capacity;
+      const terms = { index, usage, reserved, standings: snapshot.hosts, nowMs };
+      const isAllowed = checkGrant(request, { gpus }, terms) === undefined;
+      const item = isAllowed ? itemOf(request, { gpus, why }, scene, context) : undefined;
+      lift(heads, request.jobId);
+      if (item !== undefined) return { kind: "grant", item, work: 1 };
+    }
+    return tryStart(asOneGang(request, scene), scene, context, { own, why });
   }
 
   function grant(request: PendingRequest, item: PlanItem, own: Reservation | undefined): void {
@@ -280,6 +287,10 @@ export function runCycleOn(
         continue;
       }
       if (!isTelling && isOver()) return;
+      if (isTelling && onlyFor === undefined && isTold(seen) && isOver()) {
+        tellNew();
+        return;
+      }
       const gang = asOneGang(request, scene);
       const own = lift(heads, jobId);
       heads.visited.add(jobId);
@@ -323,6 +334,11 @@ export function runCycleOn(
       if (!isTelling && onlyFor === undefined) dismiss(turn, gang);
     }
     if (onlyFor !== undefined) position = seen;
+
+    /** The plan holds all the reasons that it can, or those behind here are told when they come nearer. */
+    function isTold(visited: number): boolean {
+      return pending.length >= limits.maxReasons || visited > TOLD_AFRESH;
+    }
 
     /** Nothing is left that anybody who waits could use. */
     function isOver(): boolean {
@@ -439,6 +455,24 @@ export function runCycleOn(
       }
     }
     waiting += 1;
+  }
+
+  /** Tells those who never were told anything. */
+  function tellNew(): void {
+    for (const request of snapshot.requests.values()) {
+      const { jobId } = request;
+      if (snapshot.reasons.has(jobId) || told.has(jobId) || granted.has(jobId)) continue;
+      if (pending.length >= limits.maxReasons) {
+        wakeAtMs = Math.min(wakeAtMs, nowMs + RETRY_MS);
+        return;
+      }
+      const gang = asOneGang(request, scene);
+      const verdict = judge(gang, scene);
+      const code = verdict.kind === "wait" ? verdict.code : "BehindEarlierJob";
+      candidates += verdict.work;
+      wakeAtMs = Math.min(wakeAtMs, wakeAtOf(gang, code, nowMs));
+      tellWait(gang, code);
+    }
   }
 
   function fillArrays(): void {

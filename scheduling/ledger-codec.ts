@@ -15,31 +15,31 @@ import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { ms } from "../domain/units.ts";
 import {
-  entry,
+  packLease,
+  packReservation,
+  unpackLease,
+  unpackReservation,
+  type LeaseRow,
+  type ReservationRow,
+} from "./lease-rows.ts";
+import {
   newShared,
-  orphan,
   packGrant,
   packHost,
-  packLease,
   packReason,
   packRequest,
-  packReservation,
-  pairsOf,
   profileOf,
   unpackGrant,
   unpackHost,
-  unpackLease,
   unpackReason,
   unpackRequest,
-  unpackReservation,
   type HostRow,
-  type LeaseRow,
   type OutboxRow,
   type ReasonRow,
   type RequestRow,
-  type ReservationRow,
   type Tables,
 } from "./ledger-rows.ts";
+import { entry, orphan, pairsOf } from "./packed-values.ts";
 import {
   APPLY_VERSION,
   type DeadLetter,

@@ -1,14 +1,14 @@
-/** @file One request, lease, host, grant or reason as a row of a packed ledger, and back. Rows only ever grow at their ends. */
+/** @file One request, host, grant or reason as a row of a packed ledger, and back. Rows only ever grow at their ends. */
 
 import { PENDING_CODES } from "../domain/codes.ts";
-import { jobId, leaseId, runId, tenantId, token, type HostId, type JobId } from "../domain/ids.ts";
-import { JOB_CLASSES } from "../domain/job.ts";
-import type { Eviction, HostGpus, Lease, LeaseTerms, Reservation } from "../domain/lease.ts";
+import { jobId, leaseId, runId, token, type HostId, type JobId } from "../domain/ids.ts";
+import type { Lease } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { interner, type Interner } from "../lib/interner.ts";
 import { longId, shortId } from "../lib/short-uuid.ts";
 import type { AgentAddress, HostStanding, OutboxGrant } from "./ledger.ts";
+import { at, entry, isThere, orphan, since, type Packed } from "./packed-values.ts";
 
 export interface Tables {
   /** Hosts beyond those of `shape`, which come first. */
@@ -46,46 +46,6 @@ export type RequestRow = readonly [
   slots?: number,
 ];
 
-export type LeaseRow = readonly [
-  token: number,
-  jobId: string,
-  runId: string,
-  seq: number,
-  jobClass: number,
-  tenant: number,
-  granted: Packed,
-  requested: Packed,
-  state: number,
-  /** Pairs: host, mask. */
-  gpus: readonly number[],
-  /** Hosts that are waited for when it is vacating, else hosts that have confirmed early. */
-  hosts?: readonly number[] | null,
-  slots?: number | null,
-  isDoubted?: 0 | 1,
-  terms?: TermsRow | 0,
-  eviction?: EvictionRow | 0,
-  checkpointed?: Packed | null,
-  causedLossGpuSeconds?: number,
-];
-type TermsRow = readonly [profile: number, submitted: Packed];
-type EvictionRow = readonly [
-  forJob: string,
-  at: Packed,
-  isSent: 0 | 1,
-  lostGpuSeconds: number,
-  /** Pairs: host, mask. */
-  keep?: readonly number[],
-];
-export type ReservationRow = readonly [
-  jobId: string,
-  kind: number,
-  sinceMs: number,
-  /** Pairs: host, mask. */
-  gpus: readonly number[],
-  lendUntilMs?: number | null,
-  lostGpuSeconds?: number,
-];
-
 export type HostRow = readonly [
   host: number,
   agent: number,
@@ -116,11 +76,6 @@ export type ReasonRow = readonly [
   wakeOn: PendingReason["wakeOn"],
 ];
 
-/** A number as the difference to another one, or in full as a text where the difference would not be exact. */
-type Packed = number | string;
-
-const STATES = ["granted", "held", "vacating"] as const;
-const RESERVATION_KINDS = ["preemption", "head", "keep"] as const;
 /** Stands for the job's id in messages, so that equal situations of two jobs are one entry, and for epochs in queue names. */
 const MARK = "\u007f";
 const NO_AGENT = -1;
@@ -227,138 +182,6 @@ export function unpackRequest(
   };
 }
 
-export function packLease(lease: Lease, former: Lease | undefined, shared: Shared): LeaseRow {
-  const row = [
-    lease.token - (former?.token ?? 0),
-    lease.jobId,
-    shortId(lease.runId),
-    lease.seq,
-    JOB_CLASSES.indexOf(lease.class),
-    shared.texts.indexOf(lease.tenant),
-    since(lease.grantedAtMs, former?.grantedAtMs),
-    since(lease.requestedAtMs, lease.grantedAtMs),
-    STATES.indexOf(lease.state),
-    packGpus(lease.gpus, shared),
-  ] as const;
-  const hosts = (lease.vacatingHosts ?? lease.vacatedHosts)?.map(shared.hosts.indexOf);
-  const { terms, eviction, checkpointedAtMs, causedLossGpuSeconds } = lease;
-  if (terms !== undefined || eviction !== undefined || checkpointedAtMs !== undefined) {
-    const news = [
-      terms === undefined ? 0 : packTerms(lease, terms, shared),
-      eviction === undefined ? 0 : packEviction(lease, eviction, shared),
-      checkpointedAtMs === undefined ? null : since(checkpointedAtMs, lease.grantedAtMs),
-      causedLossGpuSeconds,
-    ] as const;
-    const olds = [hosts ?? null, lease.slots ?? null, lease.isDoubted === true ? 1 : 0] as const;
-    if (causedLossGpuSeconds !== undefined)
-      return [...row, ...olds, news[0], news[1], news[2], causedLossGpuSeconds];
-    if (checkpointedAtMs !== undefined) return [...row, ...olds, news[0], news[1], news[2]];
-    return eviction === undefined
-      ? [...row, ...olds, news[0]]
-      : [...row, ...olds, news[0], news[1]];
-  }
-  if (lease.isDoubted === true) return [...row, hosts ?? null, lease.slots ?? null, 1];
-  if (lease.slots !== undefined) return [...row, hosts ?? null, lease.slots];
-  return hosts === undefined ? row : [...row, hosts];
-}
-
-/** With its class and tenant, what a lease keeps of its request is what waiting requests have in common. */
-const packTerms = (
-  { class: jobClass, tenant, grantedAtMs }: Lease,
-  terms: LeaseTerms,
-  shared: Shared,
-): TermsRow => [
-  shared.profiles.indexOf({ ...terms, class: jobClass, tenant }),
-  since(terms.submittedAtMs, grantedAtMs),
-];
-
-function unpackTerms(
-  [profile, submitted]: TermsRow,
-  grantedAtMs: number,
-  names: Tables,
-): LeaseTerms {
-  const { class: _class, tenant: _tenant, ...terms } = entry(names.profiles, profile);
-  return { ...terms, submittedAtMs: at(submitted, grantedAtMs) };
-}
-
-function packEviction({ grantedAtMs }: Lease, eviction: Eviction, shared: Shared): EvictionRow {
-  const { forJob, atMs, isSent, keep, lostGpuSeconds } = eviction;
-  const sent = isSent === true ? 1 : 0;
-  const row = [forJob, since(atMs, grantedAtMs), sent, lostGpuSeconds] as const;
-  return keep === undefined ? row : [...row, packGpus(keep, shared)];
-}
-
-function unpackEviction(
-  [forJob, atPacked, isSent, lostGpuSeconds, keep]: EvictionRow,
-  grantedAtMs: number,
-  names: Tables,
-): Eviction {
-  return {
-    forJob: jobId(forJob),
-    atMs: at(atPacked, grantedAtMs),
-    ...(isSent === 1 && { isSent: true as const }),
-    ...(keep !== undefined && { keep: unpackGpus(keep, names) }),
-    lostGpuSeconds,
-  };
-}
-
-export function packReservation(reservation: Reservation, shared: Shared): ReservationRow {
-  const { jobId: job, kind, sinceMs, gpus, lendUntilMs, lostGpuSeconds } = reservation;
-  const row = [job, RESERVATION_KINDS.indexOf(kind), sinceMs, packGpus(gpus, shared)] as const;
-  if (lostGpuSeconds !== undefined) return [...row, lendUntilMs ?? null, lostGpuSeconds];
-  return lendUntilMs === undefined ? row : [...row, lendUntilMs];
-}
-
-export function unpackReservation(
-  [job, kind, sinceMs, gpus, lendUntilMs, lostGpuSeconds]: ReservationRow,
-  names: Tables,
-): Reservation {
-  return {
-    jobId: jobId(job),
-    gpus: unpackGpus(gpus, names),
-    sinceMs,
-    kind: entry(RESERVATION_KINDS, kind),
-    ...(isThere(lendUntilMs) && { lendUntilMs }),
-    ...(lostGpuSeconds !== undefined && { lostGpuSeconds }),
-  };
-}
-
-const packGpus = (gpus: readonly HostGpus[], { hosts }: Shared): readonly number[] =>
-  gpus.flatMap(({ host, mask }) => [hosts.indexOf(host), mask]);
-
-const unpackGpus = (pairs: readonly number[], { hosts }: Tables): readonly HostGpus[] =>
-  pairsOf(pairs).map(([host, mask]) => ({ host: entry(hosts, host), mask }));
-
-export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
-  const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs] = row;
-  const [, , , , , , , , , , hosts, slots, isDoubted, terms, eviction, checkpointed, caused] = row;
-  const own = token((former?.token ?? 0) + tokens);
-  const state = entry(STATES, stateAt);
-  const grantedAtMs = at(granted, former?.grantedAtMs);
-  const named = hosts?.map((host) => entry(names.hosts, host));
-  return {
-    id: leaseId(own),
-    token: own,
-    jobId: jobId(job),
-    runId: runId(longId(run)),
-    seq,
-    class: entry(JOB_CLASSES, jobClass),
-    tenant: tenantId(entry(names.texts, tenant)),
-    gpus: unpackGpus(pairs, names),
-    grantedAtMs,
-    requestedAtMs: at(requested, grantedAtMs),
-    state,
-    ...(named !== undefined &&
-      (state === "vacating" ? { vacatingHosts: named } : { vacatedHosts: named })),
-    ...(isThere(slots) && { slots }),
-    ...(isDoubted === 1 && { isDoubted: true as const }),
-    ...(isRow(terms) && { terms: unpackTerms(terms, grantedAtMs, names) }),
-    ...(isRow(eviction) && { eviction: unpackEviction(eviction, grantedAtMs, names) }),
-    ...(isThere(checkpointed) && { checkpointedAtMs: at(checkpointed, grantedAtMs) }),
-    ...(caused !== undefined && { causedLossGpuSeconds: caused }),
-  };
-}
-
 export function packHost(
   host: HostId,
   {
@@ -454,38 +277,4 @@ export function unpackReason(
 ): PendingReason {
   const message = isVerbatim === 1 ? text : text.replaceAll(MARK, () => job);
   return { code: entry(PENDING_CODES, code), message, numbers, holders, wakeOn };
-}
-
-/** Rows end with what is there; what is left out before that is null. */
-const isThere = <T>(value: T | null | undefined): value is T =>
-  value !== null && value !== undefined;
-
-const isRow = <Row extends readonly unknown[]>(value: Row | 0 | undefined): value is Row =>
-  value !== undefined && value !== 0;
-
-function since(value: number, base = 0): Packed {
-  const difference = value - base;
-  return base + difference === value && Number.isFinite(difference) ? difference : String(value);
-}
-
-const at = (packed: Packed, base = 0): number =>
-  typeof packed === "string" ? Number(packed) : base + packed;
-
-export const pairsOf = (flat: readonly number[]): (readonly [number, number])[] =>
-  Array.from({ length: flat.length / 2 }, (_, pair) => [
-    entry(flat, 2 * pair),
-    entry(flat, 2 * pair + 1),
-  ]);
-
-export function entry<T>(table: readonly T[], index: number): T {
-  const value = table[index];
-  if (value === undefined)
-    throw new RangeError(`a packed ledger is broken: no entry ${index} of ${table.length}`);
-  return value;
-}
-
-export function orphan(what: string): never {
-  throw new Error(
-    `a ledger that breaks its invariants cannot be packed: ${what} belongs to nothing`,
-  );
 }

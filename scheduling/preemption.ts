@@ -22,14 +22,15 @@ import { gpuCountOf, popCount, type HostGpus } from "../domain/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { lowestBits } from "../lib/bits.ts";
 import { preemptionOf, spentBudget } from "./apply-preempt.ts";
-import { hostsOf, largestAt, noteGrant, noteLease, undoGrant, type Capacity } from "./capacity.ts";
+import { largestAt, noteGrant, noteLease, undoGrant, type Capacity } from "./capacity.ts";
+import { cheapestHosts, type HostSearch } from "./cheapest-hosts.ts";
 import { checkGrant, isAcceptableSize, largestAcceptable } from "./feasibility.ts";
 import { UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
 import { noteHeld, openHoldings, type Holdings } from "./holdings.ts";
 import { freeGpus, prospectsOf, type Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PlacePolicy } from "./placement/place-policy.ts";
-import { maskIn, sharedGpus, withoutGpus } from "./reserved.ts";
+import { sharedGpus, withoutGpus } from "./reserved.ts";
 import { demandOf, freeHosts } from "./start.ts";
 import {
   chooseVictims,
@@ -37,7 +38,6 @@ import {
   openVictims,
   type Right,
   type Victim,
-  type VictimChoice,
   type VictimPool,
 } from "./victims.ts";
 
@@ -166,13 +166,8 @@ function commit(
   spent.set(request.tenant, (spent.get(request.tenant) ?? 0) + lost);
 }
 
-interface Search {
-  readonly request: PendingRequest;
-  readonly wanted: number;
-  readonly scene: Scene;
+interface Search extends HostSearch {
   readonly context: PreemptionContext;
-  readonly choice: VictimChoice;
-  readonly pool: VictimPool;
 }
 
 interface Found {
@@ -199,87 +194,6 @@ function searchPlace(search: Search): Found | undefined {
   if (enough.length === victims.length) return undefined;
   const last = narrow(search, victims);
   return last && { ...last, work: work + last.work };
-}
-
-/** For each host that could hold the gang, the cheapest victims that make room there; the cheapest host first. */
-function cheapestHosts({ request, wanted, scene, choice, pool }: Search): readonly HostSet[] {
-  const sets: HostSet[] = [];
-  for (const { type, room } of prospectsOf(request, scene)) {
-    if (room < wanted) continue;
-    for (const host of hostsOf(type)) {
-      const there = pool.byHost.get(host.id);
-      if (there === undefined || host.hindrance !== undefined || wanted > host.gpuCount) continue;
-      const needed = wanted - popCount(host.freeMask);
-      const set = needed <= 0 ? undefined : cheapestOn(host, there.filter(choice.allows), needed);
-      if (set !== undefined) sets.push(set);
-    }
-  }
-  return sets.sort(
-    (a, b) =>
-      a.lost - b.lost ||
-      a.gpus - b.gpus ||
-      b.newest - a.newest ||
-      a.host.at.order - b.host.at.order,
-  );
-}
-
-function cheapestOn(host: PoolHost, there: readonly Victim[], needed: number): HostSet | undefined {
-  const gainOf = ({ lease }: Victim): number =>
-    popCount(maskIn(lease.gpus, host.id) & ~host.reservedMask);
-  const able = there.filter((victim) => gainOf(victim) > 0);
-  const perGpu = (victim: Victim): number =>
-    victim.lostGpuSeconds / Math.min(needed, gainOf(victim));
-  if (able.length > 1) able.sort((a, b) => perGpu(a) - perGpu(b) || b.lease.token - a.lease.token);
-  const victims = withoutSpare(prefixOf(able, gainOf, needed), gainOf, needed);
-  if (victims === undefined) return undefined;
-  return {
-    host,
-    victims,
-    lost: victims.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0),
-    gpus: victims.reduce((sum, victim) => sum + victim.gpus, 0),
-    newest: victims.reduce((newest, { lease }) => Math.max(newest, lease.token), 0),
-  };
-}
-
-interface HostSet {
-  readonly host: PoolHost;
-  readonly victims: readonly Victim[];
-  readonly lost: number;
-  readonly gpus: number;
-  /** The latest token. */
-  readonly newest: number;
-}
-
-type GainOf = (victim: Victim) => number;
-
-function prefixOf(
-  order: readonly Victim[],
-  gainOf: GainOf,
-  needed: number,
-): readonly Victim[] | undefined {
-  let sum = 0;
-  for (const [at, victim] of order.entries()) {
-    sum += gainOf(victim);
-    if (sum >= needed) return order.slice(0, at + 1);
-  }
-  return undefined;
-}
-
-/** Less those that later ones made unnecessary, the costliest first. */
-function withoutSpare(
-  chosen: readonly Victim[] | undefined,
-  gainOf: GainOf,
-  needed: number,
-): readonly Victim[] | undefined {
-  if (chosen === undefined) return undefined;
-  let left = chosen;
-  let sum = chosen.reduce((all, victim) => all + gainOf(victim), 0);
-  for (const victim of [...chosen].sort((a, b) => b.lostGpuSeconds - a.lostGpuSeconds)) {
-    if (sum - gainOf(victim) < needed) continue;
-    sum -= gainOf(victim);
-    left = left.filter((other) => other !== victim);
-  }
-  return left;
 }
 
 /** The shortest beginning of the list by whose release the gang fits, by count. */

@@ -1,0 +1,110 @@
+/**
+ * @file The cheapest victims on single hosts: for a gang that a host can hold, whom to evict there so that it fits.
+ *
+ * Per host victims are taken by loss per GPU that is gained there until there is room, then those that later ones made unnecessary are
+ * spared. Hosts go by loss, then by the fewest GPUs that are given up, then the latest granted, then the fleet's order.
+ * Cost: O(hosts + victims · log victims).
+ */
+
+import { popCount } from "../domain/lease.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import { hostsOf } from "./capacity.ts";
+import type { PoolHost } from "./host-pools.ts";
+import { prospectsOf, type Scene } from "./judge.ts";
+import { maskIn } from "./reserved.ts";
+import type { Victim, VictimChoice, VictimPool } from "./victims.ts";
+
+export interface HostSearch {
+  readonly request: PendingRequest;
+  readonly wanted: number;
+  readonly scene: Scene;
+  readonly choice: VictimChoice;
+  readonly pool: VictimPool;
+}
+
+/** For each host that could hold the gang, the cheapest victims that make room there; the cheapest host first. */
+export function cheapestHosts({
+  request,
+  wanted,
+  scene,
+  choice,
+  pool,
+}: HostSearch): readonly HostSet[] {
+  const sets: HostSet[] = [];
+  for (const { type, room } of prospectsOf(request, scene)) {
+    if (room < wanted) continue;
+    for (const host of hostsOf(type)) {
+      const there = pool.byHost.get(host.id);
+      if (there === undefined || host.hindrance !== undefined || wanted > host.gpuCount) continue;
+      const needed = wanted - popCount(host.freeMask);
+      const set = needed <= 0 ? undefined : cheapestOn(host, there.filter(choice.allows), needed);
+      if (set !== undefined) sets.push(set);
+    }
+  }
+  return sets.sort(
+    (a, b) =>
+      a.lost - b.lost ||
+      a.gpus - b.gpus ||
+      b.newest - a.newest ||
+      a.host.at.order - b.host.at.order,
+  );
+}
+
+function cheapestOn(host: PoolHost, there: readonly Victim[], needed: number): HostSet | undefined {
+  const gainOf = ({ lease }: Victim): number =>
+    popCount(maskIn(lease.gpus, host.id) & ~host.reservedMask);
+  const able = there.filter((victim) => gainOf(victim) > 0);
+  const perGpu = (victim: Victim): number =>
+    victim.lostGpuSeconds / Math.min(needed, gainOf(victim));
+  if (able.length > 1) able.sort((a, b) => perGpu(a) - perGpu(b) || b.lease.token - a.lease.token);
+  const victims = withoutSpare(prefixOf(able, gainOf, needed), gainOf, needed);
+  if (victims === undefined) return undefined;
+  return {
+    host,
+    victims,
+    lost: victims.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0),
+    gpus: victims.reduce((sum, victim) => sum + victim.gpus, 0),
+    newest: victims.reduce((newest, { lease }) => Math.max(newest, lease.token), 0),
+  };
+}
+
+export interface HostSet {
+  readonly host: PoolHost;
+  readonly victims: readonly Victim[];
+  readonly lost: number;
+  readonly gpus: number;
+  /** The latest token. */
+  readonly newest: number;
+}
+
+type GainOf = (victim: Victim) => number;
+
+function prefixOf(
+  order: readonly Victim[],
+  gainOf: GainOf,
+  needed: number,
+): readonly Victim[] | undefined {
+  let sum = 0;
+  for (const [at, victim] of order.entries()) {
+    sum += gainOf(victim);
+    if (sum >= needed) return order.slice(0, at + 1);
+  }
+  return undefined;
+}
+
+/** Less those that later ones made unnecessary, the costliest first. */
+function withoutSpare(
+  chosen: readonly Victim[] | undefined,
+  gainOf: GainOf,
+  needed: number,
+): readonly Victim[] | undefined {
+  if (chosen === undefined) return undefined;
+  let left = chosen;
+  let sum = chosen.reduce((all, victim) => all + gainOf(victim), 0);
+  for (const victim of [...chosen].sort((a, b) => b.lostGpuSeconds - a.lostGpuSeconds)) {
+    if (sum - gainOf(victim) < needed) continue;
+    sum -= gainOf(victim);
+    left = left.filter((other) => other !== victim);
+  }
+  return left;
+}
