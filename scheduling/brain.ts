@@ -5,6 +5,7 @@
  */
 
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
+import type { Constraints } from "../domain/job.ts";
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import {
@@ -17,7 +18,7 @@ import {
 import type { DraftWatcher } from "./draft.ts";
 import { smallestSize } from "./feasibility.ts";
 import type { HostStanding, Ledger } from "./ledger.ts";
-import { kindOf, type Kind } from "./queue/kind.ts";
+import type { Kind } from "./queue/kind.ts";
 import type { Queue, QueuePolicy } from "./queue/queue-policy.ts";
 import { addRunning, runningGpusOf } from "./service.ts";
 
@@ -48,7 +49,7 @@ export function openBrain(ledger: Ledger, policy: QueuePolicy): Brain {
       requests: requests.values(),
       tenants: shape.tenants,
       ...(shape.policy !== undefined && { policy: shape.policy }),
-      kindOf: kindWithLimit,
+      kindOf: kindFor(),
     }),
     runningGpus: runningGpusOf(leases.values()),
     sizes,
@@ -110,13 +111,26 @@ export function fewestGpus({ sizes }: Brain): number {
 }
 
 /**
- * Jobs with a time limit may be lent what others wait for, so alike are only those whose limits are of one order of magnitude.
+ * As `kindOf` of the queue has it, at less cost: constraints are often the same object. When a gang may shrink does not matter,
+ * because a kind is passed over for a request only that accepts its smallest size. Jobs with a time limit may be lent what others
+ * wait for, so alike are only those whose limits are of one order of magnitude.
  */
-const kindWithLimit: Kind = (request) => {
-  const { timeLimitMs } = request;
-  const kind = kindOf(request);
-  return timeLimitMs === undefined ? kind : `${kind} ${limitClass(timeLimitMs)}`;
-};
+function kindFor(): Kind {
+  const words = new WeakMap<Constraints, string>();
+  const wordOf = (constraints: Constraints): string => {
+    const known = words.get(constraints);
+    if (known !== undefined) return known;
+    const word = JSON.stringify(constraints);
+    words.set(constraints, word);
+    return word;
+  };
+  return ({ class: jobClass, tenant, gang, constraints, avoidHosts, slots, timeLimitMs }) => {
+    const limit = timeLimitMs === undefined ? "" : limitClass(timeLimitMs);
+    const array = slots === undefined ? "" : "array";
+    const sizes = `${gang.gpus} ${gang.min} ${gang.shapes?.join() ?? ""}`;
+    return `${jobClass} ${tenant} ${sizes} ${array} ${limit} ${avoidHosts?.join() ?? ""} ${wordOf(constraints)}`;
+  };
+}
 
 const limitClass = (timeLimitMs: number): number => Math.floor(Math.log2(Math.max(1, timeLimitMs)));
 

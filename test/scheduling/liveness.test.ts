@@ -133,7 +133,7 @@ describe("with bounded arrivals and run times", () => {
         for (const { code } of ledger.reasons.values())
           expect(code).toMatch(/^(NoMatchingFlavor|ExceedsMaxQuota)$/);
       }),
-      { numRuns: 80 },
+      { numRuns: 40 },
     );
   });
 
@@ -161,7 +161,7 @@ describe("with bounded arrivals and run times", () => {
             );
           }
         }),
-        { numRuns: 80 },
+        { numRuns: 40 },
       );
       expect(longest).toBeGreaterThan(LONGEST_RUN_MS);
     },
