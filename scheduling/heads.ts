@@ -123,11 +123,13 @@ export function reserveItems(
   }
   for (const [jobId, { gpus: all, lendUntilMs }] of now) {
     let gpus = all;
-    for (const grant of grants) {
-      if (lendUntilMs === undefined || grant.endAtMs > lendUntilMs)
-        gpus = withoutShared(gpus, grant.gpus);
-    }
     const former = formers.get(jobId);
+    for (const grant of grants) {
+      // Only what was the head's before can be lent. A head that waits for the end of a grant of this plan would
+      // forbid it: `apply` reads a later clock, so the grant then ends after the time that was named for it.
+      const isLent = former?.gpus === all && grant.endAtMs <= (lendUntilMs ?? -Infinity);
+      if (!isLent) gpus = withoutShared(gpus, grant.gpus);
+    }
     if (former === undefined && gpus.length === 0) continue;
     if (former?.gpus === gpus && former.lendUntilMs === lendUntilMs) continue;
     items.push({ jobId, gpus, kind: "head", ...(lendUntilMs !== undefined && { lendUntilMs }) });
