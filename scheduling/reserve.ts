@@ -2,7 +2,7 @@
  * @file The latency reserve: which free GPUs only inference jobs may take, so that one that arrives need not wait for a checkpoint.
  *
  * A base-stock policy. As many GPUs are to be free as inference demand has risen by within `LEAD_S` seconds, in all but `MISS_SHARE` of the
- * seconds of the last ten minutes: so long it takes until an eviction, or the next natural ends, have refilled the stock. No
+ * seconds of the last ten minutes: so long it may take until natural ends have refilled the stock. No
  * arrivals, no reserve; at most `maxReserveShare` of the fleet. Other jobs may not take the last free GPUs below it, so natural
  * ends refill it first.
  * Which GPUs: one host's worth for the largest inference gang that is about, on the host with the fewest free GPUs that hold it; the rest are
@@ -19,10 +19,10 @@ import type { PoolHost } from "./host-pools.ts";
 import { risesOf, SLOT_MS } from "./latency-demand.ts";
 import type { DemandTrace, Ledger } from "./ledger.ts";
 
-/** A checkpoint of two seconds, and a decision. */
-export const LEAD_S = 3;
-/** Of so many seconds at most the rise may be larger than the reserve. */
-export const MISS_SHARE = 0.005;
+/** Shorter ones ran dry in bursts: the stock is refilled by ends, not by orders (decision 17). */
+export const LEAD_S = 30;
+/** In so large a part of the seconds at most the rise may be larger than the reserve. */
+export const MISS_SHARE = 0.002;
 
 export interface LatencyReserve {
   /** What ought to be free. */
