@@ -38,7 +38,7 @@ type What =
   | { readonly kind: "host-back"; readonly host: HostId }
   | { readonly kind: "sample" }
   | { readonly kind: "cycle" }
-  | { readonly kind: "decided"; readonly plan: Plan };
+  | { readonly kind: "decided"; readonly plan: Plan; readonly decidedAtMs: number };
 
 /** At one time facts come first, then what was decided, then the cycle that reads all of it. */
 const FACT = 0;
@@ -128,12 +128,17 @@ export function openEngine(world: World): Engine {
     isDeciding = true;
     nextCycleAtMs = nowMs + costs.cycleIntervalMs;
     const plan = brain.decide(nowMs);
-    queue.put(nowMs + costs.decisionMs, DECIDED, { kind: "decided", plan });
+    queue.put(nowMs + costs.decisionMs, DECIDED, { kind: "decided", plan, decidedAtMs: nowMs });
   }
 
-  function carryOut(plan: Plan): void {
+  /** The plan is applied at the time for which it was made, as the live fleet does: what fits until then by milliseconds fits. */
+  function carryOut(plan: Plan, decidedAtMs: number): void {
     isDeciding = false;
-    const { granted, refusals, needsDecision } = brain.apply({ kind: "plan", plan, nowMs });
+    const { granted, refusals, needsDecision } = brain.apply({
+      kind: "plan",
+      plan,
+      nowMs: decidedAtMs,
+    });
     metrics.noteCycle(plan, granted.length, refusals.length);
     if (granted.length > 0) {
       lastGrantAtMs = nowMs;
@@ -318,7 +323,7 @@ export function openEngine(world: World): Engine {
       case "cycle":
         return runCycle();
       case "decided":
-        return carryOut(what.plan);
+        return carryOut(what.plan, what.decidedAtMs);
     }
   }
 
