@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { brainWith } from "../../simulator/brain.ts";
 import { runSimulation, simulate } from "../../simulator/simulate.ts";
 import { DECIDE_POLICIES } from "../../scheduling/decide.ts";
+import { fifo } from "../../scheduling/policy-sets.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { FREE, job, optionsFor } from "./fixtures.ts";
 
@@ -49,7 +50,7 @@ describe("one job after the other", () => {
       job("last", { submittedAtMs: 1, gpus: 7, durationMs: 1e6 }),
       job("two", { submittedAtMs: 2, gpus: 2, durationMs: 340 }),
     ];
-    const { jobRows = [] } = runSimulation(optionsFor(jobs, { fleet }));
+    const { jobRows = [] } = runSimulation(optionsFor(jobs, { fleet, openBrain: brainWith(fifo) }));
     const two = jobRows.find(({ id }) => id === "two");
     expect((two?.endedAtMs ?? 0) - (two?.firstGrantAtMs ?? 0)).toBeCloseTo(940, 0);
   });

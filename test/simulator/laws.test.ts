@@ -4,7 +4,8 @@ import { describe, expect, test } from "vitest";
 import { JOB_CLASSES } from "../../domain/job.ts";
 import { ms } from "../../domain/units.ts";
 import { checkLedger } from "../../scheduling/apply.ts";
-import { DECIDE_POLICIES } from "../../scheduling/decide.ts";
+import * as policySets from "../../scheduling/policy-sets.ts";
+import type { Policies } from "../../scheduling/cycle.ts";
 import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
 import type { SimulationOptions } from "../../simulator/options.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
@@ -80,28 +81,43 @@ const options = fc
     });
   });
 
+const { fifo, fifoBackfill, binPacking, drf, easy, conservative, tawfq } = policySets;
+const policies = fc.constantFrom(
+  { name: "tawfq", set: tawfq },
+  { name: "tawfq", set: tawfq },
+  { name: "fifo", set: fifo },
+  { name: "fifo-backfill", set: fifoBackfill },
+  { name: "bin-packing", set: binPacking },
+  { name: "drf", set: drf },
+  { name: "easy", set: easy },
+  { name: "conservative", set: conservative },
+);
+
 /** Looks at the ledger after every event. */
-const checked: OpenBrain = (ledger) => {
-  const brain = brainWith(DECIDE_POLICIES)(ledger);
-  return {
-    get ledger() {
-      return brain.ledger;
-    },
-    apply(event) {
-      const applied = brain.apply(event);
-      expect(checkLedger(brain.ledger)).toEqual([]);
-      if (event.kind === "plan") expect(applied.refusals).toEqual([]);
-      return applied;
-    },
-    decide: brain.decide,
+const checked =
+  (set: Policies): OpenBrain =>
+  (ledger) => {
+    const brain = brainWith(set)(ledger);
+    return {
+      get ledger() {
+        return brain.ledger;
+      },
+      apply(event) {
+        const applied = brain.apply(event);
+        expect(checkLedger(brain.ledger)).toEqual([]);
+        if (event.kind === "plan") expect(applied.refusals).toEqual([]);
+        return applied;
+      },
+      decide: brain.decide,
+    };
   };
-};
 
 describe("whatever arrives, costs and fails", () => {
   test("the ledger keeps its invariants after every event, and every job has ended once all is over", () => {
     fc.assert(
-      fc.property(options, (drawn) => {
-        const { jobs: counts, jobRows = [] } = runSimulation({ ...drawn, openBrain: checked });
+      fc.property(options, policies, (drawn, { set }) => {
+        const openBrain = checked(set);
+        const { jobs: counts, jobRows = [] } = runSimulation({ ...drawn, openBrain });
         expect(counts).toEqual({
           submitted: drawn.workload.jobs.length,
           ended: drawn.workload.jobs.length,
