@@ -49,11 +49,28 @@ export function revokedLosses({ leases, requests }: Book): readonly Loss[] {
 }
 
 /** Whether there is a gang that is smaller than it would like to be. */
-export const mayAnyGrow = ({ leases }: Pick<Ledger, "leases">): boolean =>
-  [...leases.values()].some(
+export const mayAnyGrow = (ledger: Pick<Ledger, "leases">): boolean => growable(ledger).length > 0;
+
+/** When the next of them is old enough to be stopped for growing; a cycle at that time may do it though nothing else has happened. */
+export function nextGrowthAtMs(ledger: Pick<Ledger, "leases">, nowMs: number): number | undefined {
+  const nextAtMs = growable(ledger)
+    .map(({ grantedAtMs, terms }) => {
+      const { minRuntimeMs = 0 } = terms?.preemption ?? {};
+      return grantedAtMs + Math.max(GROW_AFTER_MS, minRuntimeMs);
+    })
+    .filter((atMs) => atMs > nowMs)
+    .reduce((least, atMs) => Math.min(least, atMs), Infinity);
+  return nextAtMs < Infinity ? nextAtMs : undefined;
+}
+
+/** As `scheduling/growth.ts` has it; a cycle that comes too early or too late only costs time. */
+const GROW_AFTER_MS = 60_000;
+
+const growable = ({ leases }: Pick<Ledger, "leases">): readonly Lease[] =>
+  [...leases.values()].filter(
     ({ terms, gpus, state, eviction }) =>
       terms?.gang.mayGrow === true &&
-      state === "held" &&
+      state !== "vacating" &&
       eviction === undefined &&
       gpuCountOf(gpus) < terms.gang.gpus,
   );

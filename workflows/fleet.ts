@@ -40,7 +40,7 @@ import { apply, nextFenceAtMs, nextReturnAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
-import { mayAnyGrow, revokedLosses, unsentOrders } from "./fleet-evictions.ts";
+import { mayAnyGrow, nextGrowthAtMs, revokedLosses, unsentOrders } from "./fleet-evictions.ts";
 import { checkHosts, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
 import { recorder } from "./fleet-recorder.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
@@ -281,7 +281,9 @@ export async function fleet(input: FleetInput): Promise<never> {
     const plan = await decide(packLedger(ledger), nowMs);
     spend(4, plan);
     fold({ kind: "plan", plan, nowMs });
-    wakeAtMs = plan.wakeAtMs;
+    const growsAtMs = nextGrowthAtMs(ledger, nowMs);
+    wakeAtMs =
+      growsAtMs === undefined ? plan.wakeAtMs : Math.min(growsAtMs, plan.wakeAtMs ?? Infinity);
     // A full plan may have left some out.
     if (plan.items.length >= MAX_PLAN_ITEMS) needsDecision = true;
   }

@@ -5,7 +5,12 @@ import { hostId, clusterId, jobId, leaseId, runId, tenantId, token } from "../..
 import type { Eviction, Lease } from "../../domain/lease.ts";
 import type { PendingRequest } from "../../domain/plan.ts";
 import { ms } from "../../domain/units.ts";
-import { mayAnyGrow, revokedLosses, unsentOrders } from "../../workflows/fleet-evictions.ts";
+import {
+  mayAnyGrow,
+  nextGrowthAtMs,
+  revokedLosses,
+  unsentOrders,
+} from "../../workflows/fleet-evictions.ts";
 
 const HOST = hostId(clusterId("c"), "h");
 const TERMS = {
@@ -154,9 +159,16 @@ describe("mayAnyGrow", () => {
     {
       name: "one that has not heard of its grant",
       more: { terms: growing, state: "granted" as const },
-      want: false,
+      want: true,
     },
   ])("$name: $want", ({ more, want }) => {
     expect(mayAnyGrow(book([leaseOf(1, more)]))).toBe(want);
+  });
+
+  it.each([
+    { name: "it has run for a while first", nowMs: 10_000, want: 60_000 },
+    { name: "its time has come: any cycle may do it", nowMs: 60_000, want: undefined },
+  ])("nextGrowthAtMs: $name", ({ nowMs, want }) => {
+    expect(nextGrowthAtMs(book([leaseOf(1, { terms: growing })]), nowMs)).toBe(want);
   });
 });
