@@ -48,7 +48,10 @@ export function answerText({ results, inputs }: Answer, width: number): string {
       "fleet",
       `${grouped(fleet.gpus)} GPUs, ${grouped(fleet.hosts)} hosts, ${String(fleet.sites)} ${fleet.sites === 1 ? "site" : "sites"}`,
     ],
-    ["load", shareText(workload.offeredLoad)],
+    [
+      "offered",
+      `${shareText(workload.offeredLoad)} of the GPU time up to the last arrival, all work counted`,
+    ],
     ["window", `${timeSpanText(window.fromMs)} to ${timeSpanText(window.toMs)}`],
     ...workload.notes.map(
       (note, at) => [at === 0 ? "notes" : "", folded(note, width - 10)] as const,
