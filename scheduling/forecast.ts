@@ -61,7 +61,7 @@ export function forecast(
   const { nowMs } = options;
   const { seed, samples, maxDecisions, horizonMs } = { ...FORECAST_DEFAULTS, ...options };
   const targets = [...new Set(jobs)].filter((job) => ledger.requests.has(job));
-  const runTimes = runTimesOf(ledger.runs ?? []);
+  const runTimes = runTimesOf(ledger.runs ?? [], ledger.leases.values(), nowMs);
   const streams = arrivalsOf(ledger, nowMs);
   const starts = new Map<JobId, number[]>(targets.map((job) => [job, []]));
   const random = randomFrom(seed, "forecast");
@@ -118,8 +118,8 @@ interface Happening {
   readonly what: What;
 }
 
-/** Writing a checkpoint and stopping. */
-const YIELD_MS = 3_000;
+/** Writing a checkpoint and stopping takes from this time on, to five times as long. */
+const YIELD_MS = 1_000;
 /** A lease whose job is gone, until its hosts have confirmed. */
 const VACATE_MS = 2_000;
 const MIN_STEP_MS = 50;
@@ -152,6 +152,7 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
     queue.push({ atMs, order, what });
   };
   const draws = { ends: random.stream("ends"), comers: random.stream("comers") };
+  const yieldMs = (): number => YIELD_MS * (1 + 4 * draws.ends.unit());
   /** Of jobs that were stopped: how much longer they run on all the GPUs that they asked for. */
   const leftMs = new Map<JobId, number>();
   const endAtMs = new Map<LeaseId, number>();
@@ -167,7 +168,7 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
   for (const lease of ledger.leases.values()) {
     if (lease.state === "vacating") put(fromMs + VACATE_MS, { kind: "end", lease: lease.id });
     else start(lease, fromMs);
-    if (lease.eviction !== undefined) put(fromMs + YIELD_MS, { kind: "yield", lease: lease.id });
+    if (lease.eviction !== undefined) put(fromMs + yieldMs(), { kind: "yield", lease: lease.id });
   }
   for (const stream of streams)
     put(fromMs + draws.comers.exponential(stream.meanMs), { kind: "arrival", stream });
@@ -203,7 +204,7 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
     const sent = (plan.evict ?? []).flatMap(({ lease: id }) =>
       leases.get(id)?.eviction === undefined ? [] : [id],
     );
-    for (const id of sent) put(nowMs + YIELD_MS, { kind: "yield", lease: id });
+    for (const id of sent) put(nowMs + yieldMs(), { kind: "yield", lease: id });
     if (sent.length > 0) session.apply({ kind: "evictions-sent", sent, gone: [], nowMs });
   }
 

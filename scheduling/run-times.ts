@@ -1,17 +1,21 @@
 /**
  * @file How long a job will hold its GPUs, or hold them on, drawn at random from how long others did.
  *
- * A draw is one of the noted runs of the same class and size (within a factor of two) that lasted longer than the job has run
- * already: so its quantiles are the conditional quantiles of what was observed. With fewer than `MIN_RUNS` of them the size is
- * left out of account, then the class. Where nobody has ever run so long, it is taken to go on as long again as it did, in the
- * median (P(longer than x | longer than e) = e / x). The time limit bounds every draw.
- * Runs that ended are not biased by those that have not: in a steady state each kind of job ends as often as it begins.
+ * Runs of the same class and size (within a factor of two) make a survival curve: S(x) = Π (1 − ended at age / at risk at age), the
+ * product-limit estimate of Kaplan and Meier. Runs that go on are in it up to their present age, and runs older than the oldest note
+ * from the age at which they were first seen: so neither a young fleet, in which only short jobs have ended, nor a short memory
+ * makes jobs look short. A draw is the age at which the curve, from the job's own age on, falls below a random number: its quantiles
+ * are the conditional quantiles of what was observed. With fewer than `MIN_RUNS` runs that lasted longer, the size is left out of
+ * account, then the class. Beyond all that was seen, a run goes on as long again as it did, in the median (P(longer than x | longer
+ * than e) = e / x). The time limit bounds every draw.
  * Cost: O(log runs) a draw after O(runs · log runs) to open.
  */
 
 import type { JobClass } from "../domain/job.ts";
+import type { Lease } from "../domain/lease.ts";
 import type { Random } from "../lib/random.ts";
 import type { RunNote } from "./ledger.ts";
+import { MAX_RUN_NOTES } from "./runs.ts";
 
 /** With fewer runs than this a quantile says nothing. */
 export const MIN_RUNS = 8;
@@ -31,36 +35,110 @@ export interface RunTimes {
   readonly remainingMs: (kind: RunKind, ranMs: number, random: Random) => number;
 }
 
-export function runTimesOf(notes: readonly RunNote[]): RunTimes {
-  const pools = new Map<string, number[]>();
-  for (const note of notes) {
-    for (const key of keysOf(note)) {
-      const pool = pools.get(key) ?? [];
-      pools.set(key, pool);
-      pool.push(note.endedAtMs - note.grantedAtMs);
+interface Seen {
+  /** Its age when it was first seen, and when last. */
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly hasEnded: boolean;
+}
+
+interface Curve {
+  /** Ages at which runs ended, ascending, with what part of all runs is left after each. */
+  readonly ages: readonly number[];
+  readonly left: readonly number[];
+  /** Ages at which runs were last seen, ascending. */
+  readonly lasts: readonly number[];
+}
+
+export function runTimesOf(
+  notes: readonly RunNote[],
+  running: Iterable<Lease> = [],
+  nowMs = 0,
+): RunTimes {
+  const pools = new Map<string, Seen[]>();
+  const put = (kind: RunKind, seen: Seen): void => {
+    for (const key of keysOf(kind)) {
+      const pool = pools.get(key);
+      if (pool === undefined) pools.set(key, [seen]);
+      else pool.push(seen);
     }
+  };
+  const sinceMs = rememberedSince(notes);
+  const firstAge = (jobClass: JobClass, grantedAtMs: number): number =>
+    Math.max(0, (sinceMs.get(jobClass) ?? -Infinity) - grantedAtMs);
+  for (const note of notes) {
+    const toMs = note.endedAtMs - note.grantedAtMs;
+    const fromMs = Math.min(toMs, firstAge(note.class, note.grantedAtMs));
+    put(note, { fromMs, toMs, hasEnded: true });
   }
-  for (const pool of pools.values()) pool.sort((a, b) => a - b);
+  for (const { class: jobClass, terms, slots, state, grantedAtMs } of running) {
+    if (terms === undefined || slots !== undefined || state === "vacating") continue;
+    const toMs = Math.max(0, nowMs - grantedAtMs);
+    const fromMs = Math.min(toMs, firstAge(jobClass, grantedAtMs));
+    put({ class: jobClass, gpus: terms.gang.gpus }, { fromMs, toMs, hasEnded: false });
+  }
+  const curves = new Map([...pools].map(([key, pool]) => [key, curveOf(pool)]));
   return {
     count: notes.length,
     remainingMs(kind, ranMs, random) {
-      const drawnMs = drawOf(pools, kind, { ranMs, unit: random.unit() });
+      const drawnMs = drawOf(curves, kind, { ranMs, unit: random.unit() });
       const leftMs = (kind.timeLimitMs ?? Infinity) - ranMs;
       return Math.max(1, Math.min(drawnMs - ranMs, leftMs));
     },
   };
 }
 
+/** Since when every end of a class has its note; absent where that is always. */
+function rememberedSince(notes: readonly RunNote[]): ReadonlyMap<JobClass, number> {
+  const since = new Map<JobClass, number>();
+  const counts = new Map<JobClass, number>();
+  for (const { class: jobClass } of notes) counts.set(jobClass, (counts.get(jobClass) ?? 0) + 1);
+  for (const { class: jobClass, endedAtMs } of notes) {
+    if ((counts.get(jobClass) ?? 0) < MAX_RUN_NOTES || since.has(jobClass)) continue;
+    since.set(jobClass, endedAtMs);
+  }
+  return since;
+}
+
+function curveOf(pool: readonly Seen[]): Curve {
+  const ends = pool.filter(({ hasEnded }) => hasEnded).sort((a, b) => a.toMs - b.toMs);
+  const firsts = pool.map(({ fromMs }) => fromMs).sort((a, b) => a - b);
+  const lasts = pool.map(({ toMs }) => toMs).sort((a, b) => a - b);
+  const ages: number[] = [];
+  const left: number[] = [];
+  let part = 1;
+  let tied = 0;
+  for (const { toMs } of ends) {
+    tied = ages.at(-1) === toMs ? tied + 1 : 0;
+    // Seen at this age: first seen at it or before, last seen at it or later, less those of the same age that ended before it.
+    const atRisk = firstAbove(firsts, toMs) - firstAt(lasts, toMs) - tied;
+    part *= 1 - 1 / Math.max(1, atRisk);
+    ages.push(toMs);
+    left.push(part);
+  }
+  return { ages, left, lasts };
+}
+
 function drawOf(
-  pools: ReadonlyMap<string, readonly number[]>,
+  curves: ReadonlyMap<string, Curve>,
   kind: RunKind,
   { ranMs, unit }: { readonly ranMs: number; readonly unit: number },
 ): number {
   for (const key of keysOf(kind)) {
-    const pool = pools.get(key) ?? [];
-    const from = firstAbove(pool, ranMs);
-    const longer = pool.length - from;
-    if (longer >= MIN_RUNS) return pool[from + Math.floor(unit * longer)] ?? ranMs;
+    const curve = curves.get(key);
+    if (curve === undefined) continue;
+    const { ages, left, lasts } = curve;
+    if (lasts.length - firstAbove(lasts, ranMs) < MIN_RUNS) continue;
+    const from = firstAbove(ages, ranMs);
+    const whole = from === 0 ? 1 : (left[from - 1] ?? 1);
+    const wanted = whole * (1 - unit);
+    for (let at = from; at < ages.length; at += 1) {
+      if ((left[at] ?? 0) <= wanted) return ages[at] ?? ranMs;
+    }
+    // It outlives all that ended: what is over of the draw says by how much.
+    const rest = left.at(-1) ?? 1;
+    const last = Math.max(ranMs, lasts.at(-1) ?? 0, 1);
+    return (last * Math.min(whole, rest)) / Math.max(wanted, 1e-6);
   }
   return ranMs > 0 ? ranMs / (1 - unit) : GUESS_MS * Math.exp(4 * (unit - 0.5));
 }
@@ -82,4 +160,11 @@ function firstAbove(values: readonly number[], bound: number): number {
     else low = middle + 1;
   }
   return low;
+}
+
+/** Index of the first value that is not below the bound. */
+function firstAt(values: readonly number[], bound: number): number {
+  let at = firstAbove(values, bound);
+  while (at > 0 && values[at - 1] === bound) at -= 1;
+  return at;
 }

@@ -86,6 +86,21 @@ function after(ledger: Ledger, nowMs: number, ...entries: readonly InboxEntry[])
 const job = (name: string, spec: RequestSpec = {}): InboxEntry =>
   ask({ job: name, gpus: 8, ...spec });
 
+describe("runs that go on", () => {
+  it("count for as long as they have lasted: half of all outlive what has ended", () => {
+    let ledger = START;
+    for (let at = 0; at < MIN_RUNS; at += 1) ledger = after(ledger, 0, ask({ job: `j${at}` }));
+    const short = Array.from({ length: MIN_RUNS }, () => note({ ranMs: MINUTE_MS }));
+    const times = runTimesOf(short, ledger.leases.values(), 60 * MINUTE_MS);
+    const random = randomFrom(7);
+    const kind = { class: "training", gpus: 1 } as const;
+    const draws = Array.from({ length: 1_000 }, () => times.remainingMs(kind, 0, random));
+    const longer = draws.filter((drawMs) => drawMs > MINUTE_MS);
+    expect(longer.length / 1_000).toBeCloseTo(0.5, 1);
+    expect(Math.min(...longer)).toBeGreaterThanOrEqual(60 * MINUTE_MS);
+  });
+});
+
 describe("a forecast", () => {
   const notes = Array.from({ length: 50 }, (_, at) =>
     note({ ranMs: (at + 1) * MINUTE_MS, gpus: 8, submittedAtMs: 1e9 + at, grantedAtMs: 0 }),
