@@ -36,6 +36,7 @@ const WAITS_FOR_LEASES: ReadonlySet<PendingCode> = new Set([
   "WaitingForPower",
   "TopologyPlacementFailed",
   "BehindEarlierJob",
+  "WaitingForPreempted",
 ]);
 
 /** A job array asks this before it goes on with a lease that it has had for a while. */
