@@ -20,8 +20,9 @@ afterAll(() => world.stop());
 
 it("goes on as its history says", async () => {
   const { temporal } = world;
-  for (const name of ["runs", "waits"])
-    await world.orbweaver.submit({ name, gang: { gpus: 12 }, run: { command: ["sleep", "600"] } });
+  const submit = (name: string) =>
+    world.orbweaver.submit({ name, gang: { gpus: 12 }, run: { command: ["sleep", "600"] } });
+  const jobs = [await submit("runs"), await submit("waits")];
   await world.until("one waits", ({ requests, leases }) => requests.size + leases.size === 2);
   const fleet = temporal.workflow.getHandle(fleetWorkflowId(world.fleet));
   const ask = (): Promise<unknown> =>
@@ -39,6 +40,8 @@ it("goes on as its history says", async () => {
     await Promise.all(asked);
     await world.until("it answers", ({ requests }) => requests.size === 1);
   }
+  for (const { jobId } of jobs) await temporal.workflow.getHandle(jobId).cancel();
+  await world.until("nothing runs", ({ requests, leases }) => requests.size + leases.size === 0);
   const history = await fleet.fetchHistory();
   const failures = (history.events ?? []).flatMap(
     ({ workflowTaskFailedEventAttributes: failed }) => failed?.failure?.message ?? [],
