@@ -4,12 +4,17 @@
  * Opening a part (a host, a rack, a cluster, a site) costs the same however many GPUs come from it, so the cheapest way to
  * take k GPUs out of several parts is min over j of (k − j out of those before) + (j out of this one): min-plus convolution, exact.
  * Costs are compared first, then `tie`; of equals the one that takes fewer GPUs from later parts stays. Costs are multiples of 2^-30, so
- * sums are exact and equal means equal. Cost: O(GPUs of the one · GPUs of the other) a part, both cut to what is wanted.
+ * sums are exact and equal means equal.
+ * Whoever wants at least `least` GPUs out of all parts takes at least `least` less what the other parts hold out of each, so only that band
+ * of every table is worked out: where the gang takes nearly all that is free, the band is thin.
+ * Cost: O(GPUs of the one · GPUs of the other) a part, both cut to what is wanted.
  */
 
 export interface Cover {
   /** GPUs that can be taken, at most; every number below can be taken too. */
   readonly size: number;
+  /** Fewer than this are not worked out, but for 0. */
+  readonly least: number;
   /** By number of GPUs; 0 costs nothing. */
   readonly cost: Float64Array;
   readonly tie: Float64Array;
@@ -25,19 +30,33 @@ export interface Fold {
   readonly work: number;
 }
 
-/** Takes up to `most` GPUs out of all parts together. */
-export function foldCovers(parts: readonly Cover[], most: number): Fold {
+/** How many GPUs are wanted out of a part. */
+export interface Band {
+  readonly least: number;
+  readonly most: number;
+}
+
+/** The fewest GPUs that can come from one of several parts when `least` come from all; `total` is what all hold. */
+export const leastOf = (least: number, total: number, size: number): number =>
+  Math.max(0, least - (total - size));
+
+/** Takes up to `most` GPUs out of all parts together; fewer than `least` are not worked out. */
+export function foldCovers(parts: readonly Cover[], { least, most }: Band): Fold {
   const cost = new Float64Array(most + 1).fill(Infinity);
   const tie = new Float64Array(most + 1);
   cost[0] = 0;
   let size = 0;
   let work = 0;
+  let later = 0;
+  for (const part of parts) later += part.size;
   const shares: Uint32Array[] = [];
   for (const part of parts) {
+    later -= part.size;
     const total = Math.min(most, size + part.size);
     const share = new Uint32Array(total + 1);
+    const lowest = Math.max(1, least - later);
     // Downwards, so that what is read is still the table without this part.
-    for (let gpus = total; gpus > 0; gpus -= 1) {
+    for (let gpus = total; gpus >= lowest; gpus -= 1) {
       const first = Math.max(0, gpus - size);
       const last = Math.min(gpus, part.size);
       let best = Infinity;
@@ -68,7 +87,7 @@ export function foldCovers(parts: readonly Cover[], most: number): Fold {
       open -= own;
     }
   };
-  return { cover: { size, cost, tie, take }, work };
+  return { cover: { size, least, cost, tie, take }, work };
 }
 
 export interface Opening {
@@ -78,12 +97,13 @@ export interface Opening {
 }
 
 /** The same GPUs, with what it costs to use any of them. */
-export function openedCover({ size, cost, tie, take }: Cover, opening: Opening): Cover {
+export function openedCover(cover: Cover, opening: Opening): Cover {
+  const { size, least, cost, tie, take } = cover;
   const opened = cost.slice(0, size + 1);
   const ties = tie.slice(0, size + 1);
-  for (let gpus = 1; gpus <= size; gpus += 1) {
+  for (let gpus = Math.max(1, least); gpus <= size; gpus += 1) {
     opened[gpus] = (opened[gpus] ?? 0) + opening.cost;
     ties[gpus] = (ties[gpus] ?? 0) + opening.tieOf(gpus);
   }
-  return { size, cost: opened, tie: ties, take };
+  return { size, least, cost: opened, tie: ties, take };
 }

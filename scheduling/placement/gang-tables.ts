@@ -4,11 +4,12 @@
  * A table entry is the price of the domains, NUMA nodes, hosts, racks, clusters and sites that are touched (spread.ts), and second what is
  * spoiled: GPUs left over in touched hosts, where a whole free host that is broken counts sixteen, and then those left over in touched racks.
  * Tables are made when they are first asked for. In very large racks and clusters only the parts with most free GPUs are looked at, as
- * many as hold four times the gang. Cost: O(GPUs of the part · gang) a table.
+ * many as hold four times the gang. Of a table only the band that can be wanted is made (cover.ts), and made again when more of it is.
+ * Cost: O(GPUs of the part · gang) a table.
  */
 
 import type { HostGpus } from "../../domain/lease.ts";
-import { foldCovers, openedCover, type Cover } from "./cover.ts";
+import { foldCovers, leastOf, openedCover, type Band, type Cover } from "./cover.ts";
 import { sharesOf } from "./host-kind.ts";
 import { freeOf, type ClusterPart, type RackPart, type SitePart } from "./parts.ts";
 import type { PlaceHost } from "./place-policy.ts";
@@ -36,23 +37,32 @@ export const openTables = (gpus: number, weights: PerLevel): GangTables => ({
   cells: 0,
 });
 
-/** Over several clusters, in one or more sites. */
+/** The whole gang over several clusters, in one or more sites. */
 export function sitesCover(parts: readonly SitePart[], tables: GangTables): Cover {
-  const sites = parts.map(({ clusters, most }) => {
-    const covers = clusters.map((cluster) => clusterCover(cluster, tables));
-    const cover = folded(covers, Math.min(most, tables.gpus), tables);
-    return openedCover(cover, { cost: tables.weights.site, tieOf: () => 0 });
+  const { gpus, weights } = tables;
+  const total = sumOf(parts, mostOf);
+  const sites = parts.map(({ clusters, most: all }) => {
+    const most = Math.min(all, gpus);
+    const least = leastOf(gpus, total, all);
+    const held = sumOf(clusters, mostOf);
+    const covers = clusters.map((cluster) =>
+      clusterCover(cluster, leastOf(least, held, cluster.most), tables),
+    );
+    const cover = folded(covers, { least, most }, tables);
+    return openedCover(cover, { cost: weights.site, tieOf: () => 0 });
   });
-  return folded(sites, tables.gpus, tables);
+  return folded(sites, { least: gpus, most: gpus }, tables);
 }
 
-export function clusterCover(part: ClusterPart, tables: GangTables): Cover {
+/** At least so many GPUs out of the cluster. */
+export function clusterCover(part: ClusterPart, least: number, tables: GangTables): Cover {
   const known = tables.clusters.get(part);
-  if (known !== undefined) return known;
+  if (known !== undefined && known.least <= least) return known;
   const most = Math.min(part.most, tables.gpus);
-  const racks = enough(part.racks, most, ({ most: ofRack }) => ofRack);
-  const covers = racks.map((rack) => rackCover(rack, tables));
-  const opened = openedCover(folded(covers, most, tables), {
+  const racks = enough(part.racks, most, mostOf);
+  const total = sumOf(racks, mostOf);
+  const covers = racks.map((rack) => rackCover(rack, leastOf(least, total, rack.most), tables));
+  const opened = openedCover(folded(covers, { least, most }, tables), {
     cost: tables.weights.cluster,
     tieOf: () => 0,
   });
@@ -60,13 +70,14 @@ export function clusterCover(part: ClusterPart, tables: GangTables): Cover {
   return opened;
 }
 
-export function rackCover(part: RackPart, tables: GangTables): Cover {
+/** At least so many GPUs out of the rack. */
+export function rackCover(part: RackPart, least: number, tables: GangTables): Cover {
   const known = tables.racks.get(part);
-  if (known !== undefined) return known;
+  if (known !== undefined && known.least <= least) return known;
   const most = Math.min(part.most, tables.gpus);
   const hosts = enough(part.hosts, most, freeOf);
   const covers = hosts.map((host) => hostCover(host, tables));
-  const opened = openedCover(folded(covers, most, tables), {
+  const opened = openedCover(folded(covers, { least, most }, tables), {
     cost: tables.weights.rack,
     tieOf: (gpus) => rackTie(part.free, gpus),
   });
@@ -74,8 +85,16 @@ export function rackCover(part: RackPart, tables: GangTables): Cover {
   return opened;
 }
 
-function folded(parts: readonly Cover[], most: number, tables: GangTables): Cover {
-  const { cover, work } = foldCovers(parts, most);
+const mostOf = ({ most }: { readonly most: number }): number => most;
+
+function sumOf<Part>(parts: readonly Part[], sizeOf: (part: Part) => number): number {
+  let sum = 0;
+  for (const part of parts) sum += sizeOf(part);
+  return sum;
+}
+
+function folded(parts: readonly Cover[], band: Band, tables: GangTables): Cover {
+  const { cover, work } = foldCovers(parts, band);
   tables.cells += work;
   return cover;
 }
@@ -93,7 +112,7 @@ function hostCover(host: PlaceHost, { weights, chosen }: GangTables): Cover {
   const take = (gpus: number): void => {
     chosen.push({ host: at.host, mask: masks[gpus] ?? 0 });
   };
-  return { size: free, cost, tie, take };
+  return { size: free, least: 0, cost, tie, take };
 }
 
 const GPUS_TIE = 256;

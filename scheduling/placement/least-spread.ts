@@ -200,7 +200,7 @@ function bestRack(parts: readonly SitePart[], tables: GangTables): Answer | unde
     for (const { racks, most: ofCluster } of clusters) {
       for (const rack of racks) {
         if (Math.min(rack.most, ofCluster, ofSite) < gpus) continue;
-        const found = answerOf(rackCover(rack, tables), tables);
+        const found = answerOf(rackCover(rack, gpus, tables), tables);
         best = better(best, { ...found, cost: found.cost + cluster + site });
       }
     }
@@ -228,7 +228,7 @@ function bestCluster(
   let best = bestSoFar;
   for (const { each, floor } of able.sort((a, b) => a.floor - b.floor)) {
     if (best !== undefined && best.cost < floor) break;
-    const found = answerOf(clusterCover(each, tables), tables);
+    const found = answerOf(clusterCover(each, gpus, tables), tables);
     best = better(best, { ...found, cost: found.cost + site });
   }
   return best;
