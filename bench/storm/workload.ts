@@ -61,6 +61,7 @@ export function drawKind(draw: Draw): JobKind {
 export function stormJob(site: Site, kind: JobKind, number: number, draw: Draw): StormJob {
   const { gpus, rank } = shapeOf(site, kind, number, draw);
   const isFailing = kind === "failing" || kind === "retrying";
+  const isUrgent = kind === "short" && number % URGENT_EVERY === 0;
   const order: RankOrder = {
     witness: witnessFile(site),
     hosts: site.hosts,
@@ -80,9 +81,8 @@ export function stormJob(site: Site, kind: JobKind, number: number, draw: Draw):
     isClosed: false,
     file: {
       name: kind,
-      ...(kind === "short" && number % URGENT_EVERY === 0 && { class: "inference" as const }),
+      ...(isUrgent ? { class: "inference" as const } : { preemption: { minRuntime: "0s" } }),
       gang: { gpus },
-      preemption: { minRuntime: "0s" },
       constraints: { clusters: kind === "probe" ? [PROBE_CLUSTER] : [...WORK_CLUSTERS] },
       run: {
         command: [process.execPath, rankProgram()],
