@@ -35,7 +35,12 @@ export interface Brain {
   readonly shrunk: Set<LeaseId>;
 }
 
-export function openBrain(ledger: Ledger, policy: QueuePolicy): Brain {
+/** `isDismissing`: whether cycles pass over whole kinds of requests, which those never do that tell everybody why they wait. */
+export function openBrain(
+  ledger: Ledger,
+  policy: QueuePolicy,
+  { isDismissing = true }: { readonly isDismissing?: boolean } = {},
+): Brain {
   const { requests, shape, leases } = ledger;
   const sizes = new Map<number, number>();
   const inference = new Set<JobId>();
@@ -49,7 +54,7 @@ export function openBrain(ledger: Ledger, policy: QueuePolicy): Brain {
       requests: requests.values(),
       tenants: shape.tenants,
       ...(shape.policy !== undefined && { policy: shape.policy }),
-      kindOf: kindFor(),
+      kindOf: isDismissing ? kindFor() : "none",
     }),
     runningGpus: runningGpusOf(leases.values()),
     sizes,

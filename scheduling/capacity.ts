@@ -68,7 +68,7 @@ export interface Capacity {
   readonly keptWatts: Map<string, number>;
   /** By constraints, as JSON, and by the object, because equal ones are often the same object. */
   readonly options: Map<string, Options>;
-  readonly optionsOf: WeakMap<Constraints, Options>;
+  readonly optionsOf: Map<Constraints, Options>;
   /** Budgets of sites, by site. */
   readonly sites: ReadonlyMap<string, WattsBudget>;
   lastOptions: number;
@@ -127,7 +127,7 @@ export function openCapacity(ledger: Ledger): Capacity {
       }),
     ),
     options: new Map(),
-    optionsOf: new WeakMap(),
+    optionsOf: new Map(),
     lastOptions: 0,
     version: 0,
   };
@@ -281,18 +281,23 @@ function knownOptions(capacity: Capacity, request: PendingRequest): Options {
   const known = avoidHosts === undefined ? capacity.optionsOf.get(constraints) : undefined;
   if (known !== undefined) return known;
   if (capacity.options.size >= MAX_OPTIONS) capacity.options.clear();
-  const key = JSON.stringify([constraints, avoidHosts]);
+  const key = JSON.stringify(avoidHosts === undefined ? constraints : [constraints, avoidHosts]);
   const options = capacity.options.get(key) ?? {
     number: (capacity.lastOptions += 1),
     types: typesFor(capacity, request),
   };
   capacity.options.set(key, options);
-  if (avoidHosts === undefined) capacity.optionsOf.set(constraints, options);
+  if (avoidHosts === undefined) {
+    if (capacity.optionsOf.size >= MAX_CONSTRAINTS) capacity.optionsOf.clear();
+    capacity.optionsOf.set(constraints, options);
+  }
   return options;
 }
 
 /** Avoided hosts make many: no more are remembered. */
 const MAX_OPTIONS = 2_000;
+/** Objects, mostly equal to others. */
+const MAX_CONSTRAINTS = 20_000;
 
 /** What the clusters offer in one type, in order of rank. */
 export const offersAt = (

@@ -135,8 +135,19 @@ const HEAD_RULES: Readonly<Record<Backfill, HeadRule>> = {
 };
 
 /** On a ledger that is looked at once. */
-export const runCycle = (snapshot: Ledger, nowMs: number, options: CycleOptions): Cycle =>
-  runCycleOn(openBrain(snapshot, options.policies.queue), { snapshot, nowMs }, options);
+export function runCycle(snapshot: Ledger, nowMs: number, options: CycleOptions): Cycle {
+  const brain = openBrain(snapshot, options.policies.queue, {
+    isDismissing: isDismissing(options),
+  });
+  return runCycleOn(brain, { snapshot, nowMs }, options);
+}
+
+/** Whether a cycle may pass over kinds of requests: not where each is told why it waits, or one is looked for. */
+export const isDismissing = ({
+  limits,
+  onlyFor,
+}: Pick<CycleOptions, "limits" | "onlyFor">): boolean =>
+  limits.maxReasons === 0 && onlyFor === undefined;
 
 /** On a brain that goes on: it is left as it was. */
 export function runCycleOn(
@@ -176,6 +187,8 @@ export function runCycleOn(
   let answer: PendingReason | undefined;
   let position: number | undefined;
   let preemption: Preemption | undefined;
+  let sums:
+    { readonly version: number; readonly open: number; readonly reservable: number } | undefined;
   let preemptionsLeft = policies.isPreempting === true && method === "decide" ? MAX_PREEMPTIONS : 0;
 
   // Where nobody else waits there is nobody to keep GPUs from.
@@ -185,7 +198,7 @@ export function runCycleOn(
   grantReserved();
   for (let pass = 1; pass <= MAX_PASSES && position === undefined; pass += 1) {
     const { opened } = heads;
-    walk();
+    walk(pass);
     if (heads.opened === opened || isFull()) break;
   }
   if (onlyFor === undefined) fillArrays();
@@ -267,7 +280,9 @@ export function runCycleOn(
     else if (own !== undefined) putBack(heads, own);
   }
 
-  function walk(): void {
+  function walk(pass: number): void {
+    // The first pass has told everybody, or as many as it may.
+    const isTellingNow = isTelling && (pass === 1 || onlyFor !== undefined);
     const turn = brain.queue.order(nowMs, factsOf());
     const tries = openTries(scene, heads);
     const openKinds = unvisitedKinds();
@@ -287,14 +302,14 @@ export function runCycleOn(
         }
         continue;
       }
-      if (!isTelling && isOver()) return;
-      if (isTelling && onlyFor === undefined && isTold(seen) && isOver()) {
+      if (!isTellingNow && isOver()) return;
+      if (isTellingNow && onlyFor === undefined && isTold(seen) && isOver()) {
         tellNew();
         return;
       }
       const gang = asOneGang(request, scene);
       const own = lift(heads, jobId);
-      heads.visited.add(jobId);
+      if (heads.now.has(jobId)) heads.visited.add(jobId);
       openKinds.delete(jobId);
       const known = own === undefined ? tries.known(gang) : undefined;
       const tried = isClosed
@@ -332,7 +347,7 @@ export function runCycleOn(
         telling.first ??= jobId;
         if (!isTelling && onlyFor === undefined) return;
       }
-      if (!isTelling && onlyFor === undefined) dismiss(turn, gang);
+      if (isDismissing(options)) dismiss(turn, gang);
     }
     if (onlyFor !== undefined) position = seen;
 
@@ -516,13 +531,26 @@ export function runCycleOn(
   }
 
   function capacityOpen(): number {
-    return capacity.pools.reduce((sum, { tallies }) => sum + tallies.open.gpus, 0);
+    return gpusNow().open;
   }
 
   function capacityReservable(): number {
-    return capacity.pools.reduce((sum, { tallies }) => sum + tallies.unreserved.gpus, 0);
+    return gpusNow().reservable;
+  }
+
+  /** Asked for with every request, and the same from one change to the next. */
+  function gpusNow(): NonNullable<typeof sums> {
+    if (sums?.version === capacity.version) return sums;
+    let open = 0;
+    let reservable = 0;
+    for (const { tallies } of capacity.pools) {
+      open += tallies.open.gpus;
+      reservable += tallies.unreserved.gpus;
+    }
+    sums = { version: capacity.version, open, reservable };
+    return sums;
   }
 }
 
 const isSame = (a: PendingReason, b: PendingReason | undefined): boolean =>
-  JSON.stringify(a) === JSON.stringify(b);
+  a.code === b?.code && a.message === b.message && JSON.stringify(a) === JSON.stringify(b);

@@ -49,7 +49,7 @@ export interface Heads {
   readonly formers: ReadonlyMap<JobId, Reservation>;
   /** As they are to be; of kind head only. */
   readonly now: Map<JobId, Reservation>;
-  /** Their turn has come in this cycle: they yield no more. */
+  /** Heads whose turn has come in this cycle: they yield no more. */
   readonly visited: Set<JobId>;
   /** What has to be put back when the cycle is over: the first change of each job. */
   readonly changed: Map<JobId, Reservation | undefined>;
@@ -210,6 +210,7 @@ export function holdFor(
     readonly place: PlacePolicy;
   },
 ): boolean {
+  heads.visited.add(request.jobId);
   if (own !== undefined && own.kind !== "head") {
     putBack(heads, own);
     return true;

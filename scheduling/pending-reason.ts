@@ -35,6 +35,7 @@ export function describeWait(
   const evicting = code === "WaitingForPreempted" ? evictingFor(request, scene) : [];
   const figures = {
     ...figuresOf(request, best, scene),
+    ...(code === "NoMatchingFlavor" && best !== undefined && wider(request, best, scene)),
     comingGpus: evicting.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
     ...(code === "WaitingForHosts" && best !== undefined && { hindered: hinderedHosts(best.type) }),
   };
@@ -128,7 +129,6 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
   const { type, quotaKey, limit } = best;
   const rule = quotaLimit(capacity.index.tenants.get(tenant), type.gpuType);
   const unpowered = offersAt(capacity, type, "unpowered");
-  const clustersToFit = clustersFor(request, offersAt(capacity, type, "ever"));
   return {
     ...base,
     gpuType: type.gpuType,
@@ -143,8 +143,16 @@ function figuresOf(request: PendingRequest, best: Prospect | undefined, scene: S
     claimedGpus: quotaKey === undefined ? 0 : quotaClaim(scene.claims, tenant, quotaKey).gpus,
     quotaKey: quotaKey === undefined || quotaKey === "*" ? "GPUs" : quotaKey,
     heldGpus: quotaKey === undefined ? 0 : heldUnder(capacity.usage, tenant, quotaKey),
-    ...(clustersToFit !== undefined && { clustersToFit }),
   };
+}
+
+function wider(
+  request: PendingRequest,
+  { type }: Prospect,
+  { capacity }: Scene,
+): Pick<Figures, "clustersToFit"> {
+  const clustersToFit = clustersFor(request, offersAt(capacity, type, "ever"));
+  return clustersToFit === undefined ? {} : { clustersToFit };
 }
 
 /** The fewest clusters that hold the gang; undefined when none do, or when its shape keeps it in one. */

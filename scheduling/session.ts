@@ -9,7 +9,13 @@
 import type { Plan } from "../domain/plan.ts";
 import { applyTo } from "./apply.ts";
 import { openBrain, watchBrain, type Brain } from "./brain.ts";
-import { runCycleOn, type CycleLimits, type DecidePorts, type Policies } from "./cycle.ts";
+import {
+  isDismissing,
+  runCycleOn,
+  type CycleLimits,
+  type DecidePorts,
+  type Policies,
+} from "./cycle.ts";
 import { DECIDE_LIMITS, DECIDE_POLICIES } from "./decide.ts";
 import { ledgerOf, openDraft, takeOutcome, type Draft } from "./draft.ts";
 import type { Applied, Ledger, LedgerEvent } from "./ledger.ts";
@@ -52,7 +58,7 @@ export function openSession(ledger: Ledger, options: SessionOptions = {}): Sessi
     },
     decide(nowMs) {
       const snapshot = ledgerOf(draft);
-      brain ??= openBrain(snapshot, policies.queue);
+      brain ??= openBrain(snapshot, policies.queue, { isDismissing: isDismissing({ limits }) });
       return runCycleOn(brain, { snapshot, nowMs }, { policies, ports, limits, method: "decide" })
         .plan;
     },

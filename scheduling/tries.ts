@@ -6,12 +6,15 @@
  * others and would be lent or left to them. Cost: O(heads) a request.
  */
 
-import type { JobId } from "../domain/ids.ts";
+import type { JobId, TenantId } from "../domain/ids.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { optionsFor } from "./capacity.ts";
 import { canShrink, shrinkAtMs } from "./feasibility.ts";
 import { liftable, type Heads } from "./heads.ts";
 import type { Scene, Wait, WaitCode } from "./judge.ts";
+
+/** Four of these and two bits are a number that is exact. */
+const MOST = 2 ** 12;
 
 export interface Tries {
   /** The code by which it waits, when that is known already. */
@@ -29,7 +32,9 @@ interface Failure {
 }
 
 export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
-  const failures = new Map<string, Failure>();
+  const failures = new Map<number | string, Failure>();
+  /** Numbers of tenants with a quota. */
+  const tenants = new Map<TenantId, number>();
   return { known, note, isFinal };
 
   function known(request: PendingRequest): Pick<Wait, "kind" | "code"> | undefined {
@@ -57,14 +62,29 @@ export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
     return !canShrink(request.gang) || nowMs >= shrinkAtMs(request);
   }
 
-  function keyOf(request: PendingRequest): string | undefined {
+  /** A number where the parts are small enough to be put into one, which is found sooner than a text. */
+  function keyOf(request: PendingRequest): number | string | undefined {
     const { number } = optionsFor(capacity, request, nowMs);
     if (number === undefined) return undefined;
-    const { gang, tenant, slots } = request;
-    const sizes = canShrink(gang)
-      ? `${gang.min} ${gang.shapes?.join() ?? ""} ${nowMs >= shrinkAtMs(request)}`
-      : "";
-    const ofTenant = capacity.index.tenants.has(tenant) ? tenant : "";
-    return `${number} ${gang.gpus} ${sizes} ${slots === undefined ? "" : "array"} ${ofTenant}`;
+    const { gang, slots } = request;
+    const { gpus, shapes } = gang;
+    const least = canShrink(gang) ? gang.min : 0;
+    const isShrunk = least > 0 && nowMs >= shrinkAtMs(request) ? 1 : 0;
+    const isArray = slots === undefined ? 0 : 1;
+    const ofTenant = tenantNumber(request.tenant);
+    if (shapes === undefined && number < MOST && gpus < MOST && least < MOST && ofTenant < MOST)
+      return (
+        (((number * MOST + gpus) * MOST + least) * MOST + ofTenant) * 4 + 2 * isShrunk + isArray
+      );
+    return `${number} ${gpus} ${least} ${ofTenant} ${isShrunk} ${isArray} ${shapes?.join() ?? ""}`;
+  }
+
+  /** 0: its quota limits it in nothing. */
+  function tenantNumber(tenant: TenantId): number {
+    if (!capacity.index.tenants.has(tenant)) return 0;
+    const known = tenants.get(tenant);
+    if (known !== undefined) return known;
+    tenants.set(tenant, tenants.size + 1);
+    return tenants.size;
   }
 }

@@ -9,6 +9,7 @@
 import type { PendingRequest } from "../../domain/plan.ts";
 import { heap, type Heap, type IsBefore, type Walk } from "../../lib/heap.ts";
 import type { Kind } from "./kind.ts";
+import { sortedLine } from "./sorted-line.ts";
 
 export interface Line {
   readonly isEmpty: () => boolean;
@@ -27,7 +28,10 @@ interface Alike {
   readonly requests: Heap<PendingRequest>;
 }
 
-export function line(isBefore: IsBefore<PendingRequest>, kindOf: Kind): Line {
+export const line = (isBefore: IsBefore<PendingRequest>, kindOf: Kind | "none"): Line =>
+  kindOf === "none" ? sortedLine(isBefore) : lineByKind(isBefore, kindOf);
+
+function lineByKind(isBefore: IsBefore<PendingRequest>, kindOf: Kind): Line {
   const byKind = new Map<string, Alike>();
   const kindOfWaiting = new Map<PendingRequest, Alike>();
   const kinds = heap<Alike>((a, b) => isFirst(a.requests.peek(), b.requests.peek()));

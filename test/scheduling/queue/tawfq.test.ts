@@ -190,7 +190,10 @@ test("work conserving: whatever is granted in a turn, every waiting request come
   );
 });
 
-test("a kept queue gives the order of one that is opened afresh, after any coming and going", () => {
+test.for([
+  { what: "by kind", kept: {} },
+  { what: "without kinds", kept: { kindOf: "none" } },
+] as const)("a kept queue $what gives the order of one that is opened afresh", ({ kept: how }) => {
   fc.assert(
     fc.property(
       lines,
@@ -199,7 +202,7 @@ test("a kept queue gives the order of one that is opened afresh, after any comin
       facts,
       fc.nat(9_000),
       (first, later, gone, now, nowMs) => {
-        const kept = tawfq.open({ requests: first, tenants: [rule("b", 2)] });
+        const kept = tawfq.open({ requests: first, tenants: [rule("b", 2)], ...how });
         const all = new Map(first.map((request) => [request.jobId, request]));
         idsOf(kept.order(0, now));
         for (const request of later) {
