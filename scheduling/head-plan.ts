@@ -4,7 +4,9 @@
  * A GPU is free now, or when the lease that has it ends by its time limit; leases without one end after all others, the oldest
  * first. For each cluster (or host, where the gang must lie on one) the time is found at which enough of its GPUs are free; the
  * earliest wins, ties in the fleet's order; and the placement policy chooses among all that is free there by then.
- * GPUs that are set apart for others are not looked at. Cost: O(GPUs · log GPUs), and the policy's own.
+ * GPUs that are set apart for others are not looked at. Who waits for others already names them: the last GPU of any plan is
+ * free at the very time that was found, so what cannot be better is known before anything is placed.
+ * Cost: O(GPUs · log GPUs), and the policy's own; O(GPUs) where nothing is better than what is waited for.
  */
 
 import { byCodeUnit, type HostId } from "../domain/ids.ts";
@@ -34,22 +36,36 @@ export interface HeadPlan {
   readonly missing: number;
 }
 
-/** Undefined when what is set apart for others leaves too little. What was the request's own is taken off before. */
+/** Whether it is free sooner; or as soon, and fewer of its GPUs are others'. */
+export const isBetter = (
+  a: Pick<HeadPlan, "readyAtMs" | "missing">,
+  b: Pick<HeadPlan, "readyAtMs" | "missing">,
+): boolean => a.readyAtMs < b.readyAtMs || (a.readyAtMs === b.readyAtMs && a.missing < b.missing);
+
+/**
+ * Undefined when what is set apart for others leaves too little, or nothing that is better than `known`. What was the request's own is
+ * taken off before.
+ */
 export function planHead(
   request: PendingRequest,
   scene: Scene,
   place: PlacePolicy,
+  known?: HeadPlan,
 ): HeadPlan | undefined {
   let best: Soonest | undefined;
   for (const { type, room } of prospectsOf(request, scene)) {
     const most = Math.min(largestAt(scene.capacity, type, "reservable"), room);
     const size = largestAcceptable(request, most, scene.nowMs);
     if (size === undefined) continue;
-    const soonest = soonestOf(type, size, scene);
+    const soonest = soonestOf(type, size, scene, best?.atMs ?? known?.readyAtMs);
     if (soonest !== undefined && (best === undefined || soonest.atMs < best.atMs)) best = soonest;
   }
   if (best === undefined) return undefined;
   const { atMs, size } = best;
+  if (known !== undefined) {
+    const free = best.hosts.reduce((sum, { freeMask }) => sum + popCount(freeMask), 0);
+    if (!isBetter({ readyAtMs: atMs, missing: Math.max(0, size - free) }, known)) return undefined;
+  }
   const hosts = best.hosts.flatMap((host): PlaceHost[] => {
     const freeMask = freeBy(host, atMs, scene.nowMs);
     return freeMask === 0 ? [] : [{ at: host.at, freeMask }];
@@ -191,14 +207,21 @@ interface Soonest {
   readonly hosts: readonly PoolHost[];
 }
 
-function soonestOf(type: TypeOptions, size: number, scene: Scene): Soonest | undefined {
+/** What is later than `latestMs` is left out. */
+function soonestOf(
+  type: TypeOptions,
+  size: number,
+  scene: Scene,
+  latestMs = Infinity,
+): Soonest | undefined {
   const { capacity, nowMs } = scene;
   const { isSameHost, isSameFabric, maxClusters } = type.shape;
   let best: Soonest | undefined;
+  let isPossible = false;
   const consider = (hosts: readonly PoolHost[]): void => {
-    const atMs = enoughAtMs(hosts, size, nowMs);
-    if (atMs !== undefined && (best === undefined || atMs < best.atMs))
-      best = { atMs, size, hosts };
+    const atMs = enoughAtMs(hosts, { size, nowMs, latestMs: best?.atMs ?? latestMs });
+    isPossible ||= atMs !== undefined;
+    if (atMs !== undefined && atMs < (best?.atMs ?? Infinity)) best = { atMs, size, hosts };
   };
   for (const offer of offersAt(capacity, type, "reservable")) {
     if (isSameFabric && !offer.hasFabric) continue;
@@ -207,25 +230,36 @@ function soonestOf(type: TypeOptions, size: number, scene: Scene): Soonest | und
       for (const host of hostsOf(type, offer.cluster)) consider([host]);
     } else if (offer.gpus >= size) consider(hostsOf(type, offer.cluster));
   }
-  if (best !== undefined || isSameHost || maxClusters <= 1) return best;
+  if (isPossible || isSameHost || maxClusters <= 1) return best;
   const offers = byMostGpus(offersAt(capacity, type, "reservable")).slice(0, maxClusters);
   consider(offers.flatMap(({ cluster }) => hostsOf(type, cluster)));
   return best;
 }
 
-/** When so many GPUs of the hosts are free that are set apart for nobody. */
-function enoughAtMs(hosts: readonly PoolHost[], size: number, nowMs: number): number | undefined {
+/** When so many GPUs of the hosts are free that are set apart for nobody: never, for all that is known, or `Infinity` for after `latestMs`. */
+function enoughAtMs(
+  hosts: readonly PoolHost[],
+  {
+    size,
+    nowMs,
+    latestMs,
+  }: { readonly size: number; readonly nowMs: number; readonly latestMs: number },
+): number | undefined {
   let free = 0;
+  let later = 0;
   const endsAtMs: number[] = [];
   for (const { hindrance, freeMask, reservedMask, holds } of hosts) {
     if (hindrance !== undefined) continue;
     free += popCount(freeMask);
     for (const { mask, endAtMs } of holds.values()) {
-      for (let left = popCount(mask & ~reservedMask); left > 0; left -= 1) endsAtMs.push(endAtMs);
+      const gpus = popCount(mask & ~reservedMask);
+      if (endAtMs > latestMs) later += gpus;
+      else for (let left = gpus; left > 0; left -= 1) endsAtMs.push(endAtMs);
     }
   }
   if (free >= size) return nowMs;
-  if (free + endsAtMs.length < size) return undefined;
+  if (free + endsAtMs.length + later < size) return undefined;
+  if (free + endsAtMs.length < size) return Infinity;
   const sorted = Float64Array.from(endsAtMs).sort();
   return Math.max(nowMs, sorted[size - free - 1] ?? Infinity);
 }

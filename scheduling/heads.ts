@@ -16,6 +16,7 @@ import { gpuCountOf, popCount, type HostGpus, type Reservation } from "../domain
 import type { PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { noteReservation, type Capacity, type FreshGrant } from "./capacity.ts";
 import {
+  isBetter,
   isUsable,
   lendUntilOf,
   planHead,
@@ -220,7 +221,7 @@ export function holdFor(
   const known = kept && prospectOf(kept.gpus, scene);
   const isTried = known === undefined || isWorthATry(known, scene);
   const found = isTried
-    ? (planHead(request, scene, place) ??
+    ? (planHead(request, scene, place, known) ??
       (known === undefined ? planPast(heads, request, { scene, place }) : undefined))
     : undefined;
   const isKept = known !== undefined && (found === undefined || !isBetter(found, known));
@@ -295,9 +296,6 @@ export const hasRoom = ({ now, rule }: Heads): boolean => now.size < rule.most;
 /** Whether something other than what is set apart could be ready sooner. */
 const isWorthATry = ({ missing }: HeadPlan, { capacity }: Scene): boolean =>
   missing > 0 && capacity.pools.some(({ tallies }) => tallies.open.gpus > 0);
-
-const isBetter = (a: HeadPlan, b: HeadPlan): boolean =>
-  a.readyAtMs < b.readyAtMs || (a.readyAtMs === b.readyAtMs && a.missing < b.missing);
 
 function isLent(
   { nowMs }: Heads,
