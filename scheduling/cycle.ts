@@ -69,6 +69,7 @@ import { itemOf, tryStart, type DecidePorts, type StartContext, type Tried } fro
 import { nextWindowEndMs } from "./limits.ts";
 import { openTries } from "./tries.ts";
 import { labelled } from "./usage.ts";
+import { nextEvictableAtMs } from "./victims.ts";
 
 export type { DecidePorts } from "./start.ts";
 
@@ -184,6 +185,8 @@ export function runCycleOn(
   let candidates = 0;
   let waiting = 0;
   let wakeAtMs = Infinity;
+  /** Somebody might have got a place by eviction, now or when a lease is no longer protected. */
+  let isShortOfVictims = false;
   let answer: PendingReason | undefined;
   let position: number | undefined;
   let preemption: Preemption | undefined;
@@ -203,6 +206,8 @@ export function runCycleOn(
   }
   if (onlyFor === undefined) fillArrays();
   grow();
+  if (isShortOfVictims)
+    wakeAtMs = Math.min(wakeAtMs, nextEvictableAtMs(snapshot.leases.values(), nowMs));
   if (capacity.index.hasWindows && snapshot.requests.size > 0)
     wakeAtMs = Math.min(wakeAtMs, nextWindowEndMs(capacity.index.clusters, nowMs));
   const reserve = [...reserveItems(heads, grants), ...evictReserve];
@@ -397,6 +402,7 @@ export function runCycleOn(
     if (preemptionsLeft <= 0 || !mayHelp || (own !== undefined && own.kind !== "head"))
       return false;
     preemptionsLeft -= 1;
+    isShortOfVictims = true;
     preemption ??= openPreemption(snapshot, capacity, nowMs);
     if (preemption === undefined) {
       preemptionsLeft = 0;

@@ -175,6 +175,16 @@ export function evictableAtMs(lease: Lease): number {
   return lease.grantedAtMs + rule.minRuntimeMs;
 }
 
+/** When the next lease that is protected now may be taken; infinite when there is none. */
+export function nextEvictableAtMs(leases: Iterable<Lease>, nowMs: number): number {
+  let nextMs = Infinity;
+  for (const lease of leases) {
+    const atMs = evictableAtMs(lease);
+    if (atMs > nowMs) nextMs = Math.min(nextMs, atMs);
+  }
+  return nextMs;
+}
+
 /** GPU-seconds of work that are lost when the lease is given up now. */
 export function lossOf(
   { gpus, grantedAtMs, checkpointedAtMs, terms }: Lease,
