@@ -308,9 +308,14 @@ export function runCycleOn(
         continue;
       }
       if (!isTellingNow && isOver()) return;
-      if (isTellingNow && onlyFor === undefined && isTold(seen) && isOver()) {
-        tellNew();
-        return;
+      if (pass > 1 && onlyFor === undefined && isIdle()) return;
+      if (isTellingNow && onlyFor === undefined && isTold(seen)) {
+        if (isOver()) {
+          tellNew();
+          return;
+        }
+        // Nobody here can start any more; heads may still find something that is ready sooner.
+        if (!openKinds.has(jobId) && isIdle()) continue;
       }
       const gang = asOneGang(request, scene);
       const own = lift(heads, jobId);
@@ -363,13 +368,26 @@ export function runCycleOn(
 
     /** Nothing is left that anybody who waits could use. */
     function isOver(): boolean {
-      const fewest = fewestGpus(brain);
-      if (capacityOpen() >= fewest || openKinds.size > 0) return false;
-      if (hasRoom(heads) && capacityReservable() >= fewest) return false;
-      const isForInference = keepsForInference(heads) && brain.inference.size > 0;
-      if (!mayLift(heads, 0) && !isForInference && preemptionsLeft === 0) return true;
+      if (openKinds.size > 0 || mayUse(fewestGpus(brain))) return false;
+      if (!mayGet()) return true;
       lentTries += 1;
       return lentTries > LENT_TRIES;
+    }
+
+    /** Not one GPU is left for anybody, not even to add to what is set apart for a head. */
+    function isIdle(): boolean {
+      return !mayUse(1) && !mayGet();
+    }
+
+    /** Whether so many GPUs are open, or could be set apart. */
+    function mayUse(gpus: number): boolean {
+      return capacityOpen() >= gpus || (hasRoom(heads) && capacityReservable() >= gpus);
+    }
+
+    /** Whether others might lend, leave or give up GPUs. */
+    function mayGet(): boolean {
+      const isForInference = keepsForInference(heads) && brain.inference.size > 0;
+      return isForInference || preemptionsLeft > 0 || mayLift(heads, 0);
     }
 
     function dismiss(ofTurn: Turn, gang: PendingRequest): void {
