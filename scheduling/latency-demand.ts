@@ -86,12 +86,29 @@ export function risesOf(
     at += 1;
   }
   for (; at < length; at += 1) starts[at] = mosts[at] = gpus;
-  return starts
-    .map((start, second) => {
-      let most = start;
-      for (let later = second; later < Math.min(length, second + leadS); later += 1)
-        most = Math.max(most, mosts[later] ?? 0);
-      return most - start;
-    })
-    .sort((a, b) => a - b);
+  return Array.from(risesWithin(starts, mosts, leadS).sort());
+}
+
+/** The highest of the next `leadS` seconds from each on, less where it stood: a falling queue of candidates, O(1) a second. */
+function risesWithin(
+  starts: readonly number[],
+  mosts: readonly number[],
+  leadS: number,
+): Float64Array {
+  const { length } = starts;
+  const rises = new Float64Array(length);
+  /** Seconds, each higher than all between it and the second that is looked at. */
+  const peaks = new Uint32Array(length);
+  let first = length;
+  let last = length - 1;
+  for (let second = length - 1; second >= 0; second -= 1) {
+    const most = mosts[second] ?? 0;
+    while (first <= last && (mosts[peaks[first] ?? 0] ?? 0) <= most) first += 1;
+    first -= 1;
+    peaks[first] = second;
+    while ((peaks[last] ?? 0) >= second + leadS) last -= 1;
+    const start = starts[second] ?? 0;
+    rises[second] = Math.max(start, mosts[peaks[last] ?? 0] ?? 0) - start;
+  }
+  return rises;
 }

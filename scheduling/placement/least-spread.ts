@@ -29,10 +29,11 @@ import {
 import { sharesOf } from "./host-kind.ts";
 import { freeOf, gpusWithinAll, partsOf, type ClusterPart, type SitePart } from "./parts.ts";
 import type { PlaceDemand, PlaceHost, PlacePolicy } from "./place-policy.ts";
+import { remembered } from "./remembered.ts";
 import { partWeights, type FleetSpread, type PerLevel } from "./spread.ts";
 import { thriftiest } from "./thriftiest.ts";
 
-export const leastSpread: PlacePolicy = (demand, hosts, { spread }) => {
+export const leastSpread: PlacePolicy = remembered((demand, hosts, { spread }) => {
   const types = byType(hosts, demand);
   let best: Answer | undefined;
   let cells = 0;
@@ -46,7 +47,7 @@ export const leastSpread: PlacePolicy = (demand, hosts, { spread }) => {
   if (demand.wattsLeft === undefined || types.every(drawsAlike)) return { candidates };
   const thrifty = thriftiest(demand, hosts, { spread });
   return { ...thrifty, candidates: candidates + thrifty.candidates };
-};
+});
 
 const drawsAlike = (hosts: readonly PlaceHost[]): boolean =>
   hosts.every(({ at }) => at.gpuWatts === hosts[0]?.at.gpuWatts);
