@@ -10,17 +10,25 @@
  * An interceptor of all workflows; it issues no commands, and decides nothing in replay. Cost: microseconds an activation.
  */
 
-import type {
-  ActivateInput,
-  WorkflowInterceptors,
-  WorkflowInterceptorsFactory,
+import {
+  workflowInfo,
+  type ActivateInput,
+  type WorkflowInterceptors,
+  type WorkflowInterceptorsFactory,
 } from "@temporalio/workflow";
+import { FLEET_TASK_QUEUE, JOB_TASK_QUEUE } from "./messages.ts";
 import { isTooOld, wallClockMs } from "./task-age.ts";
 
 type Activation = ActivateInput["activation"];
 type Job = NonNullable<Activation["jobs"]>[number];
 
-export const interceptors: WorkflowInterceptorsFactory = (): WorkflowInterceptors => {
+/** Not in what replays histories: their last tasks are as old as they are. */
+const LIVE_QUEUES: ReadonlySet<string> = new Set([FLEET_TASK_QUEUE, JOB_TASK_QUEUE]);
+
+export const interceptors: WorkflowInterceptorsFactory = (): WorkflowInterceptors =>
+  LIVE_QUEUES.has(workflowInfo().taskQueue) ? guard() : {};
+
+function guard(): WorkflowInterceptors {
   /** The times of the activation that goes on, and of the one before it. */
   let timeNow: string | undefined;
   let timeBefore: string | undefined;
@@ -46,7 +54,7 @@ export const interceptors: WorkflowInterceptorsFactory = (): WorkflowInterceptor
       },
     ],
   };
-};
+}
 
 /** Nanoseconds tell any two workflow tasks of a run apart. */
 const timeOf = ({ timestamp }: Activation): string =>
