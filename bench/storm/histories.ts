@@ -16,10 +16,13 @@ import type { Draw } from "../statistics.ts";
 import { insist } from "./insistence.ts";
 
 const MESSAGE_CHARACTERS = 600;
+const READ_WITHIN_MS = 25_000;
 
 export interface Replays {
   readonly count: number;
   readonly failed: readonly string[];
+  /** Histories that the server itself cannot hand out any more; oversized signals can do that to it. */
+  readonly unreadable: readonly string[];
 }
 
 export async function replayAll(
@@ -36,10 +39,13 @@ export async function replayAll(
     draw,
   );
   const chosen = [...all.filter(({ type }) => type !== JOB_WORKFLOW), ...sampled];
+  const unreadable: string[] = [];
   async function* histories() {
     for (const { workflowId, runId } of chosen) {
       const handle = client.workflow.getHandle(workflowId, runId);
-      const history = await insist(client, () => handle.fetchHistory());
+      const history = await insist(client, () => handle.fetchHistory(), READ_WITHIN_MS).catch(
+        () => void unreadable.push(`${workflowId} ${runId}`),
+      );
       if (history !== undefined) yield { workflowId, history: underItsOwnRun(history, runId) };
     }
   }
@@ -62,7 +68,7 @@ export async function replayAll(
     const name = `${encodeURIComponent(workflowId)}-${runId}.json`;
     writeFileSync(join(folder, "histories", name), historyToJSON(history));
   }
-  return { count, failed };
+  return { count, failed, unreadable };
 }
 
 /**

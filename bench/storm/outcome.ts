@@ -45,7 +45,7 @@ export function stormBars(
       unit: "histories",
       wish: exactly(0),
       got: replays.count === 0 ? undefined : replays.failed.length,
-      note: `${String(replays.count)} replayed`,
+      note: `${String(replays.count)} replayed, ${String(replays.unreadable.length)} that the server could not hand out`,
     }),
   ];
 }
