@@ -36,6 +36,15 @@ export type BenchOption =
       readonly choices: readonly string[];
     };
 
+/** A size among the options. */
+export const size = (name: string, usual: number, least: number, what: string): BenchOption => ({
+  kind: "size",
+  name,
+  usual,
+  least,
+  what,
+});
+
 export interface BenchRequest {
   readonly seed: number;
   /** The value of a size; its usual one when it was not given. */

@@ -1,6 +1,6 @@
 /** @file `bench live`: the figures of the running product beside Temporal's own floor. What it measures stands in docs/benchmarks.md. */
 
-import type { Bench } from "./bench.ts";
+import { size, type Bench } from "./bench.ts";
 
 export const LIVE_PARTS = ["granted", "jobs", "array", "cycle", "idle", "zero"] as const;
 export type LivePart = (typeof LIVE_PARTS)[number];
@@ -47,7 +47,3 @@ export const liveBench: Bench = {
   ],
   run: async (request) => (await import("./live/run.ts")).runLive(request),
 };
-
-function size(name: string, usual: number, least: number, what: string): Bench["options"][number] {
-  return { kind: "size", name, usual, least, what };
-}

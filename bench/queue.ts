@@ -1,6 +1,6 @@
 /** @file `bench queue`: weighted fair queuing beside its rivals, in the simulator, on the same arrivals. */
 
-import type { Bench } from "./bench.ts";
+import { size, type Bench } from "./bench.ts";
 
 export const QUEUE_PARTS = [
   "policies",
@@ -42,7 +42,3 @@ export const queueBench: Bench = {
   ],
   run: async (request) => (await import("./queue/run.ts")).runQueue(request),
 };
-
-function size(name: string, usual: number, least: number, what: string): Bench["options"][number] {
-  return { kind: "size", name, usual, least, what };
-}

@@ -9,6 +9,7 @@ import type { LeaseId, Ledger } from "../client/index.ts";
 import type { HostId } from "../domain/ids.ts";
 import { popCount } from "../domain/lease.ts";
 import type { HostPlace } from "../scheduling/fleet-index.ts";
+import { countAgents } from "../scheduling/mass-silence.ts";
 import { fenceAtMs, isMassSilence } from "../scheduling/silence.ts";
 import { takenGpus } from "../scheduling/usage.ts";
 import { counted, durationText } from "./duration.ts";
@@ -103,15 +104,9 @@ export function silenceText(silence: Silence): string {
 /** What so many silent agents at once mean, and what to do; empty when the clocks run. */
 export function massSilenceLines({ hosts }: Ledger): readonly string[] {
   if (!isMassSilence(hosts)) return [];
-  const agents = new Set<string>();
-  const silent = new Set<string>();
-  for (const { agent, silentSinceMs } of hosts.values()) {
-    if (agent === undefined) continue;
-    agents.add(agent.epoch);
-    if (silentSinceMs !== undefined) silent.add(agent.epoch);
-  }
+  const { agents, silent } = countAgents(hosts);
   return [
-    `${String(silent.size)} of ${String(agents.size)} agents are silent at once. That is taken for an outage on`,
+    `${String(silent)} of ${String(agents)} agents are silent at once. That is taken for an outage on`,
     "this side: no clock fences anybody until it is over. See to the network and",
     "the Temporal server. Are the machines really gone: orbweaver fence HOST…",
   ];

@@ -144,6 +144,10 @@ export type LeaseFact = Omit<
 export const gpuCountOf = (gpus: readonly HostGpus[]): number =>
   gpus.reduce((sum, part) => sum + popCount(part.mask), 0);
 
+/** Whether its gang is smaller than it asked for, and may grow. */
+export const isShrunk = ({ terms, gpus }: Lease): boolean =>
+  terms?.gang.mayGrow === true && gpuCountOf(gpus) < terms.gang.gpus;
+
 /** Number of set bits of a 32-bit mask. */
 export function popCount(mask: number): number {
   let count = 0;

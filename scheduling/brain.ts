@@ -6,7 +6,7 @@
 
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
 import type { Constraints } from "../domain/job.ts";
-import { gpuCountOf, type Lease } from "../domain/lease.ts";
+import { isShrunk } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import {
   noteLease,
@@ -62,9 +62,6 @@ export function openBrain(
     shrunk: new Set([...leases.values()].filter(isShrunk).map(({ id }) => id)),
   };
 }
-
-const isShrunk = ({ terms, gpus }: Lease): boolean =>
-  terms?.gang.mayGrow === true && gpuCountOf(gpus) < terms.gang.gpus;
 
 /** Tells the brain of every change; `onShape` when all of it is void. */
 export const watchBrain = (

@@ -7,7 +7,7 @@
  */
 
 import type { ClusterShape } from "../domain/fleet.ts";
-import type { ClusterId, HostId, JobId } from "../domain/ids.ts";
+import type { ClusterId, HostId } from "../domain/ids.ts";
 import type { Constraints } from "../domain/job.ts";
 import { popCount, type Lease, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
@@ -349,9 +349,6 @@ export const budgetLeft = (
   { usage, keptWatts }: Capacity,
   { name, limitWatts }: WattsBudget,
 ): number => limitWatts - (usage.budgets.get(name) ?? 0) - (keptWatts.get(name) ?? 0);
-
-export const reservationOf = ({ reserved }: Capacity, job: JobId): Reservation | undefined =>
-  reserved.byJob.get(job);
 
 function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly TypeOptions[] {
   const { constraints, avoidHosts = [] } = request;

@@ -10,7 +10,7 @@
  * Cost: O(leases) when nothing grows; else a placement for each that is looked at, at most `MAX_TRIALS`.
  */
 
-import { gpuCountOf, type Lease } from "../domain/lease.ts";
+import { gpuCountOf, isShrunk, type Lease } from "../domain/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { preemptionOf } from "./apply-preempt.ts";
 import { largestAt, noteLease } from "./capacity.ts";
@@ -62,12 +62,11 @@ export function planGrowth(scene: Scene, context: PreemptionContext): GrowthPlan
 }
 
 function mayGrow(lease: Lease, { requests, reservations }: Ledger, nowMs: number): boolean {
-  const { terms, state, jobId, eviction, isDoubted, slots } = lease;
-  if (terms?.gang.mayGrow !== true || state !== "held" || eviction !== undefined) return false;
+  const { state, jobId, eviction, isDoubted, slots } = lease;
+  if (!isShrunk(lease) || state !== "held" || eviction !== undefined) return false;
   if (isDoubted === true || slots !== undefined) return false;
   const protectedMs = Math.max(MIN_RUN_MS, preemptionOf(lease).minRuntimeMs);
   return (
-    gpuCountOf(lease.gpus) < terms.gang.gpus &&
     nowMs >= lease.grantedAtMs + protectedMs &&
     !requests.has(jobId) &&
     reservations?.has(jobId) !== true

@@ -6,6 +6,15 @@ import type { Ledger } from "./ledger.ts";
 export const MASS_SILENCE_SHARE = 0.2;
 
 export function isMassSilence(hosts: Ledger["hosts"]): boolean {
+  const { agents, silent } = countAgents(hosts);
+  return silent > 1 && silent > MASS_SILENCE_SHARE * agents;
+}
+
+/** How many agents there are, and how many of them do not answer. */
+export function countAgents(hosts: Ledger["hosts"]): {
+  readonly agents: number;
+  readonly silent: number;
+} {
   const agents = new Set<string>();
   const silent = new Set<string>();
   for (const { agent, silentSinceMs } of hosts.values()) {
@@ -13,5 +22,5 @@ export function isMassSilence(hosts: Ledger["hosts"]): boolean {
     agents.add(agent.epoch);
     if (silentSinceMs !== undefined) silent.add(agent.epoch);
   }
-  return silent.size > 1 && silent.size > MASS_SILENCE_SHARE * agents.size;
+  return { agents: agents.size, silent: silent.size };
 }

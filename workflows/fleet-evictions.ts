@@ -9,7 +9,7 @@
 
 import type { EvictionOrder, Loss } from "../activities/control-contract.ts";
 import type { JobId } from "../domain/ids.ts";
-import { gpuCountOf, type Lease } from "../domain/lease.ts";
+import { gpuCountOf, isShrunk, type Lease } from "../domain/lease.ts";
 import { revokeAfterMs } from "../scheduling/apply.ts";
 import type { Ledger } from "../scheduling/ledger.ts";
 
@@ -68,11 +68,7 @@ const GROW_AFTER_MS = 60_000;
 
 const growable = ({ leases }: Pick<Ledger, "leases">): readonly Lease[] =>
   [...leases.values()].filter(
-    ({ terms, gpus, state, eviction }) =>
-      terms?.gang.mayGrow === true &&
-      state !== "vacating" &&
-      eviction === undefined &&
-      gpuCountOf(gpus) < terms.gang.gpus,
+    (lease) => isShrunk(lease) && lease.state !== "vacating" && lease.eviction === undefined,
   );
 
 function reasonOf(

@@ -7,6 +7,7 @@
  */
 
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import type { JobId } from "../../domain/ids.ts";
 import { forecast } from "../../scheduling/forecast.ts";
@@ -14,6 +15,7 @@ import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { readPhilly } from "../../simulator/readers/philly.ts";
 import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
+import { packageRoot } from "../../workers/server/package-root.ts";
 import { atLeast, atMost, barOf, unmeasured, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { ENTRANTS } from "./entrants.ts";
@@ -37,7 +39,7 @@ interface Asked {
 
 export async function measureEstimates(request: BenchRequest): Promise<readonly Bar[]> {
   const most = request.size("estimates");
-  const packed = await readFile(new URL(`../../${PHILLY}`, import.meta.url)).catch(() => undefined);
+  const packed = await readFile(join(packageRoot(), PHILLY)).catch(() => undefined);
   if (packed === undefined) return [unmeasured(LEAST, `${PHILLY} is not here`)];
   const trace = readPhilly(gunzipSync(packed).toString("utf8"), { source: PHILLY });
   if (trace.kind !== "jobs") return [unmeasured(LEAST, `${PHILLY} cannot be read`)];
