@@ -11,6 +11,7 @@ export default defineConfig({
           name: "unit",
           include: ["test/**/*.test.ts"],
           exclude: ["test/integration/**"],
+          setupFiles: ["test/support/unit-setup.ts"],
           testTimeout: 30_000,
         },
       },
