@@ -1,0 +1,51 @@
+/**
+ * @file The collective bandwidth of GPU sets of one cluster: what is known of it, and who predicts it.
+ *
+ * Bandwidth is GB/s of bus bandwidth as nccl-tests prints it. A set is a share per host, so its size in memory follows the hosts that
+ * it touches, not those of the cluster. The types are here because the search (scheduling/pick) and the models that it asks
+ * (models) must not know each other.
+ */
+
+import type { HostId } from "./ids.ts";
+
+/** GPUs of one host in a candidate. */
+export interface PickShare {
+  /** Index in the domain's host list. */
+  readonly host: number;
+  /** Bit i set = GPU i; never 0. */
+  readonly mask: number;
+}
+
+/** A set of GPUs that a gang could get: its shares, ascending by host, none empty. */
+export type Candidate = readonly PickShare[];
+
+/** What is known of a bandwidth domain (one cluster); the order of hosts is that of the fleet file. */
+export interface BandwidthDomain {
+  readonly hosts: readonly BandwidthHost[];
+  /** Measured GB/s of a mask inside one host; undefined where not measured. One GPU sets no limit: Infinity. */
+  readonly intraGbs: (host: number, mask: number) => number | undefined;
+}
+
+export interface BandwidthHost {
+  readonly id: HostId;
+  readonly gpuCount: number;
+  readonly gpuType: string;
+  readonly rack?: string;
+}
+
+/**
+ * B̂ of BandPilot. Synchronous, because a decision is one synchronous call. Pure for one version: the same candidate has the same
+ * answer, whatever else is in the batch.
+ */
+export interface BandwidthPredictor {
+  readonly version: string;
+  readonly domain: BandwidthDomain;
+  /** GB/s of each candidate, in order. */
+  predict(candidates: readonly Candidate[]): readonly number[];
+}
+
+/** One measured candidate. */
+export interface BandwidthSample {
+  readonly shares: Candidate;
+  readonly gbs: number;
+}
