@@ -1,0 +1,53 @@
+/** @file The evictions of a cycle: for those who wait and are due, and for jobs that grow back. */
+
+import type { Reservation } from "../domain/lease.ts";
+import type { PendingRequest } from "../domain/plan.ts";
+import type { CycleRun } from "./cycle-run.ts";
+import { planGrowth } from "./growth.ts";
+import { setPreempting } from "./heads.ts";
+import { isServedInTurn, type WaitCode } from "./judge.ts";
+import { noteGranted, openPreemption, planPreemption } from "./preemption.ts";
+
+/** Whether others give up GPUs for it from now on. */
+export function preempt(
+  run: CycleRun,
+  gang: PendingRequest,
+  { code, own }: { readonly code: WaitCode; readonly own: Reservation | undefined },
+): boolean {
+  const { snapshot, scene, heads, nowMs, grantedBefore, options } = run;
+  const mayHelp = isServedInTurn(code) || code === "WaitingForQuota";
+  if (run.preemptionsLeft <= 0 || !mayHelp || (own !== undefined && own.kind !== "head"))
+    return false;
+  run.preemptionsLeft -= 1;
+  run.isShortOfVictims = true;
+  const preemption = run.preemption ?? openPreemption(snapshot, scene.capacity, nowMs);
+  if (preemption === undefined) {
+    run.preemptionsLeft = 0;
+    return false;
+  }
+  run.preemption = preemption;
+  for (const { request, gpus } of grantedBefore) noteGranted(preemption, request, gpus);
+  grantedBefore.length = 0;
+  const plan = planPreemption(gang, scene, { preemption, place: options.policies.place });
+  if (plan === undefined) return false;
+  run.candidates += plan.work;
+  run.evict.push(...plan.evict);
+  run.evictReserve.push(plan.reserve);
+  setPreempting(heads, plan.reserve);
+  if (own !== undefined) heads.opened += 1;
+  return true;
+}
+
+export function grow(run: CycleRun): void {
+  const { brain, snapshot, scene, nowMs, options } = run;
+  const { policies, method, onlyFor } = options;
+  if (onlyFor !== undefined || policies.isPreempting !== true || method !== "decide") return;
+  if (brain.shrunk.size === 0) return;
+  const preemption = run.preemption ?? openPreemption(snapshot, scene.capacity, nowMs);
+  if (preemption === undefined) return;
+  run.preemption = preemption;
+  const plan = planGrowth(scene, { preemption, place: policies.place });
+  run.candidates += plan.work;
+  run.evict.push(...plan.evict);
+  run.evictReserve.push(...plan.reserve);
+}

@@ -1,0 +1,114 @@
+/**
+ * @file The grants of a cycle: what is set apart starts its job, a grant is entered everywhere, arrays take what is left.
+ */
+
+import { gpuCountOf, type Reservation } from "../domain/lease.ts";
+import type { PendingRequest, PlanItem } from "../domain/plan.ts";
+import { asOneGang, fillArray, joinItem } from "./array-fill.ts";
+import { endAt, noteGrant } from "./capacity.ts";
+import { tellWait } from "./cycle-reasons.ts";
+import { isFull, RETRY_MS, wakeAt, type CycleRun } from "./cycle-run.ts";
+import { checkGrant, isAcceptableSize } from "./feasibility.ts";
+import { isUsable, prospectOf } from "./head-plan.ts";
+import { endHead, lift, putBack } from "./heads.ts";
+import { noteGranted } from "./preemption.ts";
+import { itemOf, tryStart, type Tried } from "./start.ts";
+import { labelled } from "./usage.ts";
+
+/** What is set apart and free is nobody else's: its job starts, whatever the order. */
+export function grantReserved(run: CycleRun): void {
+  const { snapshot, scene, heads, options } = run;
+  for (const { jobId, kind, gpus } of [...scene.capacity.reserved.byJob.values()]) {
+    const request = snapshot.requests.get(jobId);
+    if (request === undefined || isFull(run)) continue;
+    if (prospectOf(gpus, scene).missing > 0) continue;
+    if (jobId === options.onlyFor && kind !== "keep") continue;
+    const own = lift(heads, jobId);
+    if (own === undefined) continue;
+    const tried = tryOwn(run, request, own);
+    run.candidates += tried.work;
+    if (tried.kind === "grant") grant(run, request, { item: tried.item, own });
+    else putBack(heads, own);
+  }
+}
+
+function tryOwn(run: CycleRun, request: PendingRequest, own: Reservation): Tried {
+  const { scene, context, heads, snapshot, nowMs } = run;
+  const why = "the GPUs were set apart for it";
+  const { kind, gpus } = own;
+  if (kind === "keep" && isAcceptableSize(request.gang, gpuCountOf(gpus))) {
+    putBack(heads, own);
+    const { index, usage, reserved } = scene.capacity;
+    const terms = { index, usage, reserved, standings: snapshot.hosts, nowMs };
+    const isAllowed = checkGrant(request, { gpus }, terms) === undefined;
+    const item = isAllowed ? itemOf(request, { gpus, why }, scene, context) : undefined;
+    lift(heads, request.jobId);
+    if (item !== undefined) return { kind: "grant", item, work: 1 };
+  }
+  return tryStart(asOneGang(request, scene), scene, context, { own, why });
+}
+
+/** `own`: what was set apart for it, and is lifted. */
+export function grant(
+  run: CycleRun,
+  request: PendingRequest,
+  { item, own }: { readonly item: PlanItem; readonly own: Reservation | undefined },
+): void {
+  const { scene, heads, items, grants, granted, preemption } = run;
+  const { jobId, tenant, timeLimitMs } = request;
+  joinItem(items, item);
+  if ((request.slots ?? 1) > 1 && !granted.has(jobId))
+    run.unfilled.push({ request, gang: asOneGang(request, scene) });
+  granted.add(jobId);
+  const name = `grant ${grants.length}`;
+  const fresh = {
+    name,
+    tenant,
+    gpus: item.gpus,
+    endAtMs: endAt(run.nowMs, item.slots === undefined ? timeLimitMs : undefined),
+    ...labelled(jobId, request.constraints.antiAffinity),
+  };
+  noteGrant(scene.capacity, fresh);
+  grants.push(fresh);
+  run.holders.push({ jobId, tenant, gpus: item.gpus });
+  if (preemption === undefined) run.grantedBefore.push({ request, gpus: item.gpus });
+  else noteGranted(preemption, request, item.gpus);
+  if (own?.kind === "head") endHead(heads, jobId);
+  else if (own !== undefined) putBack(heads, own);
+}
+
+/** What was set apart for it may turn out to be free as it is: where GPUs kept for inference are what it takes. */
+export function startHeld(run: CycleRun, request: PendingRequest): boolean {
+  const { heads, scene, context } = run;
+  const held = heads.now.get(request.jobId);
+  if (held === undefined || prospectOf(held.gpus, scene).missing > 0) return false;
+  const gang = asOneGang(request, scene);
+  if (!isUsable(gang, held, scene)) return false;
+  const own = lift(heads, request.jobId);
+  const tried = tryStart(gang, scene, context, { ...(own && { own }) });
+  run.candidates += tried.work;
+  if (tried.kind === "grant") grant(run, request, { item: tried.item, own });
+  else if (own !== undefined) putBack(heads, own);
+  return tried.kind === "grant";
+}
+
+export function fillArrays(run: CycleRun): void {
+  const { unfilled, scene, context } = run;
+  for (const { request, gang } of unfilled) {
+    let slots = (request.slots ?? 1) - 1;
+    while (slots > 0) {
+      if (isFull(run)) {
+        wakeAt(run, run.nowMs + RETRY_MS);
+        break;
+      }
+      const filled = fillArray(gang, slots, scene, context);
+      run.candidates += filled.work;
+      if (filled.kind === "wait") {
+        tellWait(run, gang, filled.code);
+        break;
+      }
+      grant(run, request, { item: filled.item, own: undefined });
+      slots -= filled.item.slots ?? 1;
+    }
+  }
+}
