@@ -140,6 +140,8 @@ export interface RunHeartbeat {
   readonly masterPort?: number;
   /** Since when the local processes run. */
   readonly startedAtMs?: number;
+  /** Collective bandwidth that the processes have measured, see `bandwidth-file.ts`. */
+  readonly measuredGbs?: number;
   /** Of a batch: the tasks that run now, and how many have ended. */
   readonly tasks?: {
     readonly running: readonly number[];
@@ -160,6 +162,8 @@ export interface RunReport {
   readonly cause?: RunCause;
   /** The newest complete checkpoint of the job that this host can see. */
   readonly checkpoint?: CheckpointMark;
+  /** Collective bandwidth of the whole gang, from the host whose processes measured it. */
+  readonly measuredGbs?: number;
   /** Of a batch, one for each of its tasks; a failed task does not fail the batch. */
   readonly tasks?: readonly TaskEnd[];
 }

@@ -1,5 +1,6 @@
 /** @file Activities of the control plane: what the job and fleet workflows ask of their own workers. Types, and one version number. */
 
+import type { BandwidthNote } from "../domain/bandwidth-note.ts";
 import type { FailureCode } from "../domain/codes.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { HostId, JobId, LeaseId, RunId } from "../domain/ids.ts";
@@ -117,6 +118,7 @@ export interface Delivery {
   readonly lease: Lease;
   readonly reason: string;
   readonly predictedGBs?: number;
+  readonly bandwidth?: BandwidthNote;
   readonly agents: readonly GrantedAgent[];
 }
 

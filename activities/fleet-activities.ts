@@ -78,12 +78,13 @@ function parcelsOf(grants: readonly Delivery[]): readonly (readonly Delivery[])[
   return parcels;
 }
 
-const grantOf = ({ lease, agents, reason, predictedGBs }: Delivery): Grant => ({
+const grantOf = ({ lease, agents, reason, predictedGBs, bandwidth }: Delivery): Grant => ({
   seq: lease.seq,
   lease,
   agents,
   reason,
   ...(predictedGBs !== undefined && { predictedGBs }),
+  ...(bandwidth !== undefined && { bandwidth }),
 });
 
 /** `failed`: nobody knows; the grants stay in the outbox and go again. */

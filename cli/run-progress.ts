@@ -8,6 +8,8 @@ export interface RunProgress {
   /** `queued`: no agent has taken it yet; `preparing`: an agent has; the others as the agent says. */
   readonly phase: "queued" | "preparing" | "prepared" | "running";
   readonly startedAtMs?: number;
+  /** What the processes have measured so far. */
+  readonly measuredGbs?: number;
   /** Deliveries of the task to an agent; above 1 an agent was restarted. */
   readonly tries: number;
   readonly lastFailure?: string;
@@ -36,15 +38,17 @@ export async function runProgress(client: Client, jobId: JobId): Promise<readonl
 /** A heartbeat is somebody else's data: what does not look like ours is left out. */
 function readHeartbeat(
   details: unknown,
-): Partial<Pick<RunProgress, "host" | "phase" | "startedAtMs">> {
+): Partial<Pick<RunProgress, "host" | "phase" | "startedAtMs" | "measuredGbs">> {
   if (typeof details !== "object" || details === null) return {};
   const beat = new Map<string, unknown>(Object.entries(details));
   const host = beat.get("host");
   const phase = beat.get("phase");
   const startedAtMs = beat.get("startedAtMs");
+  const measuredGbs = beat.get("measuredGbs");
   return {
     ...(typeof host === "string" && { host }),
     ...((phase === "prepared" || phase === "running") && { phase }),
     ...(typeof startedAtMs === "number" && { startedAtMs }),
+    ...(typeof measuredGbs === "number" && { measuredGbs }),
   };
 }

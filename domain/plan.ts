@@ -1,5 +1,6 @@
 /** @file What one scheduling cycle decided: a list of items, each of which the ledger applies whole or refuses with a code. */
 
+import type { BandwidthNote } from "./bandwidth-note.ts";
 import type { JobId, LeaseId } from "./ids.ts";
 import type { GangRequest, HostGpus, RequestKey, Reservation } from "./lease.ts";
 import type { PendingReason } from "./pending.ts";
@@ -17,6 +18,8 @@ export interface PlanItem {
   readonly gpus: readonly HostGpus[];
   /** Collective bandwidth that the pick expects, where something was measured. */
   readonly predictedGBs?: GBs;
+  /** More of the same, from a pick that looks at bandwidth; absent of others. */
+  readonly bandwidth?: BandwidthNote;
   /** One sentence for people: why here. */
   readonly reason: string;
 }

@@ -59,6 +59,8 @@ export function applyEntry(draft: Draft, value: unknown, nowMs: number): void {
       return applyBye(draft, entry);
     case "checkpointed":
       return applyCheckpoints(draft, entry.marks, nowMs);
+    case "model":
+      return applyModel(draft, entry, { json, nowMs });
     case "vacated":
       return applyVacated(draft, entry);
   }
@@ -202,6 +204,22 @@ function applyVacated(
 ): void {
   const lease = draft.leases.get(id);
   if (lease !== undefined) confirmVacated(draft, lease, hosts);
+}
+
+/** Words of models may overtake each other as well; where GPUs are taken from, and by whom, they do not change. */
+function applyModel(
+  draft: Draft,
+  { cluster, version, generation }: Extract<InboxEntry, { kind: "model" }>,
+  origin: { readonly json: string; readonly nowMs: number },
+): void {
+  if (!draft.shape.clusters.some(({ id }) => id === cluster)) {
+    const message = `a bandwidth model says that ${version} serves in ${cluster}, a cluster that the fleet's description lacks`;
+    bury(draft, { code: "HostUnknown", message, ...origin });
+    return;
+  }
+  if (generation <= (draft.models.get(cluster)?.generation ?? 0)) return;
+  draft.models.set(cluster, { version, generation });
+  draft.isChanged = true;
 }
 
 /** Words of checkpoints may overtake each other; none is of the future, and none was written before its lease. */

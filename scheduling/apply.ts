@@ -194,6 +194,7 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
   });
   draft.outbox.set(id, {
     ...(item.predictedGBs !== undefined && { predictedGBs: item.predictedGBs }),
+    ...(item.bandwidth !== undefined && { bandwidth: item.bandwidth }),
     reason: item.reason,
   });
   draft.granted.push(id);

@@ -9,7 +9,7 @@
 
 import type { RefusalCode } from "../domain/codes.ts";
 import type { FleetShape } from "../domain/fleet.ts";
-import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
+import type { ClusterId, HostId, JobId, LeaseId } from "../domain/ids.ts";
 import type { Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
@@ -32,6 +32,7 @@ import type {
   Refusal,
   RunNote,
   ServiceAccount,
+  ServingModel,
 } from "./ledger.ts";
 import { isMassSilence } from "./mass-silence.ts";
 import { addReserved, dropReserved, reservedOf, type Reserved } from "./reserved.ts";
@@ -73,6 +74,7 @@ export interface Draft {
   readonly outbox: Map<LeaseId, OutboxGrant>;
   readonly reservations: Map<JobId, Reservation>;
   readonly deadLetters: DeadLetter[];
+  readonly models: Map<ClusterId, ServingModel>;
   service: ServiceAccount | undefined;
   evictions: readonly EvictionNote[];
   runs: readonly RunNote[];
@@ -117,6 +119,7 @@ export function openDraft(before: Ledger, watcher: DraftWatcher = {}): Draft {
     outbox: new Map(before.outbox),
     reservations: new Map(before.reservations),
     deadLetters: [...before.deadLetters],
+    models: new Map(before.models),
     service: before.service,
     evictions: before.evictions ?? [],
     runs: before.runs ?? [],
@@ -146,7 +149,7 @@ export function takeOutcome(draft: Draft): Omit<Applied, "ledger"> {
 
 /** The ledger as it is now. It shares the draft's maps: of an open draft it is good until the next event. */
 export function ledgerOf(draft: Draft): Ledger {
-  const { before, detailsHash, reservations, evictions, runs } = draft;
+  const { before, detailsHash, reservations, evictions, runs, models } = draft;
   const service = draft.book === undefined ? draft.service : accountOf(draft.book);
   const latencyDemand = draft.demand === undefined ? before.latencyDemand : traceOf(draft.demand);
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
@@ -167,6 +170,7 @@ export function ledgerOf(draft: Draft): Ledger {
     ...(evictions.length > 0 && { evictions }),
     ...(latencyDemand !== undefined && { latencyDemand }),
     ...(runs.length > 0 && { runs }),
+    ...(models.size > 0 && { models }),
   };
 }
 
@@ -192,6 +196,8 @@ export function setShape(draft: Draft, shape: FleetShape, detailsHash: string | 
   draft.detailsHash = detailsHash;
   draft.index = undefined;
   draft.usage = undefined;
+  for (const cluster of draft.models.keys())
+    if (!shape.clusters.some(({ id }) => id === cluster)) draft.models.delete(cluster);
   draft.watcher.shape?.(shape);
   noteChange(draft);
 }

@@ -153,6 +153,13 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
           atMs: amount(field(each, "atMs")),
         })),
       };
+    case "model":
+      return {
+        kind,
+        cluster: clusterId(id(field(entry, "cluster"))),
+        version: id(field(entry, "version")),
+        generation: count(field(entry, "generation"), 1),
+      };
     case "vacated":
       return {
         kind,
@@ -162,7 +169,7 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
     default:
       wrong(
         field(entry, "kind"),
-        "request, end, assert, agent-hello, agent-bye, silence, checkpointed or vacated",
+        "request, end, assert, agent-hello, agent-bye, silence, checkpointed, model or vacated",
       );
       return undefined;
   }

@@ -8,7 +8,7 @@
  */
 
 import type { FleetShape } from "../domain/fleet.ts";
-import { tenantId, type HostId, type JobId } from "../domain/ids.ts";
+import { clusterId, tenantId, type HostId, type JobId } from "../domain/ids.ts";
 import { JOB_CLASSES } from "../domain/job.ts";
 import type { Lease, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
@@ -72,6 +72,7 @@ export interface PackedLedger {
   /** Seven numbers each: class, tenant (indices of texts), GPUs, end after the former end, wait, run, time limit or -1. */
   readonly runs?: readonly number[];
   readonly latencyDemand?: readonly [gpus: number, ...slots: number[]];
+  readonly models?: readonly (readonly [cluster: string, version: string, generation: number])[];
 }
 
 interface ServiceRows {
@@ -114,7 +115,7 @@ export function packLedger(ledger: Ledger): PackedLedger {
     note.endedAtMs - note.grantedAtMs,
     note.timeLimitMs ?? -1,
   ]);
-  const { service } = ledger;
+  const { service, models } = ledger;
   return {
     applyVersion: ledger.applyVersion,
     shape: ledger.shape,
@@ -139,6 +140,13 @@ export function packLedger(ledger: Ledger): PackedLedger {
     ...(evictions.length > 0 && { evictions }),
     ...(runs.length > 0 && { runs }),
     ...(ledger.latencyDemand && { latencyDemand: packDemand(ledger.latencyDemand) }),
+    ...(models !== undefined && {
+      models: [...models].map(([cluster, { version, generation }]) => [
+        cluster,
+        version,
+        generation,
+      ]),
+    }),
   };
 }
 
@@ -183,6 +191,14 @@ export function unpackLedger(packed: PackedLedger): Ledger {
     ...(packed.evictions !== undefined && { evictions: unpackNotes(packed.evictions, names) }),
     ...(packed.latencyDemand && { latencyDemand: unpackDemand(packed.latencyDemand) }),
     ...(packed.runs !== undefined && { runs: unpackRuns(packed.runs, names) }),
+    ...(packed.models !== undefined && {
+      models: new Map(
+        packed.models.map(([cluster, version, generation]) => [
+          clusterId(cluster),
+          { version, generation },
+        ]),
+      ),
+    }),
   };
 }
 

@@ -1,5 +1,6 @@
 /** @file One request, host, grant or reason as a row of a packed ledger, and back. Rows only ever grow at their ends. */
 
+import type { BandwidthNote } from "../domain/bandwidth-note.ts";
 import { PENDING_CODES } from "../domain/codes.ts";
 import { jobId, leaseId, runId, token, type HostId, type JobId } from "../domain/ids.ts";
 import type { Lease } from "../domain/lease.ts";
@@ -65,7 +66,21 @@ export type AgentRow = readonly [
   address: string,
   isVerbatim: 0 | 1,
 ];
-export type OutboxRow = readonly [token: number, reason: number, predictedGBs?: number];
+export type OutboxRow = readonly [
+  token: number,
+  reason: number,
+  predictedGBs?: number | null,
+  bandwidth?: BandwidthRow,
+];
+type BandwidthRow = readonly [
+  method: number,
+  predictedGbs: number | null,
+  bestGbs: number | null,
+  compactGbs: number | null,
+  /** Indices of texts. */
+  model: number | null,
+  fallback: number | null,
+];
 export type ReasonRow = readonly [
   code: number,
   /** With `MARK` for the job's id; 1 when the text is as it is. */
@@ -245,20 +260,54 @@ function unpackAgent([short, runQueue, orderQueue, address, isVerbatim]: AgentRo
 
 export function packGrant(
   lease: Lease | undefined,
-  { reason, predictedGBs }: OutboxGrant,
+  { reason, predictedGBs, bandwidth }: OutboxGrant,
   shared: Shared,
 ): OutboxRow {
   const row = [lease?.token ?? orphan("a grant"), shared.texts.indexOf(reason)] as const;
+  if (bandwidth !== undefined)
+    return [...row, predictedGBs ?? null, packBandwidth(bandwidth, shared)];
   return predictedGBs === undefined ? row : [...row, predictedGBs];
 }
 
+const PICK_METHODS = ["searched", "compact"] as const;
+
+function packBandwidth(note: BandwidthNote, { texts }: Shared): BandwidthRow {
+  const { method, predictedGbs, bestGbs, compactGbs, model, fallback } = note;
+  return [
+    PICK_METHODS.indexOf(method),
+    predictedGbs ?? null,
+    bestGbs ?? null,
+    compactGbs ?? null,
+    model === undefined ? null : texts.indexOf(model),
+    fallback === undefined ? null : texts.indexOf(fallback),
+  ];
+}
+
+function unpackBandwidth(
+  [method, predictedGbs, bestGbs, compactGbs, model, fallback]: BandwidthRow,
+  { texts }: Tables,
+): BandwidthNote {
+  return {
+    ...(predictedGbs !== null && { predictedGbs }),
+    ...(bestGbs !== null && { bestGbs }),
+    ...(compactGbs !== null && { compactGbs }),
+    ...(model !== null && { model: entry(texts, model) }),
+    method: entry(PICK_METHODS, method),
+    ...(fallback !== null && { fallback: entry(texts, fallback) }),
+  };
+}
+
 export function unpackGrant(
-  [tokens, reason, predictedGBs]: OutboxRow,
+  [tokens, reason, predictedGBs, bandwidth]: OutboxRow,
   names: Tables,
 ): readonly [Lease["id"], OutboxGrant] {
   return [
     leaseId(token(tokens)),
-    { ...(predictedGBs !== undefined && { predictedGBs }), reason: entry(names.texts, reason) },
+    {
+      ...(isThere(predictedGBs) && { predictedGBs }),
+      ...(isThere(bandwidth) && { bandwidth: unpackBandwidth(bandwidth, names) }),
+      reason: entry(names.texts, reason),
+    },
   ];
 }
 

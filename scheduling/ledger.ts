@@ -5,9 +5,10 @@
  * ledger, byte for byte, on every machine.
  */
 
+import type { BandwidthNote } from "../domain/bandwidth-note.ts";
 import type { RefusalCode } from "../domain/codes.ts";
 import type { FleetShape } from "../domain/fleet.ts";
-import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "../domain/ids.ts";
+import type { ClusterId, HostId, JobId, LeaseId, RunId, TenantId, Token } from "../domain/ids.ts";
 import type { JobClass } from "../domain/job.ts";
 import type { GangRequest, Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
@@ -44,6 +45,8 @@ export interface Ledger {
   readonly latencyDemand?: DemandTrace;
   /** The last leases that ended, oldest first, for estimates; see runs.ts. */
   readonly runs?: readonly RunNote[];
+  /** Which version of the bandwidth model serves in which cluster; absent of clusters that have none. */
+  readonly models?: ReadonlyMap<ClusterId, ServingModel>;
 }
 
 /**
@@ -60,6 +63,12 @@ export interface ServiceFlow {
   readonly receivedGpuSeconds: number;
   /** Virtual service: where the flow stands among its siblings. */
   readonly virtualSeconds: number;
+}
+
+export interface ServingModel {
+  readonly version: string;
+  /** Counts what was published for the cluster: a late word of an earlier one changes nothing. */
+  readonly generation: number;
 }
 
 /** One run from its request to its end. */
@@ -117,6 +126,7 @@ export interface AgentAddress {
 
 export interface OutboxGrant {
   readonly predictedGBs?: number;
+  readonly bandwidth?: BandwidthNote;
   readonly reason: string;
 }
 
@@ -169,6 +179,8 @@ export type InboxEntry =
       readonly kind: "checkpointed";
       readonly marks: readonly { readonly lease: LeaseId; readonly atMs: number }[];
     }
+  /** From now on this version of the bandwidth model serves in the cluster. */
+  | ({ readonly kind: "model"; readonly cluster: ClusterId } & ServingModel)
   /** A host has confirmed that nothing runs under this lease any more. */
   | { readonly kind: "vacated"; readonly lease: LeaseId; readonly hosts: readonly HostId[] };
 

@@ -1,5 +1,6 @@
 /** @file What a job shows of itself in Temporal's own UI: a few lines of Markdown, written from its view. */
 
+import { runBandwidthText } from "../domain/bandwidth-note.ts";
 import { popCount } from "../domain/lease.ts";
 import { preemptedText } from "../domain/preempted.ts";
 import type { AttemptView, JobView } from "./messages.ts";
@@ -51,12 +52,12 @@ function headline({ jobId, state, attempts, submittedAtMs }: JobView): string {
 }
 
 function attemptRow({ jobId, spec }: JobView, run: AttemptView): string {
-  const { attempt, leaseId, gpus, predictedGBs, reason, end, cause, preempted } = run;
+  const { attempt, leaseId, gpus, reason, end, cause, preempted } = run;
   const granted = attemptGpus(run);
   const wanted = spec?.gang.gpus ?? granted;
   const size = granted < wanted ? ` (${granted} of ${wanted} GPUs)` : "";
   const where = gpus.map(({ host, mask }) => `${host} ${gpuList(mask)}`).join("<br>");
-  const bandwidth = predictedGBs === undefined ? "" : ` (${predictedGBs.toFixed(1)} GB/s expected)`;
+  const bandwidth = runBandwidthText(run);
   const ranMs = (run.endedAtMs ?? preempted?.atMs ?? 0) - (run.startedAtMs ?? run.grantedAtMs);
   const ending =
     preempted !== undefined
@@ -64,7 +65,7 @@ function attemptRow({ jobId, spec }: JobView, run: AttemptView): string {
       : cause === undefined
         ? (end ?? "runs")
         : `${cause.code}: ${cause.message}`;
-  return `| ${[String(attempt), leaseId, where + size, reason + bandwidth, ending].map(cell).join(" | ")} |`;
+  return `| ${[String(attempt), leaseId, where + size, reason + (bandwidth === undefined ? "" : ` (${bandwidth})`), ending].map(cell).join(" | ")} |`;
 }
 
 /** `0b1101` → `0,2,3`. */

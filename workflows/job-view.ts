@@ -51,7 +51,7 @@ export const GPUS = defineSearchAttributeKey("OrbweaverGpus", "INT");
 
 /** The view of a run that has just been granted. */
 export function attemptView(
-  { lease, agents, predictedGBs, reason }: Grant,
+  { lease, agents, predictedGBs, bandwidth, reason }: Grant,
   run: {
     readonly attempt: number;
     readonly requestedAtMs: number;
@@ -76,6 +76,7 @@ export function attemptView(
       };
     }),
     ...(predictedGBs !== undefined && { predictedGBs }),
+    ...(bandwidth !== undefined && { bandwidth }),
     reason,
   };
 }

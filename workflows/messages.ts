@@ -5,6 +5,7 @@
  */
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
+import type { BandwidthNote } from "../domain/bandwidth-note.ts";
 import type { FailureCode, PendingCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
@@ -46,6 +47,7 @@ export interface Grant {
   readonly seq: number;
   readonly lease: Lease;
   readonly predictedGBs?: number;
+  readonly bandwidth?: BandwidthNote;
   readonly reason: string;
   readonly agents: readonly GrantedAgent[];
 }
@@ -107,6 +109,9 @@ export interface AttemptView {
     readonly ranks: readonly number[];
   })[];
   readonly predictedGBs?: number;
+  readonly bandwidth?: BandwidthNote;
+  /** What its processes measured, once that was reported. */
+  readonly measuredGbs?: number;
   readonly reason: string;
   readonly end?: "completed" | "failed" | "stopped";
   readonly cause?: RunCause & { readonly host: HostId };

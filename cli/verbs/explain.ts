@@ -9,6 +9,7 @@ import type {
   JobView,
   PendingReason,
 } from "../../client/index.ts";
+import { runBandwidthText } from "../../domain/bandwidth-note.ts";
 import { isSuitable } from "../../scheduling/feasibility.ts";
 import { isHopeless } from "../../scheduling/judge.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
@@ -143,12 +144,7 @@ export function explanationText(
         ["silent", jobSilenceText(quiet)],
         ["lease", last.leaseId],
         ["waited", durationText(last.grantedAtMs - last.requestedAtMs)],
-        [
-          "expected",
-          last.predictedGBs === undefined
-            ? undefined
-            : `${last.predictedGBs.toFixed(1)} GB/s of collective bandwidth`,
-        ],
+        ["bandwidth", runBandwidthText(last)],
       ]),
     ].join("\n");
   }

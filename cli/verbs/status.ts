@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import type { JobEnding, JobView } from "../../client/index.ts";
+import { runBandwidthText } from "../../domain/bandwidth-note.ts";
 import { workflowUrl } from "../../workers/connection.ts";
 import { stateColour } from "../colour.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
@@ -88,6 +89,7 @@ function statusText(kit: Kit, { view, ending, live, quiet, ui }: Status): string
     ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
+    ["bandwidth", bandwidthText(view, live)],
     ["silent", jobSilenceText(quiet)],
     ["UI", ui],
   ]);
@@ -154,6 +156,14 @@ function runsOn(view: JobView): string | undefined {
   if (last === undefined || (state !== "running" && state !== "stopping")) return undefined;
   const degraded = degradedText(view, last);
   return `${degraded === undefined ? "" : `${degraded}\n`}${gpusText(last.gpus)}`;
+}
+
+/** Of the last run: what was expected, and what was measured so far. */
+function bandwidthText({ attempts }: JobView, live: readonly RunProgress[]): string | undefined {
+  const last = attempts.at(-1);
+  if (last === undefined) return undefined;
+  const measuredGbs = last.measuredGbs ?? live.flatMap((run) => run.measuredGbs ?? []).at(0);
+  return runBandwidthText({ ...last, ...(measuredGbs !== undefined && { measuredGbs }) });
 }
 
 const LIVE_COLUMNS: readonly Column[] = [

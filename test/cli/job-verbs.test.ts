@@ -230,7 +230,7 @@ describe("explain", () => {
     [
       "why a running one runs there",
       { view: VIEW, ending: GOES_ON, fleet: { kind: "unknown" } },
-      /^b is running: 3 of 3 GPUs.*\non +frankfurt-h100\/h100-26 GPU 0-1,3\nlease +lease-3\nwaited +5s\nexpected +123\.5 GB\/s/,
+      /^b is running: 3 of 3 GPUs.*\non +frankfurt-h100\/h100-26 GPU 0-1,3\nlease +lease-3\nwaited +5s\nbandwidth +123\.5 GB\/s/,
     ],
     [
       "that its owner holds it",

@@ -1,0 +1,64 @@
+/**
+ * @file What a grant says of its collective bandwidth: what is expected of the GPUs, what the best and the compact choice would have
+ * given, by which model, and why the model was not asked where it was not. GB/s as nccl-tests prints bus bandwidth.
+ */
+
+export interface BandwidthNote {
+  /** Of the GPUs that were granted; absent when nothing predicts it. */
+  readonly predictedGbs?: number;
+  /** Of the best that was found, by the same model. */
+  readonly bestGbs?: number;
+  /** Of what the placement alone would have taken, by the same model. */
+  readonly compactGbs?: number;
+  /** The version of the surrogate, or `table` where the gang is on one host and was measured. */
+  readonly model?: string;
+  /** `searched`: the GPUs of the search; `compact`: those of the placement alone, which are as good or had to do. */
+  readonly method: "searched" | "compact";
+  /** Why the compact answer had to do: no model, or it threw or overran its deadline. */
+  readonly fallback?: string;
+}
+
+/** What a run knows of its collective bandwidth. */
+export interface RunBandwidth {
+  /** Of one host, from its measured table. */
+  readonly predictedGBs?: number;
+  readonly bandwidth?: BandwidthNote;
+  readonly measuredGbs?: number;
+}
+
+export const expectedGbs = ({ predictedGBs, bandwidth }: RunBandwidth): number | undefined =>
+  bandwidth?.predictedGbs ?? predictedGBs;
+
+/** For people: what is expected and what was measured; undefined when neither is known. */
+export function runBandwidthText(run: RunBandwidth): string | undefined {
+  const parts = [expectedText(run), measuredText(run)].filter((text) => text !== undefined);
+  return parts.length === 0 ? undefined : parts.join("; ");
+}
+
+function expectedText(run: RunBandwidth): string | undefined {
+  const { bestGbs, compactGbs, model, fallback } = run.bandwidth ?? {};
+  const predictedGbs = expectedGbs(run);
+  if (predictedGbs === undefined)
+    return fallback === undefined ? undefined : `no prediction: ${fallback}`;
+  const others = [
+    ...(bestGbs === undefined ? [] : [`best found ${figure(bestGbs)}`]),
+    ...(compactGbs === undefined ? [] : [`compact ${figure(compactGbs)}`]),
+    ...(model === undefined ? [] : [model === "table" ? "as measured there" : `by ${model}`]),
+    ...(fallback === undefined ? [] : [fallback]),
+  ];
+  const rest = others.length > 0 ? ` (${others.join(", ")})` : "";
+  return `${figure(predictedGbs)} GB/s expected${rest}`;
+}
+
+function measuredText(run: RunBandwidth): string | undefined {
+  const { measuredGbs } = run;
+  const predictedGbs = expectedGbs(run);
+  if (measuredGbs === undefined) return undefined;
+  const share =
+    predictedGbs === undefined || predictedGbs <= 0
+      ? ""
+      : `, ${((100 * measuredGbs) / predictedGbs).toFixed(0)} % of what was expected`;
+  return `${figure(measuredGbs)} GB/s measured${share}`;
+}
+
+const figure = (gbs: number): string => gbs.toFixed(1);
