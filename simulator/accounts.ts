@@ -1,8 +1,9 @@
 /**
  * @file Where the GPU-seconds went: integrals over time of what each class and tenant holds, in which state.
  *
- * A group's integrals are settled only when something of it changes: O(1) an event. A gang that could make `rate` GPU-milliseconds
- * of progress a millisecond counts `rate` under its state, and the rest of its GPUs under `spread`.
+ * A group's integrals are settled only when something of it changes: O(1) an event. A gang that makes `rate` GPU-milliseconds
+ * of progress a millisecond counts `rate` under `kept`, and the rest of its GPUs under `spread`; one that makes none counts all
+ * of its GPUs under what keeps it from it. So the states add up to what is held, and `kept` with `spread` is the time whose progress stays.
  */
 
 export const STATES = ["kept", "starting", "preemption", "failure", "spread", "held"] as const;
@@ -14,12 +15,19 @@ export interface Accounts {
   /** `gpus` GPUs in this state from now on, negative to end that. */
   readonly change: (group: number, state: PhaseState, gang: GangRate, nowMs: number) => void;
   /** Progress that was counted as kept is lost after all. */
-  readonly lose: (group: number, state: "preemption" | "failure", gpuMs: number) => void;
+  readonly lose: (group: number, state: "preemption" | "failure", lost: Lost) => void;
   /** GPU-milliseconds by group up to now. */
   readonly read: (nowMs: number) => readonly Account[];
 }
 
 export type PhaseState = "kept" | "starting" | "preemption" | "failure";
+
+/** GPU-milliseconds. */
+export interface Lost {
+  readonly progress: number;
+  /** The time for which GPUs were held to make it. */
+  readonly held: number;
+}
 
 export interface GangRate {
   readonly gpus: number;
@@ -49,13 +57,15 @@ export function openAccounts(groups: number): Accounts {
   return {
     change(group, state, { gpus, rate }, nowMs) {
       settle(group, nowMs);
-      add(rates, group, STATES.indexOf(state), rate);
-      add(rates, group, SPREAD, gpus - rate);
+      const made = state === "kept" ? rate : gpus;
+      add(rates, group, STATES.indexOf(state), made);
+      add(rates, group, SPREAD, gpus - made);
       add(rates, group, HELD, gpus);
     },
-    lose(group, state, gpuMs) {
-      add(totals, group, STATES.indexOf("kept"), -gpuMs);
-      add(totals, group, STATES.indexOf(state), gpuMs);
+    lose(group, state, { progress, held }) {
+      add(totals, group, STATES.indexOf("kept"), -progress);
+      add(totals, group, SPREAD, progress - held);
+      add(totals, group, STATES.indexOf(state), held);
     },
     read(nowMs) {
       return Array.from({ length: groups }, (_, group) => {

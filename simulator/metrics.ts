@@ -21,6 +21,7 @@ export interface Metrics {
   readonly noteCycle: (plan: Plan, granted: number, refused: number) => void;
   readonly noteEvents: (count: number) => void;
   readonly changeGang: (state: JobState, phase: PhaseState, sign: 1 | -1, nowMs: number) => void;
+  /** So much of the present run's progress, GPU-milliseconds at the best spread. */
   readonly lose: (state: JobState, cause: "preemption" | "failure", gpuMs: number) => void;
   readonly changeService: (gpus: number, nowMs: number) => void;
   readonly sample: (nowMs: number, scene: Scene) => void;
@@ -147,7 +148,9 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
       if (run.isDegraded) degraded.change(0, phase, gang, nowMs);
     },
     lose(state, cause, gpuMs) {
-      for (const group of groupsOf(state)) accounts.lose(group, cause, gpuMs);
+      const { gpus = 1, rate = 1 } = state.run ?? {};
+      const lost = { progress: gpuMs, held: (gpuMs * gpus) / rate };
+      for (const group of groupsOf(state)) accounts.lose(group, cause, lost);
     },
     changeService(change, nowMs) {
       gpusInService += change;
@@ -208,4 +211,4 @@ function difference(to: Account, from: Account | undefined): Account {
 }
 
 const keptOf = (accounts: readonly Account[]): number =>
-  accounts.reduce((sum, { kept }) => sum + kept, 0);
+  accounts.reduce((sum, { kept, spread }) => sum + kept + spread, 0);

@@ -2,12 +2,13 @@
  * @file What a simulation answers: plain JSON, the same bytes for the same options.
  *
  * Definitions. *Wait*: request in the ledger → grant; each request counts, so a preempted job waits more than once; `firstWait` is the
- * first of a job alone, `queued` the sum over a job. All are of jobs that were submitted in the steady window. *Kept progress*:
- * GPU-seconds of the work that jobs did and never lost, in terms of their best spread: a gang that runs at two thirds of its best
- * throughput makes two thirds of a GPU-second of progress per GPU and second. *Utilisation*: kept progress ÷ GPU-seconds in
- * service, in the steady window; what a reserve keeps free is in service. *Training lost*: preemption loss ÷ (kept progress +
- * preemption loss) of the class training: the share by which the same grants would have achieved more if preemption cost nothing.
- * *Occupancy*: GPU-seconds held ÷ GPU-seconds in service.
+ * first of a job alone, `queued` the sum over a job. All are of jobs that were submitted in the steady window.
+ * *Utilisation*: GPU-seconds held whose progress was kept ÷ GPU-seconds in service, in the steady window: neither lost since the last
+ * checkpoint, nor spent on a start, a checkpoint or a restart. What a reserve keeps free is in service. How well the gang lay
+ * meanwhile stands apart: *spread loss* is what the same GPU-seconds would have achieved besides at the best spread (a gang that
+ * runs at two thirds of its best throughput loses a third), and *utilisation at the best spread* charges it (decision 21).
+ * *Training lost*: preemption loss ÷ (preemption loss + GPU-seconds whose progress was kept) of the class training: the share by which the
+ * same grants would have achieved more if preemption cost nothing. *Occupancy*: GPU-seconds held ÷ GPU-seconds in service.
  */
 
 import type { JobClass } from "../domain/job.ts";
@@ -41,6 +42,8 @@ export interface SimulationResult {
     readonly waiting: number;
   };
   readonly utilisation: number;
+  /** The same less the spread loss. */
+  readonly utilisationAtBestSpread: number;
   readonly occupancy: number;
   readonly trainingLost: number;
   /** In the steady window; `inService` is the sum of all others. */
@@ -87,7 +90,7 @@ export interface GpuSeconds {
   readonly inService: number;
   /** Progress that was never lost, at the best spread. */
   readonly kept: number;
-  /** What the same GPUs would have done besides, if every gang were spread at its best. */
+  /** What the same GPUs would have done besides, if every gang were spread at its best; with `kept` all time whose progress stays. */
   readonly spreadLoss: number;
   /** Checkpoints that were ordered, restarts after them, and work since the last checkpoint where none could be ordered. */
   readonly preemptionLoss: number;
@@ -143,7 +146,7 @@ export interface Sample {
   readonly fragmentation: number;
   /** Preemptions since the sample before. */
   readonly preemptions: number;
-  /** Kept progress since the sample before, as a share of the GPU-seconds in service; lost work is taken off when it is lost. */
+  /** As the result's, since the sample before; lost work is taken off when it is lost. */
   readonly utilisation: number;
 }
 

@@ -66,10 +66,13 @@ export function summarise(finished: Finished): SimulationResult {
       running: counts.running,
       waiting: counts.arrived - counts.ended - counts.running,
     },
-    utilisation: ratio(gpuSeconds.kept, gpuSeconds.inService),
+    utilisation: ratio(gpuSeconds.kept + gpuSeconds.spreadLoss, gpuSeconds.inService),
+    utilisationAtBestSpread: ratio(gpuSeconds.kept, gpuSeconds.inService),
     occupancy: ratio(gpuSeconds.inService - gpuSeconds.idle, gpuSeconds.inService),
     trainingLost:
-      training === undefined ? 0 : ratio(training.preemption, training.kept + training.preemption),
+      training === undefined
+        ? 0
+        : ratio(training.preemption, training.kept + training.spread + training.preemption),
     gpuSeconds,
     classes: JOB_CLASSES.map((name, group) => figuresOf(name, group, { states, readings, nowMs })),
     tenants: tenants.map((name, at) =>

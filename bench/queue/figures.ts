@@ -5,6 +5,8 @@ import { quantile } from "../statistics.ts";
 
 export interface Figures {
   readonly utilisation: number;
+  /** With the spread loss charged. */
+  readonly utilisationAtBestSpread: number;
   readonly occupancy: number;
   readonly inferenceP50Ms: number;
   readonly inferenceP99Ms: number;
@@ -28,6 +30,7 @@ export function figuresOf(result: SimulationResult): Figures {
   const { gpuSeconds, preemption } = result;
   return {
     utilisation: result.utilisation,
+    utilisationAtBestSpread: result.utilisationAtBestSpread,
     occupancy: result.occupancy,
     inferenceP50Ms: of("inference")?.wait.p50 ?? NaN,
     inferenceP99Ms: of("inference")?.wait.p99 ?? NaN,

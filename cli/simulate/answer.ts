@@ -68,6 +68,7 @@ export function answerText({ results, inputs }: Answer, width: number): string {
 const POLICY_COLUMNS: readonly Column[] = [
   { title: "POLICY", least: 8 },
   { title: "UTILISED", isRight: true },
+  { title: "SPREAD", isRight: true },
   { title: "HELD", isRight: true },
   { title: "LOST", isRight: true },
   { title: "PREEMPTIONS", isRight: true },
@@ -81,6 +82,7 @@ function policyRow(result: SimulationResult): readonly string[] {
   return [
     result.policy,
     shareText(result.utilisation),
+    shareText(result.utilisation - result.utilisationAtBestSpread),
     shareText(result.occupancy),
     shareText(result.trainingLost),
     grouped(preemption.evictions + preemption.shrinks),

@@ -9,6 +9,7 @@ export function summaryTable(results: readonly SimulationResult[]): string {
   const head = [
     "policy",
     "utilisation",
+    "at best spread",
     "occupancy",
     "training lost",
     "preemptions",
@@ -20,6 +21,7 @@ export function summaryTable(results: readonly SimulationResult[]): string {
   const rows = results.map((result) => [
     result.policy,
     shareText(result.utilisation),
+    shareText(result.utilisationAtBestSpread),
     shareText(result.occupancy),
     shareText(result.trainingLost),
     grouped(result.preemption.evictions + result.preemption.shrinks),

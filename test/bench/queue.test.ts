@@ -37,6 +37,7 @@ describe("bench queue, short", () => {
       "drf-utilisation",
       "drf-inference-p99",
       "utilisation",
+      "utilisation-at-best-spread",
       "utilisation-above-bin-packing",
       "inference-p99",
       "inference-p99-live",

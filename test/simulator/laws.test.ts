@@ -136,13 +136,15 @@ describe("whatever arrives, costs and fails", () => {
   test("GPU-seconds in service are what was kept, lost, spent on starts, and idle", () => {
     fc.assert(
       fc.property(options, (drawn) => {
-        const { gpuSeconds, utilisation, occupancy, trainingLost } = runSimulation(drawn);
+        const result = runSimulation(drawn);
+        const { gpuSeconds, utilisation, utilisationAtBestSpread, occupancy } = result;
         const { inService, ...parts } = gpuSeconds;
         const sum = Object.values(parts).reduce((total, part) => total + part, 0);
         expect(sum).toBeCloseTo(inService, 6);
         for (const part of Object.values(parts)) expect(part).toBeGreaterThan(-1e-6);
         expect(utilisation).toBeLessThanOrEqual(occupancy + 1e-9);
-        expect(trainingLost).toBeLessThanOrEqual(1);
+        expect(utilisationAtBestSpread).toBeLessThanOrEqual(utilisation + 1e-9);
+        expect(result.trainingLost).toBeLessThanOrEqual(1);
       }),
       { numRuns: 60 },
     );

@@ -56,20 +56,20 @@ test("events come out by time, then rank, then in the order in which they went i
   );
 });
 
-test("accounts integrate what each group holds, and lost work moves from kept to its cause", () => {
+test("accounts integrate what each group holds, and lost work moves to its cause with the time that it took", () => {
   const accounts = openAccounts(2);
   accounts.change(0, "kept", { gpus: 8, rate: 6 }, 10);
   accounts.change(0, "kept", { gpus: -8, rate: -6 }, 30);
   accounts.change(0, "preemption", { gpus: 8, rate: 6 }, 30);
   accounts.change(0, "preemption", { gpus: -8, rate: -6 }, 40);
-  accounts.lose(0, "failure", 20);
+  accounts.lose(0, "failure", { progress: 15, held: 20 });
   const [first, second] = accounts.read(50);
   expect(first).toEqual({
-    kept: 100,
+    kept: 105,
     starting: 0,
-    preemption: 60,
+    preemption: 80,
     failure: 20,
-    spread: 60,
+    spread: 35,
     held: 240,
   });
   expect(second).toMatchObject({ kept: 0, held: 0 });
