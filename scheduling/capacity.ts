@@ -3,43 +3,40 @@
  *
  * Looking at a request costs O(clusters), not O(hosts): pools of alike hosts keep their sums (host-pools.ts). Requests with equal
  * constraints share their offers, which are worked out again only after a change. Opened from a ledger, then kept up to date by
- * what changes: O(hosts concerned) each.
+ * what changes (capacity-changes.ts).
  */
 
 import type { ClusterShape } from "../domain/fleet.ts";
 import type { ClusterId, HostId } from "../domain/ids.ts";
 import type { Constraints } from "../domain/job.ts";
-import { popCount, type Lease, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import { hindranceOf, isSuitable, shapeOf, type GangShape, type Hindrance } from "./feasibility.ts";
+import { noteLease, noteReservation } from "./capacity-changes.ts";
+import { isSuitable, shapeOf, type GangShape, type Hindrance } from "./feasibility.ts";
 import { indexFleet, type FleetIndex, type WattsBudget } from "./fleet-index.ts";
 import {
-  changeHost,
   gpusIn,
-  keptMask,
   largestHost,
   openPools,
-  setHindrance,
-  UNKNOWN_END_MS,
   type Pool,
   type PoolHost,
   type Respect,
 } from "./host-pools.ts";
-import type { HostStanding, Ledger } from "./ledger.ts";
+import type { Ledger } from "./ledger.ts";
 import { forbiddingWindow, gpusWithin, wattsLimit } from "./limits.ts";
 import { largestGang, type ClusterOffer } from "./placement/placement-policy.ts";
 import { openSpread, type FleetSpread } from "./placement/spread.ts";
-import { addReserved, dropReserved, reservedOf, type Reserved } from "./reserved.ts";
-import {
-  heldBy,
-  release,
-  rivalOn,
-  take,
-  takenGpus,
-  usageOf,
-  type Held,
-  type Usage,
-} from "./usage.ts";
+import { reservedOf, type Reserved } from "./reserved.ts";
+import { rivalOn, usageOf, type Usage } from "./usage.ts";
+
+export {
+  endAt,
+  noteGrant,
+  noteLease,
+  noteReservation,
+  noteStanding,
+  undoGrant,
+  type FreshGrant,
+} from "./capacity-changes.ts";
 
 /**
  * `ever`: every host answers and nothing is leased. `idle`: nothing is leased on the hosts that answer now. `reservable`: the same
@@ -135,128 +132,6 @@ export function openCapacity(ledger: Ledger): Capacity {
   for (const reservation of ledger.reservations?.values() ?? [])
     noteReservation(capacity, undefined, reservation);
   return capacity;
-}
-
-/** A lease came, changed, or went. */
-export function noteLease(
-  capacity: Capacity,
-  before: Lease | undefined,
-  after: Lease | undefined,
-): void {
-  const { usage, index, hosts } = capacity;
-  if (before !== undefined) {
-    const gpus = takenGpus(before);
-    release(usage, index, heldBy(before));
-    for (const { host: id, mask } of gpus) {
-      const host = hosts.get(id);
-      if (host === undefined) continue;
-      host.holds.delete(before.id);
-      setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
-    }
-  }
-  if (after === undefined) return;
-  const gpus = takenGpus(after);
-  const endAtMs = endOf(after);
-  take(usage, index, heldBy(after));
-  for (const { host: id, mask } of gpus) {
-    const host = hosts.get(id);
-    if (host === undefined) continue;
-    host.holds.set(after.id, { mask, endAtMs });
-    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
-  }
-}
-
-/** When its GPUs are free at the latest, as its owner says. */
-const endOf = ({ state, grantedAtMs, terms, slots }: Lease): number =>
-  state === "vacating"
-    ? grantedAtMs
-    : endAt(grantedAtMs, slots === undefined ? terms?.timeLimitMs : undefined);
-
-export const endAt = (grantedAtMs: number, timeLimitMs: number | undefined): number =>
-  timeLimitMs === undefined ? UNKNOWN_END_MS + grantedAtMs : grantedAtMs + timeLimitMs;
-
-/** GPUs of a grant that is not a lease yet. */
-export interface FreshGrant extends Held {
-  /** Unlike the id of any lease and of any other grant. */
-  readonly name: string;
-  readonly endAtMs: number;
-}
-
-export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
-  const { name, endAtMs } = grant;
-  take(capacity.usage, capacity.index, grant);
-  for (const { host: id, mask } of grant.gpus) {
-    const host = capacity.hosts.get(id);
-    if (host === undefined) continue;
-    host.holds.set(name, { mask, endAtMs });
-    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
-  }
-}
-
-export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
-  const { name } = grant;
-  release(capacity.usage, capacity.index, grant);
-  for (const { host: id, mask } of grant.gpus) {
-    const host = capacity.hosts.get(id);
-    if (host === undefined) continue;
-    host.holds.delete(name);
-    setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
-  }
-}
-
-/** GPUs were set apart, others instead, or none any more. */
-export function noteReservation(
-  capacity: Capacity,
-  before: Reservation | undefined,
-  after: Reservation | undefined,
-): void {
-  if (before !== undefined) {
-    dropReserved(capacity.reserved, before);
-    for (const { host: id, mask } of before.gpus) {
-      const host = capacity.hosts.get(id);
-      if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask & ~mask });
-    }
-  }
-  if (after === undefined) return;
-  addReserved(capacity.reserved, after);
-  for (const { host: id, mask } of after.gpus) {
-    const host = capacity.hosts.get(id);
-    if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask | mask });
-  }
-}
-
-/** A host answers again, is drained, falls silent. */
-export function noteStanding(
-  capacity: Capacity,
-  id: HostId,
-  standing: HostStanding | undefined,
-): void {
-  const host = capacity.hosts.get(id);
-  const hindrance = hindranceOf(standing);
-  if (host === undefined || host.hindrance === hindrance) return;
-  setHindrance(host, hindrance);
-  capacity.version += 1;
-}
-
-function setMasks(
-  capacity: Capacity,
-  host: PoolHost,
-  change: { readonly leasedMask?: number; readonly reservedMask?: number },
-): void {
-  const kept = keptMask(host);
-  changeHost(host, change);
-  const more = popCount(keptMask(host)) - popCount(kept);
-  if (more !== 0) {
-    const { cluster, gpuWatts } = host.pool;
-    keepWatts(capacity, cluster.id, more * gpuWatts);
-    for (const { name } of capacity.index.places.get(host.id)?.budgets ?? [])
-      keepWatts(capacity, name, more * gpuWatts);
-  }
-  capacity.version += 1;
-}
-
-function keepWatts({ keptWatts }: Capacity, name: string, watts: number): void {
-  keptWatts.set(name, (keptWatts.get(name) ?? 0) + watts);
 }
 
 /** Cost: O(1) for constraints that were seen before, O(hosts) for new ones, and where hosts are closed to this request alone. */
