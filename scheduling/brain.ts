@@ -6,7 +6,7 @@
 
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
 import type { Constraints } from "../domain/job.ts";
-import { isShrunk } from "../domain/lease.ts";
+import { isShrunk, type Lease } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import {
   noteLease,
@@ -17,10 +17,12 @@ import {
 } from "./capacity.ts";
 import type { DraftWatcher } from "./draft.ts";
 import { smallestSize } from "./feasibility.ts";
+import { noteJob, noteJobLease, type HoldingsBook } from "./holdings-book.ts";
 import type { HostStanding, Ledger } from "./ledger.ts";
 import type { Kind } from "./queue/kind.ts";
 import type { Queue, QueuePolicy } from "./queue/queue-policy.ts";
 import { addRunning, runningGpusOf } from "./service.ts";
+import { evictableAtMs } from "./victims.ts";
 
 export interface Brain {
   readonly capacity: Capacity;
@@ -33,6 +35,10 @@ export interface Brain {
   readonly inference: Set<JobId>;
   /** Leases of jobs that started smaller and may grow. */
   readonly shrunk: Set<LeaseId>;
+  /** Leases that may be taken from their jobs, now or when their protected time is over. */
+  readonly takeable: Map<LeaseId, Lease>;
+  /** Where the brain is kept. */
+  book?: HoldingsBook;
 }
 
 /** `isDismissing`: whether cycles pass over whole kinds of requests, which those never do that tell everybody why they wait. */
@@ -60,6 +66,7 @@ export function openBrain(
     sizes,
     inference,
     shrunk: new Set([...leases.values()].filter(isShrunk).map(({ id }) => id)),
+    takeable: new Map([...leases].filter(([, lease]) => evictableAtMs(lease) < Infinity)),
   };
 }
 
@@ -72,6 +79,8 @@ export const watchBrain = (
   request: (before, after) => {
     const now = brain();
     if (now === undefined) return;
+    const job = (after ?? before)?.jobId;
+    if (now.book !== undefined && job !== undefined) noteJob(now.book, job);
     if (before !== undefined) {
       countSize(now.sizes, before, -1);
       now.inference.delete(before.jobId);
@@ -86,17 +95,23 @@ export const watchBrain = (
     const now = brain();
     if (now === undefined) return;
     noteLease(now.capacity, before, after);
+    if (now.book !== undefined) noteJobLease(now.book, before, after);
     if (before !== undefined) {
       addRunning(now.runningGpus, before, -1);
       now.shrunk.delete(before.id);
+      now.takeable.delete(before.id);
     }
     if (after === undefined) return;
     addRunning(now.runningGpus, after, 1);
     if (isShrunk(after)) now.shrunk.add(after.id);
+    if (evictableAtMs(after) < Infinity) now.takeable.set(after.id, after);
   },
   reservation: (before, after) => {
     const now = brain();
-    if (now !== undefined) noteReservation(now.capacity, before, after);
+    const job = (after ?? before)?.jobId;
+    if (now === undefined || job === undefined) return;
+    noteReservation(now.capacity, before, after);
+    if (now.book !== undefined) noteJob(now.book, job);
   },
   host: (host) => {
     const now = brain();

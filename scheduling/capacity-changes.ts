@@ -10,7 +10,7 @@ import type { Capacity } from "./capacity.ts";
 import { hindranceOf } from "./feasibility.ts";
 import { changeHost, keptMask, setHindrance, UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
 import type { HostStanding } from "./ledger.ts";
-import { addReserved, dropReserved } from "./reserved.ts";
+import { addReserved, dropReserved, renewReserved } from "./reserved.ts";
 import { heldBy, release, take, takenGpus, type Held } from "./usage.ts";
 
 /** A lease came, changed, or went. */
@@ -86,6 +86,10 @@ export function noteReservation(
   before: Reservation | undefined,
   after: Reservation | undefined,
 ): void {
+  if (before !== undefined && before.gpus === after?.gpus) {
+    renewReserved(capacity.reserved, after);
+    return;
+  }
   if (before !== undefined) {
     dropReserved(capacity.reserved, before);
     for (const { host: id, mask } of before.gpus) {

@@ -14,13 +14,14 @@ export function preempt(
   gang: PendingRequest,
   { code, own }: { readonly code: WaitCode; readonly own: Reservation | undefined },
 ): boolean {
-  const { snapshot, scene, heads, nowMs, grantedBefore, options } = run;
+  const { brain, snapshot, scene, heads, nowMs, grantedBefore, options } = run;
   const mayHelp = isServedInTurn(code) || code === "WaitingForQuota";
   if (run.preemptionsLeft <= 0 || !mayHelp || (own !== undefined && own.kind !== "head"))
     return false;
   run.preemptionsLeft -= 1;
   run.isShortOfVictims = true;
-  const preemption = run.preemption ?? openPreemption(snapshot, scene.capacity, nowMs);
+  const preemption =
+    run.preemption ?? openPreemption(snapshot, scene.capacity, { ...brain, nowMs });
   if (preemption === undefined) {
     run.preemptionsLeft = 0;
     return false;
@@ -43,7 +44,8 @@ export function grow(run: CycleRun): void {
   const { policies, method, onlyFor } = options;
   if (onlyFor !== undefined || policies.isPreempting !== true || method !== "decide") return;
   if (brain.shrunk.size === 0) return;
-  const preemption = run.preemption ?? openPreemption(snapshot, scene.capacity, nowMs);
+  const preemption =
+    run.preemption ?? openPreemption(snapshot, scene.capacity, { ...brain, nowMs });
   if (preemption === undefined) return;
   run.preemption = preemption;
   const plan = planGrowth(scene, { preemption, place: policies.place });

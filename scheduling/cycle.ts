@@ -100,9 +100,9 @@ function keepLatencyReserve(run: CycleRun): void {
 
 /** What time alone will change: a lease is protected no more, maintenance is over. */
 function wakeForClocks(run: CycleRun): void {
-  const { snapshot, nowMs } = run;
-  const { index } = run.brain.capacity;
-  if (run.isShortOfVictims) wakeAt(run, nextEvictableAtMs(snapshot.leases.values(), nowMs));
+  const { brain, snapshot, nowMs } = run;
+  const { index } = brain.capacity;
+  if (run.isShortOfVictims) wakeAt(run, nextEvictableAtMs(brain.takeable.values(), nowMs));
   if (index.hasWindows && snapshot.requests.size > 0)
     wakeAt(run, nextWindowEndMs(index.clusters, nowMs));
 }

@@ -105,7 +105,9 @@ export const keepsForInference = ({ capacity }: Heads): boolean =>
   capacity.reserved.byJob.has(LATENCY);
 
 export function closeHeads({ capacity, changed }: Heads): void {
-  for (const job of changed.keys()) put(capacity, job, undefined);
+  // Those first whose GPUs others had before.
+  for (const [job, former] of changed)
+    if (capacity.reserved.byJob.get(job)?.gpus !== former?.gpus) put(capacity, job, undefined);
   for (const [job, former] of changed) put(capacity, job, former);
 }
 

@@ -18,7 +18,7 @@ import { classFlow, flowWeights, parentFlow, tenantFlow, type FlowWeights } from
 
 type Holder = Pick<PendingRequest, "class" | "tenant">;
 
-/** Changes by `noteHeld` alone, once it is open. */
+/** Changes by `noteHeld` alone, once it is open: what is held does, demand does not. */
 export interface Holdings {
   readonly supplyGpus: number;
   readonly weightOf: FlowWeights;
@@ -26,7 +26,7 @@ export interface Holdings {
   /** GPUs by flow, of classes and of tenants in them. */
   readonly held: Map<string, number>;
   /** GPUs by tenant's flow. */
-  readonly demand: Map<string, number>;
+  readonly demand: ReadonlyMap<string, number>;
   /** GPUs by tenant and quota key, see `quotaKeyOf`. */
   readonly quota: Map<string, number>;
   /** Worked out when it is first asked for: granting moves demand from waiting to holding and changes no due. */
@@ -36,18 +36,19 @@ export interface Holdings {
 /** `supplyGpus`: GPUs of the fleet that may be used now. */
 export function openHoldings(ledger: Ledger, index: FleetIndex, supplyGpus: number): Holdings {
   const { shape, leases, requests, reasons, reservations } = ledger;
+  const demand = new Map<string, number>();
   const holdings: Holdings = {
     supplyGpus,
     weightOf: flowWeights(shape.tenants, shape.policy),
     index,
     held: new Map(),
-    demand: new Map(),
+    demand,
     quota: new Map(),
   };
   const stopping = new Map<JobId, Lease>();
   for (const lease of leases.values()) {
     if (lease.state === "vacating") continue;
-    add(holdings.demand, tenantFlow(lease), gpuCountOf(lease.gpus));
+    add(demand, tenantFlow(lease), gpuCountOf(lease.gpus));
     if (lease.eviction === undefined) noteHeld(holdings, lease, lease.gpus);
     else stopping.set(lease.jobId, lease);
   }
@@ -56,7 +57,7 @@ export function openHoldings(ledger: Ledger, index: FleetIndex, supplyGpus: numb
     if (code === "NoMatchingFlavor" || code === "ExceedsMaxQuota") continue;
     // What it holds and is to give up is in the account already.
     if (stopping.has(request.jobId)) continue;
-    add(holdings.demand, tenantFlow(request), request.gang.gpus * (request.slots ?? 1));
+    add(demand, tenantFlow(request), wantedGpus(request));
   }
   for (const { jobId, kind, gpus } of reservations?.values() ?? []) {
     const holder = requests.get(jobId) ?? stopping.get(jobId);
@@ -64,6 +65,9 @@ export function openHoldings(ledger: Ledger, index: FleetIndex, supplyGpus: numb
   }
   return holdings;
 }
+
+/** Of an array, all its gangs. */
+export const wantedGpus = ({ gang, slots }: PendingRequest): number => gang.gpus * (slots ?? 1);
 
 /** These GPUs are the holder's from now on; `sign` −1: no more. */
 export function noteHeld(
@@ -75,6 +79,7 @@ export function noteHeld(
   const count = sign * gpuCountOf(gpus);
   add(held, classFlow(holder), count);
   add(held, tenantFlow(holder), count);
+  if (!index.tenants.has(holder.tenant)) return;
   for (const { host, mask } of gpus) {
     const key = quotaKeyOf(index, holder.tenant, host);
     if (key !== undefined) add(quota, key.name, sign * popCount(mask));

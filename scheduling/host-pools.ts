@@ -178,12 +178,29 @@ export const keptMask = ({ fullMask: all, leasedMask, reservedMask }: PoolHost):
 
 export type HostChange = Partial<Pick<PoolHost, "leasedMask" | "reservedMask">>;
 
-export function changeHost(host: PoolHost, { leasedMask, reservedMask }: HostChange): void {
-  count(host, -1);
-  if (leasedMask !== undefined) host.leasedMask = leasedMask;
-  if (reservedMask !== undefined) host.reservedMask = reservedMask;
-  host.freeMask = openMask(host);
-  count(host, 1);
+/** The whole cost of a change of leases and reservations, so only what has changed is counted anew. */
+export function changeHost(
+  host: PoolHost,
+  { leasedMask = host.leasedMask, reservedMask = host.reservedMask }: HostChange,
+): void {
+  const { hindrance, fullMask: all, leasedMask: wasLeased, reservedMask: wasReserved } = host;
+  host.leasedMask = leasedMask;
+  host.reservedMask = reservedMask;
+  if (hindrance !== undefined) return;
+  const { unleased, unreserved, open } = host.pool.tallies;
+  const wasFree = host.freeMask;
+  host.freeMask = all & ~(leasedMask | reservedMask);
+  if (leasedMask !== wasLeased) move(unleased, all & ~wasLeased, all & ~leasedMask);
+  if (reservedMask !== wasReserved) move(unreserved, all & ~wasReserved, all & ~reservedMask);
+  if (host.freeMask !== wasFree) move(open, wasFree, host.freeMask);
+}
+
+function move(tally: Tally, before: number, after: number): void {
+  const from = popCount(before);
+  const to = popCount(after);
+  if (from === to) return;
+  add(tally, from, -1);
+  add(tally, to, 1);
 }
 
 export function setHindrance(host: PoolHost, hindrance: Hindrance | undefined): void {

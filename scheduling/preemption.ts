@@ -18,7 +18,7 @@
 
 import { DEFAULT_POLICY } from "../domain/fleet.ts";
 import type { LeaseId, TenantId } from "../domain/ids.ts";
-import { gpuCountOf, popCount, type HostGpus } from "../domain/lease.ts";
+import { gpuCountOf, popCount, type HostGpus, type Lease } from "../domain/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { lowestBits } from "../lib/bits.ts";
 import { preemptionOf, spentBudget } from "./apply-preempt.ts";
@@ -26,6 +26,7 @@ import { largestAt, noteGrant, noteLease, undoGrant, type Capacity } from "./cap
 import { cheapestHosts, type HostSearch } from "./cheapest-hosts.ts";
 import { checkGrant, isAcceptableSize, largestAcceptable } from "./feasibility.ts";
 import { UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
+import { holdingsNow, type HoldingsBook } from "./holdings-book.ts";
 import { noteHeld, openHoldings, type Holdings } from "./holdings.ts";
 import { freeGpus, prospectsOf, type Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
@@ -51,6 +52,7 @@ export interface Preemption {
   readonly ledger: Ledger;
   readonly nowMs: number;
   readonly holdings: Holdings;
+  readonly takeable: ReadonlyMap<LeaseId, Lease>;
   /** Leases that the plan evicts. */
   readonly taken: Set<LeaseId>;
   /** GPU-seconds that the plan costs others, by tenant. */
@@ -59,16 +61,27 @@ export interface Preemption {
   pool?: VictimPool;
 }
 
-/** Undefined where the fleet does not preempt. Cost: O(leases + requests). */
+/** Undefined where the fleet does not preempt. Cost: O(leases + requests), with a book O(what has changed). */
 export function openPreemption(
   ledger: Ledger,
   { index, pools }: Capacity,
-  nowMs: number,
+  { nowMs, book, takeable = ledger.leases }: PreemptionSources,
 ): Preemption | undefined {
   if (!(ledger.shape.policy ?? DEFAULT_POLICY).isPreempting) return undefined;
   const supplyGpus = pools.reduce((sum, { tallies }) => sum + tallies.idle.gpus, 0);
-  const holdings = openHoldings(ledger, index, supplyGpus);
-  return { ledger, nowMs, holdings, taken: new Set(), spent: new Map() };
+  const holdings =
+    book !== undefined && ledger.reasons.size === 0
+      ? holdingsNow(book, ledger, supplyGpus)
+      : openHoldings(ledger, index, supplyGpus);
+  return { ledger, nowMs, holdings, takeable, taken: new Set(), spent: new Map() };
+}
+
+export interface PreemptionSources {
+  readonly nowMs: number;
+  /** Where one is kept. */
+  readonly book?: HoldingsBook;
+  /** Leases that may be taken at some time, at least. */
+  readonly takeable?: ReadonlyMap<LeaseId, Lease>;
 }
 
 /** The cycle has granted this. */
@@ -112,13 +125,14 @@ function planBy(
   context: PreemptionContext,
 ): PreemptionPlan | undefined {
   const { preemption } = context;
-  const { holdings, ledger, nowMs, taken } = preemption;
+  const { holdings, nowMs, taken, takeable } = preemption;
   const most = right === "due" ? dueRoom(request, holdings) : Infinity;
   const wanted = largestAcceptable(request, most, nowMs);
   if (wanted === undefined || wanted < 1) return undefined;
-  const pool = (preemption.pool ??= openVictims(ledger.leases.values(), holdings.index, nowMs));
-  const freeGpus = freeFor(request, scene);
+  const pool = (preemption.pool ??= openVictims(takeable.values(), holdings.index, nowMs));
+  const freeGpus = (): number => freeFor(request, scene);
   const choice = chooseVictims(request, wanted, right, { holdings, pool, taken, freeGpus });
+  if (choice.isEmpty()) return undefined;
   const found = searchPlace({ request, wanted, scene, context, choice, pool });
   if (found === undefined) return undefined;
   const { gpus, work } = found;

@@ -9,7 +9,7 @@
 import type { HostId, JobId } from "../domain/ids.ts";
 import { gpuCountOf, type GangRequest, type HostGpus, type Reservation } from "../domain/lease.ts";
 
-/** Changes by `addReserved` and `dropReserved` alone. */
+/** Changes by `addReserved`, `dropReserved` and `renewReserved` alone. */
 export interface Reserved {
   /** All that is reserved, by host. */
   readonly masks: Map<HostId, number>;
@@ -30,6 +30,12 @@ export function addReserved({ masks, byJob }: Reserved, reservation: Reservation
 export function dropReserved({ masks, byJob }: Reserved, reservation: Reservation): void {
   byJob.delete(reservation.jobId);
   for (const { host, mask } of reservation.gpus) masks.set(host, (masks.get(host) ?? 0) & ~mask);
+}
+
+/** Of the same GPUs for the same job, with other terms. */
+export function renewReserved({ byJob }: Reserved, reservation: Reservation): void {
+  byJob.delete(reservation.jobId);
+  byJob.set(reservation.jobId, reservation);
 }
 
 /** The GPUs of a host that this job may not be granted, because they are set apart for others. */

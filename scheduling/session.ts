@@ -16,6 +16,7 @@ import {
   type DecidePorts,
   type Policies,
 } from "./cycle.ts";
+import { openHoldingsBook } from "./holdings-book.ts";
 import { DECIDE_LIMITS, DECIDE_POLICIES } from "./decide.ts";
 import { ledgerOf, openDraft, takeOutcome, type Draft } from "./draft.ts";
 import type { Applied, Ledger, LedgerEvent } from "./ledger.ts";
@@ -59,6 +60,7 @@ export function openSession(ledger: Ledger, options: SessionOptions = {}): Sessi
     decide(nowMs) {
       const snapshot = ledgerOf(draft);
       brain ??= openBrain(snapshot, policies.queue, { isDismissing: isDismissing({ limits }) });
+      brain.book ??= openHoldingsBook(snapshot, brain.capacity.index);
       return runCycleOn(brain, { snapshot, nowMs }, { policies, ports, limits, method: "decide" })
         .plan;
     },

@@ -49,6 +49,7 @@ export function walkLine(run: CycleRun, pass: number): void {
   const turn = brain.queue.order(nowMs, factsOf(run));
   const tries = openTries(scene, heads);
   const openKinds = unvisitedHeads(run);
+  const fewest = fewestGpus(brain);
   let seen = 0;
   let lentTries = 0;
   let isClosed = false;
@@ -127,7 +128,7 @@ export function walkLine(run: CycleRun, pass: number): void {
 
   /** Nothing is left that anybody who waits could use. */
   function isOver(): boolean {
-    if (openKinds.size > 0 || mayUse(fewestGpus(brain))) return false;
+    if (openKinds.size > 0 || mayUse(fewest)) return false;
     if (!mayGet()) return true;
     lentTries += 1;
     return lentTries > LENT_TRIES;

@@ -43,6 +43,8 @@ export interface Victim {
 export interface VictimPool {
   readonly all: readonly Victim[];
   readonly byHost: ReadonlyMap<HostId, readonly Victim[]>;
+  /** One of each kind. */
+  readonly kinds: readonly Victim[];
 }
 
 export function openVictims(
@@ -52,6 +54,7 @@ export function openVictims(
 ): VictimPool {
   const all: Victim[] = [];
   const byHost = new Map<HostId, Victim[]>();
+  const kinds = new Map<string, Victim>();
   for (const lease of leases) {
     if (!isEvictable(lease, nowMs)) continue;
     const [part] = lease.gpus;
@@ -63,13 +66,14 @@ export function openVictims(
       kind: `${tenantFlow(lease)} ${gpuType}`,
     };
     all.push(victim);
+    kinds.set(victim.kind, victim);
     for (const { host } of lease.gpus) {
       const there = byHost.get(host);
       if (there === undefined) byHost.set(host, [victim]);
       else there.push(victim);
     }
   }
-  return { all, byHost };
+  return { all, byHost, kinds: [...kinds.values()] };
 }
 
 export interface VictimSearch {
@@ -78,11 +82,13 @@ export interface VictimSearch {
   /** To be given up by this plan already. */
   readonly taken: ReadonlySet<LeaseId>;
   /** Of the kinds that the request can use, in no lease. */
-  readonly freeGpus: number;
+  readonly freeGpus: () => number;
 }
 
 /** Whom a request may evict. */
 export interface VictimChoice {
+  /** Whether nobody of any kind may be taken: known at the cost of the kinds alone. */
+  readonly isEmpty: () => boolean;
   readonly allows: (victim: Victim) => boolean;
   /** The cheapest first. */
   readonly ordered: () => readonly Victim[];
@@ -101,8 +107,13 @@ export function chooseVictims(
 ): VictimChoice {
   const limitsByKind = new Map<string, Limits>();
   let known: readonly Victim[] | undefined;
+  let free: number | undefined;
   let members: ReadonlySet<Victim> | undefined;
-  return { allows, ordered };
+  return { isEmpty, allows, ordered };
+
+  function isEmpty(): boolean {
+    return pool.kinds.every((victim) => limitsOf(victim) === undefined);
+  }
 
   function allows(victim: Victim): boolean {
     if (taken.has(victim.lease.id) || victim.lease.jobId === request.jobId) return false;
@@ -115,7 +126,7 @@ export function chooseVictims(
 
   /** Whether all that the request wants may come from there. */
   function isAmple({ gpus }: Limit): boolean {
-    return wantedGpus <= gpus + freeGpus;
+    return wantedGpus <= gpus + (free ??= freeGpus());
   }
 
   function ordered(): readonly Victim[] {

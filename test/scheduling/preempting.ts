@@ -24,7 +24,7 @@ export interface PreemptionScene {
 
 export function sceneOf(ledger: Ledger, nowMs: number): PreemptionScene {
   const capacity = openCapacity(ledger);
-  const preemption = openPreemption(ledger, capacity, nowMs);
+  const preemption = openPreemption(ledger, capacity, { nowMs });
   if (preemption === undefined) throw new Error("the fleet does not preempt");
   return { scene: { capacity, claims: new Map(), nowMs }, preemption };
 }
