@@ -40,6 +40,14 @@ export interface BandwidthHost {
 export interface BandwidthPredictor {
   readonly version: string;
   readonly domain: BandwidthDomain;
+  /**
+   * Shares of equal kinds may take each other's place in any candidate without changing its answer (same features, nothing else is
+   * looked at). A search over hundreds of hosts then counts kinds, and a model may merge equal shares: attention with multiplicities
+   * gives the same answer. Absent: no two shares are alike.
+   */
+  readonly kindOf?: (share: PickShare) => string | number;
+  /** No answer is above the intra-host bandwidth of the slowest member host, so a search may prune by it. */
+  readonly isClamped?: boolean;
   /** GB/s of each candidate, in order. */
   predict(candidates: readonly Candidate[]): readonly number[];
 }

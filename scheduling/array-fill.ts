@@ -115,7 +115,7 @@ export function joinItem(items: PlanItem[], item: PlanItem): void {
     items.push(item);
     return;
   }
-  const { predictedGBs: _ofOneGang, ...rest } = former;
+  const { predictedGBs: _ofOneGang, bandwidth: _ofOneGangToo, ...rest } = former;
   items[at] = {
     ...rest,
     slots: (former.slots ?? 0) + (item.slots ?? 0),

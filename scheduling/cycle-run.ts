@@ -17,6 +17,7 @@ import {
   type ReserveItem,
 } from "../domain/plan.ts";
 import type { Brain } from "./brain.ts";
+import { openBandwidth } from "./cycle-bandwidth.ts";
 import type { FreshGrant } from "./capacity.ts";
 import { openHeads, type Heads } from "./heads.ts";
 import type { Scene } from "./judge.ts";
@@ -97,13 +98,14 @@ export function openRun(
   const scene: Scene = { capacity, claims: new Map(), nowMs };
   const evict: EvictItem[] = [];
   const holders: Pick<Lease, "jobId" | "tenant" | "gpus">[] = [];
+  const bandwidth = openBandwidth(ports, { leases: snapshot.leases, granted: holders });
   return {
     brain,
     snapshot,
     nowMs,
     options,
     scene,
-    context: { snapshot, place: policies.place, ports },
+    context: { snapshot, place: policies.place, ports, ...(bandwidth && { bandwidth }) },
     heads: openHeads(capacity, {
       rule: HEAD_RULES[policies.backfill],
       nowMs,

@@ -5,6 +5,7 @@
  * backfilling believes what users state as time limits, as Slurm does.
  */
 
+import { withBandwidth } from "./bandwidth-place.ts";
 import type { Policies } from "./cycle.ts";
 import { lowestIds } from "./pick/lowest-ids.ts";
 import { pairPolicy } from "./place-pair.ts";
@@ -18,11 +19,11 @@ import { tawfq as tawfqQueue } from "./queue/tawfq.ts";
 /** The first cluster that holds the gang, the lowest GPU ids in it. */
 export const plainPlace = pairPolicy({ placement: firstFit, pick: lowestIds });
 
-/** Topology-aware weighted fair queuing: ours, and what the live fleet decides with. */
+/** Topology-aware weighted fair queuing: ours, and what the live fleet decides with; bandwidth counts where it is known. */
 export const tawfq: Policies = {
   queue: tawfqQueue,
   backfill: "heads",
-  place: leastSpread,
+  place: withBandwidth(leastSpread),
   isPreempting: true,
   hasLatencyReserve: true,
 };

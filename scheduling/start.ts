@@ -5,10 +5,12 @@
  * Cost: O(clusters) for the verdict, O(hosts) and the policy's own for the placement.
  */
 
-import { clusterOf, type HostId } from "../domain/ids.ts";
+import type { BandwidthPredictor } from "../domain/bandwidth-port.ts";
+import { clusterOf, type ClusterId, type HostId } from "../domain/ids.ts";
 import { gpuCountOf, type HostGpus, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest, PlanItem } from "../domain/plan.ts";
 import { gbs } from "../domain/units.ts";
+import { noteOfGiven } from "./bandwidth-place.ts";
 import { budgetLeft, hostsOf, wattsLeft, type Capacity } from "./capacity.ts";
 import { checkGrant, shapeOf } from "./feasibility.ts";
 import type { PoolHost } from "./host-pools.ts";
@@ -16,15 +18,28 @@ import { judge, misfit, type Prospect, type Scene, type Wait } from "./judge.ts"
 import type { Ledger } from "./ledger.ts";
 import { WATTS_EPSILON } from "./limits.ts";
 import type { PickPorts } from "./pick/pick-policy.ts";
-import type { PlaceDemand, PlaceHost, PlacePolicy } from "./placement/place-policy.ts";
+import type {
+  BandwidthPorts,
+  PlaceDemand,
+  PlaceHost,
+  PlacePolicy,
+} from "./placement/place-policy.ts";
 
 /** What `decide` may know beside the ledger. */
-export type DecidePorts = PickPorts;
+export interface DecidePorts extends PickPorts {
+  /**
+   * The bandwidth model that serves in a cluster, as the snapshot names it; absent where none does. It may throw, and so may its predictions:
+   * then the compact answer has to do, and the grant says why.
+   */
+  readonly predictorOf?: (cluster: ClusterId) => BandwidthPredictor | undefined;
+}
 
 export interface StartContext {
   readonly snapshot: Pick<Ledger, "hosts">;
   readonly place: PlacePolicy;
   readonly ports: DecidePorts;
+  /** Absent: no cluster has a bandwidth model. */
+  readonly bandwidth?: BandwidthPorts;
 }
 
 export type Tried =
@@ -40,14 +55,19 @@ export function tryStart(
   const verdict = judge(request, scene, own);
   if (verdict.kind === "wait") return verdict;
   const hosts = freeHosts(verdict.prospects);
-  const { gpus, candidates } = context.place(
+  const { gpus, candidates, bandwidth } = context.place(
     demandOf(request, verdict.gpus, scene.capacity),
     hosts,
-    scene.capacity,
+    { spread: scene.capacity.spread, ...(context.bandwidth && { bandwidth: context.bandwidth }) },
   );
   const work = verdict.work + candidates;
   if (gpus === undefined) return misfit(work);
-  const won = { gpus, ...(request.slots !== undefined && { slots: 1 }), why };
+  const won = {
+    gpus,
+    ...(request.slots !== undefined && { slots: 1 }),
+    ...(bandwidth !== undefined && { bandwidth }),
+    why,
+  };
   return { kind: "grant", item: itemOf(request, won, scene, context), work };
 }
 
@@ -89,9 +109,9 @@ export function demandOf(
 /** The plan's item for these GPUs; they are judged as `apply` will judge them. */
 export function itemOf(
   request: PendingRequest,
-  won: Pick<PlanItem, "gpus" | "slots"> & { readonly why: string },
+  won: Pick<PlanItem, "gpus" | "slots" | "bandwidth"> & { readonly why: string },
   { capacity: { index, usage, reserved }, nowMs }: Scene,
-  { snapshot, ports }: StartContext,
+  { snapshot, ports, bandwidth }: StartContext,
 ): PlanItem {
   const { gpus, slots, why } = won;
   const terms = { index, usage, reserved, standings: snapshot.hosts, nowMs };
@@ -102,7 +122,9 @@ export function itemOf(
     );
   }
   const { jobId, runId, seq, gang } = request;
-  const predictedGBs = slots === undefined || slots === 1 ? predict(gpus, ports) : undefined;
+  const isOneGang = slots === undefined || slots === 1;
+  const predictedGBs = isOneGang ? predict(gpus, ports) : undefined;
+  const note = isOneGang ? (won.bandwidth ?? noteOfGiven(gpus, bandwidth)) : undefined;
   const what =
     slots === undefined
       ? `${gpuCountOf(gpus)} of ${gang.gpus} GPUs`
@@ -113,6 +135,7 @@ export function itemOf(
     ...(slots !== undefined && { slots }),
     gpus,
     ...(predictedGBs !== undefined && { predictedGBs: gbs(predictedGBs) }),
+    ...(note !== undefined && { bandwidth: note }),
     reason: `${what} in ${sitesOf(gpus)}: ${why}`,
   };
 }

@@ -6,6 +6,9 @@
  * size, shape and watts are the policy's business. Hosts may be of several GPU types; a gang is of one.
  */
 
+import type { BandwidthNote } from "../../domain/bandwidth-note.ts";
+import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
+import type { ClusterId } from "../../domain/ids.ts";
 import type { HostGpus } from "../../domain/lease.ts";
 import type { HostLayout } from "./layout.ts";
 import type { FleetSpread } from "./spread.ts";
@@ -39,6 +42,17 @@ export interface PlaceHost {
 /** What a policy may know of the fleet. */
 export interface PlacePorts {
   readonly spread: FleetSpread;
+  /** Absent: bandwidth is not looked at. */
+  readonly bandwidth?: BandwidthPorts;
+}
+
+export interface BandwidthPorts {
+  /** The version that serves in a cluster; absent where none does. May throw: then the compact answer has to do. */
+  readonly predictorOf: (cluster: ClusterId) => BandwidthPredictor | undefined;
+  /** GPUs of each gang that runs in the cluster; absent: neighbours are not looked at. */
+  readonly gangsOf?: (cluster: ClusterId) => readonly (readonly HostGpus[])[];
+  /** Is told what a search has cost, in the search's own unit. */
+  readonly spend?: (work: number) => void;
 }
 
 export interface Placed {
@@ -46,6 +60,8 @@ export interface Placed {
   readonly gpus?: readonly HostGpus[];
   /** Its work, in hosts and table cells that were looked at. */
   readonly candidates: number;
+  /** What is expected of these GPUs; absent of policies that do not look. */
+  readonly bandwidth?: BandwidthNote;
 }
 
 /** Hosts come in any order, each at most once; the answer does not depend on their order. */

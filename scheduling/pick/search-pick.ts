@@ -1,0 +1,114 @@
+/**
+ * @file Chooses the GPUs whose predicted collective bandwidth is highest, within a budget of predictions.
+ *
+ * 1. Answers of others that the caller names, the compact one of Topo (compact.ts) and those of EHA (balanced.ts): the pick is
+ *    never predicted to be worse than any of them.
+ * 2. The best set of every host that holds the whole gang.
+ * 3. Where all ways to split the gang over the hosts fit into the budget: all of them (exact-counts.ts), so the answer is exact over
+ *    per-host counts. 4 hosts of 8 always are.
+ * 4. Else shapes, seated on the hosts by two rules (shapes.ts), for half of what is left; then steps to the best change of the
+ *    best (moves.ts), until none is better or the budget is spent.
+ * Where the predictor is clamped, whatever has a host slower than the best answer is left out unpredicted.
+ * Ties: search.ts. Cost: the budget, and O(hosts · log hosts) beside it. Source: BandPilot §4.3, with the search our own.
+ */
+
+import type { Candidate } from "./bandwidth-port.ts";
+import { balancedCandidates } from "./balanced.ts";
+import { compactPick } from "./compact.ts";
+import { enterWays, workOfAll } from "./exact-counts.ts";
+import { allOptions, type HostOptions } from "./host-options.ts";
+import { movesFrom } from "./moves.ts";
+import { openContest, workOf, type Contest, type PickBudget, type PickSearch } from "./search.ts";
+import { openSeats, shapesOf, type Seats } from "./shapes.ts";
+
+/** About 15 ms of onnxruntime on one core: 500 candidates of four hosts, 14 of a hundred. */
+export const PICK_BUDGET: PickBudget = Object.freeze({ work: 2_500 });
+/** Of the whole budget, what EHA's candidates may take: its first ones. */
+export const EHA_SHARE = 0.2;
+/** Of what is left after that. */
+const SHAPES_SHARE = 0.5;
+/** Shapes that are looked at without a prediction being spent on any. */
+const MOST_SHAPES = 2_000;
+/** Candidates between two looks at what the best so far rules out. */
+const STEP = 32;
+const MOST_STEPS = 100;
+
+export const searchPick: PickSearch = (question, budget = PICK_BUDGET) => {
+  const { predictor, freeMasks, gpus, isSameHost = false, also = [] } = question;
+  const hosts = allOptions(predictor.domain, freeMasks);
+  const contest = openContest(question);
+  contest.enter(also);
+  contest.enter(onOneHost(hosts, gpus));
+  if (isSameHost) return contest.result(true);
+  const compact = compactPick(hosts, gpus);
+  if (compact !== undefined) contest.enter([compact]);
+  if (workOfAll(hosts, gpus, budget.work) <= budget.work) {
+    enterWays(contest, hosts, question);
+    return contest.result(true);
+  }
+  contest.enter(balancedCandidates(question, budget.work * EHA_SHARE));
+  const seats = openSeats(hosts);
+  enterShapes(contest, { hosts, seats, gpus, until: halfway(contest, budget) });
+  climb(contest, { hosts, seats, until: budget.work });
+  return contest.result(false);
+};
+
+const onOneHost = (hosts: readonly HostOptions[], gpus: number): readonly Candidate[] =>
+  hosts.flatMap(({ host, masks }) => {
+    const mask = masks[gpus];
+    return mask === undefined ? [] : [[{ host, mask }]];
+  });
+
+const halfway = (contest: Contest, { work }: PickBudget): number =>
+  contest.work() + Math.max(0, work - contest.work()) * SHAPES_SHARE;
+
+interface Field {
+  readonly hosts: readonly HostOptions[];
+  readonly seats: Seats;
+  /** Work at which to stop. */
+  readonly until: number;
+}
+
+function enterShapes(contest: Contest, field: Field & { readonly gpus: number }): void {
+  const { hosts, seats, gpus, until } = field;
+  let seen = 0;
+  let batch: Candidate[] = [];
+  let ahead = contest.work();
+  const least = workOf(compactPick(hosts, gpus)?.length ?? 1);
+  for (const shape of shapesOf(hosts, gpus)) {
+    seen += 1;
+    if (seen > MOST_SHAPES || ahead + least > until) break;
+    const work = workOf(shape.length);
+    for (const rule of ["fast", "snug"] as const) {
+      if (ahead + work > until) continue;
+      const seated = seats.seat(shape, rule);
+      if (seated === undefined || contest.isBeaten(seated.slowestGbs)) continue;
+      batch.push(seated.pick);
+      ahead += work;
+    }
+    if (batch.length < STEP && ahead + least <= until) continue;
+    contest.enter(batch);
+    batch = [];
+    // What came up before costs nothing.
+    ahead = contest.work();
+  }
+  contest.enter(batch);
+}
+
+/** To the best change of the best, as long as there is one that is better. */
+function climb(contest: Contest, { hosts, seats, until }: Field): void {
+  const ground = { hosts: new Map(hosts.map((host) => [host.host, host])), seats };
+  for (let step = 0; step < MOST_STEPS; step += 1) {
+    const before = contest.leader();
+    if (before === undefined) return;
+    const next: Candidate[] = [];
+    let ahead = contest.work();
+    for (const pick of movesFrom(before.pick, ground)) {
+      ahead += workOf(pick.length);
+      if (ahead > until) break;
+      next.push(pick);
+    }
+    contest.enter(next);
+    if (contest.leader() === before) return;
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * @file What every search for GPUs is asked and answers, and how it keeps the best of the candidates that it looks at.
+ *
+ * Better is the higher score: the predicted bandwidth, or with neighbours (sharing.ts) what the whole cluster gains. Ties, in this order:
+ * the larger whole hosts stay free (sizes of the whole hosts that are broken, the largest first, compared one by one: less is
+ * better), fewer hosts, lower host indices, lower masks. So the answer does not depend on the order in which candidates came up.
+ * A candidate is predicted once. Cost: that of the predictor.
+ */
+
+import { popCount } from "../../domain/lease.ts";
+import type { BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
+
+export interface PickQuestion {
+  readonly predictor: BandwidthPredictor;
+  /** GPUs that may be taken, by host of the domain; absent is none. */
+  readonly freeMasks: readonly number[];
+  /** At least 1. */
+  readonly gpus: number;
+  /** Answers of other methods: the pick is not worse than any of them. Each is of the wanted size and within what is free. */
+  readonly also?: readonly Candidate[];
+  /** All GPUs on one host. */
+  readonly isSameHost?: boolean;
+  /** Not above the predicted bandwidth itself; that bandwidth when absent. */
+  readonly score?: (candidate: Candidate, predictedGbs: number) => number;
+}
+
+export interface PickBudget {
+  /** Work that the predictor may be given, in shares; a share among s costs 1 + s / `SHARES_OF_ATTENTION`. */
+  readonly work: number;
+}
+
+export interface Picked {
+  readonly pick: Candidate;
+  readonly predictedGbs: number;
+  readonly score: number;
+  readonly stats: PickStats;
+}
+
+export interface PickStats {
+  /** Candidates that were predicted. */
+  readonly candidates: number;
+  readonly batches: number;
+  readonly work: number;
+  /** Every way to split the gang over the hosts was looked at or cannot be better. */
+  readonly isExact: boolean;
+}
+
+/** Undefined when fewer GPUs than wanted may be taken. */
+export type PickSearch = (question: PickQuestion, budget?: PickBudget) => Picked | undefined;
+
+/**
+ * Attention among this many shares costs as much as all else that a Transformer of width 32 does with them: 12,288 multiplications
+ * a share and layer, 64 for each pair.
+ */
+const SHARES_OF_ATTENTION = 192;
+
+export const workOf = (shares: number): number => shares * (1 + shares / SHARES_OF_ATTENTION);
+
+export interface Leader {
+  readonly pick: Candidate;
+  readonly predictedGbs: number;
+  readonly score: number;
+}
+
+export interface Contest {
+  /** Predicts those that are new and keeps the best. */
+  enter(candidates: readonly Candidate[]): void;
+  leader(): Leader | undefined;
+  /** All that took part, best first. */
+  standings(): readonly Leader[];
+  /** Work done so far. */
+  work(): number;
+  /** Whether nothing below or at this intra-host bandwidth can win any more. */
+  isBeaten(slowestGbs: number): boolean;
+  result(isExact: boolean): Picked | undefined;
+}
+
+/** Candidates in one call of the predictor, so that a pruned search learns of good ones in time. */
+const BATCH = 64;
+
+export function openContest({ predictor, freeMasks, score }: PickQuestion): Contest {
+  const entered = new Map<string, Leader>();
+  let leader: Leader | undefined;
+  let batches = 0;
+  let work = 0;
+  const wholes = predictor.domain.hosts.map(
+    ({ gpuCount }, host) => popCount(freeMasks[host] ?? 0) === gpuCount,
+  );
+  const sizes = predictor.domain.hosts.map(({ gpuCount }) => gpuCount);
+  const isBetter = (a: Leader, b: Leader): boolean =>
+    a.score > b.score || (a.score === b.score && byTies(a.pick, b.pick, { wholes, sizes }) < 0);
+
+  const predicted = (fresh: readonly (readonly [key: string, pick: Candidate])[]): void => {
+    const answers = predictor.predict(fresh.map(([, pick]) => pick));
+    batches += 1;
+    for (const [index, [key, pick]] of fresh.entries()) {
+      const predictedGbs = answers[index];
+      if (predictedGbs === undefined || Number.isNaN(predictedGbs))
+        throw new Error(`model ${predictor.version} has no number for a candidate`);
+      const one = { pick, predictedGbs, score: score?.(pick, predictedGbs) ?? predictedGbs };
+      work += workOf(pick.length);
+      entered.set(key, one);
+      if (leader === undefined || isBetter(one, leader)) leader = one;
+    }
+  };
+
+  return {
+    enter(candidates) {
+      const fresh = new Map<string, Candidate>();
+      for (const pick of candidates) {
+        const key = keyOf(pick);
+        if (!entered.has(key)) fresh.set(key, pick);
+      }
+      const open = [...fresh];
+      for (let from = 0; from < open.length; from += BATCH)
+        predicted(open.slice(from, from + BATCH));
+    },
+    leader: () => leader,
+    standings: () =>
+      [...entered.values()].sort((a, b) => (isBetter(a, b) ? -1 : isBetter(b, a) ? 1 : 0)),
+    work: () => work,
+    isBeaten: (slowestGbs) =>
+      predictor.isClamped === true && leader !== undefined && slowestGbs < leader.score,
+    result: (isExact) =>
+      leader && { ...leader, stats: { candidates: entered.size, batches, work, isExact } },
+  };
+}
+
+export const keyOf = (candidate: Candidate): string => {
+  let key = "";
+  for (const { host, mask } of candidate) key += `${host}:${mask} `;
+  return key;
+};
+
+interface Ground {
+  /** By host of the domain: all its GPUs are free. */
+  readonly wholes: readonly boolean[];
+  readonly sizes: readonly number[];
+}
+
+/** Negative when `a` is the better of two with equal scores. */
+export function byTies(a: Candidate, b: Candidate, ground: Ground): number {
+  return (
+    byBroken(brokenSizes(a, ground), brokenSizes(b, ground)) ||
+    a.length - b.length ||
+    byShares(a, b)
+  );
+}
+
+/** Sizes of the whole free hosts that it touches, largest first. */
+const brokenSizes = (candidate: Candidate, { wholes, sizes }: Ground): readonly number[] =>
+  candidate
+    .flatMap(({ host }) => (wholes[host] === true ? [sizes[host] ?? 0] : []))
+    .sort((a, b) => b - a);
+
+function byBroken(a: readonly number[], b: readonly number[]): number {
+  for (let at = 0; at < Math.max(a.length, b.length); at += 1) {
+    const difference = (a[at] ?? 0) - (b[at] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+function byShares(a: Candidate, b: Candidate): number {
+  for (const [at, { host, mask }] of a.entries()) {
+    const other = b[at];
+    if (other === undefined) return 1;
+    if (host !== other.host || mask !== other.mask) return host - other.host || mask - other.mask;
+  }
+  return a.length - b.length;
+}
