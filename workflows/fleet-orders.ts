@@ -7,7 +7,8 @@ import {
   type ClusterShape,
   type FleetShape,
 } from "../domain/fleet.ts";
-import type { SilenceTerms } from "./messages.ts";
+import type { Ledger } from "../scheduling/ledger.ts";
+import type { ClusterDescription, SilenceTerms } from "./messages.ts";
 
 /** Refuses an order that names no host, or one that the fleet lacks. */
 export function checkHosts(order: unknown, fleet: string, { clusters }: FleetShape): void {
@@ -31,6 +32,16 @@ function hostsOf(order: unknown): readonly string[] {
 
 export const clusterNamed = ({ clusters }: FleetShape, name: string): ClusterShape | undefined =>
   clusters.find(({ id }) => id === name);
+
+/** What a model of the cluster's bandwidth has to know of it. */
+export function clusterDescription(
+  { shape, detailsHash }: Pick<Ledger, "shape" | "detailsHash">,
+  name: string,
+): ClusterDescription | null {
+  const cluster = clusterNamed(shape, name);
+  if (cluster === undefined) return null;
+  return { cluster, ...(detailsHash !== undefined && { detailsHash }) };
+}
 
 /** Null when the fleet has no such cluster. */
 export function silenceTermsOf(shape: FleetShape, cluster: string): SilenceTerms | null {

@@ -41,11 +41,12 @@ import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
 import { mayAnyGrow, nextGrowthAtMs, revokedLosses, unsentOrders } from "./fleet-evictions.ts";
-import { checkHosts, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
+import { checkHosts, clusterDescription, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
 import { recorder } from "./fleet-recorder.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
 import {
+  clusterQuery,
   configureUpdate,
   drainUpdate,
   explainQuery,
@@ -197,6 +198,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     { validator: refuseUnknownHosts },
   );
   setHandler(silenceTermsQuery, (cluster) => silenceTermsOf(ledger.shape, cluster));
+  setHandler(clusterQuery, (cluster) => clusterDescription(ledger, cluster));
   setHandler(othersWaitQuery, (id) => othersWait(ledger, id));
   setHandler(hasLeaseQuery, (lease) => ledger.leases.has(lease));
   setHandler(

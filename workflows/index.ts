@@ -1,5 +1,6 @@
 /** @file Every workflow type that Orbweaver's workers run; this file is the entry of the workflow bundle. */
 
+export { bandwidthModel as "bandwidth-model" } from "./bandwidth-model.ts";
 export { fleet } from "./fleet.ts";
 export { job } from "./job.ts";
 export { logSession as "log-session" } from "./log-session.ts";

@@ -17,6 +17,8 @@ import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import type { GrantedAgent } from "../activities/control-contract.ts";
 import type { LogChunk, LogQuery, PresenceTerms, RunCause } from "../activities/agent-contract.ts";
 
+export * from "./model-messages.ts";
+
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
 export const FLEET_TASK_QUEUE = "orbweaver-fleet";
 /** Begins the name under which a fleet's history is replayed to be looked into; see fleet-recorder.ts. */

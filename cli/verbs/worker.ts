@@ -8,6 +8,7 @@ import { Option, type Command } from "commander";
 import { OrbweaverError } from "../../domain/failure.ts";
 import { runFleetWorker } from "../../workers/fleet-worker.ts";
 import { runJobsWorker } from "../../workers/jobs-worker.ts";
+import { runSolverWorker } from "../../workers/solver-worker.ts";
 import { deploymentNameOf } from "../../workers/on-demand/deployment.ts";
 import { isControlRole } from "../../workers/on-demand/places.ts";
 import { DEFAULT_IDLE_MS } from "../../workers/on-demand/setting.ts";
@@ -42,7 +43,8 @@ export function workerVerb(kit: Kit): Command {
     .verb("worker")
     .summary("run a worker of the fleet")
     .description(
-      "Runs one worker in the foreground: `fleet` and `jobs` are the control plane, one `agent` runs on each host.\n" +
+      "Runs one worker in the foreground: `fleet` and `jobs` are the control plane, `solver` trains bandwidth models,\n" +
+        "one `agent` runs on each host.\n" +
         "`orbweaver up` starts what a small fleet needs; in production each is a service of its own.",
     )
     .addOption(new Option("--role <role>", "which worker").choices(ROLES).makeOptionMandatory())
@@ -160,9 +162,7 @@ async function runRole(
       await runAgentRole(kit, values, { ...setting, fleet });
       return;
     case "solver":
-      throw new OrbweaverError(
-        "NOT_ALLOWED",
-        "there is no solver worker yet: everything is solved where it is decided.",
-      );
+      await runSolverWorker({ ...setting, storeDir: storeDirOf(fleetStateDir(io.env, fleet)) });
+      return;
   }
 }
