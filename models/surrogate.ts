@@ -152,7 +152,7 @@ export function openSyncPredictor(
       return clamp ? Math.min(gbs, inside) : gbs;
     });
   };
-  return { version, domain, predict };
+  return { version, domain, isClamped: clamp, predict };
 }
 
 export function accuracyOf(
