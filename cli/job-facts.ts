@@ -43,11 +43,12 @@ function gangText({ gpus, min, timeoutMs }: JobSpec["gang"]): string {
 }
 
 function constraintsText(constraints: Constraints): string | undefined {
-  const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters } = constraints;
+  const { jurisdictions, clusters, hosts, gpuTypes, gpuMemoryGiB, maxClusters } = constraints;
   const parts = [
     ...(gpuTypes === undefined ? [] : [`GPU ${gpuTypes.join(" or ")}`]),
     ...(gpuMemoryGiB === undefined ? [] : [`${String(gpuMemoryGiB)} GiB a GPU`]),
     ...(clusters === undefined ? [] : [`cluster ${clusters.join(" or ")}`]),
+    ...(hosts === undefined ? [] : [`on ${hosts.join(" or ")}`]),
     ...(jurisdictions === undefined ? [] : [`in ${jurisdictions.join(" or ")}`]),
     ...(maxClusters === undefined ? [] : [`at most ${counted(maxClusters, "cluster")}`]),
     ...(constraints.isSameHost ? ["one host"] : []),

@@ -14,6 +14,18 @@ const PLAIN = {
 /** A tenant, cluster, site, rack or jurisdiction; `what` has its article. */
 export const plainName = (what: string, schema: LeafSchema) => word({ ...PLAIN, what }, schema);
 
+/** `<cluster>/<host>`. */
+export const hostName = (schema: LeafSchema) =>
+  word(
+    {
+      what: "a host",
+      pattern: `${PLAIN.pattern}/${PLAIN.pattern}`,
+      characters: "a cluster, a slash and a host, such as eu-1/h100-1",
+      maxLength: 2 * PLAIN.maxLength + 1,
+    },
+    schema,
+  );
+
 const MOMENT = "\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,3})?)?(Z|[+-]\\d{2}:\\d{2})";
 
 /** A point in time with its zone, in milliseconds since 1970; without one nobody knows which it is. */

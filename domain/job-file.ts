@@ -6,7 +6,7 @@
  */
 
 import { formatProblem, refuseFile, type FileProblem, type RefusedFile } from "./file-problem.ts";
-import { clusterId, tenantId } from "./ids.ts";
+import { clusterId, parseHostId, tenantId } from "./ids.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
 import { DEFAULT_PREEMPTION } from "./job.ts";
@@ -144,10 +144,11 @@ function preemptionOf(
 }
 
 function constraintsOf(file: NonNullable<ReadJobFile["constraints"]>): Constraints {
-  const { jurisdictions, clusters, gpuTypes, memory, maxClusters } = file;
+  const { jurisdictions, clusters, hosts, gpuTypes, memory, maxClusters } = file;
   return {
     ...(jurisdictions !== undefined && { jurisdictions: distinct(jurisdictions) }),
     ...(clusters !== undefined && { clusters: distinct(clusters).map(clusterId) }),
+    ...(hosts !== undefined && { hosts: distinct(hosts).map(parseHostId) }),
     ...(gpuTypes !== undefined && { gpuTypes: distinct(gpuTypes) }),
     ...(memory !== undefined && { gpuMemoryGiB: memory }),
     ...(maxClusters !== undefined && { maxClusters }),

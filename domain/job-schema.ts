@@ -6,7 +6,7 @@
  */
 
 import { z } from "zod";
-import { gpuType, plainName } from "./file-words.ts";
+import { gpuType, hostName, plainName } from "./file-words.ts";
 import { environment, MAX_ARGUMENT_CHARS } from "./job-env.ts";
 import { JOB_CLASSES } from "./job.ts";
 import { choice, flag, leaf, text, wholeNumber, word } from "./schema-leaf.ts";
@@ -78,6 +78,11 @@ const constraints = z
       .array(plainName("a cluster", { description: "A cluster." }))
       .min(1)
       .meta({ description: "Run only in these clusters.", examples: [["eu-1"]] })
+      .optional(),
+    hosts: z
+      .array(hostName({ description: "A host, as <cluster>/<host>." }))
+      .min(1)
+      .meta({ description: "Run only on these hosts.", examples: [["eu-1/h100-1"]] })
       .optional(),
     gpuTypes: z
       .array(gpuType({ description: "A GPU type." }))

@@ -4,7 +4,7 @@
  * `JobFile` (the same thing as users write it) and its parser are in `job-file.ts`.
  */
 
-import type { ClusterId, TenantId } from "./ids.ts";
+import type { ClusterId, HostId, TenantId } from "./ids.ts";
 import { ms, type GiB, type Ms } from "./units.ts";
 
 export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
@@ -76,6 +76,7 @@ export const DEFAULT_PREEMPTION: Readonly<Record<JobClass, PreemptionRule>> = {
 export interface Constraints {
   readonly jurisdictions?: readonly string[];
   readonly clusters?: readonly ClusterId[];
+  readonly hosts?: readonly HostId[];
   readonly gpuTypes?: readonly string[];
   /** Memory of each GPU, at least. */
   readonly gpuMemoryGiB?: GiB;

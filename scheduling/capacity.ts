@@ -227,13 +227,13 @@ export const budgetLeft = (
 
 function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly TypeOptions[] {
   const { constraints, avoidHosts = [] } = request;
-  const avoided = new Set(avoidHosts);
   const suitable = pools.filter(({ hosts }) =>
     hosts.some(({ id }) => {
       const place = index.places.get(id);
       return place !== undefined && isSuitable(request, place);
     }),
   );
+  const avoided = new Set([...avoidHosts, ...unnamedHosts(suitable, constraints.hosts)]);
   return [...new Set(suitable.map(({ gpuType }) => gpuType))].map((gpuType) => {
     const ofType = suitable.filter((pool) => pool.gpuType === gpuType);
     const groups = [...new Set(ofType.map(({ cluster }) => cluster))].map((cluster) => {
@@ -252,6 +252,16 @@ function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly
       hosts: new Map(),
     };
   });
+}
+
+/** The hosts of a pool are alike but for their names: a request that names hosts keeps off the others. */
+function unnamedHosts(
+  pools: readonly Pool[],
+  names: readonly HostId[] | undefined,
+): readonly HostId[] {
+  if (names === undefined) return [];
+  const named = new Set(names);
+  return pools.flatMap(({ hosts }) => hosts.map(({ id }) => id)).filter((id) => !named.has(id));
 }
 
 const NO_HOSTS: ReadonlySet<HostId> = new Set();

@@ -80,10 +80,11 @@ export function isSuitable(
   { constraints, avoidHosts }: Pick<GangRequest, "constraints" | "avoidHosts">,
   { host, cluster }: HostPlace,
 ): boolean {
-  const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB } = constraints;
+  const { jurisdictions, clusters, hosts, gpuTypes, gpuMemoryGiB } = constraints;
   return (
     (jurisdictions?.includes(cluster.jurisdiction) ?? true) &&
     (clusters?.includes(cluster.id) ?? true) &&
+    (hosts?.includes(host.id) ?? true) &&
     (gpuTypes?.includes(host.gpuType) ?? true) &&
     host.gpuMemoryGiB >= (gpuMemoryGiB ?? 0) &&
     !(avoidHosts?.includes(host.id) ?? false)

@@ -260,12 +260,14 @@ function parseConstraints(of: Incoming): Constraints {
   const clusters = optional(field(of, "clusters"), (each) =>
     list(each, (name) => clusterId(id(name))),
   );
+  const hosts = optional(field(of, "hosts"), (each) => list(each, (name) => parseHostId(id(name))));
   const gpuTypes = optional(field(of, "gpuTypes"), (each) => list(each, text));
   const gpuMemoryGiB = optional(field(of, "gpuMemoryGiB"), (each) => gib(amount(each)));
   const maxClusters = optional(field(of, "maxClusters"), (each) => count(each, 1));
   return {
     ...(jurisdictions !== undefined && { jurisdictions }),
     ...(clusters !== undefined && { clusters }),
+    ...(hosts !== undefined && { hosts }),
     ...(gpuTypes !== undefined && { gpuTypes }),
     ...(gpuMemoryGiB !== undefined && { gpuMemoryGiB }),
     ...(maxClusters !== undefined && { maxClusters }),

@@ -136,17 +136,17 @@ function profileKey(profile: Profile): string {
   const { gpus, min, timeoutMs, shapes, mayGrow } = gang;
   const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters, isSameHost, isSameFabric } =
     constraints;
-  const { antiAffinity } = constraints;
+  const { antiAffinity, hosts } = constraints;
   const rule =
     preemption === undefined
       ? ""
       : `${preemption.isPreemptible} ${preemption.mayShrink} ${preemption.minRuntimeMs}`;
   const grace = checkpoint === undefined ? "" : `${checkpoint.graceMs} ${checkpoint.intervalMs}`;
-  const lists = shapes ?? jurisdictions ?? clusters ?? gpuTypes ?? antiAffinity;
+  const lists = shapes ?? jurisdictions ?? clusters ?? hosts ?? gpuTypes ?? antiAffinity;
   const rest =
     lists === undefined
       ? ""
-      : JSON.stringify([shapes, jurisdictions, clusters, gpuTypes, antiAffinity]);
+      : JSON.stringify([shapes, jurisdictions, clusters, hosts, gpuTypes, antiAffinity]);
   return `${tenant} ${jobClass} ${priority} ${timeLimitMs} ${gpus} ${min} ${timeoutMs} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${rule}/${grace}/${rest}`;
 }
 

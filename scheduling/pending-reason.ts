@@ -334,7 +334,8 @@ const HINDRANCES: readonly {
 ];
 
 function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string {
-  const { gpuTypes, gpuMemoryGiB, clusters, jurisdictions, isSameHost, isSameFabric } = constraints;
+  const { gpuTypes, gpuMemoryGiB, clusters, hosts, jurisdictions, isSameHost, isSameFabric } =
+    constraints;
   const smallest = smallestSize(gang);
   return [
     gang.gpus === 1 ? "1 GPU" : `${gang.gpus} GPUs`,
@@ -343,6 +344,7 @@ function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string 
     ...(gpuMemoryGiB === undefined ? [] : [`with ${gpuMemoryGiB} GiB`]),
     ...(isSameHost ? ["on one host"] : isSameFabric ? ["on one fabric"] : []),
     ...(clusters === undefined ? [] : [`in ${clusters.join(" or ")}`]),
+    ...(hosts === undefined ? [] : [`on ${hosts.join(" or ")}`]),
     ...(jurisdictions === undefined ? [] : [`under ${jurisdictions.join(" or ")}`]),
     ...(avoidHosts.length === 0 ? [] : [`not on ${avoidHosts.length} hosts that refused it`]),
   ].join(" ");

@@ -222,9 +222,11 @@ const placesOf = ({ gpus }: PlanItem): string =>
 function relaxed(
   constraints: Constraints,
 ): readonly { readonly text: string; readonly without: Constraints }[] {
-  const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, antiAffinity, ...rest } = constraints;
+  const { jurisdictions, clusters, hosts, gpuTypes, gpuMemoryGiB, antiAffinity, ...rest } =
+    constraints;
   const lists = {
     ...(clusters !== undefined && { clusters }),
+    ...(hosts !== undefined && { hosts }),
     ...(jurisdictions !== undefined && { jurisdictions }),
     ...(gpuTypes !== undefined && { gpuTypes }),
     ...(gpuMemoryGiB !== undefined && { gpuMemoryGiB }),
@@ -261,6 +263,9 @@ function relaxed(
             without: without("clusters"),
           },
         ]),
+    ...(hosts === undefined
+      ? []
+      : [{ text: `allow other hosts than ${hosts.join(", ")}`, without: without("hosts") }]),
     ...(gpuTypes === undefined
       ? []
       : [{ text: `allow other GPUs than ${gpuTypes.join(", ")}`, without: without("gpuTypes") }]),

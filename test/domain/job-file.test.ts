@@ -20,6 +20,7 @@ describe("a right job file", () => {
         constraints: {
           jurisdictions: ["EU"],
           clusters: ["eu-1", "eu-2"],
+          hosts: ["eu-1/h100-1", "eu-2/h100-1"],
           gpuTypes: ["H100", "MI300X"],
           gpuMemoryGiB: 80,
           maxClusters: 1,

@@ -14,6 +14,7 @@ export const FULL_JOB = {
   constraints: {
     jurisdictions: ["EU"],
     clusters: ["eu-1", "eu-2"],
+    hosts: ["eu-1/h100-1", "eu-2/h100-1"],
     gpuTypes: ["h100", "MI300X"],
     memory: "80 GiB",
     maxClusters: 1,
