@@ -1,10 +1,11 @@
-/** @file The thread of `decider.ts`: unpacks a snapshot, decides, answers. */
+/** @file The thread of `decider.ts`: unpacks a snapshot, opens the bandwidth models that it names, decides, answers. */
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { HostId } from "../domain/ids.ts";
 import { decide } from "../scheduling/decide.ts";
 import { unpackLedger, type PackedLedger } from "../scheduling/ledger-codec.ts";
 import type { DecideAnswer } from "./decider.ts";
+import { createModelShelf } from "./model-shelf.ts";
 import { directoryStore, type FleetDetails } from "./store.ts";
 
 interface Question {
@@ -15,6 +16,7 @@ interface Question {
 
 const { storeDir } = workerData as { readonly storeDir: string };
 const store = directoryStore(storeDir);
+const shelf = createModelShelf(storeDir);
 let loaded: { readonly hash: string; readonly details: FleetDetails | undefined } | undefined;
 
 async function detailsOf(hash: string | undefined): Promise<FleetDetails | undefined> {
@@ -29,7 +31,11 @@ async function answer({ id, snapshot, nowMs }: Question): Promise<DecideAnswer> 
     const tables = new Map(details?.hosts ?? []);
     const bandwidthOf = (host: HostId, mask: number): number | undefined =>
       tables.get(host)?.bandwidth?.gbsByMask[mask] ?? undefined;
-    return { id, plan: decide(unpackLedger(snapshot), nowMs, { bandwidthOf }) };
+    const ledger = unpackLedger(snapshot);
+    const predictorOf =
+      ledger.models === undefined ? undefined : await shelf.predictorsFor(ledger, tables);
+    const ports = { bandwidthOf, ...(predictorOf !== undefined && { predictorOf }) };
+    return { id, plan: decide(ledger, nowMs, ports) };
   } catch (error) {
     return { id, error: error instanceof Error ? (error.stack ?? error.message) : String(error) };
   }

@@ -8,11 +8,11 @@ import { Option, type Command } from "commander";
 import { OrbweaverError } from "../../domain/failure.ts";
 import { runFleetWorker } from "../../workers/fleet-worker.ts";
 import { runJobsWorker } from "../../workers/jobs-worker.ts";
-import { runSolverWorker } from "../../workers/solver-worker.ts";
 import { deploymentNameOf } from "../../workers/on-demand/deployment.ts";
 import { isControlRole } from "../../workers/on-demand/places.ts";
 import { DEFAULT_IDLE_MS } from "../../workers/on-demand/setting.ts";
 import { fleetStateDir } from "../../workers/state.ts";
+import type { SolverWorkerSetting } from "../../workers/solver-worker.ts";
 import type { OnDemandLife } from "../../workers/workflow-worker.ts";
 import { runAgentRole } from "../agent-role.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
@@ -130,6 +130,12 @@ function addAgentOptions(verb: Command): Command {
     );
 }
 
+/** Loaded when it is asked for: it brings a runtime for models along. */
+async function solver(setting: SolverWorkerSetting): Promise<void> {
+  const { runSolverWorker } = await import("../../workers/solver-worker.ts");
+  await runSolverWorker(setting);
+}
+
 async function runRole(
   kit: Kit,
   role: WorkerValues["role"],
@@ -162,7 +168,7 @@ async function runRole(
       await runAgentRole(kit, values, { ...setting, fleet });
       return;
     case "solver":
-      await runSolverWorker({ ...setting, storeDir: storeDirOf(fleetStateDir(io.env, fleet)) });
+      await solver({ ...setting, storeDir: storeDirOf(fleetStateDir(io.env, fleet)) });
       return;
   }
 }
