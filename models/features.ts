@@ -2,10 +2,10 @@
  * @file What the surrogate sees of a candidate: one token for each kind of host in it, never which GPUs they are.
  *
  * A host is described by its GPU count, the intra-host GB/s of its mask by the lookup table (BandPilot §4.2.1), its GPU type, how far
- * it was seen to fall behind hosts like it (`offsets`, 0 unless learned), and the size of the whole candidate. Nothing compares the
- * hosts of a candidate with one another: how they limit each other is what the Transformer has to learn. Bandwidths are logarithms
- * relative to the domain's median, in steps of 1 %, so that hosts whose tables differ by noise look the same; hosts that look the same
- * become one token with their number.
+ * it was seen to fall behind hosts like it (0 unless learned, `host-offsets.ts`), and the size of the whole candidate. Nothing
+ * compares the hosts of a candidate with one another: how they limit each other is what the Transformer has to learn. Bandwidths are
+ * logarithms relative to the domain's median, in steps of 1 %, so that hosts whose tables differ by noise look the same; hosts that
+ * look the same become one token with their number. Cost: O(hosts · log hosts) a candidate, after the first sight of a mask.
  */
 
 import type { BandwidthDomain, Candidate } from "../domain/bandwidth-port.ts";
@@ -20,6 +20,17 @@ export interface FeatureSettings {
   readonly offsets: Readonly<Record<string, number>>;
 }
 
+/** What the model sees of some GPUs of a host. Two hosts that look the same share one. */
+export interface HostLook {
+  /** Distinguishes looks, and orders them in the same way whatever was asked before. */
+  readonly name: string;
+  readonly gpuType: string;
+  readonly count: number;
+  /** Logarithm of intra-host GB/s over the usual; 0 of one GPU. */
+  readonly logGbs: number;
+  readonly offset: number;
+}
+
 export interface Token {
   readonly features: readonly number[];
   /** Hosts of the candidate that look like this. */
@@ -27,60 +38,77 @@ export interface Token {
 }
 
 /** GPU types that have a slot of their own. */
-export const TYPE_SLOTS = 6;
-/** Counts that have a slot of their own: bandwidth jumps from one count to the next, not along a line. */
+const TYPE_SLOTS = 6;
+/** Counts that have a slot of their own: bandwidth jumps from one count to the next. */
 const COUNT_SLOTS = 8;
-export const FEATURE_COUNT = 6 + COUNT_SLOTS + TYPE_SLOTS;
+const FIRST_COUNT_SLOT = 6;
+const FIRST_TYPE_SLOT = FIRST_COUNT_SLOT + COUNT_SLOTS;
+export const FEATURE_COUNT = FIRST_TYPE_SLOT + TYPE_SLOTS;
 
+/** What a count's own slot says is faint, so that what holds for all counts is learned first. */
+const COUNT_SLOT_VALUE = 0.3;
 /** Relative step of bandwidths. */
 const GBS_STEP = 0.01;
 /** Step of offsets. */
-const OFFSET_STEP = 0.02;
+const OFFSET_STEP = 0.05;
 
-export type Tokenise = (candidate: Candidate) => readonly Token[];
+/** The looks of a candidate's hosts in order of their names, equal ones side by side. */
+export type HostLooks = (candidate: Candidate) => readonly HostLook[];
 
-export function hostTokens(domain: BandwidthDomain, settings: FeatureSettings): Tokenise {
-  const slotOf = new Map(settings.gpuTypes.map((type, slot) => [type, slot] as const));
+export function hostLooks(domain: BandwidthDomain, settings: FeatureSettings): HostLooks {
   const offsetOf = new Map(Object.entries(settings.offsets));
-  /** What does not depend on the rest of the candidate, by host and mask. */
-  const known = new Map<number, readonly number[]>();
-  const hostFeatures = (host: number, mask: number): readonly number[] => {
-    const key = host * 2 ** 32 + mask;
-    const old = known.get(key);
+  const byName = new Map<string, HostLook>();
+  const byMask = domain.hosts.map(() => new Map<number, HostLook>());
+  const lookOf = (host: number, mask: number): HostLook => {
+    const old = byMask[host]?.get(mask);
     if (old !== undefined) return old;
     const facts = domain.hosts[host];
     if (facts === undefined) throw new RangeError(`the domain has no host ${String(host)}`);
     const count = bitCount(mask);
     const gbs = count === 1 ? undefined : domain.intraGbs(host, mask);
+    const logStep =
+      gbs === undefined ? 0 : Math.round(Math.log(gbs / settings.usualGbs) / GBS_STEP);
+    const offsetStep = Math.round((offsetOf.get(facts.id) ?? 0) / OFFSET_STEP);
+    const name = `${facts.gpuType}/${String(count)}/${String(logStep)}/${String(offsetStep)}`;
+    const look = byName.get(name) ?? {
+      name,
+      gpuType: facts.gpuType,
+      count,
+      logGbs: logStep * GBS_STEP,
+      offset: offsetStep * OFFSET_STEP,
+    };
+    byName.set(name, look);
+    byMask[host]?.set(mask, look);
+    return look;
+  };
+  return (candidate) =>
+    candidate
+      .map(({ host, mask }) => lookOf(host, mask))
+      .sort((a, b) => (a.name === b.name ? 0 : a.name < b.name ? -1 : 1));
+}
+
+export function tokensOf(looks: readonly HostLook[], settings: FeatureSettings): readonly Token[] {
+  const total = looks.reduce((sum, { count }) => sum + count, 0);
+  const tokens: Token[] = [];
+  for (let first = 0; first < looks.length;) {
+    const look = looks[first];
+    if (look === undefined) break;
+    let next = first + 1;
+    while (looks[next]?.name === look.name) next += 1;
     const features = new Array<number>(FEATURE_COUNT).fill(0);
-    features[0] = Math.log2(count) - 1;
-    features[1] = gbs === undefined ? 0 : rounded(Math.log(gbs / settings.usualGbs), GBS_STEP);
-    features[2] = gbs === undefined ? 1 : 0;
-    features[3] = rounded(offsetOf.get(facts.id) ?? 0, OFFSET_STEP);
-    if (count <= COUNT_SLOTS) features[6 + count - 1] = 1;
-    const slot = slotOf.get(facts.gpuType);
-    if (slot !== undefined && slot < TYPE_SLOTS) features[6 + COUNT_SLOTS + slot] = 1;
-    known.set(key, features);
-    return features;
-  };
-  return (candidate) => {
-    const total = candidate.reduce((sum, { mask }) => sum + bitCount(mask), 0);
-    const byLook = new Map<string, { features: number[]; count: number }>();
-    for (const { host, mask } of candidate) {
-      const own = hostFeatures(host, mask);
-      const look = own.join();
-      const same = byLook.get(look);
-      if (same !== undefined) same.count += 1;
-      else {
-        const features = [...own];
-        features[4] = Math.log2(candidate.length) - 1.5;
-        features[5] = (Math.log2(total) - 4) / 2;
-        byLook.set(look, { features, count: 1 });
-      }
-    }
-    // One order for one set of looks, so that equal candidates give equal bits.
-    return [...byLook].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, token]) => token);
-  };
+    features[0] = Math.log2(look.count) - 1;
+    features[1] = look.logGbs;
+    features[2] = look.count === 1 ? 1 : 0;
+    features[3] = look.offset;
+    features[4] = Math.log2(looks.length) - 1.5;
+    features[5] = (Math.log2(total) - 4) / 2;
+    if (look.count <= COUNT_SLOTS) features[FIRST_COUNT_SLOT + look.count - 1] = COUNT_SLOT_VALUE;
+    const slot = settings.gpuTypes.indexOf(look.gpuType);
+    if (slot >= 0 && slot < TYPE_SLOTS) features[FIRST_TYPE_SLOT + slot] = 1;
+    tokens.push({ features, count: next - first });
+    first = next;
+  }
+  return tokens;
 }
 
 /** Types in order of first sight, the median of all measured bandwidths inside hosts; no offsets. */
@@ -100,8 +128,6 @@ export function featureSettings(domain: BandwidthDomain): FeatureSettings {
   all.sort((a, b) => a - b);
   return { gpuTypes, usualGbs: all[Math.floor(all.length / 2)] ?? 100, offsets: {} };
 }
-
-const rounded = (value: number, step: number): number => Math.round(value / step) * step;
 
 export function bitCount(mask: number): number {
   let count = 0;

@@ -69,6 +69,10 @@ function backward(graph: GraphBuilder, value: Value, given: Value): readonly (Va
       const share = graph.div(given, made.of[1]);
       return [share, graph.mul(graph.mul(share, value), graph.scalar(-1))];
     }
+    case "min": {
+      const toFirst = graph.whereAbove0(graph.sub(made.of[1], made.of[0]), given);
+      return [toFirst, graph.sub(given, toFirst)];
+    }
     case "matmul":
       return backwardMatmul(graph, made.of, given);
     case "relu":

@@ -28,7 +28,10 @@ export interface Value {
 
 /** The operators that have a gradient, with what it needs. */
 export type Made =
-  | { readonly op: "add" | "sub" | "mul" | "div" | "matmul"; readonly of: readonly [Value, Value] }
+  | {
+      readonly op: "add" | "sub" | "mul" | "div" | "matmul" | "min";
+      readonly of: readonly [Value, Value];
+    }
   | { readonly op: "relu" | "softmax" | "sqrt"; readonly of: readonly [Value] }
   | { readonly op: "normalise"; readonly of: readonly [Value]; readonly inverse: Value }
   | { readonly op: "reshape"; readonly of: readonly [Value] }
@@ -165,7 +168,8 @@ export function graphBuilder(type: "float32" | "float64" = "float32") {
       node("Concat", pieces, [made], new Map([["axis", 0]]));
       return made;
     },
-    min: (a: Value, b: Value): Value => one("Min", [a, b], broadcast(a.shape, b.shape)),
+    min: (a: Value, b: Value): Value =>
+      one("Min", [a, b], broadcast(a.shape, b.shape), { op: "min", of: [a, b] }),
     max: (a: Value, b: Value): Value => one("Max", [a, b], broadcast(a.shape, b.shape)),
     /** `a` where `condition` is above 0, otherwise 0. */
     whereAbove0(condition: Value, a: Value): Value {

@@ -89,10 +89,13 @@ function lossAndGradient(
 ): { readonly loss: Value; readonly gradient: Value } {
   const batch = batchInputs(graph, shape);
   const target = graph.input("target", ["batch"]);
+  /** What the slowest member host gives, as the target is written; huge where nothing limits. */
+  const limit = graph.input("limit", ["batch"]);
   /** Sums to 1 over the batch. */
   const weight = graph.input("weight", ["batch"]);
   const pieces = piecesOf(graph, shape, vector);
-  const residual = graph.sub(transformer(graph, shape, pieces, batch), target);
+  const answers = graph.min(transformer(graph, shape, pieces, batch), limit);
+  const residual = graph.sub(answers, target);
   const inEdges = graph.mul(residual, graph.scalar(1 / HUBER_EDGE));
   const root = graph.sqrt(graph.add(graph.mul(inEdges, inEdges), graph.scalar(1)));
   const huber = graph.mul(graph.sub(root, graph.scalar(1)), graph.scalar(HUBER_EDGE ** 2));

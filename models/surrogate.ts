@@ -1,40 +1,39 @@
 /**
- * @file The bandwidth surrogate: samples → model, model → predictor.
+ * @file Trains a bandwidth surrogate from measured samples, from nothing or from an earlier model.
  *
- * A model is its parameters (one vector) and its settings (plain data, fit for JSON). GPUs of one host are answered by the lookup
- * table, exactly; GPUs over several hosts by the Transformer. The clamp (a group is not faster than its slowest member host) is an
- * option of the predictor. The same request gives the same model to the last bit.
+ * The Transformer learns logarithms, standardised, through the clamp: where the slowest member host explains a measurement, any
+ * higher answer is right, for all that such a measurement says of the network is that it is no slower. From an earlier model: the
+ * offsets of hosts are found anew from what that model is wrong by, then a few steps go on from its parameters, on the new samples
+ * and, with half the weight, on those that the model remembers and that a changed host has no part in. The same request gives the
+ * same model to the last bit on one machine.
  */
 
 import type {
   BandwidthDomain,
   BandwidthPredictor,
   BandwidthSample,
-  Candidate,
 } from "../domain/bandwidth-port.ts";
+import { crossFitted } from "./boosted-trees.ts";
 import {
   FEATURE_COUNT,
   featureSettings,
-  hostTokens,
+  hostLooks,
+  tokensOf,
   type FeatureSettings,
-  type Token,
 } from "./features.ts";
-import { forwardPass } from "./forward.ts";
-import { trainParameters } from "./training.ts";
-import { parameterCount, transformerShape } from "./transformer.ts";
+import { hostOffsets } from "./host-offsets.ts";
+import { insideGbs } from "./inside.ts";
+import { openSyncPredictor, type SurrogateModel, type SurrogateSettings } from "./predictor.ts";
+import { sharesOf, type RememberedSample } from "./residual-memory.ts";
+import type { TrainingTask } from "./training.ts";
+import { trainInThread } from "./training-thread-port.ts";
 
-export interface SurrogateModel {
-  readonly parameters: Float32Array;
-  readonly settings: SurrogateSettings;
-}
-
-/** Plain data: it goes through JSON unchanged. */
-export interface SurrogateSettings {
-  readonly features: FeatureSettings;
-  /** Of the logarithms of the bandwidths that the model learned from. */
-  readonly meanLog: number;
-  readonly spreadLog: number;
-}
+export {
+  openSyncPredictor,
+  type SurrogateModel,
+  type SurrogateOptions,
+  type SurrogateSettings,
+} from "./predictor.ts";
 
 export interface WeightedSample extends BandwidthSample {
   /** How much it counts; 1 when absent. */
@@ -48,6 +47,8 @@ export interface TrainRequest {
   readonly budget?: TrainBudget;
   /** A model to go on from. */
   readonly from?: SurrogateModel;
+  /** Whether answers will be clamped to the slowest member host; true when absent. Of no account with `from`. */
+  readonly clamp?: boolean;
 }
 
 export interface TrainBudget {
@@ -55,17 +56,26 @@ export interface TrainBudget {
   readonly steps: number;
 }
 
-/** From nothing and going on from a model. */
-export const USUAL_STEPS = 800;
+/** From nothing and going on from a model: about 2.5 s and 1 s of one core. */
+export const USUAL_STEPS = 450;
 export const FINE_TUNING_STEPS = 150;
 
-const FROM_NOTHING = Object.freeze({ rate: 2e-3, decay: 0.01 });
-const FINE_TUNING = Object.freeze({ rate: 7e-4, decay: 0.01 });
+const FROM_NOTHING = Object.freeze({ rate: 4e-3, decay: 1 });
+const FINE_TUNING = Object.freeze({ rate: 2e-3, decay: 0.3 });
+/** Of a remembered sample against a new one. */
+const REMEMBERED_WEIGHT = 0.5;
+/** The newest samples that a model remembers. */
+const MOST_REMEMBERED = 1_000;
+/** Relative: a measurement this close to what the slowest member host gives is explained by it. */
+const EXPLAINED = 0.03;
+/** In place of no limit, as a standardised logarithm. */
+const NO_LIMIT = 1e4;
 
 export interface TrainedSurrogate extends SurrogateModel {
   readonly metrics: TrainingMetrics;
 }
 
+/** Accuracy on the samples that it was trained on: what it can do is shown by others. */
 export interface TrainingMetrics extends Accuracy {
   readonly sampleCount: number;
   readonly steps: number;
@@ -73,7 +83,7 @@ export interface TrainingMetrics extends Accuracy {
 
 /** Of predictions against measurements. */
 export interface Accuracy {
-  /** 1 = all variance explained; NaN of fewer than two different values. */
+  /** 1 = all variance explained; not finite for fewer than two different values. */
   readonly r2: number;
   /** Mean absolute error, percent of what was measured. */
   readonly mapePercent: number;
@@ -81,82 +91,115 @@ export interface Accuracy {
 
 export async function trainSurrogate(request: TrainRequest): Promise<TrainedSurrogate> {
   const { domain, from, seed } = request;
-  const samples = request.samples.filter(({ shares }) => shares.length > 1);
-  if (samples.length === 0) {
+  const fresh = request.samples.filter(({ shares, gbs }) => shares.length > 1 && gbs > 0);
+  if (fresh.length === 0) {
     throw new RangeError("no sample lies on several hosts. Measure sets over at least two hosts.");
   }
-  const logs = samples.map(({ gbs }) => Math.log(gbs));
-  const features = from?.settings.features ?? featureSettings(domain);
-  const settings: SurrogateSettings = from?.settings ?? { features, ...spreadOf(logs) };
-  const tokenise = hostTokens(domain, features);
+  const features = learnedFeatures(request, fresh);
+  const samples = [...fresh, ...rehearsed(domain, features, from?.settings)];
+  const scale = from?.settings ?? spreadOf(fresh.map(({ gbs }) => Math.log(gbs)));
+  const settings: SurrogateSettings = {
+    features,
+    meanLog: scale.meanLog,
+    spreadLog: scale.spreadLog,
+    clamp: from?.settings.clamp ?? request.clamp ?? true,
+    memory: [],
+  };
   const steps = request.budget?.steps ?? (from === undefined ? USUAL_STEPS : FINE_TUNING_STEPS);
-  const parameters = await trainParameters({
+  const task: TrainingTask = {
     featureCount: FEATURE_COUNT,
-    samples: samples.map(({ shares, gbs, weight = 1 }) => ({
-      tokens: tokenise(shares),
-      target: (Math.log(gbs) - settings.meanLog) / settings.spreadLog,
-      weight,
-    })),
+    samples: trainingSamples(domain, samples, settings),
     seed,
     steps,
     ...(from === undefined ? FROM_NOTHING : FINE_TUNING),
     ...(from !== undefined && { from: from.parameters }),
-  });
-  const model: SurrogateModel = { parameters, settings };
-  const accuracy = accuracyOf(openSyncPredictor(model, domain), samples);
-  return { ...model, metrics: { ...accuracy, sampleCount: samples.length, steps } };
-}
-
-export interface PredictorOptions {
-  readonly version?: string;
-  /** No faster than the slowest member host; one GPU on a host is no limit. */
-  readonly clamp?: boolean;
-}
-
-/** Answers in this thread, in plain arrays. */
-export function openSyncPredictor(
-  model: SurrogateModel,
-  domain: BandwidthDomain,
-  { version = "unnamed", clamp = true }: PredictorOptions = {},
-): BandwidthPredictor {
-  const { settings, parameters } = model;
-  const shape = transformerShape(FEATURE_COUNT);
-  if (parameters.length !== parameterCount(shape)) {
-    throw new RangeError(
-      `model ${version} has ${String(parameters.length)} parameters, this release reads ${String(parameterCount(shape))}. Train it again.`,
-    );
-  }
-  const tokenise = hostTokens(domain, settings.features);
-  const forward = forwardPass(shape, parameters);
-  const known = new Map<string, number>();
-  const predict = (candidates: readonly Candidate[]): readonly number[] => {
-    const tokens = candidates.map((candidate) =>
-      candidate.length > 1 ? tokenise(candidate) : undefined,
-    );
-    const keys = tokens.map((some) => (some === undefined ? undefined : keyOf(some)));
-    const open = new Map<string, readonly Token[]>();
-    keys.forEach((key, index) => {
-      const some = tokens[index];
-      if (key !== undefined && some !== undefined && !known.has(key)) open.set(key, some);
-    });
-    const answers = forward([...open.values()]);
-    [...open.keys()].forEach((key, index) => {
-      const log = settings.meanLog + settings.spreadLog * (answers[index] ?? NaN);
-      known.set(key, Math.exp(log));
-    });
-    return candidates.map((candidate, index) => {
-      const key = keys[index];
-      const inside = insideGbs(domain, candidate);
-      if (key === undefined) return inside;
-      const gbs = known.get(key) ?? NaN;
-      return clamp ? Math.min(gbs, inside) : gbs;
-    });
   };
-  return { version, domain, isClamped: clamp, predict };
+  const parameters = await trainInThread(task);
+  const memory = remembered(domain, samples, { parameters, settings });
+  const model: SurrogateModel = { parameters, settings: { ...settings, memory } };
+  const accuracy = accuracyOf(openSyncPredictor(model, domain), fresh);
+  return { ...model, metrics: { ...accuracy, sampleCount: fresh.length, steps } };
+}
+
+function learnedFeatures(
+  { domain, from, seed }: TrainRequest,
+  samples: readonly BandwidthSample[],
+): FeatureSettings {
+  const old = from?.settings.features ?? featureSettings(domain);
+  const expected =
+    from === undefined
+      ? crossFitted({ domain, samples, seed })
+      : openSyncPredictor(from, domain, { memory: false }).predict(
+          samples.map(({ shares }) => shares),
+        );
+  const found = hostOffsets(
+    samples.map(({ shares, gbs }, index) => ({
+      hosts: shares.map(({ host }) => domain.hosts[host]?.id ?? ""),
+      residual: Math.log(gbs / (expected[index] ?? gbs)),
+    })),
+  );
+  const offsets = new Map(Object.entries(old.offsets));
+  for (const [host, offset] of Object.entries(found)) {
+    offsets.set(host, (offsets.get(host) ?? 0) + offset);
+  }
+  return { ...old, offsets: Object.fromEntries(offsets) };
+}
+
+/** What the earlier model remembers and what still holds: no host in it has changed. */
+function rehearsed(
+  domain: BandwidthDomain,
+  { offsets }: FeatureSettings,
+  earlier: SurrogateSettings | undefined,
+): readonly WeightedSample[] {
+  if (earlier === undefined) return [];
+  const isSame = (host: string): boolean => offsets[host] === earlier.features.offsets[host];
+  return earlier.memory.flatMap((sample) => {
+    const shares = sample.hosts.every(isSame) ? sharesOf(domain, sample) : undefined;
+    if (shares === undefined) return [];
+    return [{ shares, gbs: Math.exp(sample.logGbs), weight: REMEMBERED_WEIGHT }];
+  });
+}
+
+function trainingSamples(
+  domain: BandwidthDomain,
+  samples: readonly WeightedSample[],
+  { features, meanLog, spreadLog, clamp }: SurrogateSettings,
+): TrainingTask["samples"] {
+  const looksOf = hostLooks(domain, features);
+  const standardised = (gbs: number): number => (Math.log(gbs) - meanLog) / spreadLog;
+  return samples.map(({ shares, gbs, weight = 1 }) => {
+    const inside = clamp ? insideGbs(domain, shares) : Infinity;
+    return {
+      tokens: tokensOf(looksOf(shares), features),
+      target: standardised(gbs),
+      limit: Number.isFinite(inside) ? standardised(inside) : NO_LIMIT,
+      weight,
+    };
+  });
+}
+
+/** New ones first: what is beyond the most that is remembered is the oldest. */
+function remembered(
+  domain: BandwidthDomain,
+  samples: readonly WeightedSample[],
+  model: SurrogateModel,
+): readonly RememberedSample[] {
+  const expected = openSyncPredictor(model, domain, { clamp: false }).predict(
+    samples.map(({ shares }) => shares),
+  );
+  return samples.slice(0, MOST_REMEMBERED).map(({ shares, gbs }, index) => {
+    const isExplained = model.settings.clamp && gbs >= insideGbs(domain, shares) * (1 - EXPLAINED);
+    return {
+      hosts: shares.map(({ host }) => domain.hosts[host]?.id ?? ""),
+      masks: shares.map(({ mask }) => mask),
+      logGbs: Math.log(gbs),
+      ...(!isExplained && { residual: Math.log(gbs / (expected[index] ?? gbs)) }),
+    };
+  });
 }
 
 export function accuracyOf(
-  predictor: BandwidthPredictor,
+  predictor: Pick<BandwidthPredictor, "predict">,
   samples: readonly BandwidthSample[],
 ): Accuracy {
   const predicted = predictor.predict(samples.map(({ shares }) => shares));
@@ -171,19 +214,6 @@ export function accuracyOf(
     relative += Math.abs(error) / gbs;
   });
   return { r2: 1 - residual / total, mapePercent: (100 * relative) / samples.length };
-}
-
-const keyOf = (tokens: readonly Token[]): string =>
-  tokens.map(({ features, count }) => `${String(count)}x${features.join()}`).join("|");
-
-/** The slowest member host; what was not measured sets no limit. */
-function insideGbs(domain: BandwidthDomain, candidate: Candidate): number {
-  let least = Infinity;
-  for (const { host, mask } of candidate) {
-    if ((mask & (mask - 1)) === 0) continue;
-    least = Math.min(least, domain.intraGbs(host, mask) ?? Infinity);
-  }
-  return least;
 }
 
 function spreadOf(logs: readonly number[]): {

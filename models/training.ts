@@ -30,6 +30,8 @@ export interface TrainingSample {
   readonly tokens: readonly Token[];
   /** Standardised logarithm of the bandwidth. */
   readonly target: number;
+  /** The same of the slowest member host: a higher answer is cut to it before it is held against the target. */
+  readonly limit: number;
   readonly weight: number;
 }
 
@@ -63,6 +65,7 @@ export async function trainParameters(task: TrainingTask): Promise<Float32Array>
     const next = await session.run({
       ...batchFeeds(batchOf(tokens, featureCount), featureCount),
       target: vectorFeed(Float32Array.from(batch, ({ target }) => target)),
+      limit: vectorFeed(Float32Array.from(batch, ({ limit }) => limit)),
       weight: vectorFeed(Float32Array.from(batch, ({ weight }) => weight / total)),
       parameters: vectorFeed(parameters),
       first: vectorFeed(first),

@@ -33,6 +33,7 @@ describe("gradients of the loss", () => {
       log_count: tensor([0, 0, Math.log(3), 0, 0, -1e9], [3, 2]),
       share: tensor([0.5, 0.5, 0.75, 0.25, 1, 0], [3, 2]),
       target: tensor([0.3, -0.4, 2], [3]),
+      limit: tensor([0.1, 9, 9], [3]),
       weight: tensor([0.2, 0.5, 0.3], [3]),
     };
     const run = async (at: Float64Array): Promise<{ loss: number; gradient: Float64Array }> => {

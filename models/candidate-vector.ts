@@ -1,0 +1,48 @@
+/**
+ * @file A candidate as a vector of fixed length, for models that cannot read sets: trees and nearest neighbours.
+ *
+ * Hosts are put in order, so that the same kinds of hosts give the same vector: once by GPU count, most first, once by intra-host
+ * bandwidth, slowest first. The second order hands a tree the slowest member on a plate; it is given to the rivals, not to the
+ * surrogate, so that they are as strong as a sceptic would make them. Hosts beyond the eighth are left out, in the middle.
+ */
+
+import type { BandwidthDomain, Candidate } from "../domain/bandwidth-port.ts";
+import { bitCount } from "./features.ts";
+
+/** Hosts that have a place. */
+const PLACES = 8;
+/** Logarithm of the bandwidth of one GPU, which sets no limit: above every measured one. */
+const NO_LIMIT = Math.log(2_000);
+
+export type Vectorise = (candidate: Candidate) => readonly number[];
+
+/** How far apart two values of a place are reckoned to be, beside `VECTOR_SCALES`. */
+export function candidateVectors(domain: BandwidthDomain): Vectorise {
+  const types = [...new Set(domain.hosts.map(({ gpuType }) => gpuType))];
+  return (candidate) => {
+    const hosts = candidate.map(({ host, mask }) => {
+      const count = bitCount(mask);
+      const gbs = count === 1 ? undefined : domain.intraGbs(host, mask);
+      return {
+        count,
+        log: gbs === undefined ? NO_LIMIT : Math.log(gbs),
+        type: types.indexOf(domain.hosts[host]?.gpuType ?? ""),
+      };
+    });
+    const total = hosts.reduce((sum, { count }) => sum + count, 0);
+    const byCount = [...hosts].sort((a, b) => b.count - a.count || a.log - b.log);
+    const bySpeed = [...hosts].sort((a, b) => a.log - b.log || a.count - b.count);
+    const places = Array.from({ length: PLACES }, (_, place) => place);
+    return [
+      candidate.length,
+      total,
+      ...places.map((place) => byCount[place]?.count ?? 0),
+      ...places.map((place) => byCount[byCount.length - 1 - place]?.count ?? 0),
+      ...places.map((place) => bySpeed[place]?.log ?? NO_LIMIT),
+      ...places.map((place) => bySpeed[place]?.count ?? 0),
+      ...types.map((_, type) =>
+        hosts.reduce((sum, host) => sum + (host.type === type ? host.count : 0), 0),
+      ),
+    ];
+  };
+}

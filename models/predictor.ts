@@ -1,0 +1,80 @@
+/**
+ * @file A surrogate model as predictor, in the thread that asks: lookup tables, Transformer, memory of residuals, clamp.
+ *
+ * An answer depends on the looks of the candidate's hosts alone, so it is kept by them; the same candidate gives the same bits
+ * whatever was asked before or beside it. Cost: one forward pass for looks that were not asked before, a look-up after.
+ */
+
+import type { BandwidthDomain, BandwidthPredictor, Candidate } from "../domain/bandwidth-port.ts";
+import {
+  FEATURE_COUNT,
+  hostLooks,
+  tokensOf,
+  type FeatureSettings,
+  type HostLook,
+} from "./features.ts";
+import { forwardPass } from "./forward.ts";
+import { tablesFirst, type PredictorOptions } from "./inside.ts";
+import { residualCorrection, type RememberedSample } from "./residual-memory.ts";
+import { parameterCount, transformerShape } from "./transformer.ts";
+
+export interface SurrogateModel {
+  readonly parameters: Float32Array;
+  readonly settings: SurrogateSettings;
+}
+
+/** Plain data: it goes through JSON unchanged. */
+export interface SurrogateSettings {
+  readonly features: FeatureSettings;
+  /** Of the logarithms of the bandwidths that the model learned from. */
+  readonly meanLog: number;
+  readonly spreadLog: number;
+  /** Trained to be right after the clamp: without it its answers are of the network alone. */
+  readonly clamp: boolean;
+  /** What it was trained on. */
+  readonly memory: readonly RememberedSample[];
+}
+
+export interface SurrogateOptions extends PredictorOptions {
+  /** Corrected by what was measured; true when absent. */
+  readonly memory?: boolean;
+}
+
+/** Answers are forgotten when there are more. */
+const MOST_KNOWN = 100_000;
+
+export function openSyncPredictor(
+  model: SurrogateModel,
+  domain: BandwidthDomain,
+  { version = "unnamed", clamp = model.settings.clamp, memory = true }: SurrogateOptions = {},
+): BandwidthPredictor {
+  const { settings, parameters } = model;
+  const shape = transformerShape(FEATURE_COUNT);
+  if (parameters.length !== parameterCount(shape)) {
+    throw new RangeError(
+      `model ${version} has ${String(parameters.length)} parameters, this release reads ${String(parameterCount(shape))}. Train it again.`,
+    );
+  }
+  const looksOf = hostLooks(domain, settings.features);
+  const forward = forwardPass(shape, parameters);
+  const correction = residualCorrection(domain, memory ? settings.memory : [], looksOf);
+  const known = new Map<string, number>();
+  const acrossHosts = (candidates: readonly Candidate[]): readonly number[] => {
+    const open = new Map<string, readonly HostLook[]>();
+    if (known.size > MOST_KNOWN) known.clear();
+    const keys = candidates.map((candidate) => {
+      const looks = looksOf(candidate);
+      const key = looks.map(({ name }) => name).join();
+      if (!known.has(key)) open.set(key, looks);
+      return key;
+    });
+    const asked = [...open];
+    const answers = forward(asked.map(([, looks]) => tokensOf(looks, settings.features)));
+    asked.forEach(([key, looks], index) => {
+      const log = settings.meanLog + settings.spreadLog * (answers[index] ?? NaN);
+      known.set(key, Math.exp(log + correction(looks)));
+    });
+    return keys.map((key) => known.get(key) ?? NaN);
+  };
+  return tablesFirst(domain, acrossHosts, { version, clamp });
+}
