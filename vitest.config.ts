@@ -12,7 +12,7 @@ export default defineConfig({
           include: ["test/**/*.test.ts"],
           exclude: ["test/integration/**"],
           setupFiles: ["test/support/unit-setup.ts"],
-          testTimeout: 30_000,
+          testTimeout: 120_000,
         },
       },
       {

@@ -11,11 +11,13 @@ import { isFull, RETRY_MS, wakeAt, type CycleRun } from "./cycle-run.ts";
 import { checkGrant, isAcceptableSize } from "./feasibility.ts";
 import { isUsable, prospectOf } from "./head-plan.ts";
 import { endHead, lift, putBack } from "./heads.ts";
+import { judge } from "./judge.ts";
+import { quotaLimit } from "./limits.ts";
 import { noteGranted } from "./preemption.ts";
 import { itemOf, tryStart, type Tried } from "./start.ts";
 import { labelled } from "./usage.ts";
 
-/** What is set apart and free is nobody else's: its job starts, whatever the order. */
+/** What is set apart and free is nobody else's: its job starts there, whatever the order. */
 export function grantReserved(run: CycleRun): void {
   const { snapshot, scene, heads, options } = run;
   for (const { jobId, kind, gpus } of [...scene.capacity.reserved.byJob.values()]) {
@@ -32,20 +34,57 @@ export function grantReserved(run: CycleRun): void {
   }
 }
 
+/**
+ * On just these GPUs, when it would get no more elsewhere. Otherwise a head is asked in its turn, because on other GPUs it might
+ * pass those before it; and so it is where what those wait for may be the quota of their tenant.
+ */
 function tryOwn(run: CycleRun, request: PendingRequest, own: Reservation): Tried {
-  const { scene, context, heads, snapshot, nowMs } = run;
-  const why = "the GPUs were set apart for it";
+  const { scene, context } = run;
   const { kind, gpus } = own;
-  if (kind === "keep" && isAcceptableSize(request.gang, gpuCountOf(gpus))) {
-    putBack(heads, own);
-    const { index, usage, reserved } = scene.capacity;
-    const terms = { index, usage, reserved, standings: snapshot.hosts, nowMs };
-    const isAllowed = checkGrant(request, { gpus }, terms) === undefined;
-    const item = isAllowed ? itemOf(request, { gpus, why }, scene, context) : undefined;
-    lift(heads, request.jobId);
-    if (item !== undefined) return { kind: "grant", item, work: 1 };
-  }
-  return tryStart(asOneGang(request, scene), scene, context, { own, why });
+  const gang = asOneGang(request, scene);
+  const isHead = kind === "head";
+  const size = gpuCountOf(gpus);
+  const verdict = judge(gang, scene, own);
+  const { work } = verdict;
+  if (isHead && (verdict.kind === "wait" || isQuotaLimited(run, request, gpus)))
+    return inTurn(work);
+  const isWhole =
+    kind === "keep"
+      ? isAcceptableSize(gang.gang, size)
+      : verdict.kind === "start" && verdict.gpus === size;
+  const item = isWhole ? itemOn(run, gang, own) : undefined;
+  if (item !== undefined) return { kind: "grant", item, work };
+  return isHead ? inTurn(work) : tryStart(gang, scene, context, { own, why: SET_APART });
+}
+
+const inTurn = (work: number): Tried => ({ kind: "wait", code: "BehindEarlierJob", work });
+
+const SET_APART = "the GPUs were set apart for it";
+
+/** Just what is set apart for it, if `apply` would grant it. */
+function itemOn(run: CycleRun, gang: PendingRequest, own: Reservation): PlanItem | undefined {
+  const { scene, context, heads, snapshot, nowMs } = run;
+  const { index, usage, reserved } = scene.capacity;
+  putBack(heads, own);
+  const terms = { index, usage, reserved, standings: snapshot.hosts, nowMs };
+  const won = { gpus: own.gpus, ...(gang.slots !== undefined && { slots: 1 }), why: SET_APART };
+  const isAllowed = checkGrant(gang, won, terms) === undefined;
+  const item = isAllowed ? itemOf(gang, won, scene, context) : undefined;
+  lift(heads, own.jobId);
+  return item;
+}
+
+function isQuotaLimited(
+  { scene: { capacity } }: CycleRun,
+  { tenant }: PendingRequest,
+  gpus: Reservation["gpus"],
+): boolean {
+  const rule = capacity.index.tenants.get(tenant);
+  const { places } = capacity.index;
+  return gpus.some(({ host }) => {
+    const type = places.get(host)?.host.gpuType;
+    return type !== undefined && quotaLimit(rule, type) !== undefined;
+  });
 }
 
 /** `own`: what was set apart for it, and is lifted. */

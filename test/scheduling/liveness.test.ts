@@ -245,6 +245,23 @@ describe("an endless stream of small jobs", () => {
   });
 });
 
+test("a job whose GPUs were set apart starts on those, and not on others by which it would pass an earlier one", () => {
+  const shape = fleetShape(
+    [{ hosts: [{ gpus: 2, type: "A100" }, { gpus: 2 }] }],
+    [{ id: "q", quota: { H100: 1 }, borrowing: 1 }],
+  );
+  const onH100 = { gpuTypes: ["H100"] };
+  const arrivals: readonly Arrival[] = [
+    { job: "holder", wish: { constraints: onH100, tenant: "q" }, atMs: 0, runMs: 20 },
+    { job: "first", wish: { gpus: 2, constraints: onH100, tenant: "q" }, atMs: 1, runMs: 10 },
+    { job: "other", wish: { gpus: 2, tenant: "t" }, atMs: 2, runMs: 10 },
+    // It may not have the quota that `first` waits for, so it waits for an A100.
+    { job: "second", wish: { tenant: "q" }, atMs: 3, runMs: 40 },
+  ];
+  const { startedAtMs } = simulate(shape, arrivals);
+  expect(Object.fromEntries(startedAtMs)).toEqual({ holder: 0, other: 2, second: 12, first: 20 });
+});
+
 function never(): never {
   throw new Error("the simulation lost track");
 }

@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -53,23 +54,29 @@ test("the lock of a process that is gone is taken over at once", async () => {
 
 test.runIf(process.platform === "linux")("a zombie holds no lock", async () => {
   const file = newLock();
-  // The shell becomes a `sleep` that never collects the child it had before.
-  const parent = spawn("sh", ["-c", "sh -c 'exit 0' & echo $!; exec sleep 60"]);
+  // Nobody collects the child: the shell that started it stops itself first, and is only ever killed.
+  const script = "exec 3<&0; sh -c 'read go' <&3 & echo $!; kill -STOP $$";
+  const parent = spawn("sh", ["-c", script]);
   try {
-    const pid = Number(
-      await new Promise<string>((resolve) => {
-        parent.stdout.once("data", (data: Buffer) => {
-          resolve(data.toString());
-        });
-      }),
-    );
-    await expect.poll(() => readFileSync(`/proc/${String(pid)}/stat`, "utf8")).toContain(") Z");
+    const [said] = (await once(parent.stdout, "data")) as [Buffer]; // what a stream of bytes gives
+    const pid = Number(said.toString());
+    await expect.poll(() => stateOf(parent.pid), PATIENTLY).toBe("T");
+    parent.stdin.end();
+    await expect.poll(() => stateOf(pid), PATIENTLY).toBe("Z");
     writeFileSync(file, JSON.stringify({ pid, host: hostname(), nonce: "a" }));
     expect(await waitsFor(file)).toEqual([]);
   } finally {
     parent.kill("SIGKILL");
   }
 });
+
+const PATIENTLY = { timeout: 60_000, interval: 20 };
+
+/** One letter, as the kernel has it: Z for a zombie, T for a stopped process. */
+function stateOf(pid: number | undefined): string | undefined {
+  const status = readFileSync(`/proc/${String(pid)}/stat`, "utf8");
+  return status.slice(status.lastIndexOf(")") + 2)[0];
+}
 
 const UNTOUCHED = [
   { name: "another machine", content: JSON.stringify({ pid: 1, host: "elsewhere", nonce: "a" }) },
