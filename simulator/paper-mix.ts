@@ -12,7 +12,8 @@
 
 import type { TenantRule } from "../domain/fleet.ts";
 import { tenantId } from "../domain/ids.ts";
-import { JOB_CLASSES, type JobClass } from "../domain/job.ts";
+import { DEFAULT_PREEMPTION, JOB_CLASSES, type JobClass } from "../domain/job.ts";
+import { ms } from "../domain/units.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import type { Workload, WorkloadJob } from "./workload.ts";
 
@@ -27,6 +28,10 @@ export interface ClassMix {
   readonly mostMs: number;
   /** Larger gangs may accept this part of their size, rounded up to whole hosts; 1: all or nothing. */
   readonly minShare: number;
+  /** Gangs that accept less also shrink while they run, and grow back. */
+  readonly isElastic?: true;
+  /** For so long after a start nobody evicts them; as the class's default has it when absent. */
+  readonly protectedMs?: number;
   /** Share of the time in which arrivals come `burstFactor` times as often as else. */
   readonly burstShare: number;
   readonly burstFactor: number;
@@ -218,14 +223,20 @@ function arrivalTimes(
 
 function jobOf(drawn: Drawn, submittedAtMs: number, mix: PaperMix): WorkloadJob {
   const { jobClass, gpus, durationMs, tenant, estimateMs } = drawn;
-  const { minShare } = mix.classes[jobClass];
+  const { minShare, isElastic, protectedMs } = mix.classes[jobClass];
   const minGpus = gpus <= 8 ? gpus : Math.min(gpus, Math.ceil((gpus * minShare) / 8) * 8);
+  const mayShrink = isElastic === true && minGpus < gpus;
+  const rule = DEFAULT_PREEMPTION[jobClass];
   return {
     id: "",
     submittedAtMs,
     durationMs,
     gpus,
     ...(minGpus < gpus && { minGpus }),
+    ...(mayShrink && { mayGrow: true }),
+    ...((mayShrink || protectedMs !== undefined) && {
+      preemption: { ...rule, mayShrink, minRuntimeMs: ms(protectedMs ?? rule.minRuntimeMs) },
+    }),
     class: jobClass,
     tenant,
     estimateMs,

@@ -15,7 +15,7 @@ import type { Workload } from "../../simulator/workload.ts";
 import type { BenchRequest } from "../bench.ts";
 import { quantile } from "../statistics.ts";
 import { ENTRANTS, type EntrantName } from "./entrants.ts";
-import { FITTED, FROZEN_MIX } from "./mix.ts";
+import { FROZEN_MIX } from "./mix.ts";
 import { runOne } from "./run-one.ts";
 import { newStopwatch, timed, type Stopwatch } from "./stopwatch.ts";
 
@@ -27,8 +27,6 @@ export interface Setting {
   readonly costs: Partial<SimulationCosts>;
   readonly seed: number;
   readonly starvedAfterMs?: number;
-  /** The frozen number when absent. */
-  readonly hostsPerRack?: number;
 }
 
 export const paperWorkload = (
@@ -45,13 +43,13 @@ export const allOrNothing = (workload: Workload): Workload => ({
 
 export function optionsOf(
   name: EntrantName,
-  { workload, costs, seed, starvedAfterMs, hostsPerRack = FITTED.hostsPerRack }: Setting,
+  { workload, costs, seed, starvedAfterMs }: Setting,
   stopwatch?: Stopwatch,
 ): SimulationOptions {
   const { policies, degrades = false } = ENTRANTS[name];
   const open = brainWith(policies);
   return {
-    fleet: paperFleet({ tenants: workload.tenants, hostsPerRack }),
+    fleet: paperFleet({ tenants: workload.tenants }),
     workload: degrades ? workload : allOrNothing(workload),
     policy: name,
     openBrain: stopwatch === undefined ? open : timed(open, stopwatch),

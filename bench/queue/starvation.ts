@@ -18,15 +18,11 @@ import {
 import { starvationBoundMs } from "../../scheduling/queue/starvation.ts";
 import { paperFleet } from "../../simulator/paper-fleet.ts";
 import type { Workload } from "../../simulator/workload.ts";
-import { FITTED } from "./mix.ts";
 
 /** As the cycle has it for TAWFQ. */
 const HEADS = 8;
 
-export function starvedAfterMs(
-  { jobs }: Workload,
-  shape: FleetShape = paperFleet({ hostsPerRack: FITTED.hostsPerRack }),
-): number {
+export function starvedAfterMs({ jobs }: Workload, shape: FleetShape = paperFleet()): number {
   const spread = openSpread(shape);
   const fleetGpus = shape.clusters
     .flatMap(({ hosts }) => hosts)

@@ -4,7 +4,7 @@
  * Gangs of more than half the fleet are left out of the mix, so that every job can run beside others.
  */
 
-import { FITTED, FROZEN_MIX } from "../../bench/queue/mix.ts";
+import { FROZEN_MIX } from "../../bench/queue/mix.ts";
 import type { FleetShape } from "../../domain/fleet.ts";
 import { paperFleet } from "../../simulator/paper-fleet.ts";
 import { drawPaperMix, type ClassMix } from "../../simulator/paper-mix.ts";
@@ -20,8 +20,7 @@ export interface DrawnJobs {
   readonly seed: number;
 }
 
-/** With racks as the mix was fitted on. */
-export const usualFleet = (): FleetShape => paperFleet({ hostsPerRack: FITTED.hostsPerRack });
+export const usualFleet = (): FleetShape => paperFleet();
 
 export function drawnJobs({ fleet, jobs, load, seed }: DrawnJobs): Workload {
   const gpus = fleet.clusters

@@ -30,8 +30,8 @@ describe("bench queue, short", () => {
     const { bars, tables = [] } = await runQueue(request(["policies", "degradation"]));
     expect(tables[0]?.rows.map(([name]) => name)).toEqual(ENTRANT_NAMES);
     expect(bars.map(({ id }) => id)).toEqual([
-      "fifo-backfill-utilisation",
-      "fifo-backfill-inference-p99",
+      "fifo-utilisation",
+      "fifo-inference-p99",
       "bin-packing-utilisation",
       "bin-packing-inference-p99",
       "drf-utilisation",

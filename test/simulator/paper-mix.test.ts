@@ -94,3 +94,19 @@ describe("a drawn workload", () => {
     }
   });
 });
+
+test("elastic gangs shrink and grow, and all are protected for as long as the mix says", () => {
+  const training = { ...MIX.classes.training, isElastic: true, protectedMs: 7_000 } as const;
+  const { jobs } = drawPaperMix({ ...MIX, jobs: 500, classes: { ...MIX.classes, training } }, 1);
+  for (const { class: jobClass, gpus, minGpus = gpus, mayGrow, preemption } of jobs) {
+    if (jobClass !== "training") expect([mayGrow, preemption]).toEqual([undefined, undefined]);
+    else {
+      expect(mayGrow === true).toBe(minGpus < gpus);
+      expect(preemption).toEqual({
+        isPreemptible: true,
+        mayShrink: minGpus < gpus,
+        minRuntimeMs: 7_000,
+      });
+    }
+  }
+});
