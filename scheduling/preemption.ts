@@ -10,7 +10,7 @@
  *
  * Why there are no loops. Let S be the sum over flows of what they hold above their dues, and B the sum over quotas of what is held
  * above them. By right of due, A takes k GPUs from flows that are not below their dues after, and is not above its own: S falls by k and
- * B does not grow. By right of reclaim B falls by k. So (B, S) falls with every eviction, and evictions alone come to an end. Who was
+ * B does not grow. By right of reclaim B falls by what was borrowed of the k, 1 at least. So (B, S) falls with every eviction, and evictions alone come to an end. Who was
  * evicted asks for what it had: with it, it would be above its due (or quota) again, so that request evicts nobody until shares
  * change. Dues change with arrivals and ends alone; so each request is the cause of one round of evictions at most.
  * Cost: O(leases) once a cycle; O(hosts + leases on them) a request, O(k log k) for k victims where no single host does; at most `MAX_RELEASED` leases and `MAX_TRIALS` places.
