@@ -26,6 +26,11 @@ import { createGangWatcher, isLeaseOver } from "../activities/agent/gang-watcher
 import { takeHostLock } from "../activities/agent/host-lock.ts";
 import type { LogLimits } from "../activities/agent/launch.ts";
 import type { LocalRun } from "../activities/agent/local-run.ts";
+import {
+  reportMeasured,
+  type MeasureReports,
+  type TellModel,
+} from "../activities/agent/measure-report.ts";
 import { sinceBootMs } from "../activities/agent/monotonic-clock.ts";
 import { createOrderActivities } from "../activities/agent/order-activities.ts";
 import { beginEpoch } from "../activities/agent/presence-epoch.ts";
@@ -35,7 +40,7 @@ import { DEFAULT_RETENTION, removeOldLaunches } from "../activities/agent/retent
 import { createRunActivities } from "../activities/agent/run-activities.ts";
 import { hostLayout } from "../activities/agent/state-layout.ts";
 import { watchUnattended } from "../activities/agent/unattended-run.ts";
-import type { PresenceActivities } from "../activities/agent-contract.ts";
+import type { PresenceActivities, RunActivities } from "../activities/agent-contract.ts";
 import type { ClusterId, HostId } from "../domain/ids.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
 import {
@@ -43,6 +48,7 @@ import {
   sayGone,
   sayHere,
   signalFleet,
+  signalModel,
   tellUntilHeard,
   type TellFleet,
 } from "./fleet-notice.ts";
@@ -61,6 +67,8 @@ export interface AgentOptions {
   readonly address: string;
   /** Brings an entry to the fleet, or fails; by default a signal of this client. */
   readonly tellFleet?: TellFleet;
+  /** Brings what jobs measured to the bandwidth model of a cluster, or fails; by default a signal of this client. */
+  readonly tellModel?: TellModel;
   /** Called once, when the agent is attended: the fleet has its report by then. */
   readonly onHello?: (agent: AgentAddress) => void;
   /** What a person on call would want to read. */
@@ -138,7 +146,13 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     closing: closing.signal,
     onAttended: () => options.onHello?.(agent),
   });
-  const duty = { hosts, agent, contacts, onUnattended, presence: presence.activities };
+  const measured = reportMeasured({
+    hosts: hosts.values(),
+    tellModel: options.tellModel ?? signalModel(client, fleet),
+    closing: closing.signal,
+    nowMs: Date.now,
+  });
+  const duty = { hosts, agent, contacts, onUnattended, measured, presence: presence.activities };
   const workers = await createWorkers(options, duty);
   for (const host of hosts.values()) {
     for (const run of startedRuns(host)) onUnattended(host, run);
@@ -211,11 +225,12 @@ interface Duty {
   readonly agent: AgentAddress;
   readonly contacts: ContactBook;
   readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
+  readonly measured: MeasureReports;
   readonly presence: PresenceActivities;
 }
 
 async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
-  const { hosts, agent, contacts, onUnattended, presence } = duty;
+  const { hosts, agent, contacts, onUnattended, measured, presence } = duty;
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
   const common = {
     connection,
@@ -226,7 +241,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     defaultHeartbeatThrottleInterval: "100ms",
   } as const;
   const gpuCount = options.hosts.reduce((sum, host) => sum + host.gpuCount, 0);
-  const runs = createRunActivities({
+  const { run } = createRunActivities({
     hosts,
     gang: createGangWatcher(client),
     task: temporalTask,
@@ -236,6 +251,13 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     log: options.log ?? LOG_LIMITS,
     minFreeBytes: options.minFreeBytes ?? MIN_FREE_BYTES,
   });
+  const runs: RunActivities = {
+    run: async (order) => {
+      const report = await run(order);
+      measured.ended(order, report);
+      return report;
+    },
+  };
   const orders = createOrderActivities({
     hosts,
     task: temporalTask,

@@ -7,16 +7,22 @@
 
 import type { Client } from "@temporalio/client";
 import { abortablePause } from "../activities/agent/abortable-pause.ts";
+import type { TellModel } from "../activities/agent/measure-report.ts";
 import type { ClusterId } from "../domain/ids.ts";
 import type { InboxEntry } from "../scheduling/ledger.ts";
 import {
+  BANDWIDTH_MODEL_RULES,
+  BANDWIDTH_MODEL_WORKFLOW,
+  bandwidthModelWorkflowId,
   fleetWorkflowId,
   goneSignal,
   hereSignal,
   inboxSignal,
   JOB_TASK_QUEUE,
+  measuredSignal,
   PRESENCE_WORKFLOW,
   presenceWorkflowId,
+  type BandwidthModelInput,
   type PresenceInput,
   type PresentAgent,
 } from "../workflows/messages.ts";
@@ -33,6 +39,22 @@ export const signalFleet =
   (client: Client, fleet: string): TellFleet =>
   (entry) =>
     client.workflow.getHandle(fleetWorkflowId(fleet)).signal(inboxSignal, [entry]);
+
+/** Signals the bandwidth model of a cluster, and starts it where there is none. */
+export const signalModel =
+  (client: Client, fleet: string): TellModel =>
+  async (cluster, words) => {
+    const input: BandwidthModelInput = { fleet, cluster, rules: BANDWIDTH_MODEL_RULES };
+    await client.withAbortSignal(AbortSignal.timeout(CALL_MS), () =>
+      client.workflow.signalWithStart(BANDWIDTH_MODEL_WORKFLOW, {
+        workflowId: bandwidthModelWorkflowId(fleet, cluster),
+        taskQueue: JOB_TASK_QUEUE,
+        args: [input],
+        signal: measuredSignal,
+        signalArgs: [words],
+      }),
+    );
+  };
 
 /** Asks to be attended; fails when the server did not take it. */
 export async function sayHere(

@@ -27,7 +27,7 @@ import type {
   TaskEnd,
 } from "../activities/agent-contract.ts";
 import type { JobActivities } from "../activities/control-contract.ts";
-import type { HostId } from "../domain/ids.ts";
+import { byCodeUnit, type HostId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { popCount, type HostGpus } from "../domain/lease.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
@@ -84,6 +84,8 @@ export interface GangEnd {
   readonly startedAtMs?: number;
   readonly endedAtMs: number;
   readonly checkpoint?: CheckpointMark;
+  /** Of the gang's collectives, by the first of its hosts whose processes said so. */
+  readonly measuredGbs?: number;
   /** Of a batch: what its hosts said of its tasks. */
   readonly tasks?: readonly TaskEnd[];
 }
@@ -381,6 +383,10 @@ function gangEnd(
       undefined,
     );
   const cause = earliestCause(ends);
+  const measured = reports.flatMap(({ host, measuredGbs }) =>
+    measuredGbs === undefined ? [] : [{ host, measuredGbs }],
+  );
+  const [first] = measured.sort((a, b) => byCodeUnit(a.host, b.host));
   return {
     end: cause !== undefined ? "failed" : endOf(reports, ends),
     ...(cause !== undefined && { cause }),
@@ -390,6 +396,7 @@ function gangEnd(
     ...(started.length > 0 && { startedAtMs: Math.min(...started) }),
     endedAtMs: Math.max(Date.now(), ...reports.map((report) => report.endedAtMs)),
     ...(checkpoint !== undefined && { checkpoint }),
+    ...(first !== undefined && { measuredGbs: first.measuredGbs }),
     ...(reports.some(({ tasks }) => tasks !== undefined) && {
       tasks: reports.flatMap(({ tasks = [] }) => tasks),
     }),

@@ -375,7 +375,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       wish,
       () => enter("stopping"),
     );
-    const { end: how, cause, startedAtMs, endedAtMs } = end;
+    const { end: how, cause, startedAtMs, endedAtMs, measuredGbs } = end;
     const noted = attempts[index];
     if (noted !== undefined) {
       const { preempted, ...former } = noted;
@@ -385,6 +385,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
         end: how,
         endedAtMs,
         ...(startedAtMs !== undefined && { startedAtMs }),
+        ...(measuredGbs !== undefined && { measuredGbs }),
         ...(cause !== undefined && !isPreempted && { cause }),
         ...(isPreempted && {
           preempted: settledPreemption(preempted, end, gpuCountOf(won.lease.gpus)),

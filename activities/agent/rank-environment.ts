@@ -6,6 +6,7 @@
  * picks its own by LOCAL_RANK. Per host, RANK is NODE_RANK and WORLD_SIZE is NNODES (what JAX and MPI-like starters expect of
  * one process a host), and the PET_ variables set torchrun's options, which then numbers the processes that it starts itself.
  * A gang that was granted fewer GPUs than it asked for finds that in ORBWEAVER_GPUS_REQUESTED, and its batch in step (granted-batch.ts).
+ * What the processes measure of their collectives they write where ORBWEAVER_BANDWIDTH_FILE says (bandwidth-file.ts).
  * GPUs are named in PCI order, the order of `nvidia-smi`. Hosts may have different GPU counts; ranks follow the gang's order.
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace what is set here.
  */
@@ -13,6 +14,7 @@
 import { grantedBatch } from "../../domain/granted-batch.ts";
 import { popCount } from "../../domain/lease.ts";
 import type { CheckpointMark, RunOrder } from "../agent-contract.ts";
+import { BANDWIDTH_FILE_VARIABLE, bandwidthFile } from "./bandwidth-file.ts";
 import { LAUNCH_MARK, type RankPlan } from "./launch.ts";
 
 /** Of the agent's own environment; a job brings everything else. */
@@ -92,6 +94,9 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
     ...(order.batch !== undefined && {
       ORBWEAVER_BATCH: String(grantedBatch({ batch: order.batch, requested, granted })),
       ORBWEAVER_BATCH_REQUESTED: String(order.batch),
+    }),
+    ...(order.taskBatch === undefined && {
+      [BANDWIDTH_FILE_VARIABLE]: bandwidthFile(surroundings.launchDir),
     }),
     [LAUNCH_MARK]: surroundings.launchDir,
   };

@@ -11,6 +11,7 @@ import type { HostId } from "../../domain/ids.ts";
 import type { RunActivities, RunHeartbeat, RunOrder, RunReport } from "../agent-contract.ts";
 import type { ActivityTask } from "./activity-task.ts";
 import { forgetUnstored, refOf, runOf, type AgentHost } from "./agent-host.ts";
+import { readBandwidth } from "./bandwidth-file.ts";
 import { watchProgress } from "./batch-progress.ts";
 import { failure } from "./failures.ts";
 import { awaitGang, awaitSiblings, type GangWatcher } from "./gang-barrier.ts";
@@ -80,7 +81,10 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     task.heartbeat(beat);
   };
   const timeoutMs = task.heartbeatTimeoutMs ?? HEARTBEAT_TIMEOUT_MS;
-  const beats = setInterval(() => task.heartbeat(beat), timeoutMs / BEATS_PER_TIMEOUT);
+  const beats = setInterval(
+    () => task.heartbeat(withMeasured(beat, run)),
+    timeoutMs / BEATS_PER_TIMEOUT,
+  );
   let endProgress = (): void => undefined;
   run.attempts += 1;
   try {
@@ -113,6 +117,16 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     endProgress();
     clearInterval(beats);
   }
+}
+
+/** What its processes have measured so far goes along with the signs of life. */
+function withMeasured(
+  beat: RunHeartbeat | undefined,
+  { files }: LocalRun,
+): RunHeartbeat | undefined {
+  if (beat?.phase !== "running" || beat.tasks !== undefined) return beat;
+  const measuredGbs = readBandwidth(files.dir);
+  return measuredGbs === undefined ? beat : { ...beat, measuredGbs };
 }
 
 /** Both phases of the start. False when an order to stop or the cancellation came first. */

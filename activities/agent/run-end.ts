@@ -9,6 +9,7 @@
 
 import type { RunReport } from "../agent-contract.ts";
 import type { AgentHost } from "./agent-host.ts";
+import { readBandwidth } from "./bandwidth-file.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
 import { newestCheckpoint } from "./checkpoints.ts";
 import { rankDir, taskDir, type Claim, type StopNote } from "./launch.ts";
@@ -137,6 +138,7 @@ function reportOf(
     return runReport({
       ...known,
       checkpoint: newestCheckpoint(checkpointDirOf(host, run)),
+      measuredGbs: readBandwidth(files.dir),
       lastLines: (rank) => lastLines(rankDir(files.dir, rank), LAST_LINES_BYTES),
     });
   }

@@ -17,12 +17,14 @@ export interface Facts {
   readonly stop: StopNote | undefined;
   readonly bootId: string;
   readonly checkpoint: CheckpointMark | undefined;
+  /** What the processes here measured; absent when they wrote nothing of the kind. */
+  readonly measuredGbs?: number | undefined;
   lastLines(rank: number): string;
   readonly nowMs: number;
 }
 
 export function runReport(facts: Facts): RunReport {
-  const { order, phase, checkpoint, nowMs } = facts;
+  const { order, phase, checkpoint, measuredGbs, nowMs } = facts;
   const status = phase.kind === "revoked" ? undefined : phase.status;
   const ranks = (status?.ranks ?? []).flatMap(({ rank, end }): RankEnd[] => {
     if (end === undefined) return [];
@@ -37,6 +39,7 @@ export function runReport(facts: Facts): RunReport {
     ranks,
     ...verdict(facts, status),
     ...(checkpoint !== undefined && { checkpoint }),
+    ...(measuredGbs !== undefined && { measuredGbs }),
   };
 }
 

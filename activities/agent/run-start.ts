@@ -19,6 +19,7 @@ import {
 import { join } from "node:path";
 import type { RunOrder } from "../agent-contract.ts";
 import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
+import { bandwidthDir } from "./bandwidth-file.ts";
 import { batchTrouble, planBatch } from "./batch-plan.ts";
 import { newestCheckpoint, taskCheckpointDir, tokenDir } from "./checkpoints.ts";
 import { failure } from "./failures.ts";
@@ -83,8 +84,10 @@ export async function commit(
   const { files } = run;
   const checkpointDir = checkpointDirOf(host, run);
   // Thousands of small tasks need no folder each: theirs are made only for those that write checkpoints.
-  if (order.taskBatch === undefined) makeJobFolder(order, tokenDir(checkpointDir, order.token));
-  else if (order.run.checkpoint !== undefined)
+  if (order.taskBatch === undefined) {
+    makeJobFolder(order, tokenDir(checkpointDir, order.token));
+    makeJobFolder(order, bandwidthDir(files.dir));
+  } else if (order.run.checkpoint !== undefined)
     for (const task of order.taskBatch.tasks)
       makeJobFolder(order, tokenDir(taskCheckpointDir(checkpointDir, task), order.token));
   const leaseDir = host.layout.leaseDir(order.leaseId);
