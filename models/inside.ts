@@ -39,5 +39,5 @@ export function tablesFirst(
       return clamp ? Math.min(gbs, inside) : gbs;
     });
   };
-  return { version, domain, predict };
+  return { version, domain, isClamped: clamp, predict };
 }
