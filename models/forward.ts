@@ -6,6 +6,7 @@
  * batch. Sums run in float64 and are stored as float32; the graphs agree within 1e-4.
  */
 
+import { plainKernel, type DenseKernel, type DenseLayer } from "./dense-kernel.ts";
 import type { Token } from "./features.ts";
 import { parameterPieces, pieceSize, type TransformerShape } from "./transformer.ts";
 
@@ -14,7 +15,11 @@ const VARIANCE_FLOOR = 1e-5;
 export type Forward = (candidates: readonly (readonly Token[])[]) => Float64Array;
 
 /** Parameters are read when this is called, not later. */
-export function forwardPass(shape: TransformerShape, parameters: Float32Array): Forward {
+export function forwardPass(
+  shape: TransformerShape,
+  parameters: Float32Array,
+  kernel: DenseKernel = plainKernel,
+): Forward {
   const pieces = new Map<string, Float32Array>();
   let at = 0;
   for (const piece of parameterPieces(shape)) {
@@ -26,10 +31,8 @@ export function forwardPass(shape: TransformerShape, parameters: Float32Array): 
     if (values === undefined) throw new Error(`there is no parameter ${name}`);
     return values;
   };
-  const dense = (name: string): Dense => ({
-    weight: piece(`${name}.weight`),
-    bias: piece(`${name}.bias`),
-  });
+  const dense = (name: string): DenseLayer =>
+    kernel({ weight: piece(`${name}.weight`), bias: piece(`${name}.bias`) });
   const norm = (name: string): Norm => ({
     gain: piece(`${name}.gain`),
     bias: piece(`${name}.bias`),
@@ -65,58 +68,29 @@ export function forwardPass(shape: TransformerShape, parameters: Float32Array): 
         row += 1;
       }
     }
-    const stream = apply(embed, input, rows);
+    const stream = embed(input, rows);
     for (const layer of layers) {
       const seen = normalised(layer.beforeAttention, stream, width);
-      const [query, key, value] = [layer.query, layer.key, layer.value].map((of) =>
-        apply(of, seen, rows),
-      );
+      const [query, key, value] = [layer.query, layer.key, layer.value].map((of) => of(seen, rows));
       if (query === undefined || key === undefined || value === undefined) continue;
       const mixed = attention({ query, key, value, weights, counts, shape });
-      addTo(stream, apply(layer.out, mixed, rows));
-      const fed = apply(layer.feed, normalised(layer.beforeFeed, stream, width), rows);
+      addTo(stream, layer.out(mixed, rows));
+      const fed = layer.feed(normalised(layer.beforeFeed, stream, width), rows);
       cutBelow0(fed);
-      addTo(stream, apply(layer.back, fed, rows));
+      addTo(stream, layer.back(fed, rows));
     }
     const pooled = weightedMeans(normalised(pool, stream, width), { weights, counts, width });
-    const first = apply(head[0], pooled, candidates.length);
+    const first = head[0](pooled, candidates.length);
     cutBelow0(first);
-    const second = apply(head[1], first, candidates.length);
+    const second = head[1](first, candidates.length);
     cutBelow0(second);
-    return Float64Array.from(apply(head[2], second, candidates.length));
+    return Float64Array.from(head[2](second, candidates.length));
   };
-}
-
-interface Dense {
-  /** [from, to] */
-  readonly weight: Float32Array;
-  readonly bias: Float32Array;
 }
 
 interface Norm {
   readonly gain: Float32Array;
   readonly bias: Float32Array;
-}
-
-function apply({ weight, bias }: Dense, input: Float32Array, rows: number): Float32Array {
-  const to = bias.length;
-  const from = weight.length / to;
-  const output = new Float32Array(rows * to);
-  const sums = new Float64Array(to);
-  for (let row = 0; row < rows; row += 1) {
-    sums.set(bias);
-    for (let source = 0; source < from; source += 1) {
-      const factor = input[row * from + source] ?? 0;
-      // Many inputs are 0: one-hot features, and what ReLU cut.
-      if (factor === 0) continue;
-      const base = source * to;
-      for (let target = 0; target < to; target += 1) {
-        sums[target] = (sums[target] ?? 0) + factor * (weight[base + target] ?? 0);
-      }
-    }
-    output.set(sums, row * to);
-  }
-  return output;
 }
 
 function normalised({ gain, bias }: Norm, input: Float32Array, width: number): Float32Array {

@@ -6,6 +6,7 @@
  */
 
 import type { BandwidthDomain, BandwidthPredictor, Candidate } from "../domain/bandwidth-port.ts";
+import { simdKernel } from "./dense-kernel.ts";
 import {
   FEATURE_COUNT,
   hostLooks,
@@ -56,7 +57,7 @@ export function openSyncPredictor(
     );
   }
   const looksOf = hostLooks(domain, settings.features);
-  const forward = forwardPass(shape, parameters);
+  const forward = forwardPass(shape, parameters, simdKernel());
   const correction = residualCorrection(domain, memory ? settings.memory : [], looksOf);
   const known = new Map<string, number>();
   const acrossHosts = (candidates: readonly Candidate[]): readonly number[] => {

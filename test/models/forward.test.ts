@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { randomFrom, type Random } from "../../lib/random.ts";
 import { batchOf } from "../../models/batch.ts";
 import type { Token } from "../../models/features.ts";
+import { simdKernel } from "../../models/dense-kernel.ts";
 import { forwardPass } from "../../models/forward.ts";
 import { batchFeeds, openSession, outputOf, vectorFeed } from "../../models/runtime.ts";
 import { inferenceGraph } from "../../models/surrogate-graphs.ts";
@@ -30,6 +31,7 @@ describe("the Transformer", () => {
     const parameters = freshParameters(SHAPE, random);
     const session = await openSession(inferenceGraph(SHAPE));
     const forward = forwardPass(SHAPE, parameters);
+    const fast = forwardPass(SHAPE, parameters, simdKernel());
     for (const size of [1, 7, 40]) {
       const candidates = Array.from({ length: size }, () => tokens(random, 6));
       const answers = outputOf(
@@ -40,9 +42,11 @@ describe("the Transformer", () => {
         "answers",
       );
       const plain = forward(candidates);
+      const vectored = fast(candidates);
       expect(answers.length).toBe(size);
       answers.forEach((answer, index) => {
         expect(Math.abs(answer - (plain[index] ?? NaN))).toBeLessThan(1e-4);
+        expect(Math.abs(answer - (vectored[index] ?? NaN))).toBeLessThan(1e-4);
       });
     }
     await session.release();
@@ -69,7 +73,7 @@ describe("the Transformer", () => {
 
   test("answers bit for bit the same whatever else is in the batch", () => {
     const random = randomFrom(5, "forward");
-    const forward = forwardPass(SHAPE, freshParameters(SHAPE, random));
+    const forward = forwardPass(SHAPE, freshParameters(SHAPE, random), simdKernel());
     const candidates = Array.from({ length: 20 }, () => tokens(random, 5));
     const together = forward(candidates);
     candidates.forEach((candidate, index) => {
