@@ -102,13 +102,13 @@ describe("a batch of array tasks", () => {
 
   it("counts the time limit for each task", async () => {
     const agent = testAgent();
-    const line = "[ $ARRAY_INDEX = 1 ] && exec sleep 60; sleep 0.25";
+    const line = "[ $ARRAY_INDEX = 1 ] && exec sleep 60; sleep 1.1";
     const tasks = [0, 1, 2, 3];
     const report = await agent.runs.run(
-      batchOf(line, { tasks, slots: 1, order: { timeLimitMs: 500 } }),
+      batchOf(line, { tasks, slots: 1, order: { timeLimitMs: 3_000 } }),
     );
     expect(endsOf(report)).toBe("0:completed 1:failed 2:completed 3:completed");
-    expect(endOf(report, 1)?.message).toContain("time limit of 0.5 s");
+    expect(endOf(report, 1)?.message).toContain("time limit of 3 s");
   });
 
   it("names a command that does not exist at each of its tasks", async () => {

@@ -200,7 +200,7 @@ export const outputOf = async ({ orders }: TestAgent, order: RunOrder, rank = 0)
   (await orders.readLogs(queryOf(order, { rank }))).text;
 
 /** Looks every 10 ms until `look` gives something. */
-export async function eventually<T>(look: () => T | undefined | false, forMs = 10_000): Promise<T> {
+export async function eventually<T>(look: () => T | undefined | false, forMs = 60_000): Promise<T> {
   const untilMs = performance.now() + forMs;
   for (;;) {
     const found = look();
@@ -218,11 +218,13 @@ export const pidIn = (path: string): Promise<number> =>
 
 /** Whether a process runs, zombies not counted: read here on its own, not with the code under test. */
 export function runs(pid: number): boolean {
-  const state = execFileSync("sh", ["-c", `ps -o stat= -p ${pid} || true`], {
-    encoding: "utf8",
-  }).trim();
+  const state = stateOf(pid);
   return state !== "" && !state.startsWith("Z");
 }
+
+/** As `ps` has it: Z for a zombie, T for a stopped process, nothing when there is none. */
+export const stateOf = (pid: number): string =>
+  execFileSync("sh", ["-c", `ps -o stat= -p ${pid} || true`], { encoding: "utf8" }).trim();
 
 export function kill(pid: number, signal: NodeJS.Signals = "SIGKILL"): void {
   try {

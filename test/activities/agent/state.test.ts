@@ -10,7 +10,7 @@ import { createOnce, readFile, replaceFile } from "../../../activities/agent/sta
 import { folderName, hostLayout } from "../../../activities/agent/state-layout.ts";
 import { openTokenBook } from "../../../activities/agent/token-book.ts";
 import { hostId, token } from "../../../domain/ids.ts";
-import { HOST, eventually, folder, orderOf, removeFolders, testAgent } from "./fixture.ts";
+import { HOST, eventually, folder, orderOf, removeFolders, stateOf, testAgent } from "./fixture.ts";
 
 afterEach(removeFolders);
 
@@ -61,13 +61,14 @@ describe("the identity of a process", () => {
   });
 
   it("of a zombie is that of the dead", async () => {
-    // The shell's child ends at once and is not collected, because what replaces the shell waits for nobody.
-    const parent = spawn("sh", ["-c", "sh -c 'echo $$; exit 0' & exec sleep 60"], {
-      stdio: ["ignore", "pipe", "ignore"],
-    });
+    // The shell is stopped before its child can end, so nobody collects it.
+    const script = "exec 3<&0; sh -c 'read go' <&3 & echo $!; kill -STOP $$";
+    const parent = spawn("sh", ["-c", script]);
     const pid = await new Promise<number>((resolve) =>
       parent.stdout.once("data", (text: Buffer) => resolve(Number(text))),
     );
+    await eventually(() => parent.pid !== undefined && stateOf(parent.pid).startsWith("T"));
+    parent.stdin.end();
     await eventually(() => identityOf(pid) === undefined);
     if (process.platform === "linux") expect(existsSync(`/proc/${pid}`)).toBe(true);
     parent.kill("SIGKILL");

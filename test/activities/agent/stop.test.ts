@@ -222,15 +222,13 @@ describe("checkpoint", () => {
     const dir = folder();
     const agent = testAgent();
     const order = orderOf(`trap : USR1; echo $$ > ${dir}/pid; while :; do sleep 0.02; done`, {
-      run: checkpointed({ kind: "signal", signal: "SIGUSR1" }, 60_000),
+      run: checkpointed({ kind: "signal", signal: "SIGUSR1" }, 600_000),
     });
     const running = agent.runs.run(order);
     await pidIn(join(dir, "pid"));
     const gentle = agent.orders.stop(stopOf(order, true));
-    const startedMs = performance.now();
     await agent.orders.stop(stopOf(order));
     await gentle;
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
     await running;
   });
 
