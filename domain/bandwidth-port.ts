@@ -41,8 +41,8 @@ export interface BandwidthPredictor {
   readonly version: string;
   readonly domain: BandwidthDomain;
   /**
-   * Shares of equal kinds may take each other's place in any candidate without changing its answer (same features, nothing else is
-   * looked at). A search over hundreds of hosts then counts kinds, and a model may merge equal shares: attention with multiplicities
+   * Shares of equal kinds may take each other's place in any candidate without changing its answer, but for the clamp (same features,
+   * nothing else is looked at). A search over hundreds of hosts then counts kinds, and a model may merge equal shares: attention with multiplicities
    * gives the same answer. Absent: no two shares are alike.
    */
   readonly kindOf?: (share: PickShare) => string | number;

@@ -14,7 +14,7 @@ import type { BandwidthPredictor, Candidate } from "../domain/bandwidth-port.ts"
 import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../domain/ids.ts";
 import type { HostGpus } from "../domain/lease.ts";
 import { keyOf, type Picked, type PickBudget } from "./pick/search.ts";
-import { PICK_BUDGET, searchPick } from "./pick/search-pick.ts";
+import { searchPick } from "./pick/search-pick.ts";
 import { cardCapacities, scoreAmong, type Neighbour } from "./pick/sharing.ts";
 import type {
   BandwidthPorts,
@@ -30,7 +30,7 @@ export interface BandwidthRules {
 }
 
 export const withBandwidth =
-  (inner: PlacePolicy, { budget = PICK_BUDGET }: BandwidthRules = {}): PlacePolicy =>
+  (inner: PlacePolicy, { budget }: BandwidthRules = {}): PlacePolicy =>
   (demand, hosts, ports) => {
     const compact = inner(demand, hosts, ports);
     const { bandwidth } = ports;
@@ -41,7 +41,7 @@ export const withBandwidth =
     try {
       predictor = bandwidth.predictorOf(scene.cluster);
       if (predictor === undefined) return compact;
-      return better(compact, { demand, scene, predictor, bandwidth, budget });
+      return better(compact, { demand, scene, predictor, bandwidth, ...(budget && { budget }) });
     } catch (error) {
       return { ...compact, bandwidth: fallbackNote(error, predictor) };
     }
@@ -72,7 +72,7 @@ interface Wish {
   readonly scene: Scene;
   readonly predictor: BandwidthPredictor;
   readonly bandwidth: BandwidthPorts;
-  readonly budget: PickBudget;
+  readonly budget?: PickBudget;
 }
 
 function better(compact: Placed, wish: Wish): Placed {

@@ -1,16 +1,18 @@
 /**
  * @file Exact over per-host counts: every way to split the gang over the hosts, each host with its best set of that size.
  *
- * Oracle of the other searches where it is affordable (4 hosts of 8: at most 489 ways). Where the predictor is clamped, ways whose
- * slowest host is slower than the best answer so far are left out: they come in order of their slowest host, so the first such way
- * ends the search. Where the predictor says which shares are alike, hosts that are alike in all they could give take counts that do
- * not rise, for the other orders have the same bandwidths and break as many whole hosts. Ties: search.ts.
- * Cost: one prediction a way.
+ * Oracle of the other searches where it is affordable (4 hosts of 8: at most 489 ways), and where it is not, the order in which a
+ * budget is spent best. Ways of one shape (the same counts on other hosts) are kin: of each shape the way whose slowest host is fastest
+ * goes first, then the rest of the shapes, the one with the best first way before others, in a shape by slowest host. Where the
+ * predictor is clamped, ways whose slowest host is slower than the best answer so far are left out. Where the predictor says
+ * which shares are alike, hosts that are alike in all they could give take counts that do not rise, for the other orders have the
+ * same bandwidths and break as many whole hosts. Ties: search.ts. Cost: one prediction a way.
  */
 
+import { popCount } from "../../domain/lease.ts";
 import { allOptions, type HostOptions } from "./host-options.ts";
 import type { BandwidthPredictor, Candidate, PickShare } from "./bandwidth-port.ts";
-import { openContest, workOf, type Contest, type PickQuestion, type PickSearch } from "./search.ts";
+import { openContest, type Contest, type PickQuestion, type PickSearch } from "./search.ts";
 
 /** A way to split the gang, and the intra-host GB/s of its slowest host. */
 export interface Way {
@@ -22,59 +24,84 @@ export const exactCounts: PickSearch = (question) => {
   const { predictor, freeMasks, also = [] } = question;
   const contest = openContest(question);
   contest.enter(also);
-  enterWays(contest, allOptions(predictor.domain, freeMasks), question);
+  enterWays(contest, allOptions(predictor.domain, freeMasks), { ...question, until: Infinity });
   return contest.result(true);
 };
 
 /** Ways between two looks at what the best so far rules out. */
-const STEP = 32;
+const STEP = 16;
 
-const bySlowest = (a: Way, b: Way): number =>
-  a.slowestGbs === b.slowestGbs ? 0 : b.slowestGbs - a.slowestGbs;
+interface WaysWish extends PickQuestion {
+  /** Work at which to stop. */
+  readonly until: number;
+}
 
+/** True when every way was looked at or cannot be better. */
 export function enterWays(
   contest: Contest,
   hosts: readonly HostOptions[],
-  question: PickQuestion,
-): void {
-  const ways = [...waysOf(hosts, question)].sort(bySlowest);
-  for (let from = 0; from < ways.length; from += STEP) {
-    const next = ways
-      .slice(from, from + STEP)
-      .filter(({ slowestGbs }) => !contest.isBeaten(slowestGbs));
-    if (next.length === 0) return;
-    contest.enter(next.map(({ pick }) => pick));
+  question: WaysWish,
+): boolean {
+  const shapes = new Map<string, Way[]>();
+  for (const way of waysOf(hosts, question)) {
+    const key = shapeOf(way);
+    const kin = shapes.get(key);
+    if (kin === undefined) shapes.set(key, [way]);
+    else kin.push(way);
   }
+  const kinds = [...shapes.values()].map((ways) => ways.sort(bySlowest));
+  const firsts = kinds.flatMap(([first]) => first ?? []).sort(bySlowest);
+  if (!enterSome(contest, firsts, question.until)) return false;
+  const score = contest.scoreOf;
+  const order = kinds
+    .map(([first, ...others]) => ({ others, score: (first && score(first.pick)) ?? -Infinity }))
+    .sort((a, b) => byHigher(a.score, b.score));
+  return order.every(({ others }) => enterSome(contest, others, question.until));
 }
+
+/** Those that can still win; false when the work is used up before. */
+function enterSome(contest: Contest, ways: readonly Way[], until: number): boolean {
+  for (let from = 0; from < ways.length; from += STEP) {
+    const next: Candidate[] = [];
+    let ahead = contest.work();
+    for (const { pick, slowestGbs } of ways.slice(from, from + STEP)) {
+      if (contest.isBeaten(slowestGbs)) continue;
+      ahead += contest.workFor(pick);
+      if (ahead > until) break;
+      next.push(pick);
+    }
+    contest.enter(next);
+    if (ahead > until) return false;
+  }
+  return true;
+}
+
+const shapeOf = ({ pick }: Way): string =>
+  pick
+    .map(({ mask }) => popCount(mask))
+    .sort((a, b) => b - a)
+    .join();
+
+/** Infinity less Infinity is no number. */
+const byHigher = (a: number, b: number): number => (a === b ? 0 : b - a);
+const bySlowest = (a: Way, b: Way): number => byHigher(a.slowestGbs, b.slowestGbs);
 
 /** With more hosts there are too many ways, whatever the gang. */
 const MOST_HOSTS = 24;
 
-/** Work of predicting every way, without making them; an upper bound where hosts are alike. Cost: O(hosts² · gpus · 8). */
-export function workOfAll(hosts: readonly HostOptions[], gpus: number, most: number): number {
+/** How many ways there are, without making them; an upper bound where hosts are alike. Cost: O(hosts · gpus · 8). */
+export function countWays(hosts: readonly HostOptions[], gpus: number): number {
   if (hosts.length > MOST_HOSTS) return Infinity;
-  // ways[used][taken]: how many ways take so many GPUs from so many hosts.
-  let ways: number[][] = [[1]];
+  let ways = [1];
   for (const { free } of hosts) {
-    const next: number[][] = ways.map((row) => [...row]);
-    next.push([]);
-    for (const [used, row] of ways.entries()) {
-      const target = next[used + 1] ?? [];
-      for (const [taken, count] of row.entries()) {
-        if (!count) continue;
-        for (let more = 1; more <= Math.min(free, gpus - taken); more += 1)
-          target[taken + more] = (target[taken + more] ?? 0) + count;
-      }
-    }
+    const next = new Array<number>(gpus + 1).fill(0);
+    for (const [taken, count] of ways.entries())
+      for (let more = 0; more <= Math.min(free, gpus - taken); more += 1)
+        next[taken + more] = (next[taken + more] ?? 0) + count;
     ways = next;
-    // A lower bound of the end: what was found already only grows with further hosts.
-    if (workIn(ways, gpus) > most) return Infinity;
   }
-  return workIn(ways, gpus);
+  return ways[gpus] ?? 0;
 }
-
-const workIn = (ways: readonly (readonly number[])[], gpus: number): number =>
-  ways.reduce((sum, row, used) => sum + (row[gpus] ?? 0) * workOf(used), 0);
 
 /** Every way, each once. Hosts must be in the domain's order. */
 export function* waysOf(

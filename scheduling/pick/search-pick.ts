@@ -4,8 +4,8 @@
  * 1. Answers of others that the caller names, the compact one of Topo (compact.ts) and those of EHA (balanced.ts): the pick is
  *    never predicted to be worse than any of them.
  * 2. The best set of every host that holds the whole gang.
- * 3. Where all ways to split the gang over the hosts fit into the budget: all of them (exact-counts.ts), so the answer is exact over
- *    per-host counts. 4 hosts of 8 always are.
+ * 3. Where the ways to split the gang over the hosts are few: all of them, the most promising first (exact-counts.ts). The answer is
+ *    exact over per-host counts when the budget lasts to their end.
  * 4. Else shapes, seated on the hosts by two rules (shapes.ts), for half of what is left; then steps to the best change of the
  *    best (moves.ts), until none is better or the budget is spent.
  * Where the predictor is clamped, whatever has a host slower than the best answer is left out unpredicted.
@@ -15,16 +15,21 @@
 import type { Candidate } from "./bandwidth-port.ts";
 import { balancedCandidates } from "./balanced.ts";
 import { compactPick } from "./compact.ts";
-import { enterWays, workOfAll } from "./exact-counts.ts";
+import { enterWays, countWays } from "./exact-counts.ts";
 import { allOptions, type HostOptions } from "./host-options.ts";
 import { movesFrom } from "./moves.ts";
-import { openContest, workOf, type Contest, type PickBudget, type PickSearch } from "./search.ts";
+import { openContest, type Contest, type PickBudget, type PickSearch } from "./search.ts";
 import { openSeats, shapesOf, type Seats } from "./shapes.ts";
 
-/** About 15 ms of onnxruntime on one core: 500 candidates of four hosts, 14 of a hundred. */
-export const PICK_BUDGET: PickBudget = Object.freeze({ work: 2_500 });
+/** 50 candidates of four hosts: on the paper's clusters as good as all ways. About 10 ms of one core. */
+export const PICK_BUDGET: PickBudget = Object.freeze({ work: 200 });
+/** The same for clusters of more than `FEW_HOSTS`, where a candidate has more shares. About 30 ms. */
+export const LARGE_PICK_BUDGET: PickBudget = Object.freeze({ work: 600 });
+const FEW_HOSTS = 8;
 /** Of the whole budget, what EHA's candidates may take: its first ones. */
 export const EHA_SHARE = 0.2;
+/** Ways that are worth listing; there are 489 of 16 GPUs on four free hosts of 8. */
+const MOST_WAYS = 5_000;
 /** Of what is left after that. */
 const SHAPES_SHARE = 0.5;
 /** Shapes that are looked at without a prediction being spent on any. */
@@ -33,8 +38,12 @@ const MOST_SHAPES = 2_000;
 const STEP = 32;
 const MOST_STEPS = 100;
 
-export const searchPick: PickSearch = (question, budget = PICK_BUDGET) => {
+export const usualBudget = (hosts: number): PickBudget =>
+  hosts > FEW_HOSTS ? LARGE_PICK_BUDGET : PICK_BUDGET;
+
+export const searchPick: PickSearch = (question, given) => {
   const { predictor, freeMasks, gpus, isSameHost = false, also = [] } = question;
+  const budget = given ?? usualBudget(predictor.domain.hosts.length);
   const hosts = allOptions(predictor.domain, freeMasks);
   const contest = openContest(question);
   contest.enter(also);
@@ -42,11 +51,9 @@ export const searchPick: PickSearch = (question, budget = PICK_BUDGET) => {
   if (isSameHost) return contest.result(true);
   const compact = compactPick(hosts, gpus);
   if (compact !== undefined) contest.enter([compact]);
-  if (workOfAll(hosts, gpus, budget.work) <= budget.work) {
-    enterWays(contest, hosts, question);
-    return contest.result(true);
-  }
   contest.enter(balancedCandidates(question, budget.work * EHA_SHARE));
+  if (countWays(hosts, gpus) <= MOST_WAYS)
+    return contest.result(enterWays(contest, hosts, { ...question, until: budget.work }));
   const seats = openSeats(hosts);
   enterShapes(contest, { hosts, seats, gpus, until: halfway(contest, budget) });
   climb(contest, { hosts, seats, until: budget.work });
@@ -74,15 +81,15 @@ function enterShapes(contest: Contest, field: Field & { readonly gpus: number })
   let seen = 0;
   let batch: Candidate[] = [];
   let ahead = contest.work();
-  const least = workOf(compactPick(hosts, gpus)?.length ?? 1);
+  const least = contest.workFor(compactPick(hosts, gpus) ?? []);
   for (const shape of shapesOf(hosts, gpus)) {
     seen += 1;
     if (seen > MOST_SHAPES || ahead + least > until) break;
-    const work = workOf(shape.length);
     for (const rule of ["fast", "snug"] as const) {
-      if (ahead + work > until) continue;
       const seated = seats.seat(shape, rule);
       if (seated === undefined || contest.isBeaten(seated.slowestGbs)) continue;
+      const work = contest.workFor(seated.pick);
+      if (ahead + work > until) continue;
       batch.push(seated.pick);
       ahead += work;
     }
@@ -104,7 +111,7 @@ function climb(contest: Contest, { hosts, seats, until }: Field): void {
     const next: Candidate[] = [];
     let ahead = contest.work();
     for (const pick of movesFrom(before.pick, ground)) {
-      ahead += workOf(pick.length);
+      ahead += contest.workFor(pick);
       if (ahead > until) break;
       next.push(pick);
     }

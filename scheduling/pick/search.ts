@@ -66,10 +66,12 @@ export interface Contest {
   /** Predicts those that are new and keeps the best. */
   enter(candidates: readonly Candidate[]): void;
   leader(): Leader | undefined;
-  /** All that took part, best first. */
-  standings(): readonly Leader[];
+  /** Undefined of one that did not take part. */
+  scoreOf(candidate: Candidate): number | undefined;
   /** Work done so far. */
   work(): number;
+  /** What one candidate costs: shares that the predictor takes for alike count once. */
+  workFor(candidate: Candidate): number;
   /** Whether nothing below or at this intra-host bandwidth can win any more. */
   isBeaten(slowestGbs: number): boolean;
   result(isExact: boolean): Picked | undefined;
@@ -90,6 +92,10 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
   const isBetter = (a: Leader, b: Leader): boolean =>
     a.score > b.score || (a.score === b.score && byTies(a.pick, b.pick, { wholes, sizes }) < 0);
 
+  const { kindOf } = predictor;
+  const workFor = (candidate: Candidate): number =>
+    workOf(kindOf === undefined ? candidate.length : new Set(candidate.map(kindOf)).size);
+
   const predicted = (fresh: readonly (readonly [key: string, pick: Candidate])[]): void => {
     const answers = predictor.predict(fresh.map(([, pick]) => pick));
     batches += 1;
@@ -98,7 +104,7 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
       if (predictedGbs === undefined || Number.isNaN(predictedGbs))
         throw new Error(`model ${predictor.version} has no number for a candidate`);
       const one = { pick, predictedGbs, score: score?.(pick, predictedGbs) ?? predictedGbs };
-      work += workOf(pick.length);
+      work += workFor(pick);
       entered.set(key, one);
       if (leader === undefined || isBetter(one, leader)) leader = one;
     }
@@ -116,9 +122,9 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
         predicted(open.slice(from, from + BATCH));
     },
     leader: () => leader,
-    standings: () =>
-      [...entered.values()].sort((a, b) => (isBetter(a, b) ? -1 : isBetter(b, a) ? 1 : 0)),
+    scoreOf: (candidate) => entered.get(keyOf(candidate))?.score,
     work: () => work,
+    workFor,
     isBeaten: (slowestGbs) =>
       predictor.isClamped === true && leader !== undefined && slowestGbs < leader.score,
     result: (isExact) =>
