@@ -115,7 +115,31 @@ export function noteStanding(
   const hindrance = hindranceOf(standing);
   if (host === undefined || host.hindrance === hindrance) return;
   setHindrance(host, hindrance);
-  capacity.version += 1;
+  rename(capacity);
+  capacity.leaseVersion = capacity.hostVersion = capacity.version;
+}
+
+export type ContentMark = Pick<Capacity, "version" | "leaseVersion" | "hostVersion">;
+
+export const markOf = ({ version, leaseVersion, hostVersion }: Capacity): ContentMark => ({
+  version,
+  leaseVersion,
+  hostVersion,
+});
+
+/** Everything has been put back as it was at the mark, so what was worked out then holds again. */
+export function returnTo(
+  capacity: Capacity,
+  { version, leaseVersion, hostVersion }: ContentMark,
+): void {
+  capacity.version = version;
+  capacity.leaseVersion = leaseVersion;
+  capacity.hostVersion = hostVersion;
+}
+
+function rename(capacity: Capacity): void {
+  capacity.lastVersion += 1;
+  capacity.version = capacity.lastVersion;
 }
 
 function setMasks(
@@ -132,7 +156,8 @@ function setMasks(
     for (const { name } of capacity.index.places.get(host.id)?.budgets ?? [])
       keepWatts(capacity, name, more * gpuWatts);
   }
-  capacity.version += 1;
+  rename(capacity);
+  if (change.leasedMask !== undefined) capacity.leaseVersion = capacity.version;
 }
 
 function keepWatts({ keptWatts }: Capacity, name: string, watts: number): void {

@@ -9,8 +9,11 @@
 import type { ClusterShape } from "../domain/fleet.ts";
 import type { ClusterId, HostId } from "../domain/ids.ts";
 import type { Constraints } from "../domain/job.ts";
+import type { HostGpus } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { noteLease, noteReservation } from "./capacity-changes.ts";
+import type { HeadSearch } from "./better-heads.ts";
+import type { EndProfile, Outlook } from "./end-profile.ts";
 import { isSuitable, shapeOf, type GangShape, type Hindrance } from "./feasibility.ts";
 import { indexFleet, type FleetIndex, type WattsBudget } from "./fleet-index.ts";
 import {
@@ -30,11 +33,14 @@ import { rivalOn, usageOf, type Usage } from "./usage.ts";
 
 export {
   endAt,
+  markOf,
+  returnTo,
   noteGrant,
   noteLease,
   noteReservation,
   noteStanding,
   undoGrant,
+  type ContentMark,
   type FreshGrant,
 } from "./capacity-changes.ts";
 
@@ -44,6 +50,22 @@ export {
  * watts. `now`: what is free and set apart for nobody.
  */
 export type Level = "ever" | "idle" | "reservable" | "unleased" | "unpowered" | "now";
+
+/** What the offers of a level depend on; those of `ever` on nothing that changes. */
+const versionAt = (capacity: Capacity, level: Level): number => {
+  switch (level) {
+    case "ever":
+      return 0;
+    case "idle":
+      return capacity.hostVersion;
+    case "unleased":
+    case "unpowered":
+      return capacity.leaseVersion;
+    case "reservable":
+    case "now":
+      return capacity.version;
+  }
+};
 
 const RESPECTS: Readonly<Record<Level, Respect>> = {
   ever: "ever",
@@ -66,11 +88,29 @@ export interface Capacity {
   /** By constraints, as JSON, and by the object, because equal ones are often the same object. */
   readonly options: Map<string, Options>;
   readonly optionsOf: Map<Constraints, Options>;
+  /** Of what is set apart. */
+  readonly outlooks: WeakMap<readonly HostGpus[], Outlook>;
+  /** For whom is set apart: the last search for something better. */
+  readonly searches: WeakMap<readonly HostGpus[], HeadSearch>;
+  /** Whether what is set apart may serve requests with such constraints, by the hosts as they are. */
+  readonly usable: WeakMap<readonly HostGpus[], UsableNote>;
   /** Budgets of sites, by site. */
   readonly sites: ReadonlyMap<string, WattsBudget>;
   lastOptions: number;
-  /** Grows with every change of what is free. */
+  /** Names what is leased, set apart and in service now: the same name, the same content. No two contents share one. */
   version: number;
+  /** The same without what is set apart. */
+  leaseVersion: number;
+  /** The same of hosts alone, and what hinders them. */
+  hostVersion: number;
+  /** The last name that was given. */
+  lastVersion: number;
+}
+
+interface UsableNote {
+  readonly options: Options;
+  readonly hostVersion: number;
+  readonly isUsable: boolean;
 }
 
 /** What may serve requests with the same constraints, one entry a GPU type, in the fleet's order. */
@@ -90,6 +130,8 @@ export interface TypeOptions {
   readonly cache: Partial<Record<Level, CachedOffers>>;
   /** By cluster; undefined stands for all. */
   readonly hosts: Map<ClusterId | undefined, readonly PoolHost[]>;
+  /** Of a version of the capacity. */
+  readonly profiles: Map<ClusterId, { readonly version: number; readonly profile: EndProfile }>;
 }
 
 interface CachedOffers {
@@ -125,8 +167,14 @@ export function openCapacity(ledger: Ledger): Capacity {
     ),
     options: new Map(),
     optionsOf: new Map(),
+    outlooks: new WeakMap(),
+    searches: new WeakMap(),
+    usable: new WeakMap(),
     lastOptions: 0,
     version: 0,
+    leaseVersion: 0,
+    hostVersion: 0,
+    lastVersion: 0,
   };
   for (const lease of ledger.leases.values()) noteLease(capacity, undefined, lease);
   for (const reservation of ledger.reservations?.values() ?? [])
@@ -148,7 +196,8 @@ export function optionsFor(capacity: Capacity, request: PendingRequest, nowMs: n
       closed.add(id);
   }
   if (closed.size === 0 && request.constraints.antiAffinity === undefined) return options;
-  return { types: options.types.map((type) => ({ ...type, closed, cache: {}, hosts: new Map() })) };
+  const anew = () => ({ closed, cache: {}, hosts: new Map(), profiles: new Map() });
+  return { types: options.types.map((type) => ({ ...type, ...anew() })) };
 }
 
 function knownOptions(capacity: Capacity, request: PendingRequest): Options {
@@ -250,6 +299,7 @@ function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly
       closed: NO_HOSTS,
       cache: {},
       hosts: new Map(),
+      profiles: new Map(),
     };
   });
 }
@@ -268,9 +318,10 @@ const NO_HOSTS: ReadonlySet<HostId> = new Set();
 
 function cachedAt(capacity: Capacity, type: TypeOptions, level: Level): CachedOffers {
   const known = type.cache[level];
-  if (known !== undefined && (level === "ever" || known.version === capacity.version)) return known;
+  const version = versionAt(capacity, level);
+  if (known?.version === version) return known;
   const offers = type.groups.map((group) => offerOf(capacity, type, group, level));
-  const fresh = { version: capacity.version, offers, largest: largestGang(type.shape, offers) };
+  const fresh = { version, offers, largest: largestGang(type.shape, offers) };
   type.cache[level] = fresh;
   return fresh;
 }

@@ -4,7 +4,7 @@ import type { Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import type { CycleRun } from "./cycle-run.ts";
 import { planGrowth } from "./growth.ts";
-import { setPreempting } from "./heads.ts";
+import { lift, setPreempting } from "./heads.ts";
 import { isServedInTurn, type WaitCode } from "./judge.ts";
 import { noteGranted, openPreemption, planPreemption } from "./preemption.ts";
 
@@ -29,7 +29,11 @@ export function preempt(
   run.preemption = preemption;
   for (const { request, gpus } of grantedBefore) noteGranted(preemption, request, gpus);
   grantedBefore.length = 0;
-  const plan = planPreemption(gang, scene, { preemption, place: options.policies.place });
+  const plan = planPreemption(gang, scene, {
+    preemption,
+    place: options.policies.place,
+    clear: () => lift(heads, gang.jobId),
+  });
   if (plan === undefined) return false;
   run.candidates += plan.work;
   run.evict.push(...plan.evict);

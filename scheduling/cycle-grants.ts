@@ -20,7 +20,7 @@ import { labelled } from "./usage.ts";
 /** What is set apart and free is nobody else's: its job starts there, whatever the order. */
 export function grantReserved(run: CycleRun): void {
   const { snapshot, scene, heads, options } = run;
-  for (const { jobId, kind, gpus } of [...scene.capacity.reserved.byJob.values()]) {
+  for (const { jobId, kind, gpus } of [...(snapshot.reservations?.values() ?? [])]) {
     const request = snapshot.requests.get(jobId);
     if (request === undefined || isFull(run)) continue;
     if (prospectOf(gpus, scene).missing > 0) continue;

@@ -21,7 +21,7 @@
  */
 
 import { openBrain, type Brain } from "./brain.ts";
-import { undoGrant } from "./capacity.ts";
+import { markOf, returnTo, undoGrant } from "./capacity.ts";
 import { grow } from "./cycle-evictions.ts";
 import { fillArrays, grantReserved } from "./cycle-grants.ts";
 import { gpusNow, isFull, openRun, wakeAt, type CycleOptions, type CycleRun } from "./cycle-run.ts";
@@ -68,6 +68,7 @@ export function runCycleOn(
   const { method, onlyFor } = options;
   if (snapshot.requests.size === 0 && brain.shrunk.size === 0)
     return { plan: { items: [], pending: [], stats: { method, candidates: 0 } } };
+  const before = markOf(brain.capacity);
   const run = openRun(brain, now, options);
   keepLatencyReserve(run);
   grantReserved(run);
@@ -83,6 +84,7 @@ export function runCycleOn(
   const plan = planOf(run);
   for (const grant of [...run.grants].reverse()) undoGrant(brain.capacity, grant);
   closeHeads(run.heads);
+  returnTo(brain.capacity, before);
   return {
     plan,
     ...(position !== undefined && { position }),

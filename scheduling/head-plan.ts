@@ -18,8 +18,10 @@ import {
   offersAt,
   optionsFor,
   wattsLeft,
+  type Options,
   type TypeOptions,
 } from "./capacity.ts";
+import { freeBy, outlookOf } from "./end-profile.ts";
 import { lowestBits } from "../lib/bits.ts";
 import { largestAcceptable, shapeOf } from "./feasibility.ts";
 import { gpusIn, UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
@@ -67,11 +69,17 @@ export function planHead(
     if (!isBetter({ readyAtMs: atMs, missing: Math.max(0, size - free) }, known)) return undefined;
   }
   const hosts = best.hosts.flatMap((host): PlaceHost[] => {
-    const freeMask = freeBy(host, atMs, scene.nowMs);
+    const freeMask = freeBy(host, { atMs, nowMs: scene.nowMs });
     return freeMask === 0 ? [] : [{ at: host.at, freeMask }];
   });
   const demand = { ...shapeOf(request.constraints), gpus: size };
   const { gpus } = place(demand, hosts, scene.capacity);
+  if (known !== undefined && gpus !== undefined) {
+    const masks = Uint32Array.from(best.hosts, (host) =>
+      freeBy(host, { atMs, nowMs: scene.nowMs }),
+    );
+    scene.capacity.searches.set(known.gpus, { hosts: best.hosts, size, masks, gpus });
+  }
   return gpus === undefined ? undefined : prospectOf(gpus, scene);
 }
 
@@ -131,19 +139,8 @@ const unreservedMask = ({ hindrance, fullMask, reservedMask }: PoolHost): number
 
 /** How soon GPUs that are set apart are free. */
 export function prospectOf(gpus: readonly HostGpus[], { capacity, nowMs }: Scene): HeadPlan {
-  let readyAtMs = nowMs;
-  let missing = 0;
-  for (const { host: id, mask } of gpus) {
-    const host = capacity.hosts.get(id);
-    if (host === undefined) continue;
-    for (const hold of host.holds.values()) {
-      const shared = popCount(hold.mask & mask);
-      if (shared === 0) continue;
-      missing += shared;
-      readyAtMs = Math.max(readyAtMs, hold.endAtMs);
-    }
-  }
-  return { gpus, readyAtMs, missing };
+  const { lastEndMs, missing } = outlookOf(gpus, capacity);
+  return { gpus, readyAtMs: Math.max(nowMs, lastEndMs), missing };
 }
 
 /** Whether the request may still wait for these GPUs. */
@@ -154,7 +151,20 @@ export function isUsable(
 ): boolean {
   const size = gpuCountOf(gpus);
   if (largestAcceptable(request, size, nowMs) !== size) return false;
-  const { types } = optionsFor(capacity, request, nowMs);
+  const options = optionsFor(capacity, request, nowMs);
+  const { hostVersion } = capacity;
+  const known = capacity.usable.get(gpus);
+  if (known?.options === options && known.hostVersion === hostVersion) return known.isUsable;
+  const isGood = isUsableBy(options, request, { gpus, capacity });
+  capacity.usable.set(gpus, { options, hostVersion, isUsable: isGood });
+  return isGood;
+}
+
+function isUsableBy(
+  { types }: Options,
+  request: PendingRequest,
+  { gpus, capacity }: Pick<Reservation, "gpus"> & Pick<Scene, "capacity">,
+): boolean {
   const [first] = gpus;
   const gpuType = first && capacity.hosts.get(first.host)?.pool.gpuType;
   const type = types.find((each) => each.gpuType === gpuType);
@@ -262,13 +272,4 @@ function enoughAtMs(
   if (free + endsAtMs.length < size) return Infinity;
   const sorted = Float64Array.from(endsAtMs).sort();
   return Math.max(nowMs, sorted[size - free - 1] ?? Infinity);
-}
-
-function freeBy(host: PoolHost, atMs: number, nowMs: number): number {
-  const { hindrance, freeMask, reservedMask, holds } = host;
-  if (hindrance !== undefined) return 0;
-  let mask = freeMask;
-  for (const hold of holds.values())
-    if (Math.max(nowMs, hold.endAtMs) <= atMs) mask |= hold.mask & ~reservedMask;
-  return mask;
 }

@@ -14,7 +14,15 @@
 import type { JobId } from "../domain/ids.ts";
 import { gpuCountOf, popCount, type HostGpus, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest, ReserveItem } from "../domain/plan.ts";
-import { noteReservation, type Capacity, type FreshGrant } from "./capacity.ts";
+import {
+  markOf,
+  noteReservation,
+  returnTo,
+  type Capacity,
+  type ContentMark,
+  type FreshGrant,
+} from "./capacity.ts";
+import { mayBeBetter } from "./better-heads.ts";
 import {
   isBetter,
   isUsable,
@@ -56,8 +64,17 @@ export interface Heads {
   readonly changed: Map<JobId, Reservation | undefined>;
   /** Grows when GPUs that were set apart become open to all. */
   opened: number;
-  /** How many of its GPUs are free, at a version of the capacity. */
+  /** How many of its GPUs are free, at a version of the capacity's leases. */
   readonly free: WeakMap<Reservation, { readonly version: number; readonly gpus: number }>;
+  /** What was taken off last of each job, and the capacity before and after that. */
+  readonly lifted: Map<JobId, Lifted>;
+}
+
+interface Lifted {
+  readonly gpus: readonly HostGpus[];
+  readonly before: ContentMark;
+  /** Version. */
+  readonly after: number;
 }
 
 export function openHeads(
@@ -89,6 +106,7 @@ export function openHeads(
     changed: new Map(),
     opened: 0,
     free: new WeakMap(),
+    lifted: new Map(),
   };
   if (!rule.isKept) for (const job of formers.keys()) setHead(heads, job, undefined);
   return heads;
@@ -144,10 +162,18 @@ export function reserveItems(
 const withoutShared = (a: readonly HostGpus[], b: readonly HostGpus[]): readonly HostGpus[] =>
   sharedGpus(a, b).length === 0 ? a : withoutGpus(a, b);
 
+/** What is set apart for a job, of any kind. */
+export const setApartFor = ({ capacity }: Heads, job: JobId): Reservation | undefined =>
+  capacity.reserved.byJob.get(job);
+
 /** Takes off what is set apart for a job, of any kind, to look at it and the rest together. */
 export function lift(heads: Heads, job: JobId): Reservation | undefined {
-  const reservation = heads.capacity.reserved.byJob.get(job);
-  if (reservation !== undefined) change(heads, job, undefined);
+  const { capacity, lifted } = heads;
+  const reservation = capacity.reserved.byJob.get(job);
+  if (reservation === undefined) return undefined;
+  const before = markOf(capacity);
+  change(heads, job, undefined);
+  lifted.set(job, { gpus: reservation.gpus, before, after: capacity.version });
   return reservation;
 }
 
@@ -199,7 +225,7 @@ export function endHead(heads: Heads, job: JobId): void {
   heads.opened += 1;
 }
 
-/** The request cannot start: sees to what is set apart for it, which is `own` and was lifted. Whether anything is, after that. */
+/** The request cannot start: sees to what is set apart for it, which is `own` and may be lifted. Whether anything is, after that. */
 export function holdFor(
   heads: Heads,
   request: PendingRequest,
@@ -219,6 +245,10 @@ export function holdFor(
     return true;
   }
   if (own === undefined && !hasRoom(heads)) return false;
+  if (own !== undefined && !isLifted(heads, own)) {
+    if (staysAsItIs(heads, request, own, scene)) return true;
+    lift(heads, own.jobId);
+  }
   const kept = own !== undefined && isUsable(request, own, scene) ? own : undefined;
   const known = kept && prospectOf(kept.gpus, scene);
   const isTried = known === undefined || isWorthATry(known, scene);
@@ -252,6 +282,25 @@ export function holdFor(
   if (isKept && untilMs === formerMs) setHead(heads, request.jobId, kept);
   else if (untilMs !== undefined) setHead(heads, request.jobId, { ...base, lendUntilMs: untilMs });
   return true;
+}
+
+const isLifted = ({ capacity }: Heads, { jobId }: Reservation): boolean =>
+  !capacity.reserved.byJob.has(jobId);
+
+/** What is set apart is usable, nothing is better, and nothing new is known of how long it may be lent: as `holdFor` would find. */
+function staysAsItIs(
+  heads: Heads,
+  request: PendingRequest,
+  own: Reservation,
+  scene: Scene,
+): boolean {
+  if (!isUsable(request, own, scene)) return false;
+  const known = prospectOf(own.gpus, scene);
+  const isTried = known.missing > 0 && (hasFree(heads, own) || isAnyOpen(scene));
+  if (isTried && mayBeBetter(request, known, scene)) return false;
+  const { lendUntilMs: formerMs } = own;
+  const readyMs = lendUntilOf(known, scene);
+  return formerMs === (readyMs && Math.min(readyMs, formerMs ?? readyMs));
 }
 
 /**
@@ -296,8 +345,11 @@ export function setPreempting(heads: Heads, { jobId, gpus, kind }: ReserveItem):
 export const hasRoom = ({ now, rule }: Heads): boolean => now.size < rule.most;
 
 /** Whether something other than what is set apart could be ready sooner. */
-const isWorthATry = ({ missing }: HeadPlan, { capacity }: Scene): boolean =>
-  missing > 0 && capacity.pools.some(({ tallies }) => tallies.open.gpus > 0);
+const isWorthATry = ({ missing }: HeadPlan, scene: Scene): boolean =>
+  missing > 0 && isAnyOpen(scene);
+
+const isAnyOpen = ({ capacity }: Scene): boolean =>
+  capacity.pools.some(({ tallies }) => tallies.open.gpus > 0);
 
 function isLent(
   { nowMs }: Heads,
@@ -319,15 +371,16 @@ const hasFree = (heads: Heads, reservation: Reservation): boolean =>
 
 /** How many of the GPUs that are set apart may be taken. */
 export function freeGpusIn({ capacity, free }: Heads, reservation: Reservation): number {
+  const { leaseVersion: version } = capacity;
   const known = free.get(reservation);
-  if (known?.version === capacity.version) return known.gpus;
+  if (known?.version === version) return known.gpus;
   let gpus = 0;
   for (const { host: id, mask } of reservation.gpus) {
     const host = capacity.hosts.get(id);
     if (host !== undefined && host.hindrance === undefined)
       gpus += popCount(mask & ~host.leasedMask);
   }
-  free.set(reservation, { version: capacity.version, gpus });
+  free.set(reservation, { version, gpus });
   return gpus;
 }
 
@@ -340,13 +393,18 @@ function setHead(heads: Heads, job: JobId, after: Reservation | undefined): void
   else heads.now.set(job, after);
 }
 
+/** What was lifted and comes back, with nothing else changed in between, leaves the capacity as it was before. */
 function change(
-  { capacity, changed, formers }: Heads,
+  { capacity, changed, formers, lifted }: Heads,
   job: JobId,
   after: Reservation | undefined,
 ): void {
   if (!changed.has(job)) changed.set(job, capacity.reserved.byJob.get(job) ?? formers.get(job));
+  const { version } = capacity;
   put(capacity, job, after);
+  const last = after && lifted.get(job);
+  if (last !== undefined && last.gpus === after?.gpus && last.after === version)
+    returnTo(capacity, last.before);
 }
 
 const put = (capacity: Capacity, job: JobId, after: Reservation | undefined): void =>

@@ -28,7 +28,7 @@ import {
   type TypeOptions,
 } from "./capacity.ts";
 import { quotaClaim, type Claims } from "./claims.ts";
-import { canShrink, largestAcceptable, shrinkAtMs } from "./feasibility.ts";
+import { canShrink, largestAcceptable, shrinkAtMs, smallestSize } from "./feasibility.ts";
 import { quotaLimit } from "./limits.ts";
 import { heldUnder } from "./usage.ts";
 
@@ -91,13 +91,25 @@ export function judge(
   let most = 0;
   for (const prospect of prospects) most = Math.max(most, within(prospect));
   const gpus = largestAcceptable(request, most, scene.nowMs);
-  if (gpus === undefined) {
-    const code = codeOf(request, { ...scene, prospects, own });
-    return { kind: "wait", code, work: 2 * work };
-  }
+  if (gpus === undefined) return waitOf(request, scene, own, prospects);
   const able = prospects.filter((prospect) => within(prospect) >= gpus);
   return { kind: "start", gpus, prospects: able, work };
 }
+
+/** The verdict on a request that is known not to fit: it depends on nobody's reservation. */
+export function waitOf(
+  request: PendingRequest,
+  scene: Scene,
+  own: Pick<Reservation, "kind"> | undefined,
+  prospects: readonly Prospect[] = prospectsOf(request, scene),
+): Wait {
+  const code = codeOf(request, { ...scene, prospects, own });
+  return { kind: "wait", code, work: 2 * workOf(prospects) };
+}
+
+/** The smallest size that is acceptable now. */
+export const leastSizeNow = (request: PendingRequest, nowMs: number): number =>
+  nowMs < shrinkAtMs(request) ? request.gang.gpus : smallestSize(request.gang);
 
 /** The verdict on a request that fits by count, but for which the policy found no way: its shape is what fails. */
 export const misfit = (work: number): Wait => ({

@@ -94,6 +94,8 @@ export const noteGranted = (
 export interface PreemptionContext {
   readonly preemption: Preemption;
   readonly place: PlacePolicy;
+  /** Takes what is set apart for the request off the capacity, if it is there still: called before a place is looked for. */
+  readonly clear?: () => void;
 }
 
 export interface PreemptionPlan {
@@ -103,8 +105,8 @@ export interface PreemptionPlan {
 }
 
 /**
- * For a request that cannot start; of an array's, one gang. What is set apart for itself is off the capacity, which is left as it
- * was. The plan counts as made: later requests of the cycle are judged after it.
+ * For a request that cannot start; of an array's, one gang. What is set apart for itself is off the capacity, or taken off by `clear`;
+ * else that is left as it was. The plan counts as made: later requests of the cycle are judged after it.
  */
 export function planPreemption(
   request: PendingRequest,
@@ -133,6 +135,7 @@ function planBy(
   const freeGpus = (): number => freeFor(request, scene);
   const choice = chooseVictims(request, wanted, right, { holdings, pool, taken, freeGpus });
   if (choice.isEmpty()) return undefined;
+  context.clear?.();
   const found = searchPlace({ request, wanted, scene, context, choice, pool });
   if (found === undefined) return undefined;
   const { gpus, work } = found;

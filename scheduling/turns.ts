@@ -26,9 +26,17 @@ import {
   liftable,
   mayLift,
   putBack,
+  setApartFor,
   settleLifted,
 } from "./heads.ts";
-import { isServedInTurn, quotaWish, wakeAtOf, type WaitCode } from "./judge.ts";
+import {
+  isServedInTurn,
+  leastSizeNow,
+  quotaWish,
+  waitOf,
+  wakeAtOf,
+  type WaitCode,
+} from "./judge.ts";
 import { describeWait } from "./pending-reason.ts";
 import { isDismissing } from "./policies.ts";
 import type { Turn } from "./queue/queue-policy.ts";
@@ -53,6 +61,8 @@ export function walkLine(run: CycleRun, pass: number): void {
   let seen = 0;
   let lentTries = 0;
   let isClosed = false;
+  // Reasons are told of the fleet without what is set apart for the job itself.
+  const isEager = run.isTelling || onlyFor !== undefined || policies.backfill === "none";
   for (let request = turn.next(); request !== undefined; request = turn.next()) {
     seen += 1;
     const { jobId } = request;
@@ -77,7 +87,7 @@ export function walkLine(run: CycleRun, pass: number): void {
       if (!openKinds.has(jobId) && isIdle()) continue;
     }
     const gang = asOneGang(request, scene);
-    const own = lift(heads, jobId);
+    const own = isEager ? lift(heads, jobId) : setApartFor(heads, jobId);
     if (heads.now.has(jobId)) heads.visited.add(jobId);
     openKinds.delete(jobId);
     const known = own === undefined ? tries.known(gang) : undefined;
@@ -85,7 +95,9 @@ export function walkLine(run: CycleRun, pass: number): void {
       ? closed(gang, own)
       : known
         ? { ...known, work: 1 }
-        : tryAll(run, gang, own);
+        : own !== undefined && !isEager
+          ? tryLate(run, gang, own)
+          : tryAll(run, gang, own);
     run.candidates += tried.work;
     if (tried.kind === "grant") {
       grant(run, request, { item: tried.item, own });
@@ -168,6 +180,21 @@ export function walkLine(run: CycleRun, pass: number): void {
 const unvisitedHeads = ({ heads, snapshot, granted }: CycleRun): Set<JobId> =>
   new Set([...heads.now.keys()].filter((job) => snapshot.requests.has(job) && !granted.has(job)));
 
+/** The same, with what is set apart for it taken off only where that could be enough for anything. */
+function tryLate(run: CycleRun, gang: PendingRequest, own: Reservation): Tried {
+  const { scene, heads, nowMs } = run;
+  const open = gpusNow(run).open + freeGpusIn(heads, own);
+  if (open < leastSizeNow(gang, nowMs)) {
+    const wait = waitOf(gang, scene, own);
+    if (!isServedInTurn(wait.code)) return wait;
+    const lifted = liftable(heads, gang);
+    const reach = lifted.reduce((sum, each) => sum + freeGpusIn(heads, each), open);
+    if (lifted.length === 0 || reach < smallestSize(gang.gang)) return wait;
+  }
+  lift(heads, gang.jobId);
+  return tryAll(run, gang, own);
+}
+
 /** On what is open to all; then on what others would lend or leave to it. */
 function tryAll(run: CycleRun, gang: PendingRequest, own: Reservation | undefined): Tried {
   const { scene, context, heads } = run;
@@ -183,7 +210,7 @@ function tryAll(run: CycleRun, gang: PendingRequest, own: Reservation | undefine
     settleLifted(heads, lifted, { request: gang, gpus: tried.item.gpus });
     return tried;
   }
-  for (const reservation of lifted) putBack(heads, reservation);
+  for (const reservation of [...lifted].reverse()) putBack(heads, reservation);
   return { ...plain, work: plain.work + tried.work };
 }
 
