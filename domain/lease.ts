@@ -79,9 +79,10 @@ export interface Reservation {
   readonly sinceMs: number;
   /**
    * `preemption`: others are being evicted for it. `head`: it is first in line and waits for leases to end. `keep`: it gives up its
-   * lease to go on with these, which are fewer (it was shrunk) or more (it grows).
+   * lease to go on with these, which are fewer (it was shrunk) or more (it grows). `bridge`: it runs on GPUs of the latency reserve, and
+   * others are being evicted in its name to fill that up; nobody is granted these.
    */
-  readonly kind: "preemption" | "head" | "keep";
+  readonly kind: "preemption" | "head" | "keep" | "bridge";
   /** Of a head: it cannot start before, so jobs that end by then may be granted the GPUs. */
   readonly lendUntilMs?: number;
   /** GPU-seconds that others have lost for it so far. */
@@ -124,8 +125,10 @@ export interface Lease {
   readonly eviction?: Eviction;
   /** When its newest complete checkpoint was written. */
   readonly checkpointedAtMs?: number;
-  /** GPU-seconds that others have lost so that this one could start. */
+  /** GPU-seconds that others have lost so that this one could start, or because it did. */
   readonly causedLossGpuSeconds?: number;
+  /** GPUs that others were told to free for the latency reserve because it runs: as many as it has at most. */
+  readonly bridgedGpus?: number;
 }
 
 /** What a lease is, whoever tells of it: without how far its ledger has got with it. */
@@ -139,6 +142,7 @@ export type LeaseFact = Omit<
   | "eviction"
   | "checkpointedAtMs"
   | "causedLossGpuSeconds"
+  | "bridgedGpus"
 >;
 
 export const gpuCountOf = (gpus: readonly HostGpus[]): number =>

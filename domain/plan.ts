@@ -28,7 +28,7 @@ export interface PlanItem {
 export interface EvictItem {
   readonly kind: "evict";
   readonly lease: LeaseId;
-  /** Who gets them: the request that waits, or the lease's own job. */
+  /** Who gets them: the request that waits, or the lease's own job; or who runs on what the latency reserve then gets back. */
   readonly forJob: JobId;
   /** The part of the lease that its job may go on with; absent when it gives up all. */
   readonly keep?: readonly HostGpus[];

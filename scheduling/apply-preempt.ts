@@ -6,6 +6,8 @@
  *   `RETURN_MS` to ask again.
  * - An eviction names a lease and the job that gets the GPUs, which must have some of them reserved: so nobody is evicted for a job
  *   whose place was not found first. Until its order is delivered it is withdrawn as soon as that is no longer so; then it completes.
+ * - Who runs on the latency reserve may have others evicted too, for as many GPUs as it holds, so that the reserve is full again (`bridge`):
+ *   they are set apart until the last of those leases is over, or the job is, and then open.
  * - An order that is not followed is revoked: `graceMs` of its checkpoint and `REVOKE_AFTER_MS` later the lease turns vacating.
  * - A tenant's jobs may cause others to lose no more in an hour than the policy's budget. Growing costs nobody but the job itself.
  *
@@ -91,8 +93,10 @@ function isSameReservation(item: ReserveItem, former: ReserveItem | undefined): 
 
 function reserveProblem(draft: Draft, { jobId, gpus, kind }: ReserveItem): Problem | undefined {
   const isOpen =
-    draft.requests.has(jobId) ||
-    (kind === "keep" && [...draft.leases.values()].some((lease) => isRunning(lease, jobId)));
+    kind === "bridge"
+      ? borrowerOf(draft, jobId) !== undefined
+      : draft.requests.has(jobId) ||
+        (kind === "keep" && [...draft.leases.values()].some((lease) => isRunning(lease, jobId)));
   if (!isOpen) return ["RequestGone", "nothing of it waits"];
   const { places } = indexOf(draft);
   const names = new Set(gpus.map(({ host }) => host));
@@ -156,13 +160,32 @@ function evictProblem(draft: Draft, item: EvictItem): string | undefined {
       return "it does not ask to grow";
     return gpuCountOf(reservation.gpus) > size ? undefined : "it would not be larger after";
   }
-  const request = draft.requests.get(forJob);
-  if (request === undefined) return `${forJob} waits no more`;
+  const isBridge = reservation.kind === "bridge";
+  const beneficiary = isBridge ? borrowerOf(draft, forJob) : draft.requests.get(forJob);
+  if (beneficiary === undefined)
+    return `${forJob} ${isBridge ? "runs on no latency reserve" : "waits no more"}`;
   if (!rule.isPreemptible) return "its job may not be preempted";
-  const freed = withoutGpus(gpus, keep ?? []);
-  if (sharedGpus(freed, reservation.gpus).length === 0)
-    return `none of the GPUs that it would free are reserved for ${forJob}`;
-  return keepProblem(draft, lease, keep) ?? budgetProblem(draft, request.tenant, lostGpuSeconds);
+  const freed = sharedGpus(withoutGpus(gpus, keep ?? []), reservation.gpus);
+  if (freed.length === 0) return `none of the GPUs that it would free are reserved for ${forJob}`;
+  if ("token" in beneficiary && gpuCountOf(freed) > lentGpus(beneficiary))
+    return `${forJob} holds ${gpuCountOf(beneficiary.gpus)} GPUs, and for no more are others evicted`;
+  return (
+    keepProblem(draft, lease, keep) ?? budgetProblem(draft, beneficiary.tenant, lostGpuSeconds)
+  );
+}
+
+/** Whether it is the lease of a job that the latency reserve is for, and goes on. */
+export const isBorrower = ({ class: jobClass, state, eviction, slots }: Lease): boolean =>
+  jobClass === "inference" && state !== "vacating" && eviction === undefined && slots === undefined;
+
+/** GPUs for which nobody has been evicted yet. */
+export const lentGpus = ({ gpus, bridgedGpus = 0 }: Lease): number =>
+  gpuCountOf(gpus) - bridgedGpus;
+
+function borrowerOf(draft: Draft, job: JobId): Lease | undefined {
+  for (const lease of draft.leases.values())
+    if (lease.jobId === job && isBorrower(lease)) return lease;
+  return undefined;
 }
 
 /** What the lease's job agreed to; its class's rule where it says nothing. */
@@ -227,11 +250,21 @@ function evict(draft: Draft, { lease: id, forJob, keep, lostGpuSeconds }: EvictI
       kind: "keep",
       sinceMs: nowMs,
     });
-  const request = draft.requests.get(forJob);
-  if (request === undefined || forJob === lease.jobId) return;
-  addLoss(draft, forJob, lostGpuSeconds);
+  const reservation = draft.reservations.get(forJob);
+  const borrower = reservation?.kind === "bridge" ? borrowerOf(draft, forJob) : undefined;
+  const beneficiary = borrower ?? draft.requests.get(forJob);
+  if (beneficiary === undefined || forJob === lease.jobId) return;
+  if (borrower === undefined) addLoss(draft, forJob, lostGpuSeconds);
+  else {
+    const freed = sharedGpus(withoutGpus(lease.gpus, keep ?? []), reservation?.gpus ?? []);
+    putLease(draft, {
+      ...borrower,
+      bridgedGpus: (borrower.bridgedGpus ?? 0) + gpuCountOf(freed),
+      causedLossGpuSeconds: (borrower.causedLossGpuSeconds ?? 0) + lostGpuSeconds,
+    });
+  }
   const recent = draft.evictions.filter(({ atMs }) => atMs > nowMs - BUDGET_MS);
-  const note = { atMs: nowMs, tenant: request.tenant, lostGpuSeconds };
+  const note = { atMs: nowMs, tenant: beneficiary.tenant, lostGpuSeconds };
   draft.evictions = [...recent, note].sort((a, b) => a.atMs - b.atMs);
 }
 
@@ -307,7 +340,8 @@ export function endReservations(draft: Draft, haveHostsChanged: boolean): void {
     for (const { jobId, kind, sinceMs } of [...draft.reservations.values()]) {
       const isReturning =
         kind === "keep" && (stopping.has(jobId) || draft.nowMs < sinceMs + RETURN_MS);
-      if (!isReturning && !draft.requests.has(jobId)) setReservation(draft, jobId, undefined);
+      const isUsed = kind === "bridge" ? isBridging(draft, jobId) : draft.requests.has(jobId);
+      if (!isReturning && !isUsed) setReservation(draft, jobId, undefined);
     }
   }
   for (const lease of evictingIn(draft)) {
@@ -320,6 +354,10 @@ export function endReservations(draft: Draft, haveHostsChanged: boolean): void {
     if (reservation === undefined || !isWanted) withdraw(draft, lease, eviction);
   }
 }
+
+const isBridging = (draft: Draft, job: JobId): boolean =>
+  evictingIn(draft).some(({ eviction }) => eviction?.forJob === job) &&
+  borrowerOf(draft, job) !== undefined;
 
 function endUnusable(draft: Draft): void {
   const { places } = indexOf(draft);

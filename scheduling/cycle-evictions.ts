@@ -6,7 +6,7 @@ import type { CycleRun } from "./cycle-run.ts";
 import { planGrowth } from "./growth.ts";
 import { lift, setPreempting } from "./heads.ts";
 import { isServedInTurn, type WaitCode } from "./judge.ts";
-import { noteGranted, openPreemption, planPreemption } from "./preemption.ts";
+import { noteGranted, openPreemption, planPreemption, type Preemption } from "./preemption.ts";
 
 /** Whether others give up GPUs for it from now on. */
 export function preempt(
@@ -14,21 +14,17 @@ export function preempt(
   gang: PendingRequest,
   { code, own }: { readonly code: WaitCode; readonly own: Reservation | undefined },
 ): boolean {
-  const { brain, snapshot, scene, heads, nowMs, grantedBefore, options } = run;
+  const { scene, heads, options } = run;
   const mayHelp = isServedInTurn(code) || code === "WaitingForQuota";
   if (run.preemptionsLeft <= 0 || !mayHelp || (own !== undefined && own.kind !== "head"))
     return false;
   run.preemptionsLeft -= 1;
   run.isShortOfVictims = true;
-  const preemption =
-    run.preemption ?? openPreemption(snapshot, scene.capacity, { ...brain, nowMs });
+  const preemption = preemptionOf(run);
   if (preemption === undefined) {
     run.preemptionsLeft = 0;
     return false;
   }
-  run.preemption = preemption;
-  for (const { request, gpus } of grantedBefore) noteGranted(preemption, request, gpus);
-  grantedBefore.length = 0;
   const plan = planPreemption(gang, scene, {
     preemption,
     place: options.policies.place,
@@ -41,6 +37,18 @@ export function preempt(
   setPreempting(heads, plan.reserve);
   if (own !== undefined) heads.opened += 1;
   return true;
+}
+
+/** What evictions of the cycle have in common, with all that it has granted so far; undefined where the fleet does not preempt. */
+export function preemptionOf(run: CycleRun): Preemption | undefined {
+  const { brain, snapshot, scene, nowMs, grantedBefore } = run;
+  const preemption =
+    run.preemption ?? openPreemption(snapshot, scene.capacity, { ...brain, nowMs });
+  if (preemption === undefined) return undefined;
+  run.preemption = preemption;
+  for (const { request, gpus } of grantedBefore) noteGranted(preemption, request, gpus);
+  grantedBefore.length = 0;
+  return preemption;
 }
 
 export function grow(run: CycleRun): void {

@@ -6,10 +6,10 @@
  * are bounded by T, grants of one tenant do not push back another's for ever (queue-policy.ts), and hosts stay up:
  *   1. The queue brings every request R to the front in bounded time Q. Then R starts, or becomes a head, or waits until one of the
  *      at most H heads starts and leaves it its place, or until its tenant has ended enough leases, whose quota it claims.
- *   2. A head yields to nobody after YIELD_MS. From then on its GPUs are granted to those alone whose time limits end before the last
+ *   2. A head yields to nobody after LAST_YIELD_MS. From then on its GPUs are granted to those alone whose time limits end before the last
  *      of its GPUs is free; that time only ever comes nearer; so it starts at most T later. The first of H heads in a row waits for
  *      no other, the k-th at most for k−1 before it.
- *   Together: R starts within Q + (H + 1) · (YIELD_MS + T).
+ *   Together: R starts within Q + (H + 1) · (LAST_YIELD_MS + T).
  * Requests that no end of a lease would help hold nothing, so they delay nobody.
  * A job array stands in line with one gang, its first missing one. What is left when everybody had a try, set apart for nobody, goes
  * to the arrays that got theirs, in order (array-fill.ts); `apply` then sends what they still want to the end of the line. So an
@@ -24,14 +24,14 @@ import { openBrain, type Brain } from "./brain.ts";
 import { markOf, returnTo, undoGrant } from "./capacity.ts";
 import { grow } from "./cycle-evictions.ts";
 import { fillArrays, grantReserved } from "./cycle-grants.ts";
-import { gpusNow, isFull, openRun, wakeAt, type CycleOptions, type CycleRun } from "./cycle-run.ts";
+import { keepLatencyReserve, mayRefill, refillLatencyReserve } from "./cycle-latency.ts";
+import { isFull, openRun, wakeAt, type CycleOptions, type CycleRun } from "./cycle-run.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { Plan } from "../domain/plan.ts";
-import { closeHeads, keepForInference, reserveItems } from "./heads.ts";
+import { closeHeads, reserveItems } from "./heads.ts";
 import type { Ledger } from "./ledger.ts";
 import { nextWindowEndMs } from "./limits.ts";
 import { isDismissing } from "./policies.ts";
-import { reservedForLatency } from "./reserve.ts";
 import { walkLine } from "./turns.ts";
 import { nextEvictableAtMs } from "./victims.ts";
 
@@ -66,7 +66,8 @@ export function runCycleOn(
 ): Cycle {
   const { snapshot } = now;
   const { method, onlyFor } = options;
-  if (snapshot.requests.size === 0 && brain.shrunk.size === 0)
+  const isIdle = snapshot.requests.size === 0 && brain.shrunk.size === 0;
+  if (isIdle && !mayRefill({ snapshot, options }))
     return { plan: { items: [], pending: [], stats: { method, candidates: 0 } } };
   const before = markOf(brain.capacity);
   const run = openRun(brain, now, options);
@@ -79,6 +80,7 @@ export function runCycleOn(
   }
   if (onlyFor === undefined) fillArrays(run);
   grow(run);
+  refillLatencyReserve(run);
   wakeForClocks(run);
   const { position, answer } = run;
   const plan = planOf(run);
@@ -90,14 +92,6 @@ export function runCycleOn(
     ...(position !== undefined && { position }),
     ...(answer !== undefined && { answer }),
   };
-}
-
-/** Where nobody else waits there is nobody to keep GPUs from. */
-function keepLatencyReserve(run: CycleRun): void {
-  const { brain, snapshot, heads, nowMs, options } = run;
-  const isMixed = snapshot.requests.size > brain.inference.size;
-  if (options.policies.hasLatencyReserve === true && isMixed && gpusNow(run).open > 0)
-    keepForInference(heads, reservedForLatency(snapshot, brain.capacity, nowMs).gpus);
 }
 
 /** What time alone will change: a lease is protected no more, maintenance is over. */

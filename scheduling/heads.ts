@@ -5,13 +5,14 @@
  * still. Others get those GPUs in two cases only. *Lent*: a job whose time limit ends before the last of them is free delays nobody
  * (EASY's rule). *Yielded*: a request that comes before the head in line may take what is free of them, as long as the head has
  * waited for less than `YIELD_MS`; the head then waits for others instead. After that it yields to nobody, so it starts at the
- * latest when the leases that it waits for have ended.
+ * latest when the leases that it waits for have ended. To inference jobs it yields until `LAST_YIELD_MS`.
  * Reservations are kept from cycle to cycle, so that a changing order cannot starve a large gang; another set of GPUs takes the place
  * of the former one only when it is ready sooner, or when the former one cannot be used any more.
  * Everything here is done to the capacity at once, and undone when the cycle is over. Cost: O(hosts of a reservation) a step.
  */
 
 import type { JobId } from "../domain/ids.ts";
+import type { JobClass } from "../domain/job.ts";
 import { gpuCountOf, popCount, type HostGpus, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest, ReserveItem } from "../domain/plan.ts";
 import {
@@ -45,6 +46,8 @@ export interface HeadRule {
 
 /** For so long a request that waits gives way to those before it in line. */
 export const YIELD_MS = 3_600_000;
+/** The same to inference jobs, and to the reserve that is kept for them: it is a few GPUs of a hundred, which they give back soon. */
+export const LAST_YIELD_MS = 2 * YIELD_MS;
 
 /** In whose name GPUs are kept free for inference jobs that are to come: no job's, an id has no white space. */
 export const LATENCY = "latency reserve" as JobId; // not from the constructor, which would refuse it
@@ -116,6 +119,19 @@ export function openHeads(
 export function keepForInference(heads: Heads, gpus: readonly HostGpus[]): void {
   if (gpus.length > 0)
     change(heads, LATENCY, { jobId: LATENCY, gpus, kind: "head", sinceMs: heads.nowMs });
+}
+
+/** Those that yield and lack something still, the farthest from their start first; ties by seniority. */
+export function incompleteHeads(heads: Heads): readonly Reservation[] {
+  const found: { readonly reservation: Reservation; readonly missing: number }[] = [];
+  for (const reservation of heads.now.values()) {
+    const free = freeGpusIn(heads, reservation);
+    const missing = gpuCountOf(reservation.gpus) - free;
+    if (free > 0 && missing > 0 && doesYield(heads, reservation, "inference"))
+      found.push({ reservation, missing });
+  }
+  found.sort((a, b) => b.missing - a.missing);
+  return found.map(({ reservation }) => reservation);
 }
 
 /** Whether any of them is left. */
@@ -190,18 +206,22 @@ export function liftable(heads: Heads, request: PendingRequest): readonly Reserv
   for (const reservation of heads.now.values()) {
     if (isOpenEnded || reservation.jobId === request.jobId || !hasFree(heads, reservation))
       continue;
-    if (isLent(heads, reservation, request) || doesYield(heads, reservation))
+    if (isLent(heads, reservation, request) || doesYield(heads, reservation, request.class))
       found.push(reservation);
   }
   return found;
 }
 
 /** Whether any request with such a time limit or a longer one might be lent GPUs, or any at all be given way. */
-export function mayLift(heads: Heads, leastLimitMs: number): boolean {
+export function mayLift(
+  heads: Heads,
+  leastLimitMs: number,
+  jobClass: JobClass = "training",
+): boolean {
   for (const reservation of heads.now.values()) {
     if (!hasFree(heads, reservation)) continue;
-    if (isLent(heads, reservation, { timeLimitMs: leastLimitMs }) || doesYield(heads, reservation))
-      return true;
+    if (isLent(heads, reservation, { timeLimitMs: leastLimitMs })) return true;
+    if (doesYield(heads, reservation, jobClass)) return true;
   }
   return false;
 }
@@ -313,7 +333,8 @@ function planPast(
   { scene, place }: { readonly scene: Scene; readonly place: PlacePolicy },
 ): HeadPlan | undefined {
   const behind = [...heads.now.values()].filter(
-    (reservation) => reservation.jobId !== request.jobId && doesYield(heads, reservation),
+    (reservation) =>
+      reservation.jobId !== request.jobId && doesYield(heads, reservation, request.class),
   );
   const kept = heads.capacity.reserved.byJob.get(LATENCY);
   if (kept !== undefined) behind.push(kept);
@@ -324,7 +345,7 @@ function planPast(
 }
 
 /** What is left of what was lifted. */
-function giveUp(heads: Heads, reservation: Reservation, taken: readonly HostGpus[]): void {
+export function giveUp(heads: Heads, reservation: Reservation, taken: readonly HostGpus[]): void {
   if (sharedGpus(reservation.gpus, taken).length === 0) {
     putBack(heads, reservation);
     return;
@@ -361,9 +382,14 @@ function isLent(
   );
 }
 
-function doesYield({ visited, requests, nowMs }: Heads, { jobId }: Reservation): boolean {
+function doesYield(
+  { visited, requests, nowMs }: Heads,
+  { jobId }: Reservation,
+  toClass: JobClass,
+): boolean {
   const request = requests.get(jobId);
-  return !visited.has(jobId) && request !== undefined && nowMs - request.requestedAtMs < YIELD_MS;
+  const untilMs = toClass === "inference" ? LAST_YIELD_MS : YIELD_MS;
+  return !visited.has(jobId) && request !== undefined && nowMs - request.requestedAtMs < untilMs;
 }
 
 const hasFree = (heads: Heads, reservation: Reservation): boolean =>

@@ -8,7 +8,7 @@
 
 import type { ClusterId, HostId, JobId, TenantId } from "../domain/ids.ts";
 import { leaseId } from "../domain/ids.ts";
-import { popCount, type Lease, type Reservation } from "../domain/lease.ts";
+import { gpuCountOf, popCount, type Lease, type Reservation } from "../domain/lease.ts";
 import { indexFleet } from "./fleet-index.ts";
 import { APPLY_VERSION, type Ledger } from "./ledger.ts";
 import { quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
@@ -121,12 +121,15 @@ function requestFaults({ requests, leases, reasons, nextArrival }: Ledger): stri
 function reservationFaults({
   reservations = new Map<JobId, Reservation>(),
   requests,
+  leases,
 }: Ledger): string[] {
   const faults: string[] = [];
   const owners = new Map<string, JobId>();
   for (const [job, { jobId, gpus, kind }] of reservations) {
     if (jobId !== job) faults.push(`7: the reservation of ${jobId} is kept under ${job}`);
-    if (kind !== "keep" && !requests.has(job))
+    if (kind === "bridge" && ![...leases.values()].some((lease) => lease.jobId === job))
+      faults.push(`7: GPUs are being freed in the name of ${job}, which runs no more`);
+    if ((kind === "preemption" || kind === "head") && !requests.has(job))
       faults.push(`7: GPUs are reserved for ${job}, which waits no more`);
     if (gpus.length === 0) faults.push(`7: nothing is reserved for ${job}`);
     for (const { host, mask } of gpus) {
@@ -144,7 +147,9 @@ function reservationFaults({
 
 function evictionFaults({ leases, reservations, evictions = [] }: Ledger): string[] {
   const faults: string[] = [];
-  for (const { id, gpus, eviction, state, terms } of leases.values()) {
+  for (const { id, gpus, eviction, state, terms, bridgedGpus = 0 } of leases.values()) {
+    if (bridgedGpus > gpuCountOf(gpus))
+      faults.push(`7: for ${id} others were told to free ${bridgedGpus} GPUs, more than it has`);
     if (eviction === undefined) continue;
     const { forJob, isSent, keep = [] } = eviction;
     if (terms === undefined) faults.push(`7: ${id} is given up without terms`);

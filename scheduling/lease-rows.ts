@@ -27,6 +27,7 @@ export type LeaseRow = readonly [
   eviction?: EvictionRow | 0,
   checkpointed?: Packed | null,
   causedLossGpuSeconds?: number,
+  bridgedGpus?: number,
 ];
 type TermsRow = readonly [profile: number, submitted: Packed];
 type EvictionRow = readonly [
@@ -48,7 +49,7 @@ export type ReservationRow = readonly [
 ];
 
 const STATES = ["granted", "held", "vacating"] as const;
-const RESERVATION_KINDS = ["preemption", "head", "keep"] as const;
+const RESERVATION_KINDS = ["preemption", "head", "keep", "bridge"] as const;
 
 export function packLease(lease: Lease, former: Lease | undefined, shared: Shared): LeaseRow {
   const row = [
@@ -64,7 +65,7 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
     packGpus(lease.gpus, shared),
   ] as const;
   const hosts = (lease.vacatingHosts ?? lease.vacatedHosts)?.map(shared.hosts.indexOf);
-  const { terms, eviction, checkpointedAtMs, causedLossGpuSeconds } = lease;
+  const { terms, eviction, checkpointedAtMs, causedLossGpuSeconds, bridgedGpus } = lease;
   if (terms !== undefined || eviction !== undefined || checkpointedAtMs !== undefined) {
     const news = [
       terms === undefined ? 0 : packTerms(lease, terms, shared),
@@ -73,6 +74,8 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
       causedLossGpuSeconds,
     ] as const;
     const olds = [hosts ?? null, lease.slots ?? null, lease.isDoubted === true ? 1 : 0] as const;
+    if (bridgedGpus !== undefined)
+      return [...row, ...olds, news[0], news[1], news[2], causedLossGpuSeconds ?? 0, bridgedGpus];
     if (causedLossGpuSeconds !== undefined)
       return [...row, ...olds, news[0], news[1], news[2], causedLossGpuSeconds];
     if (checkpointedAtMs !== undefined) return [...row, ...olds, news[0], news[1], news[2]];
@@ -154,7 +157,9 @@ const unpackGpus = (pairs: readonly number[], { hosts }: Tables): readonly HostG
 
 export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
   const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs] = row;
-  const [, , , , , , , , , , hosts, slots, isDoubted, terms, eviction, checkpointed, caused] = row;
+  const [, , , , , , , , , , hosts, slots, isDoubted, terms, eviction, checkpointed, ...losses] =
+    row;
+  const [caused, bridgedGpus] = losses;
   const own = token((former?.token ?? 0) + tokens);
   const state = entry(STATES, stateAt);
   const grantedAtMs = at(granted, former?.grantedAtMs);
@@ -179,5 +184,6 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
     ...(isRow(eviction) && { eviction: unpackEviction(eviction, grantedAtMs, names) }),
     ...(isThere(checkpointed) && { checkpointedAtMs: at(checkpointed, grantedAtMs) }),
     ...(caused !== undefined && { causedLossGpuSeconds: caused }),
+    ...(bridgedGpus !== undefined && { bridgedGpus }),
   };
 }

@@ -5,9 +5,8 @@
  * seconds of the last ten minutes: so long it may take until natural ends have refilled the stock. No
  * arrivals, no reserve; at most `maxReserveShare` of the fleet. Other jobs may not take the last free GPUs below it, so natural
  * ends refill it first.
- * Which GPUs: one host's worth for the largest inference gang that is about, on the host with the fewest free GPUs that hold it; the rest are
- * scraps, from the hosts with the fewest free GPUs, so that whole hosts stay open to gangs. Only of GPU types that inference
- * jobs have, where any has one. Ties by the fleet's order and the lowest GPUs.
+ * Which GPUs: from the hosts with the most free GPUs, in whole hosts if there are, so that not only single GPUs find their place but gangs
+ * of a host as well. Only of GPU types that inference jobs have, where any has one. Ties by the fleet's order and the lowest GPUs.
  * Why so, with figures: docs/decisions/0017. Cost: O(window + hosts · log hosts).
  */
 
@@ -23,6 +22,8 @@ import type { DemandTrace, Ledger } from "./ledger.ts";
 export const LEAD_S = 30;
 /** In so large a part of the seconds at most the rise may be larger than the reserve. */
 export const MISS_SHARE = 0.002;
+/** Most hosts have so many GPUs, and inference gangs so many at most. */
+const HOST_GPUS = 8;
 
 export interface LatencyReserve {
   /** What ought to be free. */
@@ -39,27 +40,20 @@ export function reservedForLatency(
 ): LatencyReserve {
   const targetGpus = latencyTarget(ledger, capacity, nowMs);
   if (targetGpus === 0) return { targetGpus, gpus: [] };
-  const { types, largestGang } = usersOf(ledger, capacity);
+  const types = typesOf(ledger, capacity);
   const free: PoolHost[] = [];
   for (const pool of capacity.pools) {
     if (types.size > 0 && !types.has(pool.gpuType)) continue;
     for (const host of pool.hosts) if (host.freeMask !== 0) free.push(host);
   }
-  free.sort((a, b) => popCount(a.freeMask) - popCount(b.freeMask) || a.at.order - b.at.order);
+  free.sort((a, b) => popCount(b.freeMask) - popCount(a.freeMask) || a.at.order - b.at.order);
   const kept: HostGpus[] = [];
   let left = targetGpus;
-  const whole = free.find(({ freeMask }) => popCount(freeMask) >= largestGang);
-  if (whole !== undefined && largestGang <= left) {
-    kept.push({ host: whole.id, mask: lowestBits(whole.freeMask, largestGang) });
-    left -= largestGang;
-  }
   for (const { id, freeMask } of free) {
     if (left <= 0) break;
-    const known = kept.find(({ host }) => host === id);
-    const mask = lowestBits(freeMask & ~(known?.mask ?? 0), left);
+    const mask = lowestBits(freeMask, left);
     left -= popCount(mask);
-    if (known !== undefined) kept[0] = { host: id, mask: known.mask | mask };
-    else if (mask !== 0) kept.push({ host: id, mask });
+    kept.push({ host: id, mask });
   }
   return { targetGpus, gpus: kept };
 }
@@ -71,7 +65,7 @@ export function latencyTarget(
   nowMs: number,
 ): number {
   if (latencyDemand === undefined) return 0;
-  const rise = expectedRise(latencyDemand, nowMs);
+  const rise = wholeHosts(expectedRise(latencyDemand, nowMs));
   const fleetGpus = pools.reduce((sum, { tallies }) => sum + tallies.idle.gpus, 0);
   const { maxReserveShare } = shape.policy ?? DEFAULT_POLICY;
   return Math.min(rise, Math.floor(maxReserveShare * fleetGpus));
@@ -93,22 +87,18 @@ const KNOWN_RISES = new WeakMap<
   { readonly second: number; readonly rise: number }
 >();
 
-/** GPU types that inference jobs have now, and their largest gang; of hosts' size at most. */
-function usersOf(
-  { leases, requests }: Ledger,
-  { hosts }: Capacity,
-): { readonly types: ReadonlySet<string>; readonly largestGang: number } {
+/** So that a gang of a host's size finds its place in it, too. */
+const wholeHosts = (gpus: number): number => Math.ceil(gpus / HOST_GPUS) * HOST_GPUS;
+
+/** GPU types that inference jobs have now. */
+function typesOf({ leases }: Ledger, { hosts }: Capacity): ReadonlySet<string> {
   const types = new Set<string>();
-  let largestGang = 1;
-  for (const { class: jobClass, gpus, terms } of leases.values()) {
+  for (const { class: jobClass, gpus } of leases.values()) {
     if (jobClass !== "inference") continue;
     for (const { host } of gpus) {
       const known = hosts.get(host);
       if (known !== undefined) types.add(known.pool.gpuType);
     }
-    largestGang = Math.max(largestGang, terms?.gang.gpus ?? 1);
   }
-  for (const { class: jobClass, gang } of requests.values())
-    if (jobClass === "inference") largestGang = Math.max(largestGang, gang.gpus);
-  return { types, largestGang };
+  return types;
 }

@@ -164,7 +164,7 @@ export function walkLine(run: CycleRun, pass: number): void {
 
   function dismiss(ofTurn: Turn, gang: PendingRequest): void {
     if (openKinds.size > 0 || hasRoom(heads) || !tries.isFinal(gang)) return;
-    if (!mayLift(heads, leastLimitMs(gang))) ofTurn.dismiss(gang);
+    if (!mayLift(heads, leastLimitMs(gang), gang.class)) ofTurn.dismiss(gang);
   }
 
   /** Nobody passes the one that waits. */

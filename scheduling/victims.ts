@@ -126,7 +126,11 @@ export function chooseVictims(
 
   /** Whether all that the request wants may come from there. */
   function isAmple({ gpus }: Limit): boolean {
-    return wantedGpus <= gpus + (free ??= freeGpus());
+    return wantedGpus <= gpus + freeNow();
+  }
+
+  function freeNow(): number {
+    return (free ??= freeGpus());
   }
 
   function ordered(): readonly Victim[] {
@@ -166,7 +170,7 @@ export function chooseVictims(
       tenantFlow(lease) === tenantFlow(request)
         ? undefined
         : right === "due"
-          ? dueLimits(request, lease, { holdings, wantedGpus })
+          ? dueLimits(request, lease, { holdings, wantedGpus, freeGpus: freeNow })
           : reclaimLimits(request, lease, holdings);
     limitsByKind.set(kind, limits);
     return limits;
@@ -223,24 +227,34 @@ interface Limit {
   readonly gpus: number;
 }
 
-function dueLimits(request: PendingRequest, lease: Lease, { holdings, wantedGpus }: Due): Limits {
+function dueLimits(
+  request: PendingRequest,
+  lease: Lease,
+  { holdings, wantedGpus, freeGpus }: Due,
+): Limits {
   const limits = [{ key: tenantFlow(lease), gpus: surplusOf(holdings, tenantFlow(lease)) }];
   if (!isSameClass(request, lease)) {
     if (wantedGpus > -surplusOf(holdings, classFlow(request))) return undefined;
     limits.push({ key: classFlow(lease), gpus: surplusOf(holdings, classFlow(lease)) });
   }
+  // What is free and of no use to a heavier class counts for the lighter: else the larger the scraps, the less it would have to give.
+  const isHeavier = holdings.weightOf(classFlow(request)) > holdings.weightOf(classFlow(lease));
+  const least = limits.reduce((least, { gpus }) => Math.min(least, gpus), Infinity);
+  if (least + (isHeavier && least < 1 ? freeGpus() : 0) < 1) return undefined;
   const own = quotaOf(lease, holdings);
   const isGuarded =
     own !== undefined &&
     lease.tenant !== request.tenant &&
     !isWithinQuota(request, lease, holdings);
-  if (isGuarded) limits.push({ key: own.name, gpus: borrowedOf(own, holdings) });
-  return limits.some(({ gpus }) => gpus < 1) ? undefined : limits;
+  if (!isGuarded) return limits;
+  limits.push({ key: own.name, gpus: borrowedOf(own, holdings) });
+  return borrowedOf(own, holdings) < 1 ? undefined : limits;
 }
 
 interface Due {
   readonly holdings: Holdings;
   readonly wantedGpus: number;
+  readonly freeGpus: () => number;
 }
 
 function reclaimLimits(request: PendingRequest, lease: Lease, holdings: Holdings): Limits {

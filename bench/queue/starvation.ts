@@ -1,14 +1,14 @@
 /**
  * @file When a job counts as starved: older than any job can become, by the proofs of the queue and of the cycle.
  *
- * cycle.ts: a request starts within Q + (H + 1) · (YIELD_MS + T), where the queue brings it to the front within Q, at most H heads
+ * cycle.ts: a request starts within Q + (H + 1) · (LAST_YIELD_MS + T), where the queue brings it to the front within Q, at most H heads
  * hold GPUs at a time, and no run lasts longer than T. Q is the queue's bound (queue/starvation.ts) with all that its flow
  * and its siblings ask for in the whole workload: valid whatever the order is, and finite for a workload that ends. T is the
  * longest run of the workload at half its size and the worst spread of all.
  */
 
 import type { FleetShape } from "../../domain/fleet.ts";
-import { YIELD_MS } from "../../scheduling/heads.ts";
+import { LAST_YIELD_MS } from "../../scheduling/heads.ts";
 import {
   costOfParts,
   openSpread,
@@ -45,7 +45,7 @@ export function starvedAfterMs({ jobs }: Workload, shape: FleetShape = paperFlee
     heldGpuMs: 0,
     levels: [],
   });
-  return queueMs + (HEADS + 1) * (YIELD_MS + longestMs);
+  return queueMs + (HEADS + 1) * (LAST_YIELD_MS + longestMs);
 }
 
 /** How much longer a gang runs than at its best, when every GPU of it lies as far from the others as the fleet allows. */

@@ -68,7 +68,13 @@ function orders(shape: FleetShape): fc.Arbitrary<EventOf> {
   const drawn = fc.record({
     at: fc.nat(9),
     job: fc.nat(9),
-    kind: fc.constantFrom<Reservation["kind"]>("preemption", "preemption", "head", "keep"),
+    kind: fc.constantFrom<Reservation["kind"]>(
+      "preemption",
+      "preemption",
+      "head",
+      "keep",
+      "bridge",
+    ),
     isOfLease: fc.constantFrom(true, true, true, false),
     isOwn: fc.constantFrom(false, false, true),
     parts: fc.array(part, { maxLength: 2 }),
@@ -85,9 +91,11 @@ function orders(shape: FleetShape): fc.Arbitrary<EventOf> {
         const leases = [...ledger.leases.values()];
         const lease = leases[at % Math.max(1, leases.length)];
         const waiting = [...ledger.requests.keys()];
-        const forJob =
-          (isOwn ? lease?.jobId : waiting[job % Math.max(1, waiting.length)]) ??
-          jobId(JOBS[job % JOBS.length] ?? "a");
+        const other =
+          kind === "bridge"
+            ? leases[job % Math.max(1, leases.length)]?.jobId
+            : waiting[job % Math.max(1, waiting.length)];
+        const forJob = (isOwn ? lease?.jobId : other) ?? jobId(JOBS[job % JOBS.length] ?? "a");
         const { lendUntilMs, lostGpuSeconds } = rest;
         const gpus = isOfLease && lease !== undefined ? lease.gpus : parts;
         reserve.push({

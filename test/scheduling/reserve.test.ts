@@ -1,7 +1,6 @@
 /** @file The latency reserve: how the demand of inference rises, how much is kept for it, and which GPUs. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { gpuCountOf } from "../../domain/lease.ts";
 import { DEFAULT_POLICY } from "../../domain/fleet.ts";
 import { openCapacity } from "../../scheduling/capacity.ts";
 import {
@@ -127,22 +126,24 @@ describe("the reserve", () => {
     expect(reservedForLatency(ledger, openCapacity(ledger), NOW_MS).targetGpus).toBe(3);
   });
 
-  test("takes scraps first, so that whole hosts stay whole", () => {
-    let ledger = burst();
-    ledger = leased(ledger, { job: "x", gpus: 5 }, gpus(["c0/h1", 0b11111]));
-    ledger = leased(ledger, { job: "y", gpus: 7 }, gpus(["c0/h3", 0b1111111]));
-    const { gpus: kept } = reservedForLatency(ledger, openCapacity(ledger), NOW_MS);
-    expect(gpuCountOf(kept)).toBe(8);
-    expect([...kept].sort((a, b) => (a.host < b.host ? -1 : 1))).toEqual(
-      gpus(["c0/h0", 0b1111], ["c0/h1", 0b11100000], ["c0/h3", 0b10000000]),
-    );
+  test("is a whole number of hosts, so that a gang of a host finds its place", () => {
+    const asked = [ask({ job: "a", class: "inference", gpus: 3 })];
+    let ledger = inbox(readyLedger(shape), asked, 10_000).ledger;
+    ledger = inbox(ledger, [end("a")], 10_500).ledger;
+    expect(reservedForLatency(ledger, openCapacity(ledger), NOW_MS).targetGpus).toBe(8);
   });
 
-  test("keeps one place for the largest gang that is about", () => {
-    let ledger = inbox(burst(), [ask({ job: "wide", class: "inference", gpus: 4 })], 10_600).ledger;
-    ledger = leased(ledger, { job: "x", gpus: 5 }, gpus(["c0/h1", 0b11111]));
-    const { gpus: kept } = reservedForLatency(ledger, openCapacity(ledger), NOW_MS);
-    expect(kept[0]).toEqual({ host: "c0/h0", mask: 0b11111 });
-    expect(kept[1]).toEqual({ host: "c0/h1", mask: 0b11100000 });
+  test("takes whole hosts first, then the ones with the most free GPUs", () => {
+    let ledger = burst();
+    ledger = leased(ledger, { job: "x", gpus: 5 }, gpus(["c0/h0", 0b11111]));
+    ledger = leased(ledger, { job: "y", gpus: 7 }, gpus(["c0/h3", 0b1111111]));
+    expect(reservedForLatency(ledger, openCapacity(ledger), NOW_MS).gpus).toEqual(
+      gpus(["c0/h1", 0xff]),
+    );
+    ledger = leased(ledger, { job: "z", gpus: 8 }, gpus(["c0/h1", 0xff]));
+    ledger = leased(ledger, { job: "w", gpus: 2 }, gpus(["c0/h2", 0b11]));
+    expect(reservedForLatency(ledger, openCapacity(ledger), NOW_MS).gpus).toEqual(
+      gpus(["c0/h2", 0b11111100], ["c0/h0", 0b01100000]),
+    );
   });
 });
