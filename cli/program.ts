@@ -26,6 +26,7 @@ import { holdVerb } from "./verbs/hold.ts";
 import { keysVerb } from "./verbs/keys.ts";
 import { listVerb } from "./verbs/list.ts";
 import { logsVerb } from "./verbs/logs.ts";
+import { modelVerb } from "./verbs/model.ts";
 import { queueVerb } from "./verbs/queue.ts";
 import { releaseVerb } from "./verbs/release.ts";
 import { retryVerb } from "./verbs/retry.ts";
@@ -55,7 +56,7 @@ const JOB_VERBS = [
   holdVerb,
   releaseVerb,
 ];
-const FLEET_VERBS = [upVerb, downVerb, fleetVerb, drainVerb, undrainVerb, fenceVerb];
+const FLEET_VERBS = [upVerb, downVerb, fleetVerb, modelVerb, drainVerb, undrainVerb, fenceVerb];
 const PROCESS_VERBS = [workerVerb, agentVerb, superviseVerb, codecServerVerb, keysVerb];
 
 const INTERRUPT_GRACE_MS = 2_000;

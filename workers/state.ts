@@ -48,7 +48,7 @@ const upState = z.object({
   workers: z.array(
     z.object({
       ...identity,
-      role: z.enum(["fleet", "jobs", "agent", "codec", "supervisor"]),
+      role: z.enum(["fleet", "jobs", "solver", "agent", "codec", "supervisor"]),
       cluster: z.string().exactOptional(),
       host: z.string().exactOptional(),
       logFile: z.string(),

@@ -30,6 +30,7 @@ import {
   bandwidthModelQuery,
   BANDWIDTH_MODEL_RULES,
   fleetWorkflowId,
+  keptSamplesQuery,
   measuredSignal,
   reportAgainSignal,
   rollbackModelUpdate,
@@ -146,6 +147,7 @@ export async function bandwidthModel(input: BandwidthModelInput): Promise<never>
   };
 
   setHandler(bandwidthModelQuery, view);
+  setHandler(keptSamplesQuery, () => memory.samples);
   setHandler(measuredSignal, (words) => {
     events += EVENTS_PER_BATCH;
     memory = takeIn(memory, words, cluster);

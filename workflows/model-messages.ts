@@ -97,6 +97,8 @@ export interface BandwidthModelView {
   /** What is under way on a solver worker. */
   readonly busy?: "judging" | "training" | "publishing";
 }
+/** All that it keeps to learn from. */
+export const keptSamplesQuery = defineQuery<readonly KeptSample[]>("samples");
 export const bandwidthModelQuery = defineQuery<BandwidthModelView>("model");
 
 /** A cluster as the fleet describes it now, with the key of its measured tables; null when the fleet has none of that name. */

@@ -214,6 +214,8 @@ async function bringUp(
     const processes = [
       ...controlWishes(control, { fleet, surroundings }).map(ensure),
       ...(codecArgs === undefined ? [] : [ensure({ role: "codec", args: codecArgs })]),
+      // Who has measured tables can learn from what jobs measure.
+      ...(detailsHash === undefined ? [] : [ensure({ role: "solver" })]),
     ];
     // Of a fleet that ran before only its own worker knows what it looks like now.
     if (!isNewFleet) await Promise.all(processes);
