@@ -38,7 +38,7 @@ import type { LeaseFact } from "../domain/lease.ts";
 import { MAX_PLAN_ITEMS } from "../domain/plan.ts";
 import { apply, nextFenceAtMs, nextReturnAtMs } from "../scheduling/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
-import type { LedgerEvent } from "../scheduling/ledger.ts";
+import type { Applied, LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
 import { mayAnyGrow, nextGrowthAtMs, revokedLosses, unsentOrders } from "./fleet-evictions.ts";
 import { checkHosts, clusterDescription, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
@@ -75,6 +75,10 @@ const MAX_POST = 200;
 const REDELIVER_MS = 1_000;
 /** The rules from which on a fleet audits, continues after an operator's change, and recovers. */
 const CARING_RULES = 2;
+/** The rules from which on it decides again when grants were refused. */
+const RETRYING_RULES = 3;
+/** Pause before it does, so that a disagreement that lasts costs little. */
+const REFUSED_RETRY_MS = 1_000;
 /** After agents and jobs were asked what there is, nothing is granted for as long as their answers may take. */
 const RECOVERY_QUIET_MS = 1_000;
 
@@ -94,6 +98,7 @@ const { audit, recover } = proxyActivities<Pick<FleetActivities, "audit" | "reco
 
 export async function fleet(input: FleetInput): Promise<never> {
   const isCaring = (input.rules ?? 1) >= CARING_RULES;
+  const isRetrying = (input.rules ?? 1) >= RETRYING_RULES;
   let ledger = unpackLedger(input.ledger);
   let needsDecision = ledger.requests.size > 0 || mayAnyGrow(ledger);
   /** When a clock alone may change the plan. */
@@ -137,7 +142,7 @@ export async function fleet(input: FleetInput): Promise<never> {
 
   const record = recorder();
   record?.began(input.ledger);
-  const fold = (event: LedgerEvent): void => {
+  const fold = (event: LedgerEvent): Applied => {
     record?.folded(event);
     const applied = apply(ledger, event);
     if (applied.ledger.leases !== ledger.leases) {
@@ -149,6 +154,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     if (ledger.leases.size === 0 && ledger.requests.size === 0) idleAtMs = event.nowMs;
     needsDecision ||= applied.needsDecision;
     disowned.push(...applied.disowned);
+    return applied;
   };
   const later = (change: () => void): void => {
     if (isCaring && isDeciding) deferred.push(change);
@@ -282,10 +288,12 @@ export async function fleet(input: FleetInput): Promise<never> {
     isDeciding = true;
     const plan = await decide(packLedger(ledger), nowMs);
     spend(4, plan);
-    fold({ kind: "plan", plan, nowMs });
-    const growsAtMs = nextGrowthAtMs(ledger, nowMs);
-    wakeAtMs =
-      growsAtMs === undefined ? plan.wakeAtMs : Math.min(growsAtMs, plan.wakeAtMs ?? Infinity);
+    const { refusals } = fold({ kind: "plan", plan, nowMs });
+    // No event follows on a refusal that none preceded: where decider and ledger disagree, as two versions of the code might.
+    const retryAtMs = isRetrying && refusals.length > 0 ? nowMs + REFUSED_RETRY_MS : Infinity;
+    const growsAtMs = nextGrowthAtMs(ledger, nowMs) ?? Infinity;
+    const soonestMs = Math.min(growsAtMs, plan.wakeAtMs ?? Infinity, retryAtMs);
+    wakeAtMs = soonestMs < Infinity ? soonestMs : undefined;
     // A full plan may have left some out.
     if (plan.items.length >= MAX_PLAN_ITEMS) needsDecision = true;
   }

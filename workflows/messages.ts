@@ -225,8 +225,8 @@ export interface JobFailureDetails {
   >[];
 }
 
-/** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. */
-export const FLEET_RULES = 2;
+/** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. 3: what was refused is decided again. */
+export const FLEET_RULES = 3;
 
 export interface FleetInput {
   readonly name: string;
