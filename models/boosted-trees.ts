@@ -31,9 +31,8 @@ const GRID: readonly Growth[] = [
   { depth: 2, rate: 0.1 },
   { depth: 3, rate: 0.1 },
   { depth: 5, rate: 0.1 },
-  { depth: 4, rate: 0.05 },
 ];
-const MOST_TREES = 300;
+const MOST_TREES = 240;
 /** Numbers of trees that cross-validation looks at. */
 const TREE_STEP = 20;
 const FOLDS = 5;

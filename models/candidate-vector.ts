@@ -16,8 +16,8 @@ const NO_LIMIT = Math.log(2_000);
 
 export type Vectorise = (candidate: Candidate) => readonly number[];
 
-/** How far apart two values of a place are reckoned to be, beside `VECTOR_SCALES`. */
 export function candidateVectors(domain: BandwidthDomain): Vectorise {
+  const places = [...domain.hosts.keys()].slice(0, PLACES);
   const types = [...new Set(domain.hosts.map(({ gpuType }) => gpuType))];
   return (candidate) => {
     const hosts = candidate.map(({ host, mask }) => {
@@ -32,7 +32,6 @@ export function candidateVectors(domain: BandwidthDomain): Vectorise {
     const total = hosts.reduce((sum, { count }) => sum + count, 0);
     const byCount = [...hosts].sort((a, b) => b.count - a.count || a.log - b.log);
     const bySpeed = [...hosts].sort((a, b) => a.log - b.log || a.count - b.count);
-    const places = Array.from({ length: PLACES }, (_, place) => place);
     return [
       candidate.length,
       total,

@@ -16,6 +16,8 @@ export interface FeatureSettings {
   readonly gpuTypes: readonly string[];
   /** GB/s whose logarithm counts as 0. */
   readonly usualGbs: number;
+  /** What a count's own slot says. */
+  readonly countSlot: number;
   /** By host id: mean log of what it gave against what hosts like it gave; absent = 0. */
   readonly offsets: Readonly<Record<string, number>>;
 }
@@ -45,8 +47,11 @@ const FIRST_COUNT_SLOT = 6;
 const FIRST_TYPE_SLOT = FIRST_COUNT_SLOT + COUNT_SLOTS;
 export const FEATURE_COUNT = FIRST_TYPE_SLOT + TYPE_SLOTS;
 
-/** What a count's own slot says is faint, so that what holds for all counts is learned first. */
-const COUNT_SLOT_VALUE = 0.3;
+/**
+ * What a count's own slot says. Faint, so that what holds for all counts is learned first, and the fainter the fewer samples there
+ * are to learn the exceptions from.
+ */
+const countSlot = (sampleCount: number): number => Math.min(0.3, sampleCount / 1_000);
 /** Relative step of bandwidths. */
 const GBS_STEP = 0.01;
 /** Step of offsets. */
@@ -102,7 +107,7 @@ export function tokensOf(looks: readonly HostLook[], settings: FeatureSettings):
     features[3] = look.offset;
     features[4] = Math.log2(looks.length) - 1.5;
     features[5] = (Math.log2(total) - 4) / 2;
-    if (look.count <= COUNT_SLOTS) features[FIRST_COUNT_SLOT + look.count - 1] = COUNT_SLOT_VALUE;
+    if (look.count <= COUNT_SLOTS) features[FIRST_COUNT_SLOT + look.count - 1] = settings.countSlot;
     const slot = settings.gpuTypes.indexOf(look.gpuType);
     if (slot >= 0 && slot < TYPE_SLOTS) features[FIRST_TYPE_SLOT + slot] = 1;
     tokens.push({ features, count: next - first });
@@ -112,7 +117,7 @@ export function tokensOf(looks: readonly HostLook[], settings: FeatureSettings):
 }
 
 /** Types in order of first sight, the median of all measured bandwidths inside hosts; no offsets. */
-export function featureSettings(domain: BandwidthDomain): FeatureSettings {
+export function featureSettings(domain: BandwidthDomain, sampleCount: number): FeatureSettings {
   const gpuTypes = [...new Set(domain.hosts.map(({ gpuType }) => gpuType))].slice(0, TYPE_SLOTS);
   const all: number[] = [];
   const seen = new Set<string>();
@@ -126,7 +131,12 @@ export function featureSettings(domain: BandwidthDomain): FeatureSettings {
     }
   });
   all.sort((a, b) => a - b);
-  return { gpuTypes, usualGbs: all[Math.floor(all.length / 2)] ?? 100, offsets: {} };
+  return {
+    gpuTypes,
+    usualGbs: all[Math.floor(all.length / 2)] ?? 100,
+    countSlot: countSlot(sampleCount),
+    offsets: {},
+  };
 }
 
 export function bitCount(mask: number): number {

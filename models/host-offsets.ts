@@ -16,7 +16,7 @@ export interface HostResidual {
 const PENALTY = 0.05;
 const ROUNDS = 100;
 /** A host seen in fewer samples, or never missing from one, cannot be told from the rest. */
-const LEAST_SAMPLES = 3;
+const LEAST_SAMPLES = 2;
 /** About 20 %; below it the Transformer and the memory do better. */
 const LEAST_OFFSET = 0.2;
 /** One far-off measurement must not make a host look slow. */
@@ -38,40 +38,49 @@ export function hostOffsets(samples: readonly HostResidual[]): Readonly<Record<s
     const seen = members.get(host)?.length ?? 0;
     return seen >= LEAST_SAMPLES && samples.length - seen >= LEAST_SAMPLES;
   });
-  const sparse = fitted(values, members, { names, penalty: PENALTY });
-  const kept = names.filter((host) => Math.abs(sparse.get(host) ?? 0) > 0);
-  const plain = fitted(values, members, { names: kept, penalty: 0 });
-  return Object.fromEntries([...plain].filter(([, offset]) => Math.abs(offset) >= LEAST_OFFSET));
+  // A slow host in most of the samples also reads as quick others in the rest: each reading by itself, the better one counts.
+  const readings = [-1, 1].map((sign) => {
+    const sparse = fitted(values, members, { names, penalty: PENALTY, sign });
+    const kept = names.filter((host) => (sparse.offsets.get(host) ?? 0) !== 0);
+    return { sparse, offsets: fitted(values, members, { names: kept, penalty: 0, sign }).offsets };
+  });
+  const [best] = readings.sort((a, b) => a.sparse.cost - b.sparse.cost);
+  return Object.fromEntries(
+    [...(best?.offsets ?? [])].filter(([, offset]) => Math.abs(offset) >= LEAST_OFFSET),
+  );
+}
+
+interface Fit {
+  readonly names: readonly string[];
+  readonly penalty: number;
+  /** Of all offsets: −1 = hosts fall behind, 1 = hosts catch up. */
+  readonly sign: number;
 }
 
 function fitted(
   values: readonly number[],
   members: ReadonlyMap<string, readonly number[]>,
-  { names, penalty }: { readonly names: readonly string[]; readonly penalty: number },
-): ReadonlyMap<string, number> {
+  { names, penalty, sign }: Fit,
+): { readonly offsets: ReadonlyMap<string, number>; readonly cost: number } {
   const offsets = new Map<string, number>();
   const rest = [...values];
   const shift = (indices: Iterable<number>, by: number): void => {
     for (const index of indices) rest[index] = (rest[index] ?? 0) - by;
   };
+  const meanOf = (indices: readonly number[]): number =>
+    indices.reduce((sum, index) => sum + (rest[index] ?? 0), 0) / Math.max(1, indices.length);
+  const all = [...values.keys()];
   for (let round = 0; round < ROUNDS; round += 1) {
-    // The constant is what most samples share, so one bad host in many of them does not move it: the median.
-    shift(rest.keys(), median(rest));
+    shift(all, meanOf(all));
     for (const name of names) {
       const own = members.get(name) ?? [];
-      const old = offsets.get(name) ?? 0;
-      shift(own, -old);
-      const mean = own.reduce((sum, index) => sum + (rest[index] ?? 0), 0) / own.length;
-      const cut = (penalty * values.length) / own.length;
-      const next = Math.sign(mean) * Math.max(0, Math.abs(mean) - cut);
-      shift(own, next);
-      offsets.set(name, next);
+      shift(own, -(offsets.get(name) ?? 0));
+      const size = Math.max(0, sign * meanOf(own) - (penalty * values.length) / own.length);
+      shift(own, sign * size);
+      offsets.set(name, sign * size);
     }
   }
-  return offsets;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? 0;
+  const squares = rest.reduce((sum, value) => sum + value ** 2, 0);
+  const sizes = [...offsets.values()].reduce((sum, offset) => sum + Math.abs(offset), 0);
+  return { offsets, cost: squares / (2 * values.length) + penalty * sizes };
 }

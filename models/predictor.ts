@@ -5,7 +5,12 @@
  * whatever was asked before or beside it. Cost: one forward pass for looks that were not asked before, a look-up after.
  */
 
-import type { BandwidthDomain, BandwidthPredictor, Candidate } from "../domain/bandwidth-port.ts";
+import type {
+  BandwidthDomain,
+  BandwidthPredictor,
+  Candidate,
+  PickShare,
+} from "../domain/bandwidth-port.ts";
 import { simdKernel } from "./dense-kernel.ts";
 import {
   FEATURE_COUNT,
@@ -13,6 +18,7 @@ import {
   tokensOf,
   type FeatureSettings,
   type HostLook,
+  type HostLooks,
 } from "./features.ts";
 import { forwardPass } from "./forward.ts";
 import { tablesFirst, type PredictorOptions } from "./inside.ts";
@@ -47,18 +53,11 @@ const MOST_KNOWN = 100_000;
 export function openSyncPredictor(
   model: SurrogateModel,
   domain: BandwidthDomain,
-  { version = "unnamed", clamp = model.settings.clamp, memory = true }: SurrogateOptions = {},
+  options: SurrogateOptions = {},
 ): BandwidthPredictor {
-  const { settings, parameters } = model;
-  const shape = transformerShape(FEATURE_COUNT);
-  if (parameters.length !== parameterCount(shape)) {
-    throw new RangeError(
-      `model ${version} has ${String(parameters.length)} parameters, this release reads ${String(parameterCount(shape))}. Train it again.`,
-    );
-  }
-  const looksOf = hostLooks(domain, settings.features);
-  const forward = forwardPass(shape, parameters, simdKernel());
-  const correction = residualCorrection(domain, memory ? settings.memory : [], looksOf);
+  const { version = "unnamed", clamp = model.settings.clamp } = options;
+  const { looksOf, gbsOf } = answerFrame(model, domain, options);
+  const forward = forwardPass(transformerShape(FEATURE_COUNT), model.parameters, simdKernel());
   const known = new Map<string, number>();
   const acrossHosts = (candidates: readonly Candidate[]): readonly number[] => {
     const open = new Map<string, readonly HostLook[]>();
@@ -70,12 +69,37 @@ export function openSyncPredictor(
       return key;
     });
     const asked = [...open];
-    const answers = forward(asked.map(([, looks]) => tokensOf(looks, settings.features)));
-    asked.forEach(([key, looks], index) => {
-      const log = settings.meanLog + settings.spreadLog * (answers[index] ?? NaN);
-      known.set(key, Math.exp(log + correction(looks)));
-    });
+    const answers = forward(asked.map(([, looks]) => tokensOf(looks, model.settings.features)));
+    asked.forEach(([key, looks], index) => known.set(key, gbsOf(looks, answers[index] ?? NaN)));
     return keys.map((key) => known.get(key) ?? NaN);
   };
-  return tablesFirst(domain, acrossHosts, { version, clamp });
+  const kindOf = (share: PickShare): string => looksOf([share])[0]?.name ?? "";
+  return { ...tablesFirst(domain, acrossHosts, { version, clamp }), kindOf };
+}
+
+/** What stands around the Transformer, whoever reckons it. */
+export interface AnswerFrame {
+  readonly looksOf: HostLooks;
+  /** GB/s over hosts, not clamped, from the Transformer's answer. */
+  readonly gbsOf: (looks: readonly HostLook[], answer: number) => number;
+}
+
+export function answerFrame(
+  { settings, parameters }: SurrogateModel,
+  domain: BandwidthDomain,
+  { version = "unnamed", memory = true }: SurrogateOptions,
+): AnswerFrame {
+  const wanted = parameterCount(transformerShape(FEATURE_COUNT));
+  if (parameters.length !== wanted) {
+    throw new RangeError(
+      `model ${version} has ${String(parameters.length)} parameters, this release reads ${String(wanted)}. Train it again.`,
+    );
+  }
+  const looksOf = hostLooks(domain, settings.features);
+  const correction = residualCorrection(domain, memory ? settings.memory : [], looksOf);
+  return {
+    looksOf,
+    gbsOf: (looks, answer) =>
+      Math.exp(settings.meanLog + settings.spreadLog * answer + correction(looks)),
+  };
 }

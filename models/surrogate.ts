@@ -125,7 +125,7 @@ function learnedFeatures(
   { domain, from, seed }: TrainRequest,
   samples: readonly BandwidthSample[],
 ): FeatureSettings {
-  const old = from?.settings.features ?? featureSettings(domain);
+  const old = from?.settings.features ?? featureSettings(domain, samples.length);
   const expected =
     from === undefined
       ? crossFitted({ domain, samples, seed })
