@@ -71,6 +71,14 @@ export interface Eviction {
   readonly lostGpuSeconds: number;
 }
 
+/**
+ * Some GPUs of a lease were set apart for a job that could not start yet. Whoever borrows them gives way, with a checkpoint, as soon as the
+ * rest of that job's place is free: at once, however short it has run. The loan ends when they are set apart for nobody any more.
+ */
+export interface Loan {
+  readonly gpus: readonly HostGpus[];
+}
+
 /** GPUs that nobody but one job may be granted, until they are free and it has got them, or it leaves. */
 export interface Reservation {
   readonly jobId: JobId;
@@ -129,6 +137,7 @@ export interface Lease {
   readonly causedLossGpuSeconds?: number;
   /** GPUs that others were told to free for the latency reserve because it runs: as many as it has at most. */
   readonly bridgedGpus?: number;
+  readonly loan?: Loan;
 }
 
 /** What a lease is, whoever tells of it: without how far its ledger has got with it. */
@@ -143,6 +152,7 @@ export type LeaseFact = Omit<
   | "checkpointedAtMs"
   | "causedLossGpuSeconds"
   | "bridgedGpus"
+  | "loan"
 >;
 
 export const gpuCountOf = (gpus: readonly HostGpus[]): number =>

@@ -16,6 +16,8 @@ export interface PlanItem {
   readonly slots?: number;
   /** The GPUs; their count is the size granted. */
   readonly gpus: readonly HostGpus[];
+  /** Some of the GPUs are set apart for jobs that cannot start yet: it has them on loan, see `Loan`. */
+  readonly isLoan?: true;
   /** Collective bandwidth that the pick expects, where something was measured. */
   readonly predictedGBs?: GBs;
   /** More of the same, from a pick that looks at bandwidth; absent of others. */

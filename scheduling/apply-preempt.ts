@@ -9,6 +9,8 @@
  * - Who runs on the latency reserve may have others evicted too, for as many GPUs as it holds, so that the reserve is full again (`bridge`):
  *   they are set apart until the last of those leases is over, or the job is, and then open.
  * - An order that is not followed is revoked: `graceMs` of its checkpoint and `REVOKE_AFTER_MS` later the lease turns vacating.
+ * - A lease on loan (loan-terms.ts) is given up for the job that lent it, however short it has run and whatever the budget says, once
+ *   that is all that the job still waits for. The loan ends with the reservation.
  * - A tenant's jobs may cause others to lose no more in an hour than the policy's budget. Growing costs nobody but the job itself.
  *
  * Part of the constitution: a change needs a higher `APPLY_VERSION`.
@@ -18,12 +20,19 @@
 import { DEFAULT_POLICY } from "../domain/fleet.ts";
 import type { JobId, TenantId } from "../domain/ids.ts";
 import { DEFAULT_PREEMPTION, type Gang, type PreemptionRule } from "../domain/job.ts";
-import { gpuCountOf, type Eviction, type HostGpus, type Lease } from "../domain/lease.ts";
+import {
+  gpuCountOf,
+  type Eviction,
+  type HostGpus,
+  type Lease,
+  type Reservation,
+} from "../domain/lease.ts";
 import { MAX_PLAN_ITEMS, type EvictItem, type ReserveItem } from "../domain/plan.ts";
 import { fullMask } from "../lib/bits.ts";
 import {
   evictingIn,
   indexOf,
+  lentIn,
   noteChange,
   putLease,
   refuse,
@@ -32,8 +41,9 @@ import {
   vacate,
   type Draft,
 } from "./draft.ts";
-import { hindranceOf, isAcceptableSize } from "./feasibility.ts";
+import { hindranceOf, isAcceptableSize, largestAcceptable } from "./feasibility.ts";
 import type { EvictionNote, Ledger, LedgerEvent } from "./ledger.ts";
+import { isOnLoanFrom, neededBeside } from "./loan-terms.ts";
 import { sharedGpus, withoutGpus } from "./reserved.ts";
 
 /** So long after its lease's end a job's `keep` waits for it to ask again. */
@@ -149,9 +159,10 @@ function evictProblem(draft: Draft, item: EvictItem): string | undefined {
   if (!Number.isFinite(lostGpuSeconds) || lostGpuSeconds < 0)
     return `${lostGpuSeconds} GPU-seconds are no loss`;
   const rule = preemptionOf(lease);
-  if (draft.nowMs < lease.grantedAtMs + rule.minRuntimeMs)
-    return `it is protected for ${rule.minRuntimeMs} ms from its grant on`;
   const reservation = draft.reservations.get(forJob);
+  const isCalledIn = reservation !== undefined && isDueBack(draft, lease, reservation);
+  if (!isCalledIn && draft.nowMs < lease.grantedAtMs + rule.minRuntimeMs)
+    return `it is protected for ${rule.minRuntimeMs} ms from its grant on`;
   if (reservation === undefined) return `nothing is reserved for ${forJob}`;
   const size = gpuCountOf(gpus);
   if (forJob === jobId) {
@@ -169,6 +180,7 @@ function evictProblem(draft: Draft, item: EvictItem): string | undefined {
   if (freed.length === 0) return `none of the GPUs that it would free are reserved for ${forJob}`;
   if ("token" in beneficiary && gpuCountOf(freed) > lentGpus(beneficiary))
     return `${forJob} holds ${gpuCountOf(beneficiary.gpus)} GPUs, and for no more are others evicted`;
+  if (isCalledIn) return keep === undefined ? undefined : "what is on loan is given back whole";
   return (
     keepProblem(draft, lease, keep) ?? budgetProblem(draft, beneficiary.tenant, lostGpuSeconds)
   );
@@ -186,6 +198,19 @@ function borrowerOf(draft: Draft, job: JobId): Lease | undefined {
   for (const lease of draft.leases.values())
     if (lease.jobId === job && isBorrower(lease)) return lease;
   return undefined;
+}
+
+/** Whether it is on loan from the job for which that is reserved, and that is all that the job still waits for. */
+function isDueBack(draft: Draft, lease: Lease, reservation: Reservation): boolean {
+  const request = draft.requests.get(reservation.jobId);
+  const size = gpuCountOf(reservation.gpus);
+  return (
+    request !== undefined &&
+    (reservation.kind === "head" || reservation.kind === "preemption") &&
+    isOnLoanFrom(reservation, lease) &&
+    largestAcceptable(request, size, draft.nowMs) === size &&
+    neededBeside(reservation, draft.leases.values()) === 0
+  );
 }
 
 /** What the lease's job agreed to; its class's rule where it says nothing. */
@@ -344,6 +369,7 @@ export function endReservations(draft: Draft, haveHostsChanged: boolean): void {
       if (!isReturning && !isUsed) setReservation(draft, jobId, undefined);
     }
   }
+  endLoans(draft);
   for (const lease of evictingIn(draft)) {
     const { eviction, jobId, gpus, state } = lease;
     if (eviction === undefined || eviction.isSent === true || state === "vacating") continue;
@@ -358,6 +384,19 @@ export function endReservations(draft: Draft, haveHostsChanged: boolean): void {
 const isBridging = (draft: Draft, job: JobId): boolean =>
   evictingIn(draft).some(({ eviction }) => eviction?.forJob === job) &&
   borrowerOf(draft, job) !== undefined;
+
+/** What is set apart for nobody any more was lent by nobody. */
+function endLoans(draft: Draft): void {
+  for (const lease of lentIn(draft)) {
+    const { loan, ...rest } = lease;
+    const gpus = (loan?.gpus ?? []).flatMap(({ host, mask }) => {
+      const left = mask & (reservedIn(draft).masks.get(host) ?? 0);
+      return left === 0 ? [] : [{ host, mask: left }];
+    });
+    if (gpuCountOf(gpus) === gpuCountOf(loan?.gpus ?? [])) continue;
+    putLease(draft, gpus.length === 0 ? rest : { ...rest, loan: { gpus } });
+  }
+}
 
 function endUnusable(draft: Draft): void {
   const { places } = indexOf(draft);

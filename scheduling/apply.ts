@@ -35,6 +35,7 @@ import {
   usageIn,
   type Draft,
 } from "./draft.ts";
+import { gpusOnLoan } from "./reserved.ts";
 import { fenceHost, fenceSilent, restartClocks } from "./silence.ts";
 import { checkGrant, type GrantProblem, type GrantTerms } from "./feasibility.ts";
 import { APPLY_VERSION, type Applied, type Ledger, type LedgerEvent } from "./ledger.ts";
@@ -169,6 +170,8 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
   const id = leaseId(next);
   draft.nextToken += 1;
   const { lostGpuSeconds } = draft.reservations.get(jobId) ?? {};
+  const lent =
+    item.isLoan === true ? gpusOnLoan(reservedIn(draft), request, { gpus: item.gpus, nowMs }) : [];
   setReservation(draft, jobId, undefined);
   const slotsLeft = (request.slots ?? 0) - (item.slots ?? 0);
   if (slotsLeft > 0) rejoin(draft, { ...request, slots: slotsLeft }, nowMs);
@@ -191,6 +194,7 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
     terms: termsOf(request),
     ...(lostGpuSeconds !== undefined &&
       lostGpuSeconds > 0 && { causedLossGpuSeconds: lostGpuSeconds }),
+    ...(lent.length > 0 && { loan: { gpus: lent } }),
   });
   draft.outbox.set(id, {
     ...(item.predictedGBs !== undefined && { predictedGBs: item.predictedGBs }),

@@ -5,12 +5,12 @@
  */
 
 import type { HostId } from "../domain/ids.ts";
-import { popCount, type Lease, type Reservation } from "../domain/lease.ts";
+import { popCount, type HostGpus, type Lease, type Reservation } from "../domain/lease.ts";
 import type { Capacity } from "./capacity.ts";
 import { hindranceOf } from "./feasibility.ts";
 import { changeHost, keptMask, setHindrance, UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
 import type { HostStanding } from "./ledger.ts";
-import { addReserved, dropReserved, renewReserved } from "./reserved.ts";
+import { addReserved, dropReserved, maskIn, renewReserved } from "./reserved.ts";
 import { heldBy, release, take, takenGpus, type Held } from "./usage.ts";
 
 /** A lease came, changed, or went. */
@@ -37,7 +37,8 @@ export function noteLease(
   for (const { host: id, mask } of gpus) {
     const host = hosts.get(id);
     if (host === undefined) continue;
-    host.holds.set(after.id, { mask, endAtMs });
+    const loanMask = maskIn(after.loan?.gpus ?? [], id);
+    host.holds.set(after.id, { mask, endAtMs, loanMask, sinceMs: after.grantedAtMs });
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
   }
 }
@@ -56,15 +57,17 @@ export interface FreshGrant extends Held {
   /** Unlike the id of any lease and of any other grant. */
   readonly name: string;
   readonly endAtMs: number;
+  /** Of its GPUs, those that it has on loan. */
+  readonly loan?: readonly HostGpus[];
 }
 
 export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
-  const { name, endAtMs } = grant;
+  const { name, endAtMs, loan = [] } = grant;
   take(capacity.usage, capacity.index, grant);
   for (const { host: id, mask } of grant.gpus) {
     const host = capacity.hosts.get(id);
     if (host === undefined) continue;
-    host.holds.set(name, { mask, endAtMs });
+    host.holds.set(name, { mask, endAtMs, loanMask: maskIn(loan, id), sinceMs: Infinity });
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
   }
 }

@@ -2,10 +2,11 @@
 
 import type { Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import type { CycleRun } from "./cycle-run.ts";
+import { isLending, type CycleRun } from "./cycle-run.ts";
 import { planGrowth } from "./growth.ts";
-import { lift, setPreempting } from "./heads.ts";
+import { lift, setKept, setPreempting } from "./heads.ts";
 import { isServedInTurn, type WaitCode } from "./judge.ts";
+import { recalls } from "./loans.ts";
 import { noteGranted, openPreemption, planPreemption, type Preemption } from "./preemption.ts";
 
 /** Whether others give up GPUs for it from now on. */
@@ -35,6 +36,11 @@ export function preempt(
   run.evict.push(...plan.evict);
   run.evictReserve.push(plan.reserve);
   setPreempting(heads, plan.reserve);
+  for (const { lease, keep } of plan.evict) {
+    const victim = run.snapshot.leases.get(lease);
+    if (victim !== undefined && keep !== undefined)
+      setKept(heads, { jobId: victim.jobId, gpus: keep });
+  }
   if (own !== undefined) heads.opened += 1;
   return true;
 }
@@ -64,4 +70,17 @@ export function grow(run: CycleRun): void {
   run.candidates += plan.work;
   run.evict.push(...plan.evict);
   run.evictReserve.push(...plan.reserve);
+}
+
+/** Heads that wait for nothing but what they have lent call it in. */
+export function callInLoans(run: CycleRun): void {
+  const { snapshot, scene, heads, granted, options } = run;
+  if (!isLending(run) || options.onlyFor !== undefined) return;
+  const taken = new Set(run.evict.map(({ lease }) => lease));
+  for (const { evict, reserve } of recalls(heads, scene, { ledger: snapshot, taken })) {
+    if (granted.has(reserve.jobId)) continue;
+    run.evict.push(...evict);
+    run.evictReserve.push(reserve);
+    setPreempting(heads, reserve);
+  }
 }

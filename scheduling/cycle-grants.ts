@@ -2,7 +2,7 @@
  * @file The grants of a cycle: what is set apart starts its job, a grant is entered everywhere, arrays take what is left.
  */
 
-import { gpuCountOf, type Reservation } from "../domain/lease.ts";
+import { gpuCountOf, type Lease, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest, PlanItem } from "../domain/plan.ts";
 import { asOneGang, fillArray, joinItem } from "./array-fill.ts";
 import { endAt, noteGrant } from "./capacity.ts";
@@ -11,9 +11,10 @@ import { isFull, RETRY_MS, wakeAt, type CycleRun } from "./cycle-run.ts";
 import { checkGrant, isAcceptableSize } from "./feasibility.ts";
 import { isUsable, prospectOf } from "./head-plan.ts";
 import { endHead, lift, putBack } from "./heads.ts";
-import { judge } from "./judge.ts";
+import { judge, type Scene } from "./judge.ts";
 import { quotaLimit } from "./limits.ts";
 import { noteGranted } from "./preemption.ts";
+import { gpusOnLoan } from "./reserved.ts";
 import { itemOf, tryStart, type Tried } from "./start.ts";
 import { labelled } from "./usage.ts";
 
@@ -23,7 +24,7 @@ export function grantReserved(run: CycleRun): void {
   for (const { jobId, kind, gpus } of [...(snapshot.reservations?.values() ?? [])]) {
     const request = snapshot.requests.get(jobId);
     if (request === undefined || isFull(run)) continue;
-    if (prospectOf(gpus, scene).missing > 0) continue;
+    if (isMissingAny(gpus, scene)) continue;
     if (jobId === options.onlyFor && kind !== "keep") continue;
     const own = lift(heads, jobId);
     if (own === undefined) continue;
@@ -32,6 +33,12 @@ export function grantReserved(run: CycleRun): void {
     if (tried.kind === "grant") grant(run, request, { item: tried.item, own });
     else putBack(heads, own);
   }
+}
+
+/** Whether others have some of them, on loan or not. */
+function isMissingAny(gpus: Lease["gpus"], scene: Scene): boolean {
+  const { missing, lent } = prospectOf(gpus, scene);
+  return missing + lent > 0;
 }
 
 /**
@@ -105,6 +112,9 @@ export function grant(
     tenant,
     gpus: item.gpus,
     endAtMs: endAt(run.nowMs, item.slots === undefined ? timeLimitMs : undefined),
+    ...(item.isLoan === true && {
+      loan: gpusOnLoan(scene.capacity.reserved, request, { gpus: item.gpus, nowMs: run.nowMs }),
+    }),
     ...labelled(jobId, request.constraints.antiAffinity),
   };
   noteGrant(scene.capacity, fresh);
@@ -120,7 +130,7 @@ export function grant(
 export function startHeld(run: CycleRun, request: PendingRequest): boolean {
   const { heads, scene, context } = run;
   const held = heads.now.get(request.jobId);
-  if (held === undefined || prospectOf(held.gpus, scene).missing > 0) return false;
+  if (held === undefined || isMissingAny(held.gpus, scene)) return false;
   const gang = asOneGang(request, scene);
   if (!isUsable(gang, held, scene)) return false;
   const own = lift(heads, request.jobId);

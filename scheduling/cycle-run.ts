@@ -5,6 +5,7 @@
  * (cycle-reasons.ts). Grants and reservations are done to the brain's capacity at once, and undone when the cycle is over.
  */
 
+import { DEFAULT_POLICY } from "../domain/fleet.ts";
 import type { JobId } from "../domain/ids.ts";
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
@@ -138,6 +139,12 @@ export const isFull = ({ items, candidates, options: { limits } }: CycleRun): bo
 export function wakeAt(run: CycleRun, atMs: number): void {
   run.wakeAtMs = Math.min(run.wakeAtMs, atMs);
 }
+
+/** Whether heads lend what waits idle for them. */
+export const isLending = ({ snapshot, options: { policies, method } }: CycleRun): boolean =>
+  policies.lends === true &&
+  method === "decide" &&
+  (snapshot.shape.policy ?? DEFAULT_POLICY).isPreempting;
 
 /** Asked for with every request, and the same from one change to the next. */
 export function gpusNow(run: CycleRun): GpusNow {

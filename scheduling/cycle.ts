@@ -8,8 +8,9 @@
  *      at most H heads starts and leaves it its place, or until its tenant has ended enough leases, whose quota it claims.
  *   2. A head yields to nobody after LAST_YIELD_MS. From then on its GPUs are granted to those alone whose time limits end before the last
  *      of its GPUs is free; that time only ever comes nearer; so it starts at most T later. The first of H heads in a row waits for
- *      no other, the k-th at most for k−1 before it.
- *   Together: R starts within Q + (H + 1) · (LAST_YIELD_MS + T).
+ *      no other, the k-th at most for k−1 before it. What is on loan (loans.ts) it gets back G later: a borrower's grace and
+ *      the time after which it is revoked, three minutes together at most.
+ *   Together: R starts within Q + (H + 1) · (LAST_YIELD_MS + T + G).
  * Requests that no end of a lease would help hold nothing, so they delay nobody.
  * A job array stands in line with one gang, its first missing one. What is left when everybody had a try, set apart for nobody, goes
  * to the arrays that got theirs, in order (array-fill.ts); `apply` then sends what they still want to the end of the line. So an
@@ -22,7 +23,7 @@
 
 import { openBrain, type Brain } from "./brain.ts";
 import { markOf, returnTo, undoGrant } from "./capacity.ts";
-import { grow } from "./cycle-evictions.ts";
+import { callInLoans, grow } from "./cycle-evictions.ts";
 import { fillArrays, grantReserved } from "./cycle-grants.ts";
 import { keepLatencyReserve, mayRefill, refillLatencyReserve } from "./cycle-latency.ts";
 import { isFull, openRun, wakeAt, type CycleOptions, type CycleRun } from "./cycle-run.ts";
@@ -79,6 +80,7 @@ export function runCycleOn(
     if (run.heads.opened === opened || isFull(run)) break;
   }
   if (onlyFor === undefined) fillArrays(run);
+  callInLoans(run);
   grow(run);
   refillLatencyReserve(run);
   wakeForClocks(run);

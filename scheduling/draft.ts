@@ -98,6 +98,7 @@ export interface Draft {
   reserved?: Reserved;
   leaseIdsByJob?: Map<JobId, Set<LeaseId>>;
   evictingIds?: Set<LeaseId>;
+  lentIds?: Set<LeaseId>;
 }
 
 /** Dead letters that are kept. */
@@ -273,6 +274,16 @@ export function evictingIn(draft: Draft): readonly Lease[] {
     .sort((a, b) => a.token - b.token);
 }
 
+/** Leases on loan, in order of their tokens. */
+export function lentIn(draft: Draft): readonly Lease[] {
+  draft.lentIds ??= new Set(
+    [...draft.leases.values()].flatMap(({ id, loan }) => (loan === undefined ? [] : [id])),
+  );
+  return [...draft.lentIds]
+    .flatMap((id) => draft.leases.get(id) ?? [])
+    .sort((a, b) => a.token - b.token);
+}
+
 export function putLease(draft: Draft, lease: Lease): void {
   setLease(draft, lease.id, lease);
   draft.isChanged = true;
@@ -280,7 +291,7 @@ export function putLease(draft: Draft, lease: Lease): void {
 
 /** The one place in which leases change. */
 function setLease(draft: Draft, id: LeaseId, lease: Lease | undefined): void {
-  const { leases, usage, leaseIdsByJob, evictingIds } = draft;
+  const { leases, usage, leaseIdsByJob, evictingIds, lentIds } = draft;
   const book = settledBook(draft);
   const former = leases.get(id);
   countDemand(draft, latencyGpus(lease) - latencyGpus(former));
@@ -297,6 +308,8 @@ function setLease(draft: Draft, id: LeaseId, lease: Lease | undefined): void {
   }
   if (lease?.eviction === undefined) evictingIds?.delete(id);
   else evictingIds?.add(id);
+  if (lease?.loan === undefined) lentIds?.delete(id);
+  else lentIds?.add(id);
   draft.watcher.lease?.(former, lease);
 }
 

@@ -28,8 +28,10 @@ export interface Outlook {
   readonly version: number;
   /** When the last GPU is free; −∞ when all are. */
   readonly lastEndMs: number;
-  /** GPUs that others have. */
+  /** GPUs that others have, and not on loan. */
   readonly missing: number;
+  /** Those on loan: free as soon as they are called in. */
+  readonly lent: number;
   readonly clusters: ReadonlyMap<ClusterId, EndProfile>;
 }
 
@@ -40,6 +42,7 @@ export function outlookOf(gpus: readonly HostGpus[], capacity: Capacity): Outloo
   const tallies = new Map<ClusterId, Tally>();
   let lastEndMs = -Infinity;
   let missing = 0;
+  let lent = 0;
   for (const { host: id, mask } of gpus) {
     const host = capacity.hosts.get(id);
     if (host === undefined) continue;
@@ -48,7 +51,10 @@ export function outlookOf(gpus: readonly HostGpus[], capacity: Capacity): Outloo
     tallies.set(cluster, tally);
     tally.free += popCount(mask & ~host.leasedMask);
     for (const hold of host.holds.values()) {
-      const shared = popCount(hold.mask & mask);
+      const onLoan = popCount(hold.loanMask & mask);
+      lent += onLoan;
+      tally.free += onLoan;
+      const shared = popCount(hold.mask & mask) - onLoan;
       if (shared === 0) continue;
       missing += shared;
       lastEndMs = Math.max(lastEndMs, hold.endAtMs);
@@ -56,14 +62,14 @@ export function outlookOf(gpus: readonly HostGpus[], capacity: Capacity): Outloo
     }
   }
   const clusters = new Map([...tallies].map(([id, tally]) => [id, profileOf(tally)] as const));
-  const outlook = { version: capacity.leaseVersion, lastEndMs, missing, clusters };
+  const outlook = { version: capacity.leaseVersion, lastEndMs, missing, lent, clusters };
   capacity.outlooks.set(gpus, outlook);
   return outlook;
 }
 
 export const NOTHING: EndProfile = { free: 0, ends: [] };
 
-/** The GPUs of a host that are free by then and set apart for nobody, or for oneself. */
+/** The GPUs of a host that are free or on loan by then and set apart for nobody, or for oneself. */
 export function freeBy(
   { hindrance, fullMask, leasedMask, reservedMask, holds }: PoolHost,
   { atMs, nowMs, ownMask = 0 }: FreeBy,
@@ -71,8 +77,10 @@ export function freeBy(
   if (hindrance !== undefined) return 0;
   const notMine = reservedMask & ~ownMask;
   let mask = fullMask & ~(leasedMask | notMine);
-  for (const hold of holds.values())
-    if (Math.max(nowMs, hold.endAtMs) <= atMs) mask |= hold.mask & ~notMine;
+  for (const hold of holds.values()) {
+    const isOver = Math.max(nowMs, hold.endAtMs) <= atMs;
+    mask |= (isOver ? hold.mask : hold.loanMask) & ~notMine;
+  }
   return mask;
 }
 
@@ -107,8 +115,9 @@ export function othersIn(type: TypeOptions, cluster: ClusterId, capacity: Capaci
   for (const { hindrance, freeMask, reservedMask, holds } of hostsOf(type, cluster)) {
     if (hindrance !== undefined) continue;
     tally.free += popCount(freeMask);
-    for (const { mask, endAtMs } of holds.values()) {
-      const gpus = popCount(mask & ~reservedMask);
+    for (const { mask, endAtMs, loanMask } of holds.values()) {
+      tally.free += popCount(loanMask & ~reservedMask);
+      const gpus = popCount(mask & ~loanMask & ~reservedMask);
       if (gpus > 0) addEnd(tally, endAtMs, gpus);
     }
   }

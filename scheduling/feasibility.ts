@@ -18,7 +18,8 @@ import { fullMask } from "../lib/bits.ts";
 import type { FleetIndex, HostPlace } from "./fleet-index.ts";
 import type { HostStanding } from "./ledger.ts";
 import { forbiddingWindow, quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
-import { forbiddenTo, isKept, type Reserved } from "./reserved.ts";
+import { mayBorrow } from "./loan-terms.ts";
+import { forbiddenTo, isKept, loanableTo, type Reserved } from "./reserved.ts";
 import { heldUnder, rivalOn, type Usage } from "./usage.ts";
 
 /** What a grant is judged against. */
@@ -41,16 +42,18 @@ type Part = HostPlace & { readonly mask: number };
 /** The first thing that forbids the grant; absent when it is allowed. */
 export function checkGrant(
   request: GangRequest,
-  { gpus, slots }: Pick<PlanItem, "gpus" | "slots">,
+  { gpus, slots, isLoan }: Pick<PlanItem, "gpus" | "slots" | "isLoan">,
   terms: GrantTerms,
 ): GrantProblem | undefined {
+  if (isLoan === true && !mayBorrow(request))
+    return problem("GpuReserved", `${request.jobId} may not borrow what is set apart for others`);
   const parts = new Map<HostId, Part>();
   for (const { host, mask } of gpus) {
     const place = terms.index.places.get(host);
     if (place === undefined) return problem("HostUnknown", `the fleet has no host ${host}`);
     if (parts.has(host)) return problem("GpuTaken", `the grant names ${host} twice`);
     const part = { ...place, mask };
-    const found = hostProblem(request, part, terms);
+    const found = hostProblem(request, part, { ...terms, isLoan: isLoan === true });
     if (found !== undefined) return found;
     parts.set(host, part);
   }
@@ -139,7 +142,7 @@ const smallerShapes = ({ gpus, min, shapes = [] }: Gang): readonly number[] =>
 function hostProblem(
   request: GangRequest,
   part: Part,
-  terms: GrantTerms,
+  terms: GrantTerms & { readonly isLoan: boolean },
 ): GrantProblem | undefined {
   const { host, mask } = part;
   const hindrance = hindranceOf(terms.standings.get(host.id));
@@ -167,7 +170,11 @@ function hostProblem(
     terms.reserved === undefined
       ? 0
       : mask & forbiddenTo(terms.reserved, request, { host: host.id, nowMs: terms.nowMs });
-  if (reservedMask !== 0) {
+  const isLent =
+    terms.isLoan &&
+    terms.reserved !== undefined &&
+    (reservedMask & ~loanableTo(terms.reserved, request, host.id)) === 0;
+  if (reservedMask !== 0 && !isLent) {
     return problem(
       "GpuReserved",
       `${host.id}: ${popCount(reservedMask)} of the GPUs (mask ${reservedMask}) are set apart for another job`,

@@ -62,8 +62,9 @@ export function planGrowth(scene: Scene, context: PreemptionContext): GrowthPlan
 }
 
 function mayGrow(lease: Lease, { requests, reservations }: Ledger, nowMs: number): boolean {
-  const { state, jobId, eviction, isDoubted, slots } = lease;
+  const { state, jobId, eviction, isDoubted, slots, loan } = lease;
   if (!isShrunk(lease) || state !== "held" || eviction !== undefined) return false;
+  if (loan !== undefined) return false;
   if (isDoubted === true || slots !== undefined) return false;
   const protectedMs = Math.max(MIN_RUN_MS, preemptionOf(lease).minRuntimeMs);
   return (

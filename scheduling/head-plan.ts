@@ -34,8 +34,10 @@ export interface HeadPlan {
   readonly gpus: readonly HostGpus[];
   /** When the last of them is free, as far as anybody has said; not before now. */
   readonly readyAtMs: number;
-  /** Those that others have now. */
+  /** Those that others have now, and not on loan. */
   readonly missing: number;
+  /** Those that are on loan to others. */
+  readonly lent: number;
 }
 
 /** Whether it is free sooner; or as soon, and fewer of its GPUs are others'. */
@@ -65,7 +67,11 @@ export function planHead(
   if (best === undefined) return undefined;
   const { atMs, size } = best;
   if (known !== undefined) {
-    const free = best.hosts.reduce((sum, { freeMask }) => sum + popCount(freeMask), 0);
+    const { nowMs } = scene;
+    const free = best.hosts.reduce(
+      (sum, host) => sum + popCount(freeBy(host, { atMs: -Infinity, nowMs })),
+      0,
+    );
     if (!isBetter({ readyAtMs: atMs, missing: Math.max(0, size - free) }, known)) return undefined;
   }
   const hosts = best.hosts.flatMap((host): PlaceHost[] => {
@@ -139,8 +145,8 @@ const unreservedMask = ({ hindrance, fullMask, reservedMask }: PoolHost): number
 
 /** How soon GPUs that are set apart are free. */
 export function prospectOf(gpus: readonly HostGpus[], { capacity, nowMs }: Scene): HeadPlan {
-  const { lastEndMs, missing } = outlookOf(gpus, capacity);
-  return { gpus, readyAtMs: Math.max(nowMs, lastEndMs), missing };
+  const { lastEndMs, missing, lent } = outlookOf(gpus, capacity);
+  return { gpus, readyAtMs: Math.max(nowMs, lastEndMs), missing, lent };
 }
 
 /** Whether the request may still wait for these GPUs. */
@@ -261,8 +267,9 @@ function enoughAtMs(
   for (const { hindrance, freeMask, reservedMask, holds } of hosts) {
     if (hindrance !== undefined) continue;
     free += popCount(freeMask);
-    for (const { mask, endAtMs } of holds.values()) {
-      const gpus = popCount(mask & ~reservedMask);
+    for (const { mask, endAtMs, loanMask } of holds.values()) {
+      free += popCount(loanMask & ~reservedMask);
+      const gpus = popCount(mask & ~loanMask & ~reservedMask);
       if (endAtMs > latestMs) later += gpus;
       else for (let left = gpus; left > 0; left -= 1) endsAtMs.push(endAtMs);
     }

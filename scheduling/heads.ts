@@ -67,6 +67,8 @@ export interface Heads {
   readonly changed: Map<JobId, Reservation | undefined>;
   /** Grows when GPUs that were set apart become open to all. */
   opened: number;
+  /** For how long each is expected to wait yet, milliseconds; see loans.ts. */
+  readonly expected: WeakMap<Reservation, number>;
   /** How many of its GPUs are free, at a version of the capacity's leases. */
   readonly free: WeakMap<Reservation, { readonly version: number; readonly gpus: number }>;
   /** What was taken off last of each job, and the capacity before and after that. */
@@ -108,6 +110,7 @@ export function openHeads(
     visited: new Set(),
     changed: new Map(),
     opened: 0,
+    expected: new WeakMap(),
     free: new WeakMap(),
     lifted: new Map(),
   };
@@ -165,7 +168,9 @@ export function reserveItems(
       // Only what was the head's before can be lent. A head that waits for the end of a grant of this plan would
       // forbid it: `apply` reads a later clock, so the grant then ends after the time that was named for it.
       const isLent = former?.gpus === all && grant.endAtMs <= (lendUntilMs ?? -Infinity);
-      if (!isLent) gpus = withoutShared(gpus, grant.gpus);
+      const { loan } = grant;
+      if (!isLent)
+        gpus = withoutShared(gpus, loan === undefined ? grant.gpus : withoutGpus(grant.gpus, loan));
     }
     if (former === undefined && gpus.length === 0) continue;
     if (former?.gpus === gpus && former.lendUntilMs === lendUntilMs) continue;
@@ -362,6 +367,10 @@ export function setPreempting(heads: Heads, { jobId, gpus, kind }: ReserveItem):
   heads.now.delete(jobId);
   change(heads, jobId, { jobId, gpus, kind, sinceMs: heads.nowMs });
 }
+
+/** A victim goes on with these: nobody else may wait for them in this cycle. */
+export const setKept = (heads: Heads, { jobId, gpus }: Pick<Reservation, "jobId" | "gpus">): void =>
+  change(heads, jobId, { jobId, gpus, kind: "keep", sinceMs: heads.nowMs });
 
 export const hasRoom = ({ now, rule }: Heads): boolean => now.size < rule.most;
 

@@ -51,6 +51,10 @@ export interface Hold {
   readonly mask: number;
   /** `UNKNOWN_END_MS` and more: nobody said. */
   readonly endAtMs: number;
+  /** GPUs that were lent by whom they are set apart for: called in, they are free at once. */
+  readonly loanMask: number;
+  /** When it was granted; not yet: infinite. */
+  readonly sinceMs: number;
 }
 
 /** Ends that nobody knows come after all that are known; among them, who has run for the longest time is first. */

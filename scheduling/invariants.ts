@@ -8,7 +8,13 @@
 
 import type { ClusterId, HostId, JobId, TenantId } from "../domain/ids.ts";
 import { leaseId } from "../domain/ids.ts";
-import { gpuCountOf, popCount, type Lease, type Reservation } from "../domain/lease.ts";
+import {
+  gpuCountOf,
+  popCount,
+  type HostGpus,
+  type Lease,
+  type Reservation,
+} from "../domain/lease.ts";
 import { indexFleet } from "./fleet-index.ts";
 import { APPLY_VERSION, type Ledger } from "./ledger.ts";
 import { quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
@@ -20,6 +26,7 @@ export function checkLedger(ledger: Ledger): string[] {
     ...requestFaults(ledger),
     ...reservationFaults(ledger),
     ...evictionFaults(ledger),
+    ...loanFaults(ledger),
     ...bookFaults(ledger),
     ...labelFaults(ledger),
     ...overUse(ledger),
@@ -164,6 +171,25 @@ function evictionFaults({ leases, reservations, evictions = [] }: Ledger): strin
   if (times.some((atMs, at) => at > 0 && atMs < (times[at - 1] ?? 0)))
     faults.push("7: the evictions are not in order of time");
   return faults;
+}
+
+/** What is on loan is part of the lease, and set apart for somebody. */
+function loanFaults({ leases, reservations = new Map<JobId, Reservation>() }: Ledger): string[] {
+  const holds = (parts: readonly HostGpus[], { host, mask }: HostGpus): boolean =>
+    parts.some((part) => part.host === host && (part.mask & mask) === mask);
+  const apart = [...reservations.values()].flatMap(({ gpus }) => gpus);
+  return [...leases.values()].flatMap(({ id, gpus, loan }) => {
+    if (loan === undefined) return [];
+    const isPart = loan.gpus.length > 0 && loan.gpus.every((part) => holds(gpus, part));
+    const isApart = loan.gpus.every(({ host, mask }) => {
+      const masks = apart.flatMap((part) => (part.host === host ? [part.mask] : []));
+      return (mask & ~masks.reduce((all, own) => all | own, 0)) === 0;
+    });
+    return [
+      ...(isPart ? [] : [`7: ${id} has GPUs on loan that it has not`]),
+      ...(isApart ? [] : [`7: ${id} has GPUs on loan that are set apart for nobody`]),
+    ];
+  });
 }
 
 function bookFaults({ applyVersion, leases, outbox, deadLetters }: Ledger): string[] {

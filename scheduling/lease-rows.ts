@@ -26,8 +26,10 @@ export type LeaseRow = readonly [
   terms?: TermsRow | 0,
   eviction?: EvictionRow | 0,
   checkpointed?: Packed | null,
-  causedLossGpuSeconds?: number,
-  bridgedGpus?: number,
+  causedLossGpuSeconds?: number | null,
+  bridgedGpus?: number | null,
+  /** On loan, pairs: host, mask. */
+  loan?: readonly number[],
 ];
 type TermsRow = readonly [profile: number, submitted: Packed];
 type EvictionRow = readonly [
@@ -65,7 +67,7 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
     packGpus(lease.gpus, shared),
   ] as const;
   const hosts = (lease.vacatingHosts ?? lease.vacatedHosts)?.map(shared.hosts.indexOf);
-  const { terms, eviction, checkpointedAtMs, causedLossGpuSeconds, bridgedGpus } = lease;
+  const { terms, eviction, checkpointedAtMs, causedLossGpuSeconds, bridgedGpus, loan } = lease;
   if (terms !== undefined || eviction !== undefined || checkpointedAtMs !== undefined) {
     const news = [
       terms === undefined ? 0 : packTerms(lease, terms, shared),
@@ -74,6 +76,17 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
       causedLossGpuSeconds,
     ] as const;
     const olds = [hosts ?? null, lease.slots ?? null, lease.isDoubted === true ? 1 : 0] as const;
+    if (loan !== undefined)
+      return [
+        ...row,
+        ...olds,
+        news[0],
+        news[1],
+        news[2],
+        causedLossGpuSeconds ?? null,
+        bridgedGpus ?? null,
+        packGpus(loan.gpus, shared),
+      ];
     if (bridgedGpus !== undefined)
       return [...row, ...olds, news[0], news[1], news[2], causedLossGpuSeconds ?? 0, bridgedGpus];
     if (causedLossGpuSeconds !== undefined)
@@ -159,7 +172,7 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
   const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs] = row;
   const [, , , , , , , , , , hosts, slots, isDoubted, terms, eviction, checkpointed, ...losses] =
     row;
-  const [caused, bridgedGpus] = losses;
+  const [caused, bridgedGpus, loan] = losses;
   const own = token((former?.token ?? 0) + tokens);
   const state = entry(STATES, stateAt);
   const grantedAtMs = at(granted, former?.grantedAtMs);
@@ -183,7 +196,8 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
     ...(isRow(terms) && { terms: unpackTerms(terms, grantedAtMs, names) }),
     ...(isRow(eviction) && { eviction: unpackEviction(eviction, grantedAtMs, names) }),
     ...(isThere(checkpointed) && { checkpointedAtMs: at(checkpointed, grantedAtMs) }),
-    ...(caused !== undefined && { causedLossGpuSeconds: caused }),
-    ...(bridgedGpus !== undefined && { bridgedGpus }),
+    ...(isThere(caused) && { causedLossGpuSeconds: caused }),
+    ...(isThere(bridgedGpus) && { bridgedGpus }),
+    ...(loan !== undefined && { loan: { gpus: unpackGpus(loan, names) } }),
   };
 }

@@ -20,6 +20,8 @@ export interface Policies {
   readonly place: PlacePolicy;
   /** Whether others are evicted for who is due, and jobs that shrank may grow again; the fleet's own policy may forbid it. */
   readonly isPreempting?: true;
+  /** Whether what waits idle for a head is lent to jobs that give it back at once; where others are evicted, too. */
+  readonly lends?: true;
   /** Whether GPUs are kept free for inference jobs that are to come. */
   readonly hasLatencyReserve?: true;
 }

@@ -25,6 +25,7 @@ export const tawfq: Policies = {
   backfill: "heads",
   place: withBandwidth(leastSpread),
   isPreempting: true,
+  lends: true,
   hasLatencyReserve: true,
 };
 

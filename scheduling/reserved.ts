@@ -2,11 +2,12 @@
  * @file Which GPUs are reserved, for whom, and who else may be granted them: the account of a ledger's reservations.
  *
  * No GPU is reserved twice, so what is reserved for others is all that is reserved less one's own. GPUs that wait for the head
- * of the line may be lent to a job that ends before the head can start (EASY's shadow time); no others are.
+ * of the line may be lent to a job that ends before the head can start (EASY's shadow time), and on loan to one that agrees to be
+ * evicted when the head can start (loans.ts); no others are.
  * Part of the constitution: `apply` judges by these functions. Cost: O(reservations) to build, O(hosts of one) a change.
  */
 
-import type { HostId, JobId } from "../domain/ids.ts";
+import { byCodeUnit, type HostId, type JobId } from "../domain/ids.ts";
 import { gpuCountOf, type GangRequest, type HostGpus, type Reservation } from "../domain/lease.ts";
 
 /** Changes by `addReserved`, `dropReserved` and `renewReserved` alone. */
@@ -59,6 +60,31 @@ export function forbiddenTo(
   }
   return mask;
 }
+
+/** What a grant on loan may have besides: GPUs that wait for heads. */
+export const loanableTo = (
+  reserved: Reserved,
+  request: Pick<GangRequest, "jobId">,
+  host: HostId,
+): number => {
+  let mask = 0;
+  for (const { jobId, kind, gpus } of reserved.byJob.values())
+    if (kind === "head" && jobId !== request.jobId) mask |= maskIn(gpus, host);
+  return mask;
+};
+
+/** Those of the GPUs that the request cannot have but on loan, by host. */
+export const gpusOnLoan = (
+  reserved: Reserved,
+  request: Pick<GangRequest, "jobId" | "timeLimitMs">,
+  { gpus, nowMs }: { readonly gpus: readonly HostGpus[]; readonly nowMs: number },
+): readonly HostGpus[] =>
+  gpus
+    .flatMap(({ host, mask }) => {
+      const lent = mask & forbiddenTo(reserved, request, { host, nowMs });
+      return lent === 0 ? [] : [{ host, mask: lent }];
+    })
+    .sort((a, b) => byCodeUnit(a.host, b.host));
 
 export const maskIn = (gpus: readonly HostGpus[], host: HostId): number =>
   gpus.find((part) => part.host === host)?.mask ?? 0;

@@ -7,6 +7,7 @@
  */
 
 import type { JobId, TenantId } from "../domain/ids.ts";
+import type { Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { optionsFor } from "./capacity.ts";
 import { canShrink, shrinkAtMs } from "./feasibility.ts";
@@ -31,7 +32,12 @@ interface Failure {
   readonly reaches: (readonly JobId[])[];
 }
 
-export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
+/** `lenders`: who would lend GPUs to a request besides. */
+export function openTries(
+  { capacity, nowMs }: Scene,
+  heads: Heads,
+  lenders: (request: PendingRequest) => readonly Reservation[],
+): Tries {
   const failures = new Map<number | string, Failure>();
   /** Numbers of tenants with a quota. */
   const tenants = new Map<TenantId, number>();
@@ -42,7 +48,7 @@ export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
     const failure = key === undefined ? undefined : failures.get(key);
     if (failure === undefined) return undefined;
     const { code, reaches } = failure;
-    const reach = liftable(heads, request);
+    const reach = reachOf(request);
     const isKnown =
       reach.length === 0 ||
       reaches.some((other) => reach.every(({ jobId }) => other.includes(jobId)));
@@ -52,10 +58,14 @@ export function openTries({ capacity, nowMs }: Scene, heads: Heads): Tries {
   function note(request: PendingRequest, code: WaitCode): void {
     const key = keyOf(request);
     if (key === undefined) return;
-    const reach = liftable(heads, request).map(({ jobId }) => jobId);
+    const reach = reachOf(request).map(({ jobId }) => jobId);
     const failure = failures.get(key);
     if (failure === undefined) failures.set(key, { code, reaches: [reach] });
     else failure.reaches.push(reach);
+  }
+
+  function reachOf(request: PendingRequest): readonly Reservation[] {
+    return [...liftable(heads, request), ...lenders(request)];
   }
 
   function isFinal(request: PendingRequest): boolean {

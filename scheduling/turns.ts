@@ -14,7 +14,15 @@ import { claimQuota } from "./claims.ts";
 import { preempt } from "./cycle-evictions.ts";
 import { grant, startHeld } from "./cycle-grants.ts";
 import { tellNew, tellWait } from "./cycle-reasons.ts";
-import { factsOf, gpusNow, isFull, RETRY_MS, wakeAt, type CycleRun } from "./cycle-run.ts";
+import {
+  factsOf,
+  gpusNow,
+  isFull,
+  isLending,
+  RETRY_MS,
+  wakeAt,
+  type CycleRun,
+} from "./cycle-run.ts";
 import { smallestSize } from "./feasibility.ts";
 import {
   endHead,
@@ -37,6 +45,8 @@ import {
   wakeAtOf,
   type WaitCode,
 } from "./judge.ts";
+import { mayBorrow } from "./loan-terms.ts";
+import { asLoan, lendersFor } from "./loans.ts";
 import { describeWait } from "./pending-reason.ts";
 import { isDismissing } from "./policies.ts";
 import type { Turn } from "./queue/queue-policy.ts";
@@ -55,7 +65,7 @@ export function walkLine(run: CycleRun, pass: number): void {
   // The first pass has told everybody, or as many as it may.
   const isTellingNow = run.isTelling && (pass === 1 || onlyFor !== undefined);
   const turn = brain.queue.order(nowMs, factsOf(run));
-  const tries = openTries(scene, heads);
+  const tries = openTries(scene, heads, (gang) => lendersOf(run, gang));
   const openKinds = unvisitedHeads(run);
   const fewest = fewestGpus(brain);
   let seen = 0;
@@ -159,12 +169,16 @@ export function walkLine(run: CycleRun, pass: number): void {
   /** Whether others might lend, leave or give up GPUs. */
   function mayGet(): boolean {
     const isForInference = keepsForInference(heads) && brain.inference.size > 0;
-    return isForInference || run.preemptionsLeft > 0 || mayLift(heads, 0);
+    return isForInference || run.preemptionsLeft > 0 || mayLift(heads, 0) || mayLend();
   }
 
   function dismiss(ofTurn: Turn, gang: PendingRequest): void {
     if (openKinds.size > 0 || hasRoom(heads) || !tries.isFinal(gang)) return;
-    if (!mayLift(heads, leastLimitMs(gang), gang.class)) ofTurn.dismiss(gang);
+    if (!mayLift(heads, leastLimitMs(gang), gang.class) && !mayLend()) ofTurn.dismiss(gang);
+  }
+
+  function mayLend(): boolean {
+    return isLending(run) && lendersFor(heads, scene).length > 0;
   }
 
   /** Nobody passes the one that waits. */
@@ -187,7 +201,7 @@ function tryLate(run: CycleRun, gang: PendingRequest, own: Reservation): Tried {
   if (open < leastSizeNow(gang, nowMs)) {
     const wait = waitOf(gang, scene, own);
     if (!isServedInTurn(wait.code)) return wait;
-    const lifted = liftable(heads, gang);
+    const lifted = [...liftable(heads, gang), ...lendersOf(run, gang)];
     const reach = lifted.reduce((sum, each) => sum + freeGpusIn(heads, each), open);
     if (lifted.length === 0 || reach < smallestSize(gang.gang)) return wait;
   }
@@ -202,7 +216,8 @@ function tryAll(run: CycleRun, gang: PendingRequest, own: Reservation | undefine
   if (plain.kind === "grant" || !isServedInTurn(plain.code)) return plain;
   const lifted = liftable(heads, gang);
   const reach = lifted.reduce((sum, each) => sum + freeGpusIn(heads, each), gpusNow(run).open);
-  if (lifted.length === 0 || reach < smallestSize(gang.gang)) return plain;
+  if (lifted.length === 0 || reach < smallestSize(gang.gang))
+    return tryLoan(run, gang, own) ?? plain;
   for (const { jobId } of lifted) lift(heads, jobId);
   const why = "next in the queue, on GPUs that an earlier job does not need yet";
   const tried = tryStart(gang, scene, context, { ...(own && { own }), why });
@@ -211,7 +226,28 @@ function tryAll(run: CycleRun, gang: PendingRequest, own: Reservation | undefine
     return tried;
   }
   for (const reservation of [...lifted].reverse()) putBack(heads, reservation);
-  return { ...plain, work: plain.work + tried.work };
+  return tryLoan(run, gang, own) ?? { ...plain, work: plain.work + tried.work };
+}
+
+/** Heads that would lend it what waits idle for them. */
+const lendersOf = (run: CycleRun, gang: PendingRequest): readonly Reservation[] =>
+  isLending(run) && mayBorrow(gang) ? lendersFor(run.heads, run.scene, gang) : [];
+
+/** On what waits idle for heads, too. */
+function tryLoan(
+  run: CycleRun,
+  gang: PendingRequest,
+  own: Reservation | undefined,
+): Tried | undefined {
+  const { scene, context, heads } = run;
+  const lenders = lendersOf(run, gang);
+  const reach = lenders.reduce((sum, each) => sum + freeGpusIn(heads, each), gpusNow(run).open);
+  if (lenders.length === 0 || reach < smallestSize(gang.gang)) return undefined;
+  for (const { jobId } of lenders) lift(heads, jobId);
+  const why = "on loan until those can start for whom they are set apart";
+  const tried = tryStart(gang, scene, context, { ...(own && { own }), why });
+  for (const reservation of [...lenders].reverse()) putBack(heads, reservation);
+  return tried.kind === "grant" ? { ...tried, item: asLoan(tried.item, gang, scene) } : undefined;
 }
 
 /** Sees to what is set apart for a request that waits, and to what it claims of its tenant's quota. */

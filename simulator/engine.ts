@@ -125,6 +125,7 @@ export function openEngine(world: World): Engine {
       if (refusal !== undefined)
         throw new Error(`the ledger did not understand: ${refusal.message}`);
     }
+    metrics.noteLedger(brain.ledger, nowMs);
     isDeciding = true;
     nextCycleAtMs = nowMs + costs.cycleIntervalMs;
     const plan = brain.decide(nowMs);
@@ -150,6 +151,7 @@ export function openEngine(world: World): Engine {
         if (lease !== undefined && state !== undefined) start(state, lease);
       }
     }
+    metrics.noteLedger(brain.ledger, nowMs);
     for (const { lease } of plan.evict ?? []) sendOrder(lease);
     if (needsDecision || inbox.length > 0 || orders.length > 0) wantCycle(nowMs);
     // Each plan sets the clock anew.
@@ -219,7 +221,7 @@ export function openEngine(world: World): Engine {
     if (isDeciding) orders.push({ kind: "evictions-sent", sent: [id], gone: [], nowMs });
     else brain.apply({ kind: "evictions-sent", sent: [id], gone: [], nowMs });
     state.preemptions += 1;
-    metrics.notePreempted(state, eviction);
+    metrics.notePreempted(state, eviction, brain.ledger.leases.get(id)?.loan !== undefined);
     const hasCheckpoint = job.hasNoCheckpoint === undefined;
     const done = hasCheckpoint ? doneGpuMs(run, nowMs) : 0;
     if (!hasCheckpoint) metrics.lose(state, "preemption", doneGpuMs(run, nowMs));

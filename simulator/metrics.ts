@@ -10,16 +10,21 @@ import { JOB_CLASSES } from "../domain/job.ts";
 import type { Eviction } from "../domain/lease.ts";
 import type { Plan } from "../domain/plan.ts";
 import { openAccounts, type Account, type PhaseState } from "./accounts.ts";
+import type { Ledger } from "../scheduling/ledger.ts";
+import { mapCauses, openIdleBook, type IdleTime } from "./idle.ts";
 import type { JobState } from "./job-state.ts";
 import type { Sample } from "./result.ts";
 import { sampleOf, weightsOf, type Scene } from "./sample.ts";
 
 export interface Metrics {
   readonly noteGranted: (state: JobState, waitedMs: number) => void;
-  readonly notePreempted: (state: JobState, eviction: Eviction) => void;
+  /** `isLoan`: it gives back what it had on loan. */
+  readonly notePreempted: (state: JobState, eviction: Eviction, isLoan: boolean) => void;
   readonly noteFailure: (blame: "hosts" | "jobs") => void;
   readonly noteCycle: (plan: Plan, granted: number, refused: number) => void;
   readonly noteEvents: (count: number) => void;
+  /** After each change by a cycle. */
+  readonly noteLedger: (ledger: Ledger, nowMs: number) => void;
   readonly changeGang: (state: JobState, phase: PhaseState, sign: 1 | -1, nowMs: number) => void;
   /** So much of the present run's progress, GPU-milliseconds at the best spread. */
   readonly lose: (state: JobState, cause: "preemption" | "failure", gpuMs: number) => void;
@@ -35,6 +40,7 @@ export interface Readings {
   /** GPU-milliseconds by group. */
   readonly accounts: readonly Account[];
   readonly inServiceGpuMs: number;
+  readonly idleGpuMs: IdleTime;
   readonly degradedGpuMs: number;
   readonly dueGpuMs: readonly number[];
   /** Milliseconds, by group, of jobs that were submitted in the window. */
@@ -48,6 +54,7 @@ export interface Counts {
   evictions: number;
   shrinks: number;
   growths: number;
+  recalls: number;
   degradedGrants: number;
   hostFailures: number;
   jobFailures: number;
@@ -60,6 +67,7 @@ export interface Counts {
 }
 
 interface Marks {
+  readonly idle: IdleTime;
   readonly accounts: readonly Account[];
   readonly inService: number;
   readonly degraded: number;
@@ -79,6 +87,7 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
   const accounts = openAccounts(groups);
   const degraded = openAccounts(1);
   const service = openAccounts(1);
+  const idle = openIdleBook();
   service.change(0, "kept", { gpus, rate: gpus }, 0);
   let gpusInService = gpus;
   const waitsMs: number[][] = Array.from({ length: groups }, () => []);
@@ -92,6 +101,7 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
     evictions: 0,
     shrinks: 0,
     growths: 0,
+    recalls: 0,
     degradedGrants: 0,
     hostFailures: 0,
     jobFailures: 0,
@@ -108,6 +118,7 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
     tenantGroup,
   ];
   const marksAt = (nowMs: number): Marks => ({
+    idle: idle.read(nowMs),
     accounts: accounts.read(nowMs),
     inService: service.read(nowMs)[0]?.held ?? 0,
     degraded: degraded.read(nowMs)[0]?.held ?? 0,
@@ -120,8 +131,9 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
       if (!state.isInWindow) return;
       for (const group of groupsOf(state)) waitsMs[group]?.push(waitedMs);
     },
-    notePreempted(state, { forJob, keep }) {
+    notePreempted(state, { forJob, keep }, isLoan) {
       if (forJob === state.jobId) counts.growths += 1;
+      else if (isLoan) counts.recalls += 1;
       else if (keep !== undefined) counts.shrinks += 1;
       else counts.evictions += 1;
       for (const group of groupsOf(state)) preemptions[group] = (preemptions[group] ?? 0) + 1;
@@ -136,6 +148,9 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
       counts.refusals += refused;
       counts.candidates += stats.candidates;
       counts.events += 2;
+    },
+    noteLedger(ledger, nowMs) {
+      idle.note(ledger, gpusInService, nowMs);
     },
     noteEvents(count) {
       counts.events += count;
@@ -188,6 +203,7 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
       return {
         accounts: to.accounts.map((account, at) => difference(account, from.accounts[at])),
         inServiceGpuMs,
+        idleGpuMs: mapCauses((cause) => to.idle[cause] - from.idle[cause]),
         degradedGpuMs: to.degraded - from.degraded,
         dueGpuMs: dueSums.map((sum) => (sum / Math.max(1, samplesInWindow)) * spanMs),
         waitsMs,

@@ -12,6 +12,7 @@
  */
 
 import type { JobClass } from "../domain/job.ts";
+import type { IdleTime } from "./idle.ts";
 import type { FailureRates, SimulationCosts } from "./options.ts";
 
 export interface SimulationResult {
@@ -48,6 +49,8 @@ export interface SimulationResult {
   readonly trainingLost: number;
   /** In the steady window; `inService` is the sum of all others. */
   readonly gpuSeconds: GpuSeconds;
+  /** GPU-seconds in the steady window, by what kept the GPUs free; `deciding`: what came free since the last cycle. */
+  readonly idle: IdleTime & { readonly deciding: number };
   readonly classes: readonly GroupFigures[];
   readonly tenants: readonly GroupFigures[];
   readonly preemption: {
@@ -57,6 +60,8 @@ export interface SimulationResult {
     readonly shrinks: number;
     /** Gangs that stopped to go on with more GPUs. */
     readonly growths: number;
+    /** Gangs that gave back what they had on loan; not among the evictions. */
+    readonly recalls: number;
   };
   readonly degradation: {
     /** Grants of fewer GPUs than the gang asked for. */

@@ -3,6 +3,7 @@
 import { JOB_CLASSES } from "../domain/job.ts";
 import type { Account } from "./accounts.ts";
 import type { Engine } from "./engine.ts";
+import { IDLE_CAUSES, mapCauses } from "./idle.ts";
 import type { JobState } from "./job-state.ts";
 import { CLASS_GROUPS, type Metrics, type Readings } from "./metrics.ts";
 import type { FailureRates, SimulationCosts, SimulationOptions } from "./options.ts";
@@ -74,11 +75,17 @@ export function summarise(finished: Finished): SimulationResult {
         ? 0
         : ratio(training.preemption, training.kept + training.spread + training.preemption),
     gpuSeconds,
+    idle: idleSecondsIn(readings, gpuSeconds.idle),
     classes: JOB_CLASSES.map((name, group) => figuresOf(name, group, { states, readings, nowMs })),
     tenants: tenants.map((name, at) =>
       figuresOf(name, CLASS_GROUPS + at, { states, readings, nowMs }),
     ),
-    preemption: { evictions: noted.evictions, shrinks: noted.shrinks, growths: noted.growths },
+    preemption: {
+      evictions: noted.evictions,
+      shrinks: noted.shrinks,
+      growths: noted.growths,
+      recalls: noted.recalls,
+    },
     degradation: { grants: noted.degradedGrants, heldGpuSeconds: readings.degradedGpuMs / 1_000 },
     failures: { hosts: noted.hostFailures, jobs: noted.jobFailures },
     starved: {
@@ -113,6 +120,12 @@ function gpuSecondsIn({ accounts, inServiceGpuMs }: Readings): GpuSeconds {
     starting: sum(({ starting }) => starting),
     idle: inService - sum(({ held }) => held),
   };
+}
+
+function idleSecondsIn({ idleGpuMs }: Readings, all: number): SimulationResult["idle"] {
+  const known = mapCauses((cause) => idleGpuMs[cause] / 1_000);
+  const sum = IDLE_CAUSES.reduce((total, cause) => total + known[cause], 0);
+  return { ...known, deciding: Math.max(0, all - sum) };
 }
 
 interface FiguresContext {

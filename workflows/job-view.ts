@@ -37,6 +37,7 @@ export function factOf(lease: Lease): LeaseFact {
     eviction: _order,
     checkpointedAtMs: _saved,
     causedLossGpuSeconds: _cost,
+    loan: _loan,
     ...fact
   } = lease;
   return fact;

@@ -22,6 +22,10 @@ export interface Figures {
   readonly cycles: number;
   /** Of the GPU-seconds in service. */
   readonly spreadLoss: number;
+  /** Idle because they are set apart for jobs that cannot start yet. */
+  readonly behindHeads: number;
+  readonly idle: number;
+  readonly recalls: number;
 }
 
 export function figuresOf(result: SimulationResult): Figures {
@@ -45,6 +49,9 @@ export function figuresOf(result: SimulationResult): Figures {
     grants: result.decisions.grants,
     cycles: result.decisions.cycles,
     spreadLoss: gpuSeconds.spreadLoss / gpuSeconds.inService,
+    behindHeads: result.idle.heads / gpuSeconds.inService,
+    idle: gpuSeconds.idle / gpuSeconds.inService,
+    recalls: preemption.recalls,
   };
 }
 
