@@ -5,6 +5,7 @@ import { helpEnd, type Kit } from "../kit.ts";
 import { fleetApplyVerb } from "./fleet-apply.ts";
 import { fleetCheckVerb } from "./fleet-check.ts";
 import { fleetImportVerb } from "./fleet-import.ts";
+import { fleetMeasureVerb } from "./fleet-measure.ts";
 import { fleetShowVerb } from "./fleet-show.ts";
 
 export function fleetVerb(kit: Kit): Command {
@@ -16,6 +17,7 @@ export function fleetVerb(kit: Kit): Command {
     )
     .addCommand(fleetShowVerb(kit))
     .addCommand(fleetImportVerb(kit))
+    .addCommand(fleetMeasureVerb(kit))
     .addCommand(fleetCheckVerb(kit))
     .addCommand(fleetApplyVerb(kit))
     .addHelpText(

@@ -1,0 +1,213 @@
+/**
+ * @file Measures a cluster: what an earlier command left open first, then inside the hosts, then over groups of them; then the tables.
+ *
+ * The readings are stored as they come, the fleet's details once a stage is over: cut off at any point, the command goes on where it
+ * was when it is given again. What runs meanwhile is jobs, which need no command.
+ */
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Client } from "@temporalio/client";
+import { directoryStore, type FleetDetails } from "../../activities/store.ts";
+import type { Ledger, OrbweaverClient } from "../../client/index.ts";
+import type { BandwidthTable, IntraHostTable } from "../../domain/bandwidth-table.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+import type { ClusterShape, HostDetails, HostShape } from "../../domain/fleet.ts";
+import type { HostId } from "../../domain/ids.ts";
+import type { MeasuringOrder } from "../../domain/measuring.ts";
+import { randomFrom } from "../../lib/random.ts";
+import { clusterDomain } from "../../models/lookup.ts";
+import { median } from "../../models/symmetry-prior.ts";
+import { configureUpdate, fleetWorkflowId } from "../../workflows/messages.ts";
+import { counted, durationText } from "../duration.ts";
+import { storeDirOf } from "../up/places.ts";
+import { gather, submitMeasuring, type Gathered, type JobTerms } from "./jobs.ts";
+import {
+  interCsv,
+  interTable,
+  intraCsv,
+  intraTable,
+  measuredSets,
+  type Results,
+} from "./results.ts";
+import { setsBetween, type Work, type WorkNeed } from "./work.ts";
+
+export interface MeasureTerms extends JobTerms {
+  readonly fleet: string;
+  readonly temporal: Client;
+  readonly client: OrbweaverClient;
+  readonly stateDir: string;
+  readonly cluster: ClusterShape;
+  readonly hosts: readonly HostShape[];
+  readonly between: number;
+  readonly maxSeconds?: number;
+  readonly seed: number;
+  readonly results: Results;
+  readonly orderFor: (hosts: readonly HostShape[]) => Omit<MeasuringOrder, "sets">;
+  /** A line for people. */
+  readonly say: (line: string) => void;
+}
+
+/** What is known of the cluster: the fleet's own tables with the readings over them. */
+export interface Known {
+  readonly details: ReadonlyMap<HostId, HostDetails>;
+  readonly inter: BandwidthTable | undefined;
+}
+
+export async function knownOf(terms: MeasureTerms, ledger: Ledger): Promise<Known> {
+  const former = await formerDetails(terms, ledger);
+  const sets = measuredSets(terms.results.readings);
+  const formerHosts = new Map<HostId, HostDetails>(former.hosts);
+  const details = new Map(formerHosts);
+  for (const host of terms.cluster.hosts) {
+    const known = formerHosts.get(host.id);
+    const bandwidth = intraTable(host, sets, known?.bandwidth);
+    if (bandwidth !== undefined) details.set(host.id, { ...known, bandwidth });
+  }
+  const formerInter = former.interHost.find(([cluster]) => cluster === terms.cluster.id)?.[1];
+  // What the store has under the fleet's hash was put there by this product.
+  const inter = interTable(terms.cluster.hosts, sets, formerInter as BandwidthTable | undefined);
+  return { details, inter };
+}
+
+export function needOf(terms: MeasureTerms, { details, inter }: Known): WorkNeed {
+  const { cluster, hosts, between, maxSeconds, results, seed } = terms;
+  const domain = clusterDomain(cluster, details);
+  const topologies = [...details].flatMap(([id, { topology }]) =>
+    topology === undefined ? [] : [[id, topology] as const],
+  );
+  const names = inter?.hosts ?? [];
+  const places = names.map((name) => cluster.hosts.findIndex(({ id }) => id === name));
+  const measured = (inter?.sets ?? []).map(({ masks }) =>
+    masks
+      .flatMap((mask, at) => (mask === 0 ? [] : [{ host: places[at] ?? -1, mask }]))
+      .sort((a, b) => a.host - b.host),
+  );
+  return {
+    domain,
+    hosts,
+    topologies: new Map(topologies),
+    measured: measured.filter((shares) => shares.every(({ host }) => host >= 0)),
+    between,
+    timedSeconds: timedSeconds(results),
+    ...(maxSeconds !== undefined && { maxSeconds }),
+    random: randomFrom(seed, "measure"),
+  };
+}
+
+/** By host id: the median time of a set inside it. */
+function timedSeconds({ readings }: Results): ReadonlyMap<string, number> {
+  const times = new Map<string, number[]>();
+  for (const { shares, tookMs, gbs } of readings) {
+    const [first, ...others] = shares;
+    if (first === undefined || others.length > 0 || gbs === undefined) continue;
+    times.set(first[0], [...(times.get(first[0]) ?? []), tookMs / 1_000]);
+  }
+  return new Map([...times].map(([host, seconds]) => [host, median(seconds)]));
+}
+
+/** Waits for jobs of an earlier command. */
+export async function gatherOpen(terms: MeasureTerms): Promise<readonly Gathered[]> {
+  const open = terms.results.openJobs();
+  if (open.length > 0) {
+    terms.say(`going on with ${counted(open.length, "measuring job")} of an earlier command`);
+  }
+  return await Promise.all(open.map((job) => gather(job, terms, progressOf(terms, job))));
+}
+
+export async function measureInside(
+  terms: MeasureTerms,
+  { inside }: Work,
+): Promise<readonly Gathered[]> {
+  const open = inside.filter(({ sets }) => sets.length > 0);
+  const jobs: { readonly job: string; readonly count: number; readonly name: string }[] = [];
+  for (const { host, sets } of open) {
+    const order = { ...terms.orderFor([host]), sets: [...sets] };
+    const job = await submitMeasuring({ hosts: [host], order }, terms);
+    jobs.push({ job, count: sets.length, name: host.id });
+  }
+  return await Promise.all(
+    jobs.map(({ job, count, name }) => gather(job, terms, progressOf(terms, name, count))),
+  );
+}
+
+/** One group after the other: the hosts of a cluster are never all held. */
+export async function measureBetween(
+  terms: MeasureTerms,
+  need: WorkNeed,
+  { groups }: Work,
+): Promise<readonly Gathered[]> {
+  const gathered: Gathered[] = [];
+  for (const { hosts, sets: count } of groups) {
+    const sets = setsBetween(need, hosts, count);
+    if (sets.length === 0) continue;
+    const order = { ...terms.orderFor(hosts), sets: [...sets] };
+    const job = await submitMeasuring({ hosts, order }, terms);
+    const name = `${hosts[0]?.id ?? ""} … ${hosts.at(-1)?.id ?? ""}`;
+    gathered.push(await gather(job, terms, progressOf(terms, name, sets.length)));
+  }
+  return gathered;
+}
+
+/** Puts the tables in the fleet's store and tells the fleet, and writes them as files for its description. */
+export async function publish(
+  terms: MeasureTerms,
+  { details, inter }: Known,
+): Promise<{ readonly detailsHash: string; readonly files: readonly string[] }> {
+  const { fleet, client, temporal, stateDir, cluster, results } = terms;
+  // Hours may have passed: the description in force now is the one that gets the tables.
+  const ledger = await client.fleet();
+  const former = await formerDetails(terms, ledger);
+  const interHost = [
+    ...former.interHost.filter(([name]) => name !== cluster.id),
+    ...(inter === undefined ? [] : [[cluster.id, inter] as const]),
+  ];
+  const detailsHash = await directoryStore(storeDirOf(stateDir)).put({
+    hosts: [...details],
+    interHost,
+  });
+  await temporal.workflow
+    .getHandle(fleetWorkflowId(fleet))
+    .executeUpdate(configureUpdate, { args: [{ shape: ledger.shape, detailsHash }] });
+  const tables = new Map<string, IntraHostTable>();
+  for (const { id } of cluster.hosts) {
+    const table = details.get(id)?.bandwidth;
+    if (table !== undefined) tables.set(id, table);
+  }
+  const files: string[] = [];
+  const write = (name: string, text: string): void => {
+    writeFileSync(join(results.dir, name), text);
+    files.push(join(results.dir, name));
+  };
+  if (tables.size > 0) write(`${cluster.id}-intra.csv`, intraCsv(tables));
+  if (inter !== undefined) write(`${cluster.id}-inter.csv`, interCsv(inter));
+  return { detailsHash, files };
+}
+
+async function formerDetails({ stateDir }: MeasureTerms, ledger: Ledger): Promise<FleetDetails> {
+  const { detailsHash } = ledger;
+  if (detailsHash === undefined) return { hosts: [], interHost: [] };
+  const found = await directoryStore(storeDirOf(stateDir)).get<FleetDetails>(detailsHash);
+  if (found !== undefined) return found;
+  throw new OrbweaverError(
+    "NOT_FOUND",
+    "the fleet has measured tables that are not on this machine, and would lose them. Run this where `orbweaver up` or `fleet apply` was run.",
+  );
+}
+
+/** Says every twentieth part, with the time that is left. */
+function progressOf({ say }: MeasureTerms, name: string, count?: number): () => void {
+  const startMs = Date.now();
+  let done = 0;
+  let said = 0;
+  return () => {
+    done += 1;
+    const step = count === undefined ? 20 : Math.max(1, Math.ceil(count / 20));
+    if (done - said < step && done !== count) return;
+    said = done;
+    const eachMs = (Date.now() - startMs) / done;
+    const left = count === undefined || done > count ? undefined : (count - done) * eachMs;
+    const rest = left === undefined ? "" : `, about ${durationText(Math.round(left))} left`;
+    say(`${name}: ${String(done)}${count === undefined ? "" : ` of ${String(count)}`} sets${rest}`);
+  };
+}

@@ -1,0 +1,134 @@
+/**
+ * @file What is to be measured in a cluster: on each host the sets that are not known, over groups of hosts the sets that teach most.
+ *
+ * Inside a host every set of two GPUs or more, in the order of `masksByLook`. Over hosts in groups of at most `GROUP_HOSTS` neighbours
+ * in the fleet file, so that a large cluster is never held whole; a single host that is left over joins the last group. A limit
+ * of time cuts the sets of hosts first to what fits (each look at least once, early ones first), then those over hosts.
+ */
+
+import type { BandwidthDomain, Candidate } from "../../domain/bandwidth-port.ts";
+import type { HostShape } from "../../domain/fleet.ts";
+import type { HostShares, MeasuringOrder } from "../../domain/measuring.ts";
+import type { HostTopology } from "../../domain/topology.ts";
+import type { Random } from "../../lib/random.ts";
+import { isOneGpu } from "../../models/lookup.ts";
+import {
+  measuringCost,
+  setsWithin,
+  type HostWork,
+  type MeasuringCost,
+} from "../../models/measuring-cost.ts";
+import { planBetween } from "../../models/measuring-plan.ts";
+import { lookOf, masksByLook } from "../../models/symmetry-prior.ts";
+
+export const GROUP_HOSTS = 4;
+/** An order goes in a job's description; the rest is for the next run. */
+export const MAX_SETS = 400;
+
+export interface WorkNeed {
+  readonly domain: BandwidthDomain;
+  readonly hosts: readonly HostShape[];
+  readonly topologies: ReadonlyMap<string, HostTopology>;
+  /** Sets over hosts that are known. */
+  readonly measured: readonly Candidate[];
+  /** Sets over hosts to have in all. */
+  readonly between: number;
+  /** Seconds a set, by host id, from earlier readings. */
+  readonly timedSeconds: ReadonlyMap<string, number>;
+  readonly maxSeconds?: number;
+  readonly random: Random;
+}
+
+export type Sets = MeasuringOrder["sets"];
+
+export interface Work {
+  readonly inside: readonly { readonly host: HostShape; readonly sets: Sets }[];
+  readonly groups: readonly { readonly hosts: readonly HostShape[]; readonly sets: number }[];
+  readonly cost: MeasuringCost;
+}
+
+export function workOf(need: WorkNeed): Work {
+  const { hosts, maxSeconds } = need;
+  const wanted = hosts.map((host) => ({ host, sets: setsInside(host, need) }));
+  const inside = wanted.map(({ host, sets }) => ({
+    host,
+    sets: sets.slice(0, maxSeconds === undefined ? MAX_SETS : within(maxSeconds, host, need)),
+  }));
+  const hostWorks = inside.map(({ host, sets }) => hostWork(host, sets.length, need));
+  const left =
+    maxSeconds === undefined ? Infinity : maxSeconds - measuringCost(hostWorks, []).wallSeconds;
+  const groups = groupsOf(hosts, need, left);
+  const groupWorks = groups.map(({ hosts: members, sets }) => ({
+    hosts: members.map((host) => hostWork(host, 0, need)),
+    sets,
+  }));
+  return { inside, groups, cost: measuringCost(hostWorks, groupWorks) };
+}
+
+/** The sets of one group, once what is inside its hosts is known. */
+export function setsBetween(need: WorkNeed, members: readonly HostShape[], count: number): Sets {
+  const { domain, measured, random } = need;
+  const names = new Set(members.map(({ id }): string => id));
+  const hosts = [...domain.hosts.entries()].flatMap(([at, { id }]) => (names.has(id) ? [at] : []));
+  const own = measured.filter((shares) => shares.every(({ host }) => hosts.includes(host)));
+  const { picks } = planBetween(domain, { count, measured: own, random, hosts });
+  return picks.map((shares, at) => {
+    const named: HostShares = shares.map(({ host, mask }) => [domain.hosts[host]?.id ?? "", mask]);
+    // Over hosts no set is held for a twin of another one: counts alone do not say as much.
+    return { shares: named, look: String(at) };
+  });
+}
+
+function setsInside({ id, gpuCount }: HostShape, { domain, topologies }: WorkNeed): Sets {
+  const at = domain.hosts.findIndex((host) => host.id === id);
+  const topology = topologies.get(id);
+  const looks = new Map<string, number>();
+  // A number says which look it is, because orders travel in a job's description.
+  const lookAt = (mask: number): number => {
+    const look = lookOf(topology, mask);
+    const known = looks.get(look) ?? looks.size;
+    looks.set(look, known);
+    return known;
+  };
+  return masksByLook(gpuCount, topology)
+    .filter((mask) => !isOneGpu(mask) && domain.intraGbs(at, mask) === undefined)
+    .map((mask) => ({ shares: [[id, mask]], look: String(lookAt(mask)) }));
+}
+
+function hostWork({ id, gpuType, gpuCount }: HostShape, sets: number, need: WorkNeed): HostWork {
+  const timedSeconds = need.timedSeconds.get(id);
+  return {
+    host: id,
+    gpuType,
+    gpuCount,
+    sets,
+    ...(timedSeconds !== undefined && { timedSeconds }),
+  };
+}
+
+function within(maxSeconds: number, host: HostShape, need: WorkNeed): number {
+  const { wallSeconds } = measuringCost([hostWork(host, 1, need)], []);
+  return Math.min(MAX_SETS, wallSeconds <= 0 ? MAX_SETS : Math.floor(maxSeconds / wallSeconds));
+}
+
+function groupsOf(
+  hosts: readonly HostShape[],
+  need: WorkNeed,
+  leftSeconds: number,
+): Work["groups"] {
+  const groups: HostShape[][] = [];
+  for (const [at, host] of hosts.entries()) {
+    const last = groups.at(-1);
+    const isLeftOver = at === hosts.length - 1 && at % GROUP_HOSTS === 0;
+    if (last !== undefined && (at % GROUP_HOSTS !== 0 || isLeftOver)) last.push(host);
+    else groups.push([host]);
+  }
+  const open = groups.filter((group) => group.length > 1);
+  const missing = Math.max(0, need.between - need.measured.length);
+  return open.map((group, at) => {
+    const share = Math.floor(missing / open.length) + (at < missing % open.length ? 1 : 0);
+    const work = { hosts: group.map((host) => hostWork(host, 0, need)) };
+    const fits = Number.isFinite(leftSeconds) ? setsWithin(leftSeconds / open.length, work) : share;
+    return { hosts: group, sets: Math.min(share, fits, MAX_SETS) };
+  });
+}
