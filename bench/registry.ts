@@ -2,7 +2,8 @@
 
 import type { Bench } from "./bench.ts";
 import { liveBench } from "./live.ts";
+import { pickBench } from "./pick.ts";
 import { queueBench } from "./queue.ts";
 import { stormBench } from "./storm.ts";
 
-export const BENCHES: readonly Bench[] = [liveBench, queueBench, stormBench];
+export const BENCHES: readonly Bench[] = [liveBench, pickBench, queueBench, stormBench];

@@ -1,0 +1,186 @@
+/**
+ * @file What the comparison of dispatchers says: tables of means over seeds with the worst seed, and the bars of the issue.
+ *
+ * Ours is held against bars on what is counted (no forced picks, no single GPUs). The paper's own figures of Topo and Random are means over
+ * all requests from 1 to 32 with forced picks among them, which lifts every dispatcher by the same share of full marks; so the
+ * bars that compare our Topo and Random with the paper's take the mean in that way too.
+ */
+
+import { atLeast, atMost, barOf, REPORTED, type Bar, type Wish } from "../bar.ts";
+import type { BenchTable } from "../bench.ts";
+import { figureText } from "../report.ts";
+import { PAPER_SAMPLES, type Compared, type Run } from "./compare.ts";
+import { figuresOf, gbePercent, type Figures } from "./protocol.ts";
+
+export interface Summary {
+  readonly name: string;
+  readonly samples: number;
+  readonly mean: Figures;
+  readonly worstSeed: Figures;
+}
+
+/** By dispatcher and size of training set, in order of first sight. */
+export function summaries(compared: readonly Compared[]): readonly Summary[] {
+  const groups = new Map<string, Run[]>();
+  for (const { runs } of compared)
+    for (const run of runs) {
+      const key = `${run.name} ${String(run.samples)}`;
+      groups.set(key, [...(groups.get(key) ?? []), run]);
+    }
+  return [...groups.values()].flatMap((runs) => {
+    const [first] = runs;
+    const figures = runs.map(({ judged }) => figuresOf(judged));
+    const worst = [...figures].sort((a, b) => a.gbePercent - b.gbePercent)[0];
+    if (first === undefined || worst === undefined) return [];
+    const mean = (of: keyof Figures): number =>
+      figures.reduce((sum, each) => sum + each[of], 0) / figures.length;
+    return [
+      {
+        name: first.name,
+        samples: first.samples,
+        mean: {
+          gbePercent: mean("gbePercent"),
+          worstPercent: Math.min(...figures.map(({ worstPercent }) => worstPercent)),
+          lossGbs: mean("lossGbs"),
+          scenarios: mean("scenarios"),
+        },
+        worstSeed: worst,
+      },
+    ];
+  });
+}
+
+const isAtPaperSize = ({ samples }: Summary): boolean => samples === 0 || samples === PAPER_SAMPLES;
+
+export function compareTable(cluster: string, compared: readonly Compared[]): BenchTable {
+  return {
+    title: `${cluster}: GBE in percent of the best, mean over ${String(compared.length)} seeds, its worst seed, its worst single pick; mean loss in GB/s. Models from ${String(PAPER_SAMPLES)} samples`,
+    columns: ["DISPATCHER", "GBE", "WORST SEED", "WORST PICK", "LOSS"],
+    rows: summaries(compared)
+      .filter(isAtPaperSize)
+      .map(({ name, mean, worstSeed }) => [
+        name,
+        mean.gbePercent.toFixed(2),
+        worstSeed.gbePercent.toFixed(2),
+        mean.worstPercent.toFixed(1),
+        mean.lossGbs.toFixed(2),
+      ]),
+  };
+}
+
+export function sizesTable(cluster: string, compared: readonly Compared[]): BenchTable {
+  return {
+    title: `${cluster}: ours by the number of samples that it was trained on`,
+    columns: ["SAMPLES", "GBE", "WORST SEED", "WORST PICK", "LOSS"],
+    rows: summaries(compared)
+      .filter(({ name }) => name === "ours")
+      .map(({ samples, mean, worstSeed }) => [
+        String(samples),
+        mean.gbePercent.toFixed(2),
+        worstSeed.gbePercent.toFixed(2),
+        mean.worstPercent.toFixed(1),
+        mean.lossGbs.toFixed(2),
+      ]),
+  };
+}
+
+export function modelTable(cluster: string, compared: readonly Compared[]): BenchTable {
+  const groups = new Map<string, Compared["models"][number][]>();
+  for (const { models } of compared)
+    for (const model of models) {
+      const key = `${model.name} ${String(model.samples)}`;
+      groups.set(key, [...(groups.get(key) ?? []), model]);
+    }
+  const mean = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+  return {
+    title: `${cluster}: accuracy on sets over hosts that were not trained on, mean over seeds, and the processor time of the training`,
+    columns: ["MODEL", "R2", "WORST", "MAPE %", "CPU S"],
+    rows: [...groups].map(([key, models]) => {
+      const cpuMs = mean(models.map((model) => model.cpuMs));
+      return [
+        key,
+        mean(models.map(({ r2 }) => r2)).toFixed(3),
+        Math.min(...models.map(({ r2 }) => r2)).toFixed(3),
+        mean(models.map(({ mapePercent }) => mapePercent)).toFixed(2),
+        Number.isFinite(cpuMs) ? figureText(cpuMs / 1_000) : "",
+      ];
+    }),
+  };
+}
+
+interface Target {
+  readonly gbe: number;
+  readonly paperGbe?: number;
+  readonly paperLoss?: number;
+  readonly paperTopo?: number;
+  readonly paperRandom?: number;
+}
+
+const TARGETS: ReadonlyMap<string, Target> = new Map([
+  ["H100", { gbe: 99.5, paperGbe: 96.99, paperLoss: 3.01, paperTopo: 84.53, paperRandom: 66.75 }],
+  ["Het-4Mix", { gbe: 97, paperGbe: 89.9, paperLoss: 2.1, paperTopo: 58.9, paperRandom: 47 }],
+  ["Het-RA", { gbe: 97 }],
+  ["Het-VA", { gbe: 97 }],
+]);
+
+/** GBE that the issue wants from 50 samples of the measured cluster, and of its worst pick from 250. */
+const FROM_FEW = 98.5;
+const WORST_PICK = 85;
+const NEAR_PAPER = 3;
+
+export function compareBars(cluster: string, compared: readonly Compared[]): readonly Bar[] {
+  const all = summaries(compared);
+  const find = (name: string, samples: number): Summary | undefined =>
+    all.find((each) => each.name === name && each.samples === samples);
+  const target = TARGETS.get(cluster);
+  const ours = find("ours", PAPER_SAMPLES);
+  const trees = find("boosted trees", PAPER_SAMPLES);
+  const few = find("ours", 50);
+  const name = cluster.toLowerCase();
+  const bar = (id: string, unit: string, wish: Wish, got?: number, paper?: number): Bar =>
+    barOf({ id: `${name} ${id}`, unit, wish, got, ...(paper !== undefined && { paper }) });
+  const bars: Bar[] = [];
+  if (ours !== undefined) {
+    const { mean, worstSeed } = ours;
+    bars.push(bar("GBE", "%", atLeast(target?.gbe ?? 97), mean.gbePercent, target?.paperGbe));
+    bars.push(bar("GBE worst seed", "%", REPORTED, worstSeed.gbePercent));
+    bars.push(bar("loss", "GB/s", atMost(1), mean.lossGbs, target?.paperLoss));
+    if (cluster === "H100")
+      bars.push(bar("worst pick", "%", atLeast(WORST_PICK), mean.worstPercent));
+  }
+  if (ours !== undefined && trees !== undefined)
+    bars.push(
+      bar("over trees", "points", atLeast(0), ours.mean.gbePercent - trees.mean.gbePercent),
+    );
+  if (cluster === "H100" && few !== undefined)
+    bars.push(bar("GBE from 50", "%", atLeast(FROM_FEW), few.mean.gbePercent));
+  for (const [rival, paper] of [
+    ["Topo", target?.paperTopo],
+    ["Random", target?.paperRandom],
+  ] as const) {
+    const got = meanOfAll(compared, rival);
+    const id = `${rival} as in paper`;
+    if (paper === undefined || got === undefined) continue;
+    bars.push(
+      barOf({
+        id: `${name} ${id}`,
+        unit: "points off",
+        wish: cluster === "H100" ? atMost(NEAR_PAPER) : REPORTED,
+        got: Math.abs(got - paper),
+        note: `${got.toFixed(1)} % here, ${paper.toFixed(1)} % there, over all requests from 1 GPU, forced picks too`,
+      }),
+    );
+  }
+  return bars;
+}
+
+/** As the paper means it: every request, forced or not; one GPU has full marks. */
+function meanOfAll(compared: readonly Compared[], name: string): number | undefined {
+  const judged = compared.flatMap(({ runs }) =>
+    runs.filter((run) => run.name === name).flatMap((run) => run.judged),
+  );
+  if (judged.length === 0) return undefined;
+  const shares = judged.map((each) => (each.scenario.gpus === 1 ? 100 : gbePercent(each)));
+  return shares.reduce((sum, share) => sum + share, 0) / shares.length;
+}

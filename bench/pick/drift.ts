@@ -1,0 +1,119 @@
+/**
+ * @file Drift: the network card of one host falls to a quarter, and the model learns it from the jobs that run.
+ *
+ * True from then on: a quarter for every group over several hosts that has a GPU on the first host. The stale model goes on picking; each
+ * of its picks over several hosts is measured, and after 25, 50 and 100 of them it is fine-tuned. On the way every fourth job is
+ * picked for learning's sake: at random among the ways of its scenario, as placements in a fleet are not all free choices. The mark is
+ * a model trained from nothing on 250 sets of the new truth. All are judged on the same scenarios.
+ */
+
+import type { BandwidthPredictor, BandwidthSample } from "../../domain/bandwidth-port.ts";
+import { randomFrom } from "../../lib/random.ts";
+import { openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
+import { searchPick } from "../../scheduling/pick/search-pick.ts";
+import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
+import type { BenchTable } from "../bench.ts";
+import { PAPER_SAMPLES, splitOf } from "./compare.ts";
+import { readLinks } from "./links.ts";
+import { bestGbs, figuresOf, judge, searching } from "./protocol.ts";
+import { randomChoice, topo } from "./rivals.ts";
+import { gpusOf, scenariosOf } from "./scenarios.ts";
+import type { Setting } from "./speed.ts";
+import { askedSets } from "./training-sets.ts";
+import type { Truth } from "./truth.ts";
+
+const LEFT = 0.25;
+const SLOW_HOST = 0;
+const STEPS = [25, 50, 100];
+const EXPLORED_EVERY = 4;
+const EACH = 10;
+/** What the stale model must lose for the drift to be hard enough. */
+const HARD_ENOUGH = 5;
+const WITHIN = 2;
+
+export async function measureDrift({ request, truth }: Setting): Promise<{
+  readonly bars: readonly Bar[];
+  readonly table: BenchTable;
+}> {
+  request.say("pick: a network card falls to a quarter");
+  const { seed } = request;
+  const { domain } = truth;
+  const drifted: Truth = {
+    ...truth,
+    gbs: (candidate) => {
+      const gbs = truth.gbs(candidate);
+      const isSlow = candidate.length > 1 && candidate.some(({ host }) => host === SLOW_HOST);
+      return gbs !== undefined && isSlow ? gbs * LEFT : gbs;
+    },
+  };
+  const random = randomFrom(seed, "drift");
+  const sizes = { smallest: 2, largest: request.size("largest"), each: EACH };
+  const scenarios = scenariosOf(domain, sizes, random.stream("scenarios"));
+  const field = { truth: drifted, scenarios, best: bestGbs(drifted, scenarios) };
+  const compact = topo(domain, readLinks());
+  const gbeOf = (predictor: BandwidthPredictor): number =>
+    figuresOf(judge(field, searching(searchPick, predictor, compact))).gbePercent;
+  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: "asked" });
+  const stale = await trainSurrogate({ domain, samples: train, seed });
+  const fresh = await trainSurrogate({
+    domain,
+    samples: askedSets(drifted, PAPER_SAMPLES, random.stream("fresh")),
+    seed,
+  });
+  const rows: (readonly [string, number])[] = [
+    ["trained from nothing on the new truth", gbeOf(openSyncPredictor(fresh, domain))],
+    ["stale", gbeOf(openSyncPredictor(stale, domain))],
+  ];
+  let model = stale;
+  let predictor = openSyncPredictor(model, domain);
+  const measured: BandwidthSample[] = [];
+  const dispatchAny = randomChoice(random.stream("explored"));
+  const most = gpusOf(domain).length;
+  for (let job = 0; measured.length < (STEPS.at(-1) ?? 0); job += 1) {
+    const own = random.stream(`job ${String(job)}`);
+    const gpus = 2 + own.below(most - 1);
+    const [scenario] = scenariosOf(domain, { smallest: gpus, largest: gpus, each: 1 }, own);
+    if (scenario === undefined) continue;
+    const dispatch =
+      job % EXPLORED_EVERY === 0 ? dispatchAny : searching(searchPick, predictor, compact);
+    const shares = dispatch(scenario);
+    const gbs = drifted.gbs(shares);
+    if (shares.length < 2 || gbs === undefined) continue;
+    measured.push({ shares, gbs });
+    if (!STEPS.includes(measured.length)) continue;
+    model = await trainSurrogate({ domain, samples: measured, seed, from: stale });
+    predictor = openSyncPredictor(model, domain);
+    rows.push([`after ${String(measured.length)} measured jobs`, gbeOf(predictor)]);
+  }
+  const [[, goal] = ["", NaN], [, staleGbe] = ["", NaN]] = rows;
+  const last = rows.at(-1)?.[1] ?? NaN;
+  return {
+    table: {
+      title: "Drift: one host's network card at a quarter, GBE in percent on the new truth",
+      columns: ["MODEL", "GBE"],
+      rows: rows.map(([name, gbe]) => [name, gbe.toFixed(2)]),
+    },
+    bars: [
+      barOf({
+        id: "drift: stale model loses",
+        unit: "points",
+        wish: atLeast(HARD_ENOUGH),
+        got: goal - staleGbe,
+      }),
+      barOf({
+        id: "drift: left after 100 jobs",
+        unit: "points",
+        wish: atMost(WITHIN),
+        got: goal - last,
+      }),
+      ...STEPS.slice(0, -1).map((step, at) =>
+        barOf({
+          id: `drift: left after ${String(step)} jobs`,
+          unit: "points",
+          wish: REPORTED,
+          got: goal - (rows[at + 2]?.[1] ?? NaN),
+        }),
+      ),
+    ],
+  };
+}

@@ -1,0 +1,132 @@
+/**
+ * @file The paper's figures 5 to 10 from this run, one SVG each for every cluster: accuracy, GBE and loss by size of request, ablation.
+ */
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { chartSvg, legendHtml, type Series } from "../../simulator/report/chart.ts";
+import { STYLE } from "../../simulator/report/style.ts";
+import { PAPER_SAMPLES, type Compared } from "./compare.ts";
+import { gbePercent, isCounted, type Judged } from "./protocol.ts";
+
+const MAIN = [
+  "ours",
+  "Ideal-BP",
+  "hybrid search",
+  "Topo",
+  "Default NUMA first",
+  "Default by id",
+  "Random",
+];
+const ABLATION = ["ours", "hybrid search", "EHA only", "PTS only"];
+
+export function drawFigures(
+  dir: string,
+  byCluster: ReadonlyMap<string, readonly Compared[]>,
+): void {
+  mkdirSync(dir, { recursive: true });
+  for (const [cluster, compared] of byCluster) {
+    const name = cluster.toLowerCase();
+    write(dir, `figure-5-${name}`, accuracyChart(cluster, compared));
+    write(
+      dir,
+      `figure-6-${name}`,
+      requestChart(cluster, compared, { names: MAIN, of: gbePercent, what: "GBE, %" }),
+    );
+    const lossOf = (each: Judged): number => each.bestGbs - each.gbs;
+    write(
+      dir,
+      `figure-7-${name}`,
+      requestChart(cluster, compared, { names: MAIN, of: lossOf, what: "loss, GB/s" }),
+    );
+    write(
+      dir,
+      `figure-10-${name}`,
+      requestChart(cluster, compared, { names: ABLATION, of: gbePercent, what: "GBE, %" }),
+    );
+  }
+}
+
+interface Drawing {
+  readonly title: string;
+  readonly svg: string;
+  readonly series: readonly Series[];
+}
+
+/** One file that a browser shows alone: the chart with its style and legend. */
+function write(dir: string, name: string, { title, svg, series }: Drawing): void {
+  const inner = svg.replace("<svg ", '<svg x="0" y="70" width="640" height="300" ');
+  const legend = `<foreignObject x="0" y="0" width="640" height="70"><div xmlns="http://www.w3.org/1999/xhtml"><strong>${title}</strong>${legendHtml(series)}</div></foreignObject>`;
+  const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 370"><style>${STYLE}</style>${legend}${inner}</svg>\n`;
+  writeFileSync(join(dir, `${name}.svg`), text);
+}
+
+interface Wish {
+  readonly names: readonly string[];
+  readonly of: (judged: Judged) => number;
+  readonly what: string;
+}
+
+function requestChart(
+  cluster: string,
+  compared: readonly Compared[],
+  { names, of, what }: Wish,
+): Drawing {
+  const series = names.map((name, colour): Series => {
+    const judged = compared.flatMap(({ runs }) =>
+      runs
+        .filter((run) => run.name === name && (run.samples === 0 || run.samples === PAPER_SAMPLES))
+        .flatMap((run) => run.judged.filter(isCounted)),
+    );
+    const bySize = new Map<number, number[]>();
+    for (const each of judged) {
+      const { gpus } = each.scenario;
+      bySize.set(gpus, [...(bySize.get(gpus) ?? []), of(each)]);
+    }
+    const points = [...bySize]
+      .sort(([a], [b]) => a - b)
+      .map(
+        ([gpus, values]) =>
+          [gpus, values.reduce((sum, value) => sum + value, 0) / values.length] as const,
+      );
+    return { name, points, colour, isDashed: name === "Ideal-BP" };
+  });
+  const shown = series.filter(({ points }) => points.length > 0);
+  const values = shown.flatMap(({ points }) => points.map(([, y]) => y));
+  const title = `${cluster}: ${what} by GPUs of the request`;
+  const isShare = what.startsWith("GBE");
+  const svg = chartSvg({
+    title,
+    x: { label: "GPUs of the request", from: 2, to: 32, isCount: true, text: String },
+    y: { label: what, from: 0, to: isShare ? 100 : Math.max(1, ...values), text: String },
+    series: shown,
+  });
+  return { title, svg, series: shown };
+}
+
+function accuracyChart(cluster: string, compared: readonly Compared[]): Drawing {
+  const bySize = new Map<number, { r2: number; mape: number; count: number }>();
+  for (const { models } of compared)
+    for (const { name, samples, r2, mapePercent } of models) {
+      if (name !== "ours") continue;
+      const sum = bySize.get(samples) ?? { r2: 0, mape: 0, count: 0 };
+      bySize.set(samples, { r2: sum.r2 + r2, mape: sum.mape + mapePercent, count: sum.count + 1 });
+    }
+  const points = [...bySize].sort(([a], [b]) => a - b);
+  const series: readonly Series[] = [
+    {
+      name: "R², %",
+      colour: 0,
+      points: points.map(([n, { r2, count }]) => [n, (100 * r2) / count]),
+    },
+    { name: "MAPE, %", colour: 1, points: points.map(([n, { mape, count }]) => [n, mape / count]) },
+  ];
+  const title = `${cluster}: accuracy by samples`;
+  const svg = chartSvg({
+    title,
+    x: { label: "samples", from: 0, to: 500, text: String },
+    y: { label: "%", from: 0, to: 100, text: String },
+    series,
+  });
+  return { title, svg, series };
+}
