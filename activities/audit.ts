@@ -10,6 +10,7 @@ import { heartbeat, log } from "@temporalio/activity";
 import { byCodeUnit } from "../domain/ids.ts";
 import {
   assertSignal,
+  bandwidthModelWorkflowId,
   JOB_WORKFLOW,
   presenceWorkflowId,
   reportAgainSignal,
@@ -61,11 +62,15 @@ export async function recover(
   client: Client,
   { fleet, clusters, isLedgerLost }: RecoverOrder,
 ): Promise<void> {
-  await each(clusters, async (cluster) => {
+  const reporting = clusters.flatMap((cluster) => [
+    presenceWorkflowId(fleet, cluster),
+    bandwidthModelWorkflowId(fleet, cluster),
+  ]);
+  await each(reporting, async (workflowId) => {
     try {
-      await client.workflow.getHandle(presenceWorkflowId(fleet, cluster)).signal(reportAgainSignal);
+      await client.workflow.getHandle(workflowId).signal(reportAgainSignal);
     } catch (error) {
-      // No agent of this cluster was ever there.
+      // No agent of this cluster was ever there, or nothing was measured in it.
       if (!(error instanceof WorkflowNotFoundError)) throw error;
     }
   });

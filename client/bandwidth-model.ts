@@ -17,7 +17,7 @@ import {
   type TrainingNote,
 } from "../workflows/messages.ts";
 import { OrbweaverError } from "../domain/failure.ts";
-import { asked } from "./server-error.ts";
+import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface BandwidthModelHandle {
@@ -45,6 +45,14 @@ export function openBandwidthModel(
       args: [input],
       workflowIdConflictPolicy: "USE_EXISTING",
     });
+  /** A solver worker may take its time: only that the order arrived has a deadline. */
+  const outcome = async <Answer>(update: { result(): Promise<Answer> }): Promise<Answer> => {
+    try {
+      return await update.result();
+    } catch (error) {
+      throw translated(error, subject);
+    }
+  };
   const none = (error: unknown): undefined => {
     if (error instanceof WorkflowNotFoundError) return undefined;
     if (error instanceof OrbweaverError && error.code === "NOT_FOUND") return undefined;
@@ -61,19 +69,25 @@ export function openBandwidthModel(
         taskQueue: JOB_TASK_QUEUE,
         query: () => workflow.query(keptSamplesQuery),
       }).catch(none)) ?? [],
-    train: (wish) =>
-      asked(client, subject, () =>
-        client.workflow.executeUpdateWithStart(trainModelUpdate, {
-          args: [wish],
-          startWorkflowOperation: start(),
-        }),
+    train: async (wish) =>
+      await outcome(
+        await asked(client, subject, () =>
+          client.workflow.startUpdateWithStart(trainModelUpdate, {
+            args: [wish],
+            waitForStage: "ACCEPTED",
+            startWorkflowOperation: start(),
+          }),
+        ),
       ),
-    rollback: (version) =>
-      asked(client, subject, () =>
-        client.workflow.executeUpdateWithStart(rollbackModelUpdate, {
-          args: [{ ...(version !== undefined && { version }) }],
-          startWorkflowOperation: start(),
-        }),
+    rollback: async (version) =>
+      await outcome(
+        await asked(client, subject, () =>
+          client.workflow.startUpdateWithStart(rollbackModelUpdate, {
+            args: [{ ...(version !== undefined && { version }) }],
+            waitForStage: "ACCEPTED",
+            startWorkflowOperation: start(),
+          }),
+        ),
       ),
   };
 }

@@ -17,7 +17,14 @@ Runtime.install({ logger: new DefaultLogger("ERROR") });
 describe("recorded histories", () => {
   it("are there for every workflow type", () => {
     const types = new Set(files.map((file) => file.split(".")[0]));
-    expect([...types].sort()).toEqual(["fleet", "job", "log-session", "presence", "sweep"]);
+    expect([...types].sort()).toEqual([
+      "bandwidth-model",
+      "fleet",
+      "job",
+      "log-session",
+      "presence",
+      "sweep",
+    ]);
   });
 
   it.each(files)("%s replays", async (file) => {

@@ -1,0 +1,131 @@
+/** @file A bandwidth model on a real server: it learns from what is measured, a solver worker that dies in training costs nothing, and rollback works. */
+
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { openBandwidthModel } from "../../client/bandwidth-model.ts";
+import { clusterId, jobId, parseHostId } from "../../domain/ids.ts";
+import {
+  BANDWIDTH_MODEL_RULES,
+  BANDWIDTH_MODEL_WORKFLOW,
+  bandwidthModelWorkflowId,
+  JOB_TASK_QUEUE,
+  measuredSignal,
+  type MeasuredWord,
+} from "../../workflows/messages.ts";
+import { startWorld, type World } from "../support/world.ts";
+
+const FLEET = `
+name: learning
+clusters:
+  - name: alpha
+    site: here
+    jurisdiction: EU
+    simulated: true
+    hosts:
+      - { name: "a[1-4]", gpus: 4, type: H100 }
+`;
+const ALPHA = clusterId("alpha");
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  await world.start("solver", ["worker", "--role", "solver"]);
+}, 180_000);
+afterAll(async () => {
+  await model()
+    .terminate("end of test")
+    .catch(() => undefined);
+  await world.stop();
+});
+
+const model = () =>
+  world.temporal.workflow.getHandle(bandwidthModelWorkflowId(world.fleet, "alpha"));
+
+/** Pairs of hosts: what the smaller part carries, times `share`; sets of one size differ, so a guess by size is no model. */
+function words(name: string, share: number): readonly MeasuredWord[] {
+  const hosts = ["a1", "a2", "a3", "a4"];
+  const found: MeasuredWord[] = [];
+  for (const [at, first] of hosts.entries())
+    for (const second of hosts.slice(at + 1))
+      for (const [left, right] of [
+        [1, 1],
+        [3, 3],
+        [7, 1],
+        [7, 3],
+        [15, 1],
+        [7, 7],
+        [15, 3],
+        [15, 15],
+      ] as const)
+        found.push({
+          jobId: jobId(`${name}-${String(found.length)}`),
+          runId: "run",
+          attempt: 1,
+          window: 0,
+          gpus: [
+            { host: parseHostId(`alpha/${first}`), mask: left },
+            { host: parseHostId(`alpha/${second}`), mask: right },
+          ],
+          gbs: share * 20 * right.toString(2).length,
+          atMs: Date.now(),
+        });
+  return found;
+}
+
+const tell = (said: readonly MeasuredWord[]): Promise<unknown> =>
+  world.temporal.workflow.signalWithStart(BANDWIDTH_MODEL_WORKFLOW, {
+    workflowId: bandwidthModelWorkflowId(world.fleet, "alpha"),
+    taskQueue: JOB_TASK_QUEUE,
+    args: [{ fleet: world.fleet, cluster: "alpha", rules: BANDWIDTH_MODEL_RULES }],
+    signal: measuredSignal,
+    signalArgs: [said],
+  });
+
+const served = async (): Promise<string | undefined> =>
+  (await world.ledger()).models?.get(ALPHA)?.version;
+
+it("the first version serves as soon as enough was measured, and the fleet's decisions use it", async () => {
+  await tell(words("first", 1));
+  await world.until("v1 serves", ({ models }) => models?.get(ALPHA)?.version === "v1", 180_000);
+  const { stdout } = await world.cli(["model", "list", "--json"]);
+  expect(JSON.parse(stdout)).toMatchObject({
+    clusters: [
+      { cluster: "alpha", serving: "v1", versions: [{ version: "v1", gate: { holds: true } }] },
+    ],
+  });
+}, 240_000);
+
+it("a solver worker that is killed in training costs nothing: the good version serves on, and the next worker publishes", async () => {
+  await tell(words("second", 0.5));
+  const handle = openBandwidthModel(world.temporal, { fleet: world.fleet, cluster: "alpha" });
+  const training = handle.train({ isFromNothing: true });
+  await expect
+    .poll(
+      async () => {
+        const { raw } = await model().describe();
+        return raw.pendingActivities?.some(
+          ({ activityType, lastHeartbeatTime }) =>
+            activityType?.name === "trainModel" && (lastHeartbeatTime ?? null) !== null,
+        );
+      },
+      { timeout: 120_000, interval: 50 },
+    )
+    .toBe(true);
+  await world.kill("solver");
+  expect(await served()).toBe("v1");
+  expect(await handle.view()).toMatchObject({ serving: { version: "v1" }, busy: "training" });
+  await world.start("solver", ["worker", "--role", "solver"]);
+  expect(await training).toMatchObject({ kind: "serves", version: "v2", cause: "command" });
+  await world.until("v2 serves", ({ models }) => models?.get(ALPHA)?.version === "v2", 60_000);
+}, 300_000);
+
+it("a rollback brings the version back that served before, and holds training until it is asked for", async () => {
+  const { code, stdout } = await world.cli(["model", "rollback", "alpha"]);
+  expect([code, stdout]).toEqual([0, "v1 serves in alpha\n"]);
+  await world.until("v1 serves", ({ models }) => models?.get(ALPHA)?.version === "v1");
+  const { stdout: shown } = await world.cli(["model", "show", "alpha", "--json"]);
+  expect(JSON.parse(shown)).toMatchObject({ used: "v1", isHeld: true });
+  const refused = await world.cli(["model", "rollback", "alpha", "--to", "v9"]);
+  expect(refused.code).not.toBe(0);
+  expect(refused.stderr).toMatch(/there is no version v9/);
+  expect(await served()).toBe("v1");
+}, 120_000);
