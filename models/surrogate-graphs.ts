@@ -20,7 +20,7 @@ import {
 } from "./transformer.ts";
 
 /** Standardised residuals beyond this count by their size, not by its square. */
-const HUBER_EDGE = 0.15;
+const HUBER_EDGE = 0.05;
 const MOST_GRADIENT_NORM = 1;
 const ADAM = Object.freeze({ first: 0.9, second: 0.99, floor: 1e-8 });
 
