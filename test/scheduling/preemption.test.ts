@@ -104,6 +104,30 @@ describe("victims", () => {
       want: ["a"],
     },
     {
+      name: "who is heavier does not wait because enough is free but too scattered",
+      held: [
+        ["a", gpus(["c0/h0", 0x1f])],
+        ["b", gpus(["c0/h1", 0x7f])],
+      ],
+      waiting: { ...INFERENCE, gpus: 4, constraints: { isSameHost: true } },
+      want: ["a"],
+    },
+    {
+      name: "who is not heavier does",
+      held: [
+        ["a", gpus(["c0/h0", 0x1f])],
+        ["b", gpus(["c0/h1", 0x7f])],
+      ],
+      waiting: {
+        job: "more",
+        tenant: "u",
+        gpus: 4,
+        requestedAtMs: NOW_MS,
+        constraints: { isSameHost: true },
+      },
+      want: [],
+    },
+    {
       name: "a tenant that has its due gets no more",
       held: [
         ["a", H0],
