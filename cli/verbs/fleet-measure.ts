@@ -51,10 +51,10 @@ export function fleetMeasureVerb(kit: Kit): Command {
     .verb("measure")
     .summary("measure the bandwidth of GPU sets")
     .description(
-      "Measures a cluster with nccl-tests: every GPU set inside its hosts, and over hosts those sets that teach most.\n" +
-        "What is known is not measured again. The cost is shown first. It runs as jobs that hold whole hosts; every reading is\n" +
-        "stored at once, and the same command goes on with what was interrupted. The tables go to the running fleet, and as\n" +
-        "files into its state folder for the fleet file's `bandwidth`.",
+      "Measures a cluster with nccl-tests: every GPU set inside its hosts, and over hosts those sets that teach most. " +
+        "What is known is not measured again. The cost is shown first. It runs as jobs that hold whole hosts; every reading " +
+        "is stored at once, and the same command goes on with what was interrupted.\n" +
+        "The tables go to the running fleet, and as files into its state folder for the fleet file's `bandwidth`.",
     )
     .option("--cluster <name>", "which cluster (needed when the fleet has several)")
     .option("--hosts <names>", "only these of its hosts", nameList)
