@@ -1,0 +1,107 @@
+/** @file The law of a what-if: asked of a copy of the ledger, it says what the fleet does when nothing arrives in between. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { gpuCountOf, type GangRequest, type HostGpus } from "../../domain/lease.ts";
+import { ms } from "../../domain/units.ts";
+import type { InboxEntry } from "../../scheduling/ledger.ts";
+import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
+import { openSession } from "../../scheduling/session.ts";
+import { whatIf } from "../../scheduling/what-if.ts";
+import { end, fleetShape, gangRequest, readyLedger, type RequestSpec } from "./builders.ts";
+
+const fleets = fc
+  .array(fc.constantFrom(4, 8, 2), { minLength: 1, maxLength: 4 })
+  .map((hosts) =>
+    fleetShape(
+      [{ hosts: hosts.map((gpus) => ({ gpus })) }],
+      [{ id: "q", quota: { H100: 4 }, borrowing: 8 }],
+    ),
+  );
+
+const jobs: fc.Arbitrary<RequestSpec> = fc
+  .record({
+    gpus: fc.constantFrom(1, 2, 4, 8, 3, 12),
+    shrink: fc.constantFrom(0, 0, 2),
+    tenant: fc.constantFrom("t", "u", "q"),
+    class: fc.constantFrom("training", "training", "interactive", "inference"),
+    minRuntimeMs: fc.constantFrom(0, 0, 20_000),
+    timeLimitMs: fc.constantFrom(undefined, 5_000),
+  })
+  .map(({ gpus, shrink, minRuntimeMs, timeLimitMs, ...rest }) => ({
+    ...rest,
+    gpus,
+    gang: { min: Math.max(1, gpus - shrink), timeoutMs: ms(3_000) },
+    preemption: { isPreemptible: true, mayShrink: shrink > 0, minRuntimeMs: ms(minRuntimeMs) },
+    ...(timeLimitMs !== undefined && { timeLimitMs: ms(timeLimitMs) }),
+  }));
+
+const cases = fc.record({
+  shape: fleets,
+  steps: fc.array(fc.oneof({ weight: 3, arbitrary: jobs }, { weight: 1, arbitrary: fc.nat(20) }), {
+    minLength: 3,
+    maxLength: 20,
+  }),
+  // What is lent is lent for whole seconds: no offer ends between question and submission.
+  wish: jobs.map((job) =>
+    job.timeLimitMs === undefined ? job : { ...job, timeLimitMs: ms(4_500) },
+  ),
+  /** From the question to the submission. */
+  laterMs: fc.constantFrom(0, 40),
+});
+
+test("a what-if is what the fleet then does with the job: starts it there, evicts these, or lets it wait", () => {
+  const seen = { starts: 0, preempts: 0, waits: 0, refused: 0 };
+  fc.assert(
+    fc.property(cases, ({ shape, steps, wish, laterMs }) => {
+      const session = openSession(readyLedger(shape));
+      let nowMs = 0;
+      const requestOf = (spec: RequestSpec, job: string): GangRequest =>
+        gangRequest({ ...spec, job, submittedAtMs: nowMs, requestedAtMs: nowMs });
+      const isDecided = (): boolean =>
+        !session.apply({ kind: "plan", plan: session.decide(nowMs), nowMs }).needsDecision;
+      steps.forEach((step, at) => {
+        nowMs += 1_000;
+        const leases = [...session.ledger.leases.values()];
+        const lease = typeof step === "number" ? leases[step % leases.length] : undefined;
+        const entries: InboxEntry[] = [];
+        if (typeof step !== "number")
+          entries.push({ kind: "request", request: requestOf(step, `j${at}`) });
+        else if (lease !== undefined) entries.push(end(lease.jobId));
+        session.apply({ kind: "inbox", entries, nowMs });
+        while (!isDecided());
+      });
+      const request = requestOf(wish, "what-if");
+      const before = JSON.stringify(packLedger(session.ledger));
+      const told = whatIf(unpackLedger(packLedger(session.ledger)), request, { nowMs, samples: 0 });
+      expect(JSON.stringify(packLedger(session.ledger))).toBe(before);
+      seen[told.kind] += 1;
+
+      nowMs += laterMs;
+      session.apply({ kind: "inbox", entries: [{ kind: "request", request }], nowMs });
+      const plan = session.decide(nowMs);
+      const { refusals } = session.apply({ kind: "plan", plan, nowMs });
+      expect(refusals).toEqual([]);
+      const { leases, reservations, reasons } = session.ledger;
+      const lease = [...leases.values()].find(({ jobId }) => jobId === request.jobId);
+      const evicted = [...leases.values()].filter(
+        ({ eviction }) => eviction?.forJob === request.jobId,
+      );
+      if (told.kind === "starts") expect(lease?.gpus).toEqual(sorted(told.gpus));
+      else expect(lease).toBeUndefined();
+      if (told.kind === "preempts") {
+        expect(evicted.map(({ id }) => id).sort()).toEqual(
+          told.victims.map((one) => one.lease).sort(),
+        );
+        expect(gpuCountOf(told.gpus)).toBeGreaterThan(0);
+        expect(reservations?.get(request.jobId)?.gpus).toEqual(told.gpus);
+      } else expect(evicted).toEqual([]);
+      if (told.kind === "waits")
+        expect(reasons.get(request.jobId)?.code).toBe(told.answer.reason.code);
+    }),
+    { numRuns: 100 },
+  );
+  expect(Math.min(seen.starts, seen.preempts, seen.waits)).toBeGreaterThan(0);
+});
+
+const sorted = (gpus: readonly HostGpus[]): readonly HostGpus[] =>
+  [...gpus].sort((a, b) => (a.host < b.host ? -1 : 1));
