@@ -83,7 +83,7 @@ const tell = (said: readonly MeasuredWord[]): Promise<unknown> =>
 const served = async (): Promise<string | undefined> =>
   (await world.ledger()).models?.get(ALPHA)?.version;
 
-it("the first version serves as soon as enough was measured, and the fleet's decisions use it", async () => {
+it("the first version serves as soon as enough was measured, and the fleet is told", async () => {
   await tell(words("first", 1));
   await world.until("v1 serves", ({ models }) => models?.get(ALPHA)?.version === "v1", 180_000);
   const { stdout } = await world.cli(["model", "list", "--json"]);
@@ -93,6 +93,19 @@ it("the first version serves as soon as enough was measured, and the fleet's dec
     ],
   });
 }, 240_000);
+
+it("a gang over hosts is granted by it, and shows what was expected beside what it measured", async () => {
+  const { jobId: id } = await world.orbweaver.submit({
+    name: "measuring",
+    gang: { gpus: 6 },
+    run: { command: ["sh", "-c", 'echo 55 > "$ORBWEAVER_BANDWIDTH_FILE"'] },
+  });
+  const job = world.orbweaver.job(id);
+  await job.result();
+  const { attempts } = await job.view();
+  expect(attempts).toMatchObject([{ bandwidth: { model: "v1" }, measuredGbs: 55 }]);
+  expect(attempts[0]?.bandwidth?.predictedGbs).toBeGreaterThan(0);
+}, 120_000);
 
 it("a solver worker that is killed in training costs nothing: the good version serves on, and the next worker publishes", async () => {
   await tell(words("second", 0.5));
