@@ -17,7 +17,7 @@ const ROOMS = {
   lib: { from: [], packages: [] },
   ...Object.fromEntries(LEAVES.map((leaf) => [leaf, { from: ["domain", "lib"], packages: [] }])),
   scheduling: { from: ["domain", "lib"], packages: [] },
-  models: { from: ["domain", "lib"] },
+  models: { from: ["domain", "lib"], packages: ["onnxruntime-node"] },
   solvers: { from: ["domain", "lib"] },
   simulator: { from: ["domain", "lib", "scheduling"], packages: ["d3-scale", "d3-shape"] },
   workflows: {
@@ -71,7 +71,9 @@ function roomBlock(room) {
       message: "leaves are flat and meet only in scheduling/*.ts",
     });
   }
-  if (packages !== undefined) {
+  if (packages === undefined) {
+    patterns.push({ regex: "^onnxruntime", message: "models/ is the only loader of onnxruntime" });
+  } else {
     const allowed = packages.map((name) => `${name}(/|$)`).join("|");
     patterns.push({
       regex: `^(?!\\.|node:${allowed === "" ? "" : `|${allowed}`})`,
