@@ -21,8 +21,8 @@ import { movesFrom } from "./moves.ts";
 import { openContest, type Contest, type PickBudget, type PickSearch } from "./search.ts";
 import { openSeats, shapesOf, type Seats } from "./shapes.ts";
 
-/** 50 candidates of four hosts: on the paper's clusters as good as all ways. About 10 ms of one core. */
-export const PICK_BUDGET: PickBudget = Object.freeze({ work: 200 });
+/** 35 candidates of four hosts: on the paper's clusters as good as all ways. About 5 ms of one core. */
+export const PICK_BUDGET: PickBudget = Object.freeze({ work: 140 });
 /** The same for clusters of more than `FEW_HOSTS`, where a candidate has more shares. About 30 ms. */
 export const LARGE_PICK_BUDGET: PickBudget = Object.freeze({ work: 600 });
 const FEW_HOSTS = 8;
