@@ -25,9 +25,11 @@ export const tawfq: Policies = {
   backfill: "heads",
   place: withBandwidth(leastSpread),
   isPreempting: true,
-  lends: true,
   hasLatencyReserve: true,
 };
+
+/** The same, with what waits idle for a large gang on loan meanwhile (decision 19 says why this is not the default). */
+export const tawfqLending: Policies = { ...tawfq, lends: true };
 
 /** First come, first served: the first job that cannot start stops the line. */
 export const fifo: Policies = { queue: fifoQueue, backfill: "none", place: plainPlace };

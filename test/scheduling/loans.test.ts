@@ -6,9 +6,10 @@ import type { HostGpus } from "../../domain/lease.ts";
 import type { Plan, ReserveItem } from "../../domain/plan.ts";
 import { ms } from "../../domain/units.ts";
 import { checkLedger } from "../../scheduling/apply.ts";
-import { decide } from "../../scheduling/decide.ts";
+import { decide as decideWith } from "../../scheduling/decide.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
 import type { Applied, Ledger } from "../../scheduling/ledger.ts";
+import { tawfqLending } from "../../scheduling/policy-sets.ts";
 import {
   applyPlan,
   ask,
@@ -37,6 +38,9 @@ const BORROWER: RequestSpec = {
   checkpoint: { graceMs: ms(2_000) },
 };
 const HEAD: RequestSpec = { job: "head", gpus: 16, checkpoint: { graceMs: ms(2_000) } };
+
+const decide = (ledger: Ledger, nowMs: number): Plan =>
+  decideWith(ledger, nowMs, {}, { policies: tawfqLending });
 
 /** Refused nothing, sound, and the same from JSON. */
 function clean({ ledger, refusals }: Applied): Ledger {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JobId } from "../../domain/ids.ts";
 import { checkLedger } from "../../scheduling/apply.ts";
-import { tawfq } from "../../scheduling/policy-sets.ts";
+import { tawfqLending } from "../../scheduling/policy-sets.ts";
 import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
 import { runSimulation } from "../../simulator/simulate.ts";
 import { drawPaperMix } from "../../simulator/paper-mix.ts";
@@ -74,7 +74,7 @@ test("whoever calls a loan in starts one checkpoint later, and nothing of it is 
         fleet: fleetShape([{ hosts: Array.from({ length: HOSTS }, () => ({})) }]),
         workload,
         policy: "tawfq",
-        openBrain: watched(brainWith(tawfq), seen),
+        openBrain: watched(brainWith(tawfqLending), seen),
         seed,
         costs: { checkpointMs: CHECKPOINT_MS },
         samples: 2,
