@@ -1,21 +1,24 @@
 /**
  * @file Whether a head that waits might do better than with what is set apart for it: asked in every cycle, and mostly it might not.
  *
- * Looked at without taking the head's own GPUs off the capacity: they are added to the profile of what is set apart for nobody. Times
- * are exact for a gang that cannot shrink now, and never too late for any. Where the time is the same, the placement policy
+ * Looked at without taking the head's own GPUs off the capacity: they are added to the profile of what is set apart for nobody, and so
+ * the size and the soonest time come out as the search (head-plan.ts) would find them. Where the time is the same, the placement policy
  * decides how many GPUs are others' still; it is a function of what is free by then, so where that is as it was at the last search, its
- * answer is, too. A yes may be wrong, then the search finds out; a no is a no. Cost: O(leases) a head, and O(hosts of a cluster)
- * where the time is the same; beside the profile.
+ * answer is, too. A yes may be wrong, then the search finds out; a no is a no. Cost: O(leases) a head, and O(hosts) where the time is
+ * the same; beside the profile.
  */
 
+import type { ClusterShape } from "../domain/fleet.ts";
 import type { HostGpus } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import { hostsOf, type Capacity } from "./capacity.ts";
-import { endOf, freeBy, NOTHING, othersIn, outlookOf } from "./end-profile.ts";
-import { smallestSize } from "./feasibility.ts";
+import { hostsOf, offersAt, type Capacity } from "./capacity.ts";
+import { endOf, freeBy, NOTHING, othersIn, outlookOf, type EndProfile } from "./end-profile.ts";
+import { largestAcceptable } from "./feasibility.ts";
 import { isBetter, prospectOf, type HeadPlan } from "./head-plan.ts";
 import type { PoolHost } from "./host-pools.ts";
-import { leastSizeNow, prospectsOf, type Scene } from "./judge.ts";
+import { prospectsOf, type Prospect, type Scene } from "./judge.ts";
+import { wattsLimit } from "./limits.ts";
+import { byMostGpus, largestGang, type ClusterOffer } from "./placement/placement-policy.ts";
 
 /** What was looked for, with one's own GPUs off the capacity, and found. */
 export interface HeadSearch {
@@ -28,36 +31,102 @@ export interface HeadSearch {
 
 /** `own`: what is set apart for the request, usable, and on the capacity. */
 export function mayBeBetter(request: PendingRequest, own: HeadPlan, scene: Scene): boolean {
-  const { capacity, nowMs } = scene;
-  const size = leastSizeNow(request, nowMs);
-  const { clusters: ofOwn } = outlookOf(own.gpus, capacity);
-  let same: { readonly hosts: readonly PoolHost[]; readonly free: number } | undefined;
-  for (const { type } of prospectsOf(request, scene)) {
-    if (type.shape.maxClusters > 1) return true;
-    for (const { cluster } of type.groups) {
-      const others = othersIn(type, cluster.id, capacity);
-      const mine = ofOwn.get(cluster.id) ?? NOTHING;
-      const free = others.free + mine.free;
-      const atMs = free >= size ? nowMs : Math.max(nowMs, endOf(size - free, others, mine));
-      if (atMs < own.readyAtMs) return true;
-      if (atMs > own.readyAtMs) continue;
-      if (type.shape.isSameHost && Math.max(0, size - free) < own.missing) return true;
-      same ??= { hosts: hostsOf(type, cluster.id), free };
-    }
+  const { capacity } = scene;
+  let best: Soonest | undefined;
+  for (const prospect of prospectsOf(request, scene)) {
+    const soonest = soonestOf(request, own, { prospect, scene });
+    if (soonest === "unknown") return true;
+    if (soonest !== undefined && soonest.atMs < (best?.atMs ?? Infinity)) best = soonest;
   }
-  if (same === undefined || Math.max(0, size - same.free) >= own.missing) return false;
+  if (best === undefined || best.atMs > own.readyAtMs) return false;
+  if (best.atMs < own.readyAtMs) return true;
+  const { size, free } = best;
+  if (Math.max(0, size - free) >= own.missing) return false;
+  const hosts = best.sets.flatMap(({ hosts: all }) => all);
   const last = capacity.searches.get(own.gpus);
-  const isExact = size === request.gang.gpus && smallestSize(request.gang) === size;
-  if (!isExact || last?.size !== size || last.hosts !== same.hosts) return true;
-  return !isAsItWas(last, own, scene) || isBetter(prospectOf(last.gpus, scene), own);
+  const isSame =
+    last?.size === size &&
+    last.hosts.length === hosts.length &&
+    isAsItWas(last, { own, hosts, scene });
+  return !isSame || isBetter(prospectOf(last.gpus, scene), own);
 }
 
-function isAsItWas({ hosts, masks }: HeadSearch, own: HeadPlan, scene: Scene): boolean {
+interface Soonest {
+  readonly atMs: number;
+  readonly size: number;
+  /** GPUs of the sets that are free now. */
+  readonly free: number;
+  readonly sets: readonly HostSet[];
+}
+
+interface HostSet extends ClusterOffer {
+  readonly hosts: readonly PoolHost[];
+  readonly profiles: readonly EndProfile[];
+}
+
+/** As the search itself would find; unknown where watts limit it or one host has to hold the gang. */
+function soonestOf(
+  request: PendingRequest,
+  own: HeadPlan,
+  { prospect, scene }: { readonly prospect: Prospect; readonly scene: Scene },
+): Soonest | "unknown" | undefined {
+  const { type, room } = prospect;
+  const { capacity, nowMs } = scene;
+  const { isSameHost, isSameFabric, maxClusters } = type.shape;
+  if (isSameHost || !type.groups.every(({ cluster }) => hasNoLimit(cluster, capacity)))
+    return "unknown";
+  const { clusters: ofOwn } = outlookOf(own.gpus, capacity);
+  const offers: HostSet[] = [];
+  for (const offer of offersAt(capacity, type, "reservable")) {
+    if (isSameFabric && !offer.hasFabric) continue;
+    const mine = ofOwn.get(offer.cluster) ?? NOTHING;
+    offers.push({
+      ...offer,
+      gpus: offer.gpus + gpusOf(mine),
+      hosts: hostsOf(type, offer.cluster),
+      profiles: [othersIn(type, offer.cluster, capacity), mine],
+    });
+  }
+  const most = Math.min(largestGang(type.shape, offers), room);
+  const size = largestAcceptable(request, most, nowMs);
+  if (size === undefined) return undefined;
+  const able = offers.filter(({ gpus }) => gpus >= size).map((offer) => [offer]);
+  const isSplit = able.length === 0 && maxClusters > 1;
+  const several = byMostGpus(offers).slice(0, maxClusters);
+  let best: Soonest | undefined;
+  for (const sets of isSplit ? [several] : able) {
+    const profiles = sets.flatMap((set) => set.profiles);
+    const free = profiles.reduce((sum, each) => sum + each.free, 0);
+    const atMs = free >= size ? nowMs : Math.max(nowMs, endOf(size - free, profiles));
+    if (atMs < (best?.atMs ?? Infinity)) best = { atMs, size, free, sets };
+  }
+  return best;
+}
+
+const hasNoLimit = (cluster: ClusterShape, { sites }: Capacity): boolean =>
+  wattsLimit(cluster) === Infinity && !sites.has(cluster.site);
+
+const gpusOf = ({ free, ends }: EndProfile): number =>
+  ends.reduce((sum, { gpus }) => sum + gpus, free);
+
+function isAsItWas(
+  last: HeadSearch,
+  {
+    own,
+    hosts,
+    scene,
+  }: {
+    readonly own: HeadPlan;
+    readonly hosts: readonly PoolHost[];
+    readonly scene: Scene;
+  },
+): boolean {
   const { readyAtMs: atMs } = own;
   const mine = ownMasks(own.gpus, scene.capacity);
   return hosts.every(
     (host, at) =>
-      freeBy(host, { atMs, nowMs: scene.nowMs, ownMask: mine.get(host) ?? 0 }) === masks[at],
+      host === last.hosts[at] &&
+      freeBy(host, { atMs, nowMs: scene.nowMs, ownMask: mine.get(host) ?? 0 }) === last.masks[at],
   );
 }
 

@@ -4,7 +4,7 @@ import type { Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { isLending, type CycleRun } from "./cycle-run.ts";
 import { planGrowth } from "./growth.ts";
-import { lift, setKept, setPreempting } from "./heads.ts";
+import { lift, putBack, setKept, setPreempting } from "./heads.ts";
 import { isServedInTurn, type WaitCode } from "./judge.ts";
 import { recalls } from "./loans.ts";
 import { noteGranted, openPreemption, planPreemption, type Preemption } from "./preemption.ts";
@@ -26,12 +26,19 @@ export function preempt(
     run.preemptionsLeft = 0;
     return false;
   }
+  const cleared: Reservation[] = [];
   const plan = planPreemption(gang, scene, {
     preemption,
     place: options.policies.place,
-    clear: () => lift(heads, gang.jobId),
+    clear: () => {
+      const set = lift(heads, gang.jobId);
+      if (set !== undefined) cleared.push(set);
+    },
   });
-  if (plan === undefined) return false;
+  if (plan === undefined) {
+    for (const reservation of cleared) putBack(heads, reservation);
+    return false;
+  }
   run.candidates += plan.work;
   run.evict.push(...plan.evict);
   run.evictReserve.push(plan.reserve);

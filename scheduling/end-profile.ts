@@ -90,21 +90,22 @@ export interface FreeBy {
   readonly ownMask?: number;
 }
 
-/** When so many of both are free; infinite when there are not so many. */
-export function endOf(count: number, { ends: a }: EndProfile, { ends: b }: EndProfile): number {
-  let left = count;
-  let atA = 0;
-  let atB = 0;
-  for (;;) {
-    const inA = a[atA];
-    const inB = b[atB];
-    const isA = inA !== undefined && (inB === undefined || inA.atMs <= inB.atMs);
-    const next = isA ? inA : inB;
+/** When so many of all of them are free that are not so now; infinite when there are not so many. */
+export function endOf(count: number, profiles: readonly EndProfile[]): number {
+  const at = new Array<number>(profiles.length).fill(0);
+  for (let left = count; ;) {
+    let next: End | undefined;
+    let from = 0;
+    for (const [index, { ends }] of profiles.entries()) {
+      const end = ends[at[index] ?? 0];
+      if (end === undefined || (next !== undefined && end.atMs >= next.atMs)) continue;
+      next = end;
+      from = index;
+    }
     if (next === undefined) return Infinity;
     left -= next.gpus;
     if (left <= 0) return next.atMs;
-    if (isA) atA += 1;
-    else atB += 1;
+    at[from] = (at[from] ?? 0) + 1;
   }
 }
 

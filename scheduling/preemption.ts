@@ -22,7 +22,15 @@ import { gpuCountOf, popCount, type HostGpus, type Lease } from "../domain/lease
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { lowestBits } from "../lib/bits.ts";
 import { preemptionOf, spentBudget } from "./apply-preempt.ts";
-import { largestAt, noteGrant, noteLease, undoGrant, type Capacity } from "./capacity.ts";
+import {
+  largestAt,
+  markOf,
+  noteGrant,
+  noteLease,
+  returnTo,
+  undoGrant,
+  type Capacity,
+} from "./capacity.ts";
 import { cheapestHosts, type HostSearch } from "./cheapest-hosts.ts";
 import { checkGrant, isAcceptableSize, largestAcceptable } from "./feasibility.ts";
 import { UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
@@ -136,7 +144,9 @@ function planBy(
   const choice = chooseVictims(request, wanted, right, { holdings, pool, taken, freeGpus });
   if (choice.isEmpty()) return undefined;
   context.clear?.();
+  const before = markOf(scene.capacity);
   const found = searchPlace({ request, wanted, scene, context, choice, pool });
+  returnTo(scene.capacity, before);
   if (found === undefined) return undefined;
   const { gpus, work } = found;
   const evict = found.victims.map((victim): EvictItem => {

@@ -54,5 +54,6 @@ export function largestGang(
 }
 
 /** Largest offer first, ties in the fleet's order. */
-export const byMostGpus = (offers: readonly ClusterOffer[]): readonly ClusterOffer[] =>
-  [...offers].sort((a, b) => b.gpus - a.gpus || a.rank - b.rank);
+export const byMostGpus = <Offer extends ClusterOffer>(
+  offers: readonly Offer[],
+): readonly Offer[] => [...offers].sort((a, b) => b.gpus - a.gpus || a.rank - b.rank);
