@@ -71,7 +71,7 @@ const POLICY_COLUMNS: readonly Column[] = [
   { title: "SPREAD", isRight: true },
   { title: "HELD", isRight: true },
   { title: "LOST", isRight: true },
-  { title: "PREEMPTIONS", isRight: true },
+  { title: "EVICTED", isRight: true },
   { title: "DEGRADED", isRight: true },
   { title: "STARVED", isRight: true },
   { title: "NOT ENDED", isRight: true },

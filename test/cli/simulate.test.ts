@@ -146,7 +146,7 @@ describe("wrong input is one line and ends with 2", () => {
     [
       "a policy that is none",
       ["--policy", "lifo"],
-      '--policy "lifo" is none of fifo, fifo-backfill, bin-packing, drf, easy, conservative, tawfq. Write one or several of these with commas between.',
+      '--policy "lifo" is none of fifo, fifo-backfill, bin-packing, drf, drf-backfill, easy, conservative, tawfq. Write one or several of these with commas between.',
     ],
     [
       "a load that is none",
