@@ -9,7 +9,7 @@
  * Only jobs are named that have run for `BRIDGE_AFTER_MS`: who ends before a checkpoint is written gives back its GPUs sooner than
  * anybody could. For no job more is freed than it holds, ever (`apply` counts): so a job is the cause of so many evictions at most,
  * and none of them makes another.
- * Cost: O(leases) where something is missing, and a search each for `MOST_ORDERS` jobs.
+ * Cost: O(leases) where something is missing, and `MOST_SEARCHES` searches.
  */
 
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
@@ -27,6 +27,8 @@ export const REORDER_SHARE = 0.5;
 export const BRIDGE_AFTER_MS = 1_000;
 /** Jobs in whose name one cycle evicts. */
 const MOST_ORDERS = 4;
+/** Searches that one cycle makes for them; when all are in vain, smaller borrowers are not looked at until one of those ends. */
+const MOST_SEARCHES = 12;
 
 export interface Stock {
   /** What ought to be free. */
@@ -51,16 +53,26 @@ export function planBridge(stock: Stock, scene: Scene, context: PreemptionContex
   const reserve: ReserveItem[] = [];
   let work = 0;
   let missing = stock.targetGpus - stock.gpus;
+  let searches = 0;
   const { old, wakeAtMs } = borrowersOf(preemption);
+  /** What one gets nowhere, none that is alike gets, until somebody has got something. */
+  const inVain = new Set<string>();
   for (const lease of old) {
-    if (missing < 1 || reserve.length === MOST_ORDERS) break;
+    if (missing < 1 || reserve.length === MOST_ORDERS || searches === MOST_SEARCHES) break;
     const gpus = Math.min(lentGpus(lease), missing);
+    const kind = `${tenantFlow(lease)} ${gpus} ${JSON.stringify(lease.terms?.constraints)}`;
+    if (inVain.has(kind)) continue;
+    searches += 1;
     const plan = planPreemption(asIfAgain(lease, gpus), scene, {
       ...context,
       preemption: withDemand(preemption, lease, gpus),
     });
     work += plan?.work ?? 1;
-    if (plan === undefined) continue;
+    if (plan === undefined) {
+      inVain.add(kind);
+      continue;
+    }
+    inVain.clear();
     evict.push(...plan.evict);
     reserve.push({ ...plan.reserve, kind: "bridge" });
     missing -= freedBy(plan.evict, preemption);
