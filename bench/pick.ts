@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const PICK_PARTS = ["compare", "speed", "scale", "neighbours", "drift"] as const;
+export const PICK_PARTS = ["compare", "accuracy", "speed", "scale", "neighbours", "drift"] as const;
 export type PickPart = (typeof PICK_PARTS)[number];
 
 export const PICK_CLUSTERS = ["H100", "Het-4Mix", "Het-RA", "Het-VA"] as const;
@@ -20,8 +20,8 @@ export const pickBench: Bench = {
     {
       kind: "choice",
       name: "training",
-      choices: ["asked", "drawn"],
-      what: "training sets of mixed clusters: such as picks ask about, or any GPUs",
+      choices: ["planned", "chosen", "drawn"],
+      what: "training sets: planned as by fleet measure, such as picks hesitate about, or any",
     },
     { kind: "text", name: "intra", value: "file", what: "other measurements inside hosts" },
     { kind: "text", name: "inter", value: "file", what: "other measurements over hosts" },

@@ -1,15 +1,17 @@
 /**
  * @file Chooses the sets over several hosts whose measurement teaches the surrogate most, before anything over hosts was measured.
  *
- * A measurement that the slowest member host explains says nothing of the network. So of each shape (the multiset of GPU counts) the
- * arrangement over hosts and masks is measured whose slowest member is fastest by the lookup tables: it shows the network up to the
- * highest bandwidth. Shapes come in random order; shapes that even so can show no more than what one GPU per host is likely to
- * give come last. The rest of the budget (`ANY_SHARE`) goes to requests as they come: a size, then any GPUs of that many, so that the
- * limits inside hosts are seen too. Cost: O(shapes · arrangements), at most `MOST_VECTORS` vectors of counts.
+ * A pick takes the best of what it predicts, so those predictions must be right that have a chance to win. A state of the cluster is drawn
+ * (a size of request, how many GPUs are free, which ones), all ways to split the request over the hosts are put in order, each host
+ * with its fastest free GPUs, and one at random of the first `HOPEFUL_SHARE` that is new is measured. The order:
+ *   hosts of one type       the host with fewest GPUs has most of them, then fewest hosts, then the fastest slowest host: each host
+ *                           reaches the network through its own GPUs, so even splits are the likely winners.
+ *   hosts of several types  the fastest slowest host first: where a slow host explains the measurement, it says nothing of the network.
+ * Nothing that was measured over hosts is looked at. Domains with more than `MOST_WAYS` vectors of counts: a sample of ways of up to
+ * `MOST_HOSTS` hosts. Cost: O(count · ways · log ways). Ties: the earlier way.
  */
 
 import type { BandwidthDomain, Candidate, PickShare } from "../domain/bandwidth-port.ts";
-import { byCodeUnit } from "../domain/ids.ts";
 import type { Random } from "../lib/random.ts";
 import { bitCount } from "./features.ts";
 import { insideGbs } from "./inside.ts";
@@ -17,107 +19,179 @@ import { insideGbs } from "./inside.ts";
 export interface TrainingSetsNeed {
   readonly count: number;
   readonly random: Random;
+  /** What tells sets apart: sets of one name are measured once. Hosts and GPUs when absent. */
+  readonly nameOf?: (candidate: Candidate) => string;
+  /** Measured already: not again. */
+  readonly measured?: readonly Candidate[];
+  /** Indices of the hosts that may take part; all of the domain when absent. */
+  readonly hosts?: readonly number[];
+  /** Those that can be measured; all when absent. */
+  readonly isOpen?: (candidate: Candidate) => boolean;
 }
 
-/** The share of the budget that goes to requests as they come. */
-const ANY_SHARE = 0.3;
-/** Vectors of counts that are looked at; of more a sample. */
-const MOST_VECTORS = 10_000;
-/** A candidate is over at most so many hosts. */
+/** The part of the ways that has a chance to win. */
+const HOPEFUL_SHARE = 0.25;
+/** States in vain before a small cluster counts as exhausted. */
+const MAX_MISSES = 400;
+/** Vectors of counts that are listed; of more a sample. */
+const MOST_WAYS = 10_000;
+const SAMPLED_WAYS = 200;
+/** A sampled way is over at most so many hosts. */
 const MOST_HOSTS = 8;
 
 export function trainingSets(
   domain: BandwidthDomain,
-  { count, random }: TrainingSetsNeed,
+  need: TrainingSetsNeed,
 ): readonly Candidate[] {
-  const shaped = shapes(domain, random.stream("shapes"));
-  const wanted = Math.min(shaped.length, Math.ceil(count * (1 - ANY_SHARE)));
-  const chosen = shaped.slice(0, wanted);
-  const seen = new Set(chosen.map(nameOf));
-  const draws = random.stream("any");
-  for (let tries = 0; chosen.length < count && tries < 20 * count; tries += 1) {
-    const any = anyCandidate(domain, draws);
-    if (any.length < 2 || seen.has(nameOf(any))) continue;
-    seen.add(nameOf(any));
-    chosen.push(any);
-  }
-  return chosen;
-}
-
-/** One candidate for each shape, in random order. */
-function shapes(domain: BandwidthDomain, random: Random): Candidate[] {
-  const best = domain.hosts.map((_, host) => bestMasks(domain, host));
-  const found = new Map<string, { readonly candidate: Candidate; readonly inside: number }>();
-  for (const counts of countVectors(domain, random)) {
-    const candidate = counts.flatMap((count, host): PickShare[] => {
-      const mask = best[host]?.[count];
-      return count === 0 || mask === undefined ? [] : [{ host, mask }];
+  const { count, random, nameOf = plainName, isOpen = () => true, measured = [] } = need;
+  const { hosts = [...domain.hosts.keys()] } = need;
+  const bestOf = bestMasks(domain);
+  const order = orderOf(domain, hosts);
+  const old = new Set(measured.map(nameOf));
+  const found = new Map<string, Candidate>();
+  let misses = 0;
+  for (let round = 0; found.size < count && misses < MAX_MISSES; round += 1) {
+    const own = random.stream(`round ${String(round)}`);
+    const state = drawnState(domain, hosts, own);
+    const ways = waysOf(state, own)
+      .map((counts) => wayOf(domain, counts, (host, most) => bestOf(host, state, most)))
+      .filter(({ candidate }) => candidate.length > 1)
+      .sort(order);
+    const fresh = ways.slice(0, Math.ceil(ways.length * HOPEFUL_SHARE)).filter(({ candidate }) => {
+      const name = nameOf(candidate);
+      return !found.has(name) && !old.has(name) && isOpen(candidate);
     });
-    if (candidate.length < 2) continue;
-    const shape = candidate
-      .map(({ mask }) => bitCount(mask))
-      .sort((a, b) => b - a)
-      .join("+");
-    // The noise breaks ties, so that equal hosts take turns.
-    const inside = insideGbs(domain, candidate) * (1 + 0.01 * random.unit());
-    const old = found.get(shape);
-    if (old === undefined || inside > old.inside) found.set(shape, { candidate, inside });
+    const way = fresh[own.below(Math.max(1, fresh.length))];
+    misses = way === undefined ? misses + 1 : 0;
+    if (way !== undefined) found.set(nameOf(way.candidate), way.candidate);
   }
-  return [...found.entries()]
-    .map(([shape, { candidate }]) => ({ shape, candidate, place: random.unit() }))
-    .sort((a, b) => a.place - b.place || byCodeUnit(a.shape, b.shape))
-    .map(({ candidate }) => candidate);
+  return [...found.values()];
 }
 
-/** By count: the mask with the highest intra-host bandwidth; the lowest of equal ones. */
-function bestMasks(domain: BandwidthDomain, host: number): readonly (number | undefined)[] {
-  const gpuCount = Math.min(domain.hosts[host]?.gpuCount ?? 0, 16);
-  const best: { mask: number; gbs: number }[] = [];
-  for (let mask = 1; mask < 2 ** gpuCount; mask += 1) {
-    const count = bitCount(mask);
-    const gbs = count === 1 ? Infinity : (domain.intraGbs(host, mask) ?? 0);
-    if (gbs > (best[count]?.gbs ?? -1)) best[count] = { mask, gbs };
-  }
-  return best.map((one) => one.mask);
+interface State {
+  readonly gpus: number;
+  readonly freeMasks: readonly number[];
 }
 
-function countVectors(domain: BandwidthDomain, random: Random): readonly (readonly number[])[] {
-  const sizes = domain.hosts.map(({ gpuCount }) => gpuCount + 1);
-  const all = sizes.reduce((product, size) => product * size, 1);
-  if (all <= MOST_VECTORS) {
-    return Array.from({ length: all }, (_, code) => {
-      let rest = code;
-      return sizes.map((size) => {
-        const count = rest % size;
-        rest = (rest - count) / size;
-        return count;
-      });
-    });
-  }
-  return Array.from({ length: MOST_VECTORS }, () => {
-    const members = new Set<number>();
-    const wanted = 2 + random.below(Math.min(MOST_HOSTS, sizes.length) - 1);
-    while (members.size < wanted) members.add(random.below(sizes.length));
-    return sizes.map((size, host) => (members.has(host) ? 1 + random.below(size - 1) : 0));
+/** A size from 2 up, a number of free GPUs from that up, and then any of them; of a large cluster a few hosts. */
+function drawnState({ hosts }: BandwidthDomain, open: readonly number[], random: Random): State {
+  const ways = open.reduce((product, host) => product * ((hosts[host]?.gpuCount ?? 0) + 1), 1);
+  const members = ways <= MOST_WAYS ? open : shuffled(open, random).slice(0, MOST_HOSTS);
+  const all = members.flatMap((host) =>
+    Array.from({ length: hosts[host]?.gpuCount ?? 0 }, (_, gpu) => ({ host, bit: 1 << gpu })),
+  );
+  const gpus = Math.min(all.length, 2 + random.below(Math.max(1, all.length - 1)));
+  const free = gpus + random.below(all.length - gpus + 1);
+  const freeMasks = hosts.map(() => 0);
+  for (const { host, bit } of shuffled(all, random).slice(0, free))
+    freeMasks[host] = (freeMasks[host] ?? 0) | bit;
+  return { gpus, freeMasks };
+}
+
+/** Vectors of counts by host, each with the sum that is asked for. */
+function waysOf({ gpus, freeMasks }: State, random: Random): readonly (readonly number[])[] {
+  const free = freeMasks.map(bitCount);
+  if (free.reduce((product, count) => product * (count + 1), 1) <= MOST_WAYS)
+    return listed(free, gpus);
+  const bits = free.flatMap((count, host) => new Array<number>(count).fill(host));
+  return Array.from({ length: SAMPLED_WAYS }, () => {
+    const counts = free.map(() => 0);
+    for (const host of shuffled(bits, random).slice(0, gpus))
+      counts[host] = (counts[host] ?? 0) + 1;
+    return counts;
   });
 }
 
-/** A number of GPUs from 2 up, then any of them. */
-function anyCandidate(domain: BandwidthDomain, random: Random): Candidate {
-  const gpus = domain.hosts.flatMap(({ gpuCount }, host) =>
-    Array.from({ length: gpuCount }, (_, gpu) => ({ host, bit: 1 << gpu })),
-  );
-  const size = 2 + random.below(Math.min(gpus.length, MOST_HOSTS * 8) - 1);
-  const masks = new Map<number, number>();
-  for (let taken = 0; taken < size; taken += 1) {
-    const at = taken + random.below(gpus.length - taken);
-    const [gpu, other] = [gpus[at], gpus[taken]];
-    if (gpu === undefined || other === undefined) continue;
-    gpus[at] = other;
-    masks.set(gpu.host, (masks.get(gpu.host) ?? 0) | gpu.bit);
-  }
-  return [...masks].map(([host, mask]) => ({ host, mask })).sort((a, b) => a.host - b.host);
+function listed(free: readonly number[], gpus: number): readonly (readonly number[])[] {
+  let ways: { readonly counts: readonly number[]; readonly open: number }[] = [
+    { counts: [], open: gpus },
+  ];
+  for (const most of free)
+    ways = ways.flatMap(({ counts, open }) =>
+      Array.from({ length: Math.min(most, open) + 1 }, (_, count) => ({
+        counts: [...counts, count],
+        open: open - count,
+      })),
+    );
+  return ways.filter(({ open }) => open === 0).map(({ counts }) => counts);
 }
 
-const nameOf = (candidate: Candidate): string =>
+interface Way {
+  readonly candidate: Candidate;
+  /** Intra-host GB/s of its slowest host. */
+  readonly slowest: number;
+  /** GPUs of the host that has fewest. */
+  readonly fewest: number;
+}
+
+function wayOf(
+  domain: BandwidthDomain,
+  counts: readonly number[],
+  maskOf: (host: number, count: number) => number | undefined,
+): Way {
+  const used = counts.flatMap((count, host) => (count > 0 ? [{ host, count }] : []));
+  const candidate = used.flatMap(({ host, count }): PickShare[] => {
+    const mask = maskOf(host, count);
+    return mask === undefined ? [] : [{ host, mask }];
+  });
+  return {
+    candidate,
+    slowest: insideGbs(domain, candidate),
+    fewest: used.reduce((least, { count }) => Math.min(least, count), Infinity),
+  };
+}
+
+function orderOf(domain: BandwidthDomain, hosts: readonly number[]): (a: Way, b: Way) => number {
+  const isOneType = new Set(hosts.map((host) => domain.hosts[host]?.gpuType)).size === 1;
+  // Infinity less Infinity is no number.
+  const bySlowest = (a: Way, b: Way): number =>
+    a.slowest === b.slowest ? 0 : b.slowest - a.slowest;
+  if (!isOneType) return bySlowest;
+  return (a, b) =>
+    b.fewest - a.fewest || a.candidate.length - b.candidate.length || bySlowest(a, b);
+}
+
+/** Of the free GPUs of a host so many that are fastest inside; the lowest mask of equal ones. */
+function bestMasks(
+  domain: BandwidthDomain,
+): (host: number, state: State, count: number) => number | undefined {
+  const known = new Map<string, readonly (number | undefined)[]>();
+  return (host, { freeMasks }, count) => {
+    const free = freeMasks[host] ?? 0;
+    const key = `${String(host)}/${String(free)}`;
+    const masks = known.get(key) ?? bestOfHost(domain, host, free);
+    known.set(key, masks);
+    return masks[count];
+  };
+}
+
+function bestOfHost(
+  domain: BandwidthDomain,
+  host: number,
+  free: number,
+): readonly (number | undefined)[] {
+  const best: { mask: number; gbs: number }[] = [];
+  // Subsets from large to small numbers: of equals the last, so the lowest, stays.
+  for (let mask = free; mask !== 0; mask = (mask - 1) & free) {
+    const count = bitCount(mask);
+    const gbs = count === 1 ? Infinity : (domain.intraGbs(host, mask) ?? 0);
+    if (gbs >= (best[count]?.gbs ?? 0)) best[count] = { mask, gbs };
+  }
+  return Array.from(best, (one: { readonly mask: number } | undefined) => one?.mask);
+}
+
+/** Fisher and Yates. */
+function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
+  const order = [...items];
+  for (let last = order.length - 1; last > 0; last -= 1) {
+    const other = random.below(last + 1);
+    const [a, b] = [order[last], order[other]];
+    if (a === undefined || b === undefined) continue;
+    order[last] = b;
+    order[other] = a;
+  }
+  return order;
+}
+
+const plainName = (candidate: Candidate): string =>
   candidate.map(({ host, mask }) => `${String(host)}:${String(mask)}`).join("/");

@@ -5,7 +5,7 @@
  * for each size of training set. The size at which the paper compares (250) has all searches and all models.
  */
 
-import type { BandwidthPredictor, BandwidthSample } from "../../domain/bandwidth-port.ts";
+import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { trainBoostedTrees } from "../../models/boosted-trees.ts";
 import { nearestNeighbour } from "../../models/nearest-neighbour.ts";
@@ -25,7 +25,7 @@ import {
   type Dispatcher,
 } from "./rivals.ts";
 import { scenariosOf, type ScenarioSizes } from "./scenarios.ts";
-import { askedSets } from "./training-sets.ts";
+import { PRODUCT_WAY, splitOf, type TrainingWay } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
 /** At which the paper compares dispatchers. */
@@ -35,8 +35,8 @@ export interface ComparePlan {
   readonly links: LinksByType;
   readonly sizes: ScenarioSizes;
   readonly samples: readonly number[];
-  /** On which sets of a mixed cluster the models are trained. */
-  readonly training: "drawn" | "asked";
+  /** On which sets the models are trained; the ablations on the product's, or the first, only. */
+  readonly training: readonly TrainingWay[];
   readonly say: (line: string) => void;
 }
 
@@ -45,17 +45,22 @@ export interface Run {
   readonly name: string;
   /** Size of the training set; 0 of those that learn nothing. */
   readonly samples: number;
+  /** Absent of those that learn nothing. */
+  readonly training?: TrainingWay;
   readonly judged: readonly Judged[];
 }
 
 export interface ModelFigures {
   readonly name: string;
   readonly samples: number;
+  readonly training: TrainingWay;
   readonly r2: number;
   readonly mapePercent: number;
   /** Of the whole process. */
   readonly cpuMs: number;
 }
+
+type Learned = Pick<ModelFigures, "samples" | "training">;
 
 export interface Compared {
   readonly runs: readonly Run[];
@@ -70,61 +75,46 @@ export async function compareOn(truth: Truth, seed: number, plan: ComparePlan): 
   const runs: Run[] = [];
   const models: ModelFigures[] = [];
   const compact = topo(domain, plan.links);
-  const enter = (name: string, samples: number, dispatch: Dispatcher): void => {
-    runs.push({ name, samples, judged: judge(field, dispatch) });
+  const say = (what: string): void => {
+    plan.say(`pick: ${truth.name}, seed ${String(seed)}, ${what}`);
+  };
+  const enter = (name: string, dispatch: Dispatcher, learned?: Learned): void => {
+    runs.push({ name, samples: 0, ...learned, judged: judge(field, dispatch) });
   };
   const known = truthPredictor(truth);
-  enter("Random", 0, randomChoice(random.stream("Random")));
-  enter("Default by id", 0, defaultById);
-  enter("Default NUMA first", 0, defaultNumaFirst(domain, plan.links));
-  enter("Topo", 0, compact);
-  enter("Topo, any", 0, topoAny(domain, plan.links, random.stream("Topo")));
-  enter("EHA, true values", 0, searching(eha, known, compact));
-  enter("Ideal-BP", 0, searching(hybrid, known, compact));
-  for (const samples of plan.samples) {
-    plan.say(`pick: ${truth.name}, seed ${String(seed)}, ${String(samples)} samples`);
-    const { train, test } = splitOf(truth, { samples, seed, training: plan.training });
-    const before = process.cpuUsage();
-    const model = await trainSurrogate({ domain, samples: train, seed });
-    const { user, system } = process.cpuUsage(before);
-    const predictor = openSyncPredictor(model, domain, { version: "ours" });
-    const named = (name: string, each: BandwidthPredictor, cpuMs: number): void => {
-      models.push({ name, samples, ...accuracyOf(each, test), cpuMs });
-    };
-    named("ours", predictor, (user + system) / 1_000);
-    enter("ours", samples, searching(searchPick, predictor, compact));
-    if (samples !== PAPER_SAMPLES) continue;
-    const trees = trainBoostedTrees({ domain, samples: train, seed });
-    const nearest = nearestNeighbour({ domain, samples: train });
-    const unclamped = openSyncPredictor(model, domain, { version: "ours, no clamp", clamp: false });
-    named("boosted trees", trees, NaN);
-    named("nearest neighbour", nearest, NaN);
-    named("ours, no clamp", unclamped, NaN);
-    enter("hybrid search", samples, searching(hybrid, predictor, compact));
-    enter("EHA only", samples, searching(eha, predictor, compact));
-    enter("PTS only", samples, searching(pts, predictor, compact));
-    enter("boosted trees", samples, searching(searchPick, trees, compact));
-    enter("nearest neighbour", samples, searching(searchPick, nearest, compact));
-    enter("ours, no clamp", samples, searching(searchPick, unclamped, compact));
-  }
+  say("those that learn nothing");
+  enter("Random", randomChoice(random.stream("Random")));
+  enter("Default by id", defaultById);
+  enter("Default NUMA first", defaultNumaFirst(domain, plan.links));
+  enter("Topo", compact);
+  enter("Topo, any", topoAny(domain, plan.links, random.stream("Topo")));
+  enter("EHA, true values", searching(eha, known, compact));
+  enter("Ideal-BP", searching(hybrid, known, compact));
+  const main = plan.training.includes(PRODUCT_WAY) ? PRODUCT_WAY : plan.training[0];
+  for (const samples of plan.samples)
+    for (const training of plan.training) {
+      const learned = { samples, training };
+      say(`ours from ${String(samples)} ${training} sets`);
+      const { train, test } = splitOf(truth, { ...learned, seed });
+      const before = process.cpuUsage();
+      const model = await trainSurrogate({ domain, samples: train, seed });
+      const { user, system } = process.cpuUsage(before);
+      const ours = openSyncPredictor(model, domain, { version: "ours" });
+      const named = (name: string, each: BandwidthPredictor, cpuMs = NaN): void => {
+        models.push({ name, ...learned, ...accuracyOf(each, test), cpuMs });
+        enter(name, searching(searchPick, each, compact), learned);
+      };
+      named("ours", ours, (user + system) / 1_000);
+      if (samples !== PAPER_SAMPLES) continue;
+      say(`rivals from ${String(samples)} ${training} sets`);
+      named("boosted trees", trainBoostedTrees({ domain, samples: train, seed }));
+      named("nearest neighbour", nearestNeighbour({ domain, samples: train }));
+      if (training !== main) continue;
+      const bare = await trainSurrogate({ domain, samples: train, seed, clamp: false });
+      named("ours, no clamp", openSyncPredictor(bare, domain, { version: "ours, no clamp" }));
+      enter("hybrid search", searching(hybrid, ours, compact), learned);
+      enter("EHA only", searching(eha, ours, compact), learned);
+      enter("PTS only", searching(pts, ours, compact), learned);
+    }
   return { runs, models };
-}
-
-interface Split {
-  readonly samples: number;
-  readonly seed: number;
-  readonly training: ComparePlan["training"];
-}
-
-/** Tests are the other multisets of a measured cluster, five times as many sets as the training has of a mixed one; never the same set. */
-export function splitOf(
-  truth: Truth,
-  { samples, seed, training }: Split,
-): { readonly train: readonly BandwidthSample[]; readonly test: readonly BandwidthSample[] } {
-  const random = randomFrom(seed, `${truth.name}/training`);
-  const isMeasured = truth.samples.length > 0;
-  const drawn = truth.draw(isMeasured ? Infinity : 6 * samples, random.stream("sets"));
-  if (isMeasured || training === "drawn")
-    return { train: drawn.slice(0, samples), test: drawn.slice(samples) };
-  return { train: askedSets(truth, samples, random.stream("asked")), test: drawn.slice(samples) };
 }

@@ -13,13 +13,13 @@ import { openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
-import { PAPER_SAMPLES, splitOf } from "./compare.ts";
+import { PAPER_SAMPLES } from "./compare.ts";
 import { readLinks } from "./links.ts";
 import { bestGbs, figuresOf, judge, searching } from "./protocol.ts";
 import { randomChoice, topo } from "./rivals.ts";
 import { gpusOf, scenariosOf } from "./scenarios.ts";
 import type { Setting } from "./speed.ts";
-import { askedSets } from "./training-sets.ts";
+import { PRODUCT_WAY, setsFor, splitOf } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
 const LEFT = 0.25;
@@ -40,6 +40,8 @@ export async function measureDrift({ request, truth }: Setting): Promise<{
   const { domain } = truth;
   const drifted: Truth = {
     ...truth,
+    // From now on it matters which hosts, not only how many GPUs of each.
+    samples: [],
     gbs: (candidate) => {
       const gbs = truth.gbs(candidate);
       const isSlow = candidate.length > 1 && candidate.some(({ host }) => host === SLOW_HOST);
@@ -53,11 +55,15 @@ export async function measureDrift({ request, truth }: Setting): Promise<{
   const compact = topo(domain, readLinks());
   const gbeOf = (predictor: BandwidthPredictor): number =>
     figuresOf(judge(field, searching(searchPick, predictor, compact))).gbePercent;
-  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: "asked" });
+  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY });
   const stale = await trainSurrogate({ domain, samples: train, seed });
   const fresh = await trainSurrogate({
     domain,
-    samples: askedSets(drifted, PAPER_SAMPLES, random.stream("fresh")),
+    samples: setsFor(drifted, {
+      samples: PAPER_SAMPLES,
+      training: "chosen",
+      random: random.stream("fresh"),
+    }),
     seed,
   });
   const rows: (readonly [string, number])[] = [

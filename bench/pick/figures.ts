@@ -1,11 +1,12 @@
 /**
- * @file The paper's figures 5 to 10 from this run, one SVG each for every cluster: accuracy, GBE and loss by size of request, ablation.
+ * @file The paper's figures 5 to 10 from this run, one SVG each for every cluster: accuracy, GBE and loss by size of request, ablations.
  */
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chartSvg, legendHtml, type Series } from "../../simulator/report/chart.ts";
 import { STYLE } from "../../simulator/report/style.ts";
+import type { AccuracyFigure } from "./accuracy.ts";
 import { PAPER_SAMPLES, type Compared } from "./compare.ts";
 import { gbePercent, isCounted, type Judged } from "./protocol.ts";
 
@@ -47,6 +48,35 @@ export function drawFigures(
   }
 }
 
+/** Figure 9: what the hierarchy is worth, by the error of each model. */
+export function drawAblation(
+  dir: string,
+  cluster: string,
+  figures: readonly AccuracyFigure[],
+): void {
+  mkdirSync(dir, { recursive: true });
+  const way = figures[0]?.training;
+  const own = figures.filter(({ training }) => training === way);
+  const series = [...new Set(own.map(({ model }) => model))].map((name, colour): Series => {
+    const ofModel = own.filter(({ model }) => model === name);
+    const points = [...new Set(ofModel.map(({ samples }) => samples))].map((samples) => {
+      const values = ofModel.filter((each) => each.samples === samples);
+      const sum = values.reduce((total, { mapePercent }) => total + mapePercent, 0);
+      return [samples, sum / values.length] as const;
+    });
+    return { name, points, colour };
+  });
+  const title = `${cluster}: MAPE by samples`;
+  const top = Math.max(1, ...series.flatMap(({ points }) => points.map(([, y]) => y)));
+  const svg = chartSvg({
+    title,
+    x: { label: "samples", from: 0, to: 500, text: String },
+    y: { label: "MAPE, %", from: 0, to: top, text: String },
+    series,
+  });
+  write(dir, `figure-9-${cluster.toLowerCase()}`, { title, svg, series });
+}
+
 interface Drawing {
   readonly title: string;
   readonly svg: string;
@@ -72,10 +102,13 @@ function requestChart(
   compared: readonly Compared[],
   { names, of, what }: Wish,
 ): Drawing {
+  const way = compared[0]?.models[0]?.training;
+  const isDrawn = ({ samples, training }: Compared["runs"][number]): boolean =>
+    samples === 0 || (samples === PAPER_SAMPLES && training === way);
   const series = names.map((name, colour): Series => {
     const judged = compared.flatMap(({ runs }) =>
       runs
-        .filter((run) => run.name === name && (run.samples === 0 || run.samples === PAPER_SAMPLES))
+        .filter((run) => run.name === name && isDrawn(run))
         .flatMap((run) => run.judged.filter(isCounted)),
     );
     const bySize = new Map<number, number[]>();
@@ -105,10 +138,11 @@ function requestChart(
 }
 
 function accuracyChart(cluster: string, compared: readonly Compared[]): Drawing {
+  const way = compared[0]?.models[0]?.training;
   const bySize = new Map<number, { r2: number; mape: number; count: number }>();
   for (const { models } of compared)
-    for (const { name, samples, r2, mapePercent } of models) {
-      if (name !== "ours") continue;
+    for (const { name, samples, training, r2, mapePercent } of models) {
+      if (name !== "ours" || training !== way) continue;
       const sum = bySize.get(samples) ?? { r2: 0, mape: 0, count: 0 };
       bySize.set(samples, { r2: sum.r2 + r2, mape: sum.mape + mapePercent, count: sum.count + 1 });
     }

@@ -19,8 +19,9 @@ import {
 } from "../../scheduling/pick/sharing.ts";
 import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth-port.ts";
 import { atLeast, barOf, REPORTED, type Bar } from "../bar.ts";
-import { PAPER_SAMPLES, splitOf } from "./compare.ts";
+import { PAPER_SAMPLES } from "./compare.ts";
 import { truthPredictor } from "./protocol.ts";
+import { PRODUCT_WAY, splitOf } from "./training-sets.ts";
 import type { Setting } from "./speed.ts";
 import type { Truth } from "./truth.ts";
 
@@ -34,7 +35,7 @@ export async function measureNeighbours({ request, truth }: Setting): Promise<re
   const totals = { among: 0, alone: 0 };
   for (let at = 0; at < request.size("seeds"); at += 1) {
     const seed = request.seed + at;
-    const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: "asked" });
+    const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY });
     const model = await trainSurrogate({ domain, samples: train, seed });
     const predictor = openSyncPredictor(model, domain, { version: "ours" });
     const random = randomFrom(seed, "neighbours");

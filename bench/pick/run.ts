@@ -3,14 +3,22 @@
 import type { Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
 import type { PickPart } from "../pick.ts";
+import {
+  accuracyBars,
+  accuracyTable,
+  measureAccuracy,
+  trainingBars,
+  type AccuracyFound,
+} from "./accuracy.ts";
 import { compareOn, PAPER_SAMPLES, type Compared } from "./compare.ts";
 import { compareBars, compareTable, modelTable, sizesTable } from "./compare-bars.ts";
 import { measureDrift } from "./drift.ts";
-import { drawFigures } from "./figures.ts";
+import { drawAblation, drawFigures } from "./figures.ts";
 import { readLinks } from "./links.ts";
 import { measureNeighbours } from "./neighbours.ts";
 import { measureScale } from "./scale.ts";
 import { measureSpeed } from "./speed.ts";
+import { PRODUCT_WAY, TRAINING_WAYS, type TrainingWay } from "./training-sets.ts";
 import { readTruthData } from "./truth-data.ts";
 import { h100Truth, HET_KINDS, hetTruth, type Truth } from "./truth.ts";
 
@@ -38,6 +46,18 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
     }
     if (request.plotDir !== undefined) drawFigures(request.plotDir, byCluster);
   }
+  if (isChosen("accuracy")) {
+    const found: AccuracyFound[] = [];
+    for (const truth of truthsOf(request, measured, data)) {
+      const own = await accuracyOn(request, truth);
+      found.push(own);
+      tables.push(accuracyTable(truth.name, own.figures));
+      bars.push(...accuracyBars(truth, own.figures));
+      if (request.plotDir !== undefined) drawAblation(request.plotDir, truth.name, own.figures);
+    }
+    bars.push(...trainingBars(found.flatMap(({ times }) => times)));
+    details["accuracy"] = found;
+  }
   const setting = { request, truth: measured };
   if (isChosen("speed")) bars.push(...(await measureSpeed(setting)));
   if (isChosen("scale")) bars.push(...(await measureScale(setting)));
@@ -60,20 +80,46 @@ function truthsOf(
   return [measured, ...mixed].filter(({ name }) => chosen.has(name));
 }
 
-async function compareSeeds(request: BenchRequest, truth: Truth): Promise<readonly Compared[]> {
+const samplesFor = (request: BenchRequest, truth: Truth): readonly number[] => {
   const only = request.size("samples");
-  const usual = truth.samples.length > 0 ? SAMPLES.measured : SAMPLES.mixed;
+  if (only > 0) return [only];
+  return truth.samples.length > 0 ? SAMPLES.measured : SAMPLES.mixed;
+};
+
+const seedsOf = (request: BenchRequest): readonly number[] =>
+  Array.from({ length: request.size("seeds") }, (_, at) => request.seed + at);
+
+/** The product's first. */
+function waysOf(request: BenchRequest): readonly [TrainingWay, ...TrainingWay[]] {
+  const wanted = new Set(request.chosen("training"));
+  const [first = PRODUCT_WAY, ...others] = TRAINING_WAYS.filter((way) => wanted.has(way));
+  return [first, ...others];
+}
+
+const accuracyOn = (request: BenchRequest, truth: Truth): Promise<AccuracyFound> =>
+  measureAccuracy(truth, {
+    samples: samplesFor(request, truth),
+    seeds: seedsOf(request),
+    training: waysOf(request),
+    withFlat: true,
+    say: (line) => {
+      request.interrupted.throwIfAborted();
+      request.say(line);
+    },
+  });
+
+async function compareSeeds(request: BenchRequest, truth: Truth): Promise<readonly Compared[]> {
   const plan = {
     links: readLinks(),
     sizes: { smallest: 1, largest: request.size("largest"), each: request.size("each") },
-    samples: only > 0 ? [only] : usual,
-    training: request.chosen("training").includes("asked") ? "asked" : "drawn",
-    say: request.say,
-  } as const;
+    samples: samplesFor(request, truth),
+    training: waysOf(request),
+    say: (line: string): void => {
+      request.interrupted.throwIfAborted();
+      request.say(line);
+    },
+  };
   const compared: Compared[] = [];
-  for (let at = 0; at < request.size("seeds"); at += 1) {
-    request.interrupted.throwIfAborted();
-    compared.push(await compareOn(truth, request.seed + at, plan));
-  }
+  for (const seed of seedsOf(request)) compared.push(await compareOn(truth, seed, plan));
   return compared;
 }

@@ -11,8 +11,9 @@ import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { quantile } from "../statistics.ts";
-import { PAPER_SAMPLES, splitOf } from "./compare.ts";
+import { PAPER_SAMPLES } from "./compare.ts";
 import { scenariosOf } from "./scenarios.ts";
+import { PRODUCT_WAY, splitOf } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
 export interface Setting {
@@ -27,7 +28,7 @@ export async function measureSpeed({ request, truth }: Setting): Promise<readonl
   request.say("pick: time of a pick among the GPUs of the measured cluster");
   const { domain } = truth;
   const { seed } = request;
-  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: "asked" });
+  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY });
   const model = await trainSurrogate({ domain, samples: train, seed });
   const predictor = openSyncPredictor(model, domain, { version: "ours" });
   const sizes = { smallest: 1, largest: request.size("largest"), each: EACH };

@@ -1,49 +1,74 @@
 /**
- * @file On which sets the models of the bench are trained.
+ * @file On which sets the models of the bench are trained, and on which they are tested.
  *
- *   drawn  what the protocol says for the H100 cluster: so many of the measured multisets, at random. For a mixed cluster: any GPUs.
- *   asked  sets such as a pick would ask about: a scenario, of all ways to split it over the hosts the quarter whose slowest host is
- *          fastest, and of these one at random, each host with its best set. Of any GPUs of a mixed cluster nearly all hold a host so slow
- *          inside that its table explains the whole, so they teach nothing about the network between the others; these do.
- * The bench trains on the measured multisets of the H100 cluster, and on asked sets of the mixed ones; it reports the drawn ones beside it.
+ *   planned  what `orbweaver fleet measure` measures (models/measuring-plan.ts): what lowers the variance over everything most.
+ *   chosen   those that a pick would hesitate about (models/training-sets.ts).
+ *   drawn    the paper's: any. Of the measured cluster so many of its multisets, of a mixed one any GPUs.
+ * All three look at the configurations only, never at a value. Of any GPUs of a mixed cluster nearly all hold a host so slow inside that
+ * its table explains the whole, so they teach nothing about the network between the others, whatever the model: the choice of the sets,
+ * not the network, carries the mixed clusters. Of the measured cluster a set is a multiset of counts, with the GPUs as in the file.
  */
 
-import type { BandwidthSample } from "../../domain/bandwidth-port.ts";
-import type { Random } from "../../lib/random.ts";
-import { waysOf } from "../../scheduling/pick/exact-counts.ts";
-import { allOptions } from "../../scheduling/pick/host-options.ts";
-import { keyOf } from "../../scheduling/pick/search.ts";
-import { truthPredictor } from "./protocol.ts";
-import { gpusOf, scenariosOf } from "./scenarios.ts";
-import type { Truth } from "./truth.ts";
+import type { BandwidthSample, Candidate } from "../../domain/bandwidth-port.ts";
+import { randomFrom, type Random } from "../../lib/random.ts";
+import { planBetween } from "../../models/measuring-plan.ts";
+import { trainingSets } from "../../models/training-sets.ts";
+import { countsKey, type Truth } from "./truth.ts";
 
-/** The part of the ways that is worth asking about. */
-const FASTEST_SHARE = 0.25;
-/** Scenarios in vain before a small cluster counts as exhausted. */
-const MAX_MISSES = 200;
+export const TRAINING_WAYS = ["planned", "chosen", "drawn"] as const;
+export type TrainingWay = (typeof TRAINING_WAYS)[number];
 
-export function askedSets(truth: Truth, count: number, random: Random): readonly BandwidthSample[] {
-  const { domain } = truth;
-  const most = gpusOf(domain).length;
-  const predictor = truthPredictor(truth);
-  const seen = new Map<string, BandwidthSample>();
-  let misses = 0;
-  for (let round = 0; seen.size < count && misses < MAX_MISSES; round += 1) {
-    const own = random.stream(`round ${String(round)}`);
-    const gpus = 2 + own.below(most - 1);
-    const [scenario] = scenariosOf(domain, { smallest: gpus, largest: gpus, each: 1 }, own);
-    if (scenario === undefined) continue;
-    const hosts = allOptions(domain, scenario.freeMasks);
-    const ways = [...waysOf(hosts, { gpus, predictor })]
-      .filter(({ pick }) => pick.length > 1)
-      .sort((a, b) => (a.slowestGbs === b.slowestGbs ? 0 : b.slowestGbs - a.slowestGbs));
-    const shares = ways[own.below(Math.ceil(ways.length * FASTEST_SHARE))]?.pick;
-    const gbs = shares && truth.gbs(shares);
-    if (shares === undefined || gbs === undefined || seen.has(keyOf(shares))) misses += 1;
-    else {
-      misses = 0;
-      seen.set(keyOf(shares), { shares, gbs });
-    }
-  }
-  return [...seen.values()];
+/** Bars are judged on what the product does. */
+export const PRODUCT_WAY: TrainingWay = "planned";
+
+export interface Split {
+  readonly samples: number;
+  readonly seed: number;
+  readonly training: TrainingWay;
 }
+
+/** Of a mixed cluster's test sets against its training sets, as the paper has it. */
+const TEST_FOLD = 5;
+
+/** Tests are the other multisets of a measured cluster, five times as many sets as the training has of a mixed one; never the same set. */
+export function splitOf(
+  truth: Truth,
+  { samples, seed, training }: Split,
+): { readonly train: readonly BandwidthSample[]; readonly test: readonly BandwidthSample[] } {
+  const random = randomFrom(seed, `${truth.name}/training`);
+  const count = isMeasured(truth) ? Infinity : (1 + TEST_FOLD) * samples;
+  const drawn = truth.draw(count, random.stream("sets"));
+  if (training === "drawn") return { train: drawn.slice(0, samples), test: drawn.slice(samples) };
+  const train = setsFor(truth, { samples, training, random: random.stream(training) });
+  const name = nameIn(truth);
+  const known = new Set(train.map(({ shares }) => name(shares)));
+  const others = isMeasured(truth) ? drawn : drawn.slice(samples);
+  return { train, test: others.filter(({ shares }) => !known.has(name(shares))) };
+}
+
+interface Wanted {
+  readonly samples: number;
+  readonly training: "planned" | "chosen";
+  readonly random: Random;
+}
+
+export function setsFor(truth: Truth, { samples, training, random }: Wanted): BandwidthSample[] {
+  const { domain } = truth;
+  const nameOf = nameIn(truth);
+  const isOpen = (candidate: Candidate): boolean => truth.gbs(candidate) !== undefined;
+  const sets =
+    training === "chosen"
+      ? trainingSets(domain, { count: samples, random, nameOf, isOpen })
+      : planBetween(domain, { count: samples, measured: [], random }).picks;
+  const asMeasured = new Map(truth.samples.map(({ shares }) => [countsKey(shares), shares]));
+  return sets.flatMap((set) => {
+    const shares = asMeasured.get(countsKey(set)) ?? set;
+    const gbs = truth.gbs(shares);
+    return gbs === undefined ? [] : [{ shares, gbs }];
+  });
+}
+
+const isMeasured = ({ samples }: Truth): boolean => samples.length > 0;
+
+const nameIn = (truth: Truth): ((candidate: Candidate) => string) =>
+  isMeasured(truth) ? countsKey : (candidate) => JSON.stringify(candidate);

@@ -16,7 +16,6 @@ import {
   trainSurrogate,
   type SurrogateModel,
 } from "../../models/surrogate.ts";
-import { trainingSets } from "../../models/training-sets.ts";
 
 const DOMAIN: BandwidthDomain = {
   hosts: ["a", "b", "c"].map((name) => ({ id: hostId("eu", name), gpuCount: 4, gpuType: "X" })),
@@ -177,19 +176,5 @@ describe("rivals", () => {
     const flat = await trainFlatSurrogate({ ...REQUEST, steps: 20 });
     const [gbs] = flat.predict([SAMPLES[0]?.shares ?? []]);
     expect(gbs).toBeGreaterThan(0);
-  });
-});
-
-describe("training sets", () => {
-  test("are different sets over several hosts, as many as asked, each shape in its fastest arrangement", () => {
-    const sets = trainingSets(DOMAIN, { count: 30, random: randomFrom(8, "sets") });
-    expect(sets.length).toBe(30);
-    expect(new Set(sets.map((set) => JSON.stringify(set))).size).toBe(30);
-    for (const set of sets) expect(set.length).toBeGreaterThan(1);
-    const pairs = sets.filter(
-      (set) => set.length === 2 && set.every(({ mask }) => bitCount(mask) === 4),
-    );
-    // Hosts 0 and 1 are faster inside than host 2.
-    expect(pairs[0]?.map(({ host }) => host)).toEqual([0, 1]);
   });
 });

@@ -10,9 +10,8 @@ import {
 import { readLinks } from "../../../bench/pick/links.ts";
 import * as rivals from "../../../bench/pick/rivals.ts";
 import { scenariosOf } from "../../../bench/pick/scenarios.ts";
-import { askedSets } from "../../../bench/pick/training-sets.ts";
 import { readTruthData } from "../../../bench/pick/truth-data.ts";
-import { h100Truth, hetTruth } from "../../../bench/pick/truth.ts";
+import { h100Truth } from "../../../bench/pick/truth.ts";
 import { popCount } from "../../../domain/lease.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { exactCounts } from "../../../scheduling/pick/exact-counts.ts";
@@ -64,14 +63,4 @@ describe("with true values", () => {
     const ours = figuresOf(judge(field, searching(searchPick, known, compact)));
     expect(ours.gbePercent).toBeGreaterThan(99.5);
   });
-});
-
-test("sets that are asked about are different, over several hosts, and as many as wanted", () => {
-  const mixed = hetTruth("Het-4Mix", readTruthData());
-  const sets = mixed === undefined ? [] : askedSets(mixed, 60, randomFrom(1, "asked"));
-  expect(new Set(sets.map(({ shares }) => JSON.stringify(shares))).size).toBe(60);
-  for (const { shares, gbs } of sets) {
-    expect(shares.length).toBeGreaterThan(1);
-    expect(gbs).toBe(mixed?.gbs(shares));
-  }
 });
