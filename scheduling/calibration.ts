@@ -21,7 +21,7 @@ export interface Stretch {
   readonly later: number;
 }
 
-/** Fitted to the first half of the questions of `bench queue --only estimates`, and judged there by the second. */
+/** Fitted to questions in the first half of Philly's slice, and judged by those in the second (`bench queue --only estimates`). */
 export const FITTED: Stretch = Object.freeze({ earlier: 1.91, later: 1.23 });
 
 /** In logarithms: a quarter more or less. */
