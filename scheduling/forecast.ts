@@ -4,8 +4,10 @@
  * Each play is the fleet's own `apply` and `decide` on a copy of its ledger: what runs ends after a time drawn from how long others
  * ran (run-times.ts), what starts runs for such a time, and more jobs arrive as they did lately (arrivals.ts); who is
  * evicted asks again. A job that the fleet decided on is what the fleet will do; all that is uncertain is time, and who comes.
- * The interval goes from the 10th to the 90th of 100 plays in order; a play that ends at the horizon counts as later.
- * Time steps are no finer than 4 % of what lies between now and then, so a play is a few hundred decisions however long the
+ * Each play draws from noted runs that are drawn anew themselves, since those that were noted are a sample, too.
+ * The plays' interval goes from the 10th to the 90th of 100 in order; a play that ends at the horizon counts as later. What is told is
+ * stretched by how far such intervals were off (calibration.ts).
+ * Time steps are no finer than 15 % of what lies between now and then, so a play is about fifty decisions however long the
  * queue is. Same ledger, time and seed: the same answer. Cost: `samples` · steps decisions, at most `maxDecisions` in all.
  */
 
@@ -16,6 +18,7 @@ import { ms } from "../domain/units.ts";
 import { heap } from "../lib/heap.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import { arrivalsOf, type ArrivalStream } from "./arrivals.ts";
+import { stretched } from "./calibration.ts";
 import type { DecidePorts, Policies } from "./cycle.ts";
 import { DECIDE_LIMITS } from "./decide.ts";
 import type { InboxEntry, Ledger } from "./ledger.ts";
@@ -36,8 +39,8 @@ export interface ForecastOptions {
 
 export const FORECAST_DEFAULTS = Object.freeze({
   seed: 1,
-  samples: 30,
-  maxDecisions: 3_000,
+  samples: 20,
+  maxDecisions: 1_500,
   horizonMs: 30 * 86_400_000,
 });
 
@@ -53,7 +56,15 @@ export interface Forecast {
 }
 
 /** Of each job that waits in this ledger; jobs that do not are left out. */
-export function forecast(
+export const forecast = (
+  ledger: Ledger,
+  jobs: Iterable<JobId>,
+  options: ForecastOptions,
+): readonly Forecast[] =>
+  playForward(ledger, jobs, options).map((told) => stretched(told, options.nowMs));
+
+/** The same as the plays alone have it; all jobs are asked about in the same plays. */
+export function playForward(
   ledger: Ledger,
   jobs: Iterable<JobId>,
   options: ForecastOptions,
@@ -61,14 +72,16 @@ export function forecast(
   const { nowMs } = options;
   const { seed, samples, maxDecisions, horizonMs } = { ...FORECAST_DEFAULTS, ...options };
   const targets = [...new Set(jobs)].filter((job) => ledger.requests.has(job));
-  const runTimes = runTimesOf(ledger.runs ?? [], ledger.leases.values(), nowMs);
+  const notes = ledger.runs ?? [];
   const streams = arrivalsOf(ledger, nowMs);
   const starts = new Map<JobId, number[]>(targets.map((job) => [job, []]));
   const random = randomFrom(seed, "forecast");
   let decisions = 0;
   let plays = 0;
   while (targets.length > 0 && plays < samples && decisions < maxDecisions) {
-    const world = { runTimes, streams, random: random.stream(String(plays)), options };
+    const inPlay = random.stream(String(plays));
+    const runTimes = runTimesOf(notes, ledger.leases.values(), nowMs, inPlay.stream("notes"));
+    const world = { runTimes, streams, random: inPlay, options };
     const untilMs = nowMs + horizonMs;
     const limit = { untilMs, decisions: maxDecisions - decisions };
     const played = play(ledger, new Set(targets), { ...world, limit });
@@ -88,7 +101,7 @@ export function forecast(
       medianMs: medianMs ?? none,
       toMs: toMs ?? none,
       plays,
-      runs: runTimes.count,
+      runs: notes.length,
     };
   });
 }
@@ -122,9 +135,9 @@ interface Happening {
 const YIELD_MS = 1_000;
 /** A lease whose job is gone, until its hosts have confirmed. */
 const VACATE_MS = 2_000;
-const MIN_STEP_MS = 50;
+const MIN_STEP_MS = 1_000;
 /** Of the time since now. */
-const STEP_SHARE = 0.04;
+const STEP_SHARE = 0.15;
 
 interface Play {
   readonly startsAtMs: ReadonlyMap<JobId, number>;
@@ -253,10 +266,11 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
   }
 }
 
-function kindOf({ class: jobClass, gpus, terms }: Lease): RunKind {
+function kindOf({ class: jobClass, tenant, gpus, terms }: Lease): RunKind {
   const { timeLimitMs } = terms ?? {};
   return {
     class: jobClass,
+    tenant,
     gpus: terms?.gang.gpus ?? gpuCountOf(gpus),
     ...(timeLimitMs !== undefined && { timeLimitMs }),
   };

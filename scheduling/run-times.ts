@@ -1,17 +1,19 @@
 /**
  * @file How long a job will hold its GPUs, or hold them on, drawn at random from how long others did.
  *
- * Runs of the same class and size (within a factor of two) make a survival curve: S(x) = Π (1 − ended at age / at risk at age), the
+ * Runs of the same tenant, class and size (within a factor of two) make a survival curve: S(x) = Π (1 − ended at age / at risk at age), the
  * product-limit estimate of Kaplan and Meier. Runs that go on are in it up to their present age, and runs older than the oldest note
  * from the age at which they were first seen: so neither a young fleet, in which only short jobs have ended, nor a short memory
  * makes jobs look short. A draw is the age at which the curve, from the job's own age on, falls below a random number: its quantiles
- * are the conditional quantiles of what was observed. With fewer than `MIN_RUNS` runs that lasted longer, the size is left out of
- * account, then the class. Beyond all that was seen, a run goes on as long again as it did, in the median (P(longer than x | longer
+ * are the conditional quantiles of what was observed. With fewer than `MIN_RUNS` runs that lasted longer, the tenant is left out of
+ * account, then the size, then the class. Beyond all that was seen, a run goes on as long again as it did, in the median (P(longer than x | longer
  * than e) = e / x). The time limit bounds every draw.
+ * With `resampling` the notes are drawn anew, with repetition: what differs between such draws is what so few runs leave open.
  * Cost: O(log runs) a draw after O(runs · log runs) to open.
  */
 
 import type { JobClass } from "../domain/job.ts";
+import type { TenantId } from "../domain/ids.ts";
 import type { Lease } from "../domain/lease.ts";
 import type { Random } from "../lib/random.ts";
 import type { RunNote } from "./ledger.ts";
@@ -25,6 +27,7 @@ const GUESS_MS = 600_000;
 export interface RunKind {
   readonly class: JobClass;
   readonly gpus: number;
+  readonly tenant?: TenantId;
   readonly timeLimitMs?: number;
 }
 
@@ -54,6 +57,7 @@ export function runTimesOf(
   notes: readonly RunNote[],
   running: Iterable<Lease> = [],
   nowMs = 0,
+  resampling?: Random,
 ): RunTimes {
   const pools = new Map<string, Seen[]>();
   const put = (kind: RunKind, seen: Seen): void => {
@@ -66,16 +70,20 @@ export function runTimesOf(
   const sinceMs = rememberedSince(notes);
   const firstAge = (jobClass: JobClass, grantedAtMs: number): number =>
     Math.max(0, (sinceMs.get(jobClass) ?? -Infinity) - grantedAtMs);
-  for (const note of notes) {
+  const drawn =
+    resampling === undefined
+      ? notes
+      : notes.map((own) => notes[resampling.below(notes.length)] ?? own);
+  for (const note of drawn) {
     const toMs = note.endedAtMs - note.grantedAtMs;
     const fromMs = Math.min(toMs, firstAge(note.class, note.grantedAtMs));
     put(note, { fromMs, toMs, hasEnded: true });
   }
-  for (const { class: jobClass, terms, slots, state, grantedAtMs } of running) {
+  for (const { class: jobClass, tenant, terms, slots, state, grantedAtMs } of running) {
     if (terms === undefined || slots !== undefined || state === "vacating") continue;
     const toMs = Math.max(0, nowMs - grantedAtMs);
     const fromMs = Math.min(toMs, firstAge(jobClass, grantedAtMs));
-    put({ class: jobClass, gpus: terms.gang.gpus }, { fromMs, toMs, hasEnded: false });
+    put({ class: jobClass, tenant, gpus: terms.gang.gpus }, { fromMs, toMs, hasEnded: false });
   }
   const curves = new Map([...pools].map(([key, pool]) => [key, curveOf(pool)]));
   return {
@@ -144,11 +152,11 @@ function drawOf(
 }
 
 /** Sizes of one power of two are alike. Narrowest first. */
-const keysOf = ({ class: jobClass, gpus }: RunKind): readonly string[] => [
-  `${jobClass} ${String(Math.floor(Math.log2(Math.max(1, gpus))))}`,
-  jobClass,
-  "any",
-];
+function keysOf({ class: jobClass, tenant, gpus }: RunKind): readonly string[] {
+  const size = `${jobClass} ${String(Math.floor(Math.log2(Math.max(1, gpus))))}`;
+  const others = [size, jobClass, "any"];
+  return tenant === undefined ? others : [`${size} ${tenant}`, ...others];
+}
 
 /** Index of the first value above the bound, of values in ascending order. */
 function firstAbove(values: readonly number[], bound: number): number {

@@ -6,8 +6,9 @@ import { ms } from "../../domain/units.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { apply, emptyLedger } from "../../scheduling/apply.ts";
 import { arrivalsOf } from "../../scheduling/arrivals.ts";
+import { stretched } from "../../scheduling/calibration.ts";
 import { decide } from "../../scheduling/decide.ts";
-import { forecast } from "../../scheduling/forecast.ts";
+import { forecast, playForward } from "../../scheduling/forecast.ts";
 import type { InboxEntry, Ledger, RunNote } from "../../scheduling/ledger.ts";
 import { MIN_RUNS, runTimesOf } from "../../scheduling/run-times.ts";
 import { ask, end, fleetShape, hello, type RequestSpec } from "./builders.ts";
@@ -109,7 +110,7 @@ describe("a forecast", () => {
   const busy: Ledger = { ...after(after(START, 0, job("runs")), 1, job("waits")), runs: notes };
 
   it("of a job that waits for one other is the time that such jobs take", () => {
-    const [found] = forecast(busy, [jobId("waits")], { nowMs: 2, samples: 200 });
+    const [found] = playForward(busy, [jobId("waits")], { nowMs: 2, samples: 200 });
     const inMinutes = (atMs = NaN): number => (atMs - 2) / MINUTE_MS;
     expect(inMinutes(found?.fromMs)).toBeGreaterThan(2);
     expect(inMinutes(found?.fromMs)).toBeLessThan(9);
@@ -117,6 +118,14 @@ describe("a forecast", () => {
     expect(inMinutes(found?.medianMs)).toBeLessThan(31);
     expect(inMinutes(found?.toMs)).toBeGreaterThan(41);
     expect(inMinutes(found?.toMs)).toBeLessThan(52);
+  });
+
+  it("tells the median of the plays, and their interval stretched", () => {
+    const options = { nowMs: 2, samples: 10 };
+    const [told] = forecast(busy, [jobId("waits")], options);
+    const [played] = playForward(busy, [jobId("waits")], options);
+    expect(told?.medianMs).toBe(played?.medianMs);
+    expect(told).toEqual(played === undefined ? undefined : stretched(played, 2));
   });
 
   it("is the same for the same seed, and leaves the ledger as it was", () => {
@@ -134,7 +143,7 @@ describe("a forecast", () => {
       ...after(after(START, 0, job("runs", limited)), 1, job("waits")),
       runs: notes,
     };
-    const [found] = forecast(ledger, [jobId("waits")], { nowMs: 2 });
+    const [found] = playForward(ledger, [jobId("waits")], { nowMs: 2 });
     expect((found?.toMs ?? NaN) / MINUTE_MS).toBeLessThan(11);
   });
 
