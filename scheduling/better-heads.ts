@@ -13,12 +13,12 @@ import type { HostGpus } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { hostsOf, offersAt, type Capacity } from "./capacity.ts";
 import { endOf, freeBy, NOTHING, othersIn, outlookOf, type EndProfile } from "./end-profile.ts";
-import { largestAcceptable } from "./feasibility.ts";
 import { isBetter, prospectOf, type HeadPlan } from "./head-plan.ts";
 import type { PoolHost } from "./host-pools.ts";
 import { prospectsOf, type Prospect, type Scene } from "./judge.ts";
 import { wattsLimit } from "./limits.ts";
-import { byMostGpus, largestGang, type ClusterOffer } from "./placement/placement-policy.ts";
+import { byMostGpus, type ClusterOffer } from "./placement/placement-policy.ts";
+import { productiveOf } from "./productive-size.ts";
 
 /** What was looked for, with one's own GPUs off the capacity, and found. */
 export interface HeadSearch {
@@ -87,8 +87,10 @@ function soonestOf(
       profiles: [othersIn(type, offer.cluster, capacity), mine],
     });
   }
-  const most = Math.min(largestGang(type.shape, offers), room);
-  const size = largestAcceptable(request, most, nowMs);
+  const size = productiveOf(request, { type, room, offers }, "reservable", {
+    capacity,
+    nowMs,
+  })?.gpus;
   if (size === undefined) return undefined;
   const able = offers.filter(({ gpus }) => gpus >= size).map((offer) => [offer]);
   const isSplit = able.length === 0 && maxClusters > 1;

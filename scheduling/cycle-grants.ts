@@ -55,8 +55,9 @@ function tryOwn(run: CycleRun, request: PendingRequest, own: Reservation): Tried
   const { work } = verdict;
   if (isHead && (verdict.kind === "wait" || isQuotaLimited(run, request, gpus)))
     return inTurn(work);
+  // Others gave these up for it: it takes them, even where it would not choose them.
   const isWhole =
-    kind === "keep"
+    kind === "keep" || (kind === "preemption" && verdict.kind === "wait")
       ? isAcceptableSize(gang.gang, size)
       : verdict.kind === "start" && verdict.gpus === size;
   const item = isWhole ? itemOn(run, gang, own) : undefined;

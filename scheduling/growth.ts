@@ -4,7 +4,7 @@
  *
  * Growing is an eviction for the job's own sake: it writes a checkpoint, stops, and asks again; its whole gang is set apart for it
  * meanwhile (`keep`). So it costs what any eviction costs, and is worth it only when much is won: the job has run for its protected
- * time, and at least for `MIN_RUN_MS`, and its place for the whole gang is free but for its own GPUs. Who waits and could use GPUs within
+ * time, and at least for `MIN_RUN_MS`, and its place for the whole gang is free but for its own GPUs, and it makes more progress there. Who waits and could use GPUs within
  * its due goes first, because the job can go on as it is. What grew is above its due like any other when others come.
  * The oldest lease comes first; at most `MAX_GROWING` grow at the same time, so that a burst of free GPUs is not all spent on checkpoints.
  * Cost: O(leases) when nothing grows; else a placement for each that is looked at, at most `MAX_TRIALS`.
@@ -18,6 +18,7 @@ import { checkGrant, smallestSize } from "./feasibility.ts";
 import { prospectsOf, type Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PreemptionContext } from "./preemption.ts";
+import { progressOf } from "./productive-size.ts";
 import { demandOf, freeHosts } from "./start.ts";
 import { dueRoom, lossOf } from "./victims.ts";
 
@@ -52,6 +53,7 @@ export function planGrowth(scene: Scene, context: PreemptionContext): GrowthPlan
     work += placed.work;
     if (placed.gpus === undefined) continue;
     const { gpus } = placed;
+    if (progressOf(gpus, scene.capacity) <= progressOf(lease.gpus, scene.capacity)) continue;
     const lostGpuSeconds = lossOf(lease, nowMs);
     const reason = `it may go on with ${gpuCountOf(gpus)} instead of ${gpuCountOf(lease.gpus)} GPUs, and nobody waits who is due`;
     evict.push({ kind: "evict", lease: lease.id, forJob: lease.jobId, lostGpuSeconds, reason });

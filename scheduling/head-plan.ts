@@ -29,6 +29,7 @@ import { prospectsOf, type Scene } from "./judge.ts";
 import { WATTS_EPSILON } from "./limits.ts";
 import type { PlaceHost, PlacePolicy } from "./placement/place-policy.ts";
 import { byMostGpus } from "./placement/placement-policy.ts";
+import { isWorthIt, productiveSize } from "./productive-size.ts";
 
 export interface HeadPlan {
   readonly gpus: readonly HostGpus[];
@@ -56,13 +57,14 @@ export function planHead(
   place: PlacePolicy,
   known?: HeadPlan,
 ): HeadPlan | undefined {
-  let best: Soonest | undefined;
-  for (const { type, room } of prospectsOf(request, scene)) {
-    const most = Math.min(largestAt(scene.capacity, type, "reservable"), room);
-    const size = largestAcceptable(request, most, scene.nowMs);
+  let best: (Soonest & { readonly type: TypeOptions }) | undefined;
+  for (const prospect of prospectsOf(request, scene)) {
+    const { type } = prospect;
+    const size = productiveSize(request, prospect, "reservable", scene)?.gpus;
     if (size === undefined) continue;
     const soonest = soonestOf(type, size, scene, best?.atMs ?? known?.readyAtMs);
-    if (soonest !== undefined && (best === undefined || soonest.atMs < best.atMs)) best = soonest;
+    if (soonest !== undefined && (best === undefined || soonest.atMs < best.atMs))
+      best = { ...soonest, type };
   }
   if (best === undefined) return undefined;
   const { atMs, size } = best;
@@ -86,7 +88,8 @@ export function planHead(
     );
     scene.capacity.searches.set(known.gpus, { hosts: best.hosts, size, masks, gpus });
   }
-  return gpus === undefined ? undefined : prospectOf(gpus, scene);
+  if (gpus === undefined || !isWorthIt(request, gpus, [best.type], scene)) return undefined;
+  return prospectOf(gpus, scene);
 }
 
 /**
@@ -158,6 +161,7 @@ export function isUsable(
   const size = gpuCountOf(gpus);
   if (largestAcceptable(request, size, nowMs) !== size) return false;
   const options = optionsFor(capacity, request, nowMs);
+  if (!isWorthIt(request, gpus, options.types, { capacity, nowMs })) return false;
   const { hostVersion } = capacity;
   const known = capacity.usable.get(gpus);
   if (known?.options === options && known.hostVersion === hostVersion) return known.isUsable;

@@ -1,7 +1,8 @@
 /**
  * @file Whether a request starts now, at which size, or by which code it waits.
  *
- * The largest size that is acceptable now and fits into what is free and set apart for nobody else is taken. Otherwise the first
+ * Of the sizes that are acceptable now and fit into what is free and set apart for nobody else, the one that makes most progress is taken,
+ * if it is worth it (productive-size.ts); a size that is not does not fit in what follows, but for `ever` and `idle`. Otherwise the first
  * code of this list that holds is the answer; the levels are those of capacity.ts, each within the quota:
  *   NoMatchingFlavor        no size that ever becomes acceptable fits `ever`, quotas aside
  *   ExceedsMaxQuota         none fits `ever` within the tenant's limits
@@ -30,6 +31,7 @@ import {
 import { quotaClaim, type Claims } from "./claims.ts";
 import { canShrink, largestAcceptable, shrinkAtMs, smallestSize } from "./feasibility.ts";
 import { quotaLimit } from "./limits.ts";
+import { moreProductive, productiveSize, type SizeOffer } from "./productive-size.ts";
 import { heldUnder } from "./usage.ts";
 
 /** What a cycle can find; the other codes are the job's own. */
@@ -88,10 +90,11 @@ export function judge(
   const work = workOf(prospects);
   const within = ({ type, room }: Prospect): number =>
     Math.min(largestAt(scene.capacity, type, "now"), room);
-  let most = 0;
-  for (const prospect of prospects) most = Math.max(most, within(prospect));
-  const gpus = largestAcceptable(request, most, scene.nowMs);
-  if (gpus === undefined) return waitOf(request, scene, own, prospects);
+  let best: SizeOffer | undefined;
+  for (const prospect of prospects)
+    best = moreProductive(best, productiveSize(request, prospect, "now", scene));
+  if (best === undefined) return waitOf(request, scene, own, prospects);
+  const { gpus } = best;
   const able = prospects.filter((prospect) => within(prospect) >= gpus);
   return { kind: "start", gpus, prospects: able, work };
 }
@@ -163,12 +166,14 @@ function codeOf(
   },
 ): WaitCode {
   const fits = (level: Level, within: "limit" | "room" | "any", atMs = nowMs): boolean => {
-    let most = 0;
-    for (const prospect of prospects) {
-      const bound = within === "any" ? Infinity : prospect[within];
-      most = Math.max(most, Math.min(largestAt(capacity, prospect.type, level), bound));
-    }
-    return largestAcceptable(request, most, atMs) !== undefined;
+    return prospects.some((prospect) => {
+      const room = within === "any" ? Infinity : prospect[within];
+      const offer = productiveSize(request, { type: prospect.type, room }, level, {
+        capacity,
+        nowMs: atMs,
+      });
+      return offer !== undefined;
+    });
   };
   if (!fits("ever", "any", Infinity)) return "NoMatchingFlavor";
   if (!fits("ever", "limit", Infinity)) return "ExceedsMaxQuota";

@@ -39,6 +39,7 @@ import { noteHeld, openHoldings, type Holdings } from "./holdings.ts";
 import { freeGpus, prospectsOf, type Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PlacePolicy } from "./placement/place-policy.ts";
+import { isWorthIt } from "./productive-size.ts";
 import { sharedGpus, withoutGpus } from "./reserved.ts";
 import { demandOf, freeHosts } from "./start.ts";
 import {
@@ -147,7 +148,7 @@ function planBy(
   const before = markOf(scene.capacity);
   const found = searchPlace({ request, wanted, scene, context, choice, pool });
   returnTo(scene.capacity, before);
-  if (found === undefined) return undefined;
+  if (found === undefined || !isWorthWaiting(request, found.gpus, scene)) return undefined;
   const { gpus, work } = found;
   const evict = found.victims.map((victim): EvictItem => {
     const keep = found.keeps.get(victim.lease.id);
@@ -165,6 +166,15 @@ function planBy(
   commit(preemption, request, { ...found, lost });
   return { evict, reserve: { jobId: request.jobId, gpus, kind: "preemption" }, work };
 }
+
+const isWorthWaiting = (
+  request: PendingRequest,
+  gpus: readonly HostGpus[],
+  scene: Scene,
+): boolean => {
+  const types = prospectsOf(request, scene).map(({ type }) => type);
+  return isWorthIt(request, gpus, types, scene);
+};
 
 const freeFor = (request: PendingRequest, scene: Scene): number =>
   prospectsOf(request, scene).reduce((sum, { type }) => sum + freeGpus(scene.capacity, type), 0);

@@ -134,6 +134,31 @@ export function costOfParts(
   return cost;
 }
 
+/** The throughput of a gang whose hosts nobody has chosen yet: at its best inside each cluster, over so many clusters and sites. */
+export function throughputAcross(
+  spread: FleetSpread,
+  gpuType: string,
+  { gpus, clusters, sites }: Across,
+): number {
+  if (gpus <= 1) return 1;
+  const parts = { cluster: clusters, site: sites };
+  let cost = BASE;
+  for (const level of ["cluster", "site"] as const) {
+    const least = leastParts(spread, { gpuType, gpus, level });
+    cost += (STEPS[level] * Math.max(0, parts[level] - least)) / least;
+  }
+  return 1 / (1 + cost);
+}
+
+export interface Across {
+  readonly gpus: number;
+  readonly clusters: number;
+  readonly sites: number;
+}
+
+/** The throughput of a gang of this size where it lies as well as it ever can. */
+export const bestThroughput = (gpus: number): number => (gpus <= 1 ? 1 : 1 / (1 + BASE));
+
 /** What one more part of each level costs a gang of this size; the cost is linear in the parts. */
 export function partWeights(spread: FleetSpread, gpuType: string, gpus: number): PerLevel {
   const weight = (level: Level): number =>

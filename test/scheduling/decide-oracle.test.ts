@@ -3,15 +3,17 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { PendingCode } from "../../domain/codes.ts";
 import { jobId, leaseId, runId, tenantId, token, type JobId } from "../../domain/ids.ts";
-import { popCount, type GangRequest, type HostGpus, type Lease } from "../../domain/lease.ts";
+import type { GangRequest, HostGpus, Lease } from "../../domain/lease.ts";
 import type { Plan, PlanItem } from "../../domain/plan.ts";
 import { apply } from "../../scheduling/apply.ts";
 import { decide, DECIDE_POLICIES } from "../../scheduling/decide.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
 import { fifo } from "../../scheduling/queue/fifo.ts";
+import { ms } from "../../domain/units.ts";
 import { fleets, wishes } from "./arbitraries.ts";
 import {
   applyPlan,
+  fleetShape,
   gangRequest,
   host,
   hostNames,
@@ -19,7 +21,14 @@ import {
   readyLedger,
   type RequestSpec,
 } from "./builders.ts";
-import { brokenRules, findGrants, type World } from "./grant-oracle.ts";
+import {
+  brokenRules,
+  findGrants,
+  sizeOf,
+  worthOf,
+  worthwhile,
+  type World,
+} from "./grant-oracle.ts";
 
 /** A fleet that others use already, and two wishes that come to it. */
 const situations = fleets.chain((shape) =>
@@ -37,8 +46,15 @@ function used(
   shape: Parameters<typeof readyLedger>[0],
   others: readonly RequestSpec[],
   down: readonly string[],
+  running: readonly RequestSpec[] = [],
 ): Ledger {
   let ledger = readyLedger(shape);
+  running.forEach((other, at) => {
+    const { ledger: asked } = inbox(ledger, [
+      { kind: "request", request: gangRequest({ ...other, job: `running${at}` }) },
+    ]);
+    ledger = applyPlan(asked, decide(asked, 100), 100).ledger;
+  });
   others.forEach((other, at) => {
     const { ledger: asked } = inbox(ledger, [
       { kind: "request", request: gangRequest({ ...other, job: `other${at}` }) },
@@ -58,8 +74,10 @@ function used(
 
 /** The law of judge.ts, by enumeration. */
 function wantedCode(request: GangRequest, world: World): PendingCode | "grant" {
-  const fits = (...without: NonNullable<World["without"]>): boolean =>
-    findGrants(request, { ...world, without }).length > 0;
+  const fits = (...without: NonNullable<World["without"]>): boolean => {
+    const grants = findGrants(request, { ...world, without });
+    return (without.includes("leases") ? grants : worthwhile(grants, request, world)).length > 0;
+  };
   if (fits()) return "grant";
   if (!fits("leases", "standings", "quota", "clock")) return "NoMatchingFlavor";
   if (!fits("leases", "standings", "clock")) return "ExceedsMaxQuota";
@@ -116,7 +134,7 @@ function answerIn({ items, pending }: Plan, job: JobId): Answer {
 }
 
 describe("one request", () => {
-  test("is granted when any grant exists, the largest one, else it waits by the right code", () => {
+  test("is granted when any grant is worth it, at the size that makes most progress, else it waits by the right code", () => {
     const seen = new Map<string, number>();
     fc.assert(
       fc.property(situations, ({ shape, others, down, first, nowMs }) => {
@@ -127,10 +145,7 @@ describe("one request", () => {
         seen.set(want, (seen.get(want) ?? 0) + 1);
         expect(code).toBe(want);
         if (item === undefined) return;
-        const sizeOf = (gpus: PlanItem["gpus"]): number =>
-          gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
-        const largest = Math.max(...findGrants(request, { ledger, nowMs }).map(sizeOf));
-        expect(sizeOf(item.gpus)).toBe(largest);
+        expectMost(item, request, { ledger, nowMs });
       }),
       { numRuns: 600, seed: 7 },
     );
@@ -147,6 +162,64 @@ describe("one request", () => {
         "grant",
       ].sort(),
     );
+  });
+});
+
+/** Its size is worth the most of all that may be granted; of equals, the largest. */
+function expectMost({ gpus }: PlanItem, request: GangRequest, world: World): void {
+  const grants = worthwhile(findGrants(request, world), request, world);
+  const most = Math.max(...grants.map((grant) => worthOf(grant, world)));
+  expect(worthOf(gpus, world)).toBeCloseTo(most, 9);
+  const best = grants.filter((grant) => worthOf(grant, world) > most - 1e-9);
+  expect(sizeOf(gpus)).toBe(Math.max(...best.map(sizeOf)));
+}
+
+describe("a gang over several sites that accepts less", () => {
+  test("gets the size that makes most progress, which is not always the largest, or waits for one", () => {
+    const seen = new Map<string, number>();
+    const sites = fc.array(fc.array(fc.constantFrom(2, 2, 3), { minLength: 1, maxLength: 2 }), {
+      minLength: 2,
+      maxLength: 3,
+    });
+    const gangs = fc
+      .integer({ min: 3, max: 9 })
+      .chain((gpus) =>
+        fc.record({ gpus: fc.constant(gpus), min: fc.integer({ min: 1, max: gpus }) }),
+      );
+    const others = fc.array(fc.integer({ min: 1, max: 4 }), { maxLength: 3 });
+    fc.assert(
+      fc.property(sites, gangs, others, (clusters, { gpus, min }, busy) => {
+        const shape = fleetShape(
+          clusters.map((hosts) => ({ hosts: hosts.map((count) => ({ gpus: count })) })),
+        );
+        const request = gangRequest({
+          job: "a",
+          gpus,
+          gang: { min, timeoutMs: ms(0) },
+          constraints: { maxClusters: 3 },
+        });
+        const taken = busy.map((count) => ({ gpus: count }));
+        const { ledger } = inbox(used(shape, [], [], taken), [{ kind: "request", request }]);
+        const world = { ledger, nowMs: 200 };
+        const { item } = answerOf(ledger, request.jobId, world.nowMs);
+        const grants = findGrants(request, world);
+        const able = worthwhile(grants, request, world);
+        expect(item !== undefined).toBe(able.length > 0);
+        if (item !== undefined) expectMost(item, request, world);
+        const isLargest = item && sizeOf(item.gpus) === Math.max(...grants.map(sizeOf));
+        const word =
+          item === undefined
+            ? grants.length > 0
+              ? "waits for better"
+              : "waits"
+            : isLargest
+              ? "largest"
+              : "smaller";
+        seen.set(word, (seen.get(word) ?? 0) + 1);
+      }),
+      { numRuns: 100, seed: 5 },
+    );
+    expect([...seen.keys()].sort()).toEqual(["largest", "smaller", "waits", "waits for better"]);
   });
 });
 
@@ -174,7 +247,8 @@ describe("a second request of another tenant, behind one that waits", () => {
           job === a.jobId ? gpus : [],
         );
         const isOpen = isOutside(b, closed, { ledger, nowMs });
-        const isFree = findGrants(b, { ledger, nowMs }).length > 0;
+        const isFree =
+          worthwhile(findGrants(b, { ledger, nowMs }), b, { ledger, nowMs }).length > 0;
         const { code } = answerIn(plan, b.jobId);
         seen.set(code, (seen.get(code) ?? 0) + 1);
         expect(code === "grant").toBe(isOpen);
@@ -199,7 +273,7 @@ function isOutside(request: GangRequest, closed: readonly HostGpus[], world: Wor
     );
     return mask === 0 ? [] : [{ host: part.host, mask }];
   });
-  if (kept.length === 0) return findGrants(request, world).length > 0;
+  if (kept.length === 0) return worthwhile(findGrants(request, world), request, world).length > 0;
   const id = leaseId(token(ledger.nextToken));
   const stand: Lease = {
     id,
@@ -215,5 +289,6 @@ function isOutside(request: GangRequest, closed: readonly HostGpus[], world: Wor
     state: "held",
   };
   const leases = new Map([...ledger.leases, [id, stand]]);
-  return findGrants(request, { ...world, ledger: { ...ledger, leases } }).length > 0;
+  const after = { ...world, ledger: { ...ledger, leases } };
+  return worthwhile(findGrants(request, after), request, after).length > 0;
 }

@@ -96,6 +96,53 @@ export function findGrants(request: GangRequest, world: World): readonly (readon
   );
 }
 
+/** What a gang on these GPUs is worth by the sites that it lies in: GPUs × throughput, by the paper's figures. */
+export function worthOf(gpus: readonly HostGpus[], { ledger }: Pick<World, "ledger">): number {
+  const size = sizeOf(gpus);
+  if (size <= 1) return size;
+  const places = gpus.map(({ host }) => placeOf(ledger, host));
+  const touched = new Set(places.map(({ cluster }) => cluster)).size;
+  const gpuType = places[0]?.host.gpuType;
+  const counts = ledger.shape.clusters
+    .map(({ hosts }) =>
+      hosts.reduce((sum, host) => sum + (host.gpuType === gpuType ? host.gpuCount : 0), 0),
+    )
+    .sort((a, b) => b - a);
+  let least = 0;
+  for (let open = size; open > 0; least += 1) open -= counts[least] ?? Infinity;
+  // Every cluster of these tests is a site of its own.
+  const step = (1 / 0.34 - 1 / 0.62) ** 2 / (1 / 0.62 - 1 / 0.94);
+  return size / (1 / 0.94 + (step * (touched - least)) / least);
+}
+
+export const sizeOf = (gpus: readonly HostGpus[]): number =>
+  gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
+
+/** Those that are whole, or make the progress of the smallest size at its best, or what the idle hosts of the type could give. */
+export function worthwhile(
+  grants: readonly (readonly HostGpus[])[],
+  request: GangRequest,
+  world: World,
+): readonly (readonly HostGpus[])[] {
+  const { gpus, min, shapes } = request.gang;
+  const smaller = grants.filter((grant) => sizeOf(grant) < gpus);
+  if (smaller.length === 0) return grants;
+  const least = Math.min(gpus, ...(shapes ?? [min]).filter((size) => size >= min));
+  const typeOf = (grant: readonly HostGpus[]): string | undefined =>
+    grant[0] && placeOf(world.ledger, grant[0].host).host.gpuType;
+  const idle = findGrants(request, { ...world, without: ["leases"] });
+  const floorOf = (gpuType: string | undefined): number =>
+    Math.min(
+      least > 1 ? least * 0.94 : least,
+      Math.max(
+        ...idle.filter((grant) => typeOf(grant) === gpuType).map((grant) => worthOf(grant, world)),
+      ),
+    );
+  return grants.filter(
+    (grant) => sizeOf(grant) === gpus || worthOf(grant, world) >= floorOf(typeOf(grant)) - 1e-9,
+  );
+}
+
 /** Sizes that are acceptable at the time of the world. */
 function sizes({ gang, requestedAtMs }: GangRequest, world: World): readonly number[] {
   const { gpus, min, timeoutMs, shapes } = gang;
