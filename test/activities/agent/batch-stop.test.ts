@@ -207,6 +207,8 @@ describe("a batch outlives", () => {
     });
     const running = agent.runs.run(order);
     const pids = await Promise.all(["1", "2", "daemon"].map((name) => pidIn(join(dir, name))));
+    // A task may run before its shim has noted that it does.
+    await eventually(() => [1, 2].every((task) => turnOf(agent, order, task) !== undefined));
     const phase = phaseOf(filesOf(agent, order));
     kill("shim" in phase ? phase.shim.pid : 0);
     const report = await running;

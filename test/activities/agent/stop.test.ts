@@ -120,6 +120,11 @@ describe("stop", () => {
     );
     const running = agent.runs.run(order);
     const pids = await Promise.all(["rank", "daemon"].map((name) => pidIn(join(dir, name))));
+    // A process may run before its shim has noted that it does.
+    await eventually(() => {
+      const now = phaseOf(agent.filesOf(order));
+      return now.kind === "running" && now.status.startedAtMs !== undefined;
+    });
     const phase = phaseOf(agent.filesOf(order));
     kill("shim" in phase ? phase.shim.pid : 0);
     const report = await running;
@@ -256,7 +261,10 @@ describe("checkpoint", () => {
       message: expect.stringContaining("does not run"),
     });
     const running = agent.runs.run(order);
-    await eventually(() => phaseOf(agent.filesOf(order)).kind === "running");
+    await eventually(() => {
+      const now = phaseOf(agent.filesOf(order));
+      return now.kind === "running" && now.status.startedAtMs !== undefined;
+    });
     expect(await agent.orders.checkpoint(order)).toMatchObject({
       isComplete: false,
       message: expect.stringContaining("no checkpoint rule"),
