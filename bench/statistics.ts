@@ -7,6 +7,9 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[rank - 1] ?? NaN;
 }
 
+export const mean = (values: readonly number[]): number =>
+  values.reduce((sum, value) => sum + value, 0) / values.length;
+
 export interface Spread {
   readonly count: number;
   readonly p50: number;

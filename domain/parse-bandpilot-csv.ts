@@ -18,6 +18,7 @@ import {
 } from "./bandwidth-table.ts";
 import { cellReader, decimal, readCsv, type CsvRow, type CsvTable } from "./csv.ts";
 import { shown } from "./file-problem.ts";
+import { popCount } from "./lease.ts";
 import { refuse, type Problem, type Refused } from "./problem.ts";
 import { refuseBySize } from "./text-lines.ts";
 
@@ -135,7 +136,7 @@ function readMeasurement(row: CsvRow, form: Form, problems: Problem[]): Measurem
     );
   }
   const gbs = decimal(form.gbsOf(row));
-  const gpuCount = masks.reduce((sum, mask) => sum + bitCount(mask), 0);
+  const gpuCount = masks.reduce((sum, mask) => sum + popCount(mask), 0);
   if (gbs === undefined || gbs < 0 || (gbs === 0 && gpuCount > 1)) {
     return bad(
       `the bandwidth is ${shown(form.gbsOf(row))}`,
@@ -231,10 +232,4 @@ function allMasks(masks: readonly (number | string)[]): readonly number[] | stri
 function hostOfFileName(source: string): string {
   const name = source.split(/[\\/]/).at(-1) ?? source;
   return name.replace(/\.\w+$/, "").replace(/_bandwidth_data.*$/, "");
-}
-
-function bitCount(mask: number): number {
-  let count = 0;
-  for (let rest = mask; rest !== 0; rest &= rest - 1) count += 1;
-  return count;
 }

@@ -45,6 +45,19 @@ export function randomFrom(seed: number, name = ""): Random {
   };
 }
 
+/** Fisher and Yates. */
+export function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
+  const order = [...items];
+  for (let last = order.length - 1; last > 0; last -= 1) {
+    const other = random.below(last + 1);
+    const [a, b] = [order[last], order[other]];
+    if (a === undefined || b === undefined) continue;
+    order[last] = b;
+    order[other] = a;
+  }
+  return order;
+}
+
 function xmur3(text: string): () => number {
   let hash = 1779033703 ^ text.length;
   for (let at = 0; at < text.length; at += 1) {

@@ -7,7 +7,7 @@
  */
 
 import type { BandwidthDomain, Candidate } from "../domain/bandwidth-port.ts";
-import { bitCount } from "./features.ts";
+import { popCount } from "../domain/lease.ts";
 
 /** Hosts that have a place. */
 const PLACES = 8;
@@ -21,7 +21,7 @@ export function candidateVectors(domain: BandwidthDomain): Vectorise {
   const types = [...new Set(domain.hosts.map(({ gpuType }) => gpuType))];
   return (candidate) => {
     const hosts = candidate.map(({ host, mask }) => {
-      const count = bitCount(mask);
+      const count = popCount(mask);
       const gbs = count === 1 ? undefined : domain.intraGbs(host, mask);
       return {
         count,

@@ -9,6 +9,7 @@
  */
 
 import type { BandwidthDomain, Candidate } from "../domain/bandwidth-port.ts";
+import { popCount } from "../domain/lease.ts";
 
 /** What of a domain the features need beside the candidate; plain data, kept with the parameters. */
 export interface FeatureSettings {
@@ -69,7 +70,7 @@ export function hostLooks(domain: BandwidthDomain, settings: FeatureSettings): H
     if (old !== undefined) return old;
     const facts = domain.hosts[host];
     if (facts === undefined) throw new RangeError(`the domain has no host ${String(host)}`);
-    const count = bitCount(mask);
+    const count = popCount(mask);
     const gbs = count === 1 ? undefined : domain.intraGbs(host, mask);
     const logStep =
       gbs === undefined ? 0 : Math.round(Math.log(gbs / settings.usualGbs) / GBS_STEP);
@@ -137,10 +138,4 @@ export function featureSettings(domain: BandwidthDomain, sampleCount: number): F
     countSlot: countSlot(sampleCount),
     offsets: {},
   };
-}
-
-export function bitCount(mask: number): number {
-  let count = 0;
-  for (let rest = mask; rest !== 0; rest &= rest - 1) count += 1;
-  return count;
 }

@@ -12,8 +12,8 @@
  */
 
 import type { BandwidthDomain, Candidate, PickShare } from "../domain/bandwidth-port.ts";
-import type { Random } from "../lib/random.ts";
-import { bitCount } from "./features.ts";
+import { shuffled, type Random } from "../lib/random.ts";
+import { popCount } from "../domain/lease.ts";
 import { insideGbs } from "./inside.ts";
 
 export interface TrainingSetsNeed {
@@ -90,7 +90,7 @@ function drawnState({ hosts }: BandwidthDomain, open: readonly number[], random:
 
 /** Vectors of counts by host, each with the sum that is asked for. */
 function waysOf({ gpus, freeMasks }: State, random: Random): readonly (readonly number[])[] {
-  const free = freeMasks.map(bitCount);
+  const free = freeMasks.map(popCount);
   if (free.reduce((product, count) => product * (count + 1), 1) <= MOST_WAYS)
     return listed(free, gpus);
   const bits = free.flatMap((count, host) => new Array<number>(count).fill(host));
@@ -173,24 +173,11 @@ function bestOfHost(
   const best: { mask: number; gbs: number }[] = [];
   // Subsets from large to small numbers: of equals the last, so the lowest, stays.
   for (let mask = free; mask !== 0; mask = (mask - 1) & free) {
-    const count = bitCount(mask);
+    const count = popCount(mask);
     const gbs = count === 1 ? Infinity : (domain.intraGbs(host, mask) ?? 0);
     if (gbs >= (best[count]?.gbs ?? 0)) best[count] = { mask, gbs };
   }
   return Array.from(best, (one: { readonly mask: number } | undefined) => one?.mask);
-}
-
-/** Fisher and Yates. */
-function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
-  const order = [...items];
-  for (let last = order.length - 1; last > 0; last -= 1) {
-    const other = random.below(last + 1);
-    const [a, b] = [order[last], order[other]];
-    if (a === undefined || b === undefined) continue;
-    order[last] = b;
-    order[other] = a;
-  }
-  return order;
 }
 
 const plainName = (candidate: Candidate): string =>

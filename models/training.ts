@@ -6,7 +6,7 @@
  * last of them. Cost: about 5 ms a step at 32 samples of 4 hosts on one thread.
  */
 
-import { randomFrom, type Random } from "../lib/random.ts";
+import { randomFrom, shuffled, type Random } from "../lib/random.ts";
 import { batchOf } from "./batch.ts";
 import type { Token } from "./features.ts";
 import { batchFeeds, openSession, outputOf, scalarFeed, vectorFeed } from "./runtime.ts";
@@ -90,16 +90,7 @@ export async function trainParameters(task: TrainingTask): Promise<Float32Array>
 function rounds<Item>(items: readonly Item[], random: Random): () => Item {
   let order: Item[] = [];
   return () => {
-    if (order.length === 0) {
-      order = [...items];
-      for (let last = order.length - 1; last > 0; last -= 1) {
-        const other = random.below(last + 1);
-        const [a, b] = [order[last], order[other]];
-        if (a === undefined || b === undefined) continue;
-        order[last] = b;
-        order[other] = a;
-      }
-    }
+    if (order.length === 0) order = shuffled(items, random);
     const item = order.pop();
     if (item === undefined) throw new RangeError("there is nothing to draw from");
     return item;

@@ -20,6 +20,7 @@ import {
 } from "../../models/surrogate.ts";
 import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
+import { mean } from "../statistics.ts";
 import { PAPER_SAMPLES } from "./compare.ts";
 import { PRODUCT_WAY, splitOf, type TrainingWay } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
@@ -182,6 +183,3 @@ async function timed<Result>(
   times.push({ what, cpuMs: (user + system) / 1_000, wallMs: performance.now() - start });
   return result;
 }
-
-const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -9,6 +9,7 @@
 import { atLeast, atMost, barOf, REPORTED, type Bar, type Wish } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { figureText } from "../report.ts";
+import { mean } from "../statistics.ts";
 import { PAPER_SAMPLES, type Compared, type Run } from "./compare.ts";
 import { figuresOf, gbePercent, type Figures } from "./protocol.ts";
 import { PRODUCT_WAY, TRAINING_WAYS, type TrainingWay } from "./training-sets.ts";
@@ -97,8 +98,6 @@ export function modelTable(cluster: string, compared: readonly Compared[]): Benc
       const key = `${model.name}, ${String(model.samples)} ${model.training}`;
       groups.set(key, [...(groups.get(key) ?? []), model]);
     }
-  const mean = (values: readonly number[]): number =>
-    values.reduce((sum, value) => sum + value, 0) / values.length;
   return {
     title: `${cluster}: accuracy on sets over hosts that were not trained on, mean over seeds, and the processor time of the training`,
     columns: ["MODEL", "R2", "WORST", "MAPE %", "CPU S"],

@@ -9,6 +9,7 @@
 import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth-port.ts";
 import { exactCounts } from "../../scheduling/pick/exact-counts.ts";
 import type { PickSearch } from "../../scheduling/pick/search.ts";
+import { mean } from "../statistics.ts";
 import type { Dispatcher } from "./rivals.ts";
 import type { Scenario } from "./scenarios.ts";
 import type { Truth } from "./truth.ts";
@@ -71,8 +72,6 @@ export const isCounted = ({ scenario }: Judged): boolean => scenario.gpus > 1 &&
 export function figuresOf(judged: readonly Judged[]): Figures {
   const counted = judged.filter(isCounted);
   const shares = counted.map(gbePercent);
-  const mean = (values: readonly number[]): number =>
-    values.reduce((sum, value) => sum + value, 0) / values.length;
   return {
     gbePercent: mean(shares),
     worstPercent: shares.reduce((worst, share) => Math.min(worst, share), Infinity),

@@ -16,10 +16,10 @@
 import type { BandwidthDomain, Candidate } from "../../domain/bandwidth-port.ts";
 import { popCount } from "../../domain/lease.ts";
 import { lowestBits } from "../../lib/bits.ts";
-import type { Random } from "../../lib/random.ts";
+import { shuffled, type Random } from "../../lib/random.ts";
 import { plainLinks, type HostLinks, type LinksByType } from "./links.ts";
 import type { Scenario } from "./scenarios.ts";
-import { candidateOf, shuffled } from "./truth.ts";
+import { candidateOf } from "./truth.ts";
 
 export type Dispatcher = (scenario: Scenario) => Candidate;
 

@@ -11,7 +11,7 @@
 import { hostId } from "../../domain/ids.ts";
 import { popCount } from "../../domain/lease.ts";
 import type { BandwidthDomain } from "../../domain/bandwidth-port.ts";
-import { randomFrom, type Random } from "../../lib/random.ts";
+import { randomFrom, shuffled, type Random } from "../../lib/random.ts";
 import { openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
 import { EHA_SHARE, searchPick, usualBudget } from "../../scheduling/pick/search-pick.ts";
@@ -23,7 +23,7 @@ import { topo } from "./rivals.ts";
 import { gpusOf } from "./scenarios.ts";
 import { stopwatch, type Setting } from "./speed.ts";
 import { PRODUCT_WAY, splitOf } from "./training-sets.ts";
-import { shuffled, type Truth } from "./truth.ts";
+import type { Truth } from "./truth.ts";
 
 const FULL_HOSTS = 224;
 const REST_GPUS = 6;

@@ -6,8 +6,7 @@
  */
 
 import type { BandwidthDomain } from "../../domain/bandwidth-port.ts";
-import type { Random } from "../../lib/random.ts";
-import { shuffled } from "./truth.ts";
+import { shuffled, type Random } from "../../lib/random.ts";
 
 export interface Scenario {
   readonly gpus: number;

@@ -9,7 +9,7 @@
 
 import { gpusOfMask, meanGbs, type MeasuredSet } from "../../domain/bandwidth-table.ts";
 import { hostId } from "../../domain/ids.ts";
-import type { Random } from "../../lib/random.ts";
+import { shuffled, type Random } from "../../lib/random.ts";
 import type { BandwidthDomain, BandwidthSample, Candidate } from "../../domain/bandwidth-port.ts";
 import type { TruthData, TruthHost } from "./truth-data.ts";
 
@@ -165,17 +165,4 @@ function drawnFrom(
     misses = 0;
   }
   return drawn;
-}
-
-/** Fisher and Yates. */
-export function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
-  const order = [...items];
-  for (let last = order.length - 1; last > 0; last -= 1) {
-    const other = random.below(last + 1);
-    const [a, b] = [order[last], order[other]];
-    if (a === undefined || b === undefined) continue;
-    order[last] = b;
-    order[other] = a;
-  }
-  return order;
 }

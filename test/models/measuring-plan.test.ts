@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readTruthData } from "../../bench/pick/truth-data.ts";
-import { countsKey, h100Truth, hetTruth, shuffled, type Truth } from "../../bench/pick/truth.ts";
+import { countsKey, h100Truth, hetTruth, type Truth } from "../../bench/pick/truth.ts";
 import type { BandwidthDomain, Candidate } from "../../domain/bandwidth-port.ts";
 import { hostId } from "../../domain/ids.ts";
-import { randomFrom } from "../../lib/random.ts";
+import { randomFrom, shuffled } from "../../lib/random.ts";
 import { measuringCost, setsWithin } from "../../models/measuring-cost.ts";
 import {
   candidatePool,

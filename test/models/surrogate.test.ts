@@ -5,7 +5,7 @@ import type { BandwidthDomain, BandwidthSample, Candidate } from "../../domain/b
 import { hostId } from "../../domain/ids.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { trainBoostedTrees } from "../../models/boosted-trees.ts";
-import { bitCount } from "../../models/features.ts";
+import { popCount } from "../../domain/lease.ts";
 import { trainFlatSurrogate } from "../../models/flat-surrogate.ts";
 import { hostOffsets } from "../../models/host-offsets.ts";
 import { nearestNeighbour } from "../../models/nearest-neighbour.ts";
@@ -20,14 +20,14 @@ import {
 const DOMAIN: BandwidthDomain = {
   hosts: ["a", "b", "c"].map((name) => ({ id: hostId("eu", name), gpuCount: 4, gpuType: "X" })),
   intraGbs: (host, mask) => {
-    const count = bitCount(mask);
+    const count = popCount(mask);
     return count === 1 ? Infinity : host === 2 ? 40 : 200 - 10 * count;
   },
 };
 
 /** Any smooth rule will do: more GPUs on the thinnest host, more bandwidth; a slow host gives a part of it. */
 const truthGbs = (candidate: Candidate, slow?: number): number => {
-  const counts = candidate.map(({ mask }) => bitCount(mask));
+  const counts = candidate.map(({ mask }) => popCount(mask));
   const inside = candidate.map(({ host, mask }) => DOMAIN.intraGbs(host, mask) ?? Infinity);
   const fabric = 20 * Math.sqrt(Math.min(...counts)) * (candidate.length === 2 ? 1.2 : 1);
   const drift = candidate.some(({ host }) => host === slow) ? 0.25 : 1;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { BandwidthDomain, Candidate } from "../../domain/bandwidth-port.ts";
 import { hostId } from "../../domain/ids.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { bitCount } from "../../models/features.ts";
+import { popCount } from "../../domain/lease.ts";
 import { insideGbs } from "../../models/inside.ts";
 import { trainingSets } from "../../models/training-sets.ts";
 
@@ -15,12 +15,12 @@ const domainOf = (types: readonly string[]): BandwidthDomain => ({
     gpuType,
   })),
   intraGbs: (host, mask) =>
-    bitCount(mask) === 1 ? Infinity : host === types.length - 1 ? 40 : 200 - 10 * bitCount(mask),
+    popCount(mask) === 1 ? Infinity : host === types.length - 1 ? 40 : 200 - 10 * popCount(mask),
 });
 
 const shapeOf = (set: Candidate): string =>
   set
-    .map(({ mask }) => bitCount(mask))
+    .map(({ mask }) => popCount(mask))
     .sort((a, b) => b - a)
     .join("+");
 
@@ -42,7 +42,7 @@ describe("training sets", () => {
   test("of one type of host are rather even splits", () => {
     const need = { count: 12, random: randomFrom(8, "sets"), nameOf: shapeOf };
     const gaps = trainingSets(ONE_TYPE, need).map((set) => {
-      const counts = set.map(({ mask }) => bitCount(mask));
+      const counts = set.map(({ mask }) => popCount(mask));
       return Math.max(...counts) - Math.min(...counts);
     });
     expect(gaps.filter((gap) => gap <= 1).length).toBeGreaterThan(gaps.length / 2);
