@@ -98,7 +98,7 @@ export function printSummary(stream: NodeJS.WritableStream, summary: DemoSummary
     `${String(jobs.completed)} of ${String(jobs.submitted)} jobs completed, ${String(jobs.failed)} failed; ${String(jobs.checkpoints)} wrote a checkpoint`,
     `${String(jobs.gangs)} gangs, ${String(jobs.overSeveralHosts)} of them over several hosts; ${String(summary.leasesLeft)} leases left`,
     `waited: median ${seconds(waitedMs.p50)}, 90th percentile ${seconds(waitedMs.p90)}, longest ${seconds(waitedMs.max)}`,
-    `${String(summary.gpuSeconds)} GPU-seconds in ${seconds(makespanMs)} on ${String(summary.totalGpus)} GPUs: ${(utilisation * 100).toFixed(0)} % busy (the queue is plain FIFO)`,
+    `${String(summary.gpuSeconds)} GPU-seconds in ${seconds(makespanMs)} on ${String(summary.totalGpus)} GPUs: ${(utilisation * 100).toFixed(0)} % busy (weighted fair queuing)`,
     `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}; over the budget of 24 and 6 a further host: ${String(historyEvents.overBudget)}`,
     ...jobs.failures.map(({ jobId, message }) => `failed: ${jobId}: ${message}`),
     `took ${seconds(summary.elapsedMs)} with set-up`,
