@@ -9,6 +9,7 @@ import type { FailureCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/ids.ts";
 import type { HostGpus, Lease, LeaseFact } from "../domain/lease.ts";
 import type { RunSpec } from "../domain/job.ts";
+import type { Outfit } from "../domain/outfit.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 
 export interface RunActivities {
@@ -91,6 +92,8 @@ export interface RunOrder {
   /** How long the whole gang may take to get prepared. */
   readonly prepareTimeoutMs: number;
   readonly timeLimitMs?: number;
+  /** Files and variables that were made for this run; see `domain/outfit.ts`. */
+  readonly outfit?: Outfit;
   /** Present for a job array: the processes are those of its tasks, and `run.command` is started once a task (and GPU). */
   readonly taskBatch?: TaskBatch;
 }

@@ -5,6 +5,7 @@ import type { FailureCode } from "../domain/codes.ts";
 import type { JobSpec } from "../domain/job.ts";
 import type { HostId, JobId, LeaseId, RunId } from "../domain/ids.ts";
 import type { Lease, RequestKey } from "../domain/lease.ts";
+import type { OutfitPart } from "../domain/outfit.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { Plan } from "../domain/plan.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
@@ -48,6 +49,8 @@ export type Admission =
       readonly rules: number;
       readonly spec: JobSpec;
       readonly told: Told;
+      /** What is made for its runs before they start; absent when nothing is. */
+      readonly outfits?: readonly OutfitPart[];
     }
   | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string };
 

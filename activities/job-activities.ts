@@ -3,6 +3,7 @@
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { scheduledPart } from "../domain/gang-request.ts";
 import { formatProblem, parseJobFile } from "../domain/job-file.ts";
+import { outfitsOf } from "../domain/outfit.ts";
 import { tooLarge } from "../domain/job-size.ts";
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
 import {
@@ -46,7 +47,14 @@ export function createJobActivities(client: Client): JobActivities {
               requestedAtMs: nowMs,
             },
           });
-      return { kind: "admitted", rules: JOB_RULES, spec, told };
+      const outfits = outfitsOf(spec);
+      return {
+        kind: "admitted",
+        rules: JOB_RULES,
+        spec,
+        told,
+        ...(outfits.length > 0 && { outfits }),
+      };
     },
     tellFleet: (fleetWorkflowId, entry) => inbox.tell(fleetWorkflowId, entry),
     async findHost(fleetWorkflowId, host) {

@@ -1,11 +1,14 @@
 /**
- * @file The solver's worker: what takes long and much of a processor, apart from those that must answer at once. Trains bandwidth models.
+ * @file The solver's worker: what takes long and much of a processor, apart from those that must answer at once. Trains bandwidth
+ * models, and makes what runs are given before they start.
  *
  * Few orders at a time: trainings on one machine only wait for each other, and a publication must not wait for all of them.
  */
 
 import { heartbeat } from "@temporalio/activity";
 import { createModelActivities } from "../activities/model-activities.ts";
+import { createOutfitActivities } from "../activities/outfit/outfitter.ts";
+import { loadProvider } from "../activities/outfit/providers.ts";
 import { directoryStore } from "../activities/store.ts";
 import type { Learner } from "../models/learner.ts";
 import { surrogateLearner } from "../models/surrogate-learner.ts";
@@ -22,14 +25,17 @@ export async function runSolverWorker(setting: SolverWorkerSetting): Promise<voi
   const { storeDir, learner = surrogateLearner } = setting;
   await runWorkflowWorker(setting, (client) => ({
     taskQueue: SOLVER_TASK_QUEUE,
-    activities: createModelActivities({
-      client,
-      storeDir,
-      store: directoryStore(storeDir),
-      learner,
-      nowMs: Date.now,
-      beat: () => heartbeat(),
-    }),
-    tuning: { maxConcurrentActivityTaskExecutions: 2, maxCachedWorkflows: 10 },
+    activities: {
+      ...createModelActivities({
+        client,
+        storeDir,
+        store: directoryStore(storeDir),
+        learner,
+        nowMs: Date.now,
+        beat: () => heartbeat(),
+      }),
+      ...createOutfitActivities({ client, storeDir, loadProvider }),
+    },
+    tuning: { maxConcurrentActivityTaskExecutions: 4, maxCachedWorkflows: 10 },
   }));
 }

@@ -7,6 +7,7 @@ import {
   type ClusterShape,
   type FleetShape,
 } from "../domain/fleet.ts";
+import type { ClusterId } from "../domain/ids.ts";
 import type { Ledger } from "../scheduling/ledger.ts";
 import type { ClusterDescription, SilenceTerms } from "./messages.ts";
 
@@ -41,6 +42,16 @@ export function clusterDescription(
   const cluster = clusterNamed(shape, name);
   if (cluster === undefined) return null;
   return { cluster, ...(detailsHash !== undefined && { detailsHash }) };
+}
+
+/** The part of a fleet that these clusters are. */
+export function shapeOf({ clusters, links }: FleetShape, names: readonly string[]): FleetShape {
+  const isNamed = (id: ClusterId): boolean => names.includes(id);
+  return {
+    clusters: clusters.filter(({ id }) => isNamed(id)),
+    links: links.filter(({ from, to }) => isNamed(from) && isNamed(to)),
+    tenants: [],
+  };
 }
 
 /** Null when the fleet has no such cluster. */

@@ -41,7 +41,13 @@ import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
 import type { Applied, LedgerEvent } from "../scheduling/ledger.ts";
 import { auditOrder, auditPeriodMs, lossesOf, sweepsOf } from "./fleet-care.ts";
 import { mayAnyGrow, nextGrowthAtMs, revokedLosses, unsentOrders } from "./fleet-evictions.ts";
-import { checkHosts, clusterDescription, clusterNamed, silenceTermsOf } from "./fleet-orders.ts";
+import {
+  checkHosts,
+  clusterDescription,
+  clusterNamed,
+  shapeOf,
+  silenceTermsOf,
+} from "./fleet-orders.ts";
 import { recorder } from "./fleet-recorder.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
@@ -57,6 +63,7 @@ import {
   hasLeaseQuery,
   othersWaitQuery,
   ledgerQuery,
+  shapeQuery,
   silenceTermsQuery,
   undrainUpdate,
   type FleetInput,
@@ -205,6 +212,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   );
   setHandler(silenceTermsQuery, (cluster) => silenceTermsOf(ledger.shape, cluster));
   setHandler(clusterQuery, (cluster) => clusterDescription(ledger, cluster));
+  setHandler(shapeQuery, (names) => shapeOf(ledger.shape, Array.isArray(names) ? names : []));
   setHandler(othersWaitQuery, (id) => othersWait(ledger, id));
   setHandler(hasLeaseQuery, (lease) => ledger.leases.has(lease));
   setHandler(

@@ -29,6 +29,7 @@ import type {
 import type { JobActivities } from "../activities/control-contract.ts";
 import { byCodeUnit, type HostId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
+import type { Outfit } from "../domain/outfit.ts";
 import { popCount, type HostGpus } from "../domain/lease.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { Grant, PreemptOrder } from "./messages.ts";
@@ -63,6 +64,8 @@ export interface GangRunInput {
   readonly attempt: number;
   /** Of a job array: the tasks that this run of the lease is for. */
   readonly taskBatch?: TaskBatch;
+  /** What was made for this run before its start. */
+  readonly outfit?: Outfit;
   /** Told where a host's agent is now, when that is not where the grant says. */
   readonly onAgent?: (host: HostId, agent: AgentAddress) => void;
 }
@@ -197,7 +200,7 @@ const hostFinder = (rules: number): FindHost["findHost"] =>
     .findHost;
 
 function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
-  const { jobId, workflowRunId, spec, grant, attempt, taskBatch } = input;
+  const { jobId, workflowRunId, spec, grant, attempt, taskBatch, outfit } = input;
   const gang = grant.lease.gpus.map((part) => ({
     ...part,
     address: agents.get(part.host)?.address ?? "",
@@ -220,6 +223,7 @@ function ordersOf(input: GangRunInput, agents: Agents): RunOrder[] {
     prepareTimeoutMs: PREPARE_TIMEOUT_MS,
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
     ...(taskBatch !== undefined && { taskBatch }),
+    ...(outfit !== undefined && { outfit }),
   }));
 }
 

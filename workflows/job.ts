@@ -23,11 +23,13 @@ import { clusterOf, runId as toRunId, type HostId, type LeaseId } from "../domai
 import type { JobSpec } from "../domain/job.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
 import { gpuCountOf, type GangRequest, type Lease } from "../domain/lease.ts";
+import type { Outfit, OutfitPart } from "../domain/outfit.ts";
 import { ms } from "../domain/units.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { gaveWay, isPreemptOrder, preemptionOf, settledPreemption } from "./preemption.ts";
 import { judgeRun, type RunAccount } from "./run-verdict.ts";
 import { runJobArray } from "./job-array.ts";
+import { outfitRun } from "./run-outfit.ts";
 import { jobFailure, jobResult } from "./job-end.ts";
 import { jobSummary } from "./job-summary.ts";
 import {
@@ -107,6 +109,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   /** The highest request that is over and was answered all the same. */
   let strayUpTo = 0;
   let rules = 1;
+  let outfits: readonly OutfitPart[] = [];
   /** A word to the fleet that is on its way. */
   let telling: Promise<unknown> | undefined;
   /** The fleet wants to hear again what this job waits for or holds. */
@@ -252,6 +255,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     }
 
     rules = admission.rules;
+    outfits = admission.outfits ?? [];
     let told: Told | undefined = admission.told;
     let account: RunAccount = { charged: 0, uncharged: 0 };
     for (;;) {
@@ -362,6 +366,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     enter("running");
     note(won.lease.id);
     mark("running", [...new Set(won.lease.gpus.map((part) => clusterOf(part.host)))]);
+    const given = await outfitFor(of, won, index);
     const end = await runGang(
       {
         jobId: id,
@@ -371,6 +376,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
         spec: of,
         grant: won,
         attempt: index + 1,
+        ...(given !== undefined && { outfit: given }),
       },
       wish,
       () => enter("stopping"),
@@ -393,6 +399,28 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       };
     }
     return end;
+  }
+
+  /** What the run is given before it starts; undefined for most jobs, and where it is to stop instead. */
+  async function outfitFor(of: JobSpec, won: Grant, index: number): Promise<Outfit | undefined> {
+    if (outfits.length === 0) return undefined;
+    const report = await outfitRun(
+      {
+        fleetWorkflowId: fleetId,
+        jobId: id,
+        spec: of,
+        gpus: won.lease.gpus,
+        attempt: index + 1,
+        parts: outfits,
+      },
+      wish,
+    );
+    const noted = attempts[index];
+    if (report === undefined || noted === undefined) return undefined;
+    const { env, files, notes } = report;
+    attempts[index] = { ...noted, outfit: notes };
+    show();
+    return { env, files };
   }
 
   /** Shows on the run of this lease that it is to give up its GPUs. */

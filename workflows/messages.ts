@@ -9,7 +9,9 @@ import type { BandwidthNote } from "../domain/bandwidth-note.ts";
 import type { FailureCode, PendingCode } from "../domain/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
+import type { FleetShape } from "../domain/fleet.ts";
 import type { HostGpus, Lease } from "../domain/lease.ts";
+import type { OutfitNote } from "../domain/outfit.ts";
 import type { Preempted } from "../domain/preempted.ts";
 import type { FleetAnswer, PendingReason } from "../domain/pending.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
@@ -119,6 +121,8 @@ export interface AttemptView {
   readonly cause?: RunCause & { readonly host: HostId };
   /** It is being stopped, or was, because its GPUs are wanted. */
   readonly preempted?: Preempted;
+  /** What was made for it before its start, and what could not be. */
+  readonly outfit?: readonly OutfitNote[];
 }
 export const jobViewQuery = defineQuery<JobView>("job");
 
@@ -261,6 +265,8 @@ export { unpackLedger } from "../scheduling/ledger-codec.ts";
 export type { Ledger } from "../scheduling/ledger.ts";
 export type { FleetAnswer } from "../domain/pending.ts";
 export const explainQuery = defineQuery<FleetAnswer, [string]>("explain");
+/** Of the clusters named: all their hosts, the links between them, no tenants. */
+export const shapeQuery = defineQuery<FleetShape, [readonly string[]]>("shape");
 export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
 
 /** What an agent of the cluster and the fleet agree on about silence; null when the fleet has no such cluster. */

@@ -6,6 +6,7 @@
  * picks its own by LOCAL_RANK. Per host, RANK is NODE_RANK and WORLD_SIZE is NNODES (what JAX and MPI-like starters expect of
  * one process a host), and the PET_ variables set torchrun's options, which then numbers the processes that it starts itself.
  * A gang that was granted fewer GPUs than it asked for finds that in ORBWEAVER_GPUS_REQUESTED, and its batch in step (granted-batch.ts).
+ * What was made for the run (`order.outfit`) comes before the job's own `env`: a user's word about NCCL is the last one.
  * What the processes measure of their collectives they write where ORBWEAVER_BANDWIDTH_FILE says (bandwidth-file.ts).
  * GPUs are named in PCI order, the order of `nvidia-smi`. Hosts may have different GPU counts; ranks follow the gang's order.
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace what is set here.
@@ -16,6 +17,7 @@ import { popCount } from "../../domain/lease.ts";
 import type { CheckpointMark, RunOrder } from "../agent-contract.ts";
 import { BANDWIDTH_FILE_VARIABLE, bandwidthFile } from "./bandwidth-file.ts";
 import { LAUNCH_MARK, type RankPlan } from "./launch.ts";
+import { outfitEnv } from "./outfit-files.ts";
 
 /** Of the agent's own environment; a job brings everything else. */
 const PASSED_ON = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH"] as const;
@@ -37,6 +39,7 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
   const mask = gang[nodeRank]?.mask ?? 0;
   const base: Record<string, string> = {
     ...passedOn(surroundings.agentEnv),
+    ...(order.outfit !== undefined && outfitEnv(order.outfit, surroundings.launchDir)),
     ...run.env,
     ...commonEnv(order, surroundings),
     CUDA_VISIBLE_DEVICES: gpuIds(mask).join(","),

@@ -26,6 +26,7 @@ import { failure } from "./failures.ts";
 import { freePort } from "./free-port.ts";
 import { LAUNCH_MARK, type LaunchPlan, type LogLimits, type StoredOrder } from "./launch.ts";
 import { phaseOf, untilPhase, type LocalRun } from "./local-run.ts";
+import { writeOutfit } from "./outfit-files.ts";
 import { planRanks } from "./rank-environment.ts";
 
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
@@ -87,6 +88,7 @@ export async function commit(
   if (order.taskBatch === undefined) {
     makeJobFolder(order, tokenDir(checkpointDir, order.token));
     makeJobFolder(order, bandwidthDir(files.dir));
+    if (order.outfit !== undefined) writeOutfit(order.outfit, files.dir);
   } else if (order.run.checkpoint !== undefined)
     for (const task of order.taskBatch.tasks)
       makeJobFolder(order, tokenDir(taskCheckpointDir(checkpointDir, task), order.token));

@@ -90,6 +90,7 @@ function statusText(kit: Kit, { view, ending, live, quiet, ui }: Status): string
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
     ["bandwidth", bandwidthText(view, live)],
+    ...outfitFacts(view),
     ["silent", jobSilenceText(quiet)],
     ["UI", ui],
   ]);
@@ -127,6 +128,10 @@ function stateText(
     return `${text} ${wantedText(jobId, preempted)}`;
   return ending.isCancelAsked && said !== "cancelled" ? `${text} (cancel was asked)` : text;
 }
+
+/** What the last run was given before its start. */
+const outfitFacts = ({ attempts }: JobView): readonly (readonly [string, string])[] =>
+  (attempts.at(-1)?.outfit ?? []).map(({ part, message }) => [part, message]);
 
 function endedText({ endedAtMs }: JobEnding, nowMs: number): string | undefined {
   if (endedAtMs === undefined) return undefined;

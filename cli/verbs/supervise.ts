@@ -55,7 +55,7 @@ export function superviseVerb(kit: Kit): Command {
     )
     .option(
       "--command <line>",
-      "start a worker with this shell command instead; {role} is fleet or jobs",
+      "start a worker with this shell command instead; {role} is fleet, jobs or solver",
     )
     .option(
       "--idle <seconds>",

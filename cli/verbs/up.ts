@@ -214,8 +214,6 @@ async function bringUp(
     const processes = [
       ...controlWishes(control, { fleet, surroundings }).map(ensure),
       ...(codecArgs === undefined ? [] : [ensure({ role: "codec", args: codecArgs })]),
-      // Who has measured tables can learn from what jobs measure.
-      ...(detailsHash === undefined ? [] : [ensure({ role: "solver" })]),
     ];
     // Of a fleet that ran before only its own worker knows what it looks like now.
     if (!isNewFleet) await Promise.all(processes);
@@ -290,7 +288,7 @@ function controlWishes(
 ): readonly ProcessWish[] {
   switch (mode) {
     case "always-on":
-      return [{ role: "fleet" }, { role: "jobs" }];
+      return [{ role: "fleet" }, { role: "jobs" }, { role: "solver" }];
     case "supervisor":
       return [{ role: "supervisor", args: ["--fleet", fleet, ...surroundings.args] }];
     case "controller":
@@ -299,7 +297,7 @@ function controlWishes(
 }
 
 const isControl = (role: UpWorker["role"]): boolean =>
-  role === "fleet" || role === "jobs" || role === "supervisor";
+  role === "fleet" || role === "jobs" || role === "solver" || role === "supervisor";
 
 /** On a configured server; what our own one was stays noted, for its database is the fleet's history there. */
 function configuredPlace(

@@ -86,7 +86,7 @@ function onDemandLife(values: WorkerValues): OnDemandLife | undefined {
   if (!isControlRole(role)) {
     throw new OrbweaverError(
       "NOT_ALLOWED",
-      `--on-demand is for the roles fleet and jobs; a worker of role ${role} has to stay.`,
+      `--on-demand is for the roles fleet, jobs and solver; a worker of role ${role} has to stay.`,
     );
   }
   return {

@@ -11,13 +11,15 @@ import { readOnDemandSetting } from "./setting.ts";
 import { startDetached } from "./start.ts";
 
 const [role, settingFile = ""] = process.argv.slice(2);
-if (!isControlRole(role)) throw new Error(`unknown role ${String(role)}: fleet or jobs`);
+if (!isControlRole(role)) throw new Error(`unknown role ${String(role)}: fleet, jobs or solver`);
 const setting = readOnDemandSetting(settingFile);
 const lock =
   setting === undefined ? undefined : takeRoleLock(setting.stateDir, role, setting.buildId);
 if (setting !== undefined && lock !== undefined) {
   const { stateDir, buildId } = setting;
-  if (!isRoleServed(stateDir, siblingOf(role), buildId)) startDetached(siblingOf(role), setting);
+  const sibling = siblingOf(role);
+  if (sibling !== undefined && !isRoleServed(stateDir, sibling, buildId))
+    startDetached(sibling, setting);
   const [{ runOnDemand }, { default: pino }] = await Promise.all([
     import("./run.ts"),
     import("pino"),

@@ -3,7 +3,7 @@
  * time is nearly over.
  *
  * Temporal's worker controller (provider `aws-lambda`) or any other event invokes it; the event is not read. What the worker
- * is stands in the function's environment: ORBWEAVER_ROLE (fleet or jobs), ORBWEAVER_BUILD_ID (the deployment version; absent:
+ * is stands in the function's environment: ORBWEAVER_ROLE (fleet, jobs or solver), ORBWEAVER_BUILD_ID (the deployment version; absent:
  * unversioned), ORBWEAVER_FLEET, and Temporal's own TEMPORAL_* variables. A worker that is cut off loses nothing: what it had
  * taken is given to another one after its timeout.
  */
@@ -14,6 +14,7 @@ import { DEFAULT_FLEET } from "../../workflows/messages.ts";
 import { resolveConnection } from "../connection.ts";
 import { runFleetWorker } from "../fleet-worker.ts";
 import { runJobsWorker } from "../jobs-worker.ts";
+import { runSolverWorker } from "../solver-worker.ts";
 import { fleetStateDir } from "../state.ts";
 import { deploymentVersionOf } from "./deployment.ts";
 import { isControlRole } from "./places.ts";
@@ -35,7 +36,7 @@ export async function handler(_event: unknown, context: LambdaContext): Promise<
   if (!isControlRole(role)) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      `ORBWEAVER_ROLE ${JSON.stringify(role ?? "")} is no role. Set fleet or jobs in the function's environment.`,
+      `ORBWEAVER_ROLE ${JSON.stringify(role ?? "")} is no role. Set fleet, jobs or solver in the function's environment.`,
     );
   }
   const workMs = context.getRemainingTimeInMillis() - SHUTDOWN_MS;
@@ -61,8 +62,10 @@ export async function handler(_event: unknown, context: LambdaContext): Promise<
     },
   };
   try {
-    if (role === "fleet") await runFleetWorker({ ...setting, storeDir: join(stateDir, "store") });
-    else await runJobsWorker(setting);
+    const storeDir = join(stateDir, "store");
+    if (role === "fleet") await runFleetWorker({ ...setting, storeDir });
+    else if (role === "jobs") await runJobsWorker(setting);
+    else await runSolverWorker({ ...setting, storeDir });
   } finally {
     clearTimeout(clock);
   }

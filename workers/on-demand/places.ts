@@ -7,7 +7,7 @@
 import { join } from "node:path";
 
 /** The roles of the control plane: they hold no state, so they need not run while nothing happens. */
-export const CONTROL_ROLES = ["fleet", "jobs"] as const;
+export const CONTROL_ROLES = ["fleet", "jobs", "solver"] as const;
 export type ControlRole = (typeof CONTROL_ROLES)[number];
 
 export const isControlRole = (text: string | undefined): text is ControlRole =>
@@ -17,10 +17,17 @@ export const isControlRole = (text: string | undefined): text is ControlRole =>
 export const TASK_QUEUES: Readonly<Record<ControlRole, string>> = {
   fleet: "orbweaver-fleet",
   jobs: "orbweaver-jobs",
+  solver: "orbweaver-solver",
 };
 
-/** The role that is needed soon after this one: a job asks its fleet, and a fleet answers its jobs. */
-export const siblingOf = (role: ControlRole): ControlRole => (role === "fleet" ? "jobs" : "fleet");
+const SIBLINGS: Readonly<Record<ControlRole, ControlRole | undefined>> = {
+  fleet: "jobs",
+  jobs: "fleet",
+  solver: undefined,
+};
+
+/** The role that is needed soon after this one: a job asks its fleet, and a fleet answers its jobs. Few of them need a solver. */
+export const siblingOf = (role: ControlRole): ControlRole | undefined => SIBLINGS[role];
 
 export const onDemandDir = (stateDir: string): string => join(stateDir, "on-demand");
 

@@ -49,12 +49,20 @@ export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun):
       logger.info({ sinceStartMs: Math.round(performance.now()), cpuMs }, "ready");
     },
   };
-  if (role === "fleet") {
-    const { runFleetWorker } = await import("../fleet-worker.ts");
-    await runFleetWorker({ ...work, storeDir: join(stateDir, "store") });
-  } else {
-    const { runJobsWorker } = await import("../jobs-worker.ts");
-    await runJobsWorker(work);
+  const storeDir = join(stateDir, "store");
+  switch (role) {
+    case "fleet": {
+      const { runFleetWorker } = await import("../fleet-worker.ts");
+      return await runFleetWorker({ ...work, storeDir });
+    }
+    case "jobs": {
+      const { runJobsWorker } = await import("../jobs-worker.ts");
+      return await runJobsWorker(work);
+    }
+    case "solver": {
+      const { runSolverWorker } = await import("../solver-worker.ts");
+      return await runSolverWorker({ ...work, storeDir });
+    }
   }
 }
 

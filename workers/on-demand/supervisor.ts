@@ -2,12 +2,13 @@
  * @file Starts the control plane's workers on servers that start none themselves: looks for tasks that nobody takes.
  *
  * One look a second at most, at one queue, in turns; a role whose worker is known to run is not looked at. Timers need no
- * looking ahead: the server turns one that is due into a task, and the next look sees it. Activity tasks wait rarely (a worker
- * died between two steps), so they are looked at every eighth time. What it is told and what it starts are ports.
+ * looking ahead: the server turns one that is due into a task, and the next look sees it. Activity tasks of the fleet and of jobs
+ * wait rarely (a worker died between two steps), so they are looked at every eighth time; those of solvers, who run nothing
+ * else, every second time. What it is told and what it starts are ports.
  */
 
 import type { TaskKind } from "./backlog.ts";
-import { CONTROL_ROLES, type ControlRole } from "./places.ts";
+import { CONTROL_ROLES, siblingOf, type ControlRole } from "./places.ts";
 
 export interface SupervisorPorts {
   /** Tasks that wait for the role's workers. */
@@ -35,6 +36,20 @@ export const SUPERVISOR_PACE: SupervisorPace = Object.freeze({
 /** After a look that failed: the server may be away for long. */
 const TROUBLE_PAUSE_MS = 5_000;
 const ACTIVITIES_EVERY = 8;
+const SOLVER_EVERY = 2;
+
+interface Look {
+  readonly role: ControlRole;
+  readonly kind: TaskKind;
+}
+
+/** Looked at one after the other, round and round. */
+const LOOKS: readonly Look[] = Array.from({ length: ACTIVITIES_EVERY }, (_, turn): Look[] => {
+  const kind = turn === ACTIVITIES_EVERY - 1 ? "activity" : "workflow";
+  const solver: Look = { role: "solver", kind: "activity" };
+  const isSolvers = turn % SOLVER_EVERY === SOLVER_EVERY - 1;
+  return [{ role: "fleet", kind }, { role: "jobs", kind }, ...(isSolvers ? [solver] : [])];
+}).flat();
 
 /** Runs until `signal` is aborted. */
 export async function supervise(
@@ -44,15 +59,16 @@ export async function supervise(
 ): Promise<void> {
   const startedAtMs = new Map<ControlRole, number>();
   for (let look = 0; !signal.aborted; look += 1) {
-    const role = CONTROL_ROLES[look % CONTROL_ROLES.length] ?? "jobs";
-    const turn = Math.floor(look / CONTROL_ROLES.length);
-    const kind = turn % ACTIVITIES_EVERY === ACTIVITIES_EVERY - 1 ? "activity" : "workflow";
+    const { role, kind } = LOOKS[look % LOOKS.length] ?? { role: "jobs", kind: "workflow" };
     const isCooling = ports.nowMs() - (startedAtMs.get(role) ?? -Infinity) < coolOffMs;
     let pauseMs = lookEveryMs;
     try {
       if (!ports.isServed(role) && !isCooling && (await ports.backlog(role, kind)) > 0) {
         // A job asks its fleet, and a fleet answers its jobs: where one is wanted, the other is soon.
-        for (const wanted of CONTROL_ROLES.filter((each) => !ports.isServed(each))) {
+        const missing = CONTROL_ROLES.filter(
+          (each) => each === role || (each === siblingOf(role) && !ports.isServed(each)),
+        );
+        for (const wanted of missing) {
           startedAtMs.set(wanted, ports.nowMs());
           ports.start(wanted);
         }

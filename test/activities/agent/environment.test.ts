@@ -44,6 +44,17 @@ describe("the environment of ranks", () => {
     },
   );
 
+  it("has what was made for the run, below the job's own word", () => {
+    const [first] = planRanks(
+      orderOf("", {
+        run: { env: { NCCL_ALGO: "Ring" } },
+        outfit: { env: { PLAN: "{files}/plan.json", NCCL_ALGO: "Tree" }, files: [] },
+      }),
+      surroundings,
+    );
+    expect(first?.env).toMatchObject({ PLAN: "/state/lease-5/given/plan.json", NCCL_ALGO: "Ring" });
+  });
+
   it("gives torchrun its options", () => {
     const [only] = planRanks(
       orderOf("", { gang: GANG, run: { launch: "per-host" } }),

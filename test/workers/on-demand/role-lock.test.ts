@@ -12,7 +12,7 @@ import {
   livingOnDemand,
   takeRoleLock,
 } from "../../../workers/on-demand/role-lock.ts";
-import { FLEET_TASK_QUEUE, JOB_TASK_QUEUE } from "../../../workflows/messages.ts";
+import { FLEET_TASK_QUEUE, JOB_TASK_QUEUE, SOLVER_TASK_QUEUE } from "../../../workflows/messages.ts";
 
 let stateDir = "";
 beforeEach(() => {
@@ -59,5 +59,9 @@ it("nothing runs where nothing ever ran", () => {
 });
 
 it("the task queues are those of the messages", () => {
-  expect(TASK_QUEUES).toEqual({ fleet: FLEET_TASK_QUEUE, jobs: JOB_TASK_QUEUE });
+  expect(TASK_QUEUES).toEqual({
+    fleet: FLEET_TASK_QUEUE,
+    jobs: JOB_TASK_QUEUE,
+    solver: SOLVER_TASK_QUEUE,
+  });
 });

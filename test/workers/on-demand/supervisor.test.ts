@@ -48,11 +48,12 @@ async function play({ backlog = () => 0, served = [], isLocal = true, looks }: S
 }
 
 it("a quiet fleet is asked once a second, each queue in turn, activities now and then", async () => {
-  const { starts, asked, pauses } = await play({ looks: 16 });
+  const { starts, asked, pauses } = await play({ looks: 20 });
   expect(starts).toEqual([]);
-  expect(asked).toHaveLength(16);
+  expect(asked).toHaveLength(20);
   expect(asked.slice(0, 2)).toEqual(["fleet workflow", "jobs workflow"]);
-  expect(asked.slice(14)).toEqual(["fleet activity", "jobs activity"]);
+  expect(asked.filter((each) => each === "solver activity")).toHaveLength(4);
+  expect(asked.slice(17)).toEqual(["fleet activity", "jobs activity", "solver activity"]);
   expect(new Set(pauses)).toEqual(new Set([1_000]));
 });
 
@@ -64,8 +65,13 @@ it("a waiting job brings both workers at once", async () => {
   ]);
 });
 
+it("a waiting plan brings a solver and nobody else", async () => {
+  const { starts } = await play({ backlog: (role) => (role === "solver" ? 1 : 0), looks: 6 });
+  expect(starts).toEqual([{ role: "solver", atMs: 4_000 }]);
+});
+
 it("a role that is served is neither asked about nor started", async () => {
-  const { starts, asked } = await play({ backlog: () => 1, served: ["fleet", "jobs"], looks: 6 });
+  const { starts, asked } = await play({ backlog: () => 1, served: ["fleet", "jobs", "solver"], looks: 6 });
   expect(starts).toEqual([]);
   expect(asked).toEqual([]);
 });

@@ -1,0 +1,23 @@
+/** @file Every provider of a part of an outfit, loaded when a job wants it: one line for each. */
+
+import type { OutfitPart } from "../../domain/outfit.ts";
+import type { OutfitProvider } from "./provider.ts";
+
+/** `storeDir`: the folder of the fleet's store. */
+export interface ProviderPlace {
+  readonly storeDir: string;
+}
+
+export type LoadProvider = (
+  part: OutfitPart,
+  place: ProviderPlace,
+) => Promise<OutfitProvider | undefined>;
+
+export const loadProvider: LoadProvider = async (part) => {
+  switch (part) {
+    case "plan":
+    case "collectives":
+    case "inference":
+      return undefined;
+  }
+};
