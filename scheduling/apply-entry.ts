@@ -34,6 +34,7 @@ import {
 } from "./draft.ts";
 import { readEntry } from "./inbox-entry.ts";
 import type { AgentAddress, HostStanding, InboxEntry } from "./ledger.ts";
+import { applyLinks } from "./apply-links.ts";
 import { adoptLease, assertLease } from "./lost-lease.ts";
 import { applySilence, withoutSilence } from "./silence.ts";
 
@@ -61,6 +62,8 @@ export function applyEntry(draft: Draft, value: unknown, nowMs: number): void {
       return applyCheckpoints(draft, entry.marks, nowMs);
     case "model":
       return applyModel(draft, entry, { json, nowMs });
+    case "links":
+      return applyLinks(draft, entry.links, { json, nowMs });
     case "vacated":
       return applyVacated(draft, entry);
   }

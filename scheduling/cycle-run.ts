@@ -23,10 +23,12 @@ import type { FreshGrant } from "./capacity.ts";
 import { openHeads, type Heads } from "./heads.ts";
 import type { Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
+import { deadPairs } from "./links.ts";
 import { HEAD_RULES, type CycleLimits, type Policies } from "./policies.ts";
 import type { Preemption } from "./preemption.ts";
 import { classFlow, tenantFlow } from "./queue/flow.ts";
 import type { QueueFacts } from "./queue/queue-policy.ts";
+import { withinReach } from "./reachable-sites.ts";
 import type { Telling } from "./reason-holders.ts";
 import type { DecidePorts, StartContext } from "./start.ts";
 
@@ -92,8 +94,10 @@ interface GpusNow {
 export function openRun(
   brain: Brain,
   { snapshot, nowMs }: { readonly snapshot: Ledger; readonly nowMs: number },
-  options: CycleOptions,
+  asked: CycleOptions,
 ): CycleRun {
+  const place = withinReach(asked.policies.place, deadPairs(snapshot, nowMs));
+  const options = { ...asked, policies: { ...asked.policies, place } };
   const { policies, ports, limits, method } = options;
   const { capacity } = brain;
   const scene: Scene = { capacity, claims: new Map(), nowMs };

@@ -13,6 +13,7 @@ import type { ClusterId, HostId, JobId, LeaseId } from "../domain/ids.ts";
 import type { Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
+import type { SiteLink } from "../domain/site-link.ts";
 import { indexFleet, type FleetIndex } from "./fleet-index.ts";
 import {
   heldBy as latencyGpus,
@@ -75,6 +76,7 @@ export interface Draft {
   readonly reservations: Map<JobId, Reservation>;
   readonly deadLetters: DeadLetter[];
   readonly models: Map<ClusterId, ServingModel>;
+  readonly links: Map<string, SiteLink>;
   service: ServiceAccount | undefined;
   evictions: readonly EvictionNote[];
   runs: readonly RunNote[];
@@ -121,6 +123,7 @@ export function openDraft(before: Ledger, watcher: DraftWatcher = {}): Draft {
     reservations: new Map(before.reservations),
     deadLetters: [...before.deadLetters],
     models: new Map(before.models),
+    links: new Map(before.links),
     service: before.service,
     evictions: before.evictions ?? [],
     runs: before.runs ?? [],
@@ -150,7 +153,7 @@ export function takeOutcome(draft: Draft): Omit<Applied, "ledger"> {
 
 /** The ledger as it is now. It shares the draft's maps: of an open draft it is good until the next event. */
 export function ledgerOf(draft: Draft): Ledger {
-  const { before, detailsHash, reservations, evictions, runs, models } = draft;
+  const { before, detailsHash, reservations, evictions, runs, models, links } = draft;
   const service = draft.book === undefined ? draft.service : accountOf(draft.book);
   const latencyDemand = draft.demand === undefined ? before.latencyDemand : traceOf(draft.demand);
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
@@ -172,6 +175,7 @@ export function ledgerOf(draft: Draft): Ledger {
     ...(latencyDemand !== undefined && { latencyDemand }),
     ...(runs.length > 0 && { runs }),
     ...(models.size > 0 && { models }),
+    ...(links.size > 0 && { links }),
   };
 }
 
@@ -199,6 +203,9 @@ export function setShape(draft: Draft, shape: FleetShape, detailsHash: string | 
   draft.usage = undefined;
   for (const cluster of draft.models.keys())
     if (!shape.clusters.some(({ id }) => id === cluster)) draft.models.delete(cluster);
+  const sites = new Set(shape.clusters.map(({ site }) => site));
+  for (const [key, { from, to }] of draft.links)
+    if (!sites.has(from) || !sites.has(to)) draft.links.delete(key);
   draft.watcher.shape?.(shape);
   noteChange(draft);
 }

@@ -26,7 +26,8 @@ import {
   type PreemptionRule,
 } from "../domain/job.ts";
 import type { CheckpointTerms, GangRequest, HostGpus, LeaseFact } from "../domain/lease.ts";
-import { gib, ms } from "../domain/units.ts";
+import type { MeasuredRate, SiteLink } from "../domain/site-link.ts";
+import { gbps, gib, ms } from "../domain/units.ts";
 import { utf8Length } from "../lib/utf8.ts";
 import type { AgentAddress, InboxEntry } from "./ledger.ts";
 
@@ -160,6 +161,8 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
         version: id(field(entry, "version")),
         generation: count(field(entry, "generation"), 1),
       };
+    case "links":
+      return { kind, links: list(field(entry, "links"), parseSiteLink) };
     case "vacated":
       return {
         kind,
@@ -169,11 +172,35 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
     default:
       wrong(
         field(entry, "kind"),
-        "request, end, assert, agent-hello, agent-bye, silence, checkpointed, model or vacated",
+        "request, end, assert, agent-hello, agent-bye, silence, checkpointed, model, links or vacated",
       );
       return undefined;
   }
 }
+
+function parseSiteLink(of: Incoming): SiteLink {
+  const checkedAtMs = amount(field(of, "checkedAtMs"));
+  return {
+    from: id(field(of, "from")),
+    to: id(field(of, "to")),
+    checkedAtMs,
+    validUntilMs: amount(field(of, "validUntilMs"), checkedAtMs),
+    ...optionally("measured", optional(field(of, "measured"), parseRate)),
+    ...optionally(
+      "outageSinceMs",
+      optional(field(of, "outageSinceMs"), (each) => amount(each)),
+    ),
+    ...(optional(field(of, "isLocal"), flag) === true && { isLocal: true as const }),
+  };
+}
+
+const parseRate = (of: Incoming): MeasuredRate => ({
+  bandwidthGbps: gbps(amount(field(of, "bandwidthGbps"))),
+  spreadGbps: gbps(amount(field(of, "spreadGbps"))),
+  roundTripMs: ms(amount(field(of, "roundTripMs"))),
+  atMs: amount(field(of, "atMs")),
+  probes: count(field(of, "probes"), 1),
+});
 
 function parseRequest(of: Incoming): GangRequest {
   const timeLimitMs = optional(field(of, "timeLimitMs"), (each) => ms(amount(each)));

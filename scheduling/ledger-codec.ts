@@ -13,6 +13,7 @@ import { JOB_CLASSES } from "../domain/job.ts";
 import type { Lease, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
+import { siteLinkKey, type SiteLink } from "../domain/site-link.ts";
 import { ms } from "../domain/units.ts";
 import {
   packLease,
@@ -73,6 +74,7 @@ export interface PackedLedger {
   readonly runs?: readonly number[];
   readonly latencyDemand?: readonly [gpus: number, ...slots: number[]];
   readonly models?: readonly (readonly [cluster: string, version: string, generation: number])[];
+  readonly links?: readonly SiteLink[];
 }
 
 interface ServiceRows {
@@ -115,7 +117,7 @@ export function packLedger(ledger: Ledger): PackedLedger {
     note.endedAtMs - note.grantedAtMs,
     note.timeLimitMs ?? -1,
   ]);
-  const { service, models } = ledger;
+  const { service, models, links } = ledger;
   return {
     applyVersion: ledger.applyVersion,
     shape: ledger.shape,
@@ -147,6 +149,7 @@ export function packLedger(ledger: Ledger): PackedLedger {
         generation,
       ]),
     }),
+    ...(links !== undefined && { links: [...links.values()] }),
   };
 }
 
@@ -198,6 +201,9 @@ export function unpackLedger(packed: PackedLedger): Ledger {
           { version, generation },
         ]),
       ),
+    }),
+    ...(packed.links !== undefined && {
+      links: new Map(packed.links.map((link) => [siteLinkKey(link.from, link.to), link])),
     }),
   };
 }

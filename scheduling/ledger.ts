@@ -13,6 +13,7 @@ import type { JobClass } from "../domain/job.ts";
 import type { GangRequest, Lease, LeaseFact, RequestKey, Reservation } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest, Plan } from "../domain/plan.ts";
+import type { SiteLink } from "../domain/site-link.ts";
 import type { Ms } from "../domain/units.ts";
 
 /** The version of the rules in `apply`; a run of the fleet workflow keeps to the one in its input. */
@@ -47,6 +48,8 @@ export interface Ledger {
   readonly runs?: readonly RunNote[];
   /** Which version of the bandwidth model serves in which cluster; absent of clusters that have none. */
   readonly models?: ReadonlyMap<ClusterId, ServingModel>;
+  /** What the link monitor found, by `siteLinkKey`; absent until it told. Decisions read them by `linksNow` (links.ts). */
+  readonly links?: ReadonlyMap<string, SiteLink>;
 }
 
 /**
@@ -181,6 +184,8 @@ export type InboxEntry =
     }
   /** From now on this version of the bandwidth model serves in the cluster. */
   | ({ readonly kind: "model"; readonly cluster: ClusterId } & ServingModel)
+  /** The link monitor has news of these links between sites. */
+  | { readonly kind: "links"; readonly links: readonly SiteLink[] }
   /** A host has confirmed that nothing runs under this lease any more. */
   | { readonly kind: "vacated"; readonly lease: LeaseId; readonly hosts: readonly HostId[] };
 

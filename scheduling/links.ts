@@ -1,0 +1,60 @@
+/**
+ * @file The links between clusters as decisions see them: what was measured where that is fresh, what the fleet's description says elsewhere.
+ *
+ * Measured is from site to site, so it holds for every pair of clusters of the two. Of a link that is described, bandwidth and round trip are
+ * replaced and the price is kept; a link that nobody described but a probe went over is one. A link that is out is none, in both directions. What was measured between two
+ * ends on one machine replaces nothing. Cost: O(links described + clusters² of the measured sites).
+ */
+
+import type { FleetShape, Link } from "../domain/fleet.ts";
+import { byCodeUnit, type ClusterId } from "../domain/ids.ts";
+import { isInForce, siteLinkKey, sitePairKey, type SiteLink } from "../domain/site-link.ts";
+import type { Ledger } from "./ledger.ts";
+
+type LinkFacts = Pick<Ledger, "shape" | "links">;
+
+/** Those described first and in their order, then those that were only measured, by the order of the clusters. */
+export function linksNow({ shape, links }: LinkFacts, nowMs: number): readonly Link[] {
+  if (links === undefined || links.size === 0) return shape.links;
+  const siteOf = new Map(shape.clusters.map(({ id, site }) => [id, site]));
+  const wordOn = (from: ClusterId, to: ClusterId): SiteLink | undefined => {
+    const [here, there] = [siteOf.get(from), siteOf.get(to)];
+    if (here === undefined || there === undefined) return undefined;
+    const word = links.get(siteLinkKey(here, there));
+    return word !== undefined && isInForce(word, nowMs) ? word : undefined;
+  };
+  const isOut = (word: SiteLink | undefined): boolean => word?.outageSinceMs !== undefined;
+  const described = shape.links.flatMap((link): Link[] => {
+    const word = wordOn(link.from, link.to);
+    if (isOut(word) || isOut(wordOn(link.to, link.from))) return [];
+    if (word?.measured === undefined || word.isLocal === true) return [link];
+    const { bandwidthGbps, roundTripMs } = word.measured;
+    return [{ ...link, bandwidthGbps, latencyMs: roundTripMs }];
+  });
+  return [...described, ...undescribed(shape, wordOn)];
+}
+
+function undescribed(
+  { clusters, links }: FleetShape,
+  wordOn: (from: ClusterId, to: ClusterId) => SiteLink | undefined,
+): readonly Link[] {
+  const known = new Set(links.map(({ from, to }) => siteLinkKey(from, to)));
+  return clusters.flatMap(({ id: from, site }) =>
+    clusters.flatMap(({ id: to, site: other }): Link[] => {
+      if (site === other || known.has(siteLinkKey(from, to))) return [];
+      const word = wordOn(from, to);
+      if (word?.measured === undefined || word.isLocal === true) return [];
+      if (word.outageSinceMs !== undefined) return [];
+      const { bandwidthGbps, roundTripMs } = word.measured;
+      return [{ from, to, bandwidthGbps, latencyMs: roundTripMs }];
+    }),
+  );
+}
+
+/** Pairs of sites between which nothing comes through now, by `sitePairKey`, in order. */
+export function deadPairs({ links }: Pick<Ledger, "links">, nowMs: number): ReadonlySet<string> {
+  const dead = [...(links?.values() ?? [])].filter(
+    (word) => word.outageSinceMs !== undefined && isInForce(word, nowMs),
+  );
+  return new Set(dead.map(({ from, to }) => sitePairKey(from, to)).sort(byCodeUnit));
+}
