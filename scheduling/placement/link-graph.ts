@@ -1,0 +1,268 @@
+/**
+ * @file The links between clusters as numbers: who reaches whom, how widely, and what jobs that lie over several clusters leave of it.
+ *
+ * Clusters are numbered as the fleet has them. A link counts for both directions, by the weaker one where a fleet names both, because a
+ * collective sends both ways. A link that carries k gangs gives the next one its fair share, bandwidth / (k + 1).
+ * The widest path between two clusters is the path in the maximum spanning tree, so its width (the paper's β, equation 1) is the narrowest
+ * link on the way; relays through clusters that are not part of the gang count, as in the paper. `widestTree` grows that tree by Prim's
+ * method, and its order has a property that everything else here lives on: β between the a-th and the b-th cluster of the order is the least
+ * of `joinGbps[a + 1 … b]`. So the clusters that reach each other at a given width are runs of the order, and nobody needs the n² table.
+ * Ties: the lowest number. Cost: the tree O(n²) without a heap, again only after links or loads have changed; the table O(n²).
+ * Source: SpiderFlow §4.1.1, §4.1.2.
+ */
+
+import type { Link } from "../../domain/fleet.ts";
+import type { ClusterId } from "../../domain/ids.ts";
+
+export interface LinkGraph {
+  readonly count: number;
+  /** `from * count + to`, the same both ways; 0 where there is no link. */
+  readonly gbps: Float64Array;
+  /** Infinite where there is no link. */
+  readonly latencyMs: Float64Array;
+  /** Infinite where there is no link. */
+  readonly usdPerGB: Float64Array;
+  /** By cluster: the lowest number among all that it reaches. */
+  readonly part: Int32Array;
+}
+
+/** A graph with what its links carry; changes as gangs come and go. */
+export interface LoadedLinks {
+  readonly graph: LinkGraph;
+  /** Gangs on each link, the same both ways. */
+  readonly gangs: Int32Array;
+  /** What one more gang gets of each link. */
+  readonly shareGbps: Float64Array;
+  /** The paper's B, equation 2: what one more gang gets of all links of a cluster together. */
+  readonly incidentGbps: Float64Array;
+  /** Grows with every change. */
+  version: number;
+  tree: WidestTree | undefined;
+  ranked: { readonly version: number; readonly order: Int32Array } | undefined;
+}
+
+/** The maximum spanning tree, or forest, in the order in which Prim's method takes the clusters in. */
+export interface WidestTree {
+  readonly version: number;
+  readonly order: Int32Array;
+  /** Place of a cluster in the order. */
+  readonly placeOf: Int32Array;
+  /** By place: the link to what was taken in before; 0 for the first cluster of every connected part. */
+  readonly joinGbps: Float64Array;
+  /** By cluster: the other end of that link; −1 for the first. */
+  readonly parent: Int32Array;
+}
+
+export function openLinkGraph(clusters: readonly ClusterId[], links: readonly Link[]): LinkGraph {
+  const count = clusters.length;
+  const numberOf = new Map(clusters.map((cluster, at) => [cluster, at]));
+  const graph: LinkGraph = {
+    count,
+    gbps: new Float64Array(count * count),
+    latencyMs: new Float64Array(count * count).fill(Infinity),
+    usdPerGB: new Float64Array(count * count).fill(Infinity),
+    part: new Int32Array(count).fill(-1),
+  };
+  const isNamed = new Uint8Array(count * count);
+  for (const { from, to, bandwidthGbps, latencyMs, usdPerGB = 0 } of links) {
+    const a = numberOf.get(from);
+    const b = numberOf.get(to);
+    if (a === undefined || b === undefined || a === b) continue;
+    const isSecond = isNamed[a * count + b] === 1;
+    for (const at of [a * count + b, b * count + a]) {
+      graph.gbps[at] = isSecond ? Math.min(graph.gbps[at] ?? 0, bandwidthGbps) : bandwidthGbps;
+      graph.latencyMs[at] = isSecond ? Math.max(graph.latencyMs[at] ?? 0, latencyMs) : latencyMs;
+      graph.usdPerGB[at] = isSecond ? Math.max(graph.usdPerGB[at] ?? 0, usdPerGB) : usdPerGB;
+      isNamed[at] = 1;
+    }
+  }
+  for (let first = 0; first < count; first += 1) {
+    if (graph.part[first] !== -1) continue;
+    const hops = hopsFrom(graph, first);
+    for (let at = first; at < count; at += 1) if (hops[at] !== -1) graph.part[at] = first;
+  }
+  return graph;
+}
+
+export function openLoads(graph: LinkGraph): LoadedLinks {
+  const { count } = graph;
+  const links: LoadedLinks = {
+    graph,
+    gangs: new Int32Array(count * count),
+    shareGbps: graph.gbps.slice(),
+    incidentGbps: new Float64Array(count),
+    version: 0,
+    tree: undefined,
+    ranked: undefined,
+  };
+  for (let cluster = 0; cluster < count; cluster += 1)
+    links.incidentGbps[cluster] = incidentSum(links, cluster);
+  return links;
+}
+
+function incidentSum({ graph: { count }, shareGbps }: LoadedLinks, cluster: number): number {
+  let sum = 0;
+  for (let at = cluster * count; at < (cluster + 1) * count; at += 1) sum += shareGbps[at] ?? 0;
+  return sum;
+}
+
+/** The clusters by what their links give together, most first; remembered until the loads change. Cost: O(n) where little has changed. */
+export function byIncident(links: LoadedLinks): Int32Array {
+  const { incidentGbps, version } = links;
+  if (links.ranked?.version === version) return links.ranked.order;
+  const order = links.ranked?.order ?? Int32Array.from(incidentGbps, (_, at) => at);
+  for (let at = 1; at < order.length; at += 1) {
+    const cluster = order[at] ?? 0;
+    const own = incidentGbps[cluster] ?? 0;
+    let place = at;
+    for (; place > 0; place -= 1) {
+      const other = order[place - 1] ?? 0;
+      const others = incidentGbps[other] ?? 0;
+      if (others > own || (others === own && other < cluster)) break;
+      order[place] = other;
+    }
+    order[place] = cluster;
+  }
+  links.ranked = { version, order };
+  return order;
+}
+
+/** The links that a gang over these clusters uses: the paths between them in the widest tree, as `from * count + to`. */
+export function linksOf(links: LoadedLinks, clusters: readonly number[]): readonly number[] {
+  if (clusters.length < 2) return [];
+  const { count } = links.graph;
+  const { parent } = widestTree(links);
+  const isWanted = new Uint8Array(count);
+  for (const cluster of clusters) isWanted[cluster] = 1;
+  const below = new Int32Array(count);
+  // A link of the tree is used when some of the gang lies on each side of it.
+  const used: number[] = [];
+  const { order } = widestTree(links);
+  for (let place = count - 1; place >= 0; place -= 1) {
+    const cluster = order[place] ?? 0;
+    const onThisSide = (below[cluster] ?? 0) + (isWanted[cluster] ?? 0);
+    const above = parent[cluster] ?? -1;
+    if (above < 0 || onThisSide === 0) continue;
+    below[above] = (below[above] ?? 0) + onThisSide;
+    if (onThisSide < clusters.length) used.push(above * count + cluster);
+  }
+  return used;
+}
+
+/** Puts a gang on these links, or takes one off them. */
+export function addLoad(links: LoadedLinks, used: readonly number[], gangs: 1 | -1): void {
+  if (used.length === 0) return;
+  const { graph, shareGbps, incidentGbps } = links;
+  const { count } = graph;
+  for (const at of used) {
+    const from = Math.floor(at / count);
+    const to = at % count;
+    const back = to * count + from;
+    const carried = (links.gangs[at] ?? 0) + gangs;
+    const share = (graph.gbps[at] ?? 0) / (carried + 1);
+    links.gangs[at] = carried;
+    links.gangs[back] = carried;
+    shareGbps[at] = share;
+    shareGbps[back] = share;
+    // Summed anew, so that the sums depend on the loads alone and not on how they came about.
+    incidentGbps[from] = incidentSum(links, from);
+    incidentGbps[to] = incidentSum(links, to);
+  }
+  links.version += 1;
+}
+
+/** Remembered until the loads change. */
+export function widestTree(links: LoadedLinks): WidestTree {
+  if (links.tree?.version === links.version) return links.tree;
+  const { count } = links.graph;
+  const { shareGbps } = links;
+  const order = links.tree?.order ?? new Int32Array(count);
+  const placeOf = links.tree?.placeOf ?? new Int32Array(count);
+  const joinGbps = links.tree?.joinGbps ?? new Float64Array(count);
+  const parent = links.tree?.parent ?? new Int32Array(count);
+  const width = new Float64Array(count);
+  // Clusters that are still out, in the order of their numbers.
+  const out = new Int32Array(count);
+  for (let at = 0; at < count; at += 1) out[at] = at;
+  parent.fill(-1);
+  for (let place = 0; place < count; place += 1) {
+    let next = 0;
+    let widest = -1;
+    for (let at = 0; at < count - place; at += 1) {
+      const own = width[out[at] ?? 0] ?? 0;
+      if (own <= widest) continue;
+      widest = own;
+      next = at;
+    }
+    const cluster = out[next] ?? 0;
+    out.copyWithin(next, next + 1, count - place);
+    order[place] = cluster;
+    placeOf[cluster] = place;
+    joinGbps[place] = widest;
+    const row = cluster * count;
+    for (let at = 0; at < count - place - 1; at += 1) {
+      const other = out[at] ?? 0;
+      const share = shareGbps[row + other] ?? 0;
+      if (share <= (width[other] ?? 0)) continue;
+      width[other] = share;
+      parent[other] = cluster;
+    }
+  }
+  links.tree = { version: links.version, order, placeOf, joinGbps, parent };
+  return links.tree;
+}
+
+/** The paper's β from one cluster to each: infinite to itself, 0 to those that it does not reach. Cost: O(n). */
+export function widestFrom(links: LoadedLinks, source: number): Float64Array {
+  const { order, placeOf, joinGbps } = widestTree(links);
+  const { count } = links.graph;
+  const widths = new Float64Array(count);
+  const start = placeOf[source] ?? 0;
+  widths[source] = Infinity;
+  let width = Infinity;
+  for (let place = start + 1; place < count; place += 1) {
+    width = Math.min(width, joinGbps[place] ?? 0);
+    widths[order[place] ?? 0] = width;
+  }
+  width = Infinity;
+  for (let place = start; place > 0; place -= 1) {
+    width = Math.min(width, joinGbps[place] ?? 0);
+    widths[order[place - 1] ?? 0] = width;
+  }
+  return widths;
+}
+
+/** The width at which all of these clusters reach each other: infinite for one, 0 when two of them do not. Cost: O(n). */
+export function bottleneckOf(links: LoadedLinks, clusters: readonly number[]): number {
+  const { placeOf, joinGbps } = widestTree(links);
+  let first = Infinity;
+  let last = -1;
+  for (const cluster of clusters) {
+    const place = placeOf[cluster] ?? 0;
+    first = Math.min(first, place);
+    last = Math.max(last, place);
+  }
+  let width = Infinity;
+  for (let place = first + 1; place <= last; place += 1)
+    width = Math.min(width, joinGbps[place] ?? 0);
+  return width;
+}
+
+/** How many links each cluster is away from the source: −1 where no way leads. Cost: O(n²). */
+export function hopsFrom({ count, gbps }: LinkGraph, source: number): Int32Array {
+  const hops = new Int32Array(count).fill(-1);
+  const reached = new Int32Array(count);
+  hops[source] = 0;
+  reached[0] = source;
+  let open = 1;
+  for (let at = 0; at < open; at += 1) {
+    const from = reached[at] ?? 0;
+    for (let to = 0; to < count; to += 1) {
+      if (hops[to] !== -1 || gbps[from * count + to] === 0) continue;
+      hops[to] = (hops[from] ?? 0) + 1;
+      reached[open] = to;
+      open += 1;
+    }
+  }
+  return hops;
+}
