@@ -5,6 +5,8 @@
  * never change. Fields are written in the order of their numbers, so the same graph gives the same bytes.
  */
 
+import { bytesField, joinBytes, textField, varintField } from "./protobuf-wire.ts";
+
 export type ElementType = "float32" | "float64" | "int64";
 
 /** A dimension: its size, or the name of a size that the caller chooses. */
@@ -46,16 +48,16 @@ export const OPSET = 18;
 const FORMAT = 8;
 
 export function onnxBytes(graph: OnnxGraph): Uint8Array {
-  return join([
+  return joinBytes([
     varintField(1, FORMAT),
     textField(2, "orbweaver"),
     bytesField(7, graphBytes(graph)),
-    bytesField(8, join([textField(1, ""), varintField(2, OPSET)])),
+    bytesField(8, joinBytes([textField(1, ""), varintField(2, OPSET)])),
   ]);
 }
 
 const graphBytes = ({ name, nodes, constants, inputs, outputs }: OnnxGraph): Uint8Array =>
-  join([
+  joinBytes([
     ...nodes.map((node, index) => bytesField(1, nodeBytes(node, index))),
     textField(2, name),
     ...constants.map((tensor) => bytesField(5, tensorBytes(tensor))),
@@ -64,7 +66,7 @@ const graphBytes = ({ name, nodes, constants, inputs, outputs }: OnnxGraph): Uin
   ]);
 
 const nodeBytes = ({ op, inputs, outputs, attributes }: OnnxNode, index: number): Uint8Array =>
-  join([
+  joinBytes([
     ...inputs.map((name) => textField(1, name)),
     ...outputs.map((name) => textField(2, name)),
     textField(3, `${op}_${String(index)}`),
@@ -75,14 +77,18 @@ const nodeBytes = ({ op, inputs, outputs, attributes }: OnnxNode, index: number)
 /** AttributeProto.type: 2 = INT, 7 = INTS. */
 const attributeBytes = (name: string, value: OnnxAttribute): Uint8Array =>
   typeof value === "number"
-    ? join([textField(1, name), varintField(3, value), varintField(20, 2)])
-    : join([textField(1, name), ...value.map((one) => varintField(8, one)), varintField(20, 7)]);
+    ? joinBytes([textField(1, name), varintField(3, value), varintField(20, 2)])
+    : joinBytes([
+        textField(1, name),
+        ...value.map((one) => varintField(8, one)),
+        varintField(20, 7),
+      ]);
 
 /** TensorProto.DataType. */
 const TYPE_CODES = { float32: 1, int64: 7, float64: 11 } as const;
 
 const tensorBytes = ({ name, type, shape, values }: OnnxTensor): Uint8Array =>
-  join([
+  joinBytes([
     ...shape.map((size) => varintField(1, size)),
     varintField(2, TYPE_CODES[type]),
     textField(8, name),
@@ -105,36 +111,9 @@ const valueBytes = ({ name, type, shape }: OnnxValue): Uint8Array => {
   const dimensions = shape.map((size) =>
     bytesField(1, typeof size === "number" ? varintField(1, size) : textField(2, size)),
   );
-  const tensor = join([varintField(1, TYPE_CODES[type]), bytesField(2, join(dimensions))]);
-  return join([textField(1, name), bytesField(2, bytesField(1, tensor))]);
+  const tensor = joinBytes([
+    varintField(1, TYPE_CODES[type]),
+    bytesField(2, joinBytes(dimensions)),
+  ]);
+  return joinBytes([textField(1, name), bytesField(2, bytesField(1, tensor))]);
 };
-
-/** Protobuf wire types: 0 = varint, 2 = length and bytes. */
-const varintField = (field: number, value: number): Uint8Array =>
-  join([varint(field * 8), varint(value)]);
-const bytesField = (field: number, bytes: Uint8Array): Uint8Array =>
-  join([varint(field * 8 + 2), varint(bytes.length), bytes]);
-const textField = (field: number, text: string): Uint8Array =>
-  bytesField(field, new TextEncoder().encode(text));
-
-/** Negative numbers are two's complement of 64 bits, ten bytes long. */
-function varint(value: number): Uint8Array {
-  const bytes: number[] = [];
-  let rest = BigInt.asUintN(64, BigInt(value));
-  while (rest > 127n) {
-    bytes.push(Number(rest & 127n) | 128);
-    rest >>= 7n;
-  }
-  bytes.push(Number(rest));
-  return Uint8Array.from(bytes);
-}
-
-function join(parts: readonly Uint8Array[]): Uint8Array {
-  const joined = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    joined.set(part, at);
-    at += part.length;
-  }
-  return joined;
-}
