@@ -1,8 +1,9 @@
-/** @file The evictions of a cycle: for those who wait and are due, and for jobs that grow back. */
+/** @file The evictions of a cycle: for those who wait and are due or whom moves help, and for jobs that grow back. */
 
 import type { Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { isLending, type CycleRun } from "./cycle-run.ts";
+import { move } from "./cycle-moves.ts";
 import { planGrowth } from "./growth.ts";
 import { lift, putBack, setKept, setPreempting } from "./heads.ts";
 import { isServedInTurn, type WaitCode } from "./judge.ts";
@@ -37,7 +38,7 @@ export function preempt(
   });
   if (plan === undefined) {
     for (const reservation of cleared) putBack(heads, reservation);
-    return false;
+    return code === "TopologyPlacementFailed" && move(run, gang, { preemption, own });
   }
   run.candidates += plan.work;
   run.evict.push(...plan.evict);

@@ -79,6 +79,8 @@ export interface CycleRun {
   position?: number;
   preemption?: Preemption;
   preemptionsLeft: number;
+  /** Moves have not been looked for yet. */
+  mayMove: boolean;
   gpus?: GpusNow;
 }
 
@@ -134,6 +136,7 @@ export function openRun(
     wakeAtMs: Infinity,
     isShortOfVictims: false,
     preemptionsLeft: policies.isPreempting === true && method === "decide" ? MAX_PREEMPTIONS : 0,
+    mayMove: true,
   };
 }
 

@@ -18,6 +18,7 @@ import type { PendingRequest, PlanItem } from "../domain/plan.ts";
 import { ms } from "../domain/units.ts";
 import { runCycle, type DecidePorts, type Policies } from "./cycle.ts";
 import { DECIDE_LIMITS, DECIDE_POLICIES } from "./decide.ts";
+import { movesFor } from "./unblock-moves.ts";
 import { hindranceOf, isSuitable, type Hindrance } from "./feasibility.ts";
 import { indexFleet } from "./fleet-index.ts";
 import type { HostStanding, Ledger } from "./ledger.ts";
@@ -29,7 +30,7 @@ export interface UnblockOptions {
 }
 
 export type ChangeKind =
-  "time-limit" | "priority" | "smaller-gang" | "constraint" | "fleet" | "release";
+  "time-limit" | "priority" | "smaller-gang" | "constraint" | "fleet" | "move" | "release";
 
 /** One change after which the job starts at once. */
 export interface Change {
@@ -93,6 +94,7 @@ export function unblock(
   trySmaller();
   tryConstraints();
   tryFleet();
+  tryMoves();
   tryReleases();
   return changes.sort(
     (a, b) => a.lostGpuSeconds - b.lostGpuSeconds || ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind),
@@ -160,6 +162,18 @@ export function unblock(
     }
   }
 
+  /** Carried out elsewhere; as a change it is only looked for where enough is free. */
+  function tryMoves(): void {
+    const reason = request && ledger.reasons.get(request.jobId);
+    if (request === undefined || reason?.code !== "TopologyPlacementFailed") return;
+    const moves = movesFor(ledger, request, { nowMs, place: policies.place });
+    if (moves === undefined) return;
+    const { found, text } = moves;
+    const clusters = [...new Set(found.gpus.map(({ host }) => clusterOf(host)))];
+    const lostGpuSeconds = Math.round(found.priceGpuSeconds);
+    changes.push({ kind: "move", text, lostGpuSeconds, gpus: gpuCountOf(found.gpus), clusters });
+  }
+
   function tryReleases(): void {
     if (request === undefined) return;
     const costs = releasable(ledger, request, nowMs);
@@ -206,6 +220,7 @@ const ORDER: readonly ChangeKind[] = [
   "smaller-gang",
   "constraint",
   "fleet",
+  "move",
   "release",
 ];
 

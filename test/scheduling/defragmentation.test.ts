@@ -9,6 +9,7 @@ import { apply, checkLedger } from "../../scheduling/apply.ts";
 import { decide } from "../../scheduling/decide.ts";
 import { proposeMoves, type MoveProposal } from "../../scheduling/defragmentation.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
+import { unblock } from "../../scheduling/unblock.ts";
 import { leastSpread } from "../../scheduling/placement/least-spread.ts";
 import {
   applyPlan,
@@ -187,6 +188,50 @@ describe("moves", () => {
       b: gpus(["c0/h0", 0xf0]),
       w: gpus(["c0/h1", 0xff]),
     });
+  });
+
+  test("are made by a cycle for whom they pay, once: the next one waits for them", () => {
+    const ledger = busy(SHAPE, half, WANTED);
+    const plan = decide(ledger, NOW_MS);
+    expect(
+      plan.evict?.map(({ lease, forJob }) => [ledger.leases.get(lease)?.jobId, forJob]),
+    ).toEqual([["b", "w"]]);
+    expect(plan.reserve?.filter(({ gpus: set }) => set.length > 0)).toEqual([
+      { jobId: "w", gpus: gpus(["c0/h1", 0xff]), kind: "preemption" },
+      { jobId: "b", gpus: gpus(["c0/h0", 0xf0]), kind: "keep" },
+    ]);
+    const { ledger: after, refusals } = applyPlan(ledger, plan, NOW_MS);
+    expect(refusals).toEqual([]);
+    expect(decide(after, NOW_MS + 1).evict ?? []).toEqual([]);
+    expect(after.reasons.get(jobId("w"))?.code).toBe("WaitingForPreempted");
+  });
+
+  test("are not made by a cycle where they do not pay, and said with their price", () => {
+    const soon = { timeLimitMs: ms(NOW_MS + 10_000) };
+    const ledger = busy(
+      SHAPE,
+      [
+        ["a", gpus(["c0/h0", 0x0f]), { ...PINNED, ...soon }],
+        ["b", gpus(["c0/h1", 0xf0]), CHECKPOINTED],
+      ],
+      WANTED,
+    );
+    const plan = decide(ledger, NOW_MS);
+    expect(plan.evict ?? []).toEqual([]);
+    const told = applyPlan(ledger, plan, NOW_MS).ledger;
+    expect(told.reasons.get(jobId("w"))?.code).toBe("TopologyPlacementFailed");
+    const moves = unblock(told, jobId("w"), { nowMs: NOW_MS }).filter(
+      ({ kind }) => kind === "move",
+    );
+    expect(moves).toEqual([
+      {
+        kind: "move",
+        text: "move lease-2 (b) to c0/h0: 48 GPU-seconds lost, 75 won, done by itself from 2 times the price on",
+        lostGpuSeconds: 48,
+        gpus: 8,
+        clusters: ["c0"],
+      },
+    ]);
   });
 
   test("never overlap, are no more than eight, and are taken by the ledger whole", () => {
