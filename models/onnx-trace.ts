@@ -2,15 +2,14 @@
  * @file Runs a model on made-up inputs and notes what only a run tells: the shape of every value, the time of every operator.
  *
  * Shapes come from onnxruntime itself, from a run of the model as it is written, so whatever operator it can run has them; there
- * are no rules for shapes to be wrong. Times come from further runs as they happen in earnest: optimised, with one thread, each
- * operator's the median over the runs. An operator that was fused with a former one has 0, and its time is with that one.
- * The runtime's own work between operators is part of their times: they sum to the time of a run without a profile.
+ * are no rules for shapes to be wrong. Times (`onnx-times.ts`) come from further runs.
  */
 
-import { assembledBytes, portBytes, renamed } from "./onnx-assembly.ts";
 import { trialFeeds, type FeedOptions, type Feeds } from "./onnx-feeds.ts";
-import { openOnnx, type OnnxSession, type ProfileEvent } from "./onnx-session.ts";
+import { indexIn, markedModel, profiled, unmarked } from "./onnx-marks.ts";
+import { openOnnx } from "./onnx-session.ts";
 import type { OnnxModel } from "./onnx-model.ts";
+import { operatorTimes } from "./onnx-times.ts";
 import { tensorBytes, type OnnxType } from "./onnx-type.ts";
 
 export interface ValueShape {
@@ -45,11 +44,6 @@ export type Traced =
   | { readonly kind: "traced"; readonly trace: OnnxTrace }
   | { readonly kind: "refused"; readonly message: string };
 
-const WARM_UP_RUNS = 2;
-const DEFAULT_BUDGET_MS = 20_000;
-/** No name that a file gives an operator begins with this. */
-const MARK = "orbweaver~";
-
 export async function traceOnnx(model: OnnxModel, options: TraceOptions = {}): Promise<Traced> {
   const { bindings = new Map<string, number>(), otherwise = 1, timedRuns = 0 } = options;
   const marked = markedModel(model, []);
@@ -65,31 +59,18 @@ export async function traceOnnx(model: OnnxModel, options: TraceOptions = {}): P
     }
     const { sizes } = made.feeds;
     if (timedRuns === 0) return { kind: "traced", trace: { values: shaped, sizes } };
-    const times = await timesOf(model, marked, { feeds: made.feeds, ...options, timedRuns });
+    const times = await operatorTimes(model, (name) => shaped.get(name), {
+      feeds: made.feeds,
+      timedRuns,
+      ...(options.budgetMs !== undefined && { budgetMs: options.budgetMs }),
+    });
     return { kind: "traced", trace: { values: shaped, sizes, ...times } };
   }
   return {
     kind: "refused",
-    message: `onnxruntime cannot run ${model.name || "the model"}: ${refusal}`,
+    message: `onnxruntime cannot run ${model.name || "the model"}: ${unmarked(refusal, model)}`,
   };
 }
-
-/** Marks every operator with its index, which profiles then carry. */
-const markedModel = (model: OnnxModel, shown: readonly string[]): Uint8Array =>
-  assembledBytes(model, {
-    name: model.name,
-    operators: model.operators.map((operator, index) => renamed(operator, `${MARK}${index}.`)),
-    parameters: model.parameters,
-    inputs: model.inputs.map(({ bytes }) => bytes),
-    outputs: [...model.outputs.map(({ bytes }) => bytes), ...shown.map((name) => portBytes(name))],
-  });
-
-/** Undefined for what is no operator of the file. */
-const indexIn = (name: string): number | undefined => {
-  if (!name.startsWith(MARK)) return undefined;
-  const index = Number.parseInt(name.slice(MARK.length), 10);
-  return Number.isNaN(index) ? undefined : index;
-};
 
 async function shapesOf(
   model: OnnxModel,
@@ -152,122 +133,6 @@ function typeAndShape(
   const type = PROFILE_TYPES.get(word) ?? KNOWN.find((each) => each === word);
   if (type === undefined || !Array.isArray(shape)) return undefined;
   return { type, shape: shape.map(Number) };
-}
-
-interface Timing {
-  readonly feeds: Feeds;
-  readonly timedRuns: number;
-  readonly budgetMs?: number;
-}
-
-async function timesOf(
-  model: OnnxModel,
-  marked: Uint8Array,
-  { feeds, timedRuns, budgetMs = DEFAULT_BUDGET_MS }: Timing,
-): Promise<Required<Pick<OnnxTrace, "operatorMs" | "runMs">>> {
-  const perRun = (session: OnnxSession): Promise<readonly number[]> =>
-    timedMs(session, feeds, { runs: timedRuns, budgetMs: budgetMs / 2 });
-  const plain = await openOnnx(marked);
-  let runMs: number;
-  try {
-    runMs = median(await perRun(plain));
-  } finally {
-    await plain.release();
-  }
-  const events = await profiled(marked, "all", async (session) => void (await perRun(session)));
-  const runs = runsOf(events).slice(WARM_UP_RUNS);
-  const times = model.operators.map(() => new Array<number>(runs.length).fill(0));
-  runs.forEach((run, place) => {
-    let waiting = 0;
-    for (const { name, dur } of run) {
-      const row = times[indexIn(name) ?? -1];
-      if (row === undefined) {
-        // A change of layout that the runtime has put before the next operator.
-        waiting += dur;
-        continue;
-      }
-      row[place] = (row[place] ?? 0) + dur + waiting;
-      waiting = 0;
-    }
-  });
-  const medians = times.map((row) => median(row));
-  const ran = runs[0]?.filter(({ name }) => indexIn(name) !== undefined) ?? [];
-  const counts = new Map<number, number>();
-  for (const { name } of ran) {
-    const index = indexIn(name) ?? -1;
-    counts.set(index, (counts.get(index) ?? 0) + 1);
-  }
-  return { runMs, operatorMs: spreadOver(medians, counts, runMs) };
-}
-
-/**
- * Times in ms that sum to `runMs`: what the kernels did not take is shared by all that ran, alike; when the profile itself has
- * cost time, all shrink alike.
- */
-function spreadOver(
-  kernelUs: readonly number[],
-  counts: ReadonlyMap<number, number>,
-  runMs: number,
-): readonly number[] {
-  const kernelMs = kernelUs.map((us) => us / 1_000);
-  const sumMs = kernelMs.reduce((sum, ms) => sum + ms, 0);
-  const ranCount = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const restMs = runMs - sumMs;
-  if (restMs < 0) return kernelMs.map((ms) => (ms * runMs) / sumMs);
-  return kernelMs.map((ms, index) => ms + (restMs * (counts.get(index) ?? 0)) / ranCount);
-}
-
-/** The kernels of each run; the event of a run comes after those of its operators. */
-function runsOf(events: readonly ProfileEvent[]): readonly (readonly ProfileEvent[])[] {
-  const runs: ProfileEvent[][] = [];
-  let run: ProfileEvent[] = [];
-  for (const event of events) {
-    if (event.cat === "Node" && event.name.endsWith("_kernel_time")) run.push(event);
-    else if (event.cat === "Session" && event.name === "model_run") {
-      runs.push(run);
-      run = [];
-    }
-  }
-  return runs;
-}
-
-async function profiled(
-  model: Uint8Array,
-  optimise: "as-written" | "all",
-  use: (session: OnnxSession) => Promise<void>,
-): Promise<readonly ProfileEvent[]> {
-  const session = await openOnnx(model, { optimise, isProfiled: true });
-  try {
-    await use(session);
-    return session.profile();
-  } finally {
-    await session.release();
-  }
-}
-
-/** The time of each run after the first few, in ms. */
-async function timedMs(
-  session: OnnxSession,
-  { values }: Feeds,
-  { runs, budgetMs }: { readonly runs: number; readonly budgetMs: number },
-): Promise<readonly number[]> {
-  const timesMs: number[] = [];
-  const startMs = performance.now();
-  for (let run = 0; run < WARM_UP_RUNS + runs; run += 1) {
-    const fromMs = performance.now();
-    await session.run(values);
-    const nowMs = performance.now();
-    if (run >= WARM_UP_RUNS) timesMs.push(nowMs - fromMs);
-    if (timesMs.length > 0 && nowMs - startMs > budgetMs) break;
-  }
-  return timesMs;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const high = sorted[middle] ?? 0;
-  return sorted.length % 2 === 1 ? high : (high + (sorted[middle - 1] ?? 0)) / 2;
 }
 
 const reasonOf = (error: unknown): string =>
