@@ -1,0 +1,60 @@
+/**
+ * @file Writes rewards: a whole new file beside the old one, then a rename, so that a reader sees one or the other and never a part.
+ *
+ * The last line has a checksum all the same: over a network file system a rename is seen before the data on some. Called between steps by
+ * the one process that writes; at most `REWARDS_KEPT` lines, about 100 KiB.
+ */
+
+#include "rewards.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 320 };
+
+static char text[64 + (REWARDS_KEPT + 1) * LINE_BYTES];
+
+void rewards_note(struct rewards *rewards, const struct reward *reward) {
+  rewards->kept[rewards->noted % REWARDS_KEPT] = *reward;
+  rewards->noted += 1;
+}
+
+static size_t compose(const struct rewards *rewards) {
+  uint64_t first = rewards->noted > REWARDS_KEPT ? rewards->noted - REWARDS_KEPT : 0;
+  size_t length = (size_t)snprintf(text, sizeof text, "orbweaver-rewards 1\n");
+  for (uint64_t at = first; at < rewards->noted; at += 1) {
+    const struct reward *reward = &rewards->kept[at % REWARDS_KEPT];
+    length += (size_t)snprintf(
+        text + length, LINE_BYTES,
+        "step %" PRIu64 " version %" PRIu64 " %s %s %" PRIu64 " %" PRIu64 " %s calls %" PRIu32
+        " micros %" PRIu64 "\n",
+        reward->step, reward->version, reward->topology, COLLECTIVES[reward->collective],
+        reward->min_bytes, reward->max_bytes,
+        reward->arm == ARM_MIXED ? "mixed" : ARMS[reward->arm].name, reward->calls, reward->micros);
+  }
+  length += (size_t)snprintf(text + length, LINE_BYTES, "end %08" PRIx32 "\n",
+                             crc32_of(text, length));
+  return length;
+}
+
+void rewards_write(struct rewards *rewards, const char *file) {
+  char aside[PATH_MAX];
+  if (rewards->written == rewards->noted) return;
+  int length = snprintf(aside, sizeof aside, "%s.tmp", file);
+  if (length < 0 || (size_t)length >= sizeof aside) return;
+  int handle = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (handle < 0) return;
+  size_t size = compose(rewards);
+  size_t done = 0;
+  while (done < size) {
+    ssize_t count = write(handle, text + done, size - done);
+    if (count <= 0) break;
+    done += (size_t)count;
+  }
+  int is_closed = close(handle) == 0;
+  if (done == size && is_closed && rename(aside, file) == 0) rewards->written = rewards->noted;
+}

@@ -1,0 +1,376 @@
+/**
+ * @file The plugin: gives every collective call of a communicator the arm that the policy in force names for a call of that number.
+ *
+ * Ranks must choose alike, or the job hangs or computes rubbish. So the choice is a function of the policy's text and of the numbers of
+ * calls only, which are the same on all ranks of a communicator, and a text comes into force in two ways only, both of which reach all
+ * ranks or none (docs/decisions/0037): sealed in the environment with which the launch starts every process, or elected by a vote that a
+ * collective of the job carries (docs/collectives-format.md). A file that a rank reads for itself is never acted upon before: it may be
+ * late, torn or missing there, and nowhere else.
+ *
+ * The choice opens no file, allocates nothing and waits for nobody but an election in the same process. Whatever is wrong, NCCL's own
+ * choice stands and NCCL sees success: it makes an error of anything else. The one exception is a process without 20 KiB of memory left.
+ */
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "nccl_tuner.h"
+#include "policy.h"
+#include "rewards.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { NCCL_SYSTEM_ERROR = 2, LOG_INFO = 3, LOG_TUNING = 0x40 };
+
+/** Between two writes of the rewards. */
+static const double WRITE_SECONDS = 0.25;
+/** Versions in the name of a vote, which is to stay below 2^53. */
+static const int64_t VERSIONS = INT64_C(1) << 21;
+
+/** What the calls of one row did since the last step. */
+struct row_state {
+  uint64_t calls;
+  uint32_t step_calls;
+  uint8_t step_arm;
+};
+
+struct communicator {
+  atomic_flag lock;
+  struct communicator *next;
+  size_t ranks;
+  size_t nodes;
+  /** All calls, of whatever kind. */
+  uint64_t calls;
+  /** `policy[in_force]` is asked; the other one takes its place at the call that it names, if it is newer. */
+  int in_force;
+  struct policy policy[2];
+  struct row_state row[POLICY_ROWS];
+};
+
+static atomic_flag global_lock = ATOMIC_FLAG_INIT;
+static struct communicator *communicators;
+/** With it every communicator begins, whenever it is made: it is the same in every process that this launch ever starts. */
+static struct policy sealed;
+static int is_seal_read;
+/** What is voted on. */
+static struct policy held;
+static uint32_t held_crc;
+static uint64_t elected_version;
+static uint64_t steps;
+static struct rewards rewards;
+static double written_at;
+
+static void lock(atomic_flag *flag) {
+  while (atomic_flag_test_and_set_explicit(flag, memory_order_acquire)) sched_yield();
+}
+
+static void unlock(atomic_flag *flag) { atomic_flag_clear_explicit(flag, memory_order_release); }
+
+/** The text of the environment has `;` for line feeds. */
+static void read_seal(void) {
+  static char text[POLICY_BYTES + 1];
+  const char *value = getenv("ORBWEAVER_COLLECTIVES_SEALED");
+  is_seal_read = 1;
+  if (value == NULL) return;
+  size_t length = strnlen(value, sizeof text);
+  if (length > POLICY_BYTES) return;
+  for (size_t at = 0; at < length; at += 1) text[at] = value[at] == ';' ? '\n' : value[at];
+  if (!policy_read(&sealed, text, length)) sealed.version = 0;
+}
+
+/** From its own call on it is in force; where that is to come, the one before it is until then. */
+static void put_in_force(struct communicator *of, const struct policy *policy) {
+  int other = 1 - of->in_force;
+  of->policy[other] = *policy;
+  if (of->calls < policy->from_call) return;
+  of->in_force = other;
+  memset(of->row, 0, sizeof of->row);
+}
+
+/** The newest that it has, in force or to come. */
+static uint64_t version_of(const struct communicator *of) {
+  uint64_t a = of->policy[0].version, b = of->policy[1].version;
+  return a > b ? a : b;
+}
+
+static uint64_t least_version(void) {
+  uint64_t least = UINT64_MAX;
+  for (struct communicator *of = communicators; of != NULL; of = of->next) {
+    lock(&of->lock);
+    if (version_of(of) < least) least = version_of(of);
+    unlock(&of->lock);
+  }
+  return communicators == NULL ? elected_version : least;
+}
+
+static int init(void **context, size_t ranks, size_t nodes, nccl_logger_fn logger) {
+  struct communicator *made = calloc(1, sizeof *made);
+  *context = made;
+  if (made == NULL) return NCCL_SYSTEM_ERROR;
+  made->ranks = ranks;
+  made->nodes = nodes;
+  atomic_flag_clear(&made->lock);
+  lock(&global_lock);
+  if (!is_seal_read) read_seal();
+  if (sealed.version > 0) put_in_force(made, &sealed);
+  made->next = communicators;
+  communicators = made;
+  uint64_t version = sealed.version;
+  unlock(&global_lock);
+  if (logger != NULL)
+    logger(LOG_INFO, LOG_TUNING, __FILE__, __LINE__,
+           "TUNER/Orbweaver: policy version %llu for %zu ranks on %zu nodes",
+           (unsigned long long)version, ranks, nodes);
+  return NCCL_SUCCESS;
+}
+
+static int init_v4(size_t ranks, size_t nodes, nccl_logger_fn logger, void **context) {
+  return init(context, ranks, nodes, logger);
+}
+
+static int init_v5(void **context, uint64_t comm_id, size_t ranks, size_t nodes, nccl_logger_fn logger,
+                   void *nvlink_domain, void *constants) {
+  (void)comm_id, (void)nvlink_domain, (void)constants;
+  return init(context, ranks, nodes, logger);
+}
+
+static int row_of(const struct communicator *of, int collective, size_t bytes) {
+  const struct policy *policy = &of->policy[of->in_force];
+  const struct section *section =
+      policy->version == 0 ? NULL : policy_section(policy, of->nodes, of->ranks);
+  if (section == NULL) return -1;
+  for (int at = section->first_row; at < section->first_row + section->rows; at += 1) {
+    const struct row *row = &policy->row[at];
+    if (row->collective == collective && row->min_bytes <= bytes && bytes <= row->max_bytes)
+      return at;
+  }
+  return -1;
+}
+
+/** The arm of this call; counts it. */
+static int next_arm(struct communicator *of, int collective, size_t bytes) {
+  const struct policy *coming = &of->policy[1 - of->in_force];
+  if (coming->version > of->policy[of->in_force].version && of->calls >= coming->from_call) {
+    of->in_force = 1 - of->in_force;
+    memset(of->row, 0, sizeof of->row);
+  }
+  of->calls += 1;
+  int at = row_of(of, collective, bytes);
+  if (at < 0) return ARM_AUTO;
+  struct row_state *state = &of->row[at];
+  int arm = policy_arm(&of->policy[of->in_force].row[at], state->calls);
+  state->step_arm = state->step_calls == 0 || state->step_arm == arm ? (uint8_t)arm : ARM_MIXED;
+  state->calls += 1;
+  state->step_calls += 1;
+  return arm;
+}
+
+static int choose(void *context, int collective, size_t bytes, int pipe_ops, float **costs,
+                  int algorithms, int protocols, int is_registered, int *channels) {
+  // What may differ between ranks, as whether a buffer is registered, has no say.
+  (void)pipe_ops, (void)is_registered, (void)channels;
+  struct communicator *of = context;
+  if (of == NULL) return NCCL_SUCCESS;
+  lock(&of->lock);
+  const struct arm *arm = &ARMS[next_arm(of, collective, bytes)];
+  unlock(&of->lock);
+  if (costs == NULL || arm->algorithm < 0 || arm->algorithm >= algorithms ||
+      arm->protocol >= protocols)
+    return NCCL_SUCCESS;
+  float *cost = (float *)costs + arm->algorithm * protocols + arm->protocol;
+  if (*cost >= 0.0f) *cost = 0.0f;
+  return NCCL_SUCCESS;
+}
+
+static int end(void *context) {
+  struct communicator *ended = context;
+  if (ended == NULL) return NCCL_SUCCESS;
+  lock(&global_lock);
+  for (struct communicator **at = &communicators; *at != NULL; at = &(*at)->next) {
+    if (*at != ended) continue;
+    *at = ended->next;
+    break;
+  }
+  unlock(&global_lock);
+  free(ended);
+  return NCCL_SUCCESS;
+}
+
+static const char NAME[] = "Orbweaver";
+EXPORT const struct nccl_tuner_v4 ncclTunerPlugin_v4 = {NAME, init_v4, choose, end};
+EXPORT const struct nccl_tuner_v5 ncclTunerPlugin_v5 = {NAME, init_v5, choose, end};
+EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v6 = {NAME, init_v5, choose, end, NULL};
+
+/** One process of a job writes: the first, by whatever name its starter calls it. */
+static int is_first_rank(void) {
+  static const char *const NAMES[] = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
+  for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at += 1) {
+    const char *rank = getenv(NAMES[at]);
+    if (rank != NULL) return strcmp(rank, "0") == 0;
+  }
+  return 1;
+}
+
+static double seconds_now(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0;
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/** Folds what one communicator did in the step into what the others did; rows of one index are the same row, by one policy. */
+static void fold_step(struct communicator *of, struct reward step[POLICY_ROWS]) {
+  const struct policy *policy = &of->policy[of->in_force];
+  for (int at = 0; at < policy->rows; at += 1) {
+    struct row_state *state = &of->row[at];
+    struct reward *reward = &step[at];
+    if (state->step_calls == 0) continue;
+    int is_first = reward->calls == 0;
+    int is_same = reward->version == policy->version && reward->arm == state->step_arm;
+    reward->arm = is_first || is_same ? state->step_arm : ARM_MIXED;
+    reward->calls += state->step_calls;
+    reward->version = policy->version;
+    reward->collective = policy->row[at].collective;
+    reward->min_bytes = policy->row[at].min_bytes;
+    reward->max_bytes = policy->row[at].max_bytes;
+    memcpy(reward->topology, policy_section(policy, of->nodes, of->ranks)->topology,
+           sizeof reward->topology);
+    state->step_calls = 0;
+  }
+}
+
+/**
+ * A step of the job has ended and took so long; zero or less: one that is not to count. Called between steps, by one thread. Gives 1 while a
+ * row is exploring: whoever measures then does better to measure exactly.
+ */
+EXPORT int orbweaver_collectives_step(double millis) {
+  static struct reward step[POLICY_ROWS];
+  int is_exploring = 0;
+  lock(&global_lock);
+  memset(step, 0, sizeof step);
+  for (struct communicator *of = communicators; of != NULL; of = of->next) {
+    lock(&of->lock);
+    fold_step(of, step);
+    const struct policy *policy = &of->policy[of->in_force];
+    for (int at = 0; at < policy->rows; at += 1) {
+      uint64_t iterations = 0;
+      for (int run = 0; run < policy->row[at].runs; run += 1)
+        iterations += policy->row[at].count[run];
+      uint64_t calls = of->row[at].calls;
+      if (calls > 0 && calls < iterations * policy->row[at].stride) is_exploring = 1;
+    }
+    unlock(&of->lock);
+  }
+  steps += 1;
+  const char *file = getenv("ORBWEAVER_COLLECTIVES_REWARDS");
+  if (file != NULL && is_first_rank()) {
+    for (int at = 0; at < POLICY_ROWS && millis > 0 && millis < 1e9; at += 1) {
+      if (step[at].calls == 0) continue;
+      step[at].step = steps;
+      step[at].micros = (uint64_t)(millis * 1e3);
+      rewards_note(&rewards, &step[at]);
+    }
+    double now = seconds_now();
+    if (now - written_at >= WRITE_SECONDS || now < written_at) {
+      written_at = now;
+      rewards_write(&rewards, file);
+    }
+  }
+  unlock(&global_lock);
+  return is_exploring;
+}
+
+/** Writes the rewards that are not written yet: the job ends. */
+EXPORT void orbweaver_collectives_flush(void) {
+  const char *file = getenv("ORBWEAVER_COLLECTIVES_REWARDS");
+  if (file == NULL || !is_first_rank()) return;
+  lock(&global_lock);
+  rewards_write(&rewards, file);
+  unlock(&global_lock);
+}
+
+/**
+ * What rank 0 may bring to all ranks by a broadcast: the text of the job's policy file, if it is a whole policy and newer than what some
+ * communicator of this process has. Gives its length, 0 for nothing. It changes nothing.
+ */
+EXPORT int orbweaver_collectives_offer(char *out, int capacity) {
+  static char text[POLICY_BYTES + 1];
+  static struct policy offered;
+  const char *file = getenv("ORBWEAVER_COLLECTIVES_POLICY");
+  int length = 0;
+  if (file == NULL || out == NULL || capacity <= 0) return 0;
+  int handle = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (handle < 0) return 0;
+  lock(&global_lock);
+  size_t size = 0;
+  ssize_t count;
+  while (size < sizeof text && (count = read(handle, text + size, sizeof text - size)) > 0)
+    size += (size_t)count;
+  if (size <= (size_t)capacity && policy_read(&offered, text, size) &&
+      offered.version > least_version()) {
+    memcpy(out, text, size);
+    length = (int)size;
+  }
+  unlock(&global_lock);
+  close(handle);
+  return length;
+}
+
+/** Holds a policy, to be voted on; any text that is no whole policy: holds nothing. What is in force stays. */
+EXPORT int orbweaver_collectives_hold(const char *text, int length) {
+  lock(&global_lock);
+  int is_whole = text != NULL && length > 0 && policy_read(&held, text, (size_t)length);
+  held_crc = is_whole ? crc32_of(text, (size_t)length) : 0;
+  if (!is_whole) held.version = 0;
+  unlock(&global_lock);
+  return is_whole;
+}
+
+/** This rank's vote: what it holds, in four numbers of which the ranks take the largest each. */
+EXPORT void orbweaver_collectives_ballot(int64_t out[4]) {
+  lock(&global_lock);
+  int64_t version = (int64_t)held.version;
+  int64_t name = version == 0 ? 0 : (version % VERSIONS) * (INT64_C(1) << 32) + held_crc;
+  out[0] = name;
+  out[1] = -name;
+  out[2] = version == 0 ? 0 : (int64_t)held.from_call;
+  out[3] = -version;
+  unlock(&global_lock);
+}
+
+/**
+ * Takes the largest of all ranks' votes. If all hold the same policy it is in force from every communicator's next call on (or the one that it
+ * names), else nothing changes: a function of these four numbers, which are the same on all ranks. To be called by all ranks at the same
+ * place of their program, between steps. Gives 1 when the policy was taken.
+ */
+EXPORT int orbweaver_collectives_elect(const int64_t votes[4]) {
+  int is_taken = 0;
+  lock(&global_lock);
+  int64_t version = (int64_t)held.version;
+  int64_t name = version == 0 ? 0 : (version % VERSIONS) * (INT64_C(1) << 32) + held_crc;
+  if (votes[0] > 0 && votes[0] == -votes[1] && votes[0] == name && votes[3] == -version) {
+    is_taken = 1;
+    if (held.version > elected_version) elected_version = held.version;
+    for (struct communicator *of = communicators; of != NULL; of = of->next) {
+      lock(&of->lock);
+      if (version_of(of) < held.version) put_in_force(of, &held);
+      unlock(&of->lock);
+    }
+  }
+  held.version = 0;
+  unlock(&global_lock);
+  return is_taken;
+}
+
+/** The newest version that was in force in this process, 0 for none. */
+EXPORT unsigned long long orbweaver_collectives_version(void) {
+  lock(&global_lock);
+  if (!is_seal_read) read_seal();
+  unsigned long long version = elected_version > sealed.version ? elected_version : sealed.version;
+  unlock(&global_lock);
+  return version;
+}
