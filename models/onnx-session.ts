@@ -31,12 +31,19 @@ export type TensorData =
   | BigUint64Array;
 
 export interface OnnxSession {
-  readonly inputNames: readonly string[];
-  readonly outputNames: readonly string[];
+  readonly inputs: readonly SessionPort[];
+  readonly outputs: readonly SessionPort[];
   run(feeds: ReadonlyMap<string, TensorValue>): Promise<ReadonlyMap<string, TensorValue>>;
   /** The events of a profile so far; empty without one. May be asked for once. */
   profile(): readonly ProfileEvent[];
   release(): Promise<void>;
+}
+
+export interface SessionPort {
+  readonly name: string;
+  readonly type: OnnxType;
+  /** Open dimensions by their names; "?" for one without. */
+  readonly shape: readonly (number | string)[];
 }
 
 /** As onnxruntime writes them, in the format of Chrome's traces. */
@@ -72,8 +79,8 @@ export async function openOnnx(
     }),
   });
   return {
-    inputNames: session.inputNames,
-    outputNames: session.outputNames,
+    inputs: session.inputMetadata.map(portOf),
+    outputs: session.outputMetadata.map(portOf),
     async run(feeds) {
       const tensors = Object.fromEntries([...feeds].map(([name, value]) => [name, made(value)]));
       const answers = await session.run(tensors);
@@ -91,6 +98,12 @@ export async function openOnnx(
     },
     release: () => session.release(),
   };
+}
+
+function portOf(value: InferenceSession.ValueMetadata): SessionPort {
+  if (!value.isTensor) return { name: value.name, type: "undefined", shape: [] };
+  const shape = value.shape.map((size) => (size === "" ? "?" : size));
+  return { name: value.name, type: value.type, shape };
 }
 
 const made = ({ type, shape, data }: TensorValue): Tensor =>
