@@ -123,12 +123,15 @@ static int written_out(const struct row *row, uint64_t call) {
   return row->arm;
 }
 
+static void settle(struct reference *of) {
+  if (of->coming < 0 || of->calls < policies[of->coming].from_call) return;
+  of->in_force = of->coming;
+  of->coming = -1;
+  memset(of->row_calls, 0, sizeof of->row_calls);
+}
+
 static int right_arm(struct reference *of, int communicator, const struct op *op) {
-  if (of->coming >= 0 && of->calls >= policies[of->coming].from_call) {
-    of->in_force = of->coming;
-    of->coming = -1;
-    memset(of->row_calls, 0, sizeof of->row_calls);
-  }
+  settle(of);
   of->calls += 1;
   if (of->in_force < 0) return ARM_AUTO;
   const struct policy *policy = &policies[of->in_force];
@@ -167,6 +170,7 @@ static void work_out(int sealed, uint64_t *overrides, uint64_t *adopted) {
         if (own_policy(op, r) != agreed) agreed = -1;
       for (int c = 0; c < made; c += 1) {
         if (agreed < 0 || agreed <= of[c].newest) continue;
+        settle(&of[c]);
         of[c].coming = of[c].newest = agreed;
         *adopted += 1;
       }
