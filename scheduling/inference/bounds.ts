@@ -1,0 +1,107 @@
+/**
+ * @file What no plan can undercut, and the paper's critical path, which plans may.
+ *
+ * Lower bound: before an operation runs, all that its ancestors and it read must have crossed the buses together, and behind it lies
+ * its longest chain of kernels on the fastest GPU; all kernels together need what the GPUs do side by side; so the largest of these.
+ * The critical path of the paper is a bound of model parallelism alone: copies over one bus first, then the longest chain.
+ */
+
+import { listAt, type PlanningProblem } from "./problem.ts";
+
+export interface Bounds {
+  readonly lowerMs: number;
+  readonly criticalPathMs: number;
+}
+
+export function bounds(problem: PlanningProblem): Bounds {
+  const { operationCount, gpuCount, kernelMs, directMs, busMsPerByte, busOf } = problem;
+  const best = new Float64Array(operationCount);
+  const relative = new Float64Array(gpuCount);
+  let work = 0;
+  for (let operation = 0; operation < operationCount; operation += 1) {
+    const cells = kernelMs.subarray(operation * gpuCount, (operation + 1) * gpuCount);
+    const direct = directMs.subarray(operation * gpuCount, (operation + 1) * gpuCount);
+    const least = Math.min(...cells, ...direct);
+    best[operation] = least;
+    work += least;
+    for (const [gpu, ms] of cells.entries()) {
+      const pace = Math.min(ms, direct[gpu] ?? ms);
+      relative[gpu] = Math.max(relative[gpu] ?? 0, pace === 0 ? 1 : least / pace);
+    }
+  }
+  const used = new Set(busOf);
+  const bytesPerMs = [...used].reduce((sum, bus) => sum + 1 / (busMsPerByte[bus] ?? 1), 0);
+  const tail = tails(problem, best);
+  const sideBySide = work / relative.reduce((sum, each) => sum + each, 0);
+  const needed = neededBytes(problem);
+  let lowerMs = sideBySide;
+  const seen = new Int32Array(operationCount).fill(-1);
+  for (let operation = 0; operation < operationCount; operation += 1) {
+    const behind = tail[operation] ?? 0;
+    const bytes = ancestorBytes(problem, operation, needed, seen);
+    lowerMs = Math.max(lowerMs, bytes / bytesPerMs + behind);
+  }
+  const fastestBus = Math.min(...[...used].map((bus) => busMsPerByte[bus] ?? 0));
+  const allBytes = problem.parameterBytes.reduce((sum, each) => sum + each, 0);
+  return { lowerMs, criticalPathMs: allBytes * fastestBus + Math.max(0, ...tail) };
+}
+
+/** Longest chain of kernels from each operation on, itself included. */
+function tails({ operationCount, readers }: PlanningProblem, best: Float64Array): Float64Array {
+  const tail = new Float64Array(operationCount);
+  for (let operation = operationCount - 1; operation >= 0; operation -= 1) {
+    let longest = 0;
+    for (const reader of listAt(readers, operation)) longest = Math.max(longest, tail[reader] ?? 0);
+    tail[operation] = (best[operation] ?? 0) + longest;
+  }
+  return tail;
+}
+
+/** Bytes of each parameter that must cross a bus: what direct reads touch when its readers could all read it so, else all. */
+function neededBytes(problem: PlanningProblem): Float64Array {
+  const { parameterCount, parameterBytes, isResident, gpuCount } = problem;
+  const needed = new Float64Array(parameterCount);
+  for (let parameter = 0; parameter < parameterCount; parameter += 1) {
+    const cells = isResident.subarray(parameter * gpuCount, (parameter + 1) * gpuCount);
+    if (cells.includes(1)) continue;
+    let touched = Infinity;
+    for (const reader of listAt(problem.readersOfParameter, parameter)) {
+      const own = listAt(problem.parametersOf, reader);
+      const ownBytes = own.reduce((sum, each) => sum + (parameterBytes[each] ?? 0), 0);
+      const share = ownBytes === 0 ? 0 : (problem.directBytes[reader] ?? 0) / ownBytes;
+      touched = Math.min(touched, share * (parameterBytes[parameter] ?? 0));
+    }
+    needed[parameter] = Number.isFinite(touched) ? touched : 0;
+  }
+  return needed;
+}
+
+/** Needed bytes of the parameters of an operation and of all that it waits for; the operation's own direct reads overlap it. */
+function ancestorBytes(
+  problem: PlanningProblem,
+  operation: number,
+  needed: Float64Array,
+  seen: Int32Array,
+): number {
+  const { readersOfParameter, parametersOf, inputs } = problem;
+  const counted = new Set<number>();
+  const open = [operation];
+  seen[operation] = operation;
+  let bytes = 0;
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    for (const parameter of listAt(parametersOf, next)) {
+      if (listAt(readersOfParameter, parameter).length > 1) {
+        if (counted.has(parameter)) continue;
+        counted.add(parameter);
+      }
+      // Its own kernel may read its parameters while it runs.
+      if (next !== operation) bytes += needed[parameter] ?? 0;
+    }
+    for (const input of listAt(inputs, next)) {
+      if (seen[input] === operation) continue;
+      seen[input] = operation;
+      open.push(input);
+    }
+  }
+  return bytes;
+}

@@ -1,0 +1,80 @@
+/**
+ * @file Writes operator graphs of tensors in FP32, operation by operation; costs follow from shapes.
+ *
+ * A kernel reads its inputs and parameters once and writes its output once: that is its traffic. Operations are what a compiler
+ * leaves after it has fused runs of element-wise work into one kernel, which is the granularity of SortingHat's figure 1.
+ */
+
+import type { OperationNode, OperatorGraph, ParameterNode } from "../../domain/operator-graph.ts";
+
+/** Index of an operation. */
+export type Ref = number;
+
+export interface GraphBuilder {
+  readonly parameter: (id: string, elements: number) => number;
+  /** Element-wise work, layout changes, reductions: `flopsEach` for each element of the output. */
+  readonly map: (id: string, made: Made) => Ref;
+  /** `rows × inner` by `inner × columns`, `batch` times. */
+  readonly matmul: (id: string, made: Made, size: MatmulSize) => Ref;
+  /** `rows` rows of `width` out of a table: the only operation that touches few of its parameters' bytes. */
+  readonly lookUp: (id: string, table: number, size: { rows: number; width: number }) => Ref;
+  readonly graph: (name: string) => OperatorGraph;
+}
+
+export interface Made {
+  readonly kind: string;
+  readonly inputs: readonly Ref[];
+  readonly parameters?: readonly number[];
+  /** Elements of the output. */
+  readonly elements: number;
+  readonly flopsEach?: number;
+}
+
+export interface MatmulSize {
+  readonly batch?: number;
+  readonly rows: number;
+  readonly inner: number;
+  readonly columns: number;
+}
+
+const ELEMENT_BYTES = 4;
+
+export function graphBuilder(): GraphBuilder {
+  const parameters: ParameterNode[] = [];
+  const operations: OperationNode[] = [];
+
+  const add = (id: string, made: Made, flops: number): Ref => {
+    const { kind, inputs, parameters: read = [], elements } = made;
+    const outputBytes = elements * ELEMENT_BYTES;
+    const inputBytes = inputs.map((input) => operations[input]?.outputBytes ?? 0);
+    const parameterBytes = read.map((index) => parameters[index]?.bytes ?? 0);
+    const movedBytes = sum(inputBytes) + sum(parameterBytes) + outputBytes;
+    operations.push({ id, kind, inputs, parameters: read, outputBytes, flops, movedBytes });
+    return operations.length - 1;
+  };
+
+  return {
+    parameter: (id, elements) => parameters.push({ id, bytes: elements * ELEMENT_BYTES }) - 1,
+    map: (id, made) => add(id, made, made.elements * (made.flopsEach ?? 1)),
+    matmul: (id, made, { batch = 1, rows, inner, columns }) =>
+      add(id, made, 2 * batch * rows * inner * columns),
+    lookUp: (id, table, { rows, width }) => {
+      const outputBytes = rows * width * ELEMENT_BYTES;
+      const costs = { outputBytes, flops: 0, movedBytes: 2 * outputBytes };
+      const touched = { touchedParameterBytes: outputBytes };
+      operations.push({
+        id,
+        kind: "Gather",
+        inputs: [],
+        parameters: [table],
+        ...costs,
+        ...touched,
+      });
+      return operations.length - 1;
+    },
+    graph: (name) => ({ name, parameters, operations }),
+  };
+}
+
+const sum = (values: readonly number[]): number =>
+  values.reduce((total, value) => total + value, 0);
