@@ -27,6 +27,8 @@ export interface JobActivities {
   silenceTerms(fleetWorkflowId: string, cluster: string): Promise<SilenceTerms>;
   /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */
   hasLease(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
+  /** Returns when the fleet holds nothing of the job, neither a request nor a lease, be it only a vacating one; at once where there never was such a fleet. */
+  untilForgotten(fleetWorkflowId: string, jobId: JobId): Promise<void>;
   /** Whether others wait for GPUs that leases hold; not where there is no fleet. */
   othersWait(fleetWorkflowId: string, jobId: JobId): Promise<boolean>;
 }
@@ -40,8 +42,8 @@ export interface JobEntry {
   readonly nowMs: number;
 }
 
-/** The version of the job workflow's logic that new runs follow. 2: local activities one at a time, hosts found by plain ones. */
-export const JOB_RULES = 2;
+/** The version of the job workflow's logic that new runs follow. 2: local activities one at a time, hosts found by plain ones. 3: fleets are cells. */
+export const JOB_RULES = 3;
 
 export type Admission =
   | {

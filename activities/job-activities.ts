@@ -4,9 +4,12 @@ import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { scheduledPart } from "../domain/gang-request.ts";
 import { formatProblem, parseJobFile } from "../domain/job-file.ts";
 import { outfitsOf } from "../domain/outfit.ts";
+import type { JobSpec } from "../domain/job.ts";
+import type { GangRequest } from "../domain/lease.ts";
 import { tooLarge } from "../domain/job-size.ts";
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
 import {
+  fleetWorkflowId,
   hostQuery,
   hasLeaseQuery,
   othersWaitQuery,
@@ -15,6 +18,7 @@ import {
 } from "../workflows/messages.ts";
 import { JOB_RULES, type JobActivities } from "./control-contract.ts";
 import { createInbox } from "./inbox.ts";
+import { untilForgotten } from "./until-forgotten.ts";
 
 export function createJobActivities(client: Client): JobActivities {
   const inbox = createInbox(client);
@@ -40,6 +44,7 @@ export function createJobActivities(client: Client): JobActivities {
             kind: "request",
             request: {
               ...scheduledPart(spec),
+              ...firstPatience(spec, entry.fleetWorkflowId),
               jobId,
               runId,
               seq: 1,
@@ -70,6 +75,7 @@ export function createJobActivities(client: Client): JobActivities {
       const fleet = client.workflow.getHandle(fleetWorkflowId);
       return (await fleet.query(silenceTermsQuery, cluster)) ?? DEFAULT_TERMS;
     },
+    untilForgotten: (fleetWorkflowId, jobId) => untilForgotten(client, fleetWorkflowId, jobId),
     async othersWait(fleetWorkflowId, jobId) {
       try {
         return await client.workflow.getHandle(fleetWorkflowId).query(othersWaitQuery, jobId);
@@ -87,6 +93,12 @@ export function createJobActivities(client: Client): JobActivities {
       }
     },
   };
+}
+
+/** Absent where there is no other fleet to go to. */
+function firstPatience({ cells }: JobSpec, home: string): Pick<GangRequest, "patienceMs"> {
+  const isRing = cells?.fleets.some((fleet) => fleetWorkflowId(fleet) !== home) === true;
+  return isRing ? { patienceMs: cells.patienceMs } : {};
 }
 
 /** Of a cluster that the fleet's description lacks: the fleet says so to whoever looks at its dead letters. */

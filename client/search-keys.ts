@@ -4,6 +4,8 @@ import { defineSearchAttributeKey } from "@temporalio/common";
 import { OrbweaverError } from "../domain/failure.ts";
 
 export const FLEET_KEY = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");
+/** Of a job that another fleet was asked for: where it was submitted. */
+export const HOME_KEY = defineSearchAttributeKey("OrbweaverHome", "KEYWORD");
 export const CLASS_KEY = defineSearchAttributeKey("OrbweaverClass", "KEYWORD");
 export const TENANT_KEY = defineSearchAttributeKey("OrbweaverTenant", "KEYWORD");
 export const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");

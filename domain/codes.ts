@@ -31,8 +31,16 @@ export const PENDING_CODES = [
   "WaitingForGpus",
   /** Would fit now, but what is free is set apart for other jobs, or its turn comes after theirs. */
   "BehindEarlierJob",
+  /** This fleet has not placed it within its patience: it asks the next of its fleets. */
+  "PatienceOver",
 ] as const;
 export type PendingCode = (typeof PENDING_CODES)[number];
+
+/** Nothing but another description of the fleet or of the job would help. */
+export const HOPELESS_CODES: ReadonlySet<PendingCode> = new Set([
+  "NoMatchingFlavor",
+  "ExceedsMaxQuota",
+]);
 
 /** Why `apply` refused one item of a plan or one inbox entry. */
 export const REFUSAL_CODES = [

@@ -11,7 +11,7 @@ export const MAX_REQUEST_ENTRY_BYTES = 2 * MAX_REQUEST_BYTES;
 /** The part of a description that scheduling reads. */
 export type ScheduledPart = Omit<
   GangRequest,
-  "jobId" | "runId" | "seq" | "submittedAtMs" | "requestedAtMs" | "avoidHosts"
+  "jobId" | "runId" | "seq" | "submittedAtMs" | "requestedAtMs" | "avoidHosts" | "patienceMs"
 >;
 
 export function scheduledPart(spec: JobSpec): ScheduledPart {

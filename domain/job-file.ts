@@ -40,6 +40,7 @@ const DEFAULTS = Object.freeze({
   checkpointGraceMs: ms(60_000),
   attempts: 1,
   backoffMs: ms(10_000),
+  patienceMs: ms(120_000),
 });
 
 /** Reads a value that was decoded already: what any Temporal client may hand to the job workflow. */
@@ -114,6 +115,7 @@ function specOf(file: ReadJobFile): JobSpec {
     ...preemptionOf(file.preemption, jobClass),
     isHeld: file.hold ?? false,
     ...arrayOf(file.array),
+    ...cellsOf(file),
   };
 }
 
@@ -178,6 +180,11 @@ function arrayOf(array: ReadJobFile["array"]): Pick<JobSpec, "array"> {
   if (array === undefined) return {};
   const { count, parallel = count } = array;
   return { array: { count, parallel: Math.min(parallel, count) } };
+}
+
+function cellsOf({ fleets, patience }: ReadJobFile): Pick<JobSpec, "cells"> {
+  if (fleets === undefined) return {};
+  return { cells: { fleets: distinct(fleets), patienceMs: patience ?? DEFAULTS.patienceMs } };
 }
 
 const distinct = (words: readonly string[]): readonly string[] => [...new Set(words)];

@@ -1,6 +1,6 @@
 /**
  * @file The rules between the keys of a job file: sizes of a gang that fit together, one way to order a checkpoint, what
- * preemption and growth need, arrays.
+ * preemption and growth need, arrays, other fleets.
  *
  * They look at the raw value and judge only what can be read; what cannot is the schema's affair.
  */
@@ -15,6 +15,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...growthProblems(value),
     ...preemptionProblems(value),
     ...arrayProblems(value),
+    ...cellProblems(value),
   ];
 }
 
@@ -147,6 +148,19 @@ function arrayProblems(file: unknown): SchemaProblem[] {
     problems.push(problem(file, ["gang", "shapes"], message, remedy));
   }
   return problems;
+}
+
+/** Batches of an array are granted to one workflow by one ledger, whose tokens order them. */
+function cellProblems(file: unknown): SchemaProblem[] {
+  const fleets = valueAt(file, ["fleets"]);
+  if (fleets === undefined) {
+    if (valueAt(file, ["patience"]) === undefined) return [];
+    const message = "it says nothing, because no other fleets are named";
+    return [problem(file, ["patience"], message, "write fleets: [...], or leave it out")];
+  }
+  if (valueAt(file, ["array"]) === undefined) return [];
+  const message = "an array stays in the fleet that it was submitted to";
+  return [problem(file, ["fleets"], message, "leave it out, or submit an array to each fleet")];
 }
 
 function problem(file: unknown, path: ValuePath, message: string, remedy: string): SchemaProblem {

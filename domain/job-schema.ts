@@ -16,6 +16,7 @@ import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
 const MAX_GPUS = 100_000;
 /** A whole array is one workflow: its history and its memory must hold every task. */
 const MAX_TASKS = 100_000;
+const MAX_FLEETS = 32;
 /** Names and keys become parts of ids, file names and addresses. */
 const MAX_NAME_CHARS = 200;
 
@@ -297,6 +298,21 @@ export const jobSchema = z
       examples: ["1h"],
     }).optional(),
     preemption: preemption.optional(),
+    fleets: z
+      .array(plainName("a fleet", { description: "A fleet." }))
+      .min(1)
+      .max(MAX_FLEETS)
+      .meta({
+        description:
+          "Other fleets that may run the job: one that has not placed it within `patience` is left for the next, round and round.",
+        examples: [["eu", "us"]],
+      })
+      .optional(),
+    patience: duration({
+      description:
+        "So long each of `fleets` is waited for before the next is asked; twice as long in every further round, up to 6h. Default: 2m.",
+      examples: ["2m"],
+    }).optional(),
     hold: flag("Wait until released with `orbweaver release`. Default: false.").optional(),
     array: z
       .strictObject({

@@ -34,6 +34,16 @@ export interface JobSpec {
   readonly isHeld: boolean;
   /** Many tasks with one description: each is a gang of its own, with its own retries and time limit. */
   readonly array?: ArrayRule;
+  /** Other fleets that may run it; only its home when absent. */
+  readonly cells?: CellRule;
+}
+
+/** Fleets are cells: one that does not place the job in time is left for the next. */
+export interface CellRule {
+  /** In the order in which they are asked, round and round; the home fleet may be among them. */
+  readonly fleets: readonly string[];
+  /** So long each is waited for, in the first round. */
+  readonly patienceMs: Ms;
 }
 
 export interface ArrayRule {

@@ -36,6 +36,8 @@ export interface GangRequest extends RequestKey {
   readonly preemption?: PreemptionRule;
   /** Present when the job writes checkpoints that it starts again from. */
   readonly checkpoint?: CheckpointTerms;
+  /** Not placed within this time it asks another fleet; the fleet tells it when. Absent: it has nowhere else to go. */
+  readonly patienceMs?: Ms;
 }
 
 /** What scheduling knows of a job's checkpoints. */

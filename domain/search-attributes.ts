@@ -10,6 +10,7 @@ export interface SearchAttribute {
 
 export const SEARCH_ATTRIBUTES = [
   { name: "OrbweaverFleet", type: "Keyword" },
+  { name: "OrbweaverHome", type: "Keyword" },
   { name: "OrbweaverClass", type: "Keyword" },
   { name: "OrbweaverTenant", type: "Keyword" },
   { name: "OrbweaverState", type: "Keyword" },

@@ -225,6 +225,10 @@ function parseRequest(of: Incoming): GangRequest {
     ),
     ...optionally("preemption", optional(field(of, "preemption"), parsePreemption)),
     ...optionally("checkpoint", optional(field(of, "checkpoint"), parseCheckpoint)),
+    ...optionally(
+      "patienceMs",
+      optional(field(of, "patienceMs"), (each) => ms(amount(each))),
+    ),
   };
 }
 

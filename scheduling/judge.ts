@@ -35,7 +35,10 @@ import { moreProductive, productiveSize, type SizeOffer } from "./productive-siz
 import { heldUnder } from "./usage.ts";
 
 /** What a cycle can find; the other codes are the job's own. */
-export type WaitCode = Exclude<PendingCode, "OnHold" | "PendingEvaluation" | "NoFleet">;
+export type WaitCode = Exclude<
+  PendingCode,
+  "OnHold" | "PendingEvaluation" | "NoFleet" | "PatienceOver"
+>;
 
 /** For these nothing but another fleet, quota or job helps. */
 export const isHopeless = (code: PendingCode): boolean =>

@@ -6,6 +6,7 @@ import { jobId, leaseId, runId, token, type HostId, type JobId } from "../domain
 import type { Lease } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
+import { ms } from "../domain/units.ts";
 import { interner, type Interner } from "../lib/interner.ts";
 import { longId, shortId } from "../lib/short-uuid.ts";
 import type { AgentAddress, HostStanding, OutboxGrant } from "./ledger.ts";
@@ -44,7 +45,8 @@ export type RequestRow = readonly [
   requested: Packed,
   arrival: number,
   avoidHosts?: readonly number[] | null,
-  slots?: number,
+  slots?: number | null,
+  patienceMs?: number,
 ];
 
 export type HostRow = readonly [
@@ -159,7 +161,7 @@ export function packRequest(
   former: PendingRequest | undefined,
   shared: Shared,
 ): RequestRow {
-  const { jobId: job, name, avoidHosts, slots } = request;
+  const { jobId: job, name, avoidHosts, slots, patienceMs } = request;
   const row = [
     job,
     shortId(request.runId),
@@ -171,15 +173,17 @@ export function packRequest(
     request.arrival - (former?.arrival ?? 0),
   ] as const;
   const avoided = avoidHosts?.map(shared.hosts.indexOf);
+  if (patienceMs !== undefined) return [...row, avoided ?? null, slots ?? null, patienceMs];
   if (slots !== undefined) return [...row, avoided ?? null, slots];
   return avoided === undefined ? row : [...row, avoided];
 }
 
 export function unpackRequest(
-  [job, run, seq, name, profile, submitted, requested, arrival, avoidHosts, slots]: RequestRow,
+  [job, run, seq, name, profile, submitted, requested, arrival, ...rest]: RequestRow,
   former: PendingRequest | undefined,
   names: Tables,
 ): PendingRequest {
+  const [avoidHosts, slots, patienceMs] = rest;
   const submittedAtMs = at(submitted, former?.submittedAtMs);
   return {
     jobId: jobId(job),
@@ -192,7 +196,8 @@ export function unpackRequest(
     ...(isThere(avoidHosts) && {
       avoidHosts: avoidHosts.map((host) => entry(names.hosts, host)),
     }),
-    ...(slots !== undefined && { slots }),
+    ...(isThere(slots) && { slots }),
+    ...(patienceMs !== undefined && { patienceMs: ms(patienceMs) }),
     arrival: (former?.arrival ?? 0) + arrival,
   };
 }

@@ -23,6 +23,7 @@ import {
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
+  workflowInfo,
 } from "@temporalio/workflow";
 import type {
   Delivery,
@@ -50,6 +51,7 @@ import {
 } from "./fleet-orders.ts";
 import { recorder } from "./fleet-recorder.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
+import { openPatience } from "./patience.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
 import {
   clusterQuery,
@@ -84,6 +86,8 @@ const REDELIVER_MS = 1_000;
 const CARING_RULES = 2;
 /** The rules from which on it decides again when grants were refused. */
 const RETRYING_RULES = 3;
+/** The rules from which on it tells jobs whose patience is over. */
+const PATIENT_RULES = 4;
 /** Pause before it does, so that a disagreement that lasts costs little. */
 const REFUSED_RETRY_MS = 1_000;
 /** After agents and jobs were asked what there is, nothing is granted for as long as their answers may take. */
@@ -106,6 +110,7 @@ const { audit, recover } = proxyActivities<Pick<FleetActivities, "audit" | "reco
 export async function fleet(input: FleetInput): Promise<never> {
   const isCaring = (input.rules ?? 1) >= CARING_RULES;
   const isRetrying = (input.rules ?? 1) >= RETRYING_RULES;
+  const patience = (input.rules ?? 1) >= PATIENT_RULES ? openPatience(input.name) : undefined;
   let ledger = unpackLedger(input.ledger);
   let needsDecision = ledger.requests.size > 0 || mayAnyGrow(ledger);
   /** When a clock alone may change the plan. */
@@ -240,6 +245,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     await untilWork();
     if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
     if (nextClockAtMs() <= Date.now()) fold({ kind: "clock", nowMs: Date.now() });
+    if ((patience?.nextJudgementAtMs(ledger) ?? Infinity) <= Date.now()) needsDecision = true;
     if (wakeAtMs !== undefined && wakeAtMs <= Date.now()) needsDecision = true;
     if (!mustContinue()) {
       if (!isAnyDue()) {
@@ -279,6 +285,7 @@ export async function fleet(input: FleetInput): Promise<never> {
       wakeAtMs ?? Infinity,
       nextClockAtMs(),
       nextAuditAtMs(),
+      needsDecision ? Infinity : (patience?.nextJudgementAtMs(ledger) ?? Infinity),
       recoverAtMs[0] ?? Infinity,
       needsDecision && quietUntilMs > Date.now() ? quietUntilMs : Infinity,
       deliveries >= MAX_DELIVERIES ? Infinity : Math.max(postAtMs, redeliverAtMs ?? 0),
@@ -286,7 +293,9 @@ export async function fleet(input: FleetInput): Promise<never> {
     if (dueAtMs === Infinity) await condition(isWork);
     else {
       spend(6, undefined);
-      await condition(isWork, Math.max(1, dueAtMs - Date.now()));
+      const ringsAtMs = Math.max(Date.now() + 1, dueAtMs);
+      await condition(isWork, ringsAtMs - Date.now());
+      patience?.rang(ringsAtMs, Date.now());
     }
   }
 
@@ -300,6 +309,7 @@ export async function fleet(input: FleetInput): Promise<never> {
     // No event follows on a refusal that none preceded: where decider and ledger disagree, as two versions of the code might.
     const retryAtMs = isRetrying && refusals.length > 0 ? nowMs + REFUSED_RETRY_MS : Infinity;
     const growsAtMs = nextGrowthAtMs(ledger, nowMs) ?? Infinity;
+    patience?.judged(nowMs);
     const soonestMs = Math.min(growsAtMs, plan.wakeAtMs ?? Infinity, retryAtMs);
     wakeAtMs = soonestMs < Infinity ? soonestMs : undefined;
     // A full plan may have left some out.
@@ -342,7 +352,10 @@ export async function fleet(input: FleetInput): Promise<never> {
     const clusters = ledger.shape.clusters.map(({ id }) => id);
     await errand(clusters, () => recover({ fleet: input.name, clusters, isLedgerLost }));
     later(() => {
-      if (quietUntilMs === Infinity) quietUntilMs = Date.now() + RECOVERY_QUIET_MS;
+      if (quietUntilMs === Infinity) {
+        quietUntilMs = Date.now() + RECOVERY_QUIET_MS;
+        patience?.gap(workflowInfo().startTime.getTime(), quietUntilMs);
+      }
       hasPlace = true;
     });
   }
@@ -384,7 +397,9 @@ export async function fleet(input: FleetInput): Promise<never> {
   }
 
   function nextNoteAtMs(): number {
-    return pendingNotes(ledger, told, Date.now()).nextAtMs;
+    // What is still to be decided may yet place them.
+    const wordAtMs = needsDecision ? Infinity : (patience?.nextWordAtMs(ledger) ?? Infinity);
+    return Math.min(pendingNotes(ledger, told, Date.now()).nextAtMs, wordAtMs);
   }
 
   /** Sends what is ready to be sent, without waiting for it. */
@@ -394,14 +409,18 @@ export async function fleet(input: FleetInput): Promise<never> {
     if (redeliverAtMs !== undefined && redeliverAtMs > nowMs) return;
     redeliverAtMs = undefined;
     const grants = waitingGrants().slice(0, MAX_POST).flatMap(deliveryOf);
-    const notes = pendingNotes(ledger, told, nowMs).notes.slice(0, MAX_POST);
+    const over = needsDecision ? [] : (patience?.take(ledger, MAX_POST, nowMs) ?? []);
+    const isOver = new Set(over.map(({ jobId }) => jobId));
+    const plain = pendingNotes(ledger, told, nowMs).notes.filter(({ jobId }) => !isOver.has(jobId));
+    const notes = [...over, ...plain.slice(0, MAX_POST)];
     const losses = lossesToTell();
     const sweeps = sweepsToStart();
     const orders = waitingOrders().slice(0, MAX_POST);
     if (grants.length + notes.length + losses.length + sweeps.length + orders.length === 0) return;
     for (const { lease } of grants) onTheWay.add(lease.id);
     for (const { order } of orders) onTheWay.add(order.lease);
-    for (const { jobId, reason } of notes) told.set(jobId, { code: reason.code, atMs: nowMs });
+    for (const { jobId, reason } of plain.slice(0, MAX_POST))
+      told.set(jobId, { code: reason.code, atMs: nowMs });
     for (const id of told.keys()) if (!ledger.requests.has(id)) told.delete(id);
     deliveries += 1;
     spend(6, [grants, notes, losses, sweeps, orders]);

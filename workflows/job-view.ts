@@ -45,6 +45,7 @@ export function factOf(lease: Lease): LeaseFact {
 
 export const STATE = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
 export const FLEET = defineSearchAttributeKey("OrbweaverFleet", "KEYWORD");
+export const HOME = defineSearchAttributeKey("OrbweaverHome", "KEYWORD");
 export const CLASS = defineSearchAttributeKey("OrbweaverClass", "KEYWORD");
 export const TENANT = defineSearchAttributeKey("OrbweaverTenant", "KEYWORD");
 export const CLUSTER = defineSearchAttributeKey("OrbweaverCluster", "KEYWORD_LIST");

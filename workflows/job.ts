@@ -15,6 +15,7 @@ import {
   setCurrentDetails,
   setHandler,
   sleep,
+  upsertMemo,
   upsertSearchAttributes,
   workflowInfo,
 } from "@temporalio/workflow";
@@ -22,12 +23,14 @@ import type { JobActivities, Told } from "../activities/control-contract.ts";
 import { clusterOf, runId as toRunId, type HostId, type LeaseId } from "../domain/ids.ts";
 import type { JobSpec } from "../domain/job.ts";
 import { scheduledPart } from "../domain/gang-request.ts";
-import { gpuCountOf, type GangRequest, type Lease } from "../domain/lease.ts";
+import { gpuCountOf, type GangRequest } from "../domain/lease.ts";
 import type { Outfit, OutfitPart } from "../domain/outfit.ts";
 import { ms } from "../domain/units.ts";
 import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
 import { gaveWay, isPreemptOrder, preemptionOf, settledPreemption } from "./preemption.ts";
 import { judgeRun, type RunAccount } from "./run-verdict.ts";
+import { openCells } from "./cells.ts";
+import { createJobWords } from "./job-words.ts";
 import { runJobArray } from "./job-array.ts";
 import { outfitRun } from "./run-outfit.ts";
 import { jobFailure, jobResult } from "./job-end.ts";
@@ -35,18 +38,19 @@ import { jobSummary } from "./job-summary.ts";
 import {
   attemptView,
   CLASS,
-  factOf,
   isGrant,
   CLUSTER,
   failure,
   FLEET,
   GPUS,
+  HOME,
   noFleet,
   readId,
   STATE,
   TENANT,
 } from "./job-view.ts";
 import {
+  CELL_MEMO,
   DEFAULT_FLEET,
   assertSignal,
   fencedSignal,
@@ -58,6 +62,7 @@ import {
   preemptSignal,
   releaseUpdate,
   type AttemptView,
+  type CellMemo,
   type Grant,
   type JobOptions,
   type JobResult,
@@ -69,26 +74,19 @@ import {
 /** Pause before a fleet that does not answer is asked again. */
 const NO_FLEET_PAUSE_MS = 5_000;
 const NO_FLEET_PAUSE_MAX_MS = 600_000;
+/** The rules from which on a job may have several fleets. */
+const CELL_RULES = 3;
 /** A job may change its search attributes three times; the last change is kept for its end. */
 const MAX_UPSERTS = 3;
 
-/** A closed run's lease takes this long to be swept at best; a silent host may take its fence. */
-const LEFT_LEASE_PAUSE_MS = 1_000;
-const LEFT_LEASE_PAUSE_MAX_MS = 60_000;
-
-const { hasLease } = proxyLocalActivities<Pick<JobActivities, "hasLease">>({
-  startToCloseTimeout: "20s",
-  retry: { initialInterval: "500ms", maximumInterval: "10s" },
-});
-const { admit, tellFleet } = proxyLocalActivities<Pick<JobActivities, "admit" | "tellFleet">>({
+const { admit } = proxyLocalActivities<Pick<JobActivities, "admit">>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 
 export async function job(file: unknown, options?: JobOptions | null): Promise<JobResult> {
   const { workflowId, runId, startTime, typedSearchAttributes } = workflowInfo();
-  const fleet = typeof options?.fleet === "string" ? options.fleet : DEFAULT_FLEET;
-  const fleetId = fleetWorkflowId(fleet);
+  const home = typeof options?.fleet === "string" ? options.fleet : DEFAULT_FLEET;
   const id = readId(workflowId);
   const run = toRunId(runId);
   const submittedAtMs = startTime.getTime();
@@ -106,26 +104,46 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   const wish: StopWish = { reason: undefined, fenced: new Set() };
   let cancellation: unknown;
   let upserts = 0;
-  /** The highest request that is over and was answered all the same. */
-  let strayUpTo = 0;
   let rules = 1;
+  let cells = openCells(home);
   let outfits: readonly OutfitPart[] = [];
-  /** A word to the fleet that is on its way. */
-  let telling: Promise<unknown> | undefined;
-  /** The fleet wants to hear again what this job waits for or holds. */
-  let isAsked = false;
   /** A part of its GPUs was taken, and it goes on with the rest: that is set apart for it, so the smaller gang will do at once. */
   let isShrunk = false;
 
-  const view = (): JobView => ({
+  const words = createJobWords({
     jobId: id,
-    fleet,
-    ...(spec !== undefined && { spec }),
-    state,
-    ...(pending !== undefined && { pending }),
-    submittedAtMs,
-    attempts,
+    runId: run,
+    cells: () => cells,
+    wish,
+    seq: () => seq,
+    advance: () => {
+      seq += 1;
+      grant = undefined;
+    },
+    grant: () => grant,
+    mayAnswer: () => {
+      // An array answers for itself.
+      if (spec === undefined || spec.array !== undefined) return "not-yet";
+      return isHeld || state === "completed" || state === "failed" ? "never" : "yes";
+    },
+    request: () =>
+      spec === undefined || state !== "pending" ? undefined : requestOf(spec, Date.now()),
   });
+  const fleetId = (): string => fleetWorkflowId(cells.here());
+
+  const view = (): JobView => {
+    const ring = cells.view();
+    return {
+      jobId: id,
+      fleet: cells.here(),
+      ...(ring !== undefined && { cells: ring }),
+      ...(spec !== undefined && { spec }),
+      state,
+      ...(pending !== undefined && { pending }),
+      submittedAtMs,
+      attempts,
+    };
+  };
   const show = (): void => setCurrentDetails(jobSummary(view()));
   const enter = (next: JobState): void => {
     state = next;
@@ -136,7 +154,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   setHandler(grantSignal, (offer: Grant | undefined) => {
     if (!isGrant(offer)) return;
     if (offer.seq === seq && grant === undefined) grant = offer;
-    else if (offer.seq < seq) strayUpTo = Math.max(strayUpTo, offer.seq);
+    else if (offer.seq < seq) words.stray(offer.seq);
   });
   setHandler(fencedSignal, (loss) => {
     if (loss?.lease !== grant?.lease.id || !Array.isArray(loss?.hosts)) return;
@@ -148,9 +166,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     wish.preempt ??= order;
     note(order.lease);
   });
-  setHandler(assertSignal, () => {
-    isAsked = true;
-  });
+  setHandler(assertSignal, words.ask);
   setHandler(pendingSignal, (note: WaitNote | undefined) => {
     if (note?.seq !== seq || grant !== undefined) return;
     pending = note.reason;
@@ -197,10 +213,10 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
 
   return CancellationScope.nonCancellable(async () => {
     show();
-    void returnStrays();
-    void answerFleet();
+    void words.returnStrays();
+    void words.answerFleet();
     const admission = await admit(file, {
-      fleetWorkflowId: fleetId,
+      fleetWorkflowId: fleetId(),
       jobId: id,
       runId: run,
       submittedAtMs,
@@ -211,7 +227,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       // A client that knows nothing of fleets has not named one, and what is in no fleet is in no list.
       upsertSearchAttributes([
         { key: STATE, value: "failed" },
-        { key: FLEET, value: fleet },
+        { key: FLEET, value: home },
       ]);
       throw failure(admission.code, admission.message, { attempts: 0 });
     }
@@ -221,7 +237,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       upserts += 1;
       upsertSearchAttributes([
         { key: STATE, value: isHeld ? "held" : "pending" },
-        { key: FLEET, value: fleet },
+        { key: FLEET, value: home },
         { key: CLASS, value: spec.class },
         { key: TENANT, value: spec.tenant },
         { key: GPUS, value: spec.gang.gpus },
@@ -239,12 +255,12 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
           rules: admission.rules,
           jobId: id,
           runId: run,
-          fleet,
-          fleetId,
+          fleet: home,
+          fleetId: fleetId(),
           spec,
           submittedAtMs,
           isHeld,
-          isAsked,
+          isAsked: words.isAsked(),
           wish,
           mark,
           cancellation: () => cancellation,
@@ -256,6 +272,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
 
     rules = admission.rules;
     outfits = admission.outfits ?? [];
+    if (rules >= CELL_RULES) cells = openCells(home, spec.cells);
     let told: Told | undefined = admission.told;
     let account: RunAccount = { charged: 0, uncharged: 0 };
     for (;;) {
@@ -266,10 +283,10 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       const end = await attempt(spec, grant, requestedAtMs).catch(async (error: unknown) => {
         // A bug of ours must not keep GPUs: they are given back, to be confirmed free by their hosts.
         const unconfirmedHosts = grant?.lease.gpus.map(({ host }) => host) ?? [];
-        await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts });
+        await words.tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts });
         throw error;
       });
-      await tell({
+      await words.tell({
         kind: "end",
         jobId: id,
         runId: run,
@@ -302,12 +319,13 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     let told = entered;
     let requestedAtMs = Date.now();
     let pauseMs = NO_FLEET_PAUSE_MS;
+    const isLeft = (): boolean => !isCornered() && cells.isLeft(pending);
     while (grant === undefined && wish.reason === undefined) {
       if (isHeld) {
         if (told?.kind === "told") {
           // The order to hold is only kept once this task is: what the fleet is told must not go before it.
           await sleep(1);
-          await withdraw();
+          await words.withdraw();
         }
         told = undefined;
         pending = undefined;
@@ -319,35 +337,60 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       }
       if (told === undefined || told.kind !== "told") {
         if (told?.kind === "no-fleet") {
-          pending = noFleet(fleet, told.message);
+          pending = noFleet(cells.here(), told.message);
           show();
-          await condition(() => wish.reason !== undefined || isHeld, pauseMs);
-          pauseMs = Math.min(pauseMs * 2, NO_FLEET_PAUSE_MAX_MS);
+          if (!isLeft()) {
+            const patienceMs = cells.patienceMs();
+            await condition(() => wish.reason !== undefined || isHeld, patienceMs ?? pauseMs);
+            pauseMs = Math.min(pauseMs * 2, NO_FLEET_PAUSE_MAX_MS);
+          }
           if (wish.reason !== undefined || isHeld) {
             told = undefined;
             continue;
           }
+          if (cells.patienceMs() !== undefined) await moveOn();
         }
         requestedAtMs = Date.now();
-        told = await tell({ kind: "request", request: requestOf(of, requestedAtMs) });
+        told = await words.tell({ kind: "request", request: requestOf(of, requestedAtMs) });
         continue;
       }
       await condition(
-        () => grant !== undefined || wish.reason !== undefined || isHeld || isCornered(),
+        () =>
+          grant !== undefined || wish.reason !== undefined || isHeld || isCornered() || isLeft(),
       );
       if (grant === undefined && isCornered()) {
         // Without the hosts that refused there is nowhere to go: what refused once is asked again.
         avoidHosts.length = 0;
         pending = undefined;
-        await withdraw();
+        await words.withdraw();
+        told = undefined;
+      } else if (grant === undefined && wish.reason === undefined && !isHeld && isLeft()) {
+        await moveOn();
         told = undefined;
       }
     }
     return requestedAtMs;
   }
 
+  /** Leaves this fleet for the next one, once it has said that it holds nothing of the job. */
+  async function moveOn(): Promise<void> {
+    const why = pending;
+    if (!(await words.leave())) return;
+    const { from, to, code } = cells.move(why, Date.now());
+    avoidHosts.length = 0;
+    pending = undefined;
+    // Beside the three changes of a job: without them a fleet that loses its ledger would not find it.
+    upsertSearchAttributes([
+      { key: FLEET, value: to },
+      { key: HOME, value: home },
+    ]);
+    upsertMemo({ [CELL_MEMO]: { from, to, code } satisfies CellMemo });
+    show();
+  }
+
   function requestOf(of: JobSpec, requestedAtMs: number): GangRequest {
     const part = scheduledPart(of);
+    const patienceMs = cells.patienceMs();
     return {
       ...part,
       ...(isShrunk && { gang: { ...part.gang, timeoutMs: ms(0) } }),
@@ -357,12 +400,16 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       submittedAtMs,
       requestedAtMs,
       ...(avoidHosts.length > 0 && { avoidHosts }),
+      ...(patienceMs !== undefined && { patienceMs }),
     };
   }
 
   async function attempt(of: JobSpec, won: Grant, requestedAtMs: number): Promise<GangEnd> {
     const index = attempts.length;
-    attempts.push(attemptView(won, { attempt: index + 1, requestedAtMs, launch: of.run.launch }));
+    const { launch, checkpoint } = of.run;
+    // Checkpoints in the agents' own folders are nowhere else.
+    if (checkpoint !== undefined && checkpoint.dir === undefined) cells.settle();
+    attempts.push(attemptView(won, { attempt: index + 1, requestedAtMs, launch }));
     enter("running");
     note(won.lease.id);
     mark("running", [...new Set(won.lease.gpus.map((part) => clusterOf(part.host)))]);
@@ -372,7 +419,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
         jobId: id,
         rules,
         workflowRunId: runId,
-        fleetWorkflowId: fleetId,
+        fleetWorkflowId: fleetId(),
         spec: of,
         grant: won,
         attempt: index + 1,
@@ -406,7 +453,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     if (outfits.length === 0) return undefined;
     const report = await outfitRun(
       {
-        fleetWorkflowId: fleetId,
+        fleetWorkflowId: fleetId(),
         jobId: id,
         spec: of,
         gpus: won.lease.gpus,
@@ -435,74 +482,10 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     return pending?.code === "NoMatchingFlavor" && avoidHosts.length > 0;
   }
 
-  /** Takes the request back; from here on an answer to it is a stray. */
-  async function withdraw(): Promise<void> {
-    const over = seq;
-    seq += 1;
-    grant = undefined;
-    await tell({ kind: "end", jobId: id, runId: run, seq: over, unconfirmedHosts: [] });
-  }
-
-  /** Gives back what was granted for requests that are over, whatever the job does meanwhile. */
-  async function returnStrays(): Promise<void> {
-    for (;;) {
-      await condition(() => strayUpTo > 0);
-      const over = strayUpTo;
-      strayUpTo = 0;
-      await tell({ kind: "end", jobId: id, runId: run, seq: over, unconfirmedHosts: [] });
-    }
-  }
-
-  /**
-   * Says again what there is to say: that former requests are over, and the request or the lease that is in force. A reset has
-   * given the workflow another run id, under which the fleet has never heard of it.
-   */
-  async function answerFleet(): Promise<void> {
-    for (;;) {
-      // An array answers for itself.
-      await condition(() => isAsked && spec !== undefined && spec.array === undefined);
-      isAsked = false;
-      if (spec === undefined || isHeld || state === "completed" || state === "failed") continue;
-      if (seq > 1)
-        await tell({ kind: "end", jobId: id, runId: run, seq: seq - 1, unconfirmedHosts: "all" });
-      if (grant === undefined) {
-        if (state === "pending" && wish.reason === undefined)
-          await tell({ kind: "request", request: requestOf(spec, Date.now()) });
-      } else if (grant.lease.runId === run) {
-        await tell({ kind: "assert", lease: factOf(grant.lease) });
-      } else await leaveBehind(grant.lease);
-    }
-  }
-
-  /**
-   * The lease is that of a run that was reset: the fleet takes it back and has its hosts swept. When nothing of it is left, this
-   * run's attempt on it is over, and the next one asks anew.
-   */
-  async function leaveBehind({ id: lease, gpus }: Lease): Promise<void> {
-    let pauseMs = LEFT_LEASE_PAUSE_MS;
-    while (grant?.lease.id === lease && (await hasLease(fleetId, lease))) {
-      await sleep(pauseMs);
-      pauseMs = Math.min(pauseMs * 2, LEFT_LEASE_PAUSE_MAX_MS);
-    }
-    if (grant?.lease.id === lease) for (const { host } of gpus) wish.fenced.add(host);
-  }
-
   /** The job is asked to stop before it was granted anything. */
   async function endWaiting(): Promise<GangEnd> {
-    await tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts: [] });
+    await words.tell({ kind: "end", jobId: id, runId: run, seq, unconfirmedHosts: [] });
     return { end: "stopped", unconfirmedHosts: [], endedAtMs: Date.now() };
-  }
-
-  /** One word at a time: several local activities end in another order on replay (docs/decisions/0014). */
-  async function tell(entry: Parameters<typeof tellFleet>[1]): Promise<Told> {
-    while (telling !== undefined) await telling;
-    const told = tellFleet(fleetId, entry);
-    telling = told.catch(() => undefined);
-    try {
-      return await told;
-    } finally {
-      telling = undefined;
-    }
   }
 
   /** The result, or the failure or cancellation that ends the workflow. */

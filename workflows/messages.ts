@@ -16,6 +16,7 @@ import type { Preempted } from "../domain/preempted.ts";
 import type { FleetAnswer, PendingReason } from "../domain/pending.ts";
 import type { AgentAddress } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
+import type { CellsView } from "./cells.ts";
 import type { GrantedAgent } from "../activities/control-contract.ts";
 import type { LogChunk, LogQuery, PresenceTerms, RunCause } from "../activities/agent-contract.ts";
 
@@ -90,7 +91,10 @@ export type JobState =
 
 export interface JobView {
   readonly jobId: JobId;
+  /** Where it waits, runs, or ran last. */
   readonly fleet: string;
+  /** Of a job that several fleets may run: which, and why it has moved. */
+  readonly cells?: CellsView;
   readonly spec?: JobSpec;
   readonly state: JobState;
   /** Why it waits, as far as the job was told; the fleet's `explain` has the live numbers. */
@@ -169,6 +173,14 @@ export interface ArrayView {
   readonly firstFailed: readonly TaskView[];
 }
 
+/** The memo in which a job that has moved to another fleet says so, so that a list need not ask it. */
+export const CELL_MEMO = "orbweaverCell";
+export interface CellMemo {
+  readonly from: string;
+  readonly to: string;
+  readonly code: PendingCode;
+}
+
 /** Tasks from a number on, of one state if it is named. */
 export interface TaskQuery {
   readonly from: number;
@@ -229,8 +241,8 @@ export interface JobFailureDetails {
   >[];
 }
 
-/** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. 3: what was refused is decided again. */
-export const FLEET_RULES = 3;
+/** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. 3: what was refused is decided again. 4: patience. */
+export const FLEET_RULES = 4;
 
 export interface FleetInput {
   readonly name: string;

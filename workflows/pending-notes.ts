@@ -7,7 +7,7 @@
  */
 
 import type { PendingNote } from "../activities/control-contract.ts";
-import type { PendingCode } from "../domain/codes.ts";
+import { HOPELESS_CODES, type PendingCode } from "../domain/codes.ts";
 import type { JobId } from "../domain/ids.ts";
 import type { Ledger } from "../scheduling/ledger.ts";
 
@@ -19,7 +19,6 @@ export interface Told {
 
 const FIRST_NOTE_MS = 3_000;
 const NEXT_NOTE_MS = 60_000;
-const HOPELESS: ReadonlySet<PendingCode> = new Set(["NoMatchingFlavor", "ExceedsMaxQuota"]);
 
 export function pendingNotes(
   ledger: Ledger,
@@ -33,7 +32,7 @@ export function pendingNotes(
     if (reason === undefined) continue;
     const last = told.get(jobId);
     if (last?.code === reason.code) continue;
-    const first = HOPELESS.has(reason.code) ? requestedAtMs : requestedAtMs + FIRST_NOTE_MS;
+    const first = HOPELESS_CODES.has(reason.code) ? requestedAtMs : requestedAtMs + FIRST_NOTE_MS;
     const dueAtMs = last === undefined ? first : last.atMs + NEXT_NOTE_MS;
     if (dueAtMs <= nowMs) notes.push({ jobId, runId, seq, reason });
     nextAtMs = Math.min(nextAtMs, dueAtMs);

@@ -1,0 +1,41 @@
+/**
+ * @file Waits until a fleet holds nothing of a job any more: the acknowledgement before the job asks another fleet.
+ *
+ * The job's word that its request is over is a signal; that the server has it says nothing of the ledger. So the ledger is asked, until it has no
+ * request and no lease of the job, vacating ones included. A fleet that was closed meanwhile is started again, as by whoever has something to tell it: its
+ * last run would give the same answer for ever. A round takes less than the activity's time limit; then Temporal tries again.
+ */
+
+import { sleep } from "@temporalio/activity";
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import type { JobId } from "../domain/ids.ts";
+import { explainQuery } from "../workflows/messages.ts";
+import { reviveFleet } from "./revive-fleet.ts";
+
+const PAUSE_MS = 25;
+const PAUSE_MAX_MS = 2_000;
+const ROUND_MS = 30_000;
+
+export async function untilForgotten(
+  client: Client,
+  fleetWorkflowId: string,
+  jobId: JobId,
+): Promise<void> {
+  const fleet = client.workflow.getHandle(fleetWorkflowId);
+  const endAtMs = performance.now() + ROUND_MS;
+  for (
+    let pauseMs = PAUSE_MS;
+    performance.now() < endAtMs;
+    pauseMs = Math.min(2 * pauseMs, PAUSE_MAX_MS)
+  ) {
+    try {
+      if ((await fleet.query(explainQuery, jobId)).kind === "unknown") return;
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return;
+      throw error;
+    }
+    if (pauseMs >= PAUSE_MAX_MS) await reviveFleet(client, fleetWorkflowId);
+    await sleep(pauseMs);
+  }
+  throw new Error(`${fleetWorkflowId} still holds something of ${jobId}; it is asked again`);
+}
