@@ -20,8 +20,8 @@ export const pickBench: Bench = {
     {
       kind: "choice",
       name: "training",
-      choices: ["planned", "chosen", "drawn"],
-      what: "training sets: planned as by fleet measure, such as picks hesitate about, or any",
+      choices: ["mixed", "planned", "chosen", "drawn"],
+      what: "training sets: mixed as by fleet measure, planned, such as picks hesitate about, or any",
     },
     { kind: "text", name: "intra", value: "file", what: "other measurements inside hosts" },
     { kind: "text", name: "inter", value: "file", what: "other measurements over hosts" },

@@ -2,8 +2,9 @@
  * @file What the surrogate sees of a candidate: one token for each kind of host in it, never which GPUs they are.
  *
  * A host is described by its GPU count, the intra-host GB/s of its mask by the lookup table (BandPilot §4.2.1), its GPU type, how far
- * it was seen to fall behind hosts like it (0 unless learned, `host-offsets.ts`), and the size of the whole candidate. Nothing
- * compares the hosts of a candidate with one another: how they limit each other is what the Transformer has to learn. Bandwidths are
+ * it was seen to fall behind hosts like it (0 unless learned, `host-offsets.ts`), and of the whole candidate its size and the GPU count of
+ * the host that has fewest, because each host reaches the network through its own GPUs. No bandwidth is compared with another: how
+ * hosts limit each other is what the Transformer has to learn. Bandwidths are
  * logarithms relative to the domain's median, in steps of 1 %, so that hosts whose tables differ by noise look the same; hosts that
  * look the same become one token with their number. Cost: O(hosts · log hosts) a candidate, after the first sight of a mask.
  */
@@ -46,7 +47,8 @@ const TYPE_SLOTS = 6;
 const COUNT_SLOTS = 8;
 const FIRST_COUNT_SLOT = 6;
 const FIRST_TYPE_SLOT = FIRST_COUNT_SLOT + COUNT_SLOTS;
-export const FEATURE_COUNT = FIRST_TYPE_SLOT + TYPE_SLOTS;
+const LEAST_SLOT = FIRST_TYPE_SLOT + TYPE_SLOTS;
+export const FEATURE_COUNT = LEAST_SLOT + 1;
 
 /**
  * What a count's own slot says. Faint, so that what holds for all counts is learned first, and the fainter the fewer samples there
@@ -95,6 +97,7 @@ export function hostLooks(domain: BandwidthDomain, settings: FeatureSettings): H
 
 export function tokensOf(looks: readonly HostLook[], settings: FeatureSettings): readonly Token[] {
   const total = looks.reduce((sum, { count }) => sum + count, 0);
+  const least = looks.reduce((fewest, { count }) => Math.min(fewest, count), Infinity);
   const tokens: Token[] = [];
   for (let first = 0; first < looks.length;) {
     const look = looks[first];
@@ -109,6 +112,7 @@ export function tokensOf(looks: readonly HostLook[], settings: FeatureSettings):
     features[4] = Math.log2(looks.length) - 1.5;
     features[5] = (Math.log2(total) - 4) / 2;
     if (look.count <= COUNT_SLOTS) features[FIRST_COUNT_SLOT + look.count - 1] = settings.countSlot;
+    features[LEAST_SLOT] = Math.log2(least) - 1;
     const slot = settings.gpuTypes.indexOf(look.gpuType);
     if (slot >= 0 && slot < TYPE_SLOTS) features[FIRST_TYPE_SLOT + slot] = 1;
     tokens.push({ features, count: next - first });

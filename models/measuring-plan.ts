@@ -26,6 +26,8 @@ export interface BetweenNeed {
   readonly random: Random;
   /** Indices of the hosts that may take part; all of the domain when absent. */
   readonly hosts?: readonly number[];
+  /** What tells sets apart: sets of one name are measured once. Hosts and GPUs when absent. */
+  readonly nameOf?: (candidate: Candidate) => string;
 }
 
 /** Shapes beyond so many are drawn, not enumerated. */
@@ -37,15 +39,16 @@ const REACH = 0.4;
 const NOISE = 0.01;
 
 export function planBetween(domain: BandwidthDomain, need: BetweenNeed): BetweenPlan {
+  const { nameOf = keyOf } = need;
   const pool = candidatePool(domain, need);
   const all = [...pool, ...need.measured];
   const points = features(domain, all);
   const variance = covariances(points);
-  const open = new Set(pool.keys());
-  for (const [at, candidate] of need.measured.entries()) {
-    observe(variance, pool.length + at);
-    for (const index of open) if (keyOf(pool[index]) === keyOf(candidate)) open.delete(index);
-  }
+  const known = new Set(need.measured.map(nameOf));
+  const open = new Set(
+    [...pool.entries()].flatMap(([at, candidate]) => (known.has(nameOf(candidate)) ? [] : [at])),
+  );
+  for (const at of need.measured.keys()) observe(variance, pool.length + at);
   const picks: Candidate[] = [];
   const first = trace(variance, pool.length);
   const restVariance = [1];
@@ -159,8 +162,8 @@ function sampled<Item>(items: readonly Item[], random: Random, count = MAX_POOL)
   return chosen;
 }
 
-export function keyOf(candidate: Candidate | undefined): string {
-  return (candidate ?? []).map(({ host, mask }) => `${String(host)}:${String(mask)}`).join(" ");
+export function keyOf(candidate: Candidate): string {
+  return candidate.map(({ host, mask }) => `${String(host)}:${String(mask)}`).join(" ");
 }
 
 /** Each in 0 to 1 over the candidates; the share of each GPU type counts as one feature each. */

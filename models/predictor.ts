@@ -73,7 +73,14 @@ export function openSyncPredictor(
     asked.forEach(([key, looks], index) => known.set(key, gbsOf(looks, answers[index] ?? NaN)));
     return keys.map((key) => known.get(key) ?? NaN);
   };
-  const kindOf = (share: PickShare): string => looksOf([share])[0]?.name ?? "";
+  const kinds = domain.hosts.map(() => new Map<number, string>());
+  const kindOf = (share: PickShare): string => {
+    const known = kinds[share.host]?.get(share.mask);
+    if (known !== undefined) return known;
+    const kind = looksOf([share])[0]?.name ?? "";
+    kinds[share.host]?.set(share.mask, kind);
+    return kind;
+  };
   return { ...tablesFirst(domain, acrossHosts, { version, clamp }), kindOf };
 }
 

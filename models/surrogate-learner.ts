@@ -12,7 +12,7 @@ const PARAMETERS = "parameters.f32";
 const SETTINGS = "settings.json";
 
 export const surrogateLearner: Learner = {
-  name: "surrogate-1",
+  name: "surrogate-2",
   async learn({ domain, samples, seed, from }) {
     const model = await trainSurrogate({
       domain,

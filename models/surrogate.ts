@@ -56,8 +56,8 @@ export interface TrainBudget {
   readonly steps: number;
 }
 
-/** From nothing and going on from a model: about 2.5 s and 0.9 s of one core. */
-export const USUAL_STEPS = 350;
+/** From nothing and going on from a model: about 3 s and 0.9 s of one core. */
+export const USUAL_STEPS = 500;
 export const FINE_TUNING_STEPS = 120;
 
 const FROM_NOTHING = Object.freeze({ rate: 4e-3, decay: 1 });

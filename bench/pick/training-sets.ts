@@ -1,25 +1,27 @@
 /**
  * @file On which sets the models of the bench are trained, and on which they are tested.
  *
- *   planned  what `orbweaver fleet measure` measures (models/measuring-plan.ts): what lowers the variance over everything most.
+ *   mixed    what `orbweaver fleet measure` measures (models/measuring-sets.ts): some of the next two in turn.
+ *   planned  what lowers the variance over everything most (models/measuring-plan.ts).
  *   chosen   those that a pick would hesitate about (models/training-sets.ts).
  *   drawn    the paper's: any. Of the measured cluster so many of its multisets, of a mixed one any GPUs.
- * All three look at the configurations only, never at a value. Of any GPUs of a mixed cluster nearly all hold a host so slow inside that
+ * All look at the configurations only, never at a value. Of any GPUs of a mixed cluster nearly all hold a host so slow inside that
  * its table explains the whole, so they teach nothing about the network between the others, whatever the model: the choice of the sets,
  * not the network, carries the mixed clusters. Of the measured cluster a set is a multiset of counts, with the GPUs as in the file.
  */
 
 import type { BandwidthSample, Candidate } from "../../domain/bandwidth-port.ts";
 import { randomFrom, type Random } from "../../lib/random.ts";
+import { measuringSets } from "../../models/measuring-sets.ts";
 import { planBetween } from "../../models/measuring-plan.ts";
 import { trainingSets } from "../../models/training-sets.ts";
 import { countsKey, type Truth } from "./truth.ts";
 
-export const TRAINING_WAYS = ["planned", "chosen", "drawn"] as const;
+export const TRAINING_WAYS = ["mixed", "planned", "chosen", "drawn"] as const;
 export type TrainingWay = (typeof TRAINING_WAYS)[number];
 
 /** Bars are judged on what the product does. */
-export const PRODUCT_WAY: TrainingWay = "planned";
+export const PRODUCT_WAY: TrainingWay = "mixed";
 
 export interface Split {
   readonly samples: number;
@@ -48,7 +50,7 @@ export function splitOf(
 
 interface Wanted {
   readonly samples: number;
-  readonly training: "planned" | "chosen";
+  readonly training: Exclude<TrainingWay, "drawn">;
   readonly random: Random;
 }
 
@@ -56,10 +58,12 @@ export function setsFor(truth: Truth, { samples, training, random }: Wanted): Ba
   const { domain } = truth;
   const nameOf = nameIn(truth);
   const isOpen = (candidate: Candidate): boolean => truth.gbs(candidate) !== undefined;
-  const sets =
-    training === "chosen"
-      ? trainingSets(domain, { count: samples, random, nameOf, isOpen })
-      : planBetween(domain, { count: samples, measured: [], random }).picks;
+  const need = { count: samples, measured: [], random, nameOf };
+  const sets = {
+    mixed: () => measuringSets(domain, need),
+    planned: () => planBetween(domain, need).picks,
+    chosen: () => trainingSets(domain, { ...need, isOpen }),
+  }[training]();
   const asMeasured = new Map(truth.samples.map(({ shares }) => [countsKey(shares), shares]));
   return sets.flatMap((set) => {
     const shares = asMeasured.get(countsKey(set)) ?? set;

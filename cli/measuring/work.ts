@@ -18,7 +18,7 @@ import {
   type HostWork,
   type MeasuringCost,
 } from "../../models/measuring-cost.ts";
-import { planBetween } from "../../models/measuring-plan.ts";
+import { measuringSets } from "../../models/measuring-sets.ts";
 import { lookOf, masksByLook } from "../../models/symmetry-prior.ts";
 
 export const GROUP_HOSTS = 4;
@@ -71,7 +71,7 @@ export function setsBetween(need: WorkNeed, members: readonly HostShape[], count
   const names = new Set(members.map(({ id }): string => id));
   const hosts = [...domain.hosts.entries()].flatMap(([at, { id }]) => (names.has(id) ? [at] : []));
   const own = measured.filter((shares) => shares.every(({ host }) => hosts.includes(host)));
-  const { picks } = planBetween(domain, { count, measured: own, random, hosts });
+  const picks = measuringSets(domain, { count, measured: own, random, hosts });
   return picks.map((shares, at) => {
     const named: HostShares = shares.map(({ host, mask }) => [domain.hosts[host]?.id ?? "", mask]);
     // Over hosts no set is held for a twin of another one: counts alone do not say as much.

@@ -30,16 +30,16 @@ export function* movesFrom(pick: Candidate, ground: Ground): Generator<Candidate
     for (const amount of new Set([1, count >> 1])) {
       if (amount < 1 || amount >= count) continue;
       for (const to of stand)
-        if (to !== from) yield* handedOver(counts, { from, to, amount }, ground);
+        if (to !== from) yield* handedOver(pick, { from, to, amount }, ground);
       for (const to of newHosts(amount, counts, ground))
-        yield* handedOver(counts, { from, to, amount }, ground);
+        yield* handedOver(pick, { from, to, amount }, ground);
     }
     for (const to of newHosts(count, counts, ground))
-      yield* handedOver(counts, { from, to, amount: count }, ground);
+      yield* handedOver(pick, { from, to, amount: count }, ground);
     for (const to of stand) {
       const other = counts.get(to) ?? 0;
-      if (count > other) yield* handedOver(counts, { from, to, amount: count - other }, ground);
-      if (to !== from && other > 0) yield* handedOver(counts, { from, to, amount: count }, ground);
+      if (count > other) yield* handedOver(pick, { from, to, amount: count - other }, ground);
+      if (to !== from && other > 0) yield* handedOver(pick, { from, to, amount: count }, ground);
     }
   }
   yield* dissolved(counts, ground);
@@ -81,16 +81,31 @@ interface Transfer {
   readonly amount: number;
 }
 
+/** Nothing when a host has not as many GPUs. */
 function* handedOver(
-  counts: ReadonlyMap<number, number>,
+  pick: Candidate,
   { from, to, amount }: Transfer,
-  ground: Ground,
+  { hosts }: Ground,
 ): Generator<Candidate> {
-  const after = new Map(counts);
-  after.set(from, (counts.get(from) ?? 0) - amount);
-  after.set(to, (counts.get(to) ?? 0) + amount);
-  const pick = pickOf(after, ground);
-  if (pick !== undefined) yield pick;
+  const shares: PickShare[] = [];
+  const isSeated = (host: number, count: number): boolean => {
+    const mask = hosts.get(host)?.masks[count];
+    if (mask !== undefined && count > 0) shares.push({ host, mask });
+    return mask !== undefined;
+  };
+  let isOpen = true;
+  for (const share of pick) {
+    const { host, mask } = share;
+    if (isOpen && to <= host) {
+      isOpen = false;
+      if (!isSeated(to, amount + (host === to ? popCount(mask) : 0))) return;
+    }
+    if (host === from) {
+      if (!isSeated(from, popCount(mask) - amount)) return;
+    } else if (host !== to) shares.push(share);
+  }
+  if (isOpen && !isSeated(to, amount)) return;
+  yield shares;
 }
 
 function* dissolved(counts: ReadonlyMap<number, number>, ground: Ground): Generator<Candidate> {

@@ -32,8 +32,8 @@ export const EHA_SHARE = 0.2;
 const MOST_WAYS = 5_000;
 /** Of what is left after that. */
 const SHAPES_SHARE = 0.5;
-/** Shapes that are looked at without a prediction being spent on any. */
-const MOST_SHAPES = 2_000;
+/** Shares of the shapes that are looked at without a prediction being spent on any. */
+const MOST_SEATED = 12_000;
 /** Candidates between two looks at what the best so far rules out. */
 const STEP = 32;
 const MOST_STEPS = 100;
@@ -78,19 +78,19 @@ interface Field {
 
 function enterShapes(contest: Contest, field: Field & { readonly gpus: number }): void {
   const { hosts, seats, gpus, until } = field;
-  let seen = 0;
+  let seated = 0;
   let batch: Candidate[] = [];
   let ahead = contest.work();
   const least = contest.workFor(compactPick(hosts, gpus) ?? []);
   for (const shape of shapesOf(hosts, gpus)) {
-    seen += 1;
-    if (seen > MOST_SHAPES || ahead + least > until) break;
+    seated += shape.length;
+    if (seated > MOST_SEATED || ahead + least > until) break;
     for (const rule of ["fast", "snug"] as const) {
-      const seated = seats.seat(shape, rule);
-      if (seated === undefined || contest.isBeaten(seated.slowestGbs)) continue;
-      const work = contest.workFor(seated.pick);
+      const way = seats.seat(shape, rule);
+      if (way === undefined || contest.isBeaten(way.slowestGbs)) continue;
+      const work = contest.workFor(way.pick);
       if (ahead + work > until) continue;
-      batch.push(seated.pick);
+      batch.push(way.pick);
       ahead += work;
     }
     if (batch.length < STEP && ahead + least <= until) continue;

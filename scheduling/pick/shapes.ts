@@ -122,12 +122,28 @@ function* cappedShapes(hosts: readonly HostOptions[], gpus: number): Generator<S
   }
 }
 
-/** Falling counts of at most `most`, so many of them; from the most even to the least. */
+/** Falling counts of at most `most`, so many of them; from the most even to the least. Cost: O(parts) for each. */
 function* partitions(gpus: number, parts: number, most: number): Generator<Shape> {
-  if (parts === 1) {
-    if (gpus <= most) yield [gpus];
-    return;
+  if (parts * most < gpus) return;
+  const counts = [...evenShape(parts, gpus)];
+  for (;;) {
+    yield [...counts];
+    const at = lastToRise(counts, most);
+    if (at === undefined) return;
+    const risen = (counts[at] ?? 0) + 1;
+    const open = counts.slice(at).reduce((sum, count) => sum + count, -risen);
+    counts.splice(at, parts - at, risen, ...evenShape(parts - at - 1, open));
   }
-  for (let first = Math.ceil(gpus / parts); first <= Math.min(most, gpus - parts + 1); first += 1)
-    for (const rest of partitions(gpus - first, parts - 1, first)) yield [first, ...rest];
+}
+
+/** The last count that can be one higher: not above the one before it, and with a GPU left for each of the others. */
+function lastToRise(counts: Shape, most: number): number | undefined {
+  let open = counts.at(-1) ?? 0;
+  for (let at = counts.length - 2; at >= 0; at -= 1) {
+    const count = counts[at] ?? 0;
+    const limit = at === 0 ? most : (counts[at - 1] ?? 0);
+    if (count < limit && open - 1 >= counts.length - at - 1) return at;
+    open += count;
+  }
+  return undefined;
 }
