@@ -1,0 +1,174 @@
+/** @file Cuts of graphs: the lightest of all where all can be tried, capacities always, and what does not fit. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { randomFrom } from "../../../lib/random.ts";
+import { annealCut } from "../../../scheduling/plan/anneal-cut.ts";
+import { agreement, coarsened, projected } from "../../../scheduling/plan/coarsen.ts";
+import {
+  capacitiesOf,
+  checkCut,
+  cutGraphOf,
+  cutWeight,
+  type CutGraph,
+} from "../../../scheduling/plan/cut-graph.ts";
+import { cutGraph } from "../../../scheduling/plan/cut.ts";
+import { packParts } from "../../../scheduling/plan/pack-parts.ts";
+
+const QUICK = { steps: 60, population: 3, children: 3 };
+const request = (capacities: readonly number[], seed = 1) => ({
+  capacities,
+  random: randomFrom(seed),
+  effort: QUICK,
+});
+
+/** A row of nodes, each joined to the next. */
+const chain = (count: number, weight = 1): CutGraph =>
+  cutGraphOf(
+    Array.from({ length: count }, () => 1),
+    Array.from({ length: count - 1 }, (_, at) => ({ a: at, b: at + 1, weight })),
+  );
+
+const anyGraph = fc
+  .record({
+    weights: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 2, maxLength: 7 }),
+    edges: fc.array(
+      fc.record({
+        a: fc.nat({ max: 6 }),
+        b: fc.nat({ max: 6 }),
+        weight: fc.integer({ min: 1, max: 9 }),
+      }),
+      { maxLength: 14 },
+    ),
+  })
+  .map(({ weights, edges }) =>
+    cutGraphOf(
+      weights,
+      edges.filter(({ a, b }) => a < weights.length && b < weights.length),
+    ),
+  );
+
+/** The lightest cut by trying every one; undefined when none fits. */
+function lightest(graph: CutGraph, capacities: readonly number[]): number | undefined {
+  let best: number | undefined;
+  const parts = new Int32Array(graph.nodeCount);
+  const tryFrom = (node: number, loads: readonly number[]): void => {
+    if (node === graph.nodeCount) {
+      best = Math.min(best ?? Infinity, cutWeight(graph, parts));
+      return;
+    }
+    for (const [part, load] of loads.entries()) {
+      const next = load + (graph.nodeWeights[node] ?? 0);
+      if (next > (capacities[part] ?? 0)) continue;
+      parts[node] = part;
+      tryFrom(
+        node + 1,
+        loads.map((held, at) => (at === part ? next : held)),
+      );
+    }
+  };
+  tryFrom(
+    0,
+    capacities.map(() => 0),
+  );
+  return best;
+}
+
+test("it is the lightest cut of all wherever all can be tried", () => {
+  fc.assert(
+    fc.property(
+      anyGraph,
+      fc.array(fc.integer({ min: 3, max: 12 }), { minLength: 2, maxLength: 3 }),
+      (graph, capacities) => {
+        const best = lightest(graph, capacities);
+        const answer = cutGraph(graph, request(capacities));
+        if (answer.kind === "blocked") expect(best).toBeUndefined();
+        else {
+          expect(checkCut(graph, answer.pick, capacities)).toBeUndefined();
+          expect(answer.pick.weight).toBeCloseTo(best ?? NaN, 6);
+        }
+      },
+    ),
+    { numRuns: 150 },
+  );
+});
+
+test.each([
+  { parts: 2, wantWeight: 1 },
+  { parts: 4, wantWeight: 3 },
+  { parts: 8, wantWeight: 7 },
+])("a chain of 64 in $parts parts is cut $wantWeight times", ({ parts, wantWeight }) => {
+  const graph = chain(64);
+  const capacities = capacitiesOf(
+    graph,
+    Array.from({ length: parts }, () => 1),
+    0.03,
+  );
+  const answer = cutGraph(graph, { capacities, random: randomFrom(1) });
+  expect(answer).toMatchObject({ kind: "cut", pick: { weight: wantWeight } });
+});
+
+test("a graph of 6,000 nodes is shrunk first, and its cut holds", () => {
+  const graph = chain(6_000);
+  const capacities = capacitiesOf(graph, [1, 1, 1, 1], 0.03);
+  const answer = cutGraph(graph, request(capacities));
+  if (answer.kind === "blocked") throw new Error(answer.message);
+  expect(checkCut(graph, answer.pick, capacities)).toBeUndefined();
+  expect(answer.pick.weight).toBeLessThanOrEqual(12);
+});
+
+test("the same request has the same answer", () => {
+  const graph = chain(40);
+  const capacities = capacitiesOf(graph, [3, 2, 1], 0.05);
+  expect(cutGraph(graph, request(capacities))).toEqual(cutGraph(graph, request(capacities)));
+});
+
+test("parts of uneven sizes get what their shares say", () => {
+  const graph = chain(64);
+  const shares = [2, 2, 2, 2, 2, 4, 1, 1];
+  const capacities = capacitiesOf(graph, shares, 0.03);
+  expect(capacities).toEqual([8, 8, 8, 8, 8, 16, 4, 4]);
+  const answer = cutGraph(graph, { capacities, random: randomFrom(1) });
+  expect(answer).toMatchObject({ kind: "cut", pick: { weight: 7 } });
+});
+
+test("what does not fit says which node lacks how much", () => {
+  const graph = cutGraphOf([5, 1, 1], []);
+  const answer = cutGraph(graph, request([4, 4]));
+  expect(answer).toMatchObject({ kind: "blocked" });
+  expect(answer.kind === "blocked" ? answer.message : "").toMatch(/node 0 of weight 5 lacks 1/);
+});
+
+describe("the parts of the method", () => {
+  const graph = chain(30, 2);
+
+  test("annealing reports the weight that its best cut has", () => {
+    const start = Int32Array.from({ length: 30 }, (_, at) => at % 3);
+    const { best, bestWeight } = annealCut(graph, start, {
+      capacities: [10, 10, 10],
+      schedule: { steps: 50_000, hottest: 2, coldest: 0.1 },
+      random: randomFrom(3),
+    });
+    expect(cutWeight(graph, best ?? start)).toBeCloseTo(bestWeight, 6);
+    expect(bestWeight).toBeCloseTo(4, 6);
+  });
+
+  test("a cut of a coarser graph weighs the same on the finer one", () => {
+    const coarse = coarsened(graph, 4, randomFrom(2));
+    expect(coarse.graph.nodeCount).toBeLessThan(30);
+    const parts = Int32Array.from({ length: coarse.graph.nodeCount }, (_, at) => at % 2);
+    expect(cutWeight(graph, projected(coarse, parts))).toBe(cutWeight(coarse.graph, parts));
+  });
+
+  test("groups of an agreement lie in one part of either cut", () => {
+    const a = Int32Array.from({ length: 30 }, (_, at) => (at < 15 ? 0 : 1));
+    const b = Int32Array.from({ length: 30 }, (_, at) => (at < 10 ? 0 : 1));
+    expect([...agreement(graph, a, b).groups]).toEqual(
+      Array.from({ length: 30 }, (_, at) => (at < 10 ? 0 : at < 15 ? 1 : 2)),
+    );
+  });
+
+  test("packing fills parts exactly where heaviest first fails", () => {
+    const tight = cutGraphOf([4, 4, 4, 3, 3, 3, 3], []);
+    expect(packParts(tight, [12, 12], randomFrom(1))).toMatchObject({ kind: "packed" });
+  });
+});
