@@ -115,6 +115,7 @@ function specOf(file: ReadJobFile): JobSpec {
     ...preemptionOf(file.preemption, jobClass),
     isHeld: file.hold ?? false,
     ...arrayOf(file.array),
+    ...collectivesOf(file.collectives),
     ...cellsOf(file),
   };
 }
@@ -180,6 +181,11 @@ function arrayOf(array: ReadJobFile["array"]): Pick<JobSpec, "array"> {
   if (array === undefined) return {};
   const { count, parallel = count } = array;
   return { array: { count, parallel: Math.min(parallel, count) } };
+}
+
+function collectivesOf(file: ReadJobFile["collectives"]): Pick<JobSpec, "collectives"> {
+  if (file === undefined || file.tune === false) return {};
+  return { collectives: { hasOverlap: file.overlap ?? true } };
 }
 
 function cellsOf({ fleets, patience }: ReadJobFile): Pick<JobSpec, "cells"> {

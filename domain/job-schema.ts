@@ -298,6 +298,20 @@ export const jobSchema = z
       examples: ["1h"],
     }).optional(),
     preemption: preemption.optional(),
+    collectives: z
+      .strictObject({
+        tune: flag(
+          "Whether NCCL's algorithm and protocol are tuned for this job, by what its steps take. Default: true.",
+        ).optional(),
+        overlap: flag(
+          "Whether the job computes while it communicates, as data-parallel training does. Default: true.",
+        ).optional(),
+      })
+      .meta({
+        description: "How the job's collectives are run; left to NCCL without it.",
+        examples: [{ tune: true, overlap: true }],
+      })
+      .optional(),
     fleets: z
       .array(plainName("a fleet", { description: "A fleet." }))
       .min(1)

@@ -34,8 +34,15 @@ export interface JobSpec {
   readonly isHeld: boolean;
   /** Many tasks with one description: each is a gang of its own, with its own retries and time limit. */
   readonly array?: ArrayRule;
+  /** NCCL's choices are tuned while it runs, and it starts with what was learned where it runs; not at all when absent. */
+  readonly collectives?: CollectivesRule;
   /** Other fleets that may run it; only its home when absent. */
   readonly cells?: CellRule;
+}
+
+export interface CollectivesRule {
+  /** It computes while it communicates: then other choices are the best. */
+  readonly hasOverlap: boolean;
 }
 
 /** Fleets are cells: one that does not place the job in time is left for the next. */

@@ -1,5 +1,6 @@
 /** @file The jobs' worker: job and log-session workflows. Run as many as the load asks for. */
 
+import { createCollectiveActivities } from "../activities/collectives/tune.ts";
 import { createJobActivities } from "../activities/job-activities.ts";
 import { JOB_TASK_QUEUE } from "../workflows/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
@@ -7,7 +8,7 @@ import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
   await runWorkflowWorker(setting, (client) => ({
     taskQueue: JOB_TASK_QUEUE,
-    activities: createJobActivities(client),
+    activities: { ...createJobActivities(client), ...createCollectiveActivities() },
     // A local activity waits for the acknowledgement of a batch: many jobs must be able to wait at once.
     tuning: {
       maxCachedWorkflows: 2_000,

@@ -8,7 +8,7 @@
 import { heartbeat } from "@temporalio/activity";
 import { createModelActivities } from "../activities/model-activities.ts";
 import { createOutfitActivities } from "../activities/outfit/outfitter.ts";
-import { loadProvider } from "../activities/outfit/providers.ts";
+import { providersOver } from "../activities/outfit/providers.ts";
 import { directoryStore } from "../activities/store.ts";
 import type { Learner } from "../models/learner.ts";
 import { surrogateLearner } from "../models/surrogate-learner.ts";
@@ -34,7 +34,7 @@ export async function runSolverWorker(setting: SolverWorkerSetting): Promise<voi
         nowMs: Date.now,
         beat: () => heartbeat(),
       }),
-      ...createOutfitActivities({ client, storeDir, loadProvider }),
+      ...createOutfitActivities({ client, storeDir, loadProvider: providersOver(client) }),
     },
     tuning: { maxConcurrentActivityTaskExecutions: 4, maxCachedWorkflows: 10 },
   }));

@@ -20,6 +20,7 @@ import type { CellsView } from "./cells.ts";
 import type { GrantedAgent } from "../activities/control-contract.ts";
 import type { LogChunk, LogQuery, PresenceTerms, RunCause } from "../activities/agent-contract.ts";
 
+export * from "./collective-messages.ts";
 export * from "./model-messages.ts";
 
 export const JOB_TASK_QUEUE = "orbweaver-jobs";

@@ -1,5 +1,6 @@
 /** @file Every provider of a part of an outfit, loaded when a job wants it: one line for each. */
 
+import type { Client } from "@temporalio/client";
 import type { OutfitPart } from "../../domain/outfit.ts";
 import type { OutfitProvider } from "./provider.ts";
 
@@ -13,11 +14,16 @@ export type LoadProvider = (
   place: ProviderPlace,
 ) => Promise<OutfitProvider | undefined>;
 
-export const loadProvider: LoadProvider = async (part) => {
-  switch (part) {
-    case "plan":
-    case "collectives":
-    case "inference":
-      return undefined;
-  }
-};
+export const providersOver =
+  (client: Client): LoadProvider =>
+  async (part) => {
+    switch (part) {
+      case "collectives": {
+        const { collectivesProvider, tunerOver } = await import("./collectives.ts");
+        return collectivesProvider(tunerOver(client));
+      }
+      case "plan":
+      case "inference":
+        return undefined;
+    }
+  };

@@ -1,0 +1,76 @@
+/**
+ * @file Reads the file in which the plugin writes what steps took; form: docs/collectives-plugin.md.
+ *
+ * Its writer is a job, which may put anything in its place: a link, a pipe, a torn or an endless file says nothing.
+ * Cost: a stat, and at most 512 KiB where the file has changed.
+ */
+
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import type { CollectiveReward } from "../../domain/collective-evidence.ts";
+import { crc32Text } from "../../lib/crc32.ts";
+import { isArm, isCollective } from "../../scheduling/collectives/arm.ts";
+
+const MAX_BYTES = 512 * 1024;
+const MAGIC = "orbweaver-rewards 1\n";
+const LINE =
+  /^step (\d{1,15}) version (\d{1,15}) (\S{1,63}) (\S{1,20}) (\d{1,16}) (\d{1,16}) (\S{1,40}) calls (\d{1,9}) micros (\d{1,12})$/;
+
+export interface SeenFile {
+  readonly mtimeMs: number;
+  readonly size: number;
+}
+
+/** Undefined when there is nothing, nothing whole, or nothing new since `seen`. */
+export function readRewards(
+  file: string,
+  seen: SeenFile | undefined,
+): { readonly rewards: readonly CollectiveReward[]; readonly seen: SeenFile } | undefined {
+  let handle: number;
+  try {
+    handle = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch {
+    return undefined;
+  }
+  try {
+    const found = fstatSync(handle);
+    if (!found.isFile() || found.size > MAX_BYTES) return undefined;
+    if (found.mtimeMs === seen?.mtimeMs && found.size === seen.size) return undefined;
+    const bytes = Buffer.alloc(found.size);
+    const count = readSync(handle, bytes, 0, bytes.length, 0);
+    const rewards = rewardsIn(bytes.toString("latin1", 0, count));
+    if (rewards === undefined) return undefined;
+    return { rewards, seen: { mtimeMs: found.mtimeMs, size: found.size } };
+  } catch {
+    return undefined;
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** Undefined for a text that is not whole; a line that says nothing of ours is left out. */
+export function rewardsIn(text: string): readonly CollectiveReward[] | undefined {
+  const end = text.lastIndexOf("end ");
+  if (!text.startsWith(MAGIC) || end < 0) return undefined;
+  const body = text.slice(0, end);
+  if (text.slice(end) !== `end ${crc32Text(body)}\n`) return undefined;
+  return body
+    .slice(MAGIC.length)
+    .split("\n")
+    .flatMap((line) => rewardIn(line) ?? []);
+}
+
+function rewardIn(line: string): CollectiveReward | undefined {
+  const [, step, version, , collective = "", minBytes, maxBytes, arm = "", calls, micros] =
+    LINE.exec(line) ?? [];
+  if (!isCollective(collective) || (arm !== "mixed" && !isArm(arm))) return undefined;
+  return {
+    step: Number(step),
+    version: Number(version),
+    collective,
+    minBytes: Number(minBytes),
+    maxBytes: Number(maxBytes),
+    arm,
+    calls: Number(calls),
+    micros: Number(micros),
+  };
+}

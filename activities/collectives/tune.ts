@@ -1,0 +1,58 @@
+/**
+ * @file Makes the policy of one kind of communicator from what is known of it: the activity of the collective tuner.
+ *
+ * The choice of each row is the science's (`scheduling/collectives/`). What is decided here is when a policy is a new one: a version is only
+ * spent when some row would be treated otherwise than by the last one, because every version costs the ranks of all jobs a vote.
+ */
+
+import type { PublishedPolicy, RowReason } from "../../domain/collective-evidence.ts";
+import { parsePolicy, policyText } from "../../scheduling/collectives/policy-file.ts";
+import type { Policy, PolicyRow } from "../../scheduling/collectives/policy.ts";
+import type { CollectiveActivities, TuneOrder } from "../collectives-contract.ts";
+import { tunedRows, type TunedRow } from "./tuned-rows.ts";
+
+const MAX_TOPOLOGY_CHARS = 63;
+
+export const createCollectiveActivities = (): CollectiveActivities => ({
+  tunePolicy: (order) => Promise.resolve(tuned(order)),
+});
+
+export function tuned({ topology, evidence, version }: TuneOrder): PublishedPolicy {
+  const former = formerRows(evidence.policy);
+  const rows = tunedRows({ topology, evidence, former });
+  const reasons = rows.map(reasonOf);
+  const isExploring = rows.some(({ row }) => row.explore !== undefined);
+  if (former !== undefined && isSame(former, rows))
+    return { ...evidence.policy, reasons, isExploring };
+  const policy: Policy = {
+    version,
+    fromCall: 0,
+    hasOverlap: evidence.hasOverlap,
+    sections: [
+      {
+        topology: `${topology.cluster}/${topology.name}`.slice(0, MAX_TOPOLOGY_CHARS),
+        nodes: topology.nodes,
+        ranks: topology.ranks,
+        rows: rows.map(({ row }) => row),
+      },
+    ],
+  };
+  return { version, text: policyText(policy), reasons, isExploring };
+}
+
+function formerRows({ text }: PublishedPolicy): readonly PolicyRow[] | undefined {
+  const parsed = parsePolicy(text, "the policy before");
+  return parsed.kind === "parsed" ? parsed.policy.sections[0]?.rows : undefined;
+}
+
+const isSame = (former: readonly PolicyRow[], rows: readonly TunedRow[]): boolean =>
+  JSON.stringify(former) === JSON.stringify(rows.map(({ row }) => row));
+
+const reasonOf = ({ row, why, arms }: TunedRow): RowReason => ({
+  collective: row.collective,
+  minBytes: row.minBytes,
+  maxBytes: row.maxBytes,
+  arm: row.arm,
+  why,
+  arms,
+});

@@ -1,0 +1,108 @@
+/**
+ * @file What a tuner keeps of the rewards that it hears: bounded, each step once, apart for jobs with overlap and without.
+ *
+ * A run's rewards come in batches, again after a lost answer, and out of order after an agent's restart: of each run only steps above the
+ * highest that was heard count. Of a row the last `MAX_SAMPLES` are kept, so that old ones leave when the ground has shifted. Pure.
+ */
+
+import {
+  NO_POLICY,
+  type CollectiveReward,
+  type OverlapEvidence,
+  type PublishedPolicy,
+  type RowEvidence,
+} from "../domain/collective-evidence.ts";
+import type { CollectiveMemory, RewardReport } from "./collective-messages.ts";
+
+export const MAX_SAMPLES = 240;
+const MAX_ROWS = 64;
+const MAX_RUNS = 200;
+const MAX_MICROS = 1e9;
+
+export const NO_COLLECTIVE_MEMORY: CollectiveMemory = Object.freeze({
+  worlds: [],
+  runs: [],
+  version: 0,
+  heard: 0,
+  repeated: 0,
+  unfit: 0,
+});
+
+/** The memory with a report in it, and whether it said anything new. */
+export function takeInRewards(
+  memory: CollectiveMemory,
+  { hasOverlap, run, rewards }: RewardReport,
+): { readonly memory: CollectiveMemory; readonly isNew: boolean } {
+  const before = memory.runs.find(([name]) => name === run)?.[1] ?? 0;
+  const fresh = rewards.filter(({ step }) => step > before);
+  const fit = fresh.filter(isFit);
+  const last = fresh.reduce((most, { step }) => Math.max(most, step), before);
+  const runs = memory.runs.filter(([name]) => name !== run);
+  const world = worldOf(memory, hasOverlap);
+  const counted: CollectiveMemory = {
+    ...memory,
+    heard: memory.heard + fit.length,
+    repeated: memory.repeated + rewards.length - fresh.length,
+    unfit: memory.unfit + fresh.length - fit.length,
+    ...(last > before && { runs: [...runs, [run, last] as const].slice(-MAX_RUNS) }),
+  };
+  const isNew = fit.length > 0;
+  return {
+    isNew,
+    memory: isNew
+      ? withWorld(counted, { ...world, rows: fit.reduce(withReward, world.rows) })
+      : counted,
+  };
+}
+
+export const worldOf = ({ worlds }: CollectiveMemory, hasOverlap: boolean): OverlapEvidence =>
+  worlds.find((world) => world.hasOverlap === hasOverlap) ?? {
+    hasOverlap,
+    rows: [],
+    policy: NO_POLICY,
+  };
+
+export function withPolicy(
+  memory: CollectiveMemory,
+  hasOverlap: boolean,
+  policy: PublishedPolicy,
+): CollectiveMemory {
+  const version = Math.max(memory.version, policy.version);
+  return withWorld({ ...memory, version }, { ...worldOf(memory, hasOverlap), policy });
+}
+
+/** Versions go on, so that no rank takes a policy from before for a newer one. */
+export const forgotten = (memory: CollectiveMemory): CollectiveMemory => ({
+  ...NO_COLLECTIVE_MEMORY,
+  runs: memory.runs,
+  version: memory.version,
+  worlds: memory.worlds.map(({ hasOverlap, policy }) => ({ hasOverlap, rows: [], policy })),
+});
+
+const withWorld = (memory: CollectiveMemory, world: OverlapEvidence): CollectiveMemory => ({
+  ...memory,
+  worlds: [...memory.worlds.filter(({ hasOverlap }) => hasOverlap !== world.hasOverlap), world],
+});
+
+const isFit = ({ micros, calls, minBytes, maxBytes }: CollectiveReward): boolean =>
+  micros > 0 && micros <= MAX_MICROS && calls > 0 && minBytes <= maxBytes;
+
+/** A mixed step says only how many calls a step has. */
+function withReward(
+  rows: readonly RowEvidence[],
+  { collective, minBytes, maxBytes, arm, calls, micros }: CollectiveReward,
+): readonly RowEvidence[] {
+  const isOf = (row: RowEvidence): boolean =>
+    row.collective === collective && row.minBytes === minBytes && row.maxBytes === maxBytes;
+  const former = rows.find(isOf);
+  if (former === undefined && rows.length >= MAX_ROWS) return rows;
+  const samples = former?.samples ?? [];
+  const row: RowEvidence = {
+    collective,
+    minBytes,
+    maxBytes,
+    calls,
+    samples: arm === "mixed" ? samples : [...samples, { arm, micros }].slice(-MAX_SAMPLES),
+  };
+  return former === undefined ? [...rows, row] : rows.map((each) => (isOf(each) ? row : each));
+}
