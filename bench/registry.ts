@@ -3,7 +3,14 @@
 import type { Bench } from "./bench.ts";
 import { liveBench } from "./live.ts";
 import { pickBench } from "./pick.ts";
+import { placementBench } from "./placement.ts";
 import { queueBench } from "./queue.ts";
 import { stormBench } from "./storm.ts";
 
-export const BENCHES: readonly Bench[] = [liveBench, pickBench, queueBench, stormBench];
+export const BENCHES: readonly Bench[] = [
+  liveBench,
+  pickBench,
+  placementBench,
+  queueBench,
+  stormBench,
+];

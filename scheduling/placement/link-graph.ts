@@ -22,6 +22,9 @@ export interface LinkGraph {
   readonly latencyMs: Float64Array;
   /** Infinite where there is no link. */
   readonly usdPerGB: Float64Array;
+  /** Clusters that a link joins with `c`: `neighbours[firstNeighbour[c] … firstNeighbour[c + 1] − 1]`, ascending. */
+  readonly firstNeighbour: Int32Array;
+  readonly neighbours: Int32Array;
   /** By cluster: the lowest number among all that it reaches. */
   readonly part: Int32Array;
 }
@@ -43,7 +46,8 @@ export interface LoadedLinks {
 
 /** The maximum spanning tree, or forest, in the order in which Prim's method takes the clusters in. */
 export interface WidestTree {
-  readonly version: number;
+  /** Of the links that it was made of; it is made again in place. */
+  version: number;
   readonly order: Int32Array;
   /** Place of a cluster in the order. */
   readonly placeOf: Int32Array;
@@ -51,17 +55,17 @@ export interface WidestTree {
   readonly joinGbps: Float64Array;
   /** By cluster: the other end of that link; −1 for the first. */
   readonly parent: Int32Array;
+  /** Of its making. */
+  readonly width: Float64Array;
 }
 
 export function openLinkGraph(clusters: readonly ClusterId[], links: readonly Link[]): LinkGraph {
   const count = clusters.length;
   const numberOf = new Map(clusters.map((cluster, at) => [cluster, at]));
-  const graph: LinkGraph = {
-    count,
+  const pairs = {
     gbps: new Float64Array(count * count),
     latencyMs: new Float64Array(count * count).fill(Infinity),
     usdPerGB: new Float64Array(count * count).fill(Infinity),
-    part: new Int32Array(count).fill(-1),
   };
   const isNamed = new Uint8Array(count * count);
   for (const { from, to, bandwidthGbps, latencyMs, usdPerGB = 0 } of links) {
@@ -70,16 +74,31 @@ export function openLinkGraph(clusters: readonly ClusterId[], links: readonly Li
     if (a === undefined || b === undefined || a === b) continue;
     const isSecond = isNamed[a * count + b] === 1;
     for (const at of [a * count + b, b * count + a]) {
-      graph.gbps[at] = isSecond ? Math.min(graph.gbps[at] ?? 0, bandwidthGbps) : bandwidthGbps;
-      graph.latencyMs[at] = isSecond ? Math.max(graph.latencyMs[at] ?? 0, latencyMs) : latencyMs;
-      graph.usdPerGB[at] = isSecond ? Math.max(graph.usdPerGB[at] ?? 0, usdPerGB) : usdPerGB;
+      pairs.gbps[at] = isSecond ? Math.min(pairs.gbps[at] ?? 0, bandwidthGbps) : bandwidthGbps;
+      pairs.latencyMs[at] = isSecond ? Math.max(pairs.latencyMs[at] ?? 0, latencyMs) : latencyMs;
+      pairs.usdPerGB[at] = isSecond ? Math.max(pairs.usdPerGB[at] ?? 0, usdPerGB) : usdPerGB;
       isNamed[at] = 1;
     }
   }
+  const firstNeighbour = new Int32Array(count + 1);
+  const neighbours: number[] = [];
+  for (let from = 0; from < count; from += 1) {
+    for (let to = 0; to < count; to += 1)
+      if ((pairs.gbps[from * count + to] ?? 0) > 0) neighbours.push(to);
+    firstNeighbour[from + 1] = neighbours.length;
+  }
+  const part = new Int32Array(count).fill(-1);
+  const graph: LinkGraph = {
+    count,
+    ...pairs,
+    firstNeighbour,
+    neighbours: Int32Array.from(neighbours),
+    part,
+  };
   for (let first = 0; first < count; first += 1) {
-    if (graph.part[first] !== -1) continue;
+    if (part[first] !== -1) continue;
     const hops = hopsFrom(graph, first);
-    for (let at = first; at < count; at += 1) if (hops[at] !== -1) graph.part[at] = first;
+    for (let at = first; at < count; at += 1) if (hops[at] !== -1) part[at] = first;
   }
   return graph;
 }
@@ -100,9 +119,11 @@ export function openLoads(graph: LinkGraph): LoadedLinks {
   return links;
 }
 
-function incidentSum({ graph: { count }, shareGbps }: LoadedLinks, cluster: number): number {
+function incidentSum({ graph, shareGbps }: LoadedLinks, cluster: number): number {
+  const { count, firstNeighbour, neighbours } = graph;
   let sum = 0;
-  for (let at = cluster * count; at < (cluster + 1) * count; at += 1) sum += shareGbps[at] ?? 0;
+  for (let at = firstNeighbour[cluster] ?? 0; at < (firstNeighbour[cluster + 1] ?? 0); at += 1)
+    sum += shareGbps[cluster * count + (neighbours[at] ?? 0)] ?? 0;
   return sum;
 }
 
@@ -174,43 +195,50 @@ export function addLoad(links: LoadedLinks, used: readonly number[], gangs: 1 | 
 /** Remembered until the loads change. */
 export function widestTree(links: LoadedLinks): WidestTree {
   if (links.tree?.version === links.version) return links.tree;
-  const { count } = links.graph;
-  const { shareGbps } = links;
-  const order = links.tree?.order ?? new Int32Array(count);
-  const placeOf = links.tree?.placeOf ?? new Int32Array(count);
-  const joinGbps = links.tree?.joinGbps ?? new Float64Array(count);
-  const parent = links.tree?.parent ?? new Int32Array(count);
-  const width = new Float64Array(count);
-  // Clusters that are still out, in the order of their numbers.
-  const out = new Int32Array(count);
-  for (let at = 0; at < count; at += 1) out[at] = at;
+  const { graph, shareGbps } = links;
+  const { count } = graph;
+  const tree = links.tree ?? emptyTree(count);
+  const { order, placeOf, joinGbps, parent, width } = tree;
+  const { firstNeighbour, neighbours } = graph;
   parent.fill(-1);
+  width.fill(0);
   for (let place = 0; place < count; place += 1) {
-    let next = 0;
+    let cluster = 0;
     let widest = -1;
-    for (let at = 0; at < count - place; at += 1) {
-      const own = width[out[at] ?? 0] ?? 0;
+    for (let at = 0; at < count; at += 1) {
+      const own = width[at] ?? 0;
       if (own <= widest) continue;
       widest = own;
-      next = at;
+      cluster = at;
     }
-    const cluster = out[next] ?? 0;
-    out.copyWithin(next, next + 1, count - place);
     order[place] = cluster;
     placeOf[cluster] = place;
     joinGbps[place] = widest;
-    const row = cluster * count;
-    for (let at = 0; at < count - place - 1; at += 1) {
-      const other = out[at] ?? 0;
-      const share = shareGbps[row + other] ?? 0;
-      if (share <= (width[other] ?? 0)) continue;
+    width[cluster] = TAKEN;
+    const last = firstNeighbour[cluster + 1] ?? 0;
+    for (let at = firstNeighbour[cluster] ?? 0; at < last; at += 1) {
+      const other = neighbours[at] ?? 0;
+      const share = shareGbps[cluster * count + other] ?? 0;
+      if (width[other] === TAKEN || share <= (width[other] ?? 0)) continue;
       width[other] = share;
       parent[other] = cluster;
     }
   }
-  links.tree = { version: links.version, order, placeOf, joinGbps, parent };
-  return links.tree;
+  tree.version = links.version;
+  links.tree = tree;
+  return tree;
 }
+
+const TAKEN = -1;
+
+const emptyTree = (count: number): WidestTree => ({
+  version: -1,
+  order: new Int32Array(count),
+  placeOf: new Int32Array(count),
+  joinGbps: new Float64Array(count),
+  parent: new Int32Array(count),
+  width: new Float64Array(count),
+});
 
 /** The paper's β from one cluster to each: infinite to itself, 0 to those that it does not reach. Cost: O(n). */
 export function widestFrom(links: LoadedLinks, source: number): Float64Array {
@@ -248,17 +276,21 @@ export function bottleneckOf(links: LoadedLinks, clusters: readonly number[]): n
   return width;
 }
 
-/** How many links each cluster is away from the source: −1 where no way leads. Cost: O(n²). */
-export function hopsFrom({ count, gbps }: LinkGraph, source: number): Int32Array {
+/** How many links each cluster is away from the source: −1 where no way leads. Cost: O(n + links). */
+export function hopsFrom(
+  { count, firstNeighbour, neighbours }: LinkGraph,
+  source: number,
+): Int32Array {
   const hops = new Int32Array(count).fill(-1);
   const reached = new Int32Array(count);
   hops[source] = 0;
   reached[0] = source;
   let open = 1;
-  for (let at = 0; at < open; at += 1) {
-    const from = reached[at] ?? 0;
-    for (let to = 0; to < count; to += 1) {
-      if (hops[to] !== -1 || gbps[from * count + to] === 0) continue;
+  for (let next = 0; next < open; next += 1) {
+    const from = reached[next] ?? 0;
+    for (let at = firstNeighbour[from] ?? 0; at < (firstNeighbour[from + 1] ?? 0); at += 1) {
+      const to = neighbours[at] ?? 0;
+      if (hops[to] !== -1) continue;
       hops[to] = (hops[from] ?? 0) + 1;
       reached[open] = to;
       open += 1;

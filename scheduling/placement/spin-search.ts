@@ -88,36 +88,50 @@ function expanded(wish: ClusterWish, room: ClusterRoom, order: Int32Array): Clus
   const crawl = isHomeUsed ? [wish.home, anchor] : [anchor];
   let open = wish.gpus;
   for (const cluster of crawl) open -= free[cluster] ?? 0;
-  const hops = knownHops(graph, anchor);
+  const { hops, byHops } = knownHops(graph, anchor);
   const widths = widestFrom(links, anchor);
-  const isLeft = (cluster: number, radius: number): boolean => {
-    const away = hops[cluster] ?? -1;
-    return away > 0 && away <= radius && cluster !== wish.home && (free[cluster] ?? 0) > 0;
-  };
-  let furthest = 0;
-  for (let cluster = 0; cluster < count; cluster += 1)
-    furthest = Math.max(furthest, hops[cluster] ?? 0);
-  for (let radius = 1; radius <= furthest; radius += 1) {
-    work += count;
-    let holder = -1;
-    let held = 0;
-    for (let cluster = 0; cluster < count; cluster += 1) {
-      if (!isLeft(cluster, radius)) continue;
-      const own = free[cluster] ?? 0;
+  const near: number[] = [];
+  let held = 0;
+  let holder = -1;
+  for (let at = 0; at < byHops.length; at += 1) {
+    const cluster = byHops[at] ?? 0;
+    const own = free[cluster] ?? 0;
+    if (own > 0 && cluster !== wish.home) {
+      near.push(cluster);
       held += own;
       if (own >= open && (holder < 0 || isBefore(cluster, holder, room, widths))) holder = cluster;
     }
-    if (holder < 0 && held < open) continue;
-    const rest =
-      holder >= 0
-        ? [holder]
-        : Array.from({ length: count }, (_, cluster) => cluster)
-            .filter((cluster) => isLeft(cluster, radius))
-            .sort((a, b) => (isBefore(a, b, room, widths) ? -1 : 1));
+    work += 1;
+    // The radius is whole when the next cluster is further away.
+    const isWhole = hops[byHops[at + 1] ?? -1] !== hops[cluster];
+    if (!isWhole || held < open) continue;
+    const rest = holder >= 0 ? [holder] : firstByKey(near, open, room, widths);
     const choice = filled([...crawl, ...rest], wish, room);
     return choice === undefined ? { work } : { choice, work };
   }
   return { work };
+}
+
+/** As many as hold so many GPUs, in the order of the key. */
+function firstByKey(
+  near: number[],
+  gpus: number,
+  room: ClusterRoom,
+  widths: Float64Array,
+): readonly number[] {
+  const chosen: number[] = [];
+  let open = gpus;
+  while (open > 0 && near.length > 0) {
+    let first = 0;
+    for (let at = 1; at < near.length; at += 1)
+      if (isBefore(near[at] ?? 0, near[first] ?? 0, room, widths)) first = at;
+    const cluster = near[first] ?? 0;
+    near[first] = near.at(-1) ?? 0;
+    near.pop();
+    chosen.push(cluster);
+    open -= room.free[cluster] ?? 0;
+  }
+  return chosen;
 }
 
 /** The neighbour of home with most GPUs; −1 where nobody has any. */
@@ -126,19 +140,19 @@ function largestNeighbour(
   { free, links: { graph } }: ClusterRoom,
   order: Int32Array,
 ): number {
-  const largest = (isAllowed: (cluster: number) => boolean): number => {
-    let best = -1;
-    for (let at = 0; at < order.length; at += 1) {
-      const cluster = order[at] ?? 0;
-      const own = free[cluster] ?? 0;
-      if (own > 0 && isAllowed(cluster) && (best < 0 || own > (free[best] ?? 0))) best = cluster;
-    }
-    return best;
-  };
-  if (home === undefined) return largest(() => true);
-  const linked = largest((cluster) => (graph.gbps[home * graph.count + cluster] ?? 0) > 0);
-  if (linked >= 0) return linked;
-  return largest((cluster) => cluster !== home && graph.part[cluster] === graph.part[home]);
+  const { count, gbps, part } = graph;
+  let largest = -1;
+  let linked = -1;
+  for (let at = 0; at < order.length; at += 1) {
+    const cluster = order[at] ?? 0;
+    const own = free[cluster] ?? 0;
+    if (own <= 0 || cluster === home) continue;
+    if (home !== undefined && part[cluster] !== part[home]) continue;
+    if (largest < 0 || own > (free[largest] ?? 0)) largest = cluster;
+    const isLinked = home !== undefined && (gbps[home * count + cluster] ?? 0) > 0;
+    if (isLinked && (linked < 0 || own > (free[linked] ?? 0))) linked = cluster;
+  }
+  return linked >= 0 ? linked : largest;
 }
 
 /** The key of equation 7, higher first. */
@@ -161,13 +175,27 @@ const byWidth = (widths: Float64Array): Int32Array =>
     (a, b) => (widths[b] === widths[a] ? 0 : (widths[b] ?? 0) - (widths[a] ?? 0)) || a - b,
   );
 
-/** The memory of a pure function: hops do not depend on what links carry. */
-const known = new WeakMap<LinkGraph, Map<number, Int32Array>>();
+interface Hops {
+  readonly hops: Int32Array;
+  /** Those that are reached, without the source, nearest first. */
+  readonly byHops: Int32Array;
+}
 
-function knownHops(graph: LinkGraph, source: number): Int32Array {
-  const own = known.get(graph) ?? new Map<number, Int32Array>();
+/** The memory of a pure function: hops do not depend on what links carry. */
+const known = new WeakMap<LinkGraph, Map<number, Hops>>();
+
+function knownHops(graph: LinkGraph, source: number): Hops {
+  const own = known.get(graph) ?? new Map<number, Hops>();
   known.set(graph, own);
-  const hops = own.get(source) ?? hopsFrom(graph, source);
-  own.set(source, hops);
-  return hops;
+  const found = own.get(source) ?? hopsOf(graph, source);
+  own.set(source, found);
+  return found;
+}
+
+function hopsOf(graph: LinkGraph, source: number): Hops {
+  const hops = hopsFrom(graph, source);
+  const byHops = Int32Array.from(hops, (_, at) => at)
+    .filter((cluster) => (hops[cluster] ?? 0) > 0)
+    .sort((a, b) => (hops[a] ?? 0) - (hops[b] ?? 0) || a - b);
+  return { hops, byHops };
 }
