@@ -36,11 +36,14 @@ export function estimator(
     problem;
   const { copyMs, isResident } = problem;
   const { start: inputStart, items: inputItems } = problem.inputs;
+  const { start: readerStart, items: readerItems } = problem.readersOfParameter;
   const { start: ownStart, items: ownItems } = problem.parametersOf;
   const finishMs = new Float64Array(operationCount);
   const startMs = new Float64Array(operationCount);
   const gpuFree = new Float64Array(gpuCount);
   const busFree = new Float64Array(busMsPerByte.length);
+  const directFree = new Float64Array(busMsPerByte.length);
+  const busEnd = new Float64Array(busMsPerByte.length);
   const linkFree = new Float64Array(gpuCount * gpuCount);
   /** When an operation's result, or a parameter, is on another GPU; what it was `round` rounds ago does not count. */
   const resultAt = new Float64Array(operationCount * gpuCount);
@@ -65,9 +68,8 @@ export function estimator(
     const begin = Math.max(fromMs, linkFree[link] ?? 0);
     let took = bytes * (peerMsPerByte[link] ?? 0);
     const bus = busOf[to] ?? 0;
-    const busEnd = busFree[bus] ?? 0;
-    if (isPeerOverBus[link] === 1 && begin < busEnd) {
-      busFree[bus] = busEnd + took;
+    if (isPeerOverBus[link] === 1 && begin < (busEnd[bus] ?? 0)) {
+      busFree[bus] = (busFree[bus] ?? 0) + took;
       took *= 2;
     }
     const end = begin + copyMs + took;
@@ -101,11 +103,28 @@ export function estimator(
     return end;
   };
 
+  /** When each bus will have copied everything, were it never disturbed: until then whoever reads over it shares it. */
+  const foreseeBuses = (gpuOf: Int32Array, landing: Int32Array): void => {
+    busEnd.fill(0);
+    for (let parameter = 0; parameter < parameterCount; parameter += 1) {
+      const wanted = landing[parameter] ?? 0;
+      const reader = readerItems[readerStart[parameter] ?? 0];
+      if (reader === undefined) continue;
+      const gpu = wanted >= 0 ? wanted : (gpuOf[reader] ?? 0);
+      if (isResident[parameter * gpuCount + gpu] === 1) continue;
+      const bytes = (wanted === IN_HOST ? directBytes[reader] : parameterBytes[parameter]) ?? 0;
+      const bus = busOf[gpu] ?? 0;
+      busEnd[bus] = (busEnd[bus] ?? 0) + bytes * (busMsPerByte[bus] ?? 0);
+    }
+  };
+
   const latencyMs = ({ order, gpu: gpuOf, landing }: Decisions): number => {
     round += 1;
     gpuFree.fill(0);
     busFree.fill(0);
     linkFree.fill(0);
+    directFree.fill(0);
+    foreseeBuses(gpuOf, landing);
     held.set(residentBytes);
     let last = 0;
     for (let at = 0; at < operationCount; at += 1) {
@@ -148,10 +167,12 @@ export function estimator(
         took = directMs[cell] ?? 0;
         const bus = busOf[gpu] ?? 0;
         const overBus = (directBytes[operation] ?? 0) * (busMsPerByte[bus] ?? 0);
-        if (ready < (busFree[bus] ?? 0)) {
-          took = Math.max(took, 2 * overBus);
-          busFree[bus] = (busFree[bus] ?? 0) + overBus;
-        }
+        const isShared = ready < (busEnd[bus] ?? 0);
+        if (isShared) busFree[bus] = (busFree[bus] ?? 0) + overBus;
+        // Direct reads of two GPUs over one bus take turns: together they are no faster.
+        const read = Math.max(ready, directFree[bus] ?? 0) + (isShared ? 2 : 1) * overBus;
+        directFree[bus] = read;
+        took = Math.max(took, read - ready);
       }
       startMs[operation] = ready;
       const end = ready + took;

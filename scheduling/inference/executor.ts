@@ -80,6 +80,10 @@ export function execute(
     for (const { operations } of queue)
       for (const index of operations) gpuOf[numberOf.get(index) ?? 0] = gpu;
 
+  // Drawn by operation, not by turn: two plans of one model meet the same kernels.
+  const factor = Float64Array.from({ length: problem.operationCount }, () =>
+    random === undefined ? 1 : Math.max(0.2, 1 + noise * random.normal()),
+  );
   const book = memoryBook(problem, plan, gpuOf, numberOf);
   const executed = Array.from({ length: problem.operationCount }, () => mark());
   const onGpu = new Map<string, Mark>();
@@ -219,7 +223,6 @@ export function execute(
     const cell = operation * gpuCount + gpu;
     const isReading = isDirect && listAt(problem.parametersOf, operation).length > 0;
     const usual = (isReading ? problem.directMs[cell] : problem.kernelMs[cell]) ?? 0;
-    const factor = random === undefined ? 1 : Math.max(0.2, 1 + noise * random.normal());
     book.runs(operation, gpu);
     let open = isReading ? 2 : 1;
     const part = (): void => {
@@ -234,7 +237,7 @@ export function execute(
       book.ran(operation, gpu);
       setMark(finished);
     };
-    time.after(usual * factor, part);
+    time.after(usual * (factor[operation] ?? 1), part);
     if (isReading) {
       const bus = busOf[gpu] ?? 0;
       const bytes = problem.directBytes[operation] ?? 0;

@@ -1,0 +1,212 @@
+/**
+ * @file Plans one model over the GPUs of one host: the product's path, for models of any size.
+ *
+ * Starts from list schedules, from one GPU and from DeepPlan's plan, anneals GPU, landing and order of everything over the planner's
+ * estimate, and lets the executor model judge the best few. So a plan is never worse than its starts, which include the rivals', and
+ * MILP answers when they are given. The budget counts estimates, not time: the same input gives the same plan.
+ * Cost: one estimate a step. Ties go to the earlier start.
+ */
+
+import type { InferencePlan } from "../../domain/inference-plan.ts";
+import { randomFrom, type Random } from "../../lib/random.ts";
+import { allOn, copyDecisions, planOf, type Decisions } from "./decisions.ts";
+import { estimator } from "./estimate.ts";
+import { execute } from "./executor.ts";
+import { listSchedule } from "./list-schedule.ts";
+import { mover } from "./moves.ts";
+import { listAt, type PlanningProblem } from "./problem.ts";
+import { deepPlanDecisions, fastestGpu, withDirect } from "./rivals.ts";
+
+export interface SearchOptions {
+  readonly seed?: number;
+  /** Estimates in all; more for small models, whose estimates are cheap. */
+  readonly estimates?: number;
+  /** Further starts: a solver's answer, an earlier plan. */
+  readonly starts?: readonly Decisions[];
+}
+
+export type PlanFound =
+  | {
+      readonly kind: "planned";
+      readonly decisions: Decisions;
+      readonly plan: InferencePlan;
+      /** The planner's own estimate. */
+      readonly expectedMs: number;
+      readonly stats: SearchStats;
+    }
+  | {
+      readonly kind: "too large";
+      readonly needBytes: number;
+      readonly haveBytes: number;
+      readonly message: string;
+    };
+
+export interface SearchStats {
+  readonly estimates: number;
+  readonly accepted: number;
+  readonly startMs: number;
+  /** Share of each GPU's memory that the plan needs at its fullest moment. */
+  readonly memoryShare: number;
+}
+
+const DEFAULTS = Object.freeze({
+  seed: 1,
+  /** Estimates × operations: about two seconds of one core. */
+  work: 24_000_000,
+  most: 60_000,
+  /** First and last temperature, as shares of the latency. */
+  hot: 4e-3,
+  cold: 2e-6,
+  /** Starts that are annealed; the rest only compete at the end. */
+  annealed: 3,
+});
+/** Activations are first reckoned at this multiple of their peak on one GPU, then at twice that, and so on. */
+const RESERVES = [1.25, 2.5, 5, 10];
+
+export function searchPlan(problem: PlanningProblem, options: SearchOptions = {}): PlanFound {
+  const activations = activationPeakBytes(problem);
+  let tried: PlanFound | undefined;
+  for (const reserve of RESERVES) {
+    const room = problem.memoryBytes.map((bytes) => Math.max(0, bytes - reserve * activations));
+    const found = searchWithin(problem, room, options);
+    if (found === undefined) break;
+    tried = found;
+    if (found.stats.memoryShare <= 1) return found;
+  }
+  const parameters = problem.parameterBytes.reduce((sum, each) => sum + each, 0);
+  const haveBytes = problem.memoryBytes.reduce((sum, each) => sum + each, 0);
+  const needBytes = parameters + activations * (tried === undefined ? 1 : problem.gpuCount);
+  const gib = (bytes: number): string => (bytes / 2 ** 30).toFixed(2);
+  return {
+    kind: "too large",
+    needBytes,
+    haveBytes,
+    message: `${problem.graph.name} needs about ${gib(needBytes)} GiB for parameters and results; the ${problem.gpuCount} GPUs of ${problem.host.name} have ${gib(haveBytes)} GiB in all`,
+  };
+}
+
+type Planned = Extract<PlanFound, { kind: "planned" }>;
+
+/** Undefined when no start fits into the room. */
+function searchWithin(
+  problem: PlanningProblem,
+  parameterRoom: Float64Array,
+  { seed = DEFAULTS.seed, estimates = usualEstimates(problem), starts = [] }: SearchOptions,
+): Planned | undefined {
+  const estimate = estimator(problem, { parameterRoom });
+  const ranked = [...starts, ...usualStarts(problem, parameterRoom)]
+    .map((decisions, at) => ({ decisions, at, ms: estimate.latencyMs(decisions) }))
+    .sort((a, b) => a.ms - b.ms || a.at - b.at);
+  const first = ranked[0];
+  if (first === undefined) return undefined;
+  const annealed = ranked.slice(0, DEFAULTS.annealed);
+  let accepted = 0;
+  const results = annealed.map(({ decisions }, at) => {
+    const random = randomFrom(seed, `anneal ${at}`);
+    const share = Math.max(1, Math.floor(estimates / annealed.length));
+    const result = anneal(problem, { decisions, estimates: share, random, estimate });
+    accepted += result.accepted;
+    return result.best;
+  });
+  const judged = [...results, ...ranked.slice(0, 6).map(({ decisions }) => decisions)]
+    .map((decisions) => {
+      const plan = planOf(problem, decisions);
+      const executed = execute(problem, plan);
+      const memoryShare = Math.max(
+        ...executed.peakBytes.map((bytes, gpu) => bytes / (problem.memoryBytes[gpu] ?? 1)),
+      );
+      return { decisions, plan, memoryShare, ms: executed.latencyMs };
+    })
+    .sort((a, b) => Math.max(1, a.memoryShare) - Math.max(1, b.memoryShare) || a.ms - b.ms);
+  const best = judged[0];
+  if (best === undefined) return undefined;
+  return {
+    kind: "planned",
+    decisions: best.decisions,
+    plan: best.plan,
+    expectedMs: estimate.latencyMs(best.decisions),
+    stats: { estimates, accepted, startMs: first.ms, memoryShare: best.memoryShare },
+  };
+}
+
+const usualEstimates = ({ operationCount }: PlanningProblem): number =>
+  Math.min(DEFAULTS.most, Math.ceil(DEFAULTS.work / Math.max(1, operationCount)));
+
+function usualStarts(problem: PlanningProblem, parameterRoom: Float64Array): Decisions[] {
+  const { gpuCount, busOf } = problem;
+  const fastest = fastestGpu(problem);
+  const all = Array.from({ length: gpuCount }, (_, gpu) => gpu);
+  const onePerBus = all.filter((gpu) => busOf.indexOf(busOf[gpu] ?? 0) === gpu || gpu === fastest);
+  const direct = withDirect(problem, allOn(problem, fastest));
+  const deepPlan = deepPlanDecisions(problem);
+  const kernels = problem.kernelMs.reduce((sum, each) => sum + each, 0) / gpuCount;
+  const typical = kernels / Math.max(1, problem.operationCount);
+  const lists = [0, typical, 8 * typical].flatMap((reluctanceMs) => [
+    listSchedule(problem, { from: direct, reluctanceMs, parameterRoom }),
+    listSchedule(problem, { from: direct, reluctanceMs, landing: all, parameterRoom }),
+    listSchedule(problem, { from: direct, reluctanceMs, computing: onePerBus, parameterRoom }),
+  ]);
+  const alone = listSchedule(problem, { from: direct, computing: [fastest], landing: all });
+  return [
+    allOn(problem, fastest),
+    direct,
+    alone,
+    ...(deepPlan === undefined ? [] : [deepPlan]),
+    ...lists,
+  ];
+}
+
+interface Annealing {
+  readonly decisions: Decisions;
+  readonly estimates: number;
+  readonly random: Random;
+  readonly estimate: { readonly latencyMs: (decisions: Decisions) => number };
+}
+
+function anneal(
+  problem: PlanningProblem,
+  { decisions, estimates, random, estimate }: Annealing,
+): { readonly best: Decisions; readonly accepted: number } {
+  const current = copyDecisions(decisions);
+  const { move, undo } = mover(problem, current);
+  let currentMs = estimate.latencyMs(current);
+  let best = copyDecisions(current);
+  let bestMs = currentMs;
+  let accepted = 0;
+  const cooling = Math.log(DEFAULTS.cold / DEFAULTS.hot);
+  for (let step = 0; step < estimates; step += 1) {
+    if (!move(random)) continue;
+    const triedMs = estimate.latencyMs(current);
+    const temperatureMs = bestMs * DEFAULTS.hot * Math.exp((cooling * step) / estimates);
+    const worse = triedMs - currentMs;
+    if (worse > 0 && random.unit() >= Math.exp(-worse / temperatureMs)) {
+      undo();
+      continue;
+    }
+    accepted += 1;
+    currentMs = triedMs;
+    if (triedMs < bestMs - 1e-9) {
+      bestMs = triedMs;
+      best = copyDecisions(current);
+    }
+  }
+  return { best, accepted };
+}
+
+/** The most that results take when the operations run one after the other on one GPU. */
+export function activationPeakBytes(problem: PlanningProblem): number {
+  const { operationCount, outputBytes, inputs, readers } = problem;
+  const unread = Int32Array.from({ length: operationCount }, (_, at) => listAt(readers, at).length);
+  let live = 0;
+  let peak = 0;
+  for (let operation = 0; operation < operationCount; operation += 1) {
+    live += outputBytes[operation] ?? 0;
+    peak = Math.max(peak, live);
+    for (const input of listAt(inputs, operation)) {
+      const left = (unread[input] ?? 0) - 1;
+      unread[input] = left;
+      if (left === 0) live -= outputBytes[input] ?? 0;
+    }
+  }
+  return peak;
+}
