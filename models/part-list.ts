@@ -1,0 +1,146 @@
+/**
+ * @file From a plan's queues of operations to the parts that really run: how many operations each runs at once.
+ *
+ * Every run of a part costs something by itself, and every cut loses the fusion of operators across it; a part that is too large
+ * waits for inputs that its first operations do not need, and keeps results back that others wait for. Starts with cuts exactly
+ * where values cross between GPUs, which delays nothing, then joins neighbours of one queue, the first pair first, while the
+ * expected time does not grow and no two parts wait for each other. Cost: parts² evaluations of O(parts + edges), at most
+ * `MOST_EVALUATIONS`; ties go to fewer parts.
+ */
+
+import type { InferencePlan } from "../domain/inference-plan.ts";
+import type { OperatorGraph } from "../domain/operator-graph.ts";
+
+export interface RunPart {
+  readonly gpu: number;
+  /** Indices of operations. */
+  readonly operations: readonly number[];
+}
+
+export interface RunCosts {
+  /** What running a part costs beside its operations. */
+  readonly partMs: number;
+  /** Handing a value to another GPU: beside its bytes, and for each byte. */
+  readonly handMs: number;
+  readonly handMsPerByte: number;
+  /** By operation. */
+  readonly operationMs: readonly number[];
+}
+
+export interface PartList {
+  /** In an order in which they can run. */
+  readonly parts: readonly RunPart[];
+  readonly expectedMs: number;
+}
+
+const MOST_EVALUATIONS = 20_000;
+
+export function partList(graph: OperatorGraph, plan: InferencePlan, costs: RunCosts): PartList {
+  let queues = plan.gpuQueues.map((queue, gpu) =>
+    cutWhereValuesCross(
+      graph,
+      gpu,
+      queue.flatMap(({ operations }) => operations),
+    ),
+  );
+  let best = timedParts(graph, queues, costs);
+  if (best === undefined) throw new Error("the queues of a plan wait for each other");
+  let evaluations = 0;
+  for (let gpu = 0; gpu < queues.length; gpu += 1) {
+    for (let at = 0; at + 1 < (queues[gpu]?.length ?? 0);) {
+      const joined = queues.map((queue, other) => (other === gpu ? joinedAt(queue, at) : queue));
+      evaluations += 1;
+      const timed = evaluations > MOST_EVALUATIONS ? undefined : timedParts(graph, joined, costs);
+      if (timed !== undefined && timed.expectedMs <= best.expectedMs) {
+        best = timed;
+        queues = joined;
+      } else at += 1;
+    }
+  }
+  return best;
+}
+
+type Queue = readonly RunPart[];
+
+function cutWhereValuesCross(
+  { operations }: OperatorGraph,
+  gpu: number,
+  queue: readonly number[],
+): Queue {
+  const own = new Set(queue);
+  const readElsewhere = new Set(
+    operations.flatMap(({ inputs }, reader) =>
+      own.has(reader) ? [] : inputs.filter((input) => own.has(input)),
+    ),
+  );
+  const parts: { gpu: number; operations: number[] }[] = [];
+  let open: number[] | undefined;
+  for (const operation of queue) {
+    const waits = operations[operation]?.inputs.some((input) => !own.has(input)) ?? false;
+    if (open === undefined || waits) {
+      open = [];
+      parts.push({ gpu, operations: open });
+    }
+    open.push(operation);
+    if (readElsewhere.has(operation)) open = undefined;
+  }
+  return parts;
+}
+
+function joinedAt(queue: Queue, at: number): Queue {
+  const [first, second] = [queue[at], queue[at + 1]];
+  if (first === undefined || second === undefined) return queue;
+  const joined = { gpu: first.gpu, operations: [...first.operations, ...second.operations] };
+  return [...queue.slice(0, at), joined, ...queue.slice(at + 2)];
+}
+
+/** The parts as ready queues run them; undefined when some wait for each other. */
+function timedParts(
+  { operations }: OperatorGraph,
+  queues: readonly Queue[],
+  costs: RunCosts,
+): PartList | undefined {
+  const partOf = new Map<number, RunPart>();
+  for (const part of queues.flat()) for (const one of part.operations) partOf.set(one, part);
+  const endMs = new Map<RunPart, number>();
+  const next = queues.map(() => 0);
+  const freeMs = queues.map(() => 0);
+  const parts: RunPart[] = [];
+  const readyMs = (part: RunPart): number | undefined => {
+    let ready = 0;
+    for (const operation of part.operations) {
+      for (const input of operations[operation]?.inputs ?? []) {
+        const maker = partOf.get(input);
+        if (maker === undefined || maker === part) continue;
+        const made = endMs.get(maker);
+        if (made === undefined) return undefined;
+        const bytes = operations[input]?.outputBytes ?? 0;
+        const hand = maker.gpu === part.gpu ? 0 : costs.handMs + bytes * costs.handMsPerByte;
+        ready = Math.max(ready, made + hand);
+      }
+    }
+    return ready;
+  };
+  for (let moved = true; moved;) {
+    moved = false;
+    for (const [gpu, queue] of queues.entries()) {
+      for (;;) {
+        const part = queue[next[gpu] ?? 0];
+        const ready = part && readyMs(part);
+        if (part === undefined || ready === undefined) break;
+        const tookMs = part.operations.reduce(
+          (sum, operation) => sum + (costs.operationMs[operation] ?? 0),
+          costs.partMs,
+        );
+        const end = Math.max(ready, freeMs[gpu] ?? 0) + tookMs;
+        endMs.set(part, end);
+        freeMs[gpu] = end;
+        next[gpu] = (next[gpu] ?? 0) + 1;
+        parts.push(part);
+        moved = true;
+      }
+    }
+  }
+  if (parts.length < queues.flat().length) return undefined;
+  return { parts, expectedMs: Math.max(0, ...freeMs) };
+}

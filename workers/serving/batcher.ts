@@ -1,0 +1,195 @@
+/**
+ * @file Requests in front of a model: they wait in line, go together where the model allows it, and are turned away when the
+ * line is full.
+ *
+ * A batch leaves when a run may start and the batch is full or its first request has waited for the window; requests go together
+ * when their inputs agree in everything but the first axis. As many runs as there are lanes may be under way, so that they
+ * follow each other through the parts. A full line refuses at once and says when to come again: the time that the line takes at
+ * the present pace. Closing serves what stands in line and takes nothing more. Time comes from outside.
+ */
+
+import type { TensorValue } from "../../models/onnx-session.ts";
+import { joinedRows, partedRows } from "./tensor-rows.ts";
+
+export type Tensors = ReadonlyMap<string, TensorValue>;
+
+export interface BatcherOptions {
+  /** Rows that may go together; 1 when the model takes one request at a time. */
+  readonly maxBatch: number;
+  /** How long the first of a batch waits for others. */
+  readonly windowMs: number;
+  /** Requests that may stand in line. */
+  readonly maxQueue: number;
+  /** Runs that may be under way. */
+  readonly maxRuns: number;
+}
+
+export interface BatcherPorts {
+  run(feeds: Tensors): Promise<Tensors>;
+  nowMs(): number;
+  /** Calls back after a time; gives what takes that back. */
+  after(delayMs: number, call: () => void): () => void;
+}
+
+export type Submitted =
+  | { readonly kind: "answered"; readonly outputs: Tensors; readonly batchedRows: number }
+  | { readonly kind: "full"; readonly retryAfterMs: number }
+  | { readonly kind: "closed" }
+  | { readonly kind: "failed"; readonly message: string };
+
+export interface BatcherCounts {
+  readonly waiting: number;
+  readonly running: number;
+  readonly answered: number;
+  readonly failed: number;
+  readonly turnedAway: number;
+  readonly runs: number;
+  readonly rows: number;
+  /** Of all runs so far. */
+  readonly runMs: number;
+}
+
+export interface Batcher {
+  submit(inputs: Tensors): Promise<Submitted>;
+  counts(): BatcherCounts;
+  /** Resolves when the last request has its answer. */
+  close(): Promise<void>;
+}
+
+interface Waiting {
+  readonly inputs: Tensors;
+  readonly rows: number;
+  /** Requests with equal ones may share a run. */
+  readonly form: string;
+  readonly sinceMs: number;
+  settle(answer: Submitted): void;
+}
+
+export function createBatcher(options: BatcherOptions, ports: BatcherPorts): Batcher {
+  const line: Waiting[] = [];
+  const count = { answered: 0, failed: 0, turnedAway: 0, runs: 0, rows: 0, runMs: 0 };
+  let running = 0;
+  let isClosed = false;
+  let takeBack: (() => void) | undefined;
+  let whenEmpty: (() => void) | undefined;
+
+  const dispatch = (): void => {
+    takeBack?.();
+    takeBack = undefined;
+    while (running < options.maxRuns) {
+      const batch = nextBatch(line, options.maxBatch);
+      const [first] = batch;
+      if (first === undefined) break;
+      const rows = rowsOf(batch);
+      const waitedMs = ports.nowMs() - first.sinceMs;
+      const mayGrow = !isClosed && rows < options.maxBatch && batch.length === line.length;
+      if (mayGrow && waitedMs < options.windowMs) {
+        takeBack = ports.after(options.windowMs - waitedMs, dispatch);
+        break;
+      }
+      for (const one of batch) line.splice(line.indexOf(one), 1);
+      running += 1;
+      void runBatch(batch, rows).finally(() => {
+        running -= 1;
+        dispatch();
+      });
+    }
+    if (isClosed && line.length === 0 && running === 0) whenEmpty?.();
+  };
+
+  const runBatch = async (batch: readonly Waiting[], rows: number): Promise<void> => {
+    const fromMs = ports.nowMs();
+    try {
+      const answers = await ports.run(joined(batch));
+      const outputs = parted(answers, batch);
+      batch.forEach(({ settle }, index) => {
+        const own = outputs[index] ?? new Map<string, TensorValue>();
+        settle({ kind: "answered", outputs: own, batchedRows: rows });
+      });
+      count.answered += batch.length;
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      for (const { settle } of batch) settle({ kind: "failed", message });
+      count.failed += batch.length;
+    }
+    count.runs += 1;
+    count.rows += rows;
+    count.runMs += ports.nowMs() - fromMs;
+  };
+
+  return {
+    submit: (inputs) =>
+      new Promise((resolve) => {
+        if (isClosed) {
+          resolve({ kind: "closed" });
+          return;
+        }
+        if (line.length >= options.maxQueue) {
+          count.turnedAway += 1;
+          const meanMs = count.runs === 0 ? options.windowMs : count.runMs / count.runs;
+          const batches = line.length / options.maxBatch / options.maxRuns;
+          resolve({ kind: "full", retryAfterMs: Math.ceil(batches * meanMs) });
+          return;
+        }
+        const shapes = [...inputs].map(([, { shape }]) => shape);
+        const rows = options.maxBatch > 1 ? (shapes[0]?.[0] ?? 1) : 1;
+        line.push({ inputs, rows, form: formOf(inputs), sinceMs: ports.nowMs(), settle: resolve });
+        dispatch();
+      }),
+    counts: () => ({ ...count, waiting: line.length, running }),
+    close: () =>
+      new Promise((resolve) => {
+        isClosed = true;
+        whenEmpty = resolve;
+        dispatch();
+      }),
+  };
+}
+
+/** The first in line and those behind it that go with it; the first alone may be larger than a batch. */
+function nextBatch(line: readonly Waiting[], maxBatch: number): readonly Waiting[] {
+  const [first] = line;
+  if (first === undefined) return [];
+  const batch = [first];
+  let rows = first.rows;
+  for (const other of line.slice(1)) {
+    if (other.form !== first.form || rows + other.rows > maxBatch) break;
+    batch.push(other);
+    rows += other.rows;
+  }
+  return batch;
+}
+
+const rowsOf = (batch: readonly Waiting[]): number =>
+  batch.reduce((sum, { rows }) => sum + rows, 0);
+
+const formOf = (inputs: Tensors): string =>
+  [...inputs]
+    .map(([name, { type, shape }]) => `${name}:${type}:${shape.slice(1).join("x")}`)
+    .join();
+
+function joined(batch: readonly Waiting[]): Tensors {
+  const [first] = batch;
+  if (first === undefined || batch.length === 1) return first?.inputs ?? new Map();
+  return new Map(
+    [...first.inputs.keys()].flatMap((name) => {
+      const rows = joinedRows(batch.flatMap(({ inputs }) => inputs.get(name) ?? []));
+      return rows === undefined ? [] : [[name, rows] as const];
+    }),
+  );
+}
+
+function parted(answers: Tensors, batch: readonly Waiting[]): readonly Tensors[] {
+  if (batch.length === 1) return [answers];
+  const counts = batch.map(({ rows }) => rows);
+  const pieces = [...answers].map(([name, tensor]) => [name, partedRows(tensor, counts)] as const);
+  return batch.map(
+    (_, index) =>
+      new Map(
+        pieces.flatMap(([name, each]) => {
+          const piece = each[index];
+          return piece === undefined ? [] : [[name, piece] as const];
+        }),
+      ),
+  );
+}

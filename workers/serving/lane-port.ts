@@ -1,0 +1,71 @@
+/**
+ * @file Starts a lane in a thread of its own, because onnxruntime blocks the thread that it works in.
+ *
+ * Where only sources are (unit tests), there is no compiled thread to start, and the lane runs here behind the same ports: the
+ * same answers, nothing side by side.
+ */
+
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { MessageChannel, Worker, type MessagePort } from "node:worker_threads";
+import { runLane, type LaneMessage, type LaneReport, type LaneSetup } from "./lane.ts";
+
+export interface Lane {
+  send(message: LaneMessage, transfer?: readonly ArrayBuffer[]): void;
+  /** After this nothing is heard of it. */
+  end(): Promise<void>;
+}
+
+export interface LaneEvents {
+  onReport(report: LaneReport): void;
+  /** The thread is gone and was not told to end. */
+  onLoss(message: string): void;
+}
+
+export function openLane(setup: LaneSetup, events: LaneEvents): Lane {
+  const file = fileURLToPath(new URL("./lane-thread.js", import.meta.url));
+  return existsSync(file) ? inThread(file, setup, events) : inPlace(setup, events);
+}
+
+function inThread(file: string, setup: LaneSetup, { onReport, onLoss }: LaneEvents): Lane {
+  const models = setup.parts.map(({ model }) => model);
+  const thread = new Worker(file, {
+    workerData: setup,
+    transferList: [...setup.peers.values(), ...models.flatMap(wholeBuffer)],
+  });
+  let isEnding = false;
+  const gone = new Promise<void>((resolve) => thread.once("exit", () => resolve()));
+  thread.on("message", onReport);
+  thread.once("error", (error: Error) => onLoss(`lane ${setup.lane}: ${error.message}`));
+  thread.once("exit", (code) => {
+    if (!isEnding) onLoss(`lane ${setup.lane} ended with code ${code}`);
+  });
+  return {
+    send: (message, transfer = []) => thread.postMessage(message, transfer),
+    async end() {
+      isEnding = true;
+      thread.postMessage({ kind: "end" } satisfies LaneMessage);
+      await gone;
+    },
+  };
+}
+
+const wholeBuffer = (bytes: Uint8Array): readonly ArrayBuffer[] =>
+  bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
+    ? [bytes.buffer]
+    : [];
+
+function inPlace(setup: LaneSetup, { onReport, onLoss }: LaneEvents): Lane {
+  const { port1: near, port2: far }: { port1: MessagePort; port2: MessagePort } =
+    new MessageChannel();
+  near.on("message", onReport);
+  const running = runLane(setup, far).catch((error: unknown) => onLoss(String(error)));
+  return {
+    send: (message, transfer = []) => near.postMessage(message, transfer),
+    async end() {
+      near.postMessage({ kind: "end" } satisfies LaneMessage);
+      await running;
+      near.close();
+    },
+  };
+}

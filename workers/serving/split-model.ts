@@ -1,0 +1,186 @@
+/**
+ * @file A model that runs in parts over lanes, and answers as the whole one does.
+ *
+ * Cuts the model by the plan, gives every lane its parts, joins each pair of lanes that hand values to each other by a channel of
+ * its own, and from then on only begins requests and gathers answers; values between parts never come by here. A lane that is
+ * lost takes the model with it: every request under way fails, and so does every later one.
+ */
+
+import { MessageChannel, type MessagePort } from "node:worker_threads";
+import type { ServingPlan } from "../../domain/serving-plan.ts";
+import { cutOnnx, type OnnxPart } from "../../models/onnx-cut.ts";
+import type { OnnxModel } from "../../models/onnx-model.ts";
+import type { TensorValue } from "../../models/onnx-session.ts";
+import { openLane, type Lane } from "./lane-port.ts";
+import { ownMemory, type LanePart, type LaneReport, type NamedTensor } from "./lane.ts";
+
+export interface SplitModel {
+  /** What was given may be gone afterwards: its memory is handed to the lanes. */
+  run(feeds: ReadonlyMap<string, TensorValue>): Promise<ReadonlyMap<string, TensorValue>>;
+  /** Settles when a lane is lost, with why; never else. */
+  readonly lost: Promise<string>;
+  close(): Promise<void>;
+}
+
+export type OpenedSplit =
+  | { readonly kind: "open"; readonly split: SplitModel }
+  | { readonly kind: "refused"; readonly message: string };
+
+export interface SplitOptions {
+  /** Threads of onnxruntime in each lane. */
+  readonly threads?: number;
+}
+
+interface Waiting {
+  readonly answers: Map<string, TensorValue>;
+  resolve(answers: ReadonlyMap<string, TensorValue>): void;
+  reject(error: Error): void;
+}
+
+export async function openSplit(
+  model: OnnxModel,
+  { gpus, parts }: Pick<ServingPlan, "gpus" | "parts">,
+  { threads = 1 }: SplitOptions = {},
+): Promise<OpenedSplit> {
+  const cut = await cutOnnx(
+    model,
+    parts.map(({ operators }) => operators),
+  );
+  if (cut.kind === "refused") return cut;
+  const laneOf = parts.map(({ gpu }) => gpu);
+  const answered = new Set(model.outputs.map(({ name }) => name));
+  const setups = laneSetups(cut.parts, { laneOf, gpus, answered });
+  const lanes: Lane[] = [];
+  const waiting = new Map<number, Waiting>();
+  const isReady = new Set<number>();
+  let lastRequest = 0;
+  let whyLost: string | undefined;
+  let announceLoss: (why: string) => void = () => undefined;
+  const lost = new Promise<string>((resolve) => (announceLoss = resolve));
+  let announceReady: () => void = () => undefined;
+  const ready = new Promise<void>((resolve) => (announceReady = resolve));
+
+  const lose = (why: string): void => {
+    if (whyLost !== undefined) return;
+    whyLost = why;
+    announceLoss(why);
+    for (const { reject } of waiting.values()) reject(new Error(why));
+    waiting.clear();
+  };
+  const hear = (lane: number, word: LaneReport): void => {
+    switch (word.kind) {
+      case "ready":
+        isReady.add(lane);
+        if (isReady.size === setups.length) announceReady();
+        return;
+      case "broken":
+        lose(`lane ${lane} cannot load its parts: ${word.message}`);
+        return;
+      case "failed":
+        for (const [other, each] of lanes.entries()) {
+          if (other !== lane) each.send({ kind: "drop", request: word.request });
+        }
+        waiting.get(word.request)?.reject(new Error(word.message));
+        waiting.delete(word.request);
+        return;
+      case "answer": {
+        const request = waiting.get(word.request);
+        if (request === undefined) return;
+        request.answers.set(word.value[0], word.value[1]);
+        if (request.answers.size < answered.size) return;
+        waiting.delete(word.request);
+        request.resolve(request.answers);
+      }
+    }
+  };
+  for (const [lane, setup] of setups.entries()) {
+    lanes.push(
+      openLane({ ...setup, lane, threads }, { onReport: (word) => hear(lane, word), onLoss: lose }),
+    );
+  }
+  const close = async (): Promise<void> => {
+    lose("the model was closed");
+    await Promise.all(lanes.map((lane) => lane.end()));
+  };
+  const trouble = await Promise.race([ready.then(() => undefined), lost]);
+  if (trouble !== undefined) {
+    await close();
+    return { kind: "refused", message: trouble };
+  }
+  const wants = setups.map(({ parts: own }) => new Set(own.flatMap(({ inputs }) => inputs)));
+  const straight = model.inputs.map(({ name }) => name).filter((name) => answered.has(name));
+
+  const run: SplitModel["run"] = (feeds) =>
+    new Promise((resolve, reject) => {
+      if (whyLost !== undefined) {
+        reject(new Error(whyLost));
+        return;
+      }
+      lastRequest += 1;
+      const request = lastRequest;
+      // An input that is an output as it is goes by no lane.
+      const answers = new Map(straight.flatMap((name) => pick(feeds, name)));
+      waiting.set(request, { answers, resolve, reject });
+      const takers = new Map<string, number>();
+      for (const want of wants) {
+        for (const name of want) takers.set(name, (takers.get(name) ?? 0) + 1);
+      }
+      for (const [lane, each] of lanes.entries()) {
+        const values = [...(wants[lane] ?? [])].flatMap((name) => pick(feeds, name));
+        const transfer = values.flatMap(([name, tensor]) =>
+          takers.get(name) === 1 && !answers.has(name) ? ownMemory(tensor) : [],
+        );
+        each.send({ kind: "begin", request, values }, [...new Set(transfer)]);
+      }
+      if (answers.size === answered.size) {
+        waiting.delete(request);
+        resolve(answers);
+      }
+    });
+  return { kind: "open", split: { run, lost, close } };
+}
+
+const pick = (feeds: ReadonlyMap<string, TensorValue>, name: string): readonly NamedTensor[] => {
+  const tensor = feeds.get(name);
+  return tensor === undefined ? [] : [[name, tensor]];
+};
+
+interface Laying {
+  /** By part. */
+  readonly laneOf: readonly number[];
+  readonly gpus: number;
+  readonly answered: ReadonlySet<string>;
+}
+
+/** What each lane runs, where its values go, and the channels between lanes. */
+function laneSetups(
+  parts: readonly OnnxPart[],
+  { laneOf, gpus, answered }: Laying,
+): readonly { readonly parts: readonly LanePart[]; readonly peers: Map<number, MessagePort> }[] {
+  const readers = new Map<string, Set<number>>();
+  parts.forEach(({ inputs }, part) => {
+    for (const name of inputs) {
+      readers.set(name, (readers.get(name) ?? new Set()).add(laneOf[part] ?? 0));
+    }
+  });
+  const setups = Array.from({ length: gpus }, () => ({
+    parts: new Array<LanePart>(),
+    peers: new Map<number, MessagePort>(),
+  }));
+  parts.forEach(({ bytes, inputs, outputs }, part) => {
+    const lane = laneOf[part] ?? 0;
+    const routed = outputs.map((name) => ({
+      name,
+      lanes: [...(readers.get(name) ?? [])].filter((other) => other !== lane),
+      isAnswer: answered.has(name),
+    }));
+    setups[lane]?.parts.push({ model: bytes, inputs, outputs: routed });
+    for (const other of routed.flatMap(({ lanes }) => lanes)) {
+      if (setups[lane]?.peers.has(other) === true) continue;
+      const { port1, port2 } = new MessageChannel();
+      setups[lane]?.peers.set(other, port1);
+      setups[other]?.peers.set(lane, port2);
+    }
+  });
+  return setups;
+}
