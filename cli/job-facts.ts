@@ -24,6 +24,12 @@ export function specFacts(spec: JobSpec): readonly Fact[] {
         : `${durationText(spec.deadlineMs)} after its submission`,
     ],
     [
+      "fleets",
+      spec.cells === undefined
+        ? undefined
+        : `${spec.cells.fleets.join(", ")}, each for ${durationText(spec.cells.patienceMs)} at first`,
+    ],
+    [
       "retry",
       spec.retry.attempts === 1 ? undefined : `up to ${counted(spec.retry.attempts, "run")}`,
     ],

@@ -33,6 +33,8 @@ export interface JobFlags {
   readonly timeLimit?: string;
   readonly deadline?: string;
   readonly attempts?: number;
+  readonly fleets?: readonly string[];
+  readonly patience?: string;
   readonly hold?: boolean;
   readonly array?: number;
   readonly parallel?: number;
@@ -62,6 +64,8 @@ const JOB_FLAGS = [
   "timeLimit",
   "deadline",
   "attempts",
+  "fleets",
+  "patience",
   "hold",
   "array",
   "parallel",
@@ -109,10 +113,11 @@ export function jobFileWith(
     ...asMap(file["array"]),
     ...given({ count: flags.array, parallel: flags.parallel }),
   };
-  const { tenant, priority, timeLimit, deadline, hold } = flags;
+  const { tenant, priority, timeLimit, deadline, fleets, patience, hold } = flags;
   const merged = {
     ...file,
     ...given({ name, class: flags.class, tenant, priority, timeLimit, deadline, hold }),
+    ...given({ fleets, patience }),
     ...given({ gang: gangWith(file["gang"], flags) }),
     ...(Object.keys(run).length > 0 && { run }),
     ...(Object.keys(constraints).length > 0 && { constraints }),

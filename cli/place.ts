@@ -4,7 +4,18 @@ import type { HostGpus, ListedJob } from "../client/index.ts";
 import { gpuList } from "./gpu-list.ts";
 
 /** `eu-1/host-3`, `eu-1/host-3,host-4`, `eu-1 (5 hosts)`, `eu-1,us-2 (9 hosts)`; for one that waits, the reason's code; `for infer-3` when it gives way. */
-export function whereText(job: ListedJob): string {
+/** `fleet` is the one that is listed: of a job that went to another one, which. */
+export function whereText(job: ListedJob, fleet: string): string {
+  const away = job.fleet === undefined || job.fleet === fleet ? "" : `fleet ${job.fleet}: `;
+  return (
+    away + placeText(job) + (job.moved === undefined || away === "" ? "" : movedText(job.moved))
+  );
+}
+
+const movedText = ({ from, code }: NonNullable<ListedJob["moved"]>): string =>
+  ` (from ${from}: ${code})`;
+
+function placeText(job: ListedJob): string {
   if (job.pending !== undefined) return job.pending.code;
   if (job.preemptedFor !== undefined)
     return job.preemptedFor === job.jobId ? "stops to grow" : `for ${job.preemptedFor}`;

@@ -14,8 +14,10 @@ import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import {
   ARRAY_MEMO,
+  CELL_MEMO,
   JOB_WORKFLOW,
   type ArrayMemo,
+  type CellMemo,
   type JobState,
   type Ledger,
 } from "../workflows/messages.ts";
@@ -24,6 +26,7 @@ import {
   CLUSTER_KEY,
   FLEET_KEY,
   GPUS_KEY,
+  HOME_KEY,
   isEqual,
   STATE_KEY,
   TENANT_KEY,
@@ -63,6 +66,10 @@ export interface ListedJob {
   readonly tasks?: ArrayMemo;
   /** Why it waits, as the fleet sees it now. */
   readonly pending?: PendingReason;
+  /** Where it is asked for, runs, or ran last; jobs of this fleet that moved to another one are listed, too. */
+  readonly fleet?: string;
+  /** Of a job that has moved: the last time. */
+  readonly moved?: CellMemo;
 }
 
 const ENDED: ReadonlySet<ListedState> = new Set(["completed", "failed", "cancelled"]);
@@ -149,7 +156,7 @@ export function visibilityQuery(fleet: string, filter: JobFilter): string {
   const isOpenOnly = all !== true && (state === undefined || !ENDED.has(state));
   return [
     `WorkflowType = "${JOB_WORKFLOW}"`,
-    isEqual(FLEET_KEY, fleet),
+    `(${isEqual(FLEET_KEY, fleet)} OR ${isEqual(HOME_KEY, fleet)})`,
     ...(isOpenOnly ? ['ExecutionStatus = "Running"'] : []),
     ...(jobClass === undefined ? [] : [isEqual(CLASS_KEY, jobClass)]),
     ...(tenant === undefined ? [] : [isEqual(TENANT_KEY, tenant)]),
@@ -171,6 +178,8 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   const tenant = attributes.get(TENANT_KEY);
   const gpus = attributes.get(GPUS_KEY);
   const tasks = info.memo?.[ARRAY_MEMO] as ArrayMemo | undefined;
+  const moved = info.memo?.[CELL_MEMO] as CellMemo | undefined;
+  const fleet = attributes.get(FLEET_KEY);
   return {
     jobId: jobId(info.workflowId),
     state: stateOf(info.status.name, attributes.get(STATE_KEY)),
@@ -178,6 +187,8 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
     ...(tenant !== undefined && { tenant }),
     ...(gpus !== undefined && { gpus }),
     ...(tasks !== undefined && { tasks }),
+    ...(fleet !== undefined && { fleet }),
+    ...(moved !== undefined && { moved }),
     clusters: (attributes.get(CLUSTER_KEY) ?? []).map(clusterId),
     hosts: [],
     submittedAtMs: info.startTime.getTime(),

@@ -17,6 +17,13 @@ export function jobSummary(view: JobView): string {
       `\`${code(run.command.join(" "))}\``,
     );
   }
+  const move = view.cells?.moves.at(-1);
+  if (view.cells !== undefined && move !== undefined) {
+    lines.push(
+      "",
+      `At fleet **${view.fleet}**, submitted to ${view.cells.home}; moved ${view.cells.moved} times, last from ${move.from}: ${move.reason}`,
+    );
+  }
   if (view.state === "pending" && view.pending !== undefined) {
     lines.push("", `Waits: **${view.pending.code}**`, "", view.pending.message);
     if (view.pending.holders.length > 0)

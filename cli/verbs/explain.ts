@@ -1,17 +1,19 @@
 /** @file `orbweaver explain JOB`: why it waits, with the fleet's numbers of this moment, or why it runs where it runs. */
 
 import type { Command } from "commander";
-import type {
-  ArrayView,
-  JobEnding,
-  JobExplanation,
-  JobOutcome,
-  JobView,
-  PendingReason,
+import {
+  OrbweaverClient,
+  type ArrayView,
+  type JobEnding,
+  type JobExplanation,
+  type JobOutcome,
+  type JobView,
+  type PendingReason,
 } from "../../client/index.ts";
 import { runBandwidthText } from "../../domain/bandwidth-note.ts";
 import { isSuitable } from "../../scheduling/feasibility.ts";
 import { isHopeless } from "../../scheduling/judge.ts";
+import { fleetText, movesText } from "../cell-moves.ts";
 import { addConnectionOptions, type ConnectionOptionValues } from "../connection-options.ts";
 import { decisionText, recordedDecision } from "../decision.ts";
 import { drainedHosts, drainedLines, type DrainedHost } from "../drained-hosts.ts";
@@ -65,8 +67,9 @@ export function explainVerb(kit: Kit): Command {
         }
         const explanation = await client.job(jobId).explain();
         const nowMs = kit.io.nowMs();
-        const { drained, quiet } = await hindrancesOf(explanation, { client, nowMs });
-        const prospect = await prospectFor(explanation, { client, nowMs });
+        const there = clientThere(session, explanation.view);
+        const { drained, quiet } = await hindrancesOf(explanation, { client: there, nowMs });
+        const prospect = await prospectFor(explanation, { client: there, nowMs });
         if (values.json === true) {
           const hosts = drained.map(({ host, reason }) => ({ host: host.id, reason }));
           kit.printJson({
@@ -78,16 +81,33 @@ export function explainVerb(kit: Kit): Command {
           });
         } else
           kit.print(
-            explanationText(explanation, {
+            withMoves(
+              explanationText(explanation, {
+                nowMs,
+                drained,
+                quiet,
+                ...(prospect !== undefined && { prospect }),
+              }),
+              explanation.view,
               nowMs,
-              drained,
-              quiet,
-              ...(prospect !== undefined && { prospect }),
-            }),
+            ),
           );
       });
     });
   return addConnectionOptions(verb);
+}
+
+/** Of the fleet where the job is, which need not be the one that the flags name. */
+const clientThere = ({ client, temporal, fleet }: Session, view: JobView): OrbweaverClient =>
+  view.fleet === fleet ? client : new OrbweaverClient(temporal, { fleet: view.fleet });
+
+function withMoves(text: string, view: JobView, nowMs: number): string {
+  const moves = movesText(view, nowMs);
+  if (moves === undefined) return text;
+  return `${text}\n${factsText([
+    ["fleet", fleetText(view)],
+    ["moved", moves],
+  ]).replace(/^/gm, "  ")}`;
 }
 
 interface ExplainValues extends ConnectionOptionValues {

@@ -67,13 +67,13 @@ export function listVerb(kit: Kit): Command {
       }
       await kit.withSession(values, async (session) => {
         if (values.watch === true) {
-          await watch(kit.io, async () => table(kit, await jobsOf(session, values)));
+          await watch(kit.io, async () => table(kit, await jobsOf(session, values), session.fleet));
           kit.exitWith(EXIT.interrupted);
           return;
         }
         const jobs = await jobsOf(session, values);
         if (values.json === true) kit.printJson({ jobs });
-        else kit.print(table(kit, jobs));
+        else kit.print(table(kit, jobs, session.fleet));
       });
     });
   return addConnectionOptions(verb);
@@ -103,7 +103,7 @@ const COLUMNS: readonly Column[] = [
   { title: "WAITED", isRight: true },
 ];
 
-function table(kit: Kit, jobs: readonly ListedJob[]): string {
+function table(kit: Kit, jobs: readonly ListedJob[], fleet: string): string {
   if (jobs.length === 0) return "no jobs";
   const nowMs = kit.io.nowMs();
   const rows = jobs.map((job) => [
@@ -112,7 +112,7 @@ function table(kit: Kit, jobs: readonly ListedJob[]): string {
     job.tenant ?? "",
     stateColour(kit.colours, job.state) + progressText(job),
     gpusText(job),
-    whereText(job),
+    whereText(job, fleet),
     waitedText(job, nowMs),
   ]);
   return tableText(COLUMNS, rows, widthOf(kit.io.stdout));

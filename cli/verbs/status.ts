@@ -11,6 +11,7 @@ import { widthOf } from "../io.ts";
 import { specFacts } from "../job-facts.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { jobSilenceText, quietHostsOf } from "../job-silence.ts";
+import { fleetText, movesText } from "../cell-moves.ts";
 import { gpusText, hostsText } from "../place.ts";
 import { degradedText, preemptionsText, wantedText } from "../preempted-runs.ts";
 import { quietDocument, type QuietHost } from "../quiet-hosts.ts";
@@ -79,7 +80,8 @@ function statusText(kit: Kit, { view, ending, live, quiet, ui }: Status): string
   const facts = factsText([
     ["job", view.jobId],
     ["state", stateText(kit, view, ending)],
-    ["fleet", view.fleet],
+    ["fleet", fleetText(view)],
+    ["moved", movesText(view, nowMs)],
     ...(view.spec === undefined ? [] : specFacts(view.spec)),
     [
       "submitted",

@@ -80,6 +80,12 @@ export function submitVerb(kit: Kit): Command {
       wholeNumber("--attempts", 1),
     )
     .option(
+      "--fleets <fleets>",
+      "other fleets that may run it, asked in turn, e.g. eu,us",
+      nameList,
+    )
+    .option("--patience <duration>", "how long each fleet is waited for, e.g. 2m")
+    .option(
       "--array <count>",
       "run it so many times, each with its own ARRAY_INDEX",
       wholeNumber("--array", 1),
@@ -106,6 +112,7 @@ export function submitVerb(kit: Kit): Command {
           ["orbweaver submit --gpus 8 --time-limit 2h -- python train.py --lr 3e-4", "a one-liner"],
           ["orbweaver submit -f train.yaml --gpus 4", "a smaller form of a file, and its log"],
           ["orbweaver submit --gpus 1 --array 1000 --parallel 50 -- ./sweep.sh", "a job array"],
+          ["orbweaver submit --fleets us,ap --patience 5m train.yaml", "elsewhere if not here"],
           ["orbweaver submit --what-if train.yaml", "where and when would it start?"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
         ],

@@ -17,7 +17,7 @@ import { ms } from "../../domain/units.ts";
 import { emptyLedger } from "../../scheduling/apply.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
 
-const BASE = 'WorkflowType = "job" AND OrbweaverFleet = "default"';
+const BASE = 'WorkflowType = "job" AND (OrbweaverFleet = "default" OR OrbweaverHome = "default")';
 
 it.each<[JobFilter, string]>([
   [{}, `${BASE} AND ExecutionStatus = "Running"`],

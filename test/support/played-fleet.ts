@@ -21,12 +21,16 @@ type Agent = { runQueue: string; orderQueue: string; epoch: string; address: str
 export interface PlayedFleet {
   /** What the job has told its fleet, in order. */
   readonly told: InboxEntry[];
+  /** Which fleet it has told each; the first request is not among them. */
+  readonly toldTo: { readonly fleet: string; readonly entry: InboxEntry }[];
   /** Leases under which `run` was called, and orders to stop. */
   readonly runs: string[];
   readonly stops: StopOrder[];
   /** How fleet and host behave; a test may change it at any time. */
   readonly played: {
     end: (seq: number) => Promise<void>;
+    /** Returns when the fleet holds nothing of the job. */
+    forgotten: (fleet: string) => Promise<void>;
     run: (leaseId: string) => Promise<RunReport>;
     stop: (order: StopOrder) => Promise<void>;
     agent: Agent | null;
@@ -68,10 +72,12 @@ export async function playFleet({
   const agent: Agent = { runQueue: queue, orderQueue: queue, epoch: "1", address: "127.0.0.1" };
   const { admit } = createJobActivities(client);
   const told: InboxEntry[] = [];
+  const toldTo: PlayedFleet["toldTo"] = [];
   const runs: string[] = [];
   const stops: StopOrder[] = [];
   const played: PlayedFleet["played"] = {
     end: () => Promise.resolve(),
+    forgotten: () => Promise.resolve(),
     run: () => Promise.resolve(report("completed")),
     stop: () => Promise.resolve(),
     agent,
@@ -81,6 +87,7 @@ export async function playFleet({
 
   const fleet: PlayedFleet = {
     told,
+    toldTo,
     runs,
     stops,
     played,
@@ -124,11 +131,14 @@ export async function playFleet({
             const spec = { ...admission.spec, isHeld: false };
             return { ...admission, spec, told: { kind: "told" } };
           },
-          tellFleet: async (_fleet: string, entry: InboxEntry) => {
+          tellFleet: async (workflowId: string, entry: InboxEntry) => {
             told.push(entry);
+            toldTo.push({ fleet: workflowId.slice("orbweaver-fleet-".length), entry });
             if (entry.kind === "end") await played.end(entry.seq);
             return { kind: "told" };
           },
+          untilForgotten: (workflowId: string) =>
+            played.forgotten(workflowId.slice("orbweaver-fleet-".length)),
           findHost: () => Promise.resolve(played.agent),
           run: async ({ leaseId }: { leaseId: string }) => {
             runs.push(leaseId);
