@@ -14,7 +14,7 @@ import type { BandwidthTable, IntraHostTable } from "../../domain/bandwidth-tabl
 import { OrbweaverError } from "../../domain/failure.ts";
 import type { ClusterShape, HostDetails, HostShape } from "../../domain/fleet.ts";
 import type { HostId } from "../../domain/ids.ts";
-import type { MeasuringOrder } from "../../domain/measuring.ts";
+import { sharesKey, type HostShares, type MeasuringOrder } from "../../domain/measuring.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { clusterDomain } from "../../models/lookup.ts";
 import { median } from "../../models/symmetry-prior.ts";
@@ -30,6 +30,7 @@ import {
   measuredSets,
   type Results,
 } from "./results.ts";
+import { tellModel } from "./tell-model.ts";
 import { setsBetween, type Work, type WorkNeed } from "./work.ts";
 
 export interface MeasureTerms extends JobTerms {
@@ -149,11 +150,15 @@ export async function measureBetween(
   return gathered;
 }
 
-/** Puts the tables in the fleet's store and tells the fleet, and writes them as files for its description. */
-export async function publish(
-  terms: MeasureTerms,
-  { details, inter }: Known,
-): Promise<{ readonly detailsHash: string; readonly files: readonly string[] }> {
+export interface Published {
+  readonly detailsHash: string;
+  readonly files: readonly string[];
+  /** Sets over hosts that the cluster's bandwidth model was told. */
+  readonly told: number;
+}
+
+/** Puts the tables in the fleet's store, tells the fleet and the bandwidth model, and writes them as files for its description. */
+export async function publish(terms: MeasureTerms, { details, inter }: Known): Promise<Published> {
   const { fleet, client, temporal, stateDir, cluster, results } = terms;
   // Hours may have passed: the description in force now is the one that gets the tables.
   const ledger = await client.fleet();
@@ -169,6 +174,14 @@ export async function publish(
   await temporal.workflow
     .getHandle(fleetWorkflowId(fleet))
     .executeUpdate(configureUpdate, { args: [{ shape: ledger.shape, detailsHash }] });
+  const told =
+    inter === undefined
+      ? 0
+      : await tellModel(temporal, fleet, {
+          cluster: cluster.id,
+          table: inter,
+          atMsOf: lastReadAt(inter.hosts, results),
+        });
   const tables = new Map<string, IntraHostTable>();
   for (const { id } of cluster.hosts) {
     const table = details.get(id)?.bandwidth;
@@ -181,7 +194,26 @@ export async function publish(
   };
   if (tables.size > 0) write(`${cluster.id}-intra.csv`, intraCsv(tables));
   if (inter !== undefined) write(`${cluster.id}-inter.csv`, interCsv(inter));
-  return { detailsHash, files };
+  return { detailsHash, files, told };
+}
+
+/** When a set was read last, by its masks; 0 of one that was not read here. */
+function lastReadAt(
+  hosts: readonly string[],
+  { readings }: Results,
+): (masks: readonly number[]) => number {
+  const lastMs = new Map<string, number>();
+  for (const { shares, atMs } of readings) {
+    const key = sharesKey(shares);
+    lastMs.set(key, Math.max(lastMs.get(key) ?? 0, atMs));
+  }
+  return (masks) => {
+    const shares = hosts.flatMap((host, at): HostShares => {
+      const mask = masks[at] ?? 0;
+      return mask === 0 ? [] : [[host, mask]];
+    });
+    return lastMs.get(sharesKey(shares)) ?? 0;
+  };
 }
 
 async function formerDetails({ stateDir }: MeasureTerms, ledger: Ledger): Promise<FleetDetails> {

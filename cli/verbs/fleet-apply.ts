@@ -6,6 +6,7 @@ import { addConnectionOptions, type ConnectionOptionValues } from "../connection
 import { counted } from "../duration.ts";
 import { readFleet } from "../fleet-files.ts";
 import { helpEnd, type Kit } from "../kit.ts";
+import { tellModels } from "../measuring/tell-model.ts";
 import { configureFleet, discardOldDetails, storeDetails } from "../up/fleet-start.ts";
 
 export function fleetApplyVerb(kit: Kit): Command {
@@ -28,6 +29,7 @@ export function fleetApplyVerb(kit: Kit): Command {
         const stateDir = fleetStateDir(kit.io.env, fleet);
         const detailsHash = await storeDetails(description, stateDir);
         await configureFleet(temporal, { name: fleet, fleet: description, detailsHash });
+        await tellModels(temporal, fleet, description.interHost);
         await discardOldDetails(stateDir, detailsHash, kit.io.nowMs());
         const clusters = description.shape.clusters.length;
         const hosts = description.shape.clusters.flatMap((cluster) => cluster.hosts).length;

@@ -167,6 +167,9 @@ function answer(kit: Kit, values: MeasureValues, found: Found): void {
   } else {
     kit.print(`cluster ${cluster.id}: ${counted(sets, "set")} measured in all`);
     for (const file of published?.files ?? []) kit.print(`  ${file}`);
+    if (published !== undefined && published.told > 0) {
+      kit.print(`its bandwidth model was told ${counted(published.told, "set")} over hosts`);
+    }
     if (published !== undefined) {
       kit.say(
         "name these files under `bandwidth` of its hosts and of the cluster in the fleet file, or the next apply is without",

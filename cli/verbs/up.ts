@@ -35,6 +35,7 @@ import { helpEnd, type Kit } from "../kit.ts";
 import { wholeNumber } from "../option-values.ts";
 import { fleetNamed } from "../session.ts";
 import { placeAgents, untilHostsKnown, type AgentPlace } from "../up/agents.ts";
+import { tellModels } from "../measuring/tell-model.ts";
 import { configureFleet, discardOldDetails, startFleet, storeDetails } from "../up/fleet-start.ts";
 import { oneAtATime } from "../up/one-at-a-time.ts";
 import { logFileOf } from "../up/places.ts";
@@ -222,6 +223,7 @@ async function bringUp(
       await discardOldDetails(stateDir, detailsHash, io.nowMs());
       kit.say(`fleet ${fleet}: described anew by ${file}`);
     }
+    if (isNewFleet || file !== undefined) await tellModels(client, fleet, description.interHost);
     const orbweaver = new OrbweaverClient(client, { fleet });
     const shape = isNewFleet ? description.shape : (await orbweaver.fleet()).shape;
     const { here, elsewhere } = placeAgents(shape, hostname());
