@@ -1,0 +1,148 @@
+/**
+ * @file Plans how an ONNX model is served over so many lanes: measures its operators, searches, cuts the answer into parts.
+ *
+ * A lane is a thread of the host's processor that stands for a GPU: all alike, every parameter in its own memory from the start,
+ * values handed over through shared memory. Operators are timed here, on the machine that plans; the plan needs their ratios only,
+ * its expected time is this machine's. A plan over lanes that is expected to gain less than `LEAST_GAIN` over one lane is not taken.
+ */
+
+import { createHash } from "node:crypto";
+import type { InferenceHost, PeerWay } from "../domain/inference-host.ts";
+import { checkOperatorGraph } from "../domain/operator-graph.ts";
+import { problemText } from "../domain/problem.ts";
+import type { ServingPlan } from "../domain/serving-plan.ts";
+import { readOnnxModel, type OnnxModel } from "../models/onnx-model.ts";
+import {
+  MEASURED_DEVICE,
+  onnxOperatorGraph,
+  type OnnxOperatorGraph,
+} from "../models/onnx-operator-graph.ts";
+import { partList, type RunCosts } from "../models/part-list.ts";
+import { planningProblem } from "../scheduling/inference/problem.ts";
+import { searchPlan } from "../scheduling/inference/search.ts";
+
+export interface ServingOptions {
+  /** Sizes of open dimensions; others are 1. */
+  readonly bindings?: ReadonlyMap<string, number>;
+  readonly timedRuns?: number;
+  /** What timing the operators may take. */
+  readonly budgetMs?: number;
+  readonly seed?: number;
+  readonly lanes?: LaneCosts;
+}
+
+export type LaneCosts = Pick<RunCosts, "partMs" | "handMs" | "handMsPerByte">;
+
+/** Measured with `bench serving` on two cores: a run of an empty part, and handing a value from thread to thread. */
+export const LANE_COSTS: LaneCosts = Object.freeze({
+  partMs: 0.06,
+  handMs: 0.06,
+  /** Out of the runtime's memory, and through another core's cache. */
+  handMsPerByte: 1 / 4e6,
+});
+
+export interface PlannedServing {
+  readonly plan: ServingPlan;
+  readonly measured: OnnxOperatorGraph;
+}
+
+export type PlanServing =
+  | ({ readonly kind: "planned" } & PlannedServing)
+  | { readonly kind: "refused"; readonly message: string };
+
+const TIMED_RUNS = 10;
+const LEAST_GAIN = 0.03;
+
+export interface ModelFile {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+export async function planServing(
+  { name, bytes }: ModelFile,
+  gpus: number,
+  options: ServingOptions = {},
+): Promise<PlanServing> {
+  const read = readOnnxModel(bytes, name);
+  if (read.kind === "refused") return read;
+  const measured = await onnxOperatorGraph(read.model, {
+    timedRuns: options.timedRuns ?? TIMED_RUNS,
+    ...(options.bindings !== undefined && { bindings: options.bindings }),
+    ...(options.budgetMs !== undefined && { budgetMs: options.budgetMs }),
+  });
+  if (measured.kind === "refused") {
+    return { kind: "refused", message: `${name} cannot be planned: ${measured.message}` };
+  }
+  const plan = planOver(read.model, measured, { gpus, options });
+  if (typeof plan === "string") return { kind: "refused", message: `${name}: ${plan}` };
+  return { kind: "planned", measured, plan: { model: identityOf({ name, bytes }), gpus, ...plan } };
+}
+
+export const identityOf = ({ name, bytes }: ModelFile): ServingPlan["model"] => ({
+  name: name.slice(-500),
+  sha256: createHash("sha256").update(bytes).digest("hex"),
+});
+
+type Planned = Pick<ServingPlan, "parts" | "expectedMs" | "wholeMs">;
+
+function planOver(
+  model: OnnxModel,
+  { graph, operators, trace }: OnnxOperatorGraph,
+  { gpus, options }: { readonly gpus: number; readonly options: ServingOptions },
+): Planned | string {
+  const checked = checkOperatorGraph(graph, model.name);
+  if (checked.kind === "refused") {
+    return checked.problems.map((problem) => problemText(checked.source, problem)).join("; ");
+  }
+  const lanes = options.lanes ?? LANE_COSTS;
+  const wholeMs = (trace.runMs ?? 0) + lanes.partMs;
+  const whole: Planned = {
+    parts: [{ gpu: 0, operators: operators.flat().sort((a, b) => a - b) }],
+    expectedMs: wholeMs,
+    wholeMs,
+  };
+  if (gpus === 1 || graph.operations.length < 2) return whole;
+  const resident = graph.parameters.flatMap((_, parameter) =>
+    Array.from({ length: gpus }, (_each, gpu) => ({ parameter, gpu })),
+  );
+  const problem = planningProblem(graph, lanesHost(gpus, lanes), {
+    order: checked.order,
+    resident,
+  });
+  const found = searchPlan(problem, { seed: options.seed ?? 1 });
+  if (found.kind === "too large") return found.message;
+  const { parts, expectedMs } = partList(graph, found.plan, {
+    ...lanes,
+    operationMs: graph.operations.map(
+      ({ measured }) => measured?.find(({ device }) => device === MEASURED_DEVICE)?.kernelMs ?? 0,
+    ),
+  });
+  if (expectedMs > wholeMs * (1 - LEAST_GAIN)) return whole;
+  return {
+    parts: parts.map(({ gpu, operations }) => ({
+      gpu,
+      operators: operations.flatMap((one) => operators[one] ?? []).sort((a, b) => a - b),
+    })),
+    expectedMs,
+    wholeMs,
+  };
+}
+
+/** Lanes as the planner's host: parameters are where they are read, so buses carry nothing. */
+export function lanesHost(gpus: number, { handMs, handMsPerByte }: LaneCosts): InferenceHost {
+  const device = {
+    kind: MEASURED_DEVICE,
+    // Only for operators that were not measured; of one core of today's servers.
+    ...{ peakTflops: 0.1, gemmShare: 0.5, memoryGBs: 10, memoryShare: 0.8, launchUs: 2 },
+    memoryGiB: 1_024,
+  };
+  const names = Array.from({ length: gpus }, (_, gpu) => gpu);
+  const way: PeerWay = { kind: "nvlink", peerGBs: 1 / (handMsPerByte * 1e6) };
+  return {
+    name: `${gpus} lanes`,
+    gpus: names.map((gpu) => ({ name: `lane${gpu}`, device, slowdown: 1, bus: gpu })),
+    buses: names.map((gpu) => ({ name: `lane${gpu}`, busGBs: 10 })),
+    peers: names.map((a) => names.map((b): PeerWay => (a === b ? { kind: "self" } : way))),
+    copyUs: handMs * 1e3,
+  };
+}

@@ -1,0 +1,155 @@
+/**
+ * @file A model as a service within the process: loaded by its plan, behind a line of requests that it takes together where that
+ * is sound.
+ *
+ * Requests may go together when every input and output is open in its first axis, and when a trial says so: two requests together
+ * must give what each gives alone (some models mix their rows, whatever their shapes say). The inputs of a request are checked by
+ * name and shape before they stand in line.
+ */
+
+import type { ServingPlan } from "../../domain/serving-plan.ts";
+import { trialFeeds } from "../../models/onnx-feeds.ts";
+import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
+import type { SessionPort, TensorData, TensorValue } from "../../models/onnx-session.ts";
+import { createBatcher, type Batcher, type Tensors } from "./batcher.ts";
+import { SERVICE_DEFAULTS, type ServiceOptions } from "./service-options.ts";
+import { openSplit, type SplitModel } from "./split-model.ts";
+import { joinedRows, partedRows } from "./tensor-rows.ts";
+
+export interface ModelService {
+  readonly name: string;
+  readonly plan: ServingPlan;
+  readonly inputs: readonly SessionPort[];
+  readonly outputNames: readonly string[];
+  /** 1 when requests go one by one. */
+  readonly maxBatch: number;
+  /** Why requests go one by one although more would be allowed. */
+  readonly unbatched?: string;
+  readonly batcher: Batcher;
+  /** Settles with the reason when a lane is lost. */
+  readonly lost: Promise<string>;
+  /** Serves what stands in line, then unloads the model. */
+  close(): Promise<void>;
+}
+
+export type OpenedService =
+  | { readonly kind: "open"; readonly service: ModelService }
+  | { readonly kind: "refused"; readonly message: string };
+
+export async function openService(
+  { name, bytes }: { readonly name: string; readonly bytes: Uint8Array },
+  plan: ServingPlan,
+  options: ServiceOptions = SERVICE_DEFAULTS,
+): Promise<OpenedService> {
+  const read = readOnnxModel(bytes, name);
+  if (read.kind === "refused") return read;
+  const { model } = read;
+  const opened = await openSplit(model, plan, { threads: options.threads });
+  if (opened.kind === "refused") {
+    return { kind: "refused", message: `${name} cannot be served: ${opened.message}` };
+  }
+  const { split } = opened;
+  const unbatched =
+    options.maxBatch > 1 ? (openAxisTrouble(model) ?? (await mixingTrouble(model, split))) : "";
+  const maxBatch = unbatched === undefined ? options.maxBatch : 1;
+  const batcher = createBatcher(
+    { ...options, maxBatch, maxRuns: plan.gpus },
+    {
+      run: (feeds) => split.run(feeds),
+      nowMs: () => performance.now(),
+      after(delayMs, call) {
+        const timer = setTimeout(call, delayMs);
+        return () => clearTimeout(timer);
+      },
+    },
+  );
+  return {
+    kind: "open",
+    service: {
+      name,
+      plan,
+      inputs: model.inputs.map(({ name: input, type, shape }) => ({
+        name: input,
+        type: type ?? "undefined",
+        shape: shape ?? [],
+      })),
+      outputNames: model.outputs.map((port) => port.name),
+      maxBatch,
+      ...(unbatched !== undefined && unbatched !== "" && { unbatched }),
+      batcher,
+      lost: split.lost,
+      async close() {
+        await batcher.close();
+        await split.close();
+      },
+    },
+  };
+}
+
+function openAxisTrouble({ inputs, outputs }: OnnxModel): string | undefined {
+  const fixed = [...inputs, ...outputs].find(
+    ({ shape }) => shape !== undefined && typeof shape[0] !== "string",
+  );
+  const trouble = fixed && `the first axis of ${fixed.name} is not open`;
+  return trouble ?? (inputs.length === 0 ? "it has no input" : undefined);
+}
+
+/** Rounding differs with the size of a product; more than this is another answer. */
+const EPSILON = 1e-4;
+
+async function mixingTrouble(model: OnnxModel, split: SplitModel): Promise<string | undefined> {
+  const made = trialFeeds(model, { bindings: new Map(), otherwise: 1, whole: 1 });
+  if (made.kind === "refused") return "its inputs cannot be made up for a trial";
+  const first = made.feeds.values;
+  const second = new Map([...first].map(([name, tensor]) => [name, turned(tensor)] as const));
+  const both = new Map(
+    [...first].flatMap(([name, tensor]) => {
+      const rows = joinedRows([tensor, second.get(name) ?? tensor]);
+      return rows === undefined ? [] : [[name, rows] as const];
+    }),
+  );
+  try {
+    const together = await split.run(both);
+    const alone = [await split.run(copied(first)), await split.run(copied(second))];
+    for (const [name, tensor] of together) {
+      if (tensor.shape[0] !== 2) return `${name} has not a row for each request`;
+      const pieces = partedRows(tensor, [1, 1]);
+      for (const [index, piece] of pieces.entries()) {
+        const want = alone[index]?.get(name);
+        if (want === undefined || !isNear(piece.data, want.data)) {
+          return `${name} of a request changes when another goes with it`;
+        }
+      }
+    }
+    return undefined;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return `two requests together fail: ${why.replace(/\s+/g, " ").slice(0, 200)}`;
+  }
+}
+
+/** Another request of the same form: real numbers turned about, whole ones as they are. */
+function turned(tensor: TensorValue): TensorValue {
+  const { data } = tensor;
+  if (data instanceof Float32Array || data instanceof Float64Array) {
+    return { ...tensor, data: data.map((value) => -value) };
+  }
+  return { ...tensor, data: data.slice() };
+}
+
+const copied = (tensors: Tensors): Tensors =>
+  new Map([...tensors].map(([name, tensor]) => [name, { ...tensor, data: tensor.data.slice() }]));
+
+function isNear(a: TensorData, b: TensorData): boolean {
+  if (a.length !== b.length) return false;
+  let most = 0;
+  let apart = 0;
+  for (let at = 0; at < a.length; at += 1) {
+    const [left, right] = [Number(a[at]), Number(b[at])];
+    if (Number.isNaN(left) !== Number.isNaN(right)) return false;
+    if (Number.isNaN(left)) continue;
+    most = Math.max(most, Math.abs(right));
+    apart = Math.max(apart, Math.abs(left - right));
+  }
+  return apart <= EPSILON * Math.max(most, Number.MIN_VALUE);
+}

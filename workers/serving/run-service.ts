@@ -1,0 +1,148 @@
+/**
+ * @file A model served until somebody ends it: the file read, the plan taken or made, lanes loaded, HTTP opened, and drained at the end.
+ *
+ * A plan that came with the job is for exactly this file and so many GPUs; one that is for others (the file was exchanged, the
+ * gang is smaller) is put aside, said so, and made anew here. One that a user names must fit.
+ */
+
+import { readFileSync, statSync } from "node:fs";
+import { basename } from "node:path";
+import { identityOf, planServing } from "../../activities/serving-planner.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
+import { parseServingPlan, servingPlanLine, type ServingPlan } from "../../domain/serving-plan.ts";
+import { serveHttp } from "./http-service.ts";
+import { openService } from "./model-service.ts";
+import type { ServiceOptions } from "./service-options.ts";
+
+export interface ServeRequest {
+  readonly modelFile: string;
+  readonly gpus: number;
+  readonly plan?: { readonly file: string; readonly isBinding: boolean };
+  readonly listen: { readonly host: string; readonly port: number };
+  /** What others call this host. */
+  readonly address: string;
+  /** Sizes of open dimensions for timing the operators. */
+  readonly bindings: ReadonlyMap<string, number>;
+  readonly service: ServiceOptions;
+}
+
+export interface ServeEvents {
+  /** A line about how it goes. */
+  say(line: string): void;
+  onReady(address: ServedAddress): void;
+}
+
+export interface ServedAddress {
+  readonly url: string;
+  readonly model: string;
+  readonly plan: ServingPlan;
+  readonly maxBatch: number;
+}
+
+export interface ReadModel {
+  readonly name: string;
+  readonly bytes: Uint8Array;
+}
+
+/** The largest file that protobuf allows. */
+const MAX_MODEL_BYTES = 2 ** 31 - 1;
+
+/** Resolves when the service has drained after `ended`; throws when it cannot begin, or a lane is lost. */
+export async function runService(
+  request: ServeRequest,
+  events: ServeEvents,
+  ended: AbortSignal,
+): Promise<void> {
+  const model = readModel(request.modelFile);
+  const plan = givenPlan(request, model, events) ?? (await madePlan(request, model, events));
+  events.say(`loading ${model.name} ${servingPlanLine(plan)}`);
+  const opened = await openService(model, plan, request.service);
+  if (opened.kind === "refused") throw new OrbweaverError("BAD_INPUT", opened.message);
+  const { service } = opened;
+  if (service.unbatched !== undefined) {
+    events.say(`requests go one by one: ${service.unbatched}`);
+  }
+  const http = await serveHttp(service, request.listen).catch(async (error: unknown) => {
+    await service.close();
+    const why = error instanceof Error ? error.message : String(error);
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${request.listen.host}:${request.listen.port} cannot be listened on: ${why}. Name another with --port or --host.`,
+    );
+  });
+  const lost = service.lost.then((why) => why);
+  events.onReady({
+    url: `http://${request.address}:${http.port}`,
+    model: model.name,
+    plan,
+    maxBatch: service.maxBatch,
+  });
+  const stopped = new Promise<undefined>((resolve) => {
+    if (ended.aborted) resolve(undefined);
+    ended.addEventListener("abort", () => resolve(undefined), { once: true });
+  });
+  const why = await Promise.race([stopped, lost]);
+  if (why === undefined) events.say("draining: requests in line are answered, no more are taken");
+  await http.drain();
+  if (why !== undefined) {
+    throw new OrbweaverError("PROCESS_EXITED", `${model.name} is no longer served: ${why}`);
+  }
+}
+
+export function readModel(file: string): ReadModel {
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found?.isFile() !== true) {
+    throw new OrbweaverError(
+      "NOT_FOUND",
+      `there is no model file ${file}. Name one that this host can read.`,
+    );
+  }
+  if (found.size > MAX_MODEL_BYTES) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${file} has ${found.size} bytes; an ONNX file has at most 2 GiB`,
+    );
+  }
+  return { name: basename(file).replace(/\.onnx$/, ""), bytes: readFileSync(file) };
+}
+
+function givenPlan(
+  { plan: given, gpus }: ServeRequest,
+  model: ReadModel,
+  events: ServeEvents,
+): ServingPlan | undefined {
+  if (given === undefined) return undefined;
+  const found = fittingPlan(given.file, gpus, model);
+  if (typeof found !== "string") return found;
+  if (given.isBinding) throw new OrbweaverError("BAD_INPUT", found);
+  events.say(`${found} It is made anew.`);
+  return undefined;
+}
+
+function fittingPlan(file: string, gpus: number, model: ReadModel): ServingPlan | string {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    return `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`;
+  }
+  const read = parseServingPlan(text, { file });
+  if (read.kind === "refused") return read.message;
+  const { plan } = read;
+  if (plan.model.sha256 !== identityOf(model).sha256) {
+    return `${file} is the plan of another model file (${plan.model.name}).`;
+  }
+  if (plan.gpus !== gpus) return `${file} is a plan for ${plan.gpus} GPUs, and there are ${gpus}.`;
+  return plan;
+}
+
+async function madePlan(
+  { gpus, bindings }: ServeRequest,
+  model: ReadModel,
+  events: ServeEvents,
+): Promise<ServingPlan> {
+  events.say(`planning ${model.name} for ${gpus === 1 ? "1 GPU" : `${gpus} GPUs`}`);
+  const planned = await planServing(model, gpus, { bindings });
+  if (planned.kind === "refused") throw new OrbweaverError("BAD_INPUT", planned.message);
+  return planned.plan;
+}
