@@ -6,7 +6,7 @@
 
 import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
 import type { Constraints } from "../domain/job.ts";
-import { isShrunk, type Lease } from "../domain/lease.ts";
+import { isShrunk } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import {
   noteLease,
@@ -22,7 +22,7 @@ import type { HostStanding, Ledger } from "./ledger.ts";
 import type { Kind } from "./queue/kind.ts";
 import type { Queue, QueuePolicy } from "./queue/queue-policy.ts";
 import { addRunning, runningGpusOf } from "./service.ts";
-import { evictableAtMs } from "./victims.ts";
+import { noteVictim, openVictimBook, type VictimBook } from "./victim-book.ts";
 
 export interface Brain {
   readonly capacity: Capacity;
@@ -35,8 +35,7 @@ export interface Brain {
   readonly inference: Set<JobId>;
   /** Leases of jobs that started smaller and may grow. */
   readonly shrunk: Set<LeaseId>;
-  /** Leases that may be taken from their jobs, now or when their protected time is over. */
-  readonly takeable: Map<LeaseId, Lease>;
+  readonly victims: VictimBook;
   /** Where the brain is kept. */
   book?: HoldingsBook;
 }
@@ -54,8 +53,9 @@ export function openBrain(
     countSize(sizes, request, 1);
     if (request.class === "inference") inference.add(request.jobId);
   }
+  const capacity = openCapacity(ledger);
   return {
-    capacity: openCapacity(ledger),
+    capacity,
     queue: policy.open({
       requests: requests.values(),
       tenants: shape.tenants,
@@ -66,7 +66,7 @@ export function openBrain(
     sizes,
     inference,
     shrunk: new Set([...leases.values()].filter(isShrunk).map(({ id }) => id)),
-    takeable: new Map([...leases].filter(([, lease]) => evictableAtMs(lease) < Infinity)),
+    victims: openVictimBook(leases.values(), capacity.index),
   };
 }
 
@@ -99,12 +99,11 @@ export const watchBrain = (
     if (before !== undefined) {
       addRunning(now.runningGpus, before, -1);
       now.shrunk.delete(before.id);
-      now.takeable.delete(before.id);
     }
+    noteVictim(now.victims, before, after);
     if (after === undefined) return;
     addRunning(now.runningGpus, after, 1);
     if (isShrunk(after)) now.shrunk.add(after.id);
-    if (evictableAtMs(after) < Infinity) now.takeable.set(after.id, after);
   },
   reservation: (before, after) => {
     const now = brain();

@@ -12,14 +12,15 @@ import { hostsOf } from "./capacity.ts";
 import type { PoolHost } from "./host-pools.ts";
 import { prospectsOf, type Scene } from "./judge.ts";
 import { maskIn } from "./reserved.ts";
-import type { Victim, VictimChoice, VictimPool } from "./victims.ts";
+import type { Victim, VictimBook } from "./victim-book.ts";
+import type { VictimChoice } from "./victims.ts";
 
 export interface HostSearch {
   readonly request: PendingRequest;
   readonly wanted: number;
   readonly scene: Scene;
   readonly choice: VictimChoice;
-  readonly pool: VictimPool;
+  readonly book: VictimBook;
 }
 
 /** For each host that could hold the gang, the cheapest victims that make room there; the cheapest host first. */
@@ -28,16 +29,19 @@ export function cheapestHosts({
   wanted,
   scene,
   choice,
-  pool,
+  book,
 }: HostSearch): readonly HostSet[] {
   const sets: HostSet[] = [];
   for (const { type, room } of prospectsOf(request, scene)) {
     if (room < wanted) continue;
     for (const host of hostsOf(type)) {
-      const there = pool.byHost.get(host.id);
+      const there = book.byHost.get(host.id);
       if (there === undefined || host.hindrance !== undefined || wanted > host.gpuCount) continue;
       const needed = wanted - popCount(host.freeMask);
-      const set = needed <= 0 ? undefined : cheapestOn(host, there.filter(choice.allows), needed);
+      const set =
+        needed <= 0
+          ? undefined
+          : cheapestOn(host, there.filter(choice.allows), { needed, lossOf: choice.lossOf });
       if (set !== undefined) sets.push(set);
     }
   }
@@ -50,19 +54,27 @@ export function cheapestHosts({
   );
 }
 
-function cheapestOn(host: PoolHost, there: readonly Victim[], needed: number): HostSet | undefined {
+interface Need {
+  readonly needed: number;
+  readonly lossOf: VictimChoice["lossOf"];
+}
+
+function cheapestOn(
+  host: PoolHost,
+  there: readonly Victim[],
+  { needed, lossOf }: Need,
+): HostSet | undefined {
   const gainOf = ({ lease }: Victim): number =>
     popCount(maskIn(lease.gpus, host.id) & ~host.reservedMask);
   const able = there.filter((victim) => gainOf(victim) > 0);
-  const perGpu = (victim: Victim): number =>
-    victim.lostGpuSeconds / Math.min(needed, gainOf(victim));
+  const perGpu = (victim: Victim): number => lossOf(victim) / Math.min(needed, gainOf(victim));
   if (able.length > 1) able.sort((a, b) => perGpu(a) - perGpu(b) || b.lease.token - a.lease.token);
-  const victims = withoutSpare(prefixOf(able, gainOf, needed), gainOf, needed);
+  const victims = withoutSpare(prefixOf(able, gainOf, needed), gainOf, { needed, lossOf });
   if (victims === undefined) return undefined;
   return {
     host,
     victims,
-    lost: victims.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0),
+    lost: victims.reduce((sum, victim) => sum + lossOf(victim), 0),
     gpus: victims.reduce((sum, victim) => sum + victim.gpus, 0),
     newest: victims.reduce((newest, { lease }) => Math.max(newest, lease.token), 0),
   };
@@ -96,12 +108,12 @@ function prefixOf(
 function withoutSpare(
   chosen: readonly Victim[] | undefined,
   gainOf: GainOf,
-  needed: number,
+  { needed, lossOf }: Need,
 ): readonly Victim[] | undefined {
   if (chosen === undefined) return undefined;
   let left = chosen;
   let sum = chosen.reduce((all, victim) => all + gainOf(victim), 0);
-  for (const victim of [...chosen].sort((a, b) => b.lostGpuSeconds - a.lostGpuSeconds)) {
+  for (const victim of [...chosen].sort((a, b) => lossOf(b) - lossOf(a))) {
     if (sum - gainOf(victim) < needed) continue;
     sum -= gainOf(victim);
     left = left.filter((other) => other !== victim);

@@ -34,7 +34,7 @@ import type { Ledger } from "./ledger.ts";
 import { nextWindowEndMs } from "./limits.ts";
 import { isDismissing } from "./policies.ts";
 import { walkLine } from "./turns.ts";
-import { nextEvictableAtMs } from "./victims.ts";
+import { nextVictimAtMs } from "./victim-book.ts";
 
 export { RETRY_MS, type CycleOptions } from "./cycle-run.ts";
 export { isDismissing, type Backfill, type CycleLimits, type Policies } from "./policies.ts";
@@ -100,7 +100,7 @@ export function runCycleOn(
 function wakeForClocks(run: CycleRun): void {
   const { brain, snapshot, nowMs } = run;
   const { index } = brain.capacity;
-  if (run.isShortOfVictims) wakeAt(run, nextEvictableAtMs(brain.takeable.values(), nowMs));
+  if (run.isShortOfVictims) wakeAt(run, nextVictimAtMs(brain.victims, nowMs));
   if (index.hasWindows && snapshot.requests.size > 0)
     wakeAt(run, nextWindowEndMs(index.clusters, nowMs));
 }

@@ -31,7 +31,7 @@ import type { PreemptionContext } from "./preemption.ts";
 import { sharedGpus } from "./reserved.ts";
 import { demandOf, freeHosts } from "./start.ts";
 import { labelled } from "./usage.ts";
-import { isEvictable, lossOf } from "./victims.ts";
+import { isEvictable, lossOf } from "./evictable.ts";
 
 /** From the end of its checkpoint until a moved gang works again. */
 export const MOVE_MS = 10_000;

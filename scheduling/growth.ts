@@ -14,13 +14,14 @@ import { gpuCountOf, isShrunk, type Lease } from "../domain/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { preemptionOf } from "./apply-preempt.ts";
 import { largestAt, noteLease } from "./capacity.ts";
+import { lossOf } from "./evictable.ts";
 import { checkGrant, smallestSize } from "./feasibility.ts";
 import { prospectsOf, type Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import type { PreemptionContext } from "./preemption.ts";
 import { progressOf } from "./productive-size.ts";
 import { demandOf, freeHosts } from "./start.ts";
-import { dueRoom, lossOf } from "./victims.ts";
+import { dueRoom } from "./victims.ts";
 
 /** A job that has just started is not stopped for growing. */
 export const MIN_RUN_MS = 60_000;

@@ -25,7 +25,7 @@ import type { Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import { isOnLoanFrom } from "./loan-terms.ts";
 import { gpusOnLoan } from "./reserved.ts";
-import { lossOf } from "./victims.ts";
+import { lossOf } from "./evictable.ts";
 
 /** Heads that are expected to wait for less lend nothing. */
 export const LEAST_MS = 20_000;

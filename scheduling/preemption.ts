@@ -13,12 +13,12 @@
  * B does not grow. By right of reclaim B falls by what was borrowed of the k, 1 at least. So (B, S) falls with every eviction, and evictions alone come to an end. Who was
  * evicted asks for what it had: with it, it would be above its due (or quota) again, so that request evicts nobody until shares
  * change. Dues change with arrivals and ends alone; so each request is the cause of one round of evictions at most.
- * Cost: O(leases) once a cycle; O(hosts + leases on them) a request, O(k log k) for k victims where no single host does; at most `MAX_RELEASED` leases and `MAX_TRIALS` places.
+ * Cost: O(hosts + leases on them) a request, O(k log k) for k victims where no single host does; at most `MAX_RELEASED` leases and `MAX_TRIALS` places.
  */
 
 import { DEFAULT_POLICY } from "../domain/fleet.ts";
 import type { LeaseId, TenantId } from "../domain/ids.ts";
-import { gpuCountOf, popCount, type HostGpus, type Lease } from "../domain/lease.ts";
+import { gpuCountOf, popCount, type HostGpus } from "../domain/lease.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
 import { lowestBits } from "../lib/bits.ts";
 import { preemptionOf, spentBudget } from "./apply-preempt.ts";
@@ -42,14 +42,8 @@ import type { PlacePolicy } from "./placement/place-policy.ts";
 import { isWorthIt } from "./productive-size.ts";
 import { sharedGpus, withoutGpus } from "./reserved.ts";
 import { demandOf, freeHosts } from "./start.ts";
-import {
-  chooseVictims,
-  dueRoom,
-  openVictims,
-  type Right,
-  type Victim,
-  type VictimPool,
-} from "./victims.ts";
+import { openVictimBook, type Victim, type VictimBook } from "./victim-book.ts";
+import { chooseVictims, dueRoom, type Right } from "./victims.ts";
 
 /** Leases that are released in one search. */
 const MAX_RELEASED = 512;
@@ -61,20 +55,18 @@ export interface Preemption {
   readonly ledger: Ledger;
   readonly nowMs: number;
   readonly holdings: Holdings;
-  readonly takeable: ReadonlyMap<LeaseId, Lease>;
+  readonly victims: VictimBook;
   /** Leases that the plan evicts. */
   readonly taken: Set<LeaseId>;
   /** GPU-seconds that the plan costs others, by tenant. */
   readonly spent: Map<TenantId, number>;
-  /** Opened when it is first needed. */
-  pool?: VictimPool;
 }
 
 /** Undefined where the fleet does not preempt. Cost: O(leases + requests), with a book O(what has changed). */
 export function openPreemption(
   ledger: Ledger,
   { index, pools }: Capacity,
-  { nowMs, book, takeable = ledger.leases }: PreemptionSources,
+  { nowMs, book, victims }: PreemptionSources,
 ): Preemption | undefined {
   if (!(ledger.shape.policy ?? DEFAULT_POLICY).isPreempting) return undefined;
   const supplyGpus = pools.reduce((sum, { tallies }) => sum + tallies.idle.gpus, 0);
@@ -82,15 +74,22 @@ export function openPreemption(
     book !== undefined && ledger.reasons.size === 0
       ? holdingsNow(book, ledger, supplyGpus)
       : openHoldings(ledger, index, supplyGpus);
-  return { ledger, nowMs, holdings, takeable, taken: new Set(), spent: new Map() };
+  return {
+    ledger,
+    nowMs,
+    holdings,
+    victims: victims ?? openVictimBook(ledger.leases.values(), index),
+    taken: new Set(),
+    spent: new Map(),
+  };
 }
 
 export interface PreemptionSources {
   readonly nowMs: number;
   /** Where one is kept. */
   readonly book?: HoldingsBook;
-  /** Leases that may be taken at some time, at least. */
-  readonly takeable?: ReadonlyMap<LeaseId, Lease>;
+  /** Where one is kept. */
+  readonly victims?: VictimBook;
 }
 
 /** The cycle has granted this. */
@@ -136,29 +135,35 @@ function planBy(
   context: PreemptionContext,
 ): PreemptionPlan | undefined {
   const { preemption } = context;
-  const { holdings, nowMs, taken, takeable } = preemption;
+  const { holdings, nowMs, taken, victims } = preemption;
   const most = right === "due" ? dueRoom(request, holdings) : Infinity;
   const wanted = largestAcceptable(request, most, nowMs);
   if (wanted === undefined || wanted < 1) return undefined;
-  const pool = (preemption.pool ??= openVictims(takeable.values(), holdings.index, nowMs));
   const freeGpus = (): number => freeFor(request, scene);
-  const choice = chooseVictims(request, wanted, right, { holdings, pool, taken, freeGpus });
+  const choice = chooseVictims(request, wanted, right, {
+    holdings,
+    book: victims,
+    nowMs,
+    taken,
+    freeGpus,
+  });
   if (choice.isEmpty()) return undefined;
   context.clear?.();
   const before = markOf(scene.capacity);
-  const found = searchPlace({ request, wanted, scene, context, choice, pool });
+  const found = searchPlace({ request, wanted, scene, context, choice, book: victims });
   returnTo(scene.capacity, before);
   if (found === undefined || !isWorthWaiting(request, found.gpus, scene)) return undefined;
   const { gpus, work } = found;
   const evict = found.victims.map((victim): EvictItem => {
     const keep = found.keeps.get(victim.lease.id);
+    const lostGpuSeconds = choice.lossOf(victim);
     return {
       kind: "evict",
       lease: victim.lease.id,
       forJob: request.jobId,
       ...(keep !== undefined && { keep }),
-      lostGpuSeconds: victim.lostGpuSeconds,
-      reason: `${request.jobId} is due ${wanted} GPUs (${right}); ${victim.lostGpuSeconds} GPU-seconds are lost, the least that makes room`,
+      lostGpuSeconds,
+      reason: `${request.jobId} is due ${wanted} GPUs (${right}); ${lostGpuSeconds} GPU-seconds are lost, the least that makes room`,
     };
   });
   const lost = evict.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0);

@@ -1,8 +1,8 @@
 /**
  * @file Whose leases may be taken for a request, in the order of what that would cost.
  *
- * Somebody may be evicted who allows it, has run for its protected time, is not stopping already, and by whose loss nobody is
- * wronged, by either of two rights:
+ * Of those whose leases may be taken at all (evictable.ts, victim-book.ts), somebody may be evicted by whose loss nobody is wronged,
+ * by either of two rights:
  *   due      the request's flows (its tenant's, and its class's where the victim is of another class) are not above their due
  *            shares after, and the victim's are not below theirs. Inside one flow nobody evicts anybody. What a tenant holds
  *            within its own quota falls to others within theirs alone.
@@ -12,73 +12,25 @@
  * and too scattered for the request: a flow that could have it is not wronged. Any subset of the answer may be taken together: of flows
  * that could not give all that the request wants, only as many GPUs are named as they have above their dues.
  *
- * Loss: GPUs · min(time since the grant, since the last checkpoint, or what a checkpoint to order costs), in GPU-seconds. The
- * order is by loss per GPU that the request can use; then the ones that waste the fewest GPUs, then the latest granted.
- * Rights are judged once for all leases of one flow and GPU type. Cost: O(leases) to open; a choice is O(flows), in order O(k log k).
+ * The order is by loss per GPU that the request can use; then the ones that waste the fewest GPUs, then the latest granted.
+ * Rights are judged once for all leases of one flow and GPU type. Cost: a choice is O(flows), in order O(k log k) for k that may be taken.
  */
 
-import type { HostId, LeaseId } from "../domain/ids.ts";
-import { gpuCountOf, type Lease } from "../domain/lease.ts";
+import type { LeaseId } from "../domain/ids.ts";
+import type { Lease } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
-import { preemptionOf } from "./apply-preempt.ts";
+import { lossOf } from "./evictable.ts";
 import { isSuitable } from "./feasibility.ts";
-import type { FleetIndex } from "./fleet-index.ts";
 import { isSameClass, quotaKeyOf, surplusOf, type Holdings, type QuotaKey } from "./holdings.ts";
 import { classFlow, tenantFlow } from "./queue/flow.ts";
-
-/** What a checkpoint is taken to cost where it is not known better; its grace, where that is less. */
-export const CHECKPOINT_COST_MS = 2_000;
+import type { Victim, VictimBook } from "./victim-book.ts";
 
 export type Right = "due" | "reclaim";
 
-export interface Victim {
-  readonly lease: Lease;
-  readonly gpus: number;
-  readonly lostGpuSeconds: number;
-  /** Its flow and GPU type: for all of one kind the rights are the same. */
-  readonly kind: string;
-}
-
-/** All that may be evicted at this time, whoever asks. */
-export interface VictimPool {
-  readonly all: readonly Victim[];
-  readonly byHost: ReadonlyMap<HostId, readonly Victim[]>;
-  /** One of each kind. */
-  readonly kinds: readonly Victim[];
-}
-
-export function openVictims(
-  leases: Iterable<Lease>,
-  { places }: FleetIndex,
-  nowMs: number,
-): VictimPool {
-  const all: Victim[] = [];
-  const byHost = new Map<HostId, Victim[]>();
-  const kinds = new Map<string, Victim>();
-  for (const lease of leases) {
-    if (!isEvictable(lease, nowMs)) continue;
-    const [part] = lease.gpus;
-    const gpuType = part && places.get(part.host)?.host.gpuType;
-    const victim: Victim = {
-      lease,
-      gpus: gpuCountOf(lease.gpus),
-      lostGpuSeconds: lossOf(lease, nowMs),
-      kind: `${tenantFlow(lease)} ${gpuType}`,
-    };
-    all.push(victim);
-    kinds.set(victim.kind, victim);
-    for (const { host } of lease.gpus) {
-      const there = byHost.get(host);
-      if (there === undefined) byHost.set(host, [victim]);
-      else there.push(victim);
-    }
-  }
-  return { all, byHost, kinds: [...kinds.values()] };
-}
-
 export interface VictimSearch {
   readonly holdings: Holdings;
-  readonly pool: VictimPool;
+  readonly book: VictimBook;
+  readonly nowMs: number;
   /** To be given up by this plan already. */
   readonly taken: ReadonlySet<LeaseId>;
   /** Of the kinds that the request can use, in no lease. */
@@ -90,6 +42,8 @@ export interface VictimChoice {
   /** Whether nobody of any kind may be taken: known at the cost of the kinds alone. */
   readonly isEmpty: () => boolean;
   readonly allows: (victim: Victim) => boolean;
+  /** GPU-seconds that are lost when it is taken now. */
+  readonly lossOf: (victim: Victim) => number;
   /** The cheapest first. */
   readonly ordered: () => readonly Victim[];
 }
@@ -103,25 +57,35 @@ export function chooseVictims(
   request: PendingRequest,
   wantedGpus: number,
   right: Right,
-  { holdings, pool, taken, freeGpus }: VictimSearch,
+  { holdings, book, nowMs, taken, freeGpus }: VictimSearch,
 ): VictimChoice {
   const limitsByKind = new Map<string, Limits>();
   let known: readonly Victim[] | undefined;
   let free: number | undefined;
   let members: ReadonlySet<Victim> | undefined;
-  return { isEmpty, allows, ordered };
+  const loss = ({ lease }: Victim): number => lossOf(lease, nowMs);
+  return { isEmpty, allows, lossOf: loss, ordered };
 
   function isEmpty(): boolean {
-    return pool.kinds.every((victim) => limitsOf(victim) === undefined);
+    for (const kind of book.kinds.values())
+      for (const victim of kind) {
+        if (limitsOf(victim) === undefined) break;
+        if (isOpen(victim)) return false;
+      }
+    return true;
   }
 
   function allows(victim: Victim): boolean {
-    if (taken.has(victim.lease.id) || victim.lease.jobId === request.jobId) return false;
+    if (!isOpen(victim)) return false;
     const limits = limitsOf(victim);
     if (limits === undefined) return false;
     if (limits.every(isAmple)) return true;
     members ??= new Set(ordered());
     return members.has(victim);
+  }
+
+  function isOpen({ lease, fromMs }: Victim): boolean {
+    return fromMs <= nowMs && !taken.has(lease.id) && lease.jobId !== request.jobId;
   }
 
   /** Whether all that the request wants may come from there. */
@@ -138,17 +102,16 @@ export function chooseVictims(
   }
 
   function inOrder(): readonly Victim[] {
-    const able = pool.all.filter(
-      (victim) =>
-        !taken.has(victim.lease.id) &&
-        victim.lease.jobId !== request.jobId &&
-        limitsOf(victim) !== undefined &&
-        isUseful(request, victim.lease, holdings),
-    );
+    const able: Victim[] = [];
+    for (const kind of book.kinds.values())
+      for (const victim of kind) {
+        if (limitsOf(victim) === undefined) break;
+        if (isOpen(victim) && isUseful(request, victim.lease, holdings)) able.push(victim);
+      }
     const useOf = ({ gpus }: Victim): number => Math.min(gpus, wantedGpus);
     able.sort(
       (a, b) =>
-        a.lostGpuSeconds / useOf(a) - b.lostGpuSeconds / useOf(b) ||
+        loss(a) / useOf(a) - loss(b) / useOf(b) ||
         a.gpus - useOf(a) - (b.gpus - useOf(b)) ||
         b.lease.token - a.lease.token,
     );
@@ -175,42 +138,6 @@ export function chooseVictims(
     limitsByKind.set(kind, limits);
     return limits;
   }
-}
-
-/** Whether it may be taken from its job at all, from this time on. */
-export const isEvictable = (lease: Lease, nowMs: number): boolean => evictableAtMs(lease) <= nowMs;
-
-/** When the lease's protected time is over; infinite when it is never taken. */
-export function evictableAtMs(lease: Lease): number {
-  const { terms, state, slots, eviction, isDoubted } = lease;
-  const rule = preemptionOf(lease);
-  const isOut =
-    terms === undefined || state === "vacating" || slots !== undefined || isDoubted === true;
-  if (isOut || eviction !== undefined || !rule.isPreemptible) return Infinity;
-  return lease.grantedAtMs + rule.minRuntimeMs;
-}
-
-/** When the next lease that is protected now may be taken; infinite when there is none. */
-export function nextEvictableAtMs(leases: Iterable<Lease>, nowMs: number): number {
-  let nextMs = Infinity;
-  for (const lease of leases) {
-    const atMs = evictableAtMs(lease);
-    if (atMs > nowMs) nextMs = Math.min(nextMs, atMs);
-  }
-  return nextMs;
-}
-
-/** GPU-seconds of work that are lost when the lease is given up now. */
-export function lossOf(
-  { gpus, grantedAtMs, checkpointedAtMs, terms }: Lease,
-  nowMs: number,
-): number {
-  const sinceMs = nowMs - Math.max(grantedAtMs, checkpointedAtMs ?? grantedAtMs);
-  const orderMs =
-    terms?.checkpoint === undefined
-      ? Infinity
-      : Math.min(CHECKPOINT_COST_MS, terms.checkpoint.graceMs);
-  return (gpuCountOf(gpus) * Math.max(0, Math.min(sinceMs, orderMs))) / 1_000;
 }
 
 /** Whether any of the GPUs could serve the request. */

@@ -125,7 +125,7 @@ export function openEngine(world: World): Engine {
       if (refusal !== undefined)
         throw new Error(`the ledger did not understand: ${refusal.message}`);
     }
-    metrics.noteLedger(brain.ledger, nowMs);
+    metrics.noteLedger(brain, nowMs);
     isDeciding = true;
     nextCycleAtMs = nowMs + costs.cycleIntervalMs;
     const plan = brain.decide(nowMs);
@@ -151,7 +151,7 @@ export function openEngine(world: World): Engine {
         if (lease !== undefined && state !== undefined) start(state, lease);
       }
     }
-    metrics.noteLedger(brain.ledger, nowMs);
+    metrics.noteLedger(brain, nowMs);
     for (const { lease } of plan.evict ?? []) sendOrder(lease);
     if (needsDecision || inbox.length > 0 || orders.length > 0) wantCycle(nowMs);
     // Each plan sets the clock anew.

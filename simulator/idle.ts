@@ -4,19 +4,21 @@
  * `heads`: set apart for a job that cannot start yet. `evictions`: set apart for one for which others are stopping. `kept`: for one that
  * stops to go on with them. `misfit`: set apart for nobody while somebody waits, the latency reserve included, which the ledger does not
  * know. `unwanted`: nobody waits. What metrics count as idle beyond these is over, or has come, since the last cycle.
- * Cost: O(leases + reservations) a cycle in which somebody waits.
+ * Cost: O(reservations) a cycle.
  */
 
-import { gpuCountOf, popCount, type Reservation } from "../domain/lease.ts";
-import type { Ledger } from "../scheduling/ledger.ts";
+import { popCount, type Reservation } from "../domain/lease.ts";
+import type { Session } from "../scheduling/session.ts";
 
 export const IDLE_CAUSES = ["heads", "evictions", "kept", "misfit", "unwanted"] as const;
 export type IdleCause = (typeof IDLE_CAUSES)[number];
 export type IdleTime = Readonly<Record<IdleCause, number>>;
 
+type Seen = Pick<Session, "ledger" | "leased">;
+
 export interface IdleBook {
   /** From now on this is the case. */
-  readonly note: (ledger: Ledger, gpusInService: number, nowMs: number) => void;
+  readonly note: (seen: Seen, gpusInService: number, nowMs: number) => void;
   /** GPU-milliseconds up to now. */
   readonly read: (nowMs: number) => IdleTime;
 }
@@ -40,9 +42,9 @@ export function openIdleBook(): IdleBook {
     settledMs = Math.max(settledMs, nowMs);
   };
   return {
-    note(ledger, gpusInService, nowMs) {
+    note(seen, gpusInService, nowMs) {
       settle(nowMs);
-      rates = idleIn(ledger, gpusInService);
+      rates = idleIn(seen, gpusInService);
     },
     read(nowMs) {
       settle(nowMs);
@@ -59,17 +61,15 @@ export const mapCauses = (of: (cause: IdleCause) => number): IdleTime => ({
   unwanted: of("unwanted"),
 });
 
-function idleIn({ leases, requests, reservations }: Ledger, gpusInService: number): IdleTime {
-  const leased = new Map<string, number>();
-  let free = gpusInService;
-  for (const { gpus } of leases.values()) {
-    free -= gpuCountOf(gpus);
-    for (const { host, mask } of gpus) leased.set(host, (leased.get(host) ?? 0) | mask);
-  }
+function idleIn(
+  { ledger: { requests, reservations }, leased }: Seen,
+  gpusInService: number,
+): IdleTime {
+  let free = gpusInService - leased.gpus();
   const idle = { ...NOTHING };
   for (const { kind, gpus } of reservations?.values() ?? []) {
     for (const { host, mask } of gpus) {
-      const open = popCount(mask & ~(leased.get(host) ?? 0));
+      const open = popCount(mask & ~leased.on(host));
       idle[CAUSE_OF[kind]] += open;
       free -= open;
     }

@@ -10,7 +10,7 @@ import { JOB_CLASSES } from "../domain/job.ts";
 import type { Eviction } from "../domain/lease.ts";
 import type { Plan } from "../domain/plan.ts";
 import { openAccounts, type Account, type PhaseState } from "./accounts.ts";
-import type { Ledger } from "../scheduling/ledger.ts";
+import type { Brain } from "./brain.ts";
 import { mapCauses, openIdleBook, type IdleTime } from "./idle.ts";
 import type { JobState } from "./job-state.ts";
 import type { Sample } from "./result.ts";
@@ -24,7 +24,7 @@ export interface Metrics {
   readonly noteCycle: (plan: Plan, granted: number, refused: number) => void;
   readonly noteEvents: (count: number) => void;
   /** After each change by a cycle. */
-  readonly noteLedger: (ledger: Ledger, nowMs: number) => void;
+  readonly noteLedger: (seen: Pick<Brain, "ledger" | "leased">, nowMs: number) => void;
   readonly changeGang: (state: JobState, phase: PhaseState, sign: 1 | -1, nowMs: number) => void;
   /** So much of the present run's progress, GPU-milliseconds at the best spread. */
   readonly lose: (state: JobState, cause: "preemption" | "failure", gpuMs: number) => void;
@@ -149,8 +149,8 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
       counts.candidates += stats.candidates;
       counts.events += 2;
     },
-    noteLedger(ledger, nowMs) {
-      idle.note(ledger, gpusInService, nowMs);
+    noteLedger(seen, nowMs) {
+      idle.note(seen, gpusInService, nowMs);
     },
     noteEvents(count) {
       counts.events += count;

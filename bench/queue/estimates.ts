@@ -181,6 +181,7 @@ const asking =
   (ledger) => {
     const brain = open(ledger);
     return {
+      leased: brain.leased,
       get ledger() {
         return brain.ledger;
       },

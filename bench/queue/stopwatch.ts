@@ -16,6 +16,7 @@ export const timed =
     const brain = open(ledger);
     let decideMs = 0;
     return {
+      leased: brain.leased,
       get ledger() {
         return brain.ledger;
       },

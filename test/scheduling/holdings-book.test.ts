@@ -7,7 +7,7 @@ import { ledgerOf, openDraft, takeOutcome, type Draft } from "../../scheduling/d
 import { holdingsNow, openHoldingsBook } from "../../scheduling/holdings-book.ts";
 import { openHoldings, type Holdings } from "../../scheduling/holdings.ts";
 import { tawfq } from "../../scheduling/policy-sets.ts";
-import { evictableAtMs } from "../../scheduling/victims.ts";
+import { evictableAtMs } from "../../scheduling/evictable.ts";
 import { fleets } from "./arbitraries.ts";
 import { readyLedger } from "./builders.ts";
 import { preemptHappenings } from "./preempt-happenings.ts";
@@ -46,7 +46,7 @@ describe("an account of holdings that is kept up to date", () => {
           brain ??= openBrain(ledger, tawfq.queue);
           const { index } = brain.capacity;
           const book = (brain.book ??= openHoldingsBook(ledger, index));
-          expect([...brain.takeable.keys()].sort()).toEqual(
+          expect([...brain.victims.all.keys()].sort()).toEqual(
             [...ledger.leases.values()]
               .filter((lease) => evictableAtMs(lease) < Infinity)
               .map(({ id }) => id)

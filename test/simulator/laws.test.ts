@@ -99,6 +99,7 @@ const checked =
   (ledger) => {
     const brain = brainWith(set)(ledger);
     return {
+      leased: brain.leased,
       get ledger() {
         return brain.ledger;
       },

@@ -37,6 +37,7 @@ const watched =
     const brain = open(ledger);
     const calledAtMs = new Map<JobId, number>();
     return {
+      leased: brain.leased,
       get ledger() {
         return brain.ledger;
       },
