@@ -16,6 +16,14 @@ export interface BandwidthNote {
   readonly method: "searched" | "compact";
   /** Why the compact answer had to do: no model, or it threw or overran its deadline. */
   readonly fallback?: string;
+  /** Of a gang over several clusters. */
+  readonly links?: LinksNote;
+}
+
+export interface LinksNote {
+  readonly clusters: readonly string[];
+  /** The gang's share of the narrowest link on the widest ways between them; 0 where no links join them. */
+  readonly bottleneckGbs: number;
 }
 
 /** What a run knows of its collective bandwidth. */
@@ -31,8 +39,19 @@ export const expectedGbs = ({ predictedGBs, bandwidth }: RunBandwidth): number |
 
 /** For people: what is expected and what was measured; undefined when neither is known. */
 export function runBandwidthText(run: RunBandwidth): string | undefined {
-  const parts = [expectedText(run), measuredText(run)].filter((text) => text !== undefined);
+  const parts = [linksText(run), expectedText(run), measuredText(run)].filter(
+    (text) => text !== undefined,
+  );
   return parts.length === 0 ? undefined : parts.join("; ");
+}
+
+function linksText({ bandwidth }: RunBandwidth): string | undefined {
+  if (bandwidth?.links === undefined) return undefined;
+  const { clusters, bottleneckGbs } = bandwidth.links;
+  const over = `over ${clusters.join(", ")}`;
+  return bottleneckGbs > 0
+    ? `${over} at ${bottleneckGbs.toPrecision(3)} GB/s, the narrowest link between them`
+    : `${over}, which no known links join`;
 }
 
 function expectedText(run: RunBandwidth): string | undefined {

@@ -19,6 +19,7 @@ import {
 } from "../domain/plan.ts";
 import type { Brain } from "./brain.ts";
 import { openBandwidth } from "./cycle-bandwidth.ts";
+import { openLinks, withLinks } from "./cycle-links.ts";
 import type { FreshGrant } from "./capacity.ts";
 import { openHeads, type Heads } from "./heads.ts";
 import type { Scene } from "./judge.ts";
@@ -98,13 +99,14 @@ export function openRun(
   { snapshot, nowMs }: { readonly snapshot: Ledger; readonly nowMs: number },
   asked: CycleOptions,
 ): CycleRun {
-  const place = withinReach(asked.policies.place, deadPairs(snapshot, nowMs));
+  const holders: Pick<Lease, "jobId" | "tenant" | "gpus">[] = [];
+  const links = openLinks(snapshot, { nowMs, granted: holders });
+  const place = withinReach(withLinks(asked.policies.place, links), deadPairs(snapshot, nowMs));
   const options = { ...asked, policies: { ...asked.policies, place } };
   const { policies, ports, limits, method } = options;
   const { capacity } = brain;
   const scene: Scene = { capacity, claims: new Map(), nowMs };
   const evict: EvictItem[] = [];
-  const holders: Pick<Lease, "jobId" | "tenant" | "gpus">[] = [];
   const bandwidth = openBandwidth(ports, { leases: snapshot.leases, granted: holders });
   return {
     brain,
@@ -112,7 +114,13 @@ export function openRun(
     nowMs,
     options,
     scene,
-    context: { snapshot, place: policies.place, ports, ...(bandwidth && { bandwidth }) },
+    context: {
+      snapshot,
+      place: policies.place,
+      ports,
+      ...(bandwidth && { bandwidth }),
+      ...(links && { links }),
+    },
     heads: openHeads(capacity, {
       rule: HEAD_RULES[policies.backfill],
       nowMs,

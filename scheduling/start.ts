@@ -5,8 +5,9 @@
  * Cost: O(clusters) for the verdict, O(hosts) and the policy's own for the placement.
  */
 
+import type { BandwidthNote } from "../domain/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../domain/bandwidth-port.ts";
-import { clusterOf, type ClusterId, type HostId } from "../domain/ids.ts";
+import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../domain/ids.ts";
 import { gpuCountOf, type HostGpus, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest, PlanItem } from "../domain/plan.ts";
 import { gbs } from "../domain/units.ts";
@@ -18,8 +19,10 @@ import { judge, misfit, type Prospect, type Scene, type Wait } from "./judge.ts"
 import type { Ledger } from "./ledger.ts";
 import { WATTS_EPSILON } from "./limits.ts";
 import type { PickPorts } from "./pick/pick-policy.ts";
+import { linkGbsOf } from "./placement/linked-set.ts";
 import type {
   BandwidthPorts,
+  LinkPorts,
   PlaceDemand,
   PlaceHost,
   PlacePolicy,
@@ -40,6 +43,8 @@ export interface StartContext {
   readonly ports: DecidePorts;
   /** Absent: no cluster has a bandwidth model. */
   readonly bandwidth?: BandwidthPorts;
+  /** Absent: no link between clusters is known. */
+  readonly links?: LinkPorts;
 }
 
 export type Tried =
@@ -111,7 +116,7 @@ export function itemOf(
   request: PendingRequest,
   won: Pick<PlanItem, "gpus" | "slots" | "bandwidth"> & { readonly why: string },
   { capacity: { index, usage, reserved }, nowMs }: Scene,
-  { snapshot, ports, bandwidth }: StartContext,
+  { snapshot, ports, bandwidth, links }: StartContext,
 ): PlanItem {
   const { gpus, slots, why } = won;
   const terms = { index, usage, reserved, standings: snapshot.hosts, nowMs };
@@ -124,7 +129,9 @@ export function itemOf(
   const { jobId, runId, seq, gang } = request;
   const isOneGang = slots === undefined || slots === 1;
   const predictedGBs = isOneGang ? predict(gpus, ports) : undefined;
-  const note = isOneGang ? (won.bandwidth ?? noteOfGiven(gpus, bandwidth)) : undefined;
+  const note = isOneGang
+    ? (won.bandwidth ?? noteOfGiven(gpus, bandwidth) ?? noteOfLinks(gpus, links))
+    : undefined;
   const what =
     slots === undefined
       ? `${gpuCountOf(gpus)} of ${gang.gpus} GPUs`
@@ -138,6 +145,18 @@ export function itemOf(
     ...(note !== undefined && { bandwidth: note }),
     reason: `${what} in ${sitesOf(gpus)}: ${why}`,
   };
+}
+
+/** Of a gang over several clusters. */
+function noteOfLinks(
+  gpus: readonly HostGpus[],
+  links: LinkPorts | undefined,
+): BandwidthNote | undefined {
+  if (links === undefined) return undefined;
+  const linkGbs = linkGbsOf(links.clustersOf(gpus), links);
+  if (linkGbs === undefined) return undefined;
+  const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))].sort(byCodeUnit);
+  return { method: "compact", links: { clusters, bottleneckGbs: linkGbs } };
 }
 
 const sitesOf = (gpus: readonly HostGpus[]): string =>

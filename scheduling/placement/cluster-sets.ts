@@ -36,7 +36,7 @@ export function clusterSets(
   const sets: ClusterSet[] = [];
   for (let count = 2; count <= maxClusters; count += 1) {
     for (const chosen of choices(kept, count)) {
-      const held = within(parts, chosen);
+      const held = withinClusters(parts, chosen);
       if (held.reduce((sum, { most }) => sum + most, 0) < gpus) continue;
       sets.push({ parts: held, clusters: count, sites: held.length });
     }
@@ -75,7 +75,10 @@ function* choices(
 }
 
 /** The parts of the fleet that these clusters are. */
-function within(parts: readonly SitePart[], chosen: readonly ClusterPart[]): readonly SitePart[] {
+export function withinClusters(
+  parts: readonly SitePart[],
+  chosen: readonly ClusterPart[],
+): readonly SitePart[] {
   return parts.flatMap((site) => {
     const clusters = site.clusters.filter((cluster) => chosen.includes(cluster));
     if (clusters.length === 0) return [];

@@ -4,7 +4,8 @@
  * The cost of a gang is a sum over the NVLink domains, NUMA nodes, hosts, racks, clusters and sites that it touches, and these form
  * a tree. So the best way to take k GPUs out of a rack follows from the best ways to take fewer out of its hosts, and so on up
  * to the fleet: dynamic programming (cover.ts), no search. It goes from small to large and stops as soon as nothing larger can
- * be cheaper: one host; one rack; one cluster, by lower bound; then several clusters (cluster-sets.ts).
+ * be cheaper: one host; one rack; one cluster, by lower bound; then several clusters (cluster-sets.ts). Where the links between clusters are known,
+ * one cluster goes before several, and several are chosen by their number and their links (linked-set.ts).
  * Ties: fewest GPUs left over in touched hosts, where a whole free host that is broken counts sixteen; then fewest left over in touched
  * racks, so that small gangs fill what is broken already and whole hosts and racks stay whole; then the fleet's order of clusters and
  * host ids. Of several GPU types the cheapest, then the first in that order.
@@ -28,18 +29,19 @@ import {
 } from "./gang-tables.ts";
 import { sharesOf } from "./host-kind.ts";
 import { freeOf, gpusWithinAll, partsOf, type ClusterPart, type SitePart } from "./parts.ts";
-import type { PlaceDemand, PlaceHost, PlacePolicy } from "./place-policy.ts";
+import { linkedSet } from "./linked-set.ts";
+import type { LinkPorts, PlaceDemand, PlaceHost, PlacePolicy } from "./place-policy.ts";
 import { remembered } from "./remembered.ts";
 import { partWeights, type FleetSpread, type PerLevel } from "./spread.ts";
 import { thriftiest } from "./thriftiest.ts";
 
-export const leastSpread: PlacePolicy = remembered((demand, hosts, { spread }) => {
+export const leastSpread: PlacePolicy = remembered((demand, hosts, { spread, links }) => {
   const types = byType(hosts, demand);
   let best: Answer | undefined;
   let cells = 0;
   for (const alike of types) {
     const tables = openTables(demand.gpus, exactWeights(alike, demand, spread));
-    best = better(best, bestOfType({ demand, hosts: alike, tables }));
+    best = better(best, bestOfType({ demand, hosts: alike, tables, ...(links && { links }) }));
     cells += tables.cells;
   }
   const candidates = hosts.length + Math.ceil(cells / CELLS_OF_HOST);
@@ -116,6 +118,7 @@ interface Hunt {
   readonly demand: PlaceDemand;
   readonly hosts: readonly PlaceHost[];
   readonly tables: GangTables;
+  readonly links?: LinkPorts;
 }
 
 function bestOfType(hunt: Hunt): Answer | undefined {
@@ -133,6 +136,10 @@ function bestOfType(hunt: Hunt): Answer | undefined {
   best = bestCluster(parts, hunt, best);
   const maxClusters = demand.isSameFabric ? 1 : demand.maxClusters;
   if (maxClusters <= 1) return best;
+  if (hunt.links !== undefined) {
+    const overLinks = best ?? bestOverLinks(parts, hunt, hunt.links);
+    if (overLinks !== undefined) return overLinks;
+  }
   for (const set of clusterSets(parts, { gpus: demand.gpus, maxClusters })) {
     const { clusters, sites } = set;
     if (isAtMost(best, floor + clusters * (rack + cluster) + sites * site)) continue;
@@ -244,6 +251,18 @@ function leastRacks({ racks }: ClusterPart, gpus: number): number {
     count += 1;
   }
   return count;
+}
+
+/** Where links are known, fewer clusters come first, and of as many the widest way between them. */
+function bestOverLinks(
+  parts: readonly SitePart[],
+  { demand: { gpus, maxClusters }, tables }: Hunt,
+  links: LinkPorts,
+): Answer | undefined {
+  const set = linkedSet(parts, { gpus, maxClusters }, links);
+  if (set === undefined) return undefined;
+  tables.cells += set.work;
+  return overClusters(set.parts, tables);
 }
 
 function overClusters(parts: readonly SitePart[], tables: GangTables): Answer | undefined {

@@ -11,6 +11,7 @@ import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
 import type { ClusterId } from "../../domain/ids.ts";
 import type { HostGpus } from "../../domain/lease.ts";
 import type { HostLayout } from "./layout.ts";
+import type { LoadedLinks } from "./link-graph.ts";
 import type { FleetSpread } from "./spread.ts";
 
 export interface PlaceDemand {
@@ -44,6 +45,15 @@ export interface PlacePorts {
   readonly spread: FleetSpread;
   /** Absent: bandwidth is not looked at. */
   readonly bandwidth?: BandwidthPorts;
+  /** Absent: clusters are joined as if all were equally near. */
+  readonly links?: LinkPorts;
+}
+
+export interface LinkPorts {
+  /** The links between clusters, numbered as `HostLayout.cluster`, with what gangs carry over them now. */
+  readonly loaded: () => LoadedLinks;
+  /** The numbers of the clusters of these GPUs, each once. */
+  readonly clustersOf: (gpus: readonly HostGpus[]) => readonly number[];
 }
 
 export interface BandwidthPorts {

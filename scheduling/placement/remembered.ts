@@ -2,7 +2,7 @@
  * @file A placement policy that remembers its last answers: who waits asks again in every cycle, mostly about the very same GPUs.
  *
  * The memory of a pure function: an answer is given again where the demand, the hosts, and what is free on each are the same.
- * Demands within watts are asked afresh, because what is left of those is a function that cannot be compared. A fleet remembers
+ * Demands within watts, and those that may lie over links, are asked afresh: what is left of watts and links cannot be compared. A fleet remembers
  * the last `MOST` different questions. Cost: O(hosts) beside the policy's own.
  */
 
@@ -23,7 +23,8 @@ export function remembered(place: PlacePolicy): PlacePolicy {
   /** By digest, the longest unused first. */
   const fleets = new WeakMap<FleetSpread, Map<number, Question>>();
   return (demand, hosts, fleet) => {
-    if (demand.wattsLeft !== undefined) return place(demand, hosts, fleet);
+    const isOverLinks = fleet.links !== undefined && demand.maxClusters > 1;
+    if (demand.wattsLeft !== undefined || isOverLinks) return place(demand, hosts, fleet);
     const questions = fleets.get(fleet.spread) ?? new Map<number, Question>();
     fleets.set(fleet.spread, questions);
     const digest = digestOf(demand, hosts);

@@ -32,6 +32,23 @@ test.each<{ name: string; run: RunBandwidth; want: string | undefined }>([
     run: { bandwidth: { predictedGbs: 100, method: "searched" }, measuredGbs: 80 },
     want: "100.0 GB/s expected; 80.0 GB/s measured, 80 % of what was expected",
   },
+  {
+    name: "several clusters",
+    run: {
+      bandwidth: {
+        method: "compact",
+        links: { clusters: ["eu-1", "us-1"], bottleneckGbs: 0.5397 },
+      },
+    },
+    want: "over eu-1, us-1 at 0.540 GB/s, the narrowest link between them",
+  },
+  {
+    name: "several clusters without links",
+    run: {
+      bandwidth: { method: "compact", links: { clusters: ["eu-1", "us-1"], bottleneckGbs: 0 } },
+    },
+    want: "over eu-1, us-1, which no known links join",
+  },
   { name: "only measured", run: { measuredGbs: 80 }, want: "80.0 GB/s measured" },
 ])("$name", ({ run, want }) => {
   expect(runBandwidthText(run)).toBe(want);
