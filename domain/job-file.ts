@@ -8,6 +8,7 @@
 import { formatProblem, refuseFile, type FileProblem, type RefusedFile } from "./file-problem.ts";
 import { clusterId, parseHostId, tenantId } from "./ids.ts";
 import { jobRuleProblems } from "./job-rules.ts";
+import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
 import { DEFAULT_PREEMPTION } from "./job.ts";
 import type { CheckpointRule, Constraints, Gang, JobClass, JobSpec } from "./job.ts";
@@ -87,7 +88,8 @@ function parsed(file: ReadJobFile): ParsedJob {
 }
 
 function specOf(file: ReadJobFile): JobSpec {
-  const { name, model, batch, run, retry, deadline, timeLimit } = file;
+  const { name, model, batch, run = {}, retry, deadline, timeLimit } = file;
+  const isServed = isServedFile(file);
   const jobClass = file.class ?? DEFAULTS.class;
   return {
     name,
@@ -95,14 +97,19 @@ function specOf(file: ReadJobFile): JobSpec {
     class: jobClass,
     priority: file.priority ?? DEFAULTS.priority,
     gang: gangOf(file.gang, jobClass),
-    constraints: constraintsOf(file.constraints ?? {}),
+    constraints: constraintsOf({
+      ...file.constraints,
+      ...(isServed && { sameHost: true }),
+    }),
     ...(model !== undefined && { model }),
     ...(batch !== undefined && { batch }),
+    ...(isServed && { isServed }),
     run: {
-      command: run.command,
-      env: run.env ?? {},
+      // `job-rules.ts` has seen to it that a job which is not served has a command.
+      command: isServed ? SERVE_COMMAND : (run.command ?? []),
+      env: { ...run.env, ...(isServed && servingVariables(file.serve ?? {})) },
       ...(run.workdir !== undefined && { workdir: run.workdir }),
-      launch: run.launch ?? DEFAULTS.launch,
+      launch: isServed ? "per-host" : (run.launch ?? DEFAULTS.launch),
       ...checkpointOf(run.checkpoint),
       graceMs: run.grace ?? DEFAULTS.graceMs,
     },
@@ -162,7 +169,7 @@ function constraintsOf(file: NonNullable<ReadJobFile["constraints"]>): Constrain
 }
 
 /** `job-rules.ts` has seen to it that there is exactly one of signal and command. */
-function checkpointOf(file: ReadJobFile["run"]["checkpoint"]): {
+function checkpointOf(file: NonNullable<ReadJobFile["run"]>["checkpoint"]): {
   readonly checkpoint?: CheckpointRule;
 } {
   if (file === undefined) return {};

@@ -5,11 +5,14 @@
  * They look at the raw value and judge only what can be read; what cannot is the schema's affair.
  */
 
-import type { ValuePath } from "./file-problem.ts";
+import { shown, type ValuePath } from "./file-problem.ts";
+import { isServedFile } from "./job-serving.ts";
 import { valueAt, type SchemaProblem } from "./schema-problems.ts";
 
 export function jobRuleProblems(value: unknown): SchemaProblem[] {
   return [
+    ...commandProblems(value),
+    ...servingProblems(value),
     ...gangProblems(value),
     ...checkpointProblems(value),
     ...growthProblems(value),
@@ -17,6 +20,54 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...arrayProblems(value),
     ...cellProblems(value),
   ];
+}
+
+function commandProblems(file: unknown): SchemaProblem[] {
+  if (typeof file !== "object" || file === null || Array.isArray(file)) return [];
+  if (isServedFile(file)) return [];
+  const run = valueAt(file, ["run"]);
+  if (run === undefined) {
+    const remedy =
+      "write a map with the key command, or for an inference job a model that ends in .onnx";
+    return [problem(file, ["run"], "missing", remedy)];
+  }
+  if (typeof run !== "object" || run === null || Array.isArray(run)) return [];
+  if (valueAt(run, ["command"]) !== undefined) return [];
+  return [
+    problem(file, ["run", "command"], "missing", "write text such as python train.py --epochs 10"),
+  ];
+}
+
+/** A service is one process on one host, and has no part in what training needs. */
+function servingProblems(file: unknown): SchemaProblem[] {
+  if (!isServedFile(file)) {
+    if (valueAt(file, ["serve"]) === undefined) return [];
+    const message = "Orbweaver serves only the .onnx model of an inference job without a command";
+    return [
+      problem(file, ["serve"], message, "leave it out, or run.command, and write class: inference"),
+    ];
+  }
+  const problems: SchemaProblem[] = [];
+  const model = valueAt(file, ["model"]);
+  const isRelative = typeof model === "string" && !model.startsWith("/");
+  if (isRelative && valueAt(file, ["run", "workdir"]) === undefined) {
+    const message = `${shown(model)} is relative, and there is no run.workdir`;
+    problems.push(
+      problem(file, ["model"], message, "write its full path on the hosts, or run.workdir"),
+    );
+  }
+  for (const [path, wrong, remedy] of [
+    [["array"], undefined, "leave it out; submit a job for each service"],
+    [["constraints", "sameHost"], false, "leave it out; a model is served by one host"],
+    [["run", "launch"], "per-gpu", "leave it out; a model is served by one process"],
+  ] as const) {
+    const value = valueAt(file, path);
+    if (value === undefined || (wrong !== undefined && value !== wrong)) continue;
+    problems.push(
+      problem(file, path, "an ONNX model is served by one process on one host", remedy),
+    );
+  }
+  return problems;
 }
 
 function gangProblems(file: unknown): SchemaProblem[] {

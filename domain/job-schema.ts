@@ -187,7 +187,7 @@ const checkpoint = z
 
 const run = z
   .strictObject({
-    command,
+    command: command.optional(),
     env: environment({
       description:
         "Variables of the processes. RANK, WORLD_SIZE, CUDA_VISIBLE_DEVICES, ORBWEAVER_* and the like are set by Orbweaver.",
@@ -209,7 +209,42 @@ const run = z
       isZeroAllowed: true,
     }).optional(),
   })
-  .meta({ description: "The processes of the job." });
+  .meta({
+    description:
+      "The processes of the job. Only an inference job with an ONNX model may be without.",
+  });
+
+const serve = z
+  .strictObject({
+    port: wholeNumber({
+      min: 1,
+      max: 65_535,
+      description: "Port of the service on its host. Default: a free one, which `status` names.",
+      examples: [8000],
+    }).optional(),
+    maxBatch: wholeNumber({
+      min: 1,
+      max: 65_536,
+      description: "Rows that may run together; 1 for none. Default: 8.",
+      examples: [8],
+    }).optional(),
+    batchWindow: duration({
+      description: "How long a request waits for others to run with. Default: 2ms.",
+      examples: ["2ms"],
+      isZeroAllowed: true,
+    }).optional(),
+    queue: wholeNumber({
+      min: 1,
+      max: 1_000_000,
+      description: "Requests in line; more are answered with 429. Default: 64.",
+      examples: [64],
+    }).optional(),
+  })
+  .meta({
+    description:
+      "How the ONNX model of an inference job without a command is served: over HTTP, one thread for each GPU.",
+    examples: [{ port: 8000, maxBatch: 8 }],
+  });
 
 const preemption = z
   .strictObject({
@@ -261,7 +296,7 @@ export const jobSchema = z
     constraints: constraints.optional(),
     model: text({
       description:
-        "A preset's name or a file that describes the model; the processes find it in ORBWEAVER_MODEL.",
+        "A preset's name or a file that describes the model; the processes find it in ORBWEAVER_MODEL. An .onnx file of an inference job without run.command is served by Orbweaver itself.",
       maxLength: 500,
       examples: ["gpt2-large"],
     }).optional(),
@@ -271,7 +306,8 @@ export const jobSchema = z
       description: "Global batch size; the processes find it in ORBWEAVER_BATCH.",
       examples: [512],
     }).optional(),
-    run,
+    run: run.optional(),
+    serve: serve.optional(),
     retry: z
       .strictObject({
         attempts: wholeNumber({

@@ -22,6 +22,8 @@ export interface JobSpec {
   readonly model?: string;
   /** Global batch size; handed to the processes as ORBWEAVER_BATCH. */
   readonly batch?: number;
+  /** `model` is an ONNX file, and all that is run is `orbweaver serve`. */
+  readonly isServed?: true;
   readonly run: RunSpec;
   readonly retry: RetryRule;
   /** The job must have ended this long after it was submitted. */

@@ -46,8 +46,11 @@ export function outfitProblem({ files }: Outfit, hosts: number): string | undefi
 }
 
 /** The parts that a job asks for, as its description says; each science keeps its own line. */
-export function outfitsOf({ array, collectives }: JobSpec): readonly OutfitPart[] {
+export function outfitsOf({ array, collectives, isServed }: JobSpec): readonly OutfitPart[] {
   // The tasks of an array are small and many: they share no plan.
   if (array !== undefined) return [];
-  return [...(collectives === undefined ? [] : (["collectives"] as const))];
+  return [
+    ...(collectives === undefined ? [] : (["collectives"] as const)),
+    ...(isServed === true ? (["inference"] as const) : []),
+  ];
 }

@@ -242,7 +242,7 @@ describe("a wrong job file", () => {
       /^idempotencyKey: "orbweaver-fleet-x" is no name for a job's key; .* not with orbweaver-$/,
     ],
     [{ model: "" }, "model: empty; write some text, or leave the key out"],
-    [{ run: { command: [] } }, "run.command: an empty list; name at least 1"],
+    [{ run: { command: [] } }, "run.command: an empty list; name at least 1, or leave the key out"],
     [{ run: { command: [""] } }, "run.command[0]: empty; name the program first"],
     [
       { run: { command: ["a", 5] } },
