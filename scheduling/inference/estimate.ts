@@ -22,6 +22,11 @@ export interface Estimator {
 export interface EstimateOptions {
   /** Bytes of each GPU that parameters may take: what activations leave. */
   readonly parameterRoom?: Float64Array;
+  /**
+   * `milp`: contention is in the constants (`adjusted-costs.ts`), and what a subgraph fetches from other GPUs adds to its time one
+   * after the other, as equations 21 and 22 have it. For comparisons with proven optima.
+   */
+  readonly model?: "contention" | "milp";
 }
 
 /** Worse than any plan that fits, and worse the more it overflows, so that a search finds its way back. */
@@ -29,7 +34,7 @@ export const OVERFULL_MS = 1e7;
 
 export function estimator(
   problem: PlanningProblem,
-  { parameterRoom = problem.memoryBytes }: EstimateOptions = {},
+  { parameterRoom = problem.memoryBytes, model = "contention" }: EstimateOptions = {},
 ): Estimator {
   const { operationCount, parameterCount, gpuCount, kernelMs, directMs, directBytes } = problem;
   const { outputBytes, parameterBytes, busOf, busMsPerByte, peerMsPerByte, isPeerOverBus } =
@@ -61,10 +66,17 @@ export function estimator(
     residentBytes[gpu] = (residentBytes[gpu] ?? 0) + bytes;
   }
   let round = 0;
+  const isMilp = model === "milp";
+  /** Milliseconds of fetching that the operation at hand adds to its kernel (`milp` only). */
+  let fetchMs = 0;
 
   /** Claims the way from one GPU to another from `fromMs` on; answers when the bytes have arrived. */
   const peerCopy = (from: number, to: number, bytes: number, fromMs: number): number => {
     const link = from * gpuCount + to;
+    if (isMilp) {
+      fetchMs += bytes * (peerMsPerByte[link] ?? 0);
+      return fromMs;
+    }
     const begin = Math.max(fromMs, linkFree[link] ?? 0);
     let took = bytes * (peerMsPerByte[link] ?? 0);
     const bus = busOf[to] ?? 0;
@@ -132,6 +144,7 @@ export function estimator(
       const gpu = gpuOf[operation] ?? 0;
       const cell = operation * gpuCount + gpu;
       let ready = gpuFree[gpu] ?? 0;
+      fetchMs = 0;
       const ownEnd = ownStart[operation + 1] ?? 0;
       let isDirect = ownEnd > (ownStart[operation] ?? 0);
       for (let own = ownStart[operation] ?? 0; own < ownEnd; own += 1) {
@@ -162,9 +175,9 @@ export function estimator(
         if (come > ready) ready = come;
       }
       if (issued > ready) ready = issued;
-      let took = kernelMs[cell] ?? 0;
-      if (isDirect) {
-        took = directMs[cell] ?? 0;
+      let took = (kernelMs[cell] ?? 0) + fetchMs;
+      if (isDirect) took = (directMs[cell] ?? 0) + fetchMs;
+      if (isDirect && !isMilp) {
         const bus = busOf[gpu] ?? 0;
         const overBus = (directBytes[operation] ?? 0) * (busMsPerByte[bus] ?? 0);
         const isShared = ready < (busEnd[bus] ?? 0);

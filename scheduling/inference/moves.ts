@@ -115,11 +115,14 @@ export function mover(problem: PlanningProblem, decisions: Decisions): Mover {
       const reader = withParameters[random.below(Math.max(1, withParameters.length))];
       if (reader === undefined) return;
       const draw = random.below(gpuCount + 2);
+      const to = draw === gpuCount ? WITH_READER : draw;
+      const only = random.below(3);
       for (const operation of random.below(2) === 0 ? [reader] : alike(reader, random)) {
-        for (const parameter of listAt(problem.parametersOf, operation)) {
-          if (draw < gpuCount && landing[parameter] !== IN_HOST) setLanding(parameter, draw);
-          else if (draw === gpuCount && landing[parameter] !== IN_HOST)
-            setLanding(parameter, WITH_READER);
+        for (const [at, parameter] of listAt(problem.parametersOf, operation).entries()) {
+          // All parameters of the operation, or the one at this place.
+          if (draw > gpuCount || landing[parameter] === IN_HOST || (only > 0 && at !== only - 1))
+            continue;
+          setLanding(parameter, to);
         }
         if (draw === gpuCount + 1) toggleDirect(operation);
       }

@@ -23,6 +23,8 @@ export interface SearchOptions {
   readonly estimates?: number;
   /** Further starts: a solver's answer, an earlier plan. */
   readonly starts?: readonly Decisions[];
+  /** Whose arithmetic the estimate follows; under `milp` the estimate alone judges. */
+  readonly model?: "contention" | "milp";
 }
 
 export type PlanFound =
@@ -54,8 +56,10 @@ const DEFAULTS = Object.freeze({
   /** Estimates × operations: about two seconds of one core. */
   work: 24_000_000,
   most: 60_000,
-  /** First and last temperature, as shares of the latency. */
-  hot: 4e-3,
+  /** First temperature as a share of the latency: this over the number of operations, since each weighs that much, at most `hottest`. */
+  hotTimesOperations: 3,
+  hottest: 0.08,
+  /** Last temperature, likewise a share. */
   cold: 2e-6,
   /** Starts that are annealed; the rest only compete at the end. */
   annealed: 3,
@@ -91,9 +95,14 @@ type Planned = Extract<PlanFound, { kind: "planned" }>;
 function searchWithin(
   problem: PlanningProblem,
   parameterRoom: Float64Array,
-  { seed = DEFAULTS.seed, estimates = usualEstimates(problem), starts = [] }: SearchOptions,
+  {
+    seed = DEFAULTS.seed,
+    estimates = usualEstimates(problem),
+    starts = [],
+    model = "contention",
+  }: SearchOptions,
 ): Planned | undefined {
-  const estimate = estimator(problem, { parameterRoom });
+  const estimate = estimator(problem, { parameterRoom, model });
   const ranked = [...starts, ...usualStarts(problem, parameterRoom)]
     .map((decisions, at) => ({ decisions, at, ms: estimate.latencyMs(decisions) }))
     .sort((a, b) => a.ms - b.ms || a.at - b.at);
@@ -115,7 +124,8 @@ function searchWithin(
       const memoryShare = Math.max(
         ...executed.peakBytes.map((bytes, gpu) => bytes / (problem.memoryBytes[gpu] ?? 1)),
       );
-      return { decisions, plan, memoryShare, ms: executed.latencyMs };
+      const ms = model === "milp" ? estimate.latencyMs(decisions) : executed.latencyMs;
+      return { decisions, plan, memoryShare, ms };
     })
     .sort((a, b) => Math.max(1, a.memoryShare) - Math.max(1, b.memoryShare) || a.ms - b.ms);
   const best = judged[0];
@@ -173,11 +183,12 @@ function anneal(
   let best = copyDecisions(current);
   let bestMs = currentMs;
   let accepted = 0;
-  const cooling = Math.log(DEFAULTS.cold / DEFAULTS.hot);
+  const hot = Math.min(DEFAULTS.hottest, DEFAULTS.hotTimesOperations / problem.operationCount);
+  const cooling = Math.log(DEFAULTS.cold / hot);
   for (let step = 0; step < estimates; step += 1) {
     if (!move(random)) continue;
     const triedMs = estimate.latencyMs(current);
-    const temperatureMs = bestMs * DEFAULTS.hot * Math.exp((cooling * step) / estimates);
+    const temperatureMs = bestMs * hot * Math.exp((cooling * step) / estimates);
     const worse = triedMs - currentMs;
     if (worse > 0 && random.unit() >= Math.exp(-worse / temperatureMs)) {
       undo();

@@ -1,0 +1,178 @@
+/**
+ * @file Plans a model submodel by submodel with the MILP, as the paper does, each from the state that the ones before left.
+ *
+ * Every MILP starts from "all on the GPU that is free first" as a warm start, so that a solver whose time is up still answers. Its
+ * values are turned into decisions, which the executor model judges like any others. Statuses and gaps are reported as they came.
+ */
+
+import { checkAnswer, type MilpSolver } from "../../lib/milp.ts";
+import { IN_HOST, WITH_READER, type Decisions } from "./decisions.ts";
+import { submodelMilp, type SubmodelMilp, type SubmodelState } from "./milp.ts";
+import { fastestGpu } from "./rivals.ts";
+import { slotValues } from "./slot-values.ts";
+import { submodels } from "./submodels.ts";
+import { listAt, type PlanningProblem } from "./problem.ts";
+
+export interface MilpPlanOptions {
+  readonly nDom?: number;
+  readonly q?: number;
+  /** Of each submodel. */
+  readonly timeLimitMs?: number;
+  /** Asked before each submodel; ends the planning early with what there is when it throws. */
+  readonly onSubmodel?: (done: number, of: number) => void;
+}
+
+export interface MilpPlan {
+  readonly decisions: Decisions;
+  /** `TotalLatency` of the last submodel: the MILP's own estimate. */
+  readonly expectedMs: number;
+  readonly submodels: readonly MilpOutcome[];
+}
+
+export interface MilpOutcome {
+  readonly nodes: number;
+  /** `start`: the solver gave nothing better than the warm start within its time. */
+  readonly status: "optimal" | "feasible" | "start";
+  readonly gap?: number;
+}
+
+export const MILP_DEFAULTS = Object.freeze({ nDom: 1, q: 6, timeLimitMs: 30_000 });
+
+export async function milpPlan(
+  problem: PlanningProblem,
+  solver: MilpSolver,
+  options: MilpPlanOptions = {},
+): Promise<MilpPlan> {
+  const { nDom, q, timeLimitMs, onSubmodel } = { ...MILP_DEFAULTS, ...options };
+  const parts = submodels(problem, nDom);
+  const decisions: Decisions = {
+    order: new Int32Array(problem.operationCount),
+    gpu: new Int32Array(problem.operationCount),
+    landing: new Int32Array(problem.parameterCount).fill(WITH_READER),
+  };
+  let state: SubmodelState = {
+    busFinMs: problem.host.buses.map(() => 0),
+    gpuFinMs: problem.host.gpus.map(() => 0),
+    heldBytes: problem.host.gpus.map(() => 0),
+    gpuOf: new Map(),
+    parameterOn: new Map(),
+  };
+  const outcomes: MilpOutcome[] = [];
+  let expectedMs = 0;
+  let position = 0;
+  for (const [index, part] of parts.entries()) {
+    onSubmodel?.(index, parts.length);
+    const made = submodelMilp(problem, part, { state, q });
+    const start = slotValues(made, plainSlots(problem, made));
+    const answer = await solver.solve(made.milp, { timeLimitMs, relativeGap: 0, start });
+    const solved = answer.status === "optimal" || answer.status === "feasible" ? answer : undefined;
+    const wrong = solved === undefined ? checkAnswer(made.milp, start) : undefined;
+    if (wrong !== undefined)
+      throw new Error(`submodel ${index + 1} of ${parts.length} has no plan: ${wrong}`);
+    outcomes.push({
+      nodes: made.nodes.length,
+      status: solved?.status ?? "start",
+      ...(solved?.gap !== undefined && { gap: solved.gap }),
+    });
+    const values = solved?.values ?? start;
+    const slotOf = chosenSlots(made, values);
+    const exact = slotValues(made, slotOf);
+    for (const operation of inSlotOrder(problem, made, { slotOf, values: exact })) {
+      decisions.order[position] = operation;
+      position += 1;
+    }
+    state = settle(problem, made, { slotOf, values: exact, state, decisions });
+    expectedMs = Math.max(expectedMs, ...state.gpuFinMs);
+  }
+  return { decisions, expectedMs, submodels: outcomes };
+}
+
+/** Everything on one GPU, with copies: slot 2 of the fastest. */
+export function plainSlots(problem: PlanningProblem, { slots, nodes }: SubmodelMilp): number[] {
+  const gpu = fastestGpu(problem);
+  return nodes.map(({ fixedOn }) =>
+    fixedOn === undefined ? gpu * slots.q + 2 : fixedOn * slots.q + 1,
+  );
+}
+
+/** Slot of each node. */
+export function chosenSlots(
+  { nodes, slots, x }: SubmodelMilp,
+  values: readonly number[],
+): number[] {
+  return nodes.map((_, v) => {
+    let chosen = 0;
+    for (let j = 1; j <= slots.last; j += 1) if ((values[x(v, j)] ?? 0) > 0.5) chosen = j;
+    return chosen;
+  });
+}
+
+interface Solved {
+  readonly slotOf: readonly number[];
+  readonly values: readonly number[];
+}
+
+/** The submodel's operations by the start of their slots, inputs first. */
+export function inSlotOrder(
+  problem: PlanningProblem,
+  { nodes, sgStart }: SubmodelMilp,
+  { slotOf, values }: Solved,
+): number[] {
+  const rank = new Map<number, readonly [number, number]>();
+  for (const [v, { kind, index, fixedOn }] of nodes.entries()) {
+    const slot = slotOf[v] ?? 0;
+    if (kind === "operation" && fixedOn === undefined)
+      rank.set(index, [values[sgStart(slot)] ?? 0, slot]);
+  }
+  const left = new Set(rank.keys());
+  const order: number[] = [];
+  while (left.size > 0) {
+    const ready = [...left].filter((each) =>
+      listAt(problem.inputs, each).every((input) => !left.has(input)),
+    );
+    ready.sort((a, b) => {
+      const [startA = 0, slotA = 0] = rank.get(a) ?? [];
+      const [startB = 0, slotB = 0] = rank.get(b) ?? [];
+      return startA - startB || slotA - slotB || a - b;
+    });
+    const next = ready[0];
+    if (next === undefined) throw new Error("operations of a submodel wait for each other");
+    left.delete(next);
+    order.push(next);
+  }
+  return order;
+}
+
+function settle(
+  problem: PlanningProblem,
+  { nodes, slots, milp }: SubmodelMilp,
+  { slotOf, values, state, decisions }: Solved & { state: SubmodelState; decisions: Decisions },
+): SubmodelState {
+  const gpuOf = new Map(state.gpuOf);
+  const parameterOn = new Map(state.parameterOn);
+  const heldBytes = [...state.heldBytes];
+  for (const [v, { kind, index, fixedOn }] of nodes.entries()) {
+    const slot = slotOf[v] ?? 0;
+    if (fixedOn !== undefined) continue;
+    const gpu = slot === 0 ? IN_HOST : slots.gpuOf(slot);
+    if (kind === "operation") {
+      gpuOf.set(index, gpu);
+      decisions.gpu[index] = gpu;
+      continue;
+    }
+    decisions.landing[index] = gpu;
+    if (gpu === IN_HOST) continue;
+    parameterOn.set(index, gpu);
+    heldBytes[gpu] = (heldBytes[gpu] ?? 0) + (problem.parameterBytes[index] ?? 0);
+  }
+  const named = new Map(milp.variables.map(({ name }, at) => [name, values[at] ?? 0]));
+  const busFinMs = [...state.busFinMs];
+  for (let j = 1; j <= slots.last; j += 1) {
+    const bus = slots.busOf(j);
+    busFinMs[bus] = Math.max(busFinMs[bus] ?? 0, named.get(`DTFin ${j}`) ?? 0);
+  }
+  const gpuFinMs = state.gpuFinMs.map((before, gpu) =>
+    Math.max(before, named.get(`SGFin ${(gpu + 1) * slots.q}`) ?? 0),
+  );
+  return { busFinMs, gpuFinMs, heldBytes, gpuOf, parameterOn };
+}
