@@ -20,8 +20,8 @@ export const pickBench: Bench = {
     {
       kind: "choice",
       name: "training",
-      choices: ["mixed", "planned", "chosen", "drawn"],
-      what: "training sets: mixed as by fleet measure, planned, such as picks hesitate about, or any",
+      choices: ["mixed", "planned", "chosen", "drawn", "all"],
+      what: "training sets (mixed): as fleet measure, planned, such as picks hesitate about, any",
     },
     { kind: "text", name: "intra", value: "file", what: "other measurements inside hosts" },
     { kind: "text", name: "inter", value: "file", what: "other measurements over hosts" },

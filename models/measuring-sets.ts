@@ -2,15 +2,15 @@
  * @file Which sets over several hosts are measured: some because a pick would hesitate about them, the rest to tell of all others.
  *
  * A model is asked for two things: to be right where picks are decided, and to be right everywhere (a job is told what to expect, neighbours
- * are weighed, drift is noticed). A part of the sets are such as picks hesitate about (training-sets.ts); the others are those that lower
- * the variance over everything most, given the former (measuring-plan.ts): half of each where all hosts are of one type, fewer of the latter where
- * types are mixed, because there a slow host explains most of everything and its table says so already. They come in turn, so that
- * whoever stops early has some of both. Nothing measured over hosts is looked at. Cost: that of the two.
+ * are weighed, drift is noticed). A part of the sets are such as picks hesitate about (training-sets.ts): more where types are mixed,
+ * because there a slow host explains most of everything and its table says so already. The first of the others are those that lower
+ * the variance over everything most (measuring-plan.ts). That plan goes to the extremes, and is spent when they are known: then any sets,
+ * as they come. All come in turn, so that whoever stops early has some of each. Nothing measured over hosts is looked at.
  */
 
 import type { BandwidthDomain, Candidate } from "../domain/bandwidth-port.ts";
 import type { Random } from "../lib/random.ts";
-import { keyOf, planBetween } from "./measuring-plan.ts";
+import { candidatePool, keyOf, planBetween } from "./measuring-plan.ts";
 import { trainingSets } from "./training-sets.ts";
 
 export interface MeasuringNeed {
@@ -26,6 +26,8 @@ export interface MeasuringNeed {
 
 /** Of all sets, those that picks hesitate about; found on seeds 1 to 3 of the paper's data, see docs/benchmarks.md. */
 const CHOSEN_SHARE = Object.freeze({ oneType: 0.5, severalTypes: 0.8 });
+/** With so many known, what is left of the variance is noise. */
+const MOST_PLANNED = 75;
 
 export function measuringSets(
   domain: BandwidthDomain,
@@ -43,11 +45,15 @@ export function measuringSets(
   });
   const { picks: planned } = planBetween(domain, {
     ...among,
-    count: count - chosen.length,
+    count: Math.min(count - chosen.length, Math.max(0, MOST_PLANNED - measured.length)),
     random: random.stream("planned"),
     measured: [...measured, ...chosen],
   });
-  return inTurn(chosen, planned);
+  const known = new Set([...measured, ...chosen, ...planned].map(nameOf));
+  const others = candidatePool(domain, { hosts: members, random: random.stream("any") })
+    .filter((candidate) => !known.has(nameOf(candidate)))
+    .slice(0, count - chosen.length - planned.length);
+  return inTurn(chosen, [...planned, ...others]);
 }
 
 /** Both lists to their ends, evenly mixed. */

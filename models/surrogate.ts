@@ -60,7 +60,7 @@ export interface TrainBudget {
 export const USUAL_STEPS = 500;
 export const FINE_TUNING_STEPS = 120;
 
-const FROM_NOTHING = Object.freeze({ rate: 4e-3, decay: 1 });
+const FROM_NOTHING = Object.freeze({ rate: 4e-3, decay: 0.3 });
 const FINE_TUNING = Object.freeze({ rate: 2e-3, decay: 0.3 });
 /** Of a remembered sample against a new one. */
 const REMEMBERED_WEIGHT = 0.5;

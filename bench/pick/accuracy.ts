@@ -22,7 +22,8 @@ import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
 import { PAPER_SAMPLES } from "./compare.ts";
-import { PRODUCT_WAY, splitOf, type TrainingWay } from "./training-sets.ts";
+import { timed, type Took, type Trainings } from "./trained.ts";
+import { PRODUCT_WAY, type TrainingWay } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
 export interface AccuracyPlan {
@@ -32,6 +33,7 @@ export interface AccuracyPlan {
   readonly training: readonly [TrainingWay, ...TrainingWay[]];
   /** Trained at the size at which the paper compares, and for the first seed: a token for each GPU makes its steps dear. */
   readonly withFlat: boolean;
+  readonly trainings: Trainings;
   readonly say: (line: string) => void;
 }
 
@@ -43,10 +45,8 @@ export interface AccuracyFigure extends Accuracy {
   readonly seed: number;
 }
 
-export interface TrainingTime {
+export interface TrainingTime extends Took {
   readonly what: "from nothing" | "fine-tuning";
-  readonly cpuMs: number;
-  readonly wallMs: number;
 }
 
 export interface AccuracyFound {
@@ -63,28 +63,32 @@ export async function measureAccuracy(truth: Truth, plan: AccuracyPlan): Promise
   for (const samples of plan.samples)
     for (const seed of plan.seeds)
       for (const training of plan.training) {
+        const split = { samples, seed, training };
         const which = `${truth.name}, seed ${String(seed)}, ${String(samples)} ${training} sets`;
         plan.say(`pick: accuracy on ${which}`);
-        const { train, test } = splitOf(truth, { samples, seed, training });
+        const { train, test, model, took } = await plan.trainings(truth, split);
+        times.push({ what: "from nothing", ...took });
         const cluster = truth.name;
         const enter = (model: string, predictor: BandwidthPredictor): void => {
           const accuracy = accuracyOf(predictor, test);
           figures.push({ cluster, model, samples, training, seed, ...accuracy });
         };
         const request = { domain: truth.domain, samples: train, seed };
-        const open = (model: SurrogateModel, options = {}): BandwidthPredictor =>
-          openSyncPredictor(model, truth.domain, options);
-        const ours = await timed("from nothing", times, () => trainSurrogate(request));
-        enter("ours", open(ours));
-        if (training !== plan.training[0]) continue;
-        await timed("fine-tuning", times, () =>
-          trainSurrogate({ ...request, samples: train.slice(0, FINE_TUNED_ON), from: ours }),
+        const open = (of: SurrogateModel, options = {}): BandwidthPredictor =>
+          openSyncPredictor(of, truth.domain, options);
+        enter("ours", open(model));
+        if (training !== plan.training[0] || samples !== PAPER_SAMPLES) continue;
+        const again = { ...request, samples: train.slice(0, FINE_TUNED_ON), from: model };
+        const { cpuMs, wallMs } = await timed(() => trainSurrogate(again));
+        times.push({ what: "fine-tuning", cpuMs, wallMs });
+        enter("ours, no memory", open(model, { memory: false }));
+        enter(
+          "ours, no clamp",
+          open((await plan.trainings(truth, { ...split, isBare: true })).model),
         );
-        enter("ours, no memory", open(ours, { memory: false }));
-        enter("ours, no clamp", open(await trainSurrogate({ ...request, clamp: false })));
         enter("boosted trees", trainBoostedTrees(request));
         enter("nearest neighbour", nearestNeighbour(request));
-        if (!plan.withFlat || samples !== PAPER_SAMPLES || seed !== plan.seeds[0]) continue;
+        if (!plan.withFlat || seed !== plan.seeds[0]) continue;
         plan.say(`pick: flat Transformer on ${which}`);
         enter("flat Transformer", await trainFlatSurrogate(request));
       }
@@ -169,17 +173,4 @@ export function trainingBars(times: readonly TrainingTime[]): readonly Bar[] {
       note: `mean of ${String(own.length)}; wall ${wallMs.toFixed(0)} ms on this machine`,
     });
   });
-}
-
-async function timed<Result>(
-  what: TrainingTime["what"],
-  times: TrainingTime[],
-  work: () => Promise<Result>,
-): Promise<Result> {
-  const cpu = process.cpuUsage();
-  const start = performance.now();
-  const result = await work();
-  const { user, system } = process.cpuUsage(cpu);
-  times.push({ what, cpuMs: (user + system) / 1_000, wallMs: performance.now() - start });
-  return result;
 }

@@ -9,7 +9,7 @@ import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { trainBoostedTrees } from "../../models/boosted-trees.ts";
 import { nearestNeighbour } from "../../models/nearest-neighbour.ts";
-import { accuracyOf, openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
+import { accuracyOf, openSyncPredictor } from "../../models/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
 import { hybrid } from "../../scheduling/pick/hybrid.ts";
 import { pts } from "../../scheduling/pick/pruned-tree.ts";
@@ -25,7 +25,8 @@ import {
   type Dispatcher,
 } from "./rivals.ts";
 import { scenariosOf, type ScenarioSizes } from "./scenarios.ts";
-import { PRODUCT_WAY, splitOf, type TrainingWay } from "./training-sets.ts";
+import type { Trainings } from "./trained.ts";
+import { PRODUCT_WAY, type TrainingWay } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
 /** At which the paper compares dispatchers. */
@@ -37,6 +38,7 @@ export interface ComparePlan {
   readonly samples: readonly number[];
   /** On which sets the models are trained; the ablations on the product's, or the first, only. */
   readonly training: readonly TrainingWay[];
+  readonly trainings: Trainings;
   readonly say: (line: string) => void;
 }
 
@@ -95,23 +97,20 @@ export async function compareOn(truth: Truth, seed: number, plan: ComparePlan): 
     for (const training of plan.training) {
       const learned = { samples, training };
       say(`ours from ${String(samples)} ${training} sets`);
-      const { train, test } = splitOf(truth, { ...learned, seed });
-      const before = process.cpuUsage();
-      const model = await trainSurrogate({ domain, samples: train, seed });
-      const { user, system } = process.cpuUsage(before);
+      const { train, test, model, took } = await plan.trainings(truth, { ...learned, seed });
       const ours = openSyncPredictor(model, domain, { version: "ours" });
       const named = (name: string, each: BandwidthPredictor, cpuMs = NaN): void => {
         models.push({ name, ...learned, ...accuracyOf(each, test), cpuMs });
         enter(name, searching(searchPick, each, compact), learned);
       };
-      named("ours", ours, (user + system) / 1_000);
+      named("ours", ours, took.cpuMs);
       if (samples !== PAPER_SAMPLES) continue;
       say(`rivals from ${String(samples)} ${training} sets`);
       named("boosted trees", trainBoostedTrees({ domain, samples: train, seed }));
       named("nearest neighbour", nearestNeighbour({ domain, samples: train }));
       if (training !== main) continue;
-      const bare = await trainSurrogate({ domain, samples: train, seed, clamp: false });
-      named("ours, no clamp", openSyncPredictor(bare, domain, { version: "ours, no clamp" }));
+      const bare = await plan.trainings(truth, { ...learned, seed, isBare: true });
+      named("ours, no clamp", openSyncPredictor(bare.model, domain, { version: "no clamp" }));
       enter("hybrid search", searching(hybrid, ours, compact), learned);
       enter("EHA only", searching(eha, ours, compact), learned);
       enter("PTS only", searching(pts, ours, compact), learned);

@@ -18,8 +18,8 @@ import { readLinks } from "./links.ts";
 import { bestGbs, figuresOf, judge, searching } from "./protocol.ts";
 import { randomChoice, topo } from "./rivals.ts";
 import { gpusOf, scenariosOf } from "./scenarios.ts";
-import type { Setting } from "./speed.ts";
-import { PRODUCT_WAY, setsFor, splitOf } from "./training-sets.ts";
+import { modelFor, type Setting } from "./speed.ts";
+import { setsFor } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
 const LEFT = 0.25;
@@ -31,10 +31,11 @@ const EACH = 10;
 const HARD_ENOUGH = 5;
 const WITHIN = 2;
 
-export async function measureDrift({ request, truth }: Setting): Promise<{
+export async function measureDrift(setting: Setting): Promise<{
   readonly bars: readonly Bar[];
   readonly table: BenchTable;
 }> {
+  const { request, truth } = setting;
   request.say("pick: a network card falls to a quarter");
   const { seed } = request;
   const { domain } = truth;
@@ -55,8 +56,7 @@ export async function measureDrift({ request, truth }: Setting): Promise<{
   const compact = topo(domain, readLinks());
   const gbeOf = (predictor: BandwidthPredictor): number =>
     figuresOf(judge(field, searching(searchPick, predictor, compact))).gbePercent;
-  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY });
-  const stale = await trainSurrogate({ domain, samples: train, seed });
+  const stale = await modelFor(setting);
   const fresh = await trainSurrogate({
     domain,
     samples: setsFor(drifted, {

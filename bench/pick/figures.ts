@@ -1,14 +1,17 @@
 /**
- * @file The paper's figures 5 to 10 from this run, one SVG each for every cluster: accuracy, GBE and loss by size of request, ablations.
+ * @file The paper's figures 5 to 11 as SVG from this run: accuracy, GBE and loss by size of request, search times, ablations, test settings.
  */
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { chartSvg, legendHtml, type Series } from "../../simulator/report/chart.ts";
+import { busBwNearGBs } from "../../domain/nccl-run.ts";
+import { chartSvg, legendHtml, type Axis, type Series } from "../../simulator/report/chart.ts";
 import { STYLE } from "../../simulator/report/style.ts";
 import type { AccuracyFigure } from "./accuracy.ts";
 import { PAPER_SAMPLES, type Compared } from "./compare.ts";
 import { gbePercent, isCounted, type Judged } from "./protocol.ts";
+import type { SearchTimes } from "./search-times.ts";
+import type { TestedSetting } from "./tested-settings.ts";
 
 const MAIN = [
   "ours",
@@ -75,6 +78,85 @@ export function drawAblation(
     series,
   });
   write(dir, `figure-9-${cluster.toLowerCase()}`, { title, svg, series });
+}
+
+/** Figure 8: processor time of a pick, and what of the paper's hybrid search is spent in the model. */
+export function drawSearchTimes(dir: string, times: readonly SearchTimes[]): void {
+  mkdirSync(dir, { recursive: true });
+  const lines = [
+    ["ours", "oursMs"],
+    ["hybrid search", "hybridMs"],
+    ["EHA", "ehaMs"],
+    ["PTS", "ptsMs"],
+    ["prediction in the hybrid search", "predictionMs"],
+  ] as const;
+  const series = lines.map(([name, of], colour): Series => ({
+    name,
+    colour,
+    points: times.map((each) => [each.gpus, Math.max(LEAST_MS, each[of])]),
+    isDashed: of === "predictionMs",
+  }));
+  const title = "Time of a pick by GPUs of the request";
+  const most = Math.max(...series.flatMap(({ points }) => points.map(([, y]) => y)));
+  const svg = chartSvg({
+    title,
+    x: { label: "GPUs of the request", from: 1, to: 32, isCount: true, text: String },
+    y: { label: "ms of processor time", from: LEAST_MS, to: most, isLog: true, text: String },
+    series,
+  });
+  write(dir, "figure-8", { title, svg, series });
+}
+
+const LEAST_MS = 0.01;
+const MIB = 1_048_576;
+const USUAL_BYTES = 16 * MIB;
+
+/** Figure 11: bandwidth by message size, and at 16 MiB by collective. */
+export function drawTestedSettings(dir: string, settings: readonly TestedSetting[]): void {
+  mkdirSync(dir, { recursive: true });
+  const bySize = settings
+    .filter(({ op }) => op === "all_gather")
+    .map(({ gpus, run }): Series => ({
+      name: `${String(gpus)} GPUs`,
+      colour: gpus - 2,
+      points: run.rows.flatMap(({ bytes }) => {
+        const gbs = busBwNearGBs(run, bytes);
+        return gbs === undefined || bytes <= 0 ? [] : [[bytes / MIB, gbs] as const];
+      }),
+    }));
+  const byCollective = [...new Set(settings.map(({ op }) => op))].map((op, colour): Series => ({
+    name: op,
+    colour,
+    points: settings
+      .filter((each) => each.op === op)
+      .flatMap(({ gpus, run }) => {
+        const gbs = busBwNearGBs(run, USUAL_BYTES);
+        return gbs === undefined ? [] : [[gpus, gbs] as const];
+      })
+      .sort(([a], [b]) => a - b),
+  }));
+  const sizes = bySize.flatMap(({ points }) => points.map(([x]) => x));
+  const sizeAxis: Axis = {
+    label: "message, MiB",
+    from: Math.min(...sizes),
+    to: Math.max(...sizes),
+    isLog: true,
+    text: (value) => String(Number(value.toPrecision(3))),
+  };
+  const gpuAxis: Axis = { label: "GPUs", from: 2, to: 8, isCount: true, text: String };
+  for (const [name, title, x, series] of [
+    ["figure-11a", "all_gather by message size, 2 to 8 A100 of one host", sizeAxis, bySize],
+    ["figure-11b", "Collectives at 16 MiB by GPUs, A100 of one host", gpuAxis, byCollective],
+  ] as const) {
+    const most = Math.max(...series.flatMap(({ points }) => points.map(([, y]) => y)));
+    const svg = chartSvg({
+      title,
+      x,
+      y: { label: "bus bandwidth, GB/s", from: 0, to: most, text: String },
+      series,
+    });
+    write(dir, name, { title, svg, series });
+  }
 }
 
 interface Drawing {

@@ -9,7 +9,7 @@
 
 import { popCount } from "../../domain/lease.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
+import { openSyncPredictor } from "../../models/surrogate.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import {
   cardCapacities,
@@ -21,7 +21,7 @@ import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth-port.
 import { atLeast, barOf, REPORTED, type Bar } from "../bar.ts";
 import { PAPER_SAMPLES } from "./compare.ts";
 import { truthPredictor } from "./protocol.ts";
-import { PRODUCT_WAY, splitOf } from "./training-sets.ts";
+import { PRODUCT_WAY } from "./training-sets.ts";
 import type { Setting } from "./speed.ts";
 import type { Truth } from "./truth.ts";
 
@@ -29,14 +29,15 @@ const LARGEST = 16;
 /** Arrivals that a job stays for. */
 const STAY = 6;
 
-export async function measureNeighbours({ request, truth }: Setting): Promise<readonly Bar[]> {
+export async function measureNeighbours(setting: Setting): Promise<readonly Bar[]> {
+  const { request, truth, trainings } = setting;
   request.say("pick: jobs that share network cards");
   const { domain } = truth;
   const totals = { among: 0, alone: 0 };
   for (let at = 0; at < request.size("seeds"); at += 1) {
     const seed = request.seed + at;
-    const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY });
-    const model = await trainSurrogate({ domain, samples: train, seed });
+    const wish = { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY };
+    const { model } = await trainings(truth, wish);
     const predictor = openSyncPredictor(model, domain, { version: "ours" });
     const random = randomFrom(seed, "neighbours");
     const sizes = Array.from({ length: request.size("jobs") }, () => 2 + random.below(LARGEST - 1));

@@ -13,11 +13,14 @@ import {
 import { compareOn, PAPER_SAMPLES, type Compared } from "./compare.ts";
 import { compareBars, compareTable, modelTable, sizesTable } from "./compare-bars.ts";
 import { measureDrift } from "./drift.ts";
-import { drawAblation, drawFigures } from "./figures.ts";
+import { drawAblation, drawFigures, drawSearchTimes, drawTestedSettings } from "./figures.ts";
 import { readLinks } from "./links.ts";
 import { measureNeighbours } from "./neighbours.ts";
 import { measureScale } from "./scale.ts";
+import { measureSearchTimes } from "./search-times.ts";
 import { measureSpeed } from "./speed.ts";
+import { readTestedSettings } from "./tested-settings.ts";
+import { openTrainings, type Trainings } from "./trained.ts";
 import { PRODUCT_WAY, TRAINING_WAYS, type TrainingWay } from "./training-sets.ts";
 import { readTruthData } from "./truth-data.ts";
 import { h100Truth, HET_KINDS, hetTruth, type Truth } from "./truth.ts";
@@ -34,11 +37,12 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
   const measured = h100Truth(data);
   const bars: Bar[] = [];
   const tables: BenchTable[] = [];
+  const trainings = openTrainings();
   const details: Record<string, unknown> = { intra: data.intraFile, inter: data.interFile };
   if (isChosen("compare")) {
     const byCluster = new Map<string, readonly Compared[]>();
     for (const truth of truthsOf(request, measured, data)) {
-      const compared = await compareSeeds(request, truth);
+      const compared = await compareSeeds(request, truth, trainings);
       byCluster.set(truth.name, compared);
       tables.push(compareTable(truth.name, compared), sizesTable(truth.name, compared));
       tables.push(modelTable(truth.name, compared));
@@ -49,7 +53,7 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
   if (isChosen("accuracy")) {
     const found: AccuracyFound[] = [];
     for (const truth of truthsOf(request, measured, data)) {
-      const own = await accuracyOn(request, truth);
+      const own = await accuracyOn(request, truth, trainings);
       found.push(own);
       tables.push(accuracyTable(truth.name, own.figures));
       bars.push(...accuracyBars(truth, own.figures));
@@ -58,8 +62,14 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...trainingBars(found.flatMap(({ times }) => times)));
     details["accuracy"] = found;
   }
-  const setting = { request, truth: measured };
-  if (isChosen("speed")) bars.push(...(await measureSpeed(setting)));
+  const setting = { request, truth: measured, trainings };
+  if (isChosen("speed")) {
+    bars.push(...(await measureSpeed(setting)));
+    if (request.plotDir !== undefined) {
+      drawSearchTimes(request.plotDir, await measureSearchTimes(setting));
+      drawTestedSettings(request.plotDir, readTestedSettings());
+    }
+  }
   if (isChosen("scale")) bars.push(...(await measureScale(setting)));
   if (isChosen("neighbours")) bars.push(...(await measureNeighbours(setting)));
   if (isChosen("drift")) {
@@ -89,31 +99,44 @@ const samplesFor = (request: BenchRequest, truth: Truth): readonly number[] => {
 const seedsOf = (request: BenchRequest): readonly number[] =>
   Array.from({ length: request.size("seeds") }, (_, at) => request.seed + at);
 
-/** The product's first. */
+/** The product's alone unless others are named; it comes first. */
 function waysOf(request: BenchRequest): readonly [TrainingWay, ...TrainingWay[]] {
   const wanted = new Set(request.chosen("training"));
-  const [first = PRODUCT_WAY, ...others] = TRAINING_WAYS.filter((way) => wanted.has(way));
+  const isUsual = wanted.size > TRAINING_WAYS.length;
+  const [first = PRODUCT_WAY, ...others] = TRAINING_WAYS.filter(
+    (way) => !isUsual && (wanted.has("all") || wanted.has(way)),
+  );
   return [first, ...others];
 }
 
-const accuracyOn = (request: BenchRequest, truth: Truth): Promise<AccuracyFound> =>
+const accuracyOn = (
+  request: BenchRequest,
+  truth: Truth,
+  trainings: Trainings,
+): Promise<AccuracyFound> =>
   measureAccuracy(truth, {
     samples: samplesFor(request, truth),
     seeds: seedsOf(request),
     training: waysOf(request),
     withFlat: true,
+    trainings,
     say: (line) => {
       request.interrupted.throwIfAborted();
       request.say(line);
     },
   });
 
-async function compareSeeds(request: BenchRequest, truth: Truth): Promise<readonly Compared[]> {
+async function compareSeeds(
+  request: BenchRequest,
+  truth: Truth,
+  trainings: Trainings,
+): Promise<readonly Compared[]> {
   const plan = {
     links: readLinks(),
     sizes: { smallest: 1, largest: request.size("largest"), each: request.size("each") },
     samples: samplesFor(request, truth),
     training: waysOf(request),
+    trainings,
     say: (line: string): void => {
       request.interrupted.throwIfAborted();
       request.say(line);

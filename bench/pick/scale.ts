@@ -12,17 +12,15 @@ import { hostId } from "../../domain/ids.ts";
 import { popCount } from "../../domain/lease.ts";
 import type { BandwidthDomain } from "../../domain/bandwidth-port.ts";
 import { randomFrom, shuffled, type Random } from "../../lib/random.ts";
-import { openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
+import { openSyncPredictor } from "../../models/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
 import { EHA_SHARE, searchPick, usualBudget } from "../../scheduling/pick/search-pick.ts";
 import { atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import { quantile } from "../statistics.ts";
-import { PAPER_SAMPLES } from "./compare.ts";
 import { readLinks } from "./links.ts";
 import { topo } from "./rivals.ts";
 import { gpusOf } from "./scenarios.ts";
-import { stopwatch, type Setting } from "./speed.ts";
-import { PRODUCT_WAY, splitOf } from "./training-sets.ts";
+import { modelFor, stopwatch, type Setting } from "./speed.ts";
 import type { Truth } from "./truth.ts";
 
 const FULL_HOSTS = 224;
@@ -32,13 +30,12 @@ const MOST_GPUS = 1_000;
 /** Of the 1,000 picks so many also face an EHA with a hundred times the candidates. */
 const WIDE_EVERY = 10;
 
-export async function measureScale({ request, truth }: Setting): Promise<readonly Bar[]> {
+export async function measureScale(setting: Setting): Promise<readonly Bar[]> {
+  const { request, truth } = setting;
   request.say("pick: picks among 1,798 GPUs");
   const { seed } = request;
-  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY });
-  const model = await trainSurrogate({ domain: truth.domain, samples: train, seed });
   const domain = largeDomain(truth);
-  const predictor = openSyncPredictor(model, domain, { version: "ours" });
+  const predictor = openSyncPredictor(await modelFor(setting), domain, { version: "ours" });
   const dispatchTopo = topo(domain, readLinks());
   const budget = usualBudget(domain.hosts.length);
   const random = randomFrom(seed, "scale");

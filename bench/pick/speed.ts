@@ -6,31 +6,38 @@
  */
 
 import { randomFrom } from "../../lib/random.ts";
-import { openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
+import { openSyncPredictor, type SurrogateModel } from "../../models/surrogate.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { quantile } from "../statistics.ts";
 import { PAPER_SAMPLES } from "./compare.ts";
 import { scenariosOf } from "./scenarios.ts";
-import { PRODUCT_WAY, splitOf } from "./training-sets.ts";
+import type { Trainings } from "./trained.ts";
+import { PRODUCT_WAY } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
 export interface Setting {
   readonly request: BenchRequest;
   readonly truth: Truth;
+  readonly trainings: Trainings;
+}
+
+/** The model of the first seed, from the sets that the product measures. */
+export async function modelFor({ request, truth, trainings }: Setting): Promise<SurrogateModel> {
+  const wish = { samples: PAPER_SAMPLES, seed: request.seed, training: PRODUCT_WAY };
+  return (await trainings(truth, wish)).model;
 }
 
 const WARM_UP = 100;
 const EACH = 20;
 
-export async function measureSpeed({ request, truth }: Setting): Promise<readonly Bar[]> {
+export async function measureSpeed(setting: Setting): Promise<readonly Bar[]> {
+  const { request, truth } = setting;
   request.say("pick: time of a pick among the GPUs of the measured cluster");
   const { domain } = truth;
   const { seed } = request;
-  const { train } = splitOf(truth, { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY });
-  const model = await trainSurrogate({ domain, samples: train, seed });
-  const predictor = openSyncPredictor(model, domain, { version: "ours" });
+  const predictor = openSyncPredictor(await modelFor(setting), domain, { version: "ours" });
   const sizes = { smallest: 1, largest: request.size("largest"), each: EACH };
   const scenarios = scenariosOf(domain, sizes, randomFrom(seed, "speed"));
   const cpuMs: number[] = [];
