@@ -12,6 +12,7 @@ import {
   assertSignal,
   bandwidthModelWorkflowId,
   JOB_WORKFLOW,
+  linkMonitorWorkflowId,
   presenceWorkflowId,
   reportAgainSignal,
 } from "../workflows/messages.ts";
@@ -62,15 +63,18 @@ export async function recover(
   client: Client,
   { fleet, clusters, isLedgerLost }: RecoverOrder,
 ): Promise<void> {
-  const reporting = clusters.flatMap((cluster) => [
-    presenceWorkflowId(fleet, cluster),
-    bandwidthModelWorkflowId(fleet, cluster),
-  ]);
+  const reporting = [
+    ...clusters.flatMap((cluster) => [
+      presenceWorkflowId(fleet, cluster),
+      bandwidthModelWorkflowId(fleet, cluster),
+    ]),
+    linkMonitorWorkflowId(fleet),
+  ];
   await each(reporting, async (workflowId) => {
     try {
       await client.workflow.getHandle(workflowId).signal(reportAgainSignal);
     } catch (error) {
-      // No agent of this cluster was ever there, or nothing was measured in it.
+      // No agent of this cluster was ever there, nothing was measured in it, or the fleet has one site.
       if (!(error instanceof WorkflowNotFoundError)) throw error;
     }
   });

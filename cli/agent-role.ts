@@ -13,6 +13,7 @@ import { asked } from "../client/index.ts";
 import { OrbweaverError } from "../domain/failure.ts";
 import type { ClusterShape, FleetShape, HostShape } from "../domain/fleet.ts";
 import { clusterId } from "../domain/ids.ts";
+import { tellLinkMonitor } from "../workers/fleet-notice.ts";
 import { runAgent } from "../workers/agent.ts";
 import { openNative, type ConnectionConfig } from "../workers/connection.ts";
 import { stateRoot } from "../workers/state.ts";
@@ -44,9 +45,10 @@ export async function runAgentRole(kit: Kit, wish: AgentWish, role: AgentRole): 
   try {
     const shape = await fleetShape(kit, native, role);
     const { cluster, hosts } = hostsToServe(shape, wish, fleet);
+    const agentClient = clientOver(native, connection);
     const agent = await runAgent({
       connection: native,
-      client: clientOver(native, connection),
+      client: agentClient,
       namespace: connection.namespace,
       dataConverter: connection.workerPayloads.dataConverter,
       fleet,
@@ -57,6 +59,11 @@ export async function runAgentRole(kit: Kit, wish: AgentWish, role: AgentRole): 
       onHello: ({ epoch }) => {
         logger.info({ epoch, hosts: hosts.length }, "the fleet knows this agent");
         onReady();
+        // With one site there is no link to look at.
+        if (new Set(shape.clusters.map(({ site }) => site)).size > 1)
+          void tellLinkMonitor(agentClient, fleet).catch((error: unknown) => {
+            logger.warn({ error: String(error) }, "the link monitor did not hear of this agent");
+          });
       },
       onNote: (note) => {
         logger.warn(note);

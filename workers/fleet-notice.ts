@@ -11,6 +11,7 @@ import type { TellModel } from "../activities/agent/measure-report.ts";
 import type { ClusterId } from "../domain/ids.ts";
 import type { InboxEntry } from "../scheduling/ledger.ts";
 import {
+  arrivedSignal,
   BANDWIDTH_MODEL_RULES,
   BANDWIDTH_MODEL_WORKFLOW,
   bandwidthModelWorkflowId,
@@ -19,10 +20,14 @@ import {
   hereSignal,
   inboxSignal,
   JOB_TASK_QUEUE,
+  LINK_MONITOR_RULES,
+  LINK_MONITOR_WORKFLOW,
+  linkMonitorWorkflowId,
   measuredSignal,
   PRESENCE_WORKFLOW,
   presenceWorkflowId,
   type BandwidthModelInput,
+  type LinkMonitorInput,
   type PresenceInput,
   type PresentAgent,
 } from "../workflows/messages.ts";
@@ -55,6 +60,20 @@ export const signalModel =
       }),
     );
   };
+
+/** Tells the monitor of the fleet's links that an agent has come, and starts it where there is none. */
+export async function tellLinkMonitor(client: Client, fleet: string): Promise<void> {
+  const input: LinkMonitorInput = { fleet, rules: LINK_MONITOR_RULES };
+  await client.withAbortSignal(AbortSignal.timeout(CALL_MS), () =>
+    client.workflow.signalWithStart(LINK_MONITOR_WORKFLOW, {
+      workflowId: linkMonitorWorkflowId(fleet),
+      taskQueue: JOB_TASK_QUEUE,
+      args: [input],
+      signal: arrivedSignal,
+      signalArgs: [],
+    }),
+  );
+}
 
 /** Asks to be attended; fails when the server did not take it. */
 export async function sayHere(

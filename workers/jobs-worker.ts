@@ -2,13 +2,18 @@
 
 import { createCollectiveActivities } from "../activities/collectives/tune.ts";
 import { createJobActivities } from "../activities/job-activities.ts";
+import { createLinkEndsActivities } from "../activities/link-ends-activities.ts";
 import { JOB_TASK_QUEUE } from "../workflows/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
 export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
   await runWorkflowWorker(setting, (client) => ({
     taskQueue: JOB_TASK_QUEUE,
-    activities: { ...createJobActivities(client), ...createCollectiveActivities() },
+    activities: {
+      ...createJobActivities(client),
+      ...createCollectiveActivities(),
+      ...createLinkEndsActivities(client),
+    },
     // A local activity waits for the acknowledgement of a batch: many jobs must be able to wait at once.
     tuning: {
       maxCachedWorkflows: 2_000,

@@ -51,6 +51,7 @@ import {
 } from "./fleet-orders.ts";
 import { recorder } from "./fleet-recorder.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
+import { linkEndsOf } from "./link-ends.ts";
 import { openPatience } from "./patience.ts";
 import { pendingNotes, type Told } from "./pending-notes.ts";
 import {
@@ -63,6 +64,7 @@ import {
   hostQuery,
   inboxSignal,
   hasLeaseQuery,
+  linkEndsQuery,
   othersWaitQuery,
   ledgerQuery,
   shapeQuery,
@@ -218,6 +220,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   setHandler(silenceTermsQuery, (cluster) => silenceTermsOf(ledger.shape, cluster));
   setHandler(clusterQuery, (cluster) => clusterDescription(ledger, cluster));
   setHandler(shapeQuery, (names) => shapeOf(ledger.shape, Array.isArray(names) ? names : []));
+  setHandler(linkEndsQuery, () => linkEndsOf(ledger));
   setHandler(othersWaitQuery, (id) => othersWait(ledger, id));
   setHandler(hasLeaseQuery, (lease) => ledger.leases.has(lease));
   setHandler(

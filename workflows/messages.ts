@@ -21,6 +21,7 @@ import type { GrantedAgent } from "../activities/control-contract.ts";
 import type { LogChunk, LogQuery, PresenceTerms, RunCause } from "../activities/agent-contract.ts";
 
 export * from "./collective-messages.ts";
+export * from "./link-messages.ts";
 export * from "./model-messages.ts";
 
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
