@@ -23,6 +23,7 @@ import { openContactBook, type ContactBook } from "../activities/agent/contact-b
 import { onlyInContact } from "../activities/agent/contact-gate.ts";
 import { createFence, watchFence } from "../activities/agent/fence.ts";
 import { createGangWatcher, isLeaseOver } from "../activities/agent/gang-watcher.ts";
+import { createLinkActivities } from "../activities/agent/link-activities.ts";
 import { takeHostLock } from "../activities/agent/host-lock.ts";
 import type { LogLimits } from "../activities/agent/launch.ts";
 import type { LocalRun } from "../activities/agent/local-run.ts";
@@ -153,7 +154,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     nowMs: Date.now,
   });
   const duty = { hosts, agent, contacts, onUnattended, measured, presence: presence.activities };
-  const workers = await createWorkers(options, duty);
+  const workers = await createWorkers(options, { ...duty, closing: closing.signal });
   for (const host of hosts.values()) {
     for (const run of startedRuns(host)) onUnattended(host, run);
     removeOldOutput(host, closing.signal, onNote);
@@ -227,6 +228,7 @@ interface Duty {
   readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
   readonly measured: MeasureReports;
   readonly presence: PresenceActivities;
+  readonly closing: AbortSignal;
 }
 
 async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
@@ -263,6 +265,12 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     task: temporalTask,
     maxWaitingReads: MAX_WAITING_READS,
   });
+  const links = createLinkActivities({
+    hosts,
+    address: agent.address,
+    task: temporalTask,
+    closing: duty.closing,
+  });
   return Promise.all([
     Worker.create({
       ...common,
@@ -284,7 +292,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     Worker.create({
       ...common,
       taskQueue: agent.orderQueue,
-      activities: { ...orders, ...presence },
+      activities: { ...orders, ...presence, ...links },
       // A stop, and a checkpoint before it, may last for as long as their graces: one of each a GPU.
       maxConcurrentActivityTaskExecutions: SHORT_ORDER_SLOTS + 2 * gpuCount,
     }),
