@@ -141,6 +141,8 @@ export interface RunHeartbeat {
   readonly token: Token;
   /** The port of rank 0; only its host says it. */
   readonly masterPort?: number;
+  /** Which build of the collectives plugin this host has; absent where it has none, or where the job wants none. */
+  readonly tuner?: string;
   /** Since when the local processes run. */
   readonly startedAtMs?: number;
   /** Collective bandwidth that the processes have measured, see `bandwidth-file.ts`. */

@@ -17,6 +17,7 @@ import { benchVerb } from "./verbs/bench.ts";
 import { cancelVerb } from "./verbs/cancel.ts";
 import { codecServerVerb } from "./verbs/codec-server.ts";
 import { addCompletion } from "./verbs/completion.ts";
+import { collectivesVerb } from "./verbs/collectives.ts";
 import { downVerb } from "./verbs/down.ts";
 import { drainVerb } from "./verbs/drain.ts";
 import { explainVerb } from "./verbs/explain.ts";
@@ -56,7 +57,16 @@ const JOB_VERBS = [
   holdVerb,
   releaseVerb,
 ];
-const FLEET_VERBS = [upVerb, downVerb, fleetVerb, modelVerb, drainVerb, undrainVerb, fenceVerb];
+const FLEET_VERBS = [
+  upVerb,
+  downVerb,
+  fleetVerb,
+  modelVerb,
+  collectivesVerb,
+  drainVerb,
+  undrainVerb,
+  fenceVerb,
+];
 const PROCESS_VERBS = [workerVerb, agentVerb, superviseVerb, codecServerVerb, keysVerb];
 
 const INTERRUPT_GRACE_MS = 2_000;

@@ -41,9 +41,12 @@ export interface CollectiveReward extends CollectiveRow {
 export interface RewardSample {
   readonly arm: string;
   readonly micros: number;
+  readonly version: number;
+  /** Tells runs apart, as far as 32 bits do: times of different jobs are not compared as they are. */
+  readonly run: number;
 }
 
-/** What is kept of a row, in order of arrival. */
+/** What is kept of a row since the ground last shifted, in order of arrival: the first that explored, and the latest. */
 export interface RowEvidence extends CollectiveRow {
   /** Calls in a step, as last seen. */
   readonly calls: number;

@@ -28,6 +28,10 @@ import { takeHostLock } from "../activities/agent/host-lock.ts";
 import type { LogLimits } from "../activities/agent/launch.ts";
 import type { LocalRun } from "../activities/agent/local-run.ts";
 import {
+  reportCollectives,
+  type CollectivesReports,
+} from "../activities/agent/collectives-report.ts";
+import {
   reportMeasured,
   type MeasureReports,
   type TellModel,
@@ -41,6 +45,8 @@ import { DEFAULT_RETENTION, removeOldLaunches } from "../activities/agent/retent
 import { createRunActivities } from "../activities/agent/run-activities.ts";
 import { hostLayout } from "../activities/agent/state-layout.ts";
 import { watchUnattended } from "../activities/agent/unattended-run.ts";
+import type { AskTuner } from "../activities/collectives/run-files.ts";
+import { tunerOver } from "../activities/outfit/collectives.ts";
 import type { PresenceActivities, RunActivities } from "../activities/agent-contract.ts";
 import type { ClusterId, HostId } from "../domain/ids.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
@@ -70,6 +76,8 @@ export interface AgentOptions {
   readonly tellFleet?: TellFleet;
   /** Brings what jobs measured to the bandwidth model of a cluster, or fails; by default a signal of this client. */
   readonly tellModel?: TellModel;
+  /** Brings what the steps of jobs took to a tuner of collectives, and its answer back; by default an update of this client. */
+  readonly askTuner?: AskTuner;
   /** Called once, when the agent is attended: the fleet has its report by then. */
   readonly onHello?: (agent: AgentAddress) => void;
   /** What a person on call would want to read. */
@@ -153,7 +161,14 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     closing: closing.signal,
     nowMs: Date.now,
   });
-  const duty = { hosts, agent, contacts, onUnattended, measured, presence: presence.activities };
+  const collectives = reportCollectives({
+    hosts: [...hosts.values()],
+    ask: options.askTuner ?? tunerOver(client),
+    closing: closing.signal,
+    nowMs: Date.now,
+  });
+  const attending = presence.activities;
+  const duty = { hosts, agent, contacts, onUnattended, measured, collectives, presence: attending };
   const workers = await createWorkers(options, { ...duty, closing: closing.signal });
   for (const host of hosts.values()) {
     for (const run of startedRuns(host)) onUnattended(host, run);
@@ -227,12 +242,13 @@ interface Duty {
   readonly contacts: ContactBook;
   readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
   readonly measured: MeasureReports;
+  readonly collectives: CollectivesReports;
   readonly presence: PresenceActivities;
   readonly closing: AbortSignal;
 }
 
 async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
-  const { hosts, agent, contacts, onUnattended, measured, presence } = duty;
+  const { hosts, agent, contacts, onUnattended, measured, collectives, presence } = duty;
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
   const common = {
     connection,
@@ -257,6 +273,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     run: async (order) => {
       const report = await run(order);
       measured.ended(order, report);
+      void collectives.ended(order);
       return report;
     },
   };

@@ -2,19 +2,24 @@
  * @file What a tuner keeps of the rewards that it hears: bounded, each step once, apart for jobs with overlap and without.
  *
  * A run's rewards come in batches, again after a lost answer, and out of order after an agent's restart: of each run only steps above the
- * highest that was heard count. Of a row the last `MAX_SAMPLES` are kept, so that old ones leave when the ground has shifted. Pure.
+ * highest that was heard count. Of a row the first `FIRST_SAMPLES` are kept, which are those that explored, and the last `LAST_SAMPLES`; what
+ * came before the ground shifted leaves when the science says so. Pure.
  */
 
+import type { TuneAnswer } from "../activities/collectives-contract.ts";
 import {
   NO_POLICY,
   type CollectiveReward,
+  type CollectiveRow,
   type OverlapEvidence,
-  type PublishedPolicy,
+  type RewardSample,
   type RowEvidence,
 } from "../domain/collective-evidence.ts";
-import type { CollectiveMemory, RewardReport } from "./collective-messages.ts";
+import { crc32 } from "../lib/crc32.ts";
+import type { CollectiveMemory, OverlapView, RewardReport } from "./collective-messages.ts";
 
-export const MAX_SAMPLES = 240;
+const FIRST_SAMPLES = 80;
+const LAST_SAMPLES = 240;
 const MAX_ROWS = 64;
 const MAX_RUNS = 200;
 const MAX_MICROS = 1e9;
@@ -50,7 +55,7 @@ export function takeInRewards(
   return {
     isNew,
     memory: isNew
-      ? withWorld(counted, { ...world, rows: fit.reduce(withReward, world.rows) })
+      ? withWorld(counted, { ...world, rows: fit.reduce(withRewardOf(crc32(run)), world.rows) })
       : counted,
   };
 }
@@ -65,11 +70,22 @@ export const worldOf = ({ worlds }: CollectiveMemory, hasOverlap: boolean): Over
 export function withPolicy(
   memory: CollectiveMemory,
   hasOverlap: boolean,
-  policy: PublishedPolicy,
+  { policy, stale }: TuneAnswer,
 ): CollectiveMemory {
   const version = Math.max(memory.version, policy.version);
-  return withWorld({ ...memory, version }, { ...worldOf(memory, hasOverlap), policy });
+  const world = worldOf(memory, hasOverlap);
+  const rows = world.rows.map((row) => {
+    const count = stale.find(isRow(row))?.samples ?? 0;
+    return count === 0 ? row : { ...row, samples: row.samples.slice(count) };
+  });
+  return withWorld({ ...memory, version }, { hasOverlap, rows, policy });
 }
+
+export const viewOfWorld = ({ hasOverlap, policy, rows }: OverlapEvidence): OverlapView => ({
+  hasOverlap,
+  policy,
+  rows: rows.map(({ samples, ...row }) => ({ ...row, samples: samples.length })),
+});
 
 /** Versions go on, so that no rank takes a policy from before for a newer one. */
 export const forgotten = (memory: CollectiveMemory): CollectiveMemory => ({
@@ -88,21 +104,32 @@ const isFit = ({ micros, calls, minBytes, maxBytes }: CollectiveReward): boolean
   micros > 0 && micros <= MAX_MICROS && calls > 0 && minBytes <= maxBytes;
 
 /** A mixed step says only how many calls a step has. */
-function withReward(
-  rows: readonly RowEvidence[],
-  { collective, minBytes, maxBytes, arm, calls, micros }: CollectiveReward,
-): readonly RowEvidence[] {
-  const isOf = (row: RowEvidence): boolean =>
-    row.collective === collective && row.minBytes === minBytes && row.maxBytes === maxBytes;
-  const former = rows.find(isOf);
-  if (former === undefined && rows.length >= MAX_ROWS) return rows;
-  const samples = former?.samples ?? [];
-  const row: RowEvidence = {
-    collective,
-    minBytes,
-    maxBytes,
-    calls,
-    samples: arm === "mixed" ? samples : [...samples, { arm, micros }].slice(-MAX_SAMPLES),
+const withRewardOf =
+  (run: number) =>
+  (rows: readonly RowEvidence[], reward: CollectiveReward): readonly RowEvidence[] => {
+    const { collective, minBytes, maxBytes, arm, calls, micros, version } = reward;
+    const isOf = isRow(reward);
+    const former = rows.find(isOf);
+    if (former === undefined && rows.length >= MAX_ROWS) return rows;
+    const samples = former?.samples ?? [];
+    const row: RowEvidence = {
+      collective,
+      minBytes,
+      maxBytes,
+      calls,
+      samples: arm === "mixed" ? samples : bounded([...samples, { arm, micros, version, run }]),
+    };
+    return former === undefined ? [...rows, row] : rows.map((each) => (isOf(each) ? row : each));
   };
-  return former === undefined ? [...rows, row] : rows.map((each) => (isOf(each) ? row : each));
-}
+
+const bounded = (samples: readonly RewardSample[]): readonly RewardSample[] =>
+  samples.length <= FIRST_SAMPLES + LAST_SAMPLES
+    ? samples
+    : [...samples.slice(0, FIRST_SAMPLES), ...samples.slice(-LAST_SAMPLES)];
+
+const isRow =
+  (key: CollectiveRow) =>
+  (row: CollectiveRow): boolean =>
+    row.collective === key.collective &&
+    row.minBytes === key.minBytes &&
+    row.maxBytes === key.maxBytes;

@@ -3,6 +3,7 @@
 import { defineQuery, defineUpdate } from "@temporalio/workflow";
 import type {
   CollectiveReward,
+  CollectiveRow,
   OverlapEvidence,
   PublishedPolicy,
   TopologyClass,
@@ -37,11 +38,16 @@ export const resetCollectivesUpdate = defineUpdate<CollectiveTunerView, []>("res
 export interface CollectiveTunerView {
   readonly fleet: string;
   readonly topology: TopologyClass;
-  readonly worlds: readonly OverlapEvidence[];
+  readonly worlds: readonly OverlapView[];
   /** Rewards taken in, heard again, and such as say nothing: of no arm, or impossible. */
   readonly heard: number;
   readonly repeated: number;
   readonly unfit: number;
+}
+export interface OverlapView {
+  readonly hasOverlap: boolean;
+  readonly policy: PublishedPolicy;
+  readonly rows: readonly (CollectiveRow & { readonly calls: number; readonly samples: number })[];
 }
 export const collectiveTunerQuery = defineQuery<CollectiveTunerView>("collectives");
 

@@ -33,6 +33,7 @@ import {
   forgotten,
   NO_COLLECTIVE_MEMORY,
   takeInRewards,
+  viewOfWorld,
   withPolicy,
   worldOf,
 } from "./collective-memory.ts";
@@ -57,7 +58,7 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
 
   const view = (): CollectiveTunerView => {
     const { worlds, heard, repeated, unfit } = memory;
-    return { fleet, topology, worlds, heard, repeated, unfit };
+    return { fleet, topology, worlds: worlds.map(viewOfWorld), heard, repeated, unfit };
   };
   const show = (): void => setCurrentDetails(collectiveSummary(view()));
   /** Resolves when a making that began after this is over. */
@@ -113,8 +114,8 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
     events += EVENTS_PER_POLICY;
     try {
       const evidence = worldOf(memory, hasOverlap);
-      const policy = await tunePolicy({ topology, evidence, version: memory.version + 1 });
-      memory = withPolicy(memory, hasOverlap, policy);
+      const answer = await tunePolicy({ topology, evidence, version: memory.version + 1 });
+      memory = withPolicy(memory, hasOverlap, answer);
     } catch {
       // The last good policy stands; the next report has it tried again.
     }

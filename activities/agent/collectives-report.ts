@@ -19,7 +19,7 @@ import {
   REWARDS_FILE,
   type AskTuner,
   type CollectiveOrder,
-} from "../outfit/collectives.ts";
+} from "../collectives/run-files.ts";
 import { abortablePause } from "./abortable-pause.ts";
 import type { AgentHost } from "./agent-host.ts";
 import { launchFiles } from "./launch.ts";

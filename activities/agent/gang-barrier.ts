@@ -25,7 +25,12 @@ export interface GangView {
 }
 
 export type GangStart =
-  | { readonly kind: "ready"; readonly masterPort: number }
+  | {
+      readonly kind: "ready";
+      readonly masterPort: number;
+      /** All hosts of the gang have the same build of the collectives plugin. */
+      readonly isTuned?: true;
+    }
   /** The signal came, or the job is gone: nothing may start. */
   | { readonly kind: "halted" };
 
@@ -40,27 +45,34 @@ export interface GangWait {
   readonly gang: GangWatcher;
   /** The port of rank 0, when this host is the one that picked it. */
   readonly masterPort: number | undefined;
+  /** Which build of the collectives plugin this host has. */
+  readonly tuner?: string | undefined;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
 }
 
 export async function awaitGang(
   order: RunOrder,
-  { gang, masterPort, signal, timeoutMs }: GangWait,
+  { gang, masterPort, tuner, signal, timeoutMs }: GangWait,
 ): Promise<GangStart> {
   const first = order.gang[0]?.host;
   const missing = new Set<HostId>(siblingsOf(order));
+  /** As each sibling said first: it never says another one under the same token. */
+  const tuners = new Map<HostId, string | undefined>();
   let port = masterPort;
   let trouble = "";
   const untilMs = performance.now() + timeoutMs;
   for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * PAUSE_GROWTH, PAUSE_MAX_MS)) {
     if (signal.aborted) return { kind: "halted" };
-    if (missing.size === 0 && port !== undefined) return { kind: "ready", masterPort: port };
+    if (missing.size === 0 && port !== undefined) {
+      const isTuned = tuner !== undefined && [...tuners.values()].every((each) => each === tuner);
+      return { kind: "ready", masterPort: port, ...(isTuned && { isTuned }) };
+    }
     try {
       const { isClosed, beats } = await gang.look(order);
       if (isClosed) return { kind: "halted" };
       for (const beat of beats.filter(({ token }) => token === order.token)) {
-        missing.delete(beat.host);
+        if (missing.delete(beat.host)) tuners.set(beat.host, beat.tuner);
         if (beat.host === first) port ??= beat.masterPort;
       }
       trouble = "";

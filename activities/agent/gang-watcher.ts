@@ -19,6 +19,7 @@ const heartbeat = z.object({
   host: z.string().min(1),
   token: z.number().int().nonnegative(),
   masterPort: z.number().int().positive().optional(),
+  tuner: z.string().max(64).optional(),
   startedAtMs: z.number().optional(),
 });
 
@@ -53,12 +54,13 @@ export function createGangWatcher(client: Client): GangWatcher {
 function readBeat(details: unknown): RunHeartbeat | undefined {
   const parsed = heartbeat.safeParse(details);
   if (!parsed.success) return undefined;
-  const { phase, host, token: count, masterPort, startedAtMs } = parsed.data;
+  const { phase, host, token: count, masterPort, tuner, startedAtMs } = parsed.data;
   return {
     phase,
     host: parseHostId(host),
     token: token(count),
     ...(masterPort !== undefined && { masterPort }),
+    ...(tuner !== undefined && { tuner }),
     ...(startedAtMs !== undefined && { startedAtMs }),
   };
 }

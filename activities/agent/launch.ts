@@ -68,6 +68,8 @@ export const taskDir = (leaseDir: string, task: number): string =>
 export interface StoredOrder {
   readonly order: RunOrder;
   readonly masterPort?: number;
+  /** Which build of the collectives plugin was here when the launch was prepared; what was said of it once stays. */
+  readonly tuner?: string;
 }
 
 export interface LaunchPlan {

@@ -27,6 +27,8 @@ export interface RankSurroundings {
   readonly agentEnv: Readonly<Record<string, string | undefined>>;
   readonly launchDir: string;
   readonly masterPort: number;
+  /** Given where all hosts of the gang have it. */
+  readonly tunerPlugin?: string;
   readonly checkpointDir: string;
   /** The newest complete one when the run starts. */
   readonly checkpoint: CheckpointMark | undefined;
@@ -40,6 +42,7 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
   const base: Record<string, string> = {
     ...passedOn(surroundings.agentEnv),
     ...(order.outfit !== undefined && outfitEnv(order.outfit, surroundings.launchDir)),
+    ...(surroundings.tunerPlugin !== undefined && { NCCL_TUNER_PLUGIN: surroundings.tunerPlugin }),
     ...run.env,
     ...commonEnv(order, surroundings),
     CUDA_VISIBLE_DEVICES: gpuIds(mask).join(","),

@@ -77,6 +77,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
       host: order.host,
       token: order.token,
       ...(masterPort !== undefined && { masterPort }),
+      ...(run.stored?.tuner !== undefined && { tuner: run.stored.tuner }),
     };
     task.heartbeat(beat);
   };
@@ -137,24 +138,29 @@ async function start(
 ): Promise<boolean> {
   const signal = AbortSignal.any([task.cancelled, run.halt.signal]);
   const startedMs = performance.now();
-  const ownPort = await prepare(host, run, { order, minFreeBytes: ports.minFreeBytes }).catch(
-    (error: unknown) => {
-      forgetUnstored(host, run);
-      throw error;
-    },
-  );
+  const ownPort = await prepare(host, run, { order, ports }).catch((error: unknown) => {
+    forgetUnstored(host, run);
+    throw error;
+  });
   if (!signal.aborted) sayPrepared();
   const timeoutMs = Math.max(0, order.prepareTimeoutMs - (performance.now() - startedMs));
   let gang;
   try {
-    gang = await awaitGang(order, { gang: ports.gang, masterPort: ownPort, signal, timeoutMs });
+    gang = await awaitGang(order, {
+      gang: ports.gang,
+      masterPort: ownPort,
+      tuner: run.stored?.tuner,
+      signal,
+      timeoutMs,
+    });
   } catch (error) {
     revoke(run, "the gang was not ready in time");
     host.open.delete(runKey(run));
     throw error;
   }
   if (gang.kind === "halted") return false;
-  await commit(host, run, { order, masterPort: gang.masterPort, ports });
+  const { masterPort, isTuned = false } = gang;
+  await commit(host, run, { order, masterPort, isTuned, ports });
   return true;
 }
 

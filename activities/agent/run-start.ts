@@ -18,6 +18,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import type { RunOrder } from "../agent-contract.ts";
+import { POLICY_VARIABLE } from "../collectives/run-files.ts";
 import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
 import { bandwidthDir } from "./bandwidth-file.ts";
 import { batchTrouble, planBatch } from "./batch-plan.ts";
@@ -28,6 +29,7 @@ import { LAUNCH_MARK, type LaunchPlan, type LogLimits, type StoredOrder } from "
 import { phaseOf, untilPhase, type LocalRun } from "./local-run.ts";
 import { writeOutfit } from "./outfit-files.ts";
 import { planRanks } from "./rank-environment.ts";
+import { findTunerPlugin } from "./tuner-plugin.ts";
 
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
 import { createOnce, replaceFile } from "./state-files.ts";
@@ -46,10 +48,13 @@ export interface StartPorts {
 export async function prepare(
   host: AgentHost,
   run: LocalRun,
-  { order, minFreeBytes }: { readonly order: RunOrder; readonly minFreeBytes: number },
+  {
+    order,
+    ports,
+  }: { readonly order: RunOrder; readonly ports: Pick<StartPorts, "env" | "minFreeBytes"> },
 ): Promise<number | undefined> {
   const mask = maskOn(order);
-  refuseImpossible(host, order, { mask, minFreeBytes });
+  refuseImpossible(host, order, { mask, minFreeBytes: ports.minFreeBytes });
   const stale = await host.tokens.admit(order.token, mask);
   if (stale !== undefined) throw staleToken(order, stale);
   const later = newestOrder(host, order.leaseId);
@@ -66,7 +71,12 @@ export async function prepare(
   );
   if (run.stored === undefined) {
     const masterPort = order.gang[0]?.host === host.id ? await freePort() : undefined;
-    run.stored = { order, ...(masterPort !== undefined && { masterPort }) } satisfies StoredOrder;
+    const tuner = isTuningWanted(order) ? findTunerPlugin(ports.env) : undefined;
+    run.stored = {
+      order,
+      ...(masterPort !== undefined && { masterPort }),
+      ...(tuner !== undefined && { tuner: tuner.digest }),
+    } satisfies StoredOrder;
     replaceFile(run.files.order, run.stored);
   }
   return run.stored.masterPort;
@@ -79,8 +89,14 @@ export async function commit(
   {
     order,
     masterPort,
+    isTuned,
     ports,
-  }: { readonly order: RunOrder; readonly masterPort: number; readonly ports: StartPorts },
+  }: {
+    readonly order: RunOrder;
+    readonly masterPort: number;
+    readonly isTuned: boolean;
+    readonly ports: StartPorts;
+  },
 ): Promise<void> {
   const { files } = run;
   const checkpointDir = checkpointDirOf(host, run);
@@ -95,8 +111,10 @@ export async function commit(
   const leaseDir = host.layout.leaseDir(order.leaseId);
   const cwd = order.run.workdir ?? join(leaseDir, "scratch");
   if (order.run.workdir === undefined) makeJobFolder(order, cwd);
+  const tunerPlugin = isTuned ? agreedPlugin(run, order, ports.env) : undefined;
   const surroundings = {
     agentEnv: ports.env,
+    ...(tunerPlugin !== undefined && { tunerPlugin }),
     launchDir: files.dir,
     masterPort,
     checkpointDir,
@@ -118,6 +136,19 @@ export async function commit(
   if (run.halt.signal.aborted || phaseOf(files).kind !== "unclaimed") return;
   createOnce(files.plan, plan);
   await startShim(order, run, ports);
+}
+
+const isTuningWanted = ({ outfit }: RunOrder): boolean =>
+  outfit?.env[POLICY_VARIABLE] !== undefined;
+
+/** The plugin that this host told its gang of. Throws HOST_REFUSED where another one is there by now: it may choose otherwise. */
+function agreedPlugin(run: LocalRun, order: RunOrder, env: StartPorts["env"]): string {
+  const plugin = findTunerPlugin(env);
+  if (plugin !== undefined && plugin.digest === run.stored?.tuner) return plugin.path;
+  throw failure(
+    "HOST_REFUSED",
+    `${order.host} refuses ${order.leaseId} of ${order.jobName}: its collectives plugin was replaced while the gang got ready. It is tried again.`,
+  );
 }
 
 async function startShim(

@@ -5,10 +5,14 @@
  * spent when some row would be treated otherwise than by the last one, because every version costs the ranks of all jobs a vote.
  */
 
-import type { PublishedPolicy, RowReason } from "../../domain/collective-evidence.ts";
+import type {
+  CollectiveRow,
+  PublishedPolicy,
+  RowReason,
+} from "../../domain/collective-evidence.ts";
 import { parsePolicy, policyText } from "../../scheduling/collectives/policy-file.ts";
 import type { Policy, PolicyRow } from "../../scheduling/collectives/policy.ts";
-import type { CollectiveActivities, TuneOrder } from "../collectives-contract.ts";
+import type { CollectiveActivities, TuneAnswer, TuneOrder } from "../collectives-contract.ts";
 import { tunedRows, type TunedRow } from "./tuned-rows.ts";
 
 const MAX_TOPOLOGY_CHARS = 63;
@@ -17,13 +21,16 @@ export const createCollectiveActivities = (): CollectiveActivities => ({
   tunePolicy: (order) => Promise.resolve(tuned(order)),
 });
 
-export function tuned({ topology, evidence, version }: TuneOrder): PublishedPolicy {
+export function tuned({ topology, evidence, version }: TuneOrder): TuneAnswer {
   const former = formerRows(evidence.policy);
   const rows = tunedRows({ topology, evidence, former });
   const reasons = rows.map(reasonOf);
   const isExploring = rows.some(({ row }) => row.explore !== undefined);
+  const stale = rows.flatMap(({ row, shiftedAt }) =>
+    shiftedAt === 0 ? [] : [{ ...keyOf(row), samples: shiftedAt }],
+  );
   if (former !== undefined && isSame(former, rows))
-    return { ...evidence.policy, reasons, isExploring };
+    return { policy: { ...evidence.policy, reasons, isExploring }, stale };
   const policy: Policy = {
     version,
     fromCall: 0,
@@ -37,7 +44,7 @@ export function tuned({ topology, evidence, version }: TuneOrder): PublishedPoli
       },
     ],
   };
-  return { version, text: policyText(policy), reasons, isExploring };
+  return { policy: { version, text: policyText(policy), reasons, isExploring }, stale };
 }
 
 function formerRows({ text }: PublishedPolicy): readonly PolicyRow[] | undefined {
@@ -48,10 +55,14 @@ function formerRows({ text }: PublishedPolicy): readonly PolicyRow[] | undefined
 const isSame = (former: readonly PolicyRow[], rows: readonly TunedRow[]): boolean =>
   JSON.stringify(former) === JSON.stringify(rows.map(({ row }) => row));
 
+const keyOf = ({ collective, minBytes, maxBytes }: PolicyRow): CollectiveRow => ({
+  collective,
+  minBytes,
+  maxBytes,
+});
+
 const reasonOf = ({ row, why, arms }: TunedRow): RowReason => ({
-  collective: row.collective,
-  minBytes: row.minBytes,
-  maxBytes: row.maxBytes,
+  ...keyOf(row),
   arm: row.arm,
   why,
   arms,

@@ -1,8 +1,9 @@
 /**
- * @file The rows of a policy from the evidence of one kind of communicator.
+ * @file The rows of a policy from the evidence of one kind of communicator: our online tuner for each collective and band of sizes.
  *
- * A row that is not decided yet goes through its arms in turn, each step under one arm, and is used as NCCL has it afterwards, until the
- * rewards are in. Then the arm with the lowest trimmed mean is taken if it is 5 % better than NCCL's own choice (bandit paper §4.2).
+ * The choice is `scheduling/collectives/elimination.ts`. What is decided here is how it becomes a row that ranks follow: a schedule is given out once,
+ * and stands while its rewards come in; another one only follows when it was gone through and something is still missing (steps are lost,
+ * or had calls under two arms), when the number of calls in a step has changed, or when the choice is another one.
  */
 
 import type {
@@ -12,60 +13,57 @@ import type {
   RowReason,
   TopologyClass,
 } from "../../domain/collective-evidence.ts";
+import { armsFor, isArm, type Arm, type Collective } from "../../scheduling/collectives/arm.ts";
+import type { Choice, Sample } from "../../scheduling/collectives/choice.ts";
+import { eliminationChoice } from "../../scheduling/collectives/elimination.ts";
 import {
-  armsFor,
-  type Arm,
-  type Collective,
-  type Topology,
-} from "../../scheduling/collectives/arm.ts";
-import { NO_LIMIT_BYTES, type PolicyRow } from "../../scheduling/collectives/policy.ts";
+  exploredIterations,
+  NO_LIMIT_BYTES,
+  type ArmRun,
+  type PolicyRow,
+} from "../../scheduling/collectives/policy.ts";
+import { sinceShift } from "../../scheduling/collectives/shift.ts";
+import { medianOf } from "../../scheduling/collectives/trimming.ts";
 
 export interface TunedRow {
   readonly row: PolicyRow;
   readonly why: string;
   readonly arms: RowReason["arms"];
+  /** So many of the first samples are from before the ground shifted. */
+  readonly shiftedAt: number;
 }
 
 const MiB = 1024 * 1024;
-const ROUNDS = 5;
-const MAX_ARMS = 6;
-const LEAST_GAIN = 0.05;
+/** The paper's bands for what it measured (§4.2), and one above; smaller messages take less time than can be gained. */
 const BANDS: readonly (readonly [minBytes: number, maxBytes: number])[] = [
   [MiB, 16 * MiB - 1],
   [16 * MiB, 128 * MiB - 1],
   [128 * MiB, NO_LIMIT_BYTES],
 ];
+/** What training spends its time in; in the order of the policy file. */
 const TUNED: readonly Collective[] = ["allgather", "reducescatter", "allreduce"];
 
-export function tunedRows({
-  topology,
-  evidence,
-  former,
-}: {
+export interface RowsQuestion {
   readonly topology: TopologyClass;
   readonly evidence: OverlapEvidence;
+  /** Of the policy that was published last. */
   readonly former: readonly PolicyRow[] | undefined;
-}): readonly TunedRow[] {
-  const place: Topology = {
-    key: topology.name,
-    nodes: topology.nodes,
-    ranks: topology.ranks,
-    hasNvlink: topology.hasNvlink,
-    hasNvlinkSharp: topology.hasNvlinkSharp,
-    hasCollnet: false,
-  };
+}
+
+export function tunedRows({ topology, evidence, former }: RowsQuestion): readonly TunedRow[] {
+  const { name, nodes, ranks, hasNvlink, hasNvlinkSharp } = topology;
+  const place = { key: name, nodes, ranks, hasNvlink, hasNvlinkSharp, hasCollnet: false };
   return TUNED.flatMap((collective) =>
     BANDS.map(([minBytes, maxBytes]) => {
       const key = { collective, minBytes, maxBytes };
-      const isOf = isRow(key);
-      const arms = armsFor({ collective, maxBytes, topology: place }).slice(0, MAX_ARMS);
-      const seen = evidence.rows.find(isOf);
+      const seen = evidence.rows.find(isRow(key));
       return tunedRow({
         key,
-        arms,
+        arms: armsFor({ collective, maxBytes, topology: place }),
         calls: seen?.calls ?? 1,
-        samples: seen?.samples ?? [],
-        former: former?.find(isOf),
+        samples: (seen?.samples ?? []).filter(({ arm }) => isArm(arm)),
+        version: evidence.policy.version,
+        former: former?.find(isRow(key)),
       });
     }),
   );
@@ -78,59 +76,43 @@ const isRow =
     row.minBytes === key.minBytes &&
     row.maxBytes === key.maxBytes;
 
-function tunedRow({
-  key,
-  arms,
-  calls,
-  samples,
-  former,
-}: {
+interface RowQuestion {
   readonly key: CollectiveRow & { readonly collective: Collective };
   readonly arms: readonly Arm[];
   readonly calls: number;
   readonly samples: readonly RewardSample[];
+  readonly version: number;
   readonly former: PolicyRow | undefined;
-}): TunedRow {
-  const tried = arms.map((arm) => {
-    const micros = samples.filter((sample) => sample.arm === arm).map((sample) => sample.micros);
-    return { arm, samples: micros.length, typicalMicros: Math.round(trimmedMean(micros)) };
-  });
-  if (arms.length < 2)
-    return { row: { ...key, arm: "auto" }, why: "there is nothing else to choose", arms: tried };
-  const missing = tried.filter((arm) => arm.samples < ROUNDS).length;
-  if (missing > 0) {
-    const runs = Array.from({ length: ROUNDS }, () => arms.map((arm) => ({ arm, count: 1 })));
-    const row: PolicyRow =
-      former?.explore?.stride === calls
-        ? former
-        : { ...key, arm: "auto", explore: { stride: calls, runs: runs.flat() } };
-    return {
-      row,
-      why: `${String(missing)} of ${String(arms.length)} arms to be tried`,
-      arms: tried,
-    };
-  }
-  const auto = tried.find(({ arm }) => arm === "auto");
-  const [best] = [...tried].sort((a, b) => a.typicalMicros - b.typicalMicros);
-  if (auto === undefined || best === undefined || best.arm === "auto")
-    return { row: { ...key, arm: "auto" }, why: "NCCL's own choice is the best", arms: tried };
-  const gain = 1 - best.typicalMicros / auto.typicalMicros;
-  const isClear = gain >= LEAST_GAIN;
-  return {
-    row: { ...key, arm: isClear ? best.arm : "auto" },
-    why: isClear
-      ? `${(100 * gain).toFixed(1)} % less than NCCL's own choice`
-      : `${best.arm} is only ${(100 * gain).toFixed(1)} % better than NCCL's own choice`,
-    arms: tried,
-  };
 }
 
-/** Without what lies more than 1.5 interquartile ranges outside the quartiles. */
-function trimmedMean(values: readonly number[]): number {
-  if (values.length === 0) return 0;
-  const sorted = [...values].sort((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? 0;
-  const reach = 1.5 * (at(0.75) - at(0.25));
-  const kept = sorted.filter((value) => value >= at(0.25) - reach && value <= at(0.75) + reach);
-  return kept.reduce((sum, value) => sum + value, 0) / kept.length;
+function tunedRow(question: RowQuestion): TunedRow {
+  const { key, arms, samples } = question;
+  const known: readonly Sample[] = samples.flatMap(({ arm, micros, run }) =>
+    isArm(arm) ? [{ arm, ms: micros / 1000, run: String(run) }] : [],
+  );
+  const choice = eliminationChoice(known, arms);
+  const tried = arms.map((arm) => {
+    const micros = samples.filter((sample) => sample.arm === arm).map((sample) => sample.micros);
+    const typicalMicros = micros.length === 0 ? 0 : Math.round(medianOf(micros));
+    return { arm, samples: micros.length, typicalMicros };
+  });
+  const shiftedAt = known.length - sinceShift(known).length;
+  return { row: rowOf(key, choice, question), why: choice.why, arms: tried, shiftedAt };
+}
+
+function rowOf(key: RowQuestion["key"], choice: Choice, question: RowQuestion): PolicyRow {
+  if (choice.kind === "exploit") return { ...key, arm: choice.arm };
+  const { former, calls, samples, version } = question;
+  const row = { ...key, arm: choice.meanwhile, explore: { stride: calls, runs: choice.runs } };
+  if (former?.explore === undefined || former.explore.stride !== calls) return row;
+  const isGoneThrough =
+    samples.filter((sample) => sample.version === version).length >= exploredIterations(former);
+  return isGoneThrough || !isWithin(choice.runs, former.explore.runs) ? row : former;
+}
+
+/** Whether all that is asked for is in the schedule that was given out. */
+function isWithin(asked: readonly ArmRun[], given: readonly ArmRun[]): boolean {
+  const count = (runs: readonly ArmRun[], arm: Arm): number =>
+    runs.reduce((sum, run) => sum + (run.arm === arm ? run.count : 0), 0);
+  return asked.every(({ arm }) => count(asked, arm) <= count(given, arm));
 }

@@ -7,7 +7,6 @@
  */
 
 import { WithStartWorkflowOperation, type Client } from "@temporalio/client";
-import type { PublishedPolicy, TopologyClass } from "../../domain/collective-evidence.ts";
 import {
   COLLECTIVE_TUNER_RULES,
   COLLECTIVE_TUNER_WORKFLOW,
@@ -16,33 +15,21 @@ import {
   JOB_TASK_QUEUE,
   reportRewardsUpdate,
   type CollectiveTunerInput,
-  type RewardReport,
 } from "../../workflows/messages.ts";
+import {
+  ORDER_FILE,
+  POLICY_FILE,
+  POLICY_VARIABLE,
+  REWARDS_FILE,
+  REWARDS_VARIABLE,
+  SEAL_VARIABLE,
+  type AskTuner,
+  type CollectiveOrder,
+} from "../collectives/run-files.ts";
 import { topologyClass } from "../collectives/topology-class.ts";
 import type { OutfitProvider } from "./provider.ts";
 
-export const POLICY_FILE = "collectives.policy";
-export const REWARDS_FILE = "collectives.rewards";
-/** Says which tuner the agent reports to. */
-export const ORDER_FILE = "collectives.json";
-
-export const POLICY_VARIABLE = "ORBWEAVER_COLLECTIVES_POLICY";
-export const SEAL_VARIABLE = "ORBWEAVER_COLLECTIVES_SEALED";
-export const REWARDS_VARIABLE = "ORBWEAVER_COLLECTIVES_REWARDS";
-
-export interface CollectiveOrder {
-  readonly fleet: string;
-  readonly topology: TopologyClass;
-  readonly hasOverlap: boolean;
-}
-
 const DEADLINE_MS = 8_000;
-
-export type AskTuner = (
-  order: CollectiveOrder,
-  report: Pick<RewardReport, "run" | "rewards">,
-  signal?: AbortSignal,
-) => Promise<PublishedPolicy>;
 
 export const collectivesProvider = (ask: AskTuner): OutfitProvider => ({
   part: "collectives",

@@ -224,7 +224,8 @@ int policy_read(struct policy *out, const char *text, size_t length) {
     size_t before = at;
     if (!next_line(text, length, &at, &line) || line.at == NULL) return 0;
     if (line.end - line.at >= 4 && memcmp(line.at, "end ", 4) == 0) {
-      if (at != length || !is_end(&line, crc32_of(text, before))) return 0;
+      out->crc = crc32_of(text, before);
+      if (at != length || !is_end(&line, out->crc)) return 0;
       out->version = version;
       return 1;
     }

@@ -61,6 +61,8 @@ struct policy {
   /** 0: there is none. */
   uint64_t version;
   uint64_t from_call;
+  /** Of its text, as the last line has it. */
+  uint32_t crc;
   uint8_t sections;
   uint8_t rows;
   struct section section[POLICY_SECTIONS];

@@ -59,7 +59,6 @@ static struct policy sealed;
 static int is_seal_read;
 /** What is voted on. */
 static struct policy held;
-static uint32_t held_crc;
 static uint64_t elected_version;
 static uint64_t steps;
 static struct rewards rewards;
@@ -324,17 +323,22 @@ EXPORT int orbweaver_collectives_offer(char *out, int capacity) {
 EXPORT int orbweaver_collectives_hold(const char *text, int length) {
   lock(&global_lock);
   int is_whole = text != NULL && length > 0 && policy_read(&held, text, (size_t)length);
-  held_crc = is_whole ? crc32_of(text, (size_t)length) : 0;
   if (!is_whole) held.version = 0;
   unlock(&global_lock);
   return is_whole;
+}
+
+/** Tells what is held from everything else that may be; 0 for nothing. */
+static int64_t name_held(void) {
+  if (held.version == 0) return 0;
+  return ((int64_t)held.version % VERSIONS) * (INT64_C(1) << 32) + held.crc;
 }
 
 /** This rank's vote: what it holds, in four numbers of which the ranks take the largest each. */
 EXPORT void orbweaver_collectives_ballot(int64_t out[4]) {
   lock(&global_lock);
   int64_t version = (int64_t)held.version;
-  int64_t name = version == 0 ? 0 : (version % VERSIONS) * (INT64_C(1) << 32) + held_crc;
+  int64_t name = name_held();
   out[0] = name;
   out[1] = -name;
   out[2] = version == 0 ? 0 : (int64_t)held.from_call;
@@ -351,7 +355,7 @@ EXPORT int orbweaver_collectives_elect(const int64_t votes[4]) {
   int is_taken = 0;
   lock(&global_lock);
   int64_t version = (int64_t)held.version;
-  int64_t name = version == 0 ? 0 : (version % VERSIONS) * (INT64_C(1) << 32) + held_crc;
+  int64_t name = name_held();
   if (votes[0] > 0 && votes[0] == -votes[1] && votes[0] == name && votes[3] == -version) {
     is_taken = 1;
     if (held.version > elected_version) elected_version = held.version;

@@ -1,0 +1,142 @@
+/**
+ * @file The collectives plugin, where a C compiler is at hand: ranks never disagree, a decision does nothing but decide, and its reader agrees with ours.
+ *
+ * Without a compiler there is nothing to load: one test says so in its name. The long form is `make check` in plugin/.
+ */
+
+import { execFile, execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { COLLECTIVES } from "../../scheduling/collectives/arm.ts";
+import { policyText } from "../../scheduling/collectives/policy-file.ts";
+import { armAt, rowFor, type Policy } from "../../scheduling/collectives/policy.ts";
+
+const PLUGIN = path.join(import.meta.dirname, "../../plugin");
+const build = mkdtempSync(path.join(tmpdir(), "orbweaver-plugin-"));
+const run = promisify(execFile);
+const compiler = canBuild([]);
+const sanitizers = ["-fsanitize=address,undefined"];
+
+afterAll(() => rmSync(build, { recursive: true, force: true }));
+
+/** Whether what is compiled with these flags also runs. */
+function canBuild(flags: readonly string[]): boolean {
+  const source = path.join(build, "probe.c");
+  const program = path.join(build, "probe");
+  try {
+    writeFileSync(source, "int main(void) { return 0; }\n");
+    execFileSync("make", ["--version"], { stdio: "ignore" });
+    execFileSync("cc", [...flags, "-o", program, source], { stdio: "ignore" });
+    execFileSync(program, { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+if (!compiler) {
+  describe("the collectives plugin", () => {
+    it("is not built here: there is no C compiler, or no make", () => {
+      expect(compiler).toBe(false);
+    });
+  });
+} else {
+  describe("the collectives plugin", () => {
+    beforeAll(async () => {
+      const plain = canBuild(sanitizers) ? [] : ["SANITIZE=-g -O1"];
+      await run("make", ["-C", PLUGIN, `BUILD=${build}`, ...plain, "programs"]);
+    }, 120_000);
+
+    it.each([1, 2])("lets no two ranks disagree, seed %i", async (seed) => {
+      const library = path.join(build, "checked.so");
+      const { stdout } = await run(path.join(build, "checked"), [library, "30000", String(seed)]);
+      expect(stdout).toMatch(/^disagreements +0$/m);
+      expect(stdout).toMatch(/^not what the policy says +0$/m);
+      expect(stdout).toMatch(/broken texts tried, taken \d+, 0$/m);
+    });
+
+    it("decides without memory, files or waiting", async () => {
+      const library = path.join(build, "libnccl-tuner-orbweaver.so");
+      const { stdout } = await run(path.join(build, "speed"), [library, "20000"]);
+      expect(stdout).toMatch(/^allocations +0 in 40000 decisions$/m);
+      expect(stdout).not.toContain("SOME");
+    });
+
+    it("reads a policy as its writer means it", async () => {
+      const file = path.join(build, "policy");
+      writeFileSync(file, policyText(POLICY));
+      for (const { nodes, ranks } of [
+        { nodes: 2, ranks: 8 },
+        { nodes: 1, ranks: 4 },
+        { nodes: 4, ranks: 8 },
+      ]) {
+        for (const [index, collective] of COLLECTIVES.entries()) {
+          for (const bytes of [0, 4096, 4097, 2 ** 24, 2 ** 40]) {
+            const row = rowFor(POLICY, { nodes, ranks, collective, bytes });
+            const want = Array.from({ length: 40 }, (_, call) =>
+              row === undefined ? "no row" : armAt(row, call),
+            );
+            const words = [file, nodes, ranks, index, bytes, want.length].map(String);
+            const { stdout } = await run(path.join(build, "arms"), words);
+            expect(stdout.trim().split("\n")).toEqual(want);
+          }
+        }
+      }
+    });
+
+    it("reads nothing of a policy that is torn", async () => {
+      const text = policyText(POLICY);
+      const file = path.join(build, "torn");
+      for (const cut of [0, 1, text.length - 1, text.length - 14, text.length >> 1]) {
+        writeFileSync(file, text.slice(0, cut));
+        const { stdout } = await run(path.join(build, "arms"), [file, "2", "8", "4", "0", "1"]);
+        expect(stdout).toBe("no policy\n");
+      }
+    });
+  });
+}
+
+const POLICY: Policy = {
+  version: 9_007_199_254_740_991,
+  fromCall: 3,
+  hasOverlap: true,
+  sections: [
+    {
+      topology: "eu-1/2x4-A100-nvlink",
+      nodes: 2,
+      ranks: 8,
+      rows: [
+        { collective: "broadcast", minBytes: 0, maxBytes: 4096, arm: "ring/ll" },
+        {
+          collective: "allreduce",
+          minBytes: 4096,
+          maxBytes: 2 ** 24,
+          arm: "tree/simple",
+          explore: {
+            stride: 3,
+            runs: [
+              { arm: "auto", count: 2 },
+              { arm: "nvls_tree/simple", count: 1 },
+              { arm: "tree/ll128", count: 4 },
+            ],
+          },
+        },
+        {
+          collective: "allreduce",
+          minBytes: 2 ** 24 + 1,
+          maxBytes: Number.MAX_SAFE_INTEGER,
+          arm: "collnet_chain/simple",
+        },
+      ],
+    },
+    {
+      topology: "eu-1/1x4-A100",
+      nodes: 1,
+      ranks: 4,
+      rows: [{ collective: "allgather", minBytes: 0, maxBytes: 2 ** 40, arm: "pat/simple" }],
+    },
+  ],
+};
