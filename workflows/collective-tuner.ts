@@ -90,19 +90,23 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
 
   show();
   for (;;) {
-    await condition(() => pending() !== undefined || events >= CONTINUE_AT_EVENTS);
+    await condition(() => pending() !== undefined || mayContinue());
     const hasOverlap = pending();
     if (hasOverlap === undefined) break;
     await make(hasOverlap);
     show();
   }
-  await condition(allHandlersFinished);
   return continueAsNew<typeof collectiveTuner>({
     fleet,
     topology,
     rules: COLLECTIVE_TUNER_RULES,
     memory,
   });
+
+  /** Nobody is left waiting for an answer. */
+  function mayContinue(): boolean {
+    return events >= CONTINUE_AT_EVENTS && allHandlersFinished();
+  }
 
   /** A world that is due; that without overlap goes first. */
   function pending(): boolean | undefined {

@@ -131,6 +131,35 @@ describe("what is learned", () => {
     expect(rowIn(there.policy).arm).toBe("auto");
   });
 
+  it("is forgotten where the ground has shifted: what came before does not count, and it explores again", () => {
+    const before = learn(TWO_BY_FOUR, (arm) => (arm === "tree/simple" ? 60 : 100));
+    const noisy = (step: number): number => 1 + (step % 7) / 100;
+    const later = (count: number, micros: number): readonly RewardSample[] =>
+      Array.from({ length: count }, (_, step) => ({
+        arm: "tree/simple",
+        micros: micros * noisy(step),
+        version: before.policy.version,
+        run: 1,
+      }));
+    const settled = [...before.samples, ...later(60, 60_000)];
+    const version = before.policy.version + 1;
+    const calm = tuned({
+      topology: TWO_BY_FOUR,
+      evidence: evidence(before.policy, settled),
+      version,
+    });
+    expect(calm).toMatchObject({ policy: { version: before.policy.version }, stale: [] });
+    const moved = [...settled, ...later(16, 130_000)];
+    const after = tuned({
+      topology: TWO_BY_FOUR,
+      evidence: evidence(before.policy, moved),
+      version,
+    });
+    expect(after.stale).toMatchObject([{ ...BAND }]);
+    expect(after.stale[0]?.samples).toBeGreaterThan(50);
+    expect(rowIn(after.policy).explore).toBeDefined();
+  });
+
   it("is told with the typical time of every arm that was tried", () => {
     const { policy } = learn(TWO_BY_FOUR, (arm) => (arm === "tree/simple" ? 60 : 100));
     const reason = policy.reasons.find(
