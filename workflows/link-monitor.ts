@@ -85,6 +85,7 @@ export async function linkMonitor({
   let askedAtMs = -Infinity;
   let pauseMs = LEAST_PAUSE_MS;
   let hasNewcomer = true;
+  let hasLooked = carried.length > 0;
   let busy: LinkRecord | undefined;
   let events = 0;
 
@@ -98,7 +99,9 @@ export async function linkMonitor({
     memory = forgetTold(memory);
     hasNewcomer = true;
   });
-  setHandler(probeLinksUpdate, (wish) => {
+  setHandler(probeLinksUpdate, async (wish) => {
+    // Who has just started it wants to hear of the fleet's links, not that none is known yet.
+    await condition(() => hasLooked);
     const between = (wish as typeof wish | undefined)?.between; // a client may say nothing
     const pair = between === undefined ? undefined : sitePairKey(between[0], between[1]);
     const isMeant = (record: LinkRecord): boolean => pair === undefined || pairOf(record) === pair;
@@ -152,6 +155,7 @@ export async function linkMonitor({
     events += EVENTS_PER_ACTIVITY;
     const found = await linkEnds(fleetId);
     askedAtMs = Date.now();
+    hasLooked = true;
     if (found !== null) {
       sites = found;
       const names = sites.map(({ site }) => site);

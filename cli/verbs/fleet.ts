@@ -5,6 +5,7 @@ import { helpEnd, type Kit } from "../kit.ts";
 import { fleetApplyVerb } from "./fleet-apply.ts";
 import { fleetCheckVerb } from "./fleet-check.ts";
 import { fleetImportVerb } from "./fleet-import.ts";
+import { fleetLinksVerb } from "./fleet-links.ts";
 import { fleetMeasureVerb } from "./fleet-measure.ts";
 import { fleetShowVerb } from "./fleet-show.ts";
 
@@ -16,6 +17,7 @@ export function fleetVerb(kit: Kit): Command {
       "Shows a fleet, and works on its description: clusters, hosts, GPUs, links, tenants.",
     )
     .addCommand(fleetShowVerb(kit))
+    .addCommand(fleetLinksVerb(kit))
     .addCommand(fleetImportVerb(kit))
     .addCommand(fleetMeasureVerb(kit))
     .addCommand(fleetCheckVerb(kit))
@@ -24,6 +26,7 @@ export function fleetVerb(kit: Kit): Command {
       "after",
       helpEnd([
         ["orbweaver fleet show", "which GPUs are free, held, drained"],
+        ["orbweaver fleet links", "what each link is worth, as measured"],
         ["orbweaver fleet check fleet.yaml", "every problem of a description at once"],
       ]),
     );

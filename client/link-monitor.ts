@@ -1,0 +1,56 @@
+/** @file The link monitor of a fleet as a caller sees it: what it knows, and probes on demand. Started where there is none. */
+
+import { WithStartWorkflowOperation, WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { OrbweaverError } from "../domain/failure.ts";
+import {
+  JOB_TASK_QUEUE,
+  LINK_MONITOR_RULES,
+  LINK_MONITOR_WORKFLOW,
+  linkMonitorWorkflowId,
+  linksQuery,
+  probeLinksUpdate,
+  type LinkMonitorInput,
+  type LinkMonitorView,
+} from "../workflows/messages.ts";
+import { asked } from "./server-error.ts";
+import { queried } from "./waking.ts";
+
+export interface LinkMonitorHandle {
+  /** Undefined when none was ever started: the fleet has one site, or no agent has come. */
+  readonly view: () => Promise<LinkMonitorView | undefined>;
+  /** Has the links between these two sites, or all, probed as soon as their turn comes; with how many. */
+  readonly probe: (between?: readonly [string, string]) => Promise<number>;
+}
+
+export function openLinkMonitor(client: Client, fleet: string): LinkMonitorHandle {
+  const workflowId = linkMonitorWorkflowId(fleet);
+  const workflow = client.workflow.getHandle(workflowId);
+  const subject = `the link monitor of fleet ${fleet}`;
+  const input: LinkMonitorInput = { fleet, rules: LINK_MONITOR_RULES };
+  return {
+    view: async () => {
+      try {
+        return await queried(client, subject, {
+          taskQueue: JOB_TASK_QUEUE,
+          query: () => workflow.query(linksQuery),
+        });
+      } catch (error) {
+        if (error instanceof WorkflowNotFoundError) return undefined;
+        if (error instanceof OrbweaverError && error.code === "NOT_FOUND") return undefined;
+        throw error;
+      }
+    },
+    probe: (between) =>
+      asked(client, subject, () =>
+        client.workflow.executeUpdateWithStart(probeLinksUpdate, {
+          args: [between === undefined ? {} : { between }],
+          startWorkflowOperation: new WithStartWorkflowOperation(LINK_MONITOR_WORKFLOW, {
+            workflowId,
+            taskQueue: JOB_TASK_QUEUE,
+            args: [input],
+            workflowIdConflictPolicy: "USE_EXISTING",
+          }),
+        }),
+      ),
+  };
+}
