@@ -28,6 +28,7 @@ import { keysVerb } from "./verbs/keys.ts";
 import { listVerb } from "./verbs/list.ts";
 import { logsVerb } from "./verbs/logs.ts";
 import { modelVerb } from "./verbs/model.ts";
+import { planVerb } from "./verbs/plan.ts";
 import { queueVerb } from "./verbs/queue.ts";
 import { releaseVerb } from "./verbs/release.ts";
 import { retryVerb } from "./verbs/retry.ts";
@@ -47,6 +48,7 @@ export interface ProgramOptions {
 
 const JOB_VERBS = [
   submitVerb,
+  planVerb,
   listVerb,
   statusVerb,
   explainVerb,

@@ -45,3 +45,25 @@ const KNOWN: ReadonlyMap<string, number> = new Map([
 export const UNKNOWN_TERAFLOPS = 312;
 
 export const gpuTeraflops = (type: string): number | undefined => KNOWN.get(type);
+
+/** NVLink of one GPU in one direction, GB/s, by data sheet; types without it are not listed. */
+const NVLINK_GBS: ReadonlyMap<string, number> = new Map([
+  ["B200", 900],
+  ["GB200", 900],
+  ["B300", 900],
+  ["H100", 450],
+  ["H100-NVL", 300],
+  ["H200", 450],
+  ["GH200", 450],
+  ["H800", 200],
+  ["H20", 450],
+  ["A100", 300],
+  ["A100-40", 300],
+  ["A100-80", 300],
+  ["A800", 200],
+  ["V100", 150],
+  ["V100-16", 150],
+  ["V100-32", 150],
+]);
+
+export const nvlinkGbs = (type: string): number | undefined => NVLINK_GBS.get(type);

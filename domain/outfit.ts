@@ -4,6 +4,7 @@
  */
 
 import type { JobSpec } from "./job.ts";
+import { modelPreset } from "./model-presets.ts";
 
 export const OUTFIT_PARTS = ["plan", "collectives", "inference"] as const;
 export type OutfitPart = (typeof OUTFIT_PARTS)[number];
@@ -45,11 +46,20 @@ export function outfitProblem({ files }: Outfit, hosts: number): string | undefi
     : `its files have ${String(bytes)} characters; for ${String(hosts)} hosts at most ${String(most)} are carried`;
 }
 
+/** Presets only: a file that a job names lies with its processes. */
+const isPlanned = ({ class: of, model, batch }: JobSpec): boolean =>
+  of === "training" &&
+  batch !== undefined &&
+  model !== undefined &&
+  modelPreset(model) !== undefined;
+
 /** The parts that a job asks for, as its description says; each science keeps its own line. */
-export function outfitsOf({ array, collectives, isServed }: JobSpec): readonly OutfitPart[] {
+export function outfitsOf(spec: JobSpec): readonly OutfitPart[] {
+  const { array, collectives, isServed } = spec;
   // The tasks of an array are small and many: they share no plan.
   if (array !== undefined) return [];
   return [
+    ...(isPlanned(spec) ? (["plan"] as const) : []),
     ...(collectives === undefined ? [] : (["collectives"] as const)),
     ...(isServed === true ? (["inference"] as const) : []),
   ];

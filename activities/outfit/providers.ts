@@ -22,7 +22,10 @@ export const providersOver =
         const { collectivesProvider, tunerOver } = await import("./collectives.ts");
         return collectivesProvider(tunerOver(client));
       }
-      case "plan":
+      case "plan": {
+        const { planProvider } = await import("./plan.ts");
+        return planProvider;
+      }
       case "inference":
         return undefined;
     }

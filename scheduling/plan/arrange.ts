@@ -71,7 +71,8 @@ export interface ArrangeSetting {
 }
 
 const CUT_EFFORT = Object.freeze({ mostSteps: 400_000, population: 4, children: 4 });
-const PROGRAMME_BINARIES = 96;
+/** Beyond this it takes seconds to prove what the cut finds at once: many cells are alike. */
+const PROGRAMME_BINARIES = 36;
 const PROGRAMME_MS = 2_000;
 
 export async function twoLevels(

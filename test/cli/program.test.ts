@@ -12,6 +12,7 @@ const VERBS = [
   ["explain"],
   ["logs"],
   ["cancel"],
+  ["plan"],
   ["hold"],
   ["release"],
   ["drain"],

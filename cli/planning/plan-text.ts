@@ -1,0 +1,168 @@
+/** @file A plan as people read it: what was chosen, what each stage needs, where a step's time goes, what else was possible. */
+
+import { planDocument, planLine } from "../../scheduling/plan/plan-document.ts";
+import { parameterCount, type PlanModel } from "../../scheduling/plan/models.ts";
+import type { TrainingPlan } from "../../scheduling/plan/plan.ts";
+import type { PlanSite } from "../../scheduling/plan/site.ts";
+import type { MemoryParts, StepParts } from "../../scheduling/plan/step-time.ts";
+import { tableText } from "../table.ts";
+
+export interface Planned {
+  readonly model: PlanModel;
+  readonly site: PlanSite;
+  readonly plan: TrainingPlan;
+}
+
+const OTHERS = 5;
+
+export function planText({ model, site, plan }: Planned, width: number): string {
+  const clusters = new Set(site.hosts.map(({ cluster }) => cluster)).size;
+  const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  const head = [
+    `${plan.model}: ${billions(parameterCount(model))} parameters, batch ${plan.batch} (a sample is a ${model.sample})`,
+    `${counted(gpus, "GPU")} on ${counted(site.hosts.length, "host")} in ${counted(clusters, "cluster")}`,
+    planLine(plan),
+  ];
+  const { arguments: launch } = planDocument(plan, site, model.shape);
+  return [
+    head.join("\n"),
+    stagesTable({ model, site, plan }, width),
+    memoryTable(plan, width),
+    timeTable(plan, width),
+    ["Why", ...reasons({ model, site, plan }).map((line) => `  ${line}`)].join("\n"),
+    ...(plan.others.length > 0 ? [othersTable(plan, width)] : []),
+    ["Megatron-LM", ...launch.megatron.map((line) => `  ${line}`)].join("\n"),
+    `DeepSpeed\n  ${JSON.stringify(launch.deepspeed)}`,
+  ].join("\n\n");
+}
+
+function stagesTable({ model, site, plan }: Planned, width: number): string {
+  const { split } = plan;
+  const rows = plan.stages.map(({ layers: [from, to], parameters, memoryGiB, cardGiB }, stage) => {
+    const cells = split.cells.slice(stage * split.replicas, (stage + 1) * split.replicas);
+    const byHost = new Map<string, number>();
+    for (const { host, width: gpus } of cells) {
+      const id = site.hosts[host]?.id ?? "";
+      byHost.set(id, (byHost.get(id) ?? 0) + gpus);
+    }
+    const [first, last] = [model.layers[from]?.name ?? "", model.layers[to - 1]?.name ?? ""];
+    return [
+      String(stage),
+      first === last ? first : `${first} – ${last}`,
+      billions(parameters),
+      `${memoryGiB.toFixed(1)} of ${cardGiB}`,
+      [...byHost].map(([id, gpus]) => `${id}:${gpus}`).join(" "),
+    ];
+  });
+  return tableText(
+    [
+      { title: "STAGE" },
+      { title: "LAYERS", least: 16 },
+      { title: "PARAMETERS", isRight: true },
+      { title: "GIB A GPU", isRight: true },
+      { title: "GPUS", least: 12 },
+    ],
+    rows,
+    width,
+  );
+}
+
+const MEMORY: readonly (readonly [keyof MemoryParts, string])[] = [
+  ["weightsGiB", "WEIGHTS"],
+  ["gradientsGiB", "GRADIENTS"],
+  ["optimizerGiB", "OPTIMISER"],
+  ["activationsGiB", "ACTIVATIONS"],
+  ["reserveGiB", "RESERVE"],
+];
+
+function memoryTable(plan: TrainingPlan, width: number): string {
+  return tableText(
+    [{ title: "STAGE" }, ...MEMORY.map(([, title]) => ({ title, isRight: true }))],
+    plan.stages.map(({ memory }, stage) => [
+      String(stage),
+      ...MEMORY.map(([part]) => memory[part].toFixed(2)),
+    ]),
+    width,
+  );
+}
+
+const PARTS: readonly (readonly [keyof StepParts, string])[] = [
+  ["computeMs", "compute"],
+  ["bubbleMs", "waiting in the pipeline"],
+  ["tensorMs", "all-reduce within layers"],
+  ["sendMs", "between stages"],
+  ["reduceMs", "all-reduce of gradients"],
+  ["updateMs", "update"],
+];
+
+function timeTable({ parts, stepMs }: TrainingPlan, width: number): string {
+  const rows = PARTS.filter(([part]) => parts[part] > 0).map(([part, title]) => [
+    title,
+    parts[part].toFixed(1),
+    `${((100 * parts[part]) / stepMs).toFixed(0)} %`,
+  ]);
+  return tableText(
+    [
+      { title: "TIME OF A STEP" },
+      { title: "MS", isRight: true },
+      { title: "SHARE", isRight: true },
+    ],
+    rows,
+    width,
+  );
+}
+
+/** From the figures of this plan and of those that lost. */
+export function reasons({ model, site, plan }: Planned): readonly string[] {
+  const { split, others } = plan;
+  const lines = [`arrangement: ${plan.arrangement}`];
+  if (split.width === 1 && model.splitOf > 1)
+    lines.push(
+      site.hosts.some(({ nvlinkGpus }) => nvlinkGpus > 1)
+        ? "layers are not split over GPUs: their all-reduces would cost more than they save"
+        : "layers are not split over GPUs: none here share NVLink",
+    );
+  if (split.isRecomputing)
+    lines.push("activations are computed again: they would not fit otherwise");
+  if (split.isSharded)
+    lines.push("optimiser state is sharded over the replicas: it would not fit otherwise");
+  const [next] = others;
+  if (next !== undefined) {
+    const worse = PARTS.map(([part, title]) => ({ title, by: next.parts[part] - plan.parts[part] }))
+      .sort((a, b) => b.by - a.by)
+      .find(({ by }) => by > 0);
+    const slower = (100 * (next.stepMs / plan.stepMs - 1)).toFixed(0);
+    lines.push(
+      `next best: ${degrees(next.split)}, ${slower} % slower${worse === undefined ? "" : `, most of it ${worse.title} (+${worse.by.toFixed(0)} ms)`}`,
+    );
+  }
+  return lines;
+}
+
+function othersTable({ others }: TrainingPlan, width: number): string {
+  const columns = ["OTHER SPLITS", "MS A STEP", "COMPUTE", "WAITING", "SENDING", "ALL-REDUCE"];
+  const rows = others
+    .slice(0, OTHERS)
+    .map(({ split, stepMs, parts }) => [
+      degrees(split),
+      stepMs.toFixed(0),
+      parts.computeMs.toFixed(0),
+      parts.bubbleMs.toFixed(0),
+      parts.sendMs.toFixed(0),
+      (parts.reduceMs + parts.tensorMs).toFixed(0),
+    ]);
+  return tableText(
+    columns.map((title, at) => (at === 0 ? { title } : { title, isRight: true })),
+    rows,
+    width,
+  );
+}
+
+const degrees = ({ replicas, stages, width }: TrainingPlan["split"]): string =>
+  `DP ${replicas} × PP ${stages} × TP ${width}`;
+
+const billions = (count: number): string =>
+  count >= 1e9 ? `${(count / 1e9).toFixed(2)} billion` : `${(count / 1e6).toFixed(1)} million`;
+
+const counted = (count: number, noun: string): string =>
+  `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -1,0 +1,121 @@
+/**
+ * @file The GPUs that a plan is made for: named on the command line, or taken from a fleet file as if all were free.
+ *
+ * `host:count[:type]`, several with commas; `cluster/host:count` for more than one cluster. With a fleet file, types, memory and links are
+ * its own. Without `--gpus` a job's gang is put into the cluster that holds it, else into the largest ones, hosts in the order of the file.
+ */
+
+import { OrbweaverError } from "../../domain/failure.ts";
+import type { Fleet, HostShape } from "../../domain/fleet.ts";
+import { gpuTeraflops } from "../../domain/gpu-speed.ts";
+import { GPU_TYPES, gpuTypeName, knownGpuType } from "../../domain/gpu-types.ts";
+import { byCodeUnit, clusterOf } from "../../domain/ids.ts";
+import type { HostGpus } from "../../domain/lease.ts";
+import { fleetSite, insideOf } from "../../scheduling/plan/fleet-site.ts";
+import { USUAL_WAYS, type PlanHost, type PlanSite } from "../../scheduling/plan/site.ts";
+
+export interface SiteWays {
+  /** GB/s between hosts of a cluster, and between clusters. */
+  readonly fabricGbs?: number;
+  readonly wanGbs?: number;
+  readonly hasNvlink: boolean;
+}
+
+interface NamedGpus {
+  readonly host: string;
+  readonly count: number;
+  readonly type: string | undefined;
+}
+
+const DEFAULT_TYPE = "A100";
+
+export function namedGpus(text: string): readonly NamedGpus[] {
+  return text.split(",").map((part) => {
+    const [host = "", count = "", type] = part.trim().split(":");
+    const gpus = Number(count);
+    if (host === "" || !Number.isInteger(gpus) || gpus < 1 || gpus > 1024)
+      throw new OrbweaverError(
+        "BAD_INPUT",
+        `--gpus: ${JSON.stringify(part)} is not host:count. Write e.g. eu-1/h1:8,eu-2/h1:4 or a:8:H100.`,
+      );
+    return { host, count: gpus, type: type === undefined ? undefined : gpuTypeName(type) };
+  });
+}
+
+/** Without a fleet file. */
+export function writtenSite(text: string, ways: SiteWays): PlanSite {
+  const hosts = namedGpus(text).map(({ host, count, type = DEFAULT_TYPE }): PlanHost => {
+    const facts = knownGpuType(type);
+    const teraflops = gpuTeraflops(type);
+    if (facts === undefined || teraflops === undefined)
+      throw new OrbweaverError(
+        "BAD_INPUT",
+        `--gpus: the GPU type ${type} of ${host} is not known. Known: ${GPU_TYPES.join(", ")}.`,
+      );
+    return {
+      id: host,
+      cluster: host.includes("/") ? host.slice(0, host.indexOf("/")) : "local",
+      gpuType: type,
+      gpuCount: count,
+      memoryGiB: facts.memoryGiB,
+      teraflops,
+      inside: insideOf(type, ways.hasNvlink),
+      nvlinkGpus: ways.hasNvlink ? count : 1,
+    };
+  });
+  const doubled = hosts.find(({ id }, at) => hosts.findIndex((host) => host.id === id) < at);
+  if (doubled !== undefined)
+    throw new OrbweaverError("BAD_INPUT", `--gpus: ${doubled.id} is named twice. Add its GPUs up.`);
+  const fabric = { ...USUAL_WAYS.fabric, gbs: ways.fabricGbs ?? USUAL_WAYS.fabric.gbs };
+  const wan = { ...USUAL_WAYS.wan, gbs: ways.wanGbs ?? USUAL_WAYS.wan.gbs };
+  return { hosts, fabric: () => fabric, between: () => wan };
+}
+
+/** Hosts of a fleet file, the first GPUs of each. */
+export function fleetFileSite(fleet: Fleet, text: string | undefined, gangGpus: number): PlanSite {
+  const hosts = fleet.shape.clusters.flatMap((cluster) => cluster.hosts);
+  const gpus =
+    text === undefined
+      ? taken(hosts, gangGpus)
+      : namedGpus(text).map(({ host, count }): HostGpus => {
+          const found = hosts.find(({ id }) => id === host || id.endsWith(`/${host}`));
+          if (found === undefined || found.gpuCount < count)
+            throw new OrbweaverError(
+              "BAD_INPUT",
+              found === undefined
+                ? `--gpus: the fleet file has no host ${host}. Name a host of it as cluster/host.`
+                : `--gpus: ${found.id} has ${found.gpuCount} GPUs, not ${count}. Ask for fewer.`,
+            );
+          return { host: found.id, mask: 2 ** count - 1 };
+        });
+  return fleetSite(gpus, fleet.shape);
+}
+
+function taken(hosts: readonly HostShape[], gangGpus: number): readonly HostGpus[] {
+  const sizes = new Map<string, number>();
+  for (const { id, gpuCount } of hosts)
+    sizes.set(clusterOf(id), (sizes.get(clusterOf(id)) ?? 0) + gpuCount);
+  const order = [...sizes].sort(
+    ([a, sizeA], [b, sizeB]) =>
+      // The smallest cluster that holds all of it, else the largest first.
+      Number(sizeB >= gangGpus) - Number(sizeA >= gangGpus) ||
+      (sizeA >= gangGpus ? sizeA - sizeB : sizeB - sizeA) ||
+      byCodeUnit(a, b),
+  );
+  let left = gangGpus;
+  const gpus: HostGpus[] = [];
+  for (const [cluster] of order) {
+    for (const { id, gpuCount } of hosts) {
+      if (clusterOf(id) !== cluster || left === 0) continue;
+      const count = Math.min(left, gpuCount);
+      gpus.push({ host: id, mask: 2 ** count - 1 });
+      left -= count;
+    }
+  }
+  if (left > 0)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `the fleet file has ${gangGpus - left} GPUs, the job needs ${gangGpus}. Lower gang.gpus or name another fleet file.`,
+    );
+  return gpus;
+}

@@ -1,0 +1,152 @@
+/** @file `orbweaver plan`: from flags, a job file or a fleet file, as text within 80 columns and as a document. */
+
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, test } from "vitest";
+import type { PlanDocument } from "../../scheduling/plan/plan-document.ts";
+import { run } from "./run.ts";
+
+const PIPEDREAM = new URL("../../data/model-graphs/pipedream/vgg16.txt", import.meta.url).pathname;
+
+const FLEET = `
+clusters:
+  - name: eu-1
+    site: frankfurt
+    jurisdiction: EU
+    hosts: [{ name: "h[1-2]", gpus: 4, type: A100 }]
+  - name: us-1
+    site: ohio
+    jurisdiction: US
+    hosts: [{ name: "a1", gpus: 2, type: V100-32 }]
+tenants:
+  - { name: default, quota: { "*": 10 } }
+`;
+
+const JOB = `
+name: train
+model: gpt2-1.3b
+batch: 32
+gang: { gpus: 8 }
+run: { command: [python, train.py] }
+`;
+
+function folder(): string {
+  const cwd = mkdtempSync(join(tmpdir(), "orbweaver-plan-"));
+  writeFileSync(join(cwd, "fleet.yaml"), FLEET);
+  writeFileSync(join(cwd, "job.yaml"), JOB);
+  return cwd;
+}
+
+const plannedFrom = async (words: readonly string[], cwd?: string): Promise<PlanDocument> => {
+  const said = await run(["plan", ...words, "--json"], cwd === undefined ? {} : { cwd });
+  expect(said.stderr).toBe("");
+  // What the command printed is the document that this test is about.
+  return JSON.parse(said.stdout) as PlanDocument;
+};
+
+it("fits the screen and gives the arguments of both launchers", async () => {
+  const { code, stdout } = await run([
+    "plan",
+    "--model",
+    "GPT-2 1.3B",
+    "--batch",
+    "64",
+    "--gpus",
+    "a:4,b:4",
+  ]);
+  expect(code).toBe(0);
+  const [tables = ""] = stdout.split("Megatron-LM");
+  for (const line of tables.split("\n").filter((text) => /^\w+ {2,}/.test(text)))
+    expect(line.length).toBeLessThanOrEqual(80);
+  expect(stdout).toMatch(/1\.31 billion parameters, batch 64/);
+  expect(stdout).toMatch(/--pipeline-model-parallel-size \d/);
+  expect(stdout).toMatch(/"train_batch_size":64/);
+  expect(stdout).toMatch(/next best: DP \d/);
+});
+
+describe("the document", () => {
+  it("gives every rank one place and every group its ranks", async () => {
+    const plan = await plannedFrom(["--model", "gpt2-4.2b", "--batch", "64", "--gpus", "a:8,b:8"]);
+    const { dataParallel: d, pipelineParallel: p, tensorParallel: t } = plan;
+    expect(d * p * t).toBe(16);
+    expect(plan.ranks.map(({ rank }) => rank)).toEqual(Array.from({ length: 16 }, (_, at) => at));
+    expect(new Set(plan.ranks.map(({ megatronRank }) => megatronRank)).size).toBe(16);
+    for (const [groups, size] of [
+      [plan.groups.tensor, t],
+      [plan.groups.data, d],
+      [plan.groups.pipeline, p],
+    ] as const) {
+      expect(groups.flat().sort((a, b) => a - b)).toEqual(
+        Array.from({ length: 16 }, (_, at) => at),
+      );
+      for (const group of groups) expect(group).toHaveLength(size);
+    }
+    expect(plan.stages.reduce((sum, { layers }) => sum + layers, 0)).toBe(38);
+    for (const group of plan.groups.tensor)
+      expect(new Set(group.map((rank) => plan.ranks[rank]?.host)).size).toBe(1);
+  });
+
+  it("keeps to the degrees that were asked for", async () => {
+    const words = [
+      "--model",
+      "bert-340m",
+      "--batch",
+      "32",
+      "--gpus",
+      "a:8",
+      "--dp",
+      "2",
+      "--pp",
+      "4",
+    ];
+    expect(await plannedFrom(words)).toMatchObject({
+      dataParallel: 2,
+      pipelineParallel: 4,
+      tensorParallel: 1,
+    });
+  });
+
+  it("takes model, batch and GPUs from a job, and the hosts from a fleet", async () => {
+    const plan = await plannedFrom(["job.yaml", "--fleet", "fleet.yaml"], folder());
+    expect(plan.globalBatch).toBe(32);
+    expect([...new Set(plan.ranks.map(({ host }) => host))]).toEqual(["eu-1/h1", "eu-1/h2"]);
+  });
+
+  it("plans a profiled graph", async () => {
+    const plan = await plannedFrom([
+      "--model",
+      PIPEDREAM,
+      "--batch",
+      "16",
+      "--gpus",
+      "a:4:V100-32",
+    ]);
+    expect(plan.model).toBe("vgg16");
+    expect(plan.ranks).toHaveLength(4);
+  });
+});
+
+test.each([
+  { words: [], want: /there is no model to plan with/ },
+  { words: ["--model", "gpt2-1.3b"], want: /there is no batch/ },
+  { words: ["--model", "gpt2-1.3b", "--batch", "8"], want: /there are no GPUs/ },
+  {
+    words: ["--model", "gpt9", "--batch", "8", "--gpus", "a:8"],
+    want: /neither a preset nor a file/,
+  },
+  { words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a"], want: /"a" is not host:count/ },
+  {
+    words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a:8:Z9"],
+    want: /GPU type Z9 of a is not known/,
+  },
+  {
+    words: ["--model", "opt-13b", "--batch", "8", "--gpus", "a:2:V100"],
+    want: /take \d+ of these GPUs/,
+  },
+  { words: ["--model", "opt-13b", "--batch", "8", "--gpus", "a:2,a:2"], want: /a is named twice/ },
+])("refuses with one clear line: $want", async ({ words, want }) => {
+  const { code, stdout, stderr } = await run(["plan", ...words]);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(want);
+});
