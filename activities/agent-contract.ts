@@ -147,12 +147,20 @@ export interface RunHeartbeat {
   readonly startedAtMs?: number;
   /** Collective bandwidth that the processes have measured, see `bandwidth-file.ts`. */
   readonly measuredGbs?: number;
+  /** Of a served model, once it answers. */
+  readonly served?: ServedFact;
   /** Of a batch: the tasks that run now, and how many have ended. */
   readonly tasks?: {
     readonly running: readonly number[];
     readonly ended: number;
     readonly failed: number;
   };
+}
+
+export interface ServedFact {
+  readonly url: string;
+  /** Its plan, in a line. */
+  readonly line: string;
 }
 
 export interface RunReport {

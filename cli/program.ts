@@ -32,6 +32,7 @@ import { planVerb } from "./verbs/plan.ts";
 import { queueVerb } from "./verbs/queue.ts";
 import { releaseVerb } from "./verbs/release.ts";
 import { retryVerb } from "./verbs/retry.ts";
+import { serveVerb } from "./verbs/serve.ts";
 import { simulateVerb } from "./verbs/simulate.ts";
 import { statusVerb } from "./verbs/status.ts";
 import { submitVerb } from "./verbs/submit.ts";
@@ -69,7 +70,14 @@ const FLEET_VERBS = [
   undrainVerb,
   fenceVerb,
 ];
-const PROCESS_VERBS = [workerVerb, agentVerb, superviseVerb, codecServerVerb, keysVerb];
+const PROCESS_VERBS = [
+  workerVerb,
+  agentVerb,
+  serveVerb,
+  superviseVerb,
+  codecServerVerb,
+  keysVerb,
+];
 
 const INTERRUPT_GRACE_MS = 2_000;
 

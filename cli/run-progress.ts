@@ -10,6 +10,8 @@ export interface RunProgress {
   readonly startedAtMs?: number;
   /** What the processes have measured so far. */
   readonly measuredGbs?: number;
+  /** Where it serves its model, and by which plan. */
+  readonly served?: { readonly url: string; readonly line: string };
   /** Deliveries of the task to an agent; above 1 an agent was restarted. */
   readonly tries: number;
   readonly lastFailure?: string;
@@ -38,17 +40,25 @@ export async function runProgress(client: Client, jobId: JobId): Promise<readonl
 /** A heartbeat is somebody else's data: what does not look like ours is left out. */
 function readHeartbeat(
   details: unknown,
-): Partial<Pick<RunProgress, "host" | "phase" | "startedAtMs" | "measuredGbs">> {
+): Partial<Pick<RunProgress, "host" | "phase" | "startedAtMs" | "measuredGbs" | "served">> {
   if (typeof details !== "object" || details === null) return {};
   const beat = new Map<string, unknown>(Object.entries(details));
   const host = beat.get("host");
   const phase = beat.get("phase");
   const startedAtMs = beat.get("startedAtMs");
   const measuredGbs = beat.get("measuredGbs");
+  const served = servedIn(beat.get("served"));
   return {
     ...(typeof host === "string" && { host }),
     ...((phase === "prepared" || phase === "running") && { phase }),
     ...(typeof startedAtMs === "number" && { startedAtMs }),
     ...(typeof measuredGbs === "number" && { measuredGbs }),
+    ...(served !== undefined && { served }),
   };
+}
+
+function servedIn(said: unknown): RunProgress["served"] {
+  if (typeof said !== "object" || said === null || !("url" in said) || !("line" in said)) return;
+  const { url, line } = said;
+  return typeof url === "string" && typeof line === "string" ? { url, line } : undefined;
 }

@@ -1,5 +1,9 @@
 /** @file The variables by which a job tells `orbweaver serve` what to serve and where, and by which the agent hears of it. */
 
+/** Whether a run is `orbweaver serve`, by itself or as the author wrote it. */
+export const isServing = ([program, verb]: readonly string[]): boolean =>
+  program === "orbweaver" && verb === "serve";
+
 export const SERVING_ENV = Object.freeze({
   /** The model's file as the host sees it. */
   model: "ORBWEAVER_MODEL",

@@ -46,7 +46,8 @@ export function bandwidthIn(text: string): number | undefined {
 
 const isBandwidth = (gbs: number): boolean => gbs > 0 && gbs <= MAX_GBS;
 
-function readEnd(file: string): string | undefined {
+/** The end of a file that a job writes; undefined of anything but a plain file. */
+export function readEnd(file: string): string | undefined {
   let handle: number;
   try {
     handle = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);

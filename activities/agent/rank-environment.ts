@@ -12,11 +12,13 @@
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace what is set here.
  */
 
+import { isServing, SERVING_ENV } from "../../domain/serving-env.ts";
 import { grantedBatch } from "../../domain/granted-batch.ts";
 import { popCount } from "../../domain/lease.ts";
 import type { CheckpointMark, RunOrder } from "../agent-contract.ts";
 import { BANDWIDTH_FILE_VARIABLE, bandwidthFile } from "./bandwidth-file.ts";
 import { LAUNCH_MARK, type RankPlan } from "./launch.ts";
+import { servingFile } from "./serving-file.ts";
 import { outfitEnv } from "./outfit-files.ts";
 
 /** Of the agent's own environment; a job brings everything else. */
@@ -103,6 +105,11 @@ function commonEnv(order: RunOrder, surroundings: RankSurroundings): Record<stri
     }),
     ...(order.taskBatch === undefined && {
       [BANDWIDTH_FILE_VARIABLE]: bandwidthFile(surroundings.launchDir),
+    }),
+    ...(isServing(order.run.command) && {
+      [SERVING_ENV.file]: servingFile(surroundings.launchDir),
+      [SERVING_ENV.address]:
+        order.gang.find(({ host }) => host === order.host)?.address ?? LOOPBACK,
     }),
     [LAUNCH_MARK]: surroundings.launchDir,
   };

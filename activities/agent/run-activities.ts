@@ -8,6 +8,7 @@
 
 import { CancelledFailure, CompleteAsyncError } from "@temporalio/activity";
 import type { HostId } from "../../domain/ids.ts";
+import { isServing } from "../../domain/serving-env.ts";
 import type { RunActivities, RunHeartbeat, RunOrder, RunReport } from "../agent-contract.ts";
 import type { ActivityTask } from "./activity-task.ts";
 import { forgetUnstored, refOf, runOf, type AgentHost } from "./agent-host.ts";
@@ -20,6 +21,7 @@ import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { pause } from "./process-end.ts";
 import { revoke, settleRun, stopRun } from "./run-end.ts";
 import { commit, prepare, type StartPorts } from "./run-start.ts";
+import { readServing, untilServing } from "./serving-file.ts";
 import { readFile } from "./state-files.ts";
 
 export interface RunPorts extends StartPorts {
@@ -87,6 +89,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     timeoutMs / BEATS_PER_TIMEOUT,
   );
   let endProgress = (): void => undefined;
+  const over = new AbortController();
   run.attempts += 1;
   try {
     let barrierAtMs: number | undefined;
@@ -107,6 +110,11 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
       } as const;
       if (order.taskBatch === undefined) say(running);
       else endProgress = watchProgress(run.files.journal, (tasks) => say({ ...running, tasks }));
+      if (!isServing(order.run.command)) return;
+      // Whoever waits for the service must not wait for the next sign of life.
+      void untilServing(run.files.dir, over.signal).then((served) => {
+        if (served !== undefined) task.heartbeat(withMeasured(beat, run));
+      });
     });
     // After a failure or a stop the siblings are about to be stopped: the word must not wait for them.
     if (barrierAtMs !== undefined && report.end === "completed") {
@@ -115,6 +123,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     return report;
   } finally {
     run.attempts -= 1;
+    over.abort();
     endProgress();
     clearInterval(beats);
   }
@@ -127,7 +136,12 @@ function withMeasured(
 ): RunHeartbeat | undefined {
   if (beat?.phase !== "running" || beat.tasks !== undefined) return beat;
   const measuredGbs = readBandwidth(files.dir);
-  return measuredGbs === undefined ? beat : { ...beat, measuredGbs };
+  const served = readServing(files.dir);
+  return {
+    ...beat,
+    ...(measuredGbs !== undefined && { measuredGbs }),
+    ...(served !== undefined && { served }),
+  };
 }
 
 /** Both phases of the start. False when an order to stop or the cancellation came first. */

@@ -25,6 +25,7 @@ import { batchTrouble, planBatch } from "./batch-plan.ts";
 import { newestCheckpoint, taskCheckpointDir, tokenDir } from "./checkpoints.ts";
 import { failure } from "./failures.ts";
 import { freePort } from "./free-port.ts";
+import { ownCommand } from "./own-command.ts";
 import { LAUNCH_MARK, type LaunchPlan, type LogLimits, type StoredOrder } from "./launch.ts";
 import { phaseOf, untilPhase, type LocalRun } from "./local-run.ts";
 import { writeOutfit } from "./outfit-files.ts";
@@ -121,7 +122,7 @@ export async function commit(
     checkpoint: order.taskBatch === undefined ? newestCheckpoint(checkpointDir) : undefined,
   };
   const plan: LaunchPlan = {
-    command: order.run.command,
+    command: ownCommand(order.run.command, ports.shimPath),
     cwd,
     ...(order.taskBatch === undefined
       ? { ranks: planRanks(order, surroundings) }

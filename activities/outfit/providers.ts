@@ -26,7 +26,9 @@ export const providersOver =
         const { planProvider } = await import("./plan.ts");
         return planProvider;
       }
-      case "inference":
-        return undefined;
+      case "inference": {
+        const { inferenceProvider } = await import("./inference.ts");
+        return inferenceProvider;
+      }
     }
   };

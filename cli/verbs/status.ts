@@ -92,6 +92,7 @@ function statusText(kit: Kit, { view, ending, live, quiet, ui }: Status): string
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
     ["bandwidth", bandwidthText(view, live)],
+    ["serves", servedText(live)],
     ...outfitFacts(view),
     ["silent", jobSilenceText(quiet)],
     ["UI", ui],
@@ -171,6 +172,11 @@ function bandwidthText({ attempts }: JobView, live: readonly RunProgress[]): str
   if (last === undefined) return undefined;
   const measuredGbs = last.measuredGbs ?? live.flatMap((run) => run.measuredGbs ?? []).at(0);
   return runBandwidthText({ ...last, ...(measuredGbs !== undefined && { measuredGbs }) });
+}
+
+function servedText(live: readonly RunProgress[]): string | undefined {
+  const [served] = live.flatMap((run) => run.served ?? []);
+  return served && `${served.url}, ${served.line}`;
 }
 
 const LIVE_COLUMNS: readonly Column[] = [

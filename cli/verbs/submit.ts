@@ -17,6 +17,7 @@ import { EXIT, EXIT_CODE_HELP, exitCodeOfOutcome, WAIT_EXIT_CODE_HELP } from "..
 import { hasJobFlags, jobFileWith, type JobFlags } from "../job-flags.ts";
 import { followJob, outcomeText } from "../job-follower.ts";
 import { helpEnd, type Kit } from "../kit.ts";
+import { modelFolder } from "../serving/model-folder.ts";
 import { tellWhatIf } from "../what-if.ts";
 import { keyValue, nameList, wholeNumber } from "../option-values.ts";
 
@@ -173,8 +174,13 @@ async function jobsToSubmit(
       const text =
         name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
       const file = name === "-" ? "standard input" : name;
-      const isAsWritten = commandLine === undefined && !hasJobFlags(values);
-      const job = isAsWritten ? text : jobFileWith({ text, file }, values, commandLine);
+      const folder = name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name));
+      const flags =
+        folder === undefined || values.workdir !== undefined
+          ? values
+          : { ...values, workdir: folder };
+      const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
+      const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);
       // A text's problems name their file; with flags the file is only a part of the job.
       if (isAsWritten || files.length === 1) readJob(job, file);
       else judgeMerged(job, file);

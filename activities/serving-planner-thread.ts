@@ -1,0 +1,23 @@
+/** @file The thread of `serving-planner-port.ts`: plans what it was started with, answers once. */
+
+import { readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { parentPort, workerData } from "node:worker_threads";
+import { planServing } from "./serving-planner.ts";
+import type { PlannerAnswer, PlannerTask } from "./serving-planner-port.ts";
+
+// Started by `planInThread` alone, which gives it a task.
+const task = workerData as PlannerTask;
+
+async function answer({ file, gpus, options }: PlannerTask): Promise<PlannerAnswer> {
+  const name = basename(file).replace(/\.onnx$/, "");
+  const planned = await planServing({ name, bytes: readFileSync(file) }, gpus, options);
+  return planned.kind === "planned" ? { kind: "planned", plan: planned.plan } : planned;
+}
+
+void answer(task)
+  .catch((error: unknown): PlannerAnswer => {
+    const message = error instanceof Error ? error.message : String(error);
+    return { kind: "refused", message };
+  })
+  .then((reply) => parentPort?.postMessage(reply));
