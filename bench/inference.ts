@@ -1,0 +1,48 @@
+/** @file `bench inference`: one model over the GPUs of one host, SortingHat's cells, ours beside its rivals. */
+
+import { size, type Bench } from "./bench.ts";
+
+export const INFERENCE_PARTS = [
+  "compare",
+  "p4d",
+  "remaining",
+  "sweep",
+  "ablation",
+  "optimum",
+  "milp",
+] as const;
+export type InferencePart = (typeof INFERENCE_PARTS)[number];
+
+export const inferenceBench: Bench = {
+  name: "inference",
+  summary: "one model over the GPUs of one host, beside one GPU, DeepPlan and EfficientMIP",
+  description:
+    "Plans four models at four input shapes on the paper's three servers and on p4d.24xlarge, and executes every plan,\n" +
+    "ours and the rivals', in a simulator of the paper's executor with 5 % noise on kernels. Latency is cold: from\n" +
+    "parameters in pinned host memory to the last output. All speed-ups are over one GPU: copies first, then kernels.",
+  options: [
+    { kind: "choice", name: "only", choices: INFERENCE_PARTS, what: "measure only these parts" },
+    { kind: "text", name: "graph", value: "file", what: "plan this model instead of the paper's" },
+    { kind: "text", name: "host", value: "file", what: "on this host (with --graph)" },
+    {
+      kind: "text",
+      name: "profiled-on",
+      value: "type",
+      what: "GPU type that the times of a --graph are from (V100)",
+    },
+    size("estimates", 0, 0, "estimates of each search; 0: the planner's own choice"),
+    size("draws", 5, 1, "draws of kernel noise for each plan"),
+    size("cases", 200, 1, "proven cases that the search is compared with"),
+    size("prove", 3, 0, "of these, how many HiGHS proves again"),
+    size("milp-seconds", 1, 0, "time of each submodel's MILP; 0: no MILP"),
+  ],
+  draws: true,
+  examples: [
+    ["orbweaver bench inference", "everything"],
+    ["orbweaver bench inference --only compare --json", "the paper's table"],
+    ["orbweaver bench inference --graph model.onnx --host host.yaml", "another model and host"],
+    ["orbweaver bench inference --only optimum --cases 200 --prove 20", "against proven optima"],
+    ["orbweaver bench inference --plot figures", "the paper's figures as SVG"],
+  ],
+  run: async (request) => (await import("./inference/run.ts")).runInference(request),
+};

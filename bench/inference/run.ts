@@ -1,0 +1,177 @@
+/** @file `bench inference`, part by part. */
+
+import { OrbweaverError } from "../../domain/failure.ts";
+import type { Bar } from "../bar.ts";
+import { atLeast, barOf, REPORTED } from "../bar.ts";
+import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
+import type { InferencePart } from "../inference.ts";
+import { readInferenceGraph, readInferenceHost } from "../../cli/planning/inference.ts";
+import { ablationBars, ablationTable, measureAblation } from "./ablation.ts";
+import {
+  cellName,
+  measure,
+  paperCells,
+  PAPER_HOSTS,
+  problemFor,
+  type Measured,
+  type MeasureOptions,
+} from "./cells.ts";
+import {
+  compareBars,
+  compareTable,
+  errorPercent,
+  PAPER,
+  rivalsAhead,
+  speedUps,
+} from "./compare-bars.ts";
+import { drawAblation, drawCompare, drawMilp, drawRemaining } from "./figures.ts";
+import { measureMilp, milpBars, milpTable } from "./milp-part.ts";
+import { measureOptimum } from "./optimum-bars.ts";
+import { measureRemaining, remainingBars, remainingTable } from "./remaining.ts";
+import { measureSweep, sweepBars, sweepTable } from "./sweep.ts";
+
+export async function runInference(request: BenchRequest): Promise<BenchAnswer> {
+  const options: MeasureOptions = {
+    seed: request.seed,
+    draws: request.size("draws"),
+    estimates: request.size("estimates"),
+  };
+  const say = (line: string): void => {
+    request.interrupted.throwIfAborted();
+    request.say(line);
+  };
+  const graphFile = request.text("graph");
+  if (graphFile !== undefined) return compareOne(request, { ...options, graphFile });
+  const parts = new Set(request.chosen("only"));
+  const isChosen = (part: InferencePart): boolean => parts.has(part);
+  const { plotDir } = request;
+  const bars: Bar[] = [];
+  const tables: BenchTable[] = [];
+  const details: Record<string, unknown> = {};
+
+  const compareHosts = (hosts: readonly string[]): Measured[] =>
+    paperCells(hosts).map((cell) => {
+      say(`planning ${cellName(cell)}`);
+      const names = { cell: cellName(cell), host: cell.host, model: cell.model };
+      return measure(cell.problem, names, options);
+    });
+  if (isChosen("compare")) {
+    const cells = compareHosts(PAPER_HOSTS);
+    bars.push(...compareBars(cells));
+    tables.push(compareTable("Speed-up over one GPU (copies, then kernels), executed", cells));
+    details["cells"] = cells.map(({ plan: _plan, ...cell }) => cell);
+    if (plotDir !== undefined) drawCompare(plotDir, cells);
+  }
+  if (isChosen("p4d")) {
+    const cells = compareHosts(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(({ cell }) =>
+      cell.endsWith("(32, 64)"),
+    );
+    tables.push(compareTable("p4d.24xlarge, products in TF32 and in plain FP32", cells));
+    const best = (host: string): number =>
+      Math.max(
+        ...speedUps(
+          cells.filter((cell) => cell.host === host),
+          "oursMs",
+        ),
+      );
+    bars.push(
+      barOf({
+        id: "p4d.24xlarge (32, 64), best model",
+        unit: "×",
+        paper: PAPER.p4d,
+        wish: atLeast(PAPER.p4d),
+        got: best("p4d.24xlarge"),
+        note: "products in TF32",
+      }),
+      barOf({
+        id: "p4d.24xlarge (32, 64) in FP32, best model",
+        unit: "×",
+        wish: REPORTED,
+        got: best("p4d.24xlarge-fp32"),
+        note: "no plan can reach 3.7 there: see the bounds in the table",
+      }),
+    );
+  }
+  if (isChosen("remaining")) {
+    const rows = measureRemaining(options, say);
+    bars.push(...remainingBars(rows));
+    tables.push(remainingTable(rows));
+    if (plotDir !== undefined) drawRemaining(plotDir, rows);
+  }
+  if (isChosen("sweep")) {
+    const rows = measureSweep(options, say);
+    bars.push(...sweepBars(rows));
+    tables.push(sweepTable(rows));
+  }
+  if (isChosen("ablation")) {
+    const rows = measureAblation(options, say);
+    bars.push(...ablationBars(rows));
+    tables.push(ablationTable(rows));
+    if (plotDir !== undefined) drawAblation(plotDir, rows);
+  }
+  if (isChosen("optimum"))
+    bars.push(
+      ...(await measureOptimum({
+        cases: request.size("cases"),
+        prove: request.size("prove"),
+        say,
+        interrupted: request.interrupted,
+      })),
+    );
+  const seconds = request.size("milp-seconds");
+  if (isChosen("milp") && seconds > 0) {
+    const rows = await measureMilp({ ...options, seconds, interrupted: request.interrupted }, say);
+    bars.push(...milpBars(rows));
+    tables.push(milpTable(rows));
+    if (plotDir !== undefined) drawMilp(plotDir, rows);
+  }
+  return { bars, tables, details };
+}
+
+/** Another model on another host: no published figures, so the bars are about rivals and the estimate only. */
+async function compareOne(
+  request: BenchRequest,
+  options: MeasureOptions & { readonly graphFile: string },
+): Promise<BenchAnswer> {
+  const hostFile = request.text("host");
+  if (hostFile === undefined)
+    throw new OrbweaverError("BAD_INPUT", "--graph needs the host to plan for. Give --host FILE.");
+  const source = { cwd: process.cwd(), profiledOn: request.text("profiled-on") ?? "V100" };
+  const graph = await readInferenceGraph(options.graphFile, source);
+  const problem = problemFor(graph, readInferenceHost(hostFile, source));
+  const names = {
+    cell: problem.graph.name,
+    host: problem.host.name,
+    model: problem.graph.name,
+  };
+  request.say(`planning ${names.cell} on ${names.host}`);
+  const cell = measure(problem, names, options);
+  if (request.plotDir !== undefined) drawCompare(request.plotDir, [cell]);
+  const ahead = rivalsAhead(cell);
+  const { plan: _plan, ...figures } = cell;
+  return {
+    bars: [
+      barOf({
+        id: "speed-up over one GPU",
+        unit: "×",
+        wish: atLeast(1),
+        got: cell.baseMs === undefined ? undefined : cell.baseMs / cell.oursMs,
+      }),
+      barOf({
+        id: "rivals ahead",
+        unit: "rivals",
+        wish: { kind: "exactly", value: 0 },
+        got: ahead.length,
+        ...(ahead.length > 0 && { note: ahead.join(", ") }),
+      }),
+      barOf({
+        id: "estimate off the executed",
+        unit: "%",
+        wish: REPORTED,
+        got: errorPercent(cell),
+      }),
+    ],
+    tables: [compareTable("Speed-up over one GPU", [cell])],
+    details: { cells: [figures] },
+  };
+}

@@ -1,0 +1,85 @@
+/** @file Kernels, buses and links ±20 %: whether the planners keep their order when the cost model is off by that much. */
+
+import { barOf, exactly, type Bar } from "../bar.ts";
+import type { BenchTable } from "../bench.ts";
+import { mean } from "../statistics.ts";
+import type { CostScale } from "../../scheduling/inference/problem.ts";
+import { cellName, measure, paperCells, PAPER_HOSTS, type MeasureOptions } from "./cells.ts";
+import { rivalsAhead, speedUps } from "./compare-bars.ts";
+
+export interface SweepRow {
+  readonly name: string;
+  readonly ours: number;
+  readonly deepPlan: number;
+  readonly efficientMip: number;
+  readonly overlap: number;
+  readonly behind: number;
+}
+
+/** The order of the planners shows with fewer estimates than the best plan needs. */
+const ESTIMATES = 2000;
+const FACTORS: readonly (readonly [keyof CostScale, number])[] = [
+  ["kernel", 0.8],
+  ["kernel", 1.2],
+  ["bus", 0.8],
+  ["bus", 1.2],
+  ["peer", 0.8],
+  ["peer", 1.2],
+];
+
+export function measureSweep(
+  options: MeasureOptions,
+  say: (line: string) => void,
+): readonly SweepRow[] {
+  return FACTORS.map(([what, factor]) => {
+    say(`${what} times × ${factor}`);
+    const cells = paperCells(PAPER_HOSTS, { scale: { [what]: factor } }).map((cell) =>
+      measure(
+        cell.problem,
+        { cell: cellName(cell), host: cell.host, model: cell.model },
+        { ...options, estimates: ESTIMATES, draws: 1 },
+      ),
+    );
+    return {
+      name: `${what} × ${factor}`,
+      ours: mean(speedUps(cells, "oursMs")),
+      deepPlan: mean(speedUps(cells, "deepPlanMs")),
+      efficientMip: mean(speedUps(cells, "efficientMipMs")),
+      overlap: mean(speedUps(cells, "overlapMs")),
+      behind: cells.filter((cell) => rivalsAhead(cell).length > 0).length,
+    };
+  });
+}
+
+export function sweepBars(rows: readonly SweepRow[]): Bar[] {
+  const turned = rows.filter(
+    (row) => !(row.ours > row.deepPlan && row.deepPlan > row.efficientMip && row.efficientMip > 1),
+  );
+  return [
+    barOf({
+      id: "order of the planners changes within ±20 %",
+      unit: "settings",
+      wish: exactly(0),
+      got: turned.length,
+      note: `of ${rows.length}; ours > DeepPlan > EfficientMIP > one GPU, means over all cells`,
+    }),
+    barOf({
+      id: "cells behind a rival within ±20 %",
+      unit: "cells",
+      wish: exactly(0),
+      got: rows.reduce((sum, { behind }) => sum + behind, 0),
+    }),
+  ];
+}
+
+export function sweepTable(rows: readonly SweepRow[]): BenchTable {
+  return {
+    title: "Times of the cost model off by 20 %, mean speed-ups",
+    columns: ["setting", "ours", "DeepPlan", "Eff.MIP", "overlap", "cells behind"],
+    rows: rows.map((row) => [
+      row.name,
+      ...[row.ours, row.deepPlan, row.efficientMip, row.overlap].map((value) => value.toFixed(3)),
+      String(row.behind),
+    ]),
+  };
+}

@@ -1,0 +1,46 @@
+/**
+ * @file A profiled graph of layers or operators (PipeDream, MSR) as the inference planner reads graphs.
+ *
+ * Only what runs forward counts. A node's parameters become one parameter; its time is what was measured on the profiled device, and
+ * stands for other devices as the FLOPs that the profiled one would have done in it. Cost: one pass.
+ */
+
+import type { InferenceDevice } from "../../domain/inference-device.ts";
+import type { ModelGraph } from "../../domain/model-graph.ts";
+import type { OperationNode, OperatorGraph, ParameterNode } from "../../domain/operator-graph.ts";
+
+export function profiledGraph(graph: ModelGraph, profiledOn: InferenceDevice): OperatorGraph {
+  const kept = graph.nodes.flatMap((node, index) => (node.isBackward ? [] : [index]));
+  const numberOf = new Map(kept.map((index, at) => [index, at]));
+  const inputsOf: number[][] = kept.map(() => []);
+  for (const { from, to } of graph.edges) {
+    const [input, reader] = [numberOf.get(from), numberOf.get(to)];
+    if (input !== undefined && reader !== undefined) inputsOf[reader]?.push(input);
+  }
+  const parameters: ParameterNode[] = [];
+  const operations = kept.flatMap((index, at): OperationNode[] => {
+    const node = graph.nodes[index];
+    if (node === undefined) return [];
+    const inputs = inputsOf[at] ?? [];
+    const own =
+      node.parameterBytes > 0
+        ? [parameters.push({ id: `${node.id}.parameters`, bytes: node.parameterBytes }) - 1]
+        : [];
+    const inputBytes = inputs.map((each) => graph.nodes[kept[each] ?? 0]?.outputBytes ?? 0);
+    const movedBytes = inputBytes.reduce((sum, each) => sum + each, node.parameterBytes);
+    const { peakTflops, gemmShare, kind } = profiledOn;
+    return [
+      {
+        id: node.id,
+        kind: node.name,
+        inputs,
+        parameters: own,
+        outputBytes: node.outputBytes,
+        flops: node.flops ?? node.forwardMs * peakTflops * gemmShare * 1e9,
+        movedBytes: movedBytes + node.outputBytes,
+        measured: [{ device: kind, kernelMs: node.forwardMs }],
+      },
+    ];
+  });
+  return { name: graph.name, parameters, operations };
+}
