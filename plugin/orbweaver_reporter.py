@@ -1,12 +1,10 @@
 """Times the steps of a training job, writes the rewards, and lets all ranks take a new policy together.
 
-    reporter = orbweaver_reporter.Reporter()      # on every rank, after init_process_group
-    for batch in loader:
-        train_on(batch)
-        reporter.step()                           # on every rank, once a step
+    reporter = orbweaver_reporter.Reporter()  # on every rank, after init_process_group
+    reporter.step()                           # on every rank, at the end of every step
 
-Needs Python only. Without the plugin or Orbweaver it does nothing. With `agree=False` no rank takes part in a
-vote: rewards are written all the same, and a new policy comes with the next start of the job.
+Needs Python only; without the plugin or Orbweaver it does nothing. With `agree=False`, on all ranks, there are no
+votes: rewards are written all the same, and a new policy comes with the next start of the job.
 """
 
 import atexit
@@ -32,33 +30,31 @@ class Reporter:
 
     def step(self):
         torch = sys.modules.get("torch")
-        if self.lib is not None:
-            if self.is_exact and torch is not None and torch.cuda.is_available():
+        if self.lib:
+            if self.is_exact and torch and torch.cuda.is_available():
                 torch.cuda.synchronize()  # While arms are compared, a step's time is that of its own work.
             now = time.perf_counter()
-            millis = 0.0 if self.last is None else (now - self.last) * 1e3
-            is_exact = self.lib.orbweaver_collectives_step(millis) == 1
+            is_exact = self.lib.orbweaver_collectives_step((now - self.last) * 1e3 if self.last else 0.0) == 1
             # Where exact timing begins or ends, the next step has work of others in it.
             self.last, self.is_exact = now if is_exact == self.is_exact else None, is_exact
         self.count += 1
-        if self.agree and self.count % self.every == 0 and torch is not None:
-            if torch.distributed.is_available() and torch.distributed.is_initialized():
-                self._vote(torch, torch.distributed)
+        if self.agree and torch and self.count % self.every == 0 and torch.distributed.is_initialized():
+            self._vote(torch, torch.distributed)
 
     def _vote(self, torch, dist):
         """All ranks take part, one without the plugin too: it holds nothing, and so nobody takes anything."""
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         text = ctypes.create_string_buffer(16384)
-        length = self.lib.orbweaver_collectives_offer(text, 16384) if self.lib and dist.get_rank() == 0 else 0
-        size = torch.tensor([length], device=device)
-        dist.broadcast(size, src=0)
-        if int(size.item()) == 0:
+        size = self.lib.orbweaver_collectives_offer(text, 16384) if self.lib and dist.get_rank() == 0 else 0
+        length = torch.tensor([size], device=device)
+        dist.broadcast(length, src=0)
+        if int(length[0]) == 0:
             return
-        data = torch.tensor(list(text.raw[: int(size.item())]), dtype=torch.uint8, device=device)
+        data = torch.tensor(list(text.raw[: int(length[0])]), dtype=torch.uint8, device=device)
         dist.broadcast(data, src=0)
         ballot = (ctypes.c_int64 * 4)()
         if self.lib:
-            self.lib.orbweaver_collectives_hold(bytes(data.tolist()), int(size.item()))
+            self.lib.orbweaver_collectives_hold(bytes(data.tolist()), int(length[0]))
             self.lib.orbweaver_collectives_ballot(ballot)
         votes = torch.tensor(list(ballot), dtype=torch.int64, device=device)
         dist.all_reduce(votes, op=dist.ReduceOp.MAX)

@@ -96,8 +96,84 @@ if (!compiler) {
         expect(stdout).toBe("no policy\n");
       }
     });
+
+    // Without Python there is no training script either.
+    if (hasPython()) {
+      it("has reporters that vote: all ranks take a policy at the same step", async () => {
+        const rows = await chosenByRanks(-1);
+        expect(rows.every((row) => new Set(row.map(String)).size === 1)).toBe(true);
+        expect(rows.map(([first]) => String(first))).toEqual([
+          "",
+          "",
+          "",
+          "",
+          "5",
+          "5",
+          "2",
+          "2",
+          "2",
+          "2",
+          "2",
+          "2",
+        ]);
+      });
+
+      it("has reporters that vote: no rank takes what one of them cannot take", async () => {
+        const rows = await chosenByRanks(2);
+        expect(rows).toHaveLength(12);
+        expect(new Set(rows.flat().map(String))).toEqual(new Set([""]));
+      });
+    }
   });
 }
+
+function hasPython(): boolean {
+  try {
+    execFileSync("python3", ["-c", "import ctypes"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The cells of the cost table that each of four ranks chose, step by step; `lacking` has no plugin. */
+async function chosenByRanks(
+  lacking: number,
+): Promise<readonly (readonly (readonly number[])[])[]> {
+  const folder = mkdtempSync(path.join(build, "ranks-"));
+  writeFileSync(path.join(folder, "policy"), policyText(VOTED));
+  const library = path.join(build, "libnccl-tuner-orbweaver.so");
+  const program = path.join(import.meta.dirname, "reporter_ranks.py");
+  const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
+  const { stdout } = await run("python3", [program, library, folder, String(lacking)], { env });
+  // The program prints lists of lists of numbers.
+  return stdout
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line) as number[][]);
+}
+
+const VOTED: Policy = {
+  version: 7,
+  fromCall: 0,
+  hasOverlap: true,
+  sections: [
+    {
+      topology: "eu-1/2x2-A100",
+      nodes: 2,
+      ranks: 4,
+      rows: [
+        {
+          collective: "allreduce",
+          minBytes: 0,
+          maxBytes: 1000,
+          arm: "tree/simple",
+          explore: { stride: 1, runs: [{ arm: "ring/simple", count: 2 }] },
+        },
+      ],
+    },
+  ],
+};
 
 const POLICY: Policy = {
   version: 9_007_199_254_740_991,

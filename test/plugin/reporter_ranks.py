@@ -1,0 +1,100 @@
+"""Four ranks as threads, each with a copy of the plugin and a reporter, over a stand-in for torch.distributed.
+
+reporter_ranks.py PLUGIN.so FOLDER LACKING: rank LACKING (−1: none) has no plugin. Prints, for every step, the cells of
+the cost table that the ranks set to 0 for one call.
+"""
+
+import ctypes
+import os
+import shutil
+import sys
+import threading
+import types
+
+plugin, folder, lacking = sys.argv[1], sys.argv[2], int(sys.argv[3])
+RANKS, STEPS = 4, 12
+here = threading.local()
+barrier = threading.Barrier(RANKS)
+board = [None] * RANKS
+
+
+class Tensor(list):
+    def tolist(self):
+        return list(self)
+
+
+def exchanged(tensor, join):
+    """Every rank lays down its own, and takes what `join` makes of all."""
+    board[here.rank] = list(tensor)
+    barrier.wait()
+    result = join(board)
+    barrier.wait()
+    tensor[:] = result
+
+
+torch = types.ModuleType("torch")
+torch.tensor = lambda values, dtype=None, device=None: Tensor(values)
+torch.uint8 = torch.int64 = None
+torch.cuda = types.SimpleNamespace(is_available=lambda: False)
+torch.distributed = types.SimpleNamespace(
+    is_initialized=lambda: True,
+    get_backend=lambda: "gloo",
+    get_rank=lambda: here.rank,
+    broadcast=lambda tensor, src: exchanged(tensor, lambda all_of: all_of[src]),
+    all_reduce=lambda tensor, op: exchanged(tensor, lambda all_of: [max(each) for each in zip(*all_of)]),
+    ReduceOp=types.SimpleNamespace(MAX=0),
+)
+sys.modules["torch"] = torch
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../plugin"))
+import orbweaver_reporter  # noqa: E402
+
+os.environ["ORBWEAVER_COLLECTIVES_POLICY"] = os.path.join(folder, "policy")
+os.environ["ORBWEAVER_COLLECTIVES_REWARDS"] = os.path.join(folder, "rewards")
+
+
+class Interface(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_void_p) for name in ("name", "init", "choose", "end")]
+
+
+INIT = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
+)
+CHOOSE = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_int,
+    ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int),
+)
+ALL_REDUCE, ALGORITHMS, PROTOCOLS = 4, 7, 3
+chosen = [[] for _ in range(RANKS)]
+
+
+def play(rank, reporter):
+    here.rank = rank
+    context = ctypes.c_void_p()
+    if reporter.lib:
+        interface = Interface.in_dll(reporter.lib, "ncclTunerPlugin_v4")
+        assert INIT(interface.init)(RANKS, 2, None, ctypes.byref(context)) == 0
+    for _ in range(STEPS):
+        costs = (ctypes.c_float * (ALGORITHMS * PROTOCOLS))(*[5.0] * (ALGORITHMS * PROTOCOLS))
+        if reporter.lib:
+            channels = ctypes.c_int(0)
+            CHOOSE(interface.choose)(
+                context, ALL_REDUCE, 500, 1, costs, ALGORITHMS, PROTOCOLS, 0, ctypes.byref(channels)
+            )
+        chosen[rank].append([cell for cell, cost in enumerate(costs) if cost == 0.0])
+        reporter.step()
+
+
+reporters = []
+for rank in range(RANKS):
+    copy = os.path.join(folder, f"rank-{rank}.so")
+    if rank != lacking:
+        shutil.copy(plugin, copy)
+    os.environ["NCCL_TUNER_PLUGIN"] = copy
+    reporters.append(orbweaver_reporter.Reporter(every=4))
+threads = [threading.Thread(target=play, args=(rank, reporters[rank])) for rank in range(RANKS)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+for step in range(STEPS):
+    print([chosen[rank][step] for rank in range(RANKS)])
