@@ -1,0 +1,121 @@
+/** @file A probe of a link, both ends on loopback: what it measures, whom the door turns away, and what counts as no answer. */
+import { connect, createServer, type AddressInfo } from "node:net";
+import { once } from "node:events";
+import { afterEach, expect, test } from "vitest";
+import { createLinkActivities } from "../../../activities/agent/link-activities.ts";
+import { openDoor, type Door } from "../../../activities/agent/probe-door.ts";
+import { knock } from "../../../activities/agent/probe-knock.ts";
+import { frame, openMeter, readFrame } from "../../../activities/agent/probe-wire.ts";
+import type { ProbeDoor } from "../../../activities/link-contract.ts";
+import { parseHostId } from "../../../domain/ids.ts";
+
+const HOST = parseHostId("eu-1/h1");
+const never = new AbortController().signal;
+const open: Door[] = [];
+afterEach(async () => {
+  for (const door of open.splice(0)) {
+    door.close();
+    await door.closed;
+  }
+});
+
+async function doorOn(address: string): Promise<ProbeDoor> {
+  const setting = { address, openMs: 10_000, mostBytes: 2 ** 20, closing: never };
+  const door = await openDoor(setting);
+  open.push(door);
+  return { host: HOST, address, port: door.port, token: door.token };
+}
+const order = (door: ProbeDoor, withinMs = 10_000) => ({
+  host: HOST,
+  door,
+  mostBytes: 2 ** 20,
+  withinMs,
+});
+
+test.each([
+  { name: "one address at both ends is one machine", address: "127.0.0.1", wantLocal: true },
+  { name: "two addresses are two", address: "127.0.0.7", wantLocal: false },
+])("it comes through, with a round trip and a rate each way; $name", async (each) => {
+  const report = await knock(order(await doorOn(each.address)), never);
+  expect(report).toMatchObject({ kind: "through", isLocal: each.wantLocal });
+  if (report.kind !== "through") return;
+  expect(report.roundTripMs).toBeGreaterThan(0);
+  expect(Math.min(report.thereGbps, report.backGbps)).toBeGreaterThan(0);
+  expect(report.bytes).toBeGreaterThanOrEqual(2 * 256 * 1024);
+});
+
+test("a door is for one guest: it is gone afterwards", async () => {
+  const door = await doorOn("127.0.0.1");
+  expect((await knock(order(door), never)).kind).toBe("through");
+  await open[0]?.closed;
+  expect((await knock(order(door), never)).kind).toBe("no-answer");
+});
+
+test("whoever does not begin with the token is turned away, and the guest still gets in", async () => {
+  const door = await doorOn("127.0.0.1");
+  const stranger = connect(door.port, "127.0.0.1");
+  stranger.write("GET / HTTP/1.1\r\nHost: somebody-else\r\n\r\n");
+  await once(stranger, "close");
+  const token = "0".repeat(door.token.length);
+  expect((await knock(order({ ...door, token }), never)).kind).toBe("no-answer");
+  expect((await knock(order(door), never)).kind).toBe("through");
+});
+
+test.each([
+  { name: "an end that takes and says nothing", greets: false },
+  { name: "an end that is no door of ours", greets: true },
+])("$name is no answer, within the time that was given", async ({ greets }) => {
+  const server = createServer((socket) => {
+    socket.on("error", () => undefined);
+    if (greets) socket.write("220 mail.example.org ready\r\n");
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const door = { host: HOST, address: "127.0.0.1", port, token: "t".repeat(32) };
+  expect((await knock(order(door, 300), never)).kind).toBe("no-answer");
+  server.close();
+});
+
+test("an agent is in one probe at a time, and for its own hosts only", async () => {
+  const closing = new AbortController();
+  const agent = createLinkActivities({
+    hosts: new Set([HOST]),
+    address: "127.0.0.1",
+    task: () => ({ cancelled: never }),
+    closing: closing.signal,
+  });
+  const ask = () => agent.openDoor({ host: HOST, openMs: 10_000 });
+  const door = await ask();
+  await expect(ask()).rejects.toMatchObject({ type: "HOST_REFUSED" });
+  await expect(agent.openDoor({ host: parseHostId("eu-1/h2"), openMs: 1 })).rejects.toMatchObject({
+    type: "HOST_REFUSED",
+  });
+  expect((await knock(order(door), never)).kind).toBe("through");
+  await expect.poll(() => ask().then(({ token }) => token !== door.token)).toBe(true);
+  closing.abort();
+});
+
+test("the rate is that of the second half, by the clock of who receives", () => {
+  const meter = openMeter(4_000_000);
+  const pieces = [
+    [1_000_000, 100],
+    [1_000_000, 200],
+    [1_000_000, 201],
+    [1_000_000, 202],
+  ] as const;
+  expect(pieces.map(([bytes, atMs]) => meter.add(bytes, atMs))).toEqual([
+    false,
+    false,
+    false,
+    true,
+  ]);
+  // 16 megabits in 2 ms.
+  expect(meter.gbps()).toBeCloseTo(8, 9);
+});
+
+test("frames are read as they were written, and noise is none", () => {
+  expect(readFrame(frame("u", 2 ** 40))).toEqual({ kind: "u", value: 2 ** 40 });
+  expect(readFrame(frame("d", -1))).toBeUndefined();
+  expect(readFrame(Buffer.from("x12345678", "latin1"))).toBeUndefined();
+});
