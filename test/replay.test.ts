@@ -19,6 +19,7 @@ describe("recorded histories", () => {
     const types = new Set(files.map((file) => file.split(".")[0]));
     expect([...types].sort()).toEqual([
       "bandwidth-model",
+      "collective-tuner",
       "fleet",
       "job",
       "log-session",
