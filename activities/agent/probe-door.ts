@@ -123,9 +123,14 @@ function receive(guest: Socket, token: string, mostBytes: number, onKnown: () =>
 
 /** Noise, so that nothing on the way can make it smaller. */
 export async function send(to: Socket, bytes: number): Promise<void> {
+  const closed = new AbortController();
+  const stop = (): void => closed.abort();
+  to.once("close", stop);
   for (let left = bytes; left > 0 && !to.destroyed; left -= PIECE.length) {
     const piece = left < PIECE.length ? PIECE.subarray(0, left) : PIECE;
     if (to.write(piece)) continue;
-    await Promise.race([once(to, "drain"), once(to, "close")]).catch(() => undefined);
+    // A connection that ends or breaks is seen by who waits for its answer.
+    await once(to, "drain", { signal: closed.signal }).catch(() => undefined);
   }
+  to.removeListener("close", stop);
 }
