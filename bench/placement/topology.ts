@@ -31,11 +31,14 @@ export interface Drawn {
   /** Of a pair that the tree does not join. */
   readonly linked: number;
   readonly widestGbps: number;
+  /** All links have that width. */
+  readonly isEven?: boolean;
 }
 
 const FEW_WIDTHS = [1, 5, 10] as const;
 
-export function drawnTopology({ name, gpus, linked, widestGbps }: Drawn, random: Random): Topology {
+export function drawnTopology(drawn: Drawn, random: Random): Topology {
+  const { name, gpus, linked, widestGbps, isEven = false } = drawn;
   const ids = gpus.map((_, at) => clusterId(`c${String(at)}`));
   const links: Link[] = [];
   for (const [to, id] of ids.entries()) {
@@ -44,7 +47,8 @@ export function drawnTopology({ name, gpus, linked, widestGbps }: Drawn, random:
       if (from !== parent && random.unit() >= linked) continue;
       const few = FEW_WIDTHS[random.below(FEW_WIDTHS.length)] ?? 1;
       const any = 1 + random.unit() * (widestGbps - 1);
-      const width = random.unit() < 0.2 ? Math.min(few, widestGbps) : any;
+      const drawnWidth = random.unit() < 0.2 ? Math.min(few, widestGbps) : any;
+      const width = isEven ? widestGbps : drawnWidth;
       links.push({ from: other, to: id, bandwidthGbps: gbps(width), latencyMs: ms(1) });
     }
   }
