@@ -72,6 +72,8 @@ export interface PublishedPolicy {
 
 export interface RowReason extends CollectiveRow {
   readonly arm: string;
+  /** It goes through a schedule first. */
+  readonly isExploring: boolean;
   /** One line for people. */
   readonly why: string;
   /** Typical time of a step under each arm that was tried. */

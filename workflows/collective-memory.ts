@@ -3,7 +3,8 @@
  *
  * A run's rewards come in batches, again after a lost answer, and out of order after an agent's restart: of each run only steps above the
  * highest that was heard count. Of a row the first `FIRST_SAMPLES` are kept, which are those that explored, and the last `LAST_SAMPLES`; what
- * came before the ground shifted leaves when the science says so. Pure.
+ * came before the ground shifted leaves when the science says so. A step has one time for all its rows: it tells of the row that explored, when
+ * exactly one did, of all when none did, and else only how many calls each has. Pure.
  */
 
 import type { TuneAnswer } from "../activities/collectives-contract.ts";
@@ -55,7 +56,10 @@ export function takeInRewards(
   return {
     isNew,
     memory: isNew
-      ? withWorld(counted, { ...world, rows: fit.reduce(withRewardOf(crc32(run)), world.rows) })
+      ? withWorld(counted, {
+          ...world,
+          rows: telling(fit, world).reduce(withRewardOf(crc32(run)), world.rows),
+        })
       : counted,
   };
 }
@@ -102,6 +106,25 @@ const withWorld = (memory: CollectiveMemory, world: OverlapEvidence): Collective
 
 const isFit = ({ micros, calls, minBytes, maxBytes }: CollectiveReward): boolean =>
   micros > 0 && micros <= MAX_MICROS && calls > 0 && minBytes <= maxBytes;
+
+/** The rewards, those as `mixed` that say nothing of time. */
+function telling(
+  rewards: readonly CollectiveReward[],
+  { policy }: OverlapEvidence,
+): readonly CollectiveReward[] {
+  const steps = new Map<number, CollectiveReward[]>();
+  for (const reward of rewards) steps.set(reward.step, [...(steps.get(reward.step) ?? []), reward]);
+  return [...steps.values()].flatMap((rows) => {
+    if (rows.length === 1) return rows;
+    const exploring = rows.filter(
+      (reward) => policy.reasons.find(isRow(reward))?.isExploring === true,
+    );
+    const isKnown = rows.every(({ version }) => version === policy.version);
+    const tells = (reward: CollectiveReward): boolean =>
+      isKnown && exploring.length <= 1 && (exploring.length === 0 || exploring[0] === reward);
+    return rows.map((reward) => (tells(reward) ? reward : { ...reward, arm: "mixed" }));
+  });
+}
 
 /** A mixed step says only how many calls a step has. */
 const withRewardOf =

@@ -9,7 +9,7 @@
 
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { PublishedPolicy } from "../../domain/collective-evidence.ts";
+import type { CollectiveReward, PublishedPolicy } from "../../domain/collective-evidence.ts";
 import { MAX_REPORTED_REWARDS } from "../../workflows/messages.ts";
 import type { RunOrder } from "../agent-contract.ts";
 import { readRewards, type SeenFile } from "../collectives/rewards-file.ts";
@@ -85,7 +85,7 @@ export function reportCollectives(options: CollectivesReporting): CollectivesRep
     const found = readRewards(join(account.dir, REWARDS_FILE), account.seen);
     const fresh = (found?.rewards ?? []).filter(({ step }) => step > account.lastStep);
     if (found === undefined || fresh.length === 0) return;
-    const rewards = fresh.slice(0, MAX_REPORTED_REWARDS);
+    const rewards = wholeSteps(fresh, MAX_REPORTED_REWARDS);
     account.toldAtMs = nowMs();
     const policy = await ask(account.order, { run: account.run, rewards });
     account.lastStep = rewards.reduce((most, { step }) => Math.max(most, step), account.lastStep);
@@ -127,6 +127,17 @@ export function reportCollectives(options: CollectivesReporting): CollectivesRep
     },
     done: run(),
   };
+}
+
+/** At most so many, and of no step a part: a step has one time for all its rows. */
+function wholeSteps(
+  rewards: readonly CollectiveReward[],
+  most: number,
+): readonly CollectiveReward[] {
+  const cut = rewards[most]?.step;
+  const first = rewards.slice(0, most);
+  const whole = first.filter(({ step }) => step !== cut);
+  return whole.length > 0 ? whole : first;
 }
 
 /** Undefined for a run without a policy. */

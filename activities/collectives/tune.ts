@@ -64,6 +64,7 @@ const keyOf = ({ collective, minBytes, maxBytes }: PolicyRow): CollectiveRow => 
 const reasonOf = ({ row, why, arms }: TunedRow): RowReason => ({
   ...keyOf(row),
   arm: row.arm,
+  isExploring: row.explore !== undefined,
   why,
   arms,
 });

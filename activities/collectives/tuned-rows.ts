@@ -3,7 +3,8 @@
  *
  * The choice is `scheduling/collectives/elimination.ts`. What is decided here is how it becomes a row that ranks follow: a schedule is given out once,
  * and stands while its rewards come in; another one only follows when it was gone through and something is still missing (steps are lost,
- * or had calls under two arms), when the number of calls in a step has changed, or when the choice is another one.
+ * or had calls under two arms), when the number of calls in a step has changed, or when the choice is another one. A step has one time, so of the rows that a job
+ * uses one explores after the other, those that carry most bytes first; which are used shows in the first steps.
  */
 
 import type {
@@ -53,7 +54,7 @@ export interface RowsQuestion {
 export function tunedRows({ topology, evidence, former }: RowsQuestion): readonly TunedRow[] {
   const { name, nodes, ranks, hasNvlink, hasNvlinkSharp } = topology;
   const place = { key: name, nodes, ranks, hasNvlink, hasNvlinkSharp, hasCollnet: false };
-  return TUNED.flatMap((collective) =>
+  const rows = TUNED.flatMap((collective) =>
     BANDS.map(([minBytes, maxBytes]) => {
       const key = { collective, minBytes, maxBytes };
       const seen = evidence.rows.find(isRow(key));
@@ -67,6 +68,21 @@ export function tunedRows({ topology, evidence, former }: RowsQuestion): readonl
       });
     }),
   );
+  return inTurn(rows, evidence);
+}
+
+/** Of the rows that are used and not decided, all but one wait. */
+function inTurn(rows: readonly TunedRow[], evidence: OverlapEvidence): readonly TunedRow[] {
+  const bytesOf = ({ row }: TunedRow): number =>
+    (evidence.rows.find(isRow(row))?.calls ?? 0) * row.minBytes;
+  const open = rows.filter((each) => each.row.explore !== undefined && bytesOf(each) > 0);
+  const [first] = [...open].sort((a, b) => bytesOf(b) - bytesOf(a));
+  return rows.map((each) => {
+    if (each === first || !open.includes(each)) return each;
+    const { collective, minBytes, maxBytes, arm } = each.row;
+    const why = `waits: ${first?.row.collective ?? ""} is tried first`;
+    return { ...each, row: { collective, minBytes, maxBytes, arm }, why };
+  });
 }
 
 const isRow =

@@ -32,6 +32,7 @@ const POLICY: PublishedPolicy = {
       minBytes: 2 ** 24,
       maxBytes: 2 ** 27 - 1,
       arm: "tree/simple",
+      isExploring: false,
       why: "42.0 % faster than NCCL's own choice",
       arms: [
         { arm: "auto", samples: 4, typicalMicros: 287_300 },

@@ -75,6 +75,56 @@ describe("rewards that come in", () => {
     expect(worldOf(memory, true).rows).toMatchObject([{ calls: 7, samples: [] }]);
   });
 
+  const rowsOf = (step: number): readonly CollectiveReward[] => [
+    reward({ step, version: 4, micros: step }),
+    reward({ step, version: 4, micros: step, collective: "allgather" }),
+  ];
+  const exploring = (...names: readonly string[]): CollectiveMemory =>
+    withPolicy(NO_COLLECTIVE_MEMORY, true, {
+      stale: [],
+      policy: {
+        version: 4,
+        text: "…",
+        isExploring: names.length > 0,
+        reasons: ["allreduce", "allgather"].map((collective) => ({
+          collective,
+          minBytes: 0,
+          maxBytes: 1023,
+          arm: "auto",
+          isExploring: names.includes(collective),
+          why: "",
+          arms: [],
+        })),
+      },
+    });
+
+  it.each([
+    {
+      name: "nothing of time when several rows explored",
+      before: exploring("allreduce", "allgather"),
+      want: {},
+    },
+    { name: "of the one that explored", before: exploring("allgather"), want: { allgather: 2 } },
+    {
+      name: "of all rows when none did",
+      before: exploring(),
+      want: { allreduce: 2, allgather: 2 },
+    },
+    {
+      name: "nothing of time under a policy that is not known",
+      before: NO_COLLECTIVE_MEMORY,
+      want: {},
+    },
+  ])("of a step with several rows tell $name", ({ before, want }) => {
+    const memory = told(before, report([...rowsOf(1), ...rowsOf(2)]));
+    const { rows } = worldOf(memory, true);
+    expect(rows.map(({ calls }) => calls)).toEqual([1, 1]);
+    const counts = rows.flatMap(({ collective, samples }) =>
+      samples.length > 0 ? [[collective, samples.length] as const] : [],
+    );
+    expect(Object.fromEntries(counts)).toEqual(want);
+  });
+
   it("are kept as the first that explored and the latest, however many there were", () => {
     const batches = Array.from({ length: 20 }, (_, at) => report(steps(1 + 50 * at, 50)));
     const kept = micros(told(NO_COLLECTIVE_MEMORY, ...batches));

@@ -111,6 +111,27 @@ describe("the first policy", () => {
   });
 });
 
+describe("a job that uses several rows", () => {
+  it("explores them one after the other, that with most bytes first", () => {
+    const used = (calls: number, minBytes: number) => ({
+      collective: "allreduce",
+      minBytes,
+      maxBytes: minBytes * (minBytes === 2 ** 20 ? 16 : 8) - 1,
+      calls,
+      samples: [],
+    });
+    const rows = [used(8, 2 ** 20), used(4, 2 ** 24)];
+    const order = { topology: TWO_BY_FOUR, version: 1 };
+    const { policy } = tuned({ ...order, evidence: { ...evidence(NO_POLICY, []), rows } });
+    const exploring = (read(policy).sections[0]?.rows ?? []).filter(
+      ({ collective, explore }) => collective === "allreduce" && explore !== undefined,
+    );
+    // What was never used may explore: it disturbs nobody.
+    expect(exploring.map(({ minBytes }) => minBytes)).toEqual([2 ** 24, 2 ** 27]);
+    expect(exploring[0]?.explore?.stride).toBe(4);
+  });
+});
+
 describe("what is learned", () => {
   it("is the arm that is clearly the best, in at most 20 exploring steps", () => {
     const { policy, samples } = learn(TWO_BY_FOUR, (arm) => (arm === "tree/simple" ? 60 : 100));
