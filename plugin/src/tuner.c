@@ -204,6 +204,7 @@ static const char NAME[] = "Orbweaver";
 EXPORT const struct nccl_tuner_v4 ncclTunerPlugin_v4 = {NAME, init_v4, choose, end};
 EXPORT const struct nccl_tuner_v5 ncclTunerPlugin_v5 = {NAME, init_v5, choose, end};
 EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v6 = {NAME, init_v5, choose, end, NULL};
+EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v7 = {NAME, init_v5, choose, end, NULL};
 
 /** One process of a job writes: the first, by whatever name its starter calls it. */
 static int is_first_rank(void) {

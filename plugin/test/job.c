@@ -218,8 +218,12 @@ static void load(struct rank *rank, const char *path, int interface) {
     exit(2);
   }
   if (interface == 4) rank->v4 = symbol(rank->library, "ncclTunerPlugin_v4");
-  // Version 6 begins like version 5.
-  else rank->v5 = symbol(rank->library, interface == 5 ? "ncclTunerPlugin_v5" : "ncclTunerPlugin_v6");
+  // Versions 6 and 7 begin like version 5.
+  else {
+    char name[] = "ncclTunerPlugin_v5";
+    name[sizeof name - 2] = (char)('0' + interface);
+    rank->v5 = symbol(rank->library, name);
+  }
   rank->choose = rank->v4 != NULL ? rank->v4->choose : rank->v5->choose;
   rank->end = rank->v4 != NULL ? rank->v4->end : rank->v5->end;
   copy_function(&rank->step, rank->library, "orbweaver_collectives_step");
@@ -356,7 +360,7 @@ void play_job(const struct job_order *order, struct job_result *result) {
   snprintf(path, sizeof path, "%s/%srewards", order->folder, has_folder ? "" : "missing/");
   setenv("ORBWEAVER_COLLECTIVES_REWARDS", path, 1);
 
-  int interface = 4 + (int)random_below(&state, 3);
+  int interface = 4 + (int)random_below(&state, 4);
   for (int r = 0; r < RANKS; r += 1) {
     be(order->folder, r);
     // Where it starts, too, each rank finds its file in a state of its own.
