@@ -31,7 +31,12 @@ export interface LinkRecord {
   /** Why the last probe told nothing, or found no answer. */
   readonly problem?: string;
   /** What the fleet heard last, and when. */
-  readonly told?: { readonly atMs: number; readonly gbps: number; readonly isOut: boolean };
+  readonly told?: {
+    readonly atMs: number;
+    readonly gbps: number;
+    readonly isOut: boolean;
+    readonly isLocal: boolean;
+  };
 }
 
 /** In order of their keys. */
@@ -191,6 +196,7 @@ export function newsOf(memory: LinkMemory, nowMs: number): readonly LinkRecord[]
     if (checkedAtMs === undefined || (record.there === undefined && !isOut(record))) return false;
     if (told === undefined || isOut(record) !== told.isOut) return true;
     if (checkedAtMs <= told.atMs) return false;
+    if ((record.isLocal === true) !== told.isLocal) return true;
     const rate = rateOf(record);
     const isOld = nowMs - told.atMs >= periodMs(memory, record.isLocal);
     return isOld || Math.abs(rate - told.gbps) > NEWS_SHARE * told.gbps;
@@ -208,11 +214,16 @@ export function noteTold(
   nowMs: number,
 ): LinkMemory {
   return memory.map((record) =>
-    pairs.has(pairOf(record))
-      ? { ...record, told: { atMs: nowMs, gbps: rateOf(record), isOut: isOut(record) } }
-      : record,
+    pairs.has(pairOf(record)) ? { ...record, told: toldNow(record, nowMs) } : record,
   );
 }
+
+const toldNow = (record: LinkRecord, atMs: number): LinkRecord["told"] & object => ({
+  atMs,
+  gbps: rateOf(record),
+  isOut: isOut(record),
+  isLocal: record.isLocal === true,
+});
 
 /** The fleet has lost what it heard. */
 export const forgetTold = (memory: LinkMemory): LinkMemory =>

@@ -1,14 +1,15 @@
 /**
  * @file An agent's part in probes of links: opens a door, or knocks at another's; one probe at a time, whatever it is asked.
  *
- * A door outlives its activity: it takes no slot of the order queue while it waits for its guest.
+ * A door outlives its activity: it takes no slot of the order queue while it waits for its guest. Who is asked again while nobody has come shuts it: that
+ * probe is over, its other end found no way here.
  */
 
 import type { HostId } from "../../domain/ids.ts";
 import type { LinkActivities } from "../link-contract.ts";
 import type { ActivityTask } from "./activity-task.ts";
 import { failure } from "./failures.ts";
-import { openDoor } from "./probe-door.ts";
+import { openDoor, type Door } from "./probe-door.ts";
 import { knock } from "./probe-knock.ts";
 
 export interface LinkPorts {
@@ -24,36 +25,41 @@ const MAX_OPEN_MS = 60_000;
 const MAX_BYTES = 64 * 2 ** 20;
 
 export function createLinkActivities({ hosts, address, task, closing }: LinkPorts): LinkActivities {
+  let door: Door | undefined;
   let isBusy = false;
-  const begin = (host: HostId): void => {
+  const alone = async <Answer>(host: HostId, part: () => Promise<Answer>): Promise<Answer> => {
     if (!hosts.has(host)) throw failure("HOST_REFUSED", `this agent does not serve ${host}`);
-    if (isBusy)
+    if (isBusy || door?.isTaken() === true)
       throw failure("HOST_REFUSED", `the agent of ${host} is in another probe; ask it again later`);
     isBusy = true;
-  };
-  const done = (): void => {
-    isBusy = false;
+    try {
+      door?.close();
+      await door?.closed;
+      return await part();
+    } finally {
+      isBusy = false;
+    }
   };
   return {
-    openDoor: async ({ host, openMs }) => {
-      begin(host);
-      const mostBytes = MAX_BYTES;
-      const setting = { address, openMs: Math.min(openMs, MAX_OPEN_MS), mostBytes, closing };
-      const opened = await openDoor(setting).catch((error: unknown) => {
-        done();
-        throw error;
-      });
-      void opened.closed.then(done);
-      return { host, address, port: opened.port, token: opened.token };
-    },
-    knock: async (order) => {
-      begin(order.host);
-      try {
+    openDoor: ({ host, openMs }) =>
+      alone(host, async () => {
+        const longestMs = Math.min(openMs, MAX_OPEN_MS);
+        const opened = await openDoor({
+          address,
+          openMs: longestMs,
+          mostBytes: MAX_BYTES,
+          closing,
+        });
+        door = opened;
+        void opened.closed.then(() => {
+          if (door === opened) door = undefined;
+        });
+        return { host, address, port: opened.port, token: opened.token };
+      }),
+    knock: (order) =>
+      alone(order.host, () => {
         const mostBytes = Math.min(order.mostBytes, MAX_BYTES);
-        return await knock({ ...order, mostBytes }, task().cancelled);
-      } finally {
-        done();
-      }
-    },
+        return knock({ ...order, mostBytes }, task().cancelled);
+      }),
   };
 }

@@ -14,6 +14,8 @@ import { FRAME_BYTES, frame, openMeter, readFrame, TOKEN_BYTES, type Meter } fro
 export interface Door {
   readonly port: number;
   readonly token: string;
+  /** Somebody with the token is in. */
+  readonly isTaken: () => boolean;
   readonly closed: Promise<void>;
   readonly close: () => void;
 }
@@ -56,7 +58,7 @@ export async function openDoor(setting: DoorSetting): Promise<Door> {
   const closed = once(server, "close").then(() => undefined);
   const timer = setTimeout(close, setting.openMs);
   setting.closing.addEventListener("abort", close, { once: true });
-  return { port, token, closed, close };
+  return { port, token, isTaken: () => hasGuest, closed, close };
 
   function close(): void {
     clearTimeout(timer);
