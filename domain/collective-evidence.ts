@@ -48,8 +48,9 @@ export interface RewardSample {
 
 /** What is kept of a row since the ground last shifted, in order of arrival: the first that explored, and the latest. */
 export interface RowEvidence extends CollectiveRow {
-  /** Calls in a step, as last seen. */
+  /** Calls in a step of the run that was heard last: the most that it had, where steps differ. */
   readonly calls: number;
+  readonly run: number;
   readonly samples: readonly RewardSample[];
 }
 

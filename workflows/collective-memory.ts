@@ -88,7 +88,13 @@ export function withPolicy(
 export const viewOfWorld = ({ hasOverlap, policy, rows }: OverlapEvidence): OverlapView => ({
   hasOverlap,
   policy,
-  rows: rows.map(({ samples, ...row }) => ({ ...row, samples: samples.length })),
+  rows: rows.map(({ collective, minBytes, maxBytes, calls, samples }) => ({
+    collective,
+    minBytes,
+    maxBytes,
+    calls,
+    samples: samples.length,
+  })),
 });
 
 /** Versions go on, so that no rank takes a policy from before for a newer one. */
@@ -135,11 +141,13 @@ const withRewardOf =
     const former = rows.find(isOf);
     if (former === undefined && rows.length >= MAX_ROWS) return rows;
     const samples = former?.samples ?? [];
+    const most = former?.run === run ? Math.max(former.calls, calls) : calls;
     const row: RowEvidence = {
       collective,
       minBytes,
       maxBytes,
-      calls,
+      calls: most,
+      run,
       samples: arm === "mixed" ? samples : bounded([...samples, { arm, micros, version, run }]),
     };
     return former === undefined ? [...rows, row] : rows.map((each) => (isOf(each) ? row : each));

@@ -125,6 +125,19 @@ describe("rewards that come in", () => {
     expect(Object.fromEntries(counts)).toEqual(want);
   });
 
+  it("say how many calls a step has: the most of the run that was heard last", () => {
+    const callsOf = (...said: readonly (readonly [run: string, step: number, calls: number])[]) =>
+      worldOf(
+        told(
+          NO_COLLECTIVE_MEMORY,
+          ...said.map(([run, step, calls]) => report([reward({ step, calls, arm: "mixed" })], run)),
+        ),
+        true,
+      ).rows[0]?.calls;
+    expect(callsOf(["a", 1, 24], ["a", 2, 25], ["a", 3, 24])).toBe(25);
+    expect(callsOf(["a", 1, 24], ["b", 1, 2])).toBe(2);
+  });
+
   it("are kept as the first that explored and the latest, however many there were", () => {
     const batches = Array.from({ length: 20 }, (_, at) => report(steps(1 + 50 * at, 50)));
     const kept = micros(told(NO_COLLECTIVE_MEMORY, ...batches));

@@ -29,7 +29,7 @@ const evidence = (
 ): OverlapEvidence => ({
   hasOverlap: true,
   policy,
-  rows: samples.length === 0 && calls === 1 ? [] : [{ ...BAND, calls, samples }],
+  rows: samples.length === 0 && calls === 1 ? [] : [{ ...BAND, calls, run: 1, samples }],
 });
 
 const read = ({ text }: PublishedPolicy): Policy => {
@@ -118,6 +118,7 @@ describe("a job that uses several rows", () => {
       minBytes,
       maxBytes: minBytes * (minBytes === 2 ** 20 ? 16 : 8) - 1,
       calls,
+      run: 1,
       samples: [],
     });
     const rows = [used(8, 2 ** 20), used(4, 2 ** 24)];
