@@ -59,6 +59,7 @@ function constraintsText(constraints: Constraints): string | undefined {
     ...(maxClusters === undefined ? [] : [`at most ${counted(maxClusters, "cluster")}`]),
     ...(constraints.isSameHost ? ["one host"] : []),
     ...(constraints.isSameFabric ? ["one fabric"] : []),
+    ...(constraints.prefer === undefined ? [] : [`${constraints.prefer} first between clusters`]),
   ];
   return parts.length === 0 ? undefined : parts.join(", ");
 }

@@ -165,6 +165,7 @@ function constraintsOf(file: NonNullable<ReadJobFile["constraints"]>): Constrain
     isSameHost: file.sameHost ?? false,
     isSameFabric: file.sameFabric ?? false,
     ...(file.antiAffinity !== undefined && { antiAffinity: file.antiAffinity }),
+    ...(file.prefer !== undefined && { prefer: file.prefer }),
   };
 }
 

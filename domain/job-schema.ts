@@ -8,7 +8,7 @@
 import { z } from "zod";
 import { gpuType, hostName, plainName } from "./file-words.ts";
 import { environment, MAX_ARGUMENT_CHARS } from "./job-env.ts";
-import { JOB_CLASSES } from "./job.ts";
+import { JOB_CLASSES, LINK_PREFERENCES } from "./job.ts";
 import { choice, flag, leaf, text, wholeNumber, word } from "./schema-leaf.ts";
 import { absolutePath, duration, memory, readText, refused, type WordRule } from "./schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "./json-schema.ts";
@@ -105,6 +105,9 @@ const constraints = z
     antiAffinity: plainName("a label", {
       description: "A label: jobs of one tenant with the same label never share a host.",
       examples: ["db-replica"],
+    }).optional(),
+    prefer: choice(LINK_PREFERENCES, {
+      description: "What counts between the clusters of one gang. Default: bandwidth.",
     }).optional(),
   })
   .meta({ description: "Where the job may run; each list means any of its members." });

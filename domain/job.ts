@@ -104,7 +104,13 @@ export interface Constraints {
   readonly isSameFabric: boolean;
   /** Jobs of one tenant with the same label never share a host. */
   readonly antiAffinity?: string;
+  /** Of as many clusters, those with the best ways between them by this; bandwidth when absent. */
+  readonly prefer?: LinkPreference;
 }
+
+/** Least latency of the worst pair, or least price of it. */
+export const LINK_PREFERENCES = ["bandwidth", "latency", "price"] as const;
+export type LinkPreference = (typeof LINK_PREFERENCES)[number];
 
 export interface RunSpec {
   /** argv, never a shell line. */

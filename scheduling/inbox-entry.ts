@@ -20,9 +20,11 @@ import {
 import type { HostId, LeaseId } from "../domain/ids.ts";
 import {
   JOB_CLASSES,
+  LINK_PREFERENCES,
   type Constraints,
   type Gang,
   type JobClass,
+  type LinkPreference,
   type PreemptionRule,
 } from "../domain/job.ts";
 import type { CheckpointTerms, GangRequest, HostGpus, LeaseFact } from "../domain/lease.ts";
@@ -305,6 +307,7 @@ function parseConstraints(of: Incoming): Constraints {
     isSameHost: flag(field(of, "isSameHost")),
     isSameFabric: flag(field(of, "isSameFabric")),
     ...optionally("antiAffinity", optional(field(of, "antiAffinity"), text)),
+    ...optionally("prefer", optional(field(of, "prefer"), preference)),
   };
 }
 
@@ -394,4 +397,10 @@ function jobClass(of: Incoming): JobClass {
   const known = JOB_CLASSES.find((name) => name === of.value);
   if (known === undefined) wrong(of, JOB_CLASSES.join(", "));
   return known ?? "training";
+}
+
+function preference(of: Incoming): LinkPreference {
+  const known = LINK_PREFERENCES.find((name) => name === of.value);
+  if (known === undefined) wrong(of, LINK_PREFERENCES.join(", "));
+  return known ?? "bandwidth";
 }

@@ -138,7 +138,7 @@ function profileKey(profile: Profile): string {
   const { gpus, min, timeoutMs, shapes, mayGrow } = gang;
   const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters, isSameHost, isSameFabric } =
     constraints;
-  const { antiAffinity, hosts } = constraints;
+  const { antiAffinity, hosts, prefer } = constraints;
   const rule =
     preemption === undefined
       ? ""
@@ -149,7 +149,7 @@ function profileKey(profile: Profile): string {
     lists === undefined
       ? ""
       : JSON.stringify([shapes, jurisdictions, clusters, hosts, gpuTypes, antiAffinity]);
-  return `${tenant} ${jobClass} ${priority} ${timeLimitMs} ${gpus} ${min} ${timeoutMs} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${rule}/${grace}/${rest}`;
+  return `${tenant} ${jobClass} ${priority} ${timeLimitMs} ${gpus} ${min} ${timeoutMs} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${prefer} ${rule}/${grace}/${rest}`;
 }
 
 /** Ids and codes have no white space, so the parts cannot run into each other. */

@@ -98,6 +98,7 @@ export function demandOf(
   return {
     ...shapeOf(constraints),
     gpus,
+    ...(constraints.prefer !== undefined && { prefer: constraints.prefer }),
     wattsLeft: {
       cluster: ({ cluster }) => {
         const shape = clusters[cluster];

@@ -256,10 +256,10 @@ function leastRacks({ racks }: ClusterPart, gpus: number): number {
 /** Where links are known, fewer clusters come first, and of as many the widest way between them. */
 function bestOverLinks(
   parts: readonly SitePart[],
-  { demand: { gpus, maxClusters }, tables }: Hunt,
+  { demand: { gpus, maxClusters, prefer }, tables }: Hunt,
   links: LinkPorts,
 ): Answer | undefined {
-  const set = linkedSet(parts, { gpus, maxClusters }, links);
+  const set = linkedSet(parts, { gpus, maxClusters, prefer }, links);
   if (set === undefined) return undefined;
   tables.cells += set.work;
   return overClusters(set.parts, tables);

@@ -9,6 +9,7 @@
 import type { BandwidthNote } from "../../domain/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
 import type { ClusterId } from "../../domain/ids.ts";
+import type { LinkPreference } from "../../domain/job.ts";
 import type { HostGpus } from "../../domain/lease.ts";
 import type { HostLayout } from "./layout.ts";
 import type { LoadedLinks } from "./link-graph.ts";
@@ -22,6 +23,8 @@ export interface PlaceDemand {
   readonly isSameFabric: boolean;
   /** What may still be drawn; an absent function limits nothing. */
   readonly wattsLeft?: WattsLeft;
+  /** What counts of the ways between clusters; bandwidth when absent. */
+  readonly prefer?: LinkPreference;
 }
 
 /**

@@ -27,6 +27,7 @@ describe("a right job file", () => {
           isSameHost: true,
           isSameFabric: false,
           antiAffinity: "trainer",
+          prefer: "latency",
         },
         model: "gpt2-large",
         batch: 512,

@@ -21,6 +21,7 @@ export const FULL_JOB = {
     sameHost: true,
     sameFabric: false,
     antiAffinity: "trainer",
+    prefer: "latency",
   },
   model: "gpt2-large",
   batch: 512,

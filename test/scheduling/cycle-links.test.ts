@@ -5,6 +5,7 @@ import { clusterId, clusterOf } from "../../domain/ids.ts";
 import type { Plan } from "../../domain/plan.ts";
 import { gbps, ms } from "../../domain/units.ts";
 import { decide } from "../../scheduling/decide.ts";
+import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
 import { applyPlan, ask, fleetShape, inbox, readyLedger, type RequestSpec } from "./builders.ts";
 
 const link = (from: number, to: number, rate: number): Link => ({
@@ -50,6 +51,36 @@ describe("a gang of 8 over clusters of 4", () => {
     expect(granted(plan)).toEqual(["c0+c1"]);
     expect(plan.items[0]?.bandwidth).toBeUndefined();
   });
+});
+
+test.each([
+  { prefer: "bandwidth", want: "c0+c1" },
+  { prefer: "latency", want: "c1+c2" },
+  { prefer: "price", want: "c0+c2" },
+] as const)("a job that prefers $prefer gets $want", ({ prefer, want }) => {
+  const links = [
+    { ...link(0, 1, 9), latencyMs: ms(9), usdPerGB: 0.09 },
+    { ...link(1, 2, 2), latencyMs: ms(2), usdPerGB: 0.05 },
+    { ...link(0, 2, 5), latencyMs: ms(20), usdPerGB: 0.01 },
+  ];
+  const constraints = { maxClusters: 2, prefer };
+  const waiting = inbox(readyLedger(fleet([4, 4, 4], links)), [ask({ gpus: 8, constraints })]);
+  expect(granted(decide(waiting.ledger, 0))).toEqual([want]);
+});
+
+test("preferences are kept apart when the ledger is carried over", () => {
+  const constraints = { maxClusters: 2 };
+  const { ledger } = inbox(readyLedger(fleet([4, 4], [])), [
+    ask({ job: "a", gpus: 8, constraints }),
+    ask({ job: "b", gpus: 8, constraints: { ...constraints, prefer: "price" } }),
+    ask({ job: "c", gpus: 8, constraints: { ...constraints, prefer: "latency" } }),
+  ]);
+  const carried = unpackLedger(packLedger(ledger));
+  expect([...carried.requests.values()].map((request) => request.constraints.prefer)).toEqual([
+    undefined,
+    "price",
+    "latency",
+  ]);
 });
 
 test("one cluster that holds the gang goes before any two", () => {
