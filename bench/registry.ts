@@ -1,20 +1,24 @@
 /** @file Every bench that `orbweaver bench` knows: one line for each. */
 
 import type { Bench } from "./bench.ts";
+import { collectivesBench } from "./collectives.ts";
 import { inferenceBench } from "./inference.ts";
 import { liveBench } from "./live.ts";
 import { pickBench } from "./pick.ts";
 import { placementBench } from "./placement.ts";
 import { queueBench } from "./queue.ts";
+import { servingBench } from "./serving.ts";
 import { spiderflowBench } from "./spiderflow.ts";
 import { stormBench } from "./storm.ts";
 
 export const BENCHES: readonly Bench[] = [
+  collectivesBench,
   inferenceBench,
   liveBench,
   pickBench,
   placementBench,
   queueBench,
+  servingBench,
   spiderflowBench,
   stormBench,
 ];

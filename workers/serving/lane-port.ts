@@ -22,7 +22,8 @@ export interface LaneEvents {
   onLoss(message: string): void;
 }
 
-export function openLane(setup: LaneSetup, events: LaneEvents): Lane {
+export function openLane(asked: Omit<LaneSetup, "mayLook">, events: LaneEvents): Lane {
+  const setup = { ...asked, mayLook: false };
   const file = fileURLToPath(new URL("./lane-thread.js", import.meta.url));
   return existsSync(file) ? inThread(file, setup, events) : inPlace(setup, events);
 }
@@ -30,7 +31,7 @@ export function openLane(setup: LaneSetup, events: LaneEvents): Lane {
 function inThread(file: string, setup: LaneSetup, { onReport, onLoss }: LaneEvents): Lane {
   const models = setup.parts.map(({ model }) => model);
   const thread = new Worker(file, {
-    workerData: setup,
+    workerData: { ...setup, mayLook: true } satisfies LaneSetup,
     transferList: [...setup.peers.values(), ...models.flatMap(wholeBuffer)],
   });
   let isEnding = false;

@@ -7,7 +7,7 @@
  * hands. A lane is a thread that stands for a GPU, or in tests a loop in the caller's own; either way it is spoken to by ports.
  */
 
-import type { MessagePort } from "node:worker_threads";
+import { receiveMessageOnPort, type MessagePort } from "node:worker_threads";
 import { openOnnx, type OnnxSession, type TensorValue } from "../../models/onnx-session.ts";
 
 export interface LanePart {
@@ -31,6 +31,8 @@ export interface LaneSetup {
   readonly parts: readonly LanePart[];
   /** Threads of onnxruntime in a part; 1 unless a lane is to stand for more than one core. */
   readonly threads: number;
+  /** Whether it may keep its core for a moment while it waits: it has a thread of its own. */
+  readonly mayLook: boolean;
   /** To the other lanes. */
   readonly peers: ReadonlyMap<number, MessagePort>;
 }
@@ -57,6 +59,8 @@ export type LaneReport =
   | { readonly kind: "answer"; readonly request: number; readonly value: NamedTensor }
   | { readonly kind: "failed"; readonly request: number; readonly message: string };
 
+/** About what it takes to wake a sleeping thread, a few times over. */
+const LOOK_MS = 0.2;
 /** So many requests later nothing more comes in for one that was dropped. */
 const REMEMBERED = 1_000;
 
@@ -85,6 +89,7 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
     for (const name of inputs) reads.set(name, (reads.get(name) ?? 0) + 1);
   }
   let isRunning = false;
+  let isLooking = false;
   let isOpen = false;
   let whenEnded: (() => void) | undefined;
 
@@ -138,9 +143,32 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
     return undefined;
   };
 
+  /** Looks at the other lanes for a little while before it sleeps: waking a thread costs as much as a small part. */
+  const soonRunnable = (): ReturnType<typeof runnable> => {
+    if (!setup.mayLook || setup.peers.size === 0) return undefined;
+    const isWaiting = [...requests.values()].some(
+      ({ hasBegun, isDropped, next }) => hasBegun && !isDropped && next < parts.length,
+    );
+    if (!isWaiting) return undefined;
+    isLooking = true;
+    const untilMs = performance.now() + LOOK_MS;
+    let found: ReturnType<typeof runnable>;
+    do {
+      for (const port of setup.peers.values()) {
+        const heard = receiveMessageOnPort(port);
+        if (heard === undefined) continue;
+        // Only lanes hold the other ends.
+        hear(heard.message as LaneMessage);
+        found = runnable();
+      }
+    } while (found === undefined && performance.now() < untilMs);
+    isLooking = false;
+    return found;
+  };
+
   const pump = (): void => {
-    if (isRunning || !isOpen) return;
-    const found = runnable();
+    if (isRunning || isLooking || !isOpen) return;
+    const found = runnable() ?? soonRunnable();
     if (found === undefined) return;
     isRunning = true;
     void runPart(...found).finally(() => {

@@ -1,0 +1,31 @@
+/** @file `bench serving`: an ONNX model cut over lanes beside one session of onnxruntime, with one thread and with several. */
+
+import { size, type Bench } from "./bench.ts";
+
+export const servingBench: Bench = {
+  name: "serving",
+  summary: "a split ONNX model beside one session of onnxruntime",
+  description:
+    "Plans a model over lanes (threads that stand for GPUs), checks its answers against the whole model's, and runs the\n" +
+    "split model, one session with one thread and one with as many threads as lanes in turn; medians after a warm-up.\n" +
+    "Needs as many idle cores as lanes: the share of a core that one thread got is in the answer.",
+  options: [
+    {
+      kind: "text",
+      name: "model",
+      value: "file",
+      what: "another .onnx file (open dimensions are 1)",
+    },
+    size("lanes", 2, 2, "lanes, and threads of the rival"),
+    size("rounds", 30, 3, "runs of each that are timed"),
+    size("side", 24, 8, "of the branchy sample: side of the image"),
+    size("blocks", 2, 1, "of the branchy sample: blocks of four branches"),
+    size("depth", 32, 1, "of the branchy sample: convolutions in a row in each branch"),
+    size("width", 8, 1, "of the branchy sample: channels of each branch"),
+  ],
+  examples: [
+    ["orbweaver bench serving", "the branchy sample over two lanes"],
+    ["orbweaver bench serving --model resnet.onnx --json", "a model of your own"],
+  ],
+  run: async (request) => (await import("./serving/run.ts")).runServing(request),
+};
