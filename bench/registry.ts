@@ -6,6 +6,7 @@ import { inferenceBench } from "./inference.ts";
 import { liveBench } from "./live.ts";
 import { pickBench } from "./pick.ts";
 import { placementBench } from "./placement.ts";
+import { planBench } from "./plan.ts";
 import { queueBench } from "./queue.ts";
 import { servingBench } from "./serving.ts";
 import { spiderflowBench } from "./spiderflow.ts";
@@ -17,6 +18,7 @@ export const BENCHES: readonly Bench[] = [
   liveBench,
   pickBench,
   placementBench,
+  planBench,
   queueBench,
   servingBench,
   spiderflowBench,

@@ -62,7 +62,11 @@ export function readCutGraph(text: string, file: string): ReadCutGraph {
   const first = text.trimStart().slice(0, 1);
   if (first === "{") return ofModel(parseMsrGraph(text, file), "MSR");
   if (/^node\S* -- /m.test(text)) return ofModel(parsePipeDream(text, file), "PipeDream");
-  const rows = text.split(/\r\n|\n|\r/).map((row, at) => ({ line: at + 1, row: row.trim() }));
+  // The last line ends; what follows it is none.
+  const rows = text
+    .replace(/(\r\n|\n|\r)$/, "")
+    .split(/\r\n|\n|\r/)
+    .map((row, at) => ({ line: at + 1, row: row.trim() }));
   const told = rows.filter(({ row }) => !/^[%#]/.test(row));
   const numbers = told.map(({ line, row }) => ({
     line,

@@ -17,6 +17,7 @@ import { annealCut, type Schedule } from "./anneal-cut.ts";
 import { agreement, coarsened, projected, type Coarse } from "./coarsen.ts";
 import { cutWeight, LOAD_EPSILON, loadsOf, type Cut, type CutGraph } from "./cut-graph.ts";
 import { descendCut } from "./descend-cut.ts";
+import { mendCut } from "./mend-cut.ts";
 import { packParts } from "./pack-parts.ts";
 
 export interface CutRequest {
@@ -231,7 +232,8 @@ function annealed(
     schedule: { ...span, steps },
     random,
   });
-  return best ?? (isAnyEnd ? last : undefined);
+  if (best !== undefined || isAnyEnd) return best ?? last;
+  return graph.nodeCount <= WHOLE_NODES ? mendCut(graph, last, capacities) : undefined;
 }
 
 /** Each node anywhere, by the size of the parts. */

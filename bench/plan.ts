@@ -1,0 +1,45 @@
+/** @file `bench plan`: cuts of graphs beside references and rivals, the step-time model, and the buddy allocator. */
+
+import { size, type Bench } from "./bench.ts";
+
+export const PLAN_PARTS = ["cuts", "models", "shares", "fit", "buddy"] as const;
+export type PlanPart = (typeof PLAN_PARTS)[number];
+
+export const planBench: Bench = {
+  name: "plan",
+  summary: "how a model is split: cuts of graphs, predicted steps, GPUs of a cluster in blocks",
+  description:
+    "Cuts drawn graphs (uniform and clustered, weighted, connected) and graphs of models into 4, 8 and 16 parts within 3 %\n" +
+    "and into the uneven ones of 2, 2, 2, 2, 2, 4, 1 and 1 GPUs; every cut is verified and held against the best known one\n" +
+    "(data/plan). Reproduces figures 1, 10 and 11 of SpiderFlow, fits the step-time model on five rows of a profile and judges\n" +
+    "the others, and compares the buddy allocator with best fit on the same arrivals.",
+  options: [
+    { kind: "choice", name: "only", choices: PLAN_PARTS, what: "measure only these parts" },
+    { kind: "text", name: "graph", value: "file", what: "cut this graph and nothing else" },
+    {
+      kind: "text",
+      name: "parts",
+      value: "counts",
+      what: "part counts, or uneven (default: 4,8,16,uneven)",
+    },
+    {
+      kind: "text",
+      name: "profiles",
+      value: "dir",
+      what: "further profiles: sia/<app>/placements*.csv",
+    },
+    size("seeds", 20, 1, "graphs of each kind and size, counted from --seed"),
+    size("rivals", 1, 0, "graphs of each kind and size that the rivals cut, too"),
+    size("rival-seconds", 20, 1, "what each rival may take for a cut"),
+  ],
+  examples: [
+    ["orbweaver bench plan", "all of it"],
+    [
+      "orbweaver bench plan --graph my.graph --parts 8",
+      "a graph of your own: METIS, MSR, PipeDream, edges",
+    ],
+    ["orbweaver bench plan --only cuts --seeds 3 --rivals 0", "a quick look"],
+  ],
+  draws: true,
+  run: async (request) => (await import("./plan/run.ts")).runPlan(request),
+};

@@ -1,0 +1,74 @@
+/** @file `bench plan`, part by part. */
+
+import { resolve } from "node:path";
+import type { Bar } from "../bar.ts";
+import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
+import type { PlanPart } from "../plan.ts";
+import {
+  dataPath,
+  measureCuts,
+  measureModelCuts,
+  measureOwnGraph,
+  sharesOf,
+  type CutFound,
+  type CutSetting,
+} from "./cuts.ts";
+import { drawPlanFigures } from "./figures.ts";
+import { measureFits } from "./fit.ts";
+import { measureFragmentation } from "./fragmentation.ts";
+import { measureShares } from "./shares.ts";
+
+export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
+  const parts = (request.text("parts") ?? "4,8,16,uneven").split(",").map((part) => part.trim());
+  for (const part of parts) sharesOf(part);
+  const setting: CutSetting = {
+    seed: request.seed,
+    seeds: request.size("seeds"),
+    parts,
+    rivals: request.size("rivals"),
+    rivalMs: 1000 * request.size("rival-seconds"),
+    say: (line) => {
+      request.interrupted.throwIfAborted();
+      request.say(line);
+    },
+  };
+  const own = request.text("graph");
+  if (own !== undefined) {
+    const { bars, tables, found } = measureOwnGraph(resolve(own), setting);
+    return { bars, tables, details: { cuts: found } };
+  }
+  const chosen = new Set(request.chosen("only"));
+  const isChosen = (part: PlanPart): boolean => chosen.has(part);
+  const bars: Bar[] = [];
+  const tables: BenchTable[] = [];
+  const cuts: CutFound[] = [];
+  if (isChosen("cuts")) {
+    const measured = await measureCuts(setting);
+    bars.push(...measured.bars);
+    tables.push(...measured.tables);
+    cuts.push(...measured.found);
+  }
+  if (isChosen("models")) {
+    const measured = measureModelCuts(setting);
+    bars.push(...measured.bars);
+    tables.push(...measured.tables);
+    cuts.push(...measured.found);
+  }
+  if (isChosen("shares")) {
+    const shares = measureShares();
+    bars.push(...shares.bars);
+    tables.push(shares.table);
+    if (request.plotDir !== undefined) drawPlanFigures(request.plotDir, shares.points);
+  }
+  if (isChosen("fit")) {
+    const fits = measureFits(dataPath("profiles/rubick"), request.text("profiles"));
+    bars.push(...fits.bars);
+    tables.push(...fits.tables);
+  }
+  if (isChosen("buddy")) {
+    const fragmentation = measureFragmentation(request.seed);
+    bars.push(...fragmentation.bars);
+    tables.push(fragmentation.table);
+  }
+  return { bars, tables, details: { cuts } };
+}
