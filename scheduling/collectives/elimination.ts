@@ -5,7 +5,7 @@
  * After the first round an algorithm whose arms are all `grossRatio` slower than the best leaves: two stalls at once are rare, one is not. After each later
  * round an arm leaves that is behind the leader by `dropSigmas` standard errors; the standard deviation is pooled over arms and shrunk to what
  * collectives usually have, because two samples know nothing of their own. When one is left, or the budget is spent, the leader is taken if it is 5 %
- * better than AUTO (the paper's gate) and that by `gateSigmas` standard errors; else AUTO stays. Exploring ends where the evidence does, so the rest of the budget is never spent.
+ * better than AUTO (the paper's gate), that by `gateSigmas` standard errors and in `gateDelta` more pairs of samples than not; else AUTO stays. Exploring ends where the evidence does, so the rest of the budget is never spent.
  *
  * The choice is a function of the samples alone, in order; lost ones are asked for again, and more than were asked for are welcome. Ties go to the earlier arm.
  * Source: Even-Dar, Mannor and Mansour 2006 (elimination); bandit paper §4.2 (trimming, gate). Cost: O(n log n) a choice.
@@ -14,6 +14,7 @@
 import type { Arm } from "./arm.ts";
 import { inRuns, type Choice, type Sample } from "./choice.ts";
 import { SAFETY_GATE } from "./round-robin.ts";
+import { isSmallerTest } from "./rank-tests.ts";
 import { comparable, type Level } from "./run-effects.ts";
 import { SHIFT, sinceShift, stretchOf } from "./shift.ts";
 import { ascending, meanOf } from "./trimming.ts";
@@ -30,6 +31,8 @@ export const ELIMINATION = Object.freeze({
   leastOfAuto: 4,
   dropSigmas: 4,
   gateSigmas: 3,
+  /** Cliff's delta of the arm's samples before AUTO's: in at least four of five pairs it is the faster one. */
+  gateDelta: 0.6,
   /** Standard deviation of log time that an iteration usually has, and how many samples that belief is worth. */
   usualSigma: 0.05,
   usualWorth: 6,
@@ -75,7 +78,8 @@ function raceOf(
     }
     const standing = standingOf(comparable(samples.slice(0, known.count)), arms);
     inRace = round === 0 ? withoutGross(standing, inRace) : withoutBeaten(standing, inRace);
-    if (inRace.length === 1 || spent + inRace.length > ELIMINATION.budget) return decide(standing);
+    if (inRace.length === 1 || spent + inRace.length > ELIMINATION.budget)
+      return decide(standing, inRace);
   }
 }
 
@@ -105,6 +109,7 @@ interface Standing {
 interface Stand {
   readonly arm: Arm;
   readonly count: number;
+  readonly logMs: readonly number[];
   /** Mean of what was not disturbed: sharp, and fair between arms that jitter alike, as forced arms do. */
   readonly centre: number;
   /** Less sharp, but fair beside AUTO, which may jitter more than they. */
@@ -126,7 +131,7 @@ function standingOf(levels: readonly Level[], arms: readonly Arm[]): Standing {
       freedom += 1;
     }
     const centre = meanOf(own.filter((value) => value <= limit));
-    return [{ arm, count: own.length, centre, median }];
+    return [{ arm, count: own.length, logMs: own, centre, median }];
   });
   return { arms: found, sigma: Math.sqrt(squares / freedom) };
 }
@@ -135,7 +140,7 @@ function standingOf(levels: readonly Level[], arms: readonly Arm[]): Standing {
 const lowMedian = (values: readonly number[]): number =>
   ascending(values)[(values.length - 1) >> 1] ?? Infinity;
 
-const NOWHERE: Stand = { arm: "auto", count: 0, centre: Infinity, median: Infinity };
+const NOWHERE: Stand = { arm: "auto", count: 0, logMs: [], centre: Infinity, median: Infinity };
 const standOf = ({ arms }: Standing, arm: Arm): Stand =>
   arms.find((each) => each.arm === arm) ?? NOWHERE;
 
@@ -150,7 +155,7 @@ function leaderOf(standing: Standing): Stand {
 function leaderSoFar(samples: readonly Sample[], arms: readonly Arm[]): Arm {
   const standing = standingOf(comparable(samples), arms);
   const isWhole = standing.arms.every(({ count }) => count >= 2);
-  return isWhole && standing.arms.length > 1 ? decide(standing).arm : "auto";
+  return isWhole && standing.arms.length > 1 ? decide(standing, arms).arm : "auto";
 }
 
 const algorithmOf = (arm: Arm): string => arm.split("/")[0] ?? arm;
@@ -169,11 +174,15 @@ function withoutBeaten(standing: Standing, inRace: readonly Arm[]): readonly Arm
   const leader = leaderOf(standing);
   return inRace.filter((arm) => {
     const own = standOf(standing, arm);
-    const isTrialOver = arm !== "auto" || own.count >= ELIMINATION.leastOfAuto;
+    const isTrialOver =
+      arm !== "auto" || (own.count >= ELIMINATION.leastOfAuto && isMostlyFaster(leader, own));
     const isBeaten = sigmasBehind(standing, own, leader) > ELIMINATION.dropSigmas;
     return arm === leader.arm || !isTrialOver || !isBeaten;
   });
 }
+
+const isMostlyFaster = (own: Stand, other: Stand): boolean =>
+  isSmallerTest(own.logMs, other.logMs).delta >= ELIMINATION.gateDelta;
 
 /** A median's error is that much larger than a mean's. */
 const MEDIAN_ERROR = Math.sqrt(Math.PI / 2);
@@ -186,7 +195,8 @@ function sigmasBehind({ sigma }: Standing, own: Stand, leader: Stand): number {
     : (own.centre - leader.centre) / error;
 }
 
-function decide(standing: Standing): Decision {
+/** AUTO that has left the race was beaten by more than the gate asks; else the gate is asked now. */
+function decide(standing: Standing, inRace: readonly Arm[]): Decision {
   const leader = leaderOf(standing);
   const auto = standOf(standing, "auto");
   if (leader.arm === "auto") {
@@ -198,7 +208,10 @@ function decide(standing: Standing): Decision {
   }
   const gain = 1 - Math.exp(leader.median - auto.median);
   const percent = `${(100 * gain).toFixed(1)} %`;
-  const isSure = sigmasBehind(standing, auto, leader) >= ELIMINATION.gateSigmas;
+  const isSure =
+    !inRace.includes("auto") ||
+    (sigmasBehind(standing, auto, leader) >= ELIMINATION.gateSigmas &&
+      isMostlyFaster(leader, auto));
   if (gain >= SAFETY_GATE && isSure)
     return { kind: "exploit", arm: leader.arm, why: `${percent} faster than NCCL's own choice` };
   const why = `${leader.arm} is only ${percent} faster than NCCL's own choice, or not surely`;

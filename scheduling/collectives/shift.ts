@@ -26,15 +26,16 @@ export const SHIFT = Object.freeze({
   probeGain: 0.12,
 });
 
-/** What came after the last shift. Iterations of several jobs are not comparable in time, so they are looked at job by job. */
+/**
+ * What came after the last shift. What showed the shift is not part of it: it was looked at because it was unusual, so it would speak against its arm. Iterations of several jobs are not comparable in time, so they are looked at
+ * job by job.
+ */
 export function sinceShift(samples: readonly Sample[]): readonly Sample[] {
   let epoch: Sample[] = [];
   for (const [at, sample] of samples.entries()) {
     epoch.push(sample);
-    const probe = betterProbe(epoch);
     const isLook = (at + 1) % SHIFT.every === 0 && epoch.length >= SHIFT.leastEpoch;
-    const from = probe ?? (isLook ? shiftIn(epoch) : undefined);
-    if (from !== undefined) epoch = epoch.slice(from);
+    if (hasBetterProbe(epoch) || (isLook && isShifted(epoch))) epoch = [];
   }
   return epoch;
 }
@@ -47,33 +48,28 @@ export function stretchOf(samples: readonly Sample[]): number {
   return length;
 }
 
-/** Where the probes begin, when the epoch ends with probes that are better than the arm that was in use for long. */
-function betterProbe(epoch: readonly Sample[]): number | undefined {
+/** Does the epoch end with probes that are better than the arm that was in use for long. */
+function hasBetterProbe(epoch: readonly Sample[]): boolean {
   const from = epoch.length - SHIFT.probes;
   const before = epoch[from - 1];
   if (from < SHIFT.probeAfter || before === undefined || before.arm === epoch[from]?.arm)
-    return undefined;
+    return false;
   const probes = epoch.slice(from);
-  if (probes.some(({ arm, run }) => arm !== probes[0]?.arm || run !== before.run)) return undefined;
+  if (probes.some(({ arm, run }) => arm !== probes[0]?.arm || run !== before.run)) return false;
   const used = epoch.slice(from - SHIFT.probeAfter, from).filter(({ run }) => run === before.run);
-  if (used.length < SHIFT.probeAfter || used.some(({ arm }) => arm !== before.arm))
-    return undefined;
+  if (used.length < SHIFT.probeAfter || used.some(({ arm }) => arm !== before.arm)) return false;
   const limit = medianOf(times(used.slice(-SHIFT.reference))) * (1 - SHIFT.probeGain);
-  return probes.every(({ ms }) => ms < limit) ? from : undefined;
+  return probes.every(({ ms }) => ms < limit);
 }
 
-/** Where the new ground begins, when the latest sample's arm shows one. */
-function shiftIn(epoch: readonly Sample[]): number | undefined {
+/** Does the latest sample's arm show a shift, in its own job. */
+function isShifted(epoch: readonly Sample[]): boolean {
   const last = epoch.at(-1);
-  if (last === undefined) return undefined;
-  const own = epoch.flatMap(({ arm, run, ms }, at) =>
-    arm === last.arm && run === last.run ? [{ at, ms }] : [],
-  );
-  if (own.length < SHIFT.recent + SHIFT.reference) return undefined;
-  const recent = own.slice(-SHIFT.recent);
+  if (last === undefined) return false;
+  const own = epoch.filter(({ arm, run }) => arm === last.arm && run === last.run);
+  if (own.length < SHIFT.recent + SHIFT.reference) return false;
   const before = own.slice(-SHIFT.recent - SHIFT.reference, -SHIFT.recent);
-  if (!hasMoved(times(before), times(recent))) return undefined;
-  return recent[0]?.at;
+  return hasMoved(times(before), times(own.slice(-SHIFT.recent)));
 }
 
 const times = (values: readonly { readonly ms: number }[]): readonly number[] =>

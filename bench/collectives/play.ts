@@ -1,0 +1,105 @@
+/**
+ * @file Plays one job under one tuner: what each iteration took, under which arm, and which iterations explored.
+ *
+ * A chooser is asked as the live tuner would be: when the exploring runs of its last choice are over (`lag` iterations later, until when the job runs
+ * on what the choice named), and every `LOOK` iterations while an arm is in use.
+ */
+
+import type { Arm } from "../../scheduling/collectives/arm.ts";
+import type { Chooser, Sample } from "../../scheduling/collectives/choice.ts";
+import type { Draws } from "../../simulator/collectives/draws.ts";
+import { isEmulated, type EmulatedArm } from "../../simulator/collectives/emulated-cluster.ts";
+
+const LOOK = 12;
+
+export interface Played {
+  readonly ms: readonly number[];
+  readonly arms: readonly EmulatedArm[];
+  /** How many iterations explored. */
+  readonly exploring: number;
+  /** The first iteration after the last one that explored. */
+  readonly exploitFrom: number;
+  /** In use at the end. */
+  readonly last: EmulatedArm;
+}
+
+export function playChooser(
+  draws: Draws,
+  { chooser, arms, lag = 0 }: { chooser: Chooser; arms: readonly EmulatedArm[]; lag?: number },
+): Played {
+  const tape = tapeOf(draws);
+  let last: EmulatedArm = "auto";
+  while (tape.length() < draws.iterations) {
+    const choice = chooser(tape.samples, arms);
+    if (choice.kind === "exploit") {
+      last = emulated(choice.arm);
+      tape.run(last, LOOK);
+      continue;
+    }
+    for (const { arm, count } of choice.runs) tape.run(emulated(arm), count, true);
+    last = emulated(choice.meanwhile);
+    tape.run(last, lag);
+  }
+  return tape.played(last);
+}
+
+/** A tuner that decides before each iteration and learns from it; all of it counts as exploring but what `isExploit` says. */
+export interface Learner {
+  readonly next: () => { readonly arm: EmulatedArm; readonly isExploring: boolean };
+  readonly learn: (arm: EmulatedArm, ms: number) => void;
+}
+
+export function playLearner(draws: Draws, learner: Learner): Played {
+  const tape = tapeOf(draws);
+  let last: EmulatedArm = "auto";
+  while (tape.length() < draws.iterations) {
+    const { arm, isExploring } = learner.next();
+    learner.learn(arm, tape.run(arm, 1, isExploring));
+    if (!isExploring) last = arm;
+  }
+  return tape.played(last);
+}
+
+export const playFixed = (draws: Draws, arm: EmulatedArm): Played =>
+  playLearner(draws, { next: () => ({ arm, isExploring: false }), learn: () => undefined });
+
+interface Tape {
+  readonly samples: Sample[];
+  readonly length: () => number;
+  /** Returns the last time. */
+  readonly run: (arm: EmulatedArm, count: number, isExploring?: boolean) => number;
+  readonly played: (last: EmulatedArm) => Played;
+}
+
+function tapeOf(draws: Draws): Tape {
+  const samples: Sample[] = [];
+  const arms: EmulatedArm[] = [];
+  let exploring = 0;
+  let exploitFrom = 0;
+  const run = (arm: EmulatedArm, count: number, isExploring = false): number => {
+    let ms = NaN;
+    for (let at = 0; at < count && arms.length < draws.iterations; at += 1) {
+      ms = draws.ms(arm, arms.length);
+      samples.push({ arm, ms });
+      arms.push(arm);
+      if (isExploring) {
+        exploring += 1;
+        exploitFrom = arms.length;
+      }
+    }
+    return ms;
+  };
+  const played = (last: EmulatedArm): Played => ({
+    ms: samples.map(({ ms }) => ms),
+    arms,
+    exploring,
+    exploitFrom,
+    last,
+  });
+  return { samples, length: () => arms.length, run, played };
+}
+
+function emulated(arm: Arm): EmulatedArm {
+  if (!isEmulated(arm)) throw new Error(`${arm} is not emulated`);
+  return arm;
+}

@@ -1,0 +1,156 @@
+/**
+ * @file The rivals, each at its best reading: the paper's bandit, its offline tuner, UCB1, Thompson, epsilon-greedy with and without agreement.
+ *
+ * All have the paper's four arms. UCB1 and Thompson learn from log time with the standard deviation that the emulator has (a reading in their favour:
+ * UCB1's own assumes rewards from 0 to 1), stalls clipped. Without agreement each rank draws for itself and learns from what all of them wait for.
+ */
+
+import { randomFrom, type Random } from "../../lib/random.ts";
+import type { Sample } from "../../scheduling/collectives/choice.ts";
+import { eliminationChoice } from "../../scheduling/collectives/elimination.ts";
+import { offlineChoice } from "../../scheduling/collectives/offline-tuner.ts";
+import { roundRobinChoice } from "../../scheduling/collectives/round-robin.ts";
+import { mismatchedMs, type Draws } from "../../simulator/collectives/draws.ts";
+import {
+  EMULATED_ARMS,
+  PAPER_CHOICES,
+  type EmulatedArm,
+} from "../../simulator/collectives/emulated-cluster.ts";
+import { playChooser, playFixed, playLearner, type Learner, type Played } from "./play.ts";
+
+export interface Setting {
+  readonly draws: Draws;
+  /** Of the same hosts, from before the job. */
+  readonly profile: Draws;
+  readonly bytes: number;
+  readonly best: EmulatedArm;
+  readonly seed: number;
+  readonly lag: number;
+}
+
+export type Player = (setting: Setting) => Played;
+
+const SIGMA = 0.06;
+const EPSILON = 0.1;
+const RANKS = 8;
+
+export const PLAYERS = {
+  ours: ({ draws, lag }) =>
+    playChooser(draws, { chooser: eliminationChoice, arms: EMULATED_ARMS, lag }),
+  "paper's bandit": ({ draws, lag }) =>
+    playChooser(draws, { chooser: roundRobinChoice, arms: PAPER_CHOICES, lag }),
+  "offline tuner": ({ draws, profile, bytes }) => {
+    const choice = offlineChoice(profiled(profile), EMULATED_ARMS, bytes).arm;
+    return playFixed(draws, EMULATED_ARMS.find((arm) => arm === choice) ?? "auto");
+  },
+  UCB1: ({ draws }) => playLearner(draws, ucb1()),
+  Thompson: ({ draws, seed }) => playLearner(draws, thompson(randomFrom(seed, "thompson"))),
+  "ε-greedy, agreed": ({ draws, seed }) => playLearner(draws, greedy(randomFrom(seed, "epsilon"))),
+  "ε-greedy, each rank alone": ({ draws, seed }) => playAlone(draws, seed),
+  AUTO: ({ draws }) => playFixed(draws, "auto"),
+  oracle: ({ draws, best }) => playFixed(draws, best),
+} as const satisfies Readonly<Record<string, Player>>;
+export type PlayerName = keyof typeof PLAYERS;
+
+/** What the offline tuner measured: every arm in each of the 50 iterations after 10. */
+export const profiled = (profile: Draws): readonly Sample[] =>
+  EMULATED_ARMS.flatMap((arm) =>
+    Array.from({ length: profile.iterations - 10 }, (_, at) => ({
+      arm,
+      ms: profile.ms(arm, at + 10),
+    })),
+  );
+
+interface Book {
+  readonly count: number[];
+  readonly sum: number[];
+  total: number;
+}
+
+const emptyBook = (): Book => ({
+  count: PAPER_CHOICES.map(() => 0),
+  sum: PAPER_CHOICES.map(() => 0),
+  total: 0,
+});
+
+const meanIn = ({ sum, count }: Book, at: number): number => (sum[at] ?? 0) / (count[at] ?? 1);
+
+function noteIn(book: Book, arm: EmulatedArm, ms: number): void {
+  const at = PAPER_CHOICES.indexOf(arm);
+  const before = (book.count[at] ?? 0) > 0 ? meanIn(book, at) : Infinity;
+  book.sum[at] = (book.sum[at] ?? 0) + Math.min(Math.log(ms), before + 5 * SIGMA);
+  book.count[at] = (book.count[at] ?? 0) + 1;
+  book.total += 1;
+}
+
+const untried = ({ count }: Book): number => count.findIndex((value) => value === 0);
+
+function leastBy(score: (at: number) => number): number {
+  return PAPER_CHOICES.reduce((best, _, at) => (score(at) < score(best) ? at : best), 0);
+}
+
+const armAt = (at: number): EmulatedArm => PAPER_CHOICES[at] ?? "auto";
+
+function learnerBy(choose: (book: Book) => number): Learner {
+  const book = emptyBook();
+  return {
+    next: () => {
+      const fresh = untried(book);
+      const at = fresh >= 0 ? fresh : choose(book);
+      const isExploring = fresh >= 0 || at !== leastBy((each) => meanIn(book, each));
+      return { arm: armAt(at), isExploring };
+    },
+    learn: (arm, ms) => {
+      noteIn(book, arm, ms);
+    },
+  };
+}
+
+const ucb1 = (): Learner =>
+  learnerBy((book) =>
+    leastBy(
+      (at) =>
+        meanIn(book, at) - SIGMA * Math.sqrt((2 * Math.log(book.total)) / (book.count[at] ?? 1)),
+    ),
+  );
+
+const thompson = (random: Random): Learner =>
+  learnerBy((book) => {
+    const drawn = PAPER_CHOICES.map(
+      (_, at) => meanIn(book, at) + (SIGMA / Math.sqrt(book.count[at] ?? 1)) * random.normal(),
+    );
+    return leastBy((at) => drawn[at] ?? Infinity);
+  });
+
+const greedyPick = (book: Book, random: Random): number =>
+  random.unit() < EPSILON ? random.below(PAPER_CHOICES.length) : leastBy((at) => meanIn(book, at));
+
+const greedy = (random: Random): Learner => learnerBy((book) => greedyPick(book, random));
+
+/** Every rank draws for itself, and books what all waited for under what it chose. */
+function playAlone(draws: Draws, seed: number): Played {
+  const ranks = Array.from({ length: RANKS }, (_, rank) => ({
+    random: randomFrom(seed, `rank ${String(rank)}`),
+    count: PAPER_CHOICES.map(() => 0),
+    sum: PAPER_CHOICES.map(() => 0),
+  }));
+  const ms: number[] = [];
+  const arms: EmulatedArm[] = [];
+  for (let at = 0; at < draws.iterations; at += 1) {
+    const chosen = ranks.map(({ random, count, sum }) => {
+      if (random.unit() < EPSILON) return random.below(PAPER_CHOICES.length);
+      const fresh = count.findIndex((value) => value === 0);
+      return fresh >= 0 ? fresh : leastBy((arm) => (sum[arm] ?? 0) / (count[arm] ?? 1));
+    });
+    const slowest = Math.max(...chosen.map((arm) => draws.ms(armAt(arm), at)));
+    const waited = new Set(chosen).size > 1 ? mismatchedMs(slowest) : slowest;
+    for (const [rank, { count, sum }] of ranks.entries()) {
+      const arm = chosen[rank] ?? 0;
+      count[arm] = (count[arm] ?? 0) + 1;
+      sum[arm] = (sum[arm] ?? 0) + waited;
+    }
+    ms.push(waited);
+    arms.push(armAt(chosen[0] ?? 0));
+  }
+  return { ms, arms, exploring: 0, exploitFrom: 40, last: arms.at(-1) ?? "auto" };
+}
