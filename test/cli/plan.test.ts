@@ -4,6 +4,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, test } from "vitest";
+import { transformerSample } from "../../models/onnx-samples.ts";
 import type { PlanDocument } from "../../scheduling/plan/plan-document.ts";
 import { run } from "./run.ts";
 
@@ -111,6 +112,15 @@ describe("the document", () => {
     const plan = await plannedFrom(["job.yaml", "--fleet", "fleet.yaml"], folder());
     expect(plan.globalBatch).toBe(32);
     expect([...new Set(plan.ranks.map(({ host }) => host))]).toEqual(["eu-1/h1", "eu-1/h2"]);
+  });
+
+  it("plans an ONNX file with its open dimensions bound", async () => {
+    const cwd = folder();
+    writeFileSync(join(cwd, "small.onnx"), transformerSample({ blocks: 4, width: 64 }));
+    const words = ["--model", "small.onnx", "--batch", "8", "--gpus", "a:2"];
+    const plan = await plannedFrom([...words, "--bind", "batch=1", "--bind", "sequence=16"], cwd);
+    expect(plan.ranks).toHaveLength(2);
+    expect(plan.globalBatch).toBe(8);
   });
 
   it("plans a profiled graph", async () => {
