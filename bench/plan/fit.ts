@@ -191,7 +191,10 @@ function chosenRows(rows: readonly Row[]): readonly Row[] {
   // At one global batch GPUs and load go together: of two hosts the fullest, and a whole host as the second row.
   const bySize = (a: Row, b: Row): number =>
     isOneBatch ? total(b.hosts) - total(a.hosts) : total(a.hosts) - total(b.hosts);
-  const bySpread = [...spread].sort((a, b) => a.hosts.length - b.hosts.length || bySize(a, b));
+  const unevenness = ({ hosts }: Row): number => Math.max(...hosts) - Math.min(...hosts);
+  const bySpread = [...spread].sort(
+    (a, b) => a.hosts.length - b.hosts.length || bySize(a, b) || unevenness(a) - unevenness(b),
+  );
   const same = (row: Row | undefined): readonly Row[] =>
     spread.filter(({ hosts }) => hosts.join() === row?.hosts.join());
   const second = isOneBatch ? near(whole, 0) : near(alone, loads.at(-1) ?? 0);
