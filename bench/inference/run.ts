@@ -13,6 +13,7 @@ import {
   paperCells,
   PAPER_HOSTS,
   problemFor,
+  type Cell,
   type Measured,
   type MeasureOptions,
 } from "./cells.ts";
@@ -49,22 +50,22 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
   const tables: BenchTable[] = [];
   const details: Record<string, unknown> = {};
 
-  const compareHosts = (hosts: readonly string[]): Measured[] =>
-    paperCells(hosts).map((cell) => {
+  const compareCells = (cells: readonly Cell[]): Measured[] =>
+    cells.map((cell) => {
       say(`planning ${cellName(cell)}`);
       const names = { cell: cellName(cell), host: cell.host, model: cell.model };
       return measure(cell.problem, names, options);
     });
   if (isChosen("compare")) {
-    const cells = compareHosts(PAPER_HOSTS);
+    const cells = compareCells(paperCells(PAPER_HOSTS));
     bars.push(...compareBars(cells));
     tables.push(compareTable("Speed-up over one GPU (copies, then kernels), executed", cells));
     details["cells"] = cells.map(({ plan: _plan, ...cell }) => cell);
     if (plotDir !== undefined) drawCompare(plotDir, cells);
   }
   if (isChosen("p4d")) {
-    const cells = compareHosts(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(({ cell }) =>
-      cell.endsWith("(32, 64)"),
+    const cells = compareCells(
+      paperCells(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(({ shape }) => shape.batch === 32),
     );
     tables.push(compareTable("p4d.24xlarge, products in TF32 and in plain FP32", cells));
     const best = (host: string): number =>

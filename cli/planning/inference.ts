@@ -42,7 +42,7 @@ export interface InferenceOptions {
   readonly trace?: string;
 }
 
-export async function planInference(kit: Kit, options: InferenceOptions): Promise<number> {
+export async function planInference(kit: Kit, options: InferenceOptions): Promise<void> {
   const { cwd } = kit.io;
   const graph = await readInferenceGraph(options.model, { cwd, ...options });
   const host = readInferenceHost(options.host, { cwd, profiledOn: options.profiledOn });
@@ -61,7 +61,6 @@ export async function planInference(kit: Kit, options: InferenceOptions): Promis
   const document = documentOf(problem, found);
   if (options.json) kit.printJson(document);
   else kit.print(textOf(document));
-  return 0;
 }
 
 export interface GraphOptions {

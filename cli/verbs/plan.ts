@@ -30,6 +30,9 @@ interface Values {
   readonly nvlink: boolean;
   readonly fabric?: number;
   readonly wan?: number;
+  readonly host?: string;
+  readonly timeline?: string;
+  readonly trace?: string;
   readonly json?: boolean;
 }
 
@@ -64,6 +67,9 @@ export function planVerb(kit: Kit): Command {
       "size of an ONNX file's open dimension; repeatable",
       keyValue("--bind"),
     )
+    .option("--host <file>", "plan one inference model over the GPUs of this host instead")
+    .option("--timeline <file.svg>", "write a picture of the run (with --host)")
+    .option("--trace <file.json>", "write a Chrome trace of the run (with --host)")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
@@ -75,6 +81,7 @@ export function planVerb(kit: Kit): Command {
           "two clusters",
         ],
         ["orbweaver plan --model graph.txt --batch 32 --gpus a:4:V100", "a PipeDream profile"],
+        ["orbweaver plan --model model.onnx --host host.yaml", "inference over one host's GPUs"],
       ]),
     )
     .action(async (file: string | undefined, values: Values) => {
@@ -84,6 +91,7 @@ export function planVerb(kit: Kit): Command {
 
 async function answer(kit: Kit, spec: JobSpec | undefined, values: Values): Promise<void> {
   const name = values.model ?? spec?.model;
+  if (values.host !== undefined) return answerForHost(kit, name, { ...values, host: values.host });
   const batch = values.batch ?? spec?.batch;
   if (name === undefined || batch === undefined)
     throw new OrbweaverError(
@@ -134,6 +142,29 @@ async function answer(kit: Kit, spec: JobSpec | undefined, values: Values): Prom
     return;
   }
   kit.print(planText(planned, widthOf(kit.io.stdout)));
+}
+
+async function answerForHost(
+  kit: Kit,
+  model: string | undefined,
+  values: Values & { readonly host: string },
+): Promise<void> {
+  if (model === undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "there is no model to plan with. Give --model, or a job file that has it.",
+    );
+  const { host, profiledOn, timeline, trace } = values;
+  const { planInference } = await import("../planning/inference.ts");
+  await planInference(kit, {
+    model,
+    host,
+    profiledOn,
+    json: values.json === true,
+    ...(values.bind !== undefined && { bindings: sizesOf(values.bind) }),
+    ...(timeline !== undefined && { timeline }),
+    ...(trace !== undefined && { trace }),
+  });
 }
 
 function siteOf(

@@ -53,16 +53,20 @@ export interface SearchStats {
 
 const DEFAULTS = Object.freeze({
   seed: 1,
-  /** Estimates × operations: about two seconds of one core. */
-  work: 24_000_000,
-  most: 60_000,
+  /** Estimates × operations: about half a second of one core. */
+  work: 8_000_000,
+  most: 40_000,
   /** First temperature as a share of the latency: this over the number of operations, since each weighs that much, at most `hottest`. */
   hotTimesOperations: 3,
   hottest: 0.08,
-  /** Last temperature, likewise a share. */
+  /** Last temperature, likewise a share of the latency. */
   cold: 2e-6,
   /** Starts that are annealed; the rest only compete at the end. */
   annealed: 3,
+  /** Executions by which a plan is judged at the end. */
+  draws: 4,
+  /** A plan that spreads kernels must beat one GPU's and DeepPlan's by this share. */
+  plainer: 2e-3,
 });
 /** Activations are first reckoned at this multiple of their peak on one GPU, then at twice that, and so on. */
 const RESERVES = [1.25, 2.5, 5, 10];
@@ -117,15 +121,25 @@ function searchWithin(
     accepted += result.accepted;
     return result.best;
   });
-  const judged = [...results, ...ranked.slice(0, 6).map(({ decisions }) => decisions)]
-    .map((decisions) => {
+  const plain = [allOn(problem, fastestGpu(problem)), deepPlanDecisions(problem)].flatMap(
+    (decisions) => (decisions === undefined ? [] : [{ decisions, weight: 1 - DEFAULTS.plainer }]),
+  );
+  const judged = [
+    ...[...results, ...ranked.slice(0, 6).map(({ decisions }) => decisions)].map((decisions) => ({
+      decisions,
+      weight: 1,
+    })),
+    ...plain,
+  ]
+    .map(({ decisions, weight }) => {
       const plan = planOf(problem, decisions);
       const executed = execute(problem, plan);
       const memoryShare = Math.max(
         ...executed.peakBytes.map((bytes, gpu) => bytes / (problem.memoryBytes[gpu] ?? 1)),
       );
-      const ms = model === "milp" ? estimate.latencyMs(decisions) : executed.latencyMs;
-      return { decisions, plan, memoryShare, ms };
+      const isByEstimate = model === "milp";
+      const latencyMs = isByEstimate ? estimate.latencyMs(decisions) : noisyMs(problem, plan, seed);
+      return { decisions, plan, memoryShare, ms: latencyMs * (isByEstimate ? 1 : weight) };
     })
     .sort((a, b) => Math.max(1, a.memoryShare) - Math.max(1, b.memoryShare) || a.ms - b.ms);
   const best = judged[0];
@@ -137,6 +151,14 @@ function searchWithin(
     expectedMs: estimate.latencyMs(best.decisions),
     stats: { estimates, accepted, startMs: first.ms, memoryShare: best.memoryShare },
   };
+}
+
+/** Mean over draws of kernel noise, so that a plan does not win by a fit that no run has. */
+function noisyMs(problem: PlanningProblem, plan: InferencePlan, seed: number): number {
+  let sum = 0;
+  for (let draw = 0; draw < DEFAULTS.draws; draw += 1)
+    sum += execute(problem, plan, { random: randomFrom(seed, `judge ${draw}`) }).latencyMs;
+  return sum / DEFAULTS.draws;
 }
 
 const usualEstimates = ({ operationCount }: PlanningProblem): number =>
