@@ -365,7 +365,7 @@ const hours = (ms: number | undefined): string =>
 
 function tableOf(title: string, rans: ReadonlyMap<string, Ran>, base: Ran | undefined): BenchTable {
   return {
-    title: `${title}; QT and JCT against Opportunistic`,
+    title: `${title}. Arrivals and durations are the trace's, models (NewWorkload) and GPUs are drawn; QT and JCT against Opportunistic`,
     columns: ["METHOD", "QT H", "×", "JCT H", "×", "SAMPLES/S", "CLUSTERS", "END H", "USE"],
     rows: [...rans.values()].map((ran) => [
       ran.name,
