@@ -16,7 +16,7 @@ import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface LinkMonitorHandle {
-  /** Undefined when none was ever started: the fleet has one site, or no agent has come. */
+  /** Undefined when none runs: the fleet has one site, no agent has come, or somebody ended it. */
   readonly view: () => Promise<LinkMonitorView | undefined>;
   /** Has the links between these two sites, or all, probed as soon as their turn comes; with how many. */
   readonly probe: (between?: readonly [string, string]) => Promise<number>;
@@ -30,6 +30,9 @@ export function openLinkMonitor(client: Client, fleet: string): LinkMonitorHandl
   return {
     view: async () => {
       try {
+        // A closed one would answer from its history, if at all.
+        const { status } = await asked(client, subject, () => workflow.describe());
+        if (status.name !== "RUNNING") return undefined;
         return await queried(client, subject, {
           taskQueue: JOB_TASK_QUEUE,
           query: () => workflow.query(linksQuery),

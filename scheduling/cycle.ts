@@ -32,6 +32,7 @@ import type { Plan } from "../domain/plan.ts";
 import { closeHeads, reserveItems } from "./heads.ts";
 import type { Ledger } from "./ledger.ts";
 import { nextWindowEndMs } from "./limits.ts";
+import { nextRevivalAtMs } from "./links.ts";
 import { isDismissing } from "./policies.ts";
 import { walkLine } from "./turns.ts";
 import { nextVictimAtMs } from "./victim-book.ts";
@@ -96,13 +97,14 @@ export function runCycleOn(
   };
 }
 
-/** What time alone will change: a lease is protected no more, maintenance is over. */
+/** What time alone will change: a lease is protected no more, maintenance is over, the word of an outage is old. */
 function wakeForClocks(run: CycleRun): void {
   const { brain, snapshot, nowMs } = run;
   const { index } = brain.capacity;
   if (run.isShortOfVictims) wakeAt(run, nextVictimAtMs(brain.victims, nowMs));
   if (index.hasWindows && snapshot.requests.size > 0)
     wakeAt(run, nextWindowEndMs(index.clusters, nowMs));
+  if (snapshot.requests.size > 0) wakeAt(run, nextRevivalAtMs(snapshot, nowMs));
 }
 
 function planOf(run: CycleRun): Plan {

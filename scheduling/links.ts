@@ -51,6 +51,15 @@ function undescribed(
   );
 }
 
+/** When the first word of an outage ends by itself; infinite when nothing is out. */
+export function nextRevivalAtMs({ links }: Pick<Ledger, "links">, nowMs: number): number {
+  let soonestMs = Infinity;
+  for (const word of links?.values() ?? [])
+    if (word.outageSinceMs !== undefined && isInForce(word, nowMs))
+      soonestMs = Math.min(soonestMs, word.validUntilMs + 1);
+  return soonestMs;
+}
+
 /** Pairs of sites between which nothing comes through now, by `sitePairKey`, in order. */
 export function deadPairs({ links }: Pick<Ledger, "links">, nowMs: number): ReadonlySet<string> {
   const dead = [...(links?.values() ?? [])].filter(

@@ -11,7 +11,7 @@ import type { PendingRequest } from "../domain/plan.ts";
 import { hinderedHosts, largestAt, offersAt, type Hindered, type Level } from "./capacity.ts";
 import { quotaClaim } from "./claims.ts";
 import { closedHosts } from "./closed-hosts.ts";
-import { canShrink, shrinkAtMs, smallestSize, type Hindrance } from "./feasibility.ts";
+import { canShrink, shapeOf, shrinkAtMs, smallestSize, type Hindrance } from "./feasibility.ts";
 import {
   freeGpus,
   isHopeless,
@@ -22,8 +22,11 @@ import {
 } from "./judge.ts";
 import { quotaLimit } from "./limits.ts";
 import { byMostGpus, type ClusterOffer } from "./placement/placement-policy.ts";
+import { deadPairs } from "./links.ts";
 import { evictingFor, holdersOf, type Telling } from "./reason-holders.ts";
 import { heldUnder } from "./usage.ts";
+
+const MAX_NAMED_LINKS = 3;
 
 export function describeWait(
   request: PendingRequest,
@@ -45,11 +48,20 @@ export function describeWait(
     closed?.isTimed === true || (canShrink(request.gang) && scene.nowMs < shrinkAtMs(request));
   return {
     code,
-    message: `${request.jobId} ${message}${closed?.text ?? ""}`,
+    message: `${request.jobId} ${message}${closed?.text ?? ""}${linksOut(request, scene)}`,
     numbers: { ...numbers, ...closed?.numbers },
     holders: holdersOf(request, code, { telling: scene, prospects, evicting }),
     wakeOn: isTimed && !isHopeless(code) ? [...wakeOn, "timer"] : wakeOn,
   };
+}
+
+/** Links that a gang over several clusters could not use now. */
+function linksOut({ constraints }: PendingRequest, { snapshot, nowMs }: Telling): string {
+  if (shapeOf(constraints).maxClusters <= 1) return "";
+  const dead = [...deadPairs(snapshot, nowMs)].map((pair) => pair.replace(" ", " – "));
+  if (dead.length === 0) return "";
+  const more = dead.length > MAX_NAMED_LINKS ? ", …" : "";
+  return ` No gang lies over links that are out: ${dead.slice(0, MAX_NAMED_LINKS).join(", ")}${more}.`;
 }
 
 /** A request that no cycle has judged yet. */

@@ -14,7 +14,7 @@ import type { Ledger } from "./ledger.ts";
 
 /** What reasons are made from: the scene of the cycle, and who holds what in it. */
 export interface Telling extends Scene {
-  readonly snapshot: Pick<Ledger, "leases">;
+  readonly snapshot: Pick<Ledger, "leases" | "links">;
   /** What this cycle has granted so far. */
   readonly granted: readonly Pick<Lease, "jobId" | "tenant" | "gpus">[];
   /** Whom it evicts. */

@@ -125,7 +125,8 @@ function text(
     return "no links: none is described, and none was measured (a fleet of one site has none).";
   const rows = lines.map((line) => linkRow(line, nowMs));
   const parts = [tableText(LINK_COLUMNS, rows, widthOf(kit.io.stdout))];
-  if (view === undefined) parts.push("Nothing is measured: no agent of two sites has come yet.");
+  if (view === undefined)
+    parts.push("No link monitor runs: it starts with the next agent that comes, or by --probe.");
   const silent = view?.sites.filter(({ ends }) => ends === 0).map(({ site }) => site) ?? [];
   if (silent.length > 0) parts.push(`No agent answers at ${silent.join(", ")}.`);
   const troubles = view?.links.flatMap(({ a, b, problem }) =>

@@ -196,7 +196,9 @@ test("a gang that waits for a dead link starts when the word of it is old", () =
     word({ from: "site-c1", to: "site-c2", outageSinceMs: 0 }),
   ]);
   const { ledger } = inbox(dead.ledger, [ask({ gpus: 8, constraints: { maxClusters: 3 } })]);
-  expect(decide(ledger, 0).items).toEqual([]);
+  const waiting = decide(ledger, 0);
+  expect(waiting).toMatchObject({ items: [], wakeAtMs: 1_001 });
+  expect(waiting.pending[0]?.reason.message).toContain("site-c0 – site-c1");
   expect(decide(ledger, 1_001).items).toHaveLength(1);
 });
 
