@@ -70,14 +70,7 @@ const FLEET_VERBS = [
   undrainVerb,
   fenceVerb,
 ];
-const PROCESS_VERBS = [
-  workerVerb,
-  agentVerb,
-  serveVerb,
-  superviseVerb,
-  codecServerVerb,
-  keysVerb,
-];
+const PROCESS_VERBS = [workerVerb, agentVerb, serveVerb, superviseVerb, codecServerVerb, keysVerb];
 
 const INTERRUPT_GRACE_MS = 2_000;
 

@@ -12,7 +12,11 @@ import {
   livingOnDemand,
   takeRoleLock,
 } from "../../../workers/on-demand/role-lock.ts";
-import { FLEET_TASK_QUEUE, JOB_TASK_QUEUE, SOLVER_TASK_QUEUE } from "../../../workflows/messages.ts";
+import {
+  FLEET_TASK_QUEUE,
+  JOB_TASK_QUEUE,
+  SOLVER_TASK_QUEUE,
+} from "../../../workflows/messages.ts";
 
 let stateDir = "";
 beforeEach(() => {

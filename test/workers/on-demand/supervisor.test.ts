@@ -71,7 +71,11 @@ it("a waiting plan brings a solver and nobody else", async () => {
 });
 
 it("a role that is served is neither asked about nor started", async () => {
-  const { starts, asked } = await play({ backlog: () => 1, served: ["fleet", "jobs", "solver"], looks: 6 });
+  const { starts, asked } = await play({
+    backlog: () => 1,
+    served: ["fleet", "jobs", "solver"],
+    looks: 6,
+  });
   expect(starts).toEqual([]);
   expect(asked).toEqual([]);
 });
