@@ -28,8 +28,8 @@ export interface MilpRow {
 
 const SETTINGS = [
   { q: 2, nDom: 1, share: 1 },
-  { q: 2, nDom: 2, share: 1 },
-  { q: 6, nDom: 1, share: 1 },
+  { q: 2, nDom: 2, share: 0.5 },
+  { q: 6, nDom: 1, share: 0.5 },
   { q: 2, nDom: 1, share: 0.25 },
 ];
 

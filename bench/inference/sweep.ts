@@ -17,7 +17,7 @@ export interface SweepRow {
 }
 
 /** The order of the planners shows with fewer estimates than the best plan needs. */
-const ESTIMATES = 2000;
+const ESTIMATES = 1000;
 const FACTORS: readonly (readonly [keyof CostScale, number])[] = [
   ["kernel", 0.8],
   ["kernel", 1.2],
@@ -37,7 +37,7 @@ export function measureSweep(
       measure(
         cell.problem,
         { cell: cellName(cell), host: cell.host, model: cell.model },
-        { ...options, estimates: ESTIMATES, draws: 1 },
+        { ...options, estimates: options.estimates > 0 ? options.estimates : ESTIMATES, draws: 1 },
       ),
     );
     return {
