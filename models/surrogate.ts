@@ -4,8 +4,9 @@
  * The Transformer learns logarithms, standardised, through the clamp: where the slowest member host explains a measurement, any
  * higher answer is right, for all that such a measurement says of the network is that it is no slower. From an earlier model: the
  * offsets of hosts are found anew from what that model is wrong by, then a few steps go on from its parameters, on the new samples
- * and, with half the weight, on those that the model remembers and that a changed host has no part in. The same request gives the
- * same model to the last bit on one machine.
+ * and, with less weight, on those that the model remembers: those with a host that has changed since are shown as they were, with
+ * that host's former offset, for they still say what hosts without that offset do. The same request gives the same model to the
+ * last bit on one machine.
  */
 
 import type {
@@ -56,14 +57,16 @@ export interface TrainBudget {
   readonly steps: number;
 }
 
-/** From nothing and going on from a model: about 3 s and 0.9 s of one core. */
+/** From nothing and going on from a model: about 3 s and 0.8 s of one core. */
 export const USUAL_STEPS = 500;
-export const FINE_TUNING_STEPS = 120;
+export const FINE_TUNING_STEPS = 100;
 
 const FROM_NOTHING = Object.freeze({ rate: 4e-3, decay: 0.3 });
-const FINE_TUNING = Object.freeze({ rate: 2e-3, decay: 0.3 });
+const FINE_TUNING = Object.freeze({ rate: 3e-3, decay: 0.3 });
 /** Of a remembered sample against a new one. */
 const REMEMBERED_WEIGHT = 0.5;
+/** The same where a host in it has changed since. */
+const FORMER_WEIGHT = 0.15;
 /** The newest samples that a model remembers. */
 const MOST_REMEMBERED = 1_000;
 /** Relative: a measurement this close to what the slowest member host gives is explained by it. */
@@ -96,7 +99,8 @@ export async function trainSurrogate(request: TrainRequest): Promise<TrainedSurr
     throw new RangeError("no sample lies on several hosts. Measure sets over at least two hosts.");
   }
   const features = learnedFeatures(request, fresh);
-  const samples = [...fresh, ...rehearsed(domain, features, from?.settings)];
+  const earlier = rehearsed(domain, features, from?.settings);
+  const samples = [...fresh, ...earlier.still];
   const scale = from?.settings ?? spreadOf(fresh.map(({ gbs }) => Math.log(gbs)));
   const settings: SurrogateSettings = {
     features,
@@ -108,7 +112,13 @@ export async function trainSurrogate(request: TrainRequest): Promise<TrainedSurr
   const steps = request.budget?.steps ?? (from === undefined ? USUAL_STEPS : FINE_TUNING_STEPS);
   const task: TrainingTask = {
     featureCount: FEATURE_COUNT,
-    samples: trainingSamples(domain, samples, settings),
+    samples: [
+      ...trainingSamples(domain, samples, settings),
+      ...trainingSamples(domain, earlier.before, {
+        ...settings,
+        features: from?.settings.features ?? features,
+      }),
+    ],
     seed,
     steps,
     ...(from === undefined ? FROM_NOTHING : FINE_TUNING),
@@ -145,19 +155,28 @@ function learnedFeatures(
   return { ...old, offsets: Object.fromEntries(offsets) };
 }
 
-/** What the earlier model remembers and what still holds: no host in it has changed. */
+/** What the earlier model remembers: what still holds, and what held before a host in it changed. */
+interface Rehearsed {
+  readonly still: readonly WeightedSample[];
+  readonly before: readonly WeightedSample[];
+}
+
 function rehearsed(
   domain: BandwidthDomain,
   { offsets }: FeatureSettings,
   earlier: SurrogateSettings | undefined,
-): readonly WeightedSample[] {
-  if (earlier === undefined) return [];
-  const isSame = (host: string): boolean => offsets[host] === earlier.features.offsets[host];
-  return earlier.memory.flatMap((sample) => {
-    const shares = sample.hosts.every(isSame) ? sharesOf(domain, sample) : undefined;
-    if (shares === undefined) return [];
-    return [{ shares, gbs: Math.exp(sample.logGbs), weight: REMEMBERED_WEIGHT }];
-  });
+): Rehearsed {
+  const still: WeightedSample[] = [];
+  const before: WeightedSample[] = [];
+  const isSame = (host: string): boolean => offsets[host] === earlier?.features.offsets[host];
+  for (const sample of earlier?.memory ?? []) {
+    const shares = sharesOf(domain, sample);
+    if (shares === undefined) continue;
+    const gbs = Math.exp(sample.logGbs);
+    if (sample.hosts.every(isSame)) still.push({ shares, gbs, weight: REMEMBERED_WEIGHT });
+    else before.push({ shares, gbs, weight: FORMER_WEIGHT });
+  }
+  return { still, before };
 }
 
 function trainingSamples(

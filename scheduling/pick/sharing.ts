@@ -7,8 +7,10 @@
  *
  *     rate = gbs · min over its hosts of min(1, C / D)
  *
- * A gang on one host uses no card. The score of a pick is its own rate plus the changes of its neighbours' rates (none is positive),
- * so it is what the cluster gains by it. Cost: O(shares of the pick and of those neighbours that meet it).
+ * A gang on one host uses no card. What the cluster gains by a pick as long as its neighbours run is its own rate plus the changes of theirs
+ * (none is positive). A gang that runs is, on average, through half of its time, so it is a neighbour for half of the newcomer's;
+ * the score of a pick is the mean of that gain and of its bandwidth alone. (The gain by itself is short-sighted: picks that spare
+ * neighbours who leave soon cost more than they bring, see docs/benchmarks.md.) Cost: O(shares of the pick and of those neighbours that meet it).
  */
 
 import type { BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
@@ -31,6 +33,16 @@ export interface Street {
 
 /** Scores for `PickQuestion.score`. */
 export function scoreAmong(street: Street): (candidate: Candidate, predictedGbs: number) => number {
+  const gainOf = gainAmong(street);
+  return (candidate, predictedGbs) =>
+    NEIGHBOURLY_SHARE * gainOf(candidate, predictedGbs) + (1 - NEIGHBOURLY_SHARE) * predictedGbs;
+}
+
+/** Of a gang's time, in which its present neighbours still run. */
+const NEIGHBOURLY_SHARE = 0.5;
+
+/** What the cluster gains by a pick while all its neighbours run. */
+export function gainAmong(street: Street): (candidate: Candidate, predictedGbs: number) => number {
   const { neighbours, capacityOf } = street;
   const demand = demandOf(neighbours);
   const byHost = new Map<number, Neighbour[]>();

@@ -48,7 +48,8 @@ describe("shapes", () => {
     const shapes = shapesOf(allOptions(domain, freeMasks), 1_000);
     for (let seen = 0; seen < 200; seen += 1) {
       const { value } = shapes.next();
-      expect(value?.reduce((sum, count) => sum + count, 0)).toBe(1_000);
+      const counts: readonly number[] = value ?? [];
+      expect(counts.reduce((sum, count) => sum + count, 0)).toBe(1_000);
     }
   });
 });
