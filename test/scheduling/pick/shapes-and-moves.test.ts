@@ -45,12 +45,13 @@ describe("shapes", () => {
       intraGbs: () => 100,
     };
     const freeMasks = domain.hosts.map((_, at) => (at % 2 === 0 ? 255 : 31));
-    const shapes = shapesOf(allOptions(domain, freeMasks), 1_000);
-    for (let seen = 0; seen < 200; seen += 1) {
-      const { value } = shapes.next();
-      const counts: readonly number[] = value ?? [];
-      expect(counts.reduce((sum, count) => sum + count, 0)).toBe(1_000);
+    let seen = 0;
+    for (const shape of shapesOf(allOptions(domain, freeMasks), 1_000)) {
+      expect(shape.reduce((sum, count) => sum + count, 0)).toBe(1_000);
+      seen += 1;
+      if (seen === 200) break;
     }
+    expect(seen).toBe(200);
   });
 });
 
