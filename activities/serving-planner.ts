@@ -33,7 +33,10 @@ export interface ServingOptions {
 
 export type LaneCosts = Pick<RunCosts, "partMs" | "handMs" | "handMsPerByte">;
 
-/** Measured with `bench serving` on two cores: a run of an empty part, and handing a value from thread to thread. */
+/**
+ * Assumed, for idle cores: what a part's run costs beside its operators, and waking another thread with a value. `bench serving` holds the
+ * time that follows from them against what it measures (`serving-expected`).
+ */
 export const LANE_COSTS: LaneCosts = Object.freeze({
   partMs: 0.06,
   handMs: 0.06,
