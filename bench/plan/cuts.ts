@@ -15,6 +15,7 @@ import {
   capacitiesOf,
   checkCut,
   cutWeight,
+  type Cut,
   type CutGraph,
 } from "../../scheduling/plan/cut-graph.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
@@ -221,20 +222,21 @@ async function rivalRows(
   const startedMs = performance.now();
   const answer = await highsSolver.solve(problem, { timeLimitMs: rivalMs });
   const ilpS = (performance.now() - startedMs) / 1000;
-  const ilp =
-    "values" in answer
-      ? cutWeight(
-          graph,
-          Int32Array.from({ length: graph.nodeCount }, (_, node) =>
-            shares.findIndex((__, part) => answer.values[node * shares.length + part] === 1),
-          ),
-        )
-      : undefined;
+  const ilp = "values" in answer ? ilpCut(graph, answer.values, shares.length) : undefined;
+  const isIlpSound = ilp !== undefined && checkCut(graph, ilp, capacities) === undefined;
   return [
     row("ours", ours.weight, ours.cpuS),
     row("genetic (DT-FM)", isSound ? genetic.weight : undefined, rivalMs / 1000),
-    row(`ILP (HiGHS, ${answer.status})`, ilp, ilpS),
+    row(`ILP (HiGHS, ${answer.status})`, isIlpSound ? ilp.weight : undefined, ilpS),
   ];
+}
+
+function ilpCut(graph: CutGraph, values: readonly number[], partCount: number): Cut {
+  const parts = Int32Array.from({ length: graph.nodeCount }, (_, node) => {
+    const own = values.slice(node * partCount, (node + 1) * partCount);
+    return Math.max(0, own.indexOf(1));
+  });
+  return { parts, weight: cutWeight(graph, parts) };
 }
 
 /** From sources and from the package alike. */

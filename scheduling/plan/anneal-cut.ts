@@ -94,7 +94,8 @@ export function annealCut(
     return (draw >>> 0) / 4294967296;
   };
 
-  const { steps, hottest, coldest } = schedule;
+  const { steps, hottest } = schedule;
+  const coldest = schedule.coldest * lightness(graph.edgeWeights);
   const cooling = Math.pow(coldest / hottest, 256 / Math.max(256, steps));
   let temperature = hottest;
   let accepted = 0;
@@ -219,4 +220,11 @@ function meanOf(weights: Float64Array): number {
   let sum = 0;
   for (const weight of weights) sum += weight;
   return sum > 0 ? sum / weights.length : 1;
+}
+
+/** Where a few edges carry most of the weight, most are far lighter than the mean: it must get as cold as they are light. */
+function lightness(weights: Float64Array): number {
+  const sorted = weights.slice().sort();
+  const share = (sorted[sorted.length >> 1] ?? 0) / meanOf(weights);
+  return share < 0.5 ? Math.max(1e-3, share) : 1;
 }

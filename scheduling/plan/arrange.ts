@@ -150,7 +150,7 @@ export function hostProgramme(graph: CutGraph, rooms: readonly number[]): MilpPr
   for (const [host, room] of rooms.entries()) {
     const terms = Array.from({ length: graph.nodeCount }, (_, cell) => ({
       variable: at(cell, host),
-      coefficient: 1,
+      coefficient: graph.nodeWeights[cell] ?? 1,
     }));
     rows.push({ name: `host${host}`, terms, lower: 0, upper: room });
   }

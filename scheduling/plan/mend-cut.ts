@@ -2,7 +2,7 @@
  * @file Makes a cut that overloads parts hold again, at little more weight: the move or swap that costs least for the overload it takes away, again and again.
  *
  * Where capacities leave no slack, annealing ends a unit or two off more often than not; a swap of two nodes whose weights differ by
- * that much mends it. Undefined when no move and no swap takes any overload away. Cost: O(n × nodes of overloaded parts) for each round.
+ * that much mends it. Undefined when no move and no swap takes any overload away. Cost: O(edges + n × nodes of overloaded parts) for each round.
  */
 
 import { LOAD_EPSILON, loadsOf, type CutGraph } from "./cut-graph.ts";
@@ -23,15 +23,17 @@ export function mendCut(
     if (capacities.every((_, part) => over(part, 0) === 0)) return parts;
     let chosen: { readonly a: number; readonly b: number; readonly to: number } | undefined;
     let least = Infinity;
+    const pull = pulls();
     for (let a = 0; a < nodeCount; a += 1) {
       const from = parts[a] ?? 0;
       if (over(from, 0) === 0) continue;
       const weight = nodeWeights[a] ?? 0;
-      const pulls = pullsOf(a);
+      const row = a * capacities.length;
+      const pulled = (part: number): number => pull[row + part] ?? 0;
       for (const to of capacities.keys()) {
         if (to === from) continue;
         const relief = over(from, 0) + over(to, 0) - over(from, -weight) - over(to, weight);
-        const price = ((pulls[from] ?? 0) - (pulls[to] ?? 0)) / relief;
+        const price = (pulled(from) - pulled(to)) / relief;
         if (relief <= 0 || price >= least) continue;
         least = price;
         chosen = { a, b: -1, to };
@@ -42,9 +44,9 @@ export function mendCut(
         if (to === from || shift <= 0) continue;
         const relief = over(from, 0) + over(to, 0) - over(from, -shift) - over(to, shift);
         if (relief <= 0) continue;
-        const back = pullsOf(b);
+        const back = b * capacities.length;
         const price =
-          ((pulls[from] ?? 0) - (pulls[to] ?? 0) + (back[to] ?? 0) - (back[from] ?? 0)) / relief;
+          (pulled(from) - pulled(to) + (pull[back + to] ?? 0) - (pull[back + from] ?? 0)) / relief;
         if (price >= least) continue;
         least = price;
         chosen = { a, b, to };
@@ -65,13 +67,16 @@ export function mendCut(
     parts[node] = to;
   }
 
-  function pullsOf(node: number): Float64Array {
-    const pulls = new Float64Array(capacities.length);
-    const end = starts[node + 1] ?? 0;
-    for (let at = starts[node] ?? 0; at < end; at += 1) {
-      const part = parts[neighbours[at] ?? 0] ?? 0;
-      pulls[part] = (pulls[part] ?? 0) + (edgeWeights[at] ?? 0);
+  /** Weight of the edges from each node into each part. */
+  function pulls(): Float64Array {
+    const pull = new Float64Array(nodeCount * capacities.length);
+    for (let node = 0; node < nodeCount; node += 1) {
+      const end = starts[node + 1] ?? 0;
+      for (let at = starts[node] ?? 0; at < end; at += 1) {
+        const slot = node * capacities.length + (parts[neighbours[at] ?? 0] ?? 0);
+        pull[slot] = (pull[slot] ?? 0) + (edgeWeights[at] ?? 0);
+      }
     }
-    return pulls;
+    return pull;
   }
 }
