@@ -59,6 +59,7 @@ export interface Measured {
   readonly memoryShare: number;
   readonly planCpuMs: number;
   readonly planWallMs: number;
+  readonly problem: PlanningProblem;
   readonly plan: InferencePlan;
 }
 
@@ -182,6 +183,7 @@ export function measure(
     memoryShare: found.stats.memoryShare,
     planCpuMs: (used.user + used.system) / 1e3,
     planWallMs,
+    problem,
     plan: found.plan,
   };
 }

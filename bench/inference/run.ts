@@ -60,7 +60,7 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
     const cells = compareCells(paperCells(PAPER_HOSTS));
     bars.push(...compareBars(cells));
     tables.push(compareTable("Speed-up over one GPU (copies, then kernels), executed", cells));
-    details["cells"] = cells.map(({ plan: _plan, ...cell }) => cell);
+    details["cells"] = cells.map(({ plan: _plan, problem: _problem, ...cell }) => cell);
     if (plotDir !== undefined) drawCompare(plotDir, cells);
   }
   if (isChosen("p4d")) {
@@ -141,15 +141,15 @@ async function compareOne(
   const graph = await readInferenceGraph(options.graphFile, source);
   const problem = problemFor(graph, readInferenceHost(hostFile, source));
   const names = {
-    cell: problem.graph.name,
+    cell: `${problem.host.name} ${problem.graph.name}`,
     host: problem.host.name,
     model: problem.graph.name,
   };
-  request.say(`planning ${names.cell} on ${names.host}`);
+  request.say(`planning ${names.cell}`);
   const cell = measure(problem, names, options);
   if (request.plotDir !== undefined) drawCompare(request.plotDir, [cell]);
   const ahead = rivalsAhead(cell);
-  const { plan: _plan, ...figures } = cell;
+  const { plan: _plan, problem: _problem, ...figures } = cell;
   return {
     bars: [
       barOf({
