@@ -117,7 +117,7 @@ describe("explain", () => {
     const held = busyWith({ class: "inference" });
     const fleetAnswer = explainRequest(held, jobId(LONG), { nowMs: NOW_MS });
     const explanation = {
-      view: { jobId: jobId(LONG), state: "pending", attempts: [] },
+      view: { jobId: jobId(LONG), fleet: "default", state: "pending", attempts: [] },
       ending: { isCancelAsked: false },
       fleet: fleetAnswer,
     };
