@@ -44,7 +44,20 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
   const graphFile = request.text("graph");
   if (graphFile !== undefined) return compareOne(request, { ...options, graphFile });
   const parts = new Set(request.chosen("only"));
-  const isChosen = (part: InferencePart): boolean => parts.has(part);
+  const cpuSeconds: Record<string, number> = {};
+  let part: InferencePart | undefined;
+  let before = process.cpuUsage();
+  /** Says what the part before took, and whether the next one is wanted. */
+  const isChosen = (next?: InferencePart): boolean => {
+    if (part !== undefined) {
+      const { user, system } = process.cpuUsage(before);
+      cpuSeconds[part] = (user + system) / 1e6;
+      request.say(`${part} took ${((user + system) / 1e6).toFixed(0)} s of processor time`);
+    }
+    before = process.cpuUsage();
+    part = next !== undefined && parts.has(next) ? next : undefined;
+    return part !== undefined;
+  };
   const { plotDir } = request;
   const bars: Bar[] = [];
   const tables: BenchTable[] = [];
@@ -120,12 +133,14 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
       })),
     );
   const seconds = request.size("milp-seconds");
-  if (isChosen("milp") && seconds > 0) {
+  if (seconds > 0 && isChosen("milp")) {
     const rows = await measureMilp({ ...options, seconds, interrupted: request.interrupted }, say);
     bars.push(...milpBars(rows));
     tables.push(milpTable(rows));
     if (plotDir !== undefined) drawMilp(plotDir, rows);
   }
+  isChosen();
+  details["cpuSeconds"] = cpuSeconds;
   return { bars, tables, details };
 }
 

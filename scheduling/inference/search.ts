@@ -2,7 +2,7 @@
  * @file Plans one model over the GPUs of one host: the product's path, for models of any size.
  *
  * Starts from list schedules, from one GPU and from DeepPlan's plan, anneals GPU, landing and order of everything over the planner's
- * estimate, and lets the executor model judge the best few. So a plan is never worse than its starts, which include the rivals', and
+ * estimate, and lets the executor model judge: once without noise, the best three with noise. So a plan is never worse than its starts, which include the rivals', and
  * MILP answers when they are given. The budget counts estimates, not time: the same input gives the same plan.
  * Cost: one estimate a step. Ties go to the earlier start.
  */
@@ -63,8 +63,10 @@ const DEFAULTS = Object.freeze({
   cold: 2e-6,
   /** Starts that are annealed; the rest only compete at the end. */
   annealed: 3,
-  /** Executions by which a plan is judged at the end. */
+  /** Executions with noise by which the last plans are judged. */
   draws: 4,
+  /** Plans that are judged so: those that an execution without noise puts first. */
+  judged: 3,
   /** A plan that spreads kernels must beat one GPU's and DeepPlan's by this share. */
   plainer: 2e-3,
 });
@@ -124,7 +126,8 @@ function searchWithin(
   const plain = [allOn(problem, fastestGpu(problem)), deepPlanDecisions(problem)].flatMap(
     (decisions) => (decisions === undefined ? [] : [{ decisions, weight: 1 - DEFAULTS.plainer }]),
   );
-  const judged = [
+  const isByEstimate = model === "milp";
+  const executed = [
     ...[...results, ...ranked.slice(0, 6).map(({ decisions }) => decisions)].map((decisions) => ({
       decisions,
       weight: 1,
@@ -133,15 +136,20 @@ function searchWithin(
   ]
     .map(({ decisions, weight }) => {
       const plan = planOf(problem, decisions);
-      const executed = execute(problem, plan);
+      const { latencyMs, peakBytes } = execute(problem, plan);
       const memoryShare = Math.max(
-        ...executed.peakBytes.map((bytes, gpu) => bytes / (problem.memoryBytes[gpu] ?? 1)),
+        ...peakBytes.map((bytes, gpu) => bytes / (problem.memoryBytes[gpu] ?? 1)),
       );
-      const isByEstimate = model === "milp";
-      const latencyMs = isByEstimate ? estimate.latencyMs(decisions) : noisyMs(problem, plan, seed);
-      return { decisions, plan, memoryShare, ms: latencyMs * (isByEstimate ? 1 : weight) };
+      const ms = isByEstimate ? estimate.latencyMs(decisions) : latencyMs * weight;
+      return { decisions, weight, plan, memoryShare, ms };
     })
-    .sort((a, b) => Math.max(1, a.memoryShare) - Math.max(1, b.memoryShare) || a.ms - b.ms);
+    .sort(byFitThenMs);
+  const judged = isByEstimate
+    ? executed
+    : executed
+        .slice(0, DEFAULTS.judged)
+        .map((each) => ({ ...each, ms: noisyMs(problem, each.plan, seed) * each.weight }))
+        .sort(byFitThenMs);
   const best = judged[0];
   if (best === undefined) return undefined;
   return {
@@ -152,6 +160,15 @@ function searchWithin(
     stats: { estimates, accepted, startMs: first.ms, memoryShare: best.memoryShare },
   };
 }
+
+interface Judged {
+  readonly memoryShare: number;
+  readonly ms: number;
+}
+
+/** Plans that fit come first, then those that overflow least. */
+const byFitThenMs = (a: Judged, b: Judged): number =>
+  Math.max(1, a.memoryShare) - Math.max(1, b.memoryShare) || a.ms - b.ms;
 
 /** Mean over draws of kernel noise, so that a plan does not win by a fit that no run has. */
 function noisyMs(problem: PlanningProblem, plan: InferencePlan, seed: number): number {
