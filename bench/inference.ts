@@ -32,7 +32,7 @@ export const inferenceBench: Bench = {
     },
     size("estimates", 0, 0, "estimates of each search; 0: the planner's own choice"),
     size("draws", 5, 1, "draws of kernel noise for each plan"),
-    size("cases", 200, 1, "proven cases that the search is compared with"),
+    size("cases", 256, 1, "proven cases that the search is compared with"),
     size("prove", 3, 0, "of these, how many HiGHS proves again"),
     size("milp-seconds", 1, 0, "time of each submodel's MILP; 0: no MILP"),
   ],

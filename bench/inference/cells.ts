@@ -9,7 +9,7 @@ import { checkOperatorGraph, type OperatorGraph } from "../../domain/operator-gr
 import { problemText } from "../../domain/problem.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { bounds, type Bounds } from "../../scheduling/inference/bounds.ts";
-import { allOn, planOf } from "../../scheduling/inference/decisions.ts";
+import { allOn, keptTogether, planOf } from "../../scheduling/inference/decisions.ts";
 import { efficientMipDecisions } from "../../scheduling/inference/efficient-mip.ts";
 import { execute, type ExecuteOptions } from "../../scheduling/inference/executor.ts";
 import {
@@ -175,7 +175,9 @@ export function measure(
       speeds.size > 1
         ? undefined
         : overDraws(options, (random) =>
-            copiesThenKernelsMs(problem, efficientMipDecisions(problem), { random }),
+            copiesThenKernelsMs(problem, keptTogether(problem, efficientMipDecisions(problem)), {
+              random,
+            }),
           ),
     bounds: bounds(problem),
     copyMs: bytes * (problem.busMsPerByte[problem.busOf[gpu] ?? 0] ?? 0),

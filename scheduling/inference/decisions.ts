@@ -36,6 +36,16 @@ export function copyDecisions({ order, gpu, landing }: Decisions): Decisions {
   return { order: order.slice(), gpu: gpu.slice(), landing: landing.slice() };
 }
 
+/** The same with every group on the GPU of its first operation. */
+export function keptTogether(problem: PlanningProblem, decisions: Decisions): Decisions {
+  const kept = copyDecisions(decisions);
+  for (let operation = 0; operation < problem.operationCount; operation += 1) {
+    const first = listAt(problem.together, operation)[0];
+    if (first !== undefined) kept.gpu[operation] = decisions.gpu[first] ?? 0;
+  }
+  return kept;
+}
+
 /** An operation reads its parameters directly when all of them stay in host memory. */
 export function isDirect(
   problem: PlanningProblem,

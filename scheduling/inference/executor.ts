@@ -73,12 +73,22 @@ export function execute(
     const to = kind === "link" ? Number(other) : (Number(end) + 1) % gpuCount;
     return 1 / (problem.peerMsPerByte[Number(end) * gpuCount + to] ?? 1);
   });
+  const operationName = (operation: number): string =>
+    problem.graph.operations[problem.graphIndex[operation] ?? 0]?.id ?? String(operation);
   const numberOf = new Map<number, number>();
   for (const [number, index] of problem.graphIndex.entries()) numberOf.set(index, number);
   const gpuOf = new Int32Array(problem.operationCount);
   for (const [gpu, queue] of plan.gpuQueues.entries())
     for (const { operations } of queue)
       for (const index of operations) gpuOf[numberOf.get(index) ?? 0] = gpu;
+
+  for (const [operation, gpu] of gpuOf.entries()) {
+    const first = listAt(problem.together, operation)[0] ?? operation;
+    if (gpuOf[first] !== gpu)
+      throw new Error(
+        `the plan parts the group of ${operationName(first)} and ${operationName(operation)}, which run on one GPU`,
+      );
+  }
 
   // Drawn by operation, not by turn: two plans of one model meet the same kernels.
   const factor = Float64Array.from({ length: problem.operationCount }, () =>
@@ -214,9 +224,6 @@ export function execute(
       for (const operation of operations) setMark(executed[operation] ?? mark());
     }
   }
-  const operationName = (operation: number): string =>
-    problem.graph.operations[problem.graphIndex[operation] ?? 0]?.id ?? String(operation);
-
   const runKernel = (operation: number, gpu: number, isDirect: boolean): Mark => {
     const finished = mark();
     const startMs = time.nowMs();

@@ -39,14 +39,18 @@ export function listSchedule(
   const busFree = new Float64Array(busMsPerByte.length);
   const finish = new Float64Array(problem.operationCount);
   const parameterAt = new Float64Array(problem.parameterCount * gpuCount).fill(-1);
+  /** GPU of each group that has one, by its first operation. */
+  const groupGpu = new Map<number, number>();
 
   for (const operation of decisions.order) {
     const own = listAt(problem.parametersOf, operation);
     const inputs = listAt(problem.inputs, operation);
     const home = decisions.gpu[inputs[0] ?? -1];
     const direct = own.length > 0 && own.every((each) => decisions.landing[each] === IN_HOST);
+    const [first = operation] = listAt(problem.together, operation);
+    const group = groupGpu.get(first);
     let best: Choice | undefined;
-    for (const gpu of candidates) {
+    for (const gpu of group === undefined ? candidates : [group]) {
       const lands = new Map<number, Landing>();
       const buses = busFree.slice();
       let ready = gpuFree[gpu] ?? 0;
@@ -93,6 +97,7 @@ export function listSchedule(
     if (best === undefined) continue;
     const { gpu } = best;
     decisions.gpu[operation] = gpu;
+    if (listAt(problem.together, operation).length > 0) groupGpu.set(first, gpu);
     room[gpu] = (room[gpu] ?? 0) - best.heldBytes;
     for (const [parameter, { on, bus, busEnd, arriveMs }] of best.lands) {
       busFree[bus] = busEnd;

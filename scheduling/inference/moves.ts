@@ -27,11 +27,17 @@ export function mover(problem: PlanningProblem, decisions: Decisions): Mover {
   const withParameters = order.filter((each) => listAt(problem.parametersOf, each).length > 0);
   let changed: (() => void)[] = [];
 
-  const setGpu = (operation: number, to: number): void => {
+  const setOne = (operation: number, to: number): void => {
     const before = gpu[operation] ?? 0;
     if (before === to) return;
     gpu[operation] = to;
     changed.push(() => (gpu[operation] = before));
+  };
+  /** A group moves as one. */
+  const setGpu = (operation: number, to: number): void => {
+    const group = listAt(problem.together, operation);
+    if (group.length === 0) setOne(operation, to);
+    else for (const each of group) setOne(each, to);
   };
   const setLanding = (parameter: number, to: number): void => {
     const before = landing[parameter] ?? WITH_READER;

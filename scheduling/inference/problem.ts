@@ -31,6 +31,8 @@ export interface PlanningProblem {
   readonly readers: Lists;
   readonly parametersOf: Lists;
   readonly readersOfParameter: Lists;
+  /** Operations that must run on one GPU: of each operation all of its group, none where it is free. */
+  readonly together: Lists;
   readonly busOf: Int32Array;
   /** By bus. */
   readonly busMsPerByte: Float64Array;
@@ -135,6 +137,7 @@ export function planningProblem(
     readers: listsOf(inverse(inputLists, operationCount)),
     parametersOf: listsOf(parameterLists),
     readersOfParameter: listsOf(inverse(parameterLists, parameterCount)),
+    together: listsOf(groupsOf(operations)),
     busOf,
     busMsPerByte,
     peerMsPerByte,
@@ -169,6 +172,17 @@ function peerMs(way: PeerWay, scale: number): number | undefined {
     case "staged":
       return undefined;
   }
+}
+
+/** Groups of one operation bind nothing. */
+function groupsOf(operations: readonly OperationNode[]): (readonly number[])[] {
+  const members = new Map<string, number[]>();
+  for (const [at, { group }] of operations.entries())
+    if (group !== undefined) members.set(group, [...(members.get(group) ?? []), at]);
+  return operations.map(({ group }) => {
+    const own = group === undefined ? undefined : members.get(group);
+    return own !== undefined && own.length > 1 ? own : [];
+  });
 }
 
 function inverse(lists: readonly (readonly number[])[], count: number): number[][] {

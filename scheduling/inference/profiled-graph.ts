@@ -38,6 +38,7 @@ export function profiledGraph(graph: ModelGraph, profiledOn: InferenceDevice): O
         outputBytes: node.outputBytes,
         flops: node.flops ?? node.forwardMs * peakTflops * gemmShare * 1e9,
         movedBytes: movedBytes + node.outputBytes,
+        ...(node.group !== undefined && { group: node.group }),
         measured: [{ device: kind, kernelMs: node.forwardMs }],
       },
     ];

@@ -9,7 +9,7 @@
 
 import type { InferencePlan } from "../../domain/inference-plan.ts";
 import { randomFrom, type Random } from "../../lib/random.ts";
-import { allOn, copyDecisions, planOf, type Decisions } from "./decisions.ts";
+import { allOn, copyDecisions, keptTogether, planOf, type Decisions } from "./decisions.ts";
 import { estimator } from "./estimate.ts";
 import { execute } from "./executor.ts";
 import { listSchedule } from "./list-schedule.ts";
@@ -109,7 +109,10 @@ function searchWithin(
   }: SearchOptions,
 ): Planned | undefined {
   const estimate = estimator(problem, { parameterRoom, model });
-  const ranked = [...starts, ...usualStarts(problem, parameterRoom)]
+  const ranked = [
+    ...starts.map((start) => keptTogether(problem, start)),
+    ...usualStarts(problem, parameterRoom),
+  ]
     .map((decisions, at) => ({ decisions, at, ms: estimate.latencyMs(decisions) }))
     .sort((a, b) => a.ms - b.ms || a.at - b.at);
   const first = ranked[0];
