@@ -28,6 +28,8 @@ interface BarChart {
 
 const COLOURS = ["#4c78a8", "#bab0ac", "#f58518", "#54a24b", "#e45756", "#72b7b2"];
 const HEIGHT = 320;
+/** How far the name of the last group leans out of its group. */
+const LABEL_WIDTH = 90;
 
 export function write(dir: string, name: string, text: string): void {
   mkdirSync(dir, { recursive: true });
@@ -191,7 +193,7 @@ function barChart({ title, unit, series, groups }: BarChart): string {
       `<rect x="${60 + at * 140}" y="30" width="10" height="10" fill="${COLOURS[at % COLOURS.length] ?? ""}"/><text x="${74 + at * 140}" y="39" font-size="11">${name}</text>`,
   );
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${Math.max(width, 80 + series.length * 140)} ${HEIGHT}" font-family="sans-serif">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${Math.max(width + LABEL_WIDTH, 80 + series.length * 140)} ${HEIGHT}" font-family="sans-serif">`,
     `<rect width="100%" height="100%" fill="white"/><text x="8" y="18" font-size="14">${title}</text>`,
     ...legend,
     ...ticks,

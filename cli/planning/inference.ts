@@ -1,7 +1,8 @@
 /**
  * @file `orbweaver plan --host`: one inference model over the GPUs of one host, from files to the printed plan.
  *
- * Models: `GPT2-xl@4x128` and the like (batch × tokens), an ONNX file, a PipeDream profile, an MSR graph. Hosts: a host file, or the
+ * Models: `GPT2-xl@4x128` and the like (batch × tokens), an ONNX file, a PipeDream profile, an MSR graph, a table of layer times, or
+ * several of them with commas between. Hosts: a host file, or the
  * output of `nvidia-smi topo -m`, whose GPUs are of the kind that `--profiled-on` names.
  */
 
@@ -17,12 +18,14 @@ import {
   type InferenceHost,
 } from "../../domain/inference-host.ts";
 import { checkOperatorGraph, type OperatorGraph } from "../../domain/operator-graph.ts";
+import { isLayerTimes } from "../../domain/parse-layer-times.ts";
 import { parseMsrGraph } from "../../domain/parse-msr-graph.ts";
 import { parseNvidiaSmiTopo } from "../../domain/parse-nvidia-smi.ts";
 import { parsePipeDream } from "../../domain/parse-pipedream.ts";
 import { problemText, type Problem } from "../../domain/problem.ts";
 import { bounds } from "../../scheduling/inference/bounds.ts";
 import { execute } from "../../scheduling/inference/executor.ts";
+import { joinedGraph } from "../../scheduling/inference/joined-graph.ts";
 import { PAPER_MODELS, paperGraph } from "../../scheduling/inference/paper-models.ts";
 import { planningProblem, type PlanningProblem } from "../../scheduling/inference/problem.ts";
 import { profiledGraph } from "../../scheduling/inference/profiled-graph.ts";
@@ -30,6 +33,7 @@ import { fastestGpu, overlappedPlan, seriesMs } from "../../scheduling/inference
 import { searchPlan, type PlanFound } from "../../scheduling/inference/search.ts";
 import { chromeTrace, timelineSvg } from "../../scheduling/inference/timeline.ts";
 import type { Kit } from "../kit.ts";
+import { measuredPreset, tableGraph } from "./layer-times-source.ts";
 
 export interface InferenceOptions {
   readonly model: string;
@@ -69,10 +73,22 @@ export interface GraphOptions {
   readonly bindings?: ReadonlyMap<string, number>;
 }
 
+/** Names with commas between are several models that are asked together. */
 export async function readInferenceGraph(
+  names: string,
+  options: GraphOptions,
+): Promise<OperatorGraph> {
+  const graphs: OperatorGraph[] = [];
+  for (const name of names.split(",")) graphs.push(await readOneGraph(name, options));
+  return joinedGraph(graphs);
+}
+
+async function readOneGraph(
   name: string,
   { cwd, profiledOn, bindings }: GraphOptions,
 ): Promise<OperatorGraph> {
+  const measured = measuredPreset(name);
+  if (measured !== undefined) return measured;
   const preset = /^(?<model>[\w-]+)@(?<batch>\d{1,4})x(?<sequence>\d{1,4})$/.exec(name)?.groups;
   const model = PAPER_MODELS.find((each) => each === preset?.["model"]);
   const [batch, sequence] = [Number(preset?.["batch"]), Number(preset?.["sequence"])];
@@ -81,7 +97,7 @@ export async function readInferenceGraph(
   const bytes = readInput(
     name,
     cwd,
-    `Presets: ${PAPER_MODELS.map((each) => `${each}@1x32`).join(", ")}.`,
+    `Presets: ${PAPER_MODELS.map((each) => `${each}@1x32`).join(", ")}, llama-3.1-8b@1x32.`,
   );
   if (/\.onnx$/i.test(name)) {
     // Loaded here: it brings a runtime for models along.
@@ -97,6 +113,11 @@ export async function readInferenceGraph(
   }
   const text = (/\.gz$/i.test(name) ? gunzipSync(bytes) : bytes).toString("utf8");
   const file = basename(name);
+  if (isLayerTimes(text)) {
+    const [batch = 1, sequence = 128] = [bindings?.get("batch"), bindings?.get("tokens")];
+    const { kind: device } = deviceNamed(profiledOn);
+    return tableGraph(text, { file, device, shape: { batch, sequence } });
+  }
   const read = text.trimStart().startsWith("{")
     ? parseMsrGraph(text, file)
     : parsePipeDream(text, file);

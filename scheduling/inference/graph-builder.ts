@@ -1,5 +1,5 @@
 /**
- * @file Writes operator graphs of tensors in FP32, operation by operation; costs follow from shapes.
+ * @file Writes operator graphs of tensors of one type (FP32 unless told), operation by operation; costs follow from shapes.
  *
  * A kernel reads its inputs and parameters once and writes its output once: that is its traffic. Operations are what a compiler
  * leaves after it has fused runs of element-wise work into one kernel, which is the granularity of SortingHat's figure 1.
@@ -37,15 +37,15 @@ export interface MatmulSize {
   readonly columns: number;
 }
 
-const ELEMENT_BYTES = 4;
+const FP32_BYTES = 4;
 
-export function graphBuilder(): GraphBuilder {
+export function graphBuilder(elementBytes = FP32_BYTES): GraphBuilder {
   const parameters: ParameterNode[] = [];
   const operations: OperationNode[] = [];
 
   const add = (id: string, made: Made, flops: number): Ref => {
     const { kind, inputs, parameters: read = [], elements } = made;
-    const outputBytes = elements * ELEMENT_BYTES;
+    const outputBytes = elements * elementBytes;
     const inputBytes = inputs.map((input) => operations[input]?.outputBytes ?? 0);
     const parameterBytes = read.map((index) => parameters[index]?.bytes ?? 0);
     const movedBytes = sum(inputBytes) + sum(parameterBytes) + outputBytes;
@@ -54,12 +54,12 @@ export function graphBuilder(): GraphBuilder {
   };
 
   return {
-    parameter: (id, elements) => parameters.push({ id, bytes: elements * ELEMENT_BYTES }) - 1,
+    parameter: (id, elements) => parameters.push({ id, bytes: elements * elementBytes }) - 1,
     map: (id, made) => add(id, made, made.elements * (made.flopsEach ?? 1)),
     matmul: (id, made, { batch = 1, rows, inner, columns }) =>
       add(id, made, 2 * batch * rows * inner * columns),
     lookUp: (id, table, { rows, width }) => {
-      const outputBytes = rows * width * ELEMENT_BYTES;
+      const outputBytes = rows * width * elementBytes;
       const costs = { outputBytes, flops: 0, movedBytes: 2 * outputBytes };
       const touched = { touchedParameterBytes: outputBytes };
       operations.push({
