@@ -1,29 +1,19 @@
 /** @file `bench spiderflow`, part by part: the same jobs under each method, means over jobs and seeds, ratios as the paper has them. */
 
-import { randomFrom } from "../../lib/random.ts";
-import { bestClusters } from "../../scheduling/placement/best-clusters.ts";
-import { DEFAULT_GENETIC, geneticClusters } from "../../scheduling/placement/genetic-clusters.ts";
-import { lyra, mast, opportunistic } from "../../scheduling/placement/rival-clusters.ts";
-import { spinSearch } from "../../scheduling/placement/spin-search.ts";
-import { play, type Method, type Outcome } from "../../simulator/spiderflow/play.ts";
-import { openStepClock } from "../../simulator/spiderflow/step-clock.ts";
-import { trainingJobs, type WorkloadShape } from "../../simulator/spiderflow/workload.ts";
 import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
-import { isLender } from "../placement/entrants.ts";
 import type { SpiderflowPart } from "../spiderflow.ts";
-import { mean } from "../statistics.ts";
+import { overSeeds, runCase, type Case, type Ran } from "./case.ts";
 import {
-  manyClusters,
-  sixClusters,
-  testbed,
-  TRACES,
-  traceJobs,
-  type Scene,
-  type TraceName,
-} from "./scenes.ts";
-
-const OURS = "ours + TPA";
+  drawBreakdown,
+  drawOverTime,
+  drawQueues,
+  drawScales,
+  drawTestbed,
+  type ScaleRans,
+} from "./figures.ts";
+import { OURS, OURS_AT_ONCE, RIVALS } from "./methods.ts";
+import { manyClusters, sixClusters, testbed, TRACES, type TraceName } from "./scenes.ts";
 
 export async function runSpiderflow(request: BenchRequest): Promise<BenchAnswer> {
   const parts = new Set(request.chosen("only"));
@@ -41,127 +31,6 @@ export async function runSpiderflow(request: BenchRequest): Promise<BenchAnswer>
   if (isChosen("large")) for (const trace of TRACES) add(await onSixClusters(trace, request));
   if (isChosen("scaling")) add(await onManyClusters(request));
   return { bars, tables };
-}
-
-/**
- * DT-FM has its own cost and arranges pieces for the degrees that it is given. The row after it has our objective and TPA's degrees as well: what a
- * genetic search could reach with both.
- */
-function methodsFor({ fleet }: Scene): readonly Method[] {
-  const isInference = fleet.gpus.map((_, cluster) => isLender(cluster));
-  const largest = Math.max(...fleet.gpus);
-  return [
-    { name: "Opportunistic", policy: opportunistic, split: "plain" },
-    { name: "Opportunistic + TPA", policy: opportunistic, split: "planned" },
-    { name: "+ SpinSearch", policy: spinSearch, split: "plain" },
-    { name: "+ ours", policy: bestClusters, split: "plain" },
-    { name: "SpinSearch + TPA", policy: spinSearch, split: "planned" },
-    { name: OURS, policy: bestClusters, split: "planned" },
-    { name: "Lyra", policy: lyra({ isInference }), split: "plain" },
-    {
-      name: "DT-FM",
-      policy: geneticClusters({ ...DEFAULT_GENETIC, objective: "communication" }),
-      split: "arranged",
-    },
-    {
-      name: "DT-FM + ours + TPA",
-      policy: geneticClusters(DEFAULT_GENETIC),
-      split: "planned",
-    },
-    { name: "MAST", policy: mast, split: "plain", most: largest },
-  ];
-}
-
-/** The paper's, and what the paper itself had. */
-const RIVALS = ["Opportunistic", "Lyra", "DT-FM", "MAST", "SpinSearch + TPA"] as const;
-
-interface Ran {
-  readonly name: string;
-  readonly queuedMs: number;
-  readonly completionMs: number;
-  readonly throughput: number;
-  readonly clusters: number;
-  readonly makespanMs: number;
-  readonly utilisation: number;
-  /** Processor time of decisions ÷ time of jobs. */
-  readonly overhead: number;
-}
-
-interface Case {
-  readonly scene: Scene;
-  readonly trace: TraceName;
-  readonly jobs: number;
-  readonly seed: number;
-  readonly shape: Omit<WorkloadShape, "clusters" | "fleetGpus" | "largestCluster" | "cardGiB">;
-}
-
-async function runCase(each: Case, request: BenchRequest, what: string): Promise<readonly Ran[]> {
-  const { scene, trace, seed } = each;
-  const { gpus } = scene.fleet;
-  const jobs = trainingJobs(
-    traceJobs(trace, each.jobs),
-    {
-      ...each.shape,
-      clusters: gpus.length,
-      fleetGpus: gpus.reduce((sum, own) => sum + own, 0),
-      largestCluster: Math.max(...gpus),
-      cardGiB: scene.clock.cardGiB,
-    },
-    randomFrom(seed, `jobs of ${trace}`),
-  );
-  const clock = openStepClock(scene.clock);
-  const rans: Ran[] = [];
-  for (const method of methodsFor(scene)) {
-    request.say(`spiderflow: ${what}, ${method.name}`);
-    // Lets Ctrl-C and the progress line through.
-    await new Promise((resolve) => setImmediate(resolve));
-    request.interrupted.throwIfAborted();
-    let decideMs = 0;
-    const onDecision = (decide: () => void): void => {
-      const startMs = performance.now();
-      decide();
-      decideMs += performance.now() - startMs;
-    };
-    rans.push(ranOf(play(jobs, method, { fleet: scene.fleet, clock, onDecision }), decideMs));
-  }
-  return rans;
-}
-
-function ranOf({ method, jobs, makespanMs, utilisation }: Outcome, decideMs: number): Ran {
-  return {
-    name: method,
-    queuedMs: mean(jobs.map(({ queuedMs }) => queuedMs)),
-    completionMs: mean(jobs.map(({ completionMs }) => completionMs)),
-    throughput: mean(jobs.map(({ throughput }) => throughput)),
-    clusters: mean(jobs.map(({ clusters }) => clusters)),
-    makespanMs,
-    utilisation,
-    overhead: decideMs / jobs.reduce((sum, { runMs }) => sum + runMs, 0),
-  };
-}
-
-/** Means over seeds, by method. */
-function overSeeds(runs: readonly (readonly Ran[])[]): ReadonlyMap<string, Ran> {
-  const names = runs[0]?.map(({ name }) => name) ?? [];
-  return new Map(
-    names.map((name, at) => {
-      const own = runs.flatMap((run) => run[at] ?? []);
-      const of = (value: (ran: Ran) => number): number => mean(own.map(value));
-      return [
-        name,
-        {
-          name,
-          queuedMs: of((ran) => ran.queuedMs),
-          completionMs: of((ran) => ran.completionMs),
-          throughput: of((ran) => ran.throughput),
-          clusters: of((ran) => ran.clusters),
-          makespanMs: of((ran) => ran.makespanMs),
-          utilisation: of((ran) => ran.utilisation),
-          overhead: of((ran) => ran.overhead),
-        },
-      ];
-    }),
-  );
 }
 
 const seedsOf = (request: BenchRequest): readonly number[] =>
@@ -186,6 +55,10 @@ async function breakdown(trace: TraceName, loadText: string, request: BenchReque
     );
   }
   const rans = overSeeds(runs);
+  if (request.plotDir !== undefined) {
+    drawQueues(request.plotDir, what, rans);
+    drawBreakdown(request.plotDir, what, rans);
+  }
   const base = rans.get("Opportunistic");
   const ratio = (name: string, of: (ran: Ran) => number): number | undefined => {
     const own = rans.get(name);
@@ -226,6 +99,7 @@ async function onTestbed(request: BenchRequest) {
     runs.push(await runCase(each, request, "testbed"));
   }
   const rans = overSeeds(runs);
+  if (request.plotDir !== undefined) drawTestbed(request.plotDir, rans);
   const ours = rans.get(OURS);
   // Figure 6 has these three: MAST cannot run a gang above a cluster.
   const paperRivals = ["Opportunistic", "Lyra", "DT-FM"];
@@ -273,7 +147,9 @@ async function onSixClusters(trace: TraceName, request: BenchRequest) {
   const jobs = request.size("large-jobs");
   const each: Case = { scene: sixClusters(), trace, jobs, seed: request.seed, shape };
   const rans = overSeeds([await runCase(each, request, `six clusters, ${trace}`)]);
-  const ours = rans.get(OURS);
+  if (request.plotDir !== undefined)
+    drawOverTime(request.plotDir, trace, { rans, fleetGpus: 6 * 512 });
+  const ours = rans.get(OURS_AT_ONCE);
   const rivals = RIVALS.flatMap((name) => rans.get(name) ?? []);
   return {
     bars: [
@@ -324,6 +200,7 @@ async function onManyClusters(request: BenchRequest) {
   const { seed } = request;
   const bars: Bar[] = [];
   const rows: (readonly string[])[] = [];
+  const found: ScaleRans[] = [];
   for (const clusters of SCALES) {
     // The same jobs at the same times at each scale: the load falls as clusters are added.
     const each: Case = {
@@ -334,7 +211,8 @@ async function onManyClusters(request: BenchRequest) {
       shape: { beyondShare: 0, furthest: 56, load: FULL_AT / clusters },
     };
     const rans = overSeeds([await runCase(each, request, `${String(clusters)} clusters`)]);
-    const ours = rans.get(OURS);
+    found.push({ clusters, rans });
+    const ours = rans.get(OURS_AT_ONCE);
     const rivals = RIVALS.flatMap((name) => rans.get(name) ?? []);
     const best = Math.min(...rivals.map(({ completionMs }) => completionMs));
     bars.push(
@@ -347,14 +225,15 @@ async function onManyClusters(request: BenchRequest) {
     );
     rows.push([
       String(clusters),
-      ...[OURS, ...RIVALS].map((name) => hours(rans.get(name)?.completionMs)),
+      ...[OURS_AT_ONCE, ...RIVALS].map((name) => hours(rans.get(name)?.completionMs)),
     ]);
   }
+  if (request.plotDir !== undefined) drawScales(request.plotDir, found);
   return {
     bars,
     table: {
       title: `Mean JCT in hours over clusters of 56 GPUs, ${String(jobs)} jobs of Helios with 1 to 56 GPUs, load 1.0 on ${String(FULL_AT)} clusters`,
-      columns: ["CLUSTERS", OURS, ...RIVALS],
+      columns: ["CLUSTERS", OURS_AT_ONCE, ...RIVALS],
       rows,
     },
   };

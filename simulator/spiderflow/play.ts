@@ -1,14 +1,18 @@
 /**
  * @file Plays training jobs over clusters under one method of choosing clusters: one FIFO queue, no preemption, no backfill, no degradation.
  *
- * The first in line starts as soon as the method finds clusters for it; nobody passes it. A job runs as long as its samples take at the step time of
+ * The first in line starts as soon as the method finds clusters for it, or when it foresees a better end; nobody passes it. A job runs as long as its samples take at the step time of
  * what it got. What a job gets of the links is its fair share when it starts, and it keeps that; its traffic narrows them for those after it. A gang that the
  * method can never place (MAST above the largest cluster) is cut to the most that it can, and does the same work there. Same jobs, same method, same outcome;
  * the time that decisions take is measured by who asks (`onDecision`). Cost: O(jobs · decision).
  */
 
 import { heap } from "../../lib/heap.ts";
-import type { ClusterChoice, ClusterPolicy } from "../../scheduling/placement/cluster-policy.ts";
+import type {
+  ClusterChoice,
+  ClusterPolicy,
+  ClusterWish,
+} from "../../scheduling/placement/cluster-policy.ts";
 import {
   addLoad,
   linksOf,
@@ -17,6 +21,7 @@ import {
   type LinkGraph,
   type LoadedLinks,
 } from "../../scheduling/placement/link-graph.ts";
+import { foresee } from "./foresight.ts";
 import { NOWHERE, type GangPart, type SplitWay, type StepClock } from "./step-clock.ts";
 import type { TrainingJob } from "./workload.ts";
 
@@ -32,6 +37,8 @@ export interface Method {
   readonly split: SplitWay;
   /** The largest gang that it places; absent: the fleet. */
   readonly most?: number;
+  /** Sets are judged by predicted steps, and the first in line may wait for a better one (`foresight.ts`). */
+  readonly foresees?: true;
 }
 
 export interface JobOutcome {
@@ -41,6 +48,8 @@ export interface JobOutcome {
   readonly queuedMs: number;
   readonly completionMs: number;
   readonly runMs: number;
+  /** GPUs asked for × what the run would take in one cluster. */
+  readonly workGpuMs: number;
   /** Samples a second. */
   readonly throughput: number;
   readonly startMs: number;
@@ -92,13 +101,18 @@ export function play(
     let choice: ClusterChoice | undefined;
     for (;;) {
       while ((running.peek()?.endMs ?? Infinity) <= nowMs) open += release(running.pop());
+      let waitMs = 0;
       if (open >= gpus) {
         onDecision(() => {
-          choice = method.policy(wish, { links, free }).choice;
+          ({ choice, waitMs } = decide(job, wish, nowMs));
         });
         decisions += 1;
       }
       if (choice !== undefined) break;
+      if (waitMs > 0) {
+        nowMs += waitMs;
+        continue;
+      }
       const next = running.peek();
       if (next === undefined)
         throw new Error(`${method.name} never places job ${String(job.number)} of ${String(gpus)}`);
@@ -119,6 +133,7 @@ export function play(
       queuedMs: nowMs - job.arrivalMs,
       completionMs: nowMs + runMs - job.arrivalMs,
       runMs,
+      workGpuMs: job.gpus * job.durationMs,
       throughput: (1_000 * samplesOf(job)) / runMs,
       startMs: nowMs,
     });
@@ -126,6 +141,28 @@ export function play(
   const makespanMs = outcomes.reduce((last, each) => Math.max(last, each.startMs + each.runMs), 0);
   const utilisation = lastMs === 0 ? 0 : doneMs / (lastMs * sumOf(fleet.gpus));
   return { method: method.name, jobs: outcomes, makespanMs, utilisation, decisions };
+
+  function decide(
+    job: TrainingJob,
+    wish: ClusterWish,
+    atMs: number,
+  ): { readonly choice: ClusterChoice | undefined; readonly waitMs: number } {
+    const { policy } = method;
+    if (method.foresees !== true)
+      return { choice: policy(wish, { links, free }).choice, waitMs: 0 };
+    const walk = running.walk();
+    const foreseen = foresee({
+      wish,
+      policy,
+      room: { links, free },
+      nowMs: atMs,
+      leastRunMs: job.durationMs,
+      runMsOf: (choice) => runTime(job, choice, links),
+      departures: () => walk.next(),
+    });
+    const waitMs = foreseen?.waitMs ?? 0;
+    return { choice: waitMs > 0 ? undefined : foreseen?.choice, waitMs };
+  }
 
   function release(ended: Running | undefined): number {
     if (ended === undefined) return 0;
