@@ -223,7 +223,7 @@ function meanOf(weights: Float64Array): number {
 }
 
 /** Where a few edges carry most of the weight, most are far lighter than the mean: it must get as cold as they are light. */
-function lightness(weights: Float64Array): number {
+export function lightness(weights: Float64Array): number {
   const sorted = weights.slice().sort();
   const share = (sorted[sorted.length >> 1] ?? 0) / meanOf(weights);
   return share < 0.5 ? Math.max(1e-3, share) : 1;

@@ -13,7 +13,9 @@
  */
 
 import type { Random } from "../../lib/random.ts";
-import { annealCut, type Schedule } from "./anneal-cut.ts";
+import { annealCut, lightness, type Schedule } from "./anneal-cut.ts";
+import { boundGroups } from "./bound-groups.ts";
+import { chainCut, grownOrder } from "./chain-cut.ts";
 import { agreement, coarsened, projected, type Coarse } from "./coarsen.ts";
 import { cutWeight, LOAD_EPSILON, loadsOf, type Cut, type CutGraph } from "./cut-graph.ts";
 import { descendCut } from "./descend-cut.ts";
@@ -63,6 +65,15 @@ const COARSE_NODES_PER_PART = 12;
 const FROM_NOTHING = { hottest: 2.2, coldest: 0.16 };
 const FROM_PARENTS = { hottest: 0.9, coldest: 0.16 };
 const FROM_COARSE = { hottest: 0.6, coldest: 0.16 };
+
+const FROM_CHAIN = { hottest: 0.25, coldest: 0.1 };
+
+/** Edge ends a node, below which a graph is nearly a chain. */
+const SPARSE_DEGREE = 6;
+/** Intervals of an order seldom fill parts exactly; what overloads them is mended. */
+const CHAIN_WIDENINGS = [1, 1.05, 1.2];
+/** Groups that no cut separates, at most as heavy as this share of the largest part. */
+const JOINT_SHARES = [1, 0.5, 0.2];
 
 export function cutGraph(graph: CutGraph, { capacities, random, effort }: CutRequest): CutAnswer {
   const { steps, mostSteps, population, children } = { ...CUT_EFFORT, ...effort };
@@ -127,6 +138,9 @@ function populationSearch(graph: CutGraph, { capacities, random, plan }: SearchS
         : throughLevels(graph, { ...setting, random: draw }),
     );
   }
+  if (isModelLike(graph))
+    for (const parts of modelStarts(graph, { ...setting, random })) take(parts);
+  people.splice(Math.max(plan.population, 3));
   const afterPopulation = people[0]?.weight ?? Infinity;
   const draw = random.stream("pairs");
   for (let child = 0; child < plan.children && people.length > 1; child += 1) {
@@ -148,6 +162,44 @@ function dropOne(people: Cut[], most: number): void {
   const twin = people.findIndex((cut, at) => at > 0 && cut.weight === people[at - 1]?.weight);
   if (twin > 0 && people.length > 3) people.splice(twin, 1);
   else if (people.length > most) people.pop();
+}
+
+/** Nearly a chain, or with edges of which a few carry most of the weight: as graphs of models are. */
+function isModelLike({ nodeCount, neighbours, edgeWeights }: CutGraph): boolean {
+  return neighbours.length < SPARSE_DEGREE * nodeCount || lightness(edgeWeights) < 1;
+}
+
+/** Cuts that annealing from nothing misses where an order or a few heavy edges decide. */
+function modelStarts(graph: CutGraph, setting: Setting): readonly (Int32Array | undefined)[] {
+  const { capacities, random } = setting;
+  const given = Int32Array.from({ length: graph.nodeCount }, (_, node) => node);
+  const found: (Int32Array | undefined)[] = [];
+  for (const [at, order] of [given, grownOrder(graph)].entries())
+    for (const widening of CHAIN_WIDENINGS) {
+      const room = capacities.map((capacity) => capacity * widening);
+      const start = chainCut(graph, order, room);
+      if (start === undefined) continue;
+      if (isHeld(graph, start, capacities)) found.push(start);
+      const draw = random.stream(`chain-${at}-${widening}`);
+      found.push(annealed(graph, start, { ...setting, random: draw, span: FROM_CHAIN }));
+      if (isHeld(graph, start, capacities)) break;
+    }
+  for (const mostJoint of JOINT_SHARES) {
+    const draw = random.stream(`bound-${mostJoint}`);
+    const bound = boundGroups(graph, capacities, { random: draw, mostJoint });
+    if (bound === undefined) continue;
+    const own = { ...setting, random: draw };
+    found.push(projected(bound, bound.parts));
+    for (const mixed of [
+      annealed(bound.graph, bound.parts, { ...own, span: FROM_NOTHING }),
+      throughLevels(bound.graph, own),
+    ]) {
+      if (mixed === undefined) continue;
+      const start: Int32Array = projected(bound, mixed);
+      found.push(start, annealed(graph, start, { ...own, span: FROM_CHAIN }));
+    }
+  }
+  return found;
 }
 
 interface Setting {
