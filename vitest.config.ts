@@ -1,5 +1,28 @@
-/** @file Two test projects: `unit` runs offline; `integration` shares one real Temporal server. */
-import { defineConfig } from "vitest/config";
+/**
+ * @file Three test projects: `unit` runs offline; `patient` and `busy` are the halves of the integration tests. The files of a half run
+ * one after the other on one real Temporal server; the halves run at the same time, each on a server of its own.
+ */
+import { configDefaults, defineConfig } from "vitest/config";
+
+/** Mostly wait: for silence to be noticed, for protected time to pass, for checkpoints. About as long as all the others together. */
+const PATIENT = [
+  "array",
+  "cells",
+  "fence",
+  "frozen-query",
+  "job-life",
+  "preemption",
+  "presence",
+  "recovery",
+  "silence",
+].map((name) => `test/integration/${name}.test.ts`);
+
+const ON_A_SERVER = {
+  globalSetup: ["test/support/server-setup.ts"],
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  fileParallelism: false,
+};
 
 export default defineConfig({
   test: {
@@ -15,15 +38,14 @@ export default defineConfig({
           testTimeout: 120_000,
         },
       },
+      { extends: true, test: { ...ON_A_SERVER, name: "patient", include: PATIENT } },
       {
         extends: true,
         test: {
-          name: "integration",
+          ...ON_A_SERVER,
+          name: "busy",
           include: ["test/integration/**/*.test.ts"],
-          globalSetup: ["test/support/server-setup.ts"],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          fileParallelism: false,
+          exclude: [...configDefaults.exclude, ...PATIENT],
         },
       },
     ],

@@ -2,10 +2,12 @@
  * @file Every gate and every test, cheapest first; ends with the line `N passed, N failed`.
  *
  * Gates (format, types, purity, lint) count as one test each. The tests use a Temporal server of their own, found or built
- * by the same code as the product's; without a server they fail, they are never skipped.
+ * by the same code as the product's; without a server they fail, they are never skipped. The integration tests run in two halves at
+ * the same time.
  */
 
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -31,8 +33,12 @@ try {
   await setup();
   for (const { name, bin, args } of GATES) gate(name, bin, args);
   if (!flags.has("gates")) {
-    suite("unit");
-    if (!flags.has("unit")) suite("integration");
+    await suite("unit");
+    // Halves of the integration tests, each on a server of its own: they mostly wait.
+    if (!flags.has("unit")) {
+      await serverBinary();
+      await Promise.all([suite("patient"), suite("busy")]);
+    }
   }
 } catch (error) {
   failed += 1;
@@ -52,12 +58,20 @@ function gate(name, bin, args) {
   say(`${name}: ${done.status === 0 ? "ok" : "failed"}`);
 }
 
+/** Found or built before two need it at the same time. */
+async function serverBinary() {
+  const { provideServerBinary, progressPrinter } = await import(
+    path.join(ROOT, "dist/workers/server/index.js")
+  );
+  await provideServerBinary({ onProgress: progressPrinter(process.stderr) });
+}
+
 /** Runs one vitest project and adds its counts; a crash without a report is a failure of its own. */
-function suite(project) {
+async function suite(project) {
   say(`${project} tests`);
   const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-test-"));
   const report = path.join(folder, "report.json");
-  const done = spawnSync(
+  const child = spawn(
     process.execPath,
     [
       path.join(ROOT, "node_modules/vitest/vitest.mjs"),
@@ -70,6 +84,7 @@ function suite(project) {
     ],
     { cwd: ROOT, env, stdio: ["ignore", "inherit", "inherit"] },
   );
+  const [status] = await once(child, "exit");
   try {
     const { numPassedTests, numFailedTests, numTotalTests } = JSON.parse(
       readFileSync(report, "utf8"),
@@ -81,7 +96,7 @@ function suite(project) {
       failed += lost;
       say(`${lost} ${project} tests did not run; they count as failed`);
     }
-    if (done.status !== 0 && numFailedTests === 0 && lost === 0) {
+    if (status !== 0 && numFailedTests === 0 && lost === 0) {
       failed += 1;
       say(`the ${project} run itself failed`);
     }
