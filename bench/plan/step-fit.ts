@@ -90,12 +90,10 @@ export function stepScope(rows: readonly Place[]): StepScope {
   // At one global batch load and GPUs go together: neither the walk nor crowded hosts can be told from compute.
   if (rows.every(({ hosts, load }) => Math.abs(load * sumOf(hosts) - 1) < 1e-9))
     return { middle, loads: [], terms: TERMS.slice(0, -1) };
-  const walk = loads
-    .slice(1)
-    .map((load, at) => ({
-      mean: 0,
-      deviation: WALK * Math.sqrt(Math.log(load / (loads[at] ?? 1))),
-    }));
+  const walk = loads.slice(1).map((load, at) => ({
+    mean: 0,
+    deviation: WALK * Math.sqrt(Math.log(load / (loads[at] ?? 1))),
+  }));
   return { middle, loads, terms: [...TERMS, ...walk] };
 }
 
