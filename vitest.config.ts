@@ -5,17 +5,9 @@
 import { configDefaults, defineConfig } from "vitest/config";
 
 /** Mostly wait: for silence to be noticed, for protected time to pass, for checkpoints. About as long as all the others together. */
-const PATIENT = [
-  "array",
-  "cells",
-  "fence",
-  "frozen-query",
-  "job-life",
-  "preemption",
-  "presence",
-  "recovery",
-  "silence",
-].map((name) => `test/integration/${name}.test.ts`);
+const PATIENT = ["array", "fence", "frozen-query", "preemption", "presence", "silence"].map(
+  (name) => `test/integration/${name}.test.ts`,
+);
 
 const ON_A_SERVER = {
   globalSetup: ["test/support/server-setup.ts"],
