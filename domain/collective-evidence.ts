@@ -26,6 +26,13 @@ export interface CollectiveRow {
   readonly maxBytes: number;
 }
 
+export const isSameRow =
+  (key: CollectiveRow) =>
+  (row: CollectiveRow): boolean =>
+    row.collective === key.collective &&
+    row.minBytes === key.minBytes &&
+    row.maxBytes === key.maxBytes;
+
 /** What one step of a job took, with the arm that all calls of a row had in it. */
 export interface CollectiveReward extends CollectiveRow {
   /** Counted by the process that writes. */

@@ -7,7 +7,7 @@
  * host first. Hosts are measured at the same time, groups of hosts after them; all GPUs of a host are held while it is measured.
  */
 
-import { median } from "./symmetry-prior.ts";
+import { median } from "../lib/median.ts";
 
 /** Table 3 of the paper: seconds for the sets inside one host. */
 export const PAPER_TABLE_3: ReadonlyMap<string, number> = new Map([

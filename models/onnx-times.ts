@@ -6,6 +6,7 @@
  * the time of a run without a profile: the runtime's own work between operators is part of theirs.
  */
 
+import { median } from "../lib/median.ts";
 import { operatorCost, type ShapeOf } from "./onnx-costs.ts";
 import type { Feeds } from "./onnx-feeds.ts";
 import { indexIn, markedModel, profiled } from "./onnx-marks.ts";
@@ -63,7 +64,7 @@ export async function operatorTimes(
       if (which === 0) kernels[place] = (kernels[place] ?? 0) + 1;
     }
   });
-  const kernelMs = times.map((row) => median(row) / 1_000);
+  const kernelMs = times.map((row) => (row.length === 0 ? 0 : median(row) / 1_000));
   const operatorMs = spreadOver(kernelMs, kernels, runMs);
   return { runMs, operatorMs: atTheirHeads(model, shapeOf, operatorMs) };
 }
@@ -157,11 +158,4 @@ async function timedMs(
     if (timesMs.length > 0 && nowMs - startMs > budgetMs) break;
   }
   return timesMs;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const high = sorted[middle] ?? 0;
-  return sorted.length % 2 === 1 ? high : (high + (sorted[middle - 1] ?? 0)) / 2;
 }

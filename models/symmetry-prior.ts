@@ -8,6 +8,7 @@
  * A800 host's 56 sets of five GPUs, all alike, 14 read 42 GB/s and not 100; so every guess carries its evidence.
  */
 
+import { median } from "../lib/median.ts";
 import type { BandwidthDomain } from "../domain/bandwidth-port.ts";
 import { gpusOfMask } from "../domain/bandwidth-table.ts";
 import type { HostTopology, LinkKind } from "../domain/topology.ts";
@@ -107,13 +108,6 @@ function strided(masks: readonly number[]): readonly number[] {
     order.push(...rest.splice(Math.floor(at * rest.length), 1));
   }
   return order;
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const upper = sorted[middle] ?? NaN;
-  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? NaN) + upper) / 2;
 }
 
 function evidenceOf(

@@ -9,9 +9,9 @@
 
 import type { TuneAnswer } from "../activities/collectives-contract.ts";
 import {
+  isSameRow,
   NO_POLICY,
   type CollectiveReward,
-  type CollectiveRow,
   type OverlapEvidence,
   type RewardSample,
   type RowEvidence,
@@ -79,7 +79,7 @@ export function withPolicy(
   const version = Math.max(memory.version, policy.version);
   const world = worldOf(memory, hasOverlap);
   const rows = world.rows.map((row) => {
-    const count = stale.find(isRow(row))?.samples ?? 0;
+    const count = stale.find(isSameRow(row))?.samples ?? 0;
     return count === 0 ? row : { ...row, samples: row.samples.slice(count) };
   });
   return withWorld({ ...memory, version }, { hasOverlap, rows, policy });
@@ -123,7 +123,7 @@ function telling(
   return [...steps.values()].flatMap((rows) => {
     if (rows.length === 1) return rows;
     const exploring = rows.filter(
-      (reward) => policy.reasons.find(isRow(reward))?.isExploring === true,
+      (reward) => policy.reasons.find(isSameRow(reward))?.isExploring === true,
     );
     const isKnown = rows.every(({ version }) => version === policy.version);
     const tells = (reward: CollectiveReward): boolean =>
@@ -137,7 +137,7 @@ const withRewardOf =
   (run: number) =>
   (rows: readonly RowEvidence[], reward: CollectiveReward): readonly RowEvidence[] => {
     const { collective, minBytes, maxBytes, arm, calls, micros, version } = reward;
-    const isOf = isRow(reward);
+    const isOf = isSameRow(reward);
     const former = rows.find(isOf);
     if (former === undefined && rows.length >= MAX_ROWS) return rows;
     const samples = former?.samples ?? [];
@@ -157,10 +157,3 @@ const bounded = (samples: readonly RewardSample[]): readonly RewardSample[] =>
   samples.length <= FIRST_SAMPLES + LAST_SAMPLES
     ? samples
     : [...samples.slice(0, FIRST_SAMPLES), ...samples.slice(-LAST_SAMPLES)];
-
-const isRow =
-  (key: CollectiveRow) =>
-  (row: CollectiveRow): boolean =>
-    row.collective === key.collective &&
-    row.minBytes === key.minBytes &&
-    row.maxBytes === key.maxBytes;

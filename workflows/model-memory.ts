@@ -16,6 +16,7 @@
  * Pure. Cost: O(samples) a word, O(samples · hosts) a test.
  */
 
+import { median } from "../lib/median.ts";
 import { byCodeUnit, type HostId } from "../domain/ids.ts";
 import { popCount } from "../domain/lease.ts";
 import type {
@@ -251,7 +252,7 @@ function driftingHosts(judged: readonly KeptSample[]): {
 }
 
 const medianResidual = (samples: readonly KeptSample[]): number =>
-  median(samples.map((sample) => residualOf(sample) ?? 0));
+  samples.length === 0 ? 0 : median(samples.map((sample) => residualOf(sample) ?? 0));
 
 /** Why to train now; undefined while there is no reason. */
 export function trainingCause(
@@ -272,13 +273,6 @@ export function trainingCause(
 /** Not before, whatever comes. */
 export const nextTrainingMs = ({ lastTraining }: ModelMemory): number =>
   lastTraining === undefined ? 0 : lastTraining.atMs + TRAINING_GAP_MS;
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const upper = sorted[middle] ?? 0;
-  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
-}
 
 /** Over several hosts of this cluster: what is inside one host is read from its table. */
 function isMeasured(value: unknown, cluster: string): value is MeasuredWord {

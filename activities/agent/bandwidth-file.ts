@@ -8,10 +8,11 @@
  * Cost: a stat, and at most 256 KiB where the file has changed.
  */
 
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { readSync } from "node:fs";
 import { join } from "node:path";
 import { busBwNearGBs } from "../../domain/nccl-run.ts";
 import { parseNcclTests } from "../../domain/parse-nccl-tests.ts";
+import { readPlainFile } from "./plain-file.ts";
 
 export const BANDWIDTH_FILE_VARIABLE = "ORBWEAVER_BANDWIDTH_FILE";
 export const bandwidthDir = (launchDir: string): string => join(launchDir, "measured");
@@ -47,24 +48,11 @@ export function bandwidthIn(text: string): number | undefined {
 const isBandwidth = (gbs: number): boolean => gbs > 0 && gbs <= MAX_GBS;
 
 /** The end of a file that a job writes; undefined of anything but a plain file. */
-export function readEnd(file: string): string | undefined {
-  let handle: number;
-  try {
-    handle = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  } catch {
-    return undefined;
-  }
-  try {
-    const found = fstatSync(handle);
-    if (!found.isFile()) return undefined;
-    const bytes = Buffer.alloc(Math.min(found.size, MAX_BYTES));
-    const count = readSync(handle, bytes, 0, bytes.length, Math.max(0, found.size - MAX_BYTES));
+export const readEnd = (file: string): string | undefined =>
+  readPlainFile(file, (handle, { size }) => {
+    const bytes = Buffer.alloc(Math.min(size, MAX_BYTES));
+    const count = readSync(handle, bytes, 0, bytes.length, Math.max(0, size - MAX_BYTES));
     const text = bytes.toString("utf8", 0, count);
     // A line of which only the end was read would say something else.
-    return found.size > MAX_BYTES ? text.slice(text.indexOf("\n") + 1) : text;
-  } catch {
-    return undefined;
-  } finally {
-    closeSync(handle);
-  }
-}
+    return size > MAX_BYTES ? text.slice(text.indexOf("\n") + 1) : text;
+  });

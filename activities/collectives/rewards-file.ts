@@ -5,10 +5,11 @@
  * Cost: a stat, and at most 512 KiB where the file has changed.
  */
 
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { readSync } from "node:fs";
 import type { CollectiveReward } from "../../domain/collective-evidence.ts";
 import { crc32Text } from "../../lib/crc32.ts";
 import { isArm, isCollective } from "../../scheduling/collectives/arm.ts";
+import { readPlainFile } from "../agent/plain-file.ts";
 
 const MAX_BYTES = 512 * 1024;
 const MAGIC = "orbweaver-rewards 1\n";
@@ -25,26 +26,13 @@ export function readRewards(
   file: string,
   seen: SeenFile | undefined,
 ): { readonly rewards: readonly CollectiveReward[]; readonly seen: SeenFile } | undefined {
-  let handle: number;
-  try {
-    handle = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  } catch {
-    return undefined;
-  }
-  try {
-    const found = fstatSync(handle);
-    if (!found.isFile() || found.size > MAX_BYTES) return undefined;
-    if (found.mtimeMs === seen?.mtimeMs && found.size === seen.size) return undefined;
-    const bytes = Buffer.alloc(found.size);
+  return readPlainFile(file, (handle, { size, mtimeMs }) => {
+    if (size > MAX_BYTES || (mtimeMs === seen?.mtimeMs && size === seen.size)) return undefined;
+    const bytes = Buffer.alloc(size);
     const count = readSync(handle, bytes, 0, bytes.length, 0);
     const rewards = rewardsIn(bytes.toString("latin1", 0, count));
-    if (rewards === undefined) return undefined;
-    return { rewards, seen: { mtimeMs: found.mtimeMs, size: found.size } };
-  } catch {
-    return undefined;
-  } finally {
-    closeSync(handle);
-  }
+    return rewards && { rewards, seen: { mtimeMs, size } };
+  });
 }
 
 /** Undefined for a text that is not whole; a line that says nothing of ours is left out. */

@@ -7,12 +7,13 @@
  * uses one explores after the other, those that carry most bytes first; which are used shows in the first steps.
  */
 
-import type {
-  CollectiveRow,
-  OverlapEvidence,
-  RewardSample,
-  RowReason,
-  TopologyClass,
+import {
+  isSameRow,
+  type CollectiveRow,
+  type OverlapEvidence,
+  type RewardSample,
+  type RowReason,
+  type TopologyClass,
 } from "../../domain/collective-evidence.ts";
 import { armsFor, isArm, type Arm, type Collective } from "../../scheduling/collectives/arm.ts";
 import type { Choice, Sample } from "../../scheduling/collectives/choice.ts";
@@ -57,14 +58,14 @@ export function tunedRows({ topology, evidence, former }: RowsQuestion): readonl
   const rows = TUNED.flatMap((collective) =>
     BANDS.map(([minBytes, maxBytes]) => {
       const key = { collective, minBytes, maxBytes };
-      const seen = evidence.rows.find(isRow(key));
+      const seen = evidence.rows.find(isSameRow(key));
       return tunedRow({
         key,
         arms: armsFor({ collective, maxBytes, topology: place }),
         calls: seen?.calls ?? 1,
         samples: (seen?.samples ?? []).filter(({ arm }) => isArm(arm)),
         version: evidence.policy.version,
-        former: former?.find(isRow(key)),
+        former: former?.find(isSameRow(key)),
       });
     }),
   );
@@ -74,7 +75,7 @@ export function tunedRows({ topology, evidence, former }: RowsQuestion): readonl
 /** Of the rows that are used and not decided, all but one wait. */
 function inTurn(rows: readonly TunedRow[], evidence: OverlapEvidence): readonly TunedRow[] {
   const bytesOf = ({ row }: TunedRow): number =>
-    (evidence.rows.find(isRow(row))?.calls ?? 0) * row.minBytes;
+    (evidence.rows.find(isSameRow(row))?.calls ?? 0) * row.minBytes;
   const open = rows.filter((each) => each.row.explore !== undefined && bytesOf(each) > 0);
   const [first] = [...open].sort((a, b) => bytesOf(b) - bytesOf(a));
   return rows.map((each) => {
@@ -84,13 +85,6 @@ function inTurn(rows: readonly TunedRow[], evidence: OverlapEvidence): readonly 
     return { ...each, row: { collective, minBytes, maxBytes, arm }, why };
   });
 }
-
-const isRow =
-  (key: CollectiveRow) =>
-  (row: CollectiveRow): boolean =>
-    row.collective === key.collective &&
-    row.minBytes === key.minBytes &&
-    row.maxBytes === key.maxBytes;
 
 interface RowQuestion {
   readonly key: CollectiveRow & { readonly collective: Collective };

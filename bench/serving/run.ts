@@ -5,6 +5,7 @@
  * the ways come in turn, some runs each, a few times over. Answers are compared before anything is timed. What the planner expected is held against what was measured.
  */
 
+import { median } from "../../lib/median.ts";
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -66,9 +67,9 @@ export async function runServing(request: BenchRequest): Promise<BenchAnswer> {
     [overLanes, session(1), session(lanes)],
     request,
   );
-  const splitMs = median(ofSplit?.ms);
-  const oneMs = median(ofOne?.ms);
-  const severalMs = median(ofSeveral?.ms);
+  const splitMs = median(ofSplit?.ms ?? []);
+  const oneMs = median(ofOne?.ms ?? []);
+  const severalMs = median(ofSeveral?.ms ?? []);
   const share = (ofOne?.cpuMs ?? 0) / (ofOne?.ms ?? []).reduce((sum, ms) => sum + ms, 0);
   const busy = `one thread got ${(100 * share).toFixed(0)} % of a core`;
   const expectedMs = plan.expectedMs ?? NaN;
@@ -166,13 +167,6 @@ function largestGap(want: Tensors, got: Tensors): number {
     gap = Math.max(gap, apart / most);
   }
   return gap;
-}
-
-function median(values: readonly number[] = []): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const high = sorted[middle] ?? NaN;
-  return sorted.length % 2 === 1 ? high : (high + (sorted[middle - 1] ?? NaN)) / 2;
 }
 
 function row(way: string, timed: Timed | undefined): readonly string[] {

@@ -17,7 +17,7 @@ import type { HostId } from "../../domain/ids.ts";
 import { sharesKey, type HostShares, type MeasuringOrder } from "../../domain/measuring.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { clusterDomain } from "../../models/lookup.ts";
-import { median } from "../../models/symmetry-prior.ts";
+import { median } from "../../lib/median.ts";
 import { configureUpdate, fleetWorkflowId } from "../../workflows/messages.ts";
 import { counted, durationText } from "../duration.ts";
 import { storeDirOf } from "../up/places.ts";

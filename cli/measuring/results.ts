@@ -34,7 +34,7 @@ import {
   type HostShares,
   type MeasuredReading,
 } from "../../domain/measuring.ts";
-import { median } from "../../models/symmetry-prior.ts";
+import { median } from "../../lib/median.ts";
 
 export interface Results {
   readonly dir: string;

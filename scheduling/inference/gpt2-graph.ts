@@ -38,16 +38,7 @@ export function gpt2Graph(name: string, size: Gpt2Size, shape: InputShape): Oper
   for (let layer = 0; layer < layers; layer += 1)
     hidden = addLayer(build, hidden, { ...size, ...shape, prefix: `h${layer}` });
   const normed = norm(build, "ln_f", hidden, { tokens, width });
-  build.matmul(
-    "lm_head",
-    {
-      kind: "MatMul",
-      inputs: [normed],
-      parameters: [build.parameter("lm_head.w", VOCABULARY * width)],
-      elements: tokens * VOCABULARY,
-    },
-    { rows: tokens, inner: width, columns: VOCABULARY },
-  );
+  build.dense("lm_head", normed, { rows: tokens, inner: width, columns: VOCABULARY });
   return build.graph(name);
 }
 
@@ -60,19 +51,7 @@ function addLayer(build: GraphBuilder, input: Ref, layer: Layer): Ref {
   const tokens = batch * sequence;
   const headWidth = width / heads;
   const dense = (id: string, from: Ref, [inner, columns]: readonly [number, number]): Ref =>
-    build.matmul(
-      `${prefix}.${id}`,
-      {
-        kind: "MatMul",
-        inputs: [from],
-        parameters: [
-          build.parameter(`${prefix}.${id}.w`, inner * columns),
-          build.parameter(`${prefix}.${id}.b`, columns),
-        ],
-        elements: tokens * columns,
-      },
-      { rows: tokens, inner, columns },
-    );
+    build.dense(`${prefix}.${id}`, from, { rows: tokens, inner, columns, hasBias: true });
   const map = (id: string, kind: string, inputs: readonly Ref[], elements: number): Ref =>
     build.map(`${prefix}.${id}`, { kind, inputs, elements, flopsEach: 4 });
 

@@ -16,6 +16,8 @@ export interface GraphBuilder {
   readonly map: (id: string, made: Made) => Ref;
   /** `rows × inner` by `inner × columns`, `batch` times. */
   readonly matmul: (id: string, made: Made, size: MatmulSize) => Ref;
+  /** A product with a weight of its own, `id.w`, and with a bias, `id.b`, where there is one. */
+  readonly dense: (id: string, input: Ref, size: DenseSize) => Ref;
   /** `rows` rows of `width` out of a table: the only operation that touches few of its parameters' bytes. */
   readonly lookUp: (id: string, table: number, size: { rows: number; width: number }) => Ref;
   readonly graph: (name: string) => OperatorGraph;
@@ -37,6 +39,13 @@ export interface MatmulSize {
   readonly columns: number;
 }
 
+export interface DenseSize {
+  readonly rows: number;
+  readonly inner: number;
+  readonly columns: number;
+  readonly hasBias?: boolean;
+}
+
 const FP32_BYTES = 4;
 
 export function graphBuilder(elementBytes = FP32_BYTES): GraphBuilder {
@@ -53,11 +62,29 @@ export function graphBuilder(elementBytes = FP32_BYTES): GraphBuilder {
     return operations.length - 1;
   };
 
+  const parameter = (id: string, elements: number): number =>
+    parameters.push({ id, bytes: elements * elementBytes }) - 1;
+  const matmul: GraphBuilder["matmul"] = (id, made, { batch = 1, rows, inner, columns }) =>
+    add(id, made, 2 * batch * rows * inner * columns);
+
   return {
-    parameter: (id, elements) => parameters.push({ id, bytes: elements * elementBytes }) - 1,
+    parameter,
+    matmul,
+    dense: (id, input, { rows, inner, columns, hasBias = false }) =>
+      matmul(
+        id,
+        {
+          kind: "MatMul",
+          inputs: [input],
+          parameters: [
+            parameter(`${id}.w`, inner * columns),
+            ...(hasBias ? [parameter(`${id}.b`, columns)] : []),
+          ],
+          elements: rows * columns,
+        },
+        { rows, inner, columns },
+      ),
     map: (id, made) => add(id, made, made.elements * (made.flopsEach ?? 1)),
-    matmul: (id, made, { batch = 1, rows, inner, columns }) =>
-      add(id, made, 2 * batch * rows * inner * columns),
     lookUp: (id, table, { rows, width }) => {
       const outputBytes = rows * width * elementBytes;
       const costs = { outputBytes, flops: 0, movedBytes: 2 * outputBytes };

@@ -30,16 +30,7 @@ export function llamaGraph(name: string, size: LlamaSize, shape: InputShape): Op
   for (let layer = 0; layer < layers; layer += 1)
     hidden = addLayer(build, hidden, { ...size, ...shape, prefix: `l${layer}` });
   const normed = norm(build, "norm", hidden, { tokens, width });
-  build.matmul(
-    "lm_head",
-    {
-      kind: "MatMul",
-      inputs: [normed],
-      parameters: [build.parameter("lm_head.w", VOCABULARY * width)],
-      elements: tokens * VOCABULARY,
-    },
-    { rows: tokens, inner: width, columns: VOCABULARY },
-  );
+  build.dense("lm_head", normed, { rows: tokens, inner: width, columns: VOCABULARY });
   return build.graph(name);
 }
 
@@ -52,16 +43,7 @@ function addLayer(build: GraphBuilder, input: Ref, layer: Layer): Ref {
   const tokens = batch * sequence;
   const headWidth = width / heads;
   const dense = (id: string, from: Ref, [inner, columns]: readonly [number, number]): Ref =>
-    build.matmul(
-      `${prefix}.${id}`,
-      {
-        kind: "MatMul",
-        inputs: [from],
-        parameters: [build.parameter(`${prefix}.${id}.w`, inner * columns)],
-        elements: tokens * columns,
-      },
-      { rows: tokens, inner, columns },
-    );
+    build.dense(`${prefix}.${id}`, from, { rows: tokens, inner, columns });
   const map = (id: string, kind: string, inputs: readonly Ref[], elements = tokens * width): Ref =>
     build.map(`${prefix}.${id}`, { kind, inputs, elements, flopsEach: 4 });
   const rotated = (id: string, from: Ref): Ref => {

@@ -19,6 +19,7 @@ import { isHeldEverywhere, shiftedBounds, stageBounds } from "./stage-bounds.ts"
 import {
   layerSums,
   memoryGiB,
+  MEMORY_MODES,
   stageMemory,
   stepTime,
   type Exposure,
@@ -83,12 +84,6 @@ const FINALISTS = 5;
 const SWAP_TRIES = 1_500;
 /** Cells looked at over all tries of one finalist: a prediction costs as much as there are cells. */
 const SWAP_CELLS = 24_000;
-const MODES = [
-  { isRecomputing: false, isSharded: false },
-  { isRecomputing: false, isSharded: true },
-  { isRecomputing: true, isSharded: false },
-  { isRecomputing: true, isSharded: true },
-] as const;
 
 interface Candidate {
   readonly split: Split;
@@ -208,7 +203,7 @@ function plainCandidates(
     if (samples % microBatch !== 0) continue;
     for (const [arrangement, cells] of arrangements) {
       const open = { ...degrees, microBatch, microBatches: samples / microBatch, cells };
-      for (const mode of MODES) {
+      for (const mode of MEMORY_MODES) {
         if (mode.isSharded && degrees.replicas === 1) continue;
         const bounds = stageBounds({ ...open, ...mode }, site, search.sums);
         if (bounds === undefined) continue;

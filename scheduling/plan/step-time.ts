@@ -30,6 +30,14 @@ export interface Split {
   readonly cells: readonly Unit[];
 }
 
+/** Every way to spend time or exchange for memory. */
+export const MEMORY_MODES = [
+  { isRecomputing: false, isSharded: false },
+  { isRecomputing: false, isSharded: true },
+  { isRecomputing: true, isSharded: false },
+  { isRecomputing: true, isSharded: true },
+] as const;
+
 export interface StepParts {
   readonly computeMs: number;
   /** Waiting because stages are not busy all the time. */

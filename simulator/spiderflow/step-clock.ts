@@ -16,6 +16,7 @@ import { unitsOf, type PlanHost, type PlanSite, type Way } from "../../schedulin
 import { isHeldEverywhere, stageBounds } from "../../scheduling/plan/stage-bounds.ts";
 import {
   layerSums,
+  MEMORY_MODES,
   stepTime,
   type LayerSums,
   type Split,
@@ -80,12 +81,6 @@ function keyOf(
 }
 
 const MICRO_BATCHES = [1, 2, 4, 8] as const;
-const MODES = [
-  { isRecomputing: false, isSharded: false },
-  { isRecomputing: false, isSharded: true },
-  { isRecomputing: true, isSharded: false },
-  { isRecomputing: true, isSharded: true },
-] as const;
 
 interface ClockSetting {
   readonly way: SplitWay;
@@ -139,7 +134,7 @@ function firstThatFits(
   site: PlanSite,
   sums: LayerSums,
 ): Split | undefined {
-  for (const mode of MODES) {
+  for (const mode of MEMORY_MODES) {
     if (mode.isSharded && open.replicas === 1) continue;
     const bounds = stageBounds({ ...open, ...mode }, site, sums);
     if (bounds === undefined) continue;

@@ -6,7 +6,8 @@ import { parseBandpilotCsv } from "../../domain/parse-bandpilot-csv.ts";
 import { parseNvidiaSmiTopo } from "../../domain/parse-nvidia-smi.ts";
 import type { HostTopology } from "../../domain/topology.ts";
 import { isOneGpu, lookupDomain, type LookupHost } from "../../models/lookup.ts";
-import { lookOf, masksByLook, median, withGuesses } from "../../models/symmetry-prior.ts";
+import { median } from "../../lib/median.ts";
+import { lookOf, masksByLook, withGuesses } from "../../models/symmetry-prior.ts";
 
 const dataText = (name: string): string =>
   readFileSync(new URL(`../../data/bandpilot/${name}`, import.meta.url), "utf8");
