@@ -2,12 +2,13 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/failure.ts";
-import { tasksQuery, type TaskView } from "../workflows/messages.ts";
+import { JOB_TASK_QUEUE, tasksQuery, type TaskView } from "../workflows/messages.ts";
 import { stateOf } from "./job-list.ts";
 import type { LoggedJob, LogOptions } from "./job-logs.ts";
 import { openLogSession } from "./log-session.ts";
 import { readRankLog } from "./rank-log.ts";
 import { asked } from "./server-error.ts";
+import { queried } from "./waking.ts";
 
 /** Pause between two looks for the task's start. */
 const LOOK_EVERY_MS = 1_000;
@@ -67,7 +68,10 @@ async function startedTask(
 async function taskView({ client, jobId }: LoggedJob, task: number): Promise<TaskView> {
   const workflow = client.workflow.getHandle(jobId);
   const query = { from: task, count: 1 };
-  const { tasks } = await asked(client, `job ${jobId}`, () => workflow.query(tasksQuery, query));
+  const { tasks } = await queried(client, `job ${jobId}`, {
+    taskQueue: JOB_TASK_QUEUE,
+    query: () => workflow.query(tasksQuery, query),
+  });
   const [found] = tasks;
   if (found !== undefined) return found;
   throw new OrbweaverError("NOT_FOUND", `job ${jobId} has no task ${String(task)}`);

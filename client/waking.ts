@@ -9,6 +9,7 @@
 import { isGrpcServiceError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WAKE_WORKFLOW } from "../workflows/messages.ts";
+import { askedBeside } from "./asked-beside.ts";
 import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
 
 /** A worker that runs answers within a few hundredths of a second; a busy one may take longer, and one more wake costs little. */
@@ -16,6 +17,8 @@ const WAKE_AFTER_MS = 300;
 /** The wake itself ends with the worker's first task; without any worker it is forgotten soon. */
 const WAKE_TIMEOUT = "60s";
 const ASK_AGAIN_MS = 200;
+/** A sticky worker that is gone costs up to five seconds by itself; both times leave the last question time to be answered. */
+const ASK_BESIDE_MS = [2_500, 7_000] as const;
 /** "no poller seen for task queue recently, worker may be down": the server does not even wait. */
 const FAILED_PRECONDITION = 9;
 
@@ -33,7 +36,7 @@ export async function queried<T>(
     return await asked(client, subject, async () => {
       for (;;) {
         try {
-          return await query();
+          return await askedBeside(query, ASK_BESIDE_MS);
         } catch (error) {
           if (!hasNoPoller(error) || Date.now() > endAtMs) throw error;
           await sleep(ASK_AGAIN_MS);

@@ -9,7 +9,6 @@ import type { JobFile } from "../../client/index.ts";
 import {
   cancelTasksUpdate,
   holdUpdate,
-  jobViewQuery,
   releaseUpdate,
   retryTasksUpdate,
   tasksQuery,
@@ -72,7 +71,7 @@ async function failureOf(jobId: string): Promise<{ type: unknown; details: JobFa
 
 async function untilView(jobId: string, check: (view: JobView) => boolean): Promise<JobView> {
   for (const endAtMs = Date.now() + 60_000; ;) {
-    const view = await handle(jobId).query(jobViewQuery);
+    const view = await world.orbweaver.job(jobId).view();
     if (check(view)) return view;
     if (Date.now() > endAtMs) throw new Error(`never came true: ${JSON.stringify(view)}`);
     await new Promise((resolve) => setTimeout(resolve, 100));

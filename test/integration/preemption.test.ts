@@ -14,7 +14,6 @@ import type { JobFile } from "../../client/index.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import {
   FLEET_TASK_QUEUE,
-  jobViewQuery,
   type JobResult,
   type JobView,
 } from "../../workflows/messages.ts";
@@ -96,7 +95,7 @@ const inference = (gpus: number, seconds: number): JobFile => ({
 const submit = async (file: JobFile): Promise<string> => (await world.orbweaver.submit(file)).jobId;
 const handle = (jobId: string) => world.temporal.workflow.getHandle(jobId);
 const resultOf = async (jobId: string) => (await handle(jobId).result()) as JobResult;
-const viewOf = (jobId: string): Promise<JobView> => handle(jobId).query(jobViewQuery);
+const viewOf = (jobId: string): Promise<JobView> => world.orbweaver.job(jobId).view();
 
 async function untilView(
   jobId: string,
