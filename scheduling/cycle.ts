@@ -34,6 +34,7 @@ import type { Ledger } from "./ledger.ts";
 import { nextWindowEndMs } from "./limits.ts";
 import { nextRevivalAtMs } from "./links.ts";
 import { isDismissing } from "./policies.ts";
+import { isStandstill, standOf } from "./standstill.ts";
 import { walkLine } from "./turns.ts";
 import { nextVictimAtMs } from "./victim-book.ts";
 
@@ -77,8 +78,9 @@ export function runCycleOn(
   grantReserved(run);
   for (let pass = 1; pass <= MAX_PASSES && run.position === undefined; pass += 1) {
     const { opened } = run.heads;
+    const stand = standOf(run);
     walkLine(run, pass);
-    if (run.heads.opened === opened || isFull(run)) break;
+    if (run.heads.opened === opened || isFull(run) || isStandstill(run, stand)) break;
   }
   if (onlyFor === undefined) fillArrays(run);
   callInLoans(run);

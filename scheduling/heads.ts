@@ -67,6 +67,8 @@ export interface Heads {
   readonly changed: Map<JobId, Reservation | undefined>;
   /** Grows when GPUs that were set apart become open to all. */
   opened: number;
+  /** How often somebody was found to give way. */
+  yields: number;
   /** For how long each is expected to wait yet, milliseconds; see loans.ts. */
   readonly expected: WeakMap<Reservation, number>;
   /** How many of its GPUs are free, at a version of the capacity's leases. */
@@ -110,6 +112,7 @@ export function openHeads(
     visited: new Set(),
     changed: new Map(),
     opened: 0,
+    yields: 0,
     expected: new WeakMap(),
     free: new WeakMap(),
     lifted: new Map(),
@@ -269,7 +272,7 @@ export function holdFor(
     putBack(heads, own);
     return true;
   }
-  if (own === undefined && !hasRoom(heads)) return false;
+  if (own === undefined && (!hasRoom(heads) || isNothingLeft(heads, request))) return false;
   if (own !== undefined && !isLifted(heads, own)) {
     if (staysAsItIs(heads, request, own, scene)) return true;
     lift(heads, own.jobId);
@@ -309,6 +312,11 @@ export function holdFor(
   return true;
 }
 
+/** All GPUs are set apart, and nobody behind it gives way. */
+const isNothingLeft = (heads: Heads, request: PendingRequest): boolean =>
+  heads.capacity.pools.every(({ tallies }) => tallies.unreserved.gpus === 0) &&
+  behindOf(heads, request).length === 0;
+
 const isLifted = ({ capacity }: Heads, { jobId }: Reservation): boolean =>
   !capacity.reserved.byJob.has(jobId);
 
@@ -337,16 +345,22 @@ function planPast(
   request: PendingRequest,
   { scene, place }: { readonly scene: Scene; readonly place: PlacePolicy },
 ): HeadPlan | undefined {
+  const behind = behindOf(heads, request);
+  for (const { jobId } of behind) lift(heads, jobId);
+  const found = planHead(request, scene, place) ?? planPart(request, scene);
+  for (const reservation of behind) giveUp(heads, reservation, found?.gpus ?? []);
+  return found;
+}
+
+/** Those that yield to the request what is set apart for them. */
+function behindOf(heads: Heads, request: PendingRequest): readonly Reservation[] {
   const behind = [...heads.now.values()].filter(
     (reservation) =>
       reservation.jobId !== request.jobId && doesYield(heads, reservation, request.class),
   );
   const kept = heads.capacity.reserved.byJob.get(LATENCY);
   if (kept !== undefined) behind.push(kept);
-  for (const { jobId } of behind) lift(heads, jobId);
-  const found = planHead(request, scene, place) ?? planPart(request, scene);
-  for (const reservation of behind) giveUp(heads, reservation, found?.gpus ?? []);
-  return found;
+  return behind;
 }
 
 /** What is left of what was lifted. */
@@ -391,14 +405,14 @@ function isLent(
   );
 }
 
-function doesYield(
-  { visited, requests, nowMs }: Heads,
-  { jobId }: Reservation,
-  toClass: JobClass,
-): boolean {
+function doesYield(heads: Heads, { jobId }: Reservation, toClass: JobClass): boolean {
+  const { visited, requests, nowMs } = heads;
   const request = requests.get(jobId);
   const untilMs = toClass === "inference" ? LAST_YIELD_MS : YIELD_MS;
-  return !visited.has(jobId) && request !== undefined && nowMs - request.requestedAtMs < untilMs;
+  const does =
+    !visited.has(jobId) && request !== undefined && nowMs - request.requestedAtMs < untilMs;
+  if (does) heads.yields += 1;
+  return does;
 }
 
 const hasFree = (heads: Heads, reservation: Reservation): boolean =>
@@ -419,8 +433,8 @@ export function freeGpusIn({ capacity, free }: Heads, reservation: Reservation):
   return gpus;
 }
 
-const isSameSet = (a: readonly HostGpus[], b: readonly HostGpus[]): boolean =>
-  gpuCountOf(a) === gpuCountOf(b) && withoutGpus(a, b).length === 0;
+export const isSameSet = (a: readonly HostGpus[], b: readonly HostGpus[]): boolean =>
+  a === b || (gpuCountOf(a) === gpuCountOf(b) && withoutGpus(a, b).length === 0);
 
 function setHead(heads: Heads, job: JobId, after: Reservation | undefined): void {
   change(heads, job, after);
