@@ -1,8 +1,9 @@
 /**
  * @file What no plan can undercut, and the paper's critical path, which plans may.
  *
- * Lower bound: before an operation runs, all that its ancestors and it read must have crossed the buses together, and behind it lies
- * its longest chain of kernels on the fastest GPU; all kernels together need what the GPUs do side by side; so the largest of these.
+ * Lower bound: before an operation runs, all that its ancestors read must have crossed the buses together, before it ends also what it
+ * reads itself, which comes over one bus and then waits for the kernel unless that reads it from host memory; behind it lies its longest
+ * chain of kernels on the fastest GPU. All kernels together need what the GPUs do side by side. The bound is the largest of these.
  * The critical path of the paper is a bound of model parallelism alone: copies over one bus first, then the longest chain.
  */
 
@@ -34,14 +35,20 @@ export function bounds(problem: PlanningProblem): Bounds {
   const tail = tails(problem, best);
   const sideBySide = work / relative.reduce((sum, each) => sum + each, 0);
   const needed = neededBytes(problem);
+  const fastestBus = Math.min(...[...used].map((bus) => busMsPerByte[bus] ?? 0));
   let lowerMs = sideBySide;
   const seen = new Int32Array(operationCount).fill(-1);
   for (let operation = 0; operation < operationCount; operation += 1) {
-    const behind = tail[operation] ?? 0;
-    const bytes = ancestorBytes(problem, operation, needed, seen);
-    lowerMs = Math.max(lowerMs, bytes / bytesPerMs + behind);
+    const took = best[operation] ?? 0;
+    const behind = (tail[operation] ?? 0) - took;
+    const bytes = crossingBytes(problem, operation, needed, seen);
+    const endMs = Math.max(
+      bytes.before / bytesPerMs + took,
+      (bytes.before + bytes.own) / bytesPerMs,
+      aloneMs(problem, operation, { fastestBus, bytesPerMs }),
+    );
+    lowerMs = Math.max(lowerMs, endMs + behind);
   }
-  const fastestBus = Math.min(...[...used].map((bus) => busMsPerByte[bus] ?? 0));
   const allBytes = problem.parameterBytes.reduce((sum, each) => sum + each, 0);
   return { lowerMs, criticalPathMs: allBytes * fastestBus + Math.max(0, ...tail) };
 }
@@ -76,26 +83,46 @@ function neededBytes(problem: PlanningProblem): Float64Array {
   return needed;
 }
 
-/** Needed bytes of the parameters of an operation and of all that it waits for; the operation's own direct reads overlap it. */
-function ancestorBytes(
+/** An operation with nothing before it: its parameters are copied and then it runs, or it reads them while it runs. */
+function aloneMs(
+  { gpuCount, kernelMs, directMs, parameterBytes, parametersOf, isResident }: PlanningProblem,
+  operation: number,
+  { fastestBus, bytesPerMs }: { readonly fastestBus: number; readonly bytesPerMs: number },
+): number {
+  let largest = 0;
+  let all = 0;
+  const cells = [operation * gpuCount, (operation + 1) * gpuCount] as const;
+  for (const parameter of listAt(parametersOf, operation)) {
+    if (isResident.subarray(parameter * gpuCount, (parameter + 1) * gpuCount).includes(1)) continue;
+    largest = Math.max(largest, parameterBytes[parameter] ?? 0);
+    all += parameterBytes[parameter] ?? 0;
+  }
+  const copied = Math.max(largest * fastestBus, all / bytesPerMs);
+  return Math.min(
+    copied + Math.min(...kernelMs.subarray(...cells)),
+    Math.min(...directMs.subarray(...cells)),
+  );
+}
+
+/** Needed bytes of the parameters of all that an operation waits for, and of its own that are not among these. */
+function crossingBytes(
   problem: PlanningProblem,
   operation: number,
   needed: Float64Array,
   seen: Int32Array,
-): number {
+): { readonly before: number; readonly own: number } {
   const { readersOfParameter, parametersOf, inputs } = problem;
   const counted = new Set<number>();
-  const open = [operation];
-  seen[operation] = operation;
-  let bytes = 0;
+  const open = [...listAt(inputs, operation)];
+  for (const input of open) seen[input] = operation;
+  let before = 0;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     for (const parameter of listAt(parametersOf, next)) {
       if (listAt(readersOfParameter, parameter).length > 1) {
         if (counted.has(parameter)) continue;
         counted.add(parameter);
       }
-      // Its own kernel may read its parameters while it runs.
-      if (next !== operation) bytes += needed[parameter] ?? 0;
+      before += needed[parameter] ?? 0;
     }
     for (const input of listAt(inputs, next)) {
       if (seen[input] === operation) continue;
@@ -103,5 +130,8 @@ function ancestorBytes(
       open.push(input);
     }
   }
-  return bytes;
+  let own = 0;
+  for (const parameter of listAt(parametersOf, operation))
+    if (!counted.has(parameter)) own += needed[parameter] ?? 0;
+  return { before, own };
 }

@@ -2,11 +2,12 @@
  * @file The planner's own estimate of a plan's latency, fast enough to be asked a hundred thousand times.
  *
  * One pass over the operations in their global order: bus, link and GPU clocks move on as each operation claims its copies and its
- * kernel. Contention is what the pass can know: copies of one bus and of one link queue up; a direct read and a copy between GPUs
- * over PCIe take half of the busy bus that they arrive on, and delay what follows there by their own bytes. The executor simulates the same plan event by
- * event and shares no code with this. Cost: O(operations + edges + parameters), no allocation.
+ * kernel. Contention is what the pass can know: copies of one bus and of one link queue up; direct reads and copies between GPUs
+ * over PCIe share the busy bus that they arrive on (`bus-clocks.ts`), large ones in a second pass. The executor simulates the same
+ * plan event by event and shares no code with this. Cost: O(operations + edges + parameters).
  */
 
+import { busClocks } from "./bus-clocks.ts";
 import { IN_HOST, type Decisions } from "./decisions.ts";
 import type { PlanningProblem } from "./problem.ts";
 
@@ -46,9 +47,12 @@ export function estimator(
   const finishMs = new Float64Array(operationCount);
   const startMs = new Float64Array(operationCount);
   const gpuFree = new Float64Array(gpuCount);
-  const busFree = new Float64Array(busMsPerByte.length);
+  const clocks = busClocks(busMsPerByte.length);
+  const ways = waysOverBuses(problem);
   const directFree = new Float64Array(busMsPerByte.length);
-  const busEnd = new Float64Array(busMsPerByte.length);
+  /** What each bus has to copy altogether. */
+  const busWork = new Float64Array(busMsPerByte.length);
+  const using = { aloneMs: 0, sharedMs: 0 };
   const linkFree = new Float64Array(gpuCount * gpuCount);
   /** When an operation's result, or a parameter, is on another GPU; what it was `round` rounds ago does not count. */
   const resultAt = new Float64Array(operationCount * gpuCount);
@@ -79,10 +83,11 @@ export function estimator(
     }
     const begin = Math.max(fromMs, linkFree[link] ?? 0);
     let took = bytes * (peerMsPerByte[link] ?? 0);
-    const bus = busOf[to] ?? 0;
-    if (isPeerOverBus[link] === 1 && begin < (busEnd[bus] ?? 0)) {
-      busFree[bus] = (busFree[bus] ?? 0) + took;
-      took *= 2;
+    if (isPeerOverBus[link] === 1) {
+      const first = bytes * (ways.firstMsPerByte[link] ?? 0);
+      using.aloneMs = took - first;
+      using.sharedMs = bytes * (ways.sharedMsPerByte[link] ?? 0);
+      took = first + clocks.use(busOf[to] ?? 0, begin + copyMs + first, using);
     }
     const end = begin + copyMs + took;
     linkFree[link] = end;
@@ -98,8 +103,7 @@ export function estimator(
     if (landedRound[parameter] !== round) {
       const lands = wanted >= 0 ? wanted : gpu;
       const bus = busOf[lands] ?? 0;
-      const end = (busFree[bus] ?? 0) + bytes * (busMsPerByte[bus] ?? 0);
-      busFree[bus] = end;
+      const end = clocks.copy(bus, bytes * (busMsPerByte[bus] ?? 0));
       held[lands] = (held[lands] ?? 0) + bytes;
       landedRound[parameter] = round;
       landedOn[parameter] = lands;
@@ -115,28 +119,34 @@ export function estimator(
     return end;
   };
 
-  /** When each bus will have copied everything, were it never disturbed: until then whoever reads over it shares it. */
   const foreseeBuses = (gpuOf: Int32Array, landing: Int32Array): void => {
-    busEnd.fill(0);
+    busWork.fill(0);
     for (let parameter = 0; parameter < parameterCount; parameter += 1) {
       const wanted = landing[parameter] ?? 0;
       const reader = readerItems[readerStart[parameter] ?? 0];
-      if (reader === undefined) continue;
+      if (reader === undefined || wanted === IN_HOST) continue;
       const gpu = wanted >= 0 ? wanted : (gpuOf[reader] ?? 0);
       if (isResident[parameter * gpuCount + gpu] === 1) continue;
-      const bytes = (wanted === IN_HOST ? directBytes[reader] : parameterBytes[parameter]) ?? 0;
       const bus = busOf[gpu] ?? 0;
-      busEnd[bus] = (busEnd[bus] ?? 0) + bytes * (busMsPerByte[bus] ?? 0);
+      const bytes = parameterBytes[parameter] ?? 0;
+      busWork[bus] = (busWork[bus] ?? 0) + bytes * (busMsPerByte[bus] ?? 0);
     }
   };
 
-  const latencyMs = ({ order, gpu: gpuOf, landing }: Decisions): number => {
+  const latencyMs = (decisions: Decisions): number => {
+    foreseeBuses(decisions.gpu, decisions.landing);
+    clocks.begin(busWork);
+    const ms = passMs(decisions);
+    if (!clocks.isMisjudged()) return ms;
+    clocks.beginAgain(busWork);
+    return passMs(decisions);
+  };
+
+  const passMs = ({ order, gpu: gpuOf, landing }: Decisions): number => {
     round += 1;
     gpuFree.fill(0);
-    busFree.fill(0);
     linkFree.fill(0);
     directFree.fill(0);
-    foreseeBuses(gpuOf, landing);
     held.set(residentBytes);
     let last = 0;
     for (let at = 0; at < operationCount; at += 1) {
@@ -180,10 +190,11 @@ export function estimator(
       if (isDirect && !isMilp) {
         const bus = busOf[gpu] ?? 0;
         const overBus = (directBytes[operation] ?? 0) * (busMsPerByte[bus] ?? 0);
-        const isShared = ready < (busEnd[bus] ?? 0);
-        if (isShared) busFree[bus] = (busFree[bus] ?? 0) + overBus;
         // Direct reads of two GPUs over one bus take turns: together they are no faster.
-        const read = Math.max(ready, directFree[bus] ?? 0) + (isShared ? 2 : 1) * overBus;
+        const begin = Math.max(ready, directFree[bus] ?? 0);
+        using.aloneMs = overBus;
+        using.sharedMs = 2 * overBus;
+        const read = begin + clocks.use(bus, begin, using);
         directFree[bus] = read;
         took = Math.max(took, read - ready);
       }
@@ -201,4 +212,18 @@ export function estimator(
     return last;
   };
   return { latencyMs, finishMs, startMs };
+}
+
+/** Copies between GPUs over PCIe, `[from × gpuCount + to]`: what they take while the bus of arrival copies, and before they reach it. */
+function waysOverBuses({ gpuCount, host, busOf, busMsPerByte, peerMsPerByte }: PlanningProblem) {
+  const firstMsPerByte = new Float64Array(peerMsPerByte.length);
+  const sharedMsPerByte = peerMsPerByte.map((alone, link) => {
+    const [from, to] = [Math.floor(link / gpuCount), link % gpuCount];
+    const half = 2 * (busMsPerByte[busOf[to] ?? 0] ?? 0);
+    if (host.peers[from]?.[to]?.kind !== "staged") return Math.max(alone, half);
+    // Staged copies go to host memory first.
+    firstMsPerByte[link] = busMsPerByte[busOf[from] ?? 0] ?? 0;
+    return half;
+  });
+  return { firstMsPerByte, sharedMsPerByte };
 }

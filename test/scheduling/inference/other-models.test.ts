@@ -68,16 +68,16 @@ devices:
   const gigabyte = 1e9;
   const operation = { kind: "MatMul", outputBytes: 1e6, flops: 1e10, movedBytes: gigabyte };
   const graph = {
-    name: "two layers",
+    name: "two layers, each read twice, so that reading them from host memory is no way out",
     parameters: [0, 1].map((at) => ({ id: `w${at}`, bytes: 1.5 * gigabyte })),
-    operations: [0, 1].map((at) => ({
+    operations: [0, 1, 2, 3].map((at) => ({
       ...operation,
       id: `o${at}`,
-      inputs: at === 0 ? [] : [0],
-      parameters: [at],
+      inputs: at === 0 ? [] : [at - 1],
+      parameters: [at % 2],
     })),
   };
-  const problem = planningProblem(graph, parsed.host, { order: [0, 1] });
+  const problem = planningProblem(graph, parsed.host, { order: [0, 1, 2, 3] });
   expect(problem.kernelMs[0]).toBeGreaterThan(1.5 * (problem.kernelMs[1] ?? 0));
   const { plan, stats } = found(problem);
   // The small slice cannot hold either layer.
