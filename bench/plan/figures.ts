@@ -1,49 +1,48 @@
-/** @file SpiderFlow's figures 1 and 10 as SVG from this run: the all-reduce's share and the throughput by clusters. */
+/** @file SpiderFlow's figures 1, 10 and 11 as SVG from this run: the all-reduce's share, the throughput, and what a step is made of, by clusters. */
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { chartSvg, type Series } from "../../simulator/report/chart.ts";
-import { STYLE } from "../../simulator/report/style.ts";
+import { barsSvg, type BarGroup } from "./bars-figure.ts";
 import type { Shares } from "./shares.ts";
+
+/** The parts of a step that a data-parallel job has, as figure 11 names its operators. */
+const OPERATORS = [
+  { name: "forward, backward", key: "computeMs" },
+  { name: "all-reduce", key: "reduceMs" },
+  { name: "update", key: "updateMs" },
+] as const;
 
 export function drawPlanFigures(dir: string, points: Shares["points"]): void {
   mkdirSync(dir, { recursive: true });
-  const x = { label: "clusters", from: 1, to: 4, text: String };
-  const share: Series = {
-    name: "all-reduce",
-    points: points.map((point) => [point.clusters, 100 * point.share] as const),
-    colour: 0,
-  };
-  write(
-    dir,
-    "figure-1",
-    chartSvg({
-      title: "All-reduce in a step",
-      x,
-      y: { label: "share, %", from: 0, to: 100, text: String },
-      series: [share],
-    }),
+  const configurations = points.map(({ clusters }) =>
+    clusters === 1 ? "1 cluster" : `${clusters} clusters`,
   );
-  const rate: Series = {
-    name: "GPT-2 1.3B",
-    points: points.map((point) => [point.clusters, point.samplesPerS] as const),
-    colour: 0,
-  };
-  const top = Math.ceil(Math.max(...points.map(({ samplesPerS }) => samplesPerS)));
-  write(
-    dir,
-    "figure-10",
-    chartSvg({
-      title: "Throughput by clusters",
-      x,
-      y: { label: "samples/s", from: 0, to: top, text: String },
-      series: [rate],
-    }),
-  );
+  const oneBar = (of: (point: Shares["points"][number]) => number): readonly BarGroup[] =>
+    points.map((point, at) => ({ name: configurations[at] ?? "", values: [of(point)] }));
+  write(dir, "figure-1", {
+    title: "All-reduce in a step of GPT-2 1.3B on 8 V100",
+    label: "share of the step, %",
+    top: 100,
+    series: ["all-reduce"],
+    groups: oneBar(({ share }) => 100 * share),
+  });
+  write(dir, "figure-10", {
+    title: "Throughput of GPT-2 1.3B on 8 V100",
+    label: "samples/s",
+    series: ["samples/s"],
+    groups: oneBar(({ samplesPerS }) => samplesPerS),
+  });
+  write(dir, "figure-11", {
+    title: "Execution time of operators, GPT-2 1.3B on 8 V100",
+    label: "seconds of a step",
+    series: configurations,
+    groups: OPERATORS.map(({ name, key }) => ({
+      name,
+      values: points.map(({ parts }) => parts[key] / 1000),
+    })),
+  });
 }
 
-function write(dir: string, name: string, svg: string): void {
-  const inner = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ');
-  const text = svg.includes("xmlns") ? svg : inner;
-  writeFileSync(join(dir, `${name}.svg`), text.replace(/>/, `><style>${STYLE}</style>`));
-}
+const write = (dir: string, name: string, figure: Parameters<typeof barsSvg>[0]): void => {
+  writeFileSync(join(dir, `${name}.svg`), barsSvg(figure));
+};

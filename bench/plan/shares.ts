@@ -24,6 +24,7 @@ export interface Shares {
     readonly clusters: number;
     readonly share: number;
     readonly samplesPerS: number;
+    readonly parts: StepTime["parts"];
   }[];
 }
 

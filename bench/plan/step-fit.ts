@@ -1,199 +1,129 @@
 /**
- * @file Fits a step-time model of stated terms to a few rows of a profile, and says which few rows to measure.
+ * @file Fits the step-time model (`step-model.ts`) to a few rows of a profile, and says which few rows to measure.
  *
- * Step = (compute^γ + sync^γ)^(1/γ), γ ≥ 1 the overlap. Compute is constant for small loads and grows with large ones: s (1 + (load / knee)^p)^(1/p). Sync
- * = β (g − 1) within the fullest host of g GPUs + α (K − 1)/K / ways over K hosts, where a host has one way out, or two if each of them holds three GPUs or more
- * (a GPU's own socket first). A step takes a constant longer where hosts of a job hold odd numbers of GPUs. Where the batch varies compute is × (1 + contention (g − 1)),
- * for hosts that feed more GPUs, and × a random walk over loads. Parameters are logarithms with stated normal priors, so five rows
- * fit more terms than rows and what they do not show stays near the prior; the fit is the likeliest (Levenberg), on relative errors. Rows are chosen before any time is
- * looked at: greedily those that leave the least mean variance of the prediction over all placements (I-optimal design at the prior's mean).
+ * Five rows fit more terms than rows, for each term has a prior and what the rows do not show stays near it; the fit is the likeliest (Levenberg), on relative errors. Rows are
+ * chosen before any time is looked at: greedily those that leave the least mean variance of the prediction over all placements (I-optimal design at the priors' means).
  * Cost: rows × terms² for each row chosen; some hundred evaluations of five rows for the fit. Ties go to the earlier row.
  */
 
-export interface StepRow {
-  /** GPUs of each host. */
-  readonly hosts: readonly number[];
-  /** Samples a GPU, or 1 / GPUs at one global batch. */
-  readonly load: number;
-  readonly stepS: number;
-}
-
-interface Term {
-  readonly mean: number;
-  readonly deviation: number;
-}
-
-/** Means and deviations of logarithms; α, β relative to the compute of a small load, the knee to the middle load. */
-const TERMS: readonly Term[] = [
-  { mean: 0, deviation: 4 }, // scale
-  { mean: 0, deviation: 1.5 }, // knee
-  { mean: Math.log(1.5), deviation: 0.4 }, // sharpness
-  { mean: Math.log(0.3), deviation: 1.2 }, // alpha
-  { mean: Math.log(0.02), deviation: 1.2 }, // beta
-  { mean: Math.log(1.3), deviation: 0.3 }, // overlap
-  { mean: Math.log(0.03), deviation: 2 }, // uneven
-  { mean: Math.log(0.02), deviation: 1.5 }, // contention
-];
-
-/** Deviation of the walk over a factor e of loads. */
-const WALK = 0.2;
+import {
+  constantsOf,
+  logStep,
+  slopesOf,
+  type StepPlace,
+  type StepRow,
+  type StepScope,
+} from "./step-model.ts";
 
 /** Relative error of a measured row. */
 const NOISE = 0.05;
+const ROUNDS = 200;
+const MOST_DAMPING = 1e9;
 
 export interface StepFit {
   readonly alphaS: number;
   readonly betaS: number;
   readonly overlap: number;
-  readonly predict: (row: Omit<StepRow, "stepS">) => number;
+  readonly predict: (place: StepPlace) => number;
 }
 
-type Place = Omit<StepRow, "stepS">;
-
-/** What is known of a profile before any time is. */
-export interface StepScope {
-  /** The geometric mean of all rows' loads. */
-  readonly middle: number;
-  /** Distinct, from the least. */
-  readonly loads: readonly number[];
-  /** The stated ones, then a step of the walk for each load but the least. */
-  readonly terms: readonly Term[];
-}
-
-const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
-
-/** ln step of a place, with loads in middle loads. */
-function logStep(logs: readonly number[], { hosts, load }: Place, scope: StepScope): number {
-  const [scaleLog = 0, ...others] = logs.slice(0, TERMS.length);
-  const [knee = 1, sharpness = 1, alpha = 0, beta = 0, more = 0, uneven = 0, contention = 0] =
-    others.map(Math.exp);
-  const { middle, loads } = scope;
-  let walk = 0;
-  for (let at = 1; at < loads.length && (loads[at] ?? 0) <= load; at += 1)
-    walk += logs[TERMS.length + at - 1] ?? 0;
-  const crowd = 1 + contention * (Math.max(...hosts) - 1);
-  const grown = (1 + (load / middle / knee) ** sharpness) ** (1 / sharpness);
-  const compute = Math.exp(walk) * grown * crowd;
-  const ways = hosts.length > 1 && Math.min(...hosts) > 2 ? 2 : 1;
-  const within = beta * (Math.max(...hosts) - 1);
-  const over = (alpha * (hosts.length - 1)) / hosts.length / ways;
-  const isUneven = hosts.length > 1 && hosts.some((gpus) => gpus % 2 === 1);
-  const sync = within + over;
-  const overlap = Math.max(1, more);
-  const step = (compute ** overlap + sync ** overlap) ** (1 / overlap);
-  return scaleLog + Math.log(step + (isUneven ? uneven : 0));
-}
-
-export function stepScope(rows: readonly Place[]): StepScope {
-  const loads = [...new Set(rows.map(({ load }) => load))].sort((a, b) => a - b);
-  const middle = Math.exp(sumOf(rows.map(({ load }) => Math.log(load))) / rows.length);
-  // At one global batch load and GPUs go together: neither the walk nor crowded hosts can be told from compute.
-  if (rows.every(({ hosts, load }) => Math.abs(load * sumOf(hosts) - 1) < 1e-9))
-    return { middle, loads: [], terms: TERMS.slice(0, -1) };
-  const walk = loads.slice(1).map((load, at) => ({
-    mean: 0,
-    deviation: WALK * Math.sqrt(Math.log(load / (loads[at] ?? 1))),
-  }));
-  return { middle, loads, terms: [...TERMS, ...walk] };
-}
-
-/** Derivatives by each term, at step 1e-4. */
-function slopes(logs: readonly number[], place: Place, scope: StepScope): readonly number[] {
-  const here = logStep(logs, place, scope);
-  return logs.map((_, term) => {
-    const moved = logs.map((value, at) => (at === term ? value + 1e-4 : value));
-    return (logStep(moved, place, scope) - here) / 1e-4;
-  });
-}
-
-export function rowsToMeasure(rows: readonly Place[], count: number): readonly number[] {
-  const scope = stepScope(rows);
+/** Indices of the rows that say most about all of them. */
+export function rowsToMeasure(
+  places: readonly StepPlace[],
+  count: number,
+  scope: StepScope,
+): readonly number[] {
   const { terms } = scope;
-  const means = terms.map(({ mean }) => mean);
-  const gradients = rows.map((row) => slopes(means, row, scope));
-  let covariance = terms.map(({ deviation }, at) =>
-    terms.map((_, other) => (at === other ? deviation ** 2 : 0)),
-  );
+  const means = Float64Array.from(terms, ({ mean }) => mean);
+  const slopes = places.map((place) => slopesOf(means, place, scope));
+  // Σ over all places of slope × slopeᵀ: what a variance of the terms means for the predictions.
+  const spread = terms.map(() => new Float64Array(terms.length));
+  for (const slope of slopes)
+    for (const [at, line] of spread.entries()) addScaled(line, slope, slope[at] ?? 0);
+  const covariance = terms.map(({ deviation }, at) => {
+    const line = new Float64Array(terms.length);
+    line[at] = deviation ** 2;
+    return line;
+  });
   const chosen: number[] = [];
-  for (let round = 0; round < Math.min(count, rows.length); round += 1) {
+  while (chosen.length < Math.min(count, places.length)) {
     let best: { readonly row: number; readonly fall: number } | undefined;
-    // What a row takes away from the variance of all predictions: Σ (g·Cv)² / (v·Cv + noise²).
-    const spread = times(gradients, covariance);
-    for (const [row, gradient] of gradients.entries()) {
+    for (const [row, slope] of slopes.entries()) {
       if (chosen.includes(row)) continue;
-      const own = dot(spread[row] ?? [], gradient) + NOISE ** 2;
-      const fall = sumOf(spread.map((each) => dot(each, gradient) ** 2)) / own;
+      const reach = times(covariance, slope);
+      // What this row takes away from the variance of all predictions.
+      const fall = dot(reach, times(spread, reach)) / (dot(reach, slope) + NOISE ** 2);
       if (best === undefined || fall > best.fall * (1 + 1e-9)) best = { row, fall };
     }
     if (best === undefined) break;
     chosen.push(best.row);
-    const gradient = gradients[best.row] ?? [];
-    const reach = covariance.map((line) => dot(line, gradient));
-    const own = dot(reach, gradient) + NOISE ** 2;
-    covariance = covariance.map((line, at) =>
-      line.map((value, other) => value - ((reach[at] ?? 0) * (reach[other] ?? 0)) / own),
-    );
+    const slope = slopes[best.row] ?? means;
+    const reach = times(covariance, slope);
+    const own = dot(reach, slope) + NOISE ** 2;
+    for (const [at, line] of covariance.entries()) addScaled(line, reach, -(reach[at] ?? 0) / own);
   }
   return chosen;
 }
 
-const dot = (a: readonly number[], b: readonly number[]): number =>
-  a.reduce((sum, value, at) => sum + value * (b[at] ?? 0), 0);
-
-const times = (
-  rows: readonly (readonly number[])[],
-  matrix: readonly (readonly number[])[],
-): readonly (readonly number[])[] => rows.map((row) => matrix.map((line) => dot(line, row)));
-
 export function fitSteps(rows: readonly StepRow[], scope: StepScope): StepFit {
   const { terms } = scope;
-  const means = terms.map(({ mean }) => mean);
-  const level = sumOf(rows.map((row) => Math.log(row.stepS) - logStep(means, row, scope)));
-  const start = means.map((mean, at) => (at === 0 ? level / rows.length : mean));
-  const centre = start;
-  const lossOf = (logs: readonly number[]): number =>
-    sumOf(rows.map((row) => ((Math.log(row.stepS) - logStep(logs, row, scope)) / NOISE) ** 2)) +
-    sumOf(
-      terms.map(({ deviation }, at) => (((logs[at] ?? 0) - (centre[at] ?? 0)) / deviation) ** 2),
+  const centre = Float64Array.from(terms, ({ mean }) => mean);
+  const offOf = (logs: Float64Array): readonly number[] =>
+    rows.map((row) => Math.log(row.stepS) - logStep(logs, row, scope));
+  // The prior knows nothing of how long this model's steps are.
+  centre[0] = offOf(centre).reduce((sum, off) => sum + off, 0) / rows.length;
+  const lossOf = (logs: Float64Array): number =>
+    offOf(logs).reduce((sum, off) => sum + (off / NOISE) ** 2, 0) +
+    terms.reduce(
+      (sum, { deviation }, at) => sum + (((logs[at] ?? 0) - (centre[at] ?? 0)) / deviation) ** 2,
+      0,
     );
-  let logs: readonly number[] = start;
+  let logs = centre.slice();
   let loss = lossOf(logs);
   let damping = 1;
-  for (let round = 0; round < 200 && damping < 1e9; round += 1) {
-    const gradients = rows.map((row) => slopes(logs, row, scope));
-    const off = rows.map((row) => Math.log(row.stepS) - logStep(logs, row, scope));
-    const matrix = terms.map(({ deviation }, a) =>
-      terms.map((_, b) => {
-        const sum = sumOf(gradients.map((line) => (line[a] ?? 0) * (line[b] ?? 0))) / NOISE ** 2;
-        return sum + (a === b ? 1 / deviation ** 2 + damping : 0);
-      }),
-    );
+  for (let round = 0; round < ROUNDS && damping < MOST_DAMPING; round += 1) {
+    const matrix = terms.map(({ deviation }, at) => {
+      const line = new Float64Array(terms.length);
+      line[at] = 1 / deviation ** 2 + damping;
+      return line;
+    });
     const right = terms.map(
-      ({ deviation }, a) =>
-        sumOf(gradients.map((line, row) => (line[a] ?? 0) * (off[row] ?? 0))) / NOISE ** 2 -
-        ((logs[a] ?? 0) - (centre[a] ?? 0)) / deviation ** 2,
+      ({ deviation }, at) => -((logs[at] ?? 0) - (centre[at] ?? 0)) / deviation ** 2,
     );
+    const off = offOf(logs);
+    for (const [row, place] of rows.entries()) {
+      const slope = slopesOf(logs, place, scope);
+      for (const [at, line] of matrix.entries()) {
+        const weight = (slope[at] ?? 0) / NOISE ** 2;
+        addScaled(line, slope, weight);
+        right[at] = (right[at] ?? 0) + weight * (off[row] ?? 0);
+      }
+    }
     const move = solved(matrix, right);
     const next = logs.map((value, at) => value + (move[at] ?? 0));
     const nextLoss = lossOf(next);
-    if (nextLoss < loss) {
-      [logs, loss, damping] = [next, nextLoss, damping / 3];
-    } else damping *= 4;
+    if (nextLoss < loss) [logs, loss, damping] = [next, nextLoss, damping / 3];
+    else damping *= 4;
   }
-  const [scale = 0, , , alpha = 0, beta = 0, overlap = 0] = logs;
-  return {
-    alphaS: Math.exp(scale + alpha),
-    betaS: Math.exp(scale + beta),
-    overlap: Math.max(1, Math.exp(overlap)),
-    predict: (row) => Math.exp(logStep(logs, row, scope)),
-  };
+  return { ...constantsOf(logs), predict: (place) => Math.exp(logStep(logs, place, scope)) };
+}
+
+function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let sum = 0;
+  for (let at = 0; at < a.length; at += 1) sum += (a[at] ?? 0) * (b[at] ?? 0);
+  return sum;
+}
+
+const times = (matrix: readonly Float64Array[], vector: Float64Array): Float64Array =>
+  Float64Array.from(matrix, (line) => dot(line, vector));
+
+function addScaled(line: Float64Array, added: Float64Array, scale: number): void {
+  if (scale === 0) return;
+  for (let at = 0; at < line.length; at += 1) line[at] = (line[at] ?? 0) + scale * (added[at] ?? 0);
 }
 
 /** Gauss with pivots. */
-function solved(
-  matrix: readonly (readonly number[])[],
-  right: readonly number[],
-): readonly number[] {
+function solved(matrix: readonly Float64Array[], right: readonly number[]): readonly number[] {
   const size = right.length;
   const rows = matrix.map((line, at) => [...line, right[at] ?? 0]);
   for (let column = 0; column < size; column += 1) {
