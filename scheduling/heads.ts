@@ -67,6 +67,8 @@ export interface Heads {
   readonly changed: Map<JobId, Reservation | undefined>;
   /** Grows when GPUs that were set apart become open to all. */
   opened: number;
+  /** Grows when what is set apart for heads becomes another. */
+  renewals: number;
   /** How often somebody was found to give way. */
   yields: number;
   /** For how long each is expected to wait yet, milliseconds; see loans.ts. */
@@ -112,6 +114,7 @@ export function openHeads(
     visited: new Set(),
     changed: new Map(),
     opened: 0,
+    renewals: 0,
     yields: 0,
     expected: new WeakMap(),
     free: new WeakMap(),
@@ -378,6 +381,7 @@ export function giveUp(heads: Heads, reservation: Reservation, taken: readonly H
 
 /** Others are evicted for it: from here on these are its GPUs, and it is no head any more. */
 export function setPreempting(heads: Heads, { jobId, gpus, kind }: ReserveItem): void {
+  heads.renewals += 1;
   heads.now.delete(jobId);
   change(heads, jobId, { jobId, gpus, kind, sinceMs: heads.nowMs });
 }
@@ -437,6 +441,7 @@ export const isSameSet = (a: readonly HostGpus[], b: readonly HostGpus[]): boole
   a === b || (gpuCountOf(a) === gpuCountOf(b) && withoutGpus(a, b).length === 0);
 
 function setHead(heads: Heads, job: JobId, after: Reservation | undefined): void {
+  if (heads.now.get(job) !== after) heads.renewals += 1;
   change(heads, job, after);
   if (after === undefined) heads.now.delete(job);
   else heads.now.set(job, after);

@@ -23,7 +23,7 @@ import {
   wakeAt,
   type CycleRun,
 } from "./cycle-run.ts";
-import { smallestSize } from "./feasibility.ts";
+import { canShrink, smallestSize } from "./feasibility.ts";
 import {
   endHead,
   freeGpusIn,
@@ -60,7 +60,7 @@ const TOLD_AFRESH = 1_000;
 
 /** `pass`: 1 for the first of the cycle. */
 export function walkLine(run: CycleRun, pass: number): void {
-  const { brain, scene, context, heads, granted, pending, telling, nowMs, options } = run;
+  const { brain, scene, context, heads, granted, pending, telling, snapshot, nowMs, options } = run;
   const { policies, limits, onlyFor } = options;
   // The first pass has told everybody, or as many as it may.
   const isTellingNow = run.isTelling && (pass === 1 || onlyFor !== undefined);
@@ -70,10 +70,12 @@ export function walkLine(run: CycleRun, pass: number): void {
   const fewest = fewestGpus(brain);
   let seen = 0;
   let lentTries = 0;
+  /** Of the heads, when kinds were last dismissed while some heads had not had their turn; absent: none were. */
+  let dismissedAt: number | undefined;
   let isClosed = false;
   // Reasons are told of the fleet without what is set apart for the job itself.
   const isEager = run.isTelling || onlyFor !== undefined || policies.backfill === "none";
-  for (let request = turn.next(); request !== undefined; request = turn.next()) {
+  for (let request = turn.next(); request !== undefined; request = next()) {
     seen += 1;
     const { jobId } = request;
     if (granted.has(jobId)) continue;
@@ -143,6 +145,14 @@ export function walkLine(run: CycleRun, pass: number): void {
   }
   if (onlyFor !== undefined) run.position = seen;
 
+  function next(): PendingRequest | undefined {
+    if (dismissedAt !== undefined && dismissedAt !== heads.renewals) {
+      turn.recall();
+      dismissedAt = undefined;
+    }
+    return turn.next();
+  }
+
   /** The plan holds all the reasons that it can, or those behind here are told when they come nearer. */
   function isTold(visited: number): boolean {
     return pending.length >= limits.maxReasons || visited > TOLD_AFRESH;
@@ -172,9 +182,18 @@ export function walkLine(run: CycleRun, pass: number): void {
     return isForInference || run.preemptionsLeft > 0 || mayLift(heads, 0) || mayLend();
   }
 
+  /**
+   * The others of its kind would get no more. While heads are still to come, those stay, and what they change may help the others; nor
+   * must there be anything that the others would do but wait.
+   */
   function dismiss(ofTurn: Turn, gang: PendingRequest): void {
-    if (openKinds.size > 0 || hasRoom(heads) || !tries.isFinal(gang)) return;
-    if (!mayLift(heads, leastLimitMs(gang), gang.class) && !mayLend()) ofTurn.dismiss(gang);
+    if (hasRoom(heads) || !tries.isFinal(gang)) return;
+    const isEarly = openKinds.size > 0;
+    if (isEarly && (canShrink(gang.gang) || run.preemptionsLeft > 0)) return;
+    if (mayLift(heads, leastLimitMs(gang), gang.class) || mayLend()) return;
+    const stays = [...openKinds].flatMap((job) => snapshot.requests.get(job) ?? []);
+    ofTurn.dismiss(gang, stays);
+    if (isEarly) dismissedAt = heads.renewals;
   }
 
   function mayLend(): boolean {

@@ -92,7 +92,10 @@ function turnOf(tenants: Iterable<Tenant>, { runningGpus }: QueueFacts): Turn {
       runner.share += gpuCount / runner.tenant.weight;
       race.moved(runner);
     },
-    dismiss: (request) => runners.get(request.tenant)?.walk?.dismiss(request),
+    dismiss: (request, stays) => runners.get(request.tenant)?.walk?.dismiss(request, stays),
+    recall: () => {
+      for (const { walk } of runners.values()) walk?.recall();
+    },
   };
 }
 

@@ -20,7 +20,10 @@ export interface Line {
 }
 
 export interface LineWalk extends Walk<PendingRequest> {
-  readonly dismiss: (request: PendingRequest) => void;
+  /** The rest of its kind is passed over, but for these. */
+  readonly dismiss: (request: PendingRequest, stays?: readonly PendingRequest[]) => void;
+  /** Nobody is passed over any more who comes after the last one. */
+  readonly recall: () => void;
 }
 
 interface Alike {
@@ -75,9 +78,11 @@ function lineByKind(isBefore: IsBefore<PendingRequest>, kindOf: Kind): Line {
   function walk(): LineWalk {
     const unopened = kinds.walk();
     const opened = new Map<Alike, Opened>();
-    const dismissed = new Set<Alike>();
+    /** Each with what stands in the line for it meanwhile. */
+    const dismissed = new Map<Alike, Opened | undefined>();
     const heads = heap<Opened>((a, b) => isBefore(a.head, b.head));
-    return { peek: () => front()?.head, next, dismiss };
+    let last: PendingRequest | undefined;
+    return { peek: () => front()?.head, next, dismiss, recall };
 
     function front(): Opened | undefined {
       for (;;) {
@@ -87,35 +92,76 @@ function lineByKind(isBefore: IsBefore<PendingRequest>, kindOf: Kind): Line {
         if (fresh === undefined || head === undefined) return known;
         if (known !== undefined && isBefore(known.head, head)) return known;
         unopened.next();
-        if (dismissed.has(fresh)) continue;
         const added = { head, rest: fresh.requests.walk() };
         added.rest.next();
         opened.set(fresh, added);
-        heads.push(added);
+        if (!dismissed.has(fresh)) heads.push(added);
       }
     }
 
     function next(): PendingRequest | undefined {
       const kind = front();
       if (kind === undefined) return undefined;
-      const request = kind.head;
+      last = kind.head;
       const after = kind.rest.next();
       if (after === undefined) heads.remove(kind);
       else {
         kind.head = after;
         heads.moved(kind);
       }
-      return request;
+      return last;
     }
 
-    function dismiss(request: PendingRequest): void {
+    function dismiss(request: PendingRequest, stays: readonly PendingRequest[] = []): void {
       const alike = kindOfWaiting.get(request);
-      if (alike === undefined) return;
-      dismissed.add(alike);
+      if (alike === undefined || dismissed.has(alike)) return;
       const known = opened.get(alike);
-      if (known !== undefined) heads.remove(known);
+      // Nobody of its kind is left.
+      if (known !== undefined && !heads.remove(known)) return;
+      const inOrder = stays
+        .filter((each) => kindOfWaiting.get(each) === alike && isToCome(each))
+        .sort((a, b) => (isBefore(a, b) ? -1 : 1));
+      const rest = listWalk(inOrder);
+      const head = rest.next();
+      const standIn = head && { head, rest };
+      if (standIn !== undefined) heads.push(standIn);
+      dismissed.set(alike, standIn);
+    }
+
+    function recall(): void {
+      for (const [alike, standIn] of dismissed) {
+        if (standIn !== undefined) heads.remove(standIn);
+        const known = opened.get(alike);
+        if (known !== undefined && isAhead(known)) heads.push(known);
+      }
+      dismissed.clear();
+    }
+
+    /** Goes on to what comes after the last one; whether there is anything. */
+    function isAhead(kind: Opened): boolean {
+      while (!isToCome(kind.head)) {
+        const after = kind.rest.next();
+        if (after === undefined) return false;
+        kind.head = after;
+      }
+      return true;
+    }
+
+    function isToCome(request: PendingRequest): boolean {
+      return last === undefined || isBefore(last, request);
     }
   }
+}
+
+function listWalk(requests: readonly PendingRequest[]): Walk<PendingRequest> {
+  let at = 0;
+  return {
+    peek: () => requests[at],
+    next: () => {
+      at += 1;
+      return requests[at - 1];
+    },
+  };
 }
 
 interface Opened {

@@ -30,8 +30,8 @@ export const oneLine = (order: Order): QueuePolicy => ({
       add,
       remove,
       order: () => {
-        const { next, dismiss } = all.walk();
-        return { next, dismiss, noteGrant: () => undefined };
+        const { next, dismiss, recall } = all.walk();
+        return { next, dismiss, recall, noteGrant: () => undefined };
       },
     };
   },

@@ -53,6 +53,11 @@ export interface Turn {
   readonly next: () => PendingRequest | undefined;
   /** The request got so many GPUs just now. */
   readonly noteGrant: (request: PendingRequest, gpuCount: number) => void;
-  /** Nothing of this request's kind can start in this turn any more: O(1) for however many there are. */
-  readonly dismiss: (request: PendingRequest) => void;
+  /**
+   * Nothing of this request's kind can start as things stand: they are passed over, but for those of `stays` that come later. O(1) for
+   * however many there are.
+   */
+  readonly dismiss: (request: PendingRequest, stays?: readonly PendingRequest[]) => void;
+  /** Things stand otherwise: whoever was dismissed and would come later comes in turn again. */
+  readonly recall: () => void;
 }

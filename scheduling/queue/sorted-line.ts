@@ -30,7 +30,8 @@ export function sortedLine(isBefore: IsBefore<PendingRequest>): Line {
         at += 1;
         return order[at - 1];
       };
-      return { peek: () => order[at], next, dismiss: () => undefined };
+      const nothing = (): void => undefined;
+      return { peek: () => order[at], next, dismiss: nothing, recall: nothing };
     },
   };
 

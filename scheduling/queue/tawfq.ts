@@ -144,7 +144,7 @@ function turnOf(classes: ReadonlyMap<string, ClassFlow>, keyNow: (flow: Flow) =>
   const byTenant = new Map<string, TenantRunner>();
   for (const flow of classes.values()) byClass.set(flow.id, { flow, key: keyNow(flow) });
   const race = heap<ClassRunner>(isAhead, byClass.values());
-  return { next, noteGrant, dismiss };
+  return { next, noteGrant, dismiss, recall };
 
   function next(): PendingRequest | undefined {
     for (let first = race.peek(); first !== undefined; first = race.peek()) {
@@ -180,8 +180,13 @@ function turnOf(classes: ReadonlyMap<string, ClassFlow>, keyNow: (flow: Flow) =>
     inClass.race?.moved(inTenant);
   }
 
-  function dismiss(request: PendingRequest): void {
-    byTenant.get(tenantFlow(request))?.walk?.dismiss(request);
+  function dismiss(request: PendingRequest, stays?: readonly PendingRequest[]): void {
+    byTenant.get(tenantFlow(request))?.walk?.dismiss(request, stays);
+  }
+
+  /** Who is out of the race had nobody left: those that were dismissed there would have been before whoever came since. */
+  function recall(): void {
+    for (const { walk } of byTenant.values()) walk?.recall();
   }
 }
 
