@@ -3,7 +3,7 @@
  *
  * A lane is a thread of the host's processor that stands for a GPU: all alike, every parameter in its own memory from the start,
  * values handed over through shared memory. Operators are timed here, on the machine that plans; the plan needs their ratios only,
- * its expected time is this machine's. A plan over lanes that is expected to gain less than `LEAST_GAIN` over one lane is not taken.
+ * its expected time is this machine's. What lanes cost beside their operators is given: measured by who can open lanes. A plan over lanes that is expected to gain less than `LEAST_GAIN` over one lane is not taken.
  */
 
 import { createHash } from "node:crypto";
@@ -31,17 +31,22 @@ export interface ServingOptions {
   readonly lanes?: LaneCosts;
 }
 
-export type LaneCosts = Pick<RunCosts, "partMs" | "handMs" | "handMsPerByte">;
+export interface LaneCosts extends Omit<RunCosts, "operationMs"> {
+  /** Lanes that can work at the same time; a model is split over no more. */
+  readonly atOnce: number;
+}
 
 /**
- * Assumed, for idle cores: what a part's run costs beside its operators, and waking another thread with a value. `bench serving` holds the
- * time that follows from them against what it measures (`serving-expected`).
+ * Where nobody has measured the host's own (`workers/serving/lane-costs.ts`): of two idle cores of today's servers. Handing a value on
+ * takes it out of the runtime's memory, and through another core's cache.
  */
 export const LANE_COSTS: LaneCosts = Object.freeze({
-  partMs: 0.06,
-  handMs: 0.06,
-  /** Out of the runtime's memory, and through another core's cache. */
+  requestMs: 0.1,
+  partMs: 0.03,
+  handMs: 0.03,
   handMsPerByte: 1 / 4e6,
+  besideFactor: 1.05,
+  atOnce: Infinity,
 });
 
 export interface PlannedServing {
@@ -54,6 +59,8 @@ export type PlanServing =
   | { readonly kind: "refused"; readonly message: string };
 
 const TIMED_RUNS = 10;
+/** A fifth of a second for the runs alone, and as much for those under a profile. */
+const LEAST_TIMED_MS = 200;
 const LEAST_GAIN = 0.03;
 
 export interface ModelFile {
@@ -70,6 +77,7 @@ export async function planServing(
   if (read.kind === "refused") return read;
   const measured = await onnxOperatorGraph(read.model, {
     timedRuns: options.timedRuns ?? TIMED_RUNS,
+    leastMs: options.timedRuns === undefined ? LEAST_TIMED_MS : 0,
     ...(options.bindings !== undefined && { bindings: options.bindings }),
     ...(options.budgetMs !== undefined && { budgetMs: options.budgetMs }),
   });
@@ -98,26 +106,32 @@ function planOver(
     return checked.problems.map((problem) => problemText(checked.source, problem)).join("; ");
   }
   const lanes = options.lanes ?? LANE_COSTS;
-  const wholeMs = (trace.runMs ?? 0) + lanes.partMs;
+  const runMs = trace.runMs ?? 0;
+  const wholeMs = lanes.requestMs + runMs;
   const whole: Planned = {
     parts: [{ gpu: 0, operators: operators.flat().sort((a, b) => a - b) }],
     expectedMs: wholeMs,
     wholeMs,
   };
-  if (gpus === 1 || graph.operations.length < 2) return whole;
+  const used = Math.min(gpus, lanes.atOnce);
+  if (used === 1 || graph.operations.length < 2) return whole;
   const resident = graph.parameters.flatMap((_, parameter) =>
-    Array.from({ length: gpus }, (_each, gpu) => ({ parameter, gpu })),
+    Array.from({ length: used }, (_each, gpu) => ({ parameter, gpu })),
   );
-  const problem = planningProblem(graph, lanesHost(gpus, lanes), {
+  const problem = planningProblem(graph, lanesHost(used, lanes), {
     order: checked.order,
     resident,
   });
   const found = searchPlan(problem, { seed: options.seed ?? 1 });
   if (found.kind === "too large") return found.message;
+  // Of the run that was timed, the call of the runtime is the part's.
+  const operatorsShare = runMs > 0 ? Math.max(0, runMs - lanes.partMs) / runMs : 1;
   const { parts, expectedMs } = partList(graph, found.plan, {
     ...lanes,
     operationMs: graph.operations.map(
-      ({ measured }) => measured?.find(({ device }) => device === MEASURED_DEVICE)?.kernelMs ?? 0,
+      ({ measured }) =>
+        (measured?.find(({ device }) => device === MEASURED_DEVICE)?.kernelMs ?? 0) *
+        operatorsShare,
     ),
   });
   if (expectedMs > wholeMs * (1 - LEAST_GAIN)) return whole;

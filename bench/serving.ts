@@ -7,8 +7,10 @@ export const servingBench: Bench = {
   summary: "a split ONNX model beside one session of onnxruntime",
   description:
     "Plans a model over lanes (threads that stand for GPUs), checks its answers against the whole model's, and runs the\n" +
-    "split model, one session with one thread and one with as many threads as lanes in turn; medians after a warm-up.\n" +
-    "Needs as many idle cores as lanes: the share of a core that one thread got is in the answer.",
+    "split model and one session of onnxruntime in turn: with one thread, with as many as lanes (which look for work, or sleep\n" +
+    "at once), and with as many operators at once. Medians after a warm-up, requests in a row and some time apart. Then four\n" +
+    "models over one to three lanes: what the planner expected against what they took. Needs as many idle cores as lanes:\n" +
+    "the share of a core that one thread got is in the answer.",
   options: [
     {
       kind: "text",

@@ -1,11 +1,8 @@
 /** @file Statistics of repeated measurements, and random numbers that a seed repeats. */
 
-/** The nearest-rank quantile, so always a value that was measured; NaN of nothing. */
-export function quantile(values: readonly number[], share: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const rank = Math.max(1, Math.ceil(share * sorted.length));
-  return sorted[rank - 1] ?? NaN;
-}
+import { quantile } from "../lib/quantile.ts";
+
+export { quantile };
 
 export const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;

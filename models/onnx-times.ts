@@ -3,10 +3,12 @@
  *
  * The optimiser fuses operators, and names the result after one of them or after what it makes; the time goes to the operator of
  * the fused chain that does most arithmetic, the others have 0. Each operator has its median over the runs; together they have
- * the time of a run without a profile: the runtime's own work between operators is part of theirs.
+ * the time of a run without a profile (the lower quartile of runs in a row): the runtime's own work between operators is part of
+ * theirs.
  */
 
 import { median } from "../lib/median.ts";
+import { lowerQuartile } from "../lib/quantile.ts";
 import { operatorCost, type ShapeOf } from "./onnx-costs.ts";
 import type { Feeds } from "./onnx-feeds.ts";
 import { indexIn, markedModel, profiled } from "./onnx-marks.ts";
@@ -16,7 +18,7 @@ import { openOnnx, type OnnxSession, type ProfileEvent } from "./onnx-session.ts
 export interface OperatorTimes {
   /** By index of the operator. */
   readonly operatorMs: readonly number[];
-  /** One run of the whole model, median. */
+  /** One run of the whole model, lower quartile. */
   readonly runMs: number;
 }
 
@@ -26,21 +28,23 @@ const DEFAULT_BUDGET_MS = 20_000;
 export interface Timing {
   readonly feeds: Feeds;
   readonly timedRuns: number;
+  /** Runs go on for so long at least: a processor takes a while to get to its pace, and short runs scatter. */
+  readonly leastMs?: number;
   readonly budgetMs?: number;
 }
 
 export async function operatorTimes(
   model: OnnxModel,
   shapeOf: ShapeOf,
-  { feeds, timedRuns, budgetMs = DEFAULT_BUDGET_MS }: Timing,
+  { feeds, timedRuns, leastMs = 0, budgetMs = DEFAULT_BUDGET_MS }: Timing,
 ): Promise<OperatorTimes> {
   const marked = markedModel(model, []);
   const inTurn = (session: OnnxSession): Promise<readonly number[]> =>
-    timedMs(session, feeds, { runs: timedRuns, budgetMs: budgetMs / 2 });
+    timedMs(session, feeds, { runs: timedRuns, leastMs, budgetMs: budgetMs / 2 });
   const plain = await openOnnx(marked);
   let runMs: number;
   try {
-    runMs = median(await inTurn(plain));
+    runMs = lowerQuartile(await inTurn(plain));
   } finally {
     await plain.release();
   }
@@ -142,20 +146,28 @@ function runsOf(events: readonly ProfileEvent[]): readonly (readonly ProfileEven
   return runs;
 }
 
+interface TimedRuns {
+  readonly runs: number;
+  readonly leastMs: number;
+  readonly budgetMs: number;
+}
+
 /** The time of each run after the first few, in ms. */
 async function timedMs(
   session: OnnxSession,
   { values }: Feeds,
-  { runs, budgetMs }: { readonly runs: number; readonly budgetMs: number },
+  { runs, leastMs, budgetMs }: TimedRuns,
 ): Promise<readonly number[]> {
   const timesMs: number[] = [];
   const startMs = performance.now();
-  for (let run = 0; run < WARM_UP_RUNS + runs; run += 1) {
+  let spentMs = 0;
+  for (let run = 0; run < WARM_UP_RUNS + runs || spentMs < leastMs; run += 1) {
     const fromMs = performance.now();
     await session.run(values);
     const nowMs = performance.now();
     if (run >= WARM_UP_RUNS) timesMs.push(nowMs - fromMs);
-    if (timesMs.length > 0 && nowMs - startMs > budgetMs) break;
+    spentMs = nowMs - startMs;
+    if (timesMs.length > 0 && spentMs > budgetMs) break;
   }
   return timesMs;
 }

@@ -26,7 +26,7 @@ export interface OnnxTrace {
   readonly sizes: ReadonlyMap<string, number>;
   /** By index of the operator; absent when no times were asked for. */
   readonly operatorMs?: readonly number[];
-  /** One run of the whole model, median; absent when no times were asked for. */
+  /** One run of the whole model, lower quartile; absent when no times were asked for. */
   readonly runMs?: number;
 }
 
@@ -36,6 +36,8 @@ export interface TraceOptions {
   readonly otherwise?: number;
   /** Runs that are timed, after a few that are not; 0 for shapes only. Default 0. */
   readonly timedRuns?: number;
+  /** Timed runs go on for so long at least. Default 0. */
+  readonly leastMs?: number;
   /** What the timed runs may take altogether; at least one is made. Default 20 s. */
   readonly budgetMs?: number;
 }
@@ -62,6 +64,7 @@ export async function traceOnnx(model: OnnxModel, options: TraceOptions = {}): P
     const times = await operatorTimes(model, (name) => shaped.get(name), {
       feeds: made.feeds,
       timedRuns,
+      ...(options.leastMs !== undefined && { leastMs: options.leastMs }),
       ...(options.budgetMs !== undefined && { budgetMs: options.budgetMs }),
     });
     return { kind: "traced", trace: { values: shaped, sizes, ...times } };

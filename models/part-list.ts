@@ -18,11 +18,15 @@ export interface RunPart {
 }
 
 export interface RunCosts {
+  /** A request beside its parts: begun by the caller, answered to it. */
+  readonly requestMs: number;
   /** What running a part costs beside its operations. */
   readonly partMs: number;
   /** Handing a value to another GPU: beside its bytes, and for each byte. */
   readonly handMs: number;
   readonly handMsPerByte: number;
+  /** How many times as long operations take while other GPUs work, too; 1 where GPUs share nothing. */
+  readonly besideFactor: number;
   /** By operation. */
   readonly operationMs: readonly number[];
 }
@@ -106,6 +110,7 @@ function timedParts(
   const next = queues.map(() => 0);
   const freeMs = queues.map(() => 0);
   const parts: RunPart[] = [];
+  const slowdown = queues.filter(({ length }) => length > 0).length > 1 ? costs.besideFactor : 1;
   const readyMs = (part: RunPart): number | undefined => {
     let ready = 0;
     for (const operation of part.operations) {
@@ -129,7 +134,7 @@ function timedParts(
         const ready = part && readyMs(part);
         if (part === undefined || ready === undefined) break;
         const tookMs = part.operations.reduce(
-          (sum, operation) => sum + (costs.operationMs[operation] ?? 0),
+          (sum, operation) => sum + (costs.operationMs[operation] ?? 0) * slowdown,
           costs.partMs,
         );
         const end = Math.max(ready, freeMs[gpu] ?? 0) + tookMs;
@@ -142,5 +147,5 @@ function timedParts(
     }
   }
   if (parts.length < queues.flat().length) return undefined;
-  return { parts, expectedMs: Math.max(0, ...freeMs) };
+  return { parts, expectedMs: costs.requestMs + Math.max(0, ...freeMs) };
 }

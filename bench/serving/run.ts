@@ -1,157 +1,163 @@
 /**
- * @file Times a split model and its rivals in turn, so that whatever else the machine does hits all alike.
- *
- * Threads of onnxruntime look for work for a while after a run and would take the next one's core, so only the way that is timed is open:
- * the ways come in turn, some runs each, a few times over. Answers are compared before anything is timed. What the planner expected is held against what was measured.
+ * @file Runs a split model and its rivals, compares their answers, then times them in turn; and holds what the planner expected of
+ * several models, over one to three lanes, against what they took.
  */
 
-import { median } from "../../lib/median.ts";
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
-import { planServing } from "../../activities/serving-planner.ts";
+import { planServing, type LaneCosts } from "../../activities/serving-planner.ts";
 import { OrbweaverError } from "../../domain/failure.ts";
-import { servingPlanLine } from "../../domain/serving-plan.ts";
-import { trialFeeds } from "../../models/onnx-feeds.ts";
-import { readOnnxModel } from "../../models/onnx-model.ts";
+import { servingPlanLine, type ServingPlan } from "../../domain/serving-plan.ts";
+import { median } from "../../lib/median.ts";
+import { quantile } from "../../lib/quantile.ts";
+import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
 import { branchySample } from "../../models/onnx-samples.ts";
-import { openOnnx, type TensorValue } from "../../models/onnx-session.ts";
+import { openOnnx } from "../../models/onnx-session.ts";
+import { measureLaneCosts } from "../../workers/serving/lane-costs.ts";
 import { openSplit } from "../../workers/serving/split-model.ts";
-import { atLeast, atMost, barOf, REPORTED } from "../bar.ts";
-import type { BenchAnswer, BenchRequest } from "../bench.ts";
+import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
+import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
+import { graphs, type Graph } from "./graphs.ts";
+import {
+  feedsOf,
+  overLanes,
+  rivals,
+  timedInTurn,
+  type Tensors,
+  type Timed,
+  type Timing,
+} from "./ways.ts";
 
-type Tensors = ReadonlyMap<string, TensorValue>;
+/** Idle time of a host whose requests come one by one. */
+const APART_MS = 3;
+/** Lanes for which expectations are looked at. */
+const LANES = [1, 2, 3];
 
-const WARM_UPS = 5;
-const PAUSE_MS = 3;
-const TURNS = 3;
-
-interface Timed {
-  readonly ms: readonly number[];
-  /** Of the whole process, in all timed runs. */
-  readonly cpuMs: number;
+interface Part {
+  readonly bars: readonly Bar[];
+  readonly tables: readonly BenchTable[];
 }
 
 export async function runServing(request: BenchRequest): Promise<BenchAnswer> {
-  const { name, bytes } = modelOf(request);
+  const graph = graphOf(request);
+  const lanes = request.size("lanes");
+  const costsOf = costsByLanes();
+  const planned = await planOf(graph, { lanes, request, costs: await costsOf(lanes) });
+  request.say(servingPlanLine(planned.plan));
+  const speed = await speedOf(graph, planned, request);
+  const others = request.text("model") === undefined ? graphs(graph.bytes, request.seed) : [graph];
+  const expected = await expectations(others, request, costsOf);
+  return {
+    bars: [...speed.bars, ...expected.bars],
+    tables: [...speed.tables, ...expected.tables, costsTable(await costsOf(lanes))],
+    details: { plan: servingPlanLine(planned.plan), model: graph.name },
+  };
+}
+
+function graphOf(request: BenchRequest): Graph {
+  const file = request.text("model");
+  if (file !== undefined) {
+    return { name: basename(file), bytes: readFileSync(file), bindings: new Map() };
+  }
+  const [side, blocks] = [request.size("side"), request.size("blocks")];
+  const [depth, width] = [request.size("depth"), request.size("width")];
+  const bytes = branchySample({ side, blocks, depth, width, seed: request.seed });
+  return { name: "branchy", bytes, bindings: new Map() };
+}
+
+interface Planned {
+  readonly model: OnnxModel;
+  readonly plan: ServingPlan;
+}
+
+async function planOf(
+  { name, bytes, bindings }: Graph,
+  {
+    lanes,
+    request,
+    costs,
+  }: { readonly lanes: number; readonly request: BenchRequest; readonly costs: LaneCosts },
+): Promise<Planned> {
   const read = readOnnxModel(bytes, name);
   if (read.kind === "refused") throw new OrbweaverError("BAD_INPUT", read.message);
-  const lanes = request.size("lanes");
   request.say(`planning ${name} over ${lanes} lanes`);
-  const planned = await planServing({ name, bytes }, lanes, { seed: request.seed });
+  const planned = await planServing({ name, bytes }, lanes, {
+    seed: request.seed,
+    bindings,
+    lanes: costs,
+  });
   if (planned.kind === "refused") throw new OrbweaverError("BAD_INPUT", planned.message);
-  const { plan } = planned;
-  request.say(servingPlanLine(plan));
-  const opened = await openSplit(read.model, plan);
-  if (opened.kind === "refused") throw new OrbweaverError("BAD_INPUT", opened.message);
-  const { split } = opened;
-  const one = await openOnnx(bytes, { threads: 1 });
-  const feeds = (): Tensors => {
-    const made = trialFeeds(read.model, { bindings: new Map(), otherwise: 1, whole: 1 });
-    if (made.kind === "refused") throw new OrbweaverError("BAD_INPUT", made.message);
-    return made.feeds.values;
+  return { model: read.model, plan: planned.plan };
+}
+
+/** Measured once for each number of lanes. */
+function costsByLanes(): (lanes: number) => Promise<LaneCosts> {
+  const known = new Map<number, Promise<LaneCosts>>();
+  return (lanes) => {
+    const costs = known.get(lanes) ?? measureLaneCosts(lanes);
+    known.set(lanes, costs);
+    return costs;
   };
-  const gap = largestGap(await one.run(feeds()), await split.run(feeds()));
-  await split.close();
-  await one.release();
-  const session = (threads: number) => async (): Promise<Way> => {
-    const whole = await openOnnx(bytes, { threads });
-    return { run: () => whole.run(feeds()), close: () => whole.release() };
+}
+
+async function speedOf(
+  { name, bytes, bindings }: Graph,
+  { model, plan }: Planned,
+  request: BenchRequest,
+): Promise<Part> {
+  const feeds = feedsOf(model, bindings);
+  const gap = await gapOf(bytes, { model, plan }, feeds);
+  const ways = [overLanes(model, plan), ...rivals(bytes, plan.gpus)];
+  const timing: Timing = {
+    rounds: request.size("rounds"),
+    pauseMs: 0,
+    feeds,
+    interrupted: request.interrupted,
   };
-  const overLanes = async (): Promise<Way> => {
-    const again = await openSplit(read.model, plan);
-    if (again.kind === "refused") throw new OrbweaverError("BAD_INPUT", again.message);
-    return { run: () => again.split.run(feeds()), close: () => again.split.close() };
-  };
-  const [ofSplit, ofOne, ofSeveral] = await timedInTurn(
-    [overLanes, session(1), session(lanes)],
-    request,
-  );
-  const splitMs = median(ofSplit?.ms ?? []);
-  const oneMs = median(ofOne?.ms ?? []);
-  const severalMs = median(ofSeveral?.ms ?? []);
-  const share = (ofOne?.cpuMs ?? 0) / (ofOne?.ms ?? []).reduce((sum, ms) => sum + ms, 0);
-  const busy = `one thread got ${(100 * share).toFixed(0)} % of a core`;
-  const expectedMs = plan.expectedMs ?? NaN;
+  request.say("timing, requests in a row");
+  const inRow = await timedInTurn(ways, timing);
+  request.say(`timing, requests ${APART_MS} ms apart`);
+  const apart = await timedInTurn(ways, { ...timing, pauseMs: APART_MS });
+  const [, alone] = inRow;
+  const share = (alone?.cpuMs ?? NaN) / (alone?.ms ?? []).reduce((sum, ms) => sum + ms, 0);
+  const note =
+    `against the fastest of the others, medians of ${timing.rounds}; ` +
+    `one thread got ${(100 * share).toFixed(0)} % of a core`;
   return {
     bars: [
       barOf({ id: "serving-gap", unit: "max|a-b|/max|b|", wish: atMost(1e-5), got: gap }),
+      barOf({ id: "serving-speed-up", unit: "×", wish: atLeast(1.2), got: speedUp(inRow), note }),
       barOf({
-        id: "serving-speed-up",
+        id: "serving-speed-up-apart",
         unit: "×",
-        wish: atLeast(1.2),
-        got: Math.min(oneMs, severalMs) / splitMs,
-        note: `against the faster of 1 and ${lanes} threads, medians of ${request.size("rounds")}; ${busy}`,
-      }),
-      barOf({
-        id: "serving-expected",
-        unit: "share off",
-        wish: atMost(0.1),
-        got: Math.abs(expectedMs - splitMs) / splitMs,
-        note: `the planner expected ${expectedMs.toFixed(2)} ms; ${busy}`,
+        wish: REPORTED,
+        got: speedUp(apart),
+        note: `the same with ${APART_MS} ms of nothing before each request`,
       }),
       barOf({ id: "serving-parts", unit: "parts", wish: REPORTED, got: plan.parts.length }),
     ],
     tables: [
-      {
-        title: `${name}, ${servingPlanLine(plan)}`,
-        columns: ["way", "median ms", "least ms", "CPU ms"],
-        rows: [
-          row(`split over ${lanes} lanes`, ofSplit),
-          row("one session, 1 thread", ofOne),
-          row(`one session, ${lanes} threads`, ofSeveral),
-        ],
-      },
+      timesTable(`${name}, ${servingPlanLine(plan)}, requests in a row`, inRow),
+      timesTable(`the same, requests ${APART_MS} ms apart`, apart),
     ],
-    details: { plan: servingPlanLine(plan), model: name },
   };
 }
 
-/** While it is open, nothing else that computes is. */
-interface Way {
-  readonly run: () => Promise<Tensors>;
-  readonly close: () => Promise<void>;
-}
+const speedUp = ([split, ...others]: readonly Timed[]): number =>
+  Math.min(...others.map(({ ms }) => median(ms))) / median(split?.ms ?? []);
 
-function modelOf(request: BenchRequest): { readonly name: string; readonly bytes: Uint8Array } {
-  const file = request.text("model");
-  if (file !== undefined) return { name: basename(file), bytes: readFileSync(file) };
-  const [side, blocks] = [request.size("side"), request.size("blocks")];
-  const [depth, width] = [request.size("depth"), request.size("width")];
-  const bytes = branchySample({ side, blocks, depth, width, seed: request.seed });
-  return { name: "branchy", bytes };
-}
-
-async function timedInTurn(
-  ways: readonly (() => Promise<Way>)[],
-  { size, interrupted }: BenchRequest,
-): Promise<readonly Timed[]> {
-  const timed = ways.map(() => ({ ms: new Array<number>(), cpuMs: 0 }));
-  const rounds = size("rounds");
-  for (let turn = 0; turn < TURNS; turn += 1) {
-    const share = Math.floor(((turn + 1) * rounds) / TURNS) - Math.floor((turn * rounds) / TURNS);
-    for (const [index, open] of ways.entries()) {
-      const way = await open();
-      try {
-        for (let at = -WARM_UPS; at < share; at += 1) {
-          interrupted.throwIfAborted();
-          await pause(PAUSE_MS);
-          const cpuFrom = process.cpuUsage();
-          const fromMs = performance.now();
-          await way.run();
-          const tookMs = performance.now() - fromMs;
-          const { user, system } = process.cpuUsage(cpuFrom);
-          const noted = timed[index];
-          if (at < 0 || noted === undefined) continue;
-          noted.ms.push(tookMs);
-          noted.cpuMs += (user + system) / 1_000;
-        }
-      } finally {
-        await way.close();
-      }
-    }
-  }
-  return timed;
+async function gapOf(
+  bytes: Uint8Array,
+  { model, plan }: Planned,
+  feeds: () => Tensors,
+): Promise<number> {
+  const opened = await openSplit(model, plan);
+  if (opened.kind === "refused") throw new OrbweaverError("BAD_INPUT", opened.message);
+  const one = await openOnnx(bytes, { threads: 1 });
+  const gap = largestGap(await one.run(feeds()), await opened.split.run(feeds()));
+  await opened.split.close();
+  await one.release();
+  return gap;
 }
 
 function largestGap(want: Tensors, got: Tensors): number {
@@ -169,8 +175,87 @@ function largestGap(want: Tensors, got: Tensors): number {
   return gap;
 }
 
-function row(way: string, timed: Timed | undefined): readonly string[] {
-  const ms = timed?.ms ?? [];
-  const perRun = (timed?.cpuMs ?? NaN) / ms.length;
-  return [way, median(ms).toFixed(2), Math.min(...ms).toFixed(2), perRun.toFixed(2)];
+/** Each model over one, two and three lanes, planned and then timed at once. */
+async function expectations(
+  all: readonly Graph[],
+  request: BenchRequest,
+  costsOf: (lanes: number) => Promise<LaneCosts>,
+): Promise<Part> {
+  const rows: string[][] = [];
+  const off: number[] = [];
+  for (const graph of all) {
+    for (const lanes of LANES) {
+      const planned = await planOf(graph, { lanes, request, costs: await costsOf(lanes) });
+      const { model, plan } = planned;
+      const [timed] = await timedInTurn([overLanes(model, plan)], {
+        rounds: request.size("rounds"),
+        pauseMs: 0,
+        feeds: feedsOf(model, graph.bindings),
+        interrupted: request.interrupted,
+      });
+      const ms = timed?.ms ?? [];
+      const expectedMs = plan.expectedMs ?? NaN;
+      const tookMs = median(ms);
+      const apart = Math.abs(expectedMs - tookMs) / tookMs;
+      off.push(apart);
+      rows.push([
+        graph.name,
+        String(lanes),
+        String(plan.parts.length),
+        expectedMs.toFixed(2),
+        tookMs.toFixed(2),
+        quantile(ms, 0.25).toFixed(2),
+        `${(100 * apart).toFixed(0)} %`,
+      ]);
+    }
+  }
+  const mean = off.reduce((sum, each) => sum + each, 0) / off.length;
+  const bars: readonly Bar[] = [
+    barOf({
+      id: "serving-expected",
+      unit: "share off",
+      wish: atMost(0.1),
+      got: mean,
+      note: `mean over ${off.length} cases of what the planner expected against the median of ${request.size("rounds")}`,
+    }),
+    barOf({
+      id: "serving-expected-worst",
+      unit: "share off",
+      wish: REPORTED,
+      got: Math.max(...off),
+    }),
+  ];
+  const columns = ["model", "lanes", "parts", "expected ms", "median ms", "quartile ms", "off"];
+  return { bars, tables: [{ title: "Expected and measured", columns, rows }] };
+}
+
+function timesTable(title: string, all: readonly Timed[]): BenchTable {
+  return {
+    title,
+    columns: ["way", "median ms", "quartile ms", "least ms", "CPU ms"],
+    rows: all.map(({ name, ms, cpuMs }) => [
+      name,
+      median(ms).toFixed(2),
+      quantile(ms, 0.25).toFixed(2),
+      Math.min(...ms).toFixed(2),
+      (cpuMs / ms.length).toFixed(2),
+    ]),
+  };
+}
+
+function costsTable(costs: LaneCosts): BenchTable {
+  const us = (ms: number): string => (1_000 * ms).toFixed(0);
+  return {
+    title: "What lanes cost here, µs",
+    columns: ["request", "part", "handing on", "a MiB of it", "beside others"],
+    rows: [
+      [
+        us(costs.requestMs),
+        us(costs.partMs),
+        us(costs.handMs),
+        us(costs.handMsPerByte * 2 ** 20),
+        `${costs.besideFactor.toFixed(2)} ×`,
+      ],
+    ],
+  };
 }

@@ -104,7 +104,10 @@ async function serve(kit: Kit, values: ServeValues): Promise<void> {
   const file = resolve(io.cwd, modelFile);
   if (values.writePlan !== undefined) {
     const { planServing } = await import("../../activities/serving-planner.ts");
-    const planned = await planServing(readModel(file), place.gpus, { bindings: sizes });
+    const { measureLaneCosts } = await import("../../workers/serving/lane-costs.ts");
+    const model = readModel(file);
+    const lanes = await measureLaneCosts(place.gpus);
+    const planned = await planServing(model, place.gpus, { bindings: sizes, lanes });
     if (planned.kind === "refused") throw new OrbweaverError("BAD_INPUT", planned.message);
     const { plan } = planned;
     writeFileSync(resolve(io.cwd, values.writePlan), servingPlanText(plan));

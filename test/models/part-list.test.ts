@@ -31,9 +31,11 @@ const queuesOf = (gpuOf: readonly number[], gpus: number) => ({
 });
 
 const costsOf = (count: number, partMs: number): RunCosts => ({
+  requestMs: 0,
   partMs,
   handMs: 1,
   handMsPerByte: 0,
+  besideFactor: 1,
   operationMs: new Array<number>(count).fill(10),
 });
 
@@ -73,6 +75,14 @@ describe("parts", () => {
     );
     expect(parts.map(({ operations }) => operations)).toEqual([[0], [1, 2]]);
     expect(expectedMs).toBe(110 + 1 + 120);
+  });
+
+  it.each([
+    ["on two GPUs, which feel each other", [0, 1], 3 + 15],
+    ["on one GPU", [0, 0], 3 + 20],
+  ])("take the request's own time beside, %s", (_, gpuOf, wantMs) => {
+    const costs = { ...costsOf(2, 0), requestMs: 3, besideFactor: 1.5 };
+    expect(partList(graphOf([[], []]), queuesOf(gpuOf, 2), costs).expectedMs).toBe(wantMs);
   });
 
   it("hold every operation once, in an order in which they can run", () => {

@@ -61,6 +61,10 @@ export type LaneReport =
 
 /** About what it takes to wake a sleeping thread, a few times over. */
 const LOOK_MS = 0.2;
+/** A part whose input did not come while it was looked for is looked for half as long next time, and not at all under this. */
+const LEAST_LOOK_MS = 0.02;
+/** After so many waits for it that did not look. */
+const LOOK_AGAIN = 32;
 /** So many requests later nothing more comes in for one that was dropped. */
 const REMEMBERED = 1_000;
 
@@ -76,6 +80,9 @@ interface RequestState {
 
 interface OpenPart extends LanePart {
   readonly session: OnnxSession;
+  /** How long its inputs are looked for, as former looks have turned out. */
+  lookMs: number;
+  waitsUnlooked: number;
 }
 
 /** Runs until `end`; says `ready` when the parts are loaded, `broken` when they cannot be. */
@@ -143,15 +150,31 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
     return undefined;
   };
 
-  /** Looks at the other lanes for a little while before it sleeps: waking a thread costs as much as a small part. */
+  /** The part whose turn it is in the earliest request that has begun and waits for another lane. */
+  const awaited = (): OpenPart | undefined => {
+    for (const { hasBegun, isDropped, next } of requests.values()) {
+      const part = parts[next];
+      if (hasBegun && !isDropped && part !== undefined) return part;
+    }
+    return undefined;
+  };
+
+  /**
+   * Looks at the other lanes for a little while before it sleeps: waking a thread costs as much as a small part. Where looking does
+   * not pay (the other lane has long to work, or needs this very core for it) it soon stops.
+   */
   const soonRunnable = (): ReturnType<typeof runnable> => {
     if (!setup.mayLook || setup.peers.size === 0) return undefined;
-    const isWaiting = [...requests.values()].some(
-      ({ hasBegun, isDropped, next }) => hasBegun && !isDropped && next < parts.length,
-    );
-    if (!isWaiting) return undefined;
+    const part = awaited();
+    if (part === undefined) return undefined;
+    if (part.lookMs < LEAST_LOOK_MS) {
+      part.waitsUnlooked += 1;
+      if (part.waitsUnlooked < LOOK_AGAIN) return undefined;
+      part.lookMs = LOOK_MS;
+      part.waitsUnlooked = 0;
+    }
     isLooking = true;
-    const untilMs = performance.now() + LOOK_MS;
+    const untilMs = performance.now() + part.lookMs;
     let found: ReturnType<typeof runnable>;
     do {
       for (const port of setup.peers.values()) {
@@ -163,6 +186,7 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
       }
     } while (found === undefined && performance.now() < untilMs);
     isLooking = false;
+    part.lookMs = found === undefined ? part.lookMs / 2 : LOOK_MS;
     return found;
   };
 
@@ -232,7 +256,8 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
   for (const port of setup.peers.values()) port.on("message", hear);
   try {
     for (const part of setup.parts) {
-      parts.push({ ...part, session: await openOnnx(part.model, { threads: setup.threads }) });
+      const session = await openOnnx(part.model, { threads: setup.threads });
+      parts.push({ ...part, session, lookMs: LOOK_MS, waitsUnlooked: 0 });
     }
     isOpen = true;
     report({ kind: "ready" });

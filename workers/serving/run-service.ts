@@ -11,6 +11,7 @@ import { identityOf, planServing } from "../../activities/serving-planner.ts";
 import { OrbweaverError } from "../../domain/failure.ts";
 import { parseServingPlan, servingPlanLine, type ServingPlan } from "../../domain/serving-plan.ts";
 import { serveHttp } from "./http-service.ts";
+import { measureLaneCosts } from "./lane-costs.ts";
 import { openService } from "./model-service.ts";
 import type { ServiceOptions } from "./service-options.ts";
 
@@ -142,7 +143,8 @@ async function madePlan(
   events: ServeEvents,
 ): Promise<ServingPlan> {
   events.say(`planning ${model.name} for ${gpus === 1 ? "1 GPU" : `${gpus} GPUs`}`);
-  const planned = await planServing(model, gpus, { bindings });
+  const lanes = await measureLaneCosts(gpus);
+  const planned = await planServing(model, gpus, { bindings, lanes });
   if (planned.kind === "refused") throw new OrbweaverError("BAD_INPUT", planned.message);
   return planned.plan;
 }

@@ -1,0 +1,194 @@
+/**
+ * @file Measures what lanes of this host cost beside the operators that they run, so that plans expect what is then seen.
+ *
+ * Small models are run over real lanes, a few at a time in turn, and low quantiles compared, because whatever else runs here only
+ * adds: a session alone and the same in a lane (the request); so many parts instead of one, in one lane (the part) and over two
+ * (handing on); the same with values of a mebibyte (their bytes); a model of convolutions in one lane, and in all at once (what
+ * lanes take from each other). About a second of an idle host. No more lanes are measured than there are processors, and a model is
+ * split over no more.
+ */
+
+import { availableParallelism } from "node:os";
+import { LANE_COSTS, type LaneCosts } from "../../activities/serving-planner.ts";
+import { quantile } from "../../lib/quantile.ts";
+import { onnxBytes } from "../../models/onnx-file.ts";
+import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
+import { branchySample } from "../../models/onnx-samples.ts";
+import { openOnnx, type TensorValue } from "../../models/onnx-session.ts";
+import { openSplit } from "./split-model.ts";
+
+/** Operators in a row, each a part of its own where parts are measured. */
+const LINKS = 8;
+const SMALL = 64;
+/** A mebibyte of numbers. */
+const WIDE = 2 ** 18;
+const WARM_UPS = 60;
+const ROUNDS = 120;
+/** Of runs that take a millisecond or more. */
+const LONG_ROUNDS = 40;
+const WIDE_ROUNDS = 15;
+/** The least of many is an outlier of its own, but where all lanes must get their processors at once few are undisturbed. */
+const LOW = 0.1;
+/** At most so many rounds with all lanes at once, until one was undisturbed: lanes with cores of their own feel little. */
+const BESIDE_ROUNDS = 100;
+const GOOD_FACTOR = 1.15;
+const IMAGE_SIDE = 16;
+
+interface Way {
+  run(): Promise<unknown>;
+  close(): Promise<unknown>;
+}
+
+/** For plans over so many lanes. Rejects when this host cannot open lanes at all. */
+export async function measureLaneCosts(lanes: number): Promise<LaneCosts> {
+  const atOnce = Math.max(1, availableParallelism());
+  const used = Math.min(lanes, atOnce);
+  const small = chainModel(SMALL);
+  const [alone = 0, inLane = 0, inParts = 0, across = 0] = await lowMs(
+    [
+      () => session(small, SMALL),
+      () => chain(small, SMALL, [0]),
+      ...(used > 1
+        ? [
+            () => chain(small, SMALL, new Array<number>(LINKS).fill(0)),
+            () => chain(small, SMALL, alternating()),
+          ]
+        : []),
+    ],
+    { warmUps: WARM_UPS, rounds: ROUNDS },
+  );
+  const requestMs = Math.max(0, inLane - alone);
+  if (used === 1) return { ...LANE_COSTS, requestMs, atOnce };
+  const cuts = LINKS - 1;
+  const handMs = Math.max(0, across - inParts) / cuts;
+  return {
+    requestMs,
+    partMs: Math.max(0, inParts - inLane) / cuts,
+    handMs,
+    handMsPerByte: await msPerByte(handMs * cuts),
+    besideFactor: await besideFactor(used),
+    atOnce,
+  };
+}
+
+async function msPerByte(handsMs: number): Promise<number> {
+  const wide = chainModel(WIDE);
+  const [here = 0, across = 0] = await lowMs(
+    [
+      () => chain(wide, WIDE, new Array<number>(LINKS).fill(0)),
+      () => chain(wide, WIDE, alternating()),
+    ],
+    { warmUps: 3, rounds: WIDE_ROUNDS },
+  );
+  const bytes = (LINKS - 1) * WIDE * Float32Array.BYTES_PER_ELEMENT;
+  // Never nothing: the planner's links have a speed.
+  return Math.max(LANE_COSTS.handMsPerByte / 10, (across - here - handsMs) / bytes);
+}
+
+/** Each lane runs a model of its own: first one of them, then all; the least of each. */
+async function besideFactor(lanes: number): Promise<number> {
+  const bytes = branchySample({ side: IMAGE_SIDE, blocks: 1, depth: 10, width: 16 });
+  const model = read(bytes);
+  const plan = { gpus: 1, parts: [{ gpu: 0, operators: [...model.operators.keys()] }] };
+  const ways: Way[] = [];
+  try {
+    for (let lane = 0; lane < lanes; lane += 1) ways.push(await split(model, plan, image));
+    let [oneMs, allMs] = [Infinity, Infinity];
+    for (let round = 0; round < BESIDE_ROUNDS; round += 1) {
+      const [first] = ways;
+      oneMs = Math.min(oneMs, await tookMs(async () => first?.run()));
+      allMs = Math.min(allMs, await tookMs(async () => Promise.all(ways.map((way) => way.run()))));
+      if (round >= LONG_ROUNDS && allMs < GOOD_FACTOR * oneMs) break;
+    }
+    return Math.min(lanes, Math.max(1, allMs / oneMs));
+  } finally {
+    await Promise.all(ways.map((way) => way.close()));
+  }
+}
+
+/** The time of each way as it is when nobody disturbs it, in ms; they take turns. */
+async function lowMs(
+  open: readonly (() => Promise<Way>)[],
+  { warmUps, rounds }: { readonly warmUps: number; readonly rounds: number },
+): Promise<readonly number[]> {
+  const ways: Way[] = [];
+  try {
+    for (const each of open) ways.push(await each());
+    const taken = ways.map(() => new Array<number>());
+    for (let round = -warmUps; round < rounds; round += 1) {
+      for (const [index, way] of ways.entries()) {
+        const ms = await tookMs(() => way.run());
+        if (round >= 0) taken[index]?.push(ms);
+      }
+    }
+    return taken.map((ms) => quantile(ms, LOW));
+  } finally {
+    await Promise.all(ways.map((way) => way.close()));
+  }
+}
+
+async function tookMs(run: () => Promise<unknown>): Promise<number> {
+  const fromMs = performance.now();
+  await run();
+  return performance.now() - fromMs;
+}
+
+function chainModel(width: number): Uint8Array {
+  const shape = ["batch", width];
+  return onnxBytes({
+    name: "chain",
+    nodes: Array.from({ length: LINKS }, (_, at) => ({
+      op: "Relu",
+      inputs: [`v${at}`],
+      outputs: [`v${at + 1}`],
+      attributes: new Map(),
+    })),
+    constants: [],
+    inputs: [{ name: "v0", type: "float32", shape }],
+    outputs: [{ name: `v${LINKS}`, type: "float32", shape }],
+  });
+}
+
+const alternating = (): readonly number[] => Array.from({ length: LINKS }, (_, at) => at % 2);
+
+const row = (width: number): ReadonlyMap<string, TensorValue> =>
+  new Map([["v0", { type: "float32", shape: [1, width], data: new Float32Array(width).fill(1) }]]);
+
+const image = (): ReadonlyMap<string, TensorValue> => {
+  const shape = [1, 3, IMAGE_SIDE, IMAGE_SIDE];
+  return new Map([
+    ["image", { type: "float32", shape, data: new Float32Array(3 * IMAGE_SIDE ** 2).fill(1) }],
+  ]);
+};
+
+async function session(bytes: Uint8Array, width: number): Promise<Way> {
+  const whole = await openOnnx(bytes, { threads: 1 });
+  return { run: () => whole.run(row(width)), close: () => whole.release() };
+}
+
+/** A part for each lane named; for the one of a single lane all operators together. */
+function chain(bytes: Uint8Array, width: number, laneOf: readonly number[]): Promise<Way> {
+  const model = read(bytes);
+  const places = [...model.operators.keys()];
+  const parts = laneOf.map((gpu, at) => ({
+    gpu,
+    operators: laneOf.length === 1 ? places : [at],
+  }));
+  return split(model, { gpus: Math.max(...laneOf) + 1, parts }, () => row(width));
+}
+
+async function split(
+  model: OnnxModel,
+  plan: Parameters<typeof openSplit>[1],
+  feeds: () => ReadonlyMap<string, TensorValue>,
+): Promise<Way> {
+  const opened = await openSplit(model, plan);
+  if (opened.kind === "refused") throw new Error(`lanes cannot be measured: ${opened.message}`);
+  return { run: () => opened.split.run(feeds()), close: () => opened.split.close() };
+}
+
+function read(bytes: Uint8Array): OnnxModel {
+  const found = readOnnxModel(bytes, "of the measurement");
+  if (found.kind === "refused") throw new Error(found.message);
+  return found.model;
+}
