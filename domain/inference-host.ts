@@ -46,6 +46,8 @@ export interface InferenceHost {
   readonly peers: readonly (readonly PeerWay[])[];
   /** What starting one copy costs, microseconds. */
   readonly copyUs: number;
+  /** In which parameters lie pinned; not known when absent. */
+  readonly hostMemoryGiB?: number;
 }
 
 export type ParsedHost = { readonly kind: "parsed"; readonly host: InferenceHost } | RefusedFile;
@@ -65,6 +67,8 @@ const hostSchema = z.strictObject({
       name,
       z.strictObject({
         peakTflops: positive,
+        /** Of products of 16-bit numbers; absent: peakTflops. */
+        halfTflops: positive.optional(),
         gemmShare: share.default(0.9),
         memoryGBs: positive,
         memoryShare: share.default(0.8),
@@ -97,6 +101,8 @@ const hostSchema = z.strictObject({
   /** Peer-to-peer copies over PCIe for the pairs without NVLink; absent: through host memory. */
   pciePeerGBs: positive.optional(),
   copyUs: z.number().nonnegative().finite().default(DEFAULT_COPY_US),
+  /** Memory of the host, in which all parameters lie; absent: enough. */
+  hostMemoryGiB: positive.optional(),
 });
 
 type HostFile = z.infer<typeof hostSchema>;
@@ -221,8 +227,7 @@ function ruleProblems(file: HostFile): SchemaProblem[] {
 function hostOf(file: HostFile): InferenceHost {
   const gpus = file.gpus.map((gpu): InferenceGpu => {
     const written = Object.hasOwn(file.devices, gpu.device) ? file.devices[gpu.device] : undefined;
-    const known =
-      written === undefined ? knownDevice(gpu.device) : { kind: gpu.device, ...written };
+    const known = written === undefined ? knownDevice(gpu.device) : deviceOf(gpu.device, written);
     if (known === undefined) throw new Error(`device ${gpu.device} was not checked`);
     return {
       name: gpu.name,
@@ -247,5 +252,14 @@ function hostOf(file: HostFile): InferenceHost {
       return { kind: "pcie", peerGBs: file.pciePeerGBs };
     }),
   );
-  return { name: file.name, gpus, buses: file.buses, peers, copyUs: file.copyUs };
+  const { name: called, buses, copyUs, hostMemoryGiB } = file;
+  return {
+    ...{ name: called, gpus, buses, peers, copyUs },
+    ...(hostMemoryGiB !== undefined && { hostMemoryGiB }),
+  };
 }
+
+const deviceOf = (
+  kind: string,
+  { halfTflops, ...written }: HostFile["devices"][string],
+): InferenceDevice => ({ kind, ...written, ...(halfTflops !== undefined && { halfTflops }) });

@@ -29,6 +29,8 @@ export interface OperationNode {
   readonly movedBytes: number;
   /** Bytes of its parameters that it touches; absent = all of them. A look-up in an embedding reads a few rows. */
   readonly touchedParameterBytes?: number;
+  /** Its products are of 16-bit numbers (FP16, BF16), for which devices have a peak of their own. */
+  readonly isHalf?: true;
   /** Operations of one group run on one GPU (tied weights, in-place state). */
   readonly group?: string;
   /** Times taken on real devices; a device that is not listed is estimated from FLOPs and bytes. */

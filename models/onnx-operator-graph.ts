@@ -82,6 +82,9 @@ export function graphOf(model: OnnxModel, trace: OnnxTrace, device: string): Onn
     const sizeBytes = sum(parameters.map((name) => shapeOf(name)?.sizeBytes ?? 0));
     const touched = Math.min(sizeBytes, touchedParameters(operators, new Set(parameters), shapeOf));
     const kernelMs = sum(group.map((index) => trace.operatorMs?.[index] ?? 0));
+    const largest = costs.reduce((most, { flops }) => Math.max(most, flops), 0);
+    const main = operators[costs.findIndex(({ flops }) => flops === largest)];
+    const made = shapeOf(main?.outputs[0] ?? "")?.type;
     return {
       id: operators[0]?.id ?? "",
       kind: [...new Set(operators.map(({ op }) => op))].join("+"),
@@ -90,6 +93,7 @@ export function graphOf(model: OnnxModel, trace: OnnxTrace, device: string): Onn
       outputBytes: sum(handed.map((name) => shapeOf(name)?.sizeBytes ?? 0)),
       flops: sum(costs.map(({ flops }) => flops)),
       movedBytes: sum(costs.map(({ movedBytes }) => movedBytes)),
+      ...((made === "float16" || made === "bfloat16") && { isHalf: true }),
       ...(touched < sizeBytes && { touchedParameterBytes: touched }),
       ...(trace.operatorMs !== undefined && { measured: [{ device, kernelMs }] }),
     };

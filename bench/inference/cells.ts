@@ -1,7 +1,7 @@
 /** @file The cells of the comparison: a model at a shape on a host, with every contender's latency over the same draws of noise. */
 
 import { join } from "node:path";
-import { readInferenceHost } from "../../cli/planning/inference.ts";
+import { readInferenceHost } from "../../cli/planning/inference-source.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import type { InferenceHost } from "../../domain/inference-host.ts";
 import type { InferencePlan } from "../../domain/inference-plan.ts";
@@ -50,7 +50,8 @@ export interface Measured {
   readonly baseMs: number | undefined;
   readonly oursMs: number;
   readonly expectedMs: number;
-  readonly overlapMs: number;
+  /** Absent, like the rivals below, when it does not fit. */
+  readonly overlapMs: number | undefined;
   readonly deepPlanMs: number | undefined;
   readonly efficientMipMs: number | undefined;
   readonly bounds: Bounds;
@@ -155,10 +156,13 @@ export function measure(
   const speeds = new Set(
     problem.host.gpus.map(({ device, slowdown }) => `${device.kind} ${slowdown}`),
   );
-  const single = allOn(problem, fastestGpu(problem));
-  const alone = execute(problem, planOf(problem, single));
-  const fits = alone.peakBytes.every((bytes, gpu) => bytes <= (problem.memoryBytes[gpu] ?? 0));
   const gpu = fastestGpu(problem);
+  const isFitting = (plan: InferencePlan): boolean =>
+    execute(problem, plan).peakBytes.every((bytes, at) => bytes <= (problem.memoryBytes[at] ?? 0));
+  const fits = isFitting(planOf(problem, allOn(problem, gpu)));
+  const executedIfFitting = (plan: InferencePlan): number | undefined =>
+    isFitting(plan) ? executed(plan) : undefined;
+  const kept = keptTogether(problem, efficientMipDecisions(problem));
   let kernelMs = 0;
   for (let operation = 0; operation < problem.operationCount; operation += 1)
     kernelMs += problem.kernelMs[operation * problem.gpuCount + gpu] ?? 0;
@@ -168,17 +172,13 @@ export function measure(
     baseMs: fits ? baseMs(problem, options) : undefined,
     oursMs: executed(found.plan),
     expectedMs: found.expectedMs,
-    overlapMs: executed(overlappedPlan(problem)),
-    deepPlanMs: deepPlan === undefined ? undefined : executed(planOf(problem, deepPlan)),
+    overlapMs: executedIfFitting(overlappedPlan(problem)),
+    deepPlanMs: deepPlan === undefined ? undefined : executedIfFitting(planOf(problem, deepPlan)),
     // It does not know of unequal GPUs.
     efficientMipMs:
-      speeds.size > 1
+      speeds.size > 1 || !isFitting(planOf(problem, kept))
         ? undefined
-        : overDraws(options, (random) =>
-            copiesThenKernelsMs(problem, keptTogether(problem, efficientMipDecisions(problem)), {
-              random,
-            }),
-          ),
+        : overDraws(options, (random) => copiesThenKernelsMs(problem, kept, { random })),
     bounds: bounds(problem),
     copyMs: bytes * (problem.busMsPerByte[problem.busOf[gpu] ?? 0] ?? 0),
     kernelMs,

@@ -32,7 +32,8 @@ export function rivalsAhead(cell: Measured): string[] {
     ["one GPU, overlapped", cell.overlapMs],
     ["DeepPlan", cell.deepPlanMs],
     ["EfficientMIP", cell.efficientMipMs],
-    ["critical path", cell.bounds.criticalPathMs],
+    // A bound of one GPU's copies, which says nothing where one GPU cannot hold the model.
+    ["critical path", cell.baseMs === undefined ? undefined : cell.bounds.criticalPathMs],
   ];
   return rivals.flatMap(([name, ms]) => (ms !== undefined && ms < limit ? [name] : []));
 }

@@ -5,7 +5,7 @@ import type { Bar } from "../bar.ts";
 import { atLeast, barOf, REPORTED } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
 import type { InferencePart } from "../inference.ts";
-import { readInferenceGraph, readInferenceHost } from "../../cli/planning/inference.ts";
+import { readInferenceGraph, readInferenceHost } from "../../cli/planning/inference-source.ts";
 import { ablationBars, ablationTable, measureAblation } from "./ablation.ts";
 import {
   cellName,
@@ -26,6 +26,7 @@ import {
   speedUps,
 } from "./compare-bars.ts";
 import { drawAblation, drawCompare, drawMilp, drawRemaining } from "./figures.ts";
+import { frozenBar } from "./frozen.ts";
 import { measureMilp, milpBars, milpTable } from "./milp-part.ts";
 import { measureOptimum } from "./optimum-bars.ts";
 import { measureRemaining, remainingBars, remainingTable } from "./remaining.ts";
@@ -70,16 +71,18 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
       return measure(cell.problem, names, options);
     });
   if (isChosen("compare")) {
-    const cells = compareCells(paperCells(PAPER_HOSTS));
-    bars.push(...compareBars(cells));
+    const paper = paperCells(PAPER_HOSTS);
+    const cells = compareCells(paper);
+    bars.push(frozenBar(paper), ...compareBars(cells));
     tables.push(compareTable("Speed-up over one GPU (copies, then kernels), executed", cells));
     details["cells"] = cells.map(({ plan: _plan, problem: _problem, ...cell }) => cell);
     if (plotDir !== undefined) drawCompare(plotDir, cells);
   }
   if (isChosen("p4d")) {
-    const cells = compareCells(
-      paperCells(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(({ shape }) => shape.batch === 32),
+    const paper = paperCells(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(
+      ({ shape }) => shape.batch === 32,
     );
+    const cells = compareCells(paper);
     tables.push(compareTable("p4d.24xlarge, products in TF32 and in plain FP32", cells));
     const best = (host: string): number =>
       Math.max(

@@ -1,39 +1,18 @@
-/**
- * @file `orbweaver plan --host`: one inference model over the GPUs of one host, from files to the printed plan.
- *
- * Models: `GPT2-xl@4x128` and the like (batch × tokens), an ONNX file, a PipeDream profile, an MSR graph, a table of layer times, or
- * several of them with commas between. Hosts: a host file, or the
- * output of `nvidia-smi topo -m`, whose GPUs are of the kind that `--profiled-on` names.
- */
+/** @file `orbweaver plan --host`: one inference model over the GPUs of one host, planned, executed in simulated time and printed. */
 
-import { readFileSync, writeFileSync } from "node:fs";
-import { basename, resolve } from "node:path";
-import { gunzipSync } from "node:zlib";
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { OrbweaverError } from "../../domain/failure.ts";
-import { formatProblem } from "../../domain/file-problem.ts";
-import { knownDevice, KNOWN_DEVICES, type InferenceDevice } from "../../domain/inference-device.ts";
-import {
-  hostFromTopology,
-  parseInferenceHost,
-  type InferenceHost,
-} from "../../domain/inference-host.ts";
+import type { InferenceHost } from "../../domain/inference-host.ts";
 import { checkOperatorGraph, type OperatorGraph } from "../../domain/operator-graph.ts";
-import { isLayerTimes } from "../../domain/parse-layer-times.ts";
-import { parseMsrGraph } from "../../domain/parse-msr-graph.ts";
-import { parseNvidiaSmiTopo } from "../../domain/parse-nvidia-smi.ts";
-import { parsePipeDream } from "../../domain/parse-pipedream.ts";
-import { problemText, type Problem } from "../../domain/problem.ts";
 import { bounds } from "../../scheduling/inference/bounds.ts";
 import { execute } from "../../scheduling/inference/executor.ts";
-import { joinedGraph } from "../../scheduling/inference/joined-graph.ts";
-import { PAPER_MODELS, paperGraph } from "../../scheduling/inference/paper-models.ts";
 import { planningProblem, type PlanningProblem } from "../../scheduling/inference/problem.ts";
-import { profiledGraph } from "../../scheduling/inference/profiled-graph.ts";
 import { fastestGpu, overlappedPlan, seriesMs } from "../../scheduling/inference/rivals.ts";
 import { searchPlan, type PlanFound } from "../../scheduling/inference/search.ts";
 import { chromeTrace, timelineSvg } from "../../scheduling/inference/timeline.ts";
 import type { Kit } from "../kit.ts";
-import { measuredPreset, tableGraph } from "./layer-times-source.ts";
+import { readInferenceGraph, readInferenceHost, refusal } from "./inference-source.ts";
 
 export interface InferenceOptions {
   readonly model: string;
@@ -65,82 +44,6 @@ export async function planInference(kit: Kit, options: InferenceOptions): Promis
   const document = documentOf(problem, found);
   if (options.json) kit.printJson(document);
   else kit.print(textOf(document));
-}
-
-export interface GraphOptions {
-  readonly cwd: string;
-  readonly profiledOn: string;
-  readonly bindings?: ReadonlyMap<string, number>;
-}
-
-/** Names with commas between are several models that are asked together. */
-export async function readInferenceGraph(
-  names: string,
-  options: GraphOptions,
-): Promise<OperatorGraph> {
-  const graphs: OperatorGraph[] = [];
-  for (const name of names.split(",")) graphs.push(await readOneGraph(name, options));
-  return joinedGraph(graphs);
-}
-
-async function readOneGraph(
-  name: string,
-  { cwd, profiledOn, bindings }: GraphOptions,
-): Promise<OperatorGraph> {
-  const measured = measuredPreset(name);
-  if (measured !== undefined) return measured;
-  const preset = /^(?<model>[\w-]+)@(?<batch>\d{1,4})x(?<sequence>\d{1,4})$/.exec(name)?.groups;
-  const model = PAPER_MODELS.find((each) => each === preset?.["model"]);
-  const [batch, sequence] = [Number(preset?.["batch"]), Number(preset?.["sequence"])];
-  if (model !== undefined && batch > 0 && sequence > 0)
-    return paperGraph(model, { batch, sequence });
-  const bytes = readInput(
-    name,
-    cwd,
-    `Presets: ${PAPER_MODELS.map((each) => `${each}@1x32`).join(", ")}, llama-3.1-8b@1x32.`,
-  );
-  if (/\.onnx$/i.test(name)) {
-    // Loaded here: it brings a runtime for models along.
-    const [{ readOnnxModel }, { onnxOperatorGraph }] = await Promise.all([
-      import("../../models/onnx-model.ts"),
-      import("../../models/onnx-operator-graph.ts"),
-    ]);
-    const read = readOnnxModel(bytes, name);
-    if (read.kind === "refused") throw new OrbweaverError("BAD_INPUT", read.message);
-    const made = await onnxOperatorGraph(read.model, bindings === undefined ? {} : { bindings });
-    if (made.kind === "refused") throw new OrbweaverError("BAD_INPUT", made.message);
-    return made.graph;
-  }
-  const text = (/\.gz$/i.test(name) ? gunzipSync(bytes) : bytes).toString("utf8");
-  const file = basename(name);
-  if (isLayerTimes(text)) {
-    const [batch = 1, sequence = 128] = [bindings?.get("batch"), bindings?.get("tokens")];
-    const { kind: device } = deviceNamed(profiledOn);
-    return tableGraph(text, { file, device, shape: { batch, sequence } });
-  }
-  const read = text.trimStart().startsWith("{")
-    ? parseMsrGraph(text, file)
-    : parsePipeDream(text, file);
-  if (read.kind === "refused") throw refusal(name, read.problems);
-  return profiledGraph(read.graph, deviceNamed(profiledOn));
-}
-
-export function readInferenceHost(
-  name: string,
-  { cwd, profiledOn }: { readonly cwd: string; readonly profiledOn: string },
-): InferenceHost {
-  const remedy = "Name a host file, or one with the output of nvidia-smi topo -m.";
-  const text = readInput(name, cwd, remedy).toString("utf8");
-  const file = basename(name);
-  if (/^\s*(?:\S*\[4m)?\s*GPU0\s/m.test(text)) {
-    const parsed = parseNvidiaSmiTopo(text, { source: file });
-    if (parsed.kind === "refused") throw refusal(name, parsed.problems);
-    return hostFromTopology(parsed.topology, { name: file, device: deviceNamed(profiledOn) });
-  }
-  const parsed = parseInferenceHost(text, { file });
-  if (parsed.kind === "parsed") return parsed.host;
-  const problems = parsed.problems.map(formatProblem);
-  throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
 }
 
 function problemOf(graph: OperatorGraph, host: InferenceHost): PlanningProblem {
@@ -209,7 +112,8 @@ function documentOf(
     simulatedMs: executed.latencyMs,
     oneGpuMs: { series, overlapped: execute(problem, overlappedPlan(problem)).latencyMs },
     lowerBoundMs: bounds(problem).lowerMs,
-    speedUp: series / executed.latencyMs,
+    // A model without parameters whose kernels take no time is as fast anywhere.
+    speedUp: executed.latencyMs > 0 ? series / executed.latencyMs : 1,
     gpus,
     buses,
     stats: found.stats,
@@ -230,44 +134,22 @@ function documentOf(
 
 function textOf(plan: PlanDocument): string {
   const ms = (value: number): string => `${value.toFixed(value < 10 ? 3 : 1)} ms`;
+  const wide = Math.max(9, ...plan.gpus.map(({ name }) => name.length));
   return [
     `${plan.model} on ${plan.host}: ${ms(plan.simulatedMs)} from cold, ${plan.speedUp.toFixed(2)} × one GPU`,
     `  expected      ${ms(plan.expectedMs)}`,
     `  one GPU       ${ms(plan.oneGpuMs.series)} (copies, then kernels), ${ms(plan.oneGpuMs.overlapped)} overlapped`,
     `  no plan below ${ms(plan.lowerBoundMs)}`,
     "",
-    "GPU        OPERATIONS  DIRECT      BUSY  MEMORY",
+    `${"GPU".padEnd(wide)}  OPERATIONS  DIRECT       BUSY    MEMORY`,
     ...plan.gpus.map(
       ({ name, operations, direct, busyMs, peakGiB }) =>
-        `${name.padEnd(10)} ${String(operations).padStart(10)} ${String(direct).padStart(7)} ${ms(busyMs).padStart(9)}  ${peakGiB.toFixed(1)} GiB`,
+        `${name.padEnd(wide)}  ${String(operations).padStart(10)}  ${String(direct).padStart(6)}  ${ms(busyMs).padStart(9)}  ${peakGiB.toFixed(1).padStart(4)} GiB`,
     ),
     "",
     ...plan.buses.map(
-      ({ name, copies, gb }) => `bus ${name}: ${copies} parameters, ${gb.toFixed(2)} GB`,
+      ({ name, copies, gb }) =>
+        `bus ${name}: ${copies} ${copies === 1 ? "parameter" : "parameters"}, ${gb.toFixed(2)} GB`,
     ),
   ].join("\n");
 }
-
-function readInput(name: string, cwd: string, remedy: string): Buffer {
-  try {
-    return readFileSync(resolve(cwd, name));
-  } catch (error) {
-    const why = error instanceof Error && "code" in error ? String(error.code) : String(error);
-    throw new OrbweaverError("BAD_INPUT", `${name} cannot be read (${why}). ${remedy}`);
-  }
-}
-
-function deviceNamed(name: string): InferenceDevice {
-  const device = knownDevice(name);
-  if (device !== undefined) return device;
-  const kinds = KNOWN_DEVICES.map(({ kind }) => kind).join(", ");
-  throw new OrbweaverError(
-    "BAD_INPUT",
-    `no speed is known of the GPU type ${name}. Known: ${kinds}.`,
-  );
-}
-
-const refusal = (name: string, problems: readonly Problem[]): OrbweaverError => {
-  const lines = problems.map((problem) => problemText(name, problem));
-  return new OrbweaverError("BAD_INPUT", lines.join("\n"), { details: { problems: lines } });
-};

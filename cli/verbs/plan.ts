@@ -41,10 +41,16 @@ export function planVerb(kit: Kit): Command {
     .verb("plan")
     .summary("plan how a model is split over GPUs")
     .description(
-      "Chooses data, pipeline and tensor parallel degrees, the micro-batch, the layers of each\n" +
-        "stage and the GPUs that run them, predicts the step and its parts, and prints arguments for\n" +
-        "Megatron-LM and DeepSpeed. Models: a preset (gpt2-1.3b, llama-7b, …), a PipeDream profile,\n" +
-        "an MSR graph or an .onnx file. A running job with model and batch gets such a plan by itself.",
+      "Chooses data, pipeline and tensor parallel degrees, the micro-batch, the layers\n" +
+        "of each stage and the GPUs that run them, predicts the step and its parts, and\n" +
+        "prints arguments for Megatron-LM and DeepSpeed. Models: a preset (gpt2-1.3b,\n" +
+        "llama-7b, …), a PipeDream profile, an MSR graph or an .onnx file. A running job\n" +
+        "with model and batch gets such a plan by itself.\n\n" +
+        "With --host: which GPU of one host runs which operation of an inference model,\n" +
+        "and over which bus each parameter comes. Models then: GPT2-large, GPT2-xl,\n" +
+        "OpenLLaMA-3B, OpenLLaMA-7B and llama-3.1-8b, each with @<batch>x<tokens>\n" +
+        "(llama-3.1-8b@1x1+2048: one token after 2,048); the same kinds of files; a table\n" +
+        "of layer times; or several of these with commas between.",
     )
     .argument("[job.yaml]", "takes model, batch and GPU count from a job file")
     .option("--model <name or file>", "the model")
@@ -61,13 +67,20 @@ export function planVerb(kit: Kit): Command {
     .option("--no-nvlink", "GPUs of a host are joined by PCIe (with --gpus alone)")
     .option("--fabric <GB/s>", "between hosts (with --gpus alone; default: 1)", rate("--fabric"))
     .option("--wan <GB/s>", "between clusters (with --gpus alone; default: 0.625)", rate("--wan"))
-    .option("--profiled-on <type>", "GPU type that a profile's times are from", PROFILED_ON)
+    .option(
+      "--profiled-on <type>",
+      "GPU type that a profile's times are from; with --host also that of a topology's GPUs, and cpu-thread times an ONNX file here",
+      PROFILED_ON,
+    )
     .option(
       "--bind <name=size>",
       "size of an ONNX file's open dimension; repeatable",
       keyValue("--bind"),
     )
-    .option("--host <file>", "plan one inference model over the GPUs of this host instead")
+    .option(
+      "--host <file>",
+      "plan an inference model over the GPUs of this host: a host file, or nvidia-smi topo -m",
+    )
     .option("--timeline <file.svg>", "write a picture of the run (with --host)")
     .option("--trace <file.json>", "write a Chrome trace of the run (with --host)")
     .option("--json", "answer with one JSON document")
@@ -82,6 +95,10 @@ export function planVerb(kit: Kit): Command {
         ],
         ["orbweaver plan --model graph.txt --batch 32 --gpus a:4:V100", "a PipeDream profile"],
         ["orbweaver plan --model model.onnx --host host.yaml", "inference over one host's GPUs"],
+        [
+          "orbweaver plan --model llama-3.1-8b@1x512 --host topo.txt --profiled-on A6000",
+          "on a server of A6000 whose nvidia-smi topo -m is in topo.txt",
+        ],
       ]),
     )
     .action(async (file: string | undefined, values: Values) => {

@@ -51,6 +51,7 @@ const FP32_BYTES = 4;
 export function graphBuilder(elementBytes = FP32_BYTES): GraphBuilder {
   const parameters: ParameterNode[] = [];
   const operations: OperationNode[] = [];
+  const precision: Pick<OperationNode, "isHalf"> = elementBytes === 2 ? { isHalf: true } : {};
 
   const add = (id: string, made: Made, flops: number): Ref => {
     const { kind, inputs, parameters: read = [], elements } = made;
@@ -58,7 +59,8 @@ export function graphBuilder(elementBytes = FP32_BYTES): GraphBuilder {
     const inputBytes = inputs.map((input) => operations[input]?.outputBytes ?? 0);
     const parameterBytes = read.map((index) => parameters[index]?.bytes ?? 0);
     const movedBytes = sum(inputBytes) + sum(parameterBytes) + outputBytes;
-    operations.push({ id, kind, inputs, parameters: read, outputBytes, flops, movedBytes });
+    const costs = { outputBytes, flops, movedBytes, ...precision };
+    operations.push({ id, kind, inputs, parameters: read, ...costs });
     return operations.length - 1;
   };
 

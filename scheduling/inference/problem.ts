@@ -150,12 +150,19 @@ export function planningProblem(
 
 /** The time of one kernel: what bounds it, and what any kernel costs. */
 export function rooflineMs(
-  { flops }: Pick<OperationNode, "flops">,
+  { flops, isHalf }: Pick<OperationNode, "flops" | "isHalf">,
   device: InferenceDevice,
   movedBytes: number,
 ): number {
-  const { peakTflops, gemmShare, memoryGBs, memoryShare, launchUs } = device;
-  const computeMs = flops / (peakTflops * gemmShare * 1e9);
+  const {
+    peakTflops,
+    halfTflops = peakTflops,
+    gemmShare,
+    memoryGBs,
+    memoryShare,
+    launchUs,
+  } = device;
+  const computeMs = flops / ((isHalf === true ? halfTflops : peakTflops) * gemmShare * 1e9);
   const memoryMs = movedBytes / (memoryGBs * memoryShare * 1e6);
   return launchUs / 1e3 + Math.max(computeMs, memoryMs);
 }

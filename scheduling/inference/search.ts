@@ -74,6 +74,8 @@ const DEFAULTS = Object.freeze({
 const RESERVES = [1.25, 2.5, 5, 10];
 
 export function searchPlan(problem: PlanningProblem, options: SearchOptions = {}): PlanFound {
+  const beyond = beyondHostMemory(problem);
+  if (beyond !== undefined) return beyond;
   const activations = activationPeakBytes(problem);
   let tried: PlanFound | undefined;
   for (const reserve of RESERVES) {
@@ -86,7 +88,6 @@ export function searchPlan(problem: PlanningProblem, options: SearchOptions = {}
   const parameters = problem.parameterBytes.reduce((sum, each) => sum + each, 0);
   const haveBytes = problem.memoryBytes.reduce((sum, each) => sum + each, 0);
   const needBytes = parameters + activations * (tried === undefined ? 1 : problem.gpuCount);
-  const gib = (bytes: number): string => (bytes / 2 ** 30).toFixed(2);
   return {
     kind: "too large",
     needBytes,
@@ -94,6 +95,23 @@ export function searchPlan(problem: PlanningProblem, options: SearchOptions = {}
     message: `${problem.graph.name} needs about ${gib(needBytes)} GiB for parameters and results; the ${problem.gpuCount} GPUs of ${problem.host.name} have ${gib(haveBytes)} GiB in all`,
   };
 }
+
+/** Parameters begin in host memory, but for those that lie on GPUs already. */
+function beyondHostMemory(problem: PlanningProblem): PlanFound | undefined {
+  const { gpuCount, isResident, parameterBytes, host, graph } = problem;
+  if (host.hostMemoryGiB === undefined) return undefined;
+  let needBytes = 0;
+  for (const [parameter, bytes] of parameterBytes.entries()) {
+    const onGpus = isResident.subarray(parameter * gpuCount, (parameter + 1) * gpuCount);
+    if (!onGpus.includes(1)) needBytes += bytes;
+  }
+  const haveBytes = host.hostMemoryGiB * 2 ** 30;
+  if (needBytes <= haveBytes) return undefined;
+  const message = `${graph.name} has ${gib(needBytes)} GiB of parameters; the memory of ${host.name} from which they are copied has ${gib(haveBytes)} GiB`;
+  return { kind: "too large", needBytes, haveBytes, message };
+}
+
+const gib = (bytes: number): string => (bytes / 2 ** 30).toFixed(2);
 
 type Planned = Extract<PlanFound, { kind: "planned" }>;
 
