@@ -95,7 +95,8 @@ export function servingPlanText(plan: ServingPlan): string {
 /** For `status`: what a plan comes to, in a line. */
 export function servingPlanLine({ gpus, parts, expectedMs, wholeMs }: ServingPlan): string {
   const used = new Set(parts.map(({ gpu }) => gpu)).size;
-  const where = gpus === 1 ? "1 GPU" : used === 1 ? `1 of ${gpus} GPUs` : `${used} GPUs`;
+  const all = gpus === 1 ? "1 GPU" : `${gpus} GPUs`;
+  const where = used === gpus ? all : `${used} of ${all}`;
   const count = parts.length === 1 ? "whole" : `in ${parts.length} parts`;
   if (expectedMs === undefined) return `${count} on ${where}`;
   const alone = used > 1 && wholeMs !== undefined ? `; ${shownMs(wholeMs)} on one` : "";

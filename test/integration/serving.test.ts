@@ -1,22 +1,40 @@
-/** @file An ONNX model served as a job: from the job file to answers that are the whole model's, and the end of it. */
+/** @file ONNX models served as jobs: from the job file to answers that are the whole model's, through an eviction, to the end. */
 
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { popCount } from "../../domain/lease.ts";
 import { branchySample } from "../../models/onnx-samples.ts";
 import { openOnnx } from "../../models/onnx-session.ts";
-import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { startWorld, type World } from "../support/world.ts";
 
 const SIDE = 16;
 const MODEL = branchySample({ side: SIDE, depth: 2, width: 8 });
+
+/** What guests hold is lent to them by the owner, who may have it back. */
+const FLEET = `
+name: serving
+policy: { reserve: 0 }
+tenants:
+  - { name: owner, quota: { H100: 4 } }
+  - { name: guest, quota: { H100: 0 }, borrowing: 4 }
+clusters:
+  - name: alpha
+    site: here
+    jurisdiction: EU
+    simulated: true
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: a1, gpus: 4, type: H100 }
+`;
 
 let world: World;
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "orbweaver-serving-"));
   await writeFile(path.join(folder, "branchy.onnx"), MODEL);
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
   await world.start("solver", ["worker", "--role", "solver"]);
 });
 afterAll(async () => {
@@ -27,7 +45,11 @@ afterAll(async () => {
 interface Status {
   readonly state: string;
   readonly live: readonly { readonly served?: { readonly url: string; readonly line: string } }[];
-  readonly attempts: readonly { readonly outfit?: readonly { part: string; kind: string }[] }[];
+  readonly attempts: readonly {
+    readonly gpus: readonly { readonly mask: number }[];
+    readonly end?: string;
+    readonly outfit?: readonly { part: string; kind: string }[];
+  }[];
 }
 
 const statusOf = async (jobId: string): Promise<Status> => {
@@ -35,47 +57,106 @@ const statusOf = async (jobId: string): Promise<Status> => {
   return JSON.parse(stdout) as Status;
 };
 
+/** The model lies beside the job file. */
+async function submit(name: string, lines: string): Promise<string> {
+  const file = path.join(folder, `${name}.yaml`);
+  await writeFile(file, `name: ${name}\nclass: inference\n${lines}`);
+  const submitted = await world.cli(["submit", file, "--json"]);
+  expect(submitted).toMatchObject({ code: 0 });
+  return (JSON.parse(submitted.stdout) as { jobId: string }).jobId;
+}
+
+async function served(jobId: string, run: number): Promise<{ url: string; line: string }> {
+  let found: { url: string; line: string } | undefined;
+  const isServed = async (): Promise<boolean> => {
+    const { attempts, live } = await statusOf(jobId);
+    found = live[0]?.served;
+    return attempts.length === run && found !== undefined;
+  };
+  await expect.poll(isServed, { timeout: 90_000, interval: 500 }).toBe(true);
+  return found ?? { url: "", line: "" };
+}
+
+async function cancelled(jobId: string): Promise<void> {
+  expect((await world.cli(["cancel", jobId])).code).toBe(0);
+  await expect
+    .poll(async () => (await statusOf(jobId)).state, { timeout: 60_000, interval: 500 })
+    .toBe("cancelled");
+}
+
+const SHAPE = [1, 3, SIDE, SIDE];
+const IMAGE = Float32Array.from({ length: 3 * SIDE ** 2 }, (_, at) => Math.sin(at));
+
+/** Scores of the whole model, and those of the service. */
+async function wanted(): Promise<readonly number[]> {
+  const whole = await openOnnx(MODEL);
+  const want = await whole.run(
+    new Map([["image", { type: "float32", shape: SHAPE, data: IMAGE }]]),
+  );
+  await whole.release();
+  return [...(want.get("scores")?.data ?? [])].map(Number);
+}
+async function answered(url: string): Promise<readonly number[]> {
+  const answer = await fetch(`${url}/infer`, {
+    method: "POST",
+    body: JSON.stringify({ inputs: [{ name: "image", shape: SHAPE, data: [...IMAGE] }] }),
+  });
+  expect(answer.status).toBe(200);
+  const { outputs } = (await answer.json()) as { outputs: { name: string; data: number[] }[] };
+  expect(outputs.map(({ name }) => name)).toEqual(["scores"]);
+  return outputs[0]?.data ?? [];
+}
+
+function expectSame(got: readonly number[], want: readonly number[]): void {
+  const apart = want.map((score, at) => Math.abs(score - (got[at] ?? NaN)));
+  expect(Math.max(...apart)).toBeLessThanOrEqual(1e-5 * Math.max(...want.map(Math.abs)));
+}
+
 describe("an inference job with an .onnx model", () => {
   it("is planned, served over HTTP with the whole model's answers, and gone when it is cancelled", async () => {
-    const file = path.join(folder, "job.yaml");
-    // The model lies beside the job file.
-    await writeFile(
-      file,
-      "name: branchy\nclass: inference\nmodel: branchy.onnx\ngang: 2\nrun: { grace: 5s }\n",
+    const jobId = await submit(
+      "branchy",
+      "tenant: owner\nmodel: branchy.onnx\ngang: 2\nrun: { grace: 5s }\n",
     );
-    const submitted = await world.cli(["submit", file, "--json"]);
-    expect(submitted).toMatchObject({ code: 0 });
-    const { jobId } = JSON.parse(submitted.stdout) as { jobId: string };
-    const servedAt = async (): Promise<string | undefined> =>
-      (await statusOf(jobId)).live[0]?.served?.url;
-    await expect.poll(servedAt, { timeout: 90_000, interval: 250 }).toMatch(/^http:/);
-    const status = await statusOf(jobId);
-    expect(status.attempts.at(-1)?.outfit).toMatchObject([{ part: "inference", kind: "done" }]);
-    const url = status.live[0]?.served?.url ?? "";
+    const { url } = await served(jobId, 1);
+    const { attempts } = await statusOf(jobId);
+    expect(attempts.at(-1)?.outfit).toMatchObject([{ part: "inference", kind: "done" }]);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
-
-    const image = Float32Array.from({ length: 3 * SIDE ** 2 }, (_, at) => Math.sin(at));
-    const shape = [1, 3, SIDE, SIDE];
-    const whole = await openOnnx(MODEL);
-    const want = await whole.run(new Map([["image", { type: "float32", shape, data: image }]]));
-    await whole.release();
-    const answer = await fetch(`${url}/infer`, {
-      method: "POST",
-      body: JSON.stringify({ inputs: [{ name: "image", shape, data: [...image] }] }),
-    });
-    expect(answer.status).toBe(200);
-    const { outputs } = (await answer.json()) as { outputs: { name: string; data: number[] }[] };
-    expect(outputs.map(({ name }) => name)).toEqual(["scores"]);
-    const scores = [...(want.get("scores")?.data ?? [])].map(Number);
-    const most = Math.max(...scores.map(Math.abs));
-    const apart = scores.map((score, at) => Math.abs(score - (outputs[0]?.data[at] ?? NaN)));
-    expect(Math.max(...apart)).toBeLessThanOrEqual(1e-5 * most);
-
-    expect((await world.cli(["cancel", jobId])).code).toBe(0);
-    await expect
-      .poll(async () => (await statusOf(jobId)).state, { timeout: 60_000, interval: 250 })
-      .toBe("cancelled");
+    expectSame(await answered(url), await wanted());
+    await cancelled(jobId);
     await world.until("the GPUs are free", ({ leases }) => leases.size === 0);
     await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+  });
+
+  it("is preempted, takes fewer GPUs after its timeout, and gives the same answers by a new plan", async () => {
+    const want = await wanted();
+    const guest = await submit(
+      "lent",
+      `tenant: guest
+model: branchy.onnx
+gang: { gpus: 4, min: 2, timeout: 1s }
+preemption: { allowed: true, minRuntime: 0s }
+run: { grace: 5s }
+`,
+    );
+    const first = await served(guest, 1);
+    expect(first.line).toMatch(/\b4 GPUs/);
+    expectSame(await answered(first.url), want);
+
+    const owner = await submit(
+      "back",
+      "tenant: owner\ngang: 2\nrun: { command: [sleep, '600'] }\n",
+    );
+    const second = await served(guest, 2);
+    expect(second.line).toMatch(/\b2 GPUs/);
+    expectSame(await answered(second.url), want);
+    const { attempts } = await statusOf(guest);
+    expect(attempts).toMatchObject([
+      { gpus: [{ mask: 0b1111 }], end: "stopped", outfit: [{ part: "inference", kind: "done" }] },
+      { outfit: [{ part: "inference", kind: "done" }] },
+    ]);
+    const held = (await statusOf(guest)).attempts.at(-1)?.gpus ?? [];
+    expect(held.map(({ mask }) => popCount(mask))).toEqual([2]);
+    await Promise.all([cancelled(guest), cancelled(owner)]);
   });
 });
