@@ -87,12 +87,24 @@ export async function milpPlan(
   return { decisions, expectedMs, submodels: outcomes };
 }
 
-/** Everything on one GPU, with copies: slot 2 of the fastest. */
+/**
+ * Everything on the fastest GPU, with copies, in its slot 2; what a group binds to another GPU runs there. Whatever goes back to a GPU
+ * takes its next slot for copies, so that slots stay contiguous; where they run out, the start breaks a row and is not taken.
+ */
 export function plainSlots(problem: PlanningProblem, { slots, nodes }: SubmodelMilp): number[] {
-  const gpu = fastestGpu(problem);
-  return nodes.map(({ fixedOn }) =>
-    fixedOn === undefined ? gpu * slots.q + 2 : fixedOn * slots.q + 1,
-  );
+  const home = fastestGpu(problem);
+  const turnOf = new Map<number, number>();
+  let last = home;
+  return nodes.map(({ kind, fixedOn, boundTo }) => {
+    if (fixedOn !== undefined) return fixedOn * slots.q + 1;
+    if (kind === "parameter") return home * slots.q + 2;
+    const gpu = boundTo ?? home;
+    const turn = turnOf.get(gpu);
+    const next = turn === undefined ? 2 : Math.min(slots.q, gpu === last ? turn : turn + 2);
+    turnOf.set(gpu, next);
+    last = gpu;
+    return gpu * slots.q + next;
+  });
 }
 
 /** Slot of each node. */

@@ -4,7 +4,7 @@
  * Nodes are the submodel's operations and parameters, and what earlier submodels left on the GPUs (FixedNodes: placeholders, and
  * parameters that are there). `x` says which slot a node is in; z, EdgeIn and CopyIn follow from it and need no integrality of their
  * own, since their rows have whole right-hand sides once x is whole. Sizes are in MB, times in ms. What is fixed is neither copied
- * nor counted again. Size: (nodes × slots) binaries and about (edges × slots × GPUs) rows.
+ * nor counted again. Groups, which the paper does not have, are rows of their own: whatever slots their operations take lie on one GPU. Size: (nodes × slots) binaries and about (edges × slots × GPUs) rows.
  */
 
 import type { MilpProblem, MilpRow, MilpTerm, MilpVariable } from "../../lib/milp.ts";
@@ -55,6 +55,8 @@ export interface MilpNode {
   readonly index: number;
   /** Where it already is (`FixedNodes`). */
   readonly fixedOn?: number;
+  /** GPU on which an earlier submodel placed an operation of its group. */
+  readonly boundTo?: number;
 }
 
 export interface MilpOptions {
@@ -145,6 +147,19 @@ export function submodelMilp(
     if (node.fixedOn !== undefined) row(`(3) ${v}`, [t(x(v, node.fixedOn * q + 1))], [1, 1]);
     // (4) operations are never in host memory
     if (node.kind === "operation") row(`(4) ${v}`, [t(x(v, 0))], [0, 0]);
+  }
+  const onGpu = (v: number, i: number, coefficient: number): MilpTerm[] =>
+    placed.filter((j) => slots.gpuOf(j) === i).map((j) => t(x(v, j), coefficient));
+  const leaders = new Map<number, number>();
+  for (const [v, { kind, index, fixedOn, boundTo }] of nodes.entries()) {
+    const first = kind === "operation" ? listAt(problem.together, index)[0] : undefined;
+    if (first === undefined || fixedOn !== undefined) continue;
+    const leader = leaders.get(first);
+    leaders.set(first, leader ?? v);
+    if (boundTo !== undefined) row(`(group) ${v}`, onGpu(v, boundTo, 1), [1, 1]);
+    else if (leader !== undefined)
+      for (const i of gpus)
+        row(`(group) ${v} ${i}`, [...onGpu(v, i, 1), ...onGpu(leader, i, -1)], [0, 0]);
   }
   for (const [u, v] of edges) {
     if (nodes[u]?.kind === "parameter") {
@@ -278,7 +293,11 @@ function nodesOf(problem: PlanningProblem, submodel: Submodel, state: SubmodelSt
       const on = state.parameterOn.get(index) ?? residentOn(problem, index);
       return { kind: "parameter", index, ...(on !== undefined && { fixedOn: on }) };
     }),
-    ...submodel.operations.map((index): MilpNode => ({ kind: "operation", index })),
+    ...submodel.operations.map((index): MilpNode => {
+      const placed = listAt(problem.together, index).find((each) => state.gpuOf.has(each));
+      const boundTo = placed === undefined ? undefined : state.gpuOf.get(placed);
+      return { kind: "operation", index, ...(boundTo !== undefined && { boundTo }) };
+    }),
   ];
 }
 

@@ -2,11 +2,12 @@
  * @file Cuts a model into submodels at the operations that every path passes (SortingHat §3.1).
  *
  * Each submodel ends with its `nDom`-th partition node; an operation belongs to the first submodel whose end it leads to. What a
- * submodel reads from earlier ones are its placeholders: the last partition node, and any result that skips over it. Cost: O(edges).
+ * submodel reads from earlier ones are its placeholders: the last partition node, and any result that skips over it. Models that are
+ * planned together are cut each by itself, and their first, second, … submodels are one integrated submodel each (§6). Cost: O(edges).
  */
 
 import { dominators, type AcyclicGraph } from "./dominators.ts";
-import { listAt } from "./problem.ts";
+import { listAt, type Lists } from "./problem.ts";
 
 export interface Submodel {
   /** Ascending. */
@@ -16,22 +17,77 @@ export interface Submodel {
 }
 
 export function submodels(graph: AcyclicGraph, nDom = 1): Submodel[] {
-  const { chain } = dominators(graph);
-  const ends = chain.filter((_, index) => (index + 1) % nDom === 0 || index === chain.length - 1);
+  const cuts = connectedParts(graph).map((members) => cut(graph, members, nDom));
+  const count = Math.max(0, ...cuts.map(({ length }) => length));
+  return Array.from({ length: count }, (_, at) => {
+    const operations = cuts.flatMap((own) => own[at] ?? []).sort((a, b) => a - b);
+    return { operations, placeholders: readFrom(graph, operations) };
+  });
+}
+
+/** Operations of each model: those that no edge joins to others, in the order of their first ones. */
+function connectedParts({ operationCount, inputs }: AcyclicGraph): number[][] {
+  const root = Int32Array.from({ length: operationCount }, (_, at) => at);
+  const rootOf = (at: number): number => {
+    let found = at;
+    for (let up = root[found] ?? found; up !== found; up = root[found] ?? found) {
+      root[found] = root[up] ?? up;
+      found = up;
+    }
+    return found;
+  };
+  for (let operation = 0; operation < operationCount; operation += 1)
+    for (const input of listAt(inputs, operation)) {
+      const [a, b] = [rootOf(operation), rootOf(input)];
+      root[Math.max(a, b)] = Math.min(a, b);
+    }
+  const parts = new Map<number, number[]>();
+  for (let operation = 0; operation < operationCount; operation += 1) {
+    const own = parts.get(rootOf(operation)) ?? [];
+    own.push(operation);
+    parts.set(rootOf(operation), own);
+  }
+  return [...parts.values()];
+}
+
+/** One model cut at every `nDom`-th of its own partition nodes. */
+function cut(graph: AcyclicGraph, members: readonly number[], nDom: number): number[][] {
+  const isWhole = members.length === graph.operationCount;
+  const { chain } = dominators(isWhole ? graph : partOf(graph, members));
+  const ends = chain
+    .filter((_, index) => (index + 1) % nDom === 0 || index === chain.length - 1)
+    .map((end) => members[end] ?? end);
   const rankOf = new Map(ends.map((end, rank) => [end, rank]));
-  const rank = new Int32Array(graph.operationCount);
-  for (let operation = graph.operationCount - 1; operation >= 0; operation -= 1) {
+  const rank = new Map<number, number>();
+  for (let at = members.length - 1; at >= 0; at -= 1) {
+    const operation = members[at] ?? 0;
     // Outputs beside the chain lead to the virtual exit, behind the last cut.
     let least = rankOf.get(operation) ?? ends.length;
     for (const reader of listAt(graph.readers, operation))
-      least = Math.min(least, rank[reader] ?? least);
-    rank[operation] = least;
+      least = Math.min(least, rank.get(reader) ?? least);
+    rank.set(operation, least);
   }
-  const members: number[][] = Array.from({ length: ends.length + 1 }, () => []);
-  for (const [operation, at] of rank.entries()) members[at]?.push(operation);
-  return members.flatMap((operations) =>
-    operations.length === 0 ? [] : [{ operations, placeholders: readFrom(graph, operations) }],
-  );
+  const parts: number[][] = Array.from({ length: ends.length + 1 }, () => []);
+  for (const operation of members) parts[rank.get(operation) ?? 0]?.push(operation);
+  return parts.filter(({ length }) => length > 0);
+}
+
+/** The members as a graph of their own, numbered from 0. */
+function partOf({ inputs, readers }: AcyclicGraph, members: readonly number[]): AcyclicGraph {
+  const numberOf = new Map(members.map((operation, at) => [operation, at]));
+  const renumbered = (lists: Lists): Lists => {
+    const own = members.map((each) =>
+      [...listAt(lists, each)].flatMap((other) => numberOf.get(other) ?? []),
+    );
+    const start = new Int32Array(own.length + 1);
+    for (const [at, list] of own.entries()) start[at + 1] = (start[at] ?? 0) + list.length;
+    return { start, items: Int32Array.from(own.flat()) };
+  };
+  return {
+    operationCount: members.length,
+    inputs: renumbered(inputs),
+    readers: renumbered(readers),
+  };
 }
 
 function readFrom(graph: AcyclicGraph, operations: readonly number[]): number[] {

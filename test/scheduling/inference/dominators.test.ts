@@ -70,6 +70,21 @@ describe("submodels", () => {
     expect(submodels(figure6(), 2)[0]).toEqual({ operations: [0, 1, 2, 3], placeholders: [] });
   });
 
+  it("integrate models that no edge joins: the first ones of all, the second ones, and so on", () => {
+    const chain = (count: number, from: number) =>
+      Array.from({ length: count }, (_, at) => ({
+        kernelMs: 1,
+        inputs: at === 0 ? [] : [from + at - 1],
+      }));
+    const graph = tinyGraph([...chain(3, 0), ...chain(2, 3)]);
+    const parts = submodels(tinyProblem(graph, tinyHost({ buses: [0] })));
+    expect(parts).toEqual([
+      { operations: [0, 3], placeholders: [] },
+      { operations: [1, 4], placeholders: [0, 3] },
+      { operations: [2], placeholders: [1] },
+    ]);
+  });
+
   it("hold every operation once, and read only from earlier ones", () => {
     fc.assert(
       fc.property(

@@ -6,11 +6,12 @@ import { highsSolver } from "../../../solvers/index.ts";
 import { adjustedCosts } from "../../../scheduling/inference/adjusted-costs.ts";
 import { estimator } from "../../../scheduling/inference/estimate.ts";
 import { execute } from "../../../scheduling/inference/executor.ts";
-import { planOf } from "../../../scheduling/inference/decisions.ts";
+import { allOn, planOf } from "../../../scheduling/inference/decisions.ts";
 import { chosenSlots, milpPlan, plainSlots } from "../../../scheduling/inference/milp-plan.ts";
 import { slotsFor } from "../../../scheduling/inference/milp-slots.ts";
 import { submodelMilp, type SubmodelState } from "../../../scheduling/inference/milp.ts";
 import { searchPlan } from "../../../scheduling/inference/search.ts";
+import { submodels } from "../../../scheduling/inference/submodels.ts";
 import { slotValues } from "../../../scheduling/inference/slot-values.ts";
 import { tinyGraph, tinyHost, tinyProblem } from "./problems.ts";
 
@@ -90,6 +91,70 @@ describe("the MILP of a submodel", () => {
     if (searched.kind !== "planned") throw new Error(searched.message);
     expect(searched.expectedMs).toBeLessThanOrEqual(answer.objective * 1.000_01);
   }, 120_000);
+});
+
+describe("groups in the MILP", () => {
+  const twins = (problem: typeof small, at: readonly number[]) => {
+    const operations = problem.graph.operations.map((operation, index) =>
+      at.includes(index) ? { ...operation, group: "twins" } : operation,
+    );
+    return tinyProblem({ ...problem.graph, operations }, problem.host);
+  };
+
+  it("lie on one GPU in the optimum, at what exhaustive search finds", async () => {
+    const pair = tinyProblem(
+      tinyGraph(
+        [
+          { kernelMs: 2, parameters: [0], outputMB: 1 },
+          { kernelMs: 2, parameters: [1], outputMB: 1 },
+        ],
+        [20, 20],
+      ),
+      tinyHost({ buses: [0, 1] }),
+    );
+    const optimum = async (of: typeof pair): Promise<readonly [number, number]> => {
+      const made = submodelMilp(
+        of,
+        { operations: [0, 1], placeholders: [] },
+        { ...settings, horizonMs: 9 },
+      );
+      const answer = await highsSolver.solve(made.milp, { timeLimitMs: 30_000, relativeGap: 0 });
+      if (answer.status !== "optimal") throw new Error(answer.status);
+      const slotOf = chosenSlots(made, answer.values);
+      const gpus = made.nodes.flatMap(({ kind }, v) =>
+        kind === "operation" ? [made.slots.gpuOf(slotOf[v] ?? 0)] : [],
+      );
+      return [answer.objective, new Set(gpus).size];
+    };
+    const bound = twins(pair, [0, 1]);
+    const { latencyMs } = estimator(adjustedCosts(bound), { model: "milp" });
+    let best = Infinity;
+    for (const gpu of [0, 1])
+      for (let draw = 0; draw < 4 ** 2; draw += 1) {
+        const decisions = allOn(bound, gpu);
+        decisions.landing.set([0, 1].map((at) => (Math.floor(draw / 4 ** at) % 4) - 2));
+        best = Math.min(best, latencyMs(decisions));
+      }
+    // Apart: 2 ms of copy and 2 ms of kernel each, side by side.
+    expect(await optimum(pair)).toEqual([expect.closeTo(4, 6), 2]);
+    expect(await optimum(bound)).toEqual([expect.closeTo(best, 6), 1]);
+  }, 120_000);
+
+  it("stay where an earlier submodel has put them, in the start as in the answer", async () => {
+    const bound = twins(problem, [0, 2]);
+    const [, second] = submodels(bound);
+    const state = { ...empty, gpuOf: new Map([[0, 1]]) };
+    const made = submodelMilp(bound, second ?? whole, { state, q: 4 });
+    const start = slotValues(made, plainSlots(bound, made));
+    expect(checkAnswer(made.milp, start)).toBeUndefined();
+    const silent = {
+      name: "silent",
+      solve: () => Promise.resolve({ status: "no-answer" as const, reason: "no time" }),
+    };
+    const planned = await milpPlan(bound, silent, { q: 4 });
+    expect(planned.decisions.gpu[2]).toBe(planned.decisions.gpu[0]);
+    expect(() => execute(bound, planOf(bound, planned.decisions))).not.toThrow();
+  });
 });
 
 describe("planning by MILP", () => {
