@@ -1,13 +1,10 @@
-/** @file The thread of `training-thread-port.ts`: trains what it was started with, answers once. */
+/** @file The thread of `training-thread-port.ts`: trains one task after the other, answers each. */
 
-import { parentPort, workerData } from "node:worker_threads";
+import { parentPort } from "node:worker_threads";
 import type { TrainingAnswer } from "./training-thread-port.ts";
 import { trainParameters, type TrainingTask } from "./training.ts";
 
-// Started by `trainInThread` alone, which gives it a task.
-const task = workerData as TrainingTask;
-
-async function answer(): Promise<TrainingAnswer> {
+async function answer(task: TrainingTask): Promise<TrainingAnswer> {
   try {
     return { parameters: await trainParameters(task) };
   } catch (error) {
@@ -15,4 +12,7 @@ async function answer(): Promise<TrainingAnswer> {
   }
 }
 
-void answer().then((reply) => parentPort?.postMessage(reply));
+// Posted by `trainInThread` alone, a task at a time.
+parentPort?.on("message", (task: TrainingTask) => {
+  void answer(task).then((reply) => parentPort?.postMessage(reply));
+});

@@ -9,7 +9,14 @@
 import { randomFrom, shuffled, type Random } from "../lib/random.ts";
 import { batchOf } from "./batch.ts";
 import type { Token } from "./features.ts";
-import { batchFeeds, openSession, outputOf, scalarFeed, vectorFeed } from "./runtime.ts";
+import {
+  batchFeeds,
+  openSession,
+  outputOf,
+  scalarFeed,
+  vectorFeed,
+  type Session,
+} from "./runtime.ts";
 import { adamCorrections, trainingGraph } from "./surrogate-graphs.ts";
 import { freshParameters, transformerShape } from "./transformer.ts";
 
@@ -22,6 +29,8 @@ export interface TrainingTask {
   readonly rate: number;
   /** Decoupled weight decay, a share of the rate. */
   readonly decay: number;
+  /** Samples a step; 32 when absent. */
+  readonly batch?: number;
   /** Parameters to go on from; fresh ones when absent. */
   readonly from?: Float32Array;
 }
@@ -47,13 +56,13 @@ export async function trainParameters(task: TrainingTask): Promise<Float32Array>
   if (samples.length === 0) throw new RangeError("there are no samples to train on");
   const shape = transformerShape(featureCount);
   const random = randomFrom(task.seed, "bandwidth-surrogate");
-  const session = await openSession(trainingGraph(shape));
+  const session = await sessionOf(featureCount);
   let parameters = task.from ?? freshParameters(shape, random.stream("start"));
   let first: Float32Array = new Float32Array(parameters.length);
   let second: Float32Array = new Float32Array(parameters.length);
   let average = parameters;
   const nextSample = rounds(samples, random.stream("batches"));
-  const size = Math.min(BATCH, samples.length);
+  const size = Math.min(task.batch ?? BATCH, samples.length);
   const averagedFrom = Math.floor(steps * UNAVERAGED);
   for (let step = 1; step <= steps; step += 1) {
     const batch = Array.from({ length: size }, nextSample);
@@ -82,8 +91,17 @@ export async function trainParameters(task: TrainingTask): Promise<Float32Array>
     second = outputOf(next, "next_second");
     average = outputOf(next, "next_average");
   }
-  await session.release();
   return average;
+}
+
+/** The memory of a pure function: to prepare a graph takes the runtime as long as thirty steps. */
+const sessions = new Map<number, Promise<Session>>();
+
+function sessionOf(featureCount: number): Promise<Session> {
+  const session =
+    sessions.get(featureCount) ?? openSession(trainingGraph(transformerShape(featureCount)));
+  sessions.set(featureCount, session);
+  return session;
 }
 
 /** All samples in random order, then all again in another. */

@@ -89,7 +89,7 @@ function better(compact: Placed, wish: Wish): Placed {
       ...compact,
       bandwidth: { method: "compact", fallback: "the model does not know its hosts" },
     };
-  const score = scoreOf(wish, indexOf);
+  const score = scoreOf(wish, freeMasks, indexOf);
   const found = searchPick(
     {
       predictor,
@@ -119,6 +119,7 @@ function better(compact: Placed, wish: Wish): Placed {
 /** What the cluster gains by a pick, beside the gangs that run there; undefined when none of them uses its host's card. */
 function scoreOf(
   { bandwidth, scene, predictor }: Wish,
+  freeMasks: readonly number[],
   indexOf: ReadonlyMap<HostId, number>,
 ): ReturnType<typeof scoreAmong> | undefined {
   const gangs = bandwidth.gangsOf?.(scene.cluster) ?? [];
@@ -129,7 +130,10 @@ function scoreOf(
   if (shares.length === 0) return undefined;
   const gbs = rememberedPredictions(predictor, shares);
   const neighbours = shares.map((each, at): Neighbour => ({ shares: each, gbs: gbs[at] ?? 0 }));
-  return scoreAmong({ neighbours, capacityOf: cardCapacities(predictor) });
+  return scoreAmong(
+    { neighbours, capacityOf: cardCapacities(predictor) },
+    { domain: predictor.domain, freeMasks },
+  );
 }
 
 /** The memory of a pure function: gangs that run are asked about again with every pick. */

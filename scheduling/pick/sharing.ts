@@ -10,11 +10,17 @@
  * A gang on one host uses no card. What the cluster gains by a pick as long as its neighbours run is its own rate plus the changes of theirs
  * (none is positive). A gang that runs is, on average, through half of its time, so it is a neighbour for half of the newcomer's;
  * the score of a pick is the mean of that gain and of its bandwidth alone. (The gain by itself is short-sighted: picks that spare
- * neighbours who leave soon cost more than they bring, see docs/benchmarks.md.) Cost: O(shares of the pick and of those neighbours that meet it).
+ * neighbours who leave soon cost more than they bring, see docs/benchmarks.md.)
+ *
+ * The neighbour that is still to come counts too: a gang that finds no host for itself has to share cards. What a pick leaves is worth
+ * the mean, over all sizes of gang that some host could hold, of the best intra-host bandwidth that is left for it (0 where no host has so many
+ * free); what a pick takes of that is subtracted from its score, by `NEXT_SHARE`.
+ * Cost: O(shares of the pick and of those neighbours that meet it, and sizes · shares).
  */
 
-import type { BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
+import type { BandwidthDomain, BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
 import { fullMask } from "../../lib/bits.ts";
+import { allOptions, optionsOf, type HostOptions } from "./host-options.ts";
 
 /** A gang that runs. */
 export interface Neighbour {
@@ -31,15 +37,66 @@ export interface Street {
   readonly capacityOf: CardCapacity;
 }
 
-/** Scores for `PickQuestion.score`. */
-export function scoreAmong(street: Street): (candidate: Candidate, predictedGbs: number) => number {
+/** What is there for a pick and for the gang after it. */
+export interface Ground {
+  readonly domain: BandwidthDomain;
+  /** By host of the domain. */
+  readonly freeMasks: readonly number[];
+}
+
+/** Scores for `PickQuestion.score`; without `ground` no gang is expected to come. */
+export function scoreAmong(
+  street: Street,
+  ground?: Ground,
+): (candidate: Candidate, predictedGbs: number) => number {
   const gainOf = gainAmong(street);
+  const lossOf = ground === undefined ? () => 0 : nextLoss(ground);
   return (candidate, predictedGbs) =>
-    NEIGHBOURLY_SHARE * gainOf(candidate, predictedGbs) + (1 - NEIGHBOURLY_SHARE) * predictedGbs;
+    NEIGHBOURLY_SHARE * gainOf(candidate, predictedGbs) +
+    (1 - NEIGHBOURLY_SHARE) * predictedGbs -
+    NEXT_SHARE * lossOf(candidate);
 }
 
 /** Of a gang's time, in which its present neighbours still run. */
 const NEIGHBOURLY_SHARE = 0.5;
+/** As much of the next gang's time again, and half of the gangs are small enough for one host. */
+const NEXT_SHARE = 0.25;
+
+/** GB/s that the next gang, if one host can hold it, loses on average by a pick. Not negative. */
+function nextLoss({ domain, freeMasks }: Ground): (candidate: Candidate) => number {
+  const options = allOptions(domain, freeMasks);
+  const most = domain.hosts.reduce((largest, { gpuCount }) => Math.max(largest, gpuCount), 0);
+  const sizes = Array.from({ length: Math.max(0, most - 1) }, (_, at) => at + 2);
+  /** For each size the hosts that can hold it, best first. */
+  const ranked = sizes.map((size) =>
+    options
+      .filter(({ free }) => free >= size)
+      .sort((a, b) => insideGbs(b, size) - insideGbs(a, size) || a.host - b.host),
+  );
+  return (candidate) => {
+    const masks = new Map(candidate.map(({ host, mask }) => [host, mask]));
+    const after = candidate.map(({ host, mask }) =>
+      optionsOf(domain, host, (freeMasks[host] ?? 0) & ~mask),
+    );
+    let lost = 0;
+    for (const [at, size] of sizes.entries()) {
+      const hosts = ranked[at] ?? [];
+      const [best] = hosts;
+      if (best === undefined || !masks.has(best.host)) continue;
+      const other = hosts.find(({ host }) => !masks.has(host));
+      const left = after.reduce(
+        (most, each) => Math.max(most, insideGbs(each, size)),
+        other === undefined ? 0 : insideGbs(other, size),
+      );
+      lost += Math.max(0, insideGbs(best, size) - left);
+    }
+    return lost / Math.max(1, sizes.length);
+  };
+}
+
+/** 0 where it has too few GPUs, or nothing was measured. */
+const insideGbs = ({ free, gbs }: HostOptions, size: number): number =>
+  free >= size ? (gbs[size] ?? 0) : 0;
 
 /** What the cluster gains by a pick while all its neighbours run. */
 export function gainAmong(street: Street): (candidate: Candidate, predictedGbs: number) => number {
