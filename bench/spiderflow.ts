@@ -5,7 +5,7 @@ import { size, type Bench } from "./bench.ts";
 export const SPIDERFLOW_PARTS = ["breakdown", "testbed", "large", "scaling"] as const;
 export type SpiderflowPart = (typeof SPIDERFLOW_PARTS)[number];
 
-export const SPIDERFLOW_LOADS = ["0.8", "1.0", "1.2"] as const;
+export const SPIDERFLOW_LOADS = ["0.8", "1.0", "1.2", "stable"] as const;
 
 export const spiderflowBench: Bench = {
   name: "spiderflow",
@@ -20,13 +20,13 @@ export const spiderflowBench: Bench = {
       kind: "choice",
       name: "loads",
       choices: SPIDERFLOW_LOADS,
-      what: "offered loads: GPU time asked for ÷ GPU time there is while jobs arrive",
+      what: "offered loads: GPU time asked for ÷ GPU time there is while jobs arrive; stable: the most that Opportunistic bears",
     },
     size("jobs", 1_000, 10, "jobs of the breakdown"),
     size("testbed-jobs", 300, 10, "jobs of the testbed"),
-    size("large-jobs", 2_000, 10, "jobs of six clusters with 3,072 GPUs"),
-    size("scaling-jobs", 2_000, 10, "jobs of 1 to 64 clusters"),
-    size("seeds", 3, 1, "seeds of the breakdown and the testbed, counted from --seed"),
+    size("large-jobs", 10_000, 10, "jobs of six clusters with 3,072 GPUs"),
+    size("scaling-jobs", 10_000, 10, "jobs of 1 to 64 clusters"),
+    size("seeds", 5, 1, "seeds of the breakdown and the testbed, counted from --seed"),
     size("beyond", 35, 0, "percent of jobs that ask for more than the largest cluster"),
   ],
   examples: [

@@ -18,7 +18,7 @@ import type { Brain } from "./brain.ts";
 import { eventQueue, type EventQueue } from "./event-queue.ts";
 import { doneGpuMs, endOf, newJob, requestOf, unsavedGpuMs, type JobState } from "./job-state.ts";
 import type { Metrics } from "./metrics.ts";
-import type { FailureRates, SimulationCosts } from "./options.ts";
+import type { FailureRates, RateOf, SimulationCosts } from "./options.ts";
 import type { Random } from "../lib/random.ts";
 import { GANG_TIMEOUT_MS, type WorkloadJob } from "./workload.ts";
 
@@ -56,7 +56,7 @@ export interface World {
   readonly brain: Brain;
   readonly metrics: Metrics;
   readonly arrivals: readonly WorkloadJob[];
-  readonly throughputOf: (gpus: Lease["gpus"]) => number;
+  readonly rateOf: RateOf;
   readonly hosts: readonly { readonly id: HostId; readonly gpuCount: number }[];
   readonly random: { readonly hosts: Random; readonly jobs: Random };
   readonly sampleEveryMs: number;
@@ -164,7 +164,7 @@ export function openEngine(world: World): Engine {
     const gpus = gpuCountOf(lease.gpus);
     const startMs = nextStart === "starting" ? costs.startMs : costs.restartMs;
     const progressFromMs = nowMs + costs.deliveryMs + startMs;
-    const rate = gpus * world.throughputOf(lease.gpus);
+    const rate = world.rateOf(job, lease, brain.ledger.leases.values());
     const phase: PhaseState = progressFromMs > nowMs ? nextStart : "kept";
     const isDegraded = gpus < job.gpus;
     state.run = { lease: lease.id, gpus, rate, isDegraded, progressFromMs, phase };

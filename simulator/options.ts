@@ -1,8 +1,9 @@
 /** @file What a simulation is told: fleet, workload, policies, costs, failures, and over which part of the time it reports. */
 
 import type { FleetShape } from "../domain/fleet.ts";
+import type { Lease } from "../domain/lease.ts";
 import type { OpenBrain } from "./brain.ts";
-import type { Workload } from "./workload.ts";
+import type { Workload, WorkloadJob } from "./workload.ts";
 
 export interface SimulationOptions {
   readonly fleet: FleetShape;
@@ -22,7 +23,12 @@ export interface SimulationOptions {
   readonly drainMs?: number;
   /** Jobs older than this count as starved; none do when absent. */
   readonly starvedAfterMs?: number;
+  /** As the gang is spread (decision 18) when absent. */
+  readonly rateOf?: RateOf;
 }
+
+/** GPU-milliseconds of a job's progress a millisecond on this lease; all leases that are held then, it included. */
+export type RateOf = (job: WorkloadJob, lease: Lease, held: Iterable<Lease>) => number;
 
 /** Milliseconds that pass where the real world takes time. */
 export interface SimulationCosts {

@@ -7,6 +7,7 @@
 
 import { byCodeUnit } from "../domain/ids.ts";
 import { JOB_CLASSES } from "../domain/job.ts";
+import { gpuCountOf } from "../domain/lease.ts";
 import { randomFrom } from "../lib/random.ts";
 import { openSpread, PAPER, throughputOf } from "../scheduling/placement/spread.ts";
 import { readyLedger } from "./brain.ts";
@@ -17,6 +18,7 @@ import {
   DEFAULT_SAMPLES,
   DEFAULT_WINDOW,
   NO_FAILURES,
+  type RateOf,
   type SimulationOptions,
   type SimulationProgress,
 } from "./options.ts";
@@ -46,6 +48,9 @@ export function* simulate(
   const gpus = hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
   const metrics = openMetrics({ shape: fleet, tenants, gpus });
   const spread = openSpread(fleet);
+  // A workload's durations are those at the best spread, which has the paper's 0.94 of peak.
+  const bySpread: RateOf = (_, { gpus: parts }) =>
+    gpuCountOf(parts) * Math.min(1, throughputOf(parts, spread) / PAPER.oneDomain);
   const random = randomFrom(seed, "simulator");
   const engine = openEngine({
     costs,
@@ -53,8 +58,7 @@ export function* simulate(
     brain: openBrain(readyLedger(fleet)),
     metrics,
     arrivals: jobs,
-    // A workload's durations are those at the best spread, which has the paper's 0.94 of peak.
-    throughputOf: (parts) => Math.min(1, throughputOf(parts, spread) / PAPER.oneDomain),
+    rateOf: options.rateOf ?? bySpread,
     hosts,
     random: { hosts: random.stream("hosts"), jobs: random.stream("jobs") },
     sampleEveryMs: Math.max(1, (lastMs - firstMs) / (options.samples ?? DEFAULT_SAMPLES)),

@@ -1,12 +1,22 @@
 /** @file One case of `bench spiderflow`: the same drawn jobs under each method, what came of it, and means over seeds. */
 
 import { randomFrom } from "../../lib/random.ts";
-import { play, type JobOutcome, type Outcome } from "../../simulator/spiderflow/play.ts";
+import {
+  play,
+  type JobOutcome,
+  type Method,
+  type Outcome,
+} from "../../simulator/spiderflow/play.ts";
 import { openStepClock } from "../../simulator/spiderflow/step-clock.ts";
-import { trainingJobs, type WorkloadShape } from "../../simulator/spiderflow/workload.ts";
+import {
+  trainingJobs,
+  type TrainingJob,
+  type WorkloadShape,
+} from "../../simulator/spiderflow/workload.ts";
 import type { BenchRequest } from "../bench.ts";
 import { mean } from "../statistics.ts";
 import { methodsFor } from "./methods.ts";
+import { playProduct } from "./product.ts";
 import { traceJobs, type Scene, type TraceName } from "./scenes.ts";
 
 export interface Ran {
@@ -23,39 +33,56 @@ export interface Ran {
   readonly plays: readonly (readonly JobOutcome[])[];
 }
 
+/** What was drawn, for its readers. */
+export interface Drawn {
+  readonly trace: TraceName;
+  readonly jobs: number;
+  /** Share that asks for more than the largest cluster. */
+  readonly beyond: number;
+  readonly most: number;
+  readonly loads: readonly number[];
+}
+
 export interface Case {
   readonly scene: Scene;
   readonly trace: TraceName;
   readonly jobs: number;
   readonly seed: number;
   readonly shape: Omit<WorkloadShape, "clusters" | "fleetGpus" | "largestCluster" | "cardGiB">;
+  /** The product's row as well: a simulation of its own. */
+  readonly hasProduct?: boolean;
 }
 
-export async function runCase(
-  each: Case,
-  request: BenchRequest,
-  what: string,
-): Promise<readonly Ran[]> {
-  const { scene, trace, seed } = each;
+export interface CaseRun {
+  readonly rans: readonly Ran[];
+  readonly drawn: Drawn;
+}
+
+export function jobsOf({ scene, trace, jobs, seed, shape }: Case): readonly TrainingJob[] {
   const { gpus } = scene.fleet;
-  const jobs = trainingJobs(
-    traceJobs(trace, each.jobs),
-    {
-      ...each.shape,
-      clusters: gpus.length,
-      fleetGpus: gpus.reduce((sum, own) => sum + own, 0),
-      largestCluster: Math.max(...gpus),
-      cardGiB: scene.clock.cardGiB,
-    },
-    randomFrom(seed, `jobs of ${trace}`),
-  );
+  const whole: WorkloadShape = {
+    ...shape,
+    clusters: gpus.length,
+    fleetGpus: gpus.reduce((sum, own) => sum + own, 0),
+    largestCluster: Math.max(...gpus),
+    cardGiB: scene.clock.cardGiB,
+  };
+  return trainingJobs(traceJobs(trace, jobs), whole, randomFrom(seed, `jobs of ${trace}`));
+}
+
+export async function runCase(each: Case, request: BenchRequest, what: string): Promise<CaseRun> {
+  const { scene, trace, shape } = each;
+  const jobs = jobsOf(each);
   const clock = openStepClock(scene.clock);
   const rans: Ran[] = [];
-  for (const method of methodsFor(scene)) {
-    request.say(`spiderflow: ${what}, ${method.name}`);
+  const say = async (name: string): Promise<void> => {
+    request.say(`spiderflow: ${what}, seed ${String(each.seed)}, ${name}`);
     // Lets Ctrl-C and the progress line through.
     await new Promise((resolve) => setImmediate(resolve));
     request.interrupted.throwIfAborted();
+  };
+  for (const method of methodsFor(scene)) {
+    await say(method.name);
     let decideMs = 0;
     const onDecision = (decide: () => void): void => {
       const startMs = performance.now();
@@ -64,7 +91,40 @@ export async function runCase(
     };
     rans.push(ranOf(play(jobs, method, { fleet: scene.fleet, clock, onDecision }), decideMs));
   }
-  return rans;
+  if (each.hasProduct === true) {
+    await say("the product");
+    rans.push(ranOf(playProduct(jobs, scene, clock), NaN));
+  }
+  const largest = Math.max(...scene.fleet.gpus);
+  return {
+    rans,
+    drawn: {
+      trace,
+      jobs: jobs.length,
+      beyond: mean(jobs.map(({ gpus }) => (gpus > largest ? 1 : 0))),
+      most: Math.max(...jobs.map(({ gpus }) => gpus)),
+      loads: [shape.load],
+    },
+  };
+}
+
+/** Hardly anybody waits: a mean QT below this share of the mean run. */
+const STABLE = 1;
+const ROUNDS = 10;
+
+/** The highest load, found by halving, at which jobs wait no longer under this method than they run, on average. */
+export function stableLoad(each: Case, method: Method): number {
+  const clock = openStepClock(each.scene.clock);
+  let [low, high] = [0, each.shape.load];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const load = (low + high) / 2;
+    const jobs = jobsOf({ ...each, shape: { ...each.shape, load } });
+    const { jobs: outcomes } = play(jobs, method, { fleet: each.scene.fleet, clock });
+    const queued = mean(outcomes.map(({ queuedMs }) => queuedMs));
+    if (queued <= STABLE * mean(outcomes.map(({ runMs }) => runMs))) low = load;
+    else high = load;
+  }
+  return low;
 }
 
 function ranOf({ method, jobs, makespanMs, utilisation }: Outcome, decideMs: number): Ran {
@@ -81,27 +141,40 @@ function ranOf({ method, jobs, makespanMs, utilisation }: Outcome, decideMs: num
   };
 }
 
+export interface Means {
+  readonly rans: ReadonlyMap<string, Ran>;
+  readonly drawn: Drawn;
+}
+
 /** Means over seeds, by method. */
-export function overSeeds(runs: readonly (readonly Ran[])[]): ReadonlyMap<string, Ran> {
-  const names = runs[0]?.map(({ name }) => name) ?? [];
-  return new Map(
-    names.map((name, at) => {
-      const own = runs.flatMap((run) => run[at] ?? []);
-      const of = (value: (ran: Ran) => number): number => mean(own.map(value));
-      return [
+export function overSeeds(runs: readonly CaseRun[]): Means {
+  const [first] = runs;
+  if (first === undefined) throw new Error("no seed was played");
+  const rans = first.rans.map(({ name }, at): readonly [string, Ran] => {
+    const own = runs.flatMap((run) => run.rans[at] ?? []);
+    const of = (value: (ran: Ran) => number): number => mean(own.map(value));
+    return [
+      name,
+      {
         name,
-        {
-          name,
-          queuedMs: of((ran) => ran.queuedMs),
-          completionMs: of((ran) => ran.completionMs),
-          throughput: of((ran) => ran.throughput),
-          clusters: of((ran) => ran.clusters),
-          makespanMs: of((ran) => ran.makespanMs),
-          utilisation: of((ran) => ran.utilisation),
-          overhead: of((ran) => ran.overhead),
-          plays: own.flatMap(({ plays }) => plays),
-        },
-      ];
-    }),
-  );
+        queuedMs: of((ran) => ran.queuedMs),
+        completionMs: of((ran) => ran.completionMs),
+        throughput: of((ran) => ran.throughput),
+        clusters: of((ran) => ran.clusters),
+        makespanMs: of((ran) => ran.makespanMs),
+        utilisation: of((ran) => ran.utilisation),
+        overhead: of((ran) => ran.overhead),
+        plays: own.flatMap(({ plays }) => plays),
+      },
+    ];
+  });
+  return {
+    rans: new Map(rans),
+    drawn: {
+      ...first.drawn,
+      beyond: mean(runs.map(({ drawn }) => drawn.beyond)),
+      most: Math.max(...runs.map(({ drawn }) => drawn.most)),
+      loads: runs.flatMap(({ drawn }) => drawn.loads),
+    },
+  };
 }

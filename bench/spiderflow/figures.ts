@@ -12,7 +12,8 @@ import { STYLE } from "../../simulator/report/style.ts";
 import type { JobOutcome } from "../../simulator/spiderflow/play.ts";
 import { mean } from "../statistics.ts";
 import type { Ran } from "./case.ts";
-import { OURS, OURS_AT_ONCE } from "./methods.ts";
+import { OURS } from "./methods.ts";
+import { PRODUCT } from "./product.ts";
 
 export type Rans = ReadonlyMap<string, Ran>;
 
@@ -21,7 +22,7 @@ export interface ScaleRans {
   readonly rans: Rans;
 }
 
-const DRAWN = ["Opportunistic", "Lyra", "DT-FM", "MAST", "SpinSearch + TPA", OURS_AT_ONCE, OURS];
+const DRAWN = ["Opportunistic", "Lyra", "DT-FM", "MAST", "ILP", "SpinSearch + TPA", OURS];
 const HOUR_MS = 3_600_000;
 const POINTS = 12;
 const MOMENTS = 160;
@@ -41,8 +42,8 @@ export function drawQueues(dir: string, what: string, rans: Rans): void {
   write(dir, `figure-7-queue-${fileName(what)}`, drawing);
 }
 
-const STEPS = ["Opportunistic", "+ SpinSearch", "SpinSearch + TPA", OURS_AT_ONCE, OURS];
-const STEP_TEXTS = ["baseline", "+ SpinSearch", "+ TPA", "ours + TPA", "foreseeing"];
+const STEPS = ["Opportunistic", "+ SpinSearch", "SpinSearch + TPA", OURS, PRODUCT];
+const STEP_TEXTS = ["baseline", "+ SpinSearch", "+ TPA", "ours + TPA", "the product"];
 
 /** Against Opportunistic. */
 export function drawBreakdown(dir: string, what: string, rans: Rans): void {

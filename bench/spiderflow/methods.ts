@@ -2,7 +2,8 @@
  * @file The methods of `bench spiderflow`: ours in steps, the paper's and its rivals, each with the splits that it knows of.
  *
  * DT-FM has its own cost and arranges pieces for the degrees that it is given. The row after it has our objective and TPA's degrees as well: what a
- * genetic search could reach with both. Only the last row of ours judges sets by predicted steps and waits where that ends sooner.
+ * genetic search could reach with both. ILP is what integer programs reach that take all GPUs of a gang: the exact optimum of the clusters (the same as ours:
+ * `bench placement` holds them against each other) and the best of all degrees. TPA may let clusters of a gang idle, as d · p ≤ r allows.
  */
 
 import { bestClusters } from "../../scheduling/placement/best-clusters.ts";
@@ -13,29 +14,20 @@ import type { Method } from "../../simulator/spiderflow/play.ts";
 import { isLender } from "../placement/entrants.ts";
 import type { Scene } from "./scenes.ts";
 
-/** Ours with everything: bars are judged on it where it plays, else on the one that starts at once. */
-export const OURS = "ours + TPA, foreseeing";
-export const OURS_AT_ONCE = "ours + TPA";
-
-/** Looking ahead asks for a step of each gang at each end; with gangs of hundreds of GPUs that takes minutes. */
-const MOST_FORESEEN_GPUS = 64;
-
-const isSmall = ({ gpus }: Scene["fleet"]): boolean =>
-  gpus.reduce((sum, own) => sum + own, 0) <= MOST_FORESEEN_GPUS;
+/** Bars are judged on it. */
+export const OURS = "ours + TPA";
 
 export function methodsFor({ fleet }: Scene): readonly Method[] {
   const isInference = fleet.gpus.map((_, cluster) => isLender(cluster));
   const largest = Math.max(...fleet.gpus);
   return [
     { name: "Opportunistic", policy: opportunistic, split: "plain" },
-    { name: "Opportunistic + TPA", policy: opportunistic, split: "planned" },
+    { name: "Opportunistic + TPA", policy: opportunistic, split: "sparing" },
     { name: "+ SpinSearch", policy: spinSearch, split: "plain" },
     { name: "+ ours", policy: bestClusters, split: "plain" },
-    { name: "SpinSearch + TPA", policy: spinSearch, split: "planned" },
-    { name: OURS_AT_ONCE, policy: bestClusters, split: "planned" },
-    ...(isSmall(fleet)
-      ? [{ name: OURS, policy: bestClusters, split: "planned", foresees: true } as const]
-      : []),
+    { name: "SpinSearch + TPA, all GPUs", policy: spinSearch, split: "planned" },
+    { name: "SpinSearch + TPA", policy: spinSearch, split: "sparing" },
+    { name: OURS, policy: bestClusters, split: "sparing" },
     { name: "Lyra", policy: lyra({ isInference }), split: "plain" },
     {
       name: "DT-FM",
@@ -45,11 +37,12 @@ export function methodsFor({ fleet }: Scene): readonly Method[] {
     {
       name: "DT-FM + ours + TPA",
       policy: geneticClusters(DEFAULT_GENETIC),
-      split: "planned",
+      split: "sparing",
     },
+    { name: "ILP", policy: bestClusters, split: "planned" },
     { name: "MAST", policy: mast, split: "plain", most: largest },
   ];
 }
 
-/** The paper's, and what the paper itself had. */
-export const RIVALS = ["Opportunistic", "Lyra", "DT-FM", "MAST", "SpinSearch + TPA"] as const;
+/** Five; the paper's own method, SpinSearch + TPA, is not among them. */
+export const RIVALS = ["Opportunistic", "Lyra", "DT-FM", "MAST", "ILP"] as const;

@@ -50,8 +50,11 @@ export function sixClusters(): Scene {
   return { fleet: drawnTopology(shape, randomFrom(1, "six clusters")), clock: largeClock };
 }
 
+/** Seven hosts. */
+export const CLUSTER_GPUS = 56;
+
 export function manyClusters(count: number, seed: number): Scene {
-  const gpus = Array.from({ length: count }, () => 56);
+  const gpus = Array.from({ length: count }, () => CLUSTER_GPUS);
   const shape = { name: `${String(count)} clusters`, gpus, linked: 0.1, widestGbps: 25 };
   return { fleet: drawnTopology(shape, randomFrom(seed, "many clusters")), clock: largeClock };
 }

@@ -1,18 +1,14 @@
 /**
  * @file Plays training jobs over clusters under one method of choosing clusters: one FIFO queue, no preemption, no backfill, no degradation.
  *
- * The first in line starts as soon as the method finds clusters for it, or when it foresees a better end; nobody passes it. A job runs as long as its samples take at the step time of
- * what it got. What a job gets of the links is its fair share when it starts, and it keeps that; its traffic narrows them for those after it. A gang that the
- * method can never place (MAST above the largest cluster) is cut to the most that it can, and does the same work there. Same jobs, same method, same outcome;
- * the time that decisions take is measured by who asks (`onDecision`). Cost: O(jobs · decision).
+ * The first in line starts as soon as the method finds clusters for it; nobody passes it. A job runs as long as its samples take at the step time of
+ * what it got. What a job gets of the links is its fair share when it starts, and it keeps that; its traffic narrows those between the clusters that take part
+ * for those after it. A gang that the method can never place (MAST above the largest cluster) is cut to the most that it can, and does the same work there.
+ * Same jobs, same method, same outcome; the time that decisions take is measured by who asks (`onDecision`). Cost: O(jobs · decision).
  */
 
 import { heap } from "../../lib/heap.ts";
-import type {
-  ClusterChoice,
-  ClusterPolicy,
-  ClusterWish,
-} from "../../scheduling/placement/cluster-policy.ts";
+import type { ClusterChoice, ClusterPolicy } from "../../scheduling/placement/cluster-policy.ts";
 import {
   addLoad,
   linksOf,
@@ -21,8 +17,7 @@ import {
   type LinkGraph,
   type LoadedLinks,
 } from "../../scheduling/placement/link-graph.ts";
-import { foresee } from "./foresight.ts";
-import { NOWHERE, type GangPart, type SplitWay, type StepClock } from "./step-clock.ts";
+import { NOWHERE, type GangPart, type SplitWay, type Step, type StepClock } from "./step-clock.ts";
 import type { TrainingJob } from "./workload.ts";
 
 export interface ClusterFleet {
@@ -37,8 +32,6 @@ export interface Method {
   readonly split: SplitWay;
   /** The largest gang that it places; absent: the fleet. */
   readonly most?: number;
-  /** Sets are judged by predicted steps, and the first in line may wait for a better one (`foresight.ts`). */
-  readonly foresees?: true;
 }
 
 export interface JobOutcome {
@@ -101,25 +94,20 @@ export function play(
     let choice: ClusterChoice | undefined;
     for (;;) {
       while ((running.peek()?.endMs ?? Infinity) <= nowMs) open += release(running.pop());
-      let waitMs = 0;
       if (open >= gpus) {
         onDecision(() => {
-          ({ choice, waitMs } = decide(job, wish, nowMs));
+          ({ choice } = method.policy(wish, { links, free }));
         });
         decisions += 1;
       }
       if (choice !== undefined) break;
-      if (waitMs > 0) {
-        nowMs += waitMs;
-        continue;
-      }
       const next = running.peek();
       if (next === undefined)
         throw new Error(`${method.name} never places job ${String(job.number)} of ${String(gpus)}`);
       nowMs = next.endMs;
     }
-    const runMs = runTime(job, choice, links);
-    const used = linksOf(links, choice.clusters);
+    const { runMs, clusters } = runOf(job, choice, links);
+    const used = linksOf(links, clusters);
     take(choice, -1);
     addLoad(links, used, 1);
     open -= gpus;
@@ -142,28 +130,6 @@ export function play(
   const utilisation = lastMs === 0 ? 0 : doneMs / (lastMs * sumOf(fleet.gpus));
   return { method: method.name, jobs: outcomes, makespanMs, utilisation, decisions };
 
-  function decide(
-    job: TrainingJob,
-    wish: ClusterWish,
-    atMs: number,
-  ): { readonly choice: ClusterChoice | undefined; readonly waitMs: number } {
-    const { policy } = method;
-    if (method.foresees !== true)
-      return { choice: policy(wish, { links, free }).choice, waitMs: 0 };
-    const walk = running.walk();
-    const foreseen = foresee({
-      wish,
-      policy,
-      room: { links, free },
-      nowMs: atMs,
-      leastRunMs: job.durationMs,
-      runMsOf: (choice) => runTime(job, choice, links),
-      departures: () => walk.next(),
-    });
-    const waitMs = foreseen?.waitMs ?? 0;
-    return { choice: waitMs > 0 ? undefined : foreseen?.choice, waitMs };
-  }
-
   function release(ended: Running | undefined): number {
     if (ended === undefined) return 0;
     take(ended.choice, 1);
@@ -178,30 +144,34 @@ export function play(
 
   /** What it would do in its duration in one cluster, planned: its work. */
   function samplesOf(job: TrainingJob): number {
-    const stepMs = stepOf(job, [{ cluster: NOWHERE, gpus: job.gpus }], () => Infinity, "planned");
+    const parts = [{ cluster: NOWHERE, gpus: job.gpus }];
+    const { stepMs } = stepOf(job, { parts, gbsBetween: () => Infinity, way: "planned" });
     return (job.durationMs / stepMs) * job.gpus * job.samplesPerGpu;
   }
 
-  function runTime(job: TrainingJob, { clusters, gpus }: ClusterChoice, now: LoadedLinks): number {
+  /** And the clusters that take part. */
+  function runOf(job: TrainingJob, { clusters, gpus }: ClusterChoice, now: LoadedLinks) {
     const parts = clusters.map((cluster, at) => ({ cluster, gpus: gpus[at] ?? 0 }));
     const widths = clusters.map((cluster) => widestFrom(now, cluster));
     const gbsBetween = (a: number, b: number): number => (widths[a]?.[clusters[b] ?? 0] ?? 0) / 8;
-    const stepMs = stepOf(job, parts, gbsBetween, method.split);
+    const { stepMs, used } = stepOf(job, { parts, gbsBetween, way: method.split });
     const steps = samplesOf(job) / (sumOf(gpus) * job.samplesPerGpu);
-    return steps * stepMs;
+    return { runMs: steps * stepMs, clusters: used.map((place) => clusters[place] ?? 0) };
   }
 
-  function stepOf(
-    { model, samplesPerGpu, number }: TrainingJob,
-    parts: readonly GangPart[],
-    gbsBetween: (a: number, b: number) => number,
-    way: SplitWay,
-  ): number {
-    const stepMs = clock({ model, samplesPerGpu, parts, gbsBetween }, way);
-    if (stepMs === undefined)
+  function stepOf({ model, samplesPerGpu, number }: TrainingJob, { way, ...where }: Where): Step {
+    const batch = samplesPerGpu * where.parts.reduce((sum, { gpus }) => sum + gpus, 0);
+    const step = clock({ model, batch, ...where }, way);
+    if (step === undefined)
       throw new Error(`job ${String(number)}: ${model.name} fits into no split of its GPUs`);
-    return stepMs;
+    return step;
   }
+}
+
+interface Where {
+  readonly parts: readonly GangPart[];
+  readonly gbsBetween: (a: number, b: number) => number;
+  readonly way: SplitWay;
 }
 
 const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, own) => sum + own, 0);

@@ -3,15 +3,17 @@
  *
  * Plain: data parallel alone, as the paper's baseline (§A.2); where a replica does not fit on one GPU, the fewest stages that do, ranks in the order of the
  * clusters. Planned: every product of stages and replicas that makes the gang, pipelines or replicas kept together, micro-batches of 1, 2, 4, 8, and the
- * shortest predicted step: the plain candidates of `plan.ts` without its exchanges, so rather worse than the product. Arranged: the degrees that are best in one
- * cluster, as the owner of a job would set them, and the best of the same arrangements and micro-batches where the gang lies: DT-FM takes degrees as
- * given and optimises where the pieces go. Tensor parallelism is 1, as in the paper.
+ * shortest predicted step: the plain candidates of `plan.ts` without its exchanges, so rather worse than the product. Sparing: as planned, and of the gang's
+ * clusters only those take part that make the step shortest; the others' GPUs are held and idle, the batch is the same. The paper's TPA asks for d · p ≤ r,
+ * not for d · p = r (§4.2). Arranged: the degrees that are best in one cluster, as the owner of a job would set them, and the best of the same arrangements and
+ * micro-batches where the gang lies: DT-FM takes degrees as given and optimises where the pieces go. Tensor parallelism is 1, as in the paper.
  * All are judged by the same model of a step (`step-time.ts`), which knows NVLink or PCIe inside hosts, the fabric, and the width between clusters.
- * Answers are remembered by what they depend on. Cost: O(divisors · GPUs · layers) a new question.
+ * Answers are remembered by what they depend on. Ties: more GPUs, then the lower places. Cost: O(divisors · GPUs · layers) a new question; sparing as many as
+ * there are sets of clusters whose compute alone is not too long already.
  */
 
 import { byReplica, byStage } from "../../scheduling/plan/arrange.ts";
-import type { PlanModel } from "../../scheduling/plan/models.ts";
+import { MODEL_FLOP_SHARE, type PlanModel } from "../../scheduling/plan/models.ts";
 import { unitsOf, type PlanHost, type PlanSite, type Way } from "../../scheduling/plan/site.ts";
 import { isHeldEverywhere, stageBounds } from "../../scheduling/plan/stage-bounds.ts";
 import {
@@ -22,7 +24,7 @@ import {
   type Split,
 } from "../../scheduling/plan/step-time.ts";
 
-export type SplitWay = "plain" | "arranged" | "planned";
+export type SplitWay = "plain" | "arranged" | "planned" | "sparing";
 
 /** GPUs of one cluster that a gang has. */
 export interface GangPart {
@@ -45,39 +47,99 @@ export interface ClockFleet {
 
 export interface StepQuestion {
   readonly model: PlanModel;
-  readonly samplesPerGpu: number;
+  /** Samples of a step, all GPUs together. */
+  readonly batch: number;
   readonly parts: readonly GangPart[];
   /** Between two of the parts, by place; GB/s. */
   readonly gbsBetween: (a: number, b: number) => number;
 }
 
-/** Milliseconds; undefined when no split fits into memory. */
-export type StepClock = (question: StepQuestion, way: SplitWay) => number | undefined;
+export interface Step {
+  readonly stepMs: number;
+  /** Places of the parts that take part, ascending. */
+  readonly used: readonly number[];
+}
+
+/** Undefined when no split fits into memory. */
+export type StepClock = (question: StepQuestion, way: SplitWay) => Step | undefined;
 
 export function openStepClock(fleet: ClockFleet): StepClock {
-  const known = new Map<string, number | undefined>();
+  const known = new Map<string, Step | undefined>();
   const sums = new Map<PlanModel, LayerSums>();
-  return (question, way) => {
+  const ask: StepClock = (question, way) => {
     const key = keyOf(question, way, fleet);
     if (known.has(key)) return known.get(key);
     const own = sums.get(question.model) ?? layerSums(question.model);
     sums.set(question.model, own);
-    const answer = shortestStep(question, { way, fleet, sums: own })?.totalMs;
+    const answer =
+      way === "sparing"
+        ? leastStep(question, (some) => ask(some, "planned"), leastMsOf(question, own, fleet))
+        : stepOn(question, { way, fleet, sums: own });
     known.set(key, answer);
     return answer;
   };
+  return ask;
 }
 
 function keyOf(
-  { model, samplesPerGpu, parts, gbsBetween }: StepQuestion,
+  { model, batch, parts, gbsBetween }: StepQuestion,
   way: SplitWay,
   fleet: ClockFleet,
 ): string {
-  const widths = parts.flatMap((_, a) =>
-    parts.slice(a + 1).map((__, at) => gbsBetween(a, a + 1 + at).toPrecision(4)),
-  );
-  const insides = parts.map(({ gpus, cluster }) => [gpus, fleet.insideOf(cluster).gbs]);
-  return JSON.stringify([way, model.name, samplesPerGpu, insides, widths]);
+  let key = `${way} ${model.name} ${String(batch)}`;
+  for (const [a, { gpus, cluster }] of parts.entries()) {
+    key += `|${String(gpus)} ${String(fleet.insideOf(cluster).gbs)}`;
+    for (let b = a + 1; b < parts.length; b += 1) key += ` ${gbsBetween(a, b).toPrecision(4)}`;
+  }
+  return key;
+}
+
+const stepOn = (question: StepQuestion, setting: ClockSetting): Step | undefined => {
+  const found = shortestStep(question, setting);
+  return found && { stepMs: found.totalMs, used: question.parts.map((_, place) => place) };
+};
+
+/** No split of a step is shorter on so many GPUs: their compute, evenly shared out. */
+const leastMsOf = (
+  { batch }: StepQuestion,
+  { flops }: LayerSums,
+  { teraflops }: ClockFleet,
+): ((gpus: number) => number) => {
+  const gpuMs = (3 * (flops.at(-1) ?? 0) * batch) / (teraflops * MODEL_FLOP_SHARE * 1e9);
+  return (gpus) => gpuMs / gpus;
+};
+
+/** Sets of more parts are made of the largest alone, besides the whole. */
+const MOST_PARTS = 10;
+
+/** Over all sets of the parts, most GPUs first, until compute alone takes as long as the best. */
+function leastStep(
+  question: StepQuestion,
+  stepOf: (question: StepQuestion) => Step | undefined,
+  leastMs: (gpus: number) => number,
+): Step | undefined {
+  const { parts, gbsBetween } = question;
+  const gpusOf = (place: number): number => parts[place]?.gpus ?? 0;
+  const all = parts.map((_, place) => place);
+  const large = [...all].sort((a, b) => gpusOf(b) - gpusOf(a) || a - b).slice(0, MOST_PARTS);
+  const setOf = (mask: number): readonly number[] =>
+    large.filter((_, at) => ((mask >> at) & 1) === 1).sort((a, b) => a - b);
+  const sets = [all, ...Array.from({ length: 2 ** large.length - 1 }, (_, at) => setOf(at + 1))]
+    .map((used) => ({ used, gpus: used.reduce((sum, place) => sum + gpusOf(place), 0) }))
+    .sort((a, b) => b.gpus - a.gpus);
+  let best: Step | undefined;
+  for (const { used, gpus } of sets) {
+    if (best !== undefined && leastMs(gpus) >= best.stepMs) break;
+    const placeOf = (at: number): number => used[at] ?? 0;
+    const step = stepOf({
+      ...question,
+      parts: used.flatMap((place) => parts[place] ?? []),
+      gbsBetween: (a, b) => gbsBetween(placeOf(a), placeOf(b)),
+    });
+    if (step !== undefined && (best === undefined || step.stepMs < best.stepMs))
+      best = { stepMs: step.stepMs, used };
+  }
+  return best;
 }
 
 const MICRO_BATCHES = [1, 2, 4, 8] as const;
@@ -101,11 +163,12 @@ function stagesInOneCluster(question: StepQuestion, setting: ClockSetting): numb
 
 function shortestStep(question: StepQuestion, setting: ClockSetting): Shortest | undefined {
   const { way, fleet, sums } = setting;
+  const { batch } = question;
   const site = siteOf(question, fleet);
   const units = unitsOf(site, 1) ?? [];
   const gpus = units.length;
-  const batch = gpus * question.samplesPerGpu;
   const layers = sums.flops.length - 1;
+  const leastMs = leastMsOf(question, sums, fleet)(gpus);
   const given = way === "arranged" ? stagesInOneCluster(question, setting) : undefined;
   let best: Shortest | undefined;
   for (let stages = given ?? 1; stages <= (given ?? Math.min(gpus, layers)); stages += 1) {
@@ -118,7 +181,11 @@ function shortestStep(question: StepQuestion, setting: ClockSetting): Shortest |
       for (const microBatch of way === "plain" ? MICRO_BATCHES.slice(0, 1) : MICRO_BATCHES) {
         const samples = batch / replicas;
         if (samples % microBatch !== 0) continue;
-        const open = { stages, replicas, width: 1, microBatch, microBatches: samples / microBatch };
+        // Compute with the pipeline's bubble, and nothing sent at all.
+        const microBatches = samples / microBatch;
+        const atLeastMs = (leastMs * (microBatches + stages - 1)) / microBatches;
+        if (best !== undefined && atLeastMs >= best.totalMs) continue;
+        const open = { stages, replicas, width: 1, microBatch, microBatches };
         const split = firstThatFits({ ...open, cells }, site, sums);
         if (split === undefined) continue;
         const { totalMs } = stepTime(split, { site, sums });
