@@ -6,6 +6,7 @@ import { isLending, type CycleRun } from "./cycle-run.ts";
 import { move } from "./cycle-moves.ts";
 import { planGrowth } from "./growth.ts";
 import { lift, putBack, setKept, setPreempting } from "./heads.ts";
+import { isInVain, noteInVain } from "./in-vain.ts";
 import { isServedInTurn, type WaitCode } from "./judge.ts";
 import { recalls } from "./loans.ts";
 import { noteGranted, openPreemption, planPreemption, type Preemption } from "./preemption.ts";
@@ -27,6 +28,8 @@ export function preempt(
     run.preemptionsLeft = 0;
     return false;
   }
+  const mayBeMoved = code === "TopologyPlacementFailed" && run.mayMove;
+  if (own === undefined && !mayBeMoved && isInVain(run, gang)) return false;
   const cleared: Reservation[] = [];
   const plan = planPreemption(gang, scene, {
     preemption,
@@ -38,6 +41,7 @@ export function preempt(
   });
   if (plan === undefined) {
     for (const reservation of cleared) putBack(heads, reservation);
+    if (own === undefined) noteInVain(run, gang);
     return code === "TopologyPlacementFailed" && move(run, gang, { preemption, own });
   }
   run.candidates += plan.work;

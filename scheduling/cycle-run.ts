@@ -22,6 +22,7 @@ import { openBandwidth } from "./cycle-bandwidth.ts";
 import { openLinks, withLinks } from "./cycle-links.ts";
 import type { FreshGrant } from "./capacity.ts";
 import { openHeads, type Heads } from "./heads.ts";
+import type { VainSearch } from "./in-vain.ts";
 import type { Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import { deadPairs } from "./links.ts";
@@ -80,6 +81,7 @@ export interface CycleRun {
   position?: number;
   preemption?: Preemption;
   preemptionsLeft: number;
+  readonly inVain: VainSearch[];
   /** Moves have not been looked for yet. */
   mayMove: boolean;
   gpus?: GpusNow;
@@ -144,6 +146,7 @@ export function openRun(
     wakeAtMs: Infinity,
     isShortOfVictims: false,
     preemptionsLeft: policies.isPreempting === true && method === "decide" ? MAX_PREEMPTIONS : 0,
+    inVain: [],
     mayMove: true,
   };
 }

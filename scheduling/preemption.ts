@@ -136,6 +136,8 @@ function planBy(
 ): PreemptionPlan | undefined {
   const { preemption } = context;
   const { holdings, nowMs, taken, victims } = preemption;
+  // Nobody holds anything under a quota, so nobody has borrowed.
+  if (right === "reclaim" && holdings.quota.size === 0) return undefined;
   const most = right === "due" ? dueRoom(request, holdings) : Infinity;
   const wanted = largestAcceptable(request, most, nowMs);
   if (wanted === undefined || wanted < 1) return undefined;
