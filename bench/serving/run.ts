@@ -14,6 +14,7 @@ import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
 import { branchySample } from "../../models/onnx-samples.ts";
 import { openOnnx } from "../../models/onnx-session.ts";
 import { measureLaneCosts } from "../../workers/serving/lane-costs.ts";
+import { watchOthers } from "../../workers/serving/other-work.ts";
 import { openSplit } from "../../workers/serving/split-model.ts";
 import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
@@ -115,14 +116,16 @@ async function speedOf(
     interrupted: request.interrupted,
   };
   request.say("timing, requests in a row");
+  const others = watchOthers();
   const inRow = await timedInTurn(ways, timing);
+  const taken = others();
   request.say(`timing, requests ${APART_MS} ms apart`);
   const apart = await timedInTurn(ways, { ...timing, pauseMs: APART_MS });
   const [, alone] = inRow;
   const share = (alone?.cpuMs ?? NaN) / (alone?.ms ?? []).reduce((sum, ms) => sum + ms, 0);
   const note =
     `against the fastest of the others, medians of ${timing.rounds}; ` +
-    `one thread got ${(100 * share).toFixed(0)} % of a core`;
+    `one thread got ${(100 * share).toFixed(0)} % of a core, other processes took ${taken.toFixed(1)} cores`;
   return {
     bars: [
       barOf({ id: "serving-gap", unit: "max|a-b|/max|b|", wish: atMost(1e-5), got: gap }),

@@ -13,7 +13,7 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { servingPlanLine } from "../../domain/serving-plan.ts";
-import type { TensorValue } from "../../models/onnx-session.ts";
+import type { SessionPort, TensorValue } from "../../models/onnx-session.ts";
 import type { Tensors } from "./batcher.ts";
 import type { ModelService } from "./model-service.ts";
 import { datatypeOf, readTensor, tensorEntry } from "./tensor-json.ts";
@@ -188,21 +188,23 @@ function readInputs(service: ModelService, body: unknown): ReadRequest | string 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-function description({ name, plan, inputs, outputNames, maxBatch }: ModelService): unknown {
+function description({ name, plan, inputs, outputs, maxBatch }: ModelService): unknown {
   return {
     name,
     platform: "onnxruntime",
-    inputs: inputs.map((port) => ({
-      name: port.name,
-      datatype: datatypeOf(port.type) ?? port.type,
-      // The protocol has −1 for an open dimension.
-      shape: port.shape.map((size) => (typeof size === "string" ? -1 : size)),
-    })),
-    outputs: outputNames.map((output) => ({ name: output })),
+    inputs: inputs.map(portEntry),
+    outputs: outputs.map(portEntry),
     plan: servingPlanLine(plan),
     max_batch_size: maxBatch,
   };
 }
+
+const portEntry = ({ name, type, shape }: SessionPort): unknown => ({
+  name,
+  datatype: datatypeOf(type) ?? type,
+  // The protocol has −1 for an open dimension.
+  shape: shape.map((size) => (typeof size === "string" ? -1 : size)),
+});
 
 function metricsText({ batcher }: ModelService): string {
   const { waiting, running, answered, failed, turnedAway, runs, rows, runMs } = batcher.counts();

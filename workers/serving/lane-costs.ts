@@ -5,7 +5,7 @@
  * adds: a session alone and the same in a lane (the request); so many parts instead of one, in one lane (the part) and over two
  * (handing on); the same with values of a mebibyte (their bytes); a model of convolutions in one lane, and in all at once (what
  * lanes take from each other). About a second of an idle host. No more lanes are measured than there are processors, and a model is
- * split over no more.
+ * split over no more. On a host whose processors others keep busy, what lanes take from each other is not seen, and assumed.
  */
 
 import { availableParallelism } from "node:os";
@@ -15,6 +15,7 @@ import { onnxBytes } from "../../models/onnx-file.ts";
 import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
 import { branchySample } from "../../models/onnx-samples.ts";
 import { openOnnx, type TensorValue } from "../../models/onnx-session.ts";
+import { watchOthers } from "./other-work.ts";
 import { openSplit } from "./split-model.ts";
 
 /** Operators in a row, each a part of its own where parts are measured. */
@@ -25,8 +26,13 @@ const WIDE = 2 ** 18;
 const WARM_UPS = 60;
 const ROUNDS = 120;
 /** Of runs that take a millisecond or more. */
-const LONG_ROUNDS = 40;
+const LONG_ROUNDS = 25;
 const WIDE_ROUNDS = 15;
+/** A host that is busy has no more than this for each figure, beyond so many rounds. */
+const BUDGET_MS = 500;
+const LEAST_ROUNDS = 5;
+/** In processors: housekeeping, and the system's rounding. */
+const MOST_OTHERS = 0.3;
 /** The least of many is an outlier of its own, but where all lanes must get their processors at once few are undisturbed. */
 const LOW = 0.1;
 /** At most so many rounds with all lanes at once, until one was undisturbed: lanes with cores of their own feel little. */
@@ -60,13 +66,17 @@ export async function measureLaneCosts(lanes: number): Promise<LaneCosts> {
   const requestMs = Math.max(0, inLane - alone);
   if (used === 1) return { ...LANE_COSTS, requestMs, atOnce };
   const cuts = LINKS - 1;
+  const others = watchOthers();
+  const beside = await besideFactor(used);
+  // What others take for the moment is not what lanes take from each other, and the plan is for longer.
+  const isDisturbed = others() + used > atOnce + MOST_OTHERS;
   const handMs = Math.max(0, across - inParts) / cuts;
   return {
     requestMs,
     partMs: Math.max(0, inParts - inLane) / cuts,
     handMs,
     handMsPerByte: await msPerByte(handMs * cuts),
-    besideFactor: await besideFactor(used),
+    besideFactor: isDisturbed ? LANE_COSTS.besideFactor : beside,
     atOnce,
   };
 }
@@ -87,14 +97,16 @@ async function msPerByte(handsMs: number): Promise<number> {
 
 /** Each lane runs a model of its own: first one of them, then all; the least of each. */
 async function besideFactor(lanes: number): Promise<number> {
-  const bytes = branchySample({ side: IMAGE_SIDE, blocks: 1, depth: 10, width: 16 });
+  const bytes = branchySample({ side: IMAGE_SIDE, blocks: 1, depth: 60, width: 16 });
   const model = read(bytes);
   const plan = { gpus: 1, parts: [{ gpu: 0, operators: [...model.operators.keys()] }] };
   const ways: Way[] = [];
   try {
     for (let lane = 0; lane < lanes; lane += 1) ways.push(await split(model, plan, image));
     let [oneMs, allMs] = [Infinity, Infinity];
+    const untilMs = performance.now() + BUDGET_MS;
     for (let round = 0; round < BESIDE_ROUNDS; round += 1) {
+      if (round >= LEAST_ROUNDS && performance.now() > untilMs) break;
       const [first] = ways;
       oneMs = Math.min(oneMs, await tookMs(async () => first?.run()));
       allMs = Math.min(allMs, await tookMs(async () => Promise.all(ways.map((way) => way.run()))));
@@ -115,7 +127,9 @@ async function lowMs(
   try {
     for (const each of open) ways.push(await each());
     const taken = ways.map(() => new Array<number>());
+    const untilMs = performance.now() + BUDGET_MS;
     for (let round = -warmUps; round < rounds; round += 1) {
+      if (round >= LEAST_ROUNDS && performance.now() > untilMs) break;
       for (const [index, way] of ways.entries()) {
         const ms = await tookMs(() => way.run());
         if (round >= 0) taken[index]?.push(ms);

@@ -9,7 +9,7 @@
 
 import type { ServingPlan } from "../../domain/serving-plan.ts";
 import { trialFeeds } from "../../models/onnx-feeds.ts";
-import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
+import { readOnnxModel, type OnnxModel, type OnnxPort } from "../../models/onnx-model.ts";
 import type { SessionPort, TensorData, TensorValue } from "../../models/onnx-session.ts";
 import { createBatcher, type Batcher, type Tensors } from "./batcher.ts";
 import { SERVICE_DEFAULTS, type ServiceOptions } from "./service-options.ts";
@@ -20,7 +20,7 @@ export interface ModelService {
   readonly name: string;
   readonly plan: ServingPlan;
   readonly inputs: readonly SessionPort[];
-  readonly outputNames: readonly string[];
+  readonly outputs: readonly SessionPort[];
   /** 1 when requests go one by one. */
   readonly maxBatch: number;
   /** Why requests go one by one although more would be allowed. */
@@ -68,12 +68,8 @@ export async function openService(
     service: {
       name,
       plan,
-      inputs: model.inputs.map(({ name: input, type, shape }) => ({
-        name: input,
-        type: type ?? "undefined",
-        shape: shape ?? [],
-      })),
-      outputNames: model.outputs.map((port) => port.name),
+      inputs: model.inputs.map(portOf),
+      outputs: model.outputs.map(portOf),
       maxBatch,
       ...(unbatched !== undefined && unbatched !== "" && { unbatched }),
       batcher,
@@ -85,6 +81,12 @@ export async function openService(
     },
   };
 }
+
+const portOf = ({ name, type, shape }: OnnxPort): SessionPort => ({
+  name,
+  type: type ?? "undefined",
+  shape: shape ?? [],
+});
 
 function openAxisTrouble({ inputs, outputs }: OnnxModel): string | undefined {
   const fixed = [...inputs, ...outputs].find(

@@ -90,6 +90,7 @@ describe("a model in as many parts as operators, over three lanes", () => {
     expect(about).toMatchObject({
       name: "branchy",
       inputs: [{ name: "image", datatype: "FP32", shape: [-1, 3, SIDE, SIDE] }],
+      outputs: [{ name: "scores", datatype: "FP32", shape: [-1, 10] }],
       max_batch_size: 8,
     });
     expect(await (await fetch(`${url}/metrics`)).text()).toMatch(
