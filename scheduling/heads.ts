@@ -42,6 +42,8 @@ export interface HeadRule {
   readonly most: number;
   /** Whether what is set apart stays so in the next cycle, whatever the order is then. */
   readonly isKept: boolean;
+  /** Whether one for which what others have set apart leaves no whole place holds a part of one. */
+  readonly holdsParts: boolean;
 }
 
 /** For so long a request that waits gives way to those before it in line. */
@@ -340,8 +342,8 @@ function staysAsItIs(
 }
 
 /**
- * When what is set apart for others leaves too little: at the cost of those behind it in line that still yield, and if that is not
- * enough, either, a part of what it needs, so that nobody behind it gets that.
+ * When what is set apart for others leaves too little: at the cost of those behind it in line that still yield. If that is not
+ * enough, either, it waits until one of those starts; or gets a part of what it needs, so that nobody behind it gets that.
  */
 function planPast(
   heads: Heads,
@@ -350,7 +352,9 @@ function planPast(
 ): HeadPlan | undefined {
   const behind = behindOf(heads, request);
   for (const { jobId } of behind) lift(heads, jobId);
-  const found = planHead(request, scene, place) ?? planPart(request, scene);
+  const found =
+    planHead(request, scene, place) ??
+    (heads.rule.holdsParts ? planPart(request, scene) : undefined);
   for (const reservation of behind) giveUp(heads, reservation, found?.gpus ?? []);
   return found;
 }

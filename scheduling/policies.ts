@@ -35,12 +35,13 @@ export interface CycleLimits {
   readonly freshReasons: number;
 }
 
+/** Why three heads and whole places only: decision 42. */
 export const HEAD_RULES: Readonly<Record<Backfill, HeadRule>> = {
-  none: { most: 0, isKept: false },
-  unreserved: { most: 0, isKept: false },
-  easy: { most: 1, isKept: false },
-  conservative: { most: 64, isKept: false },
-  heads: { most: 8, isKept: true },
+  none: { most: 0, isKept: false, holdsParts: false },
+  unreserved: { most: 0, isKept: false, holdsParts: false },
+  easy: { most: 1, isKept: false, holdsParts: true },
+  conservative: { most: 64, isKept: false, holdsParts: true },
+  heads: { most: 3, isKept: true, holdsParts: false },
 };
 
 /** Whether a cycle may pass over kinds of requests: not where each is told why it waits, or one is looked for. */

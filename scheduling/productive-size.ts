@@ -3,17 +3,16 @@
  *
  * More GPUs are no gain where they lie in another site: 600 over three make less progress than 200 in one. So the largest size that
  * fits into one cluster is compared with the largest that fits into two, three, … (in order of their GPUs, and so again in each site),
- * at the best spread inside a cluster; ties go to the larger size. Until the gang timeout only the whole gang is acceptable, and it is
- * taken wherever it fits.
- * The floor. A smaller gang has to make the progress of its least size at the best spread; else it takes the whole size wherever that fits,
- * or waits. Where the hosts that answer would not give so much even if they were idle, within the tenant's quota, as much as they would
- * is enough. So waiting always has an end.
+ * at the best spread inside a cluster; ties go to the larger size. Until the gang timeout only the whole gang is acceptable.
+ * The floor. A gang that accepts less has to make the progress of its least size at the best spread, or it waits; a whole one over three
+ * sites, too, which would hold five times the GPUs for less. Where the hosts that answer would not give so much even if they were idle,
+ * within the tenant's quota, as much as they would is enough. So waiting always has an end. Who accepts nothing less has no floor.
  * Cost: O(clusters · log clusters).
  */
 
 import { gpuCountOf, type GangRequest, type HostGpus } from "../domain/lease.ts";
 import { offersAt, type Capacity, type Level, type TypeOptions } from "./capacity.ts";
-import { largestAcceptable, shrinkAtMs, smallestSize } from "./feasibility.ts";
+import { canShrink, largestAcceptable, smallestSize } from "./feasibility.ts";
 import { quotaLimit } from "./limits.ts";
 import { byMostGpus, type ClusterOffer } from "./placement/placement-policy.ts";
 import { bestThroughput, throughputAcross, throughputOf } from "./placement/spread.ts";
@@ -59,10 +58,9 @@ export function productiveOf(
 ): SizeOffer | undefined {
   const offers = sizeOffers(request, offered, now);
   const best = mostOf(offers);
-  const isWhole = best?.gpus === request.gang.gpus;
-  if (best === undefined || isWhole || level === "ever" || level === "idle") return best;
-  if (best.worth >= floorOf(request, offered.type, now)) return best;
-  return offers.find(({ gpus }) => gpus === request.gang.gpus);
+  if (best === undefined || level === "ever" || level === "idle") return best;
+  if (!canShrink(request.gang)) return best;
+  return best.worth >= floorOf(request, offered.type, now) ? best : undefined;
 }
 
 /** The better of two: more progress, then more GPUs. */
@@ -136,8 +134,8 @@ export function isWorthIt(
   now: Now,
 ): boolean {
   const size = gpuCountOf(gpus);
-  const { capacity, nowMs } = now;
-  if (size >= request.gang.gpus || nowMs < shrinkAtMs(request)) return true;
+  const { capacity } = now;
+  if (!canShrink(request.gang)) return true;
   const clusters = new Set<string>();
   const sites = new Set<string>();
   let gpuType: string | undefined;
