@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const LIVE_PARTS = ["granted", "jobs", "array", "cycle", "idle", "zero"] as const;
+export const LIVE_PARTS = ["granted", "jobs", "array", "shown", "cycle", "idle", "zero"] as const;
 export type LivePart = (typeof LIVE_PARTS)[number];
 
 export const liveBench: Bench = {
@@ -10,9 +10,9 @@ export const liveBench: Bench = {
   summary: "the running product beside Temporal's own floor",
   description:
     "Starts a Temporal server of its own, workers and agents as real processes, and measures them: how\n" +
-    "soon a job is granted and runs, jobs and array tasks a second, one scheduling cycle of a large fleet,\n" +
-    "what an idle fleet asks of the server, and how it wakes from no process at all. Every ratio has its\n" +
-    "floor measured in the same run, in turns.",
+    "soon a job is granted and runs, jobs and array tasks a second, how soon an answer is shown, one\n" +
+    "scheduling cycle of a large fleet, what an idle fleet asks of the server, and how it wakes from no\n" +
+    "process at all. Every ratio has its floor measured in the same run, in turns.",
   options: [
     {
       kind: "choice",
@@ -30,6 +30,8 @@ export const liveBench: Bench = {
     size("jobs", 200, 1, "jobs for the jobs a second"),
     size("blocks", 2, 1, "turns in which these are submitted, the floor's in between"),
     size("tasks", 1_000, 1, "tasks of the job array"),
+    size("shown-hosts", 640, 64, "hosts of the fleet on which answers are waited for"),
+    size("shown-rounds", 10, 1, "jobs of each kind whose answers are; a fifth for the large gang"),
     size("gpus", 6_000, 8, "GPUs of the fleet of the scheduling cycle"),
     size("requests", 10_000, 1, "requests that wait in the scheduling cycle"),
     size("ledgers", 20, 1, "ledgers that the cycle is measured on"),

@@ -28,3 +28,42 @@ export function idleFleet(hosts: number, hostsPerCluster: number): string {
   }
   return `${lines.join("\n")}\n`;
 }
+
+/** Hosts of a type of which a gang may ask for one more than there are. */
+export const SCARCE = { type: "A100-80", hosts: 9 } as const;
+/** One host whose GPUs are the owner's, and which the guest may borrow. */
+export const SHARED = { type: "L40S", gpus: 8, owner: "owner", guest: "guest" } as const;
+const HOSTS_PER_RACK = 4;
+
+/** A wide simulated cluster in racks, beside two small ones for what cannot be had and what was borrowed. */
+export function shownFleet(hosts: number): string {
+  const lines = [
+    "name: shown",
+    "tenants:",
+    `  - { name: ${SHARED.owner}, quota: { ${SHARED.type}: ${String(SHARED.gpus)} } }`,
+    `  - { name: ${SHARED.guest}, quota: { ${SHARED.type}: 0 }, borrowing: ${String(SHARED.gpus)} }`,
+    "clusters:",
+    ...clusterLines("wide"),
+  ];
+  for (let first = 1; first <= hosts; first += HOSTS_PER_RACK) {
+    const last = Math.min(hosts, first + HOSTS_PER_RACK - 1);
+    const names = `w[${String(first)}-${String(last)}]`;
+    lines.push(`      - { name: "${names}", gpus: 8, type: H100, rack: r${String(first)} }`);
+  }
+  lines.push(
+    ...clusterLines("scarce"),
+    `      - { name: "c[1-${String(SCARCE.hosts)}]", gpus: 8, type: ${SCARCE.type} }`,
+    ...clusterLines("shared"),
+    `      - { name: l1, gpus: ${String(SHARED.gpus)}, type: ${SHARED.type} }`,
+  );
+  return `${lines.join("\n")}\n`;
+}
+
+const clusterLines = (name: string): readonly string[] => [
+  `  - name: ${name}`,
+  "    site: here",
+  "    jurisdiction: EU",
+  "    simulated: true",
+  "    fabric: { bandwidth: 400 Gbps }",
+  "    hosts:",
+];

@@ -10,6 +10,7 @@ import { measureCycle } from "./cycle.ts";
 import { BENCH_FLEET } from "./fleet.ts";
 import { measureGranted } from "./granted.ts";
 import { measureJobs } from "./jobs.ts";
+import { measureShown } from "./shown.ts";
 import { openQuietFleet } from "./world.ts";
 import { measureZero } from "./zero.ts";
 
@@ -39,6 +40,11 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
     } finally {
       await world.stop();
     }
+  }
+  if (isChosen("shown")) {
+    const shown = await measureShown(request);
+    bars.push(...shown.bars);
+    details["shown"] = shown.details;
   }
   if (isChosen("cycle")) bars.push(...(await measureCycle(request)));
   if (isChosen("idle")) {
