@@ -22,6 +22,7 @@ describe("recorded histories", () => {
       "collective-tuner",
       "fleet",
       "job",
+      "link-monitor",
       "log-session",
       "presence",
       "sweep",
