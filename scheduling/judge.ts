@@ -178,12 +178,15 @@ function codeOf(
       return offer !== undefined;
     });
   };
-  if (!fits("ever", "any", Infinity)) return "NoMatchingFlavor";
-  if (!fits("ever", "limit", Infinity)) return "ExceedsMaxQuota";
-  if (!fits("idle", "limit")) {
+  const codeOfHosts = (): WaitCode | undefined => {
+    if (!fits("ever", "any", Infinity)) return "NoMatchingFlavor";
+    if (!fits("ever", "limit", Infinity)) return "ExceedsMaxQuota";
+    if (fits("idle", "limit")) return undefined;
     const isForLater = !fits("ever", "limit") && fits("idle", "limit", Infinity);
     return isForLater ? "WaitingForGpus" : "WaitingForHosts";
-  }
+  };
+  const ofHosts = knownOfHosts(request, { capacity, prospects, nowMs }, codeOfHosts);
+  if (ofHosts !== undefined) return ofHosts;
   if (!fits("idle", "room")) return "WaitingForQuota";
   if (own?.kind === "preemption") return "WaitingForPreempted";
   if (fits("unleased", "room")) return "BehindEarlierJob";
@@ -192,6 +195,41 @@ function codeOf(
   return largestAcceptable(request, Math.max(0, ...free), nowMs) === undefined
     ? "WaitingForGpus"
     : "TopologyPlacementFailed";
+}
+
+/**
+ * What hosts alone say, whatever is leased or set apart: the memory of a pure function, by size, for tenants without a quota. It is asked
+ * for with every request that waits, and changes only when a host comes or goes, or a gang's timeout is over.
+ */
+function knownOfHosts(
+  request: PendingRequest,
+  {
+    capacity: { hostVersion },
+    prospects,
+    nowMs,
+  }: Pick<Scene, "capacity" | "nowMs"> & { readonly prospects: readonly Prospect[] },
+  codeOfHosts: () => WaitCode | undefined,
+): WaitCode | undefined {
+  const [first] = prospects;
+  const { gpus, min, shapes } = request.gang;
+  const isLimited = prospects.some(({ limit }) => limit < Infinity);
+  if (first === undefined || shapes !== undefined || isLimited) return codeOfHosts();
+  const notes = HOST_CODES.get(first.type) ?? new Map<string, HostCode>();
+  HOST_CODES.set(first.type, notes);
+  const key = `${request.class} ${gpus} ${min} ${nowMs < shrinkAtMs(request) ? "whole" : "any"}`;
+  const known = notes.get(key);
+  if (known?.hostVersion === hostVersion) return known.code;
+  const code = codeOfHosts();
+  notes.set(key, { hostVersion, code });
+  return code;
+}
+
+/** By the first type of what may serve the request: those of one capacity alone. */
+const HOST_CODES = new WeakMap<TypeOptions, Map<string, HostCode>>();
+
+interface HostCode {
+  readonly hostVersion: number;
+  readonly code: WaitCode | undefined;
 }
 
 /** Free GPUs of one type on suitable hosts, wherever they are and whomever they are set apart for. */
