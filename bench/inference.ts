@@ -10,6 +10,7 @@ export const INFERENCE_PARTS = [
   "ablation",
   "optimum",
   "milp",
+  "executor",
 ] as const;
 export type InferencePart = (typeof INFERENCE_PARTS)[number];
 
@@ -19,7 +20,8 @@ export const inferenceBench: Bench = {
   description:
     "Plans four models at four input shapes on the paper's three servers and on p4d.24xlarge, and executes every plan,\n" +
     "ours and the rivals', in a simulator of the paper's executor with 5 % noise on kernels. Latency is cold: from\n" +
-    "parameters in pinned host memory to the last output. All speed-ups are over one GPU: copies first, then kernels.",
+    "parameters in pinned host memory to the last output. All speed-ups are over one GPU: copies first, then kernels.\n" +
+    "The part `executor` is `bench serving`: a split model that really runs on this machine's cores, which must be idle.",
   options: [
     { kind: "choice", name: "only", choices: INFERENCE_PARTS, what: "measure only these parts" },
     { kind: "text", name: "graph", value: "file", what: "plan this model instead of the paper's" },

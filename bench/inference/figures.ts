@@ -10,26 +10,10 @@ import { paperGraph, PAPER_MODELS, PAPER_SHAPES } from "../../scheduling/inferen
 import { chromeTrace, timelineSvg } from "../../scheduling/inference/timeline.ts";
 import { fastestGpu } from "../../scheduling/inference/rivals.ts";
 import type { AblationRow } from "./ablation.ts";
+import { barChart, type Group } from "./bar-chart.ts";
 import { hostNamed, problemFor, type Measured } from "./cells.ts";
 import type { MilpRow } from "./milp-part.ts";
 import type { RemainingRow } from "./remaining.ts";
-
-interface Group {
-  readonly name: string;
-  readonly values: readonly (number | undefined)[];
-}
-
-interface BarChart {
-  readonly title: string;
-  readonly unit: string;
-  readonly series: readonly string[];
-  readonly groups: readonly Group[];
-}
-
-const COLOURS = ["#4c78a8", "#bab0ac", "#f58518", "#54a24b", "#e45756", "#72b7b2"];
-const HEIGHT = 320;
-/** How far the name of the last group leans out of its group. */
-const LABEL_WIDTH = 90;
 
 export function write(dir: string, name: string, text: string): void {
   mkdirSync(dir, { recursive: true });
@@ -118,20 +102,24 @@ function drawSelections(dir: string): void {
   );
 }
 
-export const drawAblation = (dir: string, rows: readonly AblationRow[]): void =>
-  write(
-    dir,
-    "figure-13.svg",
-    barChart({
-      title: "Without topology, without contention: speed-up",
-      unit: "×",
-      series: ["ours", "no topology", "no contention"],
-      groups: rows.map((row) => ({
-        name: row.cell,
-        values: [row.ours, row.noTopology, row.noContention],
-      })),
-    }),
-  );
+export function drawAblation(dir: string, rows: readonly AblationRow[]): void {
+  for (const host of new Set(rows.map((row) => row.host)))
+    write(
+      dir,
+      `figure-13-${host}.svg`,
+      barChart({
+        title: `Without topology, without contention: speed-up over one GPU, ${host}`,
+        unit: "×",
+        series: ["ours", "no topology", "no contention"],
+        groups: rows
+          .filter((row) => row.host === host)
+          .map((row) => ({
+            name: row.cell.slice(host.length + 1),
+            values: [row.ours, row.noTopology, row.noContention],
+          })),
+      }),
+    );
+}
 
 export function drawRemaining(dir: string, rows: readonly RemainingRow[]): void {
   for (const model of PAPER_MODELS) {
@@ -142,10 +130,10 @@ export function drawRemaining(dir: string, rows: readonly RemainingRow[]): void 
       barChart({
         title: `Remaining parameters, ${model} (1, 32), V100`,
         unit: "ms",
-        series: ["one GPU", "ours", "not gathered", "cold plan again"],
+        series: ["ours", "one GPU", "not gathered", "cold plan again"],
         groups: own.map((row) => ({
           name: `${row.sharePercent} %`,
-          values: [row.baseMs, row.oursMs, row.knowingMs, row.againMs],
+          values: [row.oursMs, row.baseMs, row.knowingMs, row.againMs],
         })),
       }),
     );
@@ -159,46 +147,10 @@ export const drawMilp = (dir: string, rows: readonly MilpRow[]): void =>
     barChart({
       title: "MILP by q, nDom and time, and the search: speed-up",
       unit: "×",
-      series: ["MILP", "search"],
+      series: ["search", "MILP"],
       groups: rows.map((row) => ({
         name: `q ${row.q}, nDom ${row.nDom}, ${row.seconds} s`,
-        values: [row.speedUp, row.speedUp / row.oursShare],
+        values: [row.speedUp / row.oursShare, row.speedUp],
       })),
     }),
   );
-
-function barChart({ title, unit, series, groups }: BarChart): string {
-  const top = Math.max(...groups.flatMap(({ values }) => values.map((value) => value ?? 0)), 1e-9);
-  const groupWidth = Math.max(44, series.length * 9 + 10);
-  const width = 60 + groups.length * groupWidth;
-  const yAt = (value: number): number => HEIGHT - 110 - (value / top) * (HEIGHT - 160);
-  const bars = groups.flatMap(({ name, values }, group) => {
-    const x = 52 + group * groupWidth;
-    const label = `<text transform="translate(${x + 8} ${HEIGHT - 100}) rotate(40)" font-size="9">${name}</text>`;
-    const rects = values.flatMap((value, at) =>
-      value === undefined
-        ? []
-        : [
-            `<rect x="${x + at * 9}" y="${yAt(value).toFixed(1)}" width="8" height="${(yAt(0) - yAt(value)).toFixed(1)}" fill="${COLOURS[at % COLOURS.length] ?? ""}"><title>${value.toFixed(3)} ${unit}</title></rect>`,
-          ],
-    );
-    return [label, ...rects];
-  });
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => {
-    const y = yAt(share * top).toFixed(1);
-    return `<line x1="48" x2="${width}" y1="${y}" y2="${y}" stroke="#ddd"/><text x="4" y="${y}" font-size="10">${(share * top).toPrecision(3)} ${unit}</text>`;
-  });
-  const legend = series.map(
-    (name, at) =>
-      `<rect x="${60 + at * 140}" y="30" width="10" height="10" fill="${COLOURS[at % COLOURS.length] ?? ""}"/><text x="${74 + at * 140}" y="39" font-size="11">${name}</text>`,
-  );
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${Math.max(width + LABEL_WIDTH, 80 + series.length * 140)} ${HEIGHT}" font-family="sans-serif">`,
-    `<rect width="100%" height="100%" fill="white"/><text x="8" y="18" font-size="14">${title}</text>`,
-    ...legend,
-    ...ticks,
-    ...bars,
-    "</svg>",
-    "",
-  ].join("\n");
-}

@@ -25,6 +25,7 @@ import {
   rivalsAhead,
   speedUps,
 } from "./compare-bars.ts";
+import { measureExecutor } from "./executor-part.ts";
 import { drawAblation, drawCompare, drawMilp, drawRemaining } from "./figures.ts";
 import { frozenBar } from "./frozen.ts";
 import { measureMilp, milpBars, milpTable } from "./milp-part.ts";
@@ -141,6 +142,11 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
     bars.push(...milpBars(rows));
     tables.push(milpTable(rows));
     if (plotDir !== undefined) drawMilp(plotDir, rows);
+  }
+  if (isChosen("executor")) {
+    const served = await measureExecutor(request);
+    bars.push(...served.bars);
+    tables.push(...(served.tables ?? []));
   }
   isChosen();
   details["cpuSeconds"] = cpuSeconds;

@@ -36,28 +36,42 @@ const COLOUR = { gpu: "#4c78a8", bus: "#f58518", link: "#54a24b" } as const;
 export function timelineSvg(host: InferenceHost, spans: readonly Span[], title: string): string {
   const lanes = laneNames(host, spans);
   const endMs = spans.reduce((latest, span) => Math.max(latest, span.endMs), 0);
-  const scale = (WIDTH - LEFT - 10) / Math.max(endMs, Number.MIN_VALUE);
-  const height = 40 + lanes.length * LANE + 20;
+  const scale = (WIDTH - LEFT - 24) / Math.max(endMs, Number.MIN_VALUE);
+  const bottom = 34 + lanes.length * LANE;
+  const height = bottom + 28;
   const bars = spans.map((span) => {
     const y = 34 + lanes.indexOf(laneName(host, span)) * LANE;
     const width = Math.max(0.2, (span.endMs - span.startMs) * scale);
     const x = LEFT + span.startMs * scale;
-    return `<rect x="${x.toFixed(2)}" y="${y}" width="${width.toFixed(2)}" height="${LANE - 5}" fill="${COLOUR[span.lane.kind]}"/>`;
+    return `<rect x="${x.toFixed(2)}" y="${y}" width="${width.toFixed(2)}" height="${LANE - 5}" fill="${COLOUR[span.lane.kind]}"><title>${escaped(span.name)}: ${span.startMs.toFixed(3)} to ${span.endMs.toFixed(3)} ms</title></rect>`;
   });
   const labels = lanes.map(
     (name, at) => `<text x="8" y="${47 + at * LANE}" font-size="12">${escaped(name)}</text>`,
   );
-  const foot = `<text x="${LEFT}" y="${height - 8}" font-size="11">0 to ${endMs.toFixed(2)} ms</text>`;
+  const ticks = tickMs(endMs).map((ms) => {
+    const x = (LEFT + ms * scale).toFixed(2);
+    return `<line x1="${x}" x2="${x}" y1="30" y2="${bottom}" stroke="#ddd"/><text x="${x}" y="${bottom + 14}" font-size="11" text-anchor="middle">${ms} ms</text>`;
+  });
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" font-family="sans-serif">`,
     `<rect width="${WIDTH}" height="${height}" fill="white"/>`,
-    `<text x="8" y="20" font-size="14">${escaped(title)}</text>`,
+    `<text x="8" y="20" font-size="14">${escaped(title)}, ${endMs.toFixed(2)} ms</text>`,
+    ...ticks,
     ...labels,
     ...bars,
-    foot,
     "</svg>",
     "",
   ].join("\n");
+}
+
+/** Four to ten round times from 0 on. */
+function tickMs(endMs: number): number[] {
+  if (endMs <= 0) return [0];
+  const power = 10 ** Math.floor(Math.log10(endMs / 5));
+  const step = power * ([1, 2, 5].find((each) => each * power >= endMs / 8) ?? 10);
+  return Array.from({ length: Math.floor(endMs / step) + 1 }, (_, at) =>
+    Number((at * step).toPrecision(6)),
+  );
 }
 
 function laneNames(host: InferenceHost, spans: readonly Span[]): string[] {
@@ -89,5 +103,6 @@ function laneName(host: InferenceHost, { lane }: Span): string {
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;
 
-const escaped = (text: string): string =>
+/** For text in SVG. */
+export const escaped = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
