@@ -1,10 +1,13 @@
-/** @file The thread of `training-thread-port.ts`: trains one task after the other, answers each. */
+/** @file The thread of `training-thread-port.ts`: trains what it was started with, answers once. */
 
-import { parentPort } from "node:worker_threads";
+import { parentPort, workerData } from "node:worker_threads";
 import type { TrainingAnswer } from "./training-thread-port.ts";
 import { trainParameters, type TrainingTask } from "./training.ts";
 
-async function answer(task: TrainingTask): Promise<TrainingAnswer> {
+// Started by `trainInThread` alone, which gives it a task.
+const task = workerData as TrainingTask;
+
+async function answer(): Promise<TrainingAnswer> {
   try {
     return { parameters: await trainParameters(task) };
   } catch (error) {
@@ -12,7 +15,4 @@ async function answer(task: TrainingTask): Promise<TrainingAnswer> {
   }
 }
 
-// Posted by `trainInThread` alone, a task at a time.
-parentPort?.on("message", (task: TrainingTask) => {
-  void answer(task).then((reply) => parentPort?.postMessage(reply));
-});
+void answer().then((reply) => parentPort?.postMessage(reply));

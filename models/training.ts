@@ -9,14 +9,7 @@
 import { randomFrom, shuffled, type Random } from "../lib/random.ts";
 import { batchOf } from "./batch.ts";
 import type { Token } from "./features.ts";
-import {
-  batchFeeds,
-  openSession,
-  outputOf,
-  scalarFeed,
-  vectorFeed,
-  type Session,
-} from "./runtime.ts";
+import { batchFeeds, openSession, outputOf, scalarFeed, vectorFeed } from "./runtime.ts";
 import { adamCorrections, trainingGraph } from "./surrogate-graphs.ts";
 import { freshParameters, transformerShape } from "./transformer.ts";
 
@@ -56,7 +49,7 @@ export async function trainParameters(task: TrainingTask): Promise<Float32Array>
   if (samples.length === 0) throw new RangeError("there are no samples to train on");
   const shape = transformerShape(featureCount);
   const random = randomFrom(task.seed, "bandwidth-surrogate");
-  const session = await sessionOf(featureCount);
+  const session = await openSession(trainingGraph(shape));
   let parameters = task.from ?? freshParameters(shape, random.stream("start"));
   let first: Float32Array = new Float32Array(parameters.length);
   let second: Float32Array = new Float32Array(parameters.length);
@@ -91,17 +84,8 @@ export async function trainParameters(task: TrainingTask): Promise<Float32Array>
     second = outputOf(next, "next_second");
     average = outputOf(next, "next_average");
   }
+  await session.release();
   return average;
-}
-
-/** The memory of a pure function: to prepare a graph takes the runtime as long as thirty steps. */
-const sessions = new Map<number, Promise<Session>>();
-
-function sessionOf(featureCount: number): Promise<Session> {
-  const session =
-    sessions.get(featureCount) ?? openSession(trainingGraph(transformerShape(featureCount)));
-  sessions.set(featureCount, session);
-  return session;
 }
 
 /** All samples in random order, then all again in another. */
