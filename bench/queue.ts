@@ -30,7 +30,12 @@ export const queueBench: Bench = {
     size("decision-hosts", 640, 8, "hosts of the fleet on which they are"),
     size("estimates", 80, 1, "times at which jobs are asked about when they will start"),
     size("estimate-jobs", 10_000, 100, "jobs of the trace with which they are"),
-    size("speed-jobs", 20_000, 100, "jobs with which the simulator's speed is measured"),
+    size(
+      "speed-jobs",
+      10_000,
+      100,
+      "jobs of each workload with which the simulator's speed is measured",
+    ),
     size("decision-ms", 0, 0, "charge this for a decision; 0: what one takes here, p99"),
     size("live-delay-ms", 274, 0, "what the live control plane adds to a wait"),
     size("calibration-rounds", 0, 0, "repeat the fit of the workload first"),

@@ -10,9 +10,6 @@
  * Cost: `samples` · some fifty decisions a time.
  */
 
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { gunzipSync } from "node:zlib";
 import type { PendingRequest } from "../../domain/plan.ts";
 import { randomFrom } from "../../lib/random.ts";
 import {
@@ -26,15 +23,13 @@ import { playForward } from "../../scheduling/forecast.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
 import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
-import { readPhilly } from "../../simulator/readers/philly.ts";
 import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
-import { packageRoot } from "../../workers/server/package-root.ts";
 import { atLeast, atMost, barOf, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { ENTRANTS } from "./entrants.ts";
+import { phillyTrace } from "./philly.ts";
 import { runOne } from "./run-one.ts";
 
-const PHILLY = "data/traces/philly-2017-rows-40000-49999.csv.gz";
 const LOAD = 0.9;
 const FLEET_GPUS = 256;
 /** Questions at one time. */
@@ -59,10 +54,9 @@ interface Answered {
 
 export async function measureEstimates(request: BenchRequest): Promise<readonly Bar[]> {
   const times = request.size("estimates");
-  const packed = await readFile(join(packageRoot(), PHILLY)).catch(() => undefined);
-  if (packed === undefined) return [unmeasured(LEAST, `${PHILLY} is not here`)];
-  const trace = readPhilly(gunzipSync(packed).toString("utf8"), { source: PHILLY });
-  if (trace.kind !== "jobs") return [unmeasured(LEAST, `${PHILLY} cannot be read`)];
+  const read = await phillyTrace();
+  if (read.trace === undefined) return [unmeasured(LEAST, read.why)];
+  const { trace } = read;
   const fleet = fleetOf([FLEET_GPUS]);
   const jobs = request.size("estimate-jobs");
   const workload = traceWorkload(trace, { name: "philly", fleet, load: LOAD, jobs });

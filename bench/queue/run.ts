@@ -74,7 +74,7 @@ export async function runQueue(request: BenchRequest): Promise<BenchAnswer> {
   }
   if (isChosen("decisions")) bars.push(...decisionsBars(request));
   if (isChosen("estimates")) bars.push(...(await measureEstimates(request)));
-  if (isChosen("speed")) bars.push(await measureSpeed(request, request.size("speed-jobs")));
+  if (isChosen("speed")) bars.push(...(await measureSpeed(request, request.size("speed-jobs"))));
   return { bars, tables, details };
 }
 
