@@ -13,7 +13,7 @@
  */
 
 import { byReplica, byStage } from "../../scheduling/plan/arrange.ts";
-import { MODEL_FLOP_SHARE, type PlanModel } from "../../scheduling/plan/models.ts";
+import type { PlanModel } from "../../scheduling/plan/models.ts";
 import { unitsOf, type PlanHost, type PlanSite, type Way } from "../../scheduling/plan/site.ts";
 import { isHeldEverywhere, stageBounds } from "../../scheduling/plan/stage-bounds.ts";
 import {
@@ -23,6 +23,7 @@ import {
   type LayerSums,
   type Split,
 } from "../../scheduling/plan/step-time.ts";
+import { leastComputeMs, leastReduceMs, type WaySpeeds } from "./least-step.ts";
 
 export type SplitWay = "plain" | "arranged" | "planned" | "sparing";
 
@@ -65,16 +66,24 @@ export type StepClock = (question: StepQuestion, way: SplitWay) => Step | undefi
 
 export function openStepClock(fleet: ClockFleet): StepClock {
   const known = new Map<string, Step | undefined>();
-  const sums = new Map<PlanModel, LayerSums>();
+  const models = new Map<PlanModel, Pick<ClockSetting, "sums" | "fittings">>();
   const ask: StepClock = (question, way) => {
     const key = keyOf(question, way, fleet);
     if (known.has(key)) return known.get(key);
-    const own = sums.get(question.model) ?? layerSums(question.model);
-    sums.set(question.model, own);
+    const own = models.get(question.model) ?? {
+      sums: layerSums(question.model),
+      fittings: new Map<string, Fitting | undefined>(),
+    };
+    models.set(question.model, own);
     const answer =
       way === "sparing"
-        ? leastStep(question, (some) => ask(some, "planned"), leastMsOf(question, own, fleet))
-        : stepOn(question, { way, fleet, sums: own });
+        ? leastStep(
+            question,
+            (some) => ask(some, "planned"),
+            (gpus) =>
+              leastComputeMs(own.sums, { batch: question.batch, gpus, teraflops: fleet.teraflops }),
+          )
+        : stepOn(question, { way, fleet, ...own });
     known.set(key, answer);
     return answer;
   };
@@ -97,16 +106,6 @@ function keyOf(
 const stepOn = (question: StepQuestion, setting: ClockSetting): Step | undefined => {
   const found = shortestStep(question, setting);
   return found && { stepMs: found.totalMs, used: question.parts.map((_, place) => place) };
-};
-
-/** No split of a step is shorter on so many GPUs: their compute, evenly shared out. */
-const leastMsOf = (
-  { batch }: StepQuestion,
-  { flops }: LayerSums,
-  { teraflops }: ClockFleet,
-): ((gpus: number) => number) => {
-  const gpuMs = (3 * (flops.at(-1) ?? 0) * batch) / (teraflops * MODEL_FLOP_SHARE * 1e9);
-  return (gpus) => gpuMs / gpus;
 };
 
 /** Sets of more parts are made of the largest alone, besides the whole. */
@@ -148,6 +147,8 @@ interface ClockSetting {
   readonly way: SplitWay;
   readonly fleet: ClockFleet;
   readonly sums: LayerSums;
+  /** Of the model, by degrees. */
+  readonly fittings: Map<string, Fitting | undefined>;
 }
 
 interface Shortest {
@@ -168,7 +169,8 @@ function shortestStep(question: StepQuestion, setting: ClockSetting): Shortest |
   const units = unitsOf(site, 1) ?? [];
   const gpus = units.length;
   const layers = sums.flops.length - 1;
-  const leastMs = leastMsOf(question, sums, fleet)(gpus);
+  const leastMs = leastComputeMs(sums, { batch, gpus, teraflops: fleet.teraflops });
+  const speeds = speedsOf(question, site, fleet);
   const given = way === "arranged" ? stagesInOneCluster(question, setting) : undefined;
   let best: Shortest | undefined;
   for (let stages = given ?? 1; stages <= (given ?? Math.min(gpus, layers)); stages += 1) {
@@ -186,9 +188,14 @@ function shortestStep(question: StepQuestion, setting: ClockSetting): Shortest |
         const atLeastMs = (leastMs * (microBatches + stages - 1)) / microBatches;
         if (best !== undefined && atLeastMs >= best.totalMs) continue;
         const open = { stages, replicas, width: 1, microBatch, microBatches };
-        const split = firstThatFits({ ...open, cells }, site, sums);
-        if (split === undefined) continue;
-        const { totalMs } = stepTime(split, { site, sums });
+        const fitting = fittingOf({ ...open, cells }, site, setting);
+        if (fitting === undefined) continue;
+        if (best !== undefined) {
+          const grown = { stages, replicas, bounds: fitting.bounds, cells };
+          const reduceMs = leastReduceMs(grown, sums, speeds);
+          if (atLeastMs + reduceMs >= best.totalMs) continue;
+        }
+        const { totalMs } = stepTime({ ...open, ...fitting, cells }, { site, sums });
         if (best === undefined || totalMs < best.totalMs) best = { totalMs, stages };
       }
     if (way === "plain" && best !== undefined) return best;
@@ -196,19 +203,51 @@ function shortestStep(question: StepQuestion, setting: ClockSetting): Shortest |
   return best;
 }
 
+/** A memory mode, and the stages that it takes. */
+type Fitting = Pick<Split, "bounds" | "isRecomputing" | "isSharded">;
+
+/** All cards are alike, so what fits does not depend on where: it is remembered by the degrees, and by how many micro-batches are in flight at most. */
+function fittingOf(
+  open: Omit<Split, keyof Fitting>,
+  site: PlanSite,
+  { sums, fittings }: ClockSetting,
+): Fitting | undefined {
+  const { stages, replicas, microBatch, microBatches } = open;
+  const inFlight = Math.min(stages, microBatches);
+  const key = `${String(stages)} ${String(replicas)} ${String(microBatch)} ${String(inFlight)}`;
+  if (!fittings.has(key)) fittings.set(key, firstThatFits(open, site, sums));
+  return fittings.get(key);
+}
+
 function firstThatFits(
-  open: Omit<Split, "bounds" | "isRecomputing" | "isSharded">,
+  open: Omit<Split, keyof Fitting>,
   site: PlanSite,
   sums: LayerSums,
-): Split | undefined {
+): Fitting | undefined {
   for (const mode of MEMORY_MODES) {
     if (mode.isSharded && open.replicas === 1) continue;
     const bounds = stageBounds({ ...open, ...mode }, site, sums);
     if (bounds === undefined) continue;
-    const split = { ...open, ...mode, bounds };
-    if (isHeldEverywhere(split, site, sums)) return split;
+    if (isHeldEverywhere({ ...open, ...mode, bounds }, site, sums)) return { ...mode, bounds };
   }
   return undefined;
+}
+
+function speedsOf(
+  { parts, gbsBetween }: StepQuestion,
+  { hosts }: PlanSite,
+  { fabric }: ClockFleet,
+): WaySpeeds {
+  let widestGbs = 0;
+  for (const a of parts.keys())
+    for (let b = a + 1; b < parts.length; b += 1)
+      widestGbs = Math.max(widestGbs, gbsBetween(a, b), gbsBetween(b, a));
+  return {
+    clusterOf: Int32Array.from(hosts, ({ cluster }) => Number(cluster)),
+    clusters: parts.length,
+    fabricGbs: fabric.gbs,
+    widestGbs,
+  };
 }
 
 /** GPUs of a cluster on as few hosts as can be. */
