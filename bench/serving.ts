@@ -2,6 +2,8 @@
 
 import { size, type Bench } from "./bench.ts";
 
+const SERVING_PARTS = ["speed", "expected"];
+
 export const servingBench: Bench = {
   name: "serving",
   summary: "a split ONNX model beside one session of onnxruntime",
@@ -13,6 +15,12 @@ export const servingBench: Bench = {
     "the share of a core that one thread got is in the answer.",
   options: [
     {
+      kind: "choice",
+      name: "only",
+      choices: SERVING_PARTS,
+      what: "measure only the model beside its rivals, or only what was expected of all",
+    },
+    {
       kind: "text",
       name: "model",
       value: "file",
@@ -20,6 +28,7 @@ export const servingBench: Bench = {
     },
     size("lanes", 2, 2, "lanes, and threads of the rival"),
     size("rounds", 30, 3, "runs of each that are timed"),
+    size("warm-ups", 30, 0, "runs of each way before, whenever it is opened"),
     size("side", 12, 8, "of the branchy sample: side of the image"),
     size("blocks", 1, 1, "of the branchy sample: blocks of four branches"),
     size("depth", 200, 1, "of the branchy sample: convolutions in a row in each branch"),
@@ -28,6 +37,7 @@ export const servingBench: Bench = {
   examples: [
     ["orbweaver bench serving", "the branchy sample over two lanes"],
     ["orbweaver bench serving --model resnet.onnx --json", "a model of your own"],
+    ["orbweaver bench serving --only speed --depth 40", "shorter branches, beside the rivals"],
   ],
   run: async (request) => (await import("./serving/run.ts")).runServing(request),
 };

@@ -40,18 +40,25 @@ interface Part {
 }
 
 export async function runServing(request: BenchRequest): Promise<BenchAnswer> {
+  const chosen = request.chosen("only");
+  const isMeant = (part: string): boolean => chosen.length === 0 || chosen.includes(part);
   const graph = graphOf(request);
   const lanes = request.size("lanes");
   const costsOf = costsByLanes();
-  const planned = await planOf(graph, { lanes, request, costs: await costsOf(lanes) });
-  request.say(servingPlanLine(planned.plan));
-  const speed = await speedOf(graph, planned, request);
-  const others = request.text("model") === undefined ? graphs(graph.bytes, request.seed) : [graph];
-  const expected = await expectations(others, request, costsOf);
+  const parts: Part[] = [];
+  if (isMeant("speed")) {
+    const planned = await planOf(graph, { lanes, request, costs: await costsOf(lanes) });
+    request.say(servingPlanLine(planned.plan));
+    parts.push(await speedOf(graph, planned, request));
+  }
+  if (isMeant("expected")) {
+    const isGiven = request.text("model") !== undefined;
+    const all = isGiven ? [graph] : graphs(graph.bytes, request.seed);
+    parts.push(await expectations(all, request, costsOf));
+  }
   return {
-    bars: [...speed.bars, ...expected.bars],
-    tables: [...speed.tables, ...expected.tables, costsTable(await costsOf(lanes))],
-    details: { plan: servingPlanLine(planned.plan), model: graph.name },
+    bars: parts.flatMap(({ bars }) => bars),
+    tables: [...parts.flatMap(({ tables }) => tables), costsTable(await costsOf(lanes))],
   };
 }
 
@@ -111,6 +118,7 @@ async function speedOf(
   const ways = [overLanes(model, plan), ...rivals(bytes, plan.gpus)];
   const timing: Timing = {
     rounds: request.size("rounds"),
+    warmUps: request.size("warm-ups"),
     pauseMs: 0,
     feeds,
     interrupted: request.interrupted,
@@ -192,6 +200,7 @@ async function expectations(
       const { model, plan } = planned;
       const [timed] = await timedInTurn([overLanes(model, plan)], {
         rounds: request.size("rounds"),
+        warmUps: request.size("warm-ups"),
         pauseMs: 0,
         feeds: feedsOf(model, graph.bindings),
         interrupted: request.interrupted,

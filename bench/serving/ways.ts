@@ -36,14 +36,14 @@ export interface Timed {
 
 export interface Timing {
   readonly rounds: number;
+  /** Of a way that was just opened: its JavaScript is compiled while it runs, and its memory gets its size. */
+  readonly warmUps: number;
   /** Idle time before each run. */
   readonly pauseMs: number;
   feeds(): Tensors;
   readonly interrupted: AbortSignal;
 }
 
-/** Of a way that was just opened: its JavaScript is compiled while it runs, and its memory gets its size. */
-const WARM_UPS = 30;
 const TURNS = 3;
 
 export function feedsOf(model: OnnxModel, bindings: ReadonlyMap<string, number>): () => Tensors {
@@ -106,7 +106,7 @@ const tensorOf = ({ type, shape, data }: TensorValue): Tensor =>
 
 export async function timedInTurn(
   ways: readonly Way[],
-  { rounds, pauseMs, feeds, interrupted }: Timing,
+  { rounds, warmUps, pauseMs, feeds, interrupted }: Timing,
 ): Promise<readonly Timed[]> {
   const timed = ways.map(({ name }) => ({ name, ms: new Array<number>(), cpuMs: 0 }));
   for (let turn = 0; turn < TURNS; turn += 1) {
@@ -114,7 +114,7 @@ export async function timedInTurn(
     for (const [index, { open }] of ways.entries()) {
       const way = await open();
       try {
-        for (let at = -WARM_UPS; at < share; at += 1) {
+        for (let at = -warmUps; at < share; at += 1) {
           interrupted.throwIfAborted();
           const given = feeds();
           if (pauseMs > 0) await pause(pauseMs);
