@@ -12,6 +12,8 @@ import { listAt, type PlanningProblem } from "./problem.ts";
 import { submodels, type Submodel } from "./submodels.ts";
 
 const RESTARTS = 12;
+/** Operations that may be reckoned for one submodel: what a large one without dominators would take for ever over. */
+const MOST_STEPS = 1e8;
 
 export function efficientMipDecisions(problem: PlanningProblem): Decisions {
   const gpus = spreadOrder(problem);
@@ -70,14 +72,16 @@ function schedule(
   const model = kernelModel(problem, submodel, gpus.length);
   let best: readonly number[] = new Array<number>(count).fill(0);
   let bestMs = model(best);
-  for (let restart = 0; restart < RESTARTS && count > 1; restart += 1) {
+  let left = MOST_STEPS / Math.max(1, count);
+  for (let restart = 0; restart < RESTARTS && count > 1 && left > 0; restart += 1) {
     const places = Array.from({ length: count }, () =>
       restart === 0 ? 0 : random.below(gpus.length),
     );
     let ms = model(places);
-    for (let isBetter = true; isBetter;) {
+    for (let isBetter = true; isBetter && left > 0;) {
       isBetter = false;
-      for (let at = 0; at < count; at += 1) {
+      for (let at = 0; at < count && left > 0; at += 1) {
+        left -= gpus.length;
         const before = places[at] ?? 0;
         let chosen = before;
         for (let place = 0; place < gpus.length; place += 1) {

@@ -50,6 +50,9 @@ export function estimator(
   const clocks = busClocks(busMsPerByte.length);
   const ways = waysOverBuses(problem);
   const directFree = new Float64Array(busMsPerByte.length);
+  /** When copies between GPUs that leave or reach a bus have had their turn on its wire. */
+  const upFree = new Float64Array(busMsPerByte.length);
+  const downFree = new Float64Array(busMsPerByte.length);
   /** What each bus has to copy altogether. */
   const busWork = new Float64Array(busMsPerByte.length);
   const using = { aloneMs: 0, sharedMs: 0 };
@@ -89,7 +92,16 @@ export function estimator(
       using.sharedMs = bytes * (ways.sharedMsPerByte[link] ?? 0);
       took = first + clocks.use(busOf[to] ?? 0, begin + copyMs + first, using);
     }
-    const end = begin + copyMs + took;
+    let end = begin + copyMs + took;
+    if (isPeerOverBus[link] === 1) {
+      const [up, down] = [busOf[from] ?? 0, busOf[to] ?? 0];
+      const left = Math.max(upFree[up] ?? 0, begin + copyMs) + bytes * (busMsPerByte[up] ?? 0);
+      const reach = (ways.firstMsPerByte[link] ?? 0) > 0 ? left : begin + copyMs;
+      const come = Math.max(downFree[down] ?? 0, reach) + bytes * (busMsPerByte[down] ?? 0);
+      upFree[up] = left;
+      downFree[down] = come;
+      end = Math.max(end, left, come);
+    }
     linkFree[link] = end;
     return end;
   };
@@ -147,6 +159,8 @@ export function estimator(
     gpuFree.fill(0);
     linkFree.fill(0);
     directFree.fill(0);
+    upFree.fill(0);
+    downFree.fill(0);
     held.set(residentBytes);
     let last = 0;
     for (let at = 0; at < operationCount; at += 1) {

@@ -53,3 +53,24 @@ it.each(["pcie", "staged"] as const)(
     expect(Math.abs(got / latencyMs - 1)).toBeLessThan(0.01);
   },
 );
+
+it.each(["pcie", "staged"] as const)(
+  "copies between GPUs (%s) share the wire that they leave by",
+  (kind) => {
+    // One result goes to two GPUs behind buses of their own at the same time.
+    const graph = tinyGraph([
+      { kernelMs: 1, outputMB: 40 },
+      { kernelMs: 1, inputs: [0] },
+      { kernelMs: 1, inputs: [0] },
+    ]);
+    const peer = kind === "pcie" ? { kind, peerGBs: 8 } : { kind };
+    const problem = tinyProblem(graph, tinyHost({ buses: [0, 1, 2], peer }));
+    const decisions = allOn(problem, 0);
+    decisions.gpu.set([0, 1, 2]);
+    const { latencyMs } = execute(problem, planOf(problem, decisions));
+    const alone = 2 + (kind === "pcie" ? 5 : 8);
+    expect(latencyMs).toBeGreaterThan(alone);
+    const got = estimator(problem).latencyMs(decisions);
+    expect(got).toBeCloseTo(latencyMs, 9);
+  },
+);
