@@ -6,6 +6,7 @@ import type { TrainingPlan } from "../../scheduling/plan/plan.ts";
 import type { PlanSite } from "../../scheduling/plan/site.ts";
 import type { MemoryParts, StepParts } from "../../scheduling/plan/step-time.ts";
 import { tableText } from "../table.ts";
+import { layersText } from "./layers-text.ts";
 
 export interface Planned {
   readonly model: PlanModel;
@@ -26,6 +27,7 @@ export function planText({ model, site, plan }: Planned, width: number): string 
   const { arguments: launch } = planDocument(plan, site, model.shape);
   return [
     head.join("\n"),
+    layersText(model, width),
     stagesTable({ model, site, plan }, width),
     memoryTable(plan, width),
     timeTable(plan, width),

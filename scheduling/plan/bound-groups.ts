@@ -8,8 +8,9 @@
  */
 
 import type { Random } from "../../lib/random.ts";
-import { contracted, type Coarse } from "./coarsen.ts";
-import type { CutGraph } from "./cut-graph.ts";
+import type { Coarse } from "./coarsen.ts";
+import type { CutGraph, WeightedEdge } from "./cut-graph.ts";
+import { edgesOf, joinedEdges } from "./joined-edges.ts";
 import { packParts } from "./pack-parts.ts";
 
 export interface Bound extends Coarse {
@@ -23,7 +24,7 @@ export function boundGroups(
   capacities: readonly number[],
   { random, mostJoint }: { readonly random: Random; readonly mostJoint: number },
 ): Bound | undefined {
-  const edges = edgesOf(graph);
+  const edges = edgesOf(graph).sort((x, y) => y.weight - x.weight || x.a - y.a || x.b - y.b);
   const thresholds = [...new Set(edges.map(({ weight }) => weight))].sort((a, b) => b - a);
   let [sound, broken] = [-1, thresholds.length];
   let best: Bound | undefined;
@@ -41,22 +42,6 @@ export function boundGroups(
   return best;
 }
 
-interface HeavyEdge {
-  readonly a: number;
-  readonly b: number;
-  readonly weight: number;
-}
-
-function edgesOf({ nodeCount, starts, neighbours, edgeWeights }: CutGraph): readonly HeavyEdge[] {
-  const edges: HeavyEdge[] = [];
-  for (let a = 0; a < nodeCount; a += 1)
-    for (let at = starts[a] ?? 0; at < (starts[a + 1] ?? 0); at += 1) {
-      const b = neighbours[at] ?? 0;
-      if (b > a) edges.push({ a, b, weight: edgeWeights[at] ?? 0 });
-    }
-  return edges.sort((x, y) => y.weight - x.weight || x.a - y.a || x.b - y.b);
-}
-
 interface Threshold {
   readonly capacities: readonly number[];
   readonly random: Random;
@@ -66,37 +51,11 @@ interface Threshold {
 
 function boundAbove(
   graph: CutGraph,
-  edges: readonly HeavyEdge[],
+  edges: readonly WeightedEdge[],
   { capacities, random, threshold, most }: Threshold,
 ): Bound | undefined {
-  const parents = Int32Array.from({ length: graph.nodeCount }, (_, node) => node);
-  const loads = graph.nodeWeights.slice();
-  const root = (node: number): number => {
-    let at = node;
-    while (parents[at] !== at) {
-      parents[at] = parents[parents[at] ?? 0] ?? 0;
-      at = parents[at] ?? 0;
-    }
-    return at;
-  };
-  for (const { a, b, weight } of edges) {
-    if (weight < threshold) break;
-    const [one, other] = [root(a), root(b)];
-    const joint = (loads[one] ?? 0) + (loads[other] ?? 0);
-    // A join that is too heavy is left out: that edge is then one that must be cut somewhere.
-    if (one === other || joint > most) continue;
-    parents[other] = one;
-    loads[one] = joint;
-  }
-  const ids = new Map<number, number>();
-  const groups = Int32Array.from({ length: graph.nodeCount }, (_, node) => {
-    const own = root(node);
-    const known = ids.get(own);
-    if (known !== undefined) return known;
-    ids.set(own, ids.size);
-    return ids.size - 1;
-  });
-  const small = contracted(graph, groups, ids.size);
+  const heavy = edges.filter(({ weight }) => weight >= threshold);
+  const { graph: small, groups } = joinedEdges(graph, heavy, { most });
   const packed = packParts(small, capacities, random);
   return packed.kind === "packed" ? { graph: small, groups, parts: packed.parts } : undefined;
 }

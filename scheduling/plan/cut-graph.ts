@@ -120,7 +120,7 @@ export function checkCut(
 
 /**
  * Capacities of parts whose sizes are as `shares`: `slack` above the even share, which is rounded up where all weights are whole
- * (as KaHIP does). Never below the heaviest node, or it would fit nowhere.
+ * (as KaHIP does).
  */
 export function capacitiesOf(
   graph: CutGraph,
@@ -128,15 +128,10 @@ export function capacitiesOf(
   slack: number,
 ): readonly number[] {
   const total = graph.nodeWeights.reduce((sum, weight) => sum + weight, 0);
-  const heaviest = graph.nodeWeights.reduce((most, weight) => Math.max(most, weight), 0);
   const isWhole = graph.nodeWeights.every((weight) => Number.isInteger(weight));
   const shareSum = shares.reduce((sum, share) => sum + share, 0);
-  const largest = Math.max(...shares);
   return shares.map((share) => {
     const even = (total * share) / shareSum;
-    const capacity = isWhole
-      ? Math.floor((1 + slack) * Math.ceil(even - 1e-9) + 1e-9)
-      : (1 + slack) * even;
-    return share === largest ? Math.max(capacity, heaviest) : capacity;
+    return isWhole ? Math.floor((1 + slack) * Math.ceil(even - 1e-9) + 1e-9) : (1 + slack) * even;
   });
 }

@@ -4,7 +4,8 @@
  * A population of cuts, half of them annealed on the graph as it is, half through a multilevel cycle (heavy-edge coarsening, annealing
  * on the smallest graph, colder on each larger one): the first is better on graphs without structure, the second on chains
  * and clusters. Then pairs are recombined: where both agree, nodes stay together, and the contracted graph is annealed from
- * the better one; a child replaces the worst. The lightest is polished. Graphs above `WHOLE_NODES` nodes are coarsened first and
+ * the better one; a child replaces the worst. Graphs that are nearly chains or trees, as models' are, go through cycles of segments instead
+ * (`segment-cycles.ts`). The lightest is polished. Nodes without weight are joined to where they belong first (`weightless.ts`); graphs above `WHOLE_NODES` nodes are coarsened first and
  * the population lives on the small graph. The plain packing is the first incumbent, so a graph that fits always gets a cut.
  * Source: SpiderFlow §4.2 asks for a capacitated low cut by greedy placement; the method here is our own combination of
  * annealing (Johnson et al. 1989), multilevel cuts (Karypis and Kumar 1998) and recombination by agreement (Sanders and Schulz 2012).
@@ -21,6 +22,8 @@ import { cutWeight, LOAD_EPSILON, loadsOf, type Cut, type CutGraph } from "./cut
 import { descendCut } from "./descend-cut.ts";
 import { mendCut } from "./mend-cut.ts";
 import { packParts } from "./pack-parts.ts";
+import { segmentCycles } from "./segment-cycles.ts";
+import { withoutWeightless } from "./weightless.ts";
 
 export interface CutRequest {
   readonly capacities: readonly number[];
@@ -68,6 +71,10 @@ const FROM_COARSE = { hottest: 0.6, coldest: 0.16 };
 
 const FROM_CHAIN = { hottest: 0.25, coldest: 0.1 };
 
+/** Of a graph that is like a model's, cycles get so many times the steps of the population, and those of a graph of at least so many nodes and edge ends. */
+const CYCLE_SHARE = 5;
+const LEAST_CYCLED_ENDS = 300;
+
 /** Edge ends a node, below which a graph is nearly a chain. */
 const SPARSE_DEGREE = 6;
 /** Intervals of an order seldom fill parts exactly; what overloads them is mended. */
@@ -85,9 +92,13 @@ export function cutGraph(graph: CutGraph, { capacities, random, effort }: CutReq
       `${round(packed.missing)} in every part; allow more slack or take fewer, larger parts`;
     return { kind: "blocked", message };
   }
-  const small = shrunk(graph, capacities, random.stream("shrink"));
-  const ends = small.graph.nodeCount + small.graph.neighbours.length;
-  const budget = Math.min(mostSteps, steps * ends * Math.max(1, Math.sqrt(ends / 1000)));
+  const bare = withoutWeightless(graph);
+  const small = shrunk(bare?.graph ?? graph, capacities, random.stream("shrink"));
+  const budgetOf = ({ nodeCount, neighbours }: CutGraph): number => {
+    const ends = nodeCount + neighbours.length;
+    return steps * ends * Math.max(1, Math.sqrt(ends / 1000));
+  };
+  const budget = Math.min(mostSteps, budgetOf(small.graph));
   const search = populationSearch(small.graph, {
     capacities,
     random,
@@ -95,9 +106,15 @@ export function cutGraph(graph: CutGraph, { capacities, random, effort }: CutReq
       population,
       children,
       each: Math.max(LEAST_STEPS, Math.ceil(budget / (population + children))),
+      cycleSteps: Math.min(
+        mostSteps,
+        CYCLE_SHARE *
+          Math.max(Math.min(budgetOf(graph), 6 * budgetOf(small.graph)), steps * LEAST_CYCLED_ENDS),
+      ),
     },
   });
-  const lifted = small.lift(search.best);
+  const found = small.lift(search.best);
+  const lifted = bare === undefined || found === undefined ? found : projected(bare, found);
   const start = lifted === undefined ? packed.parts : lifted;
   const parts = descendCut(graph, start, capacities);
   const plain = descendCut(graph, packed.parts, capacities);
@@ -116,7 +133,12 @@ interface Searched {
 interface SearchSetting {
   readonly capacities: readonly number[];
   readonly random: Random;
-  readonly plan: { readonly population: number; readonly children: number; readonly each: number };
+  readonly plan: {
+    readonly population: number;
+    readonly children: number;
+    readonly each: number;
+    readonly cycleSteps: number;
+  };
 }
 
 function populationSearch(graph: CutGraph, { capacities, random, plan }: SearchSetting): Searched {
@@ -138,10 +160,15 @@ function populationSearch(graph: CutGraph, { capacities, random, plan }: SearchS
         : throughLevels(graph, { ...setting, random: draw }),
     );
   }
-  if (isModelLike(graph))
-    for (const parts of modelStarts(graph, { ...setting, random })) take(parts);
+  const isModel = isModelLike(graph);
+  if (isModel) for (const parts of modelStarts(graph, { ...setting, random })) take(parts);
   people.splice(Math.max(plan.population, 3));
   const afterPopulation = people[0]?.weight ?? Infinity;
+  if (isModel) {
+    const cycles = { capacities, random: random.stream("cycles"), steps: plan.cycleSteps };
+    const [best] = segmentCycles(graph, people, cycles);
+    return { best: best?.parts, afterPopulation, steps: steps + plan.cycleSteps };
+  }
   const draw = random.stream("pairs");
   for (let child = 0; child < plan.children && people.length > 1; child += 1) {
     const a = people[Math.floor(people.length * draw.unit() * draw.unit())];

@@ -22,7 +22,7 @@ export function shortfall({ model, site, batch, sums }: Asked): string {
   const largest = Math.max(...site.hosts.map(({ memoryGiB: card }) => card));
   const card = neededGiB(Math.min(gpus, model.layers.length), sums);
   const parameters = (sums.parameters.at(-1) ?? 0) / 1e9;
-  const subject = `${model.name} (${parameters.toFixed(2)} billion parameters) on ${gpus} GPUs of up to ${largest} GiB`;
+  const subject = `${model.name} (${parameters.toFixed(2)} billion parameters) on ${gpus} ${gpus === 1 ? "GPU" : "GPUs"} of up to ${largest} GiB`;
   if (card <= largest)
     return (
       `${subject}: no split of ${gpus} GPUs goes with a batch of ${batch} and ${model.layers.length} layers; ` +

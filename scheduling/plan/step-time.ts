@@ -149,7 +149,8 @@ export function stepTime(split: Split, { site, sums, exposure = EXPOSURE }: Step
         computeMs: computeMs_,
         tensorMs: tensorMs_,
         sendMs: sendMs_,
-        bubbleMs: totalMs - computeMs_ - tensorMs_ - sendMs_,
+        // Rounding must not leave a wait below nothing.
+        bubbleMs: Math.max(0, totalMs - computeMs_ - tensorMs_ - sendMs_),
       };
     }
   }

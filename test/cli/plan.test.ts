@@ -46,6 +46,23 @@ const plannedFrom = async (words: readonly string[], cwd?: string): Promise<Plan
   return JSON.parse(said.stdout) as PlanDocument;
 };
 
+test.each([
+  { model: "gpt2-350m", wantLayers: 24, wantMillions: 355 },
+  { model: "opt-13b", wantLayers: 40, wantMillions: 12_850 },
+  { model: "bert-110m", wantLayers: 12, wantMillions: 110 },
+  { model: "llama-70b", wantLayers: 80, wantMillions: 68_980 },
+])("$model shows its layers with parameters, FLOPs and activations", async (row) => {
+  const { model, wantLayers, wantMillions } = row;
+  const { stdout } = await run(["plan", "--model", model, "--batch", "64", "--gpus", "a:8,b:8"]);
+  const blocks = /^block 0 – block \d+ +(\d+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$/m.exec(
+    stdout,
+  );
+  expect(Number(blocks?.[1])).toBe(wantLayers);
+  for (const figure of blocks?.slice(2) ?? []) expect(Number(figure)).toBeGreaterThan(0);
+  const all = /^all +\d+ +([\d.]+)/m.exec(stdout);
+  expect(Math.abs(Number(all?.[1]) / wantMillions - 1)).toBeLessThan(0.02);
+});
+
 it("fits the screen and gives the arguments of both launchers", async () => {
   const { code, stdout } = await run([
     "plan",

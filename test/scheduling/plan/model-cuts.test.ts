@@ -1,0 +1,262 @@
+/** @file What cuts of models' graphs are made of: intervals, bound groups, nodes without weight, cycles of segments, and slack where nothing packs. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { randomFrom } from "../../../lib/random.ts";
+import { boundGroups } from "../../../scheduling/plan/bound-groups.ts";
+import { chainCut, grownOrder } from "../../../scheduling/plan/chain-cut.ts";
+import { projected } from "../../../scheduling/plan/coarsen.ts";
+import {
+  capacitiesOf,
+  checkCut,
+  cutGraphOf,
+  cutWeight,
+  type CutGraph,
+} from "../../../scheduling/plan/cut-graph.ts";
+import { cutGraph } from "../../../scheduling/plan/cut.ts";
+import { edgesOf, joinedEdges } from "../../../scheduling/plan/joined-edges.ts";
+import { isImpossible, packableCapacities } from "../../../scheduling/plan/least-slack.ts";
+import { segmentCycles } from "../../../scheduling/plan/segment-cycles.ts";
+import { withoutWeightless } from "../../../scheduling/plan/weightless.ts";
+
+const row = (weights: readonly number[], edges: readonly number[]): CutGraph =>
+  cutGraphOf(
+    weights,
+    edges.map((weight, a) => ({ a, b: a + 1, weight })),
+  );
+
+const smallGraph = fc
+  .record({
+    weights: fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 2, maxLength: 7 }),
+    edges: fc.array(
+      fc.record({
+        a: fc.nat({ max: 6 }),
+        b: fc.nat({ max: 6 }),
+        weight: fc.constantFrom(1, 2, 5, 1000, 1e8),
+      }),
+      { maxLength: 10 },
+    ),
+  })
+  .map(({ weights, edges }) =>
+    cutGraphOf(
+      weights,
+      edges.filter(({ a, b }) => a < weights.length && b < weights.length),
+    ),
+  );
+const someCapacities = fc.array(fc.integer({ min: 3, max: 12 }), { minLength: 2, maxLength: 3 });
+
+/** The lightest of all cuts that hold and that `isAllowed`; undefined when there is none. */
+function lightest(
+  graph: CutGraph,
+  capacities: readonly number[],
+  isAllowed: (parts: Int32Array) => boolean = () => true,
+): number | undefined {
+  let best: number | undefined;
+  const count = capacities.length ** graph.nodeCount;
+  for (let code = 0; code < count; code += 1) {
+    const parts = Int32Array.from(
+      { length: graph.nodeCount },
+      (_, node) => Math.floor(code / capacities.length ** node) % capacities.length,
+    );
+    const weight = cutWeight(graph, parts);
+    if (checkCut(graph, { parts, weight }, capacities) !== undefined || !isAllowed(parts)) continue;
+    best = Math.min(best ?? Infinity, weight);
+  }
+  return best;
+}
+
+/** Whether each part is one run of the order at most. */
+const isOfIntervals = (parts: Int32Array, order: Int32Array): boolean => {
+  const runs = [...order]
+    .map((node) => parts[node])
+    .filter((part, at, all) => part !== all[at - 1]);
+  return new Set(runs).size === runs.length;
+};
+
+describe("intervals of an order", () => {
+  test("are the lightest of all intervals that hold", () => {
+    fc.assert(
+      fc.property(smallGraph, someCapacities, (graph, capacities) => {
+        for (const order of [
+          Int32Array.from({ length: graph.nodeCount }, (_, node) => node),
+          grownOrder(graph),
+        ]) {
+          const parts = chainCut(graph, order, capacities);
+          const best = lightest(graph, capacities, (each) => isOfIntervals(each, order));
+          expect(parts === undefined ? undefined : cutWeight(graph, parts)).toBe(best);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("an order grown from an end of a chain is the chain", () => {
+    const graph = cutGraphOf(
+      [1, 1, 1, 1],
+      [
+        { a: 2, b: 0, weight: 3 },
+        { a: 0, b: 3, weight: 3 },
+        { a: 3, b: 1, weight: 3 },
+      ],
+    );
+    const order = [...grownOrder(graph)];
+    expect([order, [...order].reverse()]).toContainEqual([2, 0, 3, 1]);
+  });
+});
+
+describe("bound groups", () => {
+  test("keep the heaviest edges together as long as the groups pack", () => {
+    const graph = row([2, 2, 2, 2, 2, 2], [1000, 1, 1000, 1, 1000]);
+    const bound = boundGroups(graph, [4, 8], { random: randomFrom(1), mostJoint: 1 });
+    if (bound === undefined) throw new Error("none");
+    const parts = projected(bound, bound.parts);
+    expect([parts[0] === parts[1], parts[2] === parts[3], parts[4] === parts[5]]).toEqual([
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  test("none weighs more than its share of the largest part, and their packing holds", () => {
+    fc.assert(
+      fc.property(smallGraph, someCapacities, (graph, capacities) => {
+        const bound = boundGroups(graph, capacities, { random: randomFrom(1), mostJoint: 0.5 });
+        if (bound === undefined) return;
+        const parts = projected(bound, bound.parts);
+        const weight = cutWeight(graph, parts);
+        expect(checkCut(graph, { parts, weight }, capacities)).toBeUndefined();
+        const heaviest = Math.max(...graph.nodeWeights);
+        for (const joint of bound.graph.nodeWeights)
+          expect(joint).toBeLessThanOrEqual(Math.max(heaviest, Math.max(...capacities) / 2));
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+test("joining nodes without weight never loses the lightest cut", () => {
+  fc.assert(
+    fc.property(smallGraph, someCapacities, (graph, capacities) => {
+      const joined = withoutWeightless(graph);
+      if (joined === undefined) return;
+      expect(joined.graph.nodeCount).toBeLessThan(graph.nodeCount);
+      expect(lightest(joined.graph, capacities)).toBe(lightest(graph, capacities));
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test("edges are joined in their order, within one part and below the limit, until few groups are left", () => {
+  const graph = row([1, 1, 1, 1, 1], [4, 3, 2, 1]);
+  const groupsOf = (limits: Parameters<typeof joinedEdges>[2]): readonly number[] => [
+    ...joinedEdges(graph, edgesOf(graph), limits).groups,
+  ];
+  expect(groupsOf({ most: 5 })).toEqual([0, 0, 0, 0, 0]);
+  expect(groupsOf({ most: 2 })).toEqual([0, 0, 1, 1, 2]);
+  expect(groupsOf({ most: 5, fewest: 3 })).toEqual([0, 0, 0, 1, 2]);
+  expect(groupsOf({ most: 5, within: Int32Array.of(0, 0, 1, 1, 1) })).toEqual([0, 0, 1, 1, 1]);
+});
+
+describe("cycles of segments", () => {
+  test("find the lightest cut where all can be tried, and never one that does not hold", () => {
+    fc.assert(
+      fc.property(smallGraph, someCapacities, (graph, capacities) => {
+        const best = lightest(graph, capacities);
+        const [found] = segmentCycles(graph, [], {
+          capacities,
+          random: randomFrom(1),
+          steps: 60_000,
+        });
+        if (best === undefined || found === undefined) return;
+        expect(checkCut(graph, found, capacities)).toBeUndefined();
+        expect(found.weight).toBeCloseTo(best, 6);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("keep what they were given where nothing is better", () => {
+    const graph = row([1, 1, 1, 1], [5, 1, 5]);
+    const start = { parts: Int32Array.of(0, 0, 1, 1), weight: 1 };
+    const [best] = segmentCycles(graph, [start], {
+      capacities: [2, 2],
+      random: randomFrom(1),
+      steps: 20_000,
+    });
+    expect(best?.weight).toBe(1);
+  });
+});
+
+describe("slack where nothing packs", () => {
+  const slackOf = (weights: readonly number[], shares: readonly number[]) =>
+    packableCapacities(cutGraphOf(weights, []), shares, { slack: 0.03, random: randomFrom(1) });
+
+  test.each([
+    { what: "what packs keeps its 3 %", weights: [5, 5, 5, 5], shares: [1, 1], want: 0.03 },
+    { what: "a node heavier than a part", weights: [9, 1, 1, 1], shares: [1, 1], want: 0.5 },
+    { what: "three alike in two parts", weights: [4.5, 4.5, 4.5], shares: [1, 1], want: 0.34 },
+    { what: "more parts than nodes", weights: [1.5, 1.5], shares: [1, 1, 1, 1], want: 1 },
+    { what: "nothing weighs anything", weights: [0, 0], shares: [1, 1], want: 0.03 },
+  ])("$what: $want", ({ weights, shares, want }) => {
+    const { slack, capacities, impossibleAt } = slackOf(weights, shares);
+    expect(slack).toBeCloseTo(want, 9);
+    expect(isImpossible(weights, capacities)).toBe(false);
+    expect(impossibleAt).toBe(
+      want > 0.03 ? Math.max(0.03, Math.round(100 * want - 1) / 100) : undefined,
+    );
+  });
+
+  test("it is proven impossible exactly where no way to place the nodes exists", () => {
+    fc.assert(
+      fc.property(smallGraph, someCapacities, (graph, capacities) => {
+        const weights = [...graph.nodeWeights].sort((a, b) => b - a);
+        expect(isImpossible(weights, capacities)).toBe(lightest(graph, capacities) === undefined);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe("graphs of any kind get a cut that holds", () => {
+  const spread = (count: number): readonly number[] =>
+    Array.from({ length: count }, (_, at) => 10 ** ((at * 7) % 9));
+  const star = (leaves: number): CutGraph =>
+    cutGraphOf(
+      Array.from({ length: leaves + 1 }, () => 1),
+      Array.from({ length: leaves }, (_, at) => ({ a: 0, b: at + 1, weight: 1 })),
+    );
+  test.each([
+    { name: "weights over eight orders", graph: row(spread(60), spread(59)), parts: 4 },
+    {
+      name: "no weight at all",
+      graph: row(
+        Array.from({ length: 9 }, () => 0),
+        spread(8),
+      ),
+      parts: 3,
+    },
+    { name: "no edge", graph: cutGraphOf([1, 2, 3, 4, 5, 6], []), parts: 3 },
+    { name: "edges without weight", graph: row([1, 1, 1, 1], [0, 0, 0]), parts: 2 },
+    {
+      name: "two that do not touch",
+      graph: cutGraphOf([1, 1, 1, 1], [{ a: 0, b: 1, weight: 2 }]),
+      parts: 2,
+    },
+    { name: "a star", graph: star(40), parts: 4 },
+    { name: "one node", graph: cutGraphOf([3], []), parts: 4 },
+    { name: "more parts than nodes", graph: row([1, 1, 1], [1, 1]), parts: 16 },
+  ])("$name", ({ graph, parts }) => {
+    const shares = Array.from({ length: parts }, () => 1);
+    const { capacities } = packableCapacities(graph, shares, {
+      slack: 0.03,
+      random: randomFrom(1),
+    });
+    const effort = { steps: 60, population: 3, children: 3 };
+    const answer = cutGraph(graph, { capacities, random: randomFrom(1), effort });
+    if (answer.kind === "blocked") throw new Error(answer.message);
+    expect(checkCut(graph, answer.pick, capacities)).toBeUndefined();
+  });
+
+  test("capacities at a slack say nothing of nodes", () => {
+    expect(capacitiesOf(cutGraphOf([9, 1], []), [1, 1], 0)).toEqual([5, 5]);
+  });
+});
