@@ -8,11 +8,13 @@ export const servingBench: Bench = {
   name: "serving",
   summary: "a split ONNX model beside one session of onnxruntime",
   description:
-    "Plans a model over lanes (threads that stand for GPUs), checks its answers against the whole model's, and runs the\n" +
-    "split model and one session of onnxruntime in turn: with one thread, with as many as lanes (which look for work, or sleep\n" +
-    "at once), and with as many operators at once. Medians after a warm-up, requests in a row and some time apart. Then four\n" +
-    "models over one to three lanes: what the planner expected against what they took. Needs as many idle cores as lanes:\n" +
-    "the share of a core that one thread got is in the answer.",
+    "Plans a model over lanes (threads that stand for GPUs), checks its answers\n" +
+    "against the whole model's, and runs the split model and one session of\n" +
+    "onnxruntime in turn: with one thread, with as many as lanes (which look for\n" +
+    "work, or sleep at once), and with as many operators at once. Medians after a\n" +
+    "warm-up, requests in a row and some time apart. Then four models over one to\n" +
+    "three lanes: what the planner expected against what they took. Needs as many\n" +
+    "idle cores as lanes: how much of a core one thread got is in the answer.",
   options: [
     {
       kind: "choice",
