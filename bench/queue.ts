@@ -34,7 +34,7 @@ export const queueBench: Bench = {
       "speed-jobs",
       10_000,
       100,
-      "jobs of each workload with which the simulator's speed is measured",
+      "jobs of Philly with which the simulator's speed is measured, and a fifth as many of the mix",
     ),
     size("decision-ms", 0, 0, "charge this for a decision; 0: what one takes here, p99"),
     size("live-delay-ms", 274, 0, "what the live control plane adds to a wait"),

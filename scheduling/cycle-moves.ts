@@ -25,9 +25,16 @@ export function move(
   run.mayMove = false;
   // What is set apart for itself is in the way of nobody that would be moved for it.
   const lifted = lift(heads, gang.jobId);
-  const ready = planHead(gang, scene, place)?.readyAtMs ?? Infinity;
-  const waitMs = Math.min(HORIZON_MS, ready - scene.nowMs);
-  const found = proposeMoves(gang, scene, { preemption, place, waitMs });
+  let waitMs: number | undefined;
+  const found = proposeMoves(gang, scene, {
+    preemption,
+    place,
+    // Asked for where moves are found, which is seldom.
+    get waitMs() {
+      const ready = (): number => planHead(gang, scene, place)?.readyAtMs ?? Infinity;
+      return (waitMs ??= Math.min(HORIZON_MS, ready() - scene.nowMs));
+    },
+  });
   if (found?.doesPay !== true) {
     if (lifted !== undefined) putBack(heads, lifted);
     return false;
