@@ -2,7 +2,8 @@
  * @file One line of waiting requests in a fixed order, kept by kind, so that a whole kind can be passed over at once.
  *
  * A heap for each kind, and a heap of the kinds by their first request. A walk merges them from the front. The order of two
- * requests never changes while both wait: that is what keeps the heaps valid without any upkeep.
+ * requests never changes while both wait: that is what keeps the heaps valid without any upkeep. A kind that is passed over leaves the
+ * walk's heap; those of it that stay stand there instead, and when it is called back it goes on behind the last one that was given.
  * Cost: O(log n) a change and a step.
  */
 
