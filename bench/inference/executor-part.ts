@@ -13,6 +13,9 @@ export function measureExecutor(request: BenchRequest): Promise<BenchAnswer> {
     ...request,
     size: (name) => usual.get(name) ?? 0,
     text: () => undefined,
-    chosen: () => [],
+    chosen: (name) =>
+      servingBench.options.flatMap((option) =>
+        option.kind === "choice" && option.name === name ? option.choices : [],
+      ),
   });
 }
