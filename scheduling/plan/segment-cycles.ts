@@ -90,7 +90,7 @@ export function segmentCycles(
     const weight = fine.best === undefined ? cutWeight(graph, fine.last) : fine.bestWeight;
     if (kept.length === KEPT && weight > HOPE * (kept.at(-1)?.weight ?? 0)) continue;
     // Mending and polishing look at pairs of nodes, a few times over.
-    left -= graph.nodeCount ** 2;
+    left -= graph.nodeCount ** 2 / 6;
     const held = fine.best ?? mendCut(graph, fine.last, capacities);
     if (held !== undefined) keep(kept, graph, descendCut(graph, held, capacities));
     const best = kept[0]?.weight ?? Infinity;
