@@ -66,13 +66,14 @@ export type StepClock = (question: StepQuestion, way: SplitWay) => Step | undefi
 
 export function openStepClock(fleet: ClockFleet): StepClock {
   const known = new Map<string, Step | undefined>();
-  const models = new Map<PlanModel, Pick<ClockSetting, "sums" | "fittings">>();
+  const models = new Map<PlanModel, Pick<ClockSetting, "sums" | "fittings" | "alone">>();
   const ask: StepClock = (question, way) => {
     const key = keyOf(question, way, fleet);
     if (known.has(key)) return known.get(key);
     const own = models.get(question.model) ?? {
       sums: layerSums(question.model),
       fittings: new Map<string, Fitting | undefined>(),
+      alone: new Map<string, number | undefined>(),
     };
     models.set(question.model, own);
     const answer =
@@ -149,6 +150,8 @@ interface ClockSetting {
   readonly sums: LayerSums;
   /** Of the model, by degrees. */
   readonly fittings: Map<string, Fitting | undefined>;
+  /** Stages that are best in one cluster, by batch and GPUs. */
+  readonly alone: Map<string, number | undefined>;
 }
 
 interface Shortest {
@@ -157,9 +160,14 @@ interface Shortest {
 }
 
 function stagesInOneCluster(question: StepQuestion, setting: ClockSetting): number | undefined {
+  const { alone } = setting;
   const gpus = question.parts.reduce((sum, part) => sum + part.gpus, 0);
-  const together = { ...question, parts: [{ cluster: NOWHERE, gpus }] };
-  return shortestStep(together, { ...setting, way: "planned" })?.stages;
+  const key = `${String(question.batch)} ${String(gpus)}`;
+  if (!alone.has(key)) {
+    const together = { ...question, parts: [{ cluster: NOWHERE, gpus }] };
+    alone.set(key, shortestStep(together, { ...setting, way: "planned" })?.stages);
+  }
+  return alone.get(key);
 }
 
 function shortestStep(question: StepQuestion, setting: ClockSetting): Shortest | undefined {
