@@ -32,7 +32,7 @@ export const queueBench: Bench = {
     size("estimate-jobs", 10_000, 100, "jobs of the trace with which they are"),
     size(
       "speed-jobs",
-      10_000,
+      3_500,
       100,
       "jobs of Philly with which the simulator's speed is measured, and a fifth as many of the mix",
     ),
