@@ -11,7 +11,7 @@ import type { BenchTable } from "../bench.ts";
 import { figureText } from "../report.ts";
 import { mean } from "../statistics.ts";
 import { PAPER_SAMPLES, type Compared, type Run } from "./compare.ts";
-import { figuresOf, gbePercent, type Figures } from "./protocol.ts";
+import { figuresOf, gbePercent, isKnown, type Figures } from "./protocol.ts";
 import { PRODUCT_WAY, TRAINING_WAYS, type TrainingWay } from "./training-sets.ts";
 
 export interface Summary {
@@ -197,7 +197,9 @@ export function compareBars(cluster: string, compared: readonly Compared[]): rea
 /** As the paper means it: every request, forced or not; one GPU has full marks. */
 function meanOfAll(compared: readonly Compared[], name: string): number | undefined {
   const judged = compared.flatMap(({ runs }) =>
-    runs.filter((run) => run.name === name).flatMap((run) => run.judged),
+    runs
+      .filter((run) => run.name === name)
+      .flatMap((run) => run.judged.filter((each) => each.scenario.gpus === 1 || isKnown(each))),
   );
   if (judged.length === 0) return undefined;
   const shares = judged.map((each) => (each.scenario.gpus === 1 ? 100 : gbePercent(each)));

@@ -67,7 +67,7 @@ export function drawAblation(
       const sum = values.reduce((total, { mapePercent }) => total + mapePercent, 0);
       return [samples, sum / values.length] as const;
     });
-    return { name, points, colour };
+    return { name, points: drawable(points), colour };
   });
   const title = `${cluster}: MAPE by samples`;
   const top = Math.max(1, ...series.flatMap(({ points }) => points.map(([, y]) => y)));
@@ -78,6 +78,20 @@ export function drawAblation(
     series,
   });
   write(dir, `figure-9-${cluster.toLowerCase()}`, { title, svg, series });
+}
+
+/** Samples to each side. */
+const DASH = 8;
+
+/** One point alone as a dash, for a line through it has no length. */
+function drawable(points: Series["points"]): Series["points"] {
+  const [only, ...others] = points;
+  if (only === undefined || others.length > 0) return points;
+  const [x, y] = only;
+  return [
+    [x - DASH, y],
+    [x + DASH, y],
+  ];
 }
 
 /** Figure 8: processor time of a pick, and what of the paper's hybrid search is spent in the model. */
@@ -93,7 +107,7 @@ export function drawSearchTimes(dir: string, times: readonly SearchTimes[]): voi
   const series = lines.map(([name, of], colour): Series => ({
     name,
     colour,
-    points: times.map((each) => [each.gpus, Math.max(LEAST_MS, each[of])]),
+    points: times.map((each) => [each.gpus, Math.log10(Math.max(LEAST_MS, each[of]))]),
     isDashed: of === "predictionMs",
   }));
   const title = "Time of a pick by GPUs of the request";
@@ -101,11 +115,15 @@ export function drawSearchTimes(dir: string, times: readonly SearchTimes[]): voi
   const svg = chartSvg({
     title,
     x: { label: "GPUs of the request", from: 1, to: 32, isCount: true, text: String },
-    y: { label: "ms of processor time", from: LEAST_MS, to: most, isLog: true, text: String },
+    y: { label: "ms of processor time", from: Math.log10(LEAST_MS), to: most, text: tenTo },
     series,
   });
   write(dir, "figure-8", { title, svg, series });
 }
+
+/** Charts with a scale of powers have the exponents as places: even steps, each with its number. */
+const tenTo = (place: number): string => String(Number((10 ** place).toPrecision(2)));
+const twoTo = (place: number): string => String(Number((2 ** place).toPrecision(2)));
 
 const LEAST_MS = 0.01;
 const MIB = 1_048_576;
@@ -121,7 +139,7 @@ export function drawTestedSettings(dir: string, settings: readonly TestedSetting
       colour: gpus - 2,
       points: run.rows.flatMap(({ bytes }) => {
         const gbs = busBwNearGBs(run, bytes);
-        return gbs === undefined || bytes <= 0 ? [] : [[bytes / MIB, gbs] as const];
+        return gbs === undefined || bytes <= 0 ? [] : [[Math.log2(bytes / MIB), gbs] as const];
       }),
     }));
   const byCollective = [...new Set(settings.map(({ op }) => op))].map((op, colour): Series => ({
@@ -140,8 +158,7 @@ export function drawTestedSettings(dir: string, settings: readonly TestedSetting
     label: "message, MiB",
     from: Math.min(...sizes),
     to: Math.max(...sizes),
-    isLog: true,
-    text: (value) => String(Number(value.toPrecision(3))),
+    text: twoTo,
   };
   const gpuAxis: Axis = { label: "GPUs", from: 2, to: 8, isCount: true, text: String };
   for (const [name, title, x, series] of [
@@ -168,7 +185,12 @@ interface Drawing {
 /** One file that a browser shows alone: the chart with its style and legend. */
 function write(dir: string, name: string, { title, svg, series }: Drawing): void {
   const inner = svg.replace("<svg ", '<svg x="0" y="70" width="640" height="300" ');
-  const legend = `<foreignObject x="0" y="0" width="640" height="70"><div xmlns="http://www.w3.org/1999/xhtml"><strong>${title}</strong>${legendHtml(series)}</div></foreignObject>`;
+  // Outside a page of HTML a legend's lines are drawn only where they say that they are SVG.
+  const marked = legendHtml(series).replaceAll(
+    "<svg ",
+    '<svg xmlns="http://www.w3.org/2000/svg" width="24" height="10" ',
+  );
+  const legend = `<foreignObject x="0" y="0" width="640" height="70"><div xmlns="http://www.w3.org/1999/xhtml"><strong>${title}</strong>${marked}</div></foreignObject>`;
   const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 370"><style>${STYLE}</style>${legend}${inner}</svg>\n`;
   writeFileSync(join(dir, `${name}.svg`), text);
 }
@@ -233,9 +255,13 @@ function accuracyChart(cluster: string, compared: readonly Compared[]): Drawing 
     {
       name: "R², %",
       colour: 0,
-      points: points.map(([n, { r2, count }]) => [n, (100 * r2) / count]),
+      points: drawable(points.map(([n, { r2, count }]) => [n, (100 * r2) / count])),
     },
-    { name: "MAPE, %", colour: 1, points: points.map(([n, { mape, count }]) => [n, mape / count]) },
+    {
+      name: "MAPE, %",
+      colour: 1,
+      points: drawable(points.map(([n, { mape, count }]) => [n, mape / count])),
+    },
   ];
   const title = `${cluster}: accuracy by samples`;
   const svg = chartSvg({

@@ -3,7 +3,7 @@
  *
  * The best is exact over per-host counts by the true values (that is exact over all subsets, because the truths gain by intra-host
  * bandwidth). GBE is what the pick has of it, in percent; the loss is the difference in GB/s. A pick that throws or has no answer is
- * given the compact choice, and counted.
+ * given the compact choice, and counted. A pick whose bandwidth the data does not say (files with holes) counts in no mean.
  */
 
 import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth-port.ts";
@@ -66,8 +66,12 @@ export const searching =
 
 export const gbePercent = ({ gbs, bestGbs: best }: Judged): number => (100 * gbs) / best;
 
+/** The data says what the pick has and what is best: nothing that was measured is 0. */
+export const isKnown = ({ gbs, bestGbs: best }: Judged): boolean => gbs > 0 && best > 0;
+
 /** One GPU has no bandwidth, and what is forced is nobody's merit. */
-export const isCounted = ({ scenario }: Judged): boolean => scenario.gpus > 1 && !scenario.isForced;
+export const isCounted = (judged: Judged): boolean =>
+  judged.scenario.gpus > 1 && !judged.scenario.isForced && isKnown(judged);
 
 export function figuresOf(judged: readonly Judged[]): Figures {
   const counted = judged.filter(isCounted);
