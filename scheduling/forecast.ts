@@ -7,8 +7,10 @@
  * Each play draws from noted runs that are drawn anew themselves, since those that were noted are a sample, too.
  * The plays' interval goes from the 10th to the 90th of 100 in order; a play that ends at the horizon counts as later. What is told is
  * stretched by how far such intervals were off (calibration.ts).
- * Time steps are no finer than 15 % of what lies between now and then, so a play is about fifty decisions however long the
- * queue is. Same ledger, time and seed: the same answer. Cost: `samples` · steps decisions, at most `maxDecisions` in all.
+ * A time step is as long as 15 % of what lies between now and then, so fifty decisions reach a month. In the first hundred it ends when a
+ * twelfth of the leases has ended, too: whoever follows a short job would else wait for the rest of a long step, and a queue of short
+ * jobs would look many times too long. What starts at the end of a step counts as started in its middle.
+ * Same ledger, time and seed: the same answer. Cost: `samples` · steps decisions, at most `maxDecisions` in all.
  */
 
 import { jobId as toJobId, runId, type JobId, type LeaseId } from "../domain/ids.ts";
@@ -40,7 +42,7 @@ export interface ForecastOptions {
 export const FORECAST_DEFAULTS = Object.freeze({
   seed: 1,
   samples: 20,
-  maxDecisions: 1_500,
+  maxDecisions: 3_000,
   horizonMs: 30 * 86_400_000,
 });
 
@@ -138,6 +140,13 @@ const VACATE_MS = 2_000;
 const MIN_STEP_MS = 1_000;
 /** Of the time since now. */
 const STEP_SHARE = 0.15;
+/** Of the leases: no more end in one step, unless within `MIN_STEP_MS`. */
+const ENDS_SHARE = 1 / 12;
+const LEAST_ENDS = 2;
+/** The same of jobs that come. */
+const MOST_ARRIVALS = 64;
+/** So many decisions of a play are made in such steps; a play that goes on is bounded by time alone. */
+const FINE_STEPS = 100;
 
 interface Play {
   readonly startsAtMs: ReadonlyMap<JobId, number>;
@@ -169,12 +178,15 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
   /** Of jobs that were stopped: how much longer they run on all the GPUs that they asked for. */
   const leftMs = new Map<JobId, number>();
   const endAtMs = new Map<LeaseId, number>();
+  /** Half of the time from the first happening of the last step to its end: so much earlier, on average, were the GPUs free. */
+  let lagMs = 0;
   const start = (lease: Lease, nowMs: number): void => {
     const kind = kindOf(lease);
     const ranMs = Math.max(0, nowMs - lease.grantedAtMs);
     const fullMs = leftMs.get(lease.jobId) ?? runTimes.remainingMs(kind, ranMs, draws.ends);
     leftMs.delete(lease.jobId);
-    const atMs = nowMs + fullMs * (lease.slots === undefined ? slowness(lease) : 1);
+    const lastsMs = fullMs * (lease.slots === undefined ? slowness(lease) : 1);
+    const atMs = nowMs + Math.max(0, lastsMs - lagMs);
     endAtMs.set(lease.id, atMs);
     put(atMs, { kind: "end", lease: lease.id });
   };
@@ -196,13 +208,35 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
     const wakeAtMs = Math.max(nowMs + MIN_STEP_MS, plan.wakeAtMs ?? Infinity);
     const nextMs = Math.min(queue.peek()?.atMs ?? Infinity, wakeAtMs);
     if (nextMs > limit.untilMs) return { startsAtMs, decisions, isCut: false };
-    nowMs = Math.max(nextMs, nowMs + Math.max(MIN_STEP_MS, STEP_SHARE * (nowMs - fromMs)));
+    const entries = step(nextMs);
+    if (entries.length > 0) session.apply({ kind: "inbox", entries, nowMs });
+  }
+
+  /** On to the end of the next step, with all that happens in it. */
+  function step(nextMs: number): readonly InboxEntry[] {
+    const isFine = decisions <= FINE_STEPS;
+    const soonestMs = Math.max(nextMs, nowMs + MIN_STEP_MS);
+    const latestMs = Math.max(soonestMs, nowMs + STEP_SHARE * (nowMs - fromMs));
+    const mostEnds = Math.max(LEAST_ENDS, Math.ceil(ENDS_SHARE * session.ledger.leases.size));
     const entries: InboxEntry[] = [];
-    for (let next = queue.peek(); next !== undefined && next.atMs <= nowMs; next = queue.peek()) {
+    let ends = 0;
+    let arrivals = 0;
+    let isCrowded = false;
+    if (!isFine) nowMs = latestMs;
+    for (let next = queue.peek(); next !== undefined; next = queue.peek()) {
+      if (next.atMs > latestMs) break;
+      const isFull = arrivals >= MOST_ARRIVALS;
+      isCrowded = isFine && (isFull || (ends >= mostEnds && next.atMs > soonestMs));
+      if (isCrowded) break;
       queue.pop();
+      nowMs = Math.max(nowMs, next.atMs);
+      if (next.what.kind === "arrival") arrivals += 1;
+      else ends += 1;
       entries.push(...entriesOf(next.what));
     }
-    if (entries.length > 0) session.apply({ kind: "inbox", entries, nowMs });
+    if (!isCrowded) nowMs = latestMs;
+    lagMs = Math.max(0, nowMs - nextMs) / 2;
+    return entries;
   }
 
   function carryOut(plan: Plan): void {
@@ -212,7 +246,7 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
       const lease = leases.get(id);
       if (lease === undefined) continue;
       start(lease, nowMs);
-      if (waiting.delete(lease.jobId)) startsAtMs.set(lease.jobId, nowMs);
+      if (waiting.delete(lease.jobId)) startsAtMs.set(lease.jobId, nowMs - lagMs);
     }
     const sent = (plan.evict ?? []).flatMap(({ lease: id }) =>
       leases.get(id)?.eviction === undefined ? [] : [id],
