@@ -49,10 +49,11 @@ export async function measureShown(request: BenchRequest): Promise<ShownAnswer> 
   const rounds = request.size("shown-rounds");
   request.say(`shown: starting a server, workers and an agent of ${String(hosts)} hosts`);
   const world = await openQuietFleet({ request }, shownFleet(hosts));
+  const borrowers: string[] = [];
   try {
     const floor = await startFloor(world);
     const caller = world.temporal.workflow.getHandle(floor.callerId);
-    const borrowers = await fillShared(world);
+    borrowers.push(...(await fillShared(world)));
     const tripsMs: number[] = [];
     const bars: Bar[] = [];
     const details: Record<string, Spread> = {};
@@ -78,6 +79,8 @@ export async function measureShown(request: BenchRequest): Promise<ShownAnswer> 
     bars.push(barOf({ id: "shown-floor", unit: "ms", wish: REPORTED, got: trips.p50, note }));
     return { bars, details };
   } finally {
+    // What they run would outlive the server. Where that is gone already there is nobody to ask.
+    await endAll(world, borrowers).catch(() => undefined);
     await world.stop();
   }
 }
@@ -194,6 +197,12 @@ async function fillShared(world: BenchWorld): Promise<readonly string[]> {
       return (await world.orbweaver.submit(file, { idempotencyKey })).jobId;
     }),
   );
+}
+
+async function endAll(world: BenchWorld, jobIds: readonly string[]): Promise<void> {
+  const jobs = jobIds.map((jobId) => world.orbweaver.job(jobId));
+  await Promise.all(jobs.map((job) => job.cancel()));
+  await Promise.all(jobs.map((job) => job.outcome()));
 }
 
 /** Whoever was evicted runs again. */
