@@ -12,11 +12,7 @@ import { createDecider } from "../../activities/decider.ts";
 import { createFleetActivities } from "../../activities/fleet-activities.ts";
 import type { JobFile } from "../../client/index.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
-import {
-  FLEET_TASK_QUEUE,
-  type JobResult,
-  type JobView,
-} from "../../workflows/messages.ts";
+import { FLEET_TASK_QUEUE, type JobResult, type JobView } from "../../workflows/messages.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 
 /** Two hosts, eight GPUs in all; nothing is kept free for inference to come. */
