@@ -9,6 +9,7 @@
 
 import type { JobId } from "../domain/ids.ts";
 import type { Reservation } from "../domain/lease.ts";
+import { claimedGpus } from "./claims.ts";
 import type { CycleRun } from "./cycle-run.ts";
 import { isSameSet } from "./heads.ts";
 
@@ -48,11 +49,8 @@ export function isStandstill(run: Passing, before: Stand): boolean {
   return before.reserved.every((former) => isSame(former, byJob.get(former.jobId)));
 }
 
-function decidedBy({ grants, evict, scene: { claims } }: Passing): number {
-  let claimed = 0;
-  for (const ofTenant of claims.values()) for (const { gpus } of ofTenant.values()) claimed += gpus;
-  return grants.length + evict.length + claimed;
-}
+const decidedBy = ({ grants, evict, scene: { claims } }: Passing): number =>
+  grants.length + evict.length + claimedGpus(claims);
 
 const isSame = (a: Reservation, b: Reservation | undefined): boolean =>
   a === b ||

@@ -10,7 +10,7 @@ import { gpuCountOf, type Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { asOneGang } from "./array-fill.ts";
 import { fewestGpus, leastLimitMs } from "./brain.ts";
-import { claimQuota } from "./claims.ts";
+import { claimQuota, dropClaims } from "./claims.ts";
 import { preempt } from "./cycle-evictions.ts";
 import { grant, startHeld } from "./cycle-grants.ts";
 import { tellNew, tellWait } from "./cycle-reasons.ts";
@@ -99,6 +99,7 @@ export function walkLine(run: CycleRun, pass: number): void {
       if (!openKinds.has(jobId) && isIdle()) continue;
     }
     const gang = asOneGang(request, scene);
+    dropClaims(scene.claims, gang);
     const own = isEager ? lift(heads, jobId) : setApartFor(heads, jobId);
     if (heads.now.has(jobId)) heads.visited.add(jobId);
     openKinds.delete(jobId);

@@ -1,14 +1,6 @@
 /** @file Figures 1 to 5 of the bandit paper from this run, and the regret of every tuner, one SVG each. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import {
-  chartSvg,
-  legendHtml,
-  type ChartParts,
-  type Series,
-} from "../../simulator/report/chart.ts";
-import { STYLE } from "../../simulator/report/style.ts";
+import { chartSvg, type ChartParts, type Series } from "../../simulator/report/chart.ts";
 import {
   autoGap,
   emulatedCluster,
@@ -16,6 +8,7 @@ import {
   type ClusterSpec,
 } from "../../simulator/collectives/emulated-cluster.ts";
 import { MIB, PAPER_1X8, PAPER_2X4_PROFILED } from "../../simulator/collectives/paper-clusters.ts";
+import { writeChart } from "../chart-file.ts";
 import { outcomeFor } from "./bars.ts";
 import type { Outcome } from "./measure.ts";
 import type { Scenario } from "./scenarios.ts";
@@ -26,7 +19,6 @@ export function drawCollectives(
   dir: string,
   byScenario: ReadonlyMap<Scenario, readonly Outcome[]>,
 ): void {
-  mkdirSync(dir, { recursive: true });
   for (const hasOverlap of [false, true]) {
     const mode = hasOverlap ? "overlap" : "sequential";
     write(dir, `figure-1-${mode}`, armsChart(PAPER_1X8, hasOverlap, "over the fastest, %"));
@@ -162,9 +154,5 @@ function regretChart({ name }: Scenario, outcomes: readonly Outcome[]): ChartPar
   };
 }
 
-function write(dir: string, name: string, chart: ChartParts): void {
-  const inner = chartSvg(chart).replace("<svg ", '<svg x="0" y="70" width="640" height="300" ');
-  const legend = `<foreignObject x="0" y="0" width="640" height="70"><div xmlns="http://www.w3.org/1999/xhtml"><strong>${chart.title}</strong>${legendHtml(chart.series)}</div></foreignObject>`;
-  const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 370"><style>${STYLE}</style>${legend}${inner}</svg>\n`;
-  writeFileSync(join(dir, `${name}.svg`), text);
-}
+const write = (dir: string, name: string, chart: ChartParts): void =>
+  writeChart(dir, name, { title: chart.title, svg: chartSvg(chart), series: chart.series });

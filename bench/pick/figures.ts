@@ -2,11 +2,9 @@
  * @file The paper's figures 5 to 11 as SVG from this run: accuracy, GBE and loss by size of request, search times, ablations, test settings.
  */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { busBwNearGBs } from "../../domain/nccl-run.ts";
-import { chartSvg, legendHtml, type Axis, type Series } from "../../simulator/report/chart.ts";
-import { STYLE } from "../../simulator/report/style.ts";
+import { chartSvg, type Axis, type Series } from "../../simulator/report/chart.ts";
+import { writeChart, type ChartFile } from "../chart-file.ts";
 import type { AccuracyFigure } from "./accuracy.ts";
 import { PAPER_SAMPLES, type Compared } from "./compare.ts";
 import { gbePercent, isCounted, type Judged } from "./protocol.ts";
@@ -28,22 +26,21 @@ export function drawFigures(
   dir: string,
   byCluster: ReadonlyMap<string, readonly Compared[]>,
 ): void {
-  mkdirSync(dir, { recursive: true });
   for (const [cluster, compared] of byCluster) {
     const name = cluster.toLowerCase();
-    write(dir, `figure-5-${name}`, accuracyChart(cluster, compared));
-    write(
+    writeChart(dir, `figure-5-${name}`, accuracyChart(cluster, compared));
+    writeChart(
       dir,
       `figure-6-${name}`,
       requestChart(cluster, compared, { names: MAIN, of: gbePercent, what: "GBE, %" }),
     );
     const lossOf = (each: Judged): number => each.bestGbs - each.gbs;
-    write(
+    writeChart(
       dir,
       `figure-7-${name}`,
       requestChart(cluster, compared, { names: MAIN, of: lossOf, what: "loss, GB/s" }),
     );
-    write(
+    writeChart(
       dir,
       `figure-10-${name}`,
       requestChart(cluster, compared, { names: ABLATION, of: gbePercent, what: "GBE, %" }),
@@ -57,7 +54,6 @@ export function drawAblation(
   cluster: string,
   figures: readonly AccuracyFigure[],
 ): void {
-  mkdirSync(dir, { recursive: true });
   const way = figures[0]?.training;
   const own = figures.filter(({ training }) => training === way);
   const series = [...new Set(own.map(({ model }) => model))].map((name, colour): Series => {
@@ -77,7 +73,7 @@ export function drawAblation(
     y: { label: "MAPE, %", from: 0, to: top, text: String },
     series,
   });
-  write(dir, `figure-9-${cluster.toLowerCase()}`, { title, svg, series });
+  writeChart(dir, `figure-9-${cluster.toLowerCase()}`, { title, svg, series });
 }
 
 /** Samples to each side. */
@@ -96,7 +92,6 @@ function drawable(points: Series["points"]): Series["points"] {
 
 /** Figure 8: processor time of a pick, and what of the paper's hybrid search is spent in the model. */
 export function drawSearchTimes(dir: string, times: readonly SearchTimes[]): void {
-  mkdirSync(dir, { recursive: true });
   const lines = [
     ["ours", "oursMs"],
     ["hybrid search", "hybridMs"],
@@ -118,7 +113,7 @@ export function drawSearchTimes(dir: string, times: readonly SearchTimes[]): voi
     y: { label: "ms of processor time", from: Math.log10(LEAST_MS), to: most, text: tenTo },
     series,
   });
-  write(dir, "figure-8", { title, svg, series });
+  writeChart(dir, "figure-8", { title, svg, series });
 }
 
 /** Charts with a scale of powers have the exponents as places: even steps, each with its number. */
@@ -131,7 +126,6 @@ const USUAL_BYTES = 16 * MIB;
 
 /** Figure 11: bandwidth by message size, and at 16 MiB by collective. */
 export function drawTestedSettings(dir: string, settings: readonly TestedSetting[]): void {
-  mkdirSync(dir, { recursive: true });
   const bySize = settings
     .filter(({ op }) => op === "all_gather")
     .map(({ gpus, run }): Series => ({
@@ -172,27 +166,8 @@ export function drawTestedSettings(dir: string, settings: readonly TestedSetting
       y: { label: "bus bandwidth, GB/s", from: 0, to: most, text: String },
       series,
     });
-    write(dir, name, { title, svg, series });
+    writeChart(dir, name, { title, svg, series });
   }
-}
-
-interface Drawing {
-  readonly title: string;
-  readonly svg: string;
-  readonly series: readonly Series[];
-}
-
-/** One file that a browser shows alone: the chart with its style and legend. */
-function write(dir: string, name: string, { title, svg, series }: Drawing): void {
-  const inner = svg.replace("<svg ", '<svg x="0" y="70" width="640" height="300" ');
-  // Outside a page of HTML a legend's lines are drawn only where they say that they are SVG.
-  const marked = legendHtml(series).replaceAll(
-    "<svg ",
-    '<svg xmlns="http://www.w3.org/2000/svg" width="24" height="10" ',
-  );
-  const legend = `<foreignObject x="0" y="0" width="640" height="70"><div xmlns="http://www.w3.org/1999/xhtml"><strong>${title}</strong>${marked}</div></foreignObject>`;
-  const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 370"><style>${STYLE}</style>${legend}${inner}</svg>\n`;
-  writeFileSync(join(dir, `${name}.svg`), text);
 }
 
 interface Wish {
@@ -205,7 +180,7 @@ function requestChart(
   cluster: string,
   compared: readonly Compared[],
   { names, of, what }: Wish,
-): Drawing {
+): ChartFile {
   const way = compared[0]?.models[0]?.training;
   const isDrawn = ({ samples, training }: Compared["runs"][number]): boolean =>
     samples === 0 || (samples === PAPER_SAMPLES && training === way);
@@ -241,7 +216,7 @@ function requestChart(
   return { title, svg, series: shown };
 }
 
-function accuracyChart(cluster: string, compared: readonly Compared[]): Drawing {
+function accuracyChart(cluster: string, compared: readonly Compared[]): ChartFile {
   const way = compared[0]?.models[0]?.training;
   const bySize = new Map<number, { r2: number; mape: number; count: number }>();
   for (const { models } of compared)

@@ -5,11 +5,9 @@
  * a link is not used. Means over seeds.
  */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { chartSvg, legendHtml, type Axis, type Series } from "../../simulator/report/chart.ts";
-import { STYLE } from "../../simulator/report/style.ts";
+import { chartSvg, type Axis, type Series } from "../../simulator/report/chart.ts";
 import type { JobOutcome } from "../../simulator/spiderflow/play.ts";
+import { writeChart } from "../chart-file.ts";
 import { mean } from "../statistics.ts";
 import type { Ran } from "./case.ts";
 import { OURS } from "./methods.ts";
@@ -160,15 +158,8 @@ const linesOf = (rans: Rans, pointsOf: (ran: Ran) => Series["points"]): readonly
 
 const fileName = (what: string): string => what.toLowerCase().replaceAll(/[^a-z0-9.]+/g, "-");
 
-/** One file that a browser shows alone: the chart with its style and legend. */
 function write(dir: string, name: string, { title, x, label, series }: Drawing): void {
-  mkdirSync(dir, { recursive: true });
   const top = Math.max(1e-9, ...series.flatMap(({ points }) => points.map(([, y]) => y)));
-  const svg = chartSvg({ title, x, y: { label, from: 0, to: top, text: String }, series }).replace(
-    "<svg ",
-    '<svg x="0" y="70" width="640" height="300" ',
-  );
-  const legend = `<foreignObject x="0" y="0" width="640" height="70"><div xmlns="http://www.w3.org/1999/xhtml"><strong>${title}</strong>${legendHtml(series)}</div></foreignObject>`;
-  const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 370"><style>${STYLE}</style>${legend}${svg}</svg>\n`;
-  writeFileSync(join(dir, `${name}.svg`), text);
+  const svg = chartSvg({ title, x, y: { label, from: 0, to: top, text: String }, series });
+  writeChart(dir, name, { title, svg, series });
 }

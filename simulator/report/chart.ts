@@ -76,8 +76,7 @@ export function chartSvg({ title, x, y, series, band }: ChartParts): string {
 export function legendHtml(series: readonly Series[]): string {
   const entries = series.map(
     ({ name, colour, isDashed }) =>
-      // The namespace is for pages that are XML: an SVG file with its legend in it.
-      `<li><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 10" aria-hidden="true"><line class="${lineClass(colour, isDashed)}" x1="0" x2="24" y1="5" y2="5"/></svg>${escaped(name)}</li>`,
+      `<li><svg viewBox="0 0 24 10" aria-hidden="true"><line class="${lineClass(colour, isDashed)}" x1="0" x2="24" y1="5" y2="5"/></svg>${escaped(name)}</li>`,
   );
   return `<ul class="legend">${entries.join("")}</ul>`;
 }
