@@ -2,8 +2,10 @@
  * @file Plans how an ONNX model is served over so many lanes: measures its operators, searches, cuts the answer into parts.
  *
  * A lane is a thread of the host's processor that stands for a GPU: all alike, every parameter in its own memory from the start,
- * values handed over through shared memory. Operators are timed here, on the machine that plans; the plan needs their ratios only,
- * its expected time is this machine's. What lanes cost beside their operators is given: measured by who can open lanes. A plan over lanes that is expected to gain less than `LEAST_GAIN` over one lane is not taken.
+ * values handed over through shared memory. Operators are timed here, on the machine that plans, for the search; then the
+ * parts that it found, because a part is not the sum of its operators. So the expected time is this machine's, medians throughout.
+ * What lanes cost beside their parts is given: measured by who can open lanes. A plan over lanes that is expected to gain less
+ * than `LEAST_GAIN` over one lane is not taken.
  */
 
 import { createHash } from "node:crypto";
@@ -17,7 +19,8 @@ import {
   onnxOperatorGraph,
   type OnnxOperatorGraph,
 } from "../models/onnx-operator-graph.ts";
-import { partList, type RunCosts } from "../models/part-list.ts";
+import { partList, retimedMs, type RunCosts } from "../models/part-list.ts";
+import { partTimes } from "../models/part-times.ts";
 import { planningProblem } from "../scheduling/inference/problem.ts";
 import { searchPlan } from "../scheduling/inference/search.ts";
 
@@ -61,6 +64,7 @@ export type PlanServing =
 const TIMED_RUNS = 10;
 /** A fifth of a second for the runs alone, and as much for those under a profile. */
 const LEAST_TIMED_MS = 200;
+const MOST_TIMED_MS = 5_000;
 const LEAST_GAIN = 0.03;
 
 export interface ModelFile {
@@ -84,7 +88,7 @@ export async function planServing(
   if (measured.kind === "refused") {
     return { kind: "refused", message: `${name} cannot be planned: ${measured.message}` };
   }
-  const plan = planOver(read.model, measured, { gpus, options });
+  const plan = await planOver(read.model, measured, { gpus, options });
   if (typeof plan === "string") return { kind: "refused", message: `${name}: ${plan}` };
   return { kind: "planned", measured, plan: { model: identityOf({ name, bytes }), gpus, ...plan } };
 }
@@ -96,11 +100,11 @@ export const identityOf = ({ name, bytes }: ModelFile): ServingPlan["model"] => 
 
 type Planned = Pick<ServingPlan, "parts" | "expectedMs" | "wholeMs">;
 
-function planOver(
+async function planOver(
   model: OnnxModel,
   { graph, operators, trace }: OnnxOperatorGraph,
   { gpus, options }: { readonly gpus: number; readonly options: ServingOptions },
-): Planned | string {
+): Promise<Planned | string> {
   const checked = checkOperatorGraph(graph, model.name);
   if (checked.kind === "refused") {
     return checked.problems.map((problem) => problemText(checked.source, problem)).join("; ");
@@ -126,24 +130,39 @@ function planOver(
   if (found.kind === "too large") return found.message;
   // Of the run that was timed, the call of the runtime is the part's.
   const operatorsShare = runMs > 0 ? Math.max(0, runMs - lanes.partMs) / runMs : 1;
-  const { parts, expectedMs } = partList(graph, found.plan, {
+  const costs = {
     ...lanes,
     operationMs: graph.operations.map(
       ({ measured }) =>
         (measured?.find(({ device }) => device === MEASURED_DEVICE)?.kernelMs ?? 0) *
         operatorsShare,
     ),
-  });
-  if (expectedMs > wholeMs * (1 - LEAST_GAIN)) return whole;
-  return {
-    parts: parts.map(({ gpu, operations }) => ({
-      gpu,
-      operators: operations.flatMap((one) => operators[one] ?? []).sort((a, b) => a - b),
-    })),
-    expectedMs,
-    wholeMs,
   };
+  const { parts } = partList(graph, found.plan, costs);
+  const cut = parts.map(({ gpu, operations }) => ({
+    gpu,
+    operators: operations.flatMap((one) => operators[one] ?? []).sort((a, b) => a - b),
+  }));
+  if (parts.length === 1) return whole;
+  const timed = await partTimes(
+    model,
+    cut.map(({ operators: places }) => places),
+    { inputs: trace.inputs, ...timingOf(options) },
+  );
+  if (timed.kind === "refused") return timed.message;
+  const expectedMs = retimedMs(graph, parts, { partMs: timed.partMs, costs });
+  const wholeBesideMs = lanes.requestMs + timed.wholeMs;
+  if (expectedMs > wholeBesideMs * (1 - LEAST_GAIN)) {
+    return { ...whole, expectedMs: wholeBesideMs, wholeMs: wholeBesideMs };
+  }
+  return { parts: cut, expectedMs, wholeMs: wholeBesideMs };
 }
+
+const timingOf = ({ timedRuns, budgetMs }: ServingOptions) => ({
+  rounds: timedRuns ?? TIMED_RUNS,
+  leastMs: timedRuns === undefined ? LEAST_TIMED_MS : 0,
+  budgetMs: budgetMs ?? MOST_TIMED_MS,
+});
 
 /** Lanes as the planner's host: parameters are where they are read, so buses carry nothing. */
 export function lanesHost(gpus: number, { handMs, handMsPerByte }: LaneCosts): InferenceHost {

@@ -6,6 +6,3 @@ export function quantile(values: readonly number[], share: number): number {
   const rank = Math.max(1, Math.ceil(share * sorted.length));
   return sorted[rank - 1] ?? NaN;
 }
-
-/** Of times on a machine that does other things, too: those only ever add, and the least is an outlier of its own. */
-export const lowerQuartile = (values: readonly number[]): number => quantile(values, 0.25);

@@ -3,12 +3,11 @@
  *
  * The optimiser fuses operators, and names the result after one of them or after what it makes; the time goes to the operator of
  * the fused chain that does most arithmetic, the others have 0. Each operator has its median over the runs; together they have
- * the time of a run without a profile (the lower quartile of runs in a row): the runtime's own work between operators is part of
+ * the time of a run without a profile (the median of runs in a row): the runtime's own work between operators is part of
  * theirs.
  */
 
 import { median } from "../lib/median.ts";
-import { lowerQuartile } from "../lib/quantile.ts";
 import { operatorCost, type ShapeOf } from "./onnx-costs.ts";
 import type { Feeds } from "./onnx-feeds.ts";
 import { indexIn, markedModel, profiled } from "./onnx-marks.ts";
@@ -18,7 +17,7 @@ import { openOnnx, type OnnxSession, type ProfileEvent } from "./onnx-session.ts
 export interface OperatorTimes {
   /** By index of the operator. */
   readonly operatorMs: readonly number[];
-  /** One run of the whole model, lower quartile. */
+  /** One run of the whole model, median. */
   readonly runMs: number;
 }
 
@@ -44,7 +43,7 @@ export async function operatorTimes(
   const plain = await openOnnx(marked);
   let runMs: number;
   try {
-    runMs = lowerQuartile(await inTurn(plain));
+    runMs = median(await inTurn(plain));
   } finally {
     await plain.release();
   }

@@ -7,7 +7,7 @@
 
 import { trialFeeds, type FeedOptions, type Feeds } from "./onnx-feeds.ts";
 import { indexIn, markedModel, profiled, unmarked } from "./onnx-marks.ts";
-import { openOnnx } from "./onnx-session.ts";
+import { openOnnx, type TensorValue } from "./onnx-session.ts";
 import type { OnnxModel } from "./onnx-model.ts";
 import { operatorTimes } from "./onnx-times.ts";
 import { tensorBytes, type OnnxType } from "./onnx-type.ts";
@@ -22,11 +22,13 @@ export interface ValueShape {
 export interface OnnxTrace {
   /** By name: inputs, parameters, and whatever operators make that is a tensor. */
   readonly values: ReadonlyMap<string, ValueShape>;
+  /** What the model was run on. */
+  readonly inputs: ReadonlyMap<string, TensorValue>;
   /** Sizes that open dimensions were given. */
   readonly sizes: ReadonlyMap<string, number>;
   /** By index of the operator; absent when no times were asked for. */
   readonly operatorMs?: readonly number[];
-  /** One run of the whole model, lower quartile; absent when no times were asked for. */
+  /** One run of the whole model, median; absent when no times were asked for. */
   readonly runMs?: number;
 }
 
@@ -59,15 +61,15 @@ export async function traceOnnx(model: OnnxModel, options: TraceOptions = {}): P
       refusal = shaped;
       continue;
     }
-    const { sizes } = made.feeds;
-    if (timedRuns === 0) return { kind: "traced", trace: { values: shaped, sizes } };
+    const { sizes, values: inputs } = made.feeds;
+    if (timedRuns === 0) return { kind: "traced", trace: { values: shaped, inputs, sizes } };
     const times = await operatorTimes(model, (name) => shaped.get(name), {
       feeds: made.feeds,
       timedRuns,
       ...(options.leastMs !== undefined && { leastMs: options.leastMs }),
       ...(options.budgetMs !== undefined && { budgetMs: options.budgetMs }),
     });
-    return { kind: "traced", trace: { values: shaped, sizes, ...times } };
+    return { kind: "traced", trace: { values: shaped, inputs, sizes, ...times } };
   }
   return {
     kind: "refused",

@@ -64,6 +64,24 @@ export function partList(graph: OperatorGraph, plan: InferencePlan, costs: RunCo
   return best;
 }
 
+/** The same of parts that have been timed themselves: `partMs` by place in `parts`, in their order. */
+export function retimedMs(
+  graph: OperatorGraph,
+  parts: readonly RunPart[],
+  { partMs, costs }: { readonly partMs: readonly number[]; readonly costs: RunCosts },
+): number {
+  const gpus = 1 + Math.max(...parts.map(({ gpu }) => gpu));
+  const queues = Array.from({ length: gpus }, (_, gpu) => parts.filter((part) => part.gpu === gpu));
+  const operationMs = graph.operations.map(() => 0);
+  parts.forEach(({ operations: [first = 0] }, at) => {
+    // The call of the runtime, which was timed as well, is among what each part costs.
+    operationMs[first] = Math.max(0, (partMs[at] ?? 0) - costs.partMs);
+  });
+  const timed = timedParts(graph, queues, { ...costs, operationMs });
+  if (timed === undefined) throw new Error("parts wait for each other");
+  return timed.expectedMs;
+}
+
 type Queue = readonly RunPart[];
 
 function cutWhereValuesCross(

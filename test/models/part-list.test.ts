@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { OperationNode, OperatorGraph } from "../../domain/operator-graph.ts";
-import { partList, type RunCosts } from "../../models/part-list.ts";
+import { partList, retimedMs, type RunCosts } from "../../models/part-list.ts";
 
 const operation = (inputs: readonly number[], outputBytes = 0): OperationNode => ({
   id: "",
@@ -48,6 +48,16 @@ describe("parts", () => {
     );
     expect(parts).toEqual([{ gpu: 0, operations: [0, 1, 2] }]);
     expect(expectedMs).toBe(32);
+  });
+
+  it("that were timed themselves end when their own times say", () => {
+    const graph = graphOf([[], [0], [0], [1, 2]]);
+    const costs = { ...costsOf(4, 2), requestMs: 1, besideFactor: 2 };
+    const { parts } = partList(graph, queuesOf([0, 0, 1, 0], 2), costs);
+    const partMs = parts.map(({ operations }) => 2 + 5 * operations.length);
+    // Each operation takes twice its 5 ms; both lanes' ways lead from 0 to 3, the longer by way of 2 with a value each way.
+    const wantMs = 1 + (2 + 10) + 1 + (2 + 10) + 1 + (2 + 10);
+    expect(retimedMs(graph, parts, { partMs, costs })).toBe(wantMs);
   });
 
   it("hand a result on before what comes after it, where another GPU waits for it", () => {

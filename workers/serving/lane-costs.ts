@@ -1,8 +1,7 @@
 /**
  * @file Measures what lanes of this host cost beside the operators that they run, so that plans expect what is then seen.
  *
- * Small models are run over real lanes, a few at a time in turn, and low quantiles compared, because whatever else runs here only
- * adds: a session alone and the same in a lane (the request); so many parts instead of one, in one lane (the part) and over two
+ * Small models are run over real lanes, a few at a time in turn, and medians compared, because medians are what plans expect: a session alone and the same in a lane (the request); so many parts instead of one, in one lane (the part) and over two
  * (handing on); the same with values of a mebibyte (their bytes); a model of convolutions in one lane, and in all at once (what
  * lanes take from each other). About a second of an idle host. No more lanes are measured than there are processors, and a model is
  * split over no more. On a host whose processors others keep busy, what lanes take from each other is not seen, and assumed.
@@ -10,6 +9,7 @@
 
 import { availableParallelism } from "node:os";
 import { LANE_COSTS, type LaneCosts } from "../../activities/serving-planner.ts";
+import { median } from "../../lib/median.ts";
 import { quantile } from "../../lib/quantile.ts";
 import { onnxBytes } from "../../models/onnx-file.ts";
 import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
@@ -25,19 +25,17 @@ const SMALL = 64;
 const WIDE = 2 ** 18;
 const WARM_UPS = 60;
 const ROUNDS = 120;
-/** Of runs that take a millisecond or more. */
-const LONG_ROUNDS = 25;
 const WIDE_ROUNDS = 15;
 /** A host that is busy has no more than this for each figure, beyond so many rounds. */
 const BUDGET_MS = 500;
 const LEAST_ROUNDS = 5;
 /** In processors: housekeeping, and the system's rounding. */
 const MOST_OTHERS = 0.3;
-/** The least of many is an outlier of its own, but where all lanes must get their processors at once few are undisturbed. */
-const LOW = 0.1;
-/** At most so many rounds with all lanes at once, until one was undisturbed: lanes with cores of their own feel little. */
-const BESIDE_ROUNDS = 100;
-const GOOD_FACTOR = 1.15;
+/** Of lanes that work at the same time; the first are warm-ups. */
+const BESIDE_ROUNDS = 60;
+const BESIDE_WARM_UPS = 5;
+/** All lanes must get their processors at once, and few rounds are undisturbed. */
+const LOW = 0.25;
 const IMAGE_SIDE = 16;
 
 interface Way {
@@ -50,7 +48,7 @@ export async function measureLaneCosts(lanes: number): Promise<LaneCosts> {
   const atOnce = Math.max(1, availableParallelism());
   const used = Math.min(lanes, atOnce);
   const small = chainModel(SMALL);
-  const [alone = 0, inLane = 0, inParts = 0, across = 0] = await lowMs(
+  const [alone = 0, inLane = 0, inParts = 0, across = 0] = await mediansMs(
     [
       () => session(small, SMALL),
       () => chain(small, SMALL, [0]),
@@ -83,7 +81,7 @@ export async function measureLaneCosts(lanes: number): Promise<LaneCosts> {
 
 async function msPerByte(handsMs: number): Promise<number> {
   const wide = chainModel(WIDE);
-  const [here = 0, across = 0] = await lowMs(
+  const [here = 0, across = 0] = await mediansMs(
     [
       () => chain(wide, WIDE, new Array<number>(LINKS).fill(0)),
       () => chain(wide, WIDE, alternating()),
@@ -95,7 +93,7 @@ async function msPerByte(handsMs: number): Promise<number> {
   return Math.max(LANE_COSTS.handMsPerByte / 10, (across - here - handsMs) / bytes);
 }
 
-/** Each lane runs a model of its own: first one of them, then all; the least of each. */
+/** Each lane runs a model of its own: first one of them, then all. */
 async function besideFactor(lanes: number): Promise<number> {
   const bytes = branchySample({ side: IMAGE_SIDE, blocks: 1, depth: 60, width: 16 });
   const model = read(bytes);
@@ -103,23 +101,25 @@ async function besideFactor(lanes: number): Promise<number> {
   const ways: Way[] = [];
   try {
     for (let lane = 0; lane < lanes; lane += 1) ways.push(await split(model, plan, image));
-    let [oneMs, allMs] = [Infinity, Infinity];
+    const [oneMs, allMs] = [new Array<number>(), new Array<number>()];
     const untilMs = performance.now() + BUDGET_MS;
-    for (let round = 0; round < BESIDE_ROUNDS; round += 1) {
+    for (let round = -BESIDE_WARM_UPS; round < BESIDE_ROUNDS; round += 1) {
       if (round >= LEAST_ROUNDS && performance.now() > untilMs) break;
       const [first] = ways;
-      oneMs = Math.min(oneMs, await tookMs(async () => first?.run()));
-      allMs = Math.min(allMs, await tookMs(async () => Promise.all(ways.map((way) => way.run()))));
-      if (round >= LONG_ROUNDS && allMs < GOOD_FACTOR * oneMs) break;
+      const one = await tookMs(async () => first?.run());
+      const all = await tookMs(async () => Promise.all(ways.map((way) => way.run())));
+      if (round < 0) continue;
+      oneMs.push(one);
+      allMs.push(all);
     }
-    return Math.min(lanes, Math.max(1, allMs / oneMs));
+    return Math.min(lanes, Math.max(1, quantile(allMs, LOW) / quantile(oneMs, LOW)));
   } finally {
     await Promise.all(ways.map((way) => way.close()));
   }
 }
 
-/** The time of each way as it is when nobody disturbs it, in ms; they take turns. */
-async function lowMs(
+/** The median time of each way, in ms; they take turns. */
+async function mediansMs(
   open: readonly (() => Promise<Way>)[],
   { warmUps, rounds }: { readonly warmUps: number; readonly rounds: number },
 ): Promise<readonly number[]> {
@@ -135,7 +135,7 @@ async function lowMs(
         if (round >= 0) taken[index]?.push(ms);
       }
     }
-    return taken.map((ms) => quantile(ms, LOW));
+    return taken.map(median);
   } finally {
     await Promise.all(ways.map((way) => way.close()));
   }
