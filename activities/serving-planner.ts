@@ -28,7 +28,7 @@ export interface ServingOptions {
   /** Sizes of open dimensions; others are 1. */
   readonly bindings?: ReadonlyMap<string, number>;
   readonly timedRuns?: number;
-  /** What timing the operators may take. */
+  /** What timing the operators may take, and as much again timing the parts. */
   readonly budgetMs?: number;
   readonly seed?: number;
   readonly lanes?: LaneCosts;
@@ -139,11 +139,11 @@ async function planOver(
     ),
   };
   const { parts } = partList(graph, found.plan, costs);
+  if (parts.length === 1) return whole;
   const cut = parts.map(({ gpu, operations }) => ({
     gpu,
     operators: operations.flatMap((one) => operators[one] ?? []).sort((a, b) => a - b),
   }));
-  if (parts.length === 1) return whole;
   const timed = await partTimes(
     model,
     cut.map(({ operators: places }) => places),

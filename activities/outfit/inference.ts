@@ -15,7 +15,7 @@ import type { OutfitProvider } from "./provider.ts";
 
 const PLAN_FILE = "serving-plan.json";
 const DEADLINE_MS = 60_000;
-/** Of the deadline, what timing the operators may take. */
+/** Of the deadline, what timing the operators may take, and as much again timing the parts. */
 const TIMING_MS = 10_000;
 
 export const inferenceProvider: OutfitProvider = {

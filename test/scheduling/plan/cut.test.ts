@@ -13,6 +13,7 @@ import {
 } from "../../../scheduling/plan/cut-graph.ts";
 import { cutGraph } from "../../../scheduling/plan/cut.ts";
 import { packParts } from "../../../scheduling/plan/pack-parts.ts";
+import { lightest, smallGraphs } from "./cut-oracle.ts";
 
 const QUICK = { steps: 60, population: 3, children: 3 };
 const request = (capacities: readonly number[], seed = 1) => ({
@@ -28,50 +29,11 @@ const chain = (count: number, weight = 1): CutGraph =>
     Array.from({ length: count - 1 }, (_, at) => ({ a: at, b: at + 1, weight })),
   );
 
-const anyGraph = fc
-  .record({
-    weights: fc.array(fc.integer({ min: 1, max: 4 }), { minLength: 2, maxLength: 7 }),
-    edges: fc.array(
-      fc.record({
-        a: fc.nat({ max: 6 }),
-        b: fc.nat({ max: 6 }),
-        weight: fc.integer({ min: 1, max: 9 }),
-      }),
-      { maxLength: 14 },
-    ),
-  })
-  .map(({ weights, edges }) =>
-    cutGraphOf(
-      weights,
-      edges.filter(({ a, b }) => a < weights.length && b < weights.length),
-    ),
-  );
-
-/** The lightest cut by trying every one; undefined when none fits. */
-function lightest(graph: CutGraph, capacities: readonly number[]): number | undefined {
-  let best: number | undefined;
-  const parts = new Int32Array(graph.nodeCount);
-  const tryFrom = (node: number, loads: readonly number[]): void => {
-    if (node === graph.nodeCount) {
-      best = Math.min(best ?? Infinity, cutWeight(graph, parts));
-      return;
-    }
-    for (const [part, load] of loads.entries()) {
-      const next = load + (graph.nodeWeights[node] ?? 0);
-      if (next > (capacities[part] ?? 0)) continue;
-      parts[node] = part;
-      tryFrom(
-        node + 1,
-        loads.map((held, at) => (at === part ? next : held)),
-      );
-    }
-  };
-  tryFrom(
-    0,
-    capacities.map(() => 0),
-  );
-  return best;
-}
+const anyGraph = smallGraphs({
+  leastNodeWeight: 1,
+  edgeWeight: fc.integer({ min: 1, max: 9 }),
+  mostEdges: 14,
+});
 
 test("it is the lightest cut of all wherever all can be tried", () => {
   fc.assert(

@@ -17,6 +17,7 @@ import { edgesOf, joinedEdges } from "../../../scheduling/plan/joined-edges.ts";
 import { isImpossible, packableCapacities } from "../../../scheduling/plan/least-slack.ts";
 import { segmentCycles } from "../../../scheduling/plan/segment-cycles.ts";
 import { withoutWeightless } from "../../../scheduling/plan/weightless.ts";
+import { lightest, smallGraphs } from "./cut-oracle.ts";
 
 const row = (weights: readonly number[], edges: readonly number[]): CutGraph =>
   cutGraphOf(
@@ -24,45 +25,12 @@ const row = (weights: readonly number[], edges: readonly number[]): CutGraph =>
     edges.map((weight, a) => ({ a, b: a + 1, weight })),
   );
 
-const smallGraph = fc
-  .record({
-    weights: fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 2, maxLength: 7 }),
-    edges: fc.array(
-      fc.record({
-        a: fc.nat({ max: 6 }),
-        b: fc.nat({ max: 6 }),
-        weight: fc.constantFrom(1, 2, 5, 1000, 1e8),
-      }),
-      { maxLength: 10 },
-    ),
-  })
-  .map(({ weights, edges }) =>
-    cutGraphOf(
-      weights,
-      edges.filter(({ a, b }) => a < weights.length && b < weights.length),
-    ),
-  );
+const smallGraph = smallGraphs({
+  leastNodeWeight: 0,
+  edgeWeight: fc.constantFrom(1, 2, 5, 1000, 1e8),
+  mostEdges: 10,
+});
 const someCapacities = fc.array(fc.integer({ min: 3, max: 12 }), { minLength: 2, maxLength: 3 });
-
-/** The lightest of all cuts that hold and that `isAllowed`; undefined when there is none. */
-function lightest(
-  graph: CutGraph,
-  capacities: readonly number[],
-  isAllowed: (parts: Int32Array) => boolean = () => true,
-): number | undefined {
-  let best: number | undefined;
-  const count = capacities.length ** graph.nodeCount;
-  for (let code = 0; code < count; code += 1) {
-    const parts = Int32Array.from(
-      { length: graph.nodeCount },
-      (_, node) => Math.floor(code / capacities.length ** node) % capacities.length,
-    );
-    const weight = cutWeight(graph, parts);
-    if (checkCut(graph, { parts, weight }, capacities) !== undefined || !isAllowed(parts)) continue;
-    best = Math.min(best ?? Infinity, weight);
-  }
-  return best;
-}
 
 /** Whether each part is one run of the order at most. */
 const isOfIntervals = (parts: Int32Array, order: Int32Array): boolean => {
