@@ -13,8 +13,9 @@ export const servingBench: Bench = {
     "onnxruntime in turn: with one thread, with as many as lanes (which look for\n" +
     "work, or sleep at once), and with as many operators at once. Medians after a\n" +
     "warm-up, requests in a row and some time apart. Then four models over one to\n" +
-    "three lanes: what the planner expected against what they took. Needs as many\n" +
-    "idle cores as lanes: how much of a core one thread got is in the answer.",
+    "three lanes: what the planner expected against what they took, both beside the\n" +
+    "whole model in one session in the same moments. Needs as many idle cores as\n" +
+    "lanes: how much of a core one thread got is in the answer.",
   options: [
     {
       kind: "choice",
@@ -30,7 +31,7 @@ export const servingBench: Bench = {
     },
     size("lanes", 2, 2, "lanes, and threads of the rival"),
     size("rounds", 30, 3, "runs of each that are timed"),
-    size("warm-ups", 30, 0, "runs of each way before, whenever it is opened"),
+    size("warm-ups", 30, 0, "runs of each way before, when it is opened"),
     size("side", 12, 8, "of the branchy sample: side of the image"),
     size("blocks", 1, 1, "of the branchy sample: blocks of four branches"),
     size("depth", 200, 1, "of the branchy sample: convolutions in a row in each branch"),

@@ -24,7 +24,7 @@ export const spiderflowBench: Bench = {
     },
     size("jobs", 1_000, 10, "jobs of the breakdown"),
     size("testbed-jobs", 300, 10, "jobs of the testbed"),
-    size("large-jobs", 3_000, 10, "jobs of six clusters with 3,072 GPUs"),
+    size("large-jobs", 10_000, 10, "jobs of six clusters with 3,072 GPUs"),
     size("scaling-jobs", 2_000, 10, "jobs of 1 to 64 clusters"),
     size("seeds", 5, 1, "seeds of the breakdown and the testbed, counted from --seed"),
     size("beyond", 35, 0, "percent of jobs that ask for more than the largest cluster"),

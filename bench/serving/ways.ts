@@ -1,8 +1,9 @@
 /**
  * @file The ways to run one model, and their times: over lanes, or in one session of onnxruntime as it can be set.
  *
- * Threads of onnxruntime look for work for a while after a run and would take the next way's core, so only the way that is timed
- * is open: the ways come in turn, some runs each, a few times over. Inputs are made before a run is timed.
+ * A machine's pace changes within seconds, so the ways come in turn, a few runs each, many times over. Threads of onnxruntime look
+ * for work for a while after a run and would take the next way's core, so each turn begins when they sleep. Inputs are made before
+ * a run is timed.
  */
 
 import { setTimeout as pause } from "node:timers/promises";
@@ -16,7 +17,6 @@ import { openSplit } from "../../workers/serving/split-model.ts";
 
 export type Tensors = ReadonlyMap<string, TensorValue>;
 
-/** While it is open, nothing else that computes is. */
 export interface Way {
   readonly name: string;
   open(): Promise<OpenWay>;
@@ -44,7 +44,12 @@ export interface Timing {
   readonly interrupted: AbortSignal;
 }
 
-const TURNS = 3;
+/** Timed runs of a way before the next way has its turn. */
+const RUNS_A_TURN = 3;
+/** Of a turn, not timed: processors that slept come back, and threads find their cores. */
+const TURN_WARM_UPS = 3;
+/** After which threads of onnxruntime have ceased to look for work. */
+const ASLEEP_MS = 20;
 
 export function feedsOf(model: OnnxModel, bindings: ReadonlyMap<string, number>): () => Tensors {
   return () => {
@@ -104,34 +109,42 @@ const tensorOf = ({ type, shape, data }: TensorValue): Tensor =>
   // onnxruntime types its constructor by literal pairs of type and array; the pair is one that it gave.
   new Tensor(type as "float32", data as Float32Array, shape);
 
+/** All ways are open; one that has not its turn sleeps. */
 export async function timedInTurn(
   ways: readonly Way[],
   { rounds, warmUps, pauseMs, feeds, interrupted }: Timing,
 ): Promise<readonly Timed[]> {
-  const timed = ways.map(({ name }) => ({ name, ms: new Array<number>(), cpuMs: 0 }));
-  for (let turn = 0; turn < TURNS; turn += 1) {
-    const share = Math.floor(((turn + 1) * rounds) / TURNS) - Math.floor((turn * rounds) / TURNS);
-    for (const [index, { open }] of ways.entries()) {
-      const way = await open();
-      try {
-        for (let at = -warmUps; at < share; at += 1) {
-          interrupted.throwIfAborted();
-          const given = feeds();
-          if (pauseMs > 0) await pause(pauseMs);
-          const cpuFrom = process.cpuUsage();
-          const fromMs = performance.now();
-          await way.run(given);
-          const tookMs = performance.now() - fromMs;
-          const { user, system } = process.cpuUsage(cpuFrom);
-          const noted = timed[index];
-          if (at < 0 || noted === undefined) continue;
-          noted.ms.push(tookMs);
-          noted.cpuMs += (user + system) / 1_000;
-        }
-      } finally {
-        await way.close();
+  const timed: (Timed & { readonly ms: number[]; cpuMs: number })[] = [];
+  const open: OpenWay[] = [];
+  const timeOnce = async (at: number, isCounted: boolean): Promise<void> => {
+    interrupted.throwIfAborted();
+    const given = feeds();
+    if (pauseMs > 0) await pause(pauseMs);
+    const cpuFrom = process.cpuUsage();
+    const fromMs = performance.now();
+    await open[at]?.run(given);
+    const tookMs = performance.now() - fromMs;
+    const { user, system } = process.cpuUsage(cpuFrom);
+    const noted = timed[at];
+    if (!isCounted || noted === undefined) return;
+    noted.ms.push(tookMs);
+    noted.cpuMs += (user + system) / 1_000;
+  };
+  try {
+    for (const [at, way] of ways.entries()) {
+      timed.push({ name: way.name, ms: [], cpuMs: 0 });
+      open.push(await way.open());
+      for (let run = 0; run < warmUps; run += 1) await timeOnce(at, false);
+    }
+    for (let done = 0; done < rounds; done += RUNS_A_TURN) {
+      const share = Math.min(RUNS_A_TURN, rounds - done);
+      for (const at of ways.keys()) {
+        await pause(ASLEEP_MS);
+        for (let run = -TURN_WARM_UPS; run < share; run += 1) await timeOnce(at, run >= 0);
       }
     }
+  } finally {
+    await Promise.all(open.map((way) => way.close()));
   }
   return timed;
 }

@@ -32,6 +32,8 @@ export interface PlaceValues {
 }
 
 const USUAL_PORT = 8_000;
+/** The other form, by UUID, gives no place among the host's. */
+const GPU_IDS = /^\d{1,3}(,\d{1,3})*$/;
 const LOOPBACK = /^(127\.|localhost$|::1$)/;
 
 export function servingPlace(values: PlaceValues, env: Environment): ServingPlace {
@@ -42,6 +44,7 @@ export function servingPlace(values: PlaceValues, env: Environment): ServingPlac
   const address = values.host ?? env[SERVING_ENV.address] ?? "127.0.0.1";
   const isGiven = values.host !== undefined || LOOPBACK.test(address);
   const file = env[SERVING_ENV.file];
+  const visible = env["CUDA_VISIBLE_DEVICES"] ?? "";
   return {
     gpus: values.gpus ?? told(SERVING_ENV.gpus, 1) ?? 1,
     listen: {
@@ -55,6 +58,7 @@ export function servingPlace(values: PlaceValues, env: Environment): ServingPlac
         values.batchWindow ?? told(SERVING_ENV.batchWindowMs, 0) ?? SERVICE_DEFAULTS.windowMs,
       maxQueue: values.queue ?? told(SERVING_ENV.queue, 1) ?? SERVICE_DEFAULTS.maxQueue,
       threads: values.threads ?? SERVICE_DEFAULTS.threads,
+      ...(GPU_IDS.test(visible) && { gpuIds: visible.split(",").map(Number) }),
     },
     tell(said) {
       if (file === undefined || file === "") return;

@@ -16,7 +16,8 @@ import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
 import { branchySample } from "../../models/onnx-samples.ts";
 import { openOnnx, type TensorValue } from "../../models/onnx-session.ts";
 import { watchOthers } from "./other-work.ts";
-import { openSplit } from "./split-model.ts";
+import { allowedProcessors } from "./own-core.ts";
+import { openSplit, type SplitOptions } from "./split-model.ts";
 
 /** Operators in a row, each a part of its own where parts are measured. */
 const LINKS = 8;
@@ -100,7 +101,12 @@ async function besideFactor(lanes: number): Promise<number> {
   const plan = { gpus: 1, parts: [{ gpu: 0, operators: [...model.operators.keys()] }] };
   const ways: Way[] = [];
   try {
-    for (let lane = 0; lane < lanes; lane += 1) ways.push(await split(model, plan, image));
+    const allowed = allowedProcessors();
+    for (let lane = 0; lane < lanes; lane += 1) {
+      const processor = allowed[lane];
+      const processors = new Map(processor === undefined ? [] : [[0, processor] as const]);
+      ways.push(await split(model, { plan, feeds: image, processors }));
+    }
     const [oneMs, allMs] = [new Array<number>(), new Array<number>()];
     const untilMs = performance.now() + BUDGET_MS;
     for (let round = -BESIDE_WARM_UPS; round < BESIDE_ROUNDS; round += 1) {
@@ -188,15 +194,24 @@ function chain(bytes: Uint8Array, width: number, laneOf: readonly number[]): Pro
     gpu,
     operators: laneOf.length === 1 ? places : [at],
   }));
-  return split(model, { gpus: Math.max(...laneOf) + 1, parts }, () => row(width));
+  return split(model, {
+    plan: { gpus: Math.max(...laneOf) + 1, parts },
+    feeds: () => row(width),
+  });
 }
 
 async function split(
   model: OnnxModel,
-  plan: Parameters<typeof openSplit>[1],
-  feeds: () => ReadonlyMap<string, TensorValue>,
+  {
+    plan,
+    feeds,
+    ...options
+  }: SplitOptions & {
+    readonly plan: Parameters<typeof openSplit>[1];
+    readonly feeds: () => ReadonlyMap<string, TensorValue>;
+  },
 ): Promise<Way> {
-  const opened = await openSplit(model, plan);
+  const opened = await openSplit(model, plan, options);
   if (opened.kind === "refused") throw new Error(`lanes cannot be measured: ${opened.message}`);
   return { run: () => opened.split.run(feeds()), close: () => opened.split.close() };
 }

@@ -33,6 +33,8 @@ export interface LaneSetup {
   readonly threads: number;
   /** Whether it may keep its core for a moment while it waits: it has a thread of its own. */
   readonly mayLook: boolean;
+  /** To which its thread is bound, when it has one. */
+  readonly processor?: number;
   /** To the other lanes. */
   readonly peers: ReadonlyMap<number, MessagePort>;
 }

@@ -44,7 +44,8 @@ export async function openService(
   const read = readOnnxModel(bytes, name);
   if (read.kind === "refused") return read;
   const { model } = read;
-  const opened = await openSplit(model, plan, { threads: options.threads });
+  const { threads, gpuIds } = options;
+  const opened = await openSplit(model, plan, { threads, ...(gpuIds && { gpuIds }) });
   if (opened.kind === "refused") {
     return { kind: "refused", message: `${name} cannot be served: ${opened.message}` };
   }

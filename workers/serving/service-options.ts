@@ -5,6 +5,8 @@ import type { BatcherOptions } from "./batcher.ts";
 export interface ServiceOptions extends Omit<BatcherOptions, "maxRuns"> {
   /** Threads of onnxruntime in each lane. */
   readonly threads: number;
+  /** The host's numbers of the GPUs that the lanes stand for. */
+  readonly gpuIds?: readonly number[];
 }
 
 export const SERVICE_DEFAULTS: ServiceOptions = Object.freeze({

@@ -13,6 +13,7 @@ import type { OnnxModel } from "../../models/onnx-model.ts";
 import type { TensorValue } from "../../models/onnx-session.ts";
 import { openLane, type Lane } from "./lane-port.ts";
 import { ownMemory, type LanePart, type LaneReport, type NamedTensor } from "./lane.ts";
+import { allowedProcessors, laneProcessors, type LaneProcessors } from "./own-core.ts";
 
 export interface SplitModel {
   /** What was given may be gone afterwards: its memory is handed to the lanes. */
@@ -29,6 +30,10 @@ export type OpenedSplit =
 export interface SplitOptions {
   /** Threads of onnxruntime in each lane. */
   readonly threads?: number;
+  /** The host's numbers of the GPUs, by lane; from 0 when nobody says. */
+  readonly gpuIds?: readonly number[];
+  /** Else each working lane has one of its own, if there are as many. */
+  readonly processors?: LaneProcessors;
 }
 
 interface Waiting {
@@ -40,7 +45,7 @@ interface Waiting {
 export async function openSplit(
   model: OnnxModel,
   { gpus, parts }: Pick<ServingPlan, "gpus" | "parts">,
-  { threads = 1 }: SplitOptions = {},
+  { threads = 1, gpuIds = [], ...options }: SplitOptions = {},
 ): Promise<OpenedSplit> {
   const cut = await cutOnnx(
     model,
@@ -50,6 +55,11 @@ export async function openSplit(
   const laneOf = parts.map(({ gpu }) => gpu);
   const answered = new Set(model.outputs.map(({ name }) => name));
   const setups = laneSetups(cut.parts, { laneOf, gpus, answered });
+  const working = [...new Set(laneOf)];
+  const processors =
+    options.processors ??
+    // Threads that a lane begins would be bound with it.
+    (threads > 1 ? new Map() : laneProcessors(working, { gpuIds, allowed: allowedProcessors() }));
   const lanes: Lane[] = [];
   const waiting = new Map<number, Waiting>();
   const isReady = new Set<number>();
@@ -94,8 +104,12 @@ export async function openSplit(
     }
   };
   for (const [lane, setup] of setups.entries()) {
+    const processor = processors.get(lane);
     lanes.push(
-      openLane({ ...setup, lane, threads }, { onReport: (word) => hear(lane, word), onLoss: lose }),
+      openLane(
+        { ...setup, lane, threads, ...(processor !== undefined && { processor }) },
+        { onReport: (word) => hear(lane, word), onLoss: lose },
+      ),
     );
   }
   const close = async (): Promise<void> => {
