@@ -360,7 +360,9 @@ export function openEngine(world: World): Engine {
   let wakeVersion = 0;
 
   if (failures.hostMtbfMs < Infinity) queue.put(nextFailureMs(), FACT, { kind: "host-fails" });
-  queue.put(world.sampleEveryMs, SAMPLE, { kind: "sample" });
+  // Before the first job there is nothing to see, however late it comes.
+  const firstMs = arrivals[0]?.submittedAtMs ?? 0;
+  queue.put(firstMs + world.sampleEveryMs, SAMPLE, { kind: "sample" });
 
   return {
     nowMs: () => nowMs,

@@ -55,6 +55,14 @@ describe("one job after the other", () => {
     expect((two?.endedAtMs ?? 0) - (two?.firstGrantAtMs ?? 0)).toBeCloseTo(940, 0);
   });
 
+  test("a single job that comes after weeks is sampled from its arrival on", () => {
+    const jobs = [job("late", { submittedAtMs: 3e9, gpus: 8, durationMs: 1_000 })];
+    const { samples, jobs: counts } = runSimulation(optionsFor(jobs));
+    expect(counts.ended).toBe(1);
+    expect(samples.length).toBeLessThan(200);
+    expect(samples.filter(({ atMs }) => atMs < 3e9)).toEqual([]);
+  });
+
   test("a smaller gang runs longer in proportion", () => {
     const jobs = [
       job("a", { submittedAtMs: 0, gpus: 4, durationMs: 1_000 }),
