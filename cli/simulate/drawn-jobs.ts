@@ -11,7 +11,8 @@ import { drawPaperMix, type ClassMix } from "../../simulator/paper-mix.ts";
 import type { Workload } from "../../simulator/workload.ts";
 
 export const USUAL_LOAD = FROZEN_MIX.offeredLoad;
-export const USUAL_JOBS = 20_000;
+/** A minute or two: gangs of hundreds of GPUs make dear cycles. */
+export const USUAL_JOBS = 2_000;
 
 export interface DrawnJobs {
   readonly fleet: FleetShape;

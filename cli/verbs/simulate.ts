@@ -105,7 +105,7 @@ export function simulateVerb(kit: Kit): Command {
           "two policies on the same arrivals, on the trace's machines",
         ],
         [
-          "orbweaver simulate --jobs 100000 --preemption-cost 10s --json",
+          "orbweaver simulate --jobs 5000 --preemption-cost 10s --json",
           "the paper's mix, for machines",
         ],
       ]),
