@@ -6,7 +6,7 @@
  */
 
 import type { TaskEnd } from "../activities/agent-contract.ts";
-import type { GangEnd } from "./gang-run.ts";
+import type { GangEnd } from "./gang-end.ts";
 import { MAX_UNCHARGED_FAILURES } from "./run-verdict.ts";
 import type { TaskTable } from "./task-table.ts";
 

@@ -25,7 +25,8 @@ import { createAsking } from "./array-asking.ts";
 import { arrayResult, arrayState, arraySummary, type ArrayJob } from "./array-view.ts";
 import { settleBatch } from "./batch-settlement.ts";
 import { batchSize } from "./batch-size.ts";
-import { runGang, type GangEnd, type StopWish } from "./gang-run.ts";
+import type { GangEnd } from "./gang-end.ts";
+import { runGang, type StopWish } from "./gang-run.ts";
 import { hostsOf, placeOf, stopTasks, type HeldLease } from "./held-lease.ts";
 import { isGrant } from "./job-view.ts";
 import {

@@ -2,7 +2,7 @@
 
 import type { ApplicationFailure } from "@temporalio/workflow";
 import type { JobId } from "../domain/ids.ts";
-import type { GangEnd } from "./gang-run.ts";
+import type { GangEnd } from "./gang-end.ts";
 import { attemptGpus } from "./job-summary.ts";
 import { failure } from "./job-view.ts";
 import type { AttemptView, JobResult } from "./messages.ts";

@@ -7,7 +7,7 @@
 
 import { gpuCountOf, type HostGpus } from "../domain/lease.ts";
 import { lostGpuSeconds, type Preempted } from "../domain/preempted.ts";
-import type { GangEnd } from "./gang-run.ts";
+import type { GangEnd } from "./gang-end.ts";
 import type { PreemptOrder } from "./messages.ts";
 import { isUncharged } from "./run-verdict.ts";
 
