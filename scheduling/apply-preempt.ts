@@ -1,9 +1,10 @@
 /**
- * @file What reservations and evictions change: how they begin, and when they end by themselves.
+ * @file What evictions change: how they begin, when they are withdrawn or revoked; and when reservations (apply-reserve.ts) end by
+ * themselves.
  *
- * - A reservation sets GPUs apart for a job, free or not, and no GPU is in two. It ends when its job is granted anything, when
- *   nothing of the job is left that could use it, or when nothing new may start on one of its hosts. `keep` outlives the lease that its job gives up: from the lease's end on, the job has
- *   `RETURN_MS` to ask again.
+ * - A reservation ends when its job is granted anything, when nothing of the job is left that could use it, or when nothing new may
+ *   start on one of its hosts. `keep` outlives the lease that its job gives up: from the lease's end on, the job has `RETURN_MS`
+ *   to ask again.
  * - An eviction names a lease and the job that gets the GPUs, which must have some of them reserved: so nobody is evicted for a job
  *   whose place was not found first. Until its order is delivered it is withdrawn as soon as that is no longer so; then it completes.
  * - Who runs on the latency reserve may have others evicted too, for as many GPUs as it holds, so that the reserve is full again (`bridge`):
@@ -27,8 +28,8 @@ import {
   type Lease,
   type Reservation,
 } from "../domain/lease.ts";
-import { MAX_PLAN_ITEMS, type EvictItem, type ReserveItem } from "../domain/plan.ts";
-import { fullMask } from "../lib/bits.ts";
+import { MAX_PLAN_ITEMS, type EvictItem } from "../domain/plan.ts";
+import { borrowerOf, lentGpus, overlapOf, TOO_MANY } from "./apply-reserve.ts";
 import {
   evictingIn,
   indexOf,
@@ -52,87 +53,6 @@ export const RETURN_MS = 60_000;
 export const REVOKE_AFTER_MS = 120_000;
 /** The span of a budget. */
 export const BUDGET_MS = 3_600_000;
-
-/** Reservations of one plan change places together: what one gives up another may take, in whatever order they are named. */
-export function applyReserve(draft: Draft, items: readonly ReserveItem[]): void {
-  const formers = items.map(({ jobId }) => draft.reservations.get(jobId));
-  const isSame = items.map((item, at) => isSameReservation(item, formers[at]));
-  items.forEach(({ jobId }, at) => {
-    if (isSame[at] !== true) setReservation(draft, jobId, undefined);
-  });
-  items.forEach((item, at) => {
-    if (isSame[at] === true || item.gpus.length === 0) return;
-    const former = formers[at];
-    const problem =
-      at < MAX_PLAN_ITEMS ? reserveProblem(draft, item) : (["EntryTooLarge", TOO_MANY] as const);
-    if (problem === undefined) {
-      const { jobId, gpus, kind, lendUntilMs } = item;
-      setReservation(draft, jobId, {
-        jobId,
-        gpus,
-        kind,
-        sinceMs: former?.sinceMs ?? draft.nowMs,
-        ...(lendUntilMs !== undefined && { lendUntilMs }),
-        ...(former?.lostGpuSeconds !== undefined && { lostGpuSeconds: former.lostGpuSeconds }),
-      });
-      return;
-    }
-    refuse(draft, problem[0], `a reservation for ${item.jobId} is refused: ${problem[1]}`);
-    if (former !== undefined && overlapOf(draft, former.gpus).length === 0)
-      setReservation(draft, item.jobId, former);
-  });
-}
-
-const TOO_MANY = `a plan has ${MAX_PLAN_ITEMS} items of a kind at most; the rest is decided again`;
-
-type Problem = readonly [
-  code: "HostUnknown" | "GpuReserved" | "RequestGone" | "EntryTooLarge",
-  message: string,
-];
-
-function isSameReservation(item: ReserveItem, former: ReserveItem | undefined): boolean {
-  return (
-    former !== undefined &&
-    former.kind === item.kind &&
-    former.lendUntilMs === item.lendUntilMs &&
-    former.gpus.length === item.gpus.length &&
-    gpuCountOf(sharedGpus(item.gpus, former.gpus)) === gpuCountOf(item.gpus) &&
-    gpuCountOf(former.gpus) === gpuCountOf(item.gpus)
-  );
-}
-
-function reserveProblem(draft: Draft, { jobId, gpus, kind }: ReserveItem): Problem | undefined {
-  const isOpen =
-    kind === "bridge"
-      ? borrowerOf(draft, jobId) !== undefined
-      : draft.requests.has(jobId) ||
-        (kind === "keep" && [...draft.leases.values()].some((lease) => isRunning(lease, jobId)));
-  if (!isOpen) return ["RequestGone", "nothing of it waits"];
-  const { places } = indexOf(draft);
-  const names = new Set(gpus.map(({ host }) => host));
-  if (names.size < gpus.length) return ["HostUnknown", "it names a host twice"];
-  for (const { host, mask } of gpus) {
-    const most = fullMask(places.get(host)?.host.gpuCount ?? 0);
-    if (!Number.isInteger(mask) || mask < 1 || mask > most)
-      return ["HostUnknown", `mask ${mask} is no set of the GPUs of ${host}`];
-  }
-  const [part] = overlapOf(draft, gpus);
-  return part === undefined
-    ? undefined
-    : ["GpuReserved", `GPUs of ${part.host} (mask ${part.mask}) are set apart for another job`];
-}
-
-const isRunning = (lease: Lease, jobId: JobId): boolean =>
-  lease.jobId === jobId && lease.state !== "vacating";
-
-/** Those of the GPUs that are reserved for anybody. */
-function overlapOf(draft: Draft, gpus: readonly HostGpus[]): readonly HostGpus[] {
-  const { masks } = reservedIn(draft);
-  return gpus.flatMap(({ host, mask }) => {
-    const both = (masks.get(host) ?? 0) & mask;
-    return both === 0 ? [] : [{ host, mask: both }];
-  });
-}
 
 export function applyEvict(draft: Draft, items: readonly EvictItem[]): void {
   items.forEach((item, at) => {
@@ -184,20 +104,6 @@ function evictProblem(draft: Draft, item: EvictItem): string | undefined {
   return (
     keepProblem(draft, lease, keep) ?? budgetProblem(draft, beneficiary.tenant, lostGpuSeconds)
   );
-}
-
-/** Whether it is the lease of a job that the latency reserve is for, and goes on. */
-export const isBorrower = ({ class: jobClass, state, eviction, slots }: Lease): boolean =>
-  jobClass === "inference" && state !== "vacating" && eviction === undefined && slots === undefined;
-
-/** GPUs for which nobody has been evicted yet. */
-export const lentGpus = ({ gpus, bridgedGpus = 0 }: Lease): number =>
-  gpuCountOf(gpus) - bridgedGpus;
-
-function borrowerOf(draft: Draft, job: JobId): Lease | undefined {
-  for (const lease of draft.leases.values())
-    if (lease.jobId === job && isBorrower(lease)) return lease;
-  return undefined;
 }
 
 /** Whether it is on loan from the job for which that is reserved, and that is all that the job still waits for. */

@@ -14,13 +14,8 @@ import { MAX_HOLDERS, type PendingReason } from "../domain/pending.ts";
 import { MAX_PLAN_ITEMS, type PendingRequest, type Plan, type PlanItem } from "../domain/plan.ts";
 import type { LeaseTerms, RequestKey } from "../domain/lease.ts";
 import { applyAudited, applyDelivered, applyEntry, putStanding } from "./apply-entry.ts";
-import {
-  applyEvict,
-  applyEvictionsSent,
-  applyReserve,
-  endReservations,
-  revokeOverdue,
-} from "./apply-preempt.ts";
+import { applyEvict, applyEvictionsSent, endReservations, revokeOverdue } from "./apply-preempt.ts";
+import { applyReserve } from "./apply-reserve.ts";
 import {
   closeDraft,
   dropRequest,

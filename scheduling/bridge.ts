@@ -15,7 +15,7 @@
 import { gpuCountOf, type Lease } from "../domain/lease.ts";
 import { ms } from "../domain/units.ts";
 import type { EvictItem, PendingRequest, ReserveItem } from "../domain/plan.ts";
-import { isBorrower, lentGpus } from "./apply-preempt.ts";
+import { isBorrower, lentGpus } from "./apply-reserve.ts";
 import type { Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
 import { tenantFlow } from "./queue/flow.ts";
