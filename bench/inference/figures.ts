@@ -9,8 +9,8 @@ import { execute } from "../../scheduling/inference/executor.ts";
 import { paperGraph, PAPER_MODELS, PAPER_SHAPES } from "../../scheduling/inference/paper-models.ts";
 import { chromeTrace, timelineSvg } from "../../scheduling/inference/timeline.ts";
 import { fastestGpu } from "../../scheduling/inference/rivals.ts";
+import { barsSvg, type BarGroup } from "../bars-figure.ts";
 import type { AblationRow } from "./ablation.ts";
-import { barChart, type Group } from "./bar-chart.ts";
 import { hostNamed, problemFor, type Measured } from "./cells.ts";
 import type { MilpRow } from "./milp-part.ts";
 import type { RemainingRow } from "./remaining.ts";
@@ -29,9 +29,10 @@ export function drawCompare(dir: string, cells: readonly Measured[]): void {
     write(
       dir,
       `figure-9-${host}.svg`,
-      barChart({
+      barsSvg({
         title: `Speed-up over one GPU, ${host}`,
-        unit: "×",
+        label: "× over one GPU",
+        markedAt: 1,
         series: ["ours", "one GPU, overlapped", "DeepPlan", "EfficientMIP", "critical path"],
         groups: own.map((cell) => ({
           name: short(cell),
@@ -48,9 +49,9 @@ export function drawCompare(dir: string, cells: readonly Measured[]): void {
     write(
       dir,
       `figure-11-${host}.svg`,
-      barChart({
+      barsSvg({
         title: `Expected and executed latency, ${host}`,
-        unit: "ms",
+        label: "ms",
         series: ["expected", "executed"],
         groups: own.map((cell) => ({ name: short(cell), values: [cell.expectedMs, cell.oursMs] })),
       }),
@@ -70,7 +71,7 @@ function drawSelections(dir: string): void {
   const host = hostNamed("v100");
   const pairs = [1, 2, 3];
   const groups = PAPER_MODELS.flatMap((model) =>
-    PAPER_SHAPES.map((shape): Group => {
+    PAPER_SHAPES.map((shape): BarGroup => {
       const graph = paperGraph(model, shape);
       const latency = (gpus: readonly number[]): number => {
         const chosen = {
@@ -93,9 +94,10 @@ function drawSelections(dir: string): void {
   write(
     dir,
     "figure-4.svg",
-    barChart({
+    barsSvg({
       title: "One schedule on different pairs of GPUs, over GPU1 alone",
-      unit: "×",
+      label: "× over one GPU",
+      markedAt: 1,
       series: ["GPU1 + GPU2", "GPU1 + GPU3", "GPU1 + GPU4"],
       groups,
     }),
@@ -107,9 +109,10 @@ export function drawAblation(dir: string, rows: readonly AblationRow[]): void {
     write(
       dir,
       `figure-13-${host}.svg`,
-      barChart({
+      barsSvg({
         title: `Without topology, without contention: speed-up over one GPU, ${host}`,
-        unit: "×",
+        label: "× over one GPU",
+        markedAt: 1,
         series: ["ours", "no topology", "no contention"],
         groups: rows
           .filter((row) => row.host === host)
@@ -127,9 +130,9 @@ export function drawRemaining(dir: string, rows: readonly RemainingRow[]): void 
     write(
       dir,
       `figure-14-${model}.svg`,
-      barChart({
+      barsSvg({
         title: `Remaining parameters, ${model} (1, 32), V100`,
-        unit: "ms",
+        label: "ms",
         series: ["ours", "one GPU", "not gathered", "cold plan again"],
         groups: own.map((row) => ({
           name: `${row.sharePercent} %`,
@@ -144,9 +147,10 @@ export const drawMilp = (dir: string, rows: readonly MilpRow[]): void =>
   write(
     dir,
     "figure-12.svg",
-    barChart({
+    barsSvg({
       title: "MILP by q, nDom and time, and the search: speed-up",
-      unit: "×",
+      label: "× over one GPU",
+      markedAt: 1,
       series: ["search", "MILP"],
       groups: rows.map((row) => ({
         name: `q ${row.q}, nDom ${row.nDom}, ${row.seconds} s`,

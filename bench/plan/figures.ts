@@ -2,7 +2,7 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { barsSvg, type BarGroup } from "./bars-figure.ts";
+import { barsSvg, type BarGroup } from "../bars-figure.ts";
 import type { Shares } from "./shares.ts";
 
 /** The parts of a step that a data-parallel job has, as figure 11 names its operators. */
