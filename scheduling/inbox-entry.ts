@@ -31,13 +31,27 @@ import type { CheckpointTerms, GangRequest, HostGpus, LeaseFact } from "../domai
 import type { MeasuredRate, SiteLink } from "../domain/site-link.ts";
 import { gbps, gib, ms } from "../domain/units.ts";
 import { utf8Length } from "../lib/utf8.ts";
+import {
+  amount,
+  count,
+  field,
+  flag,
+  id,
+  isFields,
+  jsonOf,
+  list,
+  optional,
+  optionally,
+  text,
+  wrong,
+  type Incoming,
+} from "./incoming.ts";
 import type { AgentAddress, InboxEntry } from "./ledger.ts";
 
 /** No entry is larger than a batch may be. */
 export const MAX_ENTRY_BYTES = 256 * 1024;
 /** Tokens count up from there for as long as anyone will care, and stay exact. */
 const MAX_TOKEN = 2 ** 52;
-const MAX_ID_CHARACTERS = 1_000;
 const MAX_SLOTS = 1_000_000;
 /** Of 30 GPUs. */
 const MAX_MASK = 2 ** 30 - 1;
@@ -77,31 +91,6 @@ const refused = (code: RefusalCode, message: string, json: string): ReadEntry =>
   message,
   json,
 });
-
-function jsonOf(value: unknown): string | undefined {
-  try {
-    return JSON.stringify(value);
-  } catch {
-    return undefined;
-  }
-}
-
-/** A value on its way in. Readers answer a value of the right type in any case and note what was wrong. */
-interface Incoming {
-  readonly value: unknown;
-  readonly path: string;
-  readonly problems: string[];
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-const isFields = (value: unknown): value is Fields =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-function field(of: Incoming, name: string): Incoming {
-  if (!isFields(of.value)) return { ...of, value: undefined, path: `${of.path}.${name}` };
-  const value = Object.hasOwn(of.value, name) ? of.value[name] : undefined;
-  return { value, path: `${of.path}.${name}`, problems: of.problems };
-}
 
 function parseEntry(entry: Incoming): InboxEntry | undefined {
   const kind = field(entry, "kind").value;
@@ -320,77 +309,12 @@ function parseAgent(of: Incoming): AgentAddress {
   };
 }
 
-function wrong({ value, path, problems }: Incoming, wanted: string): void {
-  const found = jsonOf(value) ?? "nothing";
-  problems.push(
-    `${path} is ${found.length > 60 ? `${found.slice(0, 60)}…` : found}, not ${wanted}`,
-  );
-}
-
-/** A field that is there, or none at all. */
-const optionally = <Name extends string, T>(
-  name: Name,
-  value: T | undefined,
-): { readonly [name in Name]?: T } =>
-  (value === undefined ? {} : { [name]: value }) as { readonly [name in Name]?: T }; // TypeScript widens computed keys
-
-function optional<T>(of: Incoming, read: (of: Incoming) => T): T | undefined {
-  return of.value === undefined || of.value === null ? undefined : read(of);
-}
-
-function list<T>(of: Incoming, read: (each: Incoming) => T): readonly T[] {
-  if (Array.isArray(of.value)) {
-    return of.value.map((value: unknown, at) =>
-      read({ value, path: `${of.path}[${at}]`, problems: of.problems }),
-    );
-  }
-  wrong(of, "a list");
-  return [];
-}
-
 const hosts = (of: Incoming): readonly HostId[] => list(of, (each) => parseHostId(id(each)));
-
-function text(of: Incoming): string {
-  if (typeof of.value === "string") return of.value;
-  wrong(of, "a text");
-  return "";
-}
-
-/** The stand-in for a wrong id is a valid one, because the brands' constructors throw; its entry is refused anyway. */
-function id(of: Incoming): string {
-  const { value } = of;
-  if (typeof value === "string" && /^\S+$/.test(value) && value.length <= MAX_ID_CHARACTERS)
-    return value;
-  wrong(of, "an id without white space");
-  return "?";
-}
 
 function leaseIdOf(of: Incoming): LeaseId {
   const digits = /^lease-(\d{1,16})$/.exec(id(of))?.[1];
   if (digits === undefined || String(Number(digits)) !== digits) wrong(of, "the id of a lease");
   return leaseId(token(Math.min(MAX_TOKEN, Number(digits ?? 0))));
-}
-
-function count(of: Incoming, least: number, most: number = Number.MAX_SAFE_INTEGER): number {
-  const { value } = of;
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least && value <= most)
-    return value + 0;
-  wrong(of, `a whole number from ${least}${most < Number.MAX_SAFE_INTEGER ? ` to ${most}` : ""}`);
-  return least;
-}
-
-function amount(of: Incoming, least = 0): number {
-  // Plus zero: JSON knows no −0, so none may get into the ledger.
-  if (typeof of.value === "number" && Number.isFinite(of.value) && of.value >= least)
-    return of.value + 0;
-  wrong(of, least === 0 ? "a number from 0 up" : "a number");
-  return 0;
-}
-
-function flag(of: Incoming): boolean {
-  if (typeof of.value === "boolean") return of.value;
-  wrong(of, "true or false");
-  return false;
 }
 
 function jobClass(of: Incoming): JobClass {
