@@ -8,6 +8,7 @@ import type { Lease, RequestKey } from "../domain/lease.ts";
 import type { OutfitPart } from "../domain/outfit.ts";
 import type { PendingReason } from "../domain/pending.ts";
 import type { Plan } from "../domain/plan.ts";
+import type { StartEstimate } from "../scheduling/foreseen.ts";
 import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import type { PreemptOrder, SilenceTerms, SweepInput } from "../workflows/messages.ts";
@@ -70,8 +71,19 @@ export interface FleetActivities {
   deliver(post: Post): Promise<DeliveryReport>;
   /** Looks at the runs of jobs themselves; asks those that were reset, or whose leases are doubted, to speak for themselves. */
   audit(holders: AuditOrder): Promise<AuditReport>;
+  /** When some of the jobs that wait would start, from plays of the queue on the ledger of this moment. Takes seconds. */
+  foresee(order: ForesightOrder): Promise<Foresight>;
   /** Asks all presences to report and, for a fleet that has lost its ledger, all open jobs to assert what they have. */
   recover(order: RecoverOrder): Promise<void>;
+}
+
+export interface ForesightOrder {
+  readonly fleet: string;
+}
+
+export interface Foresight {
+  readonly askedAtMs: number;
+  readonly estimates: readonly StartEstimate[];
 }
 
 export interface AuditOrder {

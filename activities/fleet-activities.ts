@@ -25,6 +25,7 @@ import type {
   PendingNote,
 } from "./control-contract.ts";
 import type { Decider } from "./decider.ts";
+import { foreseeStarts } from "./foresight.ts";
 
 export interface FleetPorts {
   readonly client: Client;
@@ -53,6 +54,7 @@ export function createFleetActivities({ client, decider }: FleetPorts): FleetAct
       };
     },
     audit: (order) => audit(client, order),
+    foresee: (order) => foreseeStarts(client, order),
     recover: (order) => recover(client, order),
   };
 }

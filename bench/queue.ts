@@ -28,7 +28,7 @@ export const queueBench: Bench = {
     size("placements", 400, 10, "gangs whose placement is measured"),
     size("decisions", 3_000, 100, "grants whose speed is measured"),
     size("decision-hosts", 640, 8, "hosts of the fleet on which they are"),
-    size("estimates", 80, 1, "times at which jobs are asked about when they will start"),
+    size("estimates", 300, 1, "times at which jobs are asked about when they will start"),
     size("estimate-jobs", 10_000, 100, "jobs of the trace with which they are"),
     size(
       "speed-jobs",

@@ -4,7 +4,7 @@ import type { JobId } from "../domain/ids.ts";
 import { forecast, type Forecast } from "../scheduling/forecast.ts";
 import type { Ledger } from "../scheduling/ledger.ts";
 import { unblock, type Change } from "../scheduling/unblock.ts";
-import { durationText, timeText } from "./duration.ts";
+import { counted, durationText, timeText } from "./duration.ts";
 
 export interface Prospect {
   /** Absent for a job that nothing but a change would start. */
@@ -23,12 +23,16 @@ export function prospectOf(
   return { changes, ...(found !== undefined && { forecast: found }) };
 }
 
-/** `in 4m10s to 1h05m, half of the time within 12m00s (8 of 10 plays of the queue)`. */
+/** `in 4m10s to 1h05m (80 %), in the median 12m00s (…)`, and what it is from. */
 export function forecastText(
-  { fromMs, medianMs, toMs, plays, runs }: Forecast,
+  { fromMs, medianMs, toMs, plays, runs, learned }: Forecast,
   nowMs: number,
 ): string {
-  const basis = `${String(plays)} plays of the queue, ${String(runs)} noted runs`;
+  const basis = [
+    `${counted(plays, "play")} of the queue`,
+    counted(runs, "noted run"),
+    ...(learned > 0 ? [`${counted(learned, "former estimate")} that came out`] : []),
+  ].join(", ");
   if (fromMs === Infinity) return `not within 30 days, in ${basis}`;
   const from = durationText(fromMs - nowMs);
   const to = toMs === Infinity ? "more than can be told" : durationText(toMs - nowMs);

@@ -31,11 +31,14 @@ import {
   type Draft,
 } from "./draft.ts";
 import { gpusOnLoan } from "./reserved.ts";
+import { applyForeseen } from "./apply-foreseen.ts";
+import { withStart } from "./foreseen.ts";
 import { fenceHost, fenceSilent, restartClocks } from "./silence.ts";
 import { checkGrant, type GrantProblem, type GrantTerms } from "./feasibility.ts";
 import { APPLY_VERSION, type Applied, type Ledger, type LedgerEvent } from "./ledger.ts";
 
 export { checkLedger } from "./invariants.ts";
+export { nextForesightAtMs } from "./foresight-clock.ts";
 export { nextReturnAtMs, revokeAfterMs } from "./apply-preempt.ts";
 export { isMassSilence, nextFenceAtMs } from "./silence.ts";
 
@@ -93,6 +96,9 @@ export function applyTo(draft: Draft, event: LedgerEvent): void {
       break;
     case "audited":
       applyAudited(draft, event.closed);
+      break;
+    case "foreseen":
+      applyForeseen(draft, event);
       break;
     case "fleet-changed":
       // Leases and agents are facts, whatever the description says: they stay, and over-use shows until it is gone.
@@ -168,6 +174,7 @@ function grant(draft: Draft, request: PendingRequest, item: PlanItem, nowMs: num
   const lent =
     item.isLoan === true ? gpusOnLoan(reservedIn(draft), request, { gpus: item.gpus, nowMs }) : [];
   setReservation(draft, jobId, undefined);
+  draft.foreseen = withStart(draft.foreseen, jobId, nowMs);
   const slotsLeft = (request.slots ?? 0) - (item.slots ?? 0);
   if (slotsLeft > 0) rejoin(draft, { ...request, slots: slotsLeft }, nowMs);
   else dropRequest(draft, jobId);

@@ -2,7 +2,9 @@
  * @file Jobs that are still to come, drawn at random from those that came lately: how often, of which class, tenant and size.
  *
  * What came is known whole since the oldest note that is kept of its class: whoever came later waits, runs, or has a note.
- * Times between arrivals are exponential with the mean of that span; what arrives is one of those that came.
+ * Times between arrivals are exponential with the mean of that span; what arrives is one of those that came. A rush or a lull does not
+ * last for ever: that it goes on has no better evidence than how long it was seen, so it goes on for as long again in the median
+ * (P(longer than t) = span / (span + t)), and whoever comes after that is left out of account: a rush that never ended would fill any fleet.
  */
 
 import type { JobClass } from "../domain/job.ts";
@@ -23,6 +25,8 @@ export interface ArrivalStream {
   readonly class: JobClass;
   readonly meanMs: number;
   readonly draw: (random: Random) => Arrival;
+  /** How much longer it goes on. */
+  readonly lastsMs: (random: Random) => number;
 }
 
 /** Fewer say nothing of how often. */
@@ -40,11 +44,13 @@ export function arrivalsOf(ledger: Ledger, nowMs: number): readonly ArrivalStrea
     const lately = came.filter(({ atMs }) => atMs >= fromMs && atMs <= nowMs);
     const [first] = lately;
     if (first === undefined || lately.length < MIN_ARRIVALS || nowMs <= fromMs) return [];
+    const spanMs = nowMs - fromMs;
     return [
       {
         class: jobClass,
-        meanMs: (nowMs - fromMs) / lately.length,
+        meanMs: spanMs / lately.length,
         draw: (random) => (lately[random.below(lately.length)] ?? first).arrival,
+        lastsMs: (random) => spanMs * (1 / (1 - random.unit()) - 1),
       },
     ];
   });

@@ -1,50 +1,85 @@
 /**
- * @file How far an estimate from playing the queue forward is to be trusted: its interval, stretched as starts of the past call for.
+ * @file How far an estimate from playing the queue forward is to be trusted: its interval, moved and stretched as starts of the past
+ * call for.
  *
  * The plays know the chance in who ends when and who comes; they do not know that the jobs to come may be of another kind than those
- * that were. So their intervals alone are too narrow. The method is split conformal prediction: a score says by how many
- * reaches of its side a true start lay from the median, in the logarithm of the time since the question; the interval goes from the
- * 10th to the 90th of 100 scores. A reach is what the plays say, and `SLACK` more, so that plays that all agree do not claim
- * certainty. When the next start is like those that were scored, it lies in the interval with the wanted chance, whatever the plays are
- * worth. The median stays, and lies within. Cost: O(scores · log scores) to fit, O(1) an interval.
+ * that were. So their intervals alone are too narrow, and off to one side for as long as the workload is. The method is conformal
+ * prediction: a score says by how many reaches of its side a true start lay from the median, in the logarithm of the time since the
+ * question; the interval goes from the 10th to the 90th of 100 scores, and its median lies at theirs. A reach is what the plays say, and
+ * `SLACK` more: what the plays agree on says little of how far off they are. When the next start is like those that were scored, it
+ * lies in the interval with the wanted chance, whatever the plays are worth.
+ * The scores are of the fleet's own last estimates (foreseen.ts), so they follow the workload. One whose job still waits counts as later
+ * than now, by the product-limit estimate (Kaplan and Meier): left out, it would take all the long waits along. While there are few, the
+ * stretch of a trace stands in for `PRIOR_SCORES` of them. Cost: O(scores · log scores) a stretch, O(1) an interval.
  */
 
-export interface Interval {
-  readonly fromMs: number;
-  readonly medianMs: number;
-  readonly toMs: number;
-}
+import type { Foreseen, Interval } from "./foreseen.ts";
 
-/** In reaches of the interval's side. */
+/** Where the told interval lies, in reaches from the median of the plays: before it below 0, after it above. Ascending. */
 export interface Stretch {
-  readonly earlier: number;
-  readonly later: number;
+  readonly from: number;
+  readonly median: number;
+  readonly to: number;
 }
 
-/** Fitted to questions in the first half of Philly's slice, and judged by those in the second (`bench queue --only estimates`). */
-export const FITTED: Stretch = Object.freeze({ earlier: 1.91, later: 1.23 });
+export interface Score {
+  readonly reaches: number;
+  /** Of a job that waits: its start lies here or later. */
+  readonly isOpen?: boolean;
+}
 
-/** In logarithms: a quarter more or less. */
-const SLACK = 0.25;
+/** What the first half of Philly's slice calls for (`bench queue --only estimates`). */
+export const FITTED: Stretch = Object.freeze({ from: -1.2, median: -0.25, to: 0.35 });
+const PRIOR_SCORES = 8;
+const COVERAGE = 0.8;
+
+/** In logarithms: seven times as long, or a seventh. */
+const SLACK = 2;
 /** Times are told apart from here on: below it their ratio says nothing. */
 const LEAST_MS = 10_000;
+const EPSILON = 1e-9;
 
-/** The same estimate with its interval stretched; what lies beyond all plays stays there. */
+/** What this fleet's own estimates of the past call for now. */
+export function learnedStretch(foreseen: readonly Foreseen[], nowMs: number): Stretch {
+  const scores = foreseen.flatMap((each) => scoreNow(each, nowMs) ?? []);
+  const called = stretchOf(scores);
+  const mixed = (own: number, fitted: number): number =>
+    (scores.length * own + PRIOR_SCORES * fitted) / (scores.length + PRIOR_SCORES);
+  return {
+    from: mixed(called.from, FITTED.from),
+    median: mixed(called.median, FITTED.median),
+    to: mixed(called.to, FITTED.to),
+  };
+}
+
+function scoreNow(each: Foreseen, nowMs: number): Score | undefined {
+  const { askedAtMs, outcome } = each;
+  const isOpen = outcome.kind === "waits";
+  const startMs = isOpen ? nowMs : outcome.atMs;
+  const reaches = scoreOf(each, { nowMs: askedAtMs, startMs });
+  return reaches === undefined ? undefined : { reaches, ...(isOpen && { isOpen }) };
+}
+
+/** The same estimate with its interval moved and stretched; what lies beyond all plays stays there. */
 export function stretched<Told extends Interval>(
   told: Told,
   nowMs: number,
-  { earlier, later }: Stretch = FITTED,
+  stretch: Stretch = FITTED,
 ): Told {
   const { fromMs, medianMs, toMs } = told;
   if (medianMs === Infinity) return told;
   const middle = sinceLog(medianMs, nowMs);
-  const back = earlier * reach(middle, sinceLog(fromMs, nowMs));
-  if (toMs === Infinity) return { ...told, fromMs: Math.min(medianMs, atOf(middle - back, nowMs)) };
-  const on = later * reach(middle, sinceLog(toMs, nowMs));
+  const at = (reaches: number): number => {
+    if (reaches === 0 || (reaches > 0 && toMs === Infinity)) return medianMs;
+    const side = sinceLog(reaches < 0 ? fromMs : toMs, nowMs);
+    const found = atOf(middle + reaches * reach(middle, side), nowMs);
+    return reaches < 0 ? Math.min(medianMs, found) : Math.max(medianMs, found);
+  };
   return {
     ...told,
-    fromMs: Math.min(medianMs, atOf(middle - back, nowMs)),
-    toMs: Math.max(medianMs, atOf(middle + on, nowMs)),
+    fromMs: at(stretch.from),
+    medianMs: at(stretch.median),
+    toMs: toMs === Infinity ? Infinity : at(stretch.to),
   };
 }
 
@@ -61,12 +96,31 @@ export function scoreOf(
 }
 
 /** What these scores call for, so that the next one lies within with this chance, half of the rest on either side. */
-export function stretchOf(scores: readonly number[], coverage = 0.8): Stretch {
-  const sorted = [...scores].sort((a, b) => a - b);
-  const out = ((1 - coverage) / 2) * (sorted.length + 1);
-  const low = sorted[Math.max(1, Math.floor(out)) - 1] ?? -1;
-  const high = sorted[sorted.length - Math.max(1, Math.floor(out))] ?? 1;
-  return { earlier: Math.max(0, -low), later: Math.max(0, high) };
+export function stretchOf(scores: readonly Score[], coverage = COVERAGE): Stretch {
+  if (scores.length === 0) return { from: -1, median: 0, to: 1 };
+  // Of those at one place, starts come before what is known to be later.
+  const sorted = [...scores].sort((a, b) =>
+    a.reaches === b.reaches
+      ? Number(a.isOpen === true) - Number(b.isOpen === true)
+      : a.reaches - b.reaches,
+  );
+  const count = sorted.length;
+  let left = 1;
+  const places = sorted.flatMap(({ reaches, isOpen }, at) => {
+    if (isOpen === true) return [];
+    left *= 1 - 1 / (count - at);
+    return [{ reaches, left }];
+  });
+  // A next score falls into any of the count + 1 gaps alike.
+  const out = (((1 - coverage) / 2) * (count + 1)) / count;
+  const below = places.filter((place) => 1 - place.left <= out + EPSILON).at(-1) ?? places[0];
+  const above = places.find((place) => place.left <= out - 1 / count + EPSILON);
+  const middle = places.find((place) => place.left <= 0.5 + EPSILON);
+  // Where too few have started to say, the longest that was seen stands for it.
+  const most = sorted.at(-1)?.reaches ?? 0;
+  const to = above?.reaches ?? most;
+  const median = Math.min(to, middle?.reaches ?? most);
+  return { from: Math.min(median, below?.reaches ?? 0), median, to };
 }
 
 const reach = (middle: number, side: number): number => Math.abs(side - middle) + SLACK;

@@ -15,6 +15,7 @@ import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import type { SiteLink } from "../domain/site-link.ts";
 import { indexFleet, type FleetIndex } from "./fleet-index.ts";
+import { withoutJob, type Foreseen } from "./foreseen.ts";
 import {
   heldBy as latencyGpus,
   noteDemand,
@@ -80,6 +81,7 @@ export interface Draft {
   service: ServiceAccount | undefined;
   evictions: readonly EvictionNote[];
   runs: readonly RunNote[];
+  foreseen: readonly Foreseen[];
   /** Of the events since they were taken. */
   refusals: Refusal[];
   granted: LeaseId[];
@@ -127,6 +129,7 @@ export function openDraft(before: Ledger, watcher: DraftWatcher = {}): Draft {
     service: before.service,
     evictions: before.evictions ?? [],
     runs: before.runs ?? [],
+    foreseen: before.foreseen ?? [],
     refusals: [],
     granted: [],
     disowned: [],
@@ -153,7 +156,7 @@ export function takeOutcome(draft: Draft): Omit<Applied, "ledger"> {
 
 /** The ledger as it is now. It shares the draft's maps: of an open draft it is good until the next event. */
 export function ledgerOf(draft: Draft): Ledger {
-  const { before, detailsHash, reservations, evictions, runs, models, links } = draft;
+  const { before, detailsHash, reservations, evictions, runs, foreseen, models, links } = draft;
   const service = draft.book === undefined ? draft.service : accountOf(draft.book);
   const latencyDemand = draft.demand === undefined ? before.latencyDemand : traceOf(draft.demand);
   const { shape, nextToken, nextArrival, requests, reasons, leases, hosts, outbox } = draft;
@@ -174,6 +177,7 @@ export function ledgerOf(draft: Draft): Ledger {
     ...(evictions.length > 0 && { evictions }),
     ...(latencyDemand !== undefined && { latencyDemand }),
     ...(runs.length > 0 && { runs }),
+    ...(foreseen.length > 0 && { foreseen }),
     ...(models.size > 0 && { models }),
     ...(links.size > 0 && { links }),
   };
@@ -260,6 +264,7 @@ function takeRequest(draft: Draft, job: JobId): PendingRequest | undefined {
   const former = draft.requests.get(job);
   draft.requests.delete(job);
   draft.reasons.delete(job);
+  draft.foreseen = withoutJob(draft.foreseen, job);
   return former;
 }
 

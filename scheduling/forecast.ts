@@ -2,11 +2,11 @@
  * @file When jobs that wait will start: the queue is played forward many times, and the starts are told as an interval.
  *
  * Each play is the fleet's own `apply` and `decide` on a copy of its ledger: what runs ends after a time drawn from how long others
- * ran (run-times.ts), what starts runs for such a time, and more jobs arrive as they did lately (arrivals.ts); who is
+ * ran (run-times.ts), what starts runs for such a time, and more jobs arrive as they did lately, for a while (arrivals.ts); who is
  * evicted asks again. A job that the fleet decided on is what the fleet will do; all that is uncertain is time, and who comes.
  * Each play draws from noted runs that are drawn anew themselves, since those that were noted are a sample, too.
  * The plays' interval goes from the 10th to the 90th of 100 in order; a play that ends at the horizon counts as later. What is told is
- * stretched by how far such intervals were off (calibration.ts).
+ * stretched by how far off the fleet's own such intervals were (calibration.ts).
  * A time step is as long as 15 % of what lies between now and then, so fifty decisions reach a month. In the first hundred it ends when a
  * twelfth of the leases has ended, too: whoever follows a short job would else wait for the rest of a long step, and a queue of short
  * jobs would look many times too long. What starts at the end of a step counts as started in its middle.
@@ -20,7 +20,7 @@ import { ms } from "../domain/units.ts";
 import { heap } from "../lib/heap.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import { arrivalsOf, type ArrivalStream } from "./arrivals.ts";
-import { stretched } from "./calibration.ts";
+import { learnedStretch, stretched } from "./calibration.ts";
 import type { DecidePorts, Policies } from "./cycle.ts";
 import { DECIDE_LIMITS } from "./decide.ts";
 import type { InboxEntry, Ledger } from "./ledger.ts";
@@ -41,8 +41,8 @@ export interface ForecastOptions {
 
 export const FORECAST_DEFAULTS = Object.freeze({
   seed: 1,
-  samples: 20,
-  maxDecisions: 3_000,
+  samples: 10,
+  maxDecisions: 1_500,
   horizonMs: 30 * 86_400_000,
 });
 
@@ -55,6 +55,8 @@ export interface Forecast {
   readonly plays: number;
   /** Runs that the times were drawn from. */
   readonly runs: number;
+  /** Former estimates of the fleet's that have come out, by which the interval is stretched. */
+  readonly learned: number;
 }
 
 /** Of each job that waits in this ledger; jobs that do not are left out. */
@@ -62,8 +64,17 @@ export const forecast = (
   ledger: Ledger,
   jobs: Iterable<JobId>,
   options: ForecastOptions,
-): readonly Forecast[] =>
-  playForward(ledger, jobs, options).map((told) => stretched(told, options.nowMs));
+): readonly Forecast[] => calibrated(playForward(ledger, jobs, options), ledger, options.nowMs);
+
+/** What plays said, as it is told: stretched by what this fleet has learned. */
+export function calibrated(
+  played: readonly Forecast[],
+  { foreseen = [] }: Ledger,
+  nowMs: number,
+): readonly Forecast[] {
+  const stretch = learnedStretch(foreseen, nowMs);
+  return played.map((told) => stretched(told, nowMs, stretch));
+}
 
 /** The same as the plays alone have it; all jobs are asked about in the same plays. */
 export function playForward(
@@ -93,6 +104,7 @@ export function playForward(
     plays += 1;
     for (const [job, times] of starts) times.push(played.startsAtMs.get(job) ?? Infinity);
   }
+  const learned = (ledger.foreseen ?? []).filter((each) => each.outcome.kind === "started").length;
   return targets.map((job) => {
     const times = (starts.get(job) ?? []).sort((a, b) => a - b);
     const [fromMs, medianMs, toMs] = [0.1, 0.5, 0.9].map((share) => quantile(times, share));
@@ -104,6 +116,7 @@ export function playForward(
       toMs: toMs ?? none,
       plays,
       runs: notes.length,
+      learned,
     };
   });
 }
@@ -125,7 +138,7 @@ interface World {
 
 type What =
   | { readonly kind: "end" | "yield"; readonly lease: LeaseId }
-  | { readonly kind: "arrival"; readonly stream: ArrivalStream };
+  | { readonly kind: "arrival"; readonly stream: ArrivalStream; readonly lastAtMs: number };
 
 interface Happening {
   readonly atMs: number;
@@ -163,6 +176,7 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
     limits: { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 },
   });
   const startsAtMs = new Map<JobId, number>();
+  let nowMs = fromMs;
   const queue = heap<Happening>((a, b) =>
     a.atMs === b.atMs ? a.order < b.order : a.atMs < b.atMs,
   );
@@ -195,10 +209,12 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
     else start(lease, fromMs);
     if (lease.eviction !== undefined) put(fromMs + yieldMs(), { kind: "yield", lease: lease.id });
   }
-  for (const stream of streams)
-    put(fromMs + draws.comers.exponential(stream.meanMs), { kind: "arrival", stream });
+  const comesNext = (stream: ArrivalStream, lastAtMs: number): void => {
+    const atMs = nowMs + draws.comers.exponential(stream.meanMs);
+    if (atMs <= lastAtMs) put(atMs, { kind: "arrival", stream, lastAtMs });
+  };
+  for (const stream of streams) comesNext(stream, fromMs + stream.lastsMs(draws.comers));
 
-  let nowMs = fromMs;
   for (;;) {
     if (decisions >= limit.decisions) return { startsAtMs, decisions, isCut: true };
     const plan = session.decide(nowMs);
@@ -258,7 +274,7 @@ function play(ledger: Ledger, waiting: Set<JobId>, world: World): Play {
   function entriesOf(what: What): InboxEntry[] {
     if (what.kind === "arrival") {
       const { stream } = what;
-      put(nowMs + draws.comers.exponential(stream.meanMs), what);
+      comesNext(stream, what.lastAtMs);
       comers += 1;
       return [{ kind: "request", request: comerOf(stream, `forecast-${comers}`) }];
     }

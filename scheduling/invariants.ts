@@ -24,6 +24,7 @@ export function checkLedger(ledger: Ledger): string[] {
     ...overlaps(ledger),
     ...[...ledger.leases.values()].flatMap((lease) => leaseFaults(lease, ledger)),
     ...requestFaults(ledger),
+    ...foreseenFaults(ledger),
     ...reservationFaults(ledger),
     ...evictionFaults(ledger),
     ...loanFaults(ledger),
@@ -91,6 +92,14 @@ function leaseFaults(lease: Lease, { nextToken, outbox, leases }: Ledger): strin
     ],
   ];
   return claims.flatMap(([isKept, fault]) => (isKept ? [] : [fault]));
+}
+
+function foreseenFaults({ foreseen = [], requests }: Ledger): string[] {
+  return foreseen.flatMap(({ outcome }) =>
+    outcome.kind === "waits" && !requests.has(outcome.jobId)
+      ? [`an estimate waits for the start of ${outcome.jobId}, which asks for nothing`]
+      : [],
+  );
 }
 
 function requestFaults({ requests, leases, reasons, nextArrival }: Ledger): string[] {

@@ -23,6 +23,7 @@ import {
   type LeaseRow,
   type ReservationRow,
 } from "./lease-rows.ts";
+import { packForeseen, unpackForeseen } from "./foreseen-rows.ts";
 import {
   newShared,
   packGrant,
@@ -72,6 +73,8 @@ export interface PackedLedger {
   readonly evictions?: readonly number[];
   /** Seven numbers each: class, tenant (indices of texts), GPUs, end after the former end, wait, run, time limit or -1. */
   readonly runs?: readonly number[];
+  /** Written and read by foreseen-rows.ts. */
+  readonly foreseen?: readonly number[];
   readonly latencyDemand?: readonly [gpus: number, ...slots: number[]];
   readonly models?: readonly (readonly [cluster: string, version: string, generation: number])[];
   readonly links?: readonly SiteLink[];
@@ -117,6 +120,7 @@ export function packLedger(ledger: Ledger): PackedLedger {
     note.endedAtMs - note.grantedAtMs,
     note.timeLimitMs ?? -1,
   ]);
+  const foreseen = packForeseen(ledger.foreseen ?? [], places);
   const { service, models, links } = ledger;
   return {
     applyVersion: ledger.applyVersion,
@@ -141,6 +145,7 @@ export function packLedger(ledger: Ledger): PackedLedger {
     ...(service !== undefined && { service: { atMs: service.atMs, flows: [...service.flows] } }),
     ...(evictions.length > 0 && { evictions }),
     ...(runs.length > 0 && { runs }),
+    ...(foreseen.length > 0 && { foreseen }),
     ...(ledger.latencyDemand && { latencyDemand: packDemand(ledger.latencyDemand) }),
     ...(models !== undefined && {
       models: [...models].map(([cluster, { version, generation }]) => [
@@ -194,6 +199,7 @@ export function unpackLedger(packed: PackedLedger): Ledger {
     ...(packed.evictions !== undefined && { evictions: unpackNotes(packed.evictions, names) }),
     ...(packed.latencyDemand && { latencyDemand: unpackDemand(packed.latencyDemand) }),
     ...(packed.runs !== undefined && { runs: unpackRuns(packed.runs, names) }),
+    ...(packed.foreseen !== undefined && { foreseen: unpackForeseen(packed.foreseen, requests) }),
     ...(packed.models !== undefined && {
       models: new Map(
         packed.models.map(([cluster, version, generation]) => [

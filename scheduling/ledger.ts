@@ -15,6 +15,7 @@ import type { PendingReason } from "../domain/pending.ts";
 import type { PendingRequest, Plan } from "../domain/plan.ts";
 import type { SiteLink } from "../domain/site-link.ts";
 import type { Ms } from "../domain/units.ts";
+import type { Foreseen, StartEstimate } from "./foreseen.ts";
 
 /** The version of the rules in `apply`; a run of the fleet workflow keeps to the one in its input. */
 export const APPLY_VERSION = 1;
@@ -46,6 +47,8 @@ export interface Ledger {
   readonly latencyDemand?: DemandTrace;
   /** The last leases that ended, oldest first, for estimates; see runs.ts. */
   readonly runs?: readonly RunNote[];
+  /** The fleet's own last start estimates, in order of asking; see foreseen.ts. Absent until there was one. */
+  readonly foreseen?: readonly Foreseen[];
   /** Which version of the bandwidth model serves in which cluster; absent of clusters that have none. */
   readonly models?: ReadonlyMap<ClusterId, ServingModel>;
   /** What the link monitor found, by `siteLinkKey`; absent until it told. Decisions read them by `linksNow` (links.ts). */
@@ -221,6 +224,13 @@ export type LedgerEvent =
   | {
       readonly kind: "audited";
       readonly closed: readonly { readonly jobId: JobId; readonly runId: RunId }[];
+      readonly nowMs: number;
+    }
+  /** When some of the jobs that waited at `askedAtMs` would start, as plays of the queue then said. */
+  | {
+      readonly kind: "foreseen";
+      readonly estimates: readonly StartEstimate[];
+      readonly askedAtMs: number;
       readonly nowMs: number;
     }
   | {

@@ -7,6 +7,7 @@
  * The end of a local activity may come together with later events when a query is answered in between, and on replay before them
  * (docs/decisions/0014): so from the start of `decide` until its grants are on their way nothing else changes the ledger, and no
  * clock is read.
+ * Now and then, while jobs wait, an activity estimates when some of them will start; what comes of it is kept (scheduling/foreseen.ts).
  * Beside the cycles, while anything is held or waits, an audit looks at the jobs themselves every 30 s (every 10 minutes when
  * nothing has changed for 5), clocks fence hosts that have been silent for long, and take back leases that were not given up in time. A fleet that was started again after its end
  * asks agents and jobs what there is, and grants nothing before they could answer.
@@ -49,6 +50,7 @@ import {
   shapeOf,
   silenceTermsOf,
 } from "./fleet-orders.ts";
+import { openForesight } from "./fleet-foresight.ts";
 import { recorder } from "./fleet-recorder.ts";
 import { explainJob, fleetSummary, othersWait } from "./fleet-view.ts";
 import { linkEndsOf } from "./link-ends.ts";
@@ -90,6 +92,8 @@ const CARING_RULES = 2;
 const RETRYING_RULES = 3;
 /** The rules from which on it tells jobs whose patience is over. */
 const PATIENT_RULES = 4;
+/** The rules from which on it estimates starts now and then, to learn how good its estimates are. */
+const FORESEEING_RULES = 5;
 /** Pause before it does, so that a disagreement that lasts costs little. */
 const REFUSED_RETRY_MS = 1_000;
 /** After agents and jobs were asked what there is, nothing is granted for as long as their answers may take. */
@@ -109,10 +113,18 @@ const { audit, recover } = proxyActivities<Pick<FleetActivities, "audit" | "reco
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 
+const { foresee } = proxyActivities<Pick<FleetActivities, "foresee">>({
+  startToCloseTimeout: "3m",
+  heartbeatTimeout: "30s",
+  // One that is lost is not missed: the next comes by its clock.
+  retry: { maximumAttempts: 1 },
+});
+
 export async function fleet(input: FleetInput): Promise<never> {
   const isCaring = (input.rules ?? 1) >= CARING_RULES;
   const isRetrying = (input.rules ?? 1) >= RETRYING_RULES;
   const patience = (input.rules ?? 1) >= PATIENT_RULES ? openPatience(input.name) : undefined;
+  const foresight = (input.rules ?? 1) >= FORESEEING_RULES ? openForesight(Date.now()) : undefined;
   let ledger = unpackLedger(input.ledger);
   let needsDecision = ledger.requests.size > 0 || mayAnyGrow(ledger);
   /** When a clock alone may change the plan. */
@@ -246,6 +258,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   for (;;) {
     setCurrentDetails(fleetSummary(input.name, ledger, quietUntilMs === Infinity));
     await untilWork();
+    foresight?.looked(ledger, Date.now());
     if (inbox.length > 0) fold({ kind: "inbox", entries: inbox.splice(0), nowMs: Date.now() });
     if (nextClockAtMs() <= Date.now()) fold({ kind: "clock", nowMs: Date.now() });
     if ((patience?.nextJudgementAtMs(ledger) ?? Infinity) <= Date.now()) needsDecision = true;
@@ -288,6 +301,7 @@ export async function fleet(input: FleetInput): Promise<never> {
       wakeAtMs ?? Infinity,
       nextClockAtMs(),
       nextAuditAtMs(),
+      foresight?.nextAtMs(ledger) ?? Infinity,
       needsDecision ? Infinity : (patience?.nextJudgementAtMs(ledger) ?? Infinity),
       recoverAtMs[0] ?? Infinity,
       needsDecision && quietUntilMs > Date.now() ? quietUntilMs : Infinity,
@@ -321,6 +335,7 @@ export async function fleet(input: FleetInput): Promise<never> {
 
   function runErrands(): void {
     if (nextAuditAtMs() <= Date.now()) void auditHolders();
+    if ((foresight?.nextAtMs(ledger) ?? Infinity) <= Date.now()) void foreseeStarts();
     if ((recoverAtMs[0] ?? Infinity) <= Date.now()) {
       recoverAtMs.shift();
       void askAround(true);
@@ -345,6 +360,18 @@ export async function fleet(input: FleetInput): Promise<never> {
       auditedAtMs = Date.now();
       // Whoever has not acted on what it was told is told again.
       cared.clear();
+      hasPlace = true;
+    });
+  }
+
+  async function foreseeStarts(): Promise<void> {
+    foresight?.asks();
+    const found = await errand([], () => foresee({ fleet: input.name }));
+    later(() => {
+      const nowMs = Date.now();
+      if (found !== undefined && found.estimates.length > 0)
+        fold({ kind: "foreseen", ...found, nowMs });
+      foresight?.asked(nowMs);
       hasPlace = true;
     });
   }

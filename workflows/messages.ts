@@ -243,8 +243,8 @@ export interface JobFailureDetails {
   >[];
 }
 
-/** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. 3: what was refused is decided again. 4: patience. */
-export const FLEET_RULES = 4;
+/** The version of the fleet workflow's logic that new runs follow. 2: audits, fences, recovery. 3: what was refused is decided again. 4: patience. 5: own start estimates. */
+export const FLEET_RULES = 5;
 
 export interface FleetInput {
   readonly name: string;

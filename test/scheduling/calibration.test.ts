@@ -1,9 +1,20 @@
-/** @file The interval of a start estimate: stretched about its median, monotone in the wanted coverage, and right as often as wanted. */
+/**
+ * @file The interval of a start estimate: stretched about its median, monotone in the wanted coverage, right as often as wanted, and right
+ * again some time after the workload has changed.
+ */
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../lib/random.ts";
-import { scoreOf, stretched, stretchOf, type Interval } from "../../scheduling/calibration.ts";
+import {
+  FITTED,
+  learnedStretch,
+  scoreOf,
+  stretched,
+  stretchOf,
+  type Score,
+} from "../../scheduling/calibration.ts";
+import { MAX_FORESEEN, type Foreseen, type Interval } from "../../scheduling/foreseen.ts";
 
 const NOW_MS = 1_000_000;
 
@@ -19,7 +30,15 @@ const intervals = fc
       .map((time) => NOW_MS + time);
     return { fromMs, medianMs, toMs };
   });
-const scores = fc.array(fc.double({ min: -20, max: 20, noNaN: true }), { maxLength: 60 });
+const scores = fc.array(
+  fc.record({
+    reaches: fc.double({ min: -20, max: 20, noNaN: true }),
+    isOpen: fc.boolean(),
+  }),
+  { maxLength: 60 },
+);
+
+const started = (reaches: number): Score => ({ reaches });
 
 /** A stream of questions whose plays are too sure of themselves, the same at any time. */
 function streamOf(seed: number, count: number): readonly { told: Interval; startMs: number }[] {
@@ -36,11 +55,10 @@ const isWithin = ({ fromMs, toMs }: Interval, startMs: number): boolean =>
   startMs >= fromMs && startMs <= toMs;
 
 describe("a stretched interval", () => {
-  it("contains the median and begins no sooner than now", () => {
+  it("contains its median and begins no sooner than now", () => {
     fc.assert(
       fc.property(intervals, scores, (told, seen) => {
         const { fromMs, medianMs, toMs } = stretched(told, NOW_MS, stretchOf(seen));
-        expect(medianMs).toBe(told.medianMs);
         expect(fromMs).toBeLessThanOrEqual(medianMs);
         expect(toMs).toBeGreaterThanOrEqual(medianMs);
         expect(fromMs).toBeGreaterThanOrEqual(NOW_MS);
@@ -65,7 +83,7 @@ describe("a stretched interval", () => {
       fc.property(intervals, fc.integer({ min: 0, max: 1e9 }), (told, waitMs) => {
         const startMs = NOW_MS + waitMs;
         const score = scoreOf(told, { nowMs: NOW_MS, startMs }) ?? NaN;
-        const { fromMs, toMs } = stretched(told, NOW_MS, stretchOf([score]));
+        const { fromMs, toMs } = stretched(told, NOW_MS, stretchOf([started(score)]));
         const slackMs = 1e-6 * (waitMs + 10_000);
         expect(fromMs - slackMs).toBeLessThanOrEqual(startMs);
         expect(toMs + slackMs).toBeGreaterThanOrEqual(startMs);
@@ -85,7 +103,7 @@ describe("a stretched interval", () => {
       Infinity,
     ],
   ])("is %s", (_, told, wantToMs) => {
-    const got = stretched(told, NOW_MS, { earlier: 3, later: 3 });
+    const got = stretched(told, NOW_MS, { from: -3, median: 0, to: 3 });
     expect(got.toMs).toBe(wantToMs);
     expect(got.medianMs).toBe(told.medianMs);
     expect(got.fromMs).toBeLessThanOrEqual(told.fromMs);
@@ -94,8 +112,8 @@ describe("a stretched interval", () => {
 
 describe("calibration", () => {
   it.each([0.5, 0.8, 0.9])("of a stationary stream is right as often as wanted: %d", (coverage) => {
-    const past = streamOf(1, 4_000).flatMap(
-      ({ told, startMs }) => scoreOf(told, { nowMs: NOW_MS, startMs }) ?? [],
+    const past = streamOf(1, 4_000).map(({ told, startMs }) =>
+      started(scoreOf(told, { nowMs: NOW_MS, startMs }) ?? NaN),
     );
     const stretch = stretchOf(past, coverage);
     const next = streamOf(2, 4_000);
@@ -105,7 +123,83 @@ describe("calibration", () => {
     expect(Math.abs(hits.length / next.length - coverage)).toBeLessThan(0.03);
   });
 
-  it("without any past trusts the plays, with slack", () => {
-    expect(stretchOf([])).toEqual({ earlier: 1, later: 1 });
+  it("without any scores trusts the plays, with slack; a fleet without a past takes a trace's", () => {
+    expect(stretchOf([])).toEqual({ from: -1, median: 0, to: 1 });
+    expect(learnedStretch([], NOW_MS)).toEqual(FITTED);
+  });
+
+  it.each([
+    ["all have started", [-3, -2, -1, 0, 1, 2, 3, 4, 5, 6], [], { from: -3, median: 1, to: 6 }],
+    [
+      "those that wait are known to be as late as any",
+      [-3, -2, -1, 0, 1, 2, 3, 4, 5],
+      [6],
+      { from: -3, median: 1, to: 6 },
+    ],
+    [
+      "those that wait are known to be no earlier than most, which the late ones that have started stand for",
+      [-3, -2, -1, 0, 1, 2, 3, 4, 5],
+      [-2.5],
+      { from: -3, median: 1, to: 5 },
+    ],
+    ["nobody has started", [], [1, 2], { from: 0, median: 2, to: 2 }],
+  ])("where %s", (_, reached, open, want) => {
+    const seen = [...reached.map(started), ...open.map((reaches) => ({ reaches, isOpen: true }))];
+    expect(stretchOf(seen)).toEqual(want);
+  });
+
+  it("is as if nobody waited any more, where those that wait start as the others did", () => {
+    const random = randomFrom(5);
+    const all = Array.from({ length: 2_000 }, () => random.normal());
+    const whole = stretchOf(all.map(started));
+    // Of half of them only so much is known as a wait that was cut at random tells.
+    const cut = all.map((reaches, at): Score => {
+      const seen = at % 2 === 0 ? Infinity : random.normal();
+      return seen < reaches ? { reaches: seen, isOpen: true } : { reaches };
+    });
+    const { from, median, to } = stretchOf(cut);
+    expect(Math.abs(from - whole.from)).toBeLessThan(0.2);
+    expect(Math.abs(median - whole.median)).toBeLessThan(0.2);
+    expect(Math.abs(to - whole.to)).toBeLessThan(0.2);
+    const closed = stretchOf(cut.filter(({ isOpen }) => isOpen !== true));
+    expect(closed.to).toBeLessThan(to);
+  });
+});
+
+describe("a fleet that keeps its last estimates", () => {
+  /** Asked one after the other, each started before the next was asked; how the later ones of `counted` came out. */
+  function coverageOf(
+    stream: readonly { readonly told: Interval; readonly startMs: number }[],
+    counted: number,
+  ): number {
+    let foreseen: readonly Foreseen[] = [];
+    const hits = stream.map(({ told, startMs }) => {
+      const shown = stretched(told, NOW_MS, learnedStretch(foreseen, NOW_MS));
+      foreseen = [
+        ...foreseen,
+        { ...told, askedAtMs: NOW_MS, outcome: { kind: "started" as const, atMs: startMs } },
+      ].slice(-MAX_FORESEEN);
+      return isWithin(shown, startMs) ? 1 : 0;
+    });
+    return hits.slice(-counted).reduce<number>((sum, hit) => sum + hit, 0) / counted;
+  }
+
+  it.each([1, 2, 3])("is right in four cases of five (seed %d)", (seed) => {
+    const got = coverageOf(streamOf(seed, 1_200), 1_000);
+    expect(got).toBeGreaterThan(0.75);
+    expect(got).toBeLessThan(0.85);
+  });
+
+  it("is so again when estimates have long been fifty times too long", () => {
+    const late = streamOf(4, 1_200).map(({ told, startMs }) => ({
+      told,
+      startMs: NOW_MS + (startMs - NOW_MS) / 50,
+    }));
+    const got = coverageOf([...streamOf(3, 400), ...late], 1_000);
+    expect(got).toBeGreaterThan(0.75);
+    expect(got).toBeLessThan(0.85);
+    const [first, ...rest] = late.slice(-1);
+    expect(first && isWithin(stretched(first.told, NOW_MS), first.startMs)).toBe(false);
+    expect(rest).toEqual([]);
   });
 });

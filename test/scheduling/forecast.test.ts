@@ -9,6 +9,7 @@ import { arrivalsOf } from "../../scheduling/arrivals.ts";
 import { stretched } from "../../scheduling/calibration.ts";
 import { decide } from "../../scheduling/decide.ts";
 import { forecast, playForward } from "../../scheduling/forecast.ts";
+import type { Foreseen } from "../../scheduling/foreseen.ts";
 import type { InboxEntry, Ledger, RunNote } from "../../scheduling/ledger.ts";
 import { MIN_RUNS, runTimesOf } from "../../scheduling/run-times.ts";
 import { ask, end, fleetShape, hello, type RequestSpec } from "./builders.ts";
@@ -120,12 +121,30 @@ describe("a forecast", () => {
     expect(inMinutes(found?.toMs)).toBeLessThan(52);
   });
 
-  it("tells the median of the plays, and their interval stretched", () => {
+  it("tells what the plays say, stretched", () => {
     const options = { nowMs: 2, samples: 10 };
     const [told] = forecast(busy, [jobId("waits")], options);
     const [played] = playForward(busy, [jobId("waits")], options);
-    expect(told?.medianMs).toBe(played?.medianMs);
     expect(told).toEqual(played === undefined ? undefined : stretched(played, 2));
+    expect(told?.learned).toBe(0);
+  });
+
+  it("is stretched by what became of the fleet's own estimates", () => {
+    const late: Foreseen = {
+      askedAtMs: 0,
+      fromMs: MINUTE_MS,
+      medianMs: MINUTE_MS,
+      toMs: MINUTE_MS,
+      outcome: { kind: "started", atMs: 1_000 * MINUTE_MS },
+    };
+    const ledger = { ...busy, foreseen: Array.from({ length: 60 }, () => late) };
+    const options = { nowMs: 2, samples: 10 };
+    const [young] = forecast(busy, [jobId("waits")], options);
+    const [told] = forecast(ledger, [jobId("waits")], options);
+    expect(told?.learned).toBe(60);
+    expect(told?.medianMs).toBeGreaterThan(3 * (young?.medianMs ?? NaN));
+    expect(told?.toMs).toBeGreaterThan(3 * (young?.toMs ?? NaN));
+    expect(told?.fromMs).toBeGreaterThan(young?.fromMs ?? NaN);
   });
 
   it("is the same for the same seed, and leaves the ledger as it was", () => {
@@ -168,5 +187,9 @@ describe("arrivals to come", () => {
     expect(others).toEqual([]);
     expect(stream?.meanMs).toBe(1_000);
     expect(stream?.draw(randomFrom(1))).toEqual({ class: "training", tenant: "t", gpus: 1 });
+    const random = randomFrom(1);
+    const lasts = Array.from({ length: 999 }, () => stream?.lastsMs(random) ?? NaN);
+    const middle = lasts.sort((a, b) => a - b)[499] ?? NaN;
+    expect(middle / 20_000).toBeCloseTo(1, 0);
   });
 });

@@ -44,6 +44,11 @@ export function happenings(shape: FleetShape): fc.Arbitrary<Happening> {
       "drain",
       hosts.map((some) => (_, nowMs) => ({ kind: "drain", hosts: some, reason: "test", nowMs })),
     ],
+    [
+      1,
+      "foreseen",
+      fc.array(fc.tuple(fc.nat(9), fc.nat(50)), { minLength: 1, maxLength: 4 }).map(foreseenOf),
+    ],
     [2, "undrain", hosts.map((some) => (_, nowMs) => ({ kind: "undrain", hosts: some, nowMs }))],
   ];
   return fc.oneof(
@@ -166,6 +171,20 @@ const wordsOf =
     entries: makers.flatMap((make) => make([...ledger.leases.values()])),
     nowMs,
   });
+
+/** Estimates of what waits, and of what was granted since they were asked for or before. */
+const foreseenOf =
+  (picks: readonly (readonly [number, number])[]): EventOf =>
+  (ledger, nowMs) => {
+    const asked = [...ledger.requests.values(), ...ledger.leases.values()];
+    const estimates = picks.flatMap(([at, waitMs]) => {
+      const { jobId, runId, seq } = asked[at % Math.max(1, asked.length)] ?? {};
+      if (jobId === undefined || runId === undefined || seq === undefined) return [];
+      const medianMs = nowMs + waitMs;
+      return [{ request: { jobId, runId, seq }, ...(at > 0 && { fromMs: nowMs, medianMs }) }];
+    });
+    return { kind: "foreseen", estimates, askedAtMs: Math.max(0, nowMs - 10), nowMs };
+  };
 
 const deliveredOf =
   (picks: readonly (readonly [number, boolean])[]): EventOf =>

@@ -2,13 +2,14 @@
  * @file A recorded history of the fleet workflow as what its ledger went through: events with their times, and the plans that were made.
  *
  * Follows workflows/fleet.ts: at every workflow task the signals since the last one are folded as one inbox, then the clock if something
- * is due, then a cycle if the task ended in one; what deliveries and audits reported is folded after the cycle, because nothing changes the ledger while
+ * is due, then a cycle if the task ended in one; what deliveries, audits and estimates reported is folded after the cycle, because nothing changes the ledger while
  * a plan is being made. The clock of a workflow task is the time at which it was started.
  */
 import { readFileSync } from "node:fs";
 import { apply, nextFenceAtMs, nextReturnAtMs } from "../../scheduling/apply.ts";
 import { unpackLedger } from "../../scheduling/ledger-codec.ts";
 import type { Ledger, LedgerEvent } from "../../scheduling/ledger.ts";
+import type { Foresight } from "../../activities/control-contract.ts";
 import type { Plan } from "../../domain/plan.ts";
 
 export interface RecordedFleet {
@@ -58,13 +59,17 @@ export function recordedFleet(path: string): RecordedFleet {
   };
   const activities = new Map<string, { readonly name: string; readonly hasGrants: boolean }>();
   let inbox: unknown[] = [];
-  let reports: (DeliveryReport | AuditReport)[] = [];
+  let reports: (DeliveryReport | AuditReport | Foresight)[] = [];
   let nowMs = 0;
   const foldReports = (): void => {
     for (const report of reports) {
       if ("closed" in report) {
         const { closed } = report;
         if (closed.length > 0) fold({ kind: "audited", closed, nowMs });
+        continue;
+      }
+      if ("estimates" in report) {
+        if (report.estimates.length > 0) fold({ kind: "foreseen", ...report, nowMs });
         continue;
       }
       const { accepted, gone, evictions, hasGrants } = report;
@@ -95,6 +100,7 @@ export function recordedFleet(path: string): RecordedFleet {
       if (name === "deliver")
         reports.push({ ...(result as DeliveryReport), hasGrants: hasGrants === true });
       if (name === "audit") reports.push(result as AuditReport);
+      if (name === "foresee") reports.push(result as Foresight);
     } else if (event.eventType === "EVENT_TYPE_WORKFLOW_TASK_STARTED") {
       nowMs = Math.floor(Date.parse(event.eventTime));
       if (inbox.length > 0) fold({ kind: "inbox", entries: inbox, nowMs });

@@ -1,0 +1,48 @@
+/**
+ * @file Estimates when some of a fleet's waiting jobs will start, in a thread of its own at the lowest priority.
+ *
+ * Playing the queue takes seconds of a processor; the fleet's worker must answer in milliseconds meanwhile. One thread an
+ * estimate: there is one in half an hour. It is given up with the activity.
+ */
+
+import { Context } from "@temporalio/activity";
+import type { Client } from "@temporalio/client";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import type { StartEstimate } from "../scheduling/foreseen.ts";
+import { fleetWorkflowId, ledgerQuery } from "../workflows/messages.ts";
+import type { Foresight, ForesightOrder } from "./control-contract.ts";
+
+const BEAT_MS = 5_000;
+
+export async function foreseeStarts(client: Client, { fleet }: ForesightOrder): Promise<Foresight> {
+  const snapshot = await client.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery);
+  const askedAtMs = Date.now();
+  const task = Context.current();
+  const beats = setInterval(() => task.heartbeat(), BEAT_MS);
+  const thread = new Worker(threadFile(), { workerData: { snapshot, nowMs: askedAtMs } });
+  try {
+    const estimates = await Promise.race([answerOf(thread), task.cancelled]);
+    return { askedAtMs, estimates };
+  } finally {
+    clearInterval(beats);
+    await thread.terminate();
+  }
+}
+
+const answerOf = async (thread: Worker): Promise<readonly StartEstimate[]> =>
+  new Promise((resolve, reject) => {
+    thread.once("message", resolve);
+    thread.once("error", reject);
+    thread.once("exit", (code) =>
+      reject(new Error(`the thread that plays the queue ended with exit code ${code}`)),
+    );
+  });
+
+/** Threads need compiled code: from the sources (as tests run them) the build's copy is used. */
+function threadFile(): string {
+  const here = fileURLToPath(new URL("./foresight-thread.js", import.meta.url));
+  return import.meta.url.endsWith(".ts")
+    ? here.replace(/activities\/foresight-thread\.js$/, "dist/activities/foresight-thread.js")
+    : here;
+}
