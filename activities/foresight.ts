@@ -10,6 +10,7 @@ import type { Client } from "@temporalio/client";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { StartEstimate } from "../scheduling/foreseen.ts";
+import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import { fleetWorkflowId, ledgerQuery } from "../workflows/messages.ts";
 import type { Foresight, ForesightOrder } from "./control-contract.ts";
 
@@ -20,12 +21,29 @@ export async function foreseeStarts(client: Client, { fleet }: ForesightOrder): 
   const askedAtMs = Date.now();
   const task = Context.current();
   const beats = setInterval(() => task.heartbeat(), BEAT_MS);
-  const thread = new Worker(threadFile(), { workerData: { snapshot, nowMs: askedAtMs } });
   try {
-    const estimates = await Promise.race([answerOf(thread), task.cancelled]);
-    return { askedAtMs, estimates };
+    const question = { snapshot, nowMs: askedAtMs };
+    return { askedAtMs, estimates: await playApart(question, task.cancelled) };
   } finally {
     clearInterval(beats);
+  }
+}
+
+export interface ForesightQuestion {
+  readonly snapshot: PackedLedger;
+  readonly nowMs: number;
+}
+
+/** The answer of a thread that is gone when this returns or throws; `cancelled` never resolves. */
+export async function playApart(
+  question: ForesightQuestion,
+  cancelled: Promise<never>,
+  threadFile = ownThreadFile(),
+): Promise<readonly StartEstimate[]> {
+  const thread = new Worker(threadFile, { workerData: question });
+  try {
+    return await Promise.race([answerOf(thread), cancelled]);
+  } finally {
     await thread.terminate();
   }
 }
@@ -40,7 +58,7 @@ const answerOf = async (thread: Worker): Promise<readonly StartEstimate[]> =>
   });
 
 /** Threads need compiled code: from the sources (as tests run them) the build's copy is used. */
-function threadFile(): string {
+function ownThreadFile(): string {
   const here = fileURLToPath(new URL("./foresight-thread.js", import.meta.url));
   return import.meta.url.endsWith(".ts")
     ? here.replace(/activities\/foresight-thread\.js$/, "dist/activities/foresight-thread.js")
