@@ -50,6 +50,11 @@ export interface BandwidthPredictor {
   readonly isClamped?: boolean;
   /** GB/s of each candidate, in order. */
   predict(candidates: readonly Candidate[]): readonly number[];
+  /**
+   * GB/s that a pick may count on, in order: not above what is predicted, and below it where nothing like the candidate was measured.
+   * Absent: what is predicted.
+   */
+  readonly countOn?: (candidates: readonly Candidate[]) => readonly number[];
 }
 
 /** One measured candidate. */

@@ -2,14 +2,18 @@
  * @file Which sets over several hosts are measured: some because a pick would hesitate about them, the rest to tell of all others.
  *
  * A model is asked for two things: to be right where picks are decided, and to be right everywhere (a job is told what to expect, neighbours
- * are weighed, drift is noticed). A part of the sets are such as picks hesitate about (training-sets.ts): more where types are mixed,
- * because there a slow host explains most of everything and its table says so already. The first of the others are those that lower
- * the variance over everything most (measuring-plan.ts). That plan goes to the extremes, and is spent when they are known: then any sets,
- * as they come. All come in turn, so that whoever stops early has some of each. Nothing measured over hosts is looked at.
+ * are weighed, drift is noticed). The larger part of the sets are those that picks are decided by: on hosts of one type alternatives for
+ * every state with a choice (deciding-sets.ts), and when those are known, as of mixed types from the start, such as picks hesitate
+ * about (training-sets.ts); more where types are mixed, because there a slow host explains most of everything and its table says so
+ * already. The first of the others are those that lower the variance over everything most (measuring-plan.ts). That plan goes to the
+ * extremes, and is spent when they are known: then any sets, on hosts of one type first those that differ most from others of
+ * their kind. All come in turn, so that whoever stops early has some of each. Nothing measured over hosts is looked at.
  */
 
 import type { BandwidthDomain, Candidate } from "../domain/bandwidth-port.ts";
+import { popCount } from "../domain/lease.ts";
 import type { Random } from "../lib/random.ts";
+import { decidingSets } from "./deciding-sets.ts";
 import { candidatePool, keyOf, planBetween } from "./measuring-plan.ts";
 import { trainingSets } from "./training-sets.ts";
 
@@ -24,36 +28,70 @@ export interface MeasuringNeed {
   readonly nameOf?: (candidate: Candidate) => string;
 }
 
-/** Of all sets, those that picks hesitate about; found on seeds 1 to 3 of the paper's data, see docs/benchmarks.md. */
-const CHOSEN_SHARE = Object.freeze({ oneType: 0.5, severalTypes: 0.8 });
-/** With so many known, what is left of the variance is noise. */
-const MOST_PLANNED = 75;
+/** How a number of sets is divided; found on seeds 1 to 6 of the paper's data, see docs/benchmarks.md. */
+interface Division {
+  /** Of all sets, those that picks are decided by. */
+  readonly chosen: number;
+  /** With so many of the plan known, what is left of the variance is noise. */
+  readonly mostPlanned: number;
+}
+
+const DIVISION: Readonly<Record<"oneType" | "severalTypes", Division>> = Object.freeze({
+  oneType: { chosen: 0.68, mostPlanned: 50 },
+  severalTypes: { chosen: 0.8, mostPlanned: 75 },
+});
 
 export function measuringSets(
   domain: BandwidthDomain,
   { count, random, measured, hosts, nameOf = keyOf }: MeasuringNeed,
 ): readonly Candidate[] {
   const members = hosts ?? [...domain.hosts.keys()];
-  const among = { nameOf, hosts: members };
   const types = new Set(members.map((host) => domain.hosts[host]?.gpuType));
-  const share = types.size > 1 ? CHOSEN_SHARE.severalTypes : CHOSEN_SHARE.oneType;
-  const chosen = trainingSets(domain, {
+  const { chosen: share, mostPlanned } = DIVISION[types.size > 1 ? "severalTypes" : "oneType"];
+  const wanted = Math.round(count * share);
+  const deciding =
+    types.size > 1
+      ? []
+      : decidingSets(domain, {
+          hosts: members,
+          count: wanted,
+          random: random.stream("deciding"),
+          measured,
+        });
+  const among = { nameOf, hosts: members };
+  const hopeful = trainingSets(domain, {
     ...among,
-    count: Math.round(count * share),
+    count: wanted - deciding.length,
     random: random.stream("chosen"),
-    measured,
+    measured: [...measured, ...deciding],
   });
+  const chosen = [...deciding, ...hopeful];
   const { picks: planned } = planBetween(domain, {
     ...among,
-    count: Math.min(count - chosen.length, Math.max(0, MOST_PLANNED - measured.length)),
+    count: Math.min(count - chosen.length, Math.max(0, mostPlanned - measured.length)),
     random: random.stream("planned"),
     measured: [...measured, ...chosen],
   });
   const known = new Set([...measured, ...chosen, ...planned].map(nameOf));
-  const others = candidatePool(domain, { hosts: members, random: random.stream("any") })
-    .filter((candidate) => !known.has(nameOf(candidate)))
-    .slice(0, count - chosen.length - planned.length);
-  return inTurn(chosen, [...planned, ...others]);
+  const others = candidatePool(domain, { hosts: members, random: random.stream("any") }).filter(
+    (candidate) => !known.has(nameOf(candidate)),
+  );
+  const left = count - chosen.length - planned.length;
+  const ordered = types.size > 1 ? others : unlikeFirst(others);
+  return inTurn(chosen, [...planned, ...ordered.slice(0, left)]);
+}
+
+/**
+ * Over three hosts and more, two GPUs at least on each: there sets of one kind differ most. Two hosts are one ring through two sets of
+ * cards, and a host with one GPU leaves all others that one card: a few such sets tell of the rest.
+ */
+function unlikeFirst(candidates: readonly Candidate[]): readonly Candidate[] {
+  const isUnlike = (candidate: Candidate): boolean =>
+    candidate.length > 2 && candidate.every(({ mask }) => popCount(mask) > 1);
+  return [
+    ...candidates.filter(isUnlike),
+    ...candidates.filter((candidate) => !isUnlike(candidate)),
+  ];
 }
 
 /** Both lists to their ends, evenly mixed. */

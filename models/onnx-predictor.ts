@@ -47,7 +47,7 @@ export async function openSurrogate(
       for (const batch of batches(tokens)) {
         const answers = await transformed(batch.map((index) => tokens[index] ?? []));
         batch.forEach((index, place) => {
-          gbs[index] = gbsOf(looks[index] ?? [], answers[place] ?? NaN);
+          gbs[index] = gbsOf(looks[index] ?? [], answers[place] ?? NaN).gbs;
         });
       }
       return tablesFirst(domain, () => gbs, { clamp }).predict(candidates);

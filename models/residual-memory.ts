@@ -27,8 +27,17 @@ const OFFSET_REACH = 0.1;
 /** Weight of no correction against one measurement. */
 const DOUBT = 0.05;
 
-/** To be added to the logarithm of the Transformer's answer; looks in the order of `HostLooks`. */
-export type Correction = (looks: readonly HostLook[]) => number;
+/** Looks in the order of `HostLooks`. */
+export type Correction = (looks: readonly HostLook[]) => Corrected;
+
+export interface Corrected {
+  /** To be added to the logarithm of the Transformer's answer. */
+  readonly log: number;
+  /** 0 to 1: how much of that is a guess; 1 where nothing like it was measured. */
+  readonly unseen: number;
+}
+
+const AS_IT_IS: Corrected = { log: 0, unseen: 1 };
 
 interface Neighbour {
   readonly looks: readonly HostLook[];
@@ -52,7 +61,7 @@ export function residualCorrection(
     else alike.push({ looks, residual });
   }
   return (unordered) => {
-    if (byKey.size === 0) return 0;
+    if (byKey.size === 0) return AS_IT_IS;
     const looks = matched(unordered);
     let sum = 0;
     let total = DOUBT;
@@ -61,7 +70,7 @@ export function residualCorrection(
       sum += weight * other.residual;
       total += weight;
     }
-    return sum / total;
+    return { log: sum / total, unseen: DOUBT / total };
   };
 }
 

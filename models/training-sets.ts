@@ -68,13 +68,18 @@ export function trainingSets(
   return [...found.values()];
 }
 
-interface State {
+/** GPUs that are asked for, and those that are free, by host of the domain. */
+export interface State {
   readonly gpus: number;
   readonly freeMasks: readonly number[];
 }
 
 /** A size from 2 up, a number of free GPUs from that up, and then any of them; of a large cluster a few hosts. */
-function drawnState({ hosts }: BandwidthDomain, open: readonly number[], random: Random): State {
+export function drawnState(
+  { hosts }: BandwidthDomain,
+  open: readonly number[],
+  random: Random,
+): State {
   const ways = open.reduce((product, host) => product * ((hosts[host]?.gpuCount ?? 0) + 1), 1);
   const members = ways <= MOST_WAYS ? open : shuffled(open, random).slice(0, MOST_HOSTS);
   const all = members.flatMap((host) =>
@@ -152,7 +157,7 @@ function orderOf(domain: BandwidthDomain, hosts: readonly number[]): (a: Way, b:
 }
 
 /** Of the free GPUs of a host so many that are fastest inside; the lowest mask of equal ones. */
-function bestMasks(
+export function bestMasks(
   domain: BandwidthDomain,
 ): (host: number, state: State, count: number) => number | undefined {
   const known = new Map<string, readonly (number | undefined)[]>();

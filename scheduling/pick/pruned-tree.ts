@@ -31,8 +31,8 @@ export const pts: PickSearch = (question) => {
     work.work += found?.stats.work ?? 0;
   }
   if (found === undefined) return undefined;
-  const { pick, predictedGbs } = found;
-  const score = question.score?.(pick, predictedGbs) ?? predictedGbs;
+  const { pick, predictedGbs, score: countedGbs } = found;
+  const score = question.score?.(pick, countedGbs) ?? countedGbs;
   return { pick, predictedGbs, score, stats: { ...work, isExact: false } };
 };
 

@@ -1,7 +1,8 @@
 /**
  * @file What every search for GPUs is asked and answers, and how it keeps the best of the candidates that it looks at.
  *
- * Better is the higher score: the predicted bandwidth, or with neighbours (sharing.ts) what the whole cluster gains. Ties, in this order:
+ * Better is the higher score: the bandwidth to count on (the predicted one, or less where the predictor says that nothing like it was
+ * measured), or with neighbours (sharing.ts) what the whole cluster gains. Ties, in this order:
  * the larger whole hosts stay free (sizes of the whole hosts that are broken, the largest first, compared one by one: less is
  * better), fewer hosts, lower host indices, lower masks. So the answer does not depend on the order in which candidates came up.
  * A candidate is predicted once. Cost: that of the predictor.
@@ -20,8 +21,8 @@ export interface PickQuestion {
   readonly also?: readonly Candidate[];
   /** All GPUs on one host. */
   readonly isSameHost?: boolean;
-  /** Not above the predicted bandwidth itself; that bandwidth when absent. */
-  readonly score?: (candidate: Candidate, predictedGbs: number) => number;
+  /** Of the bandwidth to count on, and not above it; that bandwidth when absent. */
+  readonly score?: (candidate: Candidate, countedGbs: number) => number;
 }
 
 export interface PickBudget {
@@ -97,13 +98,16 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
     workOf(kindOf === undefined ? candidate.length : new Set(candidate.map(kindOf)).size);
 
   const predicted = (fresh: readonly (readonly [key: string, pick: Candidate])[]): void => {
-    const answers = predictor.predict(fresh.map(([, pick]) => pick));
+    const picks = fresh.map(([, pick]) => pick);
+    const answers = predictor.predict(picks);
+    const counted = predictor.countOn?.(picks) ?? answers;
     batches += 1;
     for (const [index, [key, pick]] of fresh.entries()) {
       const predictedGbs = answers[index];
       if (predictedGbs === undefined || Number.isNaN(predictedGbs))
         throw new Error(`model ${predictor.version} has no number for a candidate`);
-      const one = { pick, predictedGbs, score: score?.(pick, predictedGbs) ?? predictedGbs };
+      const countedGbs = counted[index] ?? predictedGbs;
+      const one = { pick, predictedGbs, score: score?.(pick, countedGbs) ?? countedGbs };
       work += workFor(pick);
       entered.set(key, one);
       if (leader === undefined || isBetter(one, leader)) leader = one;

@@ -41,7 +41,7 @@ describe("the sets that are measured over hosts", () => {
     const gaps = measuringSets(ONE_TYPE, { count: 24, measured: [], random }).map(gapOf);
     for (const half of [gaps.slice(0, 12), gaps.slice(12)]) {
       expect(half.filter((gap) => gap <= 1).length).toBeGreaterThanOrEqual(3);
-      expect(half.filter((gap) => gap >= 2).length).toBeGreaterThanOrEqual(3);
+      expect(half.filter((gap) => gap >= 2).length).toBeGreaterThanOrEqual(2);
     }
   });
 

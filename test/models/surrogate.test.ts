@@ -90,6 +90,22 @@ describe("a surrogate", () => {
     expect(own.mapePercent).toBeLessThan(3);
   });
 
+  test("may be counted on a little less where nothing like a candidate was measured, and only there", () => {
+    const predictor = openSyncPredictor(model, DOMAIN);
+    const bare = openSyncPredictor(model, DOMAIN, { memory: false });
+    const open = SAMPLES.map(({ shares }) => shares).filter((shares) =>
+      shares.every(({ host }) => host !== 2),
+    );
+    const shareOf = ({ predict, countOn }: typeof predictor): readonly number[] =>
+      (countOn?.(open) ?? []).map((gbs, at) => gbs / (predict(open)[at] ?? NaN));
+    expect(open.length).toBeGreaterThan(3);
+    for (const share of shareOf(bare)) expect(share).toBeCloseTo(0.98, 6);
+    for (const share of shareOf(predictor)) {
+      expect(share).toBeGreaterThan(0.998);
+      expect(share).toBeLessThan(1);
+    }
+  });
+
   test("answers bit for bit the same in any batch and after any history", () => {
     const asked = draw(15, 3).map(({ shares }) => shares);
     const together = openSyncPredictor(model, DOMAIN).predict(asked);

@@ -1,6 +1,7 @@
 /** @file Laws of the searches for GPUs, against every subset of small clusters. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Candidate } from "../../../domain/bandwidth-port.ts";
 import { popCount } from "../../../domain/lease.ts";
 import { eha } from "../../../scheduling/pick/balanced.ts";
 import { compactPick } from "../../../scheduling/pick/compact.ts";
@@ -41,6 +42,25 @@ describe.each(SEARCHES)("%s", (_, search) => {
     });
   });
 });
+
+describe.each(SEARCHES.filter(([name]) => name === "exact" || name === "ours"))(
+  "%s, where some predictions cannot be counted on",
+  (_, search) => {
+    test("takes what most can be counted on of, and tells its prediction", () => {
+      law((world) => {
+        const { kindOf: _none, ...predictor } = world.predictor;
+        const countOn = (picks: readonly Candidate[]): readonly number[] =>
+          predictor.predict(picks).map((gbs, at) => (picks[at]?.length === 2 ? gbs / 2 : gbs));
+        const found = search({ ...world, predictor: { ...predictor, countOn } }, { work: 1e6 });
+        if (found === undefined) return;
+        expect(found.predictedGbs).toBe(gbsOf(world, found.pick));
+        expect(found.score).toBe(found.predictedGbs / (found.pick.length === 2 ? 2 : 1));
+        const exact = exactCounts({ ...world, predictor: { ...predictor, countOn } });
+        expect(found.score).toBe(exact?.score);
+      });
+    });
+  },
+);
 
 describe("exact over counts", () => {
   test("has the best of all subsets", () => {
