@@ -50,11 +50,14 @@ export interface BandwidthPredictor {
   readonly isClamped?: boolean;
   /** GB/s of each candidate, in order. */
   predict(candidates: readonly Candidate[]): readonly number[];
-  /**
-   * GB/s that a pick may count on, in order: not above what is predicted, and below it where nothing like the candidate was measured.
-   * Absent: what is predicted.
-   */
-  readonly countOn?: (candidates: readonly Candidate[]) => readonly number[];
+  /** The same with what a pick may count on; absent: what is predicted. */
+  readonly appraise?: (candidates: readonly Candidate[]) => readonly Appraised[];
+}
+
+export interface Appraised {
+  readonly predictedGbs: number;
+  /** Not above what is predicted, and below it where nothing like the candidate was measured. */
+  readonly countedGbs: number;
 }
 
 /** One measured candidate. */

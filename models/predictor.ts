@@ -6,6 +6,7 @@
  */
 
 import type {
+  Appraised,
   BandwidthDomain,
   BandwidthPredictor,
   Candidate,
@@ -21,7 +22,7 @@ import {
   type HostLooks,
 } from "./features.ts";
 import { forwardPass } from "./forward.ts";
-import { tablesFirst, type PredictorOptions } from "./inside.ts";
+import { insideGbs, type PredictorOptions } from "./inside.ts";
 import { residualCorrection, type RememberedSample } from "./residual-memory.ts";
 import { parameterCount, transformerShape } from "./transformer.ts";
 
@@ -79,20 +80,23 @@ export function openSyncPredictor(
     asked.forEach(([key, looks], index) => known.set(key, gbsOf(looks, answers[index] ?? NaN)));
     return keys.map((key) => known.get(key));
   };
-  const frame = { version, clamp };
-  const predicted = tablesFirst(
-    domain,
-    (candidates) => answersFor(candidates).map((answer) => answer?.gbs ?? NaN),
-    frame,
-  );
-  const { predict: countOn } = tablesFirst(
-    domain,
-    (candidates) =>
-      answersFor(candidates).map((answer) =>
-        answer === undefined ? NaN : answer.gbs * (1 - UNSEEN_LESS * answer.unseen),
-      ),
-    frame,
-  );
+  const appraise = (candidates: readonly Candidate[]): readonly Appraised[] => {
+    const answers = answersFor(candidates.filter(({ length }) => length > 1));
+    let next = 0;
+    return candidates.map((candidate) => {
+      const inside = insideGbs(domain, candidate);
+      if (candidate.length < 2) return { predictedGbs: inside, countedGbs: inside };
+      const { gbs = NaN, unseen = 1 } = answers[next] ?? {};
+      next += 1;
+      const most = clamp ? inside : Infinity;
+      return {
+        predictedGbs: Math.min(gbs, most),
+        countedGbs: Math.min(gbs * (1 - UNSEEN_LESS * unseen), most),
+      };
+    });
+  };
+  const predict = (candidates: readonly Candidate[]): readonly number[] =>
+    appraise(candidates).map(({ predictedGbs }) => predictedGbs);
   const kinds = domain.hosts.map(() => new Map<number, string>());
   const kindOf = (share: PickShare): string => {
     const known = kinds[share.host]?.get(share.mask);
@@ -101,7 +105,7 @@ export function openSyncPredictor(
     kinds[share.host]?.set(share.mask, kind);
     return kind;
   };
-  return { ...predicted, countOn, kindOf };
+  return { version, domain, isClamped: clamp, predict, appraise, kindOf };
 }
 
 /** What stands around the Transformer, whoever reckons it. */

@@ -14,6 +14,7 @@ import type { BandwidthDomain } from "../../domain/bandwidth-port.ts";
 import { randomFrom, shuffled, type Random } from "../../lib/random.ts";
 import { openSyncPredictor } from "../../models/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
+import { appraised } from "../../scheduling/pick/search.ts";
 import { EHA_SHARE, searchPick, usualBudget } from "../../scheduling/pick/search-pick.ts";
 import { atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import { quantile } from "../statistics.ts";
@@ -55,7 +56,7 @@ export async function measureScale(setting: Setting): Promise<readonly Bar[]> {
     if (at < WARM_UP || found === undefined || gpus === 1) continue;
     cpuMs.push(took.cpuMs);
     wallMs.push(took.wallMs);
-    const [compactGbs = 0] = predictor.countOn?.([compact]) ?? predictor.predict([compact]);
+    const [{ countedGbs: compactGbs } = { countedGbs: 0 }] = appraised(predictor, [compact]);
     const ofEha = eha({ predictor, gpus, freeMasks }, { work: budget.work * EHA_SHARE });
     const rival = Math.max(compactGbs, ofEha?.score ?? 0);
     if (found.score < rival) below += 1;

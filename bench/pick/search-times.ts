@@ -11,6 +11,7 @@ import { openSyncPredictor } from "../../models/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
 import { hybrid } from "../../scheduling/pick/hybrid.ts";
 import { pts } from "../../scheduling/pick/pruned-tree.ts";
+import { appraised } from "../../scheduling/pick/search.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import { mean } from "../statistics.ts";
 import { scenariosOf } from "./scenarios.ts";
@@ -40,9 +41,9 @@ export async function measureSearchTimes(setting: Setting): Promise<readonly Sea
       predictionMs = 0;
       const predictor: BandwidthPredictor = {
         ...inner,
-        predict: (candidates) => {
+        appraise: (candidates) => {
           const time = stopwatch();
-          const answers = inner.predict(candidates);
+          const answers = appraised(inner, candidates);
           predictionMs += time().cpuMs;
           return answers;
         },

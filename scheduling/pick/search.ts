@@ -9,7 +9,7 @@
  */
 
 import { popCount } from "../../domain/lease.ts";
-import type { BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
+import type { Appraised, BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
 
 export interface PickQuestion {
   readonly predictor: BandwidthPredictor;
@@ -98,15 +98,15 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
     workOf(kindOf === undefined ? candidate.length : new Set(candidate.map(kindOf)).size);
 
   const predicted = (fresh: readonly (readonly [key: string, pick: Candidate])[]): void => {
-    const picks = fresh.map(([, pick]) => pick);
-    const answers = predictor.predict(picks);
-    const counted = predictor.countOn?.(picks) ?? answers;
+    const answers = appraised(
+      predictor,
+      fresh.map(([, pick]) => pick),
+    );
     batches += 1;
     for (const [index, [key, pick]] of fresh.entries()) {
-      const predictedGbs = answers[index];
-      if (predictedGbs === undefined || Number.isNaN(predictedGbs))
+      const { predictedGbs = NaN, countedGbs = NaN } = answers[index] ?? {};
+      if (Number.isNaN(predictedGbs) || Number.isNaN(countedGbs))
         throw new Error(`model ${predictor.version} has no number for a candidate`);
-      const countedGbs = counted[index] ?? predictedGbs;
       const one = { pick, predictedGbs, score: score?.(pick, countedGbs) ?? countedGbs };
       work += workFor(pick);
       entered.set(key, one);
@@ -135,6 +135,14 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
       leader && { ...leader, stats: { candidates: entered.size, batches, work, isExact } },
   };
 }
+
+/** What is predicted and what may be counted on. */
+export const appraised = (
+  predictor: BandwidthPredictor,
+  candidates: readonly Candidate[],
+): readonly Appraised[] =>
+  predictor.appraise?.(candidates) ??
+  predictor.predict(candidates).map((gbs) => ({ predictedGbs: gbs, countedGbs: gbs }));
 
 export const keyOf = (candidate: Candidate): string => {
   let key = "";

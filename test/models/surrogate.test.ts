@@ -96,8 +96,8 @@ describe("a surrogate", () => {
     const open = SAMPLES.map(({ shares }) => shares).filter((shares) =>
       shares.every(({ host }) => host !== 2),
     );
-    const shareOf = ({ predict, countOn }: typeof predictor): readonly number[] =>
-      (countOn?.(open) ?? []).map((gbs, at) => gbs / (predict(open)[at] ?? NaN));
+    const shareOf = ({ appraise }: typeof predictor): readonly number[] =>
+      (appraise?.(open) ?? []).map(({ predictedGbs, countedGbs }) => countedGbs / predictedGbs);
     expect(open.length).toBeGreaterThan(3);
     for (const share of shareOf(bare)) expect(share).toBeCloseTo(0.98, 6);
     for (const share of shareOf(predictor)) {

@@ -1,7 +1,7 @@
 /** @file Laws of the searches for GPUs, against every subset of small clusters. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Candidate } from "../../../domain/bandwidth-port.ts";
+import type { Appraised, Candidate } from "../../../domain/bandwidth-port.ts";
 import { popCount } from "../../../domain/lease.ts";
 import { eha } from "../../../scheduling/pick/balanced.ts";
 import { compactPick } from "../../../scheduling/pick/compact.ts";
@@ -49,13 +49,16 @@ describe.each(SEARCHES.filter(([name]) => name === "exact" || name === "ours"))(
     test("takes what most can be counted on of, and tells its prediction", () => {
       law((world) => {
         const { kindOf: _none, ...predictor } = world.predictor;
-        const countOn = (picks: readonly Candidate[]): readonly number[] =>
-          predictor.predict(picks).map((gbs, at) => (picks[at]?.length === 2 ? gbs / 2 : gbs));
-        const found = search({ ...world, predictor: { ...predictor, countOn } }, { work: 1e6 });
+        const appraise = (picks: readonly Candidate[]): readonly Appraised[] =>
+          predictor.predict(picks).map((predictedGbs, at) => ({
+            predictedGbs,
+            countedGbs: picks[at]?.length === 2 ? predictedGbs / 2 : predictedGbs,
+          }));
+        const found = search({ ...world, predictor: { ...predictor, appraise } }, { work: 1e6 });
         if (found === undefined) return;
         expect(found.predictedGbs).toBe(gbsOf(world, found.pick));
         expect(found.score).toBe(found.predictedGbs / (found.pick.length === 2 ? 2 : 1));
-        const exact = exactCounts({ ...world, predictor: { ...predictor, countOn } });
+        const exact = exactCounts({ ...world, predictor: { ...predictor, appraise } });
         expect(found.score).toBe(exact?.score);
       });
     });
