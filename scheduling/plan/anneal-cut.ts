@@ -41,12 +41,14 @@ export interface AnnealSetting {
   readonly capacities: readonly number[];
   readonly schedule: Schedule;
   readonly random: Random;
+  /** Times the price of overload; 1 when absent. Where a few heavy nodes decide, a higher one keeps them apart while it is hot. */
+  readonly priceFactor?: number;
 }
 
 export function annealCut(
   graph: CutGraph,
   start: Int32Array,
-  { capacities, schedule, random }: AnnealSetting,
+  { capacities, schedule, random, priceFactor = 1 }: AnnealSetting,
 ): Annealed {
   const { nodeCount, starts, neighbours } = graph;
   const partCount = capacities.length;
@@ -55,7 +57,7 @@ export function annealCut(
   const edgeWeights = graph.edgeWeights.map((weight) => weight * edgeScale);
   const nodeWeights = graph.nodeWeights.map((weight) => weight * nodeScale);
   const room = Float64Array.from(capacities, (capacity) => capacity * nodeScale * (1 + 1e-12));
-  const overloadPrice = (OVERLOAD_PRICE * graph.neighbours.length) / nodeCount;
+  const overloadPrice = (priceFactor * OVERLOAD_PRICE * graph.neighbours.length) / nodeCount;
   const parts = start.slice();
   const loads = new Float64Array(partCount);
   /** Weight of the edges from a node into each part. */

@@ -9,7 +9,7 @@
  * the population lives on the small graph. The plain packing is the first incumbent, so a graph that fits always gets a cut.
  * Source: SpiderFlow §4.2 asks for a capacitated low cut by greedy placement; the method here is our own combination of
  * annealing (Johnson et al. 1989), multilevel cuts (Karypis and Kumar 1998) and recombination by agreement (Sanders and Schulz 2012).
- * Cost: at most `mostSteps` annealing steps, O(degree) each at most, and O(edges) for each level of a larger graph. Same input, same
+ * Cost: at most `mostSteps` annealing steps (twice as many more in cycles), O(degree) each at most, and O(edges) for each level of a larger graph. Same input, same
  * answer; ties go to the first found.
  */
 
@@ -34,7 +34,7 @@ export interface CutRequest {
 export interface CutEffort {
   /** Annealing steps of the whole search for each node and edge end of a graph of 1,000 of them; they grow with its root. */
   readonly steps: number;
-  /** Steps in all, however large the graph: about 0.1 µs each. */
+  /** Steps in all, however large the graph: about 0.1 µs each. Cycles get up to twice as many of their own. */
   readonly mostSteps: number;
   readonly population: number;
   readonly children: number;
@@ -72,7 +72,7 @@ const FROM_COARSE = { hottest: 0.6, coldest: 0.16 };
 const FROM_CHAIN = { hottest: 0.25, coldest: 0.1 };
 
 /** Of a graph that is like a model's, cycles get so many times the steps of the population, and those of a graph of at least so many nodes and edge ends. */
-const CYCLE_SHARE = 5;
+const CYCLE_SHARE = 8;
 const LEAST_CYCLED_ENDS = 300;
 
 /** Edge ends a node, below which a graph is nearly a chain. */
@@ -107,7 +107,7 @@ export function cutGraph(graph: CutGraph, { capacities, random, effort }: CutReq
       children,
       each: Math.max(LEAST_STEPS, Math.ceil(budget / (population + children))),
       cycleSteps: Math.min(
-        mostSteps,
+        2 * mostSteps,
         CYCLE_SHARE *
           Math.max(Math.min(budgetOf(graph), 6 * budgetOf(small.graph)), steps * LEAST_CYCLED_ENDS),
       ),

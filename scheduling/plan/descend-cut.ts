@@ -2,7 +2,8 @@
  * @file The last polish of a cut: the best move or swap that fits, again and again, until none makes the cut lighter.
  *
  * Deterministic, keeps every capacity, and never worsens a cut; it ends in a local optimum of single moves and of swaps of two
- * nodes. Cost: O(n × parts) for a round of moves, and O(boundary²) for a round of swaps; swaps are left out above `SWAP_NODES` nodes.
+ * nodes. Cost: O(n × parts) for a round of moves, and for a round of swaps O(n × those nodes whose swap with the best of another part could
+ * gain); swaps are left out above `SWAP_NODES` nodes.
  */
 
 import { LOAD_EPSILON, loadsOf, type CutGraph } from "./cut-graph.ts";
@@ -60,7 +61,9 @@ export function descendCut(
 
   function swapRound(): boolean {
     let isBetter = false;
+    let most = mostGains();
     for (let a = 0; a < nodeCount; a += 1) {
+      if (!mayGain(a, most)) continue;
       for (let b = a + 1; b < nodeCount; b += 1) {
         const [partA = 0, partB = 0] = [parts[a], parts[b]];
         if (partA === partB) continue;
@@ -75,10 +78,38 @@ export function descendCut(
         if (gain - 2 * between(a, b) <= least) continue;
         shift(a, partB);
         shift(b, partA);
+        most = mostGains();
         isBetter = true;
       }
     }
     return isBetter;
+  }
+
+  /** By part and other part: the most that moving one node of the first into the second gains. */
+  function mostGains(): Float64Array {
+    const most = new Float64Array(partCount * partCount).fill(-Infinity);
+    for (let node = 0; node < nodeCount; node += 1) {
+      const from = parts[node] ?? 0;
+      const held = pull[node * partCount + from] ?? 0;
+      for (let to = 0; to < partCount; to += 1) {
+        const gain = (pull[node * partCount + to] ?? 0) - held;
+        const slot = from * partCount + to;
+        if (to !== from && gain > (most[slot] ?? 0)) most[slot] = gain;
+      }
+    }
+    return most;
+  }
+
+  /** Whether a swap of the node with the best one of another part might be worth it; rounding is allowed for. */
+  function mayGain(node: number, most: Float64Array): boolean {
+    const from = parts[node] ?? 0;
+    const held = pull[node * partCount + from] ?? 0;
+    for (let to = 0; to < partCount; to += 1) {
+      if (to === from) continue;
+      const gain = (pull[node * partCount + to] ?? 0) - held;
+      if (gain + (most[to * partCount + from] ?? 0) > least / 2) return true;
+    }
+    return false;
   }
 
   function between(a: number, b: number): number {

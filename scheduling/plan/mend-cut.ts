@@ -2,7 +2,9 @@
  * @file Makes a cut that overloads parts hold again, at little more weight: the move or swap that costs least for the overload it takes away, again and again.
  *
  * Where capacities leave no slack, annealing ends a unit or two off more often than not; a swap of two nodes whose weights differ by
- * that much mends it. Undefined when no move and no swap takes any overload away. Cost: O(edges + n × nodes of overloaded parts) for each round.
+ * that much mends it. What a swap takes away depends on the two weights alone, so of the nodes of one weight in one part only the one that costs least to move is looked at.
+ * Undefined when no move and no swap takes any overload away. Cost: O(edges) once; for each round O(n) and, for each overloaded part, the pairs of
+ * different weights in it and in another. Ties go to the lowest node, a move before a swap.
  */
 
 import { LOAD_EPSILON, loadsOf, type CutGraph } from "./cut-graph.ts";
@@ -15,49 +17,89 @@ export function mendCut(
   capacities: readonly number[],
 ): Int32Array | undefined {
   const { nodeCount, starts, neighbours, edgeWeights, nodeWeights } = graph;
+  const partCount = capacities.length;
   const parts = start.slice();
-  const loads = loadsOf(graph, parts, capacities.length);
+  const loads = loadsOf(graph, parts, partCount);
+  const room = Float64Array.from(capacities, (capacity) => capacity * (1 + LOAD_EPSILON));
   const over = (part: number, added: number): number =>
-    Math.max(0, (loads[part] ?? 0) + added - (capacities[part] ?? 0) * (1 + LOAD_EPSILON));
+    Math.max(0, (loads[part] ?? 0) + added - (room[part] ?? 0));
+  if (room.every((_, part) => over(part, 0) === 0)) return parts;
+  const pull = pulls();
+  const { weights, kindOf } = kindsOf(nodeWeights);
+  const kindCount = weights.length;
+  /** By part and kind: the node of the overloaded part, or of the other one, that costs least to move across, and what it costs. */
+  const going = new Int32Array(partCount * kindCount);
+  const coming = new Int32Array(partCount * kindCount);
+  const goingPrice = new Float64Array(partCount * kindCount);
+  const comingPrice = new Float64Array(partCount * kindCount);
   for (let round = 0; round < ROUNDS; round += 1) {
-    if (capacities.every((_, part) => over(part, 0) === 0)) return parts;
-    let chosen: { readonly a: number; readonly b: number; readonly to: number } | undefined;
-    let least = Infinity;
-    const pull = pulls();
-    for (let a = 0; a < nodeCount; a += 1) {
-      const from = parts[a] ?? 0;
-      if (over(from, 0) === 0) continue;
-      const weight = nodeWeights[a] ?? 0;
-      const row = a * capacities.length;
-      const pulled = (part: number): number => pull[row + part] ?? 0;
-      for (const to of capacities.keys()) {
-        if (to === from) continue;
-        const relief = over(from, 0) + over(to, 0) - over(from, -weight) - over(to, weight);
-        const price = (pulled(from) - pulled(to)) / relief;
-        if (relief <= 0 || price >= least) continue;
-        least = price;
-        chosen = { a, b: -1, to };
-      }
-      for (let b = 0; b < nodeCount; b += 1) {
-        const to = parts[b] ?? 0;
-        const shift = weight - (nodeWeights[b] ?? 0);
-        if (to === from || shift <= 0) continue;
-        const relief = over(from, 0) + over(to, 0) - over(from, -shift) - over(to, shift);
-        if (relief <= 0) continue;
-        const back = b * capacities.length;
-        const price =
-          (pulled(from) - pulled(to) + (pull[back + to] ?? 0) - (pull[back + from] ?? 0)) / relief;
-        if (price >= least) continue;
-        least = price;
-        chosen = { a, b, to };
-      }
-    }
+    const chosen = cheapest();
     if (chosen === undefined) return undefined;
     const from = parts[chosen.a] ?? 0;
     place(chosen.a, chosen.to);
     if (chosen.b >= 0) place(chosen.b, from);
+    if (room.every((_, part) => over(part, 0) === 0)) return parts;
   }
   return undefined;
+
+  function cheapest(): Change | undefined {
+    let best: Change | undefined;
+    for (let from = 0; from < partCount; from += 1) {
+      const excess = over(from, 0);
+      if (excess === 0) continue;
+      gather(from);
+      for (let to = 0; to < partCount; to += 1) {
+        if (to === from) continue;
+        const spare = (room[to] ?? 0) - (loads[to] ?? 0);
+        const row = to * kindCount;
+        // What a shift takes off the one part, less what it puts on the other above its room.
+        const reliefOf = (shift: number): number =>
+          Math.min(excess, shift) - Math.max(0, shift - Math.max(0, spare));
+        for (let kind = 0; kind < kindCount; kind += 1) {
+          const a = going[row + kind] ?? -1;
+          if (a < 0) continue;
+          const weight = weights[kind] ?? 0;
+          const own = goingPrice[row + kind] ?? 0;
+          best = cheaper(best, { a, b: -1, to, price: own, relief: reliefOf(weight) });
+          for (let lighter = 0; lighter < kind; lighter += 1) {
+            const b = coming[row + lighter] ?? -1;
+            if (b < 0) continue;
+            const relief = reliefOf(weight - (weights[lighter] ?? 0));
+            const price = own + (comingPrice[row + lighter] ?? 0);
+            if (best === undefined || price <= best.price * relief)
+              best = cheaper(best, { a, b, to, price, relief });
+          }
+        }
+      }
+    }
+    return best;
+  }
+
+  function gather(from: number): void {
+    going.fill(-1);
+    coming.fill(-1);
+    for (let node = 0; node < nodeCount; node += 1) {
+      const part = parts[node] ?? 0;
+      const kind = kindOf[node] ?? 0;
+      const row = node * partCount;
+      const held = pull[row + part] ?? 0;
+      if (part !== from) {
+        const slot = part * kindCount + kind;
+        const price = held - (pull[row + from] ?? 0);
+        if ((coming[slot] ?? -1) >= 0 && price >= (comingPrice[slot] ?? 0)) continue;
+        coming[slot] = node;
+        comingPrice[slot] = price;
+        continue;
+      }
+      for (let to = 0; to < partCount; to += 1) {
+        const slot = to * kindCount + kind;
+        const price = held - (pull[row + to] ?? 0);
+        if ((going[slot] ?? -1) >= 0 && price >= (goingPrice[slot] ?? 0)) continue;
+        going[slot] = node;
+        goingPrice[slot] = price;
+      }
+    }
+  }
 
   function place(node: number, to: number): void {
     const from = parts[node] ?? 0;
@@ -65,18 +107,60 @@ export function mendCut(
     loads[from] = (loads[from] ?? 0) - weight;
     loads[to] = (loads[to] ?? 0) + weight;
     parts[node] = to;
+    const end = starts[node + 1] ?? 0;
+    for (let at = starts[node] ?? 0; at < end; at += 1) {
+      const row = (neighbours[at] ?? 0) * partCount;
+      const edge = edgeWeights[at] ?? 0;
+      pull[row + from] = (pull[row + from] ?? 0) - edge;
+      pull[row + to] = (pull[row + to] ?? 0) + edge;
+    }
   }
 
   /** Weight of the edges from each node into each part. */
   function pulls(): Float64Array {
-    const pull = new Float64Array(nodeCount * capacities.length);
+    const sums = new Float64Array(nodeCount * partCount);
     for (let node = 0; node < nodeCount; node += 1) {
       const end = starts[node + 1] ?? 0;
       for (let at = starts[node] ?? 0; at < end; at += 1) {
-        const slot = node * capacities.length + (parts[neighbours[at] ?? 0] ?? 0);
-        pull[slot] = (pull[slot] ?? 0) + (edgeWeights[at] ?? 0);
+        const slot = node * partCount + (parts[neighbours[at] ?? 0] ?? 0);
+        sums[slot] = (sums[slot] ?? 0) + (edgeWeights[at] ?? 0);
       }
     }
-    return pull;
+    return sums;
   }
+}
+
+interface Change {
+  readonly a: number;
+  /** The node that comes in its place, or −1. */
+  readonly b: number;
+  readonly to: number;
+  /** Cut weight that is added, for each unit of overload that goes. */
+  readonly price: number;
+}
+
+function cheaper(
+  best: Change | undefined,
+  { relief, price: added, ...change }: Change & { readonly relief: number },
+): Change | undefined {
+  if (relief <= 0) return best;
+  const price = added / relief;
+  if (best === undefined || price < best.price) return { ...change, price };
+  if (price > best.price) return best;
+  const isFirst =
+    change.a < best.a ||
+    (change.a === best.a &&
+      (change.b < 0 ? best.b >= 0 || change.to < best.to : best.b >= 0 && change.b < best.b));
+  return isFirst ? { ...change, price } : best;
+}
+
+/** The weights that occur, ascending, and which of them each node has. */
+function kindsOf(nodeWeights: Float64Array): {
+  readonly weights: Float64Array;
+  readonly kindOf: Int32Array;
+} {
+  const weights = Float64Array.from(new Set(nodeWeights)).sort();
+  const known = new Map<number, number>();
+  for (const [kind, weight] of weights.entries()) known.set(weight, kind);
+  return { weights, kindOf: Int32Array.from(nodeWeights, (weight) => known.get(weight) ?? 0) };
 }

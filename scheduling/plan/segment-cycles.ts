@@ -3,8 +3,8 @@
  *
  * The best cut of such a graph separates few edges, and the way from a good cut to a better one moves whole runs of nodes: one node at a time has to climb over every heavy edge
  * between. Each cycle takes one of the lightest cuts so far (or none), joins nodes along edges, heavy ones first but with a random factor on each, until a random number of segments is left,
- * none too heavy and none across two parts of that cut; anneals the few segments; then anneals the nodes coldly from there. (KaFFPaE's cycles, Sanders and Schulz 2012, with Kruskal's
- * joins in place of matchings.) Cost: `steps`, in annealing steps; joins and polish are charged in the same coin. Ties go to the cut found first.
+ * none too heavy and none across two parts of that cut; anneals the few segments, at a price of overload that is drawn too; then anneals the nodes coldly from there. (KaFFPaE's cycles, Sanders and Schulz 2012, with Kruskal's
+ * joins in place of matchings.) What has not got lighter for `ERA` cycles is put aside and others are bred from nothing; the lightest of all meet at the end. Cost: `steps`, in annealing steps; joins and polish are charged in the same coin. Ties go to the cut found first.
  */
 
 import type { Random } from "../../lib/random.ts";
@@ -24,7 +24,7 @@ export interface CycleSetting {
 /** Cuts that are kept; the lightest are taken most often. */
 const KEPT = 4;
 /** Of the cycles, those that start from no cut. */
-const FRESH_SHARE = 0.2;
+const FRESH_SHARE = 0.4;
 /** Segments a part: from the first, up to that times the second. */
 const SEGMENTS = { fewest: 2, span: 8 };
 /** A segment weighs at most from this share of a part up to all of it. */
@@ -33,10 +33,17 @@ const LIGHTEST_LIMIT = 0.3;
 const DISORDER = 1;
 /** Annealing steps for each node and edge end, of the segments and of the graph; what joining costs, in steps. */
 const [SEGMENT_STEPS, FINE_STEPS, JOIN_STEPS] = [150, 15, 10];
+/** What mending and polishing cost for each node, in steps. */
+const POLISH_STEPS = 30;
 /** What is heavier than the heaviest kept cut by more than this is not polished. */
 const HOPE = 1.1;
-/** Cycles without a lighter cut, after which none is looked for: in all, and for each node of a small graph. */
-const PATIENCE = { most: 150, perNode: 8 };
+/** Cycles without a lighter cut of all, after which none is looked for: in all, and for each node of a small graph. */
+const PATIENCE = { most: 400, perNode: 8 };
+/** Cycles without a lighter cut of its line, after which another line begins; and the share of the steps that is kept for the lightest of all lines. */
+const ERA = 60;
+const LAST_SHARE = 0.3;
+/** Overload of the segments costs up to so many times what it costs elsewhere: heavy nodes then stay packed while light ones find their places. */
+const HIGHEST_PRICE = 6;
 const FINE = { hottest: 0.2, coldest: 0.04 };
 const HOTTEST = 2.2;
 const COLDEST = 0.05;
@@ -54,10 +61,19 @@ export function segmentCycles(
   let left = steps;
   let lightest = kept[0]?.weight ?? Infinity;
   let lastGain = 0;
+  const elders: Cut[] = [];
+  const line = { lightest: Infinity, lastGain: 0 };
+  const meetAt = LAST_SHARE * steps;
   const patience = Math.min(PATIENCE.most, PATIENCE.perNode * graph.nodeCount);
   for (let cycle = 1; left > 0 && cycle - lastGain <= patience; cycle += 1) {
+    if (elders.length > 0 && left <= meetAt) {
+      for (const { parts } of elders.splice(0)) keep(kept, graph, parts);
+    } else if (cycle - line.lastGain > ERA && left > meetAt) {
+      elders.push(...kept.splice(0));
+      [line.lightest, line.lastGain] = [Infinity, cycle];
+    }
     const draw = random.stream(`cycle-${cycle}`);
-    const isFresh = draw.unit() < FRESH_SHARE;
+    const isFresh = draw.unit() < FRESH_SHARE || kept.length === 0;
     const base = isFresh ? undefined : kept[Math.floor(kept.length * draw.unit() * draw.unit())];
     const disorder = DISORDER * draw.unit();
     const keys = Float64Array.from(
@@ -81,7 +97,12 @@ export function segmentCycles(
     else for (const [node, at] of segments.groups.entries()) start[at] = base.parts[node] ?? 0;
     const hottest = base === undefined ? HOTTEST : HOTTEST * 0.1 ** draw.unit();
     const schedule = { hottest, coldest: COLDEST, steps: coarseSteps };
-    const coarse = annealCut(segments.graph, start, { capacities, schedule, random: draw });
+    const coarse = annealCut(segments.graph, start, {
+      capacities,
+      schedule,
+      random: draw,
+      priceFactor: HIGHEST_PRICE ** draw.unit(),
+    });
     const fine = annealCut(graph, projected(segments, coarse.best ?? coarse.last), {
       capacities,
       schedule: { ...FINE, steps: FINE_STEPS * ends },
@@ -89,13 +110,14 @@ export function segmentCycles(
     });
     const weight = fine.best === undefined ? cutWeight(graph, fine.last) : fine.bestWeight;
     if (kept.length === KEPT && weight > HOPE * (kept.at(-1)?.weight ?? 0)) continue;
-    // Mending and polishing look at pairs of nodes, a few times over.
-    left -= graph.nodeCount ** 2 / 6;
+    left -= POLISH_STEPS * graph.nodeCount;
     const held = fine.best ?? mendCut(graph, fine.last, capacities);
     if (held !== undefined) keep(kept, graph, descendCut(graph, held, capacities));
     const best = kept[0]?.weight ?? Infinity;
+    if (best < line.lightest) [line.lightest, line.lastGain] = [best, cycle];
     if (best < lightest) [lightest, lastGain] = [best, cycle];
   }
+  for (const { parts } of elders) keep(kept, graph, parts);
   return kept;
 }
 
