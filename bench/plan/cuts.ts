@@ -21,6 +21,7 @@ import {
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { packableCapacities, type Packable } from "../../scheduling/plan/least-slack.ts";
 import { highsSolver } from "../../solvers/index.ts";
+import { OrbweaverError } from "../../domain/failure.ts";
 import { atMost, barOf, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
@@ -75,7 +76,7 @@ export function sharesOf(text: string): readonly number[] {
   if (text === "uneven") return UNEVEN;
   const count = Number(text);
   if (!Number.isInteger(count) || count < 2 || count > 4096)
-    throw new RangeError(`--parts: ${text} is neither a whole number from 2 to 4096 nor "uneven"`);
+    throw badInput(`--parts: ${text} is neither a whole number from 2 to 4096 nor "uneven".`);
   return Array.from({ length: count }, () => 1);
 }
 
@@ -358,13 +359,25 @@ export function measureOwnGraph(path: string, { parts, say }: CutSetting): Cuts 
 }
 
 function graphAt(path: string, file: string): CutGraph {
-  const bytes = readFileSync(path);
-  const text = (path.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8");
-  const read = readCutGraph(text, file);
+  const read = readCutGraph(textOf(path), file);
   if (read.kind === "parsed") return read.graph;
-  throw new RangeError(
+  throw badInput(
     read.problems
       .map(({ line, message, remedy }) => `${file}:${line}: ${message}; ${remedy}`)
       .join("\n"),
   );
 }
+
+function textOf(path: string): string {
+  try {
+    const bytes = readFileSync(path);
+    return (path.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8");
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw badInput(
+      `The graph ${path} cannot be read (${reason}). Name a METIS, MSR or PipeDream file or lines \`a b weight\`, plain or .gz.`,
+    );
+  }
+}
+
+const badInput = (message: string): OrbweaverError => new OrbweaverError("BAD_INPUT", message);

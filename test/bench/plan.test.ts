@@ -5,7 +5,7 @@ import { randomFrom } from "../../lib/random.ts";
 import { geneticCut } from "../../bench/plan/genetic-cut.ts";
 import { measureFragmentation } from "../../bench/plan/fragmentation.ts";
 import { drawnGraph, GRAPH_KINDS, readCutGraph } from "../../bench/plan/graphs.ts";
-import { readReferences, sharesOf } from "../../bench/plan/cuts.ts";
+import { measureOwnGraph, readReferences, sharesOf } from "../../bench/plan/cuts.ts";
 import { measureShares } from "../../bench/plan/shares.ts";
 import { cutGraph } from "../../scheduling/plan/cut.ts";
 import { capacitiesOf, checkCut } from "../../scheduling/plan/cut-graph.ts";
@@ -74,4 +74,27 @@ test("no way of handing out GPUs gives another number than was asked for", () =>
 
 test("the figures of 1, 2 and 4 clusters hold", () => {
   expect(measureShares().bars.map(({ holds }) => holds)).toEqual([true, true, true]);
+});
+
+describe("what cannot be cut is bad input, and no bug", () => {
+  const setting = {
+    ...{ seed: 1, seeds: 1, rivals: 0, rivalMs: 1_000 },
+    parts: ["4"],
+    say: () => undefined,
+  };
+
+  test("a file that is not there is named, with what would do", () => {
+    expect(() => measureOwnGraph("no/such.graph", setting)).toThrowError(
+      expect.objectContaining({
+        code: "BAD_INPUT",
+        message: expect.stringContaining("no/such.graph"),
+      }),
+    );
+  });
+
+  test.each(["1", "5000", "2.5", "many"])("--parts %s", (parts) => {
+    expect(() => sharesOf(parts)).toThrowError(
+      expect.objectContaining({ code: "BAD_INPUT", message: expect.stringContaining(parts) }),
+    );
+  });
 });
