@@ -134,7 +134,16 @@ const FROM_FEW = 98.5;
 const WORST_PICK = 85;
 const NEAR_PAPER = 3;
 
-export function compareBars(cluster: string, compared: readonly Compared[]): readonly Bar[] {
+export interface BarsOf {
+  /** The paper's own measurements: on others its Topo and Random are another cluster's. */
+  readonly isPaperData: boolean;
+}
+
+export function compareBars(
+  cluster: string,
+  compared: readonly Compared[],
+  { isPaperData }: BarsOf,
+): readonly Bar[] {
   const all = summaries(compared);
   const find = (name: string, samples: number, way = PRODUCT_WAY): Summary | undefined =>
     all.find((each) => each.name === name && each.samples === samples && each.training === way);
@@ -185,7 +194,7 @@ export function compareBars(cluster: string, compared: readonly Compared[]): rea
       barOf({
         id: `${name} ${id}`,
         unit: "points off",
-        wish: cluster === "H100" ? atMost(NEAR_PAPER) : REPORTED,
+        wish: cluster === "H100" && isPaperData ? atMost(NEAR_PAPER) : REPORTED,
         got: Math.abs(got - paper),
         note: `${got.toFixed(1)} % here, ${paper.toFixed(1)} % there, over all requests from 1 GPU, forced picks too`,
       }),

@@ -34,6 +34,7 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
   const parts = new Set(request.chosen("only"));
   const isChosen = (part: PickPart): boolean => parts.has(part);
   const data = readTruthData({ intra: request.text("intra"), inter: request.text("inter") });
+  const isPaperData = request.text("intra") === undefined && request.text("inter") === undefined;
   const measured = h100Truth(data);
   const bars: Bar[] = [];
   const tables: BenchTable[] = [];
@@ -46,7 +47,7 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
       byCluster.set(truth.name, compared);
       tables.push(compareTable(truth.name, compared), sizesTable(truth.name, compared));
       tables.push(modelTable(truth.name, compared));
-      bars.push(...compareBars(truth.name, compared));
+      bars.push(...compareBars(truth.name, compared, { isPaperData }));
     }
     if (request.plotDir !== undefined) drawFigures(request.plotDir, byCluster);
   }
