@@ -3,7 +3,8 @@
  *
  * Given what a model without such knowledge is wrong by (residuals of logarithms), the offset of a host is its part in a sparse linear
  * explanation: residual ≈ constant + sum of the offsets of the member hosts (lasso by coordinate descent, then again without
- * the penalty over the hosts that are left). Small offsets are taken for noise and are 0. Cost: O(rounds · hosts in samples).
+ * the penalty over the hosts that are left). The constant is penalised as an offset is: that the whole cluster has changed is no likelier
+ * than that one host has, which nearly all that was measured may contain. Small offsets are taken for noise and are 0. Cost: O(rounds · hosts in samples).
  */
 
 export interface HostResidual {
@@ -14,7 +15,7 @@ export interface HostResidual {
 
 /** Penalty per sample: an effect must explain more than this of the mean residual. */
 const PENALTY = 0.05;
-const ROUNDS = 100;
+const ROUNDS = 300;
 /** A host seen in fewer samples, or never missing from one, cannot be told from the rest. */
 const LEAST_SAMPLES = 2;
 /** About 20 %; below it the Transformer and the memory do better. */
@@ -70,8 +71,8 @@ function fitted(
   const meanOf = (indices: readonly number[]): number =>
     indices.reduce((sum, index) => sum + (rest[index] ?? 0), 0) / Math.max(1, indices.length);
   const all = [...values.keys()];
+  let constant = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
-    shift(all, meanOf(all));
     for (const name of names) {
       const own = members.get(name) ?? [];
       shift(own, -(offsets.get(name) ?? 0));
@@ -79,8 +80,13 @@ function fitted(
       shift(own, sign * size);
       offsets.set(name, sign * size);
     }
+    shift(all, -constant);
+    const mean = meanOf(all);
+    constant = Math.sign(mean) * Math.max(0, Math.abs(mean) - penalty);
+    shift(all, constant);
   }
   const squares = rest.reduce((sum, value) => sum + value ** 2, 0);
   const sizes = [...offsets.values()].reduce((sum, offset) => sum + Math.abs(offset), 0);
-  return { offsets, cost: squares / (2 * values.length) + penalty * sizes };
+  const cost = squares / (2 * values.length) + penalty * (sizes + Math.abs(constant));
+  return { offsets, cost };
 }
