@@ -73,8 +73,8 @@ const FINE_TUNING: Way = Object.freeze({ steps: 100, rate: 3e-3, decay: 0.3, bat
  * time. With 100 steps groups with such a host were left a fifth too fast, and picks took them.
  */
 const RELEARNING: Way = Object.freeze({ steps: 200, rate: 3e-3, decay: 0.3, batch: 16 });
-/** Of a remembered sample against a new one. */
-const REMEMBERED_WEIGHT = 0.5;
+/** Of a remembered sample against a new one: what still holds is as good. */
+const REMEMBERED_WEIGHT = 1;
 /** The same where a host in it has changed since. */
 const FORMER_WEIGHT = 0.15;
 /** The newest samples that a model remembers. */

@@ -11,7 +11,7 @@ import type { JobId } from "../domain/ids.ts";
 import type { RequestKey } from "../domain/lease.ts";
 
 /** A hundred scores bear a quantile of a tenth; each is some 30 bytes of the fleet's state. */
-export const MAX_FORESEEN = 128;
+export const MAX_FORESEEN = 160;
 
 /** What the plays of the queue said; infinite where it started in too few of them. */
 export interface Interval {
