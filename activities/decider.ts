@@ -6,11 +6,11 @@
  * goes on to its end, and only one that stays silent for long is thrown away.
  */
 
-import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { Plan } from "../domain/plan.ts";
 import { decideBaseline } from "../scheduling/decide.ts";
 import { unpackLedger, type PackedLedger } from "../scheduling/ledger-codec.ts";
+import { ownThreadFile } from "./thread-file.ts";
 
 export const DECIDE_DEADLINE_MS = 200;
 /** The first answer of a fresh thread also pays for starting it. */
@@ -37,7 +37,7 @@ export type DecideAnswer =
 export function createDecider({
   storeDir,
   onFallback,
-  threadFile = ownThreadFile(),
+  threadFile = ownThreadFile("decide-thread"),
 }: DeciderOptions): Decider {
   let isWarm = false;
   let lastId = 0;
@@ -117,12 +117,4 @@ export function createDecider({
       await thread?.terminate();
     },
   };
-}
-
-/** Threads need compiled code: from the sources (as tests run them) the build's copy is used. */
-function ownThreadFile(): string {
-  const here = fileURLToPath(new URL("./decide-thread.js", import.meta.url));
-  return import.meta.url.endsWith(".ts")
-    ? here.replace(/activities\/decide-thread\.js$/, "dist/activities/decide-thread.js")
-    : here;
 }

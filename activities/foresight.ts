@@ -7,12 +7,12 @@
 
 import { Context } from "@temporalio/activity";
 import type { Client } from "@temporalio/client";
-import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { StartEstimate } from "../scheduling/foreseen.ts";
 import type { PackedLedger } from "../scheduling/ledger-codec.ts";
 import { fleetWorkflowId, ledgerQuery } from "../workflows/messages.ts";
 import type { Foresight, ForesightOrder } from "./control-contract.ts";
+import { ownThreadFile } from "./thread-file.ts";
 
 const BEAT_MS = 5_000;
 
@@ -38,7 +38,7 @@ export interface ForesightQuestion {
 export async function playApart(
   question: ForesightQuestion,
   cancelled: Promise<never>,
-  threadFile = ownThreadFile(),
+  threadFile = ownThreadFile("foresight-thread"),
 ): Promise<readonly StartEstimate[]> {
   const thread = new Worker(threadFile, { workerData: question });
   try {
@@ -56,11 +56,3 @@ const answerOf = async (thread: Worker): Promise<readonly StartEstimate[]> =>
       reject(new Error(`the thread that plays the queue ended with exit code ${code}`)),
     );
   });
-
-/** Threads need compiled code: from the sources (as tests run them) the build's copy is used. */
-function ownThreadFile(): string {
-  const here = fileURLToPath(new URL("./foresight-thread.js", import.meta.url));
-  return import.meta.url.endsWith(".ts")
-    ? here.replace(/activities\/foresight-thread\.js$/, "dist/activities/foresight-thread.js")
-    : here;
-}

@@ -23,6 +23,11 @@ export function writeChart(dir: string, name: string, { title, svg, series }: Ch
   );
   const legend = `<foreignObject x="0" y="0" width="640" height="70"><div xmlns="http://www.w3.org/1999/xhtml"><strong>${escaped(title)}</strong>${marked}</div></foreignObject>`;
   const text = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 370"><style>${STYLE}</style>${legend}${inner}</svg>\n`;
+  writeFigure(dir, `${name}.svg`, text);
+}
+
+/** Into `dir`, which is made. */
+export function writeFigure(dir: string, file: string, text: string): void {
   mkdirSync(dir, { recursive: true });
-  writeFileSync(join(dir, `${name}.svg`), text);
+  writeFileSync(join(dir, file), text);
 }

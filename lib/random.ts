@@ -45,6 +45,19 @@ export function randomFrom(seed: number, name = ""): Random {
   };
 }
 
+/** So many of the items, none twice, in random order; all of them when there are no more. */
+export function sampled<Item>(
+  items: readonly Item[],
+  count: number,
+  random: Pick<Random, "below">,
+): Item[] {
+  const rest = [...items];
+  const chosen: Item[] = [];
+  while (chosen.length < count && rest.length > 0)
+    chosen.push(...rest.splice(random.below(rest.length), 1));
+  return chosen;
+}
+
 /** Fisher and Yates. */
 export function shuffled<Item>(items: readonly Item[], random: Random): Item[] {
   const order = [...items];

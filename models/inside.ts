@@ -27,17 +27,37 @@ export function tablesFirst(
   acrossHosts: (candidates: readonly Candidate[]) => readonly number[],
   { version = "unnamed", clamp = true }: PredictorOptions,
 ): BandwidthPredictor {
-  const predict = (candidates: readonly Candidate[]): readonly number[] => {
-    const spread = candidates.filter(({ length }) => length > 1);
-    const answers = acrossHosts(spread);
-    let next = 0;
-    return candidates.map((candidate) => {
-      const inside = insideGbs(domain, candidate);
-      if (candidate.length < 2) return inside;
-      const gbs = answers[next] ?? NaN;
-      next += 1;
+  const predict = (candidates: readonly Candidate[]): readonly number[] =>
+    besideTables(domain, candidates, acrossHosts).map(({ inside, across, isSpread }) => {
+      if (!isSpread) return inside;
+      const gbs = across ?? NaN;
       return clamp ? Math.min(gbs, inside) : gbs;
     });
-  };
   return { version, domain, isClamped: clamp, predict };
+}
+
+/** What tables and model say of one candidate. */
+export interface BesideTables<Answer> {
+  /** GB/s of the slowest member host; Infinity where no table limits. */
+  readonly inside: number;
+  readonly isSpread: boolean;
+  /** Of a set over several hosts. */
+  readonly across?: Answer;
+}
+
+/** Each candidate with its answer; `acrossHosts` is asked once, about those over several hosts. */
+export function besideTables<Answer>(
+  domain: BandwidthDomain,
+  candidates: readonly Candidate[],
+  acrossHosts: (candidates: readonly Candidate[]) => readonly (Answer | undefined)[],
+): readonly BesideTables<Answer>[] {
+  const answers = acrossHosts(candidates.filter(({ length }) => length > 1));
+  let next = 0;
+  return candidates.map((candidate) => {
+    const inside = insideGbs(domain, candidate);
+    if (candidate.length < 2) return { inside, isSpread: false };
+    const across = answers[next];
+    next += 1;
+    return { inside, isSpread: true, ...(across !== undefined && { across }) };
+  });
 }

@@ -11,7 +11,7 @@
 
 import type { BandwidthDomain, Candidate, PickShare } from "../domain/bandwidth-port.ts";
 import { gpusOfMask } from "../domain/bandwidth-table.ts";
-import type { Random } from "../lib/random.ts";
+import { sampled, type Random } from "../lib/random.ts";
 
 export interface BetweenPlan {
   readonly picks: readonly Candidate[];
@@ -83,17 +83,17 @@ export function candidatePool(
     const used = shape.filter((count) => count > 0).sort((a, b) => b - a);
     if (used.length < 2 || seen.has(used.join("+"))) return;
     // Counts move to other hosts only where each host could have any of them.
-    const order = new Set(counts).size === 1 ? sampled(hosts, random, hosts.length) : hosts;
+    const order = new Set(counts).size === 1 ? sampled(hosts, hosts.length, random) : hosts;
     const fitting = new Map(order.map((host, at) => [host, shape[at] ?? 0]));
     seen.set(used.join("+"), drawn(domain, fitting, random));
   };
   if (shapes <= MAX_ENUMERATED) {
     for (let code = 0; code < shapes; code += 1) add(digits(code, counts));
-    return sampled([...seen.values()], random);
+    return sampled([...seen.values()], MAX_POOL, random);
   }
   for (let tries = 0; tries < MAX_POOL * 4 && seen.size < MAX_POOL; tries += 1) {
     const share = 2 + random.below(Math.min(hosts.length, MOST_HOSTS) - 1);
-    const chosen = new Set(sampled([...hosts.keys()], random, share));
+    const chosen = new Set(sampled([...hosts.keys()], share, random));
     add(counts.map((count, at) => (chosen.has(at) ? 1 + random.below(count) : 0)));
   }
   return [...seen.values()];
@@ -111,7 +111,7 @@ function requests(
   for (let tries = 0; tries < MAX_POOL * 2 && seen.size < MAX_POOL; tries += 1) {
     const size = 2 + random.below(Math.min(gpus.length, MOST_HOSTS * 8) - 1);
     const masks = new Map<number, number>();
-    for (const { host, bit } of sampled(gpus, random, size)) {
+    for (const { host, bit } of sampled(gpus, size, random)) {
       masks.set(host, (masks.get(host) ?? 0) | bit);
     }
     const candidate = [...masks].map(([host, mask]) => ({ host, mask })).sort(byHost);
@@ -146,20 +146,10 @@ function drawn(
   return [...counts]
     .flatMap(([host, count]) => {
       const gpus = [...Array(domain.hosts[host]?.gpuCount ?? 0).keys()];
-      const mask = sampled(gpus, random, count).reduce((bits, gpu) => bits | (1 << gpu), 0);
+      const mask = sampled(gpus, count, random).reduce((bits, gpu) => bits | (1 << gpu), 0);
       return mask === 0 ? [] : [{ host, mask }];
     })
     .sort(byHost);
-}
-
-/** `count` of the items in random order; at most `MAX_POOL` when no count is given. */
-function sampled<Item>(items: readonly Item[], random: Random, count = MAX_POOL): Item[] {
-  const rest = [...items];
-  const chosen: Item[] = [];
-  while (chosen.length < count && rest.length > 0) {
-    chosen.push(...rest.splice(random.below(rest.length), 1));
-  }
-  return chosen;
 }
 
 export function keyOf(candidate: Candidate): string {

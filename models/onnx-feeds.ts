@@ -96,3 +96,12 @@ function numbers(type: OnnxType, count: number, whole: number): TensorData | und
 
 /** A low-discrepancy row: multiples of the golden ratio, without their whole part. */
 const spread = (_: number, at: number): number => ((at * 0.618_033_988_749_895) % 1) * 2 - 1;
+
+/** What feeds or other values have under this name; nothing where it is not among them. */
+export function entryOf(
+  values: ReadonlyMap<string, TensorValue>,
+  name: string,
+): readonly (readonly [name: string, tensor: TensorValue])[] {
+  const value = values.get(name);
+  return value === undefined ? [] : [[name, value]];
+}

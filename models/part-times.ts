@@ -9,6 +9,7 @@
 
 import { median } from "../lib/median.ts";
 import { cutOnnx, type OnnxPart } from "./onnx-cut.ts";
+import { entryOf } from "./onnx-feeds.ts";
 import { markedModel } from "./onnx-marks.ts";
 import type { OnnxModel } from "./onnx-model.ts";
 import { openOnnx, type OnnxSession, type TensorValue } from "./onnx-session.ts";
@@ -78,12 +79,4 @@ async function timesOf(
   } finally {
     await Promise.all(sessions.map((session) => session.release()));
   }
-}
-
-function entryOf(
-  values: ReadonlyMap<string, TensorValue>,
-  name: string,
-): readonly (readonly [string, TensorValue])[] {
-  const value = values.get(name);
-  return value === undefined ? [] : [[name, value]];
 }

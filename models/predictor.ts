@@ -22,7 +22,7 @@ import {
   type HostLooks,
 } from "./features.ts";
 import { forwardPass } from "./forward.ts";
-import { insideGbs, type PredictorOptions } from "./inside.ts";
+import { besideTables, type PredictorOptions } from "./inside.ts";
 import { residualCorrection, type RememberedSample } from "./residual-memory.ts";
 import { parameterCount, transformerShape } from "./transformer.ts";
 
@@ -80,21 +80,16 @@ export function openSyncPredictor(
     asked.forEach(([key, looks], index) => known.set(key, gbsOf(looks, answers[index] ?? NaN)));
     return keys.map((key) => known.get(key));
   };
-  const appraise = (candidates: readonly Candidate[]): readonly Appraised[] => {
-    const answers = answersFor(candidates.filter(({ length }) => length > 1));
-    let next = 0;
-    return candidates.map((candidate) => {
-      const inside = insideGbs(domain, candidate);
-      if (candidate.length < 2) return { predictedGbs: inside, countedGbs: inside };
-      const { gbs = NaN, unseen = 1 } = answers[next] ?? {};
-      next += 1;
+  const appraise = (candidates: readonly Candidate[]): readonly Appraised[] =>
+    besideTables(domain, candidates, answersFor).map(({ inside, isSpread, across }) => {
+      if (!isSpread) return { predictedGbs: inside, countedGbs: inside };
+      const { gbs = NaN, unseen = 1 } = across ?? {};
       const most = clamp ? inside : Infinity;
       return {
         predictedGbs: Math.min(gbs, most),
         countedGbs: Math.min(gbs * (1 - UNSEEN_LESS * unseen), most),
       };
     });
-  };
   const predict = (candidates: readonly Candidate[]): readonly number[] =>
     appraise(candidates).map(({ predictedGbs }) => predictedGbs);
   const kinds = domain.hosts.map(() => new Map<number, string>());

@@ -6,7 +6,7 @@
  */
 
 import type { JobId } from "../domain/ids.ts";
-import { randomFrom } from "../lib/random.ts";
+import { randomFrom, sampled } from "../lib/random.ts";
 import { playForward, type Forecast } from "./forecast.ts";
 import type { StartEstimate } from "./foreseen.ts";
 import type { Ledger } from "./ledger.ts";
@@ -21,12 +21,7 @@ export const foresee = (ledger: Ledger, nowMs: number): readonly StartEstimate[]
   );
 
 export function askedAt({ requests }: Ledger, nowMs: number): readonly JobId[] {
-  const random = randomFrom(nowMs, "foresight");
-  const waiting = [...requests.keys()];
-  const asked: JobId[] = [];
-  while (asked.length < ASKED_AT_ONCE && waiting.length > 0)
-    asked.push(...waiting.splice(random.below(waiting.length), 1));
-  return asked;
+  return sampled([...requests.keys()], ASKED_AT_ONCE, randomFrom(nowMs, "foresight"));
 }
 
 function estimateOf(ledger: Ledger, told: Forecast): StartEstimate[] {

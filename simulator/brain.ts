@@ -22,6 +22,20 @@ export const brainWith =
   (ledger) =>
     openSession(ledger, { policies, limits: LIMITS });
 
+/** The same brain, some of whose work is done otherwise; what it knows stays its own. */
+export const brainBut = (
+  brain: Brain,
+  changes: Partial<Pick<Brain, "decide" | "apply">>,
+): Brain => ({
+  leased: brain.leased,
+  get ledger() {
+    return brain.ledger;
+  },
+  decide: brain.decide,
+  apply: brain.apply,
+  ...changes,
+});
+
 /** An empty fleet whose hosts all answer. */
 export function readyLedger(shape: FleetShape): Ledger {
   const hosts = shape.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));

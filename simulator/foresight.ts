@@ -7,19 +7,14 @@
 
 import { foresee } from "../scheduling/foresight.ts";
 import { nextForesightAtMs } from "../scheduling/foresight-clock.ts";
-import type { OpenBrain } from "./brain.ts";
+import { brainBut, type OpenBrain } from "./brain.ts";
 
 export const foreseeing =
   (open: OpenBrain): OpenBrain =>
   (ledger) => {
     const brain = open(ledger);
     let doneUpToMs = 0;
-    return {
-      leased: brain.leased,
-      get ledger() {
-        return brain.ledger;
-      },
-      decide: brain.decide,
+    return brainBut(brain, {
       apply(event) {
         const { nowMs } = event;
         const dueAtMs = nextForesightAtMs(brain.ledger, doneUpToMs);
@@ -32,5 +27,5 @@ export const foreseeing =
         }
         return brain.apply(event);
       },
-    };
+    });
   };

@@ -1,7 +1,5 @@
 /** @file Figures 4 and 9 to 14 of the paper from this run, as SVG; timelines also as Chrome traces. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { randomFrom } from "../../lib/random.ts";
 import { planOf } from "../../scheduling/inference/decisions.ts";
 import { efficientMipDecisions } from "../../scheduling/inference/efficient-mip.ts";
@@ -10,15 +8,11 @@ import { paperGraph, PAPER_MODELS, PAPER_SHAPES } from "../../scheduling/inferen
 import { chromeTrace, timelineSvg } from "../../scheduling/inference/timeline.ts";
 import { fastestGpu } from "../../scheduling/inference/rivals.ts";
 import { barsSvg, type BarGroup } from "../bars-figure.ts";
+import { writeFigure } from "../chart-file.ts";
 import type { AblationRow } from "./ablation.ts";
 import { hostNamed, problemFor, type Measured } from "./cells.ts";
 import type { MilpRow } from "./milp-part.ts";
 import type { RemainingRow } from "./remaining.ts";
-
-export function write(dir: string, name: string, text: string): void {
-  mkdirSync(dir, { recursive: true });
-  writeFileSync(join(dir, name), text);
-}
 
 export function drawCompare(dir: string, cells: readonly Measured[]): void {
   const over = ({ baseMs }: Measured, ms: number | undefined): number | undefined =>
@@ -26,7 +20,7 @@ export function drawCompare(dir: string, cells: readonly Measured[]): void {
   for (const host of new Set(cells.map((cell) => cell.host))) {
     const own = cells.filter((cell) => cell.host === host);
     const short = (cell: Measured): string => cell.cell.slice(host.length + 1);
-    write(
+    writeFigure(
       dir,
       `figure-9-${host}.svg`,
       barsSvg({
@@ -46,7 +40,7 @@ export function drawCompare(dir: string, cells: readonly Measured[]): void {
         })),
       }),
     );
-    write(
+    writeFigure(
       dir,
       `figure-11-${host}.svg`,
       barsSvg({
@@ -60,8 +54,8 @@ export function drawCompare(dir: string, cells: readonly Measured[]): void {
   const timed = cells.filter(({ cell }) => cell.endsWith("OpenLLaMA-3B (1, 1024)"));
   for (const { cell, host, problem, plan } of timed.length > 0 ? timed : cells.slice(0, 1)) {
     const { spans } = execute(problem, plan, { random: randomFrom(1) });
-    write(dir, `figure-10-${host}.svg`, timelineSvg(problem.host, spans, cell));
-    write(dir, `figure-10-${host}.trace.json`, chromeTrace(problem.host, spans));
+    writeFigure(dir, `figure-10-${host}.svg`, timelineSvg(problem.host, spans, cell));
+    writeFigure(dir, `figure-10-${host}.trace.json`, chromeTrace(problem.host, spans));
   }
   drawSelections(dir);
 }
@@ -91,7 +85,7 @@ function drawSelections(dir: string): void {
       };
     }),
   );
-  write(
+  writeFigure(
     dir,
     "figure-4.svg",
     barsSvg({
@@ -106,7 +100,7 @@ function drawSelections(dir: string): void {
 
 export function drawAblation(dir: string, rows: readonly AblationRow[]): void {
   for (const host of new Set(rows.map((row) => row.host)))
-    write(
+    writeFigure(
       dir,
       `figure-13-${host}.svg`,
       barsSvg({
@@ -127,7 +121,7 @@ export function drawAblation(dir: string, rows: readonly AblationRow[]): void {
 export function drawRemaining(dir: string, rows: readonly RemainingRow[]): void {
   for (const model of PAPER_MODELS) {
     const own = rows.filter((row) => row.model === model);
-    write(
+    writeFigure(
       dir,
       `figure-14-${model}.svg`,
       barsSvg({
@@ -144,7 +138,7 @@ export function drawRemaining(dir: string, rows: readonly RemainingRow[]): void 
 }
 
 export const drawMilp = (dir: string, rows: readonly MilpRow[]): void =>
-  write(
+  writeFigure(
     dir,
     "figure-12.svg",
     barsSvg({

@@ -1,8 +1,7 @@
 /** @file SpiderFlow's figures 1, 10 and 11 as SVG from this run: the all-reduce's share, the throughput, and what a step is made of, by clusters. */
 
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { barsSvg, type BarGroup } from "../bars-figure.ts";
+import { writeFigure } from "../chart-file.ts";
 import type { Shares } from "./shares.ts";
 
 /** The parts of a step that a data-parallel job has, as figure 11 names its operators. */
@@ -13,7 +12,6 @@ const OPERATORS = [
 ] as const;
 
 export function drawPlanFigures(dir: string, points: Shares["points"]): void {
-  mkdirSync(dir, { recursive: true });
   const configurations = points.map(({ clusters }) =>
     clusters === 1 ? "1 cluster" : `${clusters} clusters`,
   );
@@ -44,5 +42,5 @@ export function drawPlanFigures(dir: string, points: Shares["points"]): void {
 }
 
 const write = (dir: string, name: string, figure: Parameters<typeof barsSvg>[0]): void => {
-  writeFileSync(join(dir, `${name}.svg`), barsSvg(figure));
+  writeFigure(dir, `${name}.svg`, barsSvg(figure));
 };

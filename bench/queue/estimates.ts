@@ -11,14 +11,13 @@
  * Cost: a forecast a question, and one in each half hour in which jobs wait.
  */
 
-import type { JobId } from "../../domain/ids.ts";
 import type { PendingRequest } from "../../domain/plan.ts";
-import { randomFrom } from "../../lib/random.ts";
+import { randomFrom, sampled } from "../../lib/random.ts";
 import { stretched } from "../../scheduling/calibration.ts";
 import { calibrated, playForward } from "../../scheduling/forecast.ts";
 import type { Interval } from "../../scheduling/foreseen.ts";
 import type { Ledger } from "../../scheduling/ledger.ts";
-import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
+import { brainBut, brainWith, type OpenBrain } from "../../simulator/brain.ts";
 import { foreseeing } from "../../simulator/foresight.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
@@ -145,16 +144,11 @@ function questionsAt(
     isDue: (nowMs) => (dueMs[next] ?? Infinity) <= nowMs,
     ask(ledger, nowMs) {
       while ((dueMs[next] ?? Infinity) <= nowMs) next += 1;
-      const waiting = [...ledger.requests.values()];
-      const chosen = new Map<JobId, PendingRequest>();
-      for (let count = Math.min(AT_ONCE, waiting.length); count > 0; count -= 1) {
-        const [request] = waiting.splice(random.below(waiting.length), 1);
-        if (request !== undefined) chosen.set(request.jobId, request);
-      }
-      const played = playForward(ledger, chosen.keys(), { nowMs, seed: seed + next });
+      const chosen = sampled([...ledger.requests.keys()], AT_ONCE, random);
+      const played = playForward(ledger, chosen, { nowMs, seed: seed + next });
       const told = calibrated(played, ledger, nowMs);
       for (const [at, each] of told.entries()) {
-        const request = chosen.get(each.jobId);
+        const request = ledger.requests.get(each.jobId);
         if (request === undefined) continue;
         const { learned } = each;
         const alone = played[at] ?? each;
@@ -172,12 +166,7 @@ const asking =
   (open: OpenBrain, questions: Questions): OpenBrain =>
   (ledger) => {
     const brain = open(ledger);
-    return {
-      leased: brain.leased,
-      get ledger() {
-        return brain.ledger;
-      },
-      decide: brain.decide,
+    return brainBut(brain, {
       apply(event) {
         const applied = brain.apply(event);
         if (event.kind !== "plan") return applied;
@@ -188,5 +177,5 @@ const asking =
         if (questions.isDue(event.nowMs)) questions.ask(brain.ledger, event.nowMs);
         return applied;
       },
-    };
+    });
   };

@@ -1,6 +1,6 @@
 /** @file A brain that is held a stopwatch to: how long its decisions take, and how much processor time, beside the simulation's own clock. */
 
-import type { OpenBrain } from "../../simulator/brain.ts";
+import { brainBut, type OpenBrain } from "../../simulator/brain.ts";
 
 export interface Stopwatch {
   /** Of each decision with the folding of its plan, in order. */
@@ -15,11 +15,7 @@ export const timed =
   (ledger) => {
     const brain = open(ledger);
     let decideMs = 0;
-    return {
-      leased: brain.leased,
-      get ledger() {
-        return brain.ledger;
-      },
+    return brainBut(brain, {
       decide(nowMs) {
         const startMs = performance.now();
         const plan = brain.decide(nowMs);
@@ -32,5 +28,5 @@ export const timed =
         if (event.kind === "plan") decisionMs.push(decideMs + performance.now() - startMs);
         return applied;
       },
-    };
+    });
   };

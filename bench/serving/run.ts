@@ -199,7 +199,6 @@ interface Case {
   readonly expectedShare: number;
   readonly shares: number[];
   readonly ms: number[];
-  readonly cells: readonly [model: string, lanes: string];
 }
 
 /**
@@ -223,7 +222,6 @@ async function expectations(
         expectedShare: expectedMs / (wholeMs - costs.requestMs),
         shares: [],
         ms: [],
-        cells: [graph.name, String(lanes)],
       });
     }
   }
@@ -247,8 +245,9 @@ async function expectations(
     offBy(plan.expectedMs ?? NaN, median(ms)),
   );
   const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
-  const rows = cases.map(({ cells, planned: { plan }, ms, expectedShare, shares }, at) => [
-    ...cells,
+  const rows = cases.map(({ graph, planned: { plan }, ms, expectedShare, shares }, at) => [
+    graph.name,
+    String(plan.gpus),
     String(plan.parts.length),
     (plan.expectedMs ?? NaN).toFixed(2),
     median(ms).toFixed(2),

@@ -10,6 +10,7 @@ import { historyToJSON } from "@temporalio/common/lib/proto-utils.js";
 import { DefaultLogger, Runtime, Worker } from "@temporalio/worker";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { sampled } from "../../lib/random.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { JOB_WORKFLOW } from "../../workflows/messages.ts";
 import type { Draw } from "../statistics.ts";
@@ -33,12 +34,12 @@ export async function replayAll(
   for await (const { workflowId, runId, type } of client.workflow.list()) {
     all.push({ workflowId, runId, type });
   }
-  const sampled = sample(
+  const taken = sampled(
     all.filter(({ type }) => type === JOB_WORKFLOW),
     jobs,
     draw,
   );
-  const chosen = [...all.filter(({ type }) => type !== JOB_WORKFLOW), ...sampled];
+  const chosen = [...all.filter(({ type }) => type !== JOB_WORKFLOW), ...taken];
   const unreadable: string[] = [];
   async function* histories() {
     for (const { workflowId, runId } of chosen) {
@@ -87,13 +88,4 @@ function beQuiet(): void {
   } catch {
     // The process has a runtime already, with the logger that it wanted.
   }
-}
-
-function sample<T>(values: readonly T[], count: number, draw: Draw): readonly T[] {
-  const left = [...values];
-  const taken: T[] = [];
-  while (taken.length < count && left.length > 0) {
-    taken.push(...left.splice(draw.below(left.length), 1));
-  }
-  return taken;
 }

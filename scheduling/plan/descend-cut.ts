@@ -6,7 +6,8 @@
  * gain); swaps are left out above `SWAP_NODES` nodes.
  */
 
-import { LOAD_EPSILON, loadsOf, type CutGraph } from "./cut-graph.ts";
+import { LOAD_EPSILON, type CutGraph } from "./cut-graph.ts";
+import { holdCut } from "./held-cut.ts";
 
 const SWAP_NODES = 1_500;
 const MIN_GAIN = 1e-9;
@@ -18,16 +19,7 @@ export function descendCut(
 ): Int32Array {
   const { nodeCount, starts, neighbours, edgeWeights, nodeWeights } = graph;
   const partCount = capacities.length;
-  const parts = start.slice();
-  const loads = loadsOf(graph, parts, partCount);
-  const pull = new Float64Array(nodeCount * partCount);
-  for (let node = 0; node < nodeCount; node += 1) {
-    const end = starts[node + 1] ?? 0;
-    for (let at = starts[node] ?? 0; at < end; at += 1) {
-      const slot = node * partCount + (parts[neighbours[at] ?? 0] ?? 0);
-      pull[slot] = (pull[slot] ?? 0) + (edgeWeights[at] ?? 0);
-    }
-  }
+  const { parts, loads, pull, move } = holdCut(graph, start, partCount);
   const total = edgeWeights.reduce((sum, weight) => sum + weight, 0);
   const least = MIN_GAIN * Math.max(total, Number.MIN_VALUE);
   while (moveRound() || (nodeCount <= SWAP_NODES && swapRound())) continue;
@@ -53,7 +45,7 @@ export function descendCut(
         }
       }
       if (chosen < 0) continue;
-      shift(node, chosen);
+      move(node, chosen);
       isBetter = true;
     }
     return isBetter;
@@ -76,8 +68,8 @@ export function descendCut(
         const added = (nodeWeights[b] ?? 0) - (nodeWeights[a] ?? 0);
         if (!fits(partA, added) || !fits(partB, -added)) continue;
         if (gain - 2 * between(a, b) <= least) continue;
-        shift(a, partB);
-        shift(b, partA);
+        move(a, partB);
+        move(b, partA);
         most = mostGains();
         isBetter = true;
       }
@@ -117,20 +109,5 @@ export function descendCut(
     for (let at = starts[a] ?? 0; at < end; at += 1)
       if (neighbours[at] === b) return edgeWeights[at] ?? 0;
     return 0;
-  }
-
-  function shift(node: number, to: number): void {
-    const from = parts[node] ?? 0;
-    const weight = nodeWeights[node] ?? 0;
-    loads[from] = (loads[from] ?? 0) - weight;
-    loads[to] = (loads[to] ?? 0) + weight;
-    parts[node] = to;
-    const end = starts[node + 1] ?? 0;
-    for (let at = starts[node] ?? 0; at < end; at += 1) {
-      const row = (neighbours[at] ?? 0) * partCount;
-      const edge = edgeWeights[at] ?? 0;
-      pull[row + from] = (pull[row + from] ?? 0) - edge;
-      pull[row + to] = (pull[row + to] ?? 0) + edge;
-    }
   }
 }

@@ -7,7 +7,8 @@
  * different weights in it and in another. Ties go to the lowest node, a move before a swap.
  */
 
-import { LOAD_EPSILON, loadsOf, type CutGraph } from "./cut-graph.ts";
+import { LOAD_EPSILON, type CutGraph } from "./cut-graph.ts";
+import { holdCut } from "./held-cut.ts";
 
 const ROUNDS = 400;
 
@@ -16,15 +17,13 @@ export function mendCut(
   start: Int32Array,
   capacities: readonly number[],
 ): Int32Array | undefined {
-  const { nodeCount, starts, neighbours, edgeWeights, nodeWeights } = graph;
+  const { nodeCount, nodeWeights } = graph;
   const partCount = capacities.length;
-  const parts = start.slice();
-  const loads = loadsOf(graph, parts, partCount);
+  const { parts, loads, pull, move } = holdCut(graph, start, partCount);
   const room = Float64Array.from(capacities, (capacity) => capacity * (1 + LOAD_EPSILON));
   const over = (part: number, added: number): number =>
     Math.max(0, (loads[part] ?? 0) + added - (room[part] ?? 0));
   if (room.every((_, part) => over(part, 0) === 0)) return parts;
-  const pull = pulls();
   const { weights, kindOf } = kindsOf(nodeWeights);
   const kindCount = weights.length;
   /** By part and kind: the node of the overloaded part, or of the other one, that costs least to move across, and what it costs. */
@@ -36,8 +35,8 @@ export function mendCut(
     const chosen = cheapest();
     if (chosen === undefined) return undefined;
     const from = parts[chosen.a] ?? 0;
-    place(chosen.a, chosen.to);
-    if (chosen.b >= 0) place(chosen.b, from);
+    move(chosen.a, chosen.to);
+    if (chosen.b >= 0) move(chosen.b, from);
     if (room.every((_, part) => over(part, 0) === 0)) return parts;
   }
   return undefined;
@@ -99,34 +98,6 @@ export function mendCut(
         goingPrice[slot] = price;
       }
     }
-  }
-
-  function place(node: number, to: number): void {
-    const from = parts[node] ?? 0;
-    const weight = nodeWeights[node] ?? 0;
-    loads[from] = (loads[from] ?? 0) - weight;
-    loads[to] = (loads[to] ?? 0) + weight;
-    parts[node] = to;
-    const end = starts[node + 1] ?? 0;
-    for (let at = starts[node] ?? 0; at < end; at += 1) {
-      const row = (neighbours[at] ?? 0) * partCount;
-      const edge = edgeWeights[at] ?? 0;
-      pull[row + from] = (pull[row + from] ?? 0) - edge;
-      pull[row + to] = (pull[row + to] ?? 0) + edge;
-    }
-  }
-
-  /** Weight of the edges from each node into each part. */
-  function pulls(): Float64Array {
-    const sums = new Float64Array(nodeCount * partCount);
-    for (let node = 0; node < nodeCount; node += 1) {
-      const end = starts[node + 1] ?? 0;
-      for (let at = starts[node] ?? 0; at < end; at += 1) {
-        const slot = node * partCount + (parts[neighbours[at] ?? 0] ?? 0);
-        sums[slot] = (sums[slot] ?? 0) + (edgeWeights[at] ?? 0);
-      }
-    }
-    return sums;
   }
 }
 

@@ -6,7 +6,7 @@ import { ms } from "../../domain/units.ts";
 import { checkLedger } from "../../scheduling/apply.ts";
 import * as policySets from "../../scheduling/policy-sets.ts";
 import type { Policies } from "../../scheduling/cycle.ts";
-import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
+import { brainBut, brainWith, type OpenBrain } from "../../simulator/brain.ts";
 import type { SimulationOptions } from "../../simulator/options.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { runSimulation } from "../../simulator/simulate.ts";
@@ -98,19 +98,14 @@ const checked =
   (set: Policies): OpenBrain =>
   (ledger) => {
     const brain = brainWith(set)(ledger);
-    return {
-      leased: brain.leased,
-      get ledger() {
-        return brain.ledger;
-      },
+    return brainBut(brain, {
       apply(event) {
         const applied = brain.apply(event);
         expect(checkLedger(brain.ledger)).toEqual([]);
         if (event.kind === "plan") expect(applied.refusals).toEqual([]);
         return applied;
       },
-      decide: brain.decide,
-    };
+    });
   };
 
 describe("whatever arrives, costs and fails", () => {

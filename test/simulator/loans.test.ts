@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { JobId } from "../../domain/ids.ts";
 import { checkLedger } from "../../scheduling/apply.ts";
 import { tawfqLending } from "../../scheduling/policy-sets.ts";
-import { brainWith, type OpenBrain } from "../../simulator/brain.ts";
+import { brainBut, brainWith, type OpenBrain } from "../../simulator/brain.ts";
 import { runSimulation } from "../../simulator/simulate.ts";
 import { drawPaperMix } from "../../simulator/paper-mix.ts";
 import { FROZEN_MIX } from "../../bench/queue/mix.ts";
@@ -36,12 +36,7 @@ const watched =
   (ledger) => {
     const brain = open(ledger);
     const calledAtMs = new Map<JobId, number>();
-    return {
-      leased: brain.leased,
-      get ledger() {
-        return brain.ledger;
-      },
-      decide: (nowMs) => brain.decide(nowMs),
+    return brainBut(brain, {
       apply(event) {
         const calls = event.kind === "plan" ? (event.plan.evict ?? []) : [];
         const loans = calls.filter(({ lease }) => brain.ledger.leases.get(lease)?.loan);
@@ -61,7 +56,7 @@ const watched =
           expect([job, event.nowMs - atMs <= CHECKPOINT_MS + CYCLES_MS]).toEqual([job, true]);
         return applied;
       },
-    };
+    });
   };
 
 test("whoever calls a loan in starts one checkpoint later, and nothing of it is refused", () => {

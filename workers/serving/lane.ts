@@ -8,6 +8,7 @@
  */
 
 import { receiveMessageOnPort, type MessagePort } from "node:worker_threads";
+import { entryOf } from "../../models/onnx-feeds.ts";
 import { openOnnx, type OnnxSession, type TensorValue } from "../../models/onnx-session.ts";
 
 export interface LanePart {
@@ -205,7 +206,7 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
 
   const runPart = async (request: number, state: RequestState, part: OpenPart): Promise<void> => {
     try {
-      const feeds = new Map(part.inputs.flatMap((name) => named(name, state.values.get(name))));
+      const feeds = new Map(part.inputs.flatMap((name) => entryOf(state.values, name)));
       const outputs = await part.session.run(feeds);
       if (state.isDropped) return;
       for (const name of part.inputs) {
@@ -273,9 +274,6 @@ export async function runLane(setup: LaneSetup, home: MessagePort): Promise<void
     await Promise.all(parts.map(({ session }) => session.release()));
   }
 }
-
-const named = (name: string, tensor: TensorValue | undefined): readonly NamedTensor[] =>
-  tensor === undefined ? [] : [[name, tensor]];
 
 /** The memory of a tensor that fills it; a view into a larger one cannot be given away. */
 export function ownMemory({ data }: TensorValue): readonly ArrayBuffer[] {

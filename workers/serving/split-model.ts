@@ -9,10 +9,11 @@
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import type { ServingPlan } from "../../domain/serving-plan.ts";
 import { cutOnnx, type OnnxPart } from "../../models/onnx-cut.ts";
+import { entryOf } from "../../models/onnx-feeds.ts";
 import type { OnnxModel } from "../../models/onnx-model.ts";
 import type { TensorValue } from "../../models/onnx-session.ts";
 import { openLane, type Lane } from "./lane-port.ts";
-import { ownMemory, type LanePart, type LaneReport, type NamedTensor } from "./lane.ts";
+import { ownMemory, type LanePart, type LaneReport } from "./lane.ts";
 import { allowedProcessors, laneProcessors, type LaneProcessors } from "./own-core.ts";
 
 export interface SplitModel {
@@ -133,14 +134,14 @@ export async function openSplit(
       lastRequest += 1;
       const request = lastRequest;
       // An input that is an output as it is goes by no lane.
-      const answers = new Map(straight.flatMap((name) => pick(feeds, name)));
+      const answers = new Map(straight.flatMap((name) => entryOf(feeds, name)));
       waiting.set(request, { answers, resolve, reject });
       const takers = new Map<string, number>();
       for (const want of wants) {
         for (const name of want) takers.set(name, (takers.get(name) ?? 0) + 1);
       }
       for (const [lane, each] of lanes.entries()) {
-        const values = [...(wants[lane] ?? [])].flatMap((name) => pick(feeds, name));
+        const values = [...(wants[lane] ?? [])].flatMap((name) => entryOf(feeds, name));
         const transfer = values.flatMap(([name, tensor]) =>
           takers.get(name) === 1 && !answers.has(name) ? ownMemory(tensor) : [],
         );
@@ -153,11 +154,6 @@ export async function openSplit(
     });
   return { kind: "open", split: { run, lost, close } };
 }
-
-const pick = (feeds: ReadonlyMap<string, TensorValue>, name: string): readonly NamedTensor[] => {
-  const tensor = feeds.get(name);
-  return tensor === undefined ? [] : [[name, tensor]];
-};
 
 interface Laying {
   /** By part. */
