@@ -29,13 +29,14 @@ export function move(
   const found = proposeMoves(gang, scene, {
     preemption,
     place,
-    // Asked for where moves are found, which is seldom.
+    isOnlyPaying: true,
+    // Asked for where there is anything to try, which is seldom.
     get waitMs() {
       const ready = (): number => planHead(gang, scene, place)?.readyAtMs ?? Infinity;
       return (waitMs ??= Math.min(HORIZON_MS, ready() - scene.nowMs));
     },
   });
-  if (found?.doesPay !== true) {
+  if (found === undefined) {
     if (lifted !== undefined) putBack(heads, lifted);
     return false;
   }

@@ -14,6 +14,8 @@
  * Trials: for gangs that a host can hold, per host the cheapest gangs that make room there; for others per cluster. In each the placement
  * policy chooses the place of the request and, after that, of every moved gang, the largest first; a trial fails where one finds
  * none, or is placed as `apply` would not let it. The trial with the most gain less price wins, then the one with fewer moves, then the first.
+ * Who would only move what pays (a cycle) says so: then a trial ends as soon as its price is known to be too high for any gain, mostly
+ * before anything is placed.
  * Why there are no loops: a request is the cause of one round of moves at most, because its place is set apart for it from then on, and
  * a moved gang is protected anew. Cost: O(leases · log leases), then two to `MAX_MOVES` placements each of `MAX_TRIALS` trials.
  */
@@ -26,9 +28,11 @@ import { largestAt, noteGrant, noteLease, undoGrant, type FreshGrant } from "./c
 import { checkGrant } from "./feasibility.ts";
 import { UNKNOWN_END_MS } from "./host-pools.ts";
 import { freeGpus, prospectsOf, type Scene } from "./judge.ts";
+import type { ClusterOffer } from "./placement/placement-policy.ts";
 import { throughputOf } from "./placement/spread.ts";
 import type { PreemptionContext } from "./preemption.ts";
 import { sharedGpus } from "./reserved.ts";
+import { mostThroughput, roomsFor } from "./room-bounds.ts";
 import { demandOf, freeHosts } from "./start.ts";
 import { labelled } from "./usage.ts";
 import { isEvictable, lossOf } from "./evictable.ts";
@@ -63,6 +67,8 @@ export interface MoveProposal {
 export interface MoveSearch extends PreemptionContext {
   /** How long the request would wait if nothing were moved. */
   readonly waitMs: number;
+  /** Moves that do not pay are not looked for. */
+  readonly isOnlyPaying?: boolean;
 }
 
 /** For a request that waits, with the capacity as it is, which is left as it was. Undefined where no moves would help. */
@@ -86,10 +92,14 @@ export function proposeMoves(
       !ledger.requests.has(lease.jobId) &&
       ledger.reservations?.has(lease.jobId) !== true,
   );
+  const trials = trialsOf(request, movable, scene).slice(0, MAX_TRIALS);
+  if (trials.length === 0) return undefined;
+  const trial = { request, scene, search, waitS: Math.min(search.waitMs, HORIZON_MS) / 1_000 };
   let best: MoveProposal | undefined;
-  for (const leases of trialsOf(request, movable, scene).slice(0, MAX_TRIALS)) {
-    const found = tryMoves({ request, scene, search }, leases);
-    if (found !== undefined && (best === undefined || isBetter(found, best))) best = found;
+  for (const leases of trials) {
+    const found = tryMoves(trial, leases);
+    if (found === undefined || (search.isOnlyPaying === true && !found.doesPay)) continue;
+    if (best === undefined || isBetter(found, best)) best = found;
   }
   return best;
 }
@@ -161,6 +171,8 @@ interface Trial {
   readonly request: PendingRequest;
   readonly scene: Scene;
   readonly search: MoveSearch;
+  /** Until the request would start if nothing were moved; asked for with all leases on the capacity. */
+  readonly waitS: number;
 }
 
 /** On the capacity without these leases; every change is taken back. */
@@ -168,14 +180,14 @@ function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefi
   const { request, scene } = trial;
   const { capacity } = scene;
   for (const lease of leases) noteLease(capacity, lease, undefined);
-  const gpus = placed(request, trial);
+  const gpus = mayBeFound(trial, leases) ? placed(request, trial) : undefined;
   const moved = leases.filter((lease) => sharedGpus(lease.gpus, gpus ?? []).length > 0);
   const stay = leases.filter((lease) => !moved.includes(lease));
   for (const lease of stay) noteLease(capacity, undefined, lease);
   const grants: FreshGrant[] = [];
   const moves: Move[] = [];
-  if (gpus !== undefined) {
-    hold(request, gpus);
+  if (gpus !== undefined) hold(request, gpus);
+  if (gpus !== undefined && mayPay(trial, gpus, moved)) {
     for (const lease of [...moved].sort(
       (a, b) => gpuCountOf(b.gpus) - gpuCountOf(a.gpus) || a.token - b.token,
     )) {
@@ -197,6 +209,49 @@ function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefi
     noteGrant(capacity, grant);
     grants.push(grant);
   }
+}
+
+/** Whether the request and the leases that are off the capacity may find places, by what clusters have free, so that it pays where it has to. */
+function mayBeFound(trial: Trial, leases: readonly Lease[]): boolean {
+  const { request, scene, search } = trial;
+  const rooms = roomsFor(request, scene);
+  // One of them is moved at least, or nothing is won.
+  return rooms.some(({ place, throughput }) =>
+    leases.some((lease) => {
+      const price = leastLoss(trial, lease, place);
+      return (
+        price < Infinity &&
+        (search.isOnlyPaying !== true || gainOf(trial, throughput) >= PAYS_TIMES * price)
+      );
+    }),
+  );
+}
+
+/** The same when the request has its GPUs, which are on the capacity. */
+function mayPay(trial: Trial, gpus: readonly HostGpus[], moved: readonly Lease[]): boolean {
+  const price = moved.reduce((sum, lease) => sum + leastLoss(trial, lease), 0);
+  if (price === Infinity || trial.search.isOnlyPaying !== true) return price < Infinity;
+  return gainOf(trial, throughputOf(gpus, trial.scene.capacity.spread)) >= PAYS_TIMES * price;
+}
+
+/** What the move of a lease loses at least where the request takes its GPUs out of `taken`; infinite where it finds no room. */
+function leastLoss(trial: Trial, lease: Lease, taken?: ClusterOffer): number {
+  const { request, scene } = trial;
+  const again = asRequest(lease, trial);
+  const most =
+    again && mostThroughput(again, scene, taken && { ...taken, gpus: request.gang.gpus });
+  return most === undefined
+    ? Infinity
+    : moveLoss(lease, scene.nowMs) + slowerBy(lease, most, scene);
+}
+
+const gainOf = ({ request, waitS }: Trial, throughput: number): number =>
+  request.gang.gpus * throughput * waitS;
+
+/** GPU-seconds that a moved gang loses until its end because its new place lets it reach only this part of its peak. */
+function slowerBy(lease: Lease, throughput: number, { capacity, nowMs }: Scene): number {
+  const slowdown = 1 - throughput / throughputOf(lease.gpus, capacity.spread);
+  return gpuCountOf(lease.gpus) * (leftMs(lease, nowMs) / 1_000) * Math.max(0, slowdown);
 }
 
 /** All that it asks for, or nothing. */
@@ -238,10 +293,11 @@ function asRequest(lease: Lease, { scene }: Trial): PendingRequest | undefined {
 }
 
 function proposal(
-  { request, scene, search }: Trial,
+  trial: Trial,
   gpus: readonly HostGpus[],
   moves: readonly Move[],
 ): MoveProposal | undefined {
+  const { request, scene, search } = trial;
   const { ledger, nowMs, spent } = search.preemption;
   const lost = moves.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0);
   const { tenant, jobId } = request;
@@ -249,12 +305,11 @@ function proposal(
   const before = spentBudget(ledger.evictions ?? [], tenant, nowMs) + (spent.get(tenant) ?? 0);
   if (before + lost > budget) return undefined;
   const { spread } = scene.capacity;
-  const slower = moves.reduce((sum, { lease, to }) => {
-    const slowdown = 1 - throughputOf(to, spread) / throughputOf(lease.gpus, spread);
-    return sum + gpuCountOf(to) * (leftMs(lease, nowMs) / 1_000) * Math.max(0, slowdown);
-  }, 0);
-  const waitS = Math.min(search.waitMs, HORIZON_MS) / 1_000;
-  const gain = gpuCountOf(gpus) * throughputOf(gpus, spread) * waitS;
+  const slower = moves.reduce(
+    (sum, { lease, to }) => sum + slowerBy(lease, throughputOf(to, spread), scene),
+    0,
+  );
+  const gain = gainOf(trial, throughputOf(gpus, spread));
   const price = lost + slower;
   return {
     gpus,

@@ -9,10 +9,10 @@
  */
 
 import type { HostGpus } from "../../domain/lease.ts";
-import { foldCovers, leastOf, openedCover, type Band, type Cover } from "./cover.ts";
-import { sharesOf } from "./host-kind.ts";
+import { foldToTarget } from "./cover-target.ts";
+import { foldCovers, leastOf, openedCover, type Band, type Cover, type Fold } from "./cover.ts";
 import { freeOf, type ClusterPart, type RackPart, type SitePart } from "./parts.ts";
-import type { PlaceHost } from "./place-policy.ts";
+import { rackTable, type RackTables } from "./rack-tables.ts";
 import type { PerLevel } from "./spread.ts";
 
 /** Changes as tables are made. */
@@ -20,6 +20,8 @@ export interface GangTables {
   readonly gpus: number;
   /** What each touched part costs; sums of them are exact. */
   readonly weights: PerLevel;
+  /** Of gangs of this size and type. */
+  readonly rackTables: RackTables;
   readonly racks: Map<RackPart, Cover>;
   readonly clusters: Map<ClusterPart, Cover>;
   /** Where tables put the GPUs that are taken out of them. */
@@ -28,9 +30,14 @@ export interface GangTables {
   cells: number;
 }
 
-export const openTables = (gpus: number, weights: PerLevel): GangTables => ({
+export const openTables = (
+  gpus: number,
+  weights: PerLevel,
+  rackTables: RackTables,
+): GangTables => ({
   gpus,
   weights,
+  rackTables,
   racks: new Map(),
   clusters: new Map(),
   chosen: [],
@@ -62,10 +69,11 @@ export function clusterCover(part: ClusterPart, least: number, tables: GangTable
   const racks = enough(part.racks, most, mostOf);
   const total = sumOf(racks, mostOf);
   const covers = racks.map((rack) => rackCover(rack, leastOf(least, total, rack.most), tables));
-  const opened = openedCover(folded(covers, { least, most }, tables), {
-    cost: tables.weights.cluster,
-    tieOf: () => 0,
-  });
+  const cover =
+    least === most
+      ? counted(foldToTarget(covers, { target: most, opening: tables.weights.rack }), tables)
+      : folded(covers, { least, most }, tables);
+  const opened = openedCover(cover, { cost: tables.weights.cluster, tieOf: () => 0 });
   tables.clusters.set(part, opened);
   return opened;
 }
@@ -74,15 +82,18 @@ export function clusterCover(part: ClusterPart, least: number, tables: GangTable
 export function rackCover(part: RackPart, least: number, tables: GangTables): Cover {
   const known = tables.racks.get(part);
   if (known !== undefined && known.least <= least) return known;
-  const most = Math.min(part.most, tables.gpus);
-  const hosts = enough(part.hosts, most, freeOf);
-  const covers = hosts.map((host) => hostCover(host, tables));
-  const opened = openedCover(folded(covers, { least, most }, tables), {
-    cost: tables.weights.rack,
-    tieOf: (gpus) => rackTie(part.free, gpus),
-  });
-  tables.racks.set(part, opened);
-  return opened;
+  const hosts = enough(part.hosts, Math.min(part.most, tables.gpus), freeOf);
+  const table = rackTable({ ...part, hosts }, least, tables);
+  tables.cells += table.work;
+  const take = (gpus: number): void => {
+    table.take(gpus, (at, mask) => {
+      const host = hosts[at];
+      if (host !== undefined) tables.chosen.push({ host: host.at.host, mask });
+    });
+  };
+  const cover = { ...table.cover, take };
+  tables.racks.set(part, cover);
+  return cover;
 }
 
 const mostOf = ({ most }: { readonly most: number }): number => most;
@@ -93,39 +104,13 @@ function sumOf<Part>(parts: readonly Part[], sizeOf: (part: Part) => number): nu
   return sum;
 }
 
-function folded(parts: readonly Cover[], band: Band, tables: GangTables): Cover {
-  const { cover, work } = foldCovers(parts, band);
+const folded = (parts: readonly Cover[], band: Band, tables: GangTables): Cover =>
+  counted(foldCovers(parts, band), tables);
+
+function counted({ cover, work }: Fold, tables: GangTables): Cover {
   tables.cells += work;
   return cover;
 }
-
-function hostCover(host: PlaceHost, { weights, chosen }: GangTables): Cover {
-  const { at, freeMask } = host;
-  const { free, masks, domains, numaNodes } = sharesOf(at.kind, freeMask);
-  const cost = new Float64Array(free + 1);
-  const tie = new Float64Array(free + 1);
-  for (let gpus = 1; gpus <= free; gpus += 1) {
-    const parts = (domains[gpus] ?? 0) * weights.domain + (numaNodes[gpus] ?? 0) * weights.numa;
-    cost[gpus] = parts + weights.host;
-    tie[gpus] = hostTie(host, free, gpus);
-  }
-  const take = (gpus: number): void => {
-    chosen.push({ host: at.host, mask: masks[gpus] ?? 0 });
-  };
-  return { size: free, least: 0, cost, tie, take };
-}
-
-const GPUS_TIE = 256;
-const WHOLE_HOST_TIE = 16 * GPUS_TIE;
-
-/** For GPUs left over in a touched host. */
-export function hostTie({ at }: PlaceHost, free: number, gpus: number): number {
-  const isBroken = free === at.gpuCount && gpus < free;
-  return (free - gpus) * GPUS_TIE + (isBroken ? WHOLE_HOST_TIE : 0);
-}
-
-/** For GPUs left over in a touched rack. */
-export const rackTie = (free: number, gpus: number): number => Math.min(GPUS_TIE - 1, free - gpus);
 
 /** Of one table; what would need more is cut. */
 const MOST_CELLS = 6_000_000;

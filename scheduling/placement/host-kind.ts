@@ -12,6 +12,8 @@ import { lowestBits } from "../../lib/bits.ts";
 
 /** What hosts of one make have in common. */
 export interface HostKind {
+  /** In the fleet. */
+  readonly number: number;
   readonly gpuCount: number;
   /** Masks that share no GPU and cover the host, ascending by lowest GPU. */
   readonly domains: readonly number[];

@@ -66,6 +66,7 @@ function kindOf(host: HostShape, kinds: Map<string, HostKind>): HostKind {
   const known = kinds.get(key);
   if (known !== undefined) return known;
   const kind: HostKind = {
+    number: kinds.size,
     gpuCount,
     domains: domainsOf(host),
     numaNodes: covering(numaNodes, gpuCount) ?? [fullMask(gpuCount)],

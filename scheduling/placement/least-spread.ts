@@ -18,19 +18,12 @@ import { byCodeUnit } from "../../domain/ids.ts";
 import type { HostGpus } from "../../domain/lease.ts";
 import { clusterSets } from "./cluster-sets.ts";
 import { exactCost, type Cover } from "./cover.ts";
-import {
-  clusterCover,
-  hostTie,
-  openTables,
-  rackCover,
-  rackTie,
-  sitesCover,
-  type GangTables,
-} from "./gang-tables.ts";
+import { clusterCover, openTables, rackCover, sitesCover, type GangTables } from "./gang-tables.ts";
 import { sharesOf } from "./host-kind.ts";
 import { freeOf, gpusWithinAll, partsOf, type ClusterPart, type SitePart } from "./parts.ts";
 import { linkedSet } from "./linked-set.ts";
 import type { LinkPorts, PlaceDemand, PlaceHost, PlacePolicy } from "./place-policy.ts";
+import { hostTie, rackTablesFor, rackTie } from "./rack-tables.ts";
 import { remembered } from "./remembered.ts";
 import { partWeights, type FleetSpread, type PerLevel } from "./spread.ts";
 import { thriftiest } from "./thriftiest.ts";
@@ -40,7 +33,12 @@ export const leastSpread: PlacePolicy = remembered((demand, hosts, { spread, lin
   let best: Answer | undefined;
   let cells = 0;
   for (const alike of types) {
-    const tables = openTables(demand.gpus, exactWeights(alike, demand, spread));
+    const gpuType = alike[0]?.at.gpuType ?? "";
+    const tables = openTables(
+      demand.gpus,
+      exactWeights(gpuType, demand, spread),
+      rackTablesFor(spread, gpuType, demand.gpus),
+    );
     best = better(best, bestOfType({ demand, hosts: alike, tables, ...(links && { links }) }));
     cells += tables.cells;
   }
@@ -97,12 +95,8 @@ function byType(
     .sort((a, b) => orderOf(a[0]) - orderOf(b[0]));
 }
 
-function exactWeights(
-  [first]: readonly PlaceHost[],
-  { gpus }: PlaceDemand,
-  spread: FleetSpread,
-): PerLevel {
-  const weights = partWeights(spread, first?.at.gpuType ?? "", gpus);
+function exactWeights(gpuType: string, { gpus }: PlaceDemand, spread: FleetSpread): PerLevel {
+  const weights = partWeights(spread, gpuType, gpus);
   return {
     domain: exactCost(weights.domain),
     numa: exactCost(weights.numa),
@@ -182,7 +176,7 @@ function bestHost({ hosts, demand, tables: { weights } }: Hunt): Answer | undefi
     if (free < gpus) continue;
     const cost = (domains[gpus] ?? 0) * weights.domain + (numaNodes[gpus] ?? 0) * weights.numa;
     if (cost > least) continue;
-    const tie = hostTie(host, free, gpus) + rackTie(freeByRack[at.rack] ?? 0, gpus);
+    const tie = hostTie(at.gpuCount, free, gpus) + rackTie(freeByRack[at.rack] ?? 0, gpus);
     if (cost === least && tie >= leastTie) continue;
     if (gpusWithinAll(at, wattsLeft) < gpus) continue;
     winner = host;

@@ -49,12 +49,21 @@ function busy(shape: FleetShape, held: readonly Held[], waiting: RequestSpec): L
   return inbox(ledger, [ask(waiting)], NOW_MS).ledger;
 }
 
-function proposed(ledger: Ledger, waitMs = WAIT_MS): MoveProposal | undefined {
+function proposed(
+  ledger: Ledger,
+  waitMs = WAIT_MS,
+  isOnlyPaying = false,
+): MoveProposal | undefined {
   const request = ledger.requests.get(jobId("w"));
   if (request === undefined) throw new Error("w does not wait");
   const { scene, preemption } = sceneOf(ledger, NOW_MS);
   const before = masksOf(scene.capacity.hosts.values());
-  const found = proposeMoves(request, scene, { preemption, place: leastSpread, waitMs });
+  const found = proposeMoves(request, scene, {
+    preemption,
+    place: leastSpread,
+    waitMs,
+    isOnlyPaying,
+  });
   expect(masksOf(scene.capacity.hosts.values())).toEqual(before);
   return found;
 }
@@ -232,6 +241,42 @@ describe("moves", () => {
         clusters: ["c0"],
       },
     ]);
+  });
+
+  test("are the same where only such as pay are looked for, or none", () => {
+    const shape = fleetShape([{ hosts: [{}, {}, {}] }, { hosts: [{}, {}] }]);
+    const names = ["c0/h0", "c0/h1", "c0/h2", "c1/h0", "c1/h1"];
+    const masks = fc.constantFrom(0, 0x03, 0x0f, 0x3c, 0x7f, 0xff);
+    let paid = 0;
+    let unpaid = 0;
+    fc.assert(
+      fc.property(
+        fc.tuple(masks, masks, masks, masks, masks),
+        fc.integer({ min: 2, max: 24 }),
+        fc.constantFrom(1, 2),
+        fc.constantFrom(5_000, 20_000, 60_000, 600_000),
+        (chosen, wanted, maxClusters, waitMs) => {
+          const held = names.flatMap((name, at): Held[] => {
+            const mask = chosen[at] ?? 0;
+            return mask === 0 ? [] : [[`j${at}`, gpus([name, mask]), CHECKPOINTED]];
+          });
+          const waiting = { job: "w", gpus: wanted, constraints: { maxClusters } };
+          const ledger = busy(shape, held, waiting);
+          const any = proposed(ledger, waitMs);
+          const paying = proposed(ledger, waitMs, true);
+          if (any?.doesPay === true) {
+            paid += 1;
+            expect(paying).toEqual(any);
+          } else {
+            unpaid += any === undefined ? 0 : 1;
+            expect(paying?.doesPay ?? true).toBe(true);
+          }
+        },
+      ),
+      { numRuns: 1_000 },
+    );
+    expect(paid).toBeGreaterThan(20);
+    expect(unpaid).toBeGreaterThan(20);
   });
 
   test("never overlap, are no more than eight, and are taken by the ledger whole", () => {

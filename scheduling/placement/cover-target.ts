@@ -1,0 +1,201 @@
+/**
+ * @file The cheapest way to take one number of GPUs out of several parts, where nobody asks for other numbers: the fold of cover.ts,
+ * without what cannot be on the way to that number.
+ *
+ * After each part a number of GPUs is kept only if its cost, with the least that the GPUs which are still missing can cost, is within what a greedy
+ * choice costs. That least is the cost of opening as few parts as have them, and beside the openings the lower convex hulls of all
+ * parts together, the flattest pieces first. So of a cluster of whole racks little but multiples of a rack is looked at.
+ * The answer is that of the fold, GPU for GPU: what is left out is dearer than the cheapest, and costs are exact, so no tie is lost.
+ * Cost: O(parts · (GPUs kept) · (GPUs of a part)), which is the fold's at worst.
+ */
+
+import type { Cover, Fold } from "./cover.ts";
+
+/** Parts of which every use costs `opening`, which their tables have in them already. */
+export function foldToTarget(
+  parts: readonly Cover[],
+  { target, opening }: { readonly target: number; readonly opening: number },
+): Fold {
+  // Racks that are alike share their tables.
+  const known = new Map<Float64Array, Outline>();
+  const outlines = parts.map((part) => {
+    const outline = known.get(part.cost) ?? outlineOf(part, opening);
+    known.set(part.cost, outline);
+    return outline;
+  });
+  const floor = floorOf(parts, outlines, { target, opening });
+  const most = greedyCost(parts, target) + ROUNDING;
+  let cost = new Float64Array(target + 1).fill(Infinity);
+  let tie = new Float64Array(target + 1);
+  let nextCost = new Float64Array(target + 1).fill(Infinity);
+  let nextTie = new Float64Array(target + 1);
+  const share = new Uint32Array(target + 1);
+  cost[0] = 0;
+  let kept: readonly number[] = [0];
+  let work = 0;
+  let later = parts.reduce((sum, { size }) => sum + size, 0);
+  const steps: Step[] = [];
+  for (const [at, part] of parts.entries()) {
+    const { runStarts } = outlines[at] ?? NO_OUTLINE;
+    later -= part.size;
+    const reached: number[] = [];
+    for (const before of kept) {
+      const costBefore = cost[before] ?? 0;
+      const tieBefore = tie[before] ?? 0;
+      const first = Math.max(0, target - later - before);
+      let own = Math.min(part.size, target - before);
+      while (own >= first) {
+        const gpus = before + own;
+        const sum = costBefore + (part.cost[own] ?? 0);
+        work += 1;
+        if (sum + (floor[target - gpus] ?? 0) > most) {
+          // Fewer at the same cost leave more to pay for.
+          own = (runStarts[own] ?? 0) - 1;
+          continue;
+        }
+        const best = nextCost[gpus] ?? 0;
+        const ties = tieBefore + (part.tie[own] ?? 0);
+        const isFirst = best === Infinity;
+        if (isFirst) reached.push(gpus);
+        if (isFirst || sum < best || (sum === best && isLess(ties, own, gpus))) {
+          nextCost[gpus] = sum;
+          nextTie[gpus] = ties;
+          share[gpus] = own;
+        }
+        own -= 1;
+      }
+    }
+    for (const gpus of kept) cost[gpus] = Infinity;
+    [cost, nextCost] = [nextCost, cost];
+    [tie, nextTie] = [nextTie, tie];
+    kept = reached;
+    steps.push({ reached, shares: reached.map((gpus) => share[gpus] ?? 0) });
+  }
+
+  function isLess(ties: number, own: number, gpus: number): boolean {
+    const best = nextTie[gpus] ?? 0;
+    return ties < best || (ties === best && own < (share[gpus] ?? 0));
+  }
+  const take = (gpus: number): void => {
+    let open = gpus;
+    for (let at = parts.length - 1; at >= 0; at -= 1) {
+      const { reached, shares } = steps[at] ?? { reached: [], shares: [] };
+      const own = shares[reached.indexOf(open)] ?? 0;
+      if (own > 0) parts[at]?.take(own);
+      open -= own;
+    }
+  };
+  return { cover: { size: target, least: target, cost, tie, take }, work };
+}
+
+/** What is kept after a part, and how much of it comes from that part. */
+interface Step {
+  readonly reached: readonly number[];
+  readonly shares: readonly number[];
+}
+
+/** Costs are multiples of 2^-30 (`exactCost`); a floor is not, and may be rounded up by less than this. */
+const ROUNDING = 2 ** -32;
+
+/** What so many GPUs cost at least, by number: never less than fewer of them. */
+function floorOf(
+  parts: readonly Cover[],
+  outlines: readonly Outline[],
+  { target, opening }: { readonly target: number; readonly opening: number },
+): Float64Array {
+  const pieces = outlines.flatMap(({ hull }) => hull).sort((a, b) => a.slope - b.slope);
+  const sizes = parts.map(({ size }) => size).sort((a, b) => b - a);
+  const floor = new Float64Array(target + 1);
+  let inner = 0;
+  let opened = 0;
+  let held = 0;
+  let piece = 0;
+  let left = pieces[0]?.gpus ?? 0;
+  for (let gpus = 1; gpus <= target; gpus += 1) {
+    while (left === 0 && piece < pieces.length) left = pieces[(piece += 1)]?.gpus ?? 0;
+    inner += pieces[piece]?.slope ?? Infinity;
+    left -= 1;
+    while (held < gpus && opened < sizes.length) held += sizes[(opened += 1) - 1] ?? 0;
+    floor[gpus] = inner + opened * opening;
+  }
+  for (let gpus = target - 1; gpus > 0; gpus -= 1)
+    floor[gpus] = Math.min(floor[gpus] ?? 0, floor[gpus + 1] ?? 0);
+  return floor;
+}
+
+/** Of a part's table. */
+interface Outline {
+  /** The lower convex hull of what GPUs cost beside the opening. */
+  readonly hull: readonly Piece[];
+  /** By number of GPUs: the fewest, down from there, that cost the same. */
+  readonly runStarts: Uint32Array;
+}
+
+const NO_OUTLINE: Outline = { hull: [], runStarts: new Uint32Array() };
+
+function outlineOf(part: Cover, opening: number): Outline {
+  const runStarts = new Uint32Array(part.size + 1);
+  for (let gpus = 1; gpus <= part.size; gpus += 1)
+    runStarts[gpus] = part.cost[gpus] === part.cost[gpus - 1] ? (runStarts[gpus - 1] ?? 0) : gpus;
+  return { hull: hullOf(part, opening), runStarts };
+}
+
+interface Piece {
+  /** Cost of one more GPU. */
+  readonly slope: number;
+  readonly gpus: number;
+}
+
+function hullOf({ cost, size, least }: Cover, opening: number): readonly Piece[] {
+  const corners: { readonly gpus: number; readonly cost: number }[] = [{ gpus: 0, cost: 0 }];
+  for (let gpus = Math.max(1, least); gpus <= size; gpus += 1) {
+    const next = { gpus, cost: (cost[gpus] ?? 0) - opening };
+    while (corners.length > 1 && isAbove(corners.at(-2), corners.at(-1), next)) corners.pop();
+    corners.push(next);
+  }
+  return corners.slice(1).map((corner, at) => {
+    const from = corners[at] ?? corner;
+    const gpus = corner.gpus - from.gpus;
+    return { slope: (corner.cost - from.cost) / gpus, gpus };
+  });
+}
+
+type Corner = { readonly gpus: number; readonly cost: number } | undefined;
+
+/** Whether the middle one lies on or above the line between the others. */
+function isAbove(from: Corner, middle: Corner, to: Corner): boolean {
+  if (from === undefined || middle === undefined || to === undefined) return false;
+  return (
+    (middle.cost - from.cost) * (to.gpus - from.gpus) >=
+    (to.cost - from.cost) * (middle.gpus - from.gpus)
+  );
+}
+
+/** What it costs to empty the largest parts, or those that are cheapest by GPU, and to take the rest where that costs least. */
+function greedyCost(parts: readonly Cover[], target: number): number {
+  const perGpu = ({ cost, size }: Cover): number => (cost[size] ?? 0) / size;
+  const able = parts.filter(({ size }) => size > 0);
+  const orders = [
+    [...able].sort((a, b) => b.size - a.size || perGpu(a) - perGpu(b)),
+    [...able].sort((a, b) => perGpu(a) - perGpu(b) || b.size - a.size),
+  ];
+  return Math.min(...orders.map((order) => costInOrder(order, target)));
+}
+
+function costInOrder(order: readonly Cover[], target: number): number {
+  let open = target;
+  let sum = 0;
+  for (const [at, part] of order.entries()) {
+    if (open === 0) break;
+    if (part.size < open) {
+      sum += part.cost[part.size] ?? 0;
+      open -= part.size;
+      continue;
+    }
+    let rest = Infinity;
+    for (const other of order.slice(at))
+      if (other.size >= open && other.least <= open) rest = Math.min(rest, other.cost[open] ?? 0);
+    return sum + rest;
+  }
+  return open === 0 ? sum : Infinity;
+}
