@@ -58,7 +58,7 @@ const MAX_CHANGES = 4;
 
 function changeText({ text, gpus, clusters, lostGpuSeconds }: Change): string {
   const price = lostGpuSeconds > 0 ? `, which loses ${gpuTime(lostGpuSeconds)} of work` : "";
-  return `${text}${price}: ${String(gpus)} GPUs in ${clusters.join(", ")}`;
+  return `${text}${price}: ${counted(gpus, "GPU")} in ${clusters.join(", ")}`;
 }
 
 /** `40 GPU-seconds`, `3.2 GPU-hours`. */

@@ -6,9 +6,9 @@
  * workers are always on, this happens only while none runs.
  */
 
-import { isGrpcServiceError, type Client } from "@temporalio/client";
+import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
-import { WAKE_WORKFLOW } from "../workflows/messages.ts";
+import { UNTIMELY_NEWS, WAKE_WORKFLOW } from "../workflows/messages.ts";
 import { askedBeside } from "./asked-beside.ts";
 import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
 
@@ -38,7 +38,7 @@ export async function queried<T>(
         try {
           return await askedBeside(query, ASK_BESIDE_MS);
         } catch (error) {
-          if (!hasNoPoller(error) || Date.now() > endAtMs) throw error;
+          if (!mayBeAnsweredYet(error) || Date.now() > endAtMs) throw error;
           await sleep(ASK_AGAIN_MS);
         }
       }
@@ -59,6 +59,12 @@ async function wake(client: Client, taskQueue: string): Promise<void> {
     staticSummary: "wakes a worker that is to answer a query",
   });
 }
+
+/** No worker yet, or one that has just dropped the run and reads it again. */
+const mayBeAnsweredYet = (error: unknown): boolean => hasNoPoller(error) || isUntimely(error);
+
+const isUntimely = (error: unknown): boolean =>
+  error instanceof QueryNotRegisteredError && error.message.includes(UNTIMELY_NEWS);
 
 function hasNoPoller(error: unknown): boolean {
   const cause = error instanceof Error ? (error.cause ?? error) : error;

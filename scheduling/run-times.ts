@@ -7,7 +7,7 @@
  * makes jobs look short. A draw is the age at which the curve, from the job's own age on, falls below a random number: its quantiles
  * are the conditional quantiles of what was observed. With fewer than `MIN_RUNS` runs that lasted longer, the tenant is left out of
  * account, then the size, then the class. Beyond all that was seen, a run goes on as long again as it did, in the median (P(longer than x | longer
- * than e) = e / x). The time limit bounds every draw.
+ * than e) = e / x). The time limit bounds every draw; where nothing else is known, it is half of what is believed: any time up to it is as likely.
  * With `resampling` the notes are drawn anew, with repetition: what differs between such draws is what so few runs leave open.
  * Cost: O(log runs) a draw after O(runs · log runs) to open.
  */
@@ -148,7 +148,15 @@ function drawOf(
     const last = Math.max(ranMs, lasts.at(-1) ?? 0, 1);
     return (last * Math.min(whole, rest)) / Math.max(wanted, 1e-6);
   }
-  return ranMs > 0 ? ranMs / (1 - unit) : GUESS_MS * Math.exp(4 * (unit - 0.5));
+  return guessOf(kind, ranMs, unit);
+}
+
+/** With nothing to go by: as long again as it ran, or anything up to its limit, with half of the chance each. */
+function guessOf({ timeLimitMs }: RunKind, ranMs: number, unit: number): number {
+  const guess = (part: number): number =>
+    ranMs > 0 ? ranMs / (1 - part) : GUESS_MS * Math.exp(4 * (part - 0.5));
+  if (timeLimitMs === undefined) return guess(unit);
+  return unit < 0.5 ? guess(2 * unit) : ranMs + (2 * unit - 1) * (timeLimitMs - ranMs);
 }
 
 /** Sizes of one power of two are alike. Narrowest first. */

@@ -16,7 +16,7 @@ import {
   type WorkflowInterceptors,
   type WorkflowInterceptorsFactory,
 } from "@temporalio/workflow";
-import { FLEET_TASK_QUEUE, JOB_TASK_QUEUE } from "./messages.ts";
+import { FLEET_TASK_QUEUE, JOB_TASK_QUEUE, UNTIMELY_NEWS } from "./messages.ts";
 import { isTooOld, wallClockMs } from "./task-age.ts";
 
 type Activation = ActivateInput["activation"];
@@ -40,9 +40,7 @@ function guard(): WorkflowInterceptors {
           timeNow = timeOf(activation);
           if (activation.isReplaying !== true && activation.jobs?.some(isNews) === true) {
             if (isTooOld(millisecondsOf(activation), wallClockMs()) || timeNow === timeBefore) {
-              throw new Error(
-                "events came without a workflow task that is still open; the run is read again from its history",
-              );
+              throw new Error(UNTIMELY_NEWS);
             }
           }
           next(input);

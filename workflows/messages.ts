@@ -33,6 +33,9 @@ export const FLEET_WORKFLOW = "fleet";
 export const LOG_SESSION_WORKFLOW = "log-session";
 /** Started on a task queue to wake its workers; see `client/waking.ts`. */
 export const WAKE_WORKFLOW = "wake";
+/** How a workflow refuses a question that came with news of no task; asked again, it is answered. See `activation-guard.ts`. */
+export const UNTIMELY_NEWS =
+  "events came without a workflow task that is still open; the run is read again from its history";
 export const DEFAULT_FLEET = "default";
 export const PRESENCE_WORKFLOW = "presence";
 export const SWEEP_WORKFLOW = "sweep";

@@ -51,6 +51,7 @@ import {
 import { provideServer } from "../up/server.ts";
 import { endAll, takeDown } from "../up/take-down.ts";
 import { workerSurroundings, type WorkerSurroundings } from "../up/worker-environment.ts";
+import { DEFAULT_FLEET } from "../../workflows/messages.ts";
 import { nameOf, startWorker } from "../up/worker-process.ts";
 
 interface UpValues extends ConnectionOptionValues {
@@ -132,6 +133,14 @@ interface Up {
 
 const DEFAULT_FLEET_FILE = join("data", "fleets", "small.yaml");
 
+/** Verbs find a fleet by `--fleet`, not by what its file calls it. */
+function tellOtherName(kit: Kit, fleet: string, inFile: string): void {
+  if (inFile === DEFAULT_FLEET || inFile === fleet) return;
+  kit.say(
+    `the file calls this fleet ${inFile}; it runs as ${fleet}. With --fleet ${inFile}, here and in later commands, it goes by its own name`,
+  );
+}
+
 async function bringUp(
   kit: Kit,
   values: UpValues & { readonly fleet: string },
@@ -148,6 +157,7 @@ async function bringUp(
     file ?? former?.fleetFile ?? join(packageRoot(), DEFAULT_FLEET_FILE),
   );
   const description = readFleet(file ?? fleetFile, io.cwd);
+  if (file !== undefined) tellOtherName(kit, fleet, description.name);
 
   const { connection, server, isNew } = await provideServer(io, {
     flags,

@@ -2,7 +2,7 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
@@ -143,6 +143,22 @@ it("an address that does not answer leaves up.json as it was", async () => {
 }, 20_000);
 
 const FLEET = join(import.meta.dirname, "../../data/fleets/small.yaml");
+
+it("says when the file has another name for the fleet than commands will need", async () => {
+  const { root } = fleetFolder();
+  const file = join(root, "walk.yaml");
+  writeFileSync(file, `name: walk\n${readFileSync(FLEET, "utf8")}`);
+  const up = async (...args: readonly string[]): Promise<string> => {
+    const nowhere = ["--isolated", "--address", "127.0.0.1:1"];
+    const { stderr } = await run(["up", file, ...args, ...nowhere], {
+      env: { ORBWEAVER_STATE_DIR: root },
+    });
+    return stderr;
+  };
+  const [asDefault, asItself] = await Promise.all([up(), up("--fleet", "walk")]);
+  expect(asDefault).toContain("the file calls this fleet walk; it runs as default");
+  expect(asItself).not.toContain("calls this fleet");
+}, 20_000);
 
 describe("down", () => {
   async function livingProcess(): Promise<{ child: ChildProcess; server: UpServer; root: string }> {

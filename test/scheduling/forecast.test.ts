@@ -72,6 +72,17 @@ describe("a run time", () => {
   it("nobody has ever reached is as long again, in the median", () => {
     expect(medianOf(short, kind, 10 * MINUTE_MS) / (10 * MINUTE_MS)).toBeCloseTo(1, 0);
   });
+
+  it.each([
+    { unit: 0.25, title: "as long again as it ran", wantMinutes: 1 },
+    { unit: 0.75, title: "half of what its limit leaves it", wantMinutes: 30 },
+    { unit: 0.95, title: "nine tenths of that", wantMinutes: 54 },
+  ])("nobody knows anything of, at $unit of the chance: $title", ({ unit, wantMinutes }) => {
+    const limited = { ...kind, timeLimitMs: 61 * MINUTE_MS };
+    const random = { ...randomFrom(1, "test"), unit: () => unit };
+    const leftMs = runTimesOf([]).remainingMs(limited, MINUTE_MS, random);
+    expect(leftMs / MINUTE_MS).toBeCloseTo(wantMinutes, 6);
+  });
 });
 
 const START: Ledger = apply(emptyLedger(fleetShape([{ hosts: [{}] }])), {
