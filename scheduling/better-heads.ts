@@ -13,12 +13,13 @@ import type { HostGpus } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import { hostsOf, offersAt, type Capacity } from "./capacity.ts";
 import { endOf, freeBy, NOTHING, othersIn, outlookOf, type EndProfile } from "./end-profile.ts";
+import { expectedRunMs } from "./expected-run.ts";
 import { isBetter, prospectOf, type HeadPlan } from "./head-plan.ts";
 import type { PoolHost } from "./host-pools.ts";
 import { prospectsOf, type Prospect, type Scene } from "./judge.ts";
 import { wattsLimit } from "./limits.ts";
 import { byMostGpus, type ClusterOffer } from "./placement/placement-policy.ts";
-import { productiveOf } from "./productive-size.ts";
+import { productiveOf, type SizeOffer } from "./productive-size.ts";
 
 /** What was looked for, with one's own GPUs off the capacity, and found. */
 export interface HeadSearch {
@@ -32,13 +33,13 @@ export interface HeadSearch {
 /** `own`: what is set apart for the request, usable, and on the capacity. */
 export function mayBeBetter(request: PendingRequest, own: HeadPlan, scene: Scene): boolean {
   const { capacity } = scene;
-  let best: Soonest | undefined;
+  let best: Way | undefined;
   for (const prospect of prospectsOf(request, scene)) {
-    const soonest = soonestOf(request, own, { prospect, scene });
-    if (soonest === "unknown") return true;
-    if (soonest !== undefined && soonest.atMs < (best?.atMs ?? Infinity)) best = soonest;
+    const way = firstToEnd(request, own, { prospect, scene });
+    if (way === "unknown") return true;
+    if (way !== undefined && way.endMs < (best?.endMs ?? Infinity)) best = way;
   }
-  if (best === undefined || best.atMs > own.readyAtMs) return false;
+  if (best === undefined) return false;
   if (best.atMs < own.readyAtMs) return true;
   const { size, free } = best;
   if (Math.max(0, size - free) >= own.missing) return false;
@@ -51,8 +52,10 @@ export function mayBeBetter(request: PendingRequest, own: HeadPlan, scene: Scene
   return !isSame || isBetter(prospectOf(last.gpus, scene), own);
 }
 
-interface Soonest {
+/** Ready no later than what is set apart. */
+interface Way {
   readonly atMs: number;
+  readonly endMs: number;
   readonly size: number;
   /** GPUs of the sets that are free now. */
   readonly free: number;
@@ -65,43 +68,48 @@ interface HostSet extends ClusterOffer {
 }
 
 /** As the search itself would find; unknown where watts limit it or one host has to hold the gang. */
-function soonestOf(
+function firstToEnd(
   request: PendingRequest,
   own: HeadPlan,
   { prospect, scene }: { readonly prospect: Prospect; readonly scene: Scene },
-): Soonest | "unknown" | undefined {
+): Way | "unknown" | undefined {
   const { type, room } = prospect;
   const { capacity, nowMs } = scene;
   const { isSameHost, isSameFabric, maxClusters } = type.shape;
   if (isSameHost || !type.groups.every(({ cluster }) => hasNoLimit(cluster, capacity)))
     return "unknown";
   const { clusters: ofOwn } = outlookOf(own.gpus, capacity);
-  const offers: HostSet[] = [];
+  const all: HostSet[] = [];
   for (const offer of offersAt(capacity, type, "reservable")) {
-    if (isSameFabric && !offer.hasFabric) continue;
     const mine = ofOwn.get(offer.cluster) ?? NOTHING;
-    offers.push({
+    all.push({
       ...offer,
       gpus: offer.gpus + gpusOf(mine),
       hosts: hostsOf(type, offer.cluster),
       profiles: [othersIn(type, offer.cluster, capacity), mine],
     });
   }
-  const size = productiveOf(request, { type, room, offers }, "reservable", {
-    capacity,
-    nowMs,
-  })?.gpus;
-  if (size === undefined) return undefined;
-  const able = offers.filter(({ gpus }) => gpus >= size).map((offer) => [offer]);
-  const isSplit = able.length === 0 && maxClusters > 1;
-  const several = byMostGpus(offers).slice(0, maxClusters);
-  let best: Soonest | undefined;
-  for (const sets of isSplit ? [several] : able) {
+  const sizeIn = (offers: readonly HostSet[]): SizeOffer | undefined =>
+    productiveOf(request, { type, room, offers }, "reservable", { capacity, nowMs });
+  const whole = sizeIn(all);
+  if (whole === undefined) return undefined;
+  let best: Way | undefined;
+  let isPossible = false;
+  const consider = ({ gpus: size, worth }: SizeOffer, sets: readonly HostSet[]): void => {
     const profiles = sets.flatMap((set) => set.profiles);
     const free = profiles.reduce((sum, each) => sum + each.free, 0);
     const atMs = free >= size ? nowMs : Math.max(nowMs, endOf(size - free, profiles));
-    if (atMs < (best?.atMs ?? Infinity)) best = { atMs, size, free, sets };
+    isPossible ||= atMs < Infinity;
+    const endMs = atMs + expectedRunMs(request, worth);
+    if (atMs > own.readyAtMs || endMs >= (best?.endMs ?? Infinity)) return;
+    best = { atMs, endMs, size, free, sets };
+  };
+  for (const offer of all) {
+    if (isSameFabric && !offer.hasFabric) continue;
+    const inside = sizeIn([offer]);
+    if (inside !== undefined) consider(inside, [offer]);
   }
+  if (!isPossible && maxClusters > 1) consider(whole, byMostGpus(all).slice(0, maxClusters));
   return best;
 }
 

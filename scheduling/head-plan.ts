@@ -1,9 +1,10 @@
 /**
- * @file Which GPUs a request that cannot start is to wait for: the ones that are free the soonest, and well placed among those.
+ * @file Which GPUs a request that cannot start is to wait for: those on which it is expected to end first, and well placed among those.
  *
  * A GPU is free now, or when the lease that has it ends by its time limit; leases without one end after all others, the oldest
- * first. For each cluster (or host, where the gang must lie on one) the time is found at which enough of its GPUs are free; the
- * earliest wins, ties in the fleet's order; and the placement policy chooses among all that is free there by then.
+ * first. For each cluster (or host, where the gang must lie on one) the time is found at which enough of its GPUs are free. A gang
+ * that accepts less waits for as many as each cluster can give: few soon or more later, whichever lets it end first (expected-run.ts);
+ * for others that is what is free the soonest. Ties in the fleet's order. Then the placement policy chooses among all that is free there by then.
  * GPUs that are set apart for others are not looked at. Who waits for others already names them: the last GPU of any plan is
  * free at the very time that was found, so what cannot be better is known before anything is placed.
  * Cost: O(GPUs · log GPUs), and the policy's own; O(GPUs) where nothing is better than what is waited for.
@@ -23,13 +24,14 @@ import {
 } from "./capacity.ts";
 import { freeBy, outlookOf } from "./end-profile.ts";
 import { lowestBits } from "../lib/bits.ts";
+import { expectedRunMs } from "./expected-run.ts";
 import { largestAcceptable, shapeOf } from "./feasibility.ts";
 import { gpusIn, UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
-import { prospectsOf, type Scene } from "./judge.ts";
+import { prospectsOf, type Prospect, type Scene } from "./judge.ts";
 import { WATTS_EPSILON } from "./limits.ts";
 import type { PlaceHost, PlacePolicy } from "./placement/place-policy.ts";
 import { byMostGpus } from "./placement/placement-policy.ts";
-import { isWorthIt, productiveSize } from "./productive-size.ts";
+import { isWorthIt, productiveOf, type SizeOffer } from "./productive-size.ts";
 
 export interface HeadPlan {
   readonly gpus: readonly HostGpus[];
@@ -57,14 +59,11 @@ export function planHead(
   place: PlacePolicy,
   known?: HeadPlan,
 ): HeadPlan | undefined {
-  let best: (Soonest & { readonly type: TypeOptions }) | undefined;
+  let best: (Way & { readonly type: TypeOptions }) | undefined;
   for (const prospect of prospectsOf(request, scene)) {
-    const { type } = prospect;
-    const size = productiveSize(request, prospect, "reservable", scene)?.gpus;
-    if (size === undefined) continue;
-    const soonest = soonestOf(type, size, scene, best?.atMs ?? known?.readyAtMs);
-    if (soonest !== undefined && (best === undefined || soonest.atMs < best.atMs))
-      best = { ...soonest, type };
+    const way = firstToEnd(request, prospect, scene, known?.readyAtMs);
+    if (way !== undefined && (best === undefined || way.endMs < best.endMs))
+      best = { ...way, type: prospect.type };
   }
   if (best === undefined) return undefined;
   const { atMs, size } = best;
@@ -220,39 +219,54 @@ export function lendUntilOf(
   return isPowered ? readyAtMs : undefined;
 }
 
-interface Soonest {
+interface Way {
   readonly atMs: number;
+  /** When the gang would have ended. */
+  readonly endMs: number;
   readonly size: number;
   /** Where that many are free by then. */
   readonly hosts: readonly PoolHost[];
 }
 
-/** What is later than `latestMs` is left out. */
-function soonestOf(
-  type: TypeOptions,
-  size: number,
+/** What is ready later than `latestMs` is left out. */
+function firstToEnd(
+  request: PendingRequest,
+  { type, room }: Prospect,
   scene: Scene,
   latestMs = Infinity,
-): Soonest | undefined {
+): Way | undefined {
   const { capacity, nowMs } = scene;
   const { isSameHost, isSameFabric, maxClusters } = type.shape;
-  let best: Soonest | undefined;
+  const all = offersAt(capacity, type, "reservable");
+  const whole = productiveOf(request, { type, room, offers: all }, "reservable", scene);
+  if (whole === undefined) return undefined;
+  let best: Way | undefined;
   let isPossible = false;
-  const consider = (hosts: readonly PoolHost[]): void => {
-    const atMs = enoughAtMs(hosts, { size, nowMs, latestMs: best?.atMs ?? latestMs });
+  const consider = ({ gpus: size, worth }: SizeOffer, hosts: readonly PoolHost[]): void => {
+    const runMs = expectedRunMs(request, worth);
+    const beforeMs = best === undefined ? latestMs : Math.min(latestMs, best.endMs - runMs);
+    const atMs = enoughAtMs(hosts, { size, nowMs, latestMs: beforeMs });
     isPossible ||= atMs !== undefined;
-    if (atMs !== undefined && atMs < (best?.atMs ?? Infinity)) best = { atMs, size, hosts };
+    if (atMs === undefined || atMs > latestMs) return;
+    const endMs = atMs + runMs;
+    if (best === undefined || endMs < best.endMs) best = { atMs, endMs, size, hosts };
   };
-  for (const offer of offersAt(capacity, type, "reservable")) {
+  for (const offer of all) {
     if (isSameFabric && !offer.hasFabric) continue;
     if (isSameHost) {
-      if (offer.largestHostGpus < size) continue;
-      for (const host of hostsOf(type, offer.cluster)) consider([host]);
-    } else if (offer.gpus >= size) consider(hostsOf(type, offer.cluster));
+      if (offer.largestHostGpus < whole.gpus) continue;
+      for (const host of hostsOf(type, offer.cluster)) consider(whole, [host]);
+    } else {
+      const inside = productiveOf(request, { type, room, offers: [offer] }, "reservable", scene);
+      if (inside !== undefined) consider(inside, hostsOf(type, offer.cluster));
+    }
   }
   if (isPossible || isSameHost || maxClusters <= 1) return best;
-  const offers = byMostGpus(offersAt(capacity, type, "reservable")).slice(0, maxClusters);
-  consider(offers.flatMap(({ cluster }) => hostsOf(type, cluster)));
+  const offers = byMostGpus(all).slice(0, maxClusters);
+  consider(
+    whole,
+    offers.flatMap(({ cluster }) => hostsOf(type, cluster)),
+  );
   return best;
 }
 

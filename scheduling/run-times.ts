@@ -22,7 +22,7 @@ import { MAX_RUN_NOTES } from "./runs.ts";
 /** With fewer runs than this a quantile says nothing. */
 export const MIN_RUNS = 8;
 /** What a first job of a fleet is taken to last, in the median. */
-const GUESS_MS = 600_000;
+export const GUESS_MS = 600_000;
 
 export interface RunKind {
   readonly class: JobClass;
