@@ -1,54 +1,82 @@
 /**
- * @file The cheapest way to take one number of GPUs out of several parts, where nobody asks for other numbers: the fold of cover.ts,
- * without what cannot be on the way to that number.
+ * @file The cheapest way to take one number of GPUs out of racks, of one cluster or several, where nobody asks for other numbers: the fold of
+ * cover.ts, without what cannot be on the way to that number.
  *
- * After each part a number of GPUs is kept only if its cost, with the least that the GPUs which are still missing can cost, is within what a greedy
- * choice costs. That least is the cost of opening as few parts as have them, and beside the openings the lower convex hulls of all
- * parts together, the flattest pieces first. So of a cluster of whole racks little but multiples of a rack is looked at.
+ * After each rack a number of GPUs is kept only if its cost, with the least that the GPUs which are still missing can cost, is within what a
+ * greedy choice costs. That least is the cost of opening as few racks as have them, and beside the openings the lower convex hulls of all
+ * racks together, the flattest pieces first. So of whole racks little but multiples of a rack is looked at.
  * The answer is that of the fold, GPU for GPU: what is left out is dearer than the cheapest, and costs are exact, so no tie is lost.
- * Cost: O(parts · (GPUs kept) · (GPUs of a part)), which is the fold's at worst.
+ * Cost: O(racks · (GPUs kept) · (GPUs of a rack)), which is the fold's at worst.
  */
 
-import type { Cover, Fold } from "./cover.ts";
+import type { Band, Cover, Fold } from "./cover.ts";
 
-/** Parts of which every use costs `opening`, which their tables have in them already. */
-export function foldToTarget(
-  parts: readonly Cover[],
-  { target, opening }: { readonly target: number; readonly opening: number },
-): Fold {
+/** Racks that may serve together, how many GPUs they may give, and how many are wanted of all. Each use of a rack costs `opening`, which its table has in it. */
+export interface Wanted {
+  readonly groups: readonly RackGroup[];
+  readonly target: number;
+  readonly opening: number;
+}
+
+export interface RackGroup {
+  readonly racks: readonly Cover[];
+  readonly most: number;
+}
+
+export interface Bounds {
+  readonly target: number;
+  /** What so many GPUs cost at least, by number: never less than fewer of them. */
+  readonly floor: Float64Array;
+  /** What a choice costs that takes as many as it can of each group in turn; infinite where that is too few. */
+  readonly most: number;
+  readonly outlines: ReadonlyMap<Float64Array, Outline>;
+}
+
+export function boundsOf({ groups, target, opening }: Wanted): Bounds {
+  const racks = groups.flatMap((group) => group.racks);
   // Racks that are alike share their tables.
-  const known = new Map<Float64Array, Outline>();
-  const outlines = parts.map((part) => {
-    const outline = known.get(part.cost) ?? outlineOf(part, opening);
-    known.set(part.cost, outline);
-    return outline;
-  });
-  const floor = floorOf(parts, outlines, { target, opening });
-  const most = greedyCost(parts, target) + ROUNDING;
-  let cost = new Float64Array(target + 1).fill(Infinity);
-  let tie = new Float64Array(target + 1);
-  let nextCost = new Float64Array(target + 1).fill(Infinity);
-  let nextTie = new Float64Array(target + 1);
-  const share = new Uint32Array(target + 1);
+  const outlines = new Map<Float64Array, Outline>();
+  for (const rack of racks)
+    if (!outlines.has(rack.cost)) outlines.set(rack.cost, outlineOf(rack, opening));
+  let most = 0;
+  let open = target;
+  for (const group of groups) {
+    const taken = Math.min(group.most, open);
+    most += greedyCost(group.racks, taken);
+    open -= taken;
+  }
+  const floor = floorOf(racks, outlines, { target, opening });
+  return { target, floor, most: open > 0 ? Infinity : most, outlines };
+}
+
+/** Between `least` and `most` GPUs out of the racks: those numbers alone that can be part of `target` GPUs within the bounds; others cost infinitely much. */
+export function foldWithin(parts: readonly Cover[], { least, most }: Band, bounds: Bounds): Fold {
+  const { target, floor, outlines } = bounds;
+  const limit = bounds.most + ROUNDING;
+  let cost = new Float64Array(most + 1).fill(Infinity);
+  let tie = new Float64Array(most + 1);
+  let nextCost = new Float64Array(most + 1).fill(Infinity);
+  let nextTie = new Float64Array(most + 1);
+  const share = new Uint32Array(most + 1);
   cost[0] = 0;
   let kept: readonly number[] = [0];
   let work = 0;
   let later = parts.reduce((sum, { size }) => sum + size, 0);
   const steps: Step[] = [];
-  for (const [at, part] of parts.entries()) {
-    const { runStarts } = outlines[at] ?? NO_OUTLINE;
+  for (const part of parts) {
+    const { runStarts } = outlines.get(part.cost) ?? NO_OUTLINE;
     later -= part.size;
     const reached: number[] = [];
     for (const before of kept) {
       const costBefore = cost[before] ?? 0;
       const tieBefore = tie[before] ?? 0;
-      const first = Math.max(0, target - later - before);
-      let own = Math.min(part.size, target - before);
+      const first = Math.max(0, least - later - before);
+      let own = Math.min(part.size, most - before);
       while (own >= first) {
         const gpus = before + own;
         const sum = costBefore + (part.cost[own] ?? 0);
         work += 1;
-        if (sum + (floor[target - gpus] ?? 0) > most) {
+        if (sum + (floor[target - gpus] ?? 0) > limit) {
           // Fewer at the same cost leave more to pay for.
           own = (runStarts[own] ?? 0) - 1;
           continue;
@@ -85,7 +113,7 @@ export function foldToTarget(
       open -= own;
     }
   };
-  return { cover: { size: target, least: target, cost, tie, take }, work };
+  return { cover: { size: most, least, cost, tie, take }, work };
 }
 
 /** What is kept after a part, and how much of it comes from that part. */
@@ -97,13 +125,14 @@ interface Step {
 /** Costs are multiples of 2^-30 (`exactCost`); a floor is not, and may be rounded up by less than this. */
 const ROUNDING = 2 ** -32;
 
-/** What so many GPUs cost at least, by number: never less than fewer of them. */
 function floorOf(
   parts: readonly Cover[],
-  outlines: readonly Outline[],
+  outlines: ReadonlyMap<Float64Array, Outline>,
   { target, opening }: { readonly target: number; readonly opening: number },
 ): Float64Array {
-  const pieces = outlines.flatMap(({ hull }) => hull).sort((a, b) => a.slope - b.slope);
+  const pieces = parts
+    .flatMap(({ cost }) => outlines.get(cost)?.hull ?? [])
+    .sort((a, b) => a.slope - b.slope);
   const sizes = parts.map(({ size }) => size).sort((a, b) => b - a);
   const floor = new Float64Array(target + 1);
   let inner = 0;

@@ -9,7 +9,7 @@
  */
 
 import type { HostGpus } from "../../domain/lease.ts";
-import { foldToTarget } from "./cover-target.ts";
+import { boundsOf, foldWithin, type Bounds, type RackGroup } from "./cover-target.ts";
 import { foldCovers, leastOf, openedCover, type Band, type Cover, type Fold } from "./cover.ts";
 import { freeOf, type ClusterPart, type RackPart, type SitePart } from "./parts.ts";
 import { rackTable, type RackTables } from "./rack-tables.ts";
@@ -23,7 +23,6 @@ export interface GangTables {
   /** Of gangs of this size and type. */
   readonly rackTables: RackTables;
   readonly racks: Map<RackPart, Cover>;
-  readonly clusters: Map<ClusterPart, Cover>;
   /** Where tables put the GPUs that are taken out of them. */
   readonly chosen: HostGpus[];
   /** Entries that were looked at. */
@@ -39,7 +38,6 @@ export const openTables = (
   weights,
   rackTables,
   racks: new Map(),
-  clusters: new Map(),
   chosen: [],
   cells: 0,
 });
@@ -48,34 +46,94 @@ export const openTables = (
 export function sitesCover(parts: readonly SitePart[], tables: GangTables): Cover {
   const { gpus, weights } = tables;
   const total = sumOf(parts, mostOf);
-  const sites = parts.map(({ clusters, most: all }) => {
-    const most = Math.min(all, gpus);
-    const least = leastOf(gpus, total, all);
+  const groups = new Map<ClusterPart, Group>();
+  for (const { clusters, most: all } of parts) {
     const held = sumOf(clusters, mostOf);
-    const covers = clusters.map((cluster) =>
-      clusterCover(cluster, leastOf(least, held, cluster.most), tables),
-    );
-    const cover = folded(covers, { least, most }, tables);
-    return openedCover(cover, { cost: weights.site, tieOf: () => 0 });
+    for (const part of clusters)
+      groups.set(part, groupOf(part, leastOf(leastOf(gpus, total, all), held, part.most), tables));
+  }
+  const bounds = openedBounds(parts, groups, tables);
+  const sites = parts.map(({ clusters, most: all }) => {
+    const covers = clusters.flatMap((part) => {
+      const group = groups.get(part);
+      return group === undefined ? [] : [inCluster(group, bounds, tables)];
+    });
+    const band = { least: leastOf(gpus, total, all), most: Math.min(all, gpus) };
+    return openedCover(folded(covers, band, tables), { cost: weights.site, tieOf: () => 0 });
   });
   return folded(sites, { least: gpus, most: gpus }, tables);
 }
 
-/** At least so many GPUs out of the cluster. */
-export function clusterCover(part: ClusterPart, least: number, tables: GangTables): Cover {
-  const known = tables.clusters.get(part);
-  if (known !== undefined && known.least <= least) return known;
+/** All of the gang out of one cluster, which has room for it. */
+export function clusterCover(part: ClusterPart, tables: GangTables): Cover {
+  const { gpus, weights } = tables;
+  const group = groupOf(part, gpus, tables);
+  const bounds = boundsOf({ groups: [group], target: gpus, opening: weights.rack });
+  return inCluster(group, bounds, tables);
+}
+
+interface Group extends RackGroup {
+  /** GPUs that come out of the cluster at least. */
+  readonly least: number;
+}
+
+function groupOf(part: ClusterPart, least: number, tables: GangTables): Group {
   const most = Math.min(part.most, tables.gpus);
   const racks = enough(part.racks, most, mostOf);
   const total = sumOf(racks, mostOf);
   const covers = racks.map((rack) => rackCover(rack, leastOf(least, total, rack.most), tables));
-  const cover =
-    least === most
-      ? counted(foldToTarget(covers, { target: most, opening: tables.weights.rack }), tables)
-      : folded(covers, { least, most }, tables);
-  const opened = openedCover(cover, { cost: tables.weights.cluster, tieOf: () => 0 });
-  tables.clusters.set(part, opened);
-  return opened;
+  return { racks: covers, least, most };
+}
+
+function inCluster({ racks, least, most }: Group, bounds: Bounds, tables: GangTables): Cover {
+  const cover = counted(foldWithin(racks, { least, most }, bounds), tables);
+  return openedCover(cover, { cost: tables.weights.cluster, tieOf: () => 0 });
+}
+
+/** Of racks over several clusters: a choice within them may cost more by what it saves in clusters and sites that it opens, at most. */
+function openedBounds(
+  parts: readonly SitePart[],
+  groups: ReadonlyMap<ClusterPart, Group>,
+  { gpus, weights }: GangTables,
+): Bounds {
+  let open = gpus;
+  let openings = 0;
+  const inTurn: RackGroup[] = [];
+  for (const { clusters, most: ofSite } of byMost(parts)) {
+    let left = Math.min(ofSite, open);
+    openings += left > 0 ? weights.site : 0;
+    for (const part of byMost(clusters)) {
+      const taken = Math.min(part.most, left);
+      openings += taken > 0 ? weights.cluster : 0;
+      inTurn.push({ racks: groups.get(part)?.racks ?? [], most: taken });
+      left -= taken;
+      open -= taken;
+    }
+  }
+  const least =
+    weights.site * fewest(parts, gpus) +
+    weights.cluster *
+      fewest(
+        parts.flatMap(({ clusters }) => clusters),
+        gpus,
+      );
+  const bounds = boundsOf({ groups: inTurn, target: gpus, opening: weights.rack });
+  return { ...bounds, most: bounds.most + openings - least };
+}
+
+const byMost = <Part extends { readonly most: number }>(parts: readonly Part[]): readonly Part[] =>
+  [...parts].sort((a, b) => b.most - a.most);
+
+/** How many of these hold so many GPUs at least. */
+function fewest(parts: readonly { readonly most: number }[], gpus: number): number {
+  let open = gpus;
+  let count = 0;
+  for (const { most } of byMost(parts)) {
+    if (open <= 0) break;
+    open -= most;
+    count += 1;
+  }
+  return count;
 }
 
 /** At least so many GPUs out of the rack. */

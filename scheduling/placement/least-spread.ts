@@ -230,7 +230,7 @@ function bestCluster(
   let best = bestSoFar;
   for (const { each, floor } of able.sort((a, b) => a.floor - b.floor)) {
     if (best !== undefined && best.cost < floor) break;
-    const found = answerOf(clusterCover(each, gpus, tables), tables);
+    const found = answerOf(clusterCover(each, tables), tables);
     best = better(best, { ...found, cost: found.cost + site });
   }
   return best;

@@ -7,7 +7,7 @@ import {
   openedCover,
   type Cover,
 } from "../../../scheduling/placement/cover.ts";
-import { foldToTarget } from "../../../scheduling/placement/cover-target.ts";
+import { boundsOf, foldWithin } from "../../../scheduling/placement/cover-target.ts";
 
 const OPENING = exactCost(0.083);
 
@@ -24,6 +24,9 @@ const part: fc.Arbitrary<Part> = fc.record({
   hostCost: fc.constantFrom(exactCost(0.0086), exactCost(0.01)),
   leftTie: fc.constantFrom(1, 256),
 });
+
+const boundsFor = (racks: readonly Cover[], target: number) =>
+  boundsOf({ groups: [{ racks, most: target }], target, opening: OPENING });
 
 type Taken = { readonly part: number; readonly gpus: number }[];
 
@@ -58,7 +61,8 @@ test("is the fold of all numbers, at the one that is asked for", () => {
       const all = foldCovers(covers, { least: target, most: target });
       all.cover.take(target);
       const wanted = taken.splice(0);
-      const one = foldToTarget(covers, { target, opening: OPENING });
+      const band = { least: target, most: target };
+      const one = foldWithin(covers, band, boundsFor(covers, target));
       one.cover.take(target);
 
       expect(one.cover.cost[target]).toBe(all.cover.cost[target]);
@@ -69,10 +73,61 @@ test("is the fold of all numbers, at the one that is asked for", () => {
   );
 });
 
+test("has every number of some racks that others can complete within the bounds", () => {
+  let within = 0;
+  let beyond = 0;
+  fc.assert(
+    fc.property(
+      fc.array(part, { minLength: 1, maxLength: 4 }),
+      fc.array(part, { minLength: 1, maxLength: 4 }),
+      fc.nat(),
+      fc.constantFrom(0, OPENING),
+      (here, elsewhere, drawn, slack) => {
+        const taken: Taken = [];
+        const own = here.map((each, at) => coverOf(each, at, taken));
+        const others = elsewhere.map((each, at) => coverOf(each, at, []));
+        const size = sizeOf(own);
+        const total = size + sizeOf(others);
+        fc.pre(total > 0);
+        const target = 1 + (drawn % total);
+        const groups = [
+          { racks: own, most: size },
+          { racks: others, most: sizeOf(others) },
+        ];
+        const tight = boundsOf({ groups, target, opening: OPENING });
+        const bounds = { ...tight, most: tight.most + slack };
+        const band = { least: 0, most: Math.min(size, target) };
+        const all = foldCovers(own, band).cover;
+        const rest = foldCovers(others, { least: 0, most: sizeOf(others) }).cover;
+        const some = foldWithin(own, band, bounds).cover;
+        for (let gpus = 0; gpus <= band.most; gpus += 1) {
+          const whole = (all.cost[gpus] ?? 0) + (rest.cost[target - gpus] ?? Infinity);
+          if (whole > bounds.most) {
+            beyond += 1;
+            continue;
+          }
+          within += 1;
+          expect(some.cost[gpus]).toBe(all.cost[gpus]);
+          expect(some.tie[gpus]).toBe(all.tie[gpus]);
+          all.take(gpus);
+          const wanted = taken.splice(0);
+          some.take(gpus);
+          expect(taken.splice(0)).toEqual(wanted);
+        }
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+  expect(Math.min(within, beyond)).toBeGreaterThan(1_000);
+});
+
+const sizeOf = (covers: readonly Cover[]): number =>
+  covers.reduce((sum, { size }) => sum + size, 0);
+
 test("looks at few numbers where parts are whole", () => {
   const whole = { hosts: [8, 8, 8, 8], hostCost: exactCost(0.0086), leftTie: 256 };
   const covers = Array.from({ length: 62 }, (_, at) => coverOf(whole, at, []));
   const all = foldCovers(covers, { least: 512, most: 512 });
-  const one = foldToTarget(covers, { target: 512, opening: OPENING });
+  const one = foldWithin(covers, { least: 512, most: 512 }, boundsFor(covers, 512));
   expect(one.work * 50).toBeLessThan(all.work);
 });
