@@ -2,6 +2,7 @@
 
 import type { JobId } from "../domain/ids.ts";
 import { forecast, type Forecast } from "../scheduling/forecast.ts";
+import { laterPreemption, type LaterPreemption } from "../scheduling/later-preemption.ts";
 import type { Ledger } from "../scheduling/ledger.ts";
 import { unblock, type Change } from "../scheduling/unblock.ts";
 import { counted, durationText, timeText } from "./duration.ts";
@@ -9,6 +10,8 @@ import { counted, durationText, timeText } from "./duration.ts";
 export interface Prospect {
   /** Absent for a job that nothing but a change would start. */
   readonly forecast?: Forecast;
+  /** Whom it would preempt when they are no longer protected. */
+  readonly preempts?: LaterPreemption;
   /** Cheapest first. */
   readonly changes: readonly Change[];
 }
@@ -19,8 +22,22 @@ export function prospectOf(
   { nowMs, isHopeless }: { readonly nowMs: number; readonly isHopeless: boolean },
 ): Prospect {
   const changes = unblock(ledger, job, { nowMs });
-  const [found] = isHopeless ? [] : forecast(ledger, [job], { nowMs });
-  return { changes, ...(found !== undefined && { forecast: found }) };
+  if (isHopeless) return { changes };
+  const [found] = forecast(ledger, [job], { nowMs });
+  const preempts = laterPreemption(ledger, job, { nowMs });
+  return {
+    changes,
+    ...(found !== undefined && { forecast: found }),
+    ...(preempts !== undefined && { preempts }),
+  };
+}
+
+/** `v4 (lease-5) in 23s, when it is no longer protected: 190 GPU-seconds are lost`. */
+export function laterText({ atMs, victims }: LaterPreemption, nowMs: number): string {
+  const names = victims.map(({ jobId, lease }) => `${jobId} (${lease})`).join(", ");
+  const lost = victims.reduce((sum, { lostGpuSeconds }) => sum + lostGpuSeconds, 0);
+  const they = victims.length === 1 ? "it is" : "they are";
+  return `${names} in ${durationText(atMs - nowMs)}, when ${they} no longer protected: ${gpuTime(lost)} of work lost, unless it starts before`;
 }
 
 /** `in 4m10s to 1h05m (80 %), in the median 12m00s (…)`, and what it is from. */

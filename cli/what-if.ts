@@ -7,7 +7,7 @@ import { whatIf, type WhatIf } from "../scheduling/what-if.ts";
 import { counted } from "./duration.ts";
 import type { Kit } from "./kit.ts";
 import { gpusText } from "./place.ts";
-import { forecastDocument, forecastText, gpuTime } from "./prospect.ts";
+import { forecastDocument, forecastText, gpuTime, laterText } from "./prospect.ts";
 import type { Session } from "./session.ts";
 import { factsText } from "./table.ts";
 
@@ -75,7 +75,7 @@ export function whatIfText(name: string, answer: WhatIf, nowMs: number): string 
     }
     case "waits": {
       const { position, waiting, reason } = answer.answer;
-      const { forecast } = answer;
+      const { forecast, preempts } = answer;
       return [
         `${name} would wait: ${reason.code}`,
         `  ${told(reason.message)}`,
@@ -83,6 +83,7 @@ export function whatIfText(name: string, answer: WhatIf, nowMs: number): string 
           ["place", `${String(position)} of ${String(waiting)} in the queue`],
           ["held by", reason.holders.length === 0 ? undefined : reason.holders.join(", ")],
           ["starts", forecast && forecastText(forecast, nowMs)],
+          ["preempts", preempts && laterText(preempts, nowMs)],
         ]),
       ].join("\n");
     }
@@ -99,7 +100,7 @@ const indented = (facts: Parameters<typeof factsText>[0]): string =>
 
 export function whatIfDocument(answer: WhatIf): object {
   if (answer.kind !== "waits") return answer;
-  const { answer: fleet, forecast, kind } = answer;
+  const { answer: fleet, forecast, preempts, kind } = answer;
   const { position, waiting, reason } = fleet;
   return {
     kind,
@@ -107,5 +108,6 @@ export function whatIfDocument(answer: WhatIf): object {
     waiting,
     reason: { ...reason, message: told(reason.message) },
     ...(forecast !== undefined && { forecast: forecastDocument(forecast) }),
+    ...(preempts !== undefined && { preempts }),
   };
 }

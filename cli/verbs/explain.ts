@@ -26,6 +26,7 @@ import {
   changesText,
   forecastDocument,
   forecastText,
+  laterText,
   prospectOf,
   type Prospect,
 } from "../prospect.ts";
@@ -77,6 +78,7 @@ export function explainVerb(kit: Kit): Command {
             ...(hosts.length > 0 && { drained: hosts }),
             ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
             ...(prospect?.forecast && { forecast: forecastDocument(prospect.forecast) }),
+            ...(prospect?.preempts && { preempts: prospect.preempts }),
             ...(prospect && { changes: prospect.changes }),
           });
         } else
@@ -144,6 +146,7 @@ export function explanationText(
         ["place", `${String(position)} of ${String(waiting)} in the queue`],
         ["waits for", durationText(nowMs - requestedAtMs)],
         ["starts", prospect?.forecast && forecastText(prospect.forecast, nowMs)],
+        ["preempts", prospect?.preempts && laterText(prospect.preempts, nowMs)],
         ["would help", prospect && changesText(prospect.changes)],
         [
           "drained",

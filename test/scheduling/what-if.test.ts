@@ -103,5 +103,40 @@ test("a what-if is what the fleet then does with the job: starts it there, evict
   expect(Math.min(seen.starts, seen.preempts, seen.waits)).toBeGreaterThan(0);
 });
 
+test("of a job that those are protected from who have what it is due, it says when they will be and who", () => {
+  const nowMs = 20_000;
+  const preemption = { isPreemptible: true, mayShrink: false, minRuntimeMs: ms(60_000) };
+  const session = openSession(readyLedger(fleetShape([{}])));
+  const submit = (spec: RequestSpec): GangRequest => {
+    const request = gangRequest(spec);
+    session.apply({
+      kind: "inbox",
+      entries: [{ kind: "request", request }],
+      nowMs: request.requestedAtMs,
+    });
+    return request;
+  };
+  submit({ job: "a", gpus: 8, preemption });
+  session.apply({ kind: "plan", plan: session.decide(0), nowMs: 0 });
+  const wish: RequestSpec = {
+    gpus: 4,
+    class: "inference",
+    submittedAtMs: nowMs,
+    requestedAtMs: nowMs,
+  };
+  const told = whatIf(session.ledger, gangRequest({ ...wish, job: "w" }), { nowMs, samples: 0 });
+  expect(told.kind).toBe("waits");
+  const later = told.kind === "waits" ? told.preempts : undefined;
+  expect(later).toMatchObject({ atMs: 60_000, victims: [{ jobId: "a" }] });
+
+  submit({ ...wish, job: "w" });
+  session.apply({ kind: "plan", plan: session.decide(nowMs), nowMs });
+  const before = session.decide(59_000);
+  expect(before.evict ?? []).toEqual([]);
+  const plan = session.decide(60_000);
+  expect(plan.evict?.map(({ lease }) => lease)).toEqual(later?.victims.map(({ lease }) => lease));
+  expect(plan.reserve?.find(({ jobId }) => jobId === "w")?.gpus).toEqual(later?.gpus);
+});
+
 const sorted = (gpus: readonly HostGpus[]): readonly HostGpus[] =>
   [...gpus].sort((a, b) => (a.host < b.host ? -1 : 1));
