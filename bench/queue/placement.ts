@@ -112,7 +112,8 @@ async function measured(
     const times = [1, 2].map(() => {
       const cpuBefore = process.cpuUsage();
       const startMs = performance.now();
-      const { gpus } = leastSpread(demand, hosts, { spread });
+      // What was asked before is remembered for each fleet: a copy has no memory.
+      const { gpus } = leastSpread(demand, hosts, { spread: { ...spread } });
       const ms = performance.now() - startMs;
       const { user, system } = process.cpuUsage(cpuBefore);
       return { placed: checked(demand, hosts, gpus), ms, cpuMs: (user + system) / 1_000 };
