@@ -9,6 +9,7 @@ import { fleetStateDir } from "../workers/state.ts";
 import { DEFAULT_FLEET, fleetWorkflowId } from "../workflows/messages.ts";
 import { connectionFlags, type ConnectionOptionValues } from "./connection-options.ts";
 import type { Io } from "./io.ts";
+import type { Kit } from "./kit.ts";
 
 export interface Session {
   readonly fleet: string;
@@ -70,4 +71,12 @@ export async function connectionFor(
 export function fleetNamed(values: ConnectionOptionValues, env: Environment): string {
   const said = values.fleet ?? env["ORBWEAVER_FLEET"];
   return said === undefined || said === "" ? DEFAULT_FLEET : said;
+}
+
+/** Where a fleet's file has a name for it that is not how verbs find it. */
+export function tellOtherName({ say }: Pick<Kit, "say">, fleet: string, inFile: string): void {
+  if (inFile === DEFAULT_FLEET || inFile === fleet) return;
+  say(
+    `the file calls this fleet ${inFile}; it runs as ${fleet}. With --fleet ${inFile}, here and in later commands, it goes by its own name`,
+  );
 }

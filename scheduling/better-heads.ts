@@ -15,11 +15,12 @@ import { hostsOf, offersAt, type Capacity } from "./capacity.ts";
 import { endOf, freeBy, NOTHING, othersIn, outlookOf, type EndProfile } from "./end-profile.ts";
 import { expectedRunMs } from "./expected-run.ts";
 import { isBetter, prospectOf, type HeadPlan } from "./head-plan.ts";
+import { headWays } from "./head-ways.ts";
 import type { PoolHost } from "./host-pools.ts";
 import { prospectsOf, type Prospect, type Scene } from "./judge.ts";
 import { wattsLimit } from "./limits.ts";
-import { byMostGpus, type ClusterOffer } from "./placement/placement-policy.ts";
-import { productiveOf, type SizeOffer } from "./productive-size.ts";
+import type { ClusterOffer } from "./placement/placement-policy.ts";
+import type { SizeOffer } from "./productive-size.ts";
 
 /** What was looked for, with one's own GPUs off the capacity, and found. */
 export interface HeadSearch {
@@ -75,8 +76,7 @@ function firstToEnd(
 ): Way | "unknown" | undefined {
   const { type, room } = prospect;
   const { capacity, nowMs } = scene;
-  const { isSameHost, isSameFabric, maxClusters } = type.shape;
-  if (isSameHost || !type.groups.every(({ cluster }) => hasNoLimit(cluster, capacity)))
+  if (type.shape.isSameHost || !type.groups.every(({ cluster }) => hasNoLimit(cluster, capacity)))
     return "unknown";
   const { clusters: ofOwn } = outlookOf(own.gpus, capacity);
   const all: HostSet[] = [];
@@ -89,10 +89,8 @@ function firstToEnd(
       profiles: [othersIn(type, offer.cluster, capacity), mine],
     });
   }
-  const sizeIn = (offers: readonly HostSet[]): SizeOffer | undefined =>
-    productiveOf(request, { type, room, offers }, "reservable", { capacity, nowMs });
-  const whole = sizeIn(all);
-  if (whole === undefined) return undefined;
+  const ways = headWays(request, { type, room, offers: all }, scene);
+  if (ways === undefined) return undefined;
   let best: Way | undefined;
   let isPossible = false;
   const consider = ({ gpus: size, worth }: SizeOffer, sets: readonly HostSet[]): void => {
@@ -104,12 +102,8 @@ function firstToEnd(
     if (atMs > own.readyAtMs || endMs >= (best?.endMs ?? Infinity)) return;
     best = { atMs, endMs, size, free, sets };
   };
-  for (const offer of all) {
-    if (isSameFabric && !offer.hasFabric) continue;
-    const inside = sizeIn([offer]);
-    if (inside !== undefined) consider(inside, [offer]);
-  }
-  if (!isPossible && maxClusters > 1) consider(whole, byMostGpus(all).slice(0, maxClusters));
+  for (const { size, offer } of ways.inside) consider(size, [offer]);
+  if (!isPossible && ways.across.length > 0) consider(ways.whole, ways.across);
   return best;
 }
 

@@ -8,7 +8,7 @@
 import type { Reservation } from "../domain/lease.ts";
 import type { PendingRequest } from "../domain/plan.ts";
 import type { CycleRun } from "./cycle-run.ts";
-import { HORIZON_MS, proposeMoves } from "./defragmentation.ts";
+import { proposeMoves } from "./defragmentation.ts";
 import { planHead } from "./head-plan.ts";
 import { lift, putBack, setKept, setPreempting } from "./heads.ts";
 import type { Preemption } from "./preemption.ts";
@@ -25,15 +25,13 @@ export function move(
   run.mayMove = false;
   // What is set apart for itself is in the way of nobody that would be moved for it.
   const lifted = lift(heads, gang.jobId);
-  let waitMs: number | undefined;
   const found = proposeMoves(gang, scene, {
     preemption,
     place,
     isOnlyPaying: true,
-    // Asked for where there is anything to try, which is seldom.
+    // Asked for once, where there is anything to try, which is seldom.
     get waitMs() {
-      const ready = (): number => planHead(gang, scene, place)?.readyAtMs ?? Infinity;
-      return (waitMs ??= Math.min(HORIZON_MS, ready() - scene.nowMs));
+      return (planHead(gang, scene, place)?.readyAtMs ?? Infinity) - scene.nowMs;
     },
   });
   if (found === undefined) {

@@ -42,7 +42,7 @@ export const MOVE_MS = 10_000;
 /** A gain must be so many times its price. */
 export const PAYS_TIMES = 2;
 /** Neither a wait nor the rest of a run is foreseen for longer. */
-export const HORIZON_MS = 3_600_000;
+const HORIZON_MS = 3_600_000;
 const MAX_MOVES = 8;
 const MAX_TRIALS = 6;
 
@@ -213,26 +213,25 @@ function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefi
 
 /** Whether the request and the leases that are off the capacity may find places, by what clusters have free, so that it pays where it has to. */
 function mayBeFound(trial: Trial, leases: readonly Lease[]): boolean {
-  const { request, scene, search } = trial;
-  const rooms = roomsFor(request, scene);
+  const rooms = roomsFor(trial.request, trial.scene);
   // One of them is moved at least, or nothing is won.
   return rooms.some(({ place, throughput }) =>
-    leases.some((lease) => {
-      const price = leastLoss(trial, lease, place);
-      return (
-        price < Infinity &&
-        (search.isOnlyPaying !== true || gainOf(trial, throughput) >= PAYS_TIMES * price)
-      );
-    }),
+    leases.some((lease) => isWorth(trial, throughput, leastLoss(trial, lease, place))),
   );
 }
 
 /** The same when the request has its GPUs, which are on the capacity. */
 function mayPay(trial: Trial, gpus: readonly HostGpus[], moved: readonly Lease[]): boolean {
   const price = moved.reduce((sum, lease) => sum + leastLoss(trial, lease), 0);
-  if (price === Infinity || trial.search.isOnlyPaying !== true) return price < Infinity;
-  return gainOf(trial, throughputOf(gpus, trial.scene.capacity.spread)) >= PAYS_TIMES * price;
+  return isWorth(trial, throughputOf(gpus, trial.scene.capacity.spread), price);
 }
+
+/** It can be done at all, and pays where it has to. */
+const isWorth = (trial: Trial, throughput: number, price: number): boolean =>
+  price < Infinity &&
+  (trial.search.isOnlyPaying !== true || doesPay(gainOf(trial, throughput), price));
+
+const doesPay = (gain: number, price: number): boolean => gain >= PAYS_TIMES * price;
 
 /** What the move of a lease loses at least where the request takes its GPUs out of `taken`; infinite where it finds no room. */
 function leastLoss(trial: Trial, lease: Lease, taken?: ClusterOffer): number {
@@ -316,7 +315,7 @@ function proposal(
     moves,
     priceGpuSeconds: price,
     gainGpuSeconds: gain,
-    doesPay: gain >= PAYS_TIMES * price,
+    doesPay: doesPay(gain, price),
     evict: moves.map(({ lease, lostGpuSeconds }) => ({
       kind: "evict",
       lease: lease.id,

@@ -26,12 +26,13 @@ import { freeBy, outlookOf } from "./end-profile.ts";
 import { lowestBits } from "../lib/bits.ts";
 import { expectedRunMs } from "./expected-run.ts";
 import { largestAcceptable, shapeOf } from "./feasibility.ts";
+import { headWays } from "./head-ways.ts";
 import { gpusIn, UNKNOWN_END_MS, type PoolHost } from "./host-pools.ts";
 import { prospectsOf, type Prospect, type Scene } from "./judge.ts";
 import { WATTS_EPSILON } from "./limits.ts";
 import type { PlaceHost, PlacePolicy } from "./placement/place-policy.ts";
 import { byMostGpus } from "./placement/placement-policy.ts";
-import { isWorthIt, productiveOf, type SizeOffer } from "./productive-size.ts";
+import { isWorthIt, type SizeOffer } from "./productive-size.ts";
 
 export interface HeadPlan {
   readonly gpus: readonly HostGpus[];
@@ -236,10 +237,10 @@ function firstToEnd(
   latestMs = Infinity,
 ): Way | undefined {
   const { capacity, nowMs } = scene;
-  const { isSameHost, isSameFabric, maxClusters } = type.shape;
-  const all = offersAt(capacity, type, "reservable");
-  const whole = productiveOf(request, { type, room, offers: all }, "reservable", scene);
-  if (whole === undefined) return undefined;
+  const offers = offersAt(capacity, type, "reservable");
+  const ways = headWays(request, { type, room, offers }, scene);
+  if (ways === undefined) return undefined;
+  const { whole, inside, across } = ways;
   let best: Way | undefined;
   let isPossible = false;
   const consider = ({ gpus: size, worth }: SizeOffer, hosts: readonly PoolHost[]): void => {
@@ -251,22 +252,19 @@ function firstToEnd(
     const endMs = atMs + runMs;
     if (best === undefined || endMs < best.endMs) best = { atMs, endMs, size, hosts };
   };
-  for (const offer of all) {
-    if (isSameFabric && !offer.hasFabric) continue;
-    if (isSameHost) {
-      if (offer.largestHostGpus < whole.gpus) continue;
-      for (const host of hostsOf(type, offer.cluster)) consider(whole, [host]);
-    } else {
-      const inside = productiveOf(request, { type, room, offers: [offer] }, "reservable", scene);
-      if (inside !== undefined) consider(inside, hostsOf(type, offer.cluster));
+  if (type.shape.isSameHost) {
+    for (const { cluster, hasFabric, largestHostGpus } of offers) {
+      if ((type.shape.isSameFabric && !hasFabric) || largestHostGpus < whole.gpus) continue;
+      for (const host of hostsOf(type, cluster)) consider(whole, [host]);
     }
+    return best;
   }
-  if (isPossible || isSameHost || maxClusters <= 1) return best;
-  const offers = byMostGpus(all).slice(0, maxClusters);
-  consider(
-    whole,
-    offers.flatMap(({ cluster }) => hostsOf(type, cluster)),
-  );
+  for (const { size, offer } of inside) consider(size, hostsOf(type, offer.cluster));
+  if (!isPossible && across.length > 0)
+    consider(
+      whole,
+      across.flatMap(({ cluster }) => hostsOf(type, cluster)),
+    );
   return best;
 }
 

@@ -8,6 +8,7 @@ import type { PendingRequest } from "../domain/plan.ts";
 import { offersAt, type Capacity } from "./capacity.ts";
 import { prospectsOf, type Scene } from "./judge.ts";
 import { largestGang, type ClusterOffer } from "./placement/placement-policy.ts";
+import { fewestHolding } from "./placement/parts.ts";
 import { throughputAcross } from "./placement/spread.ts";
 
 export interface Room {
@@ -71,25 +72,13 @@ function across(
     const site = siteOf.get(offer.cluster);
     bySite.set(site, (bySite.get(site) ?? 0) + offer.gpus);
   }
-  const clusters = fewest(
+  const clusters = fewestHolding(
     gpus,
     offers.map((offer) => offer.gpus),
   );
   return throughputAcross(spread, gpuType, {
     gpus,
     clusters,
-    sites: fewest(gpus, [...bySite.values()]),
+    sites: fewestHolding(gpus, [...bySite.values()]),
   });
-}
-
-/** How many of these, the largest first, hold so many together. */
-function fewest(gpus: number, sizes: readonly number[]): number {
-  let open = gpus;
-  let count = 0;
-  for (const size of [...sizes].sort((a, b) => b - a)) {
-    if (open <= 0) break;
-    open -= size;
-    count += 1;
-  }
-  return count;
 }

@@ -6,7 +6,7 @@
 
 import type { PendingRequest } from "../domain/plan.ts";
 import { openCapacity } from "./capacity.ts";
-import { HORIZON_MS, PAYS_TIMES, proposeMoves, type MoveProposal } from "./defragmentation.ts";
+import { PAYS_TIMES, proposeMoves, type MoveProposal } from "./defragmentation.ts";
 import { planHead } from "./head-plan.ts";
 import type { Scene } from "./judge.ts";
 import type { Ledger } from "./ledger.ts";
@@ -32,8 +32,7 @@ export function movesFor(
   if (preemption === undefined) return undefined;
   const scene: Scene = { capacity, claims: new Map(), nowMs };
   const ready = planHead(request, scene, place)?.readyAtMs ?? Infinity;
-  const waitMs = Math.min(HORIZON_MS, ready - nowMs);
-  const found = proposeMoves(request, scene, { preemption, place, waitMs });
+  const found = proposeMoves(request, scene, { preemption, place, waitMs: ready - nowMs });
   return found && { found, text: textOf(found) };
 }
 

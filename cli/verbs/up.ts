@@ -33,7 +33,7 @@ import { counted, durationText } from "../duration.ts";
 import { readFleet } from "../fleet-files.ts";
 import { helpEnd, type Kit } from "../kit.ts";
 import { wholeNumber } from "../option-values.ts";
-import { fleetNamed } from "../session.ts";
+import { fleetNamed, tellOtherName } from "../session.ts";
 import { placeAgents, untilHostsKnown, type AgentPlace } from "../up/agents.ts";
 import { tellModels } from "../measuring/tell-model.ts";
 import { configureFleet, discardOldDetails, startFleet, storeDetails } from "../up/fleet-start.ts";
@@ -51,7 +51,6 @@ import {
 import { provideServer } from "../up/server.ts";
 import { endAll, takeDown } from "../up/take-down.ts";
 import { workerSurroundings, type WorkerSurroundings } from "../up/worker-environment.ts";
-import { DEFAULT_FLEET } from "../../workflows/messages.ts";
 import { nameOf, startWorker } from "../up/worker-process.ts";
 
 interface UpValues extends ConnectionOptionValues {
@@ -132,14 +131,6 @@ interface Up {
 }
 
 const DEFAULT_FLEET_FILE = join("data", "fleets", "small.yaml");
-
-/** Verbs find a fleet by `--fleet`, not by what its file calls it. */
-function tellOtherName(kit: Kit, fleet: string, inFile: string): void {
-  if (inFile === DEFAULT_FLEET || inFile === fleet) return;
-  kit.say(
-    `the file calls this fleet ${inFile}; it runs as ${fleet}. With --fleet ${inFile}, here and in later commands, it goes by its own name`,
-  );
-}
 
 async function bringUp(
   kit: Kit,

@@ -11,7 +11,7 @@
 import type { HostGpus } from "../../domain/lease.ts";
 import { boundsOf, foldWithin, type Bounds, type RackGroup } from "./cover-target.ts";
 import { foldCovers, leastOf, openedCover, type Band, type Cover, type Fold } from "./cover.ts";
-import { freeOf, type ClusterPart, type RackPart, type SitePart } from "./parts.ts";
+import { fewestHolding, freeOf, type ClusterPart, type RackPart, type SitePart } from "./parts.ts";
 import { rackTable, type RackTables } from "./rack-tables.ts";
 import type { PerLevel } from "./spread.ts";
 
@@ -46,22 +46,19 @@ export const openTables = (
 export function sitesCover(parts: readonly SitePart[], tables: GangTables): Cover {
   const { gpus, weights } = tables;
   const total = sumOf(parts, mostOf);
-  const groups = new Map<ClusterPart, Group>();
-  for (const { clusters, most: all } of parts) {
+  const sites = parts.map(({ clusters, most }): SiteGroup => {
+    const least = leastOf(gpus, total, most);
     const held = sumOf(clusters, mostOf);
-    for (const part of clusters)
-      groups.set(part, groupOf(part, leastOf(leastOf(gpus, total, all), held, part.most), tables));
-  }
-  const bounds = openedBounds(parts, groups, tables);
-  const sites = parts.map(({ clusters, most: all }) => {
-    const covers = clusters.flatMap((part) => {
-      const group = groups.get(part);
-      return group === undefined ? [] : [inCluster(group, bounds, tables)];
-    });
-    const band = { least: leastOf(gpus, total, all), most: Math.min(all, gpus) };
-    return openedCover(folded(covers, band, tables), { cost: weights.site, tieOf: () => 0 });
+    const groups = clusters.map((part) => groupOf(part, leastOf(least, held, part.most), tables));
+    return { groups, least, most };
   });
-  return folded(sites, { least: gpus, most: gpus }, tables);
+  const bounds = openedBounds(sites, tables);
+  const covers = sites.map(({ groups, least, most }) => {
+    const inSite = groups.map((group) => inCluster(group, bounds, tables));
+    const cover = folded(inSite, { least, most: Math.min(most, gpus) }, tables);
+    return openedCover(cover, { cost: weights.site, tieOf: () => 0 });
+  });
+  return folded(covers, { least: gpus, most: gpus }, tables);
 }
 
 /** All of the gang out of one cluster, which has room for it. */
@@ -72,69 +69,57 @@ export function clusterCover(part: ClusterPart, tables: GangTables): Cover {
   return inCluster(group, bounds, tables);
 }
 
+/** A cluster. */
 interface Group extends RackGroup {
-  /** GPUs that come out of the cluster at least. */
+  /** GPUs that come out of it at least. */
   readonly least: number;
 }
 
+interface SiteGroup {
+  readonly groups: readonly Group[];
+  readonly least: number;
+  readonly most: number;
+}
+
 function groupOf(part: ClusterPart, least: number, tables: GangTables): Group {
-  const most = Math.min(part.most, tables.gpus);
-  const racks = enough(part.racks, most, mostOf);
+  const racks = enough(part.racks, Math.min(part.most, tables.gpus), mostOf);
   const total = sumOf(racks, mostOf);
   const covers = racks.map((rack) => rackCover(rack, leastOf(least, total, rack.most), tables));
-  return { racks: covers, least, most };
+  return { racks: covers, least, most: part.most };
 }
 
 function inCluster({ racks, least, most }: Group, bounds: Bounds, tables: GangTables): Cover {
-  const cover = counted(foldWithin(racks, { least, most }, bounds), tables);
+  const band = { least, most: Math.min(most, tables.gpus) };
+  const cover = counted(foldWithin(racks, band, bounds), tables);
   return openedCover(cover, { cost: tables.weights.cluster, tieOf: () => 0 });
 }
 
 /** Of racks over several clusters: a choice within them may cost more by what it saves in clusters and sites that it opens, at most. */
-function openedBounds(
-  parts: readonly SitePart[],
-  groups: ReadonlyMap<ClusterPart, Group>,
-  { gpus, weights }: GangTables,
-): Bounds {
+function openedBounds(sites: readonly SiteGroup[], { gpus, weights }: GangTables): Bounds {
   let open = gpus;
   let openings = 0;
   const inTurn: RackGroup[] = [];
-  for (const { clusters, most: ofSite } of byMost(parts)) {
+  for (const { groups, most: ofSite } of byMost(sites)) {
     let left = Math.min(ofSite, open);
     openings += left > 0 ? weights.site : 0;
-    for (const part of byMost(clusters)) {
-      const taken = Math.min(part.most, left);
+    for (const { racks, most } of byMost(groups)) {
+      const taken = Math.min(most, left);
       openings += taken > 0 ? weights.cluster : 0;
-      inTurn.push({ racks: groups.get(part)?.racks ?? [], most: taken });
+      inTurn.push({ racks, most: taken });
       left -= taken;
       open -= taken;
     }
   }
-  const least =
-    weights.site * fewest(parts, gpus) +
-    weights.cluster *
-      fewest(
-        parts.flatMap(({ clusters }) => clusters),
-        gpus,
-      );
+  const fewest = (parts: readonly { readonly most: number }[]): number =>
+    fewestHolding(gpus, parts.map(mostOf));
+  const clusters = sites.flatMap(({ groups }) => groups);
+  const least = weights.site * fewest(sites) + weights.cluster * fewest(clusters);
   const bounds = boundsOf({ groups: inTurn, target: gpus, opening: weights.rack });
   return { ...bounds, most: bounds.most + openings - least };
 }
 
 const byMost = <Part extends { readonly most: number }>(parts: readonly Part[]): readonly Part[] =>
   [...parts].sort((a, b) => b.most - a.most);
-
-/** How many of these hold so many GPUs at least. */
-function fewest(parts: readonly { readonly most: number }[], gpus: number): number {
-  let open = gpus;
-  let count = 0;
-  for (const { most } of byMost(parts)) {
-    if (open <= 0) break;
-    open -= most;
-    count += 1;
-  }
-  return count;
-}
 
 /** At least so many GPUs out of the rack. */
 export function rackCover(part: RackPart, least: number, tables: GangTables): Cover {
@@ -144,10 +129,10 @@ export function rackCover(part: RackPart, least: number, tables: GangTables): Co
   const table = rackTable({ ...part, hosts }, least, tables);
   tables.cells += table.work;
   const take = (gpus: number): void => {
-    table.take(gpus, (at, mask) => {
+    for (const { at, mask } of table.masksFor(gpus)) {
       const host = hosts[at];
       if (host !== undefined) tables.chosen.push({ host: host.at.host, mask });
-    });
+    }
   };
   const cover = { ...table.cover, take };
   tables.racks.set(part, cover);

@@ -20,7 +20,14 @@ import { clusterSets } from "./cluster-sets.ts";
 import { exactCost, type Cover } from "./cover.ts";
 import { clusterCover, openTables, rackCover, sitesCover, type GangTables } from "./gang-tables.ts";
 import { sharesOf } from "./host-kind.ts";
-import { freeOf, gpusWithinAll, partsOf, type ClusterPart, type SitePart } from "./parts.ts";
+import {
+  fewestHolding,
+  freeOf,
+  gpusWithinAll,
+  partsOf,
+  type ClusterPart,
+  type SitePart,
+} from "./parts.ts";
 import { linkedSet } from "./linked-set.ts";
 import type { LinkPorts, PlaceDemand, PlaceHost, PlacePolicy } from "./place-policy.ts";
 import { hostTie, rackTablesFor, rackTie } from "./rack-tables.ts";
@@ -236,16 +243,11 @@ function bestCluster(
   return best;
 }
 
-function leastRacks({ racks }: ClusterPart, gpus: number): number {
-  let open = gpus;
-  let count = 0;
-  for (const most of racks.map((rack) => rack.most).sort((a, b) => b - a)) {
-    if (open <= 0) break;
-    open -= most;
-    count += 1;
-  }
-  return count;
-}
+const leastRacks = ({ racks }: ClusterPart, gpus: number): number =>
+  fewestHolding(
+    gpus,
+    racks.map(({ most }) => most),
+  );
 
 /** Where links are known, fewer clusters come first, and of as many the widest way between them. */
 function bestOverLinks(

@@ -50,6 +50,18 @@ export function partsOf(
 
 export const freeOf = ({ at, freeMask }: PlaceHost): number => sharesOf(at.kind, freeMask).free;
 
+/** How many of these, the largest first, hold so many GPUs together; all of them where that is too few. */
+export function fewestHolding(gpus: number, sizes: readonly number[]): number {
+  let open = gpus;
+  let count = 0;
+  for (const size of [...sizes].sort((a, b) => b - a)) {
+    if (open <= 0) break;
+    open -= size;
+    count += 1;
+  }
+  return count;
+}
+
 const sumOfMost = (parts: readonly { readonly most: number }[]): number =>
   parts.reduce((sum, { most }) => sum + most, 0);
 

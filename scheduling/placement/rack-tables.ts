@@ -17,10 +17,15 @@ export type RackTables = Map<string, RackTable>;
 
 export interface RackTable {
   readonly cover: Omit<Cover, "take">;
-  /** Says which GPUs so many are: masks of hosts, by their place in the rack. */
-  readonly take: (gpus: number, noteHost: (at: number, mask: number) => void) => void;
+  /** Which GPUs so many are: masks of hosts, by their place in the rack. */
+  readonly masksFor: (gpus: number) => readonly HostMask[];
   /** Entries that were looked at. */
   readonly work: number;
+}
+
+export interface HostMask {
+  readonly at: number;
+  readonly mask: number;
 }
 
 const MOST_GANGS = 64;
@@ -66,10 +71,10 @@ function foldRack(
   band: { readonly least: number; readonly most: number },
   { weights }: RackGang,
 ): RackTable {
-  let note: ((at: number, mask: number) => void) | undefined;
+  const taken: HostMask[] = [];
   const covers = hosts.map((host, at) =>
     hostCover(host, weights, (mask) => {
-      note?.(at, mask);
+      taken.push({ at, mask });
     }),
   );
   const { cover, work } = foldCovers(covers, band);
@@ -79,10 +84,9 @@ function foldRack(
   });
   return {
     cover: opened,
-    take: (gpus, noteHost) => {
-      note = noteHost;
+    masksFor: (gpus) => {
       take(gpus);
-      note = undefined;
+      return taken.splice(0);
     },
     work,
   };
