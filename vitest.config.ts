@@ -1,13 +1,17 @@
 /**
- * @file Three test projects: `unit` runs offline; `patient` and `busy` are the halves of the integration tests. The files of a half run
- * one after the other on one real Temporal server; the halves run at the same time, each on a server of its own.
+ * @file Six test projects: `unit` runs offline; `patient`, `steady` and `busy` are the thirds of the integration tests. The files of a third
+ * run one after the other on one real Temporal server; the thirds run at the same time, each on a server of its own. `attacks` floods a fleet.
+ * `upgrade` runs the former release and this one in turns.
  */
 import { configDefaults, defineConfig } from "vitest/config";
 
-/** Mostly wait: for silence to be noticed, for protected time to pass, for checkpoints. About as long as all the others together. */
-const PATIENT = ["array", "fence", "frozen-query", "preemption", "presence", "silence"].map(
-  (name) => `test/integration/${name}.test.ts`,
-);
+const files = (...names: readonly string[]): string[] =>
+  names.map((name) => `test/integration/${name}.test.ts`);
+
+/** Mostly wait: for protected time to pass, for checkpoints, for fences. */
+const PATIENT = files("fence", "preemption", "recovery", "silence");
+/** Wait and work in turns. About as long as the patient ones, and as all the others together. */
+const STEADY = files("array", "crowd", "frozen-query", "measure", "on-demand", "presence");
 
 const ON_A_SERVER = {
   globalSetup: ["test/support/server-setup.ts"],
@@ -25,9 +29,10 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/integration/**"],
+          exclude: ["test/integration/**", "test/attacks/**", "test/upgrade/**"],
           setupFiles: ["test/support/unit-setup.ts"],
           testTimeout: 120_000,
+          hookTimeout: 120_000,
           // Files share the modules that a worker has loaded: a third of the time went into loading them again for each.
           isolate: false,
           maxWorkers: "100%",
@@ -36,11 +41,20 @@ export default defineConfig({
       { extends: true, test: { ...ON_A_SERVER, name: "patient", include: PATIENT } },
       {
         extends: true,
+        test: { ...ON_A_SERVER, name: "attacks", include: ["test/attacks/**/*.test.ts"] },
+      },
+      {
+        extends: true,
+        test: { ...ON_A_SERVER, name: "upgrade", include: ["test/upgrade/**/*.test.ts"] },
+      },
+      { extends: true, test: { ...ON_A_SERVER, name: "steady", include: STEADY } },
+      {
+        extends: true,
         test: {
           ...ON_A_SERVER,
           name: "busy",
           include: ["test/integration/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...PATIENT],
+          exclude: [...configDefaults.exclude, ...PATIENT, ...STEADY],
         },
       },
     ],

@@ -1,13 +1,14 @@
 /**
- * @file Holds the ledger against the jobs themselves, by describing each: visibility lags behind, a description does not.
+ * @file Compares the ledger with its jobs by describing each workflow, because visibility lags and a description does not.
  *
- * A run is closed when its workflow is, or when the job goes on in another run (a reset): the other run is asked to speak for
- * itself. Only a fleet that has lost its ledger looks for jobs in visibility, and looks again later for what came late.
+ * A run is closed when its workflow is closed, or when the job continues in another run (a reset); that run is asked to report
+ * itself. Only a fleet that has lost its ledger looks for jobs in visibility, and looks again later for entries that came late.
  */
 
 import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { defineSearchAttributeKey } from "@temporalio/common";
 import { heartbeat, log } from "@temporalio/activity";
-import { byCodeUnit } from "../domain/ids.ts";
+import { byCodeUnit } from "../domain/values/ids.ts";
 import {
   assertSignal,
   bandwidthModelWorkflowId,
@@ -15,9 +16,23 @@ import {
   linkMonitorWorkflowId,
   presenceWorkflowId,
   reportAgainSignal,
-} from "../workflows/messages.ts";
-import type { AuditOrder, AuditReport, Holder, RecoverOrder } from "./control-contract.ts";
-import { each } from "./each.ts";
+} from "../protocol/messages.ts";
+import type {
+  AuditOrder,
+  AuditReport,
+  Holder,
+  RecoverOrder,
+} from "../protocol/control-contract.ts";
+import type { LobbyStoreActivities } from "../protocol/lobby-contract.ts";
+import { each } from "../lib/each.ts";
+import { jobsOutside } from "./outside-jobs.ts";
+
+export interface RecoveryPorts {
+  readonly client: Client;
+  readonly lobbyStore: Pick<LobbyStoreActivities, "loadRows">;
+}
+
+const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
 
 export async function audit(client: Client, { holders, asked }: AuditOrder): Promise<AuditReport> {
   const closed: Holder[] = [];
@@ -32,7 +47,7 @@ export async function audit(client: Client, { holders, asked }: AuditOrder): Pro
 }
 
 /** The run in which a workflow is open now; undefined when it is closed or never was. */
-async function openRun(client: Client, workflowId: string): Promise<string | undefined> {
+export async function openRun(client: Client, workflowId: string): Promise<string | undefined> {
   try {
     const { status, runId } = await client.workflow.getHandle(workflowId).describe();
     return status.name === "RUNNING" || status.name === "PAUSED" ? runId : undefined;
@@ -44,7 +59,7 @@ async function openRun(client: Client, workflowId: string): Promise<string | und
 
 const INVALID_ARGUMENT = 3;
 
-/** A workflow that cannot even be named (junk in a request) is as gone as one that is closed. */
+/** A workflow with an invalid id (junk in a request) counts as closed. */
 export function isInvalidArgument(error: unknown): boolean {
   const cause = error instanceof Error ? (error.cause ?? error) : error;
   return isGrpcServiceError(cause) && Number(cause.code) === INVALID_ARGUMENT;
@@ -54,14 +69,15 @@ async function askToAssert(client: Client, jobId: string, runId?: string): Promi
   try {
     await client.workflow.getHandle(jobId, runId).signal(assertSignal);
   } catch (error) {
-    // It has just ended, or is asked again at the next audit.
-    log.info("a job could not be asked what it holds", { jobId, error: String(error) });
+    // It has just ended, or the next audit asks it again.
+    log.info("a job could not be asked for its leases", { jobId, error: String(error) });
   }
 }
 
+/** A job that its lobby lists is not asked: the lobby reports it. */
 export async function recover(
-  client: Client,
-  { fleet, clusters, isLedgerLost }: RecoverOrder,
+  { client, lobbyStore }: RecoveryPorts,
+  { fleet, clusters, isLedgerLost, areWordsLost }: RecoverOrder,
 ): Promise<void> {
   const reporting = [
     ...clusters.flatMap((cluster) => [
@@ -78,12 +94,15 @@ export async function recover(
       if (!(error instanceof WorkflowNotFoundError)) throw error;
     }
   });
-  if (!isLedgerLost) return;
+  if (!isLedgerLost && areWordsLost !== true) return;
+  const outside = await jobsOutside(client, lobbyStore, { fleet, isLedgerLost });
   const open = client.workflow.list({
     query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running" AND WorkflowType = "${JOB_WORKFLOW}"`,
   });
   const jobs: string[] = [];
-  for await (const { workflowId } of open) {
+  for await (const { workflowId, typedSearchAttributes } of open) {
+    const mayWait = typedSearchAttributes.get(STATE_KEY) === "pending";
+    if (mayWait && outside.has(workflowId)) continue;
     jobs.push(workflowId);
     if (jobs.length % 1_000 === 0) heartbeat(jobs.length);
   }

@@ -1,25 +1,34 @@
 /**
- * @file Runs `decide` in a worker thread under a wall deadline; when it throws or overruns, the baseline answers instead.
+ * @file Decides for fleets in two threads: one runs `decide` under a wall deadline; when it fails or overruns, the baseline of the other answers.
  *
- * The deadline is short because the workflow task that waits for the answer only buffers so many signals. The thread keeps
- * the measured tables that it has loaded and what the compiler has made of the code: one that overran, on a busy machine say,
- * goes on to its end, and only one that stays silent for long is thrown away.
+ * Both threads keep the ledgers of the fleets and are fed with the same events, so neither is asked more than the changes. Nothing is decided
+ * on the main thread, which a worker needs for all of its tasks. If the baseline fails too, the plan is empty, says so (`method: "none"`),
+ * and the next cycle comes soon. The deadline is short because the waiting workflow task can buffer only a limited number of signals.
+ * Plans are kept by the names of their answers for the feedings that refer to them.
  */
 
-import { Worker } from "node:worker_threads";
-import type { Plan } from "../domain/plan.ts";
-import { decideBaseline } from "../scheduling/decide.ts";
-import { unpackLedger, type PackedLedger } from "../scheduling/ledger-codec.ts";
+import type { Plan } from "../domain/lease/plan.ts";
+import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
+import type { DecideQuestion, Decision } from "../protocol/control-contract.ts";
+import { planOfNone } from "../scheduling/cycle/decide.ts";
+import type { ChainLink } from "../scheduling/ledger/event-chain.ts";
+import { named, type AskedQuestion, type ThreadData, type Told } from "./decide-messages.ts";
+import { openKeepingThread, type KeepingThread } from "./keeping-thread.ts";
 import { ownThreadFile } from "./thread-file.ts";
 
-export const DECIDE_DEADLINE_MS = 200;
-/** The first answer of a fresh thread also pays for starting it. */
-const START_DEADLINE_MS = 3_000;
-/** A thread that has not answered a question for so long is stuck. */
-const STUCK_MS = 10_000;
+export const DECIDE_DEADLINES = Object.freeze({
+  /** Of a decision on a ledger that the thread keeps. */
+  fedMs: 200,
+  /** With a whole ledger to read first. */
+  wholeMs: 1_000,
+});
+/** A feeding refers to the last plan of its fleet only. */
+const MOST_PLANS = 64;
 
 export interface Decider {
-  decide(snapshot: PackedLedger, nowMs: number): Promise<Plan>;
+  /** On a ledger that no thread keeps. */
+  decide(ledger: PackedLedger, nowMs: number): Promise<Plan>;
+  decideNext(question: DecideQuestion): Promise<Decision>;
   close(): Promise<void>;
 }
 
@@ -27,94 +36,89 @@ export interface DeciderOptions {
   /** Folder of the store with the fleet's measured tables. */
   readonly storeDir: string;
   readonly onFallback: (reason: string) => void;
-  /** The compiled code of the thread, when it is not beside this file. */
+  /** `DECIDE_DEADLINES` when absent. */
+  readonly deadlines?: { readonly fedMs: number; readonly wholeMs: number };
+  /** The compiled code of the threads, when it is not beside this file. */
   readonly threadFile?: string;
 }
-
-export type DecideAnswer =
-  { readonly id: number; readonly plan: Plan } | { readonly id: number; readonly error: string };
 
 export function createDecider({
   storeDir,
   onFallback,
+  deadlines: { fedMs, wholeMs } = DECIDE_DEADLINES,
   threadFile = ownThreadFile("decide-thread"),
 }: DeciderOptions): Decider {
-  let isWarm = false;
-  let lastId = 0;
-  /** Questions that the thread still works at although nobody waits for their answers. */
-  let overdue = 0;
-  const open = (): Worker => {
-    isWarm = false;
-    overdue = 0;
-    const opened = new Worker(threadFile, { workerData: { storeDir } });
-    opened.unref();
-    opened.once("exit", () => {
-      if (thread === opened) thread = undefined;
-    });
-    return opened;
-  };
-  // Started before the first question: an open workflow task waits for the answer.
-  let thread: Worker | undefined = open();
-  const drop = (stuck: Worker): void => {
-    void stuck.terminate();
-    if (thread === stuck) thread = undefined;
-  };
-
-  async function ask(snapshot: PackedLedger, nowMs: number): Promise<Plan> {
-    const current = (thread ??= open());
-    // Behind an overdue question this one would be late as well, and so would all after it.
-    if (overdue > 0) throw new Error("the last question has not been answered yet");
-    const id = (lastId += 1);
-    const deadlineMs = isWarm ? DECIDE_DEADLINE_MS : START_DEADLINE_MS;
-    return new Promise<Plan>((resolve, reject) => {
-      let isOverdue = false;
-      const settle = (): void => {
-        if (isOverdue && thread === current) overdue -= 1;
-        clearTimeout(deadline);
-        clearTimeout(stuck);
-        current.off("message", onMessage);
-        current.off("error", onError);
-      };
-      const onMessage = (answer: DecideAnswer): void => {
-        if (answer.id !== id) return;
-        isWarm = true;
-        settle();
-        // Nobody listens any more to an answer that comes late.
-        if ("plan" in answer) resolve(answer.plan);
-        else reject(new Error(answer.error));
-      };
-      const onError = (error: Error): void => {
-        settle();
-        reject(error);
-        drop(current);
-      };
-      const deadline = setTimeout(() => {
-        isOverdue = thread === current;
-        if (isOverdue) overdue += 1;
-        reject(new Error(`no plan within ${deadlineMs} ms`));
-      }, deadlineMs);
-      const stuck = setTimeout(() => {
-        settle();
-        drop(current);
-      }, STUCK_MS);
-      stuck.unref();
-      current.on("message", onMessage);
-      current.on("error", onError);
-      current.postMessage({ id, snapshot, nowMs });
-    });
-  }
-
+  const open = (method: ThreadData["method"]): KeepingThread =>
+    openKeepingThread(threadFile, { storeDir, method });
+  const [clever, plain] = [open("decide"), open("baseline")];
+  const plans = new Map<string, string>();
   return {
-    async decide(snapshot, nowMs) {
-      try {
-        return await ask(snapshot, nowMs);
-      } catch (error) {
-        onFallback(error instanceof Error ? error.message : String(error));
-        return decideBaseline(unpackLedger(snapshot), nowMs);
-      }
+    async decide(ledger, nowMs) {
+      const once = { kind: "once", ledger, nowMs } as const;
+      const decision = await decided(nowMs, {
+        ask: () => clever.ask(once, wholeMs),
+        askBaseline: () => plain.ask(once, wholeMs),
+      });
+      return decision.kind === "plan" ? decision.plan : planOfNone(nowMs);
+    },
+    async decideNext(question) {
+      const { nowMs } = question;
+      const told = toThread(question, plans);
+      const { fleet, hash } = question.kind === "feed" ? question.feed : question.snapshot;
+      if (question.kind === "feed" && !clever.keeps(fleet)) return { kind: "stale", reason: "new" };
+      plain.tell(told);
+      const deadlineMs = question.kind === "feed" ? fedMs : wholeMs;
+      return decided(nowMs, {
+        ask: () => clever.ask(told, deadlineMs),
+        askBaseline: () => plain.ask({ kind: "kept", fleet, hash, nowMs }, wholeMs),
+      });
     },
     async close() {
-      await thread?.terminate();
+      await Promise.all([clever.close(), plain.close()]);
     },
   };
+
+  async function decided(
+    nowMs: number,
+    { ask, askBaseline }: Readonly<Record<"ask" | "askBaseline", () => Promise<Told>>>,
+  ): Promise<Decision> {
+    try {
+      return decisionOf(await ask());
+    } catch (error) {
+      onFallback(messageOf(error));
+    }
+    try {
+      return decisionOf(await askBaseline());
+    } catch (error) {
+      onFallback(`no baseline either: ${messageOf(error)}`);
+      return decisionOf({ kind: "plan", ...named(planOfNone(nowMs)) });
+    }
+  }
+
+  function decisionOf(told: Told): Decision {
+    if (told.kind === "stale") return { kind: "stale", reason: told.reason };
+    const { planText, answer } = told;
+    plans.set(answer, planText);
+    for (const oldest of plans.keys()) {
+      if (plans.size <= MOST_PLANS) break;
+      plans.delete(oldest);
+    }
+    return { kind: "plan", plan: JSON.parse(planText) as Plan, answer }; // as the thread wrote it
+  }
 }
+
+/** With the plans that its links name, as far as they are known. */
+function toThread(question: DecideQuestion, plans: ReadonlyMap<string, string>): AskedQuestion {
+  if (question.kind === "snapshot") return question;
+  const named = question.feed.links.flatMap((text) => {
+    const link = JSON.parse(text) as ChainLink; // written by `extendChain`
+    const planText = link.kind === "plan-of" ? plans.get(link.answer) : undefined;
+    return link.kind === "plan-of" && planText !== undefined
+      ? [[link.answer, planText] as const]
+      : [];
+  });
+  return { ...question, plans: new Map(named) };
+}
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

@@ -1,8 +1,12 @@
-/** @file Activities of the fleet's worker: `decide` in a thread under a deadline, and the delivery of what jobs are to know. */
+/**
+ * @file Activities of the fleet's worker: `decide` in a thread with a deadline, and delivery of grants, orders and notes to
+ * jobs.
+ */
 
 import { WorkflowNotFoundError, type Client, type WorkflowHandle } from "@temporalio/client";
 import { log } from "@temporalio/activity";
-import type { LeaseId } from "../domain/ids.ts";
+import type { LeaseId, TenantId } from "../domain/values/ids.ts";
+import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
   fencedSignal,
   grantSignal,
@@ -13,56 +17,73 @@ import {
   SWEEP_WORKFLOW,
   sweepWorkflowId,
   type Grant,
+  type LobbyNews,
   type SweepInput,
-} from "../workflows/messages.ts";
-import { audit, isInvalidArgument, recover } from "./audit.ts";
-import { each } from "./each.ts";
+} from "../protocol/messages.ts";
+import { audit, isInvalidArgument, recover, type RecoveryPorts } from "./audit.ts";
+import { each } from "../lib/each.ts";
+import { repair } from "./repair.ts";
+import { submittedBy, type TicketPrinter } from "./tickets.ts";
 import type {
   Delivery,
   EvictionOrder,
   FleetActivities,
   Loss,
+  OutsideReason,
   PendingNote,
-} from "./control-contract.ts";
+} from "../protocol/control-contract.ts";
 import type { Decider } from "./decider.ts";
-import { foreseeStarts } from "./foresight.ts";
+import { tellLobby } from "./lobby-post.ts";
+import { estimateFleetStarts } from "./start-estimator.ts";
 
 export interface FleetPorts {
   readonly client: Client;
   readonly decider: Decider;
+  readonly lobbyStore: RecoveryPorts["lobbyStore"];
+  readonly tickets: TicketPrinter;
 }
 
-export function createFleetActivities({ client, decider }: FleetPorts): FleetActivities {
+export function createFleetActivities({
+  client,
+  decider,
+  lobbyStore,
+  tickets,
+}: FleetPorts): FleetActivities {
   return {
-    decide: (snapshot, nowMs) => decider.decide(snapshot, nowMs),
-    async deliver({ grants, pending, losses = [], sweeps = [], evictions }) {
+    decide: (ledger, nowMs) => decider.decide(ledger, nowMs),
+    decideNext: (question) => decider.decideNext(question),
+    async deliver({ grants, pending, losses = [], sweeps = [], evictions, lobbies, outside = [] }) {
       const accepted: LeaseId[] = [];
       const gone: LeaseId[] = [];
       await each(parcelsOf(grants), async (parcel) => {
-        const end = await offer(client, parcel);
+        const end = await offer({ client, tickets }, parcel);
         const ids = parcel.map(({ lease }) => lease.id);
         if (end === "accepted") accepted.push(...ids);
         if (end === "gone") gone.push(...ids);
       });
       await each(pending, (note) => tell(client, note));
       await each(losses, (loss) => tellLoss(client, loss));
-      await each(sweeps, (order) => startSweep(client, order));
+      await each(sweeps, (order) => startSweep(client, { ...order, ticket: tickets.stop(order) }));
+      const told = await tellLobbies(client, lobbies ?? []);
+      await each(notesOf(lobbies ?? [], outside), (note) => tell(client, note));
       return {
         accepted: accepted.sort(),
         gone: gone.sort(),
         ...(evictions !== undefined && { evictions: await sendEvictions(client, evictions) }),
+        ...(lobbies !== undefined && { lobbies: told }),
       };
     },
     audit: (order) => audit(client, order),
-    foresee: (order) => foreseeStarts(client, order),
-    recover: (order) => recover(client, order),
+    estimateStarts: (order) => estimateFleetStarts(client, order),
+    recover: (order) => recover({ client, lobbyStore }, order),
+    repair: (order) => repair({ client, tickets }, order),
   };
 }
 
-/** Of one parcel that arrives whole or not at all, and stays well below what a signal may carry. */
+/** Size of one delivery, which arrives whole or not at all, well below the limit of a signal. */
 const MAX_PARCEL = 64;
 
-/** A grant of a gang is alone; those of a job array go together, so that they cost its history one event. */
+/** A gang's grant is delivered alone; grants of a job array are delivered together, as one event of its history. */
 function parcelsOf(grants: readonly Delivery[]): readonly (readonly Delivery[])[] {
   const parcels: Delivery[][] = [];
   const open = new Map<string, Delivery[]>();
@@ -89,9 +110,9 @@ const grantOf = ({ lease, agents, reason, predictedGBs, bandwidth }: Delivery): 
   ...(bandwidth !== undefined && { bandwidth }),
 });
 
-/** `failed`: nobody knows; the grants stay in the outbox and go again. */
+/** `failed`: the result is unknown, so the grants stay in the outbox and are sent again. */
 async function offer(
-  client: Client,
+  { client, tickets }: Pick<FleetPorts, "client" | "tickets">,
   parcel: readonly Delivery[],
 ): Promise<"accepted" | "gone" | "failed"> {
   const [first] = parcel;
@@ -99,11 +120,16 @@ async function offer(
   const { lease } = first;
   try {
     const job = handleOf(client, lease);
-    if (lease.slots === undefined) await job.signal(grantSignal, grantOf(first));
-    else await job.signal(grantsSignal, parcel.map(grantOf));
+    const by = await submittedBy(job);
+    const grantTo = (delivery: Delivery): Grant => ({
+      ...grantOf(delivery),
+      ticket: tickets.launch(delivery.lease, by),
+    });
+    if (lease.slots === undefined) await job.signal(grantSignal, grantTo(first));
+    else await job.signal(grantsSignal, parcel.map(grantTo));
     return "accepted";
   } catch (error) {
-    // A job that cannot even be named (junk in the request) is as gone as one that is closed.
+    // A job with an invalid id (a malformed request) counts as gone, like a closed one.
     if (error instanceof WorkflowNotFoundError || isInvalidArgument(error)) return "gone";
     log.warn("a grant could not be delivered", {
       lease: lease.id,
@@ -114,7 +140,7 @@ async function offer(
   }
 }
 
-/** An order that could not be delivered is in neither list, and goes again. */
+/** An undelivered order is in neither list and is sent again. */
 async function sendEvictions(
   client: Client,
   evictions: readonly EvictionOrder[],
@@ -128,37 +154,76 @@ async function sendEvictions(
     } catch (error) {
       if (error instanceof WorkflowNotFoundError || isInvalidArgument(error))
         gone.push(order.lease);
-      else log.warn("a job could not be told to give up a lease", { ...job, error: String(error) });
+      else
+        log.warn("a preemption order could not be delivered to a job", {
+          ...job,
+          error: String(error),
+        });
     }
   });
   return { sent: sent.sort(), gone: gone.sort() };
 }
 
-/** A note that cannot be delivered is not worth another try: the fleet's `explain` has the same and more. */
+/** Opens lobbies that are not there. Returns those that have their news. */
+async function tellLobbies(
+  client: Client,
+  lobbies: readonly LobbyNews[],
+): Promise<readonly TenantId[]> {
+  const told: TenantId[] = [];
+  await each(lobbies, async (news) => {
+    const { fleet, tenant } = news;
+    try {
+      await tellLobby(client, news);
+      told.push(tenant);
+    } catch (error) {
+      log.warn("a lobby could not be told", { fleet, tenant, error: String(error) });
+    }
+  });
+  return told.sort();
+}
+
+/** Why the jobs of these rows wait, to each of them. */
+function notesOf(
+  lobbies: readonly LobbyNews[],
+  outside: readonly OutsideReason[],
+): readonly PendingNote[] {
+  const reasons = new Map(outside.map(({ tenant, reason }) => [tenant, reason] as const));
+  return lobbies.flatMap(({ tenant, rows }) => {
+    const reason = reasons.get(tenant);
+    if (reason === undefined) return [];
+    return rows.map(({ jobId, runId, seq }) => ({ jobId, runId, seq, reason }));
+  });
+}
+
+/** An undelivered note is not repeated: the fleet's `explain` has the same facts. */
 async function tell(client: Client, note: PendingNote): Promise<void> {
   try {
     await handleOf(client, note).signal(pendingSignal, { seq: note.seq, reason: note.reason });
   } catch (error) {
-    log.info("a job could not be told why it waits", { jobId: note.jobId, error: String(error) });
+    log.info("a pending note could not be delivered to a job", {
+      jobId: note.jobId,
+      error: String(error),
+    });
   }
 }
 
-/** Told again at the next audit, should it be lost. */
+/** Repeated at the next audit if it is lost. */
 async function tellLoss(client: Client, loss: Loss): Promise<void> {
   const { lease, hosts } = loss;
   try {
     await handleOf(client, loss).signal(fencedSignal, { lease, hosts });
   } catch (error) {
-    log.info("a job could not be told what it has lost", { lease, error: String(error) });
+    log.info("a lost lease could not be reported to a job", { lease, error: String(error) });
   }
 }
 
-/** One sweep a lease, however often it is asked for. */
+/** One sweep for each lease, even when it is requested several times. */
 async function startSweep(client: Client, order: SweepInput): Promise<void> {
   try {
     await client.workflow.start(SWEEP_WORKFLOW, {
       workflowId: sweepWorkflowId(order.fleet, order.lease),
       taskQueue: JOB_TASK_QUEUE,
+      priority: OWN_PRIORITY,
       args: [order],
       workflowIdConflictPolicy: "USE_EXISTING",
       staticSummary: `what ${order.jobId} left behind`,

@@ -1,17 +1,17 @@
 /**
- * @file The way into the fleet's inbox: the entries of all jobs of one worker travel together.
+ * @file Sends entries to the fleet's inbox; the entries of all jobs of one worker travel together.
  *
- * One batch is in flight per fleet, at most 256 KiB; the next leaves when it was acknowledged, with everything that came
- * meanwhile. So hundreds of requests become one signal, and a lone request leaves at once. A batch may arrive twice; entries
- * are idempotent at the fleet.
+ * One batch of at most 256 KiB is in flight per fleet; when it is acknowledged, the next one leaves with every entry that has
+ * arrived meanwhile. So hundreds of requests become one signal, and a single request leaves at once. A batch may arrive twice;
+ * the fleet treats entries idempotently.
  */
 
 import { log } from "@temporalio/activity";
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { InboxEntry } from "../scheduling/ledger.ts";
-import { inboxSignal } from "../workflows/messages.ts";
-import type { Told } from "./control-contract.ts";
+import type { InboxEntry } from "../domain/lease/inbox-entry.ts";
+import { inboxSignal } from "../protocol/messages.ts";
+import type { NotifyResult } from "../protocol/control-contract.ts";
 import { reviveFleet } from "./revive-fleet.ts";
 
 const MAX_BATCH_BYTES = 256 * 1024;
@@ -20,14 +20,14 @@ const MAX_BATCH_ENTRIES = 500;
 const MIN_GAP_MS = 25;
 
 export interface Inbox {
-  /** Resolves when the fleet has the entry or does not exist; rejects when nobody knows (the caller tells again). */
-  tell(fleetWorkflowId: string, entry: InboxEntry): Promise<Told>;
+  /** Resolves when the fleet has the entry or does not exist; rejects when the result is unknown, and the caller repeats it. */
+  tell(fleetWorkflowId: string, entry: InboxEntry): Promise<NotifyResult>;
 }
 
 interface Waiting {
   readonly entry: InboxEntry;
   readonly bytes: number;
-  readonly resolve: (told: Told) => void;
+  readonly resolve: (notified: NotifyResult) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -47,7 +47,7 @@ export function createInbox(client: Client): Inbox {
           inboxSignal,
           batch.map(({ entry }) => entry),
         );
-        for (const { resolve } of batch) resolve({ kind: "told" });
+        for (const { resolve } of batch) resolve({ kind: "delivered" });
       } catch (error) {
         if (!(error instanceof WorkflowNotFoundError)) {
           for (const { reject } of batch) reject(error);
@@ -65,7 +65,7 @@ export function createInbox(client: Client): Inbox {
     queues.delete(fleetWorkflowId);
   }
 
-  /** A fleet that was closed is started again by whoever has something to say to it. */
+  /** A closed fleet is started again by the first sender of an entry. */
   async function isThereAgain(fleetWorkflowId: string): Promise<boolean> {
     try {
       return (await reviveFleet(client, fleetWorkflowId)) !== "never-was";

@@ -1,13 +1,13 @@
-/** @file Local activities of the jobs' workers: reading job files, and talking with the fleet. */
+/** @file Local activities of the jobs' workers: reading job files, and calls to the fleet. */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { scheduledPart } from "../domain/gang-request.ts";
-import { formatProblem, parseJobFile } from "../domain/job-file.ts";
-import { outfitsOf } from "../domain/outfit.ts";
-import type { JobSpec } from "../domain/job.ts";
-import type { GangRequest } from "../domain/lease.ts";
-import { tooLarge } from "../domain/job-size.ts";
-import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
+import { scheduledPart } from "../domain/lease/gang-request.ts";
+import { formatProblem, parseJobFile } from "../domain/job/job-file.ts";
+import { extrasOf } from "../domain/lease/launch-extras.ts";
+import type { JobSpec } from "../domain/job/job.ts";
+import type { GangRequest } from "../domain/lease/lease.ts";
+import { fileTooLarge, requestTooLarge } from "../domain/lease/job-size.ts";
+import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet/fleet.ts";
 import {
   fleetWorkflowId,
   hostQuery,
@@ -15,15 +15,19 @@ import {
   othersWaitQuery,
   silenceTermsQuery,
   type SilenceTerms,
-} from "../workflows/messages.ts";
-import { JOB_RULES, type JobActivities } from "./control-contract.ts";
+} from "../protocol/messages.ts";
+import { JOB_RULES, type JobActivities } from "../protocol/control-contract.ts";
 import { createInbox } from "./inbox.ts";
+import { leaveLobby } from "./lobby-activities.ts";
 import { untilForgotten } from "./until-forgotten.ts";
 
 export function createJobActivities(client: Client): JobActivities {
   const inbox = createInbox(client);
   return {
     async admit(file, entry) {
+      const tooLong = fileTooLarge(file);
+      if (tooLong !== undefined)
+        return { kind: "refused", code: "REQUEST_TOO_LARGE", message: tooLong.message };
       const parsed = parseJobFile(file);
       if (parsed.kind === "refused") {
         return {
@@ -34,11 +38,11 @@ export function createJobActivities(client: Client): JobActivities {
       }
       const { spec } = parsed;
       const { jobId, runId, submittedAtMs, nowMs } = entry;
-      const excess = tooLarge(file, spec);
+      const excess = requestTooLarge(spec);
       if (excess !== undefined) {
         return { kind: "refused", code: "REQUEST_TOO_LARGE", message: excess.message };
       }
-      const told = spec.isHeld
+      const notified = spec.isHeld
         ? ({ kind: "silent" } as const)
         : await inbox.tell(entry.fleetWorkflowId, {
             kind: "request",
@@ -52,16 +56,21 @@ export function createJobActivities(client: Client): JobActivities {
               requestedAtMs: nowMs,
             },
           });
-      const outfits = outfitsOf(spec);
+      const launchExtras = extrasOf(spec);
       return {
         kind: "admitted",
         rules: JOB_RULES,
         spec,
-        told,
-        ...(outfits.length > 0 && { outfits }),
+        notified,
+        ...(launchExtras.length > 0 && { launchExtras }),
       };
     },
-    tellFleet: (fleetWorkflowId, entry) => inbox.tell(fleetWorkflowId, entry),
+    async tellFleet(fleetWorkflowId, entry, exit) {
+      const result = await inbox.tell(fleetWorkflowId, entry);
+      if (exit !== undefined) await leaveLobby(client, exit);
+      return result;
+    },
+    leaveLobby: (exit) => leaveLobby(client, exit),
     async findHost(fleetWorkflowId, host) {
       try {
         return await client.workflow.getHandle(fleetWorkflowId).query(hostQuery, host);
@@ -70,7 +79,7 @@ export function createJobActivities(client: Client): JobActivities {
         throw error;
       }
     },
-    // Without a fleet there are no terms yet: asked again until there is one.
+    // Without a fleet there are no terms yet; the activity asks again until a fleet answers.
     async silenceTerms(fleetWorkflowId, cluster) {
       const fleet = client.workflow.getHandle(fleetWorkflowId);
       return (await fleet.query(silenceTermsQuery, cluster)) ?? DEFAULT_TERMS;
@@ -95,13 +104,13 @@ export function createJobActivities(client: Client): JobActivities {
   };
 }
 
-/** Absent where there is no other fleet to go to. */
+/** Absent when the job names no other fleet. */
 function firstPatience({ cells }: JobSpec, home: string): Pick<GangRequest, "patienceMs"> {
   const isRing = cells?.fleets.some((fleet) => fleetWorkflowId(fleet) !== home) === true;
   return isRing ? { patienceMs: cells.patienceMs } : {};
 }
 
-/** Of a cluster that the fleet's description lacks: the fleet says so to whoever looks at its dead letters. */
+/** The cluster is missing in the fleet's description; the fleet shows this among its dead letters. */
 const DEFAULT_TERMS: SilenceTerms = {
   silenceMs: DEFAULT_SILENCE_MS,
   fenceMs: DEFAULT_FENCE_MS,

@@ -1,48 +1,26 @@
 /**
- * @file What a solver worker does for the bandwidth model of a cluster: judge samples, train, publish.
+ * @file The activities of a solver worker for the bandwidth model of a cluster: evaluate samples, train a version, publish one.
  *
- * The registry on disk is the truth about versions; each activity reads it afresh. The cluster is read from the fleet, its measured
- * tables from the store, so a version is always used on the hosts as they are described now. Training: split by candidates, learn
- * from one side, score on the other beside the version that serves and a plain guess, write the version down with the
- * verdict. Whether it serves is decided by `publishModel`, which refuses what did not pass.
+ * The registry on disk is the truth about versions, so each activity reads it afresh. The cluster comes from the fleet and its measured
+ * tables from the store, so a version is always used on the hosts as they are described now. `publishModel` refuses a version that
+ * did not pass its gate.
  */
 
-import type { Client } from "@temporalio/client";
 import { ApplicationFailure } from "@temporalio/common";
-import { createHash } from "node:crypto";
-import type { BandwidthDomain, BandwidthSample, Candidate } from "../domain/bandwidth-port.ts";
-import { OrbweaverError } from "../domain/failure.ts";
-import type { HostGpus } from "../domain/lease.ts";
-import type { HoldoutScore } from "../domain/model-manifest.ts";
-import {
-  judgeVersion,
-  LEAST_CANDIDATES,
-  plainGuess,
-  scoreOf,
-  splitSamples,
-  type GateSample,
-} from "../models/gate.ts";
-import type { Learner } from "../models/learner.ts";
-import { clusterDomain } from "../models/lookup.ts";
-import { modelDirOf, openRegistry, type ModelRegistry } from "../models/registry.ts";
-import { clusterQuery, fleetWorkflowId } from "../workflows/messages.ts";
-import type { ModelActivities, ModelPlace, OrderedSample } from "./model-contract.ts";
-import type { FleetDetails, Store } from "./store.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { modelDirOf, openRegistry, type ModelRegistry } from "../models/bandwidth/registry.ts";
+import type { ModelActivities, ModelPlace } from "../protocol/model-contract.ts";
+import { candidateOf, describeCluster, openVersion } from "./model-cluster.ts";
+import { trainVersion, type TrainingPorts } from "./model-training.ts";
 
-export interface ModelPorts {
-  readonly client: Client;
-  /** The folder of the fleet's store: versions lie below it, measured tables in it. */
+export interface ModelPorts extends TrainingPorts {
+  /** The folder of the fleet's store, with the versions and the measured tables. */
   readonly storeDir: string;
-  readonly store: Store;
-  readonly learner: Learner;
-  readonly nowMs: () => number;
-  /** Says that the activity lives. */
+  /** Sends a heartbeat of the activity. */
   readonly beat: () => void;
 }
 
-/** A sample about hosts that are not as they were counts so much in training. */
-const STALE_WEIGHT = 0.1;
-/** Versions that are kept beside those that served. */
+/** Newest versions that are kept, beside all versions that served. */
 const KEPT_VERSIONS = 12;
 const BEAT_MS = 2_000;
 
@@ -58,8 +36,8 @@ export function createModelActivities(ports: ModelPorts): ModelActivities {
         : { version: serving.version, generation: serving.generation };
     },
 
-    async judgeSamples({ version, samples, ...place }) {
-      const cluster = await describe(ports, place);
+    async evaluationSamples({ version, samples, ...place }) {
+      const cluster = await describeCluster(ports, place);
       const opened = await openVersion(registryOf(place), version, { learner, ...cluster }).catch(
         (error: unknown) => reasonOf(error),
       );
@@ -68,7 +46,7 @@ export function createModelActivities(ports: ModelPorts): ModelActivities {
       const known = fit.filter((candidate) => candidate !== undefined);
       const predicted = opened(known).values();
       return {
-        kind: "judged",
+        kind: "evaluated",
         predictedGbs: fit.map((candidate) => {
           const gbs = candidate === undefined ? null : (predicted.next().value ?? null);
           return gbs !== null && Number.isFinite(gbs) ? gbs : null;
@@ -76,71 +54,20 @@ export function createModelActivities(ports: ModelPorts): ModelActivities {
       };
     },
 
-    async trainModel({ order, samples, from, serving, seed, ...place }) {
-      return await beating(beat, async () => {
-        const registry = registryOf(place);
-        const made = (await registry.list()).find((version) => version.order === order);
-        if (made !== undefined) return { kind: "trained", version: made.version, gate: made.gate };
-        const { domain, detailsHash } = await describe(ports, place);
-        const known = samplesOn(domain, samples);
-        const split = splitSamples(known);
-        if (split === undefined) {
-          return {
-            kind: "too-few",
-            reason: `a version needs measurements of at least ${LEAST_CANDIDATES} different sets of GPUs over several hosts; there are ${new Set(known.map(({ shares }) => JSON.stringify(shares))).size}`,
-          };
-        }
-        const parent = from === undefined ? undefined : await registry.manifest(from);
-        const parentFiles =
-          parent === undefined ? undefined : await registry.files(parent).catch(() => undefined);
-        const { files, metrics } = await learner.learn({
-          domain,
-          samples: split.training,
-          seed,
-          ...(parent?.learner === learner.name &&
-            parentFiles !== undefined && { from: parentFiles }),
-        });
-        const at = { domain, version: "new" };
-        const own = scoreOf(learner.open(files, at).predict, split.heldOut);
-        const plain = scoreOf(plainGuess(split.training), split.heldOut);
-        const rival = await servingScore(registry, serving, {
-          learner,
-          domain,
-          heldOut: split.heldOut,
-        });
-        const rivals = { plain, ...(rival !== undefined && { serving: rival }) };
-        const gate = judgeVersion(own, rivals);
-        const { version } = await registry.add(
-          {
-            ...place,
-            createdAtMs: nowMs(),
-            ...(parentFiles !== undefined && from !== undefined && { parent: from }),
-            seed,
-            samples: { count: split.training.length, hash: hashOf(split.training) },
-            metrics,
-            holdout: { own, ...rivals },
-            gate,
-            hosts: domain.hosts.map((host) => ({ ...host })),
-            ...(detailsHash !== undefined && { detailsHash }),
-            learner: learner.name,
-            order,
-          },
-          files,
-        );
-        return { kind: "trained", version, gate };
-      });
+    async trainModel(training) {
+      return await beating(beat, () => trainVersion(ports, registryOf(training), training));
     },
 
     async publishModel({ order, version, ...place }) {
       const registry = registryOf(place);
       const before = await registry.serving();
-      // Done before, and nobody heard of it: going back twice would be one too many.
+      // An earlier attempt did it and its answer was lost; a second rollback would go back one version too far.
       const isDone = before?.order === order;
       const wanted = isDone ? before.version : (version ?? before?.former.at(-1));
       if (wanted === undefined) {
         throw new OrbweaverError(
           "NOT_ALLOWED",
-          `no version of the bandwidth model of ${place.cluster} served before ${before?.version ?? "any other"}: there is nothing to roll back to. Name one with --to, or train anew.`,
+          `no version of the bandwidth model of ${place.cluster} served before ${before?.version ?? "any other"}, so there is nothing to roll back to. Name a version with --to, or train a new one.`,
         );
       }
       const note = await registry.publish({ version: wanted, order, nowMs: nowMs() });
@@ -150,96 +77,7 @@ export function createModelActivities(ports: ModelPorts): ModelActivities {
   });
 }
 
-interface DescribedCluster {
-  readonly domain: BandwidthDomain;
-  readonly detailsHash?: string;
-}
-
-/** The cluster as the fleet describes it, with what was measured inside its hosts. */
-async function describe(
-  { client, store }: ModelPorts,
-  { fleet, cluster }: ModelPlace,
-): Promise<DescribedCluster> {
-  const found = await client.workflow
-    .getHandle(fleetWorkflowId(fleet))
-    .query(clusterQuery, cluster);
-  if (found === null) {
-    throw new OrbweaverError(
-      "NOT_FOUND",
-      `fleet ${fleet} has no cluster ${cluster} any more; its bandwidth model has nothing to learn for`,
-    );
-  }
-  const { detailsHash } = found;
-  const details =
-    detailsHash === undefined ? undefined : await store.get<FleetDetails>(detailsHash);
-  return {
-    domain: clusterDomain(found.cluster, new Map(details?.hosts ?? [])),
-    ...(detailsHash !== undefined && { detailsHash }),
-  };
-}
-
-async function openVersion(
-  registry: ModelRegistry,
-  version: string,
-  { learner, domain }: { readonly learner: Learner; readonly domain: BandwidthDomain },
-): Promise<(candidates: readonly Candidate[]) => readonly number[]> {
-  const manifest = await registry.manifest(version);
-  if (manifest === undefined)
-    throw new OrbweaverError("NOT_FOUND", `there is no version ${version} in ${registry.dir}`);
-  const opened = learner.open(await registry.files(manifest), { domain, version });
-  return (candidates) => opened.predict(candidates);
-}
-
-/** Undefined when none serves, or none that can be used: a new version is then held against the plain guess alone. */
-async function servingScore(
-  registry: ModelRegistry,
-  version: string | undefined,
-  {
-    heldOut,
-    ...by
-  }: {
-    readonly learner: Learner;
-    readonly domain: BandwidthDomain;
-    readonly heldOut: readonly BandwidthSample[];
-  },
-): Promise<(HoldoutScore & { readonly version: string }) | undefined> {
-  if (version === undefined) return undefined;
-  try {
-    return { version, ...scoreOf(await openVersion(registry, version, by), heldOut) };
-  } catch {
-    return undefined;
-  }
-}
-
-function samplesOn(
-  domain: BandwidthDomain,
-  samples: readonly OrderedSample[],
-): readonly GateSample[] {
-  return samples.flatMap(({ gpus, gbs, isStale }) => {
-    const shares = candidateOf(domain, gpus);
-    return shares === undefined
-      ? []
-      : [{ shares, gbs, weight: isStale === true ? STALE_WEIGHT : 1 }];
-  });
-}
-
-/** Undefined when the cluster has not these hosts with these GPUs. */
-export function candidateOf(
-  { hosts }: BandwidthDomain,
-  gpus: readonly HostGpus[],
-): Candidate | undefined {
-  const shares = gpus.flatMap(({ host, mask }) => {
-    const at = hosts.findIndex(({ id }) => id === host);
-    const found = hosts[at];
-    return found === undefined || mask >= 2 ** found.gpuCount ? [] : [{ host: at, mask }];
-  });
-  return shares.length < gpus.length ? undefined : shares.sort((a, b) => a.host - b.host);
-}
-
-const hashOf = (samples: readonly GateSample[]): string =>
-  createHash("sha256").update(JSON.stringify(samples)).digest("hex");
-
-/** Says that it lives while it works. */
+/** Sends heartbeats while the work runs. */
 async function beating<Answer>(beat: () => void, work: () => Promise<Answer>): Promise<Answer> {
   const beats = setInterval(beat, BEAT_MS);
   beat();
@@ -250,7 +88,7 @@ async function beating<Answer>(beat: () => void, work: () => Promise<Answer>): P
   }
 }
 
-/** Failures with a code of ours reach the workflow under it. */
+/** Turns errors of ours into application failures whose type is their code. */
 function failing(activities: ModelActivities): ModelActivities {
   const coded =
     <Order, Answer>(run: (order: Order) => Promise<Answer>) =>
@@ -268,7 +106,7 @@ function failing(activities: ModelActivities): ModelActivities {
     };
   return {
     servingModel: coded(activities.servingModel),
-    judgeSamples: coded(activities.judgeSamples),
+    evaluationSamples: coded(activities.evaluationSamples),
     trainModel: coded(activities.trainModel),
     publishModel: coded(activities.publishModel),
   };

@@ -1,33 +1,39 @@
 /**
- * @file Starts a fleet again whose workflow was closed (terminated by hand, most likely), from the input of its last run.
+ * @file Restarts a fleet whose workflow was closed (most likely terminated by hand), from the input of its last run.
  *
- * A fleet continues as new after every change by an operator, so that input has the newest description and drains. Requests,
- * leases and agents of the input are old news: the new run asks agents and jobs for them (`isRecovering`). Tokens go on far above
- * all that the closed run can have granted. Of several who find the fleet closed one starts it; the others find it running.
+ * A fleet continues as new after every change by an operator, so that input has the newest description and drains. Its
+ * requests, leases and agents are out of date, so the new run collects them from agents and jobs (`isRecovering`). Its tokens
+ * start far above every token that the closed run can have granted. When several callers find the fleet closed, one starts it
+ * and the others find it running.
  */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { defaultPayloadConverter } from "@temporalio/common";
-import { decodeArrayFromPayloads } from "@temporalio/common/lib/internal-non-workflow/index.js";
-import { fleetShapeProblem } from "../domain/fleet-shape.ts";
-import { emptyLedger } from "../scheduling/apply.ts";
-import { packLedger, unpackLedger } from "../scheduling/ledger-codec.ts";
-import type { HostStanding, Ledger } from "../scheduling/ledger.ts";
-import { tokenAfterLoss } from "../scheduling/lost-lease.ts";
+import { fleetShapeProblem } from "../domain/fleet/fleet-shape.ts";
+import { emptyLedger } from "../scheduling/ledger/apply/apply.ts";
+import { packLedger, unpackLedger } from "../scheduling/ledger/codec.ts";
+import { NO_INTAKE, type Intake } from "../scheduling/ledger/intake.ts";
+import { isBounded, type HostStatus, type Ledger } from "../scheduling/ledger/ledger.ts";
+import { afterLoss } from "../scheduling/ledger/apply/ledger-recovery.ts";
+import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
-  FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
   fleetMemo,
   type FleetInput,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
+import { startedWith } from "./started-with.ts";
 
 /** Jobs that were started just before the loss may not be visible at first: agents and jobs are asked three times. */
 const RECOVER_AFTER_MS = [0, 60_000, 600_000] as const;
 
 export type Revival = "revived" | "running" | "never-was";
 
-/** Fails when nobody answers, or when the last run's input cannot be read. */
+/** A closed fleet left nothing from which it could go on. */
+export class UnreadableFleetError extends Error {
+  override readonly name = "UnreadableFleetError";
+}
+
+/** Fails when the server does not answer, or with `UnreadableFleetError` when the last run's input cannot be read. */
 export async function reviveFleet(client: Client, fleetWorkflowId: string): Promise<Revival> {
   let last;
   try {
@@ -41,10 +47,11 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
   await client.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId,
     taskQueue: FLEET_TASK_QUEUE,
+    priority: OWN_PRIORITY,
     args: [
       {
         name: input.name,
-        rules: FLEET_RULES,
+        rules: input.ledger.applyVersion,
         isRecovering: true,
         recoverAtMs: RECOVER_AFTER_MS.map((afterMs) => Date.now() + afterMs),
         ledger: packLedger(ledgerAfterLoss(unpackLedger(input.ledger))),
@@ -58,43 +65,48 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
   return "revived";
 }
 
-/** What survives the loss: the description, and what operators have said of hosts. */
-export function ledgerAfterLoss(lost: Ledger): Ledger {
+/** The parts that are kept: the description, and what operators have stated about hosts. */
+function ledgerAfterLoss(lost: Ledger): Ledger {
   const hosts = [...lost.hosts].flatMap(
     ([host, { isDrained, drainReason, isFenced, fencedAtMs, agent, lastEpoch }]) => {
       if (!isDrained && isFenced !== true) return [];
       const newest = agent?.epoch ?? lastEpoch;
-      const standing: HostStanding = {
+      const hostStatus: HostStatus = {
         isDrained,
         ...(drainReason !== undefined && { drainReason }),
         ...(isFenced === true && { isFenced }),
         ...(fencedAtMs !== undefined && { fencedAtMs }),
         ...(isFenced === true && newest !== undefined && { lastEpoch: newest }),
       };
-      return [[host, standing] as const];
+      return [[host, hostStatus] as const];
     },
   );
   return {
     ...emptyLedger(lost.shape, lost.detailsHash),
-    nextToken: tokenAfterLoss(lost.nextToken),
+    applyVersion: lost.applyVersion,
+    ...afterLoss(lost),
     nextArrival: lost.nextArrival,
+    // The closed run may have given its first credits after its input was written.
+    ...(isBounded(lost) && {
+      intake: intakeAfterLoss(lost.intake ?? NO_INTAKE),
+    }),
     hosts: new Map(hosts),
   };
 }
 
+/** Credits are numbered on: a job that used one of the lost ledger must not take a new one for it. */
+const intakeAfterLoss = ({ nextCredit }: Intake): Intake => ({
+  ...NO_INTAKE,
+  nextCredit: nextCredit + LOST_CREDITS,
+});
+
+/** More than a run of a fleet can have given. */
+const LOST_CREDITS = 1_000_000;
+
 async function inputOf(client: Client, workflowId: string, runId: string): Promise<FleetInput> {
-  const { history } = await client.workflowService.getWorkflowExecutionHistory({
-    namespace: client.options.namespace,
-    execution: { workflowId, runId },
-    maximumPageSize: 1,
-  });
-  const payloads = history?.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads;
-  const [input] = await decodeArrayFromPayloads(
-    client.options.loadedDataConverter ?? { payloadConverter: defaultPayloadConverter },
-    payloads,
-  );
+  const input = await startedWith(client, { workflowId, runId });
   if (!isFleetInput(input)) {
-    throw new Error(
+    throw new UnreadableFleetError(
       `the last run of ${workflowId} (${runId}) has no input that a fleet can be started from; start it with \`orbweaver up FLEET.yaml\``,
     );
   }

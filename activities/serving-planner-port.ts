@@ -1,13 +1,13 @@
 /**
- * @file Plans a model in a thread of its own: timing operators and searching take seconds of a core, in which a worker must go on
- * saying that it lives.
+ * @file Plans the serving of a model in a thread of its own, because timing and searching take seconds of a core while the
+ * worker must send heartbeats.
  */
 
 import { existsSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
-import type { ServingPlan } from "../domain/serving-plan.ts";
+import type { ServingPlan } from "../domain/model/serving-plan.ts";
 import { planServing, type ServingOptions } from "./serving-planner.ts";
 
 export interface PlannerTask {
@@ -20,7 +20,7 @@ export type PlannerAnswer =
   | { readonly kind: "planned"; readonly plan: ServingPlan }
   | { readonly kind: "refused"; readonly message: string };
 
-/** Throws when the signal comes first. Where only sources are (tests), it plans here. */
+/** Throws when the signal aborts first. Without compiled threads (unit tests), plans in the caller's thread. */
 export async function planInThread(task: PlannerTask, signal: AbortSignal): Promise<PlannerAnswer> {
   const entry = fileURLToPath(new URL("./serving-planner-thread.js", import.meta.url));
   if (!existsSync(entry)) {

@@ -1,4 +1,4 @@
-/** @file The thread of `serving-planner-port.ts`: plans what it was started with, answers once. */
+/** @file The thread of `serving-planner-port.ts`: makes one plan and ends. */
 
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
@@ -6,7 +6,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { planServing } from "./serving-planner.ts";
 import type { PlannerAnswer, PlannerTask } from "./serving-planner-port.ts";
 
-// Started by `planInThread` alone, which gives it a task.
+// Only `planInThread` starts this thread, with a task.
 const task = workerData as PlannerTask;
 
 async function answer({ file, gpus, options }: PlannerTask): Promise<PlannerAnswer> {

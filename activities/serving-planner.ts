@@ -1,47 +1,48 @@
 /**
- * @file Plans how an ONNX model is served over so many lanes: measures its operators, searches, cuts the answer into parts.
+ * @file Plans how an ONNX model is served over a number of lanes: measures its operators, searches, and splits the model into
+ * parts.
  *
- * A lane is a thread of the host's processor that stands for a GPU: all alike, every parameter in its own memory from the start,
- * values handed over through shared memory. Operators are timed here, on the machine that plans, for the search; then the
- * parts that it found, because a part is not the sum of its operators. So the expected time is this machine's, medians throughout.
- * What lanes cost beside their parts is given: measured by who can open lanes. A plan over lanes that is expected to gain less
- * than `LEAST_GAIN` over one lane is not taken.
+ * A lane is a thread of the host's processor that stands for a GPU. All lanes are alike, hold their parameters in memory from
+ * the start, and exchange values through shared memory. Operators are timed on the planning machine for the search; the chosen
+ * parts are timed again, because the time of a part is not the sum of its operators. So the expected time is that of this
+ * machine; all figures are medians. The overhead of lanes is given by the caller, which can open lanes. A plan over lanes that
+ * is expected to gain less than `LEAST_GAIN` over one lane is not used.
  */
 
 import { createHash } from "node:crypto";
-import type { InferenceHost, PeerWay } from "../domain/inference-host.ts";
-import { checkOperatorGraph } from "../domain/operator-graph.ts";
-import { problemText } from "../domain/problem.ts";
-import type { ServingPlan } from "../domain/serving-plan.ts";
-import { readOnnxModel, type OnnxModel } from "../models/onnx-model.ts";
+import type { InferenceHost, PeerWay } from "../domain/model/inference-host.ts";
+import { checkOperatorGraph } from "../domain/model/operator-graph.ts";
+import { problemText } from "../domain/values/problem.ts";
+import type { ServingPlan } from "../domain/model/serving-plan.ts";
+import { readOnnxModel, type OnnxModel } from "../models/onnx/onnx-model.ts";
 import {
   MEASURED_DEVICE,
   onnxOperatorGraph,
   type OnnxOperatorGraph,
-} from "../models/onnx-operator-graph.ts";
-import { partList, retimedMs, type RunCosts } from "../models/part-list.ts";
-import { partTimes } from "../models/part-times.ts";
-import { planningProblem } from "../scheduling/inference/problem.ts";
-import { searchPlan } from "../scheduling/inference/search.ts";
+} from "../models/onnx/onnx-operator-graph.ts";
+import { partList, retimedMs, type RunCosts } from "../models/onnx/part-list.ts";
+import { partTimes } from "../models/onnx/part-times.ts";
+import { planningProblem } from "../planning/inference/problem.ts";
+import { searchPlan } from "../planning/inference/search.ts";
 
 export interface ServingOptions {
   /** Sizes of open dimensions; others are 1. */
   readonly bindings?: ReadonlyMap<string, number>;
   readonly timedRuns?: number;
-  /** What timing the operators may take, and as much again timing the parts. */
+  /** Time limit for timing the operators, and again for timing the parts. */
   readonly budgetMs?: number;
   readonly seed?: number;
   readonly lanes?: LaneCosts;
 }
 
 export interface LaneCosts extends Omit<RunCosts, "operationMs"> {
-  /** Lanes that can work at the same time; a model is split over no more. */
+  /** Lanes that can work at the same time; a model is split over at most this many. */
   readonly atOnce: number;
 }
 
 /**
- * Where nobody has measured the host's own (`workers/serving/lane-costs.ts`): of two idle cores of today's servers. Handing a value on
- * takes it out of the runtime's memory, and through another core's cache.
+ * Used where the host's own figures (`workers/serving/lane-costs.ts`) are not known: of two idle cores of today's servers.
+ * Sending a value takes it out of the runtime's memory, and through another core's cache.
  */
 export const LANE_COSTS: LaneCosts = Object.freeze({
   requestMs: 0.1,
@@ -62,7 +63,7 @@ export type PlanServing =
   | { readonly kind: "refused"; readonly message: string };
 
 const TIMED_RUNS = 10;
-/** A fifth of a second for the runs alone, and as much for those under a profile. */
+/** A fifth of a second for plain runs, and as much for profiled runs. */
 const LEAST_TIMED_MS = 200;
 const MOST_TIMED_MS = 5_000;
 const LEAST_GAIN = 0.03;
@@ -128,7 +129,7 @@ async function planOver(
   });
   const found = searchPlan(problem, { seed: options.seed ?? 1 });
   if (found.kind === "too large") return found.message;
-  // Of the run that was timed, the call of the runtime is the part's.
+  // In a timed run, the time of the runtime's call belongs to the part.
   const operatorsShare = runMs > 0 ? Math.max(0, runMs - lanes.partMs) / runMs : 1;
   const costs = {
     ...lanes,
@@ -165,10 +166,10 @@ const timingOf = ({ timedRuns, budgetMs }: ServingOptions) => ({
 });
 
 /** Lanes as the planner's host: parameters are where they are read, so buses carry nothing. */
-export function lanesHost(gpus: number, { handMs, handMsPerByte }: LaneCosts): InferenceHost {
+function lanesHost(gpus: number, { handMs, handMsPerByte }: LaneCosts): InferenceHost {
   const device = {
     kind: MEASURED_DEVICE,
-    // Only for operators that were not measured; of one core of today's servers.
+    // Only for operators without a measurement; of one core of today's servers.
     ...{ peakTflops: 0.1, gemmShare: 0.5, memoryGBs: 10, memoryShare: 0.8, launchUs: 2 },
     memoryGiB: 1_024,
   };

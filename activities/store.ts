@@ -1,28 +1,31 @@
 /**
- * @file Large things by hash, so that they travel in no payload: by default a folder of JSON files named by their SHA-256.
+ * @file Stores large values by hash, so that payloads stay small: by default, a folder of JSON files named by their SHA-256.
  *
- * Writing is by rename, so a reader sees a whole file or none; equal content is one file. Reading holds the content against
- * its name. A hash that is not there reads as undefined: what depends on it does without. What nothing refers to any more
- * goes by age.
+ * Files are written by rename, so a reader sees a whole file or none; equal content is one file. A read verifies the content
+ * against its name. An unknown hash reads as undefined, and its users do without. Values without references are discarded by
+ * age.
  */
 
 import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { OrbweaverError } from "../domain/failure.ts";
-import type { Fleet, HostDetails } from "../domain/fleet.ts";
-import type { HostId } from "../domain/ids.ts";
+import { PRIVATE_DIR, PRIVATE_FILE } from "../access/private-files.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import type { Fleet, HostDetails } from "../domain/fleet/fleet.ts";
+import type { HostId } from "../domain/values/ids.ts";
 
 /**
- * What a store must do. An object store fits as well: `put` writes under the hash, `get` reads and checks, `discard` is its own
- * expiry rule. It is read by the fleet's worker, which must reach it.
+ * The port of a store. An object store fits as well: `put` writes under the hash, `get` reads and verifies, `discard` is its
+ * expiry rule. The fleet's worker must be able to read it.
  */
 export interface Store {
-  /** Answers with the hash of the value's JSON. Done again with equal content it refreshes the age. */
+  /** Returns the hash of the value's JSON; repeated with equal content it renews the age. */
   put(value: unknown): Promise<string>;
-  /** Undefined when it is not there; throws when what is there is not what was put. */
+  /** Undefined when absent; throws when the content does not match its hash. */
   get<Value>(hash: string): Promise<Value | undefined>;
-  /** Removes what is older than `olderThanMs` and not in `keep`; answers with how many that were. */
+  /** Removes the value; does nothing when it is absent. */
+  remove(hash: string): Promise<void>;
+  /** Removes values older than `olderThanMs` that are not in `keep`; returns their number. */
   discard(options: {
     readonly keep: readonly string[];
     readonly olderThanMs: number;
@@ -50,9 +53,9 @@ export function directoryStore(dir: string): Store {
     async put(value) {
       const text = JSON.stringify(value);
       const hash = hashOf(text);
-      await mkdir(dir, { recursive: true });
+      await mkdir(dir, { recursive: true, mode: PRIVATE_DIR });
       const temporary = path.join(dir, `.${hash}.${randomUUID()}`);
-      await writeFile(temporary, text);
+      await writeFile(temporary, text, { mode: PRIVATE_FILE });
       await rename(temporary, fileOf(hash));
       return hash;
     },
@@ -64,11 +67,14 @@ export function directoryStore(dir: string): Store {
       if (hashOf(text) !== hash) {
         throw new OrbweaverError(
           "BAD_INPUT",
-          `the stored file ${file} is damaged: its content does not have the hash that it is named by. Remove it, and give the fleet's description again with \`orbweaver fleet apply\`.`,
+          `the stored file ${file} is damaged: its content does not match the hash in its name. Remove it, and apply the fleet's file again with \`orbweaver fleet apply\`.`,
         );
       }
-      // What has the right hash is what was put.
+      // Content with the right hash is the content that was put.
       return JSON.parse(text) as Value;
+    },
+    async remove(hash) {
+      if (/^[0-9a-f]{64}$/.test(hash)) await rm(fileOf(hash), { force: true });
     },
     async discard({ keep, olderThanMs, nowMs }) {
       const names = (await readdir(dir).catch(unlessMissing)) ?? [];

@@ -1,8 +1,11 @@
-/** @file The file of a thread of this folder. Threads need compiled code: from the sources (as tests run them) the build's copy is used. */
+/**
+ * @file The compiled file of a thread of this folder. Threads need compiled code, so sources (in unit tests) use the copy of
+ * the last build.
+ */
 
 import { fileURLToPath } from "node:url";
 
-/** `name`: of the thread's source, without its ending. */
+/** `name`: the thread's source file without its ending. */
 export function ownThreadFile(name: string): string {
   const here = fileURLToPath(new URL(`./${name}.js`, import.meta.url));
   return import.meta.url.endsWith(".ts")

@@ -1,15 +1,16 @@
 /**
- * @file Waits until a fleet holds nothing of a job any more: the acknowledgement before the job asks another fleet.
+ * @file Waits until a fleet has no request and no lease of a job; the job asks another fleet only after that.
  *
- * The job's word that its request is over is a signal; that the server has it says nothing of the ledger. So the ledger is asked, until it has no
- * request and no lease of the job, vacating ones included. A fleet that was closed meanwhile is started again, as by whoever has something to tell it: its
- * last run would give the same answer for ever. A round takes less than the activity's time limit; then Temporal tries again.
+ * A job signals that its request is over, but a delivered signal does not mean that the ledger has applied it. So this activity
+ * queries the ledger until it has no request and no lease of the job, vacating leases included. It restarts a fleet that was
+ * closed meanwhile, whose last run would give the same answer for ever. A round takes less than the activity's time limit; then
+ * Temporal retries it.
  */
 
 import { sleep } from "@temporalio/activity";
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
-import type { JobId } from "../domain/ids.ts";
-import { explainQuery } from "../workflows/messages.ts";
+import type { JobId } from "../domain/values/ids.ts";
+import { explainQuery } from "../protocol/messages.ts";
 import { reviveFleet } from "./revive-fleet.ts";
 
 const PAUSE_MS = 25;

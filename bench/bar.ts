@@ -1,7 +1,7 @@
 /**
- * @file A bar: one figure of a bench, what it should be, and whether it is.
+ * @file A bar: one figure of a bench, its target, and whether the figure meets it.
  *
- * A figure that was not measured does not hold: an absent answer must never look like a good one. A bar without a wish
+ * A figure that was not measured does not hold: an absent answer must never look like a good one. A bar without a target
  * (`reported`) holds as soon as there is a figure.
  */
 
@@ -16,39 +16,39 @@ export interface Bar {
   /** Null when it could not be measured; `note` says why. */
   readonly got: number | null;
   readonly holds: boolean;
-  /** What a reader must know to read the figure rightly. */
+  /** What a reader must know to interpret the figure. */
   readonly note?: string;
 }
 
-export type Wish =
+export type Target =
   | { readonly kind: "at most"; readonly value: number }
   | { readonly kind: "at least"; readonly value: number }
   | { readonly kind: "exactly"; readonly value: number }
   | { readonly kind: "reported" };
 
-export const atMost = (value: number): Wish => ({ kind: "at most", value });
-export const atLeast = (value: number): Wish => ({ kind: "at least", value });
-export const exactly = (value: number): Wish => ({ kind: "exactly", value });
-export const REPORTED: Wish = Object.freeze({ kind: "reported" });
+export const atMost = (value: number): Target => ({ kind: "at most", value });
+export const atLeast = (value: number): Target => ({ kind: "at least", value });
+export const exactly = (value: number): Target => ({ kind: "exactly", value });
+export const REPORTED: Target = Object.freeze({ kind: "reported" });
 
 export interface Figure {
   readonly id: string;
   readonly unit: string;
-  readonly wish: Wish;
+  readonly target: Target;
   readonly got: number | undefined;
   readonly paper?: number;
   readonly note?: string;
 }
 
-export function barOf({ id, unit, wish, got, paper, note }: Figure): Bar {
+export function barOf({ id, unit, target, got, paper, note }: Figure): Bar {
   const isMeasured = got !== undefined && Number.isFinite(got);
   return {
     id,
     unit,
     ...(paper !== undefined && { paper }),
-    want: wishText(wish),
+    want: targetText(target),
     got: isMeasured ? got : null,
-    holds: isMeasured && isGranted(wish, got),
+    holds: isMeasured && isGranted(target, got),
     ...(note !== undefined && { note }),
   };
 }
@@ -57,27 +57,27 @@ export function barOf({ id, unit, wish, got, paper, note }: Figure): Bar {
 export const unmeasured = (figure: Omit<Figure, "got">, why: string): Bar =>
   barOf({ ...figure, got: undefined, note: `not measured: ${why}` });
 
-function isGranted(wish: Wish, got: number): boolean {
-  switch (wish.kind) {
+function isGranted(target: Target, got: number): boolean {
+  switch (target.kind) {
     case "at most":
-      return got <= wish.value;
+      return got <= target.value;
     case "at least":
-      return got >= wish.value;
+      return got >= target.value;
     case "exactly":
-      return got === wish.value;
+      return got === target.value;
     case "reported":
       return true;
   }
 }
 
-function wishText(wish: Wish): string {
-  switch (wish.kind) {
+function targetText(target: Target): string {
+  switch (target.kind) {
     case "at most":
-      return `<= ${String(wish.value)}`;
+      return `<= ${String(target.value)}`;
     case "at least":
-      return `>= ${String(wish.value)}`;
+      return `>= ${String(target.value)}`;
     case "exactly":
-      return `= ${String(wish.value)}`;
+      return `= ${String(target.value)}`;
     case "reported":
       return "reported";
   }

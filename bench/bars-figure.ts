@@ -16,7 +16,7 @@ export interface BarGroup {
   readonly values: readonly (number | undefined)[];
 }
 
-export interface BarsFigure {
+interface BarsFigure {
   readonly title: string;
   /** Of the axis of values. */
   readonly label: string;

@@ -28,6 +28,7 @@ export type BenchOption =
       readonly usual: number;
       readonly least: number;
     }
+  | { readonly kind: "flag"; readonly name: string; readonly what: string }
   | { readonly kind: "text"; readonly name: string; readonly value: string; readonly what: string }
   | {
       readonly kind: "choice";
@@ -36,20 +37,19 @@ export type BenchOption =
       readonly choices: readonly string[];
     };
 
-/** A size among the options. */
-export const size = (name: string, usual: number, least: number, what: string): BenchOption => ({
-  kind: "size",
-  name,
-  usual,
-  least,
-  what,
-});
+/** A size among the options; without `least` it is 1 at least. */
+export const size = (
+  name: string,
+  what: string,
+  options: { readonly usual: number; readonly least?: number },
+): BenchOption => ({ kind: "size", name, what, usual: options.usual, least: options.least ?? 1 });
 
 export interface BenchRequest {
   readonly seed: number;
   /** The value of a size; its usual one when it was not given. */
   readonly size: (name: string) => number;
   readonly text: (name: string) => string | undefined;
+  readonly flag: (name: string) => boolean;
   /** What was chosen; all choices when nothing was. */
   readonly chosen: (name: string) => readonly string[];
   readonly plotDir?: string;
@@ -60,7 +60,7 @@ export interface BenchRequest {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Figures side by side that no bar asks for one by one; printed before the bars. */
+/** Figures side by side, printed before the bars; most have no bar of their own. */
 export interface BenchTable {
   readonly title: string;
   readonly columns: readonly string[];
@@ -71,6 +71,6 @@ export interface BenchTable {
 export interface BenchAnswer {
   readonly bars: readonly Bar[];
   readonly tables?: readonly BenchTable[];
-  /** More to read than bars, for the document only. */
+  /** Further figures, for the JSON document only. */
   readonly details?: Readonly<Record<string, unknown>>;
 }

@@ -11,15 +11,17 @@ export const collectivesBench: Bench = {
     "NCCL algorithm and protocol: exploring costs, regret and shifts beside the paper's bandit",
   description:
     "Plays training jobs of 240 iterations with overlap on emulated clusters that were calibrated to the paper's\n" +
-    "tables. Every tuner meets the same luck of the same seeds: ours, the paper's bandit and offline tuner, UCB1,\n" +
+    "tables. Every tuner sees the same random times of the same seeds: ours, the paper's bandit and offline tuner, UCB1,\n" +
     "Thompson, epsilon-greedy with and without agreement between ranks, AUTO, and the best arm in hindsight.",
   options: [
     { kind: "choice", name: "only", choices: COLLECTIVE_PARTS, what: "measure only these parts" },
-    size("seeds", 1_000, 1, "seeds, counted from --seed"),
-    size("iterations", 240, 60, "iterations of a job"),
-    size("rival-seeds", 200, 1, "of them for the rivals that are not the paper's bandit"),
-    size("lag", 0, 0, "iterations until what was measured is decided on"),
-    { kind: "text", name: "nccl", value: "file", what: "a log of nccl-tests to calibrate to, too" },
+    size("seeds", "seeds, counted from --seed", { usual: 1_000 }),
+    size("iterations", "iterations of a job", { usual: 240, least: 60 }),
+    size("rival-seeds", "how many of them the rivals other than the paper's bandit play", {
+      usual: 200,
+    }),
+    size("lag", "iterations until a measurement reaches the tuner", { usual: 0, least: 0 }),
+    { kind: "text", name: "nccl", value: "file", what: "also calibrate to this log of nccl-tests" },
   ],
   draws: true,
   examples: [

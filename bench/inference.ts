@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const INFERENCE_PARTS = [
+const INFERENCE_PARTS = [
   "compare",
   "p4d",
   "remaining",
@@ -30,13 +30,16 @@ export const inferenceBench: Bench = {
       kind: "text",
       name: "profiled-on",
       value: "type",
-      what: "GPU type that the times of a --graph are from (V100)",
+      what: "GPU type on which the times of --graph were measured (V100)",
     },
-    size("estimates", 0, 0, "estimates of each search; 0: the planner's own choice"),
-    size("draws", 5, 1, "draws of kernel noise for each plan"),
-    size("cases", 256, 1, "proven cases that the search is compared with"),
-    size("prove", 3, 0, "of these, how many HiGHS proves again"),
-    size("milp-seconds", 1, 0, "time of each submodel's MILP; 0: no MILP"),
+    size("estimates", "estimates of each search; 0: the planner's own choice", {
+      usual: 0,
+      least: 0,
+    }),
+    size("draws", "draws of kernel noise for each plan", { usual: 5 }),
+    size("cases", "proven cases that the search is compared with", { usual: 256 }),
+    size("prove", "how many of these HiGHS proves again", { usual: 3, least: 0 }),
+    size("milp-seconds", "time of each submodel's MILP; 0: no MILP", { usual: 1, least: 0 }),
   ],
   draws: true,
   examples: [

@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const LIVE_PARTS = ["granted", "jobs", "array", "shown", "cycle", "idle", "zero"] as const;
+const LIVE_PARTS = ["granted", "jobs", "array", "shown", "cycle", "idle", "zero"] as const;
 export type LivePart = (typeof LIVE_PARTS)[number];
 
 export const liveBench: Bench = {
@@ -11,8 +11,8 @@ export const liveBench: Bench = {
   description:
     "Starts a Temporal server of its own, workers and agents as real processes, and measures them: how\n" +
     "soon a job is granted and runs, jobs and array tasks a second, how soon an answer is shown, one\n" +
-    "scheduling cycle of a large fleet, what an idle fleet asks of the server, and how it wakes from no\n" +
-    "process at all. Every ratio has its floor measured in the same run, in turns.",
+    "scheduling cycle of a large fleet, the calls of an idle fleet to the server, and how it starts from no\n" +
+    "process. The floor of every ratio is measured in the same run, alternating.",
   options: [
     {
       kind: "choice",
@@ -26,21 +26,35 @@ export const liveBench: Bench = {
       value: "host:port",
       what: "use this Temporal server, which has no other Orbweaver workers",
     },
-    size("rounds", 60, 1, "jobs, one at a time, for the latencies"),
-    size("jobs", 200, 1, "jobs for the jobs a second"),
-    size("blocks", 2, 1, "turns in which these are submitted, the floor's in between"),
-    size("tasks", 1_000, 1, "tasks of the job array"),
-    size("shown-hosts", 640, 64, "hosts of the fleet on which answers are waited for"),
-    size("shown-rounds", 10, 1, "jobs of each kind whose answers are; a fifth for the large gang"),
-    size("gpus", 6_000, 8, "GPUs of the fleet of the scheduling cycle"),
-    size("requests", 10_000, 1, "requests that wait in the scheduling cycle"),
-    size("ledgers", 20, 1, "ledgers that the cycle is measured on"),
-    size("hosts", 1_000, 1, "hosts of the idle fleet"),
-    size("idle-agents", 1_000, 1, "agents that really run; fewer are scaled up to the hosts"),
-    size("idle-seconds", 120, 10, "how long the idle fleet is watched"),
-    size("cold-rounds", 20, 1, "jobs that wake the control plane from no process"),
-    size("long-hosts", 1_000, 1, "hosts of the fleet whose long jobs wake it"),
-    size("watch-seconds", 180, 0, "how long these wake-ups are counted; 0 leaves them out"),
+    size("rounds", "jobs, one at a time, for the latencies", { usual: 60 }),
+    size("jobs", "jobs for the rate of jobs", { usual: 200 }),
+    size("blocks", "blocks in which these are submitted, alternating with the floor's", {
+      usual: 2,
+    }),
+    size("tasks", "tasks of the job array", { usual: 1_000 }),
+    size("shown-hosts", "hosts of the fleet for the time until an answer is shown", {
+      usual: 640,
+      least: 64,
+    }),
+    size("shown-rounds", "jobs of each kind for that time; a fifth as many large gangs", {
+      usual: 10,
+    }),
+    size("gpus", "GPUs of the fleet of the scheduling cycle", { usual: 6_000, least: 8 }),
+    size("requests", "requests that wait in the scheduling cycle", { usual: 10_000 }),
+    size("ledgers", "ledgers on which the cycle is measured", { usual: 20 }),
+    size("hosts", "hosts of the idle fleet", { usual: 1_000 }),
+    size("idle-agents", "agents that really run; the figure of fewer is scaled up to the hosts", {
+      usual: 1_000,
+    }),
+    size("idle-seconds", "how long the idle fleet is watched", { usual: 120, least: 10 }),
+    size("cold-rounds", "jobs that start the control plane when none of its processes runs", {
+      usual: 20,
+    }),
+    size("long-hosts", "hosts of the fleet whose long jobs start it", { usual: 1_000 }),
+    size("watch-seconds", "how long these starts are counted; 0 leaves the part out", {
+      usual: 180,
+      least: 0,
+    }),
   ],
   examples: [
     ["orbweaver bench live", "everything; about twenty minutes on two cores"],

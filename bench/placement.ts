@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const PLACEMENT_PARTS = ["speed", "quality", "scale"] as const;
+const PLACEMENT_PARTS = ["speed", "quality", "scale"] as const;
 export type PlacementPart = (typeof PLACEMENT_PARTS)[number];
 
 export const placementBench: Bench = {
@@ -11,7 +11,7 @@ export const placementBench: Bench = {
   description:
     "Gangs come and go on a ledger of clusters with irregular links that gangs share; every method decides for the same\n" +
     "arrivals. Better is: fewer clusters, then the higher bottleneck bandwidth, then fewer GPUs stranded. Up to twelve\n" +
-    "clusters an exhaustive search is the judge, beyond that integer programs on a few states.",
+    "clusters an exhaustive search gives the optimum; beyond that integer programs do, on a few states.",
   options: [
     { kind: "choice", name: "only", choices: PLACEMENT_PARTS, what: "measure only these parts" },
     {
@@ -26,12 +26,18 @@ export const placementBench: Bench = {
       value: "file",
       what: "other links: a CSV of region pairs with their bandwidth (Skyplane's or DT-FM's columns)",
     },
-    size("gpus", 56, 1, "GPUs of each cluster of --links"),
-    size("decisions", 10_000, 100, "decisions that are timed"),
-    size("genetic", 200, 1, "decisions of the genetic search that are timed, and scaled"),
-    size("ilp", 8, 1, "decisions of the integer programs that are timed, and scaled"),
-    size("scenes", 2_000, 10, "states that an exhaustive search judges"),
-    size("second-opinions", 6, 0, "states of the large fleet that integer programs judge"),
+    size("gpus", "GPUs of each cluster of --links", { usual: 56 }),
+    size("decisions", "timed decisions", { usual: 10_000, least: 100 }),
+    size("genetic", "timed decisions of the genetic search, scaled to all", { usual: 200 }),
+    size("ilp", "timed decisions of the integer programs, scaled to all", { usual: 8 }),
+    size("scenes", "states for which an exhaustive search finds the optimum", {
+      usual: 2_000,
+      least: 10,
+    }),
+    size("second-opinions", "states of the large fleet for which integer programs find it", {
+      usual: 6,
+      least: 0,
+    }),
   ],
   draws: true,
   examples: [

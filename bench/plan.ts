@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const PLAN_PARTS = ["cuts", "models", "shares", "fit", "buddy"] as const;
+const PLAN_PARTS = ["cuts", "models", "shares", "links", "fit", "buddy"] as const;
 export type PlanPart = (typeof PLAN_PARTS)[number];
 
 export const planBench: Bench = {
@@ -10,9 +10,10 @@ export const planBench: Bench = {
   summary: "how a model is split: cuts of graphs, predicted steps, GPUs of a cluster in blocks",
   description:
     "Cuts drawn graphs (uniform and clustered, weighted, connected) and graphs of models into 4, 8 and 16 parts within 3 %\n" +
-    "and into the uneven ones of 2, 2, 2, 2, 2, 4, 1 and 1 GPUs; every cut is verified and held against the best known one\n" +
-    "(data/plan). Reproduces figures 1, 10 and 11 of SpiderFlow, fits the step-time model on five rows of a profile and judges\n" +
-    "the others, and compares the buddy allocator with best fit on the same arrivals.",
+    "and into the uneven ones of 2, 2, 2, 2, 2, 4, 1 and 1 GPUs; every cut is verified and compared with the best known one\n" +
+    "(data/plan). Reproduces figures 1, 10 and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates\n" +
+    "with what links carry, fits the step-time model on five rows of a profile, tests it on the others, and compares the buddy\n" +
+    "allocator with best fit on the same arrivals.",
   options: [
     { kind: "choice", name: "only", choices: PLAN_PARTS, what: "measure only these parts" },
     { kind: "text", name: "graph", value: "file", what: "cut this graph and nothing else" },
@@ -28,9 +29,12 @@ export const planBench: Bench = {
       value: "dir",
       what: "further profiles: sia/<app>/placements*.csv",
     },
-    size("seeds", 20, 1, "graphs of each kind and size, counted from --seed"),
-    size("rivals", 1, 0, "graphs of each kind and size that the rivals cut, too"),
-    size("rival-seconds", 20, 1, "what each rival may take for a cut"),
+    size("seeds", "graphs of each kind and size, counted from --seed", { usual: 20 }),
+    size("rivals", "graphs of each kind and size that the rivals cut as well", {
+      usual: 1,
+      least: 0,
+    }),
+    size("rival-seconds", "time limit of each rival for a cut", { usual: 20 }),
   ],
   examples: [
     ["orbweaver bench plan", "all of it"],

@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const QUEUE_PARTS = [
+const QUEUE_PARTS = [
   "policies",
   "degradation",
   "sweep",
@@ -22,23 +22,27 @@ export const queueBench: Bench = {
     "paper and frozen before TAWFQ ran on it. Means over the seeds; the same seed gives the same figures.",
   options: [
     { kind: "choice", name: "only", choices: QUEUE_PARTS, what: "measure only these parts" },
-    size("jobs", 2_500, 100, "jobs of each simulation"),
-    size("seeds", 4, 1, "seeds, counted from --seed"),
-    size("sweep-jobs", 1_500, 100, "jobs of each simulation of the sweep"),
-    size("placements", 400, 10, "gangs whose placement is measured"),
-    size("decisions", 3_000, 100, "grants whose speed is measured"),
-    size("decision-hosts", 640, 8, "hosts of the fleet on which they are"),
-    size("estimates", 300, 1, "times at which jobs are asked about when they will start"),
-    size("estimate-jobs", 10_000, 100, "jobs of the trace with which they are"),
-    size(
-      "speed-jobs",
-      3_500,
-      100,
-      "jobs of Philly with which the simulator's speed is measured, and a fifth as many of the mix",
-    ),
-    size("decision-ms", 0, 0, "charge this for a decision; 0: what one takes here, p99"),
-    size("live-delay-ms", 274, 0, "what the live control plane adds to a wait"),
-    size("calibration-rounds", 0, 0, "repeat the fit of the workload first"),
+    size("jobs", "jobs of each simulation", { usual: 2_500, least: 100 }),
+    size("seeds", "seeds, counted from --seed", { usual: 4 }),
+    size("sweep-jobs", "jobs of each simulation of the sweep", { usual: 1_500, least: 100 }),
+    size("placements", "gangs whose placement is measured", { usual: 400, least: 10 }),
+    size("decisions", "grants whose speed is measured", { usual: 3_000, least: 100 }),
+    size("decision-hosts", "hosts of the fleet for these grants", { usual: 640, least: 8 }),
+    size("estimates", "times at which the starts of waiting jobs are estimated", { usual: 300 }),
+    size("estimate-jobs", "jobs of the trace for these estimates", { usual: 10_000, least: 100 }),
+    size("speed-jobs", "jobs of Philly for the simulator's speed, and a fifth as many of the mix", {
+      usual: 3_500,
+      least: 100,
+    }),
+    size("decision-ms", "time charged for a decision; 0: the p99 measured on this machine", {
+      usual: 0,
+      least: 0,
+    }),
+    size("live-delay-ms", "time that the live control plane adds to a wait", {
+      usual: 274,
+      least: 0,
+    }),
+    size("calibration-rounds", "repeat the fit of the workload first", { usual: 0, least: 0 }),
   ],
   examples: [
     ["orbweaver bench queue", "everything"],

@@ -2,8 +2,12 @@
 
 import type { Bench } from "./bench.ts";
 import { collectivesBench } from "./collectives.ts";
+import { crowdBench } from "./crowd.ts";
+import { floodsBench } from "./floods.ts";
+import { handlersBench } from "./handlers.ts";
 import { inferenceBench } from "./inference.ts";
 import { liveBench } from "./live.ts";
+import { liveCycleBench } from "./live-cycle.ts";
 import { pickBench } from "./pick.ts";
 import { placementBench } from "./placement.ts";
 import { planBench } from "./plan.ts";
@@ -11,11 +15,16 @@ import { queueBench } from "./queue.ts";
 import { servingBench } from "./serving.ts";
 import { spiderflowBench } from "./spiderflow.ts";
 import { stormBench } from "./storm.ts";
+import { tracesBench } from "./traces.ts";
 
 export const BENCHES: readonly Bench[] = [
   collectivesBench,
+  crowdBench,
+  floodsBench,
+  handlersBench,
   inferenceBench,
   liveBench,
+  liveCycleBench,
   pickBench,
   placementBench,
   planBench,
@@ -23,4 +32,5 @@ export const BENCHES: readonly Bench[] = [
   servingBench,
   spiderflowBench,
   stormBench,
+  tracesBench,
 ];

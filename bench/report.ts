@@ -5,11 +5,11 @@
  */
 
 import { availableParallelism, cpus, totalmem } from "node:os";
-import { tableText, type Column } from "../cli/table.ts";
+import { tableText, type Column } from "../cli/terminal/table.ts";
 import type { Bar } from "./bar.ts";
 import type { Bench, BenchAnswer, BenchRequest, BenchTable } from "./bench.ts";
 
-export interface BenchDocument {
+interface BenchDocument {
   readonly name: string;
   readonly seed: number;
   readonly bars: readonly Bar[];

@@ -20,9 +20,9 @@ import { livingOnDemand } from "../workers/on-demand/role-lock.ts";
 import { packageRoot } from "../workers/server/package-root.ts";
 import { withoutTemporal, type Environment } from "../workers/server/environment.ts";
 import { fleetStateDir } from "../workers/state.ts";
-import { grantSignal } from "../workflows/messages.ts";
+import { grantSignal } from "../protocol/messages.ts";
 
-export interface ScaleToZeroOptions {
+interface ScaleToZeroOptions {
   /** Cold rounds: one job each. */
   readonly rounds: number;
   /** How long nothing happens before the processes are counted. */
@@ -46,7 +46,7 @@ export const SCALE_TO_ZERO_SIZES = Object.freeze({
   watchSeconds: 180,
 });
 
-export interface ScaleToZeroFigures {
+interface ScaleToZeroFigures {
   /** One a round, in milliseconds. */
   readonly grantedMs: readonly number[];
   /** Process start to first poll, of every worker that started in the rounds. */
@@ -192,7 +192,7 @@ async function onFleet<T>(
   }
 }
 
-/** The workers' logs tell each start. */
+/** The workers' logs record each start. */
 async function startsIn(stateDir: string): Promise<readonly number[]> {
   const logs = await Promise.all(
     CONTROL_ROLES.map((role) =>

@@ -10,32 +10,32 @@ export const servingBench: Bench = {
   description:
     "Plans a model over lanes (threads that stand for GPUs), checks its answers\n" +
     "against the whole model's, and runs the split model and one session of\n" +
-    "onnxruntime in turn: with one thread, with as many as lanes (which look for\n" +
+    "onnxruntime alternately: with one thread, with as many as lanes (which look for\n" +
     "work, or sleep at once), and with as many operators at once. Medians after a\n" +
     "warm-up, requests in a row and some time apart. Then four models over one to\n" +
-    "three lanes: what the planner expected against what they took, both beside the\n" +
+    "three lanes: the planner's expectation against the measured time, both beside the\n" +
     "whole model in one session in the same moments. Needs as many idle cores as\n" +
-    "lanes: how much of a core one thread got is in the answer.",
+    "lanes: the answer says how much of a core one thread got.",
   options: [
     {
       kind: "choice",
       name: "only",
       choices: SERVING_PARTS,
-      what: "measure only the model beside its rivals, or only what was expected of all",
+      what: "measure only the model beside its rivals, or only the planner's expectations",
     },
     {
       kind: "text",
       name: "model",
       value: "file",
-      what: "another .onnx file (open dimensions are 1)",
+      what: "another .onnx file (open dimensions become 1)",
     },
-    size("lanes", 2, 2, "lanes, and threads of the rival"),
-    size("rounds", 30, 3, "runs of each that are timed"),
-    size("warm-ups", 30, 0, "runs of each way before, when it is opened"),
-    size("side", 12, 8, "of the branchy sample: side of the image"),
-    size("blocks", 1, 1, "of the branchy sample: blocks of four branches"),
-    size("depth", 200, 1, "of the branchy sample: convolutions in a row in each branch"),
-    size("width", 12, 1, "of the branchy sample: channels of each branch"),
+    size("lanes", "lanes, and threads of the rival", { usual: 2, least: 2 }),
+    size("rounds", "timed runs of each way", { usual: 30, least: 3 }),
+    size("warm-ups", "runs of each way before these, after it is opened", { usual: 30, least: 0 }),
+    size("side", "of the branchy sample: side of the image", { usual: 12, least: 8 }),
+    size("blocks", "of the branchy sample: blocks of four branches", { usual: 1 }),
+    size("depth", "of the branchy sample: convolutions in a row in each branch", { usual: 200 }),
+    size("width", "of the branchy sample: channels of each branch", { usual: 12 }),
   ],
   examples: [
     ["orbweaver bench serving", "the branchy sample over two lanes"],

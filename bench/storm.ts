@@ -4,9 +4,9 @@ import type { Bench } from "./bench.ts";
 
 export const stormBench: Bench = {
   name: "storm",
-  summary: "hundreds of faults over a live fleet, and what is wrong afterwards",
+  summary: "hundreds of faults over a live fleet, then an inspection for errors",
   description:
-    "Starts a Temporal server, workers and agents of its own, submits jobs without end, and harms all of it at\n" +
+    "Starts a Temporal server, workers and agents of its own, submits jobs all the time, and injects faults at\n" +
     "random: kill -9, SIGSTOP, cut connections, a server that stays down, terminated and reset workflows, junk.\n" +
     "Afterwards every job must have ended as it should, and ledger, hosts and an outside witness must agree.",
   options: [

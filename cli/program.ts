@@ -7,39 +7,47 @@
 
 import { Command, CommanderError } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
-import { accountOf, errorLine } from "./error-line.ts";
-import { EXIT, EXIT_CODE_HELP, JSON_ERROR_HELP } from "./exit-code.ts";
-import type { Io } from "./io.ts";
-import { configured, createKit, usageMessage, type Kit } from "./kit.ts";
-import { packageVersion } from "./package-version.ts";
-import { openSession as openRealSession, type OpenSession } from "./session.ts";
-import { benchVerb } from "./verbs/bench.ts";
-import { cancelVerb } from "./verbs/cancel.ts";
-import { codecServerVerb } from "./verbs/codec-server.ts";
-import { addCompletion } from "./verbs/completion.ts";
-import { collectivesVerb } from "./verbs/collectives.ts";
-import { downVerb } from "./verbs/down.ts";
-import { drainVerb } from "./verbs/drain.ts";
-import { explainVerb } from "./verbs/explain.ts";
-import { fenceVerb } from "./verbs/fence.ts";
-import { fleetVerb } from "./verbs/fleet.ts";
-import { holdVerb } from "./verbs/hold.ts";
-import { keysVerb } from "./verbs/keys.ts";
-import { listVerb } from "./verbs/list.ts";
-import { logsVerb } from "./verbs/logs.ts";
-import { modelVerb } from "./verbs/model.ts";
-import { planVerb } from "./verbs/plan.ts";
-import { queueVerb } from "./verbs/queue.ts";
-import { releaseVerb } from "./verbs/release.ts";
-import { retryVerb } from "./verbs/retry.ts";
-import { serveVerb } from "./verbs/serve.ts";
-import { simulateVerb } from "./verbs/simulate.ts";
-import { statusVerb } from "./verbs/status.ts";
-import { submitVerb } from "./verbs/submit.ts";
-import { superviseVerb } from "./verbs/supervise.ts";
-import { undrainVerb } from "./verbs/undrain.ts";
-import { upVerb } from "./verbs/up.ts";
-import { agentVerb, workerVerb } from "./verbs/worker.ts";
+import { accountOf, errorLine } from "./terminal/error-line.ts";
+import { EXIT, JSON_ERROR_HELP } from "./terminal/exit-code.ts";
+import type { Io } from "./terminal/io.ts";
+import { safeText } from "./terminal/safe-text.ts";
+import {
+  configured,
+  createCommandContext,
+  helpEnd,
+  usageMessage,
+  type CommandContext,
+} from "./command/command-context.ts";
+import { packageVersion } from "./command/package-version.ts";
+import { openSession as openRealSession, type OpenSession } from "./command/session.ts";
+import { benchVerb } from "./verbs/science/bench.ts";
+import { cancelVerb } from "./verbs/jobs/cancel.ts";
+import { codecServerVerb } from "./verbs/service/codec-server.ts";
+import { addCompletion } from "./verbs/service/completion.ts";
+import { collectivesVerb } from "./verbs/science/collectives.ts";
+import { downVerb } from "./verbs/service/down.ts";
+import { consoleVerb } from "./verbs/service/console.ts";
+import { drainVerb } from "./verbs/fleet/drain.ts";
+import { explainVerb } from "./verbs/jobs/explain.ts";
+import { fenceVerb } from "./verbs/fleet/fence.ts";
+import { fleetVerb } from "./verbs/fleet/fleet.ts";
+import { holdVerb } from "./verbs/jobs/hold.ts";
+import { keysVerb } from "./verbs/service/keys.ts";
+import { listVerb } from "./verbs/jobs/list.ts";
+import { logsVerb } from "./verbs/jobs/logs.ts";
+import { modelVerb } from "./verbs/science/model.ts";
+import { planVerb } from "./verbs/science/plan.ts";
+import { queueVerb } from "./verbs/jobs/queue.ts";
+import { releaseVerb } from "./verbs/jobs/release.ts";
+import { retryVerb } from "./verbs/jobs/retry.ts";
+import { serveVerb } from "./verbs/science/serve.ts";
+import { simulateVerb } from "./verbs/science/simulate.ts";
+import { statusVerb } from "./verbs/jobs/status.ts";
+import { submitVerb } from "./verbs/jobs/submit.ts";
+import { superviseVerb } from "./verbs/service/supervise.ts";
+import { undrainVerb } from "./verbs/fleet/undrain.ts";
+import { upVerb } from "./verbs/service/up.ts";
+import { agentVerb, workerVerb } from "./verbs/service/worker.ts";
 
 export interface ProgramOptions {
   readonly io: Io;
@@ -63,6 +71,7 @@ const JOB_VERBS = [
 const FLEET_VERBS = [
   upVerb,
   downVerb,
+  consoleVerb,
   fleetVerb,
   modelVerb,
   collectivesVerb,
@@ -71,6 +80,12 @@ const FLEET_VERBS = [
   fenceVerb,
 ];
 const PROCESS_VERBS = [workerVerb, agentVerb, serveVerb, superviseVerb, codecServerVerb, keysVerb];
+
+const FIRST_STEPS = [
+  ["orbweaver up", "start a small simulated fleet on this machine"],
+  ["orbweaver submit --gpus 2 --follow -- sh -c 'echo rank $RANK'", "run a first job"],
+  ["orbweaver list", "show the jobs"],
+] as const;
 
 const INTERRUPT_GRACE_MS = 2_000;
 
@@ -82,7 +97,7 @@ export async function runCli(
   let exitCode: number = EXIT.ok;
   let isPatient = false;
   const { own, commandLine } = splitCommandLine(words);
-  const kit = createKit({
+  const context = createCommandContext({
     io,
     openSession,
     commandLine,
@@ -93,10 +108,10 @@ export async function runCli(
       isPatient = true;
     },
   });
-  const run = createProgram(kit)
+  const run = createProgram(context)
     .parseAsync([...own], { from: "user" })
     .then(() => exitCode)
-    .catch((error: unknown) => endOf(error, kit, own.includes("--json")));
+    .catch((error: unknown) => endOf(error, context, own.includes("--json")));
   const interrupted = new Promise<number>((resolve) => {
     const end = (): void => {
       if (isPatient) return;
@@ -108,23 +123,23 @@ export async function runCli(
 }
 
 /** All verbs on one commander program. */
-export function createProgram(kit: Kit): Command {
-  const program = configured(new Command("orbweaver"), kit.io)
+function createProgram(context: CommandContext): Command {
+  const program = configured(new Command("orbweaver"), context.io)
     .description("Schedules GPU jobs over clusters; every job is a Temporal workflow.")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpCommand("help [verb]", "show the help of a verb")
-    .addHelpText("after", `\n${EXIT_CODE_HELP}\n\nStart here: orbweaver up`)
+    .addHelpText("after", helpEnd(FIRST_STEPS))
     .addHelpText("afterAll", ({ command }) => (hasJson(command) ? JSON_ERROR_HELP : ""));
-  const add = (heading: string, verbs: readonly ((kit: Kit) => Command)[]): void => {
+  const add = (heading: string, verbs: readonly ((context: CommandContext) => Command)[]): void => {
     program.commandsGroup(heading);
-    for (const verb of verbs) program.addCommand(verb(kit));
+    for (const verb of verbs) program.addCommand(verb(context));
   };
   add("Jobs:", JOB_VERBS);
   add("Fleet:", FLEET_VERBS);
   add("Processes:", PROCESS_VERBS);
   add("Measurements:", [benchVerb, simulateVerb]);
   program.commandsGroup("Shell:");
-  addCompletion(program, kit);
+  addCompletion(program, context);
   return program;
 }
 
@@ -144,10 +159,10 @@ function splitCommandLine(words: readonly string[]): {
   return { own: words.slice(0, at), commandLine: words.slice(at + 1) };
 }
 
-function endOf(error: unknown, kit: Kit, isJson: boolean): number {
-  const { io } = kit;
+function endOf(error: unknown, context: CommandContext, isJson: boolean): number {
+  const { io } = context;
   const printError = (code: string, message: string): void => {
-    if (isJson && !kit.hasPrintedJson()) kit.printJson({ error: { code, message } });
+    if (isJson && !context.hasPrintedJson()) context.printJson({ error: { code, message } });
   };
   if (error instanceof CommanderError) {
     // Commander has said its line already; asking for help or the version is no error.
@@ -159,7 +174,7 @@ function endOf(error: unknown, kit: Kit, isJson: boolean): number {
   printError(account.code, account.message);
   io.stderr.write(errorLine(account));
   if (io.env["ORBWEAVER_DEBUG"] !== undefined && error instanceof Error) {
-    io.stderr.write(`${error.stack ?? error.message}\n`);
+    io.stderr.write(safeText(`${error.stack ?? error.message}\n`));
   }
   return account.exitCode;
 }

@@ -1,6 +1,10 @@
-/** @file The bandwidth model of one cluster as a caller sees it: how it stands, train, roll back. Started where there is none. */
+/**
+ * @file The bandwidth model of one cluster, for callers: its state, training and rollback. Starts the model's workflow where
+ * none runs.
+ */
 
 import { WithStartWorkflowOperation, WorkflowNotFoundError, type Client } from "@temporalio/client";
+import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
   BANDWIDTH_MODEL_RULES,
   BANDWIDTH_MODEL_WORKFLOW,
@@ -15,18 +19,18 @@ import {
   type KeptSample,
   type ServingVersion,
   type TrainingNote,
-} from "../workflows/messages.ts";
-import { OrbweaverError } from "../domain/failure.ts";
+} from "../protocol/messages.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface BandwidthModelHandle {
   /** Undefined when nothing was ever measured in the cluster. */
   readonly view: () => Promise<BandwidthModelView | undefined>;
-  /** What it keeps to learn from. */
+  /** The measurements that it keeps for training. */
   readonly samples: () => Promise<readonly KeptSample[]>;
-  /** Returns when the training is over, whatever came of it. */
-  readonly train: (wish: { readonly isFromNothing: boolean }) => Promise<TrainingNote>;
+  /** Returns when the training has ended, with any result. */
+  readonly train: (settings: { readonly isFromNothing: boolean }) => Promise<TrainingNote>;
   readonly rollback: (version: string | undefined) => Promise<ServingVersion>;
 }
 
@@ -42,10 +46,11 @@ export function openBandwidthModel(
     new WithStartWorkflowOperation(BANDWIDTH_MODEL_WORKFLOW, {
       workflowId,
       taskQueue: JOB_TASK_QUEUE,
+      priority: OWN_PRIORITY,
       args: [input],
       workflowIdConflictPolicy: "USE_EXISTING",
     });
-  /** A solver worker may take its time: only that the order arrived has a deadline. */
+  /** Training may take long; only the delivery of the order has a deadline. */
   const outcome = async <Answer>(update: { result(): Promise<Answer> }): Promise<Answer> => {
     try {
       return await update.result();
@@ -69,11 +74,11 @@ export function openBandwidthModel(
         taskQueue: JOB_TASK_QUEUE,
         query: () => workflow.query(keptSamplesQuery),
       }).catch(none)) ?? [],
-    train: async (wish) =>
+    train: async (settings) =>
       await outcome(
         await asked(client, subject, () =>
           client.workflow.startUpdateWithStart(trainModelUpdate, {
-            args: [wish],
+            args: [settings],
             waitForStage: "ACCEPTED",
             startWorkflowOperation: start(),
           }),

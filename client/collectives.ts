@@ -1,7 +1,7 @@
-/** @file The tuners of collectives of a fleet as a caller sees them: which there are, what each knows, forgetting it. */
+/** @file The collective tuners of a fleet, for callers: their list, the state of each, and a reset. */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { OrbweaverError } from "../domain/failure.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import {
   COLLECTIVE_TUNER_WORKFLOW,
   collectiveTunerPrefix,
@@ -10,20 +10,20 @@ import {
   JOB_TASK_QUEUE,
   resetCollectivesUpdate,
   type CollectiveTunerView,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface CollectivesHandle {
   /** By place, in code-unit order. */
   readonly list: () => Promise<readonly CollectiveTunerView[]>;
-  /** Fails with NOT_FOUND where nothing was ever tuned. */
+  /** Fails with NOT_FOUND where nothing was tuned. */
   readonly view: (place: string) => Promise<CollectiveTunerView>;
-  /** Forgets what was measured there; every choice is tried again. */
+  /** Forgets the measurements of a place, so that every choice is tried again. */
   readonly reset: (place: string) => Promise<CollectiveTunerView>;
 }
 
-/** How people name a tuner: `eu-1/2x4-A100-nvlink`. */
+/** The name of a tuner in commands: `eu-1/2x4-A100-nvlink`. */
 export const placeOf = ({ topology }: Pick<CollectiveTunerView, "topology">): string =>
   `${topology.cluster}/${topology.name}`;
 

@@ -1,19 +1,18 @@
 /**
- * @file What it means to fence hosts by hand: which hosts are meant, whether one of them still answers, which leases end there.
+ * @file The effect of fencing hosts by hand: which hosts are meant, whether one of them still answers, and which leases end.
  *
- * Pure, on the ledger as the fleet has just told it. Whether an agent answers is known to within the silence of its cluster
- * (fleet.yaml), so a host that was switched off a moment ago still counts as answering.
- * Cost: O(hosts + GPU sets in leases).
+ * Pure: reads only the given ledger. The ledger knows of silence only after the cluster's silence time (fleet.yaml), so a host
+ * that was switched off a moment ago still counts as answering. Cost: O(hosts + GPU sets in leases).
  */
 
-import { OrbweaverError } from "../domain/failure.ts";
-import { DEFAULT_SILENCE_MS } from "../domain/fleet.ts";
-import type { HostId, JobId, LeaseId } from "../domain/ids.ts";
-import { popCount } from "../domain/lease.ts";
-import type { Ledger } from "../workflows/messages.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { DEFAULT_SILENCE_MS } from "../domain/fleet/fleet.ts";
+import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
+import { popCount } from "../domain/lease/lease.ts";
+import type { Ledger } from "../scheduling/ledger/ledger.ts";
 
 export interface FenceOptions {
-  /** Fence hosts whose agents answer, too. */
+  /** Fences even hosts whose agents answer. */
   readonly isForced?: boolean;
 }
 
@@ -21,7 +20,7 @@ export interface FencedHost {
   readonly host: HostId;
   /** Nothing has changed. */
   readonly wasFenced: boolean;
-  /** Its agent answered, so far as was known: what runs there goes on until it is stopped. */
+  /** As far as the fleet knows, its agent answers, so its runs continue until they are stopped. */
   readonly wasAnswering: boolean;
   /** GPUs of the leases below, on this host. */
   readonly gpus: number;
@@ -34,13 +33,13 @@ export interface FencedLease {
   /** On this host. */
   readonly gpus: number;
   /**
-   * `moves`: its run ends, uncharged, and the job asks for GPUs again. `freed`: its job is gone and the lease only waited for the
-   * host's word.
+   * `moves`: the run ends without being charged, and the job requests GPUs again. `freed`: the job has ended and its lease only
+   * waited for the host's confirmation.
    */
   readonly becomes: "moves" | "freed";
 }
 
-/** The hosts that are meant by `<cluster>/<host>` and by names of whole clusters, in the fleet's order. */
+/** The hosts that `<cluster>/<host>` and cluster names denote, in the fleet's order. */
 export function hostsNamed(
   { shape }: Pick<Ledger, "shape">,
   names: readonly string[],
@@ -65,7 +64,7 @@ export function hostsNamed(
   return hosts;
 }
 
-/** What a fence would do, host by host. */
+/** The effect of a fence on each host. */
 export function fenceAccount(ledger: Ledger, hosts: readonly HostId[]): readonly FencedHost[] {
   const leases = new Map<HostId, FencedLease[]>(hosts.map((host) => [host, []]));
   for (const { id, jobId, gpus, state, vacatingHosts, vacatedHosts } of ledger.leases.values()) {
@@ -78,11 +77,11 @@ export function fenceAccount(ledger: Ledger, hosts: readonly HostId[]): readonly
     }
   }
   return [...leases].map(([host, ofHost]) => {
-    const standing = ledger.hosts.get(host);
+    const status = ledger.hosts.get(host);
     return {
       host,
-      wasFenced: standing?.isFenced === true,
-      wasAnswering: standing?.agent !== undefined && standing.silentSinceMs === undefined,
+      wasFenced: status?.isFenced === true,
+      wasAnswering: status?.agent !== undefined && status.silentSinceMs === undefined,
       gpus: ofHost.reduce((sum, { gpus }) => sum + gpus, 0),
       leases: ofHost,
     };
@@ -103,7 +102,7 @@ export function refuseAnswering(
     .map(({ silenceMs = DEFAULT_SILENCE_MS }) => silenceMs / 1_000);
   throw new OrbweaverError(
     "NOT_ALLOWED",
-    `no host was fenced: the agent of ${named}${more} answers, or did ${Math.max(...silences)} s ago. Is the machine off, wait that long or say --force; is it there, \`orbweaver drain\` it.`,
+    `no host was fenced: the agent of ${named}${more} answered within the last ${Math.max(...silences)} s. If the machine is off, wait that long or use --force; if it runs, drain it with \`orbweaver drain\`.`,
   );
 }
 

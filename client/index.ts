@@ -1,22 +1,25 @@
-/** @file What `import … from "orbweaver"` gives: the client, its errors, and the nouns that its answers are made of. */
+/** @file The package `orbweaver`: the client, its errors, and the types of its answers. */
 
 export { OrbweaverClient, type OrbweaverClientOptions } from "./orbweaver-client.ts";
+export type { Doubt, DoubtedHost, JobWord } from "./doubts.ts";
 export type { FencedHost, FencedLease, FenceOptions } from "./fencing.ts";
 export type { JobEnding, JobExplanation, JobHandle, JobOutcome } from "./job-handle.ts";
-export { neverStarted, type LogOptions } from "./job-logs.ts";
+export { neverStarted } from "./job-logs.ts";
+export type { LogOptions } from "./log-options.ts";
 export { JOB_STATES, parseJobState, type JobFilter, type ListedJob } from "./job-list.ts";
 export { decodedPayloads } from "./payloads.ts";
 export { asked, translated } from "./server-error.ts";
-export { MAX_REQUEST_BYTES } from "../domain/gang-request.ts";
-export { MAX_JOB_FILE_BYTES } from "../domain/job-size.ts";
+export { MAX_REQUEST_BYTES } from "../domain/lease/gang-request.ts";
+export { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
 export { readJob, type Submitted, type SubmitOptions } from "./submission.ts";
-export { OrbweaverError } from "../domain/failure.ts";
-export type { FailureCode, PendingCode } from "../domain/codes.ts";
-export type { ClusterId, HostId, JobId, LeaseId, TenantId } from "../domain/ids.ts";
-export type { JobFile } from "../domain/job-file.ts";
-export type { Constraints, Gang, JobClass, JobSpec, RunSpec } from "../domain/job.ts";
-export type { HostGpus, Lease } from "../domain/lease.ts";
-export type { PendingReason } from "../domain/pending.ts";
+export { OrbweaverError } from "../domain/values/failure.ts";
+export type { FailureCode, PendingCode } from "../domain/values/codes.ts";
+export type { ClusterId, HostId, JobId, LeaseId, TenantId } from "../domain/values/ids.ts";
+export type { JobFile } from "../domain/job/job-file.ts";
+export type { Constraints, Gang, JobClass, JobSpec, RunSpec } from "../domain/job/job.ts";
+export type { HostGpus, Lease } from "../domain/lease/lease.ts";
+export type { PendingReason } from "../domain/lease/pending.ts";
+export type { Ledger, RepairNote } from "../scheduling/ledger/ledger.ts";
 export {
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
@@ -27,7 +30,7 @@ export {
   type JobResult,
   type JobState,
   type JobView,
-  type Ledger,
+  type LobbyPlace,
   type ArrayView,
   type TaskCounts,
   type TaskOrderAnswer,
@@ -35,4 +38,4 @@ export {
   type TaskQuery,
   type TaskState,
   type TaskView,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";

@@ -1,7 +1,7 @@
 /**
- * @file One job as a caller sees it: look at it, wait for its end, change its course.
+ * @file One job, for callers: look at it, wait for its end, cancel, hold and retry it.
  *
- * Every answer comes from the job's own workflow or from its fleet; a handle holds nothing but ids.
+ * Every answer comes from the job's own workflow or from its fleet; a handle holds only ids.
  */
 
 import {
@@ -16,8 +16,8 @@ import {
   TerminatedFailure,
   TimeoutFailure,
 } from "@temporalio/common";
-import { OrbweaverError } from "../domain/failure.ts";
-import { jobId as toJobId, type JobId } from "../domain/ids.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
 import {
   cancelTasksUpdate,
   explainQuery,
@@ -35,39 +35,42 @@ import {
   type JobResult,
   type JobState,
   type JobView,
+  type LobbyPlace,
   type TaskOrder,
   type TaskOrderAnswer,
   type TaskPage,
   type TaskQuery,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
 import { stateOf } from "./job-list.ts";
-import { readJobLogs, type LogOptions } from "./job-logs.ts";
+import { lobbyPlaceOf } from "./lobby-place.ts";
+import { readJobLogs } from "./job-logs.ts";
+import type { LogOptions } from "./log-options.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface JobHandle {
   readonly jobId: JobId;
-  /** Where the job stands: its spec, its attempts, why it waits as far as it was told. */
+  /** The job's state: its spec, its attempts, and the reason that it last received for waiting. */
   readonly view: () => Promise<JobView>;
-  /** Waits for the end and tells it as a value, whatever it is. */
+  /** Waits for the end and returns it as a value. */
   readonly outcome: () => Promise<JobOutcome>;
-  /** Waits for the end; anything but completion is thrown with its code. */
+  /** Waits for the end; throws any end but completion with its code. */
   readonly result: () => Promise<JobResult>;
-  /** Whether it was asked to stop and, once it has ended, when and how. */
+  /** Whether its cancellation was requested and, once it has ended, when and how. */
   readonly ending: () => Promise<JobEnding>;
-  /** Asks the job to stop, checkpoint first; returns when the wish is noted, not when it is done. */
+  /** Requests cancellation, with a checkpoint first; returns when the request is recorded. */
   readonly cancel: () => Promise<void>;
   /** Of a job array: tasks from a number on, at most 1,000 a call. */
   readonly tasks: (query: TaskQuery) => Promise<TaskPage>;
   /** Of a job array, tasks as in `3,7-9`: waiting ones never start, running ones are stopped. */
   readonly cancelTasks: (tasks: string) => Promise<TaskOrderAnswer>;
-  /** Of a job array that has not ended: runs tasks again that have. */
+  /** Of a job array that has not ended: runs ended tasks again. */
   readonly retryTasks: (tasks: string) => Promise<TaskOrderAnswer>;
   readonly hold: () => Promise<JobState>;
   readonly release: () => Promise<JobState>;
-  /** What the ranks wrote, in order for one rank, as it comes for several. */
+  /** The output of the ranks: in order for one rank, in order of arrival for several. */
   readonly logs: (options?: LogOptions) => AsyncIterable<string>;
-  /** Why it waits or where it runs, with the fleet's numbers of this moment. */
+  /** Why the job waits or where it runs, with the fleet's current numbers. */
   readonly explain: () => Promise<JobExplanation>;
 }
 
@@ -75,22 +78,24 @@ export type JobOutcome =
   | { readonly kind: "completed"; readonly result: JobResult }
   | { readonly kind: "failed"; readonly message: string; readonly failure: JobFailureDetails }
   | { readonly kind: "cancelled" }
-  /** Ended from outside its own logic, e.g. from Temporal's UI. */
+  /** Ended from outside its own workflow code, e.g. from Temporal's UI. */
   | { readonly kind: "terminated"; readonly message: string };
 
-/** What Temporal knows of the end of a job, whatever the job says of itself. */
+/** The end of a job as Temporal records it, whatever the job itself reports. */
 export interface JobEnding {
   readonly isCancelAsked: boolean;
   readonly endedAtMs?: number;
-  /** Absent while the job goes on. */
+  /** Absent while the job has not ended. */
   readonly outcome?: JobOutcome;
 }
 
 export interface JobExplanation {
   readonly view: JobView;
   readonly ending: JobEnding;
-  /** `unknown` when the fleet holds nothing of the job; absent when no fleet answers. */
+  /** `unknown` when the fleet has no request or lease of the job; absent when no fleet answers. */
   readonly fleet?: FleetAnswer;
+  /** Where it stands outside, for a job for which its fleet has no place. */
+  readonly lobby?: LobbyPlace;
 }
 
 export function openJob(client: Client, id: string): JobHandle {
@@ -119,7 +124,7 @@ export function openJob(client: Client, id: string): JobHandle {
     ending,
     result: async () => resultOf(jobId, await outcome()),
     cancel: async () => {
-      // Temporal takes the wish of whatever has an id: an ended job's too, and a fleet's.
+      // Temporal accepts cancellation for any id, even of an ended job or of a fleet.
       const { type, status } = await described();
       if (type !== JOB_WORKFLOW) {
         throw new OrbweaverError("NOT_FOUND", `${subject} is a workflow of another kind`);
@@ -157,7 +162,7 @@ export function openJob(client: Client, id: string): JobHandle {
 async function insistOnArray(view: () => Promise<JobView>): Promise<void> {
   const { array, jobId } = await view();
   if (array !== undefined) return;
-  throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is no array; it has no tasks`);
+  throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
 }
 
 function parsedJobId(id: string): JobId {
@@ -175,9 +180,10 @@ async function explain(client: Client, view: JobView, ending: JobEnding): Promis
       taskQueue: FLEET_TASK_QUEUE,
       query: () => fleet.query(explainQuery, view.jobId),
     });
-    return { view, ending, fleet: answer };
+    const lobby = answer.kind === "unknown" ? await lobbyPlaceOf(client, view) : undefined;
+    return { view, ending, fleet: answer, ...(lobby !== undefined && { lobby }) };
   } catch (error) {
-    // The job's own account is still worth showing when its fleet is away.
+    // The job's own state is still useful when its fleet does not answer.
     if (error instanceof OrbweaverError) return { view, ending };
     throw error;
   }
@@ -189,7 +195,7 @@ async function untilEnd(workflow: WorkflowHandle, subject: string): Promise<JobO
       // The job workflow returns a JobResult; a handle made from an id cannot know that.
       return { kind: "completed", result: (await workflow.result()) as JobResult };
     } catch (error) {
-      // A long poll may outlive a proxy's patience; the job goes on all the same.
+      // A proxy may cut a long poll; the job is not affected.
       if (isGrpcDeadlineError(error)) continue;
       if (!(error instanceof WorkflowFailedError)) throw translated(error, subject);
       return outcomeOf(error, subject);

@@ -1,17 +1,18 @@
 /**
- * @file Lists jobs newest first from Temporal's visibility, with what the fleet's ledger knows of those that wait or run.
+ * @file Lists jobs, newest first, from Temporal's visibility, with facts from the fleet's ledger for those that wait or run.
  *
- * Visibility is eventually consistent: a job of this second may be missing or show its former state. A job that was ended
- * from outside keeps the state that it last wrote of itself, so the workflow's own status decides once it is closed.
- * A job that is being stopped is `running` here: it does not write that of itself, and asking each job would cost a call a row. One that
- * ran and waits again, because it was preempted or is tried again, wrote that it runs; the ledger knows better.
+ * Visibility is eventually consistent: a new job may be missing, or show its former state. A job that was ended from outside
+ * keeps the last state that it wrote, so the status of a closed workflow takes precedence. A job that is being stopped is
+ * listed as `running`, because it does not write that state and a query to each job would cost a call for each row. A job that
+ * was preempted or is retried wrote that it runs although it waits; here the ledger takes precedence.
  */
 
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
-import { OrbweaverError } from "../domain/failure.ts";
-import { clusterId, jobId, type ClusterId, type HostId, type JobId } from "../domain/ids.ts";
-import { gpuCountOf, type Lease } from "../domain/lease.ts";
-import type { PendingReason } from "../domain/pending.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { clusterId, jobId, type ClusterId, type HostId, type JobId } from "../domain/values/ids.ts";
+import { gpuCountOf, type Lease } from "../domain/lease/lease.ts";
+import type { PendingReason } from "../domain/lease/pending.ts";
+import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import {
   ARRAY_MEMO,
   CELL_MEMO,
@@ -19,8 +20,7 @@ import {
   type ArrayMemo,
   type CellMemo,
   type JobState,
-  type Ledger,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
 import {
   CLASS_KEY,
   CLUSTER_KEY,
@@ -38,7 +38,7 @@ export interface JobFilter {
   readonly tenant?: string;
   readonly state?: ListedState;
   readonly cluster?: string;
-  /** Ended jobs too; they are left out when absent, unless `state` asks for them. */
+  /** Includes ended jobs; absent: only when `state` requests them. */
   readonly all?: boolean;
   readonly limit?: number;
 }
@@ -48,33 +48,36 @@ export interface ListedJob {
   readonly state: ListedState | "terminated" | "timed-out";
   readonly class?: string;
   readonly tenant?: string;
-  /** GPUs that it holds or, while it waits, asks for. */
+  /** GPUs that the job holds or, while it waits, requests. */
   readonly gpus?: number;
   /** Of a gang that is smaller than the job asked for: its full size. */
   readonly gpusRequested?: number;
-  /** It is to give up its GPUs for this job, or to go on with more of them when it is the job itself. */
+  /** The job that its GPUs are being taken for; the job itself when it is to restart with more of them. */
   readonly preemptedFor?: JobId;
-  /** Clusters that it ran in last. */
+  /** The clusters of its last run. */
   readonly clusters: readonly ClusterId[];
-  /** Hosts that it holds now. */
+  /** Hosts of its present leases. */
   readonly hosts: readonly HostId[];
   readonly submittedAtMs: number;
-  /** When it got its present lease. */
+  /** Time of its present lease. */
   readonly grantedAtMs?: number;
   readonly endedAtMs?: number;
-  /** Of a job array: how far its tasks are, to about a twentieth. */
+  /** Of a job array: progress of its tasks, to about a twentieth. */
   readonly tasks?: ArrayMemo;
-  /** Why it waits, as the fleet sees it now. */
+  /** The fleet's present reason for its waiting. */
   readonly pending?: PendingReason;
-  /** Where it is asked for, runs, or ran last; jobs of this fleet that moved to another one are listed, too. */
+  /**
+   * The fleet that has its request or its run, or had its last run; jobs of this fleet that moved to another fleet are listed
+   * too.
+   */
   readonly fleet?: string;
-  /** Of a job that has moved: the last time. */
+  /** Of a job that has moved to another fleet: the time of the last move. */
   readonly moved?: CellMemo;
 }
 
 const ENDED: ReadonlySet<ListedState> = new Set(["completed", "failed", "cancelled"]);
 
-/** `ledger` is a look at the fleet of this moment; absent when no fleet answers. */
+/** `ledger` is the fleet's present state; absent when no fleet answers. */
 export async function* listJobs(
   client: Client,
   {
@@ -114,7 +117,7 @@ export async function* listJobs(
   }
 }
 
-/** A job that wrote that it runs may have lost its GPUs since, and wait. */
+/** A job whose last written state is running may have lost its GPUs since. */
 function withLedgerState(
   job: ListedJob,
   {
@@ -165,13 +168,13 @@ export function visibilityQuery(fleet: string, filter: JobFilter): string {
   ].join(" AND ");
 }
 
-/** Of those that wait again some wrote last that they run. */
+/** Some jobs that wait again last wrote that they run. */
 const stateQuery = (state: ListedState): string =>
   state === "pending"
     ? `(${isEqual(STATE_KEY, state)} OR ${isEqual(STATE_KEY, "running")})`
     : isEqual(STATE_KEY, state);
 
-/** What visibility alone says of one job. */
+/** The facts of one job that visibility has. */
 export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   const attributes = info.typedSearchAttributes;
   const jobClass = attributes.get(CLASS_KEY);
@@ -196,7 +199,7 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   };
 }
 
-/** The state of a job whose workflow has this status and last wrote `said` of itself. */
+/** The state of a job from its workflow's status and the last state that it wrote (`said`). */
 export function stateOf(status: string, said: string | undefined): ListedJob["state"] {
   switch (status) {
     case "COMPLETED":
@@ -226,16 +229,16 @@ export const JOB_STATES = [
 
 export type ListedState = (typeof JOB_STATES)[number];
 
-export function isListedState(text: string | undefined): text is ListedState {
+function isListedState(text: string | undefined): text is ListedState {
   const states: readonly string[] = JOB_STATES;
   return text !== undefined && states.includes(text);
 }
 
-/** The state of a filter as a user wrote it. */
+/** Parses the state of a filter that a user wrote. */
 export function parseJobState(text: string): ListedState {
   if (isListedState(text)) return text;
   throw new OrbweaverError(
     "BAD_INPUT",
-    `${JSON.stringify(text)} is no state that jobs are listed by. Use ${JOB_STATES.join(", ")}; one that is being stopped is listed as running.`,
+    `${JSON.stringify(text)} is not a state to list jobs by. Use ${JOB_STATES.join(", ")}; a job that is being stopped is listed as running.`,
   );
 }

@@ -1,45 +1,20 @@
 /**
- * @file The logs of a job: of one rank or of all, of one attempt or, when followed, of each one that comes.
+ * @file The logs of a job: of one rank or all ranks, of one attempt or, when followed, of every later attempt too.
  *
- * One rank's text comes as it was written; of several ranks whole lines come, each with `[rank] ` before it.
+ * One rank's text is passed on unchanged. Of several ranks, whole lines are passed on, each with the prefix `[rank] `.
  */
 
-import type { Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
-import { OrbweaverError } from "../domain/failure.ts";
-import type { JobId } from "../domain/ids.ts";
-import type { AttemptView, JobView } from "../workflows/messages.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import type { JobId } from "../domain/values/ids.ts";
+import type { AttemptView } from "../protocol/messages.ts";
 import { stateOf } from "./job-list.ts";
+import type { LoggedJob, LogOptions } from "./log-options.ts";
 import { openLogSession, READERS_PER_SESSION, type LogSession } from "./log-session.ts";
 import { merged } from "./merged.ts";
 import { readRankLog, type RankPlace } from "./rank-log.ts";
 import { asked } from "./server-error.ts";
 import { readTaskLogs } from "./task-logs.ts";
-
-export interface LogOptions {
-  /** Of a job array: whose log; an array has none but those of its tasks. */
-  readonly task?: number;
-  /** Rank 0 when absent. */
-  readonly rank?: number | "all";
-  /** Go on until the job has ended, over all attempts that are still to come. */
-  readonly follow?: boolean;
-  /** Only the last lines of each rank. */
-  readonly tail?: number;
-  /** Counted from 1; the last one when absent. */
-  readonly attempt?: number;
-  /** Told of each attempt before its first text. */
-  readonly onAttempt?: (attempt: AttemptView) => void;
-  /** Told of each attempt that has ended, after its last text. */
-  readonly onAttemptEnd?: (jobId: JobId, attempt: AttemptView) => void;
-  /** Told when rotation has dropped a part of what would come next. */
-  readonly onDropped?: (rank: number, bytes: number) => void;
-}
-
-export interface LoggedJob {
-  readonly client: Client;
-  readonly jobId: JobId;
-  readonly view: () => Promise<JobView>;
-}
 
 /** Pause between two looks for the next attempt. */
 const LOOK_EVERY_MS = 1_000;
@@ -51,7 +26,10 @@ export async function* readJobLogs(job: LoggedJob, options: LogOptions): AsyncGe
     return;
   }
   if (options.task !== undefined) {
-    throw new OrbweaverError("NOT_ALLOWED", `job ${job.jobId} is no array; it has no tasks`);
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `job ${job.jobId} is not a job array, so it has no tasks`,
+    );
   }
   const first = await firstAttempt(job, options);
   if (first === undefined) return;
@@ -105,7 +83,7 @@ async function firstAttempt(job: LoggedJob, options: LogOptions): Promise<Attemp
   );
 }
 
-/** The refusal to show logs of a job that has none and never will. */
+/** The error for logs of a job that ended before it started. */
 export const neverStarted = (jobId: string, state: string): OrbweaverError =>
   new OrbweaverError(
     "NOT_FOUND",
@@ -116,7 +94,7 @@ export const neverStarted = (jobId: string, state: string): OrbweaverError =>
 async function attemptNumber(job: LoggedJob, number: number): Promise<AttemptView | undefined> {
   const workflow = job.client.workflow.getHandle(job.jobId);
   for (;;) {
-    // The end is looked at before the attempts: an attempt that came in between is then seen.
+    // Read the end before the attempts, so that an attempt that came in between is found.
     const { status } = await asked(job.client, `job ${job.jobId}`, () => workflow.describe());
     const { attempts } = await job.view();
     const found = attempts.find(({ attempt }) => attempt === number);

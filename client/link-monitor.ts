@@ -1,7 +1,8 @@
-/** @file The link monitor of a fleet as a caller sees it: what it knows, and probes on demand. Started where there is none. */
+/** @file The link monitor of a fleet, for callers: its state, and probes on demand. Starts the monitor where none runs. */
 
 import { WithStartWorkflowOperation, WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { OrbweaverError } from "../domain/failure.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
   JOB_TASK_QUEUE,
   LINK_MONITOR_RULES,
@@ -11,14 +12,14 @@ import {
   probeLinksUpdate,
   type LinkMonitorInput,
   type LinkMonitorView,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
 export interface LinkMonitorHandle {
-  /** Undefined when none runs: the fleet has one site, no agent has come, or somebody ended it. */
+  /** Undefined when none runs: the fleet has one site, no agent has registered, or the monitor was terminated. */
   readonly view: () => Promise<LinkMonitorView | undefined>;
-  /** Has the links between these two sites, or all, probed as soon as their turn comes; with how many. */
+  /** Queues probes of the links between these two sites, or of all links; returns their number. */
   readonly probe: (between?: readonly [string, string]) => Promise<number>;
 }
 
@@ -30,7 +31,7 @@ export function openLinkMonitor(client: Client, fleet: string): LinkMonitorHandl
   return {
     view: async () => {
       try {
-        // A closed one would answer from its history, if at all.
+        // A closed monitor would answer from its history, if at all.
         const { status } = await asked(client, subject, () => workflow.describe());
         if (status.name !== "RUNNING") return undefined;
         return await queried(client, subject, {
@@ -50,6 +51,7 @@ export function openLinkMonitor(client: Client, fleet: string): LinkMonitorHandl
           startWorkflowOperation: new WithStartWorkflowOperation(LINK_MONITOR_WORKFLOW, {
             workflowId,
             taskQueue: JOB_TASK_QUEUE,
+            priority: OWN_PRIORITY,
             args: [input],
             workflowIdConflictPolicy: "USE_EXISTING",
           }),

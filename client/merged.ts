@@ -1,4 +1,4 @@
-/** @file Several streams as one, each item as soon as it comes; the first failure ends all. */
+/** @file Merges several streams in order of arrival; the first failure ends all of them. */
 
 /** Yields items in the order of their arrival; ends when every source has ended. */
 export async function* merged<T>(sources: readonly AsyncIterable<T>[]): AsyncGenerator<T> {
@@ -22,7 +22,7 @@ export async function* merged<T>(sources: readonly AsyncIterable<T>[]): AsyncGen
       wait(index);
     }
   } finally {
-    // A source that is in the middle of a long read ends when that read does; nobody waits for it.
+    // A source in a long read ends when that read ends; the merged stream does not wait for it.
     for (const [index, arrival] of waiting) {
       arrival.catch(() => undefined);
       void iterators[index]?.return?.()?.catch(() => undefined);

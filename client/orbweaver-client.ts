@@ -1,13 +1,15 @@
 /**
- * @file The client library: submit jobs, look at them, steer them, over any Temporal `Client`.
+ * @file The client library: submits, shows and controls jobs over any Temporal `Client`.
  *
- * It keeps nothing but the client and the fleet's name. Every failure with a code is an `OrbweaverError`.
+ * It keeps only the client and the fleet's name. Every failure with a code is an `OrbweaverError`.
  */
 
 import type { Client } from "@temporalio/client";
-import type { HostId } from "../domain/ids.ts";
-import type { JobFile } from "../domain/job-file.ts";
-import { OrbweaverError } from "../domain/failure.ts";
+import type { HostId } from "../domain/values/ids.ts";
+import type { JobFile } from "../domain/job/job-file.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { unpackLedger } from "../scheduling/ledger/codec.ts";
+import type { Ledger, RepairNote } from "../scheduling/ledger/ledger.ts";
 import {
   DEFAULT_FLEET,
   drainUpdate,
@@ -16,9 +18,7 @@ import {
   fleetWorkflowId,
   ledgerQuery,
   undrainUpdate,
-  unpackLedger,
-  type Ledger,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
 import {
   fenceAccount,
   hostsNamed,
@@ -26,14 +26,19 @@ import {
   type FencedHost,
   type FenceOptions,
 } from "./fencing.ts";
+import { findDoubts, type Doubt } from "./doubts.ts";
+import { repairFleet } from "./repair.ts";
 import { openJob, type JobHandle } from "./job-handle.ts";
 import { listJobs, type JobFilter, type ListedJob } from "./job-list.ts";
 import { asked } from "./server-error.ts";
 import { submitJob, type SubmitOptions, type Submitted } from "./submission.ts";
 import { queried } from "./waking.ts";
 
+/** One description for each job that holds or waits. */
+const DOUBTS_WITHIN_MS = 300_000;
+
 export interface OrbweaverClientOptions {
-  /** Which fleet jobs go to and are listed from; `default` when absent. */
+  /** The fleet that jobs are submitted to and listed from; `default` when absent. */
   readonly fleet?: string;
 }
 
@@ -51,15 +56,15 @@ export class OrbweaverClient {
     return await submitJob(this.#client, job, { fleet: this.fleetName, ...options });
   }
 
-  /** A handle on a job by its id; whether it exists is found out by using it. */
+  /** A handle of a job by its id; whether the job exists shows at the first call. */
   job(id: string): JobHandle {
     return openJob(this.#client, id);
   }
 
-  /** Jobs of the fleet, newest first; those that have ended only on demand. */
+  /** Jobs of the fleet, newest first; ended ones only on request. */
   async *list(filter: JobFilter = {}): AsyncGenerator<ListedJob> {
     const ledger = await this.fleet().catch((error: unknown) => {
-      // Visibility answers without the fleet's worker, only with less to tell.
+      // Visibility answers even when the fleet's worker does not, with fewer facts.
       if (error instanceof OrbweaverError && error.code !== "ENCRYPTION_KEY_MISSING")
         return undefined;
       throw error;
@@ -71,7 +76,7 @@ export class OrbweaverClient {
     });
   }
 
-  /** What the fleet knows: hosts, leases, requests in their order, why each waits. */
+  /** The fleet's ledger: hosts, leases, waiting requests in order, and their reasons. */
   async fleet(): Promise<Ledger> {
     const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
     return unpackLedger(
@@ -82,7 +87,7 @@ export class OrbweaverClient {
     );
   }
 
-  /** No new grants on these hosts (`<cluster>/<host>`); what runs there goes on. */
+  /** Stops new grants on these hosts (`<cluster>/<host>`); running jobs continue. */
   async drain(hosts: readonly string[], reason: string): Promise<readonly HostId[]> {
     const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
     return await asked(this.#client, this.#subject(), () =>
@@ -99,8 +104,9 @@ export class OrbweaverClient {
   }
 
   /**
-   * The operator's word that nothing runs on these hosts (`<cluster>/<host>`, or a cluster's name for all of it): their jobs move at once.
-   * Hosts whose agents answer are refused, all or none, unless `isForced`. They are offered again when their agents report.
+   * The operator's statement that nothing runs on these hosts (`<cluster>/<host>`, or a cluster's name for all its hosts):
+   * their jobs move at once. If the agent of any of them answers, all are refused, unless `isForced`. They are used again when
+   * their agents register.
    */
   async fence(
     hosts: readonly string[],
@@ -114,6 +120,24 @@ export class OrbweaverClient {
       workflow.executeUpdate(fenceUpdate, { args: [{ hosts: account.map(({ host }) => host) }] }),
     );
     return account.filter(({ host }) => fenced.includes(host));
+  }
+
+  /** What the ledger holds that no job, host or agent confirms, with the ledger. Changes nothing. */
+  async doubts(): Promise<{ readonly doubts: readonly Doubt[]; readonly ledger: Ledger }> {
+    const ledger = await this.fleet();
+    const doubts = await asked(
+      this.#client,
+      this.#subject(),
+      () => findDoubts(this.#client, ledger),
+      { withinMs: DOUBTS_WITHIN_MS },
+    );
+    return { doubts, ledger };
+  }
+
+  /** Asks jobs and agents about these doubts, and frees what all of them deny; `by` names the operator. Takes up to minutes. */
+  async repair(doubts: readonly Doubt[], by: string): Promise<RepairNote> {
+    const ledger = (): Promise<Ledger> => this.fleet();
+    return await repairFleet({ client: this.#client, fleet: this.fleetName, by, ledger }, doubts);
   }
 
   #subject(): string {

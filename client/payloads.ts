@@ -1,4 +1,4 @@
-/** @file Values out of raw payloads, by the client's own data converter: codecs in reverse, then the converter. */
+/** @file Decodes values from raw payloads with the client's data converter: codecs in reverse order, then the converter. */
 
 import type { Client } from "@temporalio/client";
 import type { Payload } from "@temporalio/common";

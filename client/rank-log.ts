@@ -1,37 +1,37 @@
 /**
- * @file Reads what one rank of one attempt wrote, from its beginning or its last lines, once or for as long as it runs.
+ * @file Reads the output of one rank of one attempt, from its beginning or its last lines, once or until the rank ends.
  *
- * Offsets are bytes in the rank's whole output; what rotation has dropped is told, not hidden. The last N lines are
- * found by reading ever larger pieces of the end, because only the agent knows where lines begin.
+ * Offsets are bytes in the rank's whole output; a gap that rotation made is reported. The last N lines are found by reading
+ * larger and larger pieces of the end, because only the agent knows where lines begin.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { OrbweaverError } from "../domain/failure.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import type { LogChunk, LogQuery, LogSession } from "./log-session.ts";
 
 export interface RankLogOptions {
-  /** Only the last lines of what is there; everything when absent. */
+  /** Only the last lines of the present output; everything when absent. */
   readonly tailLines?: number;
-  /** Go on until the rank has ended. */
+  /** Follows the output until the rank has ended. */
   readonly isFollowed: boolean;
-  /** Called with the number of bytes that rotation has dropped before the text that comes next. */
+  /** Called with the number of bytes that rotation has dropped before the next text. */
   readonly onDropped?: (bytes: number) => void;
-  /** Whether the attempt has ended: a rank that its host does not know by then was never started. */
+  /** Whether the attempt has ended; a rank that its host does not know by then was never started. */
   readonly isOver: () => Promise<boolean>;
 }
 
-/** Which rank, where. */
+/** The rank and its host. */
 export type RankPlace = Pick<LogQuery, "jobId" | "host" | "leaseId" | "rank" | "task">;
 
 const MAX_CHUNK_BYTES = 128 * 1024;
-/** The agent answers a follower at once when something new comes, and with nothing after this long. */
+/** The agent answers a follower as soon as new output comes, and without text after this time. */
 const FOLLOW_WAIT_MS = 10_000;
-/** An agent with many followers lets only some of them wait; the others ask again after this. */
+/** An agent with many followers lets only some of them wait; the others ask again after this time. */
 const ASK_AGAIN_MS = 500;
 const FIRST_TAIL_BYTES = 16 * 1024;
 const MAX_TAIL_BYTES = 16 * 1024 * 1024;
 
-/** Yields texts in order; ends with the rank, or at the end of what is there when it is not followed. */
+/** Yields texts in order; ends with the rank or, when it is not followed, at the end of the present output. */
 export async function* readRankLog(
   session: LogSession,
   place: RankPlace,
@@ -61,14 +61,14 @@ export async function* readRankLog(
   }
 }
 
-/** A gang that is granted but not prepared yet is unknown to its hosts. */
+/** A gang with a grant is unknown to its hosts until it is prepared. */
 async function untilKnown(
   session: LogSession,
   place: RankPlace,
   isOver: () => Promise<boolean>,
 ): Promise<void> {
   for (;;) {
-    // The end is looked at first: a run that began and ended in between is then known.
+    // Read the end first, so that a run that began and ended in between is found.
     const wasOver = await isOver();
     try {
       await session.read({ ...place, offset: 0, maxBytes: 1, waitMs: 0 });
@@ -97,7 +97,7 @@ async function readTail(session: LogSession, place: RankPlace, lines: number): P
   }
 }
 
-/** The last `windowBytes` of what is there, in chunks; `isWhole` when nothing lies before them. */
+/** The last `windowBytes` of the present output, in chunks; `isWhole` when nothing precedes them. */
 async function readWindow(
   session: LogSession,
   place: RankPlace,
@@ -116,13 +116,13 @@ async function readWindow(
   return { text, nextOffset: chunk.nextOffset, isEnd: chunk.isEnd, isWhole };
 }
 
-/** The last lines of a text; an unfinished last line counts as one. `isEnough` when a line lies before them. */
+/** The last lines of a text; an unfinished last line counts as one. `isEnough` when a line precedes them. */
 export function lastLines(
   text: string,
   lines: number,
 ): { readonly text: string; readonly isEnough: boolean } {
   if (lines === 0) return { text: "", isEnough: true };
-  // The line break at which the text of interest begins; of the last line that is not its own end.
+  // The line break at which the wanted text begins, except the one that ends the last line.
   let at = text.endsWith("\n") ? text.length - 1 : text.length;
   for (let found = 0; found < lines; found += 1) {
     at = at === 0 ? -1 : text.lastIndexOf("\n", at - 1);

@@ -1,7 +1,7 @@
 /**
- * @file Turns what Temporal's client throws into one `OrbweaverError` with a code, so that callers never look at gRPC.
+ * @file Turns errors of Temporal's client into one `OrbweaverError` with a code, so that callers never handle gRPC.
  *
- * What has no code of ours (a bug, a broken payload) passes through as it is.
+ * Errors without a code of ours (a bug, a broken payload) pass through unchanged.
  */
 
 import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@temporalio/client";
@@ -11,18 +11,18 @@ import {
   WorkflowExecutionAlreadyStartedError,
   WorkflowNotFoundError,
 } from "@temporalio/common";
-import { FAILURE_CODES, type FailureCode } from "../domain/codes.ts";
-import { OrbweaverError } from "../domain/failure.ts";
+import { FAILURE_CODES, type FailureCode } from "../domain/values/codes.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 
-/** A worker that lives answers a query or an update within seconds. */
+/** A running worker answers a query or an update within seconds. */
 export const ANSWER_WITHIN_MS = 15_000;
 
-/** Runs `call` with a deadline; `subject` names what was asked, e.g. `job train-7`. */
+/** Runs `call` with a deadline; `subject` names the addressee in messages, e.g. `job train-7`. */
 export async function asked<T>(
   client: Client,
   subject: string,
   call: () => Promise<T>,
-  withinMs: number = ANSWER_WITHIN_MS,
+  { withinMs = ANSWER_WITHIN_MS }: { readonly withinMs?: number } = {},
 ): Promise<T> {
   try {
     return await client.withDeadline(Date.now() + withinMs, call);
@@ -31,7 +31,7 @@ export async function asked<T>(
   }
 }
 
-/** The error of ours that `error` means, or `error` itself. */
+/** Our error for `error`, or `error` itself. */
 export function translated(error: unknown, subject: string): unknown {
   if (error instanceof OrbweaverError || error instanceof WorkflowExecutionAlreadyStartedError) {
     return error;
@@ -51,12 +51,12 @@ export function translated(error: unknown, subject: string): unknown {
       ? new OrbweaverError("NOT_ALLOWED", `${subject} has already ended`, { cause: error })
       : new OrbweaverError(
           "NOT_FOUND",
-          `${subject} does not exist, or ended so long ago that it was forgotten. \`orbweaver list --all\` shows what there is.`,
+          `${subject} does not exist, or ended so long ago that it was deleted. \`orbweaver list --all\` lists the jobs.`,
           { cause: error },
         );
   }
   if (error instanceof QueryNotRegisteredError) {
-    // Temporal says so of every query that fails; only the text tells why.
+    // Temporal throws this for every failed query; only the text tells the cause.
     return /did not register a handler/i.test(error.message)
       ? new OrbweaverError("NOT_FOUND", `${subject} is a workflow of another kind`, {
           cause: error,
@@ -71,22 +71,22 @@ export function translated(error: unknown, subject: string): unknown {
   if (encoding !== undefined) {
     return new OrbweaverError(
       "BAD_INPUT",
-      `what ${subject} answered is encoded as ${encoding}, which this client cannot read. Give it the codecs of orbweaver/codec, and the payload codec that the workers have (--codec, ORBWEAVER_CODEC).`,
+      `the answer of ${subject} is encoded as ${encoding}, which this client cannot read. Configure the codecs of orbweaver/codec, and the payload codec of the workers (--codec, ORBWEAVER_CODEC).`,
       { cause: error },
     );
   }
-  // The only JSON that is read in a call is that of payloads.
+  // Only payloads are parsed as JSON during a call.
   if (error instanceof SyntaxError) {
     return new OrbweaverError(
       "BAD_INPUT",
-      `what ${subject} answered cannot be read: ${error.message}. Does it need the payload codec that the workers have (--codec, ORBWEAVER_CODEC)?`,
+      `the answer of ${subject} cannot be read: ${error.message}. Configure the payload codec of the workers (--codec, ORBWEAVER_CODEC) if they have one.`,
       { cause: error },
     );
   }
   return fromGrpc(error, subject) ?? error;
 }
 
-/** The namespace that the server does not know: the client says so in one class, or in the server's own words. */
+/** The namespace that the server does not know: the client reports it as a class of its own, or in the server's words. */
 function missingNamespace(error: unknown): string | undefined {
   for (let at = error; at instanceof Error; at = at.cause) {
     if (at instanceof NamespaceNotFoundError) return at.namespace;
@@ -144,7 +144,7 @@ function fromGrpc(error: unknown, subject: string): OrbweaverError | undefined {
       if (/Workflow Task in failed state/i.test(said)) {
         return new OrbweaverError(
           "NOT_ALLOWED",
-          `${subject} cannot answer: its workers fail at it and try again. Their log and Temporal's UI say why; most often it was written with an encryption key or a codec that they do not have.`,
+          `${subject} cannot answer: its workers fail on it and retry. Their log and Temporal's UI show the cause; most often it was written with an encryption key or a codec that they lack.`,
           { cause: error },
         );
       }

@@ -1,42 +1,49 @@
 /**
- * @file Submits one job: reads the file, refuses what is wrong with it before anything starts, and starts it at most once per key.
+ * @file Submits one job: reads the file, refuses it with all its problems before anything starts, and starts it at most once
+ * per key.
  *
- * The key is the workflow id and is never used again, not even after the job has ended. A second submit under the same
- * key is answered by the first job if both mean the same, whatever defaults either of them spells out.
+ * The key is the workflow id and is never used again, even after the job has ended. A second submission with the same key
+ * returns the first job if both specs are equal after defaults.
  */
 
 import { WorkflowExecutionAlreadyStartedError, type Client } from "@temporalio/client";
 import { randomInt } from "node:crypto";
-import { parse as parseYaml } from "yaml";
-import { OrbweaverError } from "../domain/failure.ts";
-import { jobId as toJobId, type JobId } from "../domain/ids.ts";
-import { diffJobSpecs, type JobDifference } from "../domain/job-difference.ts";
+import { signJob } from "../access/job-proof.ts";
+import { ownIdentity } from "../access/own-identity.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
+import { diffJobSpecs, type JobDifference } from "../domain/job/job-difference.ts";
 import {
   formatProblem,
   parseJobFile,
-  parseJobYaml,
+  parseLocatedJob,
+  readJobText,
   type JobFile,
   type ParsedJob,
   type RefusedFile,
-} from "../domain/job-file.ts";
-import { tooLarge } from "../domain/job-size.ts";
-import type { JobSpec } from "../domain/job.ts";
+} from "../domain/job/job-file.ts";
+import { fileTooLarge, requestTooLarge, type TooLarge } from "../domain/lease/job-size.ts";
+import type { JobSpec } from "../domain/job/job.ts";
 import {
   DEFAULT_FLEET,
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
   type JobOptions,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
+import { tenantPriority } from "../protocol/fair-tasks.ts";
+import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { decodedPayloads } from "./payloads.ts";
 import { CLASS_KEY, FLEET_KEY, GPUS_KEY, STATE_KEY, TENANT_KEY } from "./search-keys.ts";
 import { translated } from "./server-error.ts";
 
 export interface SubmitOptions {
-  /** The job's id; the same key submits the same job once. Made from the name and six random characters when absent. */
+  /** The job's id; the same key submits the same job once. Absent: derived from the name and six random characters. */
   readonly idempotencyKey?: string;
   readonly fleet?: string;
-  /** What the text is called in problems, e.g. its path. */
+  /** Name of the text in problems, e.g. its path. */
   readonly file?: string;
+  /** Called when the job could not be signed as the user's, with the reason: only hosts that trust the whole namespace run it. */
+  readonly onUnsigned?: (why: string) => void;
 }
 
 export interface Submitted {
@@ -45,11 +52,11 @@ export interface Submitted {
   readonly isNew: boolean;
 }
 
-/** A job that can be started: the file as written, and what it means. */
+/** A job that can be started: the file as written, and its spec. */
 export interface ReadJob {
   readonly file: JobFile;
   readonly spec: JobSpec;
-  /** The idempotency key that the file names. */
+  /** The idempotency key of the file. */
   readonly key?: string;
 }
 
@@ -62,7 +69,7 @@ export async function submitJob(
   const written = readJob(source, options.file);
   const { file, spec, key } =
     idempotencyKey === undefined ? written : readJob({ ...written.file, idempotencyKey });
-  checkSize(file, spec);
+  checkSize(requestTooLarge(spec));
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
   const fleet = options.fleet ?? DEFAULT_FLEET;
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
@@ -80,6 +87,8 @@ export async function submitJob(
         { key: GPUS_KEY, value: spec.gang.gpus },
       ],
       staticSummary: summaryOf(spec),
+      priority: tenantPriority(spec.tenant),
+      ...proofMemo(jobId, spec, options),
     });
     return { jobId, isNew: true };
   } catch (error) {
@@ -91,12 +100,33 @@ export async function submitJob(
   }
 }
 
-/** The file and its meaning, or BAD_INPUT with every problem of it. */
+/** Hosts start a job for the user who has signed it (`access/host-trust.ts`). */
+function proofMemo(
+  jobId: JobId,
+  spec: JobSpec,
+  { onUnsigned }: SubmitOptions,
+): { readonly memo?: Record<string, string> } {
+  try {
+    const job = { jobId, content: contentOfSpec(spec) };
+    return { memo: { [PROOF_MEMO]: signJob(job, ownIdentity(), Date.now()) } };
+  } catch (error) {
+    if (!(error instanceof OrbweaverError)) throw error;
+    onUnsigned?.(error.message);
+    return {};
+  }
+}
+
+/** The file and its spec; throws REQUEST_TOO_LARGE, or BAD_INPUT with every problem. Sizes come first: they cost the least. */
 export function readJob(source: JobFile | string, name: string = "job.yaml"): ReadJob {
-  if (typeof source !== "string") return { file: source, ...accepted(parseJobFile(source)) };
-  const meaning = accepted(parseJobYaml(source, { file: name }));
+  if (typeof source !== "string") {
+    checkSize(fileTooLarge(source));
+    return { file: source, ...accepted(parseJobFile(source)) };
+  }
+  const yaml = readJobText(source, name);
+  checkSize(fileTooLarge(yaml.value));
+  const meaning = accepted(parseLocatedJob(yaml, name));
   // The parser has just accepted this text as a job file, so its plain value is one.
-  return { file: parseYaml(source) as JobFile, ...meaning };
+  return { file: yaml.value as JobFile, ...meaning };
 }
 
 function accepted(parsed: ParsedJob | RefusedFile): Omit<ReadJob, "file"> {
@@ -108,14 +138,13 @@ function accepted(parsed: ParsedJob | RefusedFile): Omit<ReadJob, "file"> {
   return { spec, ...(idempotencyKey !== undefined && { key: idempotencyKey }) };
 }
 
-function checkSize(file: JobFile, spec: JobSpec): void {
-  const excess = tooLarge(file, spec);
+function checkSize(excess: TooLarge | undefined): void {
   if (excess === undefined) return;
-  const { message, bytes, maxBytes, field } = excess;
-  throw new OrbweaverError("REQUEST_TOO_LARGE", message, { details: { bytes, maxBytes, field } });
+  const { message, ...details } = excess;
+  throw new OrbweaverError("REQUEST_TOO_LARGE", message, { details });
 }
 
-/** Throws IDEMPOTENCY_CONFLICT when the job that has the key is another one. */
+/** Throws IDEMPOTENCY_CONFLICT when another job has the key. */
 async function checkSame(
   client: Client,
   jobId: JobId,
@@ -125,7 +154,7 @@ async function checkSame(
   const conflict = (differences: readonly string[]): OrbweaverError =>
     new OrbweaverError(
       "IDEMPOTENCY_CONFLICT",
-      `the key ${jobId} belongs to another job already:\n${differences.join("\n")}\nUse another key, or submit what the first one said.`,
+      `the key ${jobId} belongs to another job already:\n${differences.join("\n")}\nUse another key, or submit the same job as before.`,
       { details: { jobId, differences } },
     );
   if (first === undefined) throw conflict(["a workflow of another kind has this id"]);
@@ -175,7 +204,7 @@ function summaryOf({ name, class: jobClass, tenant, gang, run }: JobSpec): strin
 /** Temporal takes 400 bytes; a character may be four of them. */
 const MAX_SUMMARY_CHARS = 100;
 
-/** Six characters of base 36: two billion names, and the server refuses the one that is taken. */
+/** Six characters of base 36: two billion names; the server refuses a name that is taken. */
 function randomSuffix(): string {
   return randomInt(36 ** 5, 36 ** 6).toString(36);
 }

@@ -1,10 +1,10 @@
-/** @file The log of one task of a job array: what it wrote in its last try, now and, when followed, as it comes. */
+/** @file The log of one task of a job array: the output of its last attempt, once or, when followed, until the task ends. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { OrbweaverError } from "../domain/failure.ts";
-import { JOB_TASK_QUEUE, tasksQuery, type TaskView } from "../workflows/messages.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { JOB_TASK_QUEUE, tasksQuery, type TaskView } from "../protocol/messages.ts";
 import { stateOf } from "./job-list.ts";
-import type { LoggedJob, LogOptions } from "./job-logs.ts";
+import type { LoggedJob, LogOptions } from "./log-options.ts";
 import { openLogSession } from "./log-session.ts";
 import { readRankLog } from "./rank-log.ts";
 import { asked } from "./server-error.ts";
@@ -19,7 +19,10 @@ export async function* readTaskLogs(
   options: LogOptions,
 ): AsyncGenerator<string> {
   if (options.rank === "all") {
-    throw new OrbweaverError("BAD_INPUT", "of a task one rank is shown. Name it, e.g. --rank 1.");
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "only one rank of a task can be shown. Name it, e.g. --rank 1.",
+    );
   }
   const { client, jobId } = job;
   const { fleet } = await job.view();
@@ -48,7 +51,7 @@ async function startedTask(
 ): Promise<Required<Pick<TaskView, "host" | "leaseId">>> {
   const workflow = job.client.workflow.getHandle(job.jobId);
   for (;;) {
-    // The end is looked at first: a task that started in between is then seen.
+    // Read the end first, so that a task that started in between is found.
     const { status } = await asked(job.client, `job ${job.jobId}`, () => workflow.describe());
     const { host, leaseId, state } = await taskView(job, task);
     if (host !== undefined && leaseId !== undefined) return { host, leaseId };

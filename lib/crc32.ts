@@ -1,7 +1,7 @@
 /**
  * @file CRC-32 as zlib, gzip and PNG have it (reflected polynomial 0xEDB88320), of a text whose characters are bytes (code units below 256).
  *
- * It finds torn and half-written files; it protects against no one. Cost: one table look-up a byte.
+ * It detects torn and half-written files; it is no protection against tampering. Cost: one table look-up a byte.
  */
 
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {

@@ -1,9 +1,9 @@
 /**
  * @file Binary heaps whose items can be removed and moved, and walks through one in order that leave it as it is.
  *
- * Least first. Where each item lies is noted from when the first one that is not the least is asked for. A walk keeps the items that
- * may come next in a small heap of its own: the k-th item costs O(log k), however many lie behind it. That is how a queue of
- * thousands is read from the front, thousands of times a second, without a copy.
+ * Least first. The index of each item is kept from the first time that an item other than the least is asked for. A walk keeps the items
+ * that may come next in a small heap of its own: the k-th item costs O(log k), independent of the size. So a queue of
+ * thousands of items is read from the front thousands of times a second without a copy.
  * Cost: O(log n) a change. `isBefore` is a strict total order of the items, or the walk's order is not defined.
  */
 
@@ -32,8 +32,6 @@ export function heap<T>(isBefore: IsBefore<T>, first: Iterable<T> = []): Heap<T>
   const items: T[] = [...first];
   let places: Map<T, number> | undefined;
   for (let at = (items.length >> 1) - 1; at >= 0; at -= 1) sink(at);
-
-  return { size: () => items.length, peek: () => items[0], push, pop, remove, moved, walk };
 
   function push(item: T): void {
     items.push(item);
@@ -115,62 +113,72 @@ export function heap<T>(isBefore: IsBefore<T>, first: Iterable<T> = []): Heap<T>
       : [below, left];
   }
 
-  /** What comes next is the least of the items whose parents have been passed. */
-  function walk(): Walk<T> {
-    const open: number[] = [];
-    const isLess = (a: number, b: number): boolean => {
-      const left = items[a];
-      const right = items[b];
-      return left !== undefined && right !== undefined && isBefore(left, right);
-    };
-    if (items.length > 0) open.push(0);
-    return { peek: () => items[open[0] ?? items.length], next };
+  return {
+    size: () => items.length,
+    peek: () => items[0],
+    push,
+    pop,
+    remove,
+    moved,
+    walk: () => walkOf(items, isBefore),
+  };
+}
 
-    function next(): T | undefined {
-      const [at] = open;
-      if (at === undefined) return undefined;
-      const left = 2 * at + 1;
-      // The first child takes its parent's place, so that a step costs one descent and one rise at most.
-      if (left < items.length) open[0] = left;
-      else {
-        const last = open.pop();
-        if (last !== undefined && open.length > 0) open[0] = last;
-      }
-      sinkOpen();
-      if (left + 1 < items.length) {
-        open.push(left + 1);
-        riseOpen();
-      }
-      return items[at];
+/** The next item of a walk is the least of those whose parents it has passed; `open` is a heap of their places. */
+function walkOf<T>(items: readonly T[], isBefore: IsBefore<T>): Walk<T> {
+  const open: number[] = items.length > 0 ? [0] : [];
+  const isLess = (a: number, b: number): boolean => {
+    const left = items[a];
+    const right = items[b];
+    return left !== undefined && right !== undefined && isBefore(left, right);
+  };
+
+  function next(): T | undefined {
+    const [at] = open;
+    if (at === undefined) return undefined;
+    const left = 2 * at + 1;
+    // The first child takes its parent's place, so that a step costs one descent and one rise at most.
+    if (left < items.length) open[0] = left;
+    else {
+      const last = open.pop();
+      if (last !== undefined && open.length > 0) open[0] = last;
     }
-
-    function sinkOpen(): void {
-      let at = 0;
-      for (;;) {
-        let least = at;
-        for (const child of [2 * at + 1, 2 * at + 2]) {
-          if (child < open.length && isLess(open[child] ?? 0, open[least] ?? 0)) least = child;
-        }
-        if (least === at) return;
-        swap(at, least);
-        at = least;
-      }
+    sinkOpen();
+    if (left + 1 < items.length) {
+      open.push(left + 1);
+      riseOpen();
     }
+    return items[at];
+  }
 
-    function riseOpen(): void {
-      let at = open.length - 1;
-      while (at > 0) {
-        const above = (at - 1) >> 1;
-        if (!isLess(open[at] ?? 0, open[above] ?? 0)) return;
-        swap(at, above);
-        at = above;
+  function sinkOpen(): void {
+    let at = 0;
+    for (;;) {
+      let least = at;
+      for (const child of [2 * at + 1, 2 * at + 2]) {
+        if (child < open.length && isLess(open[child] ?? 0, open[least] ?? 0)) least = child;
       }
-    }
-
-    function swap(a: number, b: number): void {
-      const held = open[a] ?? 0;
-      open[a] = open[b] ?? 0;
-      open[b] = held;
+      if (least === at) return;
+      swap(at, least);
+      at = least;
     }
   }
+
+  function riseOpen(): void {
+    let at = open.length - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (!isLess(open[at] ?? 0, open[above] ?? 0)) return;
+      swap(at, above);
+      at = above;
+    }
+  }
+
+  function swap(a: number, b: number): void {
+    const held = open[a] ?? 0;
+    open[a] = open[b] ?? 0;
+    open[b] = held;
+  }
+
+  return { peek: () => items[open[0] ?? items.length], next };
 }

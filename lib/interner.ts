@@ -1,4 +1,4 @@
-/** @file Writes equal values once: gives each distinct value an index, in the order of first sight. */
+/** @file Gives each distinct value an index, in the order of first sight, so that equal values are stored once. */
 
 export interface Interner<T> {
   /** Equal keys are equal values. */

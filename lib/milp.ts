@@ -1,5 +1,5 @@
 /**
- * @file A mixed-integer linear problem, the port of its solvers, and the check that no answer goes without.
+ * @file A mixed-integer linear problem, the port of its solvers, and the check that every answer passes.
  *
  * Solvers answer within tolerances of their own, and one of them returns fractions marked as feasible when its time is up; so an
  * answer counts when its values, integers rounded, satisfy every bound and row here. Cost of a check: one pass over the terms.
@@ -61,7 +61,7 @@ export interface MilpSolver {
 }
 
 /** How far a row or bound may be missed, as a share of the largest of 1 and its numbers. */
-export const MILP_EPSILON = 1e-6;
+const MILP_EPSILON = 1e-6;
 
 /** First violated row, bound or integrality; undefined when the values satisfy the problem within epsilon. */
 export function checkAnswer(
@@ -76,12 +76,12 @@ export function checkAnswer(
     if (!Number.isFinite(value)) return `${name} is ${value}`;
     if (isInteger && Math.abs(value - Math.round(value)) > epsilon)
       return `${name} is ${value}, not whole`;
-    if (isMissed(value, lower, upper, epsilon)) return rangeText(name, value, lower, upper);
+    if (isMissed(value, { lower, upper }, epsilon)) return rangeText(name, value, { lower, upper });
   }
   for (const { name, terms, lower, upper } of problem.rows) {
     let sum = 0;
     for (const { variable, coefficient } of terms) sum += coefficient * (values[variable] ?? NaN);
-    if (isMissed(sum, lower, upper, epsilon)) return rangeText(name, sum, lower, upper);
+    if (isMissed(sum, { lower, upper }, epsilon)) return rangeText(name, sum, { lower, upper });
   }
   return undefined;
 }
@@ -128,11 +128,16 @@ export function checkProblem(problem: MilpProblem): string | undefined {
   return undefined;
 }
 
-function isMissed(value: number, lower: number, upper: number, epsilon: number): boolean {
+interface Range {
+  readonly lower: number;
+  readonly upper: number;
+}
+
+function isMissed(value: number, { lower, upper }: Range, epsilon: number): boolean {
   const below = Number.isFinite(lower) ? epsilon * Math.max(1, Math.abs(lower)) : 0;
   const above = Number.isFinite(upper) ? epsilon * Math.max(1, Math.abs(upper)) : 0;
   return !(value >= lower - below && value <= upper + above);
 }
 
-const rangeText = (name: string, value: number, lower: number, upper: number): string =>
+const rangeText = (name: string, value: number, { lower, upper }: Range): string =>
   `${name} is ${value}, outside ${lower} … ${upper}`;

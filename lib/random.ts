@@ -1,5 +1,5 @@
 /**
- * @file Random numbers that a seed repeats, in streams by name: what one concern draws never shifts what another one gets.
+ * @file Random numbers from a seed, in streams by name: draws of one stream never shift those of another.
  *
  * sfc32 (Chris Doty-Humphrey's small fast counter, PractRand): 128 bits of state, passes BigCrush. A stream's state is mixed from
  * seed and name by xmur3 (MurmurHash3's finaliser over the text), so streams of different names are unrelated.
@@ -14,7 +14,7 @@ export interface Random {
   readonly exponential: (mean: number) => number;
   /** Mean 0, variance 1. */
   readonly normal: () => number;
-  /** An own sequence, the same whatever was drawn here before. */
+  /** A sequence of its own, independent of earlier draws. */
   readonly stream: (name: string) => Random;
 }
 

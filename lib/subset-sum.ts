@@ -1,28 +1,28 @@
 /**
- * @file Exactly `count` of some whole numbers whose sum is at least a target, and as little above it as can be.
+ * @file Chooses exactly `count` of some whole numbers whose sum is closest to a target from above.
  *
  * Bit sets of reachable sums by how many numbers were taken: taking one more number shifts the set, so 32 sums cost one word operation.
- * Where more than half is to be taken, what is left out is searched instead. Stops as soon as the target itself is reached. The layers
- * are kept, because the way back tells which numbers they were.
+ * When more than half of the numbers are chosen, the search looks for those left out. It stops as soon as the target is reached. It keeps all
+ * layers, because the way back through them gives the chosen numbers.
  * Ties: the numbers that come last in the list are taken last. Cost: O(numbers · count · target / 32) words; the caller may limit them.
  */
 
-export interface SubsetFound {
+interface SubsetFound {
   /** Places in the list, ascending; absent when no such subset exists, or when the limit was too low to say. */
   readonly places?: readonly number[];
   readonly isExact: boolean;
   readonly words: number;
 }
 
-export interface SubsetWish {
+interface SubsetDemand {
   readonly count: number;
   readonly atLeast: number;
   /** Words of tables that may be made. */
   readonly mostWords: number;
 }
 
-export function leastSubset(numbers: readonly number[], wish: SubsetWish): SubsetFound {
-  const { count, atLeast, mostWords } = wish;
+export function leastSubset(numbers: readonly number[], settings: SubsetDemand): SubsetFound {
+  const { count, atLeast, mostWords } = settings;
   const sorted = [...numbers].sort((a, b) => b - a);
   let largest = 0;
   for (let at = 0; at < count; at += 1) largest += sorted[at] ?? 0;
@@ -57,7 +57,7 @@ interface Tables {
   readonly bits: Int32Array;
 }
 
-/** More is never made, whatever the caller allows: 64 MiB. */
+/** The hard limit of the tables, whatever the caller allows: 64 MiB. */
 const MOST_WORDS = 2 ** 24;
 
 /** Says after how many numbers the target was reached, or that all were looked at. */
@@ -97,19 +97,22 @@ function fillTables(
   return numbers.length;
 }
 
-const isReached = ({ bits, picked, width }: Tables, layer: number, taken: number, sum: number) =>
-  sum >= 0 &&
-  (((bits[(layer * (picked + 1) + taken) * width + (sum >> 5)] ?? 0) >>> (sum & 31)) & 1) === 1;
+/** The row of the tables after `layer` numbers, `taken` of which were chosen. */
+const rowOf = ({ picked }: Tables, layer: number, taken: number): number =>
+  layer * (picked + 1) + taken;
+
+const isReached = ({ bits, width }: Tables, row: number, sum: number): boolean =>
+  sum >= 0 && (((bits[row * width + (sum >> 5)] ?? 0) >>> (sum & 31)) & 1) === 1;
 
 function reachedAbove(tables: Tables, layer: number, from: number): number | undefined {
-  for (let sum = from; sum <= tables.most; sum += 1)
-    if (isReached(tables, layer, tables.picked, sum)) return sum;
+  const row = rowOf(tables, layer, tables.picked);
+  for (let sum = from; sum <= tables.most; sum += 1) if (isReached(tables, row, sum)) return sum;
   return undefined;
 }
 
 function reachedBelow(tables: Tables, layer: number, from: number): number | undefined {
-  for (let sum = from; sum >= 0; sum -= 1)
-    if (isReached(tables, layer, tables.picked, sum)) return sum;
+  const row = rowOf(tables, layer, tables.picked);
+  for (let sum = from; sum >= 0; sum -= 1) if (isReached(tables, row, sum)) return sum;
   return undefined;
 }
 
@@ -122,7 +125,7 @@ function wayBack(
   let { sum } = end;
   let taken = tables.picked;
   for (let layer = end.layer; layer > 0 && taken > 0; layer -= 1) {
-    if (isReached(tables, layer - 1, taken, sum)) continue;
+    if (isReached(tables, rowOf(tables, layer - 1, taken), sum)) continue;
     chosen.add(layer - 1);
     sum -= numbers[layer - 1] ?? 0;
     taken -= 1;

@@ -1,6 +1,9 @@
 /** @file The size of a text in UTF-8, where neither `Buffer` nor `TextEncoder` exists. */
 
+const BEYOND_ASCII = /[\u0080-\uffff]/;
+
 export function utf8Length(text: string): number {
+  if (!BEYOND_ASCII.test(text)) return text.length;
   let bytes = 0;
   for (let index = 0; index < text.length; index += 1) {
     const unit = text.charCodeAt(index);

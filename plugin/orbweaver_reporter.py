@@ -3,7 +3,7 @@
     reporter = orbweaver_reporter.Reporter()  # on every rank, after init_process_group
     reporter.step()                           # on every rank, at the end of every step
 
-Needs Python only; without the plugin or Orbweaver it does nothing. With `agree=False`, on all ranks, there are no
+Needs Python only; without the plugin or Orbweaver it has no effect. With `agree=False`, on all ranks, there are no
 votes: rewards are written all the same, and a new policy comes with the next start of the job.
 """
 
@@ -35,14 +35,14 @@ class Reporter:
                 torch.cuda.synchronize()  # While arms are compared, a step's time is that of its own work.
             now = time.perf_counter()
             is_exact = self.lib.orbweaver_collectives_step((now - self.last) * 1e3 if self.last else 0.0) == 1
-            # Where exact timing begins or ends, the next step has work of others in it.
+            # Where exact timing begins or ends, the next step includes work of other steps.
             self.last, self.is_exact = now if is_exact == self.is_exact else None, is_exact
         self.count += 1
         if self.agree and torch and self.count % self.every == 0 and torch.distributed.is_initialized():
             self._vote(torch, torch.distributed)
 
     def _vote(self, torch, dist):
-        """All ranks take part, one without the plugin too: it holds nothing, and so nobody takes anything."""
+        """All ranks take part, also one without the plugin: it holds no policy, so no rank adopts one."""
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         text = ctypes.create_string_buffer(16384)
         size = self.lib.orbweaver_collectives_offer(text, 16384) if self.lib and dist.get_rank() == 0 else 0

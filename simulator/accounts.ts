@@ -1,20 +1,20 @@
 /**
- * @file Where the GPU-seconds went: integrals over time of what each class and tenant holds, in which state.
+ * @file GPU-seconds by class, tenant and state: integrals over time of the GPUs held.
  *
  * A group's integrals are settled only when something of it changes: O(1) an event. A gang that makes `rate` GPU-milliseconds
  * of progress a millisecond counts `rate` under `kept`, and the rest of its GPUs under `spread`; one that makes none counts all
- * of its GPUs under what keeps it from it. So the states add up to what is held, and `kept` with `spread` is the time whose progress stays.
+ * of its GPUs under the cause. So the states add up to the GPUs held, and `kept` with `spread` is the time whose progress stays.
  */
 
 export const STATES = ["kept", "starting", "preemption", "failure", "spread", "held"] as const;
 /** `kept`: it makes progress. `preemption`, `failure`: it holds GPUs without progress because of one. */
-export type AccountState = (typeof STATES)[number];
+type AccountState = (typeof STATES)[number];
 export type Account = Readonly<Record<AccountState, number>>;
 
-export interface Accounts {
-  /** `gpus` GPUs in this state from now on, negative to end that. */
-  readonly change: (group: number, state: PhaseState, gang: GangRate, nowMs: number) => void;
-  /** Progress that was counted as kept is lost after all. */
+interface Accounts {
+  /** The gang is in `phase` from now on; negative figures end that. */
+  readonly change: (group: number, gang: GangRate, nowMs: number) => void;
+  /** Moves progress that was counted as kept to the cause of its loss. */
   readonly lose: (group: number, state: "preemption" | "failure", lost: Lost) => void;
   /** GPU-milliseconds by group up to now. */
   readonly read: (nowMs: number) => readonly Account[];
@@ -30,6 +30,7 @@ export interface Lost {
 }
 
 export interface GangRate {
+  readonly phase: PhaseState;
   readonly gpus: number;
   /** 0 to `gpus`. */
   readonly rate: number;
@@ -50,22 +51,20 @@ export function openAccounts(groups: number): Accounts {
       totals[at] = (totals[at] ?? 0) + (rates[at] ?? 0) * dt;
     settledMs[group] = nowMs;
   };
-  const add = (of: Float64Array, group: number, state: number, value: number): void => {
-    const at = group * width + state;
-    of[at] = (of[at] ?? 0) + value;
-  };
   return {
-    change(group, state, { gpus, rate }, nowMs) {
+    change(group, { phase, gpus, rate }, nowMs) {
       settle(group, nowMs);
-      const made = state === "kept" ? rate : gpus;
-      add(rates, group, STATES.indexOf(state), made);
-      add(rates, group, SPREAD, gpus - made);
-      add(rates, group, HELD, gpus);
+      const first = group * width;
+      const made = phase === "kept" ? rate : gpus;
+      add(rates, first + STATES.indexOf(phase), made);
+      add(rates, first + SPREAD, gpus - made);
+      add(rates, first + HELD, gpus);
     },
     lose(group, state, { progress, held }) {
-      add(totals, group, STATES.indexOf("kept"), -progress);
-      add(totals, group, SPREAD, progress - held);
-      add(totals, group, STATES.indexOf(state), held);
+      const first = group * width;
+      add(totals, first + STATES.indexOf("kept"), -progress);
+      add(totals, first + SPREAD, progress - held);
+      add(totals, first + STATES.indexOf(state), held);
     },
     read(nowMs) {
       return Array.from({ length: groups }, (_, group) => {
@@ -83,4 +82,8 @@ export function openAccounts(groups: number): Accounts {
       });
     },
   };
+}
+
+function add(sums: Float64Array, at: number, value: number): void {
+  sums[at] = (sums[at] ?? 0) + value;
 }

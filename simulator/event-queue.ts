@@ -1,8 +1,8 @@
 /**
- * @file What is still to happen, soonest first: a binary heap.
+ * @file A queue of events, soonest first: a binary heap.
  *
- * Ties of time go by rank (facts before the cycle that reads them), then by order of entry, so a run never depends on the heap's
- * insides. Cost: O(log n) in and out.
+ * Ties of time go by rank (facts before the cycle that reads them), then by order of entry, so a run never depends on the order inside
+ * the heap. Cost: O(log n) in and out.
  */
 
 export interface Happening<What> {

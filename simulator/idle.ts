@@ -1,36 +1,36 @@
 /**
- * @file Why GPUs are idle: the ledger's free GPUs after each of its changes by cycles, by what keeps them free, over time.
+ * @file The causes of idle GPUs over time: after each change by a cycle, the ledger's free GPUs by what keeps them free.
  *
- * `heads`: set apart for a job that cannot start yet. `evictions`: set apart for one for which others are stopping. `kept`: for one that
- * stops to go on with them. `misfit`: set apart for nobody while somebody waits, the latency reserve included, which the ledger does not
- * know. `unwanted`: nobody waits. What metrics count as idle beyond these is over, or has come, since the last cycle.
+ * `reservations`: reserved for a job that cannot start yet. `evictions`: reserved for a job for which others are stopping. `kept`: reserved
+ * for a job that stops to resume with more GPUs. `unusable`: not reserved while requests wait that do not fit, the inference headroom
+ * included, which the ledger does not know. `unwanted`: no request waits. The rest of what metrics count as idle changed since the last cycle.
  * Cost: O(reservations) a cycle.
  */
 
-import { popCount, type Reservation } from "../domain/lease.ts";
-import type { Session } from "../scheduling/session.ts";
+import { popCount, type Reservation } from "../domain/lease/lease.ts";
+import type { Session } from "../scheduling/cycle/live-scheduler.ts";
 
-export const IDLE_CAUSES = ["heads", "evictions", "kept", "misfit", "unwanted"] as const;
-export type IdleCause = (typeof IDLE_CAUSES)[number];
+export const IDLE_CAUSES = ["reservations", "evictions", "kept", "unusable", "unwanted"] as const;
+type IdleCause = (typeof IDLE_CAUSES)[number];
 export type IdleTime = Readonly<Record<IdleCause, number>>;
 
 type Seen = Pick<Session, "ledger" | "leased">;
 
-export interface IdleBook {
-  /** From now on this is the case. */
+interface IdleBook {
+  /** The state of the ledger from now on. */
   readonly note: (seen: Seen, gpusInService: number, nowMs: number) => void;
   /** GPU-milliseconds up to now. */
   readonly read: (nowMs: number) => IdleTime;
 }
 
 const CAUSE_OF: Readonly<Record<Reservation["kind"], IdleCause>> = {
-  head: "heads",
+  backfill: "reservations",
   preemption: "evictions",
-  bridge: "evictions",
+  headroom: "evictions",
   keep: "kept",
 };
 
-const NOTHING: IdleTime = { heads: 0, evictions: 0, kept: 0, misfit: 0, unwanted: 0 };
+const NOTHING: IdleTime = { reservations: 0, evictions: 0, kept: 0, unusable: 0, unwanted: 0 };
 
 export function openIdleBook(): IdleBook {
   let totals = NOTHING;
@@ -54,10 +54,10 @@ export function openIdleBook(): IdleBook {
 }
 
 export const mapCauses = (of: (cause: IdleCause) => number): IdleTime => ({
-  heads: of("heads"),
+  reservations: of("reservations"),
   evictions: of("evictions"),
   kept: of("kept"),
-  misfit: of("misfit"),
+  unusable: of("unusable"),
   unwanted: of("unwanted"),
 });
 
@@ -74,6 +74,6 @@ function idleIn(
       free -= open;
     }
   }
-  idle[requests.size > 0 ? "misfit" : "unwanted"] = Math.max(0, free);
+  idle[requests.size > 0 ? "unusable" : "unwanted"] = Math.max(0, free);
   return idle;
 }

@@ -5,7 +5,7 @@
  * that says how far it is.
  */
 
-export { brainWith, type Brain, type OpenBrain } from "./brain.ts";
+export { schedulerWith, type Scheduler, type OpenScheduler } from "./scheduler.ts";
 export {
   DEFAULT_COSTS,
   DEFAULT_SAMPLES,

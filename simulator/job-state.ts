@@ -1,14 +1,21 @@
 /**
- * @file One simulated job: how far it is, and what it would say to its fleet.
+ * @file The state of one simulated job, and the requests and ends that it sends to its fleet.
  *
- * Work is counted in GPU-milliseconds at the best spread. A gang of `g` GPUs makes `g` times its relative throughput of it a
- * millisecond: linear in its size, because batch and world size follow the gang.
+ * Work is counted in GPU-milliseconds at the best spread. A gang of `g` GPUs does `g` times its relative throughput of work in a
+ * millisecond. Progress is linear in the size, because batch and world size follow the gang.
  */
 
-import { jobId, runId, tenantId, type JobId, type LeaseId, type RunId } from "../domain/ids.ts";
-import type { GangRequest } from "../domain/lease.ts";
-import { ms } from "../domain/units.ts";
-import type { InboxEntry } from "../scheduling/ledger.ts";
+import {
+  jobId,
+  runId,
+  tenantId,
+  type JobId,
+  type LeaseId,
+  type RunId,
+} from "../domain/values/ids.ts";
+import type { GangRequest } from "../domain/lease/lease.ts";
+import { ms } from "../domain/values/units.ts";
+import type { InboxEntry } from "../domain/lease/inbox-entry.ts";
 import type { PhaseState } from "./accounts.ts";
 import { GANG_TIMEOUT_MS, type WorkloadJob } from "./workload.ts";
 
@@ -22,11 +29,11 @@ export interface JobState {
   stage: "waiting" | "running" | "yielding" | "ended";
   seq: number;
   requestedAtMs: number;
-  /** Work that is left, as of the start of the present run; a checkpoint holds the rest. */
+  /** Work left at the start of the present run; a checkpoint holds the rest. */
   leftGpuMs: number;
-  /** Why its next run begins from a checkpoint, if it does. */
+  /** Why the next run starts, for the accounts; from a checkpoint unless `starting`. */
   nextStart: PhaseState;
-  /** Counts up whenever what is to happen to it changes: what was foreseen before does not happen. */
+  /** Grows whenever the job's next events change; events entered under an older version are void. */
   version: number;
   run?: Run;
   queuedMs: number;
@@ -37,7 +44,7 @@ export interface JobState {
   failures: number;
 }
 
-/** While it holds GPUs. */
+/** The run of a job while it holds GPUs. */
 export interface Run {
   readonly lease: LeaseId;
   readonly gpus: number;
@@ -121,7 +128,7 @@ const shareLeft = ({ job, leftGpuMs }: JobState): number => leftGpuMs / (job.dur
 export const doneGpuMs = ({ rate, progressFromMs }: Run, nowMs: number): number =>
   Math.max(0, nowMs - progressFromMs) * rate;
 
-/** Of that, what no checkpoint holds; `intervalMs` is how often the job writes one by itself. */
+/** The part of that work that no checkpoint holds; `intervalMs` is how often the job writes one by itself. */
 export function unsavedGpuMs(run: Run, nowMs: number, intervalMs: number | undefined): number {
   if (intervalMs === undefined) return doneGpuMs(run, nowMs);
   return (Math.max(0, nowMs - run.progressFromMs) % intervalMs) * run.rate;

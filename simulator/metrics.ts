@@ -1,41 +1,43 @@
 /**
- * @file What a simulation writes down while it runs: integrals over the steady window, waits, samples and counts.
+ * @file The figures that a simulation collects while it runs: integrals over the steady window, waits, samples and counts.
  *
  * Groups are the three classes, then the tenants in order of their names; see result.ts for what each figure means.
  * Cost: O(1) an event, O(leases + requests + hosts) a sample.
  */
 
-import type { FleetShape } from "../domain/fleet.ts";
-import { JOB_CLASSES } from "../domain/job.ts";
-import type { Eviction } from "../domain/lease.ts";
-import type { Plan } from "../domain/plan.ts";
-import { openAccounts, type Account, type PhaseState } from "./accounts.ts";
-import type { Brain } from "./brain.ts";
+import type { FleetShape } from "../domain/fleet/fleet.ts";
+import { JOB_CLASSES } from "../domain/job/job.ts";
+import type { Eviction } from "../domain/lease/lease.ts";
+import type { Plan } from "../domain/lease/plan.ts";
+import { openAccounts, type Account, type GangRate, type PhaseState } from "./accounts.ts";
+import type { Scheduler } from "./scheduler.ts";
 import { mapCauses, openIdleBook, type IdleTime } from "./idle.ts";
 import type { JobState } from "./job-state.ts";
 import type { Sample } from "./result.ts";
-import { sampleOf, weightsOf, type Scene } from "./sample.ts";
+import { sampleOf, weightsOf, type CycleView } from "./sample.ts";
 
 export interface Metrics {
   readonly noteGranted: (state: JobState, waitedMs: number) => void;
-  /** `isLoan`: it gives back what it had on loan. */
-  readonly notePreempted: (state: JobState, eviction: Eviction, isLoan: boolean) => void;
+  /** `isOpportunistic`: the job had started opportunistically and is recalled. */
+  readonly notePreempted: (state: JobState, eviction: Eviction, isOpportunistic: boolean) => void;
   readonly noteFailure: (blame: "hosts" | "jobs") => void;
   readonly noteCycle: (plan: Plan, granted: number, refused: number) => void;
   readonly noteEvents: (count: number) => void;
   /** After each change by a cycle. */
-  readonly noteLedger: (seen: Pick<Brain, "ledger" | "leased">, nowMs: number) => void;
-  readonly changeGang: (state: JobState, phase: PhaseState, sign: 1 | -1, nowMs: number) => void;
-  /** So much of the present run's progress, GPU-milliseconds at the best spread. */
+  readonly noteLedger: (seen: Pick<Scheduler, "ledger" | "leased">, nowMs: number) => void;
+  /** The job's gang is in this phase from now on, until it is removed from it. */
+  readonly addGang: (state: JobState, phase: PhaseState, nowMs: number) => void;
+  readonly removeGang: (state: JobState, phase: PhaseState, nowMs: number) => void;
+  /** Progress of the present run that is lost, in GPU-milliseconds at the best spread. */
   readonly lose: (state: JobState, cause: "preemption" | "failure", gpuMs: number) => void;
   readonly changeService: (gpus: number, nowMs: number) => void;
-  readonly sample: (nowMs: number, scene: Scene) => void;
+  readonly sample: (nowMs: number, view: CycleView) => void;
   /** Called before anything at or after the window's edge happens. */
   readonly markWindow: (edge: "from" | "to", nowMs: number) => void;
   readonly read: () => Readings;
 }
 
-/** What happened inside the window, and counts over all of the time. */
+/** Figures of the steady window, and counts over the whole simulation. */
 export interface Readings {
   /** GPU-milliseconds by group. */
   readonly accounts: readonly Account[];
@@ -73,7 +75,7 @@ interface Marks {
   readonly degraded: number;
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   readonly shape: FleetShape;
   /** In the order of their groups, which come after those of the classes. */
   readonly tenants: readonly string[];
@@ -88,7 +90,7 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
   const degraded = openAccounts(1);
   const service = openAccounts(1);
   const idle = openIdleBook();
-  service.change(0, "kept", { gpus, rate: gpus }, 0);
+  service.change(0, { phase: "kept", gpus, rate: gpus }, 0);
   let gpusInService = gpus;
   const waitsMs: number[][] = Array.from({ length: groups }, () => []);
   const preemptions = new Array<number>(groups).fill(0);
@@ -117,6 +119,10 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
     classGroup,
     tenantGroup,
   ];
+  const changeGang = (state: JobState, gang: GangRate, nowMs: number): void => {
+    for (const group of groupsOf(state)) accounts.change(group, gang, nowMs);
+    if (state.run?.isDegraded === true) degraded.change(0, gang, nowMs);
+  };
   const marksAt = (nowMs: number): Marks => ({
     idle: idle.read(nowMs),
     accounts: accounts.read(nowMs),
@@ -131,9 +137,9 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
       if (!state.isInWindow) return;
       for (const group of groupsOf(state)) waitsMs[group]?.push(waitedMs);
     },
-    notePreempted(state, { forJob, keep }, isLoan) {
+    notePreempted(state, { forJob, keep }, isOpportunistic) {
       if (forJob === state.jobId) counts.growths += 1;
-      else if (isLoan) counts.recalls += 1;
+      else if (isOpportunistic) counts.recalls += 1;
       else if (keep !== undefined) counts.shrinks += 1;
       else counts.evictions += 1;
       for (const group of groupsOf(state)) preemptions[group] = (preemptions[group] ?? 0) + 1;
@@ -155,12 +161,13 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
     noteEvents(count) {
       counts.events += count;
     },
-    changeGang(state, phase, sign, nowMs) {
-      const { run } = state;
-      if (run === undefined) return;
-      const gang = { gpus: sign * run.gpus, rate: sign * run.rate };
-      for (const group of groupsOf(state)) accounts.change(group, phase, gang, nowMs);
-      if (run.isDegraded) degraded.change(0, phase, gang, nowMs);
+    addGang(state, phase, nowMs) {
+      const { gpus = 0, rate = 0 } = state.run ?? {};
+      changeGang(state, { phase, gpus, rate }, nowMs);
+    },
+    removeGang(state, phase, nowMs) {
+      const { gpus = 0, rate = 0 } = state.run ?? {};
+      changeGang(state, { phase, gpus: -gpus, rate: -rate }, nowMs);
     },
     lose(state, cause, gpuMs) {
       const { gpus = 1, rate = 1 } = state.run ?? {};
@@ -169,12 +176,12 @@ export function openMetrics({ shape, tenants, gpus }: MetricsOptions): Metrics {
     },
     changeService(change, nowMs) {
       gpusInService += change;
-      service.change(0, "kept", { gpus: change, rate: change }, nowMs);
+      service.change(0, { phase: "kept", gpus: change, rate: change }, nowMs);
     },
-    sample(nowMs, scene) {
+    sample(nowMs, view) {
       const now = marksAt(nowMs);
       const isInWindow = marks.from !== undefined && marks.to === undefined;
-      const { sample, due } = sampleOf(nowMs, scene, { weights, tenants, gpusInService });
+      const { sample, due } = sampleOf(nowMs, view, { weights, tenants, gpusInService });
       if (isInWindow) {
         samplesInWindow += 1;
         due.forEach((gpusDue, group) => {

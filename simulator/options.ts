@@ -1,8 +1,8 @@
-/** @file What a simulation is told: fleet, workload, policies, costs, failures, and over which part of the time it reports. */
+/** @file The options of a simulation: fleet, workload, policies, costs, failures, and over which part of the time it reports. */
 
-import type { FleetShape } from "../domain/fleet.ts";
-import type { Lease } from "../domain/lease.ts";
-import type { OpenBrain } from "./brain.ts";
+import type { FleetShape } from "../domain/fleet/fleet.ts";
+import type { Lease } from "../domain/lease/lease.ts";
+import type { OpenScheduler } from "./scheduler.ts";
 import type { Workload, WorkloadJob } from "./workload.ts";
 
 export interface SimulationOptions {
@@ -10,7 +10,7 @@ export interface SimulationOptions {
   readonly workload: Workload;
   /** Name of the policies, for the record. */
   readonly policy: string;
-  readonly openBrain: OpenBrain;
+  readonly openScheduler: OpenScheduler;
   readonly seed: number;
   readonly costs?: Partial<SimulationCosts>;
   readonly failures?: Partial<FailureRates>;
@@ -19,35 +19,35 @@ export interface SimulationOptions {
   readonly samples?: number;
   /** A row for each job in the result. */
   readonly keepsJobs?: boolean;
-  /** Stop this long after the last arrival although jobs wait or run; absent: run until nothing happens any more. */
+  /** Stops this long after the last arrival even if jobs wait or run; absent: runs until no event is left. */
   readonly drainMs?: number;
   /** Jobs older than this count as starved; none do when absent. */
   readonly starvedAfterMs?: number;
-  /** As the gang is spread (decision 18) when absent. */
+  /** By the spread of the gang (decision 18) when absent. */
   readonly rateOf?: RateOf;
 }
 
 /** GPU-milliseconds of a job's progress a millisecond on this lease; all leases that are held then, it included. */
 export type RateOf = (job: WorkloadJob, lease: Lease, held: Iterable<Lease>) => number;
 
-/** Milliseconds that pass where the real world takes time. */
+/** How long each step takes in the real world, in milliseconds. */
 export interface SimulationCosts {
   /** From the start of a cycle until its plan is in the ledger. */
   readonly decisionMs: number;
   /** From the start of one cycle to the start of the next, at least. */
   readonly cycleIntervalMs: number;
-  /** From a grant until the job's processes run; the same for an order to give up GPUs until the job hears of it. */
+  /** From a grant until the job's processes run; also from an order to give up GPUs until it reaches the job. */
   readonly deliveryMs: number;
-  /** From there until a job makes progress, the first time. */
+  /** From the start of a job's processes until it makes progress, the first time. */
   readonly startMs: number;
-  /** A job that is told to stops makes no progress for this long, while it writes a checkpoint and lets go. */
+  /** A preempted job makes no progress for this long, while it writes a checkpoint and stops. */
   readonly checkpointMs: number;
-  /** As `startMs`, for a job that goes on from a checkpoint. */
+  /** As `startMs`, for a job that resumes from a checkpoint. */
   readonly restartMs: number;
 }
 
 export const DEFAULT_COSTS: SimulationCosts = Object.freeze({
-  /** Rather more than the measured p99 of one cycle at 1,798 GPUs; `bench queue` charges what it measures. */
+  /** Somewhat above the measured p99 of one cycle at 1,798 GPUs; `bench queue` charges what it measures. */
   decisionMs: 5,
   cycleIntervalMs: 5,
   deliveryMs: 0,
@@ -58,7 +58,7 @@ export const DEFAULT_COSTS: SimulationCosts = Object.freeze({
 });
 
 export interface FailureRates {
-  /** Mean time between two failures of one host; infinite: none fails. */
+  /** Mean time between two failures of one host; infinite: hosts never fail. */
   readonly hostMtbfMs: number;
   /** A failed host comes back after this. */
   readonly repairMs: number;

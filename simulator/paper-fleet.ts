@@ -5,9 +5,9 @@
  * multiple of 8: the last host of its third site has 6.
  */
 
-import type { ClusterShape, FleetPolicy, FleetShape, TenantRule } from "../domain/fleet.ts";
-import { clusterId, hostId } from "../domain/ids.ts";
-import { gbps, gib, ms, watts } from "../domain/units.ts";
+import type { ClusterShape, FleetPolicy, FleetShape, TenantRule } from "../domain/fleet/fleet.ts";
+import { clusterId, hostId } from "../domain/values/ids.ts";
+import { gbps, gib, ms, watts } from "../domain/values/units.ts";
 
 export const GPUS_PER_HOST = 8;
 export const HOSTS_PER_RACK = 4;

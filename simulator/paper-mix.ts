@@ -10,10 +10,10 @@
  * Cost: O(n log n).
  */
 
-import type { TenantRule } from "../domain/fleet.ts";
-import { tenantId } from "../domain/ids.ts";
-import { DEFAULT_PREEMPTION, JOB_CLASSES, type JobClass } from "../domain/job.ts";
-import { ms } from "../domain/units.ts";
+import type { TenantRule } from "../domain/fleet/fleet.ts";
+import { tenantId } from "../domain/values/ids.ts";
+import { DEFAULT_PREEMPTION, JOB_CLASSES, type JobClass } from "../domain/job/job.ts";
+import { ms } from "../domain/values/units.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import type { Workload, WorkloadJob } from "./workload.ts";
 
@@ -30,9 +30,9 @@ export interface ClassMix {
   readonly minShare: number;
   /** Gangs that accept less also shrink while they run, and grow back. */
   readonly isElastic?: true;
-  /** For so long after a start nobody evicts them; as the class's default has it when absent. */
+  /** They are not evicted for this long after a start; the class's default when absent. */
   readonly protectedMs?: number;
-  /** Share of the time in which arrivals come `burstFactor` times as often as else. */
+  /** Share of the time in which jobs arrive `burstFactor` times as often as otherwise. */
   readonly burstShare: number;
   readonly burstFactor: number;
   readonly burstSlotMs: number;
@@ -51,7 +51,7 @@ export interface PaperMix {
   /** 0: the same all day; 1: nothing at night. */
   readonly diurnal: number;
   readonly dayMs: number;
-  /** Users' time limits are this many times the duration, at most; at least as long as it. */
+  /** Users' time limits are at least the duration and at most this many times the duration. */
   readonly mostOverestimate: number;
   /** Gangs of more GPUs may span sites. */
   readonly spanningFromGpus: number;

@@ -4,14 +4,14 @@
  * Definitions. *Wait*: request in the ledger → grant; each request counts, so a preempted job waits more than once; `firstWait` is the
  * first of a job alone, `queued` the sum over a job. All are of jobs that were submitted in the steady window.
  * *Utilisation*: GPU-seconds held whose progress was kept ÷ GPU-seconds in service, in the steady window: neither lost since the last
- * checkpoint, nor spent on a start, a checkpoint or a restart. What a reserve keeps free is in service. How well the gang lay
- * meanwhile stands apart: *spread loss* is what the same GPU-seconds would have achieved besides at the best spread (a gang that
+ * checkpoint, nor spent on a start, a checkpoint or a restart. What a reserve keeps free is in service. The placement of the
+ * gang is counted separately: *spread loss* is what the same GPU-seconds would have achieved in addition at the best spread (a gang that
  * runs at two thirds of its best throughput loses a third), and *utilisation at the best spread* charges it (decision 21).
  * *Training lost*: preemption loss ÷ (preemption loss + GPU-seconds whose progress was kept) of the class training: the share by which the
  * same grants would have achieved more if preemption cost nothing. *Occupancy*: GPU-seconds held ÷ GPU-seconds in service.
  */
 
-import type { JobClass } from "../domain/job.ts";
+import type { JobClass } from "../domain/job/job.ts";
 import type { IdleTime } from "./idle.ts";
 import type { FailureRates, SimulationCosts } from "./options.ts";
 
@@ -60,7 +60,7 @@ export interface SimulationResult {
     readonly shrinks: number;
     /** Gangs that stopped to go on with more GPUs. */
     readonly growths: number;
-    /** Gangs that gave back what they had on loan; not among the evictions. */
+    /** Opportunistic starts that were recalled; not among the evictions. */
     readonly recalls: number;
   };
   readonly degradation: {
@@ -95,7 +95,7 @@ export interface GpuSeconds {
   readonly inService: number;
   /** Progress that was never lost, at the best spread. */
   readonly kept: number;
-  /** What the same GPUs would have done besides, if every gang were spread at its best; with `kept` all time whose progress stays. */
+  /** What the same GPUs would have done in addition at the best spread; `kept` and this are all time whose progress stays. */
   readonly spreadLoss: number;
   /** Checkpoints that were ordered, restarts after them, and work since the last checkpoint where none could be ordered. */
   readonly preemptionLoss: number;

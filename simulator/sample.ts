@@ -1,20 +1,20 @@
 /**
- * @file The fleet at one moment: who holds what, who waits, what is due to whom, and how the free GPUs lie.
+ * @file A sample of the fleet at one moment: GPUs held, requested and due by group, and the shape of the free GPUs.
  *
  * Due shares are those of the live fleet (due-share.ts): over the classes by weight, inside each over its tenants.
  * Cost: O(leases + requests + hosts).
  */
 
-import { DEFAULT_POLICY, type FleetShape } from "../domain/fleet.ts";
-import type { HostId } from "../domain/ids.ts";
-import { JOB_CLASSES, type JobClass } from "../domain/job.ts";
-import { gpuCountOf, popCount } from "../domain/lease.ts";
+import { DEFAULT_POLICY, type FleetShape } from "../domain/fleet/fleet.ts";
+import type { HostId } from "../domain/values/ids.ts";
+import { JOB_CLASSES, type JobClass } from "../domain/job/job.ts";
+import { gpuCountOf, popCount } from "../domain/lease/lease.ts";
 import { fullMask } from "../lib/bits.ts";
-import { waterFill } from "../scheduling/due-share.ts";
-import type { Ledger } from "../scheduling/ledger.ts";
+import { waterFill } from "../scheduling/fairness/due-share.ts";
+import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import type { Sample } from "./result.ts";
 
-export interface Scene {
+export interface CycleView {
   readonly ledger: Ledger;
   readonly down: ReadonlySet<HostId>;
 }
@@ -31,20 +31,20 @@ export function weightsOf({ policy = DEFAULT_POLICY, tenants: rules }: FleetShap
   };
 }
 
-export interface SampleContext {
+interface SampleContext {
   readonly weights: Weights;
   readonly tenants: readonly string[];
   readonly gpusInService: number;
 }
 
-export interface Sampled {
+interface Sampled {
   readonly sample: Omit<Sample, "preemptions" | "utilisation">;
   /** GPUs by group: the classes, then the tenants. */
   readonly due: readonly number[];
 }
 
-export function sampleOf(nowMs: number, scene: Scene, context: SampleContext): Sampled {
-  const { leases, requests } = scene.ledger;
+export function sampleOf(nowMs: number, view: CycleView, context: SampleContext): Sampled {
+  const { leases, requests } = view.ledger;
   const gpusHeld = noneByClass();
   const waitingJobs = noneByClass();
   const waitingGpus = noneByClass();
@@ -74,7 +74,7 @@ export function sampleOf(nowMs: number, scene: Scene, context: SampleContext): S
       waitingJobs,
       waitingGpus,
       dueGpus,
-      ...freeNow(scene, taken),
+      ...freeNow(view, taken),
     },
     due: [
       ...JOB_CLASSES.map((jobClass) => dueGpus[jobClass]),
@@ -84,7 +84,7 @@ export function sampleOf(nowMs: number, scene: Scene, context: SampleContext): S
 }
 
 function freeNow(
-  { ledger, down }: Scene,
+  { ledger, down }: CycleView,
   taken: ReadonlyMap<HostId, number>,
 ): Pick<Sample, "freeGpus" | "fragmentation"> {
   let freeGpus = 0;

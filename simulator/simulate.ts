@@ -1,16 +1,16 @@
 /**
  * @file Simulates a workload on a fleet under given policies: options in, one plain document out.
  *
- * No clock and no randomness but the seed's: the same options give the same bytes. `simulate` is a generator, so that whoever
- * drives it can show progress, stop, or let other things happen in between; `runSimulation` just runs to the end.
+ * No clock and no randomness but the seed's: the same options give the same bytes. `simulate` is a generator, so that its
+ * caller can show progress, stop it, or do other work in between; `runSimulation` runs it to the end.
  */
 
-import { byCodeUnit } from "../domain/ids.ts";
-import { JOB_CLASSES } from "../domain/job.ts";
-import { gpuCountOf } from "../domain/lease.ts";
+import { byCodeUnit } from "../domain/values/ids.ts";
+import { JOB_CLASSES } from "../domain/job/job.ts";
+import { gpuCountOf } from "../domain/lease/lease.ts";
 import { randomFrom } from "../lib/random.ts";
 import { openSpread, PAPER, throughputOf } from "../scheduling/placement/spread.ts";
-import { readyLedger } from "./brain.ts";
+import { readyLedger } from "./scheduler.ts";
 import { openEngine } from "./engine.ts";
 import { CLASS_GROUPS, openMetrics } from "./metrics.ts";
 import {
@@ -31,7 +31,7 @@ const STEPS_A_WORD = 2_048;
 export function* simulate(
   options: SimulationOptions,
 ): Generator<SimulationProgress, SimulationResult> {
-  const { fleet, workload, openBrain, seed, drainMs = Infinity } = options;
+  const { fleet, workload, openScheduler, seed, drainMs = Infinity } = options;
   const costs = { ...DEFAULT_COSTS, ...options.costs };
   const failures = { ...NO_FAILURES, ...options.failures };
   const { fromShare, toShare } = { ...DEFAULT_WINDOW, ...options.window };
@@ -55,7 +55,7 @@ export function* simulate(
   const engine = openEngine({
     costs,
     failures,
-    brain: openBrain(readyLedger(fleet)),
+    scheduler: openScheduler(readyLedger(fleet)),
     metrics,
     arrivals: jobs,
     rateOf: options.rateOf ?? bySpread,

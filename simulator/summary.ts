@@ -1,6 +1,6 @@
 /** @file The result document of a finished simulation, from its readings; see result.ts for the definitions. */
 
-import { JOB_CLASSES } from "../domain/job.ts";
+import { JOB_CLASSES } from "../domain/job/job.ts";
 import type { Account } from "./accounts.ts";
 import type { Engine } from "./engine.ts";
 import { IDLE_CAUSES, mapCauses } from "./idle.ts";
@@ -11,7 +11,7 @@ import type { GpuSeconds, GroupFigures, JobRow, SimulationResult } from "./resul
 import { spreadOf } from "./spread.ts";
 import { gpuSecondsOf } from "./workload.ts";
 
-export interface Finished {
+interface Finished {
   readonly options: SimulationOptions;
   readonly costs: SimulationCosts;
   readonly failures: FailureRates;

@@ -5,8 +5,8 @@
  * knows: how long it really runs.
  */
 
-import type { TenantRule } from "../domain/fleet.ts";
-import type { Constraints, JobClass, PreemptionRule } from "../domain/job.ts";
+import type { TenantRule } from "../domain/fleet/fleet.ts";
+import type { Constraints, JobClass, PreemptionRule } from "../domain/job/job.ts";
 
 export interface Workload {
   readonly name: string;
@@ -40,9 +40,9 @@ export interface WorkloadJob {
   readonly constraints?: Partial<Constraints>;
   /** `DEFAULT_PREEMPTION` of its class when absent. */
   readonly preemption?: PreemptionRule;
-  /** It writes checkpoints by itself this often; absent: only when it is told to, so a failure loses the whole run. */
+  /** It writes checkpoints by itself this often; absent: only when ordered to, so a failure loses the whole run. */
   readonly checkpointIntervalMs?: number;
-  /** It cannot write a checkpoint at all: whatever stops it loses the whole run. */
+  /** It cannot write checkpoints, so every stop loses the whole run. */
   readonly hasNoCheckpoint?: true;
 }
 

@@ -1,9 +1,9 @@
 /**
- * @file HiGHS (compiled to WebAssembly) behind the solver port: any size, honest about time, bound and gap.
+ * @file HiGHS (compiled to WebAssembly) behind the solver port: problems of any size, with honest time, bound and gap.
  *
- * It blocks its thread while it solves, so what may take long belongs in a worker thread. One runtime serves the process, and each
- * call has a model of its own. Integers come back within a tolerance: they are rounded, and when the rounded values miss a row (a large
- * coefficient times a small error) the continuous variables are solved once more with the integers fixed.
+ * It blocks its thread while it solves, so long problems belong in a worker thread. One runtime serves the process, and each call has its
+ * own model. Integers come back within a tolerance: they are rounded, and when the rounded values miss a row (a large coefficient times a
+ * small error) the continuous variables are solved once more with the integers fixed.
  */
 
 import type { Highs, Model, ModelData } from "highs";

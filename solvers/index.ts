@@ -1,8 +1,8 @@
 /**
- * @file Which solver a problem goes to: javascript-lp-solver while it is small, HiGHS beyond that and wherever the first gives none.
+ * @file Chooses the solver of a problem: javascript-lp-solver while it is small, HiGHS beyond that and wherever the first finds no answer.
  *
- * The border is where the first one's time begins to grow: 50 binaries cost it 40 ms and 200 cost it 17 s, where HiGHS needs
- * 23 ms and about a second; below the border the 80 ms of loading HiGHS decide.
+ * The border is where the time of the first begins to grow: 50 binaries cost it 40 ms and 200 cost it 17 s, where HiGHS needs 23 ms and about
+ * a second; below the border the 80 ms of loading HiGHS decide.
  */
 
 import type { MilpProblem, MilpSolver } from "../lib/milp.ts";

@@ -1,9 +1,9 @@
 /**
  * @file javascript-lp-solver behind the solver port: small problems in a millisecond, without loading anything large.
  *
- * It knows variables from 0 up only, so each is shifted or mirrored to its finite bound. What it calls feasible may be the
- * fractional relaxation (when its time was up) and it may stop early within a tolerance: every answer is checked, and is `optimal` only when
- * the search ended before its time. It does not keep its time on large problems: `solverFor` gives it none.
+ * It knows variables from 0 up only, so each is shifted or mirrored to its finite bound. An answer that it calls feasible may be the
+ * fractional relaxation (after its time limit), and it may stop early within a tolerance: every answer is checked, and is `optimal` only if
+ * the search ended before its time. It does not keep its time limit on large problems, so `solverFor` gives it none of those.
  */
 
 import type { Model } from "javascript-lp-solver";

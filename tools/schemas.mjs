@@ -9,8 +9,8 @@ import path from "node:path";
 import { ROOT, say, setup } from "./setup.mjs";
 
 await setup();
-const { JOB_JSON_SCHEMA } = await import("../dist/domain/job-schema.js");
-const { FLEET_JSON_SCHEMA } = await import("../dist/domain/fleet-schema.js");
+const { JOB_JSON_SCHEMA } = await import("../dist/domain/job/job-schema.js");
+const { FLEET_JSON_SCHEMA } = await import("../dist/domain/fleet/fleet-schema.js");
 
 for (const [name, schema] of [
   ["job", JOB_JSON_SCHEMA],

@@ -6,7 +6,7 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -46,8 +46,15 @@ function install() {
   const lock = createHash("sha256")
     .update(readFileSync(path.join(ROOT, "package-lock.json")))
     .digest("hex");
-  const stampFile = path.join(ROOT, "node_modules", ".orbweaver-lock");
+  const folder = path.join(ROOT, "node_modules");
+  const stampFile = path.join(folder, ".orbweaver-packages");
   if (existsSync(stampFile) && readFileSync(stampFile, "utf8") === lock) return;
+  // npm would empty the folder of another checkout.
+  if (lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink() === true) {
+    throw new Error(
+      `${folder} is a link, and its packages are not those of package-lock.json; remove the link and run this again`,
+    );
+  }
   say("installing packages");
   // The script may itself run under npm with omit=dev; building needs the compiler either way.
   const done = spawnSync(

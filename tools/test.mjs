@@ -2,8 +2,8 @@
  * @file Every gate and every test, cheapest first; ends with the line `N passed, N failed`.
  *
  * Gates (format, types, purity, lint) count as one test each. The tests use a Temporal server of their own, found or built
- * by the same code as the product's; without a server they fail, they are never skipped. The integration tests run in two halves at
- * the same time.
+ * by the same code as the product's; without a server they fail, they are never skipped. The integration tests run in three parts at
+ * the same time, the attacks on a fleet after them.
  */
 
 import { spawn, spawnSync } from "node:child_process";
@@ -14,51 +14,83 @@ import path from "node:path";
 import { flagsOf, ownEnvironment, ROOT, say, setup } from "./setup.mjs";
 
 const GATES = [
-  { name: "format", bin: "prettier/bin/prettier.cjs", args: ["--check", "--log-level=warn", "."] },
-  { name: "types", bin: "typescript/bin/tsc", args: ["-p", "tsconfig.json"] },
+  { name: "hashes and licences of all packages", bin: "tools/supply-chain.mjs", args: [] },
+  {
+    name: "format",
+    bin: "node_modules/prettier/bin/prettier.cjs",
+    args: ["--check", "--log-level=warn", "."],
+  },
+  { name: "types", bin: "node_modules/typescript/bin/tsc", args: ["-p", "tsconfig.json"] },
   {
     name: "purity of domain, lib and scheduling",
-    bin: "typescript/bin/tsc",
+    bin: "node_modules/typescript/bin/tsc",
     args: ["-p", "tsconfig.pure.json"],
   },
-  { name: "lint and import table", bin: "eslint/bin/eslint.js", args: ["--max-warnings=0", "."] },
+  {
+    name: "lint and import table",
+    bin: "node_modules/eslint/bin/eslint.js",
+    args: ["--max-warnings=0", "."],
+  },
 ];
 
-const env = { ...ownEnvironment(), FORCE_COLOR: "0" };
-const flags = flagsOf(["unit", "gates"]);
+const flags = flagsOf(["unit", "gates", "upgrade"]);
+// Properties draw all their cases, but for the inner loop; see test/support/case-count.ts.
+const env = {
+  ...ownEnvironment(),
+  FORCE_COLOR: "0",
+  ...(!flags.has("unit") && { ORBWEAVER_CASES: "all" }),
+};
 let passed = 0;
 let failed = 0;
+/** What failed, told once more at the end: the whole output is long, and three suites write into it at the same time. */
+const failures = [];
+/** What this machine cannot show, e.g. for want of a kind of cgroup: told by name, and counted nowhere. */
+const skipped = [];
 
 try {
   await setup();
-  for (const { name, bin, args } of GATES) gate(name, bin, args);
-  if (!flags.has("gates")) {
+  if (flags.has("upgrade")) {
+    await serverBinary();
+    await suite("upgrade");
+  } else {
+    for (const { name, bin, args } of GATES) gate(name, bin, args);
+  }
+  if (!flags.has("gates") && !flags.has("upgrade")) {
     await suite("unit");
-    // Halves of the integration tests, each on a server of its own: they mostly wait.
+    // Parts of the integration tests, each on a server of its own: they mostly wait.
     if (!flags.has("unit")) {
       await serverBinary();
-      await Promise.all([suite("patient"), suite("busy")]);
+      await Promise.all([suite("patient"), suite("steady"), suite("busy")]);
+      // Alone, because they time the job of another tenant.
+      await suite("attacks");
+      await suite("upgrade");
     }
   }
 } catch (error) {
-  failed += 1;
-  process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+  fail(error instanceof Error ? error.message : String(error));
 }
+if (skipped.length > 0) process.stdout.write(`\nskipped on this machine:\n${skipped.join("\n")}\n`);
+if (failures.length > 0) process.stdout.write(`\nwhat failed:\n${failures.join("\n")}\n\n`);
 process.stdout.write(`${passed} passed, ${failed} failed\n`);
 process.exitCode = failed === 0 && passed > 0 ? 0 : 1;
 
+function fail(what) {
+  failed += 1;
+  failures.push(`- ${what}`);
+}
+
 function gate(name, bin, args) {
-  const done = spawnSync(process.execPath, [path.join(ROOT, "node_modules", bin), ...args], {
+  const done = spawnSync(process.execPath, [path.join(ROOT, bin), ...args], {
     cwd: ROOT,
     env,
     stdio: ["ignore", "inherit", "inherit"],
   });
   if (done.status === 0) passed += 1;
-  else failed += 1;
+  else fail(`the gate of ${name}`);
   say(`${name}: ${done.status === 0 ? "ok" : "failed"}`);
 }
 
-/** Found or built before two need it at the same time. */
+/** Found or built before several need it at the same time. */
 async function serverBinary() {
   const { provideServerBinary, progressPrinter } = await import(
     path.join(ROOT, "dist/workers/server/index.js")
@@ -86,24 +118,49 @@ async function suite(project) {
   );
   const [status] = await once(child, "exit");
   try {
-    const { numPassedTests, numFailedTests, numTotalTests } = JSON.parse(
+    const { numPassedTests, numFailedTests, numTotalTests, testResults } = JSON.parse(
       readFileSync(report, "utf8"),
     );
     passed += numPassedTests;
     failed += numFailedTests;
-    const lost = numTotalTests - numPassedTests - numFailedTests;
+    for (const result of testResults) failures.push(...failuresOf(project, result));
+    const left = skippedIn(testResults);
+    for (const { file, fullName } of left) skipped.push(`- ${project} ${file}: ${fullName}`);
+    const lost = numTotalTests - numPassedTests - numFailedTests - left.length;
     if (lost > 0) {
       failed += lost;
-      say(`${lost} ${project} tests did not run; they count as failed`);
+      failures.push(`- ${lost} ${project} tests did not run; they count as failed`);
     }
-    if (status !== 0 && numFailedTests === 0 && lost === 0) {
-      failed += 1;
-      say(`the ${project} run itself failed`);
-    }
+    if (status !== 0 && numFailedTests === 0 && lost === 0) fail(`the ${project} run itself`);
   } catch {
-    failed += 1;
-    say(`the ${project} run ended without a report`);
+    fail(`the ${project} run ended without a report`);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Of files that passed: in one that failed to set up its tests, all of them count as skipped, and are lost. */
+function skippedIn(testResults) {
+  return testResults
+    .filter(({ status }) => status === "passed")
+    .flatMap(({ name, assertionResults }) =>
+      assertionResults
+        .filter(({ status }) => status === "skipped")
+        .map(({ fullName }) => ({ file: path.relative(ROOT, name), fullName })),
+    );
+}
+
+/** Each failed test of a file with the beginning of its message; a file that could not be loaded has a message of its own. */
+function failuresOf(project, { name, message, assertionResults }) {
+  const at = `- ${project} ${path.relative(ROOT, name)}`;
+  const tests = assertionResults.filter(({ status }) => status === "failed");
+  if (tests.length === 0) return message === "" ? [] : [`${at}: ${beginningOf(message)}`];
+  return tests.map(
+    ({ fullName, failureMessages }) =>
+      `${at}: ${fullName}: ${beginningOf(failureMessages.join("\n"))}`,
+  );
+}
+
+function beginningOf(message) {
+  return message.slice(0, 1_500).replaceAll("\n", "\n    ");
 }

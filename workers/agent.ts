@@ -1,55 +1,67 @@
 /**
- * @file An agent: serves one host, or all hosts of a simulated cluster, from two task queues, until it is told to end.
+ * @file An agent: serves one host, or all hosts of a simulated cluster, from two task queues, until it is stopped.
  *
- * Start: lock, new epoch, what the state folder says still runs, two workers, then `here` until the cluster's presence attends it. The
- * epoch is in the queues' names, so tasks meant for an earlier life are never taken by this one; the job sends its `run` again, which
- * takes over. End (a signal, or `shutdown`): polling stops, the presence is told, and the shims run on.
+ * Start: take the lock, choose a new epoch, find running launches in the state folder, start two workers, then announce the
+ * agent until the cluster's presence starts a heartbeat activity. The queues' names contain the epoch, so this agent never
+ * takes tasks of an earlier one; jobs send `run` again, which adopts their launches. End (a signal, or `shutdown`): polling
+ * stops, the agent deregisters, and the shims continue.
  */
 
 import { fileURLToPath } from "node:url";
 import type { Client } from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { Worker, type NativeConnection } from "@temporalio/worker";
-import { temporalTask } from "../activities/agent/activity-task.ts";
+import type { HostTrust } from "../access/host-trust.ts";
+import { believedKeys } from "../access/role-keys.ts";
+import { temporalTask } from "../agent/system/activity-task.ts";
 import {
   findRun,
+  maskOn,
   openHost,
   refOf,
   startedRuns,
   type AgentHost,
-} from "../activities/agent/agent-host.ts";
-import { reportCheckpoints } from "../activities/agent/checkpoint-report.ts";
-import { openContactBook, type ContactBook } from "../activities/agent/contact-book.ts";
-import { onlyInContact } from "../activities/agent/contact-gate.ts";
-import { createFence, watchFence } from "../activities/agent/fence.ts";
-import { createGangWatcher, isLeaseOver } from "../activities/agent/gang-watcher.ts";
-import { createLinkActivities } from "../activities/agent/link-activities.ts";
-import { takeHostLock } from "../activities/agent/host-lock.ts";
-import type { LogLimits } from "../activities/agent/launch.ts";
-import type { LocalRun } from "../activities/agent/local-run.ts";
+} from "../agent/runs/agent-host.ts";
+import { reportCheckpoints } from "../agent/telemetry/checkpoint-report.ts";
+import type { ContainerKind } from "../agent/containment/container.ts";
+import { findContainment } from "../agent/system/find-containment.ts";
+import { openContactStore, type ContactStore } from "../agent/presence/contact-store.ts";
+import { onlyInContact } from "../agent/presence/contact-gate.ts";
+import { createFence, watchFence } from "../agent/presence/fence.ts";
+import { createGangWatcher, isLeaseOver } from "../agent/system/gang-watcher.ts";
+import { createLinkActivities } from "../agent/link-probe/link-activities.ts";
+import { takeHostLock } from "../agent/system/host-lock.ts";
+import type { HeldLock } from "../agent/system/process-lock.ts";
+import type { LogLimits } from "../agent/folder/launch-files.ts";
+import type { LocalRun } from "../agent/runs/local-run.ts";
 import {
   reportCollectives,
   type CollectivesReports,
-} from "../activities/agent/collectives-report.ts";
+} from "../agent/telemetry/collectives-report.ts";
 import {
   reportMeasured,
   type MeasureReports,
   type TellModel,
-} from "../activities/agent/measure-report.ts";
-import { sinceBootMs } from "../activities/agent/monotonic-clock.ts";
-import { createOrderActivities } from "../activities/agent/order-activities.ts";
-import { beginEpoch } from "../activities/agent/presence-epoch.ts";
-import { temporalAttendTask } from "../activities/agent/presence-task.ts";
-import { openPresence } from "../activities/agent/presence.ts";
-import { DEFAULT_RETENTION, removeOldLaunches } from "../activities/agent/retention.ts";
-import { createRunActivities } from "../activities/agent/run-activities.ts";
-import { hostLayout } from "../activities/agent/state-layout.ts";
-import { watchUnattended } from "../activities/agent/unattended-run.ts";
-import type { AskTuner } from "../activities/collectives/run-files.ts";
-import { tunerOver } from "../activities/outfit/collectives.ts";
-import type { PresenceActivities, RunActivities } from "../activities/agent-contract.ts";
-import type { ClusterId, HostId } from "../domain/ids.ts";
-import type { AgentAddress, InboxEntry } from "../scheduling/ledger.ts";
+} from "../agent/telemetry/measure-report.ts";
+import { nodeSystem } from "../agent/system/node-system.ts";
+import { createOrderActivities } from "../agent/orders/order-activities.ts";
+import { beginEpoch } from "../agent/presence/epoch.ts";
+import { temporalHeartbeatTask } from "../agent/system/heartbeat-task.ts";
+import { openPresence } from "../agent/presence/presence.ts";
+import { createRunActivities } from "../agent/runs/run-activities.ts";
+import { hostLayout } from "../agent/system/state-layout.ts";
+import { watchUnattended } from "../agent/runs/unattended-run.ts";
+import type { AskTuner } from "../protocol/collective-files.ts";
+import { tunerOver } from "../activities/launch-extras/collectives.ts";
+import type { PresenceActivities, RunActivities } from "../protocol/agent-contract.ts";
+import type { ClusterId, HostId } from "../domain/values/ids.ts";
+import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
+import { endAndSayStrays, healTokens, hostOwners } from "./lost-state.ts";
+import { ownPollerIdentity } from "./own-identity.ts";
+import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
+import { removeOldOutput } from "./old-output.ts";
+import { onlyFrom, orderCheck } from "./order-check.ts";
+import { ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
 import {
   farewell,
   sayGone,
@@ -68,47 +80,50 @@ export interface AgentOptions {
   readonly fleet: string;
   readonly cluster: ClusterId;
   readonly hosts: readonly { readonly id: HostId; readonly gpuCount: number }[];
-  /** Folder of all agents of this machine; see `activities/agent/state-layout.ts`. */
+  /** Folder of all agents of this machine; see `agent/system/state-layout.ts`. */
   readonly stateDir: string;
-  /** What the other hosts of a gang connect to. */
+  /** The address that the other hosts of a gang connect to. */
   readonly address: string;
-  /** Brings an entry to the fleet, or fails; by default a signal of this client. */
+  /** Sends an entry to the fleet, or fails; by default a signal of this client. */
   readonly tellFleet?: TellFleet;
-  /** Brings what jobs measured to the bandwidth model of a cluster, or fails; by default a signal of this client. */
+  /** Sends measurements of jobs to the bandwidth model of a cluster, or fails; by default a signal of this client. */
   readonly tellModel?: TellModel;
-  /** Brings what the steps of jobs took to a tuner of collectives, and its answer back; by default an update of this client. */
-  readonly askTuner?: AskTuner;
-  /** Called once, when the agent is attended: the fleet has its report by then. */
-  readonly onHello?: (agent: AgentAddress) => void;
-  /** What a person on call would want to read. */
+  /** Sends step times of jobs to a tuner of collectives and returns its answer; by default an update of this client. */
+  readonly askTuner?: AskTuner<AbortSignal>;
+  /** Called once, when the heartbeat activity starts; the fleet has the agent's report by then. */
+  readonly onRegistered?: (agent: AgentAddress) => void;
+  /** The log for operators. */
   readonly onNote?: (note: string) => void;
   /** The compiled entry of the shim, when it is not beside this file. */
   readonly shimPath?: string;
   readonly log?: LogLimits;
   readonly minFreeBytes?: number;
+  /** Whose jobs the hosts start; by default those of this process's user. */
+  readonly trust?: HostTrust;
+  /** The kinds of containers to try for launches, the best first; by default all. */
+  readonly containers?: readonly ContainerKind[];
 }
 
 export interface RunningAgent {
   readonly agent: AgentAddress;
   /** Resolves when the agent has ended; fails when a worker did. */
   readonly ended: Promise<void>;
-  /** Ends the agent and leaves what runs on its hosts alone. */
+  /** Ends the agent; launches on its hosts continue. */
   shutdown(): Promise<void>;
 }
 
 /** A rank's output: 32 MiB in 4 parts. */
 const LOG_LIMITS: LogLimits = Object.freeze({ partBytes: 8 * 2 ** 20, parts: 4 });
 const MIN_FREE_BYTES = 64 * 2 ** 20;
-/** Beyond those that orders can hold for long: for reads, reports and attendances, which are short. */
+/** Slots beyond those that orders can hold for long: for reads, reports and heartbeats, which are short. */
 const SHORT_ORDER_SLOTS = 64;
-/** Leaves most of them to the others. */
+/** Most slots stay free for other tasks. */
 const MAX_WAITING_READS = 24;
 const LEAST_RUN_SLOTS = 16;
 /** One long poll a minute for each queue of an idle host; more while there is work. */
 const POLLERS = { type: "autoscaling", minimum: 1, initial: 1, maximum: 5 } as const;
-const SWEEP_MS = 3_600_000;
 
-/** Starts an agent; returns as soon as it polls. Throws HOST_ALREADY_SERVED when another one serves one of the hosts. */
+/** Starts an agent; returns when it polls. Throws HOST_ALREADY_SERVED when another agent serves one of the hosts. */
 export async function runAgent(options: AgentOptions): Promise<RunningAgent> {
   const unlock = lockHosts(options);
   try {
@@ -121,14 +136,22 @@ export async function runAgent(options: AgentOptions): Promise<RunningAgent> {
 
 async function startAgent(options: AgentOptions, unlock: () => void): Promise<RunningAgent> {
   const { fleet, stateDir, client, onNote = () => undefined } = options;
+  const containment = findContainment(options.containers);
+  const closing = new AbortController();
+  const ownerOf = await hostOwners(client, fleet);
+  const heal = (host: Parameters<typeof healTokens>[0]): Promise<void> =>
+    healTokens(host, { client, fleet, closing: closing.signal, onNote });
   const hosts = new Map(
-    options.hosts.map(({ id, gpuCount }) => [id, openHost({ stateDir, fleet, id, gpuCount })]),
+    options.hosts.map(({ id, gpuCount }) => {
+      const setup = { stateDir, fleet, id, gpuCount, containment, owner: ownerOf(id), heal };
+      return [id, openHost(setup, nodeSystem)];
+    }),
   );
-  const clock = sinceBootMs;
-  const contacts = openContactBook([...hosts.values()], clock);
+  await endAndSayStrays([...hosts.values()], onNote);
+  const { clock } = nodeSystem;
+  const contacts = openContactStore([...hosts.values()], nodeSystem);
   const agent = newAddress(options, hosts);
   const tellFleet = options.tellFleet ?? signalFleet(client, fleet);
-  const closing = new AbortController();
   const onUnattended = (host: AgentHost, run: LocalRun): void => {
     const onVacated = (): void => {
       const vacated: InboxEntry = { kind: "vacated", lease: run.leaseId, hosts: [host.id] };
@@ -150,32 +173,40 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     contacts,
     fence,
     clock,
-    task: () => temporalAttendTask(client),
-    sayHere: () => sayHere(client, options, { agent, hosts: [...hosts.keys()] }),
+    task: () => temporalHeartbeatTask(client),
+    announce: () => sayHere(client, options, { agent, hosts: [...hosts.keys()] }),
     closing: closing.signal,
-    onAttended: () => options.onHello?.(agent),
+    onHeartbeat: () => options.onRegistered?.(agent),
   });
   const measured = reportMeasured({
     hosts: hosts.values(),
     tellModel: options.tellModel ?? signalModel(client, fleet),
     closing: closing.signal,
-    nowMs: Date.now,
+    system: nodeSystem,
   });
   const collectives = reportCollectives({
     hosts: [...hosts.values()],
     ask: options.askTuner ?? tunerOver(client),
     closing: closing.signal,
-    nowMs: Date.now,
+    system: nodeSystem,
   });
-  const attending = presence.activities;
-  const duty = { hosts, agent, contacts, onUnattended, measured, collectives, presence: attending };
+  const heartbeating = presence.activities;
+  const duty = {
+    hosts,
+    agent,
+    contacts,
+    onUnattended,
+    measured,
+    collectives,
+    presence: heartbeating,
+  };
   const workers = await createWorkers(options, { ...duty, closing: closing.signal });
   for (const host of hosts.values()) {
     for (const run of startedRuns(host)) onUnattended(host, run);
     removeOldOutput(host, closing.signal, onNote);
   }
-  watchFence(fence, { hosts, contacts }, closing.signal);
-  void reportCheckpoints({ hosts: hosts.values(), tellFleet, closing: closing.signal });
+  watchFence(fence, { hosts, contacts, clock }, closing.signal);
+  void reportCheckpoints({ hosts: hosts.values(), clock, tellFleet, closing: closing.signal });
   const running = workers.map((worker) => worker.run());
   void presence.keep();
 
@@ -184,7 +215,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   };
   const end = async (): Promise<void> => {
     try {
-      // The SDK stops all workers of the process on SIGTERM and SIGINT; if only one ends, the other has no use.
+      // The SDK stops all workers of the process on SIGTERM and SIGINT; when one ends, the other must end too.
       await Promise.race(running);
       stopWorkers();
       await Promise.all(running);
@@ -195,7 +226,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     }
   };
   const ended = end();
-  // Whoever awaits `ended` or `shutdown` sees the failure; nobody has to.
+  // `ended` and `shutdown` report the failure; awaiting them is optional.
   ended.catch(() => undefined);
   return {
     agent,
@@ -208,12 +239,13 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
 }
 
 function lockHosts({ hosts, stateDir, fleet }: AgentOptions): () => void {
-  const taken: (() => void)[] = [];
+  const taken: HeldLock[] = [];
   const unlock = (): void => {
-    for (const release of taken) release();
+    for (const lock of taken) lock.release();
   };
   try {
-    for (const { id } of hosts) taken.push(takeHostLock(hostLayout(stateDir, fleet, id).lock, id));
+    for (const { id } of hosts)
+      taken.push(takeHostLock(hostLayout(nodeSystem.files, { stateDir, fleet, id }).lock, id));
   } catch (error) {
     unlock();
     throw error;
@@ -227,7 +259,7 @@ function newAddress(
 ): AgentAddress {
   const epoch = beginEpoch(
     [...served.values()].map(({ layout }) => layout.epoch),
-    Date.now(),
+    nodeSystem,
   );
   const [only, ...others] = hosts;
   const host =
@@ -239,7 +271,7 @@ function newAddress(
 interface Duty {
   readonly hosts: ReadonlyMap<HostId, AgentHost>;
   readonly agent: AgentAddress;
-  readonly contacts: ContactBook;
+  readonly contacts: ContactStore;
   readonly onUnattended: (host: AgentHost, run: LocalRun) => void;
   readonly measured: MeasureReports;
   readonly collectives: CollectivesReports;
@@ -250,9 +282,17 @@ interface Duty {
 async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
   const { hosts, agent, contacts, onUnattended, measured, collectives, presence } = duty;
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
+  const trust = options.trust ?? ownUserTrust();
+  const given = trust.kind === "policy" ? trust.policy.fleetKeys : undefined;
+  const believed = given === undefined ? believedKeys() : () => given;
+  const access = { fleet: options.fleet, trust, believed };
   const common = {
     connection,
     namespace,
+    identity: ownPollerIdentity({
+      trust: trustWord(trust),
+      containment: findContainment(options.containers).kind,
+    }),
     ...(dataConverter !== undefined && { dataConverter }),
     activityTaskPollerBehavior: POLLERS,
     maxHeartbeatThrottleInterval: "100ms",
@@ -263,7 +303,13 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     hosts,
     gang: createGangWatcher(client),
     task: temporalTask,
+    refusalOf: submitterCheck(
+      client,
+      access,
+      (order) => hosts.get(order.host)?.tokens.isNewest(order.token, maskOn(order)) === true,
+    ),
     onUnattended,
+    runAsOf: runAsOf(trust, options.stateDir),
     shimPath: options.shimPath ?? defaultShimPath(),
     env: process.env,
     log: options.log ?? LOG_LIMITS,
@@ -280,6 +326,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
   const orders = createOrderActivities({
     hosts,
     task: temporalTask,
+    check: orderCheck(client, access),
     maxWaitingReads: MAX_WAITING_READS,
   });
   const links = createLinkActivities({
@@ -294,7 +341,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       taskQueue: agent.runQueue,
       activities: onlyInContact(runs, {
         contacts,
-        clock: sinceBootMs,
+        clock: nodeSystem.clock,
         isKnown: (order) => {
           const host = hosts.get(order.host);
           return (
@@ -303,42 +350,27 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
         },
         cancelled: () => temporalTask().cancelled,
       }),
-      // Two a GPU: while one run ends the next one may already prepare.
+      // Two for each GPU, because the next run may prepare while one ends.
       maxConcurrentActivityTaskExecutions: Math.max(LEAST_RUN_SLOTS, 2 * gpuCount),
     }),
     Worker.create({
       ...common,
       taskQueue: agent.orderQueue,
-      activities: { ...orders, ...presence, ...links },
-      // A stop, and a checkpoint before it, may last for as long as their graces: one of each a GPU.
+      activities: {
+        ...orders,
+        ...onlyFrom(presenceWorkflowId(options.fleet, options.cluster), presence),
+        ...onlyFrom(linkMonitorWorkflowId(options.fleet), links),
+      },
+      // A stop, and a checkpoint before it, may last as long as their grace times: one of each for each GPU.
       maxConcurrentActivityTaskExecutions: SHORT_ORDER_SLOTS + 2 * gpuCount,
     }),
   ]);
 }
 
-/** Beside this file once compiled; from the sources, what the last build made. */
+/** Beside this file when compiled; sources use the copy of the last build. */
 function defaultShimPath(): string {
   const beside = import.meta.url.endsWith(".ts") ? "../dist/workers/shim.cjs" : "./shim.cjs";
   return fileURLToPath(new URL(beside, import.meta.url));
-}
-
-/** Clears old output away, now and every hour. */
-function removeOldOutput(
-  host: AgentHost,
-  closing: AbortSignal,
-  onNote: (note: string) => void,
-): void {
-  const sweep = (): void => {
-    try {
-      removeOldLaunches(host, DEFAULT_RETENTION, Date.now());
-    } catch (error) {
-      onNote(`old output of ${host.id}: ${messageOf(error)}`);
-    }
-  };
-  sweep();
-  const timer = setInterval(sweep, SWEEP_MS);
-  timer.unref();
-  closing.addEventListener("abort", () => clearInterval(timer), { once: true });
 }
 
 const messageOf = (error: unknown): string =>

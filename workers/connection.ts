@@ -1,10 +1,10 @@
 /**
- * @file Decides which Temporal server is talked to and how, then opens a client or a worker connection to it.
+ * @file Chooses the Temporal server and opens a client or a worker connection to it.
  *
- * The address comes from the first that names one: a flag; TEMPORAL_ADDRESS; the profile of Temporal's configuration
- * file; the server that `orbweaver up` started. Namespace, TLS and API key come from the same places by the rules of
- * `@temporalio/envconfig`, flags over environment over file. `isIsolated` shuts out environment and files, so that a
- * laptop that points at production cannot be hit by a demo or a test.
+ * The address comes from the first source that names one: a flag; TEMPORAL_ADDRESS; the profile of Temporal's configuration
+ * file; the server that `orbweaver up` started. Namespace, TLS and API key come from the same sources by the rules of
+ * `@temporalio/envconfig`: flags before environment before file. `isIsolated` ignores environment and files, so a demo or a
+ * test never reaches the production server of a developer's configuration.
  */
 
 import { Client, Connection } from "@temporalio/client";
@@ -13,14 +13,14 @@ import { loadClientConfigProfile, toClientOptions } from "@temporalio/envconfig"
 import type { ClientConfigProfile, ClientConfigTLS } from "@temporalio/envconfig";
 import { NativeConnection } from "@temporalio/worker";
 import { resolve } from "node:path";
-import { isAlive } from "../activities/agent/process-identity.ts";
-import { OrbweaverError } from "../domain/failure.ts";
+import { isAlive } from "../agent/system/process-identity.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import { createConverters, type Converters } from "./codec/converters.ts";
 import { loadPayloadCodecs } from "./payload-codec.ts";
 import type { Environment } from "./server/environment.ts";
 import { readUpState } from "./state.ts";
 
-/** What the command line says about the connection; every field overrides environment and profile. */
+/** The connection settings of the command line; each overrides environment and profile. */
 export interface ConnectionFlags {
   readonly address?: string | undefined;
   readonly namespace?: string | undefined;
@@ -43,19 +43,19 @@ export interface ConnectionFlags {
 export interface ConnectionPlace {
   readonly env: Environment;
   readonly cwd: string;
-  /** The state folder of the fleet, where `up` notes its server. */
+  /** The state folder of the fleet, where `up` records its server. */
   readonly stateDir: string;
 }
 
 export interface ConnectionConfig {
-  /** Who named the address. */
+  /** The source of the address. */
   readonly source: "configured" | "up" | "isolated";
   readonly address: string;
   readonly namespace: string;
   readonly options: ConnectionOptions;
   /** For clients. */
   readonly dataConverter: DataConverter;
-  /** For workers, with whether what they write is encrypted. */
+  /** For workers, with whether their payloads are encrypted. */
   readonly workerPayloads: WorkerPayloads;
   /** Temporal's Web UI, where known. */
   readonly uiUrl?: string;
@@ -66,7 +66,7 @@ export interface WorkerPayloads {
   readonly isEncrypted: boolean;
 }
 
-/** What `Connection` and `NativeConnection` both understand. */
+/** The options that `Connection` and `NativeConnection` share. */
 export interface ConnectionOptions {
   readonly address: string;
   readonly tls?: Exclude<ReturnType<typeof toClientOptions>["connectionOptions"]["tls"], undefined>;
@@ -93,7 +93,7 @@ export function isolatedConnection(isolated: {
   };
 }
 
-/** The connection by the order in the file header; throws NO_CONNECTION when nothing names an address. */
+/** The connection by the order in the file header; throws NO_CONNECTION when no source names an address. */
 export async function resolveConnection(
   flags: ConnectionFlags,
   place: ConnectionPlace,
@@ -114,7 +114,7 @@ export async function resolveConnection(
   if (!isAlive(server)) {
     throw new OrbweaverError(
       "NO_CONNECTION",
-      `the Temporal server that \`orbweaver up\` started at ${server.address} does not run. Run \`orbweaver up\` again.`,
+      `the Temporal server that \`orbweaver up\` started at ${server.address} has stopped. Run \`orbweaver up\` again.`,
     );
   }
   return {
@@ -128,15 +128,18 @@ export async function resolveConnection(
   };
 }
 
-/** The key file that `up` was given, if it brought the fleet up at this address. */
+/** The key file that `up` used, if it brought the fleet up at this address. */
 async function notedKeys(stateDir: string, address: string): Promise<string | undefined> {
-  // Where another address is named the note is only a help: whatever is wrong with it is no matter here.
+  // With another address the recorded state is optional, so errors in it are ignored.
   const state = await readUpState(stateDir).catch(() => undefined);
   const isThere = [state?.server?.address, state?.configuredAddress].includes(address);
   return isThere ? state?.encryptionKeys : undefined;
 }
 
-/** The connection that flags, environment and profile name, without codec and keys; undefined when none names an address. */
+/**
+ * The connection that flags, environment and profile name, without codec and keys; undefined when none of them names an
+ * address.
+ */
 export function configuredConnection(
   flags: ConnectionFlags,
   env: Environment,
@@ -155,7 +158,7 @@ export function configuredConnection(
       address: profile.address,
       ...(tls !== undefined && { tls }),
       ...(apiKey !== undefined && { apiKey }),
-      // envconfig makes metadata of its own profile's strings only.
+      // envconfig turns only its own profile's strings into metadata.
       ...(metadata !== undefined && { metadata: metadata as Record<string, string> }),
     },
     ...withConverters(createConverters()),
@@ -163,7 +166,7 @@ export function configuredConnection(
   };
 }
 
-/** The client would guess a port, and every error after that would name an address that nobody wrote. */
+/** The client would guess a port, and every later error would name an address that the user did not write. */
 function checkHasPort(address: string): void {
   if (/:\d+\/?$/.test(address)) return;
   throw new OrbweaverError(
@@ -180,7 +183,7 @@ export interface OpenClient {
 /** Connects eagerly, so that a dead address is one NO_CONNECTION error and not a failure of the first call. */
 export async function openClient(config: ConnectionConfig): Promise<OpenClient> {
   const connection = await connected(config, () =>
-    Connection.connect({ ...config.options, connectTimeout: CONNECT_TIMEOUT_MS }),
+    Connection.connect({ connectTimeout: CONNECT_TIMEOUT_MS, ...config.options }),
   );
   const client = new Client({
     connection,
@@ -195,7 +198,7 @@ export async function openNative(config: ConnectionConfig): Promise<NativeConnec
   return await connected(config, () => NativeConnection.connect({ ...config.options }));
 }
 
-/** Temporal's UI page of one workflow; undefined when nobody told where the UI is. */
+/** Temporal's UI page of one workflow; undefined when the UI's address is not known. */
 export function workflowUrl(config: ConnectionConfig, workflowId: string): string | undefined {
   if (config.uiUrl === undefined) return undefined;
   const namespace = encodeURIComponent(config.namespace);
@@ -218,7 +221,9 @@ async function connected<T>(config: ConnectionConfig, connect: () => Promise<T>)
   }
 }
 
-/** Converters with the keys and the codec module that flags or environment name; `notedKeys` is what `up` was given. */
+/**
+ * Converters with the keys and the codec module that flags or environment name; `notedKeys` is the key file that `up` recorded.
+ */
 export async function loadConverters(
   flags: ConnectionFlags,
   place: Pick<ConnectionPlace, "env" | "cwd">,
@@ -241,7 +246,7 @@ export function keyFileOf(
   return file === undefined ? undefined : resolve(cwd, file);
 }
 
-/** The flag, else the variable; an empty one says nothing. */
+/** The flag, else the variable; an empty variable counts as unset. */
 const said = (flag: string | undefined, variable: string | undefined): string | undefined =>
   flag ?? (variable === "" ? undefined : variable);
 
@@ -268,7 +273,7 @@ function readProfile(flags: ConnectionFlags, env: Environment): ClientConfigProf
   }
 }
 
-/** Certificates and keys are read from their files here, so a missing one is known before anything connects. */
+/** Certificates and keys are read here, so a missing file is reported before anything connects. */
 function readTlsFiles(profile: ClientConfigProfile): ReturnType<typeof toClientOptions> {
   try {
     return toClientOptions(profile);
@@ -282,7 +287,7 @@ function badConfiguration(error: unknown): OrbweaverError {
   return new OrbweaverError(
     "BAD_INPUT",
     `the Temporal configuration cannot be read: ${firstLine(found)}. ` +
-      "Mend the TEMPORAL_* variables, the profile file or the --tls flags.",
+      "Correct the TEMPORAL_* variables, the profile file or the --tls flags.",
     { cause: error },
   );
 }

@@ -1,23 +1,26 @@
 /**
- * @file What an agent says by itself: to the presence of its cluster that it is there or ends, to its fleet that a host has become free.
+ * @file The messages that an agent sends by itself: it announces and deregisters itself at its cluster's presence, and tells
+ * its fleet of freed hosts.
  *
- * `vacated` is said until the fleet has it, with a growing pause: the fleet may not have been started yet. A farewell is tried
- * once: what is not heard of an agent shows soon enough. `here` starts the cluster's presence where there is none.
+ * An entry for the fleet is repeated with a growing pause until the fleet has it, because the fleet may not have been started
+ * yet. A farewell is tried once, because silence shows soon anyway. The announcement starts the cluster's presence where none
+ * runs.
  */
 
 import type { Client } from "@temporalio/client";
-import { abortablePause } from "../activities/agent/abortable-pause.ts";
-import type { TellModel } from "../activities/agent/measure-report.ts";
-import type { ClusterId } from "../domain/ids.ts";
-import type { InboxEntry } from "../scheduling/ledger.ts";
+import { nodeClock } from "../agent/system/node-clock.ts";
+import type { TellModel } from "../agent/telemetry/measure-report.ts";
+import type { ClusterId } from "../domain/values/ids.ts";
+import type { InboxEntry } from "../domain/lease/inbox-entry.ts";
+import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
   arrivedSignal,
   BANDWIDTH_MODEL_RULES,
   BANDWIDTH_MODEL_WORKFLOW,
   bandwidthModelWorkflowId,
   fleetWorkflowId,
-  goneSignal,
-  hereSignal,
+  deregisterSignal,
+  announceSignal,
   inboxSignal,
   JOB_TASK_QUEUE,
   LINK_MONITOR_RULES,
@@ -30,7 +33,7 @@ import {
   type LinkMonitorInput,
   type PresenceInput,
   type PresentAgent,
-} from "../workflows/messages.ts";
+} from "../protocol/messages.ts";
 
 export type TellFleet = (entry: InboxEntry) => Promise<void>;
 
@@ -45,7 +48,7 @@ export const signalFleet =
   (entry) =>
     client.workflow.getHandle(fleetWorkflowId(fleet)).signal(inboxSignal, [entry]);
 
-/** Signals the bandwidth model of a cluster, and starts it where there is none. */
+/** Signals the bandwidth model of a cluster; starts it where none runs. */
 export const signalModel =
   (client: Client, fleet: string): TellModel =>
   async (cluster, words) => {
@@ -54,6 +57,7 @@ export const signalModel =
       client.workflow.signalWithStart(BANDWIDTH_MODEL_WORKFLOW, {
         workflowId: bandwidthModelWorkflowId(fleet, cluster),
         taskQueue: JOB_TASK_QUEUE,
+        priority: OWN_PRIORITY,
         args: [input],
         signal: measuredSignal,
         signalArgs: [words],
@@ -61,13 +65,14 @@ export const signalModel =
     );
   };
 
-/** Tells the monitor of the fleet's links that an agent has come, and starts it where there is none. */
+/** Tells the fleet's link monitor that an agent has registered; starts the monitor where none runs. */
 export async function tellLinkMonitor(client: Client, fleet: string): Promise<void> {
   const input: LinkMonitorInput = { fleet, rules: LINK_MONITOR_RULES };
   await client.withAbortSignal(AbortSignal.timeout(CALL_MS), () =>
     client.workflow.signalWithStart(LINK_MONITOR_WORKFLOW, {
       workflowId: linkMonitorWorkflowId(fleet),
       taskQueue: JOB_TASK_QUEUE,
+      priority: OWN_PRIORITY,
       args: [input],
       signal: arrivedSignal,
       signalArgs: [],
@@ -75,7 +80,7 @@ export async function tellLinkMonitor(client: Client, fleet: string): Promise<vo
   );
 }
 
-/** Asks to be attended; fails when the server did not take it. */
+/** Announces the agent; fails when the server did not accept the signal. */
 export async function sayHere(
   client: Client,
   { fleet, cluster }: { readonly fleet: string; readonly cluster: ClusterId },
@@ -86,20 +91,21 @@ export async function sayHere(
     client.workflow.signalWithStart(PRESENCE_WORKFLOW, {
       workflowId: presenceWorkflowId(fleet, cluster),
       taskQueue: JOB_TASK_QUEUE,
+      priority: OWN_PRIORITY,
       args: [input],
-      signal: hereSignal,
+      signal: announceSignal,
       signalArgs: [present],
     }),
   );
 }
 
-/** Says that the agent ends on purpose. */
+/** Reports that the agent ends on purpose. */
 export const sayGone = (
   client: Client,
   { fleet, cluster }: { readonly fleet: string; readonly cluster: ClusterId },
   epoch: string,
 ): Promise<void> =>
-  client.workflow.getHandle(presenceWorkflowId(fleet, cluster)).signal(goneSignal, { epoch });
+  client.workflow.getHandle(presenceWorkflowId(fleet, cluster)).signal(deregisterSignal, { epoch });
 
 /** Whether the fleet has the entry; false when the agent ended before. */
 export async function tellUntilHeard(
@@ -112,7 +118,7 @@ export async function tellUntilHeard(
       await tellFleet(entry);
       return true;
     } catch {
-      await abortablePause(pauseMs, closing);
+      await nodeClock.pause(pauseMs, closing);
     }
   }
   return false;
@@ -122,10 +128,10 @@ export async function tellUntilHeard(
 export async function farewell(words: () => Promise<unknown>): Promise<void> {
   const timeout = new AbortController();
   try {
-    const late = abortablePause(FAREWELL_MS, timeout.signal);
+    const late = nodeClock.pause(FAREWELL_MS, timeout.signal);
     await Promise.race([words(), late]);
   } catch {
-    // Silence is what the fleet has to live with anyway.
+    // The fleet handles silent agents anyway.
   } finally {
     timeout.abort();
   }

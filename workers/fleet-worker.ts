@@ -1,12 +1,18 @@
-/** @file The fleet's worker: fleet workflows in a process of their own, so that no crowd of jobs evicts or delays them. */
+/** @file The fleet's worker: fleet workflows in a process of their own, so that many jobs neither evict nor delay them. */
 
+import { heartbeat } from "@temporalio/activity";
+import path from "node:path";
+import { makeFleetKeys, signingKey } from "../access/role-keys.ts";
 import { createDecider } from "../activities/decider.ts";
 import { createFleetActivities } from "../activities/fleet-activities.ts";
-import { FLEET_TASK_QUEUE } from "../workflows/messages.ts";
+import { createLobbyStore } from "../activities/lobby-store.ts";
+import { directoryStore } from "../activities/store.ts";
+import { ticketPrinter } from "../activities/tickets.ts";
+import { FLEET_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
 export interface FleetWorkerSetting extends WorkerSetting {
-  /** Folder of the store with the fleets' measured tables. */
+  /** Folder of the store with the fleets' measured tables, and with the rows of lobbies. */
   readonly storeDir: string;
 }
 
@@ -14,12 +20,19 @@ export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void>
   const { logger, storeDir } = setting;
   const decider = createDecider({
     storeDir,
-    onFallback: (reason) => logger.warn({ reason }, "the baseline answered instead of decide"),
+    onFallback: (reason) =>
+      logger.warn({ reason }, "the baseline decided instead, because decide failed or overran"),
   });
+  makeFleetKeys();
+  const tickets = ticketPrinter(signingKey());
+  const lobbyStore = createLobbyStore(directoryStore(path.join(storeDir, "lobby")), heartbeat);
   try {
     await runWorkflowWorker(setting, (client) => ({
       taskQueue: FLEET_TASK_QUEUE,
-      activities: createFleetActivities({ client, decider }),
+      activities: {
+        ...createFleetActivities({ client, decider, lobbyStore, tickets }),
+        ...lobbyStore,
+      },
       tuning: { maxCachedWorkflows: 50 },
     }));
   } finally {

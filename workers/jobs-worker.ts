@@ -1,9 +1,10 @@
-/** @file The jobs' worker: job and log-session workflows. Run as many as the load asks for. */
+/** @file The jobs' worker: job, lobby and log-session workflows. The number of such workers follows the load. */
 
 import { createCollectiveActivities } from "../activities/collectives/tune.ts";
 import { createJobActivities } from "../activities/job-activities.ts";
 import { createLinkEndsActivities } from "../activities/link-ends-activities.ts";
-import { JOB_TASK_QUEUE } from "../workflows/messages.ts";
+import { createLobbyActivities } from "../activities/lobby-activities.ts";
+import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
 export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
@@ -13,12 +14,13 @@ export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
       ...createJobActivities(client),
       ...createCollectiveActivities(),
       ...createLinkEndsActivities(client),
+      ...createLobbyActivities(client),
     },
     // A local activity waits for the acknowledgement of a batch: many jobs must be able to wait at once.
     tuning: {
       maxCachedWorkflows: 2_000,
       maxConcurrentLocalActivityExecutions: 1_000,
-      maxConcurrentWorkflowTaskExecutions: 200,
+      maxConcurrentWorkflowTaskExecutions: 40,
     },
   }));
 }

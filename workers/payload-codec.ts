@@ -1,13 +1,13 @@
 /**
- * @file The slot for payload codecs (compression, encryption): a module of the user's that exports `payloadCodecs`.
+ * @file The slot for payload codecs (compression, encryption): a user's module that exports `payloadCodecs`.
  *
- * The same module is loaded by clients and workers; a codec that only one side has makes payloads unreadable.
+ * Clients and workers must load the same module; a codec that only one side has makes payloads unreadable.
  */
 
 import type { PayloadCodec } from "@temporalio/common";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { OrbweaverError } from "../domain/failure.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 
 /** Imports the module at `path` (relative to `cwd`) and takes its `payloadCodecs`, or those of its default export. */
 export async function loadPayloadCodecs(path: string, cwd: string): Promise<PayloadCodec[]> {
@@ -19,7 +19,7 @@ export async function loadPayloadCodecs(path: string, cwd: string): Promise<Payl
     const found = error instanceof Error ? error.message : String(error);
     throw new OrbweaverError(
       "BAD_INPUT",
-      `the payload codec module ${file} cannot be loaded: ${found}. Mend --codec or ORBWEAVER_CODEC.`,
+      `the payload codec module ${file} cannot be loaded: ${found}. Correct --codec or ORBWEAVER_CODEC.`,
       { cause: error },
     );
   }
@@ -28,7 +28,7 @@ export async function loadPayloadCodecs(path: string, cwd: string): Promise<Payl
     throw new OrbweaverError(
       "BAD_INPUT",
       `the payload codec module ${file} exports no array \`payloadCodecs\` of objects with encode and decode. ` +
-        "Export one, as Temporal's data converter takes it.",
+        "Export one in the form of Temporal's data converter.",
     );
   }
   return codecs;

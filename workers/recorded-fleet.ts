@@ -1,28 +1,29 @@
 /**
- * @file What a fleet went through, from its histories in Temporal: each run is replayed and tells of every event that it folded.
+ * @file The past of a fleet from its histories in Temporal: each run is replayed and reports every event that it applied.
  *
- * The fleet's own workflow code does it (workflows/fleet-recorder.ts), so nothing about the order of events is guessed. A run is
- * at most some 3,000 events of history; the runs before it are reached one by one, the newest first.
+ * The fleet's own workflow code replays (workflows/runtime/fleet-recorder.ts), so the order of events is exact. A run has at
+ * most some 3,000 events of history; earlier runs are read one by one, newest first.
  */
 
 import type { Client } from "@temporalio/client";
 import { Worker, type InjectedSinks } from "@temporalio/worker";
-import type { Ledger, LedgerEvent } from "../scheduling/ledger.ts";
-import type { RecorderSinks } from "../workflows/fleet-recorder.ts";
-import { fleetWorkflowId, RECORDER, unpackLedger } from "../workflows/messages.ts";
+import type { Ledger, LedgerEvent } from "../scheduling/ledger/ledger.ts";
+import type { RecorderSinks } from "../workflows/runtime/fleet-recorder.ts";
+import { unpackLedger } from "../scheduling/ledger/codec.ts";
+import { fleetWorkflowId, RECORDER } from "../protocol/messages.ts";
 import type { ConnectionConfig } from "./connection.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
 
 export interface RecordedRun {
   readonly runId: string;
-  /** What it began with. */
+  /** The input of the run. */
   readonly ledger: Ledger;
   readonly events: readonly LedgerEvent[];
 }
 
 export type History = Parameters<typeof Worker.runReplayHistory>[1];
 
-/** The runs of a fleet, the newest first; the caller stops when it has found what it looks for. */
+/** The runs of a fleet, newest first; the caller stops when it has found its answer. */
 export async function* recordedRuns(
   client: Client,
   fleet: string,
@@ -39,7 +40,7 @@ export async function* recordedRuns(
   }
 }
 
-/** One run, as its history tells. */
+/** One run, replayed from its history. */
 export async function recordedRun(
   history: History,
   { dataConverter, isEncrypted }: ConnectionConfig["workerPayloads"],
@@ -51,7 +52,7 @@ export async function recordedRun(
       began: {
         fn: (_info, packed) => {
           ledger = unpackLedger(packed);
-          // A replay that begins again tells all of it again.
+          // A restarted replay reports all events again.
           events.length = 0;
         },
         callDuringReplay: true,
@@ -73,6 +74,6 @@ export async function recordedRun(
     },
     history,
   );
-  if (ledger === undefined) throw new Error("the replayed history is of no fleet");
+  if (ledger === undefined) throw new Error("the replayed history is not one of a fleet");
   return { ledger, events };
 }

@@ -1,18 +1,19 @@
 /**
- * @file The solver's worker: what takes long and much of a processor, apart from those that must answer at once. Trains bandwidth
- * models, and makes what runs are given before they start.
+ * @file The solver's worker: long computations, apart from workers that must answer at once. Trains bandwidth models, and makes
+ * launch extras.
  *
- * Few orders at a time: trainings on one machine only wait for each other, and a publication must not wait for all of them.
+ * It takes few orders at a time: trainings on one machine would only slow each other, and a publication must not wait for all
+ * of them.
  */
 
 import { heartbeat } from "@temporalio/activity";
 import { createModelActivities } from "../activities/model-activities.ts";
-import { createOutfitActivities } from "../activities/outfit/outfitter.ts";
-import { providersOver } from "../activities/outfit/providers.ts";
+import { createLaunchExtrasActivities } from "../activities/launch-extras/launch-extras.ts";
+import { providersOver } from "../activities/launch-extras/providers.ts";
 import { directoryStore } from "../activities/store.ts";
-import type { Learner } from "../models/learner.ts";
-import { surrogateLearner } from "../models/surrogate-learner.ts";
-import { SOLVER_TASK_QUEUE } from "../workflows/messages.ts";
+import type { Learner } from "../models/bandwidth/learner.ts";
+import { surrogateLearner } from "../models/bandwidth/surrogate-learner.ts";
+import { SOLVER_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
 export interface SolverWorkerSetting extends WorkerSetting {
@@ -34,7 +35,7 @@ export async function runSolverWorker(setting: SolverWorkerSetting): Promise<voi
         nowMs: Date.now,
         beat: () => heartbeat(),
       }),
-      ...createOutfitActivities({ client, storeDir, loadProvider: providersOver(client) }),
+      ...createLaunchExtrasActivities({ client, storeDir, loadProvider: providersOver(client) }),
     },
     tuning: { maxConcurrentActivityTaskExecutions: 4, maxCachedWorkflows: 10 },
   }));

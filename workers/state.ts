@@ -1,19 +1,20 @@
 /**
- * @file What `orbweaver up` remembers about a fleet on this machine: which server and workers it started, and where.
+ * @file The state of `orbweaver up` on this machine: the server and the workers that it started for a fleet.
  *
  * `<root>/<fleet>/up.json`, with the database and the logs beside it. The root is ORBWEAVER_STATE_DIR, else
- * `$XDG_STATE_HOME/orbweaver`, else `~/.local/state/orbweaver`. The file is replaced by rename: no reader sees half of one.
+ * `$XDG_STATE_HOME/orbweaver`, else `~/.local/state/orbweaver`. The file is replaced by rename, so no reader sees half of one.
  */
 
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
-import { OrbweaverError } from "../domain/failure.ts";
+import { PRIVATE_DIR, PRIVATE_FILE } from "../access/private-files.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Environment } from "./server/environment.ts";
 
-/** As `ProcessIdentity` has it: a later process with the same pid is not mistaken for it. */
+/** As in `ProcessIdentity`, so a later process with the same pid is not mistaken for it. */
 const identity = { bootId: z.string(), pid: z.number().int().positive(), started: z.string() };
 
 export const upServer = z.object({
@@ -21,7 +22,7 @@ export const upServer = z.object({
   address: z.string(),
   namespace: z.string(),
   uiUrl: z.string().exactOptional(),
-  /** Where the UI asks for readable payloads. */
+  /** The codec server of the UI. */
   codecUrl: z.string().exactOptional(),
   databaseFile: z.string(),
   logFile: z.string(),
@@ -37,18 +38,22 @@ const upState = z.object({
   configuredAddress: z.string().exactOptional(),
   /** File of the payloads' encryption keys that `up` was given last. */
   encryptionKeys: z.string().exactOptional(),
-  /** Who starts the workers of the control plane; absent: they were started by `up` and stay. */
+  /** Whose jobs the agents of this machine start; absent: those of this user. */
+  trust: z.union([z.literal("namespace"), z.strictObject({ policy: z.string() })]).exactOptional(),
+  /** The starter of the control plane's workers; absent: `up` started them and they stay. */
   control: z
     .object({
       mode: z.enum(["always-on", "controller", "supervisor"]),
-      /** Of the modes in which they end by themselves. */
+      /** Idle time of workers on demand. */
       idleMs: z.number().int().positive(),
     })
     .exactOptional(),
+  /** Where the console is, running or not; its port is used again, so that open pages go on. */
+  consoleUrl: z.string().exactOptional(),
   workers: z.array(
     z.object({
       ...identity,
-      role: z.enum(["fleet", "jobs", "solver", "agent", "codec", "supervisor"]),
+      role: z.enum(["fleet", "jobs", "solver", "agent", "codec", "console", "supervisor"]),
       cluster: z.string().exactOptional(),
       host: z.string().exactOptional(),
       logFile: z.string(),
@@ -57,6 +62,7 @@ const upState = z.object({
 });
 
 export type UpState = z.infer<typeof upState>;
+export type UpTrust = NonNullable<UpState["trust"]>;
 export type UpControl = NonNullable<UpState["control"]>;
 export type UpServer = z.infer<typeof upServer>;
 export type UpWorker = UpState["workers"][number];
@@ -82,7 +88,7 @@ export function fleetStateDir(env: Environment, fleet: string): string {
   return join(stateRoot(env), fleet);
 }
 
-/** What `up` noted; undefined when it never ran or `down` has ended it. */
+/** The recorded state; undefined when `up` never ran or `down` has removed it. */
 export async function readUpState(stateDir: string): Promise<UpState | undefined> {
   const file = upFile(stateDir);
   let text: string;
@@ -96,22 +102,18 @@ export async function readUpState(stateDir: string): Promise<UpState | undefined
   if (!parsed.success) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      `${file} is not what \`orbweaver up\` writes: ${z.prettifyError(parsed.error)}. ` +
-        "End the processes that it names and remove it.",
+      `${file} does not have the form that \`orbweaver up\` writes: ${z.prettifyError(parsed.error)}. ` +
+        "End the processes that it names, and remove it.",
     );
   }
   return parsed.data;
 }
 
 export async function writeUpState(stateDir: string, state: UpState): Promise<void> {
-  await mkdir(stateDir, { recursive: true });
+  await mkdir(stateDir, { recursive: true, mode: PRIVATE_DIR });
   const aside = join(stateDir, `up.${randomUUID()}.json`);
-  await writeFile(aside, `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600 });
+  await writeFile(aside, `${JSON.stringify(state, null, 2)}\n`, { mode: PRIVATE_FILE });
   await rename(aside, upFile(stateDir));
-}
-
-export async function removeUpState(stateDir: string): Promise<void> {
-  await rm(upFile(stateDir), { force: true });
 }
 
 function upFile(stateDir: string): string {

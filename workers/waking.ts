@@ -1,44 +1,32 @@
 /**
- * @file Queries that our own processes put to workflows whose workers may be asleep wake them, as a client's do (`client/waking.ts`):
- * a jobs worker asks the fleet for a host's agent, an agent asks for the fleet's description.
+ * @file Wakes sleeping workers when our own processes query their workflows, as a client does (`client/waking.ts`).
+ *
+ * A jobs worker queries the fleet for a host's agent; an agent queries the fleet for its description.
  */
 
-import {
-  isGrpcServiceError,
-  type Client,
-  type WorkflowClientInterceptor,
-} from "@temporalio/client";
+import type { Client, WorkflowClientInterceptor } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  FLEET_TASK_QUEUE,
-  fleetWorkflowId,
-  JOB_TASK_QUEUE,
-  WAKE_WORKFLOW,
-} from "../workflows/messages.ts";
+import { ASK_AGAIN_MS, hasNoPoller, wake, WAKE_AFTER_MS } from "../client/waking.ts";
+import { FLEET_TASK_QUEUE, fleetWorkflowId, JOB_TASK_QUEUE } from "../protocol/messages.ts";
 
-/** A worker that runs has answered by then. */
-const WAKE_AFTER_MS = 300;
-const WAKE_TIMEOUT = "60s";
-const ASK_AGAIN_MS = 200;
-/** Of a query that is refused because nobody polls; whoever asks has a timeout of its own. */
-const ASKS = 50;
-const FAILED_PRECONDITION = 9;
+/** Repeats of a query that fails because no worker polls; the caller has a timeout of its own. */
+const ATTEMPTS = 50;
 
-/** Wakes by `client()`, which need not exist before the first query. */
+/** `client` returns the client that wakes; it need not exist before the first query. */
 export function wakingInterceptor(client: () => Client): WorkflowClientInterceptor {
   return {
     query: async (input, next) => {
       const taskQueue = queueOf(input.workflowExecution.workflowId ?? "");
       const timer = setTimeout(() => {
-        // What keeps the wake from starting is what the query itself fails of.
+        // When the wake cannot start, the query itself fails with the same cause.
         void wake(client(), taskQueue).catch(() => undefined);
       }, WAKE_AFTER_MS);
       try {
-        for (let ask = 1; ; ask += 1) {
+        for (let attempt = 1; ; attempt += 1) {
           try {
             return await next(input);
           } catch (error) {
-            if (ask === ASKS || !hasNoPoller(error)) throw error;
+            if (attempt === ATTEMPTS || !hasNoPoller(error)) throw error;
             await sleep(ASK_AGAIN_MS);
           }
         }
@@ -49,22 +37,6 @@ export function wakingInterceptor(client: () => Client): WorkflowClientIntercept
   };
 }
 
-/** Fleets have a queue of their own; everything else that we query is of the jobs' workers. */
+/** Fleets have a task queue of their own; the jobs workers serve every other workflow that is queried. */
 const queueOf = (workflowId: string): string =>
   workflowId.startsWith(fleetWorkflowId("")) ? FLEET_TASK_QUEUE : JOB_TASK_QUEUE;
-
-async function wake(client: Client, taskQueue: string): Promise<void> {
-  await client.workflow.start(WAKE_WORKFLOW, {
-    workflowId: `orbweaver-wake-${taskQueue}`,
-    taskQueue,
-    args: [],
-    workflowIdConflictPolicy: "USE_EXISTING",
-    workflowExecutionTimeout: WAKE_TIMEOUT,
-    staticSummary: "wakes a worker that is to answer a query",
-  });
-}
-
-function hasNoPoller(error: unknown): boolean {
-  const cause = error instanceof Error ? (error.cause ?? error) : error;
-  return isGrpcServiceError(cause) && Number(cause.code) === FAILED_PRECONDITION;
-}

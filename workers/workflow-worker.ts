@@ -1,9 +1,9 @@
 /**
- * @file What the fleet's and the jobs' workers have in common: the workflow bundle, the logger, a graceful end.
+ * @file The common part of the fleet's and the jobs' workers: the workflow bundle, the logger, a graceful end.
  *
- * Both are stateless: killed at any moment, another one goes on from history. Before it polls, a worker sees to it that the namespace
- * has the search attributes that jobs write, or refuses with the command that adds them. A worker on demand leaves that to
- * whoever set it up, because its start is waited for, and ends by itself when it is idle.
+ * Both workers are stateless: when one is killed, another continues from history. Before it polls, a worker makes sure that the
+ * namespace has the search attributes that jobs write, or refuses with the command that adds them. A worker on demand skips
+ * this check, because a task waits for its start, and ends by itself when it is idle.
  */
 
 import { Client } from "@temporalio/client";
@@ -19,8 +19,11 @@ import {
 import type { Logger } from "pino";
 import { openNative, type ConnectionConfig } from "./connection.ts";
 import { createIdleClock, type IdleClock } from "./on-demand/idle-clock.ts";
-import { SEARCH_ATTRIBUTES } from "../domain/search-attributes.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { SEARCH_ATTRIBUTES } from "../domain/values/search-attributes.ts";
 import { ensureSearchAttributes } from "./server/index.ts";
+import { ownPollerIdentity } from "./own-identity.ts";
+import { servedVersion, watchServedVersion, type RoutingChange } from "./served-version.ts";
 import { wakingInterceptor } from "./waking.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
 
@@ -33,18 +36,18 @@ export interface WorkerSetting {
   readonly onReady?: () => void;
   /** Ends the worker gracefully; without it, SIGTERM and SIGINT do. */
   readonly signal?: AbortSignal;
-  /** The worker runs on demand; absent: until it is told to end. */
+  /** The worker runs on demand; absent: it runs until it is stopped. */
   readonly onDemand?: OnDemandLife;
 }
 
 export interface OnDemandLife {
-  /** The worker ends after so long without work. */
+  /** Idle time after which the worker ends. */
   readonly idleMs: number;
-  /** The deployment version whose tasks it takes; absent: it is unversioned. */
+  /** The deployment version whose tasks the worker takes; absent: unversioned tasks. */
   readonly version?: WorkerDeploymentVersion;
-  /** The worker is about to stop polling: what comes from here on is for another one. */
+  /** The worker is about to stop polling; later tasks are for another worker. */
   readonly onDraining?: () => void;
-  /** All that it had taken is done; the connection still stands. */
+  /** The worker has finished its tasks; its connection is still open. */
   readonly onDrained?: (client: Client, taskQueue: string) => Promise<void>;
 }
 
@@ -54,7 +57,7 @@ export interface WorkerParts {
   readonly tuning?: Partial<WorkerOptions>;
 }
 
-/** Runs one worker until it is told to end. `build` gets a client over the worker's own connection. */
+/** Runs one worker until it is stopped. `build` gets a client over the worker's own connection. */
 export async function runWorkflowWorker(
   { connection, logger, onReady, signal, onDemand }: WorkerSetting,
   build: (client: Client) => WorkerParts,
@@ -69,9 +72,10 @@ export async function runWorkflowWorker(
     const { taskQueue, activities, tuning } = build(client);
     const clock = createIdleClock(onDemand?.idleMs ?? Infinity, performance.now());
     const { dataConverter } = connection.workerPayloads;
-    const worker = await Worker.create({
+    const options = {
       connection: native,
       namespace: connection.namespace,
+      identity: ownPollerIdentity(),
       dataConverter:
         onDemand === undefined
           ? dataConverter
@@ -79,30 +83,46 @@ export async function runWorkflowWorker(
               ...dataConverter,
               payloadCodecs: [...(dataConverter.payloadCodecs ?? []), witnessOf(clock)],
             },
-      ...(onDemand?.version !== undefined && {
-        workerDeploymentOptions: {
-          version: onDemand.version,
-          useWorkerVersioning: true,
-          // Histories replay on every later build (invariant 9), so nothing has to be pinned to an old one.
-          defaultVersioningBehavior: "AUTO_UPGRADE",
-        },
-      }),
       taskQueue,
       activities,
       workflowBundle: workflowBundle(connection.workerPayloads.isEncrypted),
       shutdownGraceTime: "5s",
       ...tuning,
-    });
-    signal?.addEventListener("abort", () => worker.shutdown(), { once: true });
-    const running = worker.run();
-    // What waited for the start of this process must not be left by a clock that ran meanwhile.
-    clock.touch(performance.now());
-    onReady?.();
-    const watch = onDemand === undefined ? undefined : endWhenIdle(worker, clock, onDemand);
-    try {
-      await running;
-    } finally {
-      clearInterval(watch);
+    } as const;
+    const given = onDemand?.version;
+    let version = given ?? (await firstVersion(client, taskQueue, logger));
+    let isReady = false;
+    for (;;) {
+      const worker = await Worker.create({ ...options, ...versionOptions(version) });
+      let change: RoutingChange | undefined;
+      const stop = (): void => {
+        if (worker.getState() === "RUNNING") worker.shutdown();
+      };
+      signal?.addEventListener("abort", stop, { once: true });
+      const running = worker.run();
+      // The idle clock starts only now, so that a task that waited for the start of this process is still taken.
+      clock.touch(performance.now());
+      if (!isReady) onReady?.();
+      isReady = true;
+      const watch = onDemand === undefined ? undefined : endWhenIdle(worker, clock, onDemand);
+      const endWatch =
+        given === undefined
+          ? watchServedVersion(client, { taskQueue, version }, (found) => {
+              change = found;
+              stop();
+            })
+          : undefined;
+      try {
+        await running;
+      } finally {
+        clearInterval(watch);
+        endWatch?.();
+        signal?.removeEventListener("abort", stop);
+      }
+      if (change === undefined || signal?.aborted === true) break;
+      if (change.kind === "refused") throw change.error;
+      version = change.version;
+      logger.info({ version: version?.buildId ?? "none" }, "the routing has changed");
     }
     await onDemand?.onDrained?.(client, taskQueue);
   } finally {
@@ -126,6 +146,35 @@ function endWhenIdle(
   }, LOOK_EVERY_MS);
   return watch;
 }
+
+/** A server that does not tell its routing is served without a version. */
+async function firstVersion(
+  client: Client,
+  taskQueue: string,
+  logger: Logger,
+): Promise<WorkerDeploymentVersion | undefined> {
+  try {
+    return await servedVersion(client, taskQueue);
+  } catch (error) {
+    if (error instanceof OrbweaverError) throw error;
+    logger.warn({ error: String(error) }, "the server does not tell its routing of workers");
+    return undefined;
+  }
+}
+
+/** Histories replay on every later build (invariant 9), so no workflow is pinned to an old one. */
+const versionOptions = (
+  version: WorkerDeploymentVersion | undefined,
+): Pick<WorkerOptions, "workerDeploymentOptions"> =>
+  version === undefined
+    ? {}
+    : {
+        workerDeploymentOptions: {
+          version,
+          useWorkerVersioning: true,
+          defaultVersioningBehavior: "AUTO_UPGRADE",
+        },
+      };
 
 /** Sees every payload that comes and goes; changes none. */
 function witnessOf(clock: IdleClock): PayloadCodec {
@@ -152,14 +201,14 @@ export function clientOver(
 
 let isInstalled = false;
 
-/** Temporal's runtime is one per process: its logs go where ours go. */
+/** A process has one Temporal runtime; its logs go to our logger. */
 export function installRuntime(
   logger: Logger,
   handlesSignals: boolean,
   {
     isSilent = false,
   }: {
-    /** No heartbeats of the workers themselves: for processes of which there are many. */ readonly isSilent?: boolean;
+    /** Turns off heartbeats of workers, for processes of which there are many. */ readonly isSilent?: boolean;
   } = {},
 ): void {
   if (isInstalled) return;

@@ -1,16 +1,17 @@
 /**
- * @file Which collectives behave like those of a lease: its cluster, how its GPUs lie over hosts, and what joins them.
+ * @file The topology class of a lease: its cluster, the distribution of its GPUs over hosts, and the links between them.
  *
- * Two leases of one class share what is learned; a job that was moved to hosts of another class finds what was learned there. A lease over
- * several clusters has their names in its class. Hosts with different numbers of GPUs, or types, are a class of their own.
+ * Collectives of two leases with one class behave alike, so the leases share measurements; a job that moves to hosts of another
+ * class uses the measurements of that class. The class of a lease over several clusters has all their names. Hosts with
+ * different numbers or types of GPUs form a class of their own.
  */
 
-import { byCodeUnit, clusterOf } from "../../domain/ids.ts";
-import type { TopologyClass } from "../../domain/collective-evidence.ts";
-import type { FleetShape, HostShape } from "../../domain/fleet.ts";
-import { popCount, type HostGpus } from "../../domain/lease.ts";
+import { byCodeUnit, clusterOf } from "../../domain/values/ids.ts";
+import type { TopologyClass } from "../../domain/bandwidth/collective-evidence.ts";
+import type { FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
+import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 
-/** Hosts of these have an NVSwitch that reduces, when NVLink joins all their GPUs. */
+/** Hosts of these types have an NVSwitch with in-network reduction, when NVLink joins all their GPUs. */
 const SHARP_TYPES = /^(H100|H200|H800|H20|B100|B200|B300|GB200|GB300|GH200)(?!-PCIE|-NVL)/;
 const LEAST_SWITCHED = 4;
 
@@ -41,13 +42,13 @@ export function topologyClass(gpus: readonly HostGpus[], shape: FleetShape): Top
   };
 }
 
-/** One GPU alone is joined to itself. */
+/** A single GPU counts as joined. */
 function isJoined(host: HostShape | undefined, mask: number): boolean {
   if (popCount(mask) <= 1) return true;
   return (host?.nvlinkDomains ?? []).some((domain) => (mask & ~domain) === 0);
 }
 
-/** `2x4`, or `8+4` where hosts differ: the most first. */
+/** `2x4`, or `8+4` where hosts differ, with the largest first. */
 function shapeText(counts: readonly number[]): string {
   const [first = 0] = counts;
   if (counts.every((count) => count === first)) return `${String(counts.length)}x${String(first)}`;

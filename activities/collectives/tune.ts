@@ -1,18 +1,22 @@
 /**
- * @file Makes the policy of one kind of communicator from what is known of it: the activity of the collective tuner.
+ * @file Makes the policy of one kind of communicator from its evidence: the activity of the collective tuner.
  *
- * The choice of each row is the science's (`scheduling/collectives/`). What is decided here is when a policy is a new one: a version is only
- * spent when some row would be treated otherwise than by the last one, because every version costs the ranks of all jobs a vote.
+ * `tuning/` chooses each row. This activity decides when a policy is new: only when some row differs from the last version,
+ * because every version costs the ranks of all jobs a vote.
  */
 
 import type {
   CollectiveRow,
   PublishedPolicy,
   RowReason,
-} from "../../domain/collective-evidence.ts";
-import { parsePolicy, policyText } from "../../scheduling/collectives/policy-file.ts";
-import type { Policy, PolicyRow } from "../../scheduling/collectives/policy.ts";
-import type { CollectiveActivities, TuneAnswer, TuneOrder } from "../collectives-contract.ts";
+} from "../../domain/bandwidth/collective-evidence.ts";
+import { parsePolicy, policyText } from "../../tuning/policy-file.ts";
+import type { Policy, PolicyRow } from "../../tuning/policy.ts";
+import type {
+  CollectiveActivities,
+  TuneAnswer,
+  TuneOrder,
+} from "../../protocol/collectives-contract.ts";
 import { tunedRows, type TunedRow } from "./tuned-rows.ts";
 
 const MAX_TOPOLOGY_CHARS = 63;

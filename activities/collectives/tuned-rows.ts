@@ -1,10 +1,10 @@
 /**
  * @file The rows of a policy from the evidence of one kind of communicator: our online tuner for each collective and band of sizes.
  *
- * The choice is `scheduling/collectives/elimination.ts`. What is decided here is how it becomes a row that ranks follow: a schedule is given out once,
- * and stands while its rewards come in; another one only follows when it was gone through and something is still missing (steps are lost,
- * or had calls under two arms), when the number of calls in a step has changed, or when the choice is another one. A step has one time, so of the rows that a job
- * uses one explores after the other, those that carry most bytes first; which are used shows in the first steps.
+ * `tuning/elimination.ts` makes the choice; this file turns it into a row that ranks follow. A schedule is published once and stands while
+ * its rewards arrive. Another one follows only when the schedule is complete and samples are still missing (steps were lost, or had calls
+ * under two arms), when the number of calls in a step has changed, or when the choice has changed. A step has one time, so the rows that a
+ * job uses explore one after the other, those with the most bytes first; the first steps show which rows are used.
  */
 
 import {
@@ -14,35 +14,36 @@ import {
   type RewardSample,
   type RowReason,
   type TopologyClass,
-} from "../../domain/collective-evidence.ts";
-import { armsFor, isArm, type Arm, type Collective } from "../../scheduling/collectives/arm.ts";
-import type { Choice, Sample } from "../../scheduling/collectives/choice.ts";
-import { eliminationChoice } from "../../scheduling/collectives/elimination.ts";
+} from "../../domain/bandwidth/collective-evidence.ts";
+import { isArm, type Arm, type Collective } from "../../domain/bandwidth/collective-arm.ts";
+import { armsFor } from "../../tuning/arm.ts";
+import type { Choice, Sample } from "../../tuning/choice.ts";
+import { eliminationChoice } from "../../tuning/elimination.ts";
 import {
   exploredIterations,
   NO_LIMIT_BYTES,
   type ArmRun,
   type PolicyRow,
-} from "../../scheduling/collectives/policy.ts";
-import { sinceShift } from "../../scheduling/collectives/shift.ts";
-import { medianOf } from "../../scheduling/collectives/trimming.ts";
+} from "../../tuning/policy.ts";
+import { sinceShift } from "../../tuning/shift.ts";
+import { medianOf } from "../../tuning/trimming.ts";
 
 export interface TunedRow {
   readonly row: PolicyRow;
   readonly why: string;
   readonly arms: RowReason["arms"];
-  /** So many of the first samples are from before the ground shifted. */
+  /** Number of first samples from before the last shift. */
   readonly shiftedAt: number;
 }
 
 const MiB = 1024 * 1024;
-/** The paper's bands for what it measured (§4.2), and one above; smaller messages take less time than can be gained. */
+/** The paper's bands of measured sizes (§4.2), and one above; smaller messages take too little time to gain from tuning. */
 const BANDS: readonly (readonly [minBytes: number, maxBytes: number])[] = [
   [MiB, 16 * MiB - 1],
   [16 * MiB, 128 * MiB - 1],
   [128 * MiB, NO_LIMIT_BYTES],
 ];
-/** What training spends its time in; in the order of the policy file. */
+/** The collectives of training, in the order of the policy file. */
 const TUNED: readonly Collective[] = ["allgather", "reducescatter", "allreduce"];
 
 export interface RowsQuestion {
@@ -72,7 +73,7 @@ export function tunedRows({ topology, evidence, former }: RowsQuestion): readonl
   return inTurn(rows, evidence);
 }
 
-/** Of the rows that are used and not decided, all but one wait. */
+/** All but one of the rows in use without a decision wait. */
 function inTurn(rows: readonly TunedRow[], evidence: OverlapEvidence): readonly TunedRow[] {
   const bytesOf = ({ row }: TunedRow): number =>
     (evidence.rows.find(isSameRow(row))?.calls ?? 0) * row.minBytes;
@@ -120,7 +121,7 @@ function rowOf(key: RowQuestion["key"], choice: Choice, question: RowQuestion): 
   return isGoneThrough || !isWithin(choice.runs, former.explore.runs) ? row : former;
 }
 
-/** Whether all that is asked for is in the schedule that was given out. */
+/** Whether the published schedule has all wanted samples. */
 function isWithin(asked: readonly ArmRun[], given: readonly ArmRun[]): boolean {
   const count = (runs: readonly ArmRun[], arm: Arm): number =>
     runs.reduce((sum, run) => sum + (run.arm === arm ? run.count : 0), 0);

@@ -9,120 +9,142 @@ import type { Scenario } from "./scenarios.ts";
 export const outcomeFor = (outcomes: readonly Outcome[], player: PlayerName): Outcome | undefined =>
   outcomes.find((outcome) => outcome.player === player);
 
-export function scenarioBars(
-  { name, best, paper }: Scenario,
-  outcomes: readonly Outcome[],
-): readonly Bar[] {
-  const ours = outcomeFor(outcomes, "ours");
-  const bandit = outcomeFor(outcomes, "paper's bandit");
-  const auto = outcomeFor(outcomes, "AUTO");
-  const alone = outcomeFor(outcomes, "ε-greedy, each rank alone");
-  const gain = (own: Outcome | undefined): number | undefined =>
-    own && auto && 100 * (1 - own.exploitMedianMs / auto.exploitMedianMs);
-  const id = (what: string): string => `${name}-${what}`;
-  const even = ours && auto && breakEven(ours.cumulativeMs, auto.cumulativeMs);
-  const bars: Bar[] = [
+/** What the players of a scenario did, by the name under which the bars speak of them. */
+interface Played {
+  readonly ours: Outcome | undefined;
+  readonly bandit: Outcome | undefined;
+  readonly auto: Outcome | undefined;
+  readonly alone: Outcome | undefined;
+}
+
+export function scenarioBars(scenario: Scenario, outcomes: readonly Outcome[]): readonly Bar[] {
+  const played: Played = {
+    ours: outcomeFor(outcomes, "ours"),
+    bandit: outcomeFor(outcomes, "paper's bandit"),
+    auto: outcomeFor(outcomes, "AUTO"),
+    alone: outcomeFor(outcomes, "ε-greedy, each rank alone"),
+  };
+  return [
+    ...timeBars(scenario, played),
+    ...qualityBars(scenario, played),
+    scenario.best === "auto" ? exploringCostBar(scenario, played) : breakEvenBar(scenario, played),
+    ...agreementBars(scenario, played),
+  ];
+}
+
+/** By how many percent the median is below AUTO's. */
+const gainOver = (auto: Outcome | undefined, own: Outcome | undefined): number | undefined =>
+  own && auto && 100 * (1 - own.exploitMedianMs / auto.exploitMedianMs);
+
+function timeBars({ name, paper }: Scenario, { ours, bandit, auto }: Played): readonly Bar[] {
+  return [
     barOf({
-      id: id("auto"),
+      id: `${name}-auto`,
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: auto?.exploitMedianMs,
       paper: paper.autoMs,
     }),
     barOf({
-      id: id("bandit"),
+      id: `${name}-bandit`,
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: bandit?.exploitMedianMs,
       paper: paper.banditMs,
     }),
     barOf({
-      id: id("ours"),
+      id: `${name}-ours`,
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: ours?.exploitMedianMs,
       paper: paper.banditMs,
     }),
     barOf({
-      id: id("gain"),
+      id: `${name}-gain`,
       unit: "% of AUTO",
-      wish: REPORTED,
-      got: gain(ours),
+      target: REPORTED,
+      got: gainOver(auto, ours),
       paper: 100 * (1 - paper.banditMs / paper.autoMs),
     }),
+  ];
+}
+
+function qualityBars({ name, best }: Scenario, { ours, bandit }: Played): readonly Bar[] {
+  const worstTotal = ours && bandit ? (ours.totalMs.worst / bandit.totalMs.worst).toFixed(2) : "-";
+  return [
     barOf({
-      id: id("right-arm"),
+      id: `${name}-right-arm`,
       unit: "% of seeds",
-      wish: atLeast(99),
+      target: atLeast(99),
       got: ours && 100 * ours.rightShare,
       note: `${best} is the true best; the paper's bandit finds it in ${percentText(bandit?.rightShare)}`,
     }),
     barOf({
-      id: id("over-oracle"),
+      id: `${name}-over-oracle`,
       unit: "% of median",
-      wish: atMost(1),
+      target: atMost(1),
       got: ours && 100 * ours.overOracle.mean,
       note: `worst seed ${ours === undefined ? "-" : (100 * ours.overOracle.worst).toFixed(1)} %`,
     }),
     barOf({
-      id: id("total"),
+      id: `${name}-total`,
       unit: "× bandit's",
-      wish: atMost(1),
+      target: atMost(1),
       got: ours && bandit && ours.totalMs.mean / bandit.totalMs.mean,
-      note: `mean of all iterations, exploring included; worst seeds ${ours && bandit ? (ours.totalMs.worst / bandit.totalMs.worst).toFixed(2) : "-"} ×`,
+      note: `mean of all iterations, exploring included; worst seeds ${worstTotal} ×`,
     }),
     barOf({
-      id: id("exploring"),
+      id: `${name}-exploring`,
       unit: "iterations",
-      wish: atMost(20),
+      target: atMost(20),
       got: ours?.exploring.most,
       paper: 40,
     }),
   ];
-  if (best === "auto")
-    bars.push(
-      barOf({
-        id: id("exploring-cost"),
-        unit: "% of AUTO's time",
-        wish: REPORTED,
-        got: ours && auto && 100 * (ours.totalMs.mean / auto.totalMs.mean - 1),
-        note:
-          "nothing can be gained here, so it never breaks even; this is what looking cost, the bandit's: " +
-          (bandit && auto
-            ? `${(100 * (bandit.totalMs.mean / auto.totalMs.mean - 1)).toFixed(1)} %`
-            : "-"),
-      }),
-    );
-  else
-    bars.push(
-      barOf({
-        id: id("break-even"),
-        unit: "iterations",
-        wish: atMost(70),
-        got: even,
-        paper: 140,
-        note: "mean time since the start is below AUTO's from there on",
-      }),
-    );
-  if (alone !== undefined && name === "2x4-64MB")
-    bars.push(
-      barOf({
-        id: id("no-agreement"),
-        unit: "% of AUTO",
-        wish: REPORTED,
-        got: gain(alone),
-        paper: -85.8,
-        note: "epsilon-greedy, each rank with random numbers of its own; the emulator's price of disagreement is fitted to this figure",
-      }),
-    );
-  return bars;
+}
+
+function exploringCostBar({ name }: Scenario, { ours, bandit, auto }: Played): Bar {
+  const excessOf = (own: Outcome, over: Outcome): number =>
+    100 * (own.totalMs.mean / over.totalMs.mean - 1);
+  const bandits = bandit && auto ? `${excessOf(bandit, auto).toFixed(1)} %` : "-";
+  return barOf({
+    id: `${name}-exploring-cost`,
+    unit: "% of AUTO's time",
+    target: REPORTED,
+    got: ours && auto && excessOf(ours, auto),
+    note: `AUTO is the best here, so exploring never pays back; the bandit's exploring cost ${bandits}`,
+  });
+}
+
+const breakEvenBar = ({ name }: Scenario, { ours, auto }: Played): Bar =>
+  barOf({
+    id: `${name}-break-even`,
+    unit: "iterations",
+    target: atMost(70),
+    got: ours && auto && breakEven(ours.cumulativeMs, auto.cumulativeMs),
+    paper: 140,
+    note: "from this iteration on the mean time since the start is below AUTO's",
+  });
+
+function agreementBars({ name }: Scenario, { alone, auto }: Played): readonly Bar[] {
+  if (alone === undefined || name !== "2x4-64MB") return [];
+  return [
+    barOf({
+      id: `${name}-no-agreement`,
+      unit: "% of AUTO",
+      target: REPORTED,
+      got: gainOver(auto, alone),
+      paper: -85.8,
+      note: "epsilon-greedy, each rank with random numbers of its own; the emulator's price of disagreement is fitted to this figure",
+    }),
+  ];
 }
 
 export const regressionBar = (scale: number, found: number | undefined, jobs: number): Bar =>
   barOf({
     id: `regressions-noise-x${String(scale)}`,
     unit: "jobs",
-    wish: exactly(0),
+    target: exactly(0),
     got: found,
     paper: 0,
     note: `true mean of the last arm above 1.01 × AUTO's, of ${String(jobs)} jobs`,

@@ -1,7 +1,7 @@
 /** @file The paper's characterisation from the emulator: which winner each size has (table 1), AUTO's gaps (table 2), noise (§5.2), and how far off a log of nccl-tests it is. */
 
 import { readFileSync } from "node:fs";
-import { parseNcclTests } from "../../domain/parse-nccl-tests.ts";
+import { parseNcclTests } from "../../domain/bandwidth/parse-nccl-tests.ts";
 import { atLeast, atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean, quantile } from "../statistics.ts";
@@ -20,14 +20,14 @@ import {
 } from "../../simulator/collectives/paper-clusters.ts";
 import { jobOf } from "./scenarios.ts";
 
-export interface SizeFound {
+interface SizeFound {
   readonly bytes: number;
   readonly sequential: string;
   readonly overlap: string;
   readonly gapPercent: number;
 }
 
-export function winnersBySize(): readonly SizeFound[] {
+function winnersBySize(): readonly SizeFound[] {
   const cluster = emulatedCluster(PAPER_1X8);
   const sizes = PAPER_1X8.measured.filter(({ hasOverlap }) => hasOverlap).map((cell) => cell.bytes);
   return sizes.map((bytes) => ({
@@ -44,7 +44,7 @@ export function characterise(): { readonly bars: readonly Bar[]; readonly table:
     100 * autoGap(emulatedCluster(PAPER_2X4_PROFILED), { bytes, hasOverlap });
   const flips = winners.filter(({ sequential, overlap }) => sequential !== overlap).length;
   const bars = [
-    barOf({ id: "flips", unit: "of 9 sizes", wish: exactly(6), got: flips, paper: 6 }),
+    barOf({ id: "flips", unit: "of 9 sizes", target: exactly(6), got: flips, paper: 6 }),
     near("gap-64MB-sequential", gap(64 * MIB, false), 57.2),
     near("gap-64MB-overlap", gap(64 * MIB, true), 45.6),
   ].flat();
@@ -61,8 +61,8 @@ export function characterise(): { readonly bars: readonly Bar[]; readonly table:
 
 /** Within 5 %, both ways. */
 const near = (id: string, got: number, paper: number): readonly Bar[] => [
-  barOf({ id, unit: "%", wish: atLeast(0.95 * paper), got, paper }),
-  barOf({ id: `${id}-not-above`, unit: "%", wish: atMost(1.05 * paper), got, paper }),
+  barOf({ id, unit: "%", target: atLeast(0.95 * paper), got, paper }),
+  barOf({ id: `${id}-not-above`, unit: "%", target: atMost(1.05 * paper), got, paper }),
 ];
 
 const NOISE = [
@@ -91,14 +91,14 @@ export function noiseBars(seeds: readonly number[]): readonly Bar[] {
     const range = (values: readonly number[]): number =>
       quantile(values, 0.75) - quantile(values, 0.25);
     return [
-      barOf({ id: `noise-${id}-iqr`, unit: "%", wish: REPORTED, got: change(range), paper: iqr }),
+      barOf({ id: `noise-${id}-iqr`, unit: "%", target: REPORTED, got: change(range), paper: iqr }),
       ...(std === undefined
         ? []
         : [
             barOf({
               id: `noise-${id}-std`,
               unit: "%",
-              wish: REPORTED,
+              target: REPORTED,
               got: change(deviation),
               paper: std,
             }),
@@ -112,7 +112,7 @@ function deviation(values: readonly number[]): number {
   return Math.sqrt(mean(values.map((value) => (value - middle) ** 2)));
 }
 
-/** How far off the emulator is at the sizes of a log that it was not told. */
+/** The emulator's error at sizes of a log that it was not calibrated to. */
 export function logBars(file: string): readonly Bar[] {
   const parsed = parseNcclTests(readFileSync(file, "utf8"), { source: file });
   if (parsed.kind === "refused")
@@ -126,7 +126,7 @@ export function logBars(file: string): readonly Bar[] {
     throw new Error(`${file} has no all-reduce of five sizes from 32 KB on with its ranks`);
   const errors = heldOutErrors(fabric, points).map((error) => 100 * Math.abs(error));
   return [
-    barOf({ id: "log-held-out-mean", unit: "%", wish: REPORTED, got: mean(errors) }),
-    barOf({ id: "log-held-out-worst", unit: "%", wish: REPORTED, got: Math.max(...errors) }),
+    barOf({ id: "log-held-out-mean", unit: "%", target: REPORTED, got: mean(errors) }),
+    barOf({ id: "log-held-out-worst", unit: "%", target: REPORTED, got: Math.max(...errors) }),
   ];
 }

@@ -1,10 +1,10 @@
 /** @file Figures 1 to 5 of the bandit paper from this run, and the regret of every tuner, one SVG each. */
 
 import { chartSvg, type ChartParts, type Series } from "../../simulator/report/chart.ts";
+import { EMULATED_ARMS } from "../../simulator/collectives/emulated-arms.ts";
 import {
   autoGap,
   emulatedCluster,
-  EMULATED_ARMS,
   type ClusterSpec,
 } from "../../simulator/collectives/emulated-cluster.ts";
 import { MIB, PAPER_1X8, PAPER_2X4_PROFILED } from "../../simulator/collectives/paper-clusters.ts";

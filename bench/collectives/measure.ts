@@ -6,7 +6,7 @@
  */
 
 import { mean, quantile } from "../statistics.ts";
-import type { EmulatedArm } from "../../simulator/collectives/emulated-cluster.ts";
+import type { EmulatedArm } from "../../simulator/collectives/emulated-arms.ts";
 import type { Played } from "./play.ts";
 import { PLAYERS, type Player, type PlayerName } from "./rivals.ts";
 import { jobOf, profileOf, type Scenario } from "./scenarios.ts";

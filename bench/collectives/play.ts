@@ -1,14 +1,14 @@
 /**
- * @file Plays one job under one tuner: what each iteration took, under which arm, and which iterations explored.
+ * @file Plays one job under one tuner: the time and the arm of each iteration, and which iterations explored.
  *
  * A chooser is asked as the live tuner would be: when the exploring runs of its last choice are over (`lag` iterations later, until when the job runs
  * on what the choice named), and every `LOOK` iterations while an arm is in use.
  */
 
-import type { Arm } from "../../scheduling/collectives/arm.ts";
-import type { Chooser, Sample } from "../../scheduling/collectives/choice.ts";
+import type { Arm } from "../../domain/bandwidth/collective-arm.ts";
+import type { Chooser, Sample } from "../../tuning/choice.ts";
 import type { Draws } from "../../simulator/collectives/draws.ts";
-import { isEmulated, type EmulatedArm } from "../../simulator/collectives/emulated-cluster.ts";
+import { isEmulated, type EmulatedArm } from "../../simulator/collectives/emulated-arms.ts";
 
 const LOOK = 12;
 

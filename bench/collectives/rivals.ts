@@ -6,16 +6,16 @@
  */
 
 import { randomFrom, type Random } from "../../lib/random.ts";
-import type { Sample } from "../../scheduling/collectives/choice.ts";
-import { eliminationChoice } from "../../scheduling/collectives/elimination.ts";
-import { offlineChoice } from "../../scheduling/collectives/offline-tuner.ts";
-import { roundRobinChoice } from "../../scheduling/collectives/round-robin.ts";
+import type { Sample } from "../../tuning/choice.ts";
+import { eliminationChoice } from "../../tuning/elimination.ts";
+import { offlineChoice } from "../rivals/tuning/offline-tuner.ts";
+import { roundRobinChoice } from "../../tuning/round-robin.ts";
 import { mismatchedMs, type Draws } from "../../simulator/collectives/draws.ts";
 import {
   EMULATED_ARMS,
   PAPER_CHOICES,
   type EmulatedArm,
-} from "../../simulator/collectives/emulated-cluster.ts";
+} from "../../simulator/collectives/emulated-arms.ts";
 import { playChooser, playFixed, playLearner, type Learner, type Played } from "./play.ts";
 
 export interface Setting {

@@ -1,11 +1,8 @@
 /** @file The paper's four scenarios (table 3), and how a job is played: iterations, overlap, luck by seed. */
 
 import { drawsOf, type Draws, type Phase } from "../../simulator/collectives/draws.ts";
-import {
-  emulatedCluster,
-  type ClusterSpec,
-  type EmulatedArm,
-} from "../../simulator/collectives/emulated-cluster.ts";
+import type { EmulatedArm } from "../../simulator/collectives/emulated-arms.ts";
+import { emulatedCluster, type ClusterSpec } from "../../simulator/collectives/emulated-cluster.ts";
 import {
   MIB,
   PAPER_2X4,

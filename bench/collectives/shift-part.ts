@@ -1,22 +1,22 @@
 /**
- * @file What tuners do when the ground shifts in the middle of a job: a neighbour's traffic, or a move to other hosts (§4.1).
+ * @file Tuners under a shift in the middle of a job: a neighbour's traffic, or a move to other hosts (§4.1).
  *
- * A moved job starts with the policy of where it now is, so our tuner sees only what was measured there; the offline tuner keeps what it profiled before. A silent
- * shift is nobody's to tell: ours has to notice it in the times.
+ * A moved job starts with the policy of where it now is, so our tuner sees only what was measured there; the offline tuner keeps what it profiled before. No message announces a
+ * silent shift: our tuner must detect it from the times.
  */
 
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean, quantile } from "../statistics.ts";
-import { eliminationChoice, ELIMINATION } from "../../scheduling/collectives/elimination.ts";
-import { offlineChoice } from "../../scheduling/collectives/offline-tuner.ts";
-import { roundRobinChoice } from "../../scheduling/collectives/round-robin.ts";
+import { eliminationChoice, ELIMINATION } from "../../tuning/elimination.ts";
+import { offlineChoice } from "../rivals/tuning/offline-tuner.ts";
+import { roundRobinChoice } from "../../tuning/round-robin.ts";
 import type { Draws } from "../../simulator/collectives/draws.ts";
 import {
   EMULATED_ARMS,
   PAPER_CHOICES,
   type EmulatedArm,
-} from "../../simulator/collectives/emulated-cluster.ts";
+} from "../../simulator/collectives/emulated-arms.ts";
 import { MIB, PAPER_2X4, PAPER_2X4_PROFILED } from "../../simulator/collectives/paper-clusters.ts";
 import { playChooser, playFixed, type Played } from "./play.ts";
 import { profiled } from "./rivals.ts";
@@ -49,7 +49,7 @@ export function measureShifts(
     barOf({
       id: "moved-stale-policy",
       unit: "% over AUTO",
-      wish: REPORTED,
+      target: REPORTED,
       got: percent("moved", "offline tuner"),
       paper: 110,
       note: "the offline tuner with what it profiled before the move",
@@ -57,28 +57,28 @@ export function measureShifts(
     barOf({
       id: "moved-ours",
       unit: "% over AUTO",
-      wish: atMost(1),
+      target: atMost(1),
       got: percent("moved", "ours"),
       paper: 110,
     }),
     barOf({
       id: "neighbour-ours",
       unit: "% over AUTO",
-      wish: atMost(1),
+      target: atMost(1),
       got: percent("neighbour", "ours"),
-      note: "a shift that nobody tells of",
+      note: "a shift without a notice",
     }),
     barOf({
       id: "neighbour-recovery",
       unit: "iterations",
-      wish: REPORTED,
+      target: REPORTED,
       got: of("neighbour", "ours")?.recovery,
       note: "from the shift until the best arm is in use for good, exploring included",
     }),
     barOf({
       id: "neighbour-price",
       unit: "iterations",
-      wish: atMost(ELIMINATION.budget),
+      target: atMost(ELIMINATION.budget),
       got: of("neighbour", "ours")?.exploringAfter,
       note: "exploring after the shift, mean",
     }),

@@ -24,7 +24,7 @@ const parts: Partial<WorkerOptions> =
           ...workflows,
           maxCachedWorkflows: 2_000,
           maxConcurrentLocalActivityExecutions: 1_000,
-          maxConcurrentWorkflowTaskExecutions: 200,
+          maxConcurrentWorkflowTaskExecutions: 40,
         }
       : { ...workflows, maxCachedWorkflows: 50 };
 const worker = await Worker.create({ connection, namespace: "default", taskQueue, ...parts });

@@ -1,5 +1,5 @@
 /**
- * @file The floor: what the same steps cost on the same server when nobody schedules anything.
+ * @file The floor: the cost of the same steps on the same server without scheduling.
  *
  * A `floorJob` signals an entity, is signalled back, runs one activity that starts a process, and ends: the way of a job without
  * ledger, admission, leases, two-phase start, logs and supervision. A `floorCaller` only does the round trip, again and again.
@@ -22,15 +22,15 @@ import type { FloorActivities } from "./activities.ts";
 /** How workflows signal each other: by the server, as a command of theirs, or by a local activity with a client. */
 export type FloorWay = "by server" | "by client";
 
-export const askSignal = defineSignal<[string]>("ask");
-export const answerSignal = defineSignal("answer");
+const askSignal = defineSignal<[string]>("ask");
+const answerSignal = defineSignal("answer");
 export const roundTripUpdate = defineUpdate<void>("roundTrip");
 
 const CONTINUE_AT_EVENTS = 1_500;
 
 const { tell } = proxyLocalActivities<FloorActivities>({ startToCloseTimeout: "60s" });
 
-/** Answers whoever asks; all that came meanwhile are answered together. */
+/** Answers every caller; those that came meanwhile are answered together. */
 export async function floorEntity(way: FloorWay): Promise<never> {
   const asked: string[] = [];
   setHandler(askSignal, (workflowId) => void asked.push(workflowId));

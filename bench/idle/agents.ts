@@ -7,7 +7,7 @@
 
 import { pino } from "pino";
 import { setTimeout as sleep } from "node:timers/promises";
-import { clusterId, hostId } from "../../domain/ids.ts";
+import { clusterId, hostId } from "../../domain/values/ids.ts";
 import { runAgent } from "../../workers/agent.ts";
 import { isolatedConnection, openNative } from "../../workers/connection.ts";
 import { clientOver, installRuntime } from "../../workers/workflow-worker.ts";

@@ -1,9 +1,9 @@
 /**
- * @file What an idle fleet asks of its server: every host with an agent and queues of its own, nobody submits anything.
+ * @file The calls of an idle fleet to its server: every host has an agent with its own queues, and no job is submitted.
  *
  * Fleet and jobs worker run as they do everywhere; the agents are the product's, many in one process. Counted are all calls to the server's
  * frontend, long polls and heartbeats included, by the server's own metrics. Fewer agents than hosts are scaled up in
- * proportion, the fleet's and jobs' own calls with them, so the figure is rather too high.
+ * proportion, the fleet's and jobs' own calls with them, so the figure errs on the high side.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,14 +14,14 @@ import { idleFleet } from "../live/fleet.ts";
 import { openWorld, type BenchWorld } from "../live/world.ts";
 import { callsNow, callsSince, totalOf, type Calls } from "./calls.ts";
 
-const FIGURE = { id: "idle-calls", unit: "1/s", wish: atMost(100) } as const;
+const FIGURE = { id: "idle-calls", unit: "1/s", target: atMost(100) } as const;
 const HOSTS_PER_CLUSTER = 100;
 const KNOWN_WITHIN_MS = 600_000;
 const LOOK_EVERY_MS = 1_000;
 /** Long polls last a minute: by then each agent is in its rhythm. */
 const SETTLE_MS = 75_000;
 
-export interface IdleAnswer {
+interface IdleAnswer {
   readonly bars: readonly Bar[];
   readonly details: Readonly<Record<string, number>>;
 }

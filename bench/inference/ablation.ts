@@ -6,10 +6,10 @@
 import { barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
-import type { InferenceHost } from "../../domain/inference-host.ts";
-import { planOf } from "../../scheduling/inference/decisions.ts";
-import type { PlanningProblem } from "../../scheduling/inference/problem.ts";
-import { paperGraph } from "../../scheduling/inference/paper-models.ts";
+import type { InferenceHost } from "../../domain/model/inference-host.ts";
+import { planOf } from "../../planning/inference/decisions.ts";
+import type { PlanningProblem } from "../../planning/inference/problem.ts";
+import { paperGraph } from "../../planning/inference/paper-models.ts";
 import {
   baseMs,
   cellName,
@@ -91,7 +91,7 @@ export function ablationBars(rows: readonly AblationRow[]): Bar[] {
       barOf({
         id: `${host}: ${id}, mean speed-up`,
         unit: "×",
-        wish: REPORTED,
+        target: REPORTED,
         got: mean(own.map(of)),
         note: `with it ${mean(own.map((row) => row.ours)).toFixed(3)}`,
       });

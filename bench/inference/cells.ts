@@ -3,34 +3,34 @@
 import { join } from "node:path";
 import { readInferenceHost } from "../../cli/planning/inference-source.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import type { InferenceHost } from "../../domain/inference-host.ts";
-import type { InferencePlan } from "../../domain/inference-plan.ts";
-import { checkOperatorGraph, type OperatorGraph } from "../../domain/operator-graph.ts";
-import { problemText } from "../../domain/problem.ts";
+import type { InferenceHost } from "../../domain/model/inference-host.ts";
+import type { InferencePlan } from "../../domain/model/inference-plan.ts";
+import { checkOperatorGraph, type OperatorGraph } from "../../domain/model/operator-graph.ts";
+import { problemText } from "../../domain/values/problem.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { bounds, type Bounds } from "../../scheduling/inference/bounds.ts";
-import { allOn, keptTogether, planOf } from "../../scheduling/inference/decisions.ts";
-import { efficientMipDecisions } from "../../scheduling/inference/efficient-mip.ts";
-import { execute, type ExecuteOptions } from "../../scheduling/inference/executor.ts";
+import { bounds, type Bounds } from "../../planning/inference/bounds.ts";
+import { allOn, keptTogether, planOf } from "../../planning/inference/decisions.ts";
+import { efficientMipDecisions } from "../rivals/inference/efficient-mip.ts";
+import { execute, type ExecuteOptions } from "../../planning/inference/executor.ts";
 import {
   PAPER_MODELS,
   PAPER_SHAPES,
   paperGraph,
-  type InputShape,
   type PaperModel,
-} from "../../scheduling/inference/paper-models.ts";
+} from "../../planning/inference/paper-models.ts";
+import type { InputShape } from "../../planning/inference/graph-builder.ts";
 import {
   planningProblem,
   type PlanningProblem,
   type ProblemOptions,
-} from "../../scheduling/inference/problem.ts";
+} from "../../planning/inference/problem.ts";
 import {
   copiesThenKernelsMs,
   deepPlanDecisions,
   fastestGpu,
   overlappedPlan,
-} from "../../scheduling/inference/rivals.ts";
-import { searchPlan, type PlanFound } from "../../scheduling/inference/search.ts";
+} from "../../planning/inference/rivals.ts";
+import { searchPlan, type PlanFound } from "../../planning/inference/search.ts";
 import { mean } from "../statistics.ts";
 
 export const PAPER_HOSTS = ["v100", "v100-hetero", "a6000"] as const;
@@ -117,7 +117,7 @@ export function executedMs(
   );
 }
 
-export function overDraws(
+function overDraws(
   { seed, draws }: Pick<MeasureOptions, "seed" | "draws">,
   latencyMs: (random: ReturnType<typeof randomFrom>) => number,
 ): number {

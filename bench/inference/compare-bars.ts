@@ -64,7 +64,7 @@ export function compareBars(cells: readonly Measured[]): Bar[] {
       barOf({
         id: `${id} ${what} off the paper's`,
         unit: "%",
-        wish: atMost(15),
+        target: atMost(15),
         got: deviation(figure, published),
         note: `${note(what, figure)}; the paper has ${published}`,
       }),
@@ -74,12 +74,12 @@ export function compareBars(cells: readonly Measured[]): Bar[] {
   const errors = cells.map(errorPercent);
   const timesOf = (model: string): readonly Measured[] =>
     cells.filter((cell) => cell.model === model && cell.host === "v100");
-  const planTime = (model: string, wishS: number): Bar => {
+  const planTime = (model: string, targetS: number): Bar => {
     const slowest = [...timesOf(model)].sort((a, b) => b.planCpuMs - a.planCpuMs)[0];
     return barOf({
       id: `plan ${model} on 4 GPUs`,
       unit: "s",
-      wish: atMost(wishS),
+      target: atMost(targetS),
       got: slowest === undefined ? undefined : slowest.planCpuMs / 1e3,
       note: `CPU time, slowest shape; ${((slowest?.planWallMs ?? 0) / 1e3).toFixed(1)} s by the wall clock`,
     });
@@ -88,7 +88,7 @@ export function compareBars(cells: readonly Measured[]): Bar[] {
     barOf({
       id: "copies over kernels on a V100, least",
       unit: "×",
-      wish: atLeast(1),
+      target: atLeast(1),
       got: Math.min(...v100.map(({ copyMs, kernelMs }) => copyMs / kernelMs)),
       note: "acceptance of the cost model (paper §2.1), all models and shapes",
     }),
@@ -98,7 +98,7 @@ export function compareBars(cells: readonly Measured[]): Bar[] {
       id: "speed-up, mean",
       unit: "×",
       paper: PAPER.ours.mean,
-      wish: atLeast(PAPER.ours.mean),
+      target: atLeast(PAPER.ours.mean),
       got: mean(ours),
       note: `over ${ours.length} cells; geometric mean ${geometric(ours).toFixed(3)}`,
     }),
@@ -106,13 +106,13 @@ export function compareBars(cells: readonly Measured[]): Bar[] {
       id: "speed-up, max",
       unit: "×",
       paper: PAPER.ours.max,
-      wish: atLeast(PAPER.ours.max),
+      target: atLeast(PAPER.ours.max),
       got: Math.max(...ours),
     }),
     barOf({
       id: "cells behind a rival",
       unit: "cells",
-      wish: exactly(0),
+      target: exactly(0),
       got: behind.length,
       note: behind.length === 0 ? "within 0.1 % is equal" : behind.join("; "),
     }),
@@ -120,20 +120,20 @@ export function compareBars(cells: readonly Measured[]): Bar[] {
       id: "estimate off the executed, mean",
       unit: "%",
       paper: PAPER.estimateErrorPercent,
-      wish: atMost(3),
+      target: atMost(3),
       got: mean(errors),
       note: `worst ${Math.max(...errors).toFixed(2)} %`,
     }),
     barOf({
       id: "latency over the lower bound, mean",
       unit: "×",
-      wish: REPORTED,
+      target: REPORTED,
       got: mean(cells.map(({ oursMs, bounds }) => oursMs / bounds.lowerMs)),
     }),
     barOf({
       id: "memory at the fullest moment, most",
       unit: "%",
-      wish: atMost(100),
+      target: atMost(100),
       got: 100 * Math.max(...cells.map(({ memoryShare }) => memoryShare)),
     }),
     planTime("GPT2-xl", 10),

@@ -1,12 +1,12 @@
 /** @file Figures 4 and 9 to 14 of the paper from this run, as SVG; timelines also as Chrome traces. */
 
 import { randomFrom } from "../../lib/random.ts";
-import { planOf } from "../../scheduling/inference/decisions.ts";
-import { efficientMipDecisions } from "../../scheduling/inference/efficient-mip.ts";
-import { execute } from "../../scheduling/inference/executor.ts";
-import { paperGraph, PAPER_MODELS, PAPER_SHAPES } from "../../scheduling/inference/paper-models.ts";
-import { chromeTrace, timelineSvg } from "../../scheduling/inference/timeline.ts";
-import { fastestGpu } from "../../scheduling/inference/rivals.ts";
+import { planOf } from "../../planning/inference/decisions.ts";
+import { efficientMipDecisions } from "../rivals/inference/efficient-mip.ts";
+import { execute } from "../../planning/inference/executor.ts";
+import { paperGraph, PAPER_MODELS, PAPER_SHAPES } from "../../planning/inference/paper-models.ts";
+import { chromeTrace, timelineSvg } from "../../planning/inference/timeline.ts";
+import { fastestGpu } from "../../planning/inference/rivals.ts";
 import { barsSvg, type BarGroup } from "../bars-figure.ts";
 import { writeFigure } from "../chart-file.ts";
 import type { AblationRow } from "./ablation.ts";

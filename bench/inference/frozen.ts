@@ -8,14 +8,14 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { PlanningProblem } from "../../scheduling/inference/problem.ts";
+import type { PlanningProblem } from "../../planning/inference/problem.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { barOf, exactly, type Bar } from "../bar.ts";
 import { cellName, type Cell } from "./cells.ts";
 
 const DIGEST_LENGTH = 16;
 
-export function costDigest(problem: PlanningProblem): string {
+function costDigest(problem: PlanningProblem): string {
   const hash = createHash("sha256");
   const { kernelMs, directMs, directBytes, outputBytes, parameterBytes } = problem;
   const { busMsPerByte, peerMsPerByte, memoryBytes, inputs, parametersOf } = problem;
@@ -40,7 +40,7 @@ export function frozenBar(cells: readonly Cell[]): Bar {
   return barOf({
     id: "cells whose costs are not the frozen ones",
     unit: "cells",
-    wish: exactly(0),
+    target: exactly(0),
     got: changed.length,
     note:
       changed.map(cellName).join(", ") ||

@@ -7,9 +7,9 @@
 
 import { barOf, atMost, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
-import { planOf } from "../../scheduling/inference/decisions.ts";
-import { milpPlan } from "../../scheduling/inference/milp-plan.ts";
-import { paperGraph } from "../../scheduling/inference/paper-models.ts";
+import { planOf } from "../../planning/inference/decisions.ts";
+import { milpPlan } from "../../planning/inference/milp-plan.ts";
+import { paperGraph } from "../../planning/inference/paper-models.ts";
 import { highsSolver } from "../../solvers/index.ts";
 import { baseMs, executedMs, hostNamed, problemFor, search, type MeasureOptions } from "./cells.ts";
 
@@ -78,7 +78,7 @@ export function milpBars(rows: readonly MilpRow[]): Bar[] {
     barOf({
       id: "search over the MILP's plan, worst setting",
       unit: "×",
-      wish: atMost(1),
+      target: atMost(1),
       got: worst,
       note: `GPT2-large (1, 32) on a6000, both executed; ${rows.length} settings of q, nDom and time`,
     }),
@@ -86,7 +86,7 @@ export function milpBars(rows: readonly MilpRow[]): Bar[] {
       id: "the MILP's estimate off the executed",
       unit: "%",
       paper: 2.97,
-      wish: REPORTED,
+      target: REPORTED,
       got:
         first === undefined ? undefined : 100 * Math.abs(first.expectedMs / first.executedMs - 1),
       note: "its constants are raised for the worst contention (§3.4), and its copies do not wait for kernels",

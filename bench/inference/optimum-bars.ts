@@ -8,7 +8,7 @@ import { atLeast, atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import { mean } from "../statistics.ts";
 import { proveCase, recordedMs, searchedMs, type Proven } from "./optimum.ts";
 
-export interface OptimumOptions {
+interface OptimumOptions {
   readonly cases: number;
   readonly prove: number;
   readonly say: (line: string) => void;
@@ -52,33 +52,33 @@ export async function measureOptimum({
     barOf({
       id: "proven cases",
       unit: "cases",
-      wish: atLeast(200),
+      target: atLeast(200),
       got: recorded.length,
       note: `${Math.min(...nodes)} to ${largest} nodes (${nodes.filter((each) => each === largest).length} cases have ${largest}), 2 GPUs, HiGHS, gap 0`,
     }),
     barOf({
       id: "search over proven optimum, mean",
       unit: "×",
-      wish: atMost(1.01),
+      target: atMost(1.01),
       got: mean(atBest),
       note: `ratios below 1 (${ratios.filter((ratio) => ratio < 1 - EPSILON).length} cases, our plans have no slots) count as 1; as they are ${mean(ratios).toFixed(3)}`,
     }),
     barOf({
       id: "search over proven optimum, worst",
       unit: "×",
-      wish: atMost(1.05),
+      target: atMost(1.05),
       got: Math.max(...ratios),
     }),
     barOf({
       id: "recorded optima that break an equation",
       unit: "cases",
-      wish: exactly(0),
+      target: exactly(0),
       got: wrong,
     }),
     barOf({
       id: "optima that HiGHS proved otherwise now",
       unit: "cases",
-      wish: prove === 0 ? REPORTED : exactly(0),
+      target: prove === 0 ? REPORTED : exactly(0),
       got: disagree,
       note: `${closed} of ${Math.min(prove, recorded.length)} proven again`,
     }),

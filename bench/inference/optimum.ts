@@ -9,16 +9,13 @@
 import type { MilpSolver } from "../../lib/milp.ts";
 import { checkAnswer } from "../../lib/milp.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { adjustedCosts } from "../../scheduling/inference/adjusted-costs.ts";
-import { chosenSlots, plainSlots } from "../../scheduling/inference/milp-plan.ts";
-import {
-  submodelMilp,
-  type SubmodelMilp,
-  type SubmodelState,
-} from "../../scheduling/inference/milp.ts";
-import type { PlanningProblem } from "../../scheduling/inference/problem.ts";
-import { searchPlan } from "../../scheduling/inference/search.ts";
-import { slotValues } from "../../scheduling/inference/slot-values.ts";
+import { adjustedCosts } from "../../planning/inference/adjusted-costs.ts";
+import { chosenSlots, plainSlots } from "../../planning/inference/milp-plan.ts";
+import { submodelMilp, type SubmodelMilp } from "../../planning/inference/milp.ts";
+import type { SubmodelState } from "../../planning/inference/milp-nodes.ts";
+import type { PlanningProblem } from "../../planning/inference/problem.ts";
+import { searchPlan } from "../../planning/inference/search.ts";
+import { slotValues } from "../../planning/inference/slot-values.ts";
 import { randomCase } from "./random-cases.ts";
 
 export interface Proven {
@@ -26,13 +23,13 @@ export interface Proven {
   readonly q: number;
   readonly nodes: number;
   readonly optimumMs: number;
-  /** Slot of each node: whoever doubts the figure can check it. */
+  /** Slot of each node, so that the figure can be checked. */
   readonly slots: readonly number[];
 }
 
 const DESCENT_STEPS = 600;
 
-export const emptyState = (problem: PlanningProblem): SubmodelState => ({
+const emptyState = (problem: PlanningProblem): SubmodelState => ({
   busFinMs: problem.host.buses.map(() => 0),
   gpuFinMs: problem.host.gpus.map(() => 0),
   heldBytes: problem.host.gpus.map(() => 0),

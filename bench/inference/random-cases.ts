@@ -6,10 +6,10 @@
  * two GPUs share a bus or not, are equal or not, and are joined by NVLink or over PCIe.
  */
 
-import type { InferenceHost, PeerWay } from "../../domain/inference-host.ts";
-import type { OperationNode, OperatorGraph } from "../../domain/operator-graph.ts";
+import type { InferenceHost, PeerWay } from "../../domain/model/inference-host.ts";
+import type { OperationNode, OperatorGraph } from "../../domain/model/operator-graph.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { planningProblem, type PlanningProblem } from "../../scheduling/inference/problem.ts";
+import { planningProblem, type PlanningProblem } from "../../planning/inference/problem.ts";
 
 export function randomCase(seed: number): PlanningProblem {
   const random = randomFrom(seed, "inference case");

@@ -8,15 +8,15 @@
 
 import { barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
-import type { PlanningProblem } from "../../scheduling/inference/problem.ts";
-import { planOf } from "../../scheduling/inference/decisions.ts";
-import { fastestGpu } from "../../scheduling/inference/rivals.ts";
-import { activationPeakBytes, searchPlan } from "../../scheduling/inference/search.ts";
+import type { PlanningProblem } from "../../planning/inference/problem.ts";
+import { planOf } from "../../planning/inference/decisions.ts";
+import { fastestGpu } from "../../planning/inference/rivals.ts";
+import { activationPeakBytes, searchPlan } from "../../planning/inference/search.ts";
 import {
   PAPER_MODELS,
   paperGraph,
   type PaperModel,
-} from "../../scheduling/inference/paper-models.ts";
+} from "../../planning/inference/paper-models.ts";
 import { baseMs, executedMs, hostNamed, problemFor, search, type MeasureOptions } from "./cells.ts";
 
 export interface RemainingRow {
@@ -139,7 +139,7 @@ export function remainingBars(rows: readonly RemainingRow[]): Bar[] {
       id: "slower than one GPU, 0 to 100 % remaining",
       unit: "cases",
       paper: 1,
-      wish: exactly(0),
+      target: exactly(0),
       got: slower.length,
       note:
         slower.map((row) => `${row.model} at ${row.sharePercent} %`).join(", ") ||
@@ -148,14 +148,14 @@ export function remainingBars(rows: readonly RemainingRow[]): Bar[] {
     barOf({
       id: "the same without gathering",
       unit: "cases",
-      wish: REPORTED,
+      target: REPORTED,
       got: count((row) => row.knowingMs),
     }),
     barOf({
       id: "the same with the cold plan again",
       unit: "cases",
       paper: 1,
-      wish: REPORTED,
+      target: REPORTED,
       got: count((row) => row.againMs),
     }),
   ];

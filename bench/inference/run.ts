@@ -1,6 +1,6 @@
 /** @file `bench inference`, part by part. */
 
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Bar } from "../bar.ts";
 import { atLeast, barOf, REPORTED } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
@@ -97,14 +97,14 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
         id: "p4d.24xlarge (32, 64), best model",
         unit: "×",
         paper: PAPER.p4d,
-        wish: atLeast(PAPER.p4d),
+        target: atLeast(PAPER.p4d),
         got: best("p4d.24xlarge"),
         note: "products in TF32",
       }),
       barOf({
         id: "p4d.24xlarge (32, 64) in FP32, best model",
         unit: "×",
-        wish: REPORTED,
+        target: REPORTED,
         got: best("p4d.24xlarge-fp32"),
         note: "no plan can reach 3.7 there: see the bounds in the table",
       }),
@@ -179,20 +179,20 @@ async function compareOne(
       barOf({
         id: "speed-up over one GPU",
         unit: "×",
-        wish: atLeast(1),
+        target: atLeast(1),
         got: cell.baseMs === undefined ? undefined : cell.baseMs / cell.oursMs,
       }),
       barOf({
         id: "rivals ahead",
         unit: "rivals",
-        wish: { kind: "exactly", value: 0 },
+        target: { kind: "exactly", value: 0 },
         got: ahead.length,
         ...(ahead.length > 0 && { note: ahead.join(", ") }),
       }),
       barOf({
         id: "estimate off the executed",
         unit: "%",
-        wish: REPORTED,
+        target: REPORTED,
         got: errorPercent(cell),
       }),
     ],

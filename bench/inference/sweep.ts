@@ -3,12 +3,12 @@
 import { barOf, exactly, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
-import { PAPER_SHAPES } from "../../scheduling/inference/paper-models.ts";
-import type { CostScale } from "../../scheduling/inference/problem.ts";
+import { PAPER_SHAPES } from "../../planning/inference/paper-models.ts";
+import type { CostScale } from "../../planning/inference/problem.ts";
 import { cellName, measure, paperCells, PAPER_HOSTS, type MeasureOptions } from "./cells.ts";
 import { rivalsAhead, speedUps } from "./compare-bars.ts";
 
-export interface SweepRow {
+interface SweepRow {
   readonly name: string;
   readonly ours: number;
   readonly deepPlan: number;
@@ -64,14 +64,14 @@ export function sweepBars(rows: readonly SweepRow[]): Bar[] {
     barOf({
       id: "order of the planners changes within ±20 %",
       unit: "settings",
-      wish: exactly(0),
+      target: exactly(0),
       got: turned.length,
       note: `of ${rows.length}; ours > DeepPlan > EfficientMIP > one GPU, means over half of the cells`,
     }),
     barOf({
       id: "cells behind a rival within ±20 %",
       unit: "cells",
-      wish: exactly(0),
+      target: exactly(0),
       got: rows.reduce((sum, { behind }) => sum + behind, 0),
     }),
   ];

@@ -1,6 +1,6 @@
 /** @file Array tasks a second: one job whose tasks are processes of one GPU each, from its submission to its end. */
 
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { atLeast, barOf, unmeasured, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import type { BenchWorld } from "./world.ts";
@@ -10,7 +10,7 @@ const SLURM_TASKS_PER_SECOND = 64;
 const FIGURE = {
   id: "array-tasks",
   unit: "1/s",
-  wish: atLeast(64),
+  target: atLeast(64),
   paper: SLURM_TASKS_PER_SECOND,
 } as const;
 

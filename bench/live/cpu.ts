@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import type { BenchWorld } from "./world.ts";
 
 /** Milliseconds of processor time by process; what a process has waited for (shims and ranks of an agent) is a row of its own. */
-export type CpuMs = ReadonlyMap<string, number>;
+type CpuMs = ReadonlyMap<string, number>;
 
 /** The kernel counts in hundredths of a second for every user of /proc. */
 const MS_PER_TICK = 10;

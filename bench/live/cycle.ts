@@ -16,12 +16,13 @@ import {
 } from "@temporalio/common/lib/internal-non-workflow/index.js";
 import type { LoadedDataConverter } from "@temporalio/common";
 import { createDecider } from "../../activities/decider.ts";
-import type { Plan } from "../../domain/plan.ts";
-import { apply, checkLedger } from "../../scheduling/apply.ts";
-import { decide } from "../../scheduling/decide.ts";
-import { packLedger, type PackedLedger } from "../../scheduling/ledger-codec.ts";
+import type { Plan } from "../../domain/lease/plan.ts";
+import { apply, checkLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { decide } from "../../scheduling/cycle/decide.ts";
+import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { isolatedConnection } from "../../workers/connection.ts";
-import type { FleetInput } from "../../workflows/messages.ts";
+import type { FleetInput } from "../../protocol/messages.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { drawFrom, quantile, spreadOf } from "../statistics.ts";
@@ -77,30 +78,30 @@ function barsOf(times: readonly CycleTimes[], fallbacks: number): readonly Bar[]
   const granted = spreadOf(times.map((time) => time.granted));
   const ofAll = `${String(times.length)} ledgers; the median cycle grants ${String(granted.p50)} gangs`;
   return [
-    barOf({ id: "cycle-p50", unit: "ms", wish: REPORTED, got: plain.p50 }),
-    barOf({ id: "cycle-p99", unit: "ms", wish: atMost(MOST_MS), got: plain.p99, note: ofAll }),
+    barOf({ id: "cycle-p50", unit: "ms", target: REPORTED, got: plain.p50 }),
+    barOf({ id: "cycle-p99", unit: "ms", target: atMost(MOST_MS), got: plain.p99, note: ofAll }),
     barOf({
       id: "cycle-cpu-p50",
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: quantile(
         times.map(({ plainCpuMs }) => plainCpuMs),
         0.5,
       ),
       note: "processor time of the same with its garbage collection; far below the other, the machine is busy",
     }),
-    barOf({ id: "cycle-live-p50", unit: "ms", wish: REPORTED, got: live.p50 }),
+    barOf({ id: "cycle-live-p50", unit: "ms", target: REPORTED, got: live.p50 }),
     barOf({
       id: "cycle-live-p99",
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: live.p99,
       note: `with packing, JSON, codec and the decider's thread; the baseline answered ${String(fallbacks)} times`,
     }),
     barOf({
       id: "carried-bytes",
       unit: "bytes",
-      wish: atMost(MOST_BYTES),
+      target: atMost(MOST_BYTES),
       got: carried,
       note: `the largest, after the codec; ${String(uncoded)} as JSON`,
     }),
@@ -145,14 +146,14 @@ async function oneCycle(
   return { plainMs, plainCpuMs, liveMs, granted: granted.length, ...carried };
 }
 
-/** What continue-as-new carries; every waiting job was told its reason, which is the most that there can be. */
+/** What continue-as-new carries; every waiting job has its reason, which is the largest size. */
 async function carriedBytes(
   ledger: LedgerNow["ledger"],
   nowMs: number,
   converter: LoadedDataConverter,
 ): Promise<Pick<CycleTimes, "carriedBytes" | "plainBytes">> {
-  const told = [...ledger.reasons].map(([id, { code }]) => [id, code, nowMs] as const);
-  const input: FleetInput = { name: "large", ledger: packLedger(ledger), told };
+  const notified = [...ledger.reasons].map(([id, { code }]) => [id, code, nowMs] as const);
+  const input: FleetInput = { name: "large", ledger: packLedger(ledger), notified };
   const [payload] = (await encodeToPayloads(converter, input)) ?? [];
   return {
     carriedBytes: payload?.data?.length ?? NaN,

@@ -23,7 +23,7 @@ const WARM_UP = 5;
 /** After a job has ended its last word is still on its way to the fleet. */
 const QUIET_MS = 150;
 
-export interface GrantedAnswer {
+interface GrantedAnswer {
   readonly bars: readonly Bar[];
   readonly details: Readonly<Record<string, Spread>>;
 }
@@ -55,17 +55,17 @@ export async function measureGranted(
   const granted = quantile(grantedMs, 0.5);
   return {
     bars: [
-      barOf({ id: "round-trip-p50", unit: "ms", wish: REPORTED, got: trip }),
-      barOf({ id: "granted-p50", unit: "ms", wish: REPORTED, got: granted }),
+      barOf({ id: "round-trip-p50", unit: "ms", target: REPORTED, got: trip }),
+      barOf({ id: "granted-p50", unit: "ms", target: REPORTED, got: granted }),
       barOf({
         id: "granted-ratio",
         unit: "×",
-        wish: atMost(MOST_ROUND_TRIPS),
+        target: atMost(MOST_ROUND_TRIPS),
         got: granted / trip,
         note: `${String(grantedMs.length)} jobs and ${String(tripMs.length)} round trips in turns, by the times of history events`,
       }),
-      barOf({ id: "running-p50", unit: "ms", wish: REPORTED, got: quantile(runningMs, 0.5) }),
-      barOf({ id: "running-p99", unit: "ms", wish: REPORTED, got: quantile(runningMs, 0.99) }),
+      barOf({ id: "running-p50", unit: "ms", target: REPORTED, got: quantile(runningMs, 0.5) }),
+      barOf({ id: "running-p99", unit: "ms", target: REPORTED, got: quantile(runningMs, 0.99) }),
     ],
     details: {
       roundTripMs: spreadOf(tripMs),

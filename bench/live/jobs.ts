@@ -21,7 +21,7 @@ const END_WITHIN_MS = 300_000;
 const WARM_UP_JOBS = 16;
 const TRIAL_JOBS = 48;
 
-export interface JobsAnswer {
+interface JobsAnswer {
   readonly bars: readonly Bar[];
   readonly details: Readonly<Record<string, unknown>>;
 }
@@ -82,19 +82,19 @@ export async function measureJobs(
   const bareRate = rateOf(bareBlocks);
   return {
     bars: [
-      barOf({ id: "floor-jobs", unit: "1/s", wish: REPORTED, got: bareRate }),
-      barOf({ id: "jobs", unit: "1/s", wish: REPORTED, got: ourRate }),
+      barOf({ id: "floor-jobs", unit: "1/s", target: REPORTED, got: bareRate }),
+      barOf({ id: "jobs", unit: "1/s", target: REPORTED, got: ourRate }),
       barOf({
         id: "jobs-ratio",
         unit: "×",
-        wish: atLeast(LEAST_RATIO),
+        target: atLeast(LEAST_RATIO),
         got: ourRate / bareRate,
         note: `${String(blocks * count)} jobs of one process and as many of the floor (signals ${best.way}), in ${String(blocks)} turns`,
       }),
       barOf({
         id: "jobs-cpu-ratio",
         unit: "×",
-        wish: REPORTED,
+        target: REPORTED,
         got: cpuOf(bareBlocks) / cpuOf(ourBlocks),
         note: "processor time of all processes, the server's too: the floor's over ours, little disturbed by a busy machine",
       }),

@@ -3,20 +3,29 @@
  *
  * Hosts of 8 GPUs in 20 clusters of three GPU types; tenants with quotas; gangs as a shared cluster sees them, mostly small and
  * a few over many hosts. The fleet is filled by its own `decide` and `apply`; then, again and again, a part of the leases ends,
- * new requests come in until the asked number waits, and that is the ledger of the next measured cycle.
+ * new requests come in until the asked number waits or no more fit, those that
+ * had to wait outside first, and that is the ledger of the next measured cycle.
  */
 
-import type { ClusterShape, FleetShape } from "../../domain/fleet.ts";
-import { clusterId, hostId, jobId, runId, tenantId, type HostId } from "../../domain/ids.ts";
-import { JOB_CLASSES } from "../../domain/job.ts";
-import { gbps, gib, ms, watts } from "../../domain/units.ts";
-import type { GangRequest } from "../../domain/lease.ts";
-import { apply, emptyLedger } from "../../scheduling/apply.ts";
-import { decide } from "../../scheduling/decide.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import type { ClusterShape, FleetShape } from "../../domain/fleet/fleet.ts";
+import {
+  clusterId,
+  hostId,
+  jobId,
+  runId,
+  tenantId,
+  type HostId,
+  type JobId,
+} from "../../domain/values/ids.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import { gbps, gib, ms, watts } from "../../domain/values/units.ts";
+import type { GangRequest } from "../../domain/lease/lease.ts";
+import { apply, emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { decide } from "../../scheduling/cycle/decide.ts";
+import type { Applied, Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Draw } from "../statistics.ts";
 
-export interface LargeFleet {
+interface LargeFleet {
   readonly gpus: number;
   readonly requests: number;
 }
@@ -54,15 +63,23 @@ export function* largeLedgers(size: LargeFleet, draw: Draw): Generator<LedgerNow
   let nowMs = START_MS;
   let arrived = 0;
   let ledger = withAgents(emptyLedger(shape), hosts, nowMs);
+  const lobby = openLobby();
+  const arrive = (requests: readonly GangRequest[]): void => {
+    const entries = requests.map((request) => ({ kind: "request", request }));
+    ledger = lobby.take(apply(ledger, { kind: "inbox", entries, nowMs }), requests, nowMs);
+  };
   const topUp = (): void => {
-    while (ledger.requests.size < size.requests) {
+    let before = -1;
+    while (ledger.requests.size < size.requests && ledger.requests.size > before) {
+      before = ledger.requests.size;
       const missing = Math.min(ENTRIES_PER_BATCH, size.requests - ledger.requests.size);
-      const entries = Array.from({ length: missing }, () => {
+      const called = lobby.callIn(ledger, missing);
+      const drawn = (): GangRequest => {
         nowMs += ARRIVAL_MS;
         arrived += 1;
-        return { kind: "request", request: drawnRequest(draw, arrived, nowMs) };
-      });
-      ledger = apply(ledger, { kind: "inbox", entries, nowMs }).ledger;
+        return drawnRequest(draw, arrived, nowMs);
+      };
+      arrive(called.length > 0 ? called : Array.from({ length: missing }, drawn));
     }
   };
   const cycle = (): number => {
@@ -91,6 +108,44 @@ export function* largeLedgers(size: LargeFleet, draw: Draw): Generator<LedgerNow
     yield { ledger, nowMs };
     cycle();
   }
+}
+
+/** The requests that the fleet put outside, which come in again with the fleet's credits, as those of lobbies do. */
+function openLobby() {
+  const outside = new Map<JobId, GangRequest>();
+  return {
+    /** What an event put outside; the fleet is told that its lobbies know. */
+    take(applied: Applied, requests: readonly GangRequest[], nowMs: number): Ledger {
+      const byJob = new Map(requests.map((request) => [request.jobId, request]));
+      for (const { jobId: job } of applied.outside) {
+        const request = byJob.get(job);
+        if (request !== undefined) outside.set(job, request);
+      }
+      const { intake } = applied.ledger;
+      if (intake === undefined || intake.news.size === 0) return applied.ledger;
+      const rows = [...intake.news].map(([job, { runId: run, seq }]) => ({
+        jobId: job,
+        runId: run,
+        seq,
+      }));
+      return apply(applied.ledger, { kind: "lobbies-told", rows, credits: [], nowMs }).ledger;
+    },
+    /** At most so many, each with a credit of its tenant and class. */
+    callIn({ intake }: Ledger, most: number): readonly GangRequest[] {
+      const called: GangRequest[] = [];
+      for (const [tenant, { credits }] of intake?.lobbies ?? [])
+        for (const [credit, { class: jobClass }] of credits) {
+          if (called.length >= most) return called;
+          const next = [...outside.values()].find(
+            (request) => request.tenant === tenant && request.class === jobClass,
+          );
+          if (next === undefined) continue;
+          outside.delete(next.jobId);
+          called.push({ ...next, credit });
+        }
+      return called;
+    },
+  };
 }
 
 function largeShape(gpus: number): FleetShape {
@@ -132,7 +187,7 @@ function withAgents(ledger: Ledger, hosts: readonly HostId[], nowMs: number): Le
     const epoch = `${(nowMs + at).toString(36)}${at.toString(16).padStart(6, "0")}`;
     const name = `large.${id.replace("/", ".")}.${epoch}`;
     return {
-      kind: "agent-hello",
+      kind: "agent-registered",
       hosts: [id],
       agent: {
         epoch,
@@ -147,7 +202,7 @@ function withAgents(ledger: Ledger, hosts: readonly HostId[], nowMs: number): Le
   return apply(ledger, { kind: "inbox", entries, nowMs }).ledger;
 }
 
-function drawnRequest(draw: Draw, number: number, nowMs: number): GangRequest {
+export function drawnRequest(draw: Draw, number: number, nowMs: number): GangRequest {
   const gpus = drawnSize(draw);
   const isPicky = draw.unit() < 0.3;
   const min = draw.unit() < 0.25 ? Math.max(1, gpus / 2) : gpus;

@@ -1,5 +1,5 @@
 /**
- * @file Starts processes of the build for the length of a bench, and ends them all, whatever happens to the bench.
+ * @file Starts processes of the build for the length of a bench, and ends them all, also when the bench fails.
  *
  * A process says that it is ready over its IPC channel, as the product's workers do; what it writes goes to a file, whose last
  * lines are the reason when it ends before.

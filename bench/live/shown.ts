@@ -4,9 +4,9 @@
  * Three cases on one simulated fleet of many hosts in racks: a gang that no hosts will ever hold (it is to be named, not to time out), one
  * GPU that its owner wants back from a borrower (the eviction is to be decided; how long a checkpoint takes is the borrower's), and a
  * gang of 512 GPUs (its hosts are to be named). The job's view is asked for again and again, as `status` does; for the reclaim what `explain`
- * asks, because a job that will start is not told why it waits for its first three seconds. So a time is right to `ASK_EVERY_MS` and a
+ * asks, because a job that will start gets no reason within its first three seconds. So a time is right to `ASK_EVERY_MS` and a
  * query. A round trip between two bare workflows is measured in turns: what the machine takes for next to nothing.
- * The bars are judged by the median, with the slowest beside it. What KAI-Scheduler's repository publishes of such cases stands as the
+ * The bars are about the median; the slowest stands beside it. What KAI-Scheduler's repository publishes of such cases stands as the
  * other figure: a whole Kubernetes on a cluster of theirs, so not like with like.
  * Cost: a server, an agent of all hosts, and for each large gang the start and stop of what it runs.
  */
@@ -21,7 +21,7 @@ import { spreadOf, type Spread } from "../statistics.ts";
 import { SCARCE, SHARED, shownFleet } from "./fleet.ts";
 import { openQuietFleet, type BenchWorld } from "./world.ts";
 
-export interface ShownAnswer {
+interface ShownAnswer {
   readonly bars: readonly Bar[];
   readonly details: Readonly<Record<string, Spread>>;
 }
@@ -76,10 +76,10 @@ export async function measureShown(request: BenchRequest): Promise<ShownAnswer> 
     const trips = spreadOf(tripsMs);
     details["roundTrip"] = trips;
     const note = `an update that has one bare workflow ask another, in turns with the above; the slowest of ${String(trips.count)} took ${trips.max.toFixed(0)} ms`;
-    bars.push(barOf({ id: "shown-floor", unit: "ms", wish: REPORTED, got: trips.p50, note }));
+    bars.push(barOf({ id: "shown-floor", unit: "ms", target: REPORTED, got: trips.p50, note }));
     return { bars, details };
   } finally {
-    // What they run would outlive the server. Where that is gone already there is nobody to ask.
+    // What they run would outlive the server. When the server is gone already, no call is possible.
     await endAll(world, borrowers).catch(() => undefined);
     await world.stop();
   }
@@ -143,7 +143,7 @@ const barOfCase = ({ id, mostMs, paperMs, note }: Case, spread: Spread): Bar =>
     id,
     unit: "ms",
     paper: paperMs,
-    wish: atMost(mostMs),
+    target: atMost(mostMs),
     got: spread.p50,
     note: `${note}; median of ${String(spread.count)}, the slowest ${spread.max.toFixed(0)} ms; the other figure is KAI-Scheduler's on a cluster of its own, not like with like`,
   });
@@ -205,7 +205,7 @@ async function endAll(world: BenchWorld, jobIds: readonly string[]): Promise<voi
   await Promise.all(jobs.map((job) => job.outcome()));
 }
 
-/** Whoever was evicted runs again. */
+/** The evicted job runs again. */
 async function untilAllRun(world: BenchWorld, jobIds: readonly string[]): Promise<void> {
   for (const jobId of jobIds) await untilShown(world, world.orbweaver.job(jobId), isRunning);
 }

@@ -11,9 +11,9 @@ import { join } from "node:path";
 import { OrbweaverClient } from "../../client/index.ts";
 import { startFleet } from "../../cli/up/fleet-start.ts";
 import { untilHostsKnown } from "../../cli/up/agents.ts";
-import type { Fleet } from "../../domain/fleet.ts";
-import { parseFleetYaml } from "../../domain/fleet-file.ts";
-import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
+import type { Fleet } from "../../domain/fleet/fleet.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
 import { isolatedConnection, openClient } from "../../workers/connection.ts";
 import {
   ensureSearchAttributes,
@@ -34,7 +34,7 @@ export interface BenchWorld {
   readonly processes: Processes;
   /** Of the server that we have started. */
   readonly serverPid?: number;
-  /** Where the server tells its metrics; absent when it is not ours. */
+  /** Address of the server's metrics; absent for a server that is not ours. */
   readonly metricsUrl?: string;
   /** Starts a role of the product, as `orbweaver worker --role …`. */
   startRole(role: "fleet" | "jobs" | "agent", cluster?: string): Promise<void>;

@@ -5,7 +5,7 @@ import { atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { spreadOf, type Spread } from "../statistics.ts";
 
-export interface ZeroAnswer {
+interface ZeroAnswer {
   readonly bars: readonly Bar[];
   readonly details: Readonly<Record<string, Spread>>;
 }
@@ -27,22 +27,22 @@ export async function measureZero(request: BenchRequest): Promise<ZeroAnswer> {
       barOf({
         id: "wake-p50",
         unit: "ms",
-        wish: atMost(2_000),
+        target: atMost(2_000),
         got: granted.p50,
         note: `submit to granted with no control process running, ${String(granted.count)} times`,
       }),
-      barOf({ id: "wake-p99", unit: "ms", wish: atMost(5_000), got: granted.p99 }),
+      barOf({ id: "wake-p99", unit: "ms", target: atMost(5_000), got: granted.p99 }),
       barOf({
         id: "quiet-processes",
         unit: "",
-        wish: exactly(0),
+        target: exactly(0),
         got: processesAfterQuiet,
         note: `control processes after ${String(SCALE_TO_ZERO_SIZES.quietSeconds)} s of quiet`,
       }),
       barOf({
         id: "wake-ups",
         unit: "1/h",
-        wish: REPORTED,
+        target: REPORTED,
         got: wakeUps.watchedMs > 0 ? wakeUps.startsPerHour : undefined,
         note: `starts of control processes with ${String(SCALE_TO_ZERO_SIZES.jobs)} long jobs on ${String(request.size("long-hosts"))} hosts: ${String(wakeUps.starts)} in ${String(Math.round(wakeUps.watchedMs / 1_000))} s`,
       }),

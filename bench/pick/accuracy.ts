@@ -7,17 +7,17 @@
  * Times are processor time, because the machine may be shared; wall time stands beside it.
  */
 
-import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
-import { trainBoostedTrees } from "../../models/boosted-trees.ts";
-import { trainFlatSurrogate } from "../../models/flat-surrogate.ts";
-import { nearestNeighbour } from "../../models/nearest-neighbour.ts";
+import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
+import { trainBoostedTrees } from "../../models/bandwidth/boosted-trees.ts";
+import { trainFlatSurrogate } from "../../models/bandwidth/flat-surrogate.ts";
+import { nearestNeighbour } from "../../models/bandwidth/nearest-neighbour.ts";
 import {
   accuracyOf,
   openSyncPredictor,
   trainSurrogate,
   type Accuracy,
   type SurrogateModel,
-} from "../../models/surrogate.ts";
+} from "../../models/bandwidth/surrogate.ts";
 import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
@@ -26,7 +26,7 @@ import { timed, type Took, type Trainings } from "./trained.ts";
 import { PRODUCT_WAY, type TrainingWay } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
-export interface AccuracyPlan {
+interface AccuracyPlan {
   readonly samples: readonly number[];
   readonly seeds: readonly number[];
   /** How the training sets are chosen; rivals and times on the first way only. */
@@ -45,7 +45,7 @@ export interface AccuracyFigure extends Accuracy {
   readonly seed: number;
 }
 
-export interface TrainingTime extends Took {
+interface TrainingTime extends Took {
   readonly what: "from nothing" | "fine-tuning";
 }
 
@@ -120,24 +120,24 @@ export function accuracyTable(cluster: string, figures: readonly AccuracyFigure[
   };
 }
 
-interface AccuracyWish {
+interface AccuracySettings {
   readonly r2: number;
   readonly mapePercent: number;
 }
 
-const MEASURED_WISH: AccuracyWish = { r2: 0.95, mapePercent: 5 };
-const MIXED_WISH: AccuracyWish = { r2: 0.97, mapePercent: 4 };
+const MEASURED_DEMAND: AccuracySettings = { r2: 0.95, mapePercent: 5 };
+const MIXED_DEMAND: AccuracySettings = { r2: 0.97, mapePercent: 4 };
 
-/** At the size at which the paper compares; judged on the sets that the product measures. */
+/** At the paper's size, from the sets that the product measures. */
 export function accuracyBars(truth: Truth, figures: readonly AccuracyFigure[]): readonly Bar[] {
-  const wish = truth.samples.length > 0 ? MEASURED_WISH : MIXED_WISH;
+  const target = truth.samples.length > 0 ? MEASURED_DEMAND : MIXED_DEMAND;
   const ours = figures.filter(
     ({ cluster, model, samples }) =>
       cluster === truth.name && model === "ours" && samples === PAPER_SAMPLES,
   );
   return [...new Set(ours.map(({ training }) => training))].flatMap((way) => {
     const own = ours.filter(({ training }) => training === way);
-    const isJudged = way === PRODUCT_WAY;
+    const isEvaluated = way === PRODUCT_WAY;
     const name = truth.name.toLowerCase();
     const r2 = own.map((figure) => figure.r2);
     const mape = own.map((figure) => figure.mapePercent);
@@ -145,14 +145,14 @@ export function accuracyBars(truth: Truth, figures: readonly AccuracyFigure[]): 
       barOf({
         id: `${name} R2 ${way}`,
         unit: "",
-        wish: isJudged ? atLeast(wish.r2) : REPORTED,
+        target: isEvaluated ? atLeast(target.r2) : REPORTED,
         got: mean(r2),
         note: `worst of ${String(own.length)} seeds ${Math.min(...r2).toFixed(3)}`,
       }),
       barOf({
         id: `${name} MAPE ${way}`,
         unit: "%",
-        wish: isJudged ? atMost(wish.mapePercent) : REPORTED,
+        target: isEvaluated ? atMost(target.mapePercent) : REPORTED,
         got: mean(mape),
         note: `worst of ${String(own.length)} seeds ${Math.max(...mape).toFixed(2)}`,
       }),
@@ -168,7 +168,7 @@ export function trainingBars(times: readonly TrainingTime[]): readonly Bar[] {
     return barOf({
       id: `training ${what}`,
       unit: "ms CPU",
-      wish: atMost(limits[what]),
+      target: atMost(limits[what]),
       got: mean(own.map(({ cpuMs }) => cpuMs)),
       note: `mean of ${String(own.length)}; wall ${wallMs.toFixed(0)} ms on this machine`,
     });

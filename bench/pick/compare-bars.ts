@@ -6,7 +6,7 @@
  * bars that compare our Topo and Random with the paper's take the mean in that way too.
  */
 
-import { atLeast, atMost, barOf, REPORTED, type Bar, type Wish } from "../bar.ts";
+import { atLeast, atMost, barOf, REPORTED, type Bar, type Figure } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { figureText } from "../report.ts";
 import { mean } from "../statistics.ts";
@@ -14,7 +14,7 @@ import { PAPER_SAMPLES, type Compared, type Run } from "./compare.ts";
 import { figuresOf, gbePercent, isKnown, type Figures } from "./protocol.ts";
 import { PRODUCT_WAY, TRAINING_WAYS, type TrainingWay } from "./training-sets.ts";
 
-export interface Summary {
+interface Summary {
   readonly name: string;
   readonly samples: number;
   readonly training?: TrainingWay;
@@ -23,7 +23,7 @@ export interface Summary {
 }
 
 /** By dispatcher and size of training set, in order of first sight. */
-export function summaries(compared: readonly Compared[]): readonly Summary[] {
+function summaries(compared: readonly Compared[]): readonly Summary[] {
   const groups = new Map<string, Run[]>();
   for (const { runs } of compared)
     for (const run of runs) {
@@ -114,7 +114,7 @@ export function modelTable(cluster: string, compared: readonly Compared[]): Benc
   };
 }
 
-interface Target {
+interface KnownTarget {
   readonly gbe: number;
   readonly paperGbe?: number;
   readonly paperLoss?: number;
@@ -122,7 +122,7 @@ interface Target {
   readonly paperRandom?: number;
 }
 
-const TARGETS: ReadonlyMap<string, Target> = new Map([
+const TARGETS: ReadonlyMap<string, KnownTarget> = new Map([
   ["H100", { gbe: 99.5, paperGbe: 96.99, paperLoss: 3.01, paperTopo: 84.53, paperRandom: 66.75 }],
   ["Het-4Mix", { gbe: 97, paperGbe: 89.9, paperLoss: 2.1, paperTopo: 58.9, paperRandom: 47 }],
   ["Het-RA", { gbe: 97 }],
@@ -134,7 +134,7 @@ const FROM_FEW = 98.5;
 const WORST_PICK = 85;
 const NEAR_PAPER = 3;
 
-export interface BarsOf {
+interface BarsOf {
   /** The paper's own measurements: on others its Topo and Random are another cluster's. */
   readonly isPaperData: boolean;
 }
@@ -152,16 +152,22 @@ export function compareBars(
   const trees = find("boosted trees", PAPER_SAMPLES);
   const few = find("ours", 50);
   const name = cluster.toLowerCase();
-  const bar = (id: string, unit: string, wish: Wish, got?: number, paper?: number): Bar =>
-    barOf({ id: `${name} ${id}`, unit, wish, got, ...(paper !== undefined && { paper }) });
+  const bar = (id: string, figures: Omit<Figure, "id">): Bar =>
+    barOf({ id: `${name} ${id}`, ...figures });
   const bars: Bar[] = [];
   if (ours !== undefined) {
     const { mean, worstSeed } = ours;
-    bars.push(bar("GBE", "%", atLeast(target?.gbe ?? 97), mean.gbePercent, target?.paperGbe));
-    bars.push(bar("GBE worst seed", "%", REPORTED, worstSeed.gbePercent));
-    bars.push(bar("loss", "GB/s", atMost(1), mean.lossGbs, target?.paperLoss));
+    const paper = target && { gbe: { paper: target.paperGbe }, loss: { paper: target.paperLoss } };
+    const least = atLeast(target?.gbe ?? 97);
+    bars.push(
+      bar("GBE", { unit: "%", target: least, got: mean.gbePercent, ...paper?.gbe }),
+      bar("GBE worst seed", { unit: "%", target: REPORTED, got: worstSeed.gbePercent }),
+      bar("loss", { unit: "GB/s", target: atMost(1), got: mean.lossGbs, ...paper?.loss }),
+    );
     if (cluster === "H100")
-      bars.push(bar("worst pick", "%", atLeast(WORST_PICK), mean.worstPercent));
+      bars.push(
+        bar("worst pick", { unit: "%", target: atLeast(WORST_PICK), got: mean.worstPercent }),
+      );
   }
   for (const way of TRAINING_WAYS.filter((each) => each !== PRODUCT_WAY))
     for (const samples of [PAPER_SAMPLES, 50]) {
@@ -170,19 +176,20 @@ export function compareBars(
       const { gbePercent: got, worstPercent, lossGbs } = other.mean;
       const note = `worst pick ${worstPercent.toFixed(1)} %, loss ${lossGbs.toFixed(2)} GB/s`;
       const id = `${name} GBE from ${String(samples)} ${way}`;
-      bars.push(barOf({ id, unit: "%", wish: REPORTED, got, note }));
+      bars.push(barOf({ id, unit: "%", target: REPORTED, got, note }));
     }
   if (ours !== undefined && trees !== undefined)
     bars.push(
-      bar(
-        "over trees",
-        "points",
-        cluster === "H100" ? atLeast(0) : REPORTED,
-        ours.mean.gbePercent - trees.mean.gbePercent,
-      ),
+      bar("over trees", {
+        unit: "points",
+        target: cluster === "H100" ? atLeast(0) : REPORTED,
+        got: ours.mean.gbePercent - trees.mean.gbePercent,
+      }),
     );
   if (cluster === "H100" && few !== undefined)
-    bars.push(bar("GBE from 50", "%", atLeast(FROM_FEW), few.mean.gbePercent));
+    bars.push(
+      bar("GBE from 50", { unit: "%", target: atLeast(FROM_FEW), got: few.mean.gbePercent }),
+    );
   for (const [rival, paper] of [
     ["Topo", target?.paperTopo],
     ["Random", target?.paperRandom],
@@ -194,7 +201,7 @@ export function compareBars(
       barOf({
         id: `${name} ${id}`,
         unit: "points off",
-        wish: cluster === "H100" && isPaperData ? atMost(NEAR_PAPER) : REPORTED,
+        target: cluster === "H100" && isPaperData ? atMost(NEAR_PAPER) : REPORTED,
         got: Math.abs(got - paper),
         note: `${got.toFixed(1)} % here, ${paper.toFixed(1)} % there, over all requests from 1 GPU, forced picks too`,
       }),

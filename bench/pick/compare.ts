@@ -5,14 +5,14 @@
  * for each size of training set. The size at which the paper compares (250) has all searches and all models.
  */
 
-import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
+import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { trainBoostedTrees } from "../../models/boosted-trees.ts";
-import { nearestNeighbour } from "../../models/nearest-neighbour.ts";
-import { accuracyOf, openSyncPredictor } from "../../models/surrogate.ts";
+import { trainBoostedTrees } from "../../models/bandwidth/boosted-trees.ts";
+import { nearestNeighbour } from "../../models/bandwidth/nearest-neighbour.ts";
+import { accuracyOf, openSyncPredictor } from "../../models/bandwidth/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
-import { hybrid } from "../../scheduling/pick/hybrid.ts";
-import { pts } from "../../scheduling/pick/pruned-tree.ts";
+import { hybrid } from "../rivals/pick/hybrid.ts";
+import { pts } from "../rivals/pick/pruned-tree.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import type { LinksByType } from "./links.ts";
 import { bestGbs, judge, searching, truthPredictor, type Field, type Judged } from "./protocol.ts";
@@ -32,7 +32,7 @@ import type { Truth } from "./truth.ts";
 /** At which the paper compares dispatchers. */
 export const PAPER_SAMPLES = 250;
 
-export interface ComparePlan {
+interface ComparePlan {
   readonly links: LinksByType;
   readonly sizes: ScenarioSizes;
   readonly samples: readonly number[];
@@ -52,7 +52,7 @@ export interface Run {
   readonly judged: readonly Judged[];
 }
 
-export interface ModelFigures {
+interface ModelFigures {
   readonly name: string;
   readonly samples: number;
   readonly training: TrainingWay;

@@ -4,12 +4,12 @@
  * True from then on: a quarter for every group over several hosts that has a GPU on the first host. The stale model goes on picking; each
  * of its picks over several hosts is measured, and after 25, 50 and 100 of them it is fine-tuned. On the way every fourth job is
  * picked for learning's sake: at random among the ways of its scenario, as placements in a fleet are not all free choices. The mark is
- * a model trained from nothing on 250 sets of the new truth. All are judged on the same scenarios.
+ * a model trained from nothing on 250 sets of the new truth. All play the same scenarios.
  */
 
-import type { BandwidthPredictor, BandwidthSample } from "../../domain/bandwidth-port.ts";
+import type { BandwidthPredictor, BandwidthSample } from "../../domain/bandwidth/bandwidth-port.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { openSyncPredictor, trainSurrogate } from "../../models/surrogate.ts";
+import { openSyncPredictor, trainSurrogate } from "../../models/bandwidth/surrogate.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import { atLeast, atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
@@ -62,14 +62,14 @@ export async function measureDrift(setting: Setting): Promise<{
       barOf({
         id: "drift: stale model loses",
         unit: "points",
-        wish: atLeast(HARD_ENOUGH),
+        target: atLeast(HARD_ENOUGH),
         got: Math.min(...lost),
         note: `the least of the seeds; ${texts(lost)}`,
       }),
       barOf({
         id: "drift: left after 100 jobs",
         unit: "points",
-        wish: atMost(WITHIN),
+        target: atMost(WITHIN),
         got: Math.max(...left(last)),
         note: `the most of the seeds; ${texts(left(last))}; from nothing on the new truth is 0`,
       }),
@@ -77,7 +77,7 @@ export async function measureDrift(setting: Setting): Promise<{
         barOf({
           id: `drift: left after ${String(step)} jobs`,
           unit: "points",
-          wish: REPORTED,
+          target: REPORTED,
           got: mean(left(step)),
           note: `mean of ${texts(left(step))}`,
         }),

@@ -2,7 +2,7 @@
  * @file The paper's figures 5 to 11 as SVG from this run: accuracy, GBE and loss by size of request, search times, ablations, test settings.
  */
 
-import { busBwNearGBs } from "../../domain/nccl-run.ts";
+import { busBwNearGBs } from "../../domain/bandwidth/nccl-run.ts";
 import { chartSvg, type Axis, type Series } from "../../simulator/report/chart.ts";
 import { writeChart, type ChartFile } from "../chart-file.ts";
 import type { AccuracyFigure } from "./accuracy.ts";
@@ -170,7 +170,7 @@ export function drawTestedSettings(dir: string, settings: readonly TestedSetting
   }
 }
 
-interface Wish {
+interface Target {
   readonly names: readonly string[];
   readonly of: (judged: Judged) => number;
   readonly what: string;
@@ -179,7 +179,7 @@ interface Wish {
 function requestChart(
   cluster: string,
   compared: readonly Compared[],
-  { names, of, what }: Wish,
+  { names, of, what }: Target,
 ): ChartFile {
   const way = compared[0]?.models[0]?.training;
   const isDrawn = ({ samples, training }: Compared["runs"][number]): boolean =>

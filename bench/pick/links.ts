@@ -3,14 +3,14 @@
  *
  * NVLink weighs 100 and its number of lanes; PCIe 50 through one bridge (PIX), 40 through several (PXB), 30 through a host bridge (PHB),
  * 20 inside a NUMA node (NODE), 10 between NUMA nodes (SYS); GPUs of different hosts 0. Only the order within NVLink, within PCIe and
- * between the two is meant, as in a topology file that somebody writes by hand. GPUs with SYS between them are on different NUMA nodes.
+ * between the two is meant, as in a topology file written by hand. GPUs with SYS between them are on different NUMA nodes.
  * Host types without a matrix: every link weighs the same, one NUMA node.
  */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseNvidiaSmiTopo } from "../../domain/parse-nvidia-smi.ts";
-import type { HostTopology, LinkKind } from "../../domain/topology.ts";
+import { parseNvidiaSmiTopo } from "../../domain/bandwidth/parse-nvidia-smi.ts";
+import type { HostTopology, LinkKind } from "../../domain/values/topology.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 
 export interface HostLinks {

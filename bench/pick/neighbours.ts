@@ -1,5 +1,5 @@
 /**
- * @file What it brings to look at neighbours: jobs that share network cards, picked with and without them in the score.
+ * @file The gain from scoring neighbours: jobs that share network cards, picked with and without them in the score.
  *
  * Jobs of 2 to 16 GPUs come one after the other to the measured cluster; each runs until so many later ones have come or its GPUs are needed:
  * then the oldest end. After each arrival the rates of all that run are summed, by the true bandwidths and the sharing model of
@@ -7,9 +7,9 @@
  * see the same jobs and the same model of bandwidth.
  */
 
-import { popCount } from "../../domain/lease.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { openSyncPredictor } from "../../models/surrogate.ts";
+import { openSyncPredictor } from "../../models/bandwidth/surrogate.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import {
   cardCapacities,
@@ -17,7 +17,7 @@ import {
   scoreAmong,
   type Neighbour,
 } from "../../scheduling/pick/sharing.ts";
-import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth-port.ts";
+import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
 import { atLeast, barOf, REPORTED, type Bar } from "../bar.ts";
 import { PAPER_SAMPLES } from "./compare.ts";
 import { truthPredictor } from "./protocol.ts";
@@ -37,8 +37,8 @@ export async function measureNeighbours(setting: Setting): Promise<readonly Bar[
   const gains: number[] = [];
   for (let at = 0; at < request.size("seeds"); at += 1) {
     const seed = request.seed + at;
-    const wish = { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY };
-    const { model } = await trainings(truth, wish);
+    const target = { samples: PAPER_SAMPLES, seed, training: PRODUCT_WAY };
+    const { model } = await trainings(truth, target);
     const predictor = openSyncPredictor(model, domain, { version: "ours" });
     const random = randomFrom(seed, "neighbours");
     const sizes = Array.from({ length: request.size("jobs") }, () => 2 + random.below(LARGEST - 1));
@@ -54,17 +54,17 @@ export async function measureNeighbours(setting: Setting): Promise<readonly Bar[
     barOf({
       id: "total with neighbours in the score",
       unit: "× without",
-      wish: atLeast(1),
+      target: atLeast(1),
       got: totals.all / totals.none,
       note: `gain ${gainPercent(totals.all, totals.none).toFixed(2)} % of the measured bandwidth of ${String(request.size("jobs"))} jobs, by seed ${own}`,
     }),
     barOf({
       id: "total with present neighbours only",
       unit: "× without",
-      wish: REPORTED,
+      target: REPORTED,
       got: totals.present / totals.none,
     }),
-    barOf({ id: "total without", unit: "GB/s", wish: REPORTED, got: totals.none }),
+    barOf({ id: "total without", unit: "GB/s", target: REPORTED, got: totals.none }),
   ];
 }
 
@@ -119,16 +119,16 @@ function totalRate(truth: Truth, { predictor, sizes, looks }: Stream): number {
   return total;
 }
 
-interface Scene {
+interface CycleView {
   readonly neighbours: readonly Neighbour[];
   readonly predictor: BandwidthPredictor;
   readonly freeMasks: readonly number[];
 }
 
-/** As scheduling/bandwidth-place.ts has it: where no gang uses a card, nobody is a neighbour. */
+/** As scheduling/admission/bandwidth-placement.ts has it: a card that no gang uses has no neighbours. */
 function scoreOf(
   looks: Looks,
-  { neighbours, predictor, freeMasks }: Scene,
+  { neighbours, predictor, freeMasks }: CycleView,
 ): ReturnType<typeof scoreAmong> | undefined {
   const onCards = neighbours.filter(({ shares }) => shares.length > 1);
   if (looks === "none" || onCards.length === 0) return undefined;

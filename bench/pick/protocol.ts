@@ -6,7 +6,7 @@
  * given the compact choice, and counted. A pick whose bandwidth the data does not say (files with holes) counts in no mean.
  */
 
-import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth-port.ts";
+import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
 import { exactCounts } from "../../scheduling/pick/exact-counts.ts";
 import type { PickSearch } from "../../scheduling/pick/search.ts";
 import { mean } from "../statistics.ts";
@@ -69,7 +69,7 @@ export const gbePercent = ({ gbs, bestGbs: best }: Judged): number => (100 * gbs
 /** The data says what the pick has and what is best: nothing that was measured is 0. */
 export const isKnown = ({ gbs, bestGbs: best }: Judged): boolean => gbs > 0 && best > 0;
 
-/** One GPU has no bandwidth, and what is forced is nobody's merit. */
+/** One GPU has no bandwidth, and a forced pick is no merit of the method. */
 export const isCounted = (judged: Judged): boolean =>
   judged.scenario.gpus > 1 && !judged.scenario.isForced && isKnown(judged);
 

@@ -13,8 +13,8 @@
  *   Topo, any   the same with a uniform subset of the pool, the other honest reading of line 13.
  */
 
-import type { BandwidthDomain, Candidate } from "../../domain/bandwidth-port.ts";
-import { popCount } from "../../domain/lease.ts";
+import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { lowestBits } from "../../lib/bits.ts";
 import { shuffled, type Random } from "../../lib/random.ts";
 import { plainLinks, type HostLinks, type LinksByType } from "./links.ts";

@@ -8,11 +8,11 @@
  * reported beside. What is compared is what a pick counts: the prediction, or a little less of what nothing measured is like.
  */
 
-import { hostId } from "../../domain/ids.ts";
-import { popCount } from "../../domain/lease.ts";
-import type { BandwidthDomain } from "../../domain/bandwidth-port.ts";
+import { hostId } from "../../domain/values/ids.ts";
+import { popCount } from "../../domain/lease/lease.ts";
+import type { BandwidthDomain } from "../../domain/bandwidth/bandwidth-port.ts";
 import { randomFrom, shuffled, type Random } from "../../lib/random.ts";
-import { openSyncPredictor } from "../../models/surrogate.ts";
+import { openSyncPredictor } from "../../models/bandwidth/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
 import { appraised } from "../../scheduling/pick/search.ts";
 import { EHA_SHARE, searchPick, usualBudget } from "../../scheduling/pick/search-pick.ts";
@@ -72,24 +72,24 @@ export async function measureScale(setting: Setting): Promise<readonly Bar[]> {
     barOf({
       id: "pick p99 1,798 GPUs",
       unit: "ms CPU",
-      wish: atMost(50),
+      target: atMost(50),
       got: quantile(cpuMs, 0.99),
       note,
     }),
     barOf({
       id: "predicted below EHA or Topo",
       unit: "picks",
-      wish: exactly(0),
+      target: exactly(0),
       got: below,
       note: "EHA cut off to as many first candidates as our search gives it; all of them are beyond counting",
     }),
     barOf({
       id: "below EHA with 100 × the candidates",
       unit: "% of picks",
-      wish: REPORTED,
+      target: REPORTED,
       got: wide === 0 ? NaN : (100 * belowWide) / wide,
     }),
-    barOf({ id: "predicted over EHA and Topo", unit: "×", wish: REPORTED, got: mean }),
+    barOf({ id: "predicted over EHA and Topo", unit: "×", target: REPORTED, got: mean }),
   ];
 }
 

@@ -5,7 +5,7 @@
  * whose free GPUs are as many as asked has one answer only: it is `isForced` and counts in no mean, and neither do requests of one GPU.
  */
 
-import type { BandwidthDomain } from "../../domain/bandwidth-port.ts";
+import type { BandwidthDomain } from "../../domain/bandwidth/bandwidth-port.ts";
 import { shuffled, type Random } from "../../lib/random.ts";
 
 export interface Scenario {

@@ -5,12 +5,12 @@
  * another asked before. `prediction` is what the paper's hybrid search spends in the model. Processor time, mean over the states.
  */
 
-import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
+import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { openSyncPredictor } from "../../models/surrogate.ts";
+import { openSyncPredictor } from "../../models/bandwidth/surrogate.ts";
 import { eha } from "../../scheduling/pick/balanced.ts";
-import { hybrid } from "../../scheduling/pick/hybrid.ts";
-import { pts } from "../../scheduling/pick/pruned-tree.ts";
+import { hybrid } from "../rivals/pick/hybrid.ts";
+import { pts } from "../rivals/pick/pruned-tree.ts";
 import { appraised } from "../../scheduling/pick/search.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import { mean } from "../statistics.ts";

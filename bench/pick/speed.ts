@@ -6,7 +6,7 @@
  */
 
 import { randomFrom } from "../../lib/random.ts";
-import { openSyncPredictor, type SurrogateModel } from "../../models/surrogate.ts";
+import { openSyncPredictor, type SurrogateModel } from "../../models/bandwidth/surrogate.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
@@ -25,8 +25,8 @@ export interface Setting {
 
 /** The model of the first seed, from the sets that the product measures. */
 export async function modelFor({ request, truth, trainings }: Setting): Promise<SurrogateModel> {
-  const wish = { samples: PAPER_SAMPLES, seed: request.seed, training: PRODUCT_WAY };
-  return (await trainings(truth, wish)).model;
+  const target = { samples: PAPER_SAMPLES, seed: request.seed, training: PRODUCT_WAY };
+  return (await trainings(truth, target)).model;
 }
 
 const WARM_UP = 100;
@@ -59,7 +59,7 @@ export async function measureSpeed(setting: Setting): Promise<readonly Bar[]> {
     barOf({
       id: "pick p99 32 GPUs",
       unit: "ms CPU",
-      wish: atMost(10),
+      target: atMost(10),
       got: quantile(cpuMs, 0.99),
       paper: 250,
       note: `p50 ${quantile(cpuMs, 0.5).toFixed(2)}; wall p50 ${quantile(wallMs, 0.5).toFixed(2)}, p99 ${quantile(wallMs, 0.99).toFixed(2)} ms`,
@@ -67,10 +67,10 @@ export async function measureSpeed(setting: Setting): Promise<readonly Bar[]> {
     barOf({
       id: "picks that fell back",
       unit: "%",
-      wish: atMost(1),
+      target: atMost(1),
       got: (100 * failed) / scenarios.length,
     }),
-    barOf({ id: "picks timed", unit: "picks", wish: REPORTED, got: cpuMs.length }),
+    barOf({ id: "picks timed", unit: "picks", target: REPORTED, got: cpuMs.length }),
   ];
 }
 

@@ -8,8 +8,8 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { NcclRun } from "../../domain/nccl-run.ts";
-import { parseNcclTests } from "../../domain/parse-nccl-tests.ts";
+import type { NcclRun } from "../../domain/bandwidth/nccl-run.ts";
+import { parseNcclTests } from "../../domain/bandwidth/parse-nccl-tests.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 
 export interface TestedSetting {
@@ -18,7 +18,7 @@ export interface TestedSetting {
   readonly run: NcclRun;
 }
 
-export const TESTS_DIR = join(packageRoot(), "data", "nccl-tests", "coreweave-a100-1host");
+const TESTS_DIR = join(packageRoot(), "data", "nccl-tests", "coreweave-a100-1host");
 
 export function readTestedSettings(dir = TESTS_DIR): readonly TestedSetting[] {
   const files = readdirSync(dir).filter((name) => name.endsWith(".txt"));

@@ -1,12 +1,12 @@
 /**
  * @file The models of a run of the bench, each trained once however many parts ask for it.
  *
- * A model is told by its cluster, its training sets, its seed and whether it is asked with the clamp. What its training cost is measured
+ * A model is identified by its cluster, its training sets, its seed and whether it is asked with the clamp. What its training cost is measured
  * at the first asking: processor time, because the machine may be shared, with wall time beside it.
  */
 
-import type { BandwidthSample } from "../../domain/bandwidth-port.ts";
-import { trainSurrogate, type TrainedSurrogate } from "../../models/surrogate.ts";
+import type { BandwidthSample } from "../../domain/bandwidth/bandwidth-port.ts";
+import { trainSurrogate, type TrainedSurrogate } from "../../models/bandwidth/surrogate.ts";
 import { splitOf, type Split } from "./training-sets.ts";
 import type { Truth } from "./truth.ts";
 
@@ -22,25 +22,28 @@ export interface Took {
   readonly wallMs: number;
 }
 
-export interface ModelWish extends Split {
+interface ModelSettings extends Split {
   /** Trained and asked without the clamp. */
   readonly isBare?: boolean;
 }
 
-export type Trainings = (truth: Truth, wish: ModelWish) => Promise<Trained>;
+export type Trainings = (truth: Truth, target: ModelSettings) => Promise<Trained>;
 
 export function openTrainings(): Trainings {
   const known = new Map<string, Promise<Trained>>();
-  return (truth, wish) => {
-    const { samples, seed, training, isBare = false } = wish;
+  return (truth, target) => {
+    const { samples, seed, training, isBare = false } = target;
     const key = [truth.name, samples, seed, training, isBare].join();
-    const found = known.get(key) ?? trained(truth, wish);
+    const found = known.get(key) ?? trained(truth, target);
     known.set(key, found);
     return found;
   };
 }
 
-async function trained(truth: Truth, { isBare = false, ...split }: ModelWish): Promise<Trained> {
+async function trained(
+  truth: Truth,
+  { isBare = false, ...split }: ModelSettings,
+): Promise<Trained> {
   const { train, test } = splitOf(truth, split);
   const { domain } = truth;
   const { result: model, ...took } = await timed(() =>

@@ -1,26 +1,26 @@
 /**
- * @file On which sets the models of the bench are trained, and on which they are tested.
+ * @file The sets on which the models of the bench are trained and tested.
  *
- *   mixed    what `orbweaver fleet measure` measures (models/measuring-sets.ts): some of the next two in turn.
- *   planned  what lowers the variance over everything most (models/measuring-plan.ts).
- *   chosen   those that a pick would hesitate about (models/training-sets.ts).
+ *   mixed    what `orbweaver fleet measure` measures (models/measuring/measuring-sets.ts): some of the next two in turn.
+ *   planned  what lowers the variance over everything most (models/measuring/measuring-plan.ts).
+ *   chosen   those that a pick would hesitate about (models/measuring/training-sets.ts).
  *   drawn    the paper's: any. Of the measured cluster so many of its multisets, of a mixed one any GPUs.
  * All look at the configurations only, never at a value. Of any GPUs of a mixed cluster nearly all hold a host so slow inside that
  * its table explains the whole, so they teach nothing about the network between the others, whatever the model: the choice of the sets,
  * not the network, carries the mixed clusters. Of the measured cluster a set is a multiset of counts, with the GPUs as in the file.
  */
 
-import type { BandwidthSample, Candidate } from "../../domain/bandwidth-port.ts";
+import type { BandwidthSample, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
 import { randomFrom, type Random } from "../../lib/random.ts";
-import { measuringSets } from "../../models/measuring-sets.ts";
-import { planBetween } from "../../models/measuring-plan.ts";
-import { trainingSets } from "../../models/training-sets.ts";
+import { measuringSets } from "../../models/measuring/measuring-sets.ts";
+import { planBetween } from "../../models/measuring/measuring-plan.ts";
+import { trainingSets } from "../../models/measuring/training-sets.ts";
 import { countsKey, type Truth } from "./truth.ts";
 
 export const TRAINING_WAYS = ["mixed", "planned", "chosen", "drawn"] as const;
 export type TrainingWay = (typeof TRAINING_WAYS)[number];
 
-/** Bars are judged on what the product does. */
+/** The bars are about the product's own way. */
 export const PRODUCT_WAY: TrainingWay = "mixed";
 
 export interface Split {

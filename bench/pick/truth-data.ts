@@ -7,10 +7,14 @@
 
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { BandwidthTable, IntraHostTable, MeasuredSet } from "../../domain/bandwidth-table.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { parseBandpilotCsv } from "../../domain/parse-bandpilot-csv.ts";
-import { problemText } from "../../domain/problem.ts";
+import type {
+  BandwidthTable,
+  IntraHostTable,
+  MeasuredSet,
+} from "../../domain/bandwidth/bandwidth-table.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { parseBandpilotCsv } from "../../domain/bandwidth/parse-bandpilot-csv.ts";
+import { problemText } from "../../domain/values/problem.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 
 export interface TruthHost {
@@ -32,7 +36,7 @@ export interface TruthData {
   readonly interFile: string;
 }
 
-export interface TruthFiles {
+interface TruthFiles {
   /** Absent: the package's own copy of the paper's data. */
   readonly intra?: string | undefined;
   readonly inter?: string | undefined;
@@ -47,7 +51,7 @@ export function readTruthData({ intra, inter }: TruthFiles = {}): TruthData {
   );
 }
 
-export interface NamedText {
+interface NamedText {
   readonly name: string;
   readonly text: string;
 }

@@ -7,10 +7,14 @@
  * the H100 value of the same multiset. A multiset that was not measured has no value.
  */
 
-import { gpusOfMask, meanGbs, type MeasuredSet } from "../../domain/bandwidth-table.ts";
-import { hostId } from "../../domain/ids.ts";
+import { gpusOfMask, meanGbs, type MeasuredSet } from "../../domain/bandwidth/bandwidth-table.ts";
+import { hostId } from "../../domain/values/ids.ts";
 import { shuffled, type Random } from "../../lib/random.ts";
-import type { BandwidthDomain, BandwidthSample, Candidate } from "../../domain/bandwidth-port.ts";
+import type {
+  BandwidthDomain,
+  BandwidthSample,
+  Candidate,
+} from "../../domain/bandwidth/bandwidth-port.ts";
 import type { TruthData, TruthHost } from "./truth-data.ts";
 
 export interface Truth {
@@ -27,7 +31,7 @@ export interface Truth {
   readonly draw: (count: number, random: Random) => readonly BandwidthSample[];
 }
 
-export type HetKind = "Het-4Mix" | "Het-RA" | "Het-VA";
+type HetKind = "Het-4Mix" | "Het-RA" | "Het-VA";
 
 /** GPU types by host, table 1 of the paper. */
 const HET_HOSTS: Readonly<Record<HetKind, readonly string[]>> = {
@@ -84,7 +88,7 @@ export function hetTruth(kind: HetKind, data: TruthData): Truth | undefined {
   return { name: kind, domain, gbs, samples: [], draw };
 }
 
-/** GPUs per host, most first: what the measured file tells apart. */
+/** GPUs per host, most first: the key of the measured file. */
 export function countsKey(candidate: Candidate): string {
   return candidate
     .map(({ mask }) => gpusOfMask(mask).length)

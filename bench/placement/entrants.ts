@@ -1,10 +1,10 @@
-/** @file Who decides in the bench, each with what it may spend. */
+/** @file The methods that the bench compares, each with its budget. */
 
 import type { ClusterPolicy } from "../../scheduling/placement/cluster-policy.ts";
 import { bestClusters, DEFAULT_BEST } from "../../scheduling/placement/best-clusters.ts";
-import { DEFAULT_GENETIC, geneticClusters } from "../../scheduling/placement/genetic-clusters.ts";
-import { lyra, mast, opportunistic } from "../../scheduling/placement/rival-clusters.ts";
-import { spinSearchLiteral } from "../../scheduling/placement/spin-search-literal.ts";
+import { DEFAULT_GENETIC, geneticClusters } from "../rivals/placement/genetic-clusters.ts";
+import { lyra, mast, opportunistic } from "../rivals/placement/clusters.ts";
+import { spinSearchLiteral } from "../rivals/placement/spin-search-literal.ts";
 import { spinSearch } from "../../scheduling/placement/spin-search.ts";
 
 export interface Entrant {
@@ -16,10 +16,10 @@ export interface Entrant {
 }
 
 /** Every fourth cluster serves inference; its load is 0, which is Lyra's best case: it may borrow all of them. */
-export const isLender = (cluster: number): boolean => cluster % 4 === 3;
+export const ownsReservation = (cluster: number): boolean => cluster % 4 === 3;
 
 export function entrantsFor(clusters: number): readonly Entrant[] {
-  const isInference = Array.from({ length: clusters }, (_, cluster) => isLender(cluster));
+  const isInference = Array.from({ length: clusters }, (_, cluster) => ownsReservation(cluster));
   const { population, generations } = DEFAULT_GENETIC;
   return [
     {

@@ -11,19 +11,19 @@ import type { Random } from "../../lib/random.ts";
 import type {
   ClusterChoice,
   ClusterRoom,
-  ClusterWish,
+  ClusterDemand,
 } from "../../scheduling/placement/cluster-policy.ts";
 import { addLoad, linksOf, openLoads } from "../../scheduling/placement/link-graph.ts";
 import type { Topology } from "./topology.ts";
 
 export interface Arrival {
-  readonly wish: ClusterWish;
+  readonly demand: ClusterDemand;
   /** GPUs that may be held with it. */
   readonly most: number;
 }
 
 export const OCCUPANCY = { least: 0.3, most: 0.95 } as const;
-export const BEYOND_SHARE = 0.3;
+const BEYOND_SHARE = 0.3;
 /** Decisions from the emptiest to the fullest and back. */
 const SWING = 500;
 
@@ -40,7 +40,7 @@ export function arrivalsOf({ gpus }: Topology, count: number, random: Random): r
     const phase = (1 - Math.cos((2 * Math.PI * at) / SWING)) / 2;
     const share = OCCUPANCY.least + (OCCUPANCY.most - OCCUPANCY.least) * phase;
     return {
-      wish: { gpus: wanted, maxClusters: gpus.length, home: random.below(gpus.length) },
+      demand: { gpus: wanted, maxClusters: gpus.length, home: random.below(gpus.length) },
       most: Math.max(wanted, Math.floor(share * total)),
     };
   });
@@ -64,8 +64,8 @@ export const openBook = ({ graph, gpus }: Topology): Book => ({
 });
 
 /** Ends gangs until the newcomer may come. */
-export function makeRoom(book: Book, { wish, most }: Arrival, random: Random): void {
-  while (book.held + wish.gpus > most) {
+export function makeRoom(book: Book, { demand, most }: Arrival, random: Random): void {
+  while (book.held + demand.gpus > most) {
     const at = random.below(book.gangs.length);
     const last = book.gangs.pop();
     const gang = at === book.gangs.length ? last : book.gangs[at];
@@ -95,13 +95,13 @@ function change(book: Book, { choice: { clusters, gpus }, links }: Gang, sign: 1
 /** What is wrong with an answer; undefined when the gang is whole, of what is free, and over clusters that reach each other. */
 export function faultOf(
   { clusters, gpus }: ClusterChoice,
-  wish: ClusterWish,
+  demand: ClusterDemand,
   { free, links: { graph } }: ClusterRoom,
 ): string | undefined {
   const sum = gpus.reduce((total, own) => total + own, 0);
-  if (sum !== wish.gpus) return `${String(sum)} of ${String(wish.gpus)} GPUs`;
+  if (sum !== demand.gpus) return `${String(sum)} of ${String(demand.gpus)} GPUs`;
   if (new Set(clusters).size !== clusters.length) return "a cluster twice";
-  if (clusters.length > wish.maxClusters) return "too many clusters";
+  if (clusters.length > demand.maxClusters) return "too many clusters";
   if (new Set(clusters.map((cluster) => graph.part[cluster])).size > 1)
     return "clusters that do not reach each other";
   const at = clusters.findIndex(

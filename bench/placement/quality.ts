@@ -2,7 +2,7 @@
  * @file How far each method is from the lexicographic optimum: up to twelve clusters by looking at every set, beyond that by integer programs.
  *
  * A state is made by playing arrivals, decided by one of four methods in turn, until the ledger holds what was drawn, 30 to 95 %. Half of the questions are arrivals as
- * they come, half ask for anything from one GPU to all that is free, so that most gangs must be split. Nobody sees the judge's answer.
+ * they come, half ask for anything from one GPU to all that is free, so that most gangs must be split. No method sees the optimum.
  */
 
 import { randomFrom, shuffled, type Random } from "../../lib/random.ts";
@@ -14,11 +14,11 @@ import {
   type ClusterChoice,
   type ClusterPolicy,
   type ClusterRoom,
-  type ClusterWish,
+  type ClusterDemand,
 } from "../../scheduling/placement/cluster-policy.ts";
-import { clustersExhaustive } from "../../scheduling/placement/clusters-exhaustive.ts";
-import { ilpClusters } from "../../scheduling/placement/ilp-clusters.ts";
-import { opportunistic } from "../../scheduling/placement/rival-clusters.ts";
+import { clustersExhaustive } from "../rivals/placement/clusters-exhaustive.ts";
+import { ilpClusters } from "../rivals/placement/ilp-clusters.ts";
+import { opportunistic } from "../rivals/placement/clusters.ts";
 import { spinSearch } from "../../scheduling/placement/spin-search.ts";
 import { solverFor } from "../../solvers/index.ts";
 import { atLeast, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
@@ -31,7 +31,7 @@ const MOST_CLUSTERS = 12;
 /** Gangs that come before a question. */
 const HISTORY = 40;
 
-export interface QualityFound {
+interface QualityFound {
   readonly bars: readonly Bar[];
   readonly table: BenchTable;
   readonly details: Readonly<Record<string, unknown>>;
@@ -40,7 +40,7 @@ export interface QualityFound {
 interface Tally {
   readonly name: string;
   equal: number;
-  /** Found nothing where the judge did. */
+  /** Found nothing where an answer exists. */
   none: number;
   more: number;
   mostMore: number;
@@ -63,8 +63,8 @@ export function measureQuality(sources: readonly Topology[], request: BenchReque
     }
     const question = questionOf(sceneTopology(sources, scene, random), random);
     if (question === undefined) continue;
-    const { wish, room } = question;
-    const best = clustersExhaustive(wish, room).choice;
+    const { target, room } = question;
+    const best = clustersExhaustive(target, room).choice;
     if (best === undefined) continue;
     judged += 1;
     const want = scoreChoice(best, room);
@@ -72,7 +72,7 @@ export function measureQuality(sources: readonly Topology[], request: BenchReque
     let ours: ChoiceScore | undefined;
     let spun: ChoiceScore | undefined;
     for (const { name, policy } of entrantsFor(room.free.length)) {
-      const { choice } = policy(wish, room);
+      const { choice } = policy(target, room);
       const got = scored(name, choice, question);
       note(tallyOf(tallies, name), got, want);
       if (name === "ours") ours = got;
@@ -89,20 +89,20 @@ export function measureQuality(sources: readonly Topology[], request: BenchReque
       barOf({
         id: "equal to the optimum, up to 12 clusters",
         unit: "%",
-        wish: atLeast(99),
+        target: atLeast(99),
         got: (100 * own.equal) / judged,
         note: `${String(judged)} states, ${String(split)} with gangs over several clusters; ${String(missed)} misses: ${depthText(own)}`,
       }),
       barOf({
         id: "worse than SpinSearch",
         unit: "states",
-        wish: exactly(0),
+        target: exactly(0),
         got: worseThanSpin,
       }),
       barOf({
         id: "SpinSearch beyond 11/9 OPT + 1 clusters",
         unit: "states",
-        wish: REPORTED,
+        target: REPORTED,
         got: beyondBound,
         paper: 0,
       }),
@@ -129,15 +129,15 @@ export async function measureScale(
     request.interrupted.throwIfAborted();
     const question = questionOf(topology, random);
     if (question === undefined) continue;
-    const { wish, room } = question;
+    const { target, room } = question;
     asked += 1;
-    const ours = scored("ours", bestClusters(wish, room).choice, question);
-    const spun = scored("SpinSearch", spinSearch(wish, room).choice, question);
+    const ours = scored("ours", bestClusters(target, room).choice, question);
+    const spun = scored("SpinSearch", spinSearch(target, room).choice, question);
     if (spun !== undefined && (ours === undefined || compareScores(ours, spun) > 0)) worse += 1;
     if (state >= opinions || ours === undefined) continue;
     request.say(`placement: second opinion ${String(state + 1)} of ${String(opinions)}`);
     const limits = { timeLimitMs: 60_000 };
-    const { choice } = await ilpClusters(wish, room, { solverFor, limits });
+    const { choice } = await ilpClusters(target, room, { solverFor, limits });
     if (choice === undefined) continue;
     answered += 1;
     if (compareScores(ours, scoreChoice(choice, room)) <= 0) equal += 1;
@@ -147,14 +147,14 @@ export async function measureScale(
     barOf({
       id: `worse than SpinSearch, ${clusters} clusters`,
       unit: "states",
-      wish: exactly(0),
+      target: exactly(0),
       got: asked === 0 ? undefined : worse,
       note: `${String(asked)} states`,
     }),
     barOf({
       id: `as good as integer programs, ${clusters} clusters`,
       unit: "%",
-      wish: opinions === 0 ? REPORTED : atLeast(100),
+      target: opinions === 0 ? REPORTED : atLeast(100),
       got: opinions === 0 ? 0 : answered === 0 ? undefined : (100 * equal) / answered,
       note: `${String(answered)} of ${String(opinions)} answered`,
     }),
@@ -180,7 +180,7 @@ function sceneTopology(sources: readonly Topology[], scene: number, random: Rand
 }
 
 interface Question {
-  readonly wish: ClusterWish;
+  readonly target: ClusterDemand;
   readonly room: ClusterRoom;
 }
 
@@ -188,14 +188,14 @@ const HISTORIANS: readonly ClusterPolicy[] = [
   bestClusters,
   spinSearch,
   opportunistic,
-  (wish, room) => scattered(wish, room),
+  (target, room) => scattered(target, room),
 ];
 
 /** All that every cluster has, in the order of their numbers: leaves odd remainders. */
-function scattered(wish: ClusterWish, { free }: ClusterRoom): ReturnType<ClusterPolicy> {
+function scattered(target: ClusterDemand, { free }: ClusterRoom): ReturnType<ClusterPolicy> {
   const gpus: number[] = [];
   const clusters: number[] = [];
-  let open = wish.gpus;
+  let open = target.gpus;
   for (let cluster = 0; cluster < free.length && open > 0; cluster += 1) {
     const own = Math.min(open, Math.ceil((free[cluster] ?? 0) / 2));
     if (own === 0) continue;
@@ -206,7 +206,7 @@ function scattered(wish: ClusterWish, { free }: ClusterRoom): ReturnType<Cluster
   return open > 0 ? { work: free.length } : { choice: { clusters, gpus }, work: free.length };
 }
 
-/** A state of the ledger and somebody who asks; undefined when nothing is free. */
+/** A state of the ledger and a request; undefined when no GPU is free. */
 function questionOf(topology: Topology, random: Random): Question | undefined {
   const book = openBook(topology);
   const total = topology.gpus.reduce((sum, own) => sum + own, 0);
@@ -214,13 +214,13 @@ function questionOf(topology: Topology, random: Random): Question | undefined {
   for (const arrival of arrivalsOf(topology, HISTORY, random)) {
     makeRoom(book, arrival, random);
     const historian = HISTORIANS[random.below(HISTORIANS.length)] ?? bestClusters;
-    const { choice } = historian(arrival.wish, book.room);
-    if (choice !== undefined && faultOf(choice, arrival.wish, book.room) === undefined)
+    const { choice } = historian(arrival.demand, book.room);
+    if (choice !== undefined && faultOf(choice, arrival.demand, book.room) === undefined)
       start(book, choice);
   }
   // The last word on how much is held: gangs end, or single GPUs are taken, until it is the drawn share.
   const goal = Math.floor(share * total);
-  makeRoom(book, { wish: { gpus: 0, maxClusters: 1 }, most: goal }, random);
+  makeRoom(book, { demand: { gpus: 0, maxClusters: 1 }, most: goal }, random);
   while (book.held < goal) {
     const open = topology.gpus.flatMap((_, at) => ((book.room.free[at] ?? 0) > 0 ? [at] : []));
     const cluster = open[random.below(open.length)];
@@ -231,18 +231,18 @@ function questionOf(topology: Topology, random: Random): Question | undefined {
   if (free < 1) return undefined;
   const [natural] = arrivalsOf(topology, 1, random);
   const isNatural = random.unit() < 0.5 && natural !== undefined;
-  const gpus = isNatural ? Math.min(free, natural.wish.gpus) : 1 + random.below(free);
+  const gpus = isNatural ? Math.min(free, natural.demand.gpus) : 1 + random.below(free);
   const home = random.below(topology.gpus.length);
-  return { wish: { gpus, maxClusters: topology.gpus.length, home }, room: book.room };
+  return { target: { gpus, maxClusters: topology.gpus.length, home }, room: book.room };
 }
 
 function scored(
   name: string,
   choice: ClusterChoice | undefined,
-  { wish, room }: Question,
+  { target, room }: Question,
 ): ChoiceScore | undefined {
   if (choice === undefined) return undefined;
-  const fault = faultOf(choice, wish, room);
+  const fault = faultOf(choice, target, room);
   if (fault !== undefined) throw new Error(`${name} answered ${fault}`);
   return scoreChoice(choice, room);
 }

@@ -8,7 +8,7 @@ import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
 import type { PlacementPart } from "../placement.ts";
 import { drawSpeed } from "./figures.ts";
 import { measureQuality, measureScale } from "./quality.ts";
-import { measureSpeed, type SpeedFound, type SpeedWish } from "./speed.ts";
+import { measureSpeed, type SpeedFound, type SpeedSettings } from "./speed.ts";
 import { drawnTopology, fleetTopology, tableTopology, type Topology } from "./topology.ts";
 
 export async function runPlacement(request: BenchRequest): Promise<BenchAnswer> {
@@ -22,8 +22,8 @@ export async function runPlacement(request: BenchRequest): Promise<BenchAnswer> 
   const details: Record<string, unknown> = {};
   if (isChosen("speed")) {
     const found: SpeedFound[] = [];
-    for (const wish of given === undefined ? speedWishes(small, large) : [{ topology: given }])
-      found.push(await measureSpeed(wish, request));
+    for (const target of given === undefined ? speedSettings(small, large) : [{ topology: given }])
+      found.push(await measureSpeed(target, request));
     bars.push(...found.flatMap((each) => each.bars));
     tables.push(...found.map(({ table }) => table));
     details["speed"] = found.map(({ topology, timed }) => ({ topology, timed }));
@@ -74,7 +74,7 @@ function largeFleet(seed: number): Topology {
   );
 }
 
-const speedWishes = (small: Topology, large: Topology): readonly SpeedWish[] => [
+const speedSettings = (small: Topology, large: Topology): readonly SpeedSettings[] => [
   {
     topology: small,
     bars: { ours: 0.1, SpinSearch: 0.1 },

@@ -1,16 +1,16 @@
 /**
- * @file How long decisions take on an evolving ledger, and what they make of it.
+ * @file The time of decisions on an evolving ledger, and the quality of the ledger that they lead to.
  *
  * Each method first plays all arrivals with every answer verified; then plays them again by the clock: processor time of the process over
- * the whole play, so the ledger's upkeep (gangs that end, links that are shared) is in the figure. The median of five. Slow methods decide fewer times and are
- * scaled, which is said. The integer programs decide on states of our own ledger.
+ * the whole play, so the ledger's upkeep (gangs that end, links that are shared) is in the figure. The median of five. Slow methods decide fewer times; their figures
+ * are scaled and marked. The integer programs decide on states of our own ledger.
  */
 
 import { randomFrom } from "../../lib/random.ts";
 import { solverFor } from "../../solvers/index.ts";
 import { bestClusters } from "../../scheduling/placement/best-clusters.ts";
 import { bottleneckOf } from "../../scheduling/placement/link-graph.ts";
-import { ilpClusters } from "../../scheduling/placement/ilp-clusters.ts";
+import { ilpClusters } from "../rivals/placement/ilp-clusters.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest, BenchTable } from "../bench.ts";
 import { quantile } from "../statistics.ts";
@@ -18,7 +18,7 @@ import { entrantsFor, type Entrant } from "./entrants.ts";
 import { arrivalsOf, faultOf, makeRoom, openBook, start, type Arrival } from "./play.ts";
 import type { Topology } from "./topology.ts";
 
-export interface SpeedWish {
+export interface SpeedSettings {
   readonly topology: Topology;
   /** Seconds for ten thousand decisions; absent: reported. */
   readonly bars?: Readonly<Record<string, number>>;
@@ -44,7 +44,7 @@ const DECISIONS = 10_000;
 const ROUNDS = 5;
 
 export async function measureSpeed(
-  { topology, bars = {}, paper = {} }: SpeedWish,
+  { topology, bars = {}, paper = {} }: SpeedSettings,
   request: BenchRequest,
 ): Promise<SpeedFound> {
   const { seed } = request;
@@ -93,7 +93,7 @@ export async function measureSpeed(
         return barOf({
           id: `${name}: ${each.name}`,
           unit: "s CPU / 10,000",
-          wish: limit === undefined ? REPORTED : atMost(limit),
+          target: limit === undefined ? REPORTED : atMost(limit),
           got: each.cpuSeconds,
           ...(known !== undefined && { paper: known }),
           note: `wall ${each.wallSeconds.toFixed(3)} s${scaled}${each.name === "ILP" ? ilp.note : ""}`,
@@ -130,9 +130,9 @@ function playChecked(
   let [granted, split, clusters, gbs] = [0, 0, 0, 0];
   for (const arrival of arrivals) {
     makeRoom(book, arrival, ends);
-    const { choice } = entrant.policy(arrival.wish, book.room);
+    const { choice } = entrant.policy(arrival.demand, book.room);
     if (choice === undefined) continue;
-    const fault = faultOf(choice, arrival.wish, book.room);
+    const fault = faultOf(choice, arrival.demand, book.room);
     if (fault !== undefined) throw new Error(`${entrant.name} answered ${fault}`);
     granted += 1;
     if (choice.clusters.length > 1) {
@@ -158,7 +158,7 @@ function playTimed(topology: Topology, arrivals: readonly Arrival[], { entrant, 
   const wall = performance.now();
   for (const arrival of arrivals) {
     makeRoom(book, arrival, ends);
-    const { choice } = policy(arrival.wish, book.room);
+    const { choice } = policy(arrival.demand, book.room);
     if (choice !== undefined) start(book, choice);
   }
   const { user, system } = process.cpuUsage(cpu);
@@ -185,14 +185,14 @@ async function timeIlp(
       const cpu = process.cpuUsage();
       const wall = performance.now();
       const limits = { timeLimitMs: ILP_LIMIT_MS };
-      const { choice } = await ilpClusters(arrival.wish, book.room, { solverFor, limits });
+      const { choice } = await ilpClusters(arrival.demand, book.room, { solverFor, limits });
       const { user, system } = process.cpuUsage(cpu);
       cpuMs += (user + system) / 1_000;
       wallMs += performance.now() - wall;
       decisions += 1;
       if (choice === undefined) unanswered += 1;
     }
-    const { choice } = bestClusters(arrival.wish, book.room);
+    const { choice } = bestClusters(arrival.demand, book.room);
     if (choice !== undefined) start(book, choice);
   }
   const scale = DECISIONS / Math.max(1, decisions) / 1_000;

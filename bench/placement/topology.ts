@@ -8,13 +8,13 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { cellReader, decimal, missingColumn, readCsv } from "../../domain/csv.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { Link } from "../../domain/fleet.ts";
-import { byCodeUnit, clusterId } from "../../domain/ids.ts";
-import { problemText } from "../../domain/problem.ts";
-import { gbps, ms } from "../../domain/units.ts";
-import { readFleet } from "../../cli/fleet-files.ts";
+import { cellReader, decimal, missingColumn, readCsv } from "../../domain/values/csv.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { Link } from "../../domain/fleet/fleet.ts";
+import { byCodeUnit, clusterId } from "../../domain/values/ids.ts";
+import { problemText } from "../../domain/values/problem.ts";
+import { gbps, ms } from "../../domain/values/units.ts";
+import { readFleet } from "../../cli/command/fleet-files.ts";
 import type { Random } from "../../lib/random.ts";
 import { openLinkGraph, type LinkGraph } from "../../scheduling/placement/link-graph.ts";
 

@@ -9,19 +9,19 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { randomFrom } from "../../lib/random.ts";
-import { hostProgramme } from "../../scheduling/plan/arrange.ts";
-import { cutGraph, CUT_EFFORT, type CutEffort } from "../../scheduling/plan/cut.ts";
+import { hostProgramme } from "../../planning/parallelism/arrange.ts";
+import { cutGraph, CUT_EFFORT, type CutEffort } from "../../planning/parallelism/cut.ts";
 import {
   capacitiesOf,
   checkCut,
   cutWeight,
   type Cut,
   type CutGraph,
-} from "../../scheduling/plan/cut-graph.ts";
+} from "../../planning/parallelism/cut-graph.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import { packableCapacities, type Packable } from "../../scheduling/plan/least-slack.ts";
+import { packableCapacities, type Packable } from "../rivals/parallelism/least-slack.ts";
 import { highsSolver } from "../../solvers/index.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { atMost, barOf, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
@@ -134,7 +134,7 @@ function ratioBars(
 ): readonly Bar[] {
   const note = `${found.length} of ${wanted} cuts, each verified`;
   if (found.length < wanted) {
-    const figure = { id: `${id}-mean`, unit: "×", wish: atMost(want.mean), paper: paper.ratio };
+    const figure = { id: `${id}-mean`, unit: "×", target: atMost(want.mean), paper: paper.ratio };
     return [unmeasured(figure, `${note}; the others found none that holds`)];
   }
   const ratios = found.map(({ ratio }) => ratio);
@@ -142,16 +142,16 @@ function ratioBars(
     barOf({
       id: `${id}-mean`,
       unit: "×",
-      wish: atMost(want.mean),
+      target: atMost(want.mean),
       got: mean(ratios),
       paper: paper.ratio,
       note,
     }),
-    barOf({ id: `${id}-worst`, unit: "×", wish: atMost(want.worst), got: Math.max(...ratios) }),
+    barOf({ id: `${id}-worst`, unit: "×", target: atMost(want.worst), got: Math.max(...ratios) }),
     barOf({
       id: `${id}-cpu`,
       unit: "s",
-      wish: atMost(want.cpuS),
+      target: atMost(want.cpuS),
       got: Math.max(...found.map(({ cpuS }) => cpuS)),
       paper: paper.seconds,
       note: "processor time of the slowest cut",
@@ -223,7 +223,7 @@ function slackTable(found: readonly CutFound[]): readonly BenchTable[] {
   ];
 }
 
-/** The first calls run uncompiled; nobody cuts one graph in a process that has done nothing else, but the bars are about the method. */
+/** The first calls run uncompiled. They are left out, because the bars are about the method, not about a fresh process. */
 function warmUp(): void {
   const graph = drawnGraph("uniform", { nodes: 128, edges: 512 }, 999);
   for (let round = 0; round < 2; round += 1)
@@ -300,12 +300,12 @@ export function measureModelCuts({ parts, say }: CutSetting): Cuts {
     (blocked.length === 0 ? "" : `; none for ${blocked.join(", ")}`);
   return {
     bars: [
-      barOf({ id: "cut-models-mean", unit: "×", wish: atMost(1.02), got: mean(ratios), note }),
-      barOf({ id: "cut-models-worst", unit: "×", wish: atMost(1.06), got: Math.max(...ratios) }),
+      barOf({ id: "cut-models-mean", unit: "×", target: atMost(1.02), got: mean(ratios), note }),
+      barOf({ id: "cut-models-worst", unit: "×", target: atMost(1.06), got: Math.max(...ratios) }),
       barOf({
         id: "cut-models-cpu",
         unit: "s",
-        wish: REPORTED,
+        target: REPORTED,
         got: Math.max(...found.map(({ cpuS }) => cpuS)),
       }),
     ],
@@ -329,7 +329,7 @@ export function measureOwnGraph(path: string, { parts, say }: CutSetting): Cuts 
     const reference = cutGraph(graph, { capacities, random: randomFrom(2, "cut"), effort: long });
     if (reference.kind === "blocked") {
       bars.push(
-        unmeasured({ id: `cut-${each}`, unit: "×", wish: atMost(1.06) }, reference.message),
+        unmeasured({ id: `cut-${each}`, unit: "×", target: atMost(1.06) }, reference.message),
       );
       continue;
     }
@@ -346,12 +346,12 @@ export function measureOwnGraph(path: string, { parts, say }: CutSetting): Cuts 
       barOf({
         id: `cut-${each}`,
         unit: "×",
-        wish: atMost(1.06),
+        target: atMost(1.06),
         got: one.ratio,
         note: `weight ${one.weight}, best known ${one.reference}, slack ${Math.round(100 * slack)} %`,
       }),
-      barOf({ id: `cut-${each}-weight`, unit: "weight", wish: REPORTED, got: one.weight }),
-      barOf({ id: `cut-${each}-cpu`, unit: "s", wish: REPORTED, got: one.cpuS }),
+      barOf({ id: `cut-${each}-weight`, unit: "weight", target: REPORTED, got: one.weight }),
+      barOf({ id: `cut-${each}-cpu`, unit: "s", target: REPORTED, got: one.cpuS }),
     );
   }
   const title = `${path} (${graph.nodeCount} nodes)`;

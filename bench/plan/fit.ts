@@ -1,5 +1,5 @@
 /**
- * @file How far the step-time model is off where it was not fitted: five rows of a profile fit it, all others judge it.
+ * @file The error of the step-time model on held-out rows: five rows of a profile fit it, all others test it.
  *
  * Profiles vary batch and placement, or (Rubick) placement at one global batch. The model and its priors are in `step-model.ts`, the rule that chooses the rows in `step-fit.ts`; no
  * time is looked at before the rows are chosen. An execution plan of Rubick's is a programme of its own, so five rows fit one; what five rows for all plans of a model
@@ -8,7 +8,7 @@
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { cellReader, decimal, readCsv } from "../../domain/csv.ts";
+import { cellReader, decimal, readCsv } from "../../domain/values/csv.ts";
 import { atMost, barOf, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
@@ -57,7 +57,7 @@ export function measureFits(rubickDir: string, profilesDir: string | undefined):
                 ) ?? [],
             ),
           );
-  const figure = { unit: "%", wish: atMost(10), paper: 5 };
+  const figure = { unit: "%", target: atMost(10), paper: 5 };
   const errorOf = (found: readonly Fitted[]): number => 100 * mean(found.map(({ error }) => error));
   const bar = (id: string, found: readonly Fitted[], note: string): Bar =>
     found.length === 0
@@ -68,7 +68,7 @@ export function measureFits(rubickDir: string, profilesDir: string | undefined):
       bar("step-error-rubick", rubick, "5 rows for each model and execution plan; mean over them"),
       barOf({
         ...figure,
-        wish: REPORTED,
+        target: REPORTED,
         id: "step-error-rubick-plans-together",
         got: errorOf(together),
         note: "5 rows for all execution plans of a model",

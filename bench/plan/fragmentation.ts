@@ -6,7 +6,7 @@
  */
 
 import { randomFrom } from "../../lib/random.ts";
-import { buddyAllocator } from "../../scheduling/plan/buddy.ts";
+import { buddyAllocator } from "../../planning/parallelism/buddy.ts";
 import { barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 
@@ -48,14 +48,14 @@ export function measureFragmentation(seed: number): {
       barOf({
         id: "buddy-wrong-counts",
         unit: "gangs",
-        wish: exactly(0),
+        target: exactly(0),
         got: wrong,
         note: "gangs that got another number of GPUs than they asked for, any way",
       }),
       barOf({
         id: "buddy-refused-with-room",
         unit: "%",
-        wish: REPORTED,
+        target: REPORTED,
         got: 100 * (tallies[0]?.tally.refusedWithRoom ?? NaN),
       }),
     ],

@@ -6,10 +6,15 @@
  */
 
 import { randomFrom } from "../../lib/random.ts";
-import { cutWeight, loadsOf, type Cut, type CutGraph } from "../../scheduling/plan/cut-graph.ts";
-import { packParts } from "../../scheduling/plan/pack-parts.ts";
+import {
+  cutWeight,
+  loadsOf,
+  type Cut,
+  type CutGraph,
+} from "../../planning/parallelism/cut-graph.ts";
+import { packParts } from "../../planning/parallelism/pack-parts.ts";
 
-export interface RivalLimits {
+interface RivalLimits {
   readonly seed: number;
   readonly limitMs: number;
 }

@@ -2,21 +2,25 @@
  * @file The graphs that cuts are compared on: drawn ones, uniform and clustered, and readers of further ones.
  *
  * A drawn graph is connected (each node is joined to an earlier one first), nodes weigh 1 to 5 and edges 1 to 9. In a clustered one 19 of 20
- * edges beyond those stay within one of 8 to 16 groups. The formats are told apart by what is in the file: MSR's JSON, a PipeDream
+ * edges beyond those stay within one of 8 to 16 groups. The content of the file shows its format: MSR's JSON, a PipeDream
  * profile, METIS' `.graph`, or an edge list `a b [weight]`.
  */
 
-import type { ModelGraph } from "../../domain/model-graph.ts";
-import { parseMsrGraph } from "../../domain/parse-msr-graph.ts";
-import { parsePipeDream } from "../../domain/parse-pipedream.ts";
-import { refuse, type Problem, type Refused } from "../../domain/problem.ts";
+import type { ModelGraph } from "../../domain/model/model-graph.ts";
+import { parseMsrGraph } from "../../domain/model/parse-msr-graph.ts";
+import { parsePipeDream } from "../../domain/model/parse-pipedream.ts";
+import { refuse, type Problem, type Refused } from "../../domain/values/problem.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { cutGraphOf, type CutGraph, type WeightedEdge } from "../../scheduling/plan/cut-graph.ts";
+import {
+  cutGraphOf,
+  type CutGraph,
+  type WeightedEdge,
+} from "../../planning/parallelism/cut-graph.ts";
 
 export const GRAPH_KINDS = ["uniform", "clustered"] as const;
-export type GraphKind = (typeof GRAPH_KINDS)[number];
+type GraphKind = (typeof GRAPH_KINDS)[number];
 
-export interface DrawnSize {
+interface DrawnSize {
   readonly nodes: number;
   readonly edges: number;
 }
@@ -46,7 +50,7 @@ export function drawnGraph(kind: GraphKind, { nodes, edges }: DrawnSize, seed: n
 }
 
 /** A model's graph: nodes weigh their time (or 1 where no time is known), edges the bytes they carry. */
-export function modelCutGraph(graph: ModelGraph): CutGraph {
+function modelCutGraph(graph: ModelGraph): CutGraph {
   const isTimed = graph.nodes.some(({ forwardMs, backwardMs }) => forwardMs + backwardMs > 0);
   return cutGraphOf(
     graph.nodes.map(({ forwardMs, backwardMs }) => (isTimed ? forwardMs + backwardMs : 1)),
@@ -54,7 +58,7 @@ export function modelCutGraph(graph: ModelGraph): CutGraph {
   );
 }
 
-export type ReadCutGraph =
+type ReadCutGraph =
   | { readonly kind: "parsed"; readonly graph: CutGraph; readonly format: string }
   | { readonly kind: "refused"; readonly problems: readonly Problem[] };
 
@@ -67,8 +71,8 @@ export function readCutGraph(text: string, file: string): ReadCutGraph {
     .replace(/(\r\n|\n|\r)$/, "")
     .split(/\r\n|\n|\r/)
     .map((row, at) => ({ line: at + 1, row: row.trim() }));
-  const told = rows.filter(({ row }) => !/^[%#]/.test(row));
-  const numbers = told.map(({ line, row }) => ({
+  const content = rows.filter(({ row }) => !/^[%#]/.test(row));
+  const numbers = content.map(({ line, row }) => ({
     line,
     values: row === "" ? [] : row.split(/[\s,;]+/).map(Number),
   }));

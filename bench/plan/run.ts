@@ -16,6 +16,7 @@ import {
 import { drawPlanFigures } from "./figures.ts";
 import { measureFits } from "./fit.ts";
 import { measureFragmentation } from "./fragmentation.ts";
+import { measureLinks } from "./links.ts";
 import { measureShares } from "./shares.ts";
 
 export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
@@ -59,6 +60,11 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...shares.bars);
     tables.push(shares.table);
     if (request.plotDir !== undefined) drawPlanFigures(request.plotDir, shares.points);
+  }
+  if (isChosen("links")) {
+    const links = await measureLinks(setting.say);
+    bars.push(...links.bars);
+    tables.push(links.table);
   }
   if (isChosen("fit")) {
     const fits = measureFits(dataPath("profiles/rubick"), request.text("profiles"));

@@ -5,10 +5,12 @@
  * cluster the share that figure 1 has there (13 %); two and four clusters are then predictions.
  */
 
-import { MODEL_PRESETS } from "../../domain/model-presets.ts";
-import { presetModel } from "../../scheduling/plan/models.ts";
-import { unitsOf, type PlanHost, type PlanSite } from "../../scheduling/plan/site.ts";
-import { layerSums, stepTime, type StepTime } from "../../scheduling/plan/step-time.ts";
+import { MODEL_PRESETS } from "../../domain/model/model-presets.ts";
+import { HALF_PRECISION } from "../../planning/parallelism/framework.ts";
+import { presetModel } from "../../planning/parallelism/transformer-layers.ts";
+import { unitsOf, type PlanHost, type PlanSite } from "../../planning/parallelism/site.ts";
+import { layerSums } from "../../planning/parallelism/split.ts";
+import { stepTime, type StepTime } from "../../planning/parallelism/step-time.ts";
 import { atLeast, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 
@@ -47,7 +49,7 @@ export function measureShares(): Shares {
       barOf({
         id: "share-1-cluster",
         unit: "%",
-        wish: REPORTED,
+        target: REPORTED,
         got: 100 * (one?.share ?? NaN),
         paper: 13,
         note: "the samples a GPU are chosen so; the paper states none",
@@ -55,11 +57,11 @@ export function measureShares(): Shares {
       barOf({
         id: "share-4-clusters",
         unit: "%",
-        wish: atLeast(70),
+        target: atLeast(70),
         got: 100 * (four?.share ?? NaN),
         paper: 70,
       }),
-      barOf({ id: "slowdown-4-clusters", unit: "×", wish: atLeast(2), got: slowdown, paper: 2 }),
+      barOf({ id: "slowdown-4-clusters", unit: "×", target: atLeast(2), got: slowdown, paper: 2 }),
     ],
     table: {
       title: `GPT-2 1.3B, ${GPUS} V100, 10 Gb/s between clusters, ${SAMPLES} samples a GPU, data parallel`,
@@ -100,5 +102,5 @@ function stepOver(clusters: number): StepTime {
       cells: unitsOf(site, 1) ?? [],
     },
   };
-  return stepTime(split, { site, sums: layerSums(model) });
+  return stepTime(split, { site, sums: layerSums(model, HALF_PRECISION) });
 }

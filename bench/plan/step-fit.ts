@@ -20,7 +20,7 @@ const NOISE = 0.05;
 const ROUNDS = 200;
 const MOST_DAMPING = 1e9;
 
-export interface StepFit {
+interface StepFit {
   readonly alphaS: number;
   readonly betaS: number;
   readonly overlap: number;

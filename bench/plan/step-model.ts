@@ -22,7 +22,7 @@ export interface StepRow extends StepPlace {
   readonly stepS: number;
 }
 
-export interface StepTerm {
+interface StepTerm {
   readonly mean: number;
   readonly deviation: number;
 }
@@ -38,7 +38,7 @@ const SHARED: readonly StepTerm[] = [
   { mean: Math.log(0.03), deviation: 2 }, // uneven
 ];
 
-/** Only where the batch varies: at one global batch they cannot be told from compute. */
+/** Only where the batch varies: at one global batch they cannot be separated from compute. */
 const VARIED: readonly StepTerm[] = [
   { mean: Math.log(0.02), deviation: 1.5 }, // contention
   { mean: Math.log(0.1), deviation: 1.5 }, // waiting

@@ -4,8 +4,8 @@
  * Random search, then steps around the best: a candidate is drawn from named ranges, with as many jobs as give `LEAST_TRAINING` gangs and
  * `LEAST_INFERENCE` inference jobs, and the rivals run on it with `SEEDS` seeds. Its distance is the sum over the six figures of
  * squares: utilisation in points, p99 in powers of ten, because one wait in a hundred decides there between a decision's time and
- * a run's. Waits of all seeds are pooled, utilisations are means. Who is farther than the best after the first seed by
- * more than `HOPELESS` is given up. Our own policy is never run here. The same seed and rounds give the same answer.
+ * a run's. Waits of all seeds are pooled, utilisations are means. A candidate that is farther than the best by
+ * more than `HOPELESS` after the first seed is dropped. Our own policy never runs here. The same seed and rounds give the same answer.
  */
 
 import { randomFrom, type Random } from "../../lib/random.ts";
@@ -14,9 +14,9 @@ import type { SimulationResult } from "../../simulator/result.ts";
 import type { BenchRequest, BenchTable } from "../bench.ts";
 import { figureText } from "../report.ts";
 import { CYCLE_INTERVAL_MS, optionsOf } from "./compare.ts";
-import type { EntrantName } from "./entrants.ts";
+import type { EntrantName } from "../../simulator/entrants/entrants.ts";
 import { pooledInferenceP99Ms } from "./figures.ts";
-import { mixOf, PAPER_RIVALS, type Knobs } from "./mix.ts";
+import { mixOf, PAPER_RIVALS, type Knobs } from "../../simulator/entrants/frozen-mix.ts";
 import { percent } from "./policy-bars.ts";
 import { runOne } from "./run-one.ts";
 
@@ -98,7 +98,7 @@ function drawnCandidate(random: Random, near: Knobs | undefined): Candidate {
 }
 
 /** How many jobs have enough of both classes among them. */
-export function jobsFor(mix: Omit<PaperMix, "jobs">): number {
+function jobsFor(mix: Omit<PaperMix, "jobs">): number {
   const sample = drawPaperMix({ ...mix, jobs: 1_000 }, 1).jobs;
   const shareOf = (name: string): number =>
     sample.filter((job) => job.class === name).length / sample.length;

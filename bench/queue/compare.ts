@@ -1,12 +1,12 @@
 /**
  * @file All policies on the same arrivals: the fleet of the paper, the frozen mix, every seed.
  *
- * The decision's cost is measured first, on this machine, and then charged to everybody: p99 of one decision of TAWFQ with the folding
- * of its plan, in a run of its own. What the simulation is charged is a whole number of milliseconds, so that one machine
+ * The decision's cost is measured first, on this machine, and then charged to every policy: p99 of one decision of TAWFQ with the folding
+ * of its plan, in a run of its own. The charge is a whole number of milliseconds, so that one machine
  * gives the same figures again.
  */
 
-import { brainWith } from "../../simulator/brain.ts";
+import { schedulerWith } from "../../simulator/scheduler.ts";
 import type { SimulationCosts, SimulationOptions } from "../../simulator/options.ts";
 import { paperFleet } from "../../simulator/paper-fleet.ts";
 import { drawPaperMix, type PaperMix } from "../../simulator/paper-mix.ts";
@@ -14,8 +14,8 @@ import type { SimulationResult } from "../../simulator/result.ts";
 import type { Workload } from "../../simulator/workload.ts";
 import type { BenchRequest } from "../bench.ts";
 import { quantile } from "../statistics.ts";
-import { ENTRANTS, type EntrantName } from "./entrants.ts";
-import { FROZEN_MIX } from "./mix.ts";
+import { ENTRANTS, workloadFor, type EntrantName } from "../../simulator/entrants/entrants.ts";
+import { FROZEN_MIX } from "../../simulator/entrants/frozen-mix.ts";
 import { runOne } from "./run-one.ts";
 import { newStopwatch, timed, type Stopwatch } from "./stopwatch.ts";
 
@@ -35,24 +35,17 @@ export const paperWorkload = (
   change: Partial<PaperMix> = {},
 ): Workload => drawPaperMix({ ...FROZEN_MIX, ...change, jobs }, seed);
 
-/** The same jobs, none of which takes less than it asks for. */
-export const allOrNothing = (workload: Workload): Workload => ({
-  ...workload,
-  jobs: workload.jobs.map(({ minGpus: _min, mayGrow: _grow, shapes: _shapes, ...job }) => job),
-});
-
 export function optionsOf(
   name: EntrantName,
   { workload, costs, seed, starvedAfterMs }: Setting,
   stopwatch?: Stopwatch,
 ): SimulationOptions {
-  const { policies, degrades = false } = ENTRANTS[name];
-  const open = brainWith(policies);
+  const open = schedulerWith(ENTRANTS[name].policies);
   return {
     fleet: paperFleet({ tenants: workload.tenants }),
-    workload: degrades ? workload : allOrNothing(workload),
+    workload: workloadFor(name, workload),
     policy: name,
-    openBrain: stopwatch === undefined ? open : timed(open, stopwatch),
+    openScheduler: stopwatch === undefined ? open : timed(open, stopwatch),
     seed,
     costs,
     samples: 120,
@@ -66,7 +59,7 @@ export interface DecisionCost {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly chargedMs: number;
-  /** Processor time of the whole brain, all events and decisions, in seconds. */
+  /** Processor time of the whole simulation, all events and decisions, in seconds. */
   readonly cpuSeconds: number;
   /** GPU-seconds in service over the whole run. */
   readonly gpuSeconds: number;

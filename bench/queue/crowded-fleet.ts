@@ -13,7 +13,7 @@ import { openSpread, type FleetSpread } from "../../scheduling/placement/spread.
 import { paperFleet } from "../../simulator/paper-fleet.ts";
 import type { Draw } from "../statistics.ts";
 
-export interface CrowdedFleet {
+interface CrowdedFleet {
   readonly spread: FleetSpread;
   readonly gpus: number;
   /** With the next mixture of what is taken. */

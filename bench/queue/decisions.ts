@@ -1,21 +1,21 @@
 /**
- * @file How many decisions the brain takes in a second: on 640 hosts of 8 GPUs with racks, full of work, with topology.
+ * @file Decisions per second on a full fleet of 640 hosts with 8 GPUs, racks and topology.
  *
  * A decision is a grant that was decided and applied. The fleet is filled first and kept full: in every turn some leases end, as many
  * jobs come, and one cycle decides; events, cycle and plan are all timed. The ledger keeps its invariants, or the figure is void.
  */
 
-import type { ClusterShape, FleetShape } from "../../domain/fleet.ts";
-import { clusterId, hostId, jobId, runId, tenantId } from "../../domain/ids.ts";
-import { gbps, gib, ms, watts } from "../../domain/units.ts";
-import type { GangRequest, Lease } from "../../domain/lease.ts";
-import { apply, checkLedger, emptyLedger } from "../../scheduling/apply.ts";
-import { DECIDE_LIMITS } from "../../scheduling/decide.ts";
-import { tawfq } from "../../scheduling/policy-sets.ts";
-import { openSession, type Session } from "../../scheduling/session.ts";
+import type { ClusterShape, FleetShape } from "../../domain/fleet/fleet.ts";
+import { clusterId, hostId, jobId, runId, tenantId } from "../../domain/values/ids.ts";
+import { gbps, gib, ms, watts } from "../../domain/values/units.ts";
+import type { GangRequest, Lease } from "../../domain/lease/lease.ts";
+import { apply, checkLedger, emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { DECIDE_LIMITS } from "../../scheduling/cycle/decide.ts";
+import { tawfq } from "../../scheduling/cycle/policy-sets.ts";
+import { openSession, type Session } from "../../scheduling/cycle/live-scheduler.ts";
 import { drawFrom, quantile, type Draw } from "../statistics.ts";
 
-export interface DecisionsRequest {
+interface DecisionsRequest {
   readonly seed: number;
   readonly hosts: number;
   /** Grants that are timed. */
@@ -24,7 +24,7 @@ export interface DecisionsRequest {
   readonly waiting: number;
 }
 
-export interface DecisionFigures {
+interface DecisionFigures {
   /** Grants in a second of events, cycles and plans together. */
   readonly decisionsPerSecond: number;
   /** The same by processor time, which a busy machine does not falsify. */
@@ -117,7 +117,7 @@ function fullOfAgents(hosts: number): ReturnType<typeof emptyLedger> {
   const shape = shapeOf(hosts);
   const ids = shape.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
   const agent = { epoch: "1", runQueue: "run", orderQueue: "order", address: "bench" };
-  const hello = { kind: "agent-hello", hosts: ids, agent, running: [], highestToken: 0 };
+  const hello = { kind: "agent-registered", hosts: ids, agent, running: [], highestToken: 0 };
   return apply(emptyLedger(shape), { kind: "inbox", entries: [hello], nowMs: 0 }).ledger;
 }
 

@@ -3,9 +3,10 @@
 import { atLeast, atMost, barOf, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { figureText } from "../report.ts";
-import { allOrNothing, optionsOf, type Setting } from "./compare.ts";
+import { allOrNothing } from "../../simulator/entrants/entrants.ts";
+import { optionsOf, type Setting } from "./compare.ts";
 import { figuresOf, overSeeds, type Figures } from "./figures.ts";
-import { PAPER_TAWFQ } from "./mix.ts";
+import { PAPER_TAWFQ } from "../../simulator/entrants/frozen-mix.ts";
 import { percent } from "./policy-bars.ts";
 import { runOne } from "./run-one.ts";
 
@@ -34,7 +35,7 @@ export async function measureDegradation(
         id: "degradation-queue-time",
         unit: "%",
         paper: percent(PAPER_TAWFQ.degradedQueueTime),
-        wish: atMost(-62),
+        target: atMost(-62),
         got: percent(change(queued)),
         note: `mean time of training jobs in the queue, s: ${pair(queued, 1e-3)}`,
       }),
@@ -42,14 +43,14 @@ export async function measureDegradation(
         id: "degradation-utilisation",
         unit: "points",
         paper: percent(PAPER_TAWFQ.degradedUtilisation),
-        wish: atLeast(8),
+        target: atLeast(8),
         got: percent(overSeeds(withIt, utilisation).mean - overSeeds(without, utilisation).mean),
         note: `%: ${pair(utilisation, 100)}`,
       }),
       barOf({
         id: "degradation-completion",
         unit: "%",
-        wish: atMost(0),
+        target: atMost(0),
         got: percent(change(completion)),
         note: `mean time from submission to end of training jobs, s: ${pair(completion, 1e-3)}`,
       }),

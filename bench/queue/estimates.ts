@@ -5,25 +5,25 @@
  * random, too; all that are asked about at one time share the plays. The true start is the grant of the very request: a job that is
  * evicted later asks again, and that is another question. An 80 % interval should be right in four cases of five: one that is
  * always right is too wide to be of use. The fleet learns as the live one does: now and then it estimates starts of its own waiting
- * jobs and keeps what came of it (simulator/foresight.ts); its questions are others than the bench's. The bar is judged by the second half of
+ * jobs and keeps what came of it (simulator/self-estimates.ts); its questions are others than the bench's. The bar counts the second half of
  * the questions, because a fleet must first have seen starts; all of them, what the plays say alone, and what the fixed stretch
- * makes of them, are told beside it. Nobody is asked late in the trace: there the plays expect jobs that the trace does not have.
+ * makes of them, are reported beside it. No job late in the trace is asked about: there the plays expect jobs that the trace does not have.
  * Cost: a forecast a question, and one in each half hour in which jobs wait.
  */
 
-import type { PendingRequest } from "../../domain/plan.ts";
+import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { randomFrom, sampled } from "../../lib/random.ts";
-import { stretched } from "../../scheduling/calibration.ts";
-import { calibrated, playForward } from "../../scheduling/forecast.ts";
-import type { Interval } from "../../scheduling/foreseen.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
-import { brainBut, brainWith, type OpenBrain } from "../../simulator/brain.ts";
-import { foreseeing } from "../../simulator/foresight.ts";
+import { stretched } from "../../scheduling/estimates/interval-calibration.ts";
+import { calibrated, playForward } from "../../scheduling/forecast/forecast.ts";
+import type { Interval } from "../../scheduling/ledger/rules/start-estimates.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { schedulerBut, schedulerWith, type OpenScheduler } from "../../simulator/scheduler.ts";
+import { selfEstimating } from "../../simulator/self-estimates.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
 import { atLeast, atMost, barOf, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
-import { ENTRANTS } from "./entrants.ts";
+import { ENTRANTS } from "../../simulator/entrants/entrants.ts";
 import { phillyTrace } from "./philly.ts";
 import { runOne } from "./run-one.ts";
 
@@ -34,19 +34,19 @@ const AT_ONCE = 3;
 /** Times are drawn from this share of the time from the first to the last arrival. */
 const ASKED_SHARE = 0.85;
 
-const LEAST = { id: "estimate-coverage-least", unit: "%", wish: atLeast(75) } as const;
-const MOST = { id: "estimate-coverage-most", unit: "%", wish: atMost(85) } as const;
-const ALONE = { id: "estimate-coverage-plays-alone", unit: "%", wish: REPORTED } as const;
-const FIXED = { id: "estimate-coverage-fixed", unit: "%", wish: REPORTED } as const;
-const ALL = { id: "estimate-coverage-all", unit: "%", wish: REPORTED } as const;
-const EARLY = { id: "estimate-starts-earlier", unit: "%", wish: REPORTED } as const;
-const WIDTH = { id: "estimate-width", unit: "×", wish: REPORTED } as const;
-const WIDTH_FIXED = { id: "estimate-width-fixed", unit: "×", wish: REPORTED } as const;
+const LEAST = { id: "estimate-coverage-least", unit: "%", target: atLeast(75) } as const;
+const MOST = { id: "estimate-coverage-most", unit: "%", target: atMost(85) } as const;
+const ALONE = { id: "estimate-coverage-plays-alone", unit: "%", target: REPORTED } as const;
+const FIXED = { id: "estimate-coverage-fixed", unit: "%", target: REPORTED } as const;
+const ALL = { id: "estimate-coverage-all", unit: "%", target: REPORTED } as const;
+const EARLY = { id: "estimate-starts-earlier", unit: "%", target: REPORTED } as const;
+const WIDTH = { id: "estimate-width", unit: "×", target: REPORTED } as const;
+const WIDTH_FIXED = { id: "estimate-width-fixed", unit: "×", target: REPORTED } as const;
 
-/** What the plays said, what was told, and what came to be. */
+/** The raw estimate, the stated interval, and the true start. */
 interface Answered {
   readonly played: Interval;
-  readonly told: Interval;
+  readonly stated: Interval;
   readonly learned: number;
   readonly nowMs: number;
   readonly startMs: number;
@@ -66,7 +66,7 @@ export async function measureEstimates(request: BenchRequest): Promise<readonly 
     fleet,
     workload,
     policy: "tawfq",
-    openBrain: asking(foreseeing(brainWith(ENTRANTS.tawfq.policies)), questions),
+    openScheduler: asking(selfEstimating(schedulerWith(ENTRANTS.tawfq.policies)), questions),
     seed: request.seed,
   };
   request.say(`estimates: Philly at load ${String(LOAD)}, asked at ${String(times)} times`);
@@ -79,18 +79,18 @@ function barsOf(answered: readonly Answered[], of: string): readonly Bar[] {
   const rest = answered.slice(half.length);
   const [first] = rest;
   if (half.length === 0 || first === undefined) return [unmeasured(LEAST, "too few jobs waited")];
-  const shown = (each: Answered): Interval => each.told;
+  const shown = (each: Answered): Interval => each.stated;
   const fixed = (each: Answered): Interval => stretched(each.played, each.nowMs);
   const got = coverage(rest, shown);
   const note =
     `of ${String(rest.length)} true starts of the second half, ${String(answered.length)} in all; ${of}; ` +
     `${String(first.learned)} starts known to the fleet at its beginning`;
-  const early = rest.filter(({ told, startMs }) => startMs < told.fromMs).length;
+  const early = rest.filter(({ stated, startMs }) => startMs < stated.fromMs).length;
   return [
     barOf({ ...LEAST, got, note }),
     barOf({ ...MOST, got }),
     barOf({ ...ALL, got: coverage(answered, shown) }),
-    barOf({ ...EARLY, got: (100 * early) / rest.length, note: "than told, second half" }),
+    barOf({ ...EARLY, got: (100 * early) / rest.length, note: "than stated, second half" }),
     barOf({ ...ALONE, got: coverage(rest, ({ played }) => played) }),
     barOf({ ...FIXED, got: coverage(rest, fixed), note: "the stretch of a fleet without a past" }),
     barOf({
@@ -146,13 +146,13 @@ function questionsAt(
       while ((dueMs[next] ?? Infinity) <= nowMs) next += 1;
       const chosen = sampled([...ledger.requests.keys()], AT_ONCE, random);
       const played = playForward(ledger, chosen, { nowMs, seed: seed + next });
-      const told = calibrated(played, ledger, nowMs);
-      for (const [at, each] of told.entries()) {
+      const stated = calibrated(played, ledger, nowMs);
+      for (const [at, each] of stated.entries()) {
         const request = ledger.requests.get(each.jobId);
         if (request === undefined) continue;
         const { learned } = each;
         const alone = played[at] ?? each;
-        asked.push({ key: keyOf(request), played: alone, told: each, learned, nowMs });
+        asked.push({ key: keyOf(request), played: alone, stated: each, learned, nowMs });
       }
     },
     note: (request, startMs) => startsMs.set(keyOf(request), startMs),
@@ -161,20 +161,20 @@ function questionsAt(
   };
 }
 
-/** Asks at the times that are due; the brain does not notice. */
+/** Asks at the times that are due, without any effect on the scheduler. */
 const asking =
-  (open: OpenBrain, questions: Questions): OpenBrain =>
+  (open: OpenScheduler, questions: Questions): OpenScheduler =>
   (ledger) => {
-    const brain = open(ledger);
-    return brainBut(brain, {
+    const scheduler = open(ledger);
+    return schedulerBut(scheduler, {
       apply(event) {
-        const applied = brain.apply(event);
+        const applied = scheduler.apply(event);
         if (event.kind !== "plan") return applied;
         for (const id of applied.granted) {
-          const lease = brain.ledger.leases.get(id);
+          const lease = scheduler.ledger.leases.get(id);
           if (lease !== undefined) questions.note(lease, event.nowMs);
         }
-        if (questions.isDue(event.nowMs)) questions.ask(brain.ledger, event.nowMs);
+        if (questions.isDue(event.nowMs)) questions.ask(scheduler.ledger, event.nowMs);
         return applied;
       },
     });

@@ -22,8 +22,8 @@ export interface Figures {
   readonly cycles: number;
   /** Of the GPU-seconds in service. */
   readonly spreadLoss: number;
-  /** Idle because they are set apart for jobs that cannot start yet. */
-  readonly behindHeads: number;
+  /** Idle because they are reserved for jobs that cannot start yet. */
+  readonly behindReservations: number;
   readonly idle: number;
   readonly recalls: number;
 }
@@ -49,7 +49,7 @@ export function figuresOf(result: SimulationResult): Figures {
     grants: result.decisions.grants,
     cycles: result.decisions.cycles,
     spreadLoss: gpuSeconds.spreadLoss / gpuSeconds.inService,
-    behindHeads: result.idle.heads / gpuSeconds.inService,
+    behindReservations: result.idle.reservations / gpuSeconds.inService,
     idle: gpuSeconds.idle / gpuSeconds.inService,
     recalls: preemption.recalls,
   };

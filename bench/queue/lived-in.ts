@@ -1,12 +1,12 @@
 /**
  * @file What becomes of a fleet that lives under one placement policy: how well gangs are placed when all that runs was placed by it.
  *
- * The same gangs in the same order for every policy, mostly small ones; nine tenths of the paper's fleet are taken at any time, and who
- * ends is drawn among those that run. A policy that breaks what others need pays for it here. Whole hosts alone say little: whoever
+ * The same gangs in the same order for every policy, mostly small ones; nine tenths of the paper's fleet are taken at any time, and the next
+ * end is drawn among those that run. A policy that fragments the fleet pays for it here. Whole hosts alone say little: a policy that
  * scatters large gangs over the pieces keeps many.
  */
 
-import { popCount, type HostGpus } from "../../domain/lease.ts";
+import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { PlaceHost, PlacePolicy } from "../../scheduling/placement/place-policy.ts";
 import { openSpread, throughputOf } from "../../scheduling/placement/spread.ts";
 import { fullMask } from "../../lib/bits.ts";
@@ -21,7 +21,7 @@ const SIZES = [1, 1, 1, 1, 1, 1, 2, 2, 2, 4, 4, 8, 8, 16, 32] as const;
 /** From here on a gang can be spread badly. */
 const LARGE_GPUS = 8;
 
-export interface LivedIn {
+interface LivedIn {
   /** Mean over the GPUs of gangs of eight and more. */
   readonly throughput: number;
   /** Mean share of the free GPUs that lie in hosts without any lease. */

@@ -6,13 +6,13 @@
  * every set of GPUs.
  */
 
-import { gpuCountOf, popCount, type HostGpus } from "../../domain/lease.ts";
+import { gpuCountOf, popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import { lowestIds } from "../../scheduling/pick/lowest-ids.ts";
-import { pairPolicy } from "../../scheduling/place-pair.ts";
-import { bestFit } from "../../scheduling/placement/best-fit.ts";
-import { exhaustive, isAllowed } from "../../scheduling/placement/exhaustive.ts";
+import { pairPolicy } from "../../scheduling/admission/paired-placement.ts";
+import { bestFit } from "../../simulator/entrants/best-fit.ts";
+import { exhaustive, isAllowed } from "../rivals/placement/exhaustive.ts";
 import { firstFit } from "../../scheduling/placement/first-fit.ts";
-import { greedySwaps } from "../../scheduling/placement/greedy-swaps.ts";
+import { greedySwaps } from "../rivals/placement/greedy-swaps.ts";
 import { leastSpread } from "../../scheduling/placement/least-spread.ts";
 import type {
   PlaceDemand,
@@ -25,7 +25,7 @@ import { drawFrom, quantile, spreadOf, type Draw } from "../statistics.ts";
 import { crowdedFleet, type Crowd } from "./crowded-fleet.ts";
 import { livedIn } from "./lived-in.ts";
 
-export interface PlacementBench {
+interface PlacementBench {
   readonly seed: number;
   /** Gangs of up to 64 GPUs; a tenth as many of 1,000. */
   readonly placements: number;
@@ -79,7 +79,7 @@ interface Series {
 }
 
 interface Sample {
-  /** Of two calls the shorter: the longer one may be somebody else's process. */
+  /** The shorter of two calls: another process may have slowed the longer one. */
   readonly ms: number;
   /** Processor time of the longer one, garbage collection included. */
   readonly cpuMs: number;
@@ -214,20 +214,27 @@ function timeBars(small: readonly Sample[], large: readonly Sample[]): readonly 
   const noteLarge = `${String(ofLarge.count)} gangs of ${String(LARGE_GANG)} GPUs on what is free or preemptible`;
   const noteCpu = "processor time; of two calls the longer, where the row above has the shorter";
   return [
-    barOf({ id: "placement-p50", unit: "ms", wish: REPORTED, got: times.p50 }),
-    barOf({ id: "placement-p99", unit: "ms", wish: atMost(MOST_MS), got: times.p99, paper, note }),
+    barOf({ id: "placement-p50", unit: "ms", target: REPORTED, got: times.p50 }),
+    barOf({
+      id: "placement-p99",
+      unit: "ms",
+      target: atMost(MOST_MS),
+      got: times.p99,
+      paper,
+      note,
+    }),
     barOf({
       id: "placement-cpu-p99",
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: cpu(small),
       note: noteCpu,
     }),
-    barOf({ id: "placement-1000-p50", unit: "ms", wish: REPORTED, got: ofLarge.p50 }),
+    barOf({ id: "placement-1000-p50", unit: "ms", target: REPORTED, got: ofLarge.p50 }),
     barOf({
       id: "placement-1000-p99",
       unit: "ms",
-      wish: atMost(MOST_LARGE_MS),
+      target: atMost(MOST_LARGE_MS),
       got: ofLarge.p99,
       paper,
       note: noteLarge,
@@ -235,7 +242,7 @@ function timeBars(small: readonly Sample[], large: readonly Sample[]): readonly 
     barOf({
       id: "placement-1000-cpu-p99",
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: cpu(large),
       note: noteCpu,
     }),
@@ -253,28 +260,28 @@ function costBars(samples: readonly Sample[], toExact: readonly number[]): reado
     barOf({
       id: `placement-throughput-${id}`,
       unit: "of peak",
-      wish: REPORTED,
+      target: REPORTED,
       got: mean(compared.map(of)),
     });
   return [
     barOf({
       id: "placement-cost-to-swaps",
       unit: "×",
-      wish: atMost(1),
+      target: atMost(1),
       got: Math.max(...ratios),
       note: `the worst of ${String(ratios.length)} gangs; greedy with swaps has ${String(PAPER_MS)} ms for each`,
     }),
     barOf({
       id: "placement-cost-to-swaps-mean",
       unit: "×",
-      wish: REPORTED,
+      target: REPORTED,
       got: mean(ratios),
       note: `cheaper in ${String(ratios.filter((ratio) => ratio < 1).length)} of ${String(ratios.length)}`,
     }),
     barOf({
       id: "placement-cost-to-exact",
       unit: "×",
-      wish: atMost(1.05),
+      target: atMost(1.05),
       got: Math.max(...toExact),
       note: `the worst of ${String(toExact.length)}: up to ${String(SMALL_DEMAND)} of ${String(SMALL_FREE)} free GPUs, every set tried`,
     }),
@@ -301,7 +308,7 @@ function livedInBars(seed: number): readonly Bar[] {
     return barOf({
       id: `placement-lived-in-${id}`,
       unit: "of peak",
-      wish: REPORTED,
+      target: REPORTED,
       got: throughput,
       note: `gangs of 8 and more on a fleet that it has filled itself; ${String(percent)} % of what is free are whole hosts`,
     });

@@ -5,7 +5,7 @@ import { atLeast, atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { figureText } from "../report.ts";
 import type { DecisionCost, Results } from "./compare.ts";
-import { ENTRANTS, type EntrantName } from "./entrants.ts";
+import { ENTRANTS, type EntrantName } from "../../simulator/entrants/entrants.ts";
 import {
   figuresOf,
   overSeeds,
@@ -13,7 +13,7 @@ import {
   type Figures,
   type OverSeeds,
 } from "./figures.ts";
-import { PAPER_TAWFQ } from "./mix.ts";
+import { PAPER_TAWFQ } from "../../simulator/entrants/frozen-mix.ts";
 
 export interface Compared {
   readonly results: Results;
@@ -36,14 +36,14 @@ export function policyBars({ results, decision, liveDelayMs }: Compared): readon
       id: `${name}-utilisation`,
       unit: "%",
       paper: percent(ENTRANTS[name].paper?.utilisation ?? NaN),
-      wish: REPORTED,
+      target: REPORTED,
       got: percent(of(name, (figures) => figures.utilisation).mean),
     }),
     barOf({
       id: `${name}-inference-p99`,
       unit: "ms",
       paper: ENTRANTS[name].paper?.p99Ms ?? NaN,
-      wish: REPORTED,
+      target: REPORTED,
       got: p99Of(name),
     }),
   ]);
@@ -55,14 +55,14 @@ export function policyBars({ results, decision, liveDelayMs }: Compared): readon
       id: "utilisation",
       unit: "%",
       paper: percent(PAPER_TAWFQ.utilisation),
-      wish: atLeast(89),
+      target: atLeast(89),
       got: percent(utilisation.mean),
       note: `GPU-seconds held whose progress was kept over those in service, offered load ${loadText(results)}; ${rangeText(utilisation, 100)}`,
     }),
     barOf({
       id: "utilisation-at-best-spread",
       unit: "%",
-      wish: REPORTED,
+      target: REPORTED,
       got: percent(of("tawfq", (figures) => figures.utilisationAtBestSpread).mean),
       note: `the same less what gangs lose to spread; bin-packing has ${figureText(percent(of("bin-packing", (figures) => figures.utilisationAtBestSpread).mean))}`,
     }),
@@ -70,21 +70,21 @@ export function policyBars({ results, decision, liveDelayMs }: Compared): readon
       id: "utilisation-above-bin-packing",
       unit: "points",
       paper: percent(PAPER_TAWFQ.utilisation - 0.89),
-      wish: atLeast(0),
+      target: atLeast(0),
       got: percent(utilisation.mean - binPacking),
     }),
     barOf({
       id: "inference-p99",
       unit: "ms",
       paper: PAPER_TAWFQ.p99Ms,
-      wish: atMost(11.3),
+      target: atMost(11.3),
       got: p99,
       note: `request in the ledger to grant, each decision charged ${String(decision.chargedMs)} ms (measured p99 ${figureText(decision.p99Ms)}); ${rangeText(p99Range, 1)}`,
     }),
     barOf({
       id: "inference-p99-live",
       unit: "ms",
-      wish: REPORTED,
+      target: REPORTED,
       got: p99 + liveDelayMs,
       note: `the same with ${String(liveDelayMs)} ms for the live control plane, as bench live measures them (--live-delay-ms)`,
     }),
@@ -92,22 +92,22 @@ export function policyBars({ results, decision, liveDelayMs }: Compared): readon
       id: "inference-p99-of-fifo",
       unit: "×",
       paper: 11.3 / 45,
-      wish: atMost(0.25),
+      target: atMost(0.25),
       got: ratioTo("fifo"),
-      note: `in order of arrival, as the paper has it; where everybody passes who fits, its p99 is ${figureText(p99Of("fifo-backfill"))} ms`,
+      note: `in order of arrival, as in the paper; with backfill its p99 is ${figureText(p99Of("fifo-backfill"))} ms`,
     }),
     barOf({
       id: "inference-p99-of-bin-packing",
       unit: "×",
       paper: 11.3 / 340,
-      wish: atMost(1 / 30),
+      target: atMost(1 / 30),
       got: ratioTo("bin-packing"),
     }),
     barOf({
       id: "training-lost",
       unit: "%",
       paper: percent(PAPER_TAWFQ.trainingLost),
-      wish: atMost(5),
+      target: atMost(5),
       got: percent(lost.mean),
       note: `to preemption: checkpoints and restarts, spread loss apart; ${rangeText(lost, 100)}`,
     }),
@@ -115,7 +115,7 @@ export function policyBars({ results, decision, liveDelayMs }: Compared): readon
       id: "starved-tenants",
       unit: "tenants",
       paper: PAPER_TAWFQ.starvedTenants,
-      wish: exactly(0),
+      target: exactly(0),
       got: of("tawfq", (figures) => figures.starvedTenants).most,
       note: starvedNote(results.get("tawfq") ?? []),
     }),
@@ -123,9 +123,9 @@ export function policyBars({ results, decision, liveDelayMs }: Compared): readon
       id: "overhead",
       unit: "%",
       paper: percent(PAPER_TAWFQ.overhead),
-      wish: atMost(0.3),
+      target: atMost(0.3),
       got: percent(decision.cpuSeconds / decision.gpuSeconds),
-      note: "processor seconds of the whole simulation (brain, ledger and simulator) per GPU-second in service, a core-second counted like a GPU-second",
+      note: "processor seconds of the whole simulation (scheduler, ledger and simulator) per GPU-second in service, a core-second counted like a GPU-second",
     }),
   ];
 }

@@ -25,7 +25,7 @@ export async function runOne(
         `${options.policy}: ${String(ended)} of ${String(jobs)} jobs have ended, ${String(waiting)} wait`,
       );
     }
-    // A simulation never waits for anything: without this nobody could interrupt it.
+    // A simulation never waits, so without this it could not be interrupted.
     await new Promise(setImmediate);
   }
 }

@@ -8,14 +8,14 @@ import { calibrate, calibrationTable } from "./calibrate.ts";
 import { compare, CYCLE_INTERVAL_MS, measureDecision, paperWorkload } from "./compare.ts";
 import { measureDecisions } from "./decisions.ts";
 import { measureDegradation } from "./degradation.ts";
-import { ENTRANT_NAMES } from "./entrants.ts";
+import { ENTRANT_NAMES } from "../../simulator/entrants/entrants.ts";
 import { measureEstimates } from "./estimates.ts";
 import { figuresOf } from "./figures.ts";
-import { FROZEN_MIX } from "./mix.ts";
+import { FROZEN_MIX } from "../../simulator/entrants/frozen-mix.ts";
 import { policyBars, policyTable } from "./policy-bars.ts";
 import { measurePlacement } from "./placement.ts";
 import { measureSpeed } from "./speed.ts";
-import { starvedAfterMs } from "./starvation.ts";
+import { starvedAfterMs } from "../../simulator/starved-after.ts";
 import { sweep, sweepTable } from "./sweep.ts";
 
 export async function runQueue(request: BenchRequest): Promise<BenchAnswer> {
@@ -91,14 +91,14 @@ function decisionsBars(request: BenchRequest): readonly Bar[] {
     barOf({
       id: "decisions",
       unit: "/s",
-      wish: atLeast(1_000),
+      target: atLeast(1_000),
       got: figures.decisionsPerSecond,
       note,
     }),
     barOf({
       id: "decisions-cpu",
       unit: "/s",
-      wish: REPORTED,
+      target: REPORTED,
       got: figures.decisionsPerCpuSecond,
       note: "the same a second of processor time; far above the other, the machine is busy",
     }),

@@ -1,12 +1,12 @@
 /**
  * @file How fast the simulator is: jobs a minute with TAWFQ on 6,000 GPUs, on three workloads that ask very different things of it.
  *
- * Philly at its own times of arrival: nearly everybody starts at once. Philly at load 0.9, by far more than a queue forgives: hundreds wait
+ * Philly at its own times of arrival: nearly every job starts at once. Philly at load 0.9, by far more than a queue forgives: hundreds wait
  * all the time. The frozen mix, overloaded as well, most of it gangs of hundreds of GPUs for seconds: each cycle sets whole sites
  * apart anew. Counted is all from the first arrival to the last end, arrivals, ledger, decisions and account.
  */
 
-import { brainWith } from "../../simulator/brain.ts";
+import { schedulerWith } from "../../simulator/scheduler.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { drawPaperMix } from "../../simulator/paper-mix.ts";
 import { traceWorkload } from "../../simulator/readers/trace-workload.ts";
@@ -14,9 +14,9 @@ import type { Workload } from "../../simulator/workload.ts";
 import { atLeast, barOf, unmeasured, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { figureText } from "../report.ts";
-import { ENTRANTS } from "./entrants.ts";
+import { ENTRANTS } from "../../simulator/entrants/entrants.ts";
 import { CYCLE_INTERVAL_MS } from "./compare.ts";
-import { FROZEN_MIX } from "./mix.ts";
+import { FROZEN_MIX } from "../../simulator/entrants/frozen-mix.ts";
 import { phillyTrace } from "./philly.ts";
 import { runOne } from "./run-one.ts";
 
@@ -48,7 +48,7 @@ async function measureOne(
   id: (typeof IDS)[number],
   workload: Workload | undefined,
 ): Promise<Bar> {
-  const bar = { id, unit: "jobs/min", wish: atLeast(JOBS_A_MINUTE) };
+  const bar = { id, unit: "jobs/min", target: atLeast(JOBS_A_MINUTE) };
   if (workload === undefined) return unmeasured(bar, "the trace is not here or cannot be read");
   request.say(`speed: ${String(workload.jobs.length)} jobs of ${id} on ${String(GPUS)} GPUs`);
   const before = process.cpuUsage();
@@ -58,7 +58,7 @@ async function measureOne(
       fleet: fleetOf(SITES, { tenants: workload.tenants }),
       workload,
       policy: "tawfq",
-      openBrain: brainWith(ENTRANTS.tawfq.policies),
+      openScheduler: schedulerWith(ENTRANTS.tawfq.policies),
       seed: request.seed,
       costs: { cycleIntervalMs: CYCLE_INTERVAL_MS },
     },

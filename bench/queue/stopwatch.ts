@@ -1,6 +1,6 @@
-/** @file A brain that is held a stopwatch to: how long its decisions take, and how much processor time, beside the simulation's own clock. */
+/** @file A scheduler under a stopwatch: the wall time of its decisions and its processor time, apart from the simulated clock. */
 
-import { brainBut, type OpenBrain } from "../../simulator/brain.ts";
+import { schedulerBut, type OpenScheduler } from "../../simulator/scheduler.ts";
 
 export interface Stopwatch {
   /** Of each decision with the folding of its plan, in order. */
@@ -9,22 +9,22 @@ export interface Stopwatch {
 
 export const newStopwatch = (): Stopwatch => ({ decisionMs: [] });
 
-/** What it decides is what the brain decides: nothing of the time gets into the simulation. */
+/** It decides exactly as the scheduler inside: no measured time reaches the simulation. */
 export const timed =
-  (open: OpenBrain, { decisionMs }: Stopwatch): OpenBrain =>
+  (open: OpenScheduler, { decisionMs }: Stopwatch): OpenScheduler =>
   (ledger) => {
-    const brain = open(ledger);
+    const scheduler = open(ledger);
     let decideMs = 0;
-    return brainBut(brain, {
+    return schedulerBut(scheduler, {
       decide(nowMs) {
         const startMs = performance.now();
-        const plan = brain.decide(nowMs);
+        const plan = scheduler.decide(nowMs);
         decideMs = performance.now() - startMs;
         return plan;
       },
       apply(event) {
         const startMs = performance.now();
-        const applied = brain.apply(event);
+        const applied = scheduler.apply(event);
         if (event.kind === "plan") decisionMs.push(decideMs + performance.now() - startMs);
         return applied;
       },

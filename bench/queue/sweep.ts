@@ -3,8 +3,8 @@
 import type { BenchRequest, BenchTable } from "../bench.ts";
 import { figureText } from "../report.ts";
 import { optionsOf, paperWorkload } from "./compare.ts";
-import type { EntrantName } from "./entrants.ts";
-import { FROZEN_MIX } from "./mix.ts";
+import type { EntrantName } from "../../simulator/entrants/entrants.ts";
+import { FROZEN_MIX } from "../../simulator/entrants/frozen-mix.ts";
 import { figuresOf, type Figures } from "./figures.ts";
 import { percent } from "./policy-bars.ts";
 import { runOne } from "./run-one.ts";
@@ -14,7 +14,7 @@ const LOADS = [0.5, 0.7, 0.85, 0.95, 1.05, 1.2] as const;
 const CHECKPOINT_MS = [500, 2_000, 10_000, 30_000] as const;
 const OVER_LOADS: readonly EntrantName[] = ["fifo-backfill", "bin-packing", "tawfq"];
 
-export interface SweepPoint {
+interface SweepPoint {
   readonly policy: EntrantName;
   readonly offeredLoad: number;
   readonly checkpointMs: number;

@@ -1,6 +1,6 @@
 /** @file Models of different forms, for which the planner's expectation is held against lanes. */
 
-import { branchySample, transformerSample } from "../../models/onnx-samples.ts";
+import { branchySample, transformerSample } from "../../models/onnx/onnx-samples.ts";
 
 export interface Graph {
   readonly name: string;

@@ -6,13 +6,13 @@
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { planServing, type LaneCosts } from "../../activities/serving-planner.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { servingPlanLine, type ServingPlan } from "../../domain/serving-plan.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { servingPlanLine, type ServingPlan } from "../../domain/model/serving-plan.ts";
 import { median } from "../../lib/median.ts";
 import { quantile } from "../../lib/quantile.ts";
-import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
-import { branchySample } from "../../models/onnx-samples.ts";
-import { openOnnx } from "../../models/onnx-session.ts";
+import { readOnnxModel, type OnnxModel } from "../../models/onnx/onnx-model.ts";
+import { branchySample } from "../../models/onnx/onnx-samples.ts";
+import { openOnnx } from "../../models/onnx/onnx-session.ts";
 import { measureLaneCosts } from "../../workers/serving/lane-costs.ts";
 import { watchOthers } from "../../workers/serving/other-work.ts";
 import { openSplit } from "../../workers/serving/split-model.ts";
@@ -139,16 +139,16 @@ async function speedOf(
     `one thread got ${(100 * share).toFixed(0)} % of a core, other processes took ${taken.toFixed(1)} cores`;
   return {
     bars: [
-      barOf({ id: "serving-gap", unit: "max|a-b|/max|b|", wish: atMost(1e-5), got: gap }),
-      barOf({ id: "serving-speed-up", unit: "×", wish: atLeast(1.2), got: speedUp(inRow), note }),
+      barOf({ id: "serving-gap", unit: "max|a-b|/max|b|", target: atMost(1e-5), got: gap }),
+      barOf({ id: "serving-speed-up", unit: "×", target: atLeast(1.2), got: speedUp(inRow), note }),
       barOf({
         id: "serving-speed-up-apart",
         unit: "×",
-        wish: REPORTED,
+        target: REPORTED,
         got: speedUp(apart),
         note: `the same with ${APART_MS} ms of nothing before each request`,
       }),
-      barOf({ id: "serving-parts", unit: "parts", wish: REPORTED, got: plan.parts.length }),
+      barOf({ id: "serving-parts", unit: "parts", target: REPORTED, got: plan.parts.length }),
     ],
     tables: [
       timesTable(`${name}, ${servingPlanLine(plan)}, requests in a row`, inRow),
@@ -203,7 +203,7 @@ interface Case {
 
 /**
  * Each model over one, two and three lanes, planned, then timed in several passes over all, each time in turn with the whole model in
- * one session: who takes a core for some seconds spoils one pass, not a case.
+ * one session: a process that takes a core for some seconds spoils one pass, not a case.
  */
 async function expectations(
   all: readonly Graph[],
@@ -259,7 +259,7 @@ async function expectations(
     barOf({
       id: "serving-expected",
       unit: "share off",
-      wish: atMost(0.1),
+      target: atMost(0.1),
       got: mean(off),
       note:
         `mean over ${off.length} cases of what the planner expected against what was measured, ` +
@@ -268,13 +268,13 @@ async function expectations(
     barOf({
       id: "serving-expected-worst",
       unit: "share off",
-      wish: REPORTED,
+      target: REPORTED,
       got: Math.max(...off),
     }),
     barOf({
       id: "serving-expected-as-said",
       unit: "share off",
-      wish: REPORTED,
+      target: REPORTED,
       got: mean(offAsSaid),
       note: "the same in ms, seconds apart: with what the machine's pace changed meanwhile",
     }),

@@ -8,11 +8,11 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { InferenceSession, Tensor } from "onnxruntime-node";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { ServingPlan } from "../../domain/serving-plan.ts";
-import { trialFeeds } from "../../models/onnx-feeds.ts";
-import type { OnnxModel } from "../../models/onnx-model.ts";
-import type { TensorValue } from "../../models/onnx-session.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { ServingPlan } from "../../domain/model/serving-plan.ts";
+import { trialFeeds } from "../../models/onnx/onnx-feeds.ts";
+import type { OnnxModel } from "../../models/onnx/onnx-model.ts";
+import type { TensorValue } from "../../models/onnx/onnx-session.ts";
 import { openSplit } from "../../workers/serving/split-model.ts";
 
 export type Tensors = ReadonlyMap<string, TensorValue>;

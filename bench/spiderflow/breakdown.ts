@@ -5,15 +5,14 @@
  * grows until the last job and the ratios are those of an overloaded fleet. So the load that it just bears is played as well (`stable`).
  */
 
-import { opportunistic } from "../../scheduling/placement/rival-clusters.ts";
+import { opportunistic } from "../rivals/placement/clusters.ts";
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchRequest } from "../bench.ts";
 import { overSeeds, runCase, stableLoad, type Case, type CaseRun, type Ran } from "./case.ts";
 import { drawBreakdown, drawQueues } from "./figures.ts";
 import { OURS } from "./methods.ts";
-import type { PartAnswer } from "./run.ts";
 import { testbed, type TraceName } from "./scenes.ts";
-import { tableOf } from "./tables.ts";
+import { tableOf, type PartAnswer } from "./tables.ts";
 
 const PAPER_BREAKDOWN = {
   Philly: { spin: [0.82, 0.87], end: [0.73, 0.79] },
@@ -70,7 +69,7 @@ export async function breakdown(
       barOf({
         id: `${what}: ${key} ${id}`,
         unit: "×",
-        wish: limits === undefined ? REPORTED : atMost(limits[at]),
+        target: limits === undefined ? REPORTED : atMost(limits[at]),
         got: ratio(name, of),
         paper: figures[at],
       });

@@ -108,7 +108,7 @@ export async function runCase(each: Case, request: BenchRequest, what: string): 
   };
 }
 
-/** Hardly anybody waits: a mean QT below this share of the mean run. */
+/** Hardly any job waits: a mean QT below this share of the mean run. */
 const STABLE = 1;
 const ROUNDS = 10;
 

@@ -13,7 +13,7 @@ import type { Ran } from "./case.ts";
 import { OURS } from "./methods.ts";
 import { PRODUCT } from "./product.ts";
 
-export type Rans = ReadonlyMap<string, Ran>;
+type Rans = ReadonlyMap<string, Ran>;
 
 export interface ScaleRans {
   readonly clusters: number;

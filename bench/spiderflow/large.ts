@@ -5,9 +5,8 @@ import type { BenchRequest } from "../bench.ts";
 import { overSeeds, runCase, type Case, type Ran } from "./case.ts";
 import { drawOverTime, drawScales, type ScaleRans } from "./figures.ts";
 import { OURS, RIVALS } from "./methods.ts";
-import type { PartAnswer } from "./run.ts";
 import { CLUSTER_GPUS, manyClusters, sixClusters, type TraceName } from "./scenes.ts";
-import { hours, mappingText, tableOf } from "./tables.ts";
+import { hours, mappingText, tableOf, type PartAnswer } from "./tables.ts";
 
 /** A sum of floats. */
 const TIED = 1 + 1e-9;
@@ -34,25 +33,25 @@ export async function onSixClusters(trace: TraceName, request: BenchRequest): Pr
       barOf({
         id: `${what}: end of all jobs`,
         unit: "× first rival",
-        wish: atMost(TIED),
+        target: atMost(TIED),
         got: against(({ makespanMs }) => makespanMs, Math.min),
       }),
       barOf({
         id: `${what}: utilisation`,
         unit: "× best rival",
-        wish: atLeast(1),
+        target: atLeast(1),
         got: against(({ utilisation }) => utilisation, Math.max),
       }),
       barOf({
         id: `${what}: mean JCT`,
         unit: "× best rival",
-        wish: REPORTED,
+        target: REPORTED,
         got: against(({ completionMs }) => completionMs, Math.min),
       }),
       barOf({
         id: `${what}: utilisation`,
         unit: `× ${PAPERS}`,
-        wish: REPORTED,
+        target: REPORTED,
         got: ours && papers && ours.utilisation / papers.utilisation,
       }),
     ],
@@ -93,7 +92,7 @@ export async function onManyClusters(request: BenchRequest): Promise<PartAnswer>
       barOf({
         id: `${String(clusters)} clusters: mean JCT`,
         unit: "× best rival",
-        wish: atMost(TIED),
+        target: atMost(TIED),
         got: ours === undefined ? undefined : ours.completionMs / best,
       }),
     );

@@ -7,18 +7,18 @@
  */
 
 import { bestClusters } from "../../scheduling/placement/best-clusters.ts";
-import { DEFAULT_GENETIC, geneticClusters } from "../../scheduling/placement/genetic-clusters.ts";
-import { lyra, mast, opportunistic } from "../../scheduling/placement/rival-clusters.ts";
+import { DEFAULT_GENETIC, geneticClusters } from "../rivals/placement/genetic-clusters.ts";
+import { lyra, mast, opportunistic } from "../rivals/placement/clusters.ts";
 import { spinSearch } from "../../scheduling/placement/spin-search.ts";
 import type { Method } from "../../simulator/spiderflow/play.ts";
-import { isLender } from "../placement/entrants.ts";
+import { ownsReservation } from "../placement/entrants.ts";
 import type { Scene } from "./scenes.ts";
 
-/** Bars are judged on it. */
+/** The bars are about this method. */
 export const OURS = "ours + TPA";
 
 export function methodsFor({ fleet }: Scene): readonly Method[] {
-  const isInference = fleet.gpus.map((_, cluster) => isLender(cluster));
+  const isInference = fleet.gpus.map((_, cluster) => ownsReservation(cluster));
   const largest = Math.max(...fleet.gpus);
   return [
     { name: "Opportunistic", policy: opportunistic, split: "plain" },

@@ -7,14 +7,14 @@
  * them. Its figures stand beside the others and in no bar: no rival may do what it does. Cost: that of a simulation.
  */
 
-import type { FleetShape, Link } from "../../domain/fleet.ts";
-import { clusterId, hostId, type HostId } from "../../domain/ids.ts";
-import { gpuCountOf, type Lease } from "../../domain/lease.ts";
-import { gbps, gib, ms, watts } from "../../domain/units.ts";
+import type { FleetShape, Link } from "../../domain/fleet/fleet.ts";
+import { clusterId, hostId, type HostId } from "../../domain/values/ids.ts";
+import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
+import { gbps, gib, ms, watts } from "../../domain/values/units.ts";
 import { addLoad, linksOf, openLoads, widestFrom } from "../../scheduling/placement/link-graph.ts";
 
-import { DECIDE_POLICIES } from "../../scheduling/decide.ts";
-import { brainWith } from "../../simulator/brain.ts";
+import { DECIDE_POLICIES } from "../../scheduling/cycle/decide.ts";
+import { schedulerWith } from "../../simulator/scheduler.ts";
 import type { RateOf } from "../../simulator/options.ts";
 import { runSimulation } from "../../simulator/simulate.ts";
 import type { JobOutcome, Outcome } from "../../simulator/spiderflow/play.ts";
@@ -61,7 +61,7 @@ export function playProduct(jobs: readonly TrainingJob[], scene: Scene, clock: S
       notes: [],
     },
     policy: PRODUCT,
-    openBrain: brainWith(DECIDE_POLICIES),
+    openScheduler: schedulerWith(DECIDE_POLICIES),
     seed: 1,
     keepsJobs: true,
     samples: 1,

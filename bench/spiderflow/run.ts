@@ -6,13 +6,8 @@ import type { SpiderflowPart } from "../spiderflow.ts";
 import { breakdown } from "./breakdown.ts";
 import { onManyClusters, onSixClusters } from "./large.ts";
 import { TRACES } from "./scenes.ts";
+import type { PartAnswer } from "./tables.ts";
 import { onTestbed } from "./testbed.ts";
-
-/** Of one part. */
-export interface PartAnswer {
-  readonly bars: readonly Bar[];
-  readonly table: BenchTable;
-}
 
 export async function runSpiderflow(request: BenchRequest): Promise<BenchAnswer> {
   const parts = new Set(request.chosen("only"));

@@ -8,8 +8,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { cellReader, decimal, readCsv } from "../../domain/csv.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { cellReader, decimal, readCsv } from "../../domain/values/csv.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { randomFrom } from "../../lib/random.ts";
 import type { ClusterFleet } from "../../simulator/spiderflow/play.ts";
 import type { ClockFleet } from "../../simulator/spiderflow/step-clock.ts";

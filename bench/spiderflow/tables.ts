@@ -1,7 +1,14 @@
 /** @file The tables of `bench spiderflow`, each under the mapping of its jobs. */
 
+import type { Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import type { Drawn, Ran } from "./case.ts";
+
+/** What one part of the bench answers. */
+export interface PartAnswer {
+  readonly bars: readonly Bar[];
+  readonly table: BenchTable;
+}
 
 export const hours = (ms: number | undefined): string =>
   ms === undefined ? "-" : (ms / 3.6e6).toFixed(2);
@@ -18,14 +25,14 @@ export function mappingText({ trace, jobs, beyond, most, loads }: Drawn): string
   );
 }
 
-export interface Told {
+interface TableParts {
   readonly title: string;
   readonly drawn: Drawn;
   readonly rans: ReadonlyMap<string, Ran>;
 }
 
 /** QT and JCT in hours and against the first row. */
-export function tableOf({ title, drawn, rans }: Told): BenchTable {
+export function tableOf({ title, drawn, rans }: TableParts): BenchTable {
   const [base] = rans.values();
   const ratio = (own: number, of: number | undefined): string =>
     of === undefined ? "-" : (own / of).toFixed(2);

@@ -6,9 +6,8 @@ import { FURTHEST_GPUS, seedsOf } from "./breakdown.ts";
 import { overSeeds, runCase, type CaseRun } from "./case.ts";
 import { drawTestbed } from "./figures.ts";
 import { OURS, RIVALS } from "./methods.ts";
-import type { PartAnswer } from "./run.ts";
 import { testbed } from "./scenes.ts";
-import { tableOf } from "./tables.ts";
+import { tableOf, type PartAnswer } from "./tables.ts";
 
 export async function onTestbed(request: BenchRequest): Promise<PartAnswer> {
   const runs: CaseRun[] = [];
@@ -29,7 +28,7 @@ export async function onTestbed(request: BenchRequest): Promise<PartAnswer> {
       barOf({
         id: `testbed: rate ÷ ${name}'s`,
         unit: "×",
-        wish: isCut ? REPORTED : atLeast(1.25),
+        target: isCut ? REPORTED : atLeast(1.25),
         got: ours.throughput / rival.throughput,
         paper: 1.25,
         ...(isCut && {
@@ -39,7 +38,7 @@ export async function onTestbed(request: BenchRequest): Promise<PartAnswer> {
       barOf({
         id: `testbed: ${name}'s JCT ÷ ours`,
         unit: "×",
-        wish: atLeast(1.3),
+        target: atLeast(1.3),
         got: rival.completionMs / ours.completionMs,
         paper: 1.3,
       }),
@@ -51,7 +50,7 @@ export async function onTestbed(request: BenchRequest): Promise<PartAnswer> {
       barOf({
         id: "testbed: time of decisions",
         unit: "% of job time",
-        wish: atMost(1),
+        target: atMost(1),
         got: ours === undefined ? undefined : 100 * ours.overhead,
         paper: 1,
       }),

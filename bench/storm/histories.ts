@@ -12,7 +12,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { sampled } from "../../lib/random.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import { JOB_WORKFLOW } from "../../workflows/messages.ts";
+import { JOB_WORKFLOW } from "../../protocol/messages.ts";
 import type { Draw } from "../statistics.ts";
 import { insist } from "./insistence.ts";
 

@@ -2,7 +2,7 @@
 
 import { isGrpcServiceError, WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 
 const PAUSE_MS = 250;
 const WITHIN_MS = 120_000;

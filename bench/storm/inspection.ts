@@ -7,11 +7,12 @@ import { WorkflowFailedError } from "@temporalio/client";
 import { ApplicationFailure } from "@temporalio/common";
 import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { LAUNCH_MARK, launchFiles } from "../../activities/agent/launch.ts";
-import { phaseOf } from "../../activities/agent/local-run.ts";
-import { hostLayout } from "../../activities/agent/state-layout.ts";
-import { openTokenBook } from "../../activities/agent/token-book.ts";
-import type { JobFailureDetails } from "../../workflows/messages.ts";
+import { LAUNCH_MARK, launchFiles } from "../../agent/folder/launch-files.ts";
+import { phaseOf } from "../../agent/runs/local-run.ts";
+import { nodeSystem } from "../../agent/system/node-system.ts";
+import { hostLayout } from "../../agent/system/state-layout.ts";
+import { openTokenStore } from "../../agent/folder/token-store.ts";
+import type { JobFailureDetails } from "../../protocol/messages.ts";
 import { insist } from "./insistence.ts";
 import type { WitnessLine } from "./rank.ts";
 import { GPUS_PER_HOST, type Site } from "./site.ts";
@@ -75,7 +76,7 @@ async function endOf({ client }: Site, { id }: StormJob): Promise<End> {
   const status = (await insist(client, () => handle.describe()))?.status.name;
   switch (status) {
     case undefined:
-      return { kind: "other", what: "nobody knows of it" };
+      return { kind: "other", what: "no ledger or agent knows it" };
     case "RUNNING":
       return { kind: "open" };
     case "COMPLETED":
@@ -156,7 +157,7 @@ function witnessed(lines: readonly WitnessLine[]): Pick<Findings, "startedTwice"
   const say = ({ job, lease, host, gpu, rank, met }: WitnessLine): string =>
     `${lease} of ${job}, rank ${rank} on ${host} GPU ${gpu}, met ${met ?? "itself"}`;
   const starts = new Map<string, WitnessLine[]>();
-  // A task may run again on its lease when nobody knows how it ended; only at once may it not.
+  // A task may run again on its lease when its end is unknown, but never twice at once.
   for (const line of lines.filter(({ kind, task }) => kind === "start" && task === undefined)) {
     const key = `${line.lease} ${line.rank}`;
     starts.set(key, [...(starts.get(key) ?? []), line]);
@@ -172,12 +173,15 @@ function witnessed(lines: readonly WitnessLine[]): Pick<Findings, "startedTwice"
 
 function hostFindings({ stateDir, fleet, hosts }: Site, nextToken: number): readonly string[] {
   return hosts.flatMap((host) => {
-    const layout = hostLayout(stateDir, fleet, host);
+    const layout = hostLayout(nodeSystem.files, { stateDir, fleet, id: host });
     const running = readdirSync(layout.leases).flatMap((name) => {
-      const { kind } = phaseOf(launchFiles(join(layout.leases, name)));
+      const { kind } = phaseOf({
+        files: launchFiles(join(layout.leases, name)),
+        system: nodeSystem,
+      });
       return kind === "running" || kind === "starting" ? [`${name} is ${kind} on ${host}`] : [];
     });
-    const highest = openTokenBook(layout.tokens, GPUS_PER_HOST).highest();
+    const highest = openTokenStore(nodeSystem.files, layout.tokens, GPUS_PER_HOST).highest();
     return highest < nextToken
       ? running
       : [...running, `${host} has seen token ${highest}, and the fleet's next is ${nextToken}`];

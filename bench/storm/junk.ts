@@ -1,7 +1,7 @@
 /**
- * @file Signals that mean nothing, or too much: wrong names, wrong shapes, payloads that nobody can read, megabytes.
+ * @file Invalid signals: wrong names, wrong shapes, unreadable payloads, megabytes.
  *
- * None of them is the word of somebody who is entitled to it; an `end` for another's job would be believed, as it should be.
+ * None of them could come from an entitled sender; the fleet would rightly accept an `end` for another's job.
  */
 
 import type { Client } from "@temporalio/client";
@@ -10,7 +10,16 @@ import { insist } from "./insistence.ts";
 
 /** What the server takes of one signal is at most 2 MiB. */
 const OVERSIZED_CHARACTERS = 1_800_000;
-const NAMES = ["inbox", "grant", "pending", "here", "gone", "fenced", "assert", "no-such-signal"];
+const NAMES = [
+  "inbox",
+  "grant",
+  "pending",
+  "announce",
+  "deregister",
+  "fenced",
+  "assert",
+  "no-such-signal",
+];
 
 const VALUES: readonly unknown[] = [
   null,
@@ -21,7 +30,7 @@ const VALUES: readonly unknown[] = [
   [[[[[[null]]]]]],
   [{ kind: "request" }],
   [{ kind: "end", jobId: "", runId: 7, seq: -1 }],
-  [{ kind: "agent-hello", hosts: ["no/such"], agent: {}, running: "none", highestToken: "x" }],
+  [{ kind: "agent-registered", hosts: ["no/such"], agent: {}, running: "none", highestToken: "x" }],
   [{ kind: "vacated", lease: "lease-none", hosts: [null] }],
   [{ kind: "silence", hosts: ["alpha/a1"], epoch: { toString: "no" } }],
   { seq: 1, lease: { id: "lease-0" }, agents: [] },

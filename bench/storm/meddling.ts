@@ -1,12 +1,12 @@
 /**
- * @file What people do to jobs behind the product's back: terminate, cancel and reset them, also at the instant of the grant.
+ * @file Interference from outside the product: jobs are terminated, cancelled and reset, also at the instant of the grant.
  *
  * The instant is seen in the job's own history, by a call that returns as soon as an event is added.
  */
 
 import { randomUUID } from "node:crypto";
 import type { Client } from "@temporalio/client";
-import { grantSignal } from "../../workflows/messages.ts";
+import { grantSignal } from "../../protocol/messages.ts";
 import { insist } from "./insistence.ts";
 import type { Site } from "./site.ts";
 import type { Meddling, StormJob } from "./workload.ts";

@@ -1,9 +1,9 @@
-/** @file What a storm is judged by: its bars. */
+/** @file The bars of a storm. */
 
 import { atLeast, atMost, barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import { quantile } from "../statistics.ts";
 import type { StormOutcome } from "./storm.ts";
-import type { Recovery } from "./turmoil.ts";
+import type { Recovery } from "./control-faults.ts";
 
 const SERVER_RECOVERY_MS = 5_000;
 const FLEET_RECOVERY_MS = 10_000;
@@ -15,12 +15,12 @@ export function stormBars(
   const of = (which: Recovery["of"]): number[] =>
     recoveries.filter((recovery) => recovery.of === which).map(({ ms }) => ms);
   const none = (id: string, unit: string, found: readonly string[]): Bar =>
-    barOf({ id, unit, wish: exactly(0), got: found.length, ...noteOf(found) });
+    barOf({ id, unit, target: exactly(0), got: found.length, ...noteOf(found) });
   const server = of("server");
   const fleet = of("fleet");
   return [
-    barOf({ id: "faults-injected", unit: "faults", wish: atLeast(wantedFaults), got: faults }),
-    barOf({ id: "jobs-run", unit: "jobs", wish: REPORTED, got: jobs }),
+    barOf({ id: "faults-injected", unit: "faults", target: atLeast(wantedFaults), got: faults }),
+    barOf({ id: "jobs-run", unit: "jobs", target: REPORTED, got: jobs }),
     none("jobs-lost", "jobs", findings.lost),
     none("started-twice-at-once", "processes", findings.startedTwice),
     none("leases-leaked", "leases", findings.leaked),
@@ -29,21 +29,21 @@ export function stormBars(
     barOf({
       id: "server-return-to-grant-p99",
       unit: "ms",
-      wish: atMost(SERVER_RECOVERY_MS),
+      target: atMost(SERVER_RECOVERY_MS),
       got: server.length === 0 ? undefined : quantile(server, 0.99),
       note: `${String(server.length)} returns`,
     }),
     barOf({
       id: "fleet-termination-to-grant-max",
       unit: "ms",
-      wish: atMost(FLEET_RECOVERY_MS),
+      target: atMost(FLEET_RECOVERY_MS),
       got: fleet.length === 0 ? undefined : quantile(fleet, 1),
       note: `${String(fleet.length)} terminations`,
     }),
     barOf({
       id: "histories-that-do-not-replay",
       unit: "histories",
-      wish: exactly(0),
+      target: exactly(0),
       got: replays.count === 0 ? undefined : replays.failed.length,
       note: `${String(replays.count)} replayed, ${String(replays.unreadable.length)} that the server could not hand out`,
     }),

@@ -1,14 +1,14 @@
 /**
- * @file Faults of processes, networks and the server: killed, frozen past their timeouts, cut off, kept down.
+ * @file Faults of processes and networks: killed, frozen past their timeouts, cut off.
  *
- * Each starts at once and answers with what it did and with its end, which the storm does not wait for. A target that suffers
- * already is passed over.
+ * Each starts at once and answers with a description and with its end, which the storm does not wait for. A target with a
+ * fault already is skipped.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FaultKind, Step } from "./schedule.ts";
 import { FENCE_MS, SILENCE_MS, type Agent, type Site } from "./site.ts";
-import type { Keeper } from "./keeper.ts";
+import type { Supervisor } from "./supervisor.ts";
 
 export interface Fault {
   readonly what: string;
@@ -16,7 +16,9 @@ export interface Fault {
   readonly over: Promise<void>;
 }
 
-/** A workflow task that nobody answers for 10 s goes to another worker. */
+export const doneFault = (what: string): Fault => ({ what, over: Promise.resolve() });
+
+/** A workflow task without an answer for 10 s goes to another worker. */
 const TASK_TIMEOUT_MS = 10_000;
 
 type Range = readonly [fromMs: number, toMs: number];
@@ -36,15 +38,18 @@ export async function harm(site: Site, { kind, share, size }: Step): Promise<Fau
     case "kill-fleet-worker":
       return kill(site.fleetWorker);
     case "kill-agent":
-      return kill(oneOf(site.agents.filter(isWell), share)?.keeper);
+      return kill(oneOf(site.agents.filter(isWell), share)?.supervisor);
     case "freeze-jobs-worker":
       return freeze(site.jobsWorker, lastingMs(PAST_TASK_TIMEOUT, size));
     case "freeze-fleet-worker":
       return freeze(site.fleetWorker, lastingMs(PAST_TASK_TIMEOUT, size));
     case "freeze-agent-briefly":
-      return freeze(oneOf(site.agents.filter(isWell), share)?.keeper, lastingMs(BRIEF, size));
+      return freeze(oneOf(site.agents.filter(isWell), share)?.supervisor, lastingMs(BRIEF, size));
     case "freeze-agent-past-fence":
-      return freeze(oneOf(site.agents.filter(isWell), share)?.keeper, lastingMs(PAST_FENCE, size));
+      return freeze(
+        oneOf(site.agents.filter(isWell), share)?.supervisor,
+        lastingMs(PAST_FENCE, size),
+      );
     case "cut-agent-briefly":
       return cut(oneOf(site.agents.filter(isWell), share), kind, size);
     case "cut-agent-past-fence":
@@ -57,34 +62,34 @@ export async function harm(site: Site, { kind, share, size }: Step): Promise<Fau
 export const oneOf = <T>(values: readonly T[], share: number): T | undefined =>
   values[Math.floor(share * values.length)];
 
-const isWell = ({ keeper, proxy }: Agent): boolean =>
-  keeper.pid() !== undefined && !keeper.isFrozen() && !proxy.isCut();
+const isWell = ({ supervisor, proxy }: Agent): boolean =>
+  supervisor.pid() !== undefined && !supervisor.isFrozen() && !proxy.isCut();
 
-async function kill(keeper: Keeper | undefined): Promise<Fault | undefined> {
-  if (keeper?.pid() === undefined) return undefined;
-  const what = `kill -9 ${keeper.name} (${String(keeper.pid())})`;
-  await keeper.kill();
-  return { what, over: Promise.resolve() };
+async function kill(supervisor: Supervisor | undefined): Promise<Fault | undefined> {
+  if (supervisor?.pid() === undefined) return undefined;
+  const what = `kill -9 ${supervisor.name} (${String(supervisor.pid())})`;
+  await supervisor.kill();
+  return doneFault(what);
 }
 
-function freeze(keeper: Keeper | undefined, forMs: number): Fault | undefined {
-  if (keeper?.pid() === undefined || keeper.isFrozen()) return undefined;
-  keeper.freeze();
+function freeze(supervisor: Supervisor | undefined, forMs: number): Fault | undefined {
+  if (supervisor?.pid() === undefined || supervisor.isFrozen()) return undefined;
+  supervisor.freeze();
   return {
-    what: `SIGSTOP ${keeper.name} for ${String(forMs)} ms`,
-    over: sleep(forMs).then(() => keeper.thaw()),
+    what: `SIGSTOP ${supervisor.name} for ${String(forMs)} ms`,
+    over: sleep(forMs).then(() => supervisor.thaw()),
   };
 }
 
 function cut(agent: Agent | undefined, kind: FaultKind, size: number): Fault | undefined {
   if (agent === undefined) return undefined;
-  const { keeper, proxy } = agent;
+  const { supervisor, proxy } = agent;
   const forMs = lastingMs(kind === "cut-agent-briefly" ? BRIEF : PAST_FENCE, size);
   // The last digits of the size are as good a coin as any.
   const how = Math.floor(size * 1_000_003) % 2 === 0 ? "reset" : "hang";
   proxy.cut(how);
   return {
-    what: `cut ${keeper.name} off for ${String(forMs)} ms (${how})`,
+    what: `cut ${supervisor.name} off for ${String(forMs)} ms (${how})`,
     over: sleep(forMs).then(() => proxy.mend()),
   };
 }

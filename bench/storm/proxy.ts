@@ -2,12 +2,12 @@
  * @file The network between one process and the Temporal server, which the storm can cut.
  *
  * Cut by `reset`, connections break and new ones are refused, as when a machine is unplugged near by; cut by `hang`, nothing
- * arrives any more and nobody is told, as when a router drops what it gets. Mended, hung connections go on where they were.
+ * arrives any more and no end is notified, as when a router drops packets. Mended, hung connections go on where they were.
  */
 
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
-export type CutKind = "reset" | "hang";
+type CutKind = "reset" | "hang";
 
 export interface Proxy {
   readonly address: string;

@@ -2,7 +2,7 @@
  * @file One process of a storm's job, and the witness of double leases that lies outside our ledger.
  *
  * For its whole life it binds a loopback port that belongs to its (host, GPU), and an address that belongs to its (job, rank):
- * the kernel gives neither twice and takes both back when the process is gone, however it ends. Who cannot bind writes down
+ * the kernel gives neither twice and takes both back when the process is gone, however it ends. A process that cannot bind records
  * whom it met. Every line goes into one file, appended whole. Needs nothing but Node; loaded as a program only.
  */
 
@@ -28,7 +28,7 @@ export interface RankOrder {
   readonly isStubborn?: boolean;
 }
 
-export type WitnessKind = "start" | "end" | "gpu-taken" | "rank-taken";
+type WitnessKind = "start" | "end" | "gpu-taken" | "rank-taken";
 
 export interface WitnessLine {
   readonly kind: WitnessKind;
@@ -43,7 +43,7 @@ export interface WitnessLine {
   readonly task?: number;
   readonly pid: number;
   readonly exitCode?: number;
-  /** Who holds what this process wanted, in its own words. */
+  /** The holder's own description of itself. */
   readonly met?: string;
 }
 
@@ -106,7 +106,7 @@ function checkpoint(): void {
   renameSync(`${path}.tmp`, path);
 }
 
-/** Binds for good, or writes down who was there. */
+/** Binds until the end, or records the present holder. */
 async function take(kind: WitnessKind, address: string, port: number): Promise<void> {
   const server = createServer((socket) => {
     socket.on("error", () => undefined);
@@ -128,7 +128,7 @@ function meet(address: string, port: number): Promise<string> {
     socket.setEncoding("utf8");
     socket.on("data", (chunk: string) => (text += chunk));
     socket.on("error", () => undefined);
-    socket.on("close", () => resolve(text === "" ? "nobody answers there" : text));
+    socket.on("close", () => resolve(text === "" ? "no answer there" : text));
   });
 }
 

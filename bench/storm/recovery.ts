@@ -23,7 +23,7 @@ export async function untilGrant(site: Site, sinceMs: number, limitMs: number): 
         .filter((ms) => ms >= 0);
       if (after.length > 0) return Math.min(...after);
     } catch {
-      // Nobody answers yet: that is what is being measured.
+      // No answer yet: this is the time that is measured.
     }
     await sleep(LOOK_MS);
   }

@@ -33,6 +33,10 @@ const WEIGHTS = Object.freeze({
   "oversized-signals": 4,
   "flood-of-output": 3,
   "refusing-host": 4,
+  "flood-of-junk": 4,
+  "flood-of-constraints": 3,
+  "flood-of-large-files": 2,
+  "forged-words": 4,
 });
 export type FaultKind = keyof typeof WEIGHTS;
 export const FAULT_KINDS = Object.keys(WEIGHTS) as readonly FaultKind[];
@@ -47,7 +51,7 @@ export interface Step {
   readonly size: number;
 }
 
-export interface ScheduleSetting {
+interface ScheduleSetting {
   readonly faults: number;
   readonly meanGapMs: number;
   readonly kinds?: readonly FaultKind[];

@@ -13,11 +13,11 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { startFleet } from "../../cli/up/fleet-start.ts";
 import { OrbweaverClient } from "../../client/index.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { Fleet } from "../../domain/fleet.ts";
-import { parseFleetYaml } from "../../domain/fleet-file.ts";
-import type { HostId } from "../../domain/ids.ts";
-import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { Fleet } from "../../domain/fleet/fleet.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
 import { DEFAULT_NAMESPACE, isolatedConnection } from "../../workers/connection.ts";
 import {
   provideServerBinary,
@@ -28,7 +28,7 @@ import {
 import type { Environment } from "../../workers/server/environment.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { insist } from "./insistence.ts";
-import { keep, type Keeper } from "./keeper.ts";
+import { keep, type Supervisor } from "./supervisor.ts";
 import { openProxy, type Proxy } from "./proxy.ts";
 
 export const SILENCE_MS = 3_000;
@@ -38,7 +38,7 @@ export const PROBE_CLUSTER = "probe";
 /** Where the jobs of the storm may run. */
 export const WORK_CLUSTERS = ["alpha", "beta"] as const;
 
-export const STORM_FLEET = `
+const STORM_FLEET = `
 name: storm
 clusters:
 ${[
@@ -61,7 +61,7 @@ ${[
 `;
 
 export interface Agent {
-  readonly keeper: Keeper;
+  readonly supervisor: Supervisor;
   readonly proxy: Proxy;
   readonly hosts: readonly HostId[];
 }
@@ -75,18 +75,18 @@ export interface Site {
   readonly hosts: readonly HostId[];
   /** First of the ports of the GPUs. */
   readonly port: number;
-  readonly fleetWorker: Keeper;
-  readonly jobsWorker: Keeper;
+  readonly fleetWorker: Supervisor;
+  readonly jobsWorker: Supervisor;
   /** Those that the storm may harm. */
   readonly agents: readonly Agent[];
-  readonly keepers: readonly Keeper[];
+  readonly supervisors: readonly Supervisor[];
   readonly killServer: () => Promise<void>;
   /** Starts the server again on its database and address; resolves when it answers. */
   readonly bootServer: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
-export interface SiteSetting {
+interface SiteSetting {
   readonly folder: string;
   /** Pauses before a process is started again. */
   readonly restartPauseMs: () => number;
@@ -123,11 +123,11 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
   await startFleet(client, { name: fleet, fleet: described, detailsHash: undefined });
 
   const proxies: Proxy[] = [];
-  const keepers: Keeper[] = [];
+  const supervisors: Supervisor[] = [];
   const main = join(packageRoot(), "dist", "cli", "main.js");
   const noProfile = join(folder, "no-profile.toml");
-  const start = (name: string, args: readonly string[], address: string): Keeper => {
-    const keeper = keep({
+  const start = (name: string, args: readonly string[], address: string): Supervisor => {
+    const supervisor = keep({
       name,
       argv: [main, "worker", ...args],
       env: {
@@ -141,8 +141,8 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
       logFile: join(logs, `${name}.log`),
       pauseMs: restartPauseMs,
     });
-    keepers.push(keeper);
-    return keeper;
+    supervisors.push(supervisor);
+    return supervisor;
   };
   const startAgent = async (cluster: string, served: readonly HostId[], host?: string) => {
     const proxy = await openProxy({ port: serverPort });
@@ -150,7 +150,7 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
     const name = `agent-${host ?? cluster}`;
     const args = ["--role", "agent", "--cluster", cluster];
     const more = host === undefined ? [] : ["--host", host, "--host-address", "127.0.0.1"];
-    return { keeper: start(name, [...args, ...more], proxy.address), proxy, hosts: served };
+    return { supervisor: start(name, [...args, ...more], proxy.address), proxy, hosts: served };
   };
 
   const fleetWorker = start("fleet", ["--role", "fleet"], server.address);
@@ -175,7 +175,7 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
     fleetWorker,
     jobsWorker,
     agents,
-    keepers,
+    supervisors,
     killServer: async () => {
       await server.kill();
     },
@@ -183,7 +183,7 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
       server = await boot(serverPort);
     },
     close: async () => {
-      await Promise.all(keepers.map((keeper) => keeper.close()));
+      await Promise.all(supervisors.map((supervisor) => supervisor.close()));
       await Promise.all(proxies.map((proxy) => proxy.close()));
       await connection.close();
       await server.kill();
@@ -198,19 +198,19 @@ const READY_WITHIN_MS = 60_000;
 /** Every process is ready and every host has an agent that answers. */
 export async function untilAnswering(site: Site, withinMs = READY_WITHIN_MS): Promise<void> {
   const untilMs = performance.now() + withinMs;
-  for (const keeper of site.keepers) {
-    if (await keeper.ready(untilMs - performance.now())) continue;
-    const said = keeper.ownEnds().at(-1) ?? "it says nothing";
-    throw new OrbweaverError("HOST_LOST", `${keeper.name} is not ready: ${said}`);
+  for (const supervisor of site.supervisors) {
+    if (await supervisor.ready(untilMs - performance.now())) continue;
+    const said = supervisor.ownEnds().at(-1) ?? "it says nothing";
+    throw new OrbweaverError("HOST_LOST", `${supervisor.name} is not ready: ${said}`);
   }
   for (;;) {
     const ledger = await insist(site.client, () => site.orbweaver.fleet());
     const missing = site.hosts.filter((host) => {
-      const standing = ledger?.hosts.get(host);
+      const status = ledger?.hosts.get(host);
       return (
-        standing?.agent === undefined ||
-        standing.silentSinceMs !== undefined ||
-        standing.isFenced === true
+        status?.agent === undefined ||
+        status.silentSinceMs !== undefined ||
+        status.isFenced === true
       );
     });
     if (missing.length === 0) return;

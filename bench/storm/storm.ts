@@ -1,17 +1,19 @@
 /**
- * @file The storm: a fleet of real processes, a schedule of faults from a seed, and afterwards the question whether anything is wrong.
+ * @file The storm: a fleet of real processes, a schedule of faults from a seed, and an inspection for errors afterwards.
  *
- * The folder of a storm holds all logs, the database, the schedule, what was done when, and what the witness saw. It is removed
- * when nothing was found, unless it was given.
+ * The folder of a storm holds all logs, the database, the schedule, the faults with their times, and the witness's record. It is removed
+ * when no error was found, unless the caller named it.
  */
 
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { drawFrom, type Draw } from "../statistics.ts";
+import { release } from "./arrivals.ts";
+import type { Recovery } from "./control-faults.ts";
 import { replayAll, type Replays } from "./histories.ts";
 import {
   inspect,
@@ -23,10 +25,10 @@ import {
 import { insist } from "./insistence.ts";
 import { drawSchedule, type FaultKind, type Step } from "./schedule.ts";
 import { openSite, untilAnswering, type Site } from "./site.ts";
-import { letGo, turmoil, type Recovery, type Turmoil } from "./turmoil.ts";
+import { faultMix, type FaultMix } from "./fault-mix.ts";
 import type { StormJob } from "./workload.ts";
 
-export interface StormOptions {
+interface StormOptions {
   readonly seed: number;
   readonly faults: number;
   readonly meanGapMs?: number;
@@ -36,7 +38,7 @@ export interface StormOptions {
   readonly steps?: readonly Step[];
   /** Job histories that are replayed. */
   readonly replayedJobs?: number;
-  /** Kept whatever is found; a temporary one when absent. */
+  /** Kept in every case; a temporary folder when absent. */
   readonly folder?: string;
   readonly say?: (line: string) => void;
   readonly interrupted?: AbortSignal;
@@ -53,7 +55,7 @@ export interface StormOutcome {
   readonly findings: Findings;
   readonly recoveries: readonly Recovery[];
   readonly replays: Replays;
-  /** Ends of workers and agents that nobody had killed; a supervisor started them again. */
+  /** Ends of workers and agents that the storm had not killed; a supervisor started them again. */
   readonly ownEnds: readonly string[];
   /** Where everything lies; absent when nothing was found and the folder was not asked for. */
   readonly folder?: string;
@@ -99,7 +101,7 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
       RESTART_PAUSE_MS[0] + pauses.unit() * (RESTART_PAUSE_MS[1] - RESTART_PAUSE_MS[0]),
   });
   try {
-    const storm = await turmoil(site, {
+    const storm = await faultMix(site, {
       steps,
       openJobs: DEFAULTS.openJobs,
       draw: workload,
@@ -133,7 +135,7 @@ async function settle(
   let said = "";
   await untilAnswering(site).catch(() => undefined);
   while (performance.now() < untilMs) {
-    await Promise.all(jobs.filter(({ isHeld }) => isHeld).map((job) => letGo(site, job)));
+    await Promise.all(jobs.filter(({ isHeld }) => isHeld).map((job) => release(site, job)));
     const open = jobs.filter(({ isClosed }) => !isClosed);
     await Promise.all(
       open.map(async (job) => {
@@ -161,7 +163,7 @@ async function settle(
 
 async function lookBack(
   site: Site,
-  { jobs, counts, recoveries }: Turmoil,
+  { jobs, counts, recoveries }: FaultMix,
   { seed, replayedJobs, draw }: { seed: number; replayedJobs: number; draw: Draw },
 ): Promise<StormOutcome> {
   const findings = await inspect(site, jobs);
@@ -175,7 +177,7 @@ async function lookBack(
     findings,
     recoveries,
     replays,
-    ownEnds: site.keepers.flatMap((keeper) => keeper.ownEnds()),
+    ownEnds: site.supervisors.flatMap((supervisor) => supervisor.ownEnds()),
   };
 }
 

@@ -1,12 +1,12 @@
 /**
- * @file The jobs of a storm: which kinds, drawn how often, and how each must end when nobody meddles with it.
+ * @file The jobs of a storm: which kinds, drawn how often, and how each must end when the storm does not interfere with it.
  *
  * Runs are short, so that most jobs see a fault or two and few see many; a few are long enough to be caught by a fence. Some are
  * inference, for which the others may be preempted from their first moment on: how a job ends must not depend on it.
  */
 
 import { join } from "node:path";
-import type { JobFile } from "../../domain/job-file.ts";
+import type { JobFile } from "../../domain/job/job-file.ts";
 import type { Draw } from "../statistics.ts";
 import type { RankOrder } from "./rank.ts";
 import { GPUS_PER_HOST, PROBE_CLUSTER, WORK_CLUSTERS, type Site } from "./site.ts";
@@ -45,7 +45,7 @@ export const FAILING_EXIT_CODE = 7;
 const PROBE_MS = 2_000;
 /** Every so many short jobs is one that may take what is due to it from those that run. */
 const URGENT_EVERY = 3;
-/** What the witness has addresses for. */
+/** The witness has addresses for this many tasks. */
 const MOST_TASKS = 24;
 
 export function drawKind(draw: Draw): JobKind {
@@ -58,8 +58,15 @@ export function drawKind(draw: Draw): JobKind {
   return "short";
 }
 
-export function stormJob(site: Site, kind: JobKind, number: number, draw: Draw): StormJob {
-  const { gpus, rank } = shapeOf(site, kind, number, draw);
+interface DrawnJob {
+  readonly kind: JobKind;
+  readonly number: number;
+  readonly draw: Draw;
+}
+
+export function stormJob(site: Site, drawn: DrawnJob): StormJob {
+  const { kind, number, draw } = drawn;
+  const { gpus, rank } = shapeOf(site, drawn);
   const isFailing = kind === "failing" || kind === "retrying";
   const isUrgent = kind === "short" && number % URGENT_EVERY === 0;
   const order: RankOrder = {
@@ -99,9 +106,7 @@ export function stormJob(site: Site, kind: JobKind, number: number, draw: Draw):
 
 function shapeOf(
   site: Site,
-  kind: JobKind,
-  number: number,
-  draw: Draw,
+  { kind, number, draw }: DrawnJob,
 ): { readonly gpus: number; readonly rank: Pick<RankOrder, "ms"> & Partial<RankOrder> } {
   const between = (low: number, high: number): number =>
     Math.round(low + draw.unit() * (high - low));

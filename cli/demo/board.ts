@@ -1,11 +1,9 @@
-/**
- * @file What the demo shows while it runs: a table redrawn in place on a terminal, one plain line for each change otherwise.
- */
+/** @file The demo's display: a table redrawn in place on a terminal, otherwise one plain line for each change. */
 
 import { createLogUpdate } from "log-update";
-import { gpuCountOf } from "../../domain/lease.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
-import { clusterOf } from "../../domain/ids.ts";
+import { gpuCountOf } from "../../domain/lease/lease.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { clusterOf } from "../../domain/values/ids.ts";
 
 export type DemoState = "submitted" | "waiting" | "running" | "completed" | "failed";
 
@@ -17,13 +15,13 @@ export interface DemoRow {
   readonly submittedAtMs: number;
   state: DemoState;
   where: string;
-  /** Why it waits, where known. */
+  /** Code of its reason for waiting, where known. */
   code: string;
   waitedMs: number;
 }
 
 export interface Board {
-  /** Takes the ledger's word for what waits and runs. */
+  /** Takes waiting and running jobs from the ledger. */
   update(rows: readonly DemoRow[], ledger: Ledger | undefined, nowMs: number): void;
   close(): void;
 }

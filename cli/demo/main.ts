@@ -1,23 +1,24 @@
 /**
  * @file The demo: jobs of a real trace on a measured fleet, as real processes, shown live.
  *
- * It starts everything with the product's own commands in a state folder of its own and reads nothing of the user's Temporal
- * settings. Order: `orbweaver up` → submit in the trace's arrival order → watch → summary → `orbweaver down` (unless kept).
+ * It uses the product's own commands in a state folder of its own and ignores the user's Temporal settings. Order: `orbweaver
+ * up`, submissions in the trace's order of arrival, the display, a summary, `orbweaver down` (unless kept).
  */
 
+import type { Client } from "@temporalio/client";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { OrbweaverClient } from "../../client/index.ts";
-import { demoJobs, type DemoJob, type DemoWorkload } from "../../domain/demo-workload.ts";
-import { readPhillyTrace } from "../../domain/parse-philly.ts";
+import { OrbweaverClient, type Ledger } from "../../client/index.ts";
+import { demoJobs, type DemoJob, type DemoWorkload } from "../../domain/trace/demo-workload.ts";
+import { readPhillyTrace } from "../../domain/trace/parse-philly.ts";
 import { isolatedConnection, openClient } from "../../workers/connection.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
-import type { JobResult } from "../../workflows/messages.ts";
-import { createBoard, whereOf, type DemoRow } from "./board.ts";
+import type { JobResult } from "../../protocol/messages.ts";
+import { createBoard, whereOf, type Board, type DemoRow } from "./board.ts";
 import { printSummary, summarise, type DemoEnd, type DemoSummary } from "./summary.ts";
 
 const FIRST_ROW = 50_000;
@@ -31,21 +32,21 @@ export interface DemoOptions {
 }
 
 /** Runs the demo; true when every job did what it should. */
-export async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
+async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
   const startedAtMs = Date.now();
   const stateDir = await mkdtemp(path.join(tmpdir(), "orbweaver-demo-"));
-  const say = (line: string): void => void process.stderr.write(`${line}\n`);
   const show = isJson ? process.stderr : process.stdout;
   const { jobs, ...workload } = await readWorkload();
-  sayWorkload(say, { jobs, ...workload });
+  sayWorkload({ jobs, ...workload });
 
-  let isInterrupted = false;
+  const interruption = new AbortController();
   process.once("SIGINT", () => {
-    isInterrupted = true;
+    interruption.abort();
     say("\nstopping");
   });
   try {
     const up = await bringUp(stateDir);
+    if (up.console !== undefined) say(`See the fleet at work in a browser: ${up.console}`);
     const connection = isolatedConnection({ address: up.address, namespace: up.namespace });
     const { client: temporal, close } = await openClient(connection);
     const orbweaver = new OrbweaverClient(temporal, { fleet: FLEET });
@@ -53,93 +54,126 @@ export async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean>
     const totalGpus = shape.clusters
       .flatMap(({ hosts }) => hosts)
       .reduce((sum, host) => sum + host.gpuCount, 0);
-    const board = createBoard(show, totalGpus);
-    const rows: DemoRow[] = [];
-    const ends: DemoEnd[] = [];
     const beganAtMs = Date.now();
-    const isOver = (): boolean => isInterrupted || ends.length === jobs.length;
-
-    const submitting = submitAll(jobs, async (job) => {
-      if (isInterrupted) return;
-      const { jobId } = await orbweaver.submit(jobFile(job), {
-        idempotencyKey: `philly-${String(job.row)}`,
-      });
-      const row: DemoRow = {
-        jobId,
-        class: "training",
-        tenant: job.tenant,
-        gpus: job.gpus,
-        submittedAtMs: Date.now(),
-        state: "submitted",
-        where: "",
-        code: "",
-        waitedMs: 0,
-      };
-      rows.push(row);
-      const handle = temporal.workflow.getHandle(jobId);
-      void handle.result().then(
-        (result: JobResult) => {
-          row.state = "completed";
-          row.waitedMs = result.queuedMs;
-          ends.push({ job, jobId, result });
-        },
-        (error: unknown) => {
-          if (isInterrupted) return;
-          row.state = "failed";
-          ends.push({ job, jobId, error: messageOf(error) });
-        },
-      );
-    });
-    while (!isOver()) {
-      const ledger = await orbweaver.fleet();
-      for (const row of rows) {
-        if (row.state === "completed" || row.state === "failed") continue;
-        const where = whereOf(ledger, row.jobId);
-        const request = [...ledger.requests.values()].find(({ jobId }) => jobId === row.jobId);
-        if (where !== undefined) {
-          if (row.state !== "running") row.waitedMs = Date.now() - row.submittedAtMs;
-          row.state = "running";
-          row.where = where;
-        } else if (request !== undefined) {
-          row.state = "waiting";
-          row.code = ledger.reasons.get(request.jobId)?.code ?? "";
-        }
-      }
-      board.update(rows, ledger, Date.now());
-      await sleep(REDRAW_MS);
-    }
-    await submitting;
-    board.update(rows, undefined, Date.now());
-    board.close();
-    const lengths = await Promise.all(
-      ends.map(
-        async ({ jobId }) => (await temporal.workflow.getHandle(jobId).describe()).historyLength,
-      ),
-    );
-    const left = (await orbweaver.fleet()).leases.size;
+    const board = createBoard(show, totalGpus);
+    const run: DemoRun = {
+      orbweaver,
+      temporal,
+      interrupted: interruption.signal,
+      rows: [],
+      ends: [],
+    };
+    await playJobs(run, jobs, board);
     const summary = summarise({
-      ends,
+      ends: run.ends,
       workload,
       totalGpus,
       makespanMs: Date.now() - beganAtMs,
       startedAtMs,
-      historyLengths: lengths,
-      leasesLeft: left,
+      historyLengths: await historyLengths(run),
+      leasesLeft: (await orbweaver.fleet()).leases.size,
       up,
     });
     await close();
     if (isJson) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
     else printSummary(process.stdout, summary);
-    return isGood(summary, jobs.length) && !isInterrupted;
+    return isGood(summary, jobs.length) && !interruption.signal.aborted;
   } finally {
-    if (isKept) {
-      say(
-        `\nkept running. Look around with:\n  export ORBWEAVER_STATE_DIR=${stateDir} ORBWEAVER_FLEET=${FLEET}\n  npx orbweaver list --all --isolated\nand end it with:\n  npx orbweaver down --stop-jobs --purge`,
-      );
-    } else {
-      await orbweaverCommand(stateDir, ["down", "--stop-jobs", "--purge"]);
-    }
+    if (isKept) sayKept(stateDir);
+    else await orbweaverCommand(stateDir, ["down", "--stop-jobs", "--purge"]);
   }
+}
+
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+
+function sayKept(stateDir: string): void {
+  say(
+    `\nThe fleet keeps running. Look around with:\n  export ORBWEAVER_STATE_DIR=${stateDir} ORBWEAVER_FLEET=${FLEET}\n  npx orbweaver list --all --isolated\nEnd it with:\n  npx orbweaver down --stop-jobs --purge`,
+  );
+}
+
+interface DemoRun {
+  readonly orbweaver: OrbweaverClient;
+  readonly temporal: Client;
+  readonly interrupted: AbortSignal;
+  /** Submitted jobs, in order. */
+  readonly rows: DemoRow[];
+  readonly ends: DemoEnd[];
+}
+
+/** Submits the jobs at their times and shows them until all have ended. */
+async function playJobs(run: DemoRun, jobs: readonly DemoJob[], board: Board): Promise<void> {
+  const { orbweaver, interrupted, rows, ends } = run;
+  const submitting = submitAll(jobs, async (job) => await submitJob(run, job));
+  while (!interrupted.aborted && ends.length < jobs.length) {
+    const ledger = await orbweaver.fleet();
+    for (const row of rows) updateRow(row, ledger);
+    board.update(rows, ledger, Date.now());
+    await sleep(REDRAW_MS);
+  }
+  await submitting;
+  board.update(rows, undefined, Date.now());
+  board.close();
+}
+
+async function submitJob(
+  { orbweaver, temporal, interrupted, rows, ends }: DemoRun,
+  job: DemoJob,
+): Promise<void> {
+  if (interrupted.aborted) return;
+  const { jobId } = await orbweaver.submit(jobFile(job), {
+    idempotencyKey: `philly-${String(job.row)}`,
+  });
+  const row: DemoRow = {
+    jobId,
+    class: "training",
+    tenant: job.tenant,
+    gpus: job.gpus,
+    submittedAtMs: Date.now(),
+    state: "submitted",
+    where: "",
+    code: "",
+    waitedMs: 0,
+  };
+  rows.push(row);
+  void temporal.workflow
+    .getHandle(jobId)
+    .result()
+    .then(
+      (result: JobResult) => {
+        row.state = "completed";
+        row.waitedMs = result.queuedMs;
+        ends.push({ job, jobId, result });
+      },
+      (error: unknown) => {
+        if (interrupted.aborted) return;
+        row.state = "failed";
+        ends.push({ job, jobId, error: messageOf(error) });
+      },
+    );
+}
+
+/** Brings the row of a job that has not ended up to date. */
+function updateRow(row: DemoRow, ledger: Ledger): void {
+  if (row.state === "completed" || row.state === "failed") return;
+  const where = whereOf(ledger, row.jobId);
+  const request = [...ledger.requests.values()].find(({ jobId }) => jobId === row.jobId);
+  if (where !== undefined) {
+    if (row.state !== "running") row.waitedMs = Date.now() - row.submittedAtMs;
+    row.state = "running";
+    row.where = where;
+  } else if (request !== undefined) {
+    row.state = "waiting";
+    row.code = ledger.reasons.get(request.jobId)?.code ?? "";
+  }
+}
+
+async function historyLengths({ temporal, ends }: DemoRun): Promise<readonly number[]> {
+  return await Promise.all(
+    ends.map(
+      async ({ jobId }) => (await temporal.workflow.getHandle(jobId).describe()).historyLength,
+    ),
+  );
 }
 
 async function readWorkload(): Promise<DemoWorkload> {
@@ -153,17 +187,21 @@ async function readWorkload(): Promise<DemoWorkload> {
   return demoJobs(trace.rows);
 }
 
-function sayWorkload(
-  say: (line: string) => void,
-  { jobs, gangCount, divisor, cappedCount, flooredCount, lastArrivalMs }: DemoWorkload,
-): void {
+function sayWorkload({
+  jobs,
+  gangCount,
+  divisor,
+  cappedCount,
+  flooredCount,
+  lastArrivalMs,
+}: DemoWorkload): void {
   say(
     [
       `${String(jobs.length)} jobs of Microsoft's Philly trace (rows 50,000 to 50,999), in real arrival order:`,
       `${String(gangCount)} gangs of 2 to 24 GPUs and their one-GPU neighbours.`,
       `All times are divided by ${String(divisor)}: arrivals span ${(lastArrivalMs / 1000).toFixed(0)} s; durations are capped at 15 s`,
       `(${String(cappedCount)} jobs) and held above 0.2 s (${String(flooredCount)} jobs). Each job is real processes,`,
-      "one for each GPU; the GPUs are made up.",
+      "one for each GPU; the GPUs are simulated.",
     ].join("\n"),
   );
 }
@@ -187,7 +225,7 @@ function jobFile({
   };
 }
 
-/** Each at its time; jobs that arrive together go in order. */
+/** Submits each job at its time; jobs that arrive together keep their order. */
 async function submitAll(
   jobs: readonly DemoJob[],
   submit: (job: DemoJob) => Promise<void>,
@@ -206,6 +244,7 @@ export interface DemoUp {
   readonly address: string;
   readonly namespace: string;
   readonly ui?: string;
+  readonly console?: string;
   readonly stateDir: string;
 }
 
@@ -216,7 +255,7 @@ async function bringUp(stateDir: string): Promise<DemoUp> {
   ) as DemoUp;
 }
 
-/** Runs the product's command line in the demo's state folder; its progress goes to stderr, its answer comes back. */
+/** Runs `orbweaver` in the demo's state folder; its progress goes to stderr, its answer is returned. */
 async function orbweaverCommand(stateDir: string, args: readonly string[]): Promise<string> {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith("TEMPORAL_")),
@@ -224,14 +263,14 @@ async function orbweaverCommand(stateDir: string, args: readonly string[]): Prom
   const child = spawn(process.execPath, [path.join(root, "dist/cli/main.js"), ...args], {
     env: { ...env, ORBWEAVER_STATE_DIR: stateDir, ORBWEAVER_FLEET: FLEET },
     stdio: ["ignore", "pipe", "inherit"],
-    // Ctrl-C is for the demo, which then takes down what it started.
+    // A session of its own, because the demo itself handles Ctrl-C and then stops the fleet.
     detached: true,
   });
   let text = "";
   child.stdout.setEncoding("utf8");
   child.stdout.on("data", (chunk: string) => (text += chunk));
   const [code] = (await once(child, "close")) as [number | null];
-  if (code !== 0) throw new Error(`orbweaver ${args[0] ?? ""} failed; its messages stand above`);
+  if (code !== 0) throw new Error(`orbweaver ${args[0] ?? ""} failed; see its messages above`);
   return text;
 }
 

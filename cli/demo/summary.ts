@@ -1,7 +1,7 @@
-/** @file What the demo says at its end: what ended how, how long jobs waited, how busy the fleet was, where to look on. */
+/** @file The demo's summary: ends of jobs, waiting times, utilisation, and where to look next. */
 
-import type { DemoJob, DemoWorkload } from "../../domain/demo-workload.ts";
-import type { JobResult } from "../../workflows/messages.ts";
+import type { DemoJob, DemoWorkload } from "../../domain/trace/demo-workload.ts";
+import type { JobResult } from "../../protocol/messages.ts";
 
 export interface DemoEnd {
   readonly job: DemoJob;
@@ -35,7 +35,7 @@ export interface DemoSummary {
     readonly overBudget: number;
   };
   readonly leasesLeft: number;
-  /** With set-up, from the first line on. */
+  /** From the first line on, set-up included. */
   readonly elapsedMs: number;
   readonly trace: Omit<DemoWorkload, "jobs">;
   readonly temporal: { readonly address: string; readonly ui?: string };
@@ -99,7 +99,7 @@ export function printSummary(stream: NodeJS.WritableStream, summary: DemoSummary
     `${String(jobs.gangs)} gangs, ${String(jobs.overSeveralHosts)} of them over several hosts; ${String(summary.leasesLeft)} leases left`,
     `waited: median ${seconds(waitedMs.p50)}, 90th percentile ${seconds(waitedMs.p90)}, longest ${seconds(waitedMs.max)}`,
     `${String(summary.gpuSeconds)} GPU-seconds in ${seconds(makespanMs)} on ${String(summary.totalGpus)} GPUs: ${(utilisation * 100).toFixed(0)} % busy (weighted fair queuing)`,
-    `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}; over the budget of 24 and 6 a further host: ${String(historyEvents.overBudget)}`,
+    `events in a job's history: median ${String(historyEvents.p50)}, most ${String(historyEvents.max)}; over the budget of 24 plus 6 for each further host: ${String(historyEvents.overBudget)}`,
     ...jobs.failures.map(({ jobId, message }) => `failed: ${jobId}: ${message}`),
     `took ${seconds(summary.elapsedMs)} with set-up`,
     ...(temporal.ui === undefined

@@ -1,8 +1,8 @@
-/** @file The cost of a measuring run as people read it, beside what the paper's authors took (BandPilot, table 3). */
+/** @file The cost of a measuring run as text, beside the time of the paper's authors (BandPilot, table 3). */
 
-import type { MeasuringCost } from "../../models/measuring-cost.ts";
-import { counted, durationText } from "../duration.ts";
-import { tableText } from "../table.ts";
+import type { MeasuringCost } from "../../models/measuring/measuring-cost.ts";
+import { counted, durationText } from "../terminal/duration.ts";
+import { tableText } from "../terminal/table.ts";
 
 export function costText(
   { hosts, groups, wallSeconds, gpuHours }: MeasuringCost,
@@ -29,7 +29,7 @@ export function costText(
       "-",
     ]);
   const total = `${about(wallSeconds)} when all GPUs are free at once, ${gpuHours.toFixed(1)} GPU-hours`;
-  if (rows.length + between.length === 0) return "nothing is left to measure";
+  if (rows.length + between.length === 0) return "every set is measured already";
   return `${tableText(COLUMNS, [...rows, ...between], width)}\ntogether ${total}`;
 }
 

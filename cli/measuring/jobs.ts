@@ -1,15 +1,19 @@
 /**
- * @file Measuring jobs: submits one for a host or a group, and gathers what it says until it has ended.
+ * @file Measuring jobs: submits one for a host or a group, and collects its readings until it has ended.
  *
- * A job holds all GPUs of its hosts, so nothing else is on them; it waits for them like any other. Its id is written down before it
- * is submitted and struck out after its readings are stored, so whichever of the two is cut off, the next command finds it.
+ * A job holds all GPUs of its hosts, so nothing else runs on them; it waits for them like any other job. Its id is written down
+ * before it is submitted and removed after its readings are stored, so the next command finds it wherever this one was cut off.
  */
 
 import { randomBytes } from "node:crypto";
 import type { OrbweaverClient } from "../../client/index.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { HostShape } from "../../domain/fleet.ts";
-import { MEASURE_ENV, parseReadingLine, type MeasuringOrder } from "../../domain/measuring.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { HostShape } from "../../domain/fleet/fleet.ts";
+import {
+  MEASURE_ENV,
+  parseReadingLine,
+  type MeasuringOrder,
+} from "../../domain/bandwidth/measuring.ts";
 import type { Results } from "./results.ts";
 
 export interface MeasuringJob {
@@ -25,7 +29,7 @@ export interface JobTerms {
   readonly runner: readonly string[];
 }
 
-/** Attempts that failed by themselves; evictions and lost hosts are not charged. */
+/** Attempts that failed by themselves; preemptions and lost hosts are not counted. */
 const ATTEMPTS = 3;
 
 export async function submitMeasuring(
@@ -65,7 +69,7 @@ export interface Gathered {
   readonly problem?: string;
 }
 
-/** Follows the job to its end; `onReading` is told of what is new. */
+/** Follows the job to its end; calls `onReading` with each new reading. */
 export async function gather(
   jobId: string,
   { client, results }: Pick<JobTerms, "client" | "results">,
@@ -95,7 +99,7 @@ export async function gather(
     if (outcome.kind === "completed") return done();
     return done("message" in outcome ? outcome.message : `it was ${outcome.kind}`);
   } catch (error) {
-    // Written down, but the command was cut off before it was submitted.
+    // Written down, but the command was cut off before the submission.
     if (error instanceof OrbweaverError && error.code === "NOT_FOUND") return done();
     throw error;
   }

@@ -1,8 +1,9 @@
 /**
- * @file Measures a cluster: what an earlier command left open first, then inside the hosts, then over groups of them; then the tables.
+ * @file Measures a cluster: first the open jobs of an earlier command, then sets inside hosts, then sets over groups of hosts;
+ * then makes the tables.
  *
- * The readings are stored as they come, the fleet's details once a stage is over: cut off at any point, the command goes on where it
- * was when it is given again. What runs meanwhile is jobs, which need no command.
+ * Readings are stored as they arrive, and the fleet's details after each stage, so the command resumes wherever it was cut off.
+ * The measurements are jobs, which need no running command.
  */
 
 import { writeFileSync } from "node:fs";
@@ -10,16 +11,20 @@ import { join } from "node:path";
 import type { Client } from "@temporalio/client";
 import { directoryStore, type FleetDetails } from "../../activities/store.ts";
 import type { Ledger, OrbweaverClient } from "../../client/index.ts";
-import type { BandwidthTable, IntraHostTable } from "../../domain/bandwidth-table.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { ClusterShape, HostDetails, HostShape } from "../../domain/fleet.ts";
-import type { HostId } from "../../domain/ids.ts";
-import { sharesKey, type HostShares, type MeasuringOrder } from "../../domain/measuring.ts";
+import type { BandwidthTable, IntraHostTable } from "../../domain/bandwidth/bandwidth-table.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { ClusterShape, HostDetails, HostShape } from "../../domain/fleet/fleet.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import {
+  sharesKey,
+  type HostShares,
+  type MeasuringOrder,
+} from "../../domain/bandwidth/measuring.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { clusterDomain } from "../../models/lookup.ts";
+import { clusterDomain } from "../../models/bandwidth/lookup.ts";
 import { median } from "../../lib/median.ts";
-import { configureUpdate, fleetWorkflowId } from "../../workflows/messages.ts";
-import { counted, durationText } from "../duration.ts";
+import { configureUpdate, fleetWorkflowId } from "../../protocol/messages.ts";
+import { counted, durationText } from "../terminal/duration.ts";
 import { storeDirOf } from "../up/places.ts";
 import { gather, submitMeasuring, type Gathered, type JobTerms } from "./jobs.ts";
 import {
@@ -49,7 +54,7 @@ export interface MeasureTerms extends JobTerms {
   readonly say: (line: string) => void;
 }
 
-/** What is known of the cluster: the fleet's own tables with the readings over them. */
+/** The cluster's known figures: the fleet's own tables, overridden by the readings. */
 export interface Known {
   readonly details: ReadonlyMap<HostId, HostDetails>;
   readonly inter: BandwidthTable | undefined;
@@ -66,7 +71,7 @@ export async function knownOf(terms: MeasureTerms, ledger: Ledger): Promise<Know
     if (bandwidth !== undefined) details.set(host.id, { ...known, bandwidth });
   }
   const formerInter = former.interHost.find(([cluster]) => cluster === terms.cluster.id)?.[1];
-  // What the store has under the fleet's hash was put there by this product.
+  // This product wrote the value that the store has under the fleet's hash.
   const inter = interTable(terms.cluster.hosts, sets, formerInter as BandwidthTable | undefined);
   return { details, inter };
 }
@@ -111,7 +116,7 @@ function timedSeconds({ readings }: Results): ReadonlyMap<string, number> {
 export async function gatherOpen(terms: MeasureTerms): Promise<readonly Gathered[]> {
   const open = terms.results.openJobs();
   if (open.length > 0) {
-    terms.say(`going on with ${counted(open.length, "measuring job")} of an earlier command`);
+    terms.say(`resuming ${counted(open.length, "measuring job")} of an earlier command`);
   }
   return await Promise.all(open.map((job) => gather(job, terms, progressOf(terms, job))));
 }
@@ -132,7 +137,7 @@ export async function measureInside(
   );
 }
 
-/** One group after the other: the hosts of a cluster are never all held. */
+/** One group after the other, so that the hosts of a cluster are never all occupied. */
 export async function measureBetween(
   terms: MeasureTerms,
   need: WorkNeed,
@@ -153,14 +158,17 @@ export async function measureBetween(
 export interface Published {
   readonly detailsHash: string;
   readonly files: readonly string[];
-  /** Sets over hosts that the cluster's bandwidth model was told. */
-  readonly told: number;
+  /** Sets over hosts that were sent to the cluster's bandwidth model. */
+  readonly setsSent: number;
 }
 
-/** Puts the tables in the fleet's store, tells the fleet and the bandwidth model, and writes them as files for its description. */
+/**
+ * Puts the tables in the fleet's store, sends them to the fleet and the bandwidth model, and writes them as files for its
+ * description.
+ */
 export async function publish(terms: MeasureTerms, { details, inter }: Known): Promise<Published> {
   const { fleet, client, temporal, stateDir, cluster, results } = terms;
-  // Hours may have passed: the description in force now is the one that gets the tables.
+  // Hours may have passed, so the tables go to the description that is in force now.
   const ledger = await client.fleet();
   const former = await formerDetails(terms, ledger);
   const interHost = [
@@ -174,7 +182,7 @@ export async function publish(terms: MeasureTerms, { details, inter }: Known): P
   await temporal.workflow
     .getHandle(fleetWorkflowId(fleet))
     .executeUpdate(configureUpdate, { args: [{ shape: ledger.shape, detailsHash }] });
-  const told =
+  const setsSent =
     inter === undefined
       ? 0
       : await tellModel(temporal, fleet, {
@@ -194,10 +202,10 @@ export async function publish(terms: MeasureTerms, { details, inter }: Known): P
   };
   if (tables.size > 0) write(`${cluster.id}-intra.csv`, intraCsv(tables));
   if (inter !== undefined) write(`${cluster.id}-inter.csv`, interCsv(inter));
-  return { detailsHash, files, told };
+  return { detailsHash, files, setsSent };
 }
 
-/** When a set was read last, by its masks; 0 of one that was not read here. */
+/** Time of a set's last reading, by its masks; 0 for a set that was not read here. */
 function lastReadAt(
   hosts: readonly string[],
   { readings }: Results,
@@ -223,11 +231,11 @@ async function formerDetails({ stateDir }: MeasureTerms, ledger: Ledger): Promis
   if (found !== undefined) return found;
   throw new OrbweaverError(
     "NOT_FOUND",
-    "the fleet has measured tables that are not on this machine, and would lose them. Run this where `orbweaver up` or `fleet apply` was run.",
+    "the fleet has measured tables that are not on this machine and would be lost. Run this command on the machine where `orbweaver up` or `fleet apply` was run.",
   );
 }
 
-/** Says every twentieth part, with the time that is left. */
+/** Reports every twentieth part, with the remaining time. */
 function progressOf({ say }: MeasureTerms, name: string, count?: number): () => void {
   const startMs = Date.now();
   let done = 0;

@@ -1,9 +1,9 @@
 /**
- * @file What was measured in a cluster, kept beside the fleet's state: every reading at once, and the tables that they make.
+ * @file The results of measuring a cluster, kept beside the fleet's state: every reading at once, and the tables made of them.
  *
- * `<state>/measured/<cluster>.log` has a line for each reading, appended and synced one by one; a set counts with the median of its
- * readings. `<cluster>.jobs.json` names the measuring jobs whose readings have not all been gathered: a command that was
- * interrupted goes on with those.
+ * `<state>/measured/<cluster>.log` has a line for each reading, appended and synced one by one; the value of a set is the
+ * median of its readings. `<cluster>.jobs.json` names the measuring jobs whose readings have not all been collected, so that a
+ * later command continues with them.
  */
 
 import {
@@ -24,22 +24,22 @@ import {
   MAX_TABLE_GPUS,
   type BandwidthTable,
   type IntraHostTable,
-} from "../../domain/bandwidth-table.ts";
-import type { HostShape } from "../../domain/fleet.ts";
-import { byCodeUnit } from "../../domain/ids.ts";
+} from "../../domain/bandwidth/bandwidth-table.ts";
+import type { HostShape } from "../../domain/fleet/fleet.ts";
+import { byCodeUnit } from "../../domain/values/ids.ts";
 import {
   parseReadingLine,
   readingLine,
   sharesKey,
   type HostShares,
   type MeasuredReading,
-} from "../../domain/measuring.ts";
+} from "../../domain/bandwidth/measuring.ts";
 import { median } from "../../lib/median.ts";
 
 export interface Results {
   readonly dir: string;
   readonly readings: readonly MeasuredReading[];
-  /** False when it was known. On disk when it returns. */
+  /** False when the reading was known. It is on disk when this returns. */
   readonly add: (reading: MeasuredReading) => boolean;
   readonly openJobs: () => readonly string[];
   readonly setOpenJobs: (jobs: readonly string[]) => void;
@@ -79,7 +79,7 @@ export function openResults(stateDir: string, cluster: string): Results {
   };
 }
 
-/** One reading, however often a job has said it. */
+/** Counts a reading once, however often a job has reported it. */
 const readingKey = ({ shares, atMs }: MeasuredReading): string =>
   `${sharesKey(shares)} ${String(atMs)}`;
 
@@ -106,7 +106,7 @@ export function measuredSets(readings: readonly MeasuredReading[]): readonly Mea
   return [...byKey.values()];
 }
 
-/** A host's former table with what was measured over it; undefined when neither knows anything, or it has too many GPUs. */
+/** A host's former table with the new figures; undefined when there are no figures, or when the host has too many GPUs. */
 export function intraTable(
   { id, gpuCount }: HostShape,
   sets: readonly MeasuredSetOf[],
@@ -155,7 +155,7 @@ export function interTable(
 
 const MESSAGE_BYTES = 16 * 1024 * 1024;
 
-/** In the forms that a fleet file's `bandwidth` takes. */
+/** In the formats of a fleet file's `bandwidth`. */
 export function intraCsv(tables: ReadonlyMap<string, IntraHostTable>): string {
   const rows = [...tables]
     .sort(([a], [b]) => byCodeUnit(a, b))

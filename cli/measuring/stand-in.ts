@@ -1,16 +1,16 @@
-/** @file Which measured host of a stand-in's file answers for which host of the fleet: the i-th of a type for the i-th, in turn. */
+/** @file Assigns hosts of a stand-in's file to hosts of the fleet: the i-th of a type to the i-th, cyclically. */
 
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import type { BandwidthTable } from "../../domain/bandwidth-table.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { harmless } from "../../domain/file-problem.ts";
-import type { HostShape } from "../../domain/fleet.ts";
-import type { StandIn } from "../../domain/measuring.ts";
-import { parseBandpilotCsv } from "../../domain/parse-bandpilot-csv.ts";
-import { problemText } from "../../domain/problem.ts";
+import type { BandwidthTable } from "../../domain/bandwidth/bandwidth-table.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { harmless } from "../../domain/values/file-problem.ts";
+import type { HostShape } from "../../domain/fleet/fleet.ts";
+import type { StandIn } from "../../domain/bandwidth/measuring.ts";
+import { parseBandpilotCsv } from "../../domain/bandwidth/parse-bandpilot-csv.ts";
+import { problemText } from "../../domain/values/problem.ts";
 
-export interface StandInWish {
+export interface StandInSettings {
   /** A file of sets inside hosts, and one of sets over hosts. */
   readonly files: readonly string[];
   readonly cwd: string;
@@ -18,11 +18,11 @@ export interface StandInWish {
   readonly delayMs: number;
 }
 
-/** Readings scatter by so much of themselves: repeats in the paper's data differ by 0.1 to 2.8 per cent. */
+/** Relative scatter of readings; repeats in the paper's data differ by 0.1 to 2.8 per cent. */
 const NOISE = 0.005;
 
-export function standInFor(hosts: readonly HostShape[], wish: StandInWish): StandIn {
-  const { files, cwd, seed, delayMs } = wish;
+export function standInFor(hosts: readonly HostShape[], settings: StandInSettings): StandIn {
+  const { files, cwd, seed, delayMs } = settings;
   const tables = files.map((file) => ({ path: resolve(cwd, file), table: tableIn(cwd, file) }));
   const intra = tables.find(({ table }) => table.intraHost.some((inside) => inside !== null));
   const inter = tables.find(({ table }) => table.sets.length > 0);

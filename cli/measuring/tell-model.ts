@@ -1,28 +1,28 @@
 /**
- * @file Tells the bandwidth models of a fleet what was measured over hosts: probes teach as jobs do.
+ * @file Sends measurements over hosts to the bandwidth models of a fleet, which learn from them as from jobs.
  *
- * A set and its figure are a run of their own, so the same table told again is heard once, and a set that was measured anew is news.
- * Sets of files have no time and count as the oldest. Batches of `MAX_WORDS`, each started again by the next command if it fails.
+ * A set and its figure count as a run of their own, so a repeated table is counted once and a new measurement is news. Sets of
+ * files have no time and count as the oldest. They are sent in batches of `MAX_WORDS`; the next command repeats a failed batch.
  */
 
 import type { Client } from "@temporalio/client";
-import { meanGbs, type BandwidthTable } from "../../domain/bandwidth-table.ts";
-import { jobId, parseHostId, type ClusterId } from "../../domain/ids.ts";
+import { meanGbs, type BandwidthTable } from "../../domain/bandwidth/bandwidth-table.ts";
+import { jobId, parseHostId, type ClusterId } from "../../domain/values/ids.ts";
 import { signalModel } from "../../workers/fleet-notice.ts";
-import type { MeasuredWord } from "../../workflows/messages.ts";
+import type { MeasuredNote } from "../../protocol/messages.ts";
 
-/** Stands for the job where a measuring command or a file is the source. */
+/** Stands for the job id where a measuring command or a file is the source. */
 const SOURCE = jobId("measured-table");
 const MAX_WORDS = 100;
 
 export interface MeasuredTable {
   readonly cluster: ClusterId;
   readonly table: BandwidthTable;
-  /** When a set was measured, by its masks; 0 where that is not known. */
+  /** Time of a set's measurement, by its masks; 0 where it is not known. */
   readonly atMsOf?: (masks: readonly number[]) => number;
 }
 
-/** How many sets were told. */
+/** Returns the number of sets that were sent. */
 export async function tellModel(
   client: Client,
   fleet: string,
@@ -48,8 +48,8 @@ export async function tellModels(
 export function wordsOf({
   table,
   atMsOf = () => 0,
-}: Omit<MeasuredTable, "cluster">): readonly MeasuredWord[] {
-  return table.sets.flatMap((set): readonly MeasuredWord[] => {
+}: Omit<MeasuredTable, "cluster">): readonly MeasuredNote[] {
+  return table.sets.flatMap((set): readonly MeasuredNote[] => {
     const gpus = table.hosts.flatMap((name, at) => {
       const mask = set.masks[at] ?? 0;
       return mask === 0 ? [] : [{ host: parseHostId(name), mask }];

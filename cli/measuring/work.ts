@@ -1,39 +1,40 @@
 /**
- * @file What is to be measured in a cluster: on each host the sets that are not known, over groups of hosts the sets that teach most.
+ * @file The sets to measure in a cluster: inside hosts all unknown sets, over groups of hosts the most informative ones.
  *
- * Inside a host every set of two GPUs or more, in the order of `masksByLook`. Over hosts in groups of at most `GROUP_HOSTS` neighbours
- * in the fleet file, so that a large cluster is never held whole; a single host that is left over joins the last group. A limit
- * of time cuts the sets of hosts first to what fits (each look at least once, early ones first), then those over hosts.
+ * Inside a host: every set of two GPUs or more, in the order of `masksByLook`. Over hosts: in groups of at most `GROUP_HOSTS`
+ * neighbours in the fleet file, so that a large cluster is never occupied whole; a single remaining host joins the last group.
+ * A time limit cuts first the sets of hosts to those that fit (each look at least once, early ones first), then the sets over
+ * hosts.
  */
 
-import type { BandwidthDomain, Candidate } from "../../domain/bandwidth-port.ts";
-import type { HostShape } from "../../domain/fleet.ts";
-import type { HostShares, MeasuringOrder } from "../../domain/measuring.ts";
-import type { HostTopology } from "../../domain/topology.ts";
+import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
+import type { HostShape } from "../../domain/fleet/fleet.ts";
+import type { HostShares, MeasuringOrder } from "../../domain/bandwidth/measuring.ts";
+import type { HostTopology } from "../../domain/values/topology.ts";
 import type { Random } from "../../lib/random.ts";
-import { isOneGpu } from "../../models/lookup.ts";
+import { isOneGpu } from "../../models/bandwidth/lookup.ts";
 import {
   measuringCost,
   setsWithin,
   type HostWork,
   type MeasuringCost,
-} from "../../models/measuring-cost.ts";
-import { measuringSets } from "../../models/measuring-sets.ts";
-import { lookOf, masksByLook } from "../../models/symmetry-prior.ts";
+} from "../../models/measuring/measuring-cost.ts";
+import { measuringSets } from "../../models/measuring/measuring-sets.ts";
+import { lookOf, masksByLook } from "../../models/bandwidth/symmetry-prior.ts";
 
-export const GROUP_HOSTS = 4;
-/** An order goes in a job's description; the rest is for the next run. */
+const GROUP_HOSTS = 4;
+/** Limit of an order, which is part of a job's description; the rest is left for the next run. */
 export const MAX_SETS = 400;
 
 export interface WorkNeed {
   readonly domain: BandwidthDomain;
   readonly hosts: readonly HostShape[];
   readonly topologies: ReadonlyMap<string, HostTopology>;
-  /** Sets over hosts that are known. */
+  /** Known sets over hosts. */
   readonly measured: readonly Candidate[];
-  /** Sets over hosts to have in all. */
+  /** Wanted total of sets over hosts. */
   readonly between: number;
-  /** Seconds a set, by host id, from earlier readings. */
+  /** Seconds for each set, by host id, from earlier readings. */
   readonly timedSeconds: ReadonlyMap<string, number>;
   readonly maxSeconds?: number;
   readonly random: Random;
@@ -65,7 +66,7 @@ export function workOf(need: WorkNeed): Work {
   return { inside, groups, cost: measuringCost(hostWorks, groupWorks) };
 }
 
-/** The sets of one group, once what is inside its hosts is known. */
+/** The sets of one group, when the sets inside its hosts are known. */
 export function setsBetween(need: WorkNeed, members: readonly HostShape[], count: number): Sets {
   const { domain, measured, random } = need;
   const names = new Set(members.map(({ id }): string => id));
@@ -74,7 +75,7 @@ export function setsBetween(need: WorkNeed, members: readonly HostShape[], count
   const picks = measuringSets(domain, { count, measured: own, random, hosts });
   return picks.map((shares, at) => {
     const named: HostShares = shares.map(({ host, mask }) => [domain.hosts[host]?.id ?? "", mask]);
-    // Over hosts no set is held for a twin of another one: counts alone do not say as much.
+    // Over hosts no set stands for another one, because counts alone do not determine bandwidth.
     return { shares: named, look: String(at) };
   });
 }
@@ -83,7 +84,7 @@ function setsInside({ id, gpuCount }: HostShape, { domain, topologies }: WorkNee
   const at = domain.hosts.findIndex((host) => host.id === id);
   const topology = topologies.get(id);
   const looks = new Map<string, number>();
-  // A number says which look it is, because orders travel in a job's description.
+  // Looks are numbered, because orders are part of a job's description.
   const lookAt = (mask: number): number => {
     const look = lookOf(topology, mask);
     const known = looks.get(look) ?? looks.size;

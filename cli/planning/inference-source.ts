@@ -9,27 +9,31 @@
 import { existsSync, readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { formatProblem } from "../../domain/file-problem.ts";
-import { knownDevice, KNOWN_DEVICES, type InferenceDevice } from "../../domain/inference-device.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { formatProblem } from "../../domain/values/file-problem.ts";
+import {
+  knownDevice,
+  KNOWN_DEVICES,
+  type InferenceDevice,
+} from "../../domain/model/inference-device.ts";
 import {
   hostFromTopology,
   parseInferenceHost,
   type InferenceHost,
-} from "../../domain/inference-host.ts";
-import type { OperatorGraph } from "../../domain/operator-graph.ts";
-import { isLayerTimes } from "../../domain/parse-layer-times.ts";
-import { parseMsrGraph } from "../../domain/parse-msr-graph.ts";
-import { parseNvidiaSmiTopo } from "../../domain/parse-nvidia-smi.ts";
-import { parsePipeDream } from "../../domain/parse-pipedream.ts";
-import { problemText, type Problem } from "../../domain/problem.ts";
-import { joinedGraph } from "../../scheduling/inference/joined-graph.ts";
-import { PAPER_MODELS, paperGraph } from "../../scheduling/inference/paper-models.ts";
-import { profiledGraph } from "../../scheduling/inference/profiled-graph.ts";
+} from "../../domain/model/inference-host.ts";
+import type { OperatorGraph } from "../../domain/model/operator-graph.ts";
+import { isLayerTimes } from "../../domain/model/parse-layer-times.ts";
+import { parseMsrGraph } from "../../domain/model/parse-msr-graph.ts";
+import { parseNvidiaSmiTopo } from "../../domain/bandwidth/parse-nvidia-smi.ts";
+import { parsePipeDream } from "../../domain/model/parse-pipedream.ts";
+import { problemText, type Problem } from "../../domain/values/problem.ts";
+import { joinedGraph } from "../../planning/inference/joined-graph.ts";
+import { PAPER_MODELS, paperGraph } from "../../planning/inference/paper-models.ts";
+import { profiledGraph } from "../../planning/inference/profiled-graph.ts";
 import { measuredPreset, tableGraph } from "./layer-times-source.ts";
 
-/** How a preset is written: for help and for messages. */
-export const INFERENCE_PRESETS = `${[...PAPER_MODELS, "llama-3.1-8b"].join(", ")}, each with @<batch>x<tokens>, e.g. ${PAPER_MODELS[0]}@1x32`;
+/** The syntax of presets, for help and messages. */
+const INFERENCE_PRESETS = `${[...PAPER_MODELS, "llama-3.1-8b"].join(", ")}, each with @<batch>x<tokens>, e.g. ${PAPER_MODELS[0]}@1x32`;
 
 export interface GraphOptions {
   readonly cwd: string;
@@ -37,7 +41,7 @@ export interface GraphOptions {
   readonly bindings?: ReadonlyMap<string, number>;
 }
 
-/** Names with commas between are several models that are asked together. */
+/** Several names separated by commas are models that are requested together. */
 export async function readInferenceGraph(
   names: string,
   options: GraphOptions,
@@ -48,7 +52,7 @@ export async function readInferenceGraph(
     if (name.trim() === "")
       throw new OrbweaverError(
         "BAD_INPUT",
-        `${JSON.stringify(names)} names no model before or behind a comma. Write model,model.`,
+        `${JSON.stringify(names)} has a comma without a model on one side. Write model,model.`,
       );
     graphs.push(await readOneGraph(name.trim(), options));
   }
@@ -88,7 +92,7 @@ function paperPreset(name: string): OperatorGraph | undefined {
   return paperGraph(model, { batch, sequence });
 }
 
-/** Runs of the model by which its operators are timed. */
+/** Number of runs that time the operators. */
 const TIMED_RUNS = 20;
 
 async function onnxGraph(
@@ -96,10 +100,10 @@ async function onnxGraph(
   name: string,
   { profiledOn, bindings }: GraphOptions,
 ): Promise<OperatorGraph> {
-  // Loaded here: it brings a runtime for models along.
+  // Loaded on use, because it loads onnxruntime.
   const [{ readOnnxModel }, { MEASURED_DEVICE, onnxOperatorGraph }] = await Promise.all([
-    import("../../models/onnx-model.ts"),
-    import("../../models/onnx-operator-graph.ts"),
+    import("../../models/onnx/onnx-model.ts"),
+    import("../../models/onnx/onnx-operator-graph.ts"),
   ]);
   const read = readOnnxModel(bytes, name);
   if (read.kind === "refused") throw new OrbweaverError("BAD_INPUT", read.message);
@@ -169,7 +173,7 @@ function deviceNamed(name: string): InferenceDevice {
   const kinds = KNOWN_DEVICES.map(({ kind }) => kind).join(", ");
   throw new OrbweaverError(
     "BAD_INPUT",
-    `no speed is known of the GPU type ${name}. Known: ${kinds}.`,
+    `the speed is not known of GPU type ${name}. Known: ${kinds}.`,
   );
 }
 

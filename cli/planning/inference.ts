@@ -2,16 +2,16 @@
 
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { InferenceHost } from "../../domain/inference-host.ts";
-import { checkOperatorGraph, type OperatorGraph } from "../../domain/operator-graph.ts";
-import { bounds } from "../../scheduling/inference/bounds.ts";
-import { execute } from "../../scheduling/inference/executor.ts";
-import { planningProblem, type PlanningProblem } from "../../scheduling/inference/problem.ts";
-import { fastestGpu, overlappedPlan, seriesMs } from "../../scheduling/inference/rivals.ts";
-import { searchPlan, type PlanFound } from "../../scheduling/inference/search.ts";
-import { chromeTrace, timelineSvg } from "../../scheduling/inference/timeline.ts";
-import type { Kit } from "../kit.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { InferenceHost } from "../../domain/model/inference-host.ts";
+import { checkOperatorGraph, type OperatorGraph } from "../../domain/model/operator-graph.ts";
+import { bounds } from "../../planning/inference/bounds.ts";
+import { execute } from "../../planning/inference/executor.ts";
+import { planningProblem, type PlanningProblem } from "../../planning/inference/problem.ts";
+import { fastestGpu, overlappedPlan, seriesMs } from "../../planning/inference/rivals.ts";
+import { searchPlan, type PlanFound } from "../../planning/inference/search.ts";
+import { chromeTrace, timelineSvg } from "../../planning/inference/timeline.ts";
+import type { CommandContext } from "../command/command-context.ts";
 import { readInferenceGraph, readInferenceHost, refusal } from "./inference-source.ts";
 
 export interface InferenceOptions {
@@ -20,13 +20,16 @@ export interface InferenceOptions {
   readonly profiledOn: string;
   readonly bindings?: ReadonlyMap<string, number>;
   readonly json: boolean;
-  /** Files to write: a picture, a trace for Perfetto. */
+  /** Files to write: an SVG timeline, a trace for Perfetto. */
   readonly timeline?: string;
   readonly trace?: string;
 }
 
-export async function planInference(kit: Kit, options: InferenceOptions): Promise<void> {
-  const { cwd } = kit.io;
+export async function planInference(
+  context: CommandContext,
+  options: InferenceOptions,
+): Promise<void> {
+  const { cwd } = context.io;
   const graph = await readInferenceGraph(options.model, { cwd, ...options });
   const host = readInferenceHost(options.host, { cwd, profiledOn: options.profiledOn });
   const problem = problemOf(graph, host);
@@ -42,8 +45,8 @@ export async function planInference(kit: Kit, options: InferenceOptions): Promis
   if (options.trace !== undefined)
     writeFileSync(resolve(cwd, options.trace), chromeTrace(host, spans));
   const document = documentOf(problem, found);
-  if (options.json) kit.printJson(document);
-  else kit.print(textOf(document));
+  if (options.json) context.printJson(document);
+  else context.print(textOf(document));
 }
 
 function problemOf(graph: OperatorGraph, host: InferenceHost): PlanningProblem {

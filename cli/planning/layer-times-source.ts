@@ -8,15 +8,15 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { OperatorGraph } from "../../domain/operator-graph.ts";
-import { parseLayerTimes } from "../../domain/parse-layer-times.ts";
-import { problemText } from "../../domain/problem.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { OperatorGraph } from "../../domain/model/operator-graph.ts";
+import { parseLayerTimes } from "../../domain/model/parse-layer-times.ts";
+import { problemText } from "../../domain/values/problem.ts";
 import {
   measuredLlama,
   type LayerTable,
   type MeasuredLlamaShape,
-} from "../../scheduling/inference/measured-llama.ts";
+} from "../../planning/inference/measured-llama.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 
 const PRESET = /^llama-3\.1-8b@(?<batch>\d{1,4})x(?<tokens>\d{1,5})(?:\+(?<past>\d{1,6}))?$/i;

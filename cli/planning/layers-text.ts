@@ -1,7 +1,7 @@
-/** @file What a model is made of, as people read it: runs of like layers with parameters, FLOPs, activations and what goes on to the next layer. */
+/** @file The layers of a model as a table: runs of equal layers with parameters, FLOPs, activations and output size. */
 
-import type { PlanLayer, PlanModel } from "../../scheduling/plan/models.ts";
-import { tableText } from "../table.ts";
+import type { PlanLayer, PlanModel } from "../../planning/parallelism/models.ts";
+import { tableText } from "../terminal/table.ts";
 
 /** Rows of the table; profiles of real models have hundreds of layers that differ. */
 const MOST_RUNS = 10;
@@ -51,7 +51,7 @@ export function layersText({ layers }: PlanModel, width: number): string {
   return `${table}\n${note}${left > 0 ? `; ${left} more rows are in --json` : ""}`;
 }
 
-/** Neighbours that differ in nothing but their name. */
+/** Consecutive layers that differ only in their names. */
 function runsOf(layers: readonly PlanLayer[]): readonly Run[] {
   const runs: Run[] = [];
   for (const layer of layers) {

@@ -1,52 +1,66 @@
 /**
- * @file The model that a plan is made of: a preset by name, or a file: PipeDream profile, MSR graph (also gzipped), ONNX.
+ * @file Reads the model to plan: a preset by name, or a file: config.json, PipeDream profile, MSR graph (also gzipped), ONNX.
  *
- * Measured times count as those of `profiledOn`. An ONNX file is traced once with its open dimensions bound, which gives FLOPs, sizes and parameters.
+ * Measured times are taken as those of `profiledOn`. An ONNX file is traced once with its open dimensions bound, which gives
+ * FLOPs, sizes and parameters.
  */
 
 import { readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { gpuTeraflops } from "../../domain/gpu-speed.ts";
-import { MODEL_PRESETS, modelPreset } from "../../domain/model-presets.ts";
-import { checkOperatorGraph } from "../../domain/operator-graph.ts";
-import { parseMsrGraph } from "../../domain/parse-msr-graph.ts";
-import { parsePipeDream } from "../../domain/parse-pipedream.ts";
-import { problemText, type Problem } from "../../domain/problem.ts";
-import {
-  graphModel,
-  operatorModel,
-  presetModel,
-  type PlanModel,
-} from "../../scheduling/plan/models.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { gpuTeraflops } from "../../domain/values/gpu-speed.ts";
+import { modelTitle } from "../../domain/job/job-model.ts";
+import { MODEL_PRESETS, modelPreset } from "../../domain/model/model-presets.ts";
+import { checkOperatorGraph } from "../../domain/model/operator-graph.ts";
+import { isHfConfig, parseHfConfig } from "../../domain/model/parse-hf-config.ts";
+import { parseMsrGraph } from "../../domain/model/parse-msr-graph.ts";
+import { parsePipeDream } from "../../domain/model/parse-pipedream.ts";
+import { sequenceProblem, type TransformerShape } from "../../domain/model/transformer-shape.ts";
+import { problemText, type Problem } from "../../domain/values/problem.ts";
+import { graphModel, operatorModel, type PlanModel } from "../../planning/parallelism/models.ts";
+import { presetModel } from "../../planning/parallelism/transformer-layers.ts";
+import { configPath } from "./embedded-config.ts";
 
 export interface ModelSourceOptions {
   readonly cwd: string;
-  /** GPU type that a profile's times are from. */
+  /** GPU type of a profile's times. */
   readonly profiledOn: string;
   /** Sizes of an ONNX file's open dimensions. */
   readonly bindings?: ReadonlyMap<string, number>;
+  /** Tokens of a sample, in place of those that the model's shape says. */
+  readonly sequence?: number;
 }
 
 export const PROFILED_ON = "V100";
 
 export async function readPlanModel(
   name: string,
-  { cwd, profiledOn, bindings }: ModelSourceOptions,
+  { cwd, profiledOn, bindings, sequence }: ModelSourceOptions,
 ): Promise<PlanModel> {
   const preset = modelPreset(name);
-  if (preset !== undefined) return presetModel(...preset);
+  if (preset !== undefined) return presetModel(preset[0], trainedAt(preset[1], name, sequence));
   const teraflops = gpuTeraflops(profiledOn);
   if (teraflops === undefined)
     throw new OrbweaverError(
       "BAD_INPUT",
-      `no speed is known of the GPU type ${profiledOn}. Name the type that the times were measured on, e.g. V100.`,
+      `the speed is not known of GPU type ${profiledOn}. Name the type that the times were measured on, e.g. V100.`,
     );
-  const bytes = readModelFile(name, cwd);
+  const path = configPath(resolve(cwd, name));
+  const bytes = readModelFile(path, name);
   if (/\.onnx$/i.test(name)) return await onnxPlanModel(bytes, name, bindings);
   const text = (/\.gz$/i.test(name) ? gunzipSync(bytes) : bytes).toString("utf8");
   const file = basename(name);
+  if (isHfConfig(text)) {
+    const parsed = parseHfConfig(text, file);
+    if (parsed.kind === "refused") throw refusal(name, parsed.problems);
+    return presetModel(modelTitle(path, parsed.name), trainedAt(parsed.shape, name, sequence));
+  }
+  if (sequence !== undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `--sequence: ${name} is no transformer by its shape. Leave it out, or name a preset or a config.json.`,
+    );
   const read = text.trimStart().startsWith("{")
     ? parseMsrGraph(text, file)
     : parsePipeDream(text, file);
@@ -54,9 +68,24 @@ export async function readPlanModel(
   return graphModel(read.graph, teraflops);
 }
 
-function readModelFile(name: string, cwd: string): Buffer {
+/** With so many tokens a sample, where that is said. */
+export function trainedAt(
+  shape: TransformerShape,
+  name: string,
+  sequence: number | undefined,
+): TransformerShape {
+  if (sequence === undefined) return shape;
+  const wrong = sequenceProblem(shape, sequence);
+  if (wrong === undefined) return { ...shape, sequence };
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `--sequence: ${sequence} is not for ${name}: ${wrong.message}. ${wrong.remedy[0]?.toUpperCase() ?? ""}${wrong.remedy.slice(1)}.`,
+  );
+}
+
+function readModelFile(path: string, name: string): Buffer {
   try {
-    return readFileSync(resolve(cwd, name));
+    return readFileSync(path);
   } catch (error) {
     const why = error instanceof Error && "code" in error ? String(error.code) : String(error);
     throw new OrbweaverError(
@@ -71,10 +100,10 @@ async function onnxPlanModel(
   name: string,
   bindings: ReadonlyMap<string, number> | undefined,
 ): Promise<PlanModel> {
-  // Loaded here: it brings a runtime for models along.
+  // Loaded on use, because it loads onnxruntime.
   const [{ readOnnxModel }, { onnxOperatorGraph }] = await Promise.all([
-    import("../../models/onnx-model.ts"),
-    import("../../models/onnx-operator-graph.ts"),
+    import("../../models/onnx/onnx-model.ts"),
+    import("../../models/onnx/onnx-operator-graph.ts"),
   ]);
   const read = readOnnxModel(bytes, name);
   if (read.kind === "refused") throw new OrbweaverError("BAD_INPUT", read.message);

@@ -1,11 +1,12 @@
-/** @file A plan as people read it: what was chosen, what each stage needs, where a step's time goes, what else was possible. */
+/** @file A parallelism plan as text: the choice, the needs of each stage, the parts of a step's time, and the alternatives. */
 
-import { planDocument, planLine } from "../../scheduling/plan/plan-document.ts";
-import { parameterCount, type PlanModel } from "../../scheduling/plan/models.ts";
-import type { TrainingPlan } from "../../scheduling/plan/plan.ts";
-import type { PlanSite } from "../../scheduling/plan/site.ts";
-import type { MemoryParts, StepParts } from "../../scheduling/plan/step-time.ts";
-import { tableText } from "../table.ts";
+import { planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
+import { parameterCount, type PlanModel } from "../../planning/parallelism/models.ts";
+import type { TrainingPlan } from "../../planning/parallelism/plan.ts";
+import type { PlanSite } from "../../planning/parallelism/site.ts";
+import type { MemoryParts } from "../../planning/parallelism/memory-parts.ts";
+import type { StepParts } from "../../planning/parallelism/step-time.ts";
+import { tableText } from "../terminal/table.ts";
 import { layersText } from "./layers-text.ts";
 
 export interface Planned {
@@ -19,12 +20,17 @@ const OTHERS = 5;
 export function planText({ model, site, plan }: Planned, width: number): string {
   const clusters = new Set(site.hosts.map(({ cluster }) => cluster)).size;
   const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  const { arguments: launch, notes, assumed } = planDocument(plan, site, model.shape);
   const head = [
+    ...(assumed.length === 0
+      ? []
+      : [
+          `Assumed, since nobody stated it: ${assumed.join("; ")}. State --fabric and --wan, or these in a fleet file.`,
+        ]),
     `${plan.model}: ${billions(parameterCount(model))} parameters, batch ${plan.batch} (a sample is a ${model.sample})`,
     `${counted(gpus, "GPU")} on ${counted(site.hosts.length, "host")} in ${counted(clusters, "cluster")}`,
     planLine(plan),
   ];
-  const { arguments: launch } = planDocument(plan, site, model.shape);
   return [
     head.join("\n"),
     layersText(model, width),
@@ -33,10 +39,21 @@ export function planText({ model, site, plan }: Planned, width: number): string 
     timeTable(plan, width),
     ["Why", ...reasons({ model, site, plan }).map((line) => `  ${line}`)].join("\n"),
     ...(plan.others.length > 0 ? [othersTable(plan, width)] : []),
-    ["Megatron-LM", ...launch.megatron.map((line) => `  ${line}`)].join("\n"),
-    `DeepSpeed\n  ${JSON.stringify(launch.deepspeed)}`,
+    ...(launch.megatron.length > 0
+      ? [["Megatron-LM", ...launch.megatron.map((line) => `  ${shellText(line)}`)].join("\n")]
+      : []),
+    ...notes,
+    ...(launch.deepspeed === undefined ? [] : [`DeepSpeed\n  ${JSON.stringify(launch.deepspeed)}`]),
+    ...(launch.fsdp2 === undefined ? [] : [`FSDP2\n  ${JSON.stringify(launch.fsdp2)}`]),
   ].join("\n\n");
 }
+
+/** A layout has characters that a shell would read otherwise. */
+const shellText = (argument: string): string =>
+  argument
+    .split(" ")
+    .map((word) => (/[|*()]/.test(word) ? `'${word}'` : word))
+    .join(" ");
 
 function stagesTable({ model, site, plan }: Planned, width: number): string {
   const { split } = plan;
@@ -118,7 +135,9 @@ function timeTable({ parts, stepMs }: TrainingPlan, width: number): string {
 export function reasons({ model, site, plan }: Planned): readonly string[] {
   const { split, others } = plan;
   const lines = [`arrangement: ${plan.arrangement}`];
-  if (split.width === 1 && model.splitOf > 1)
+  if (plan.framework !== "megatron")
+    lines.push(`every GPU is a replica, as ${plan.framework} trains: ${shardedText(split)}`);
+  else if (split.width === 1 && model.splitOf > 1)
     lines.push(
       site.hosts.some(({ nvlinkGpus }) => nvlinkGpus > 1)
         ? "layers are not split over GPUs: their all-reduces would cost more than they save"
@@ -126,8 +145,10 @@ export function reasons({ model, site, plan }: Planned): readonly string[] {
     );
   if (split.isRecomputing)
     lines.push("activations are computed again: they would not fit otherwise");
-  if (split.isSharded)
-    lines.push("optimiser state is sharded over the replicas: it would not fit otherwise");
+  if (split.isRecomputingScores === true)
+    lines.push("attention's scores are computed again: these GPUs have no fused attention");
+  if (split.isSharded && plan.framework === "megatron")
+    lines.push("optimiser state is sharded over the replicas: less memory, and less is sent");
   const [next] = others;
   if (next !== undefined) {
     const worse = PARTS.map(([part, title]) => ({ title, by: next.parts[part] - plan.parts[part] }))
@@ -140,6 +161,15 @@ export function reasons({ model, site, plan }: Planned): readonly string[] {
   }
   return lines;
 }
+
+const shardedText = ({ isSharded, shards }: TrainingPlan["split"]): string =>
+  shards === "parameters"
+    ? "parameters are gathered layer by layer for each micro-batch"
+    : shards === "gradients"
+      ? "gradients are summed for each micro-batch, and parameters kept whole"
+      : isSharded
+        ? "only optimiser state is sharded"
+        : "nothing is sharded";
 
 function othersTable({ others }: TrainingPlan, width: number): string {
   const columns = ["OTHER SPLITS", "MS A STEP", "COMPUTE", "WAITING", "SENDING", "ALL-REDUCE"];

@@ -1,18 +1,19 @@
 /**
- * @file The GPUs that a plan is made for: named on the command line, or taken from a fleet file as if all were free.
+ * @file Reads the GPUs to plan for: named on the command line, or all GPUs of a fleet file.
  *
- * `host:count[:type]`, several with commas; `cluster/host:count` for more than one cluster. With a fleet file, types, memory and links are
- * its own. Without `--gpus` a job's gang is put into the cluster that holds it, else into the largest ones, hosts in the order of the file.
+ * `host:count[:type]`, several separated by commas; `cluster/host:count` for more than one cluster. With a fleet file, types,
+ * memory and links come from it. Without `--gpus`, a job's gang is placed in the smallest cluster that holds it, else in the
+ * largest ones, hosts in the order of the file.
  */
 
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { Fleet, HostShape } from "../../domain/fleet.ts";
-import { gpuTeraflops } from "../../domain/gpu-speed.ts";
-import { GPU_TYPES, gpuTypeName, knownGpuType } from "../../domain/gpu-types.ts";
-import { byCodeUnit, clusterOf } from "../../domain/ids.ts";
-import type { HostGpus } from "../../domain/lease.ts";
-import { fleetSite, insideOf } from "../../scheduling/plan/fleet-site.ts";
-import { USUAL_WAYS, type PlanHost, type PlanSite } from "../../scheduling/plan/site.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { Fleet, HostShape } from "../../domain/fleet/fleet.ts";
+import { gpuTeraflops } from "../../domain/values/gpu-speed.ts";
+import { GPU_TYPES, gpuTypeName, knownGpuType } from "../../domain/values/gpu-types.ts";
+import { byCodeUnit, clusterOf } from "../../domain/values/ids.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
+import { fleetSite, insideOf } from "../../planning/parallelism/fleet-site.ts";
+import { USUAL_WAYS, type PlanHost, type PlanSite } from "../../planning/parallelism/site.ts";
 
 export interface SiteWays {
   /** GB/s between hosts of a cluster, and between clusters. */
@@ -29,7 +30,7 @@ interface NamedGpus {
 
 const DEFAULT_TYPE = "A100";
 
-export function namedGpus(text: string): readonly NamedGpus[] {
+function namedGpus(text: string): readonly NamedGpus[] {
   return text.split(",").map((part) => {
     const [host = "", count = "", type] = part.trim().split(":");
     const gpus = Number(count);
@@ -66,8 +67,18 @@ export function writtenSite(text: string, ways: SiteWays): PlanSite {
   const doubled = hosts.find(({ id }, at) => hosts.findIndex((host) => host.id === id) < at);
   if (doubled !== undefined)
     throw new OrbweaverError("BAD_INPUT", `--gpus: ${doubled.id} is named twice. Add its GPUs up.`);
-  const fabric = { ...USUAL_WAYS.fabric, gbs: ways.fabricGbs ?? USUAL_WAYS.fabric.gbs };
-  const wan = { ...USUAL_WAYS.wan, gbs: ways.wanGbs ?? USUAL_WAYS.wan.gbs };
+  // A network card that nobody stated is at least as wide as the stated link between clusters.
+  const cardGbs = Math.max(USUAL_WAYS.fabric.gbs, ways.wanGbs ?? 0);
+  const fabric = {
+    ...USUAL_WAYS.fabric,
+    gbs: ways.fabricGbs ?? cardGbs,
+    isAssumed: ways.fabricGbs === undefined,
+  };
+  const wan = {
+    ...USUAL_WAYS.wan,
+    gbs: ways.wanGbs ?? USUAL_WAYS.wan.gbs,
+    isAssumed: ways.wanGbs === undefined,
+  };
   return { hosts, fabric: () => fabric, between: () => wan };
 }
 
@@ -97,7 +108,7 @@ function taken(hosts: readonly HostShape[], gangGpus: number): readonly HostGpus
     sizes.set(clusterOf(id), (sizes.get(clusterOf(id)) ?? 0) + gpuCount);
   const order = [...sizes].sort(
     ([a, sizeA], [b, sizeB]) =>
-      // The smallest cluster that holds all of it, else the largest first.
+      // The smallest cluster that holds the gang, else the largest first.
       Number(sizeB >= gangGpus) - Number(sizeA >= gangGpus) ||
       (sizeA >= gangGpus ? sizeA - sizeB : sizeB - sizeA) ||
       byCodeUnit(a, b),

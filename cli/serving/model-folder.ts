@@ -5,19 +5,14 @@
  */
 
 import { dirname } from "node:path";
-import { parse } from "yaml";
-import { isServedFile } from "../../domain/job-serving.ts";
-import { valueAt } from "../../domain/schema-problems.ts";
+import { readJobText } from "../../domain/job/job-file.ts";
+import { isServedFile } from "../../domain/job/job-serving.ts";
+import { valueAt } from "../../domain/file/schema-problems.ts";
 
 /** The folder of `path`, the job file with this text, when its model is to be looked for there. */
 export function modelFolder(text: string, path: string): string | undefined {
-  let file: unknown;
-  try {
-    file = parse(text);
-  } catch {
-    // What is wrong with it is said by those who read it in earnest.
-    return undefined;
-  }
+  // The real readers of the file report its problems.
+  const { value: file } = readJobText(text, path);
   const model = valueAt(file, ["model"]);
   const isBeside = typeof model === "string" && !model.startsWith("/");
   if (!isBeside || !isServedFile(file)) return undefined;

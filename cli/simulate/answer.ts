@@ -1,13 +1,13 @@
 /** @file The answer of `simulate`: text at the screen's width, one JSON document, and a CSV line for each job. */
 
-import { JOB_CLASSES } from "../../domain/job.ts";
-import { problemText, type Problem } from "../../domain/problem.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import { problemText, type Problem } from "../../domain/values/problem.ts";
 import { grouped, shareText, timeSpanText } from "../../simulator/report/amounts.ts";
 import type { Counted, TraceAccount } from "../../simulator/readers/trace.ts";
 import type { JobRow, SimulationResult } from "../../simulator/result.ts";
-import { factsText, tableText, type Column } from "../table.ts";
+import { factsText, tableText, type Column } from "../terminal/table.ts";
 
-/** What was read from a file. */
+/** Facts of an input file. */
 export interface InputAccount {
   readonly file: string;
   readonly format: string;
@@ -34,7 +34,7 @@ interface InputDocument {
 
 export const documentOf = ({ results, inputs }: Answer): SimulateDocument => ({
   inputs: inputs.map(({ file, format, account }) => ({ file, format, ...account })),
-  // Rows of jobs are what --csv is for.
+  // Rows of jobs are left to --csv.
   results: results.map(({ jobRows: _, ...result }) => result),
 });
 

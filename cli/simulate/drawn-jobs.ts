@@ -1,17 +1,17 @@
 /**
- * @file The jobs that are drawn when no trace is given: the frozen mix of `bench queue`, for any fleet and load.
+ * @file The drawn jobs of a simulation without a trace: the frozen mix of `bench queue`, for any fleet and load.
  *
  * Gangs of more than half the fleet are left out of the mix, so that every job can run beside others.
  */
 
-import { FROZEN_MIX } from "../../bench/queue/mix.ts";
-import type { FleetShape } from "../../domain/fleet.ts";
+import { FROZEN_MIX } from "../../simulator/entrants/frozen-mix.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
 import { paperFleet } from "../../simulator/paper-fleet.ts";
 import { drawPaperMix, type ClassMix } from "../../simulator/paper-mix.ts";
 import type { Workload } from "../../simulator/workload.ts";
 
 export const USUAL_LOAD = FROZEN_MIX.offeredLoad;
-/** A minute or two: gangs of hundreds of GPUs make dear cycles. */
+/** Takes a minute or two, because gangs of hundreds of GPUs make expensive cycles. */
 export const USUAL_JOBS = 2_000;
 
 export interface DrawnJobs {

@@ -1,10 +1,8 @@
 /** @file The policies that a simulation may be asked for, by name: those that `bench queue` compares, in the same reading. */
 
-import { ENTRANT_NAMES, ENTRANTS, type EntrantName } from "../../bench/queue/entrants.ts";
-import { allOrNothing } from "../../bench/queue/compare.ts";
-import type { Policies } from "../../scheduling/cycle.ts";
-import type { Workload } from "../../simulator/workload.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { ENTRANT_NAMES, ENTRANTS, type EntrantName } from "../../simulator/entrants/entrants.ts";
+import type { Policies } from "../../scheduling/cycle/cycle.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 
 /** What the live fleet decides with. */
 export const USUAL_POLICIES: readonly EntrantName[] = ["tawfq"];
@@ -26,7 +24,3 @@ export function policyList(text: string): readonly EntrantName[] {
 }
 
 export const policiesNamed = (name: EntrantName): Policies => ENTRANTS[name].policies;
-
-/** Of the policies only ours lets gangs start smaller; to the others a gang is all or nothing. */
-export const workloadFor = (name: EntrantName, workload: Workload): Workload =>
-  ENTRANTS[name].degrades === true ? workload : allOrNothing(workload);

@@ -1,7 +1,7 @@
 /**
- * @file Runs simulations one after the other, says now and then how far they are, and stops at Ctrl-C.
+ * @file Runs simulations one after the other, reports progress, and stops at Ctrl-C.
  *
- * The simulator itself has no clock: what is said about real time, here, is for people only and in no result.
+ * The simulator itself has no clock; the real time of progress reports is in no result.
  */
 
 import { setImmediate as turn } from "node:timers/promises";
@@ -9,19 +9,19 @@ import { grouped, timeSpanText } from "../../simulator/report/amounts.ts";
 import type { SimulationOptions, SimulationProgress } from "../../simulator/options.ts";
 import type { SimulationResult } from "../../simulator/result.ts";
 import { simulate } from "../../simulator/simulate.ts";
-import type { Kit } from "../kit.ts";
+import type { CommandContext } from "../command/command-context.ts";
 
 const SAY_EVERY_MS = 2_000;
 const SAY_EVERY_ON_TERMINAL_MS = 200;
 /** Back to the start of the line, and clear it. */
 const REWRITE = "\r\u001b[2K";
 
-/** `undefined` when it was stopped. */
+/** `undefined` when it was interrupted. */
 export async function runWithProgress(
-  kit: Kit,
+  context: CommandContext,
   options: SimulationOptions,
 ): Promise<SimulationResult | undefined> {
-  const { io } = kit;
+  const { io } = context;
   const isTerminal = io.stderr.isTTY === true;
   const everyMs = isTerminal ? SAY_EVERY_ON_TERMINAL_MS : SAY_EVERY_MS;
   const beganAtMs = io.nowMs();
@@ -33,20 +33,20 @@ export async function runWithProgress(
     const nowMs = io.nowMs();
     if (next.done === true) {
       if (hasLine) io.stderr.write(REWRITE);
-      if (nowMs > beganAtMs) kit.say(endText(options, nowMs - beganAtMs));
+      if (nowMs > beganAtMs) context.say(endText(options, nowMs - beganAtMs));
       return next.value;
     }
-    // Lets signals in.
+    // Yields, so that signals are handled.
     await turn();
     if (io.interrupted.aborted) {
-      kit.say(`${hasLine ? "\n" : ""}· ${options.policy}: stopped; nothing is written`);
+      context.say(`${hasLine ? "\n" : ""}· ${options.policy}: stopped; nothing is written`);
       return undefined;
     }
     if (nowMs - saidAtMs < everyMs) continue;
     saidAtMs = nowMs;
     const text = progressText(options.policy, next.value);
     if (isTerminal) io.stderr.write(`${REWRITE}${text}`);
-    else kit.say(text);
+    else context.say(text);
     hasLine = isTerminal;
   }
 }

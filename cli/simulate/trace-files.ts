@@ -1,23 +1,23 @@
-/** @file Reads the files that a simulation is about: a trace, plain or gzipped, and a fleet: a fleet file or a machine list. */
+/** @file Reads the input files of a simulation: a trace, plain or gzipped, and a fleet file or a machine list. */
 
 import { readFileSync } from "node:fs";
 import { basename, extname, resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { OrbweaverError } from "../../domain/failure.ts";
-import type { FleetShape } from "../../domain/fleet.ts";
-import { problemText, type Refused } from "../../domain/problem.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { problemText, type Refused } from "../../domain/values/problem.ts";
 import { nodeFleet } from "../../simulator/readers/node-fleet.ts";
 import { looksLikeNodes, readNodes } from "../../simulator/readers/nodes.ts";
 import { readTrace, type TraceFormat } from "../../simulator/readers/read-trace.ts";
 import type { TraceAccount, TraceJobs } from "../../simulator/readers/trace.ts";
-import { readFleet, readText } from "../fleet-files.ts";
+import { readFleet, readText } from "../command/fleet-files.ts";
 
-/** What a gzipped trace may unpack to: a year of a large cluster, not a bomb. */
+/** Limit of an unpacked trace: more than a year of a large cluster, less than a decompression bomb. */
 const MAX_UNPACKED_BYTES = 400 * 1024 * 1024;
 
 export interface ReadTrace {
   readonly trace: TraceJobs & { readonly format: TraceFormat };
-  /** As the workload is called: the file's name without its ending. */
+  /** Name of the workload: the file's name without its ending. */
   readonly name: string;
 }
 
@@ -39,11 +39,11 @@ export function traceAt(
 
 export interface ReadFleet {
   readonly shape: FleetShape;
-  /** Of a machine list: what became of its rows. */
+  /** Of a machine list: the use of its rows. */
   readonly account?: TraceAccount;
 }
 
-/** A machine list is known by its header line; all else is read as a fleet file. */
+/** A machine list is recognised by its header line; other files are read as fleet files. */
 export function fleetAt(file: string, cwd: string): ReadFleet {
   const isList = /\.(csv|csv\.gz)$/.test(file);
   if (!isList) return { shape: readFleet(file, cwd).shape };
@@ -51,7 +51,7 @@ export function fleetAt(file: string, cwd: string): ReadFleet {
   if (!looksLikeNodes(text)) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      `${file} is no list of machines: its header names no machine and GPU columns. Name them e.g. sn,gpu,model, or give a fleet.yaml.`,
+      `${file} is not a list of machines: its header names no machine and GPU columns. Name them e.g. sn,gpu,model, or give a fleet.yaml.`,
     );
   }
   const list = readNodes(text, { source: file });
@@ -82,7 +82,7 @@ function unpackedText(file: string, cwd: string, what: string): string {
   }
 }
 
-/** By its first bytes, whatever it is called. */
+/** Recognised by its first bytes, whatever its name. */
 function isGzip(path: string): boolean {
   try {
     const bytes = readFileSync(path);

@@ -1,10 +1,13 @@
-/** @file Which agents `up` starts here, which must be started elsewhere, and when all of the former are known to the fleet. */
+/**
+ * @file The agents that `up` starts here, the hosts whose agents must be started elsewhere, and the wait until the fleet knows
+ * the former.
+ */
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger, OrbweaverClient } from "../../client/index.ts";
-import type { FleetShape } from "../../domain/fleet.ts";
-import type { HostId } from "../../domain/ids.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 
 export interface AgentPlace {
   readonly cluster: string;
@@ -18,7 +21,7 @@ export interface AgentPlaces {
   readonly elsewhere: readonly HostId[];
 }
 
-/** Simulated clusters run here whole; of the others only the host that is this machine. */
+/** Agents for all of a simulated cluster, and in other clusters for the host that is this machine. */
 export function placeAgents(shape: FleetShape, machine: string): AgentPlaces {
   const here: AgentPlace[] = [];
   const elsewhere: HostId[] = [];
@@ -39,7 +42,7 @@ export function placeAgents(shape: FleetShape, machine: string): AgentPlaces {
 const LOOK_EVERY_MS = 100;
 const KNOWN_WITHIN_MS = 60_000;
 
-/** Waits until the fleet has heard of every host that an agent serves here. */
+/** Waits until the agents of these hosts have registered with the fleet. */
 export async function untilHostsKnown(
   client: OrbweaverClient,
   hosts: readonly HostId[],
@@ -52,7 +55,7 @@ export async function untilHostsKnown(
     if (nowMs() > endAtMs) {
       throw new OrbweaverError(
         "NOT_ALLOWED",
-        `the fleet has not heard of ${missing.join(", ")} within ${String(KNOWN_WITHIN_MS / 1000)} s, although the agents run. Look at their logs.`,
+        `the agents of ${missing.join(", ")} have not registered within ${String(KNOWN_WITHIN_MS / 1000)} s, although they run. See their logs.`,
       );
     }
     await sleep(LOOK_EVERY_MS);

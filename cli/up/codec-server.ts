@@ -1,9 +1,11 @@
-/** @file The codec server that `up` starts for the Web UI of its own Temporal server: where it listens, and whom it answers. */
+/** @file The arguments of the codec server that `up` starts for the Web UI of its own Temporal server. */
 
 import type { UpServer } from "../../workers/state.ts";
 import { portOf } from "./server.ts";
 
-/** The words after `orbweaver codec-server`; undefined when there is no UI of ours, or one that was started without it. */
+/**
+ * The arguments of `orbweaver codec-server`; undefined without a UI of ours, or when the UI was started without a codec server.
+ */
 export function codecServerArgs(
   server: UpServer | undefined,
   fleet: string,

@@ -1,13 +1,14 @@
 /**
- * @file Who starts the workers of the control plane for a fleet that `up` brings up: `up` itself, for good; the worker controller
- * of the fleet's own Temporal server, on demand; or a supervisor of ours, on demand, on servers that are not ours.
+ * @file Chooses and sets up the starter of the control plane's workers: `up` itself, permanently; the worker controller of the
+ * fleet's own Temporal server, on demand; or our supervisor, on demand, on configured servers.
  *
- * A flag decides; else what still runs goes on as it was; else the own server's controller does it where the machine has the
- * programs that it needs, and on a configured server the workers are always on.
+ * A flag decides. Without one, a running mode is kept; otherwise the own server's controller is used where the machine has the
+ * programs that it needs, and on a configured server the workers always run.
  */
 
 import type { Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { ownBuildId } from "../../workers/on-demand/build-id.ts";
 import { deploy, undeployAll, withdrawAll } from "../../workers/on-demand/deployment.ts";
 import { CONTROL_ROLES } from "../../workers/on-demand/places.ts";
@@ -23,20 +24,22 @@ import type { Environment } from "../../workers/server/environment.ts";
 import { findOnPath } from "../../workers/server/path-lookup.ts";
 import type { UpControl, UpState } from "../../workers/state.ts";
 
-export interface ControlWish {
+export interface ControlSettings {
   readonly isAlwaysOn: boolean;
   readonly isOnDemand: boolean;
 }
 
 export function controlMode(
-  { isAlwaysOn, isOnDemand }: ControlWish,
+  { isAlwaysOn, isOnDemand }: ControlSettings,
   { isOwnServer, former }: { readonly isOwnServer: boolean; readonly former: UpState | undefined },
 ): UpControl["mode"] {
   const onDemand = isOwnServer ? "controller" : "supervisor";
   if (isAlwaysOn) return "always-on";
   if (isOnDemand) return onDemand;
-  const isRunning = former?.workers.some(({ role }) => role !== "codec" && role !== "agent");
-  // An `up` of before workers on demand noted no mode.
+  const isRunning = former?.workers.some(
+    ({ role }) => role !== "codec" && role !== "console" && role !== "agent",
+  );
+  // A state file without a mode: the workers always run.
   if (isRunning === true) return former?.control?.mode ?? "always-on";
   return isOwnServer ? "controller" : "always-on";
 }
@@ -45,12 +48,12 @@ export interface OnDemandPlace {
   readonly connection: ConnectionConfig;
   readonly stateDir: string;
   readonly cwd: string;
-  /** What the workers are to find in their environment. */
+  /** The environment of the workers. */
   readonly env: Environment;
   readonly idleMs: number;
 }
 
-/** Hands the workers to the server's controller, and starts them once; the reason when that cannot be. */
+/** Registers the workers with the server's controller and starts them once; returns the reason when that is not possible. */
 export async function startByController(
   client: Client,
   place: OnDemandPlace,
@@ -72,29 +75,31 @@ export async function startByController(
     );
   } catch (error) {
     await stopOnDemand(stateDir);
+    // Rules are committed that this release does not know: its workers would get no task either.
+    if (error instanceof OrbweaverError) throw error;
     return {
       kind: "refused",
       reason: `the server cannot start workers (${error instanceof Error ? error.message : String(error)})`,
     };
   }
-  // Workers of another build serve a version that is not current any more.
+  // Workers of another build serve a version that is no longer current.
   await endOnDemand(stateDir, (process_) => process_.buildId !== buildId);
   startDetached("jobs", setting, env);
   return { kind: "started" };
 }
 
-/** What `orbweaver supervise` needs to find; it starts the workers itself. */
+/** Writes the setting for `orbweaver supervise`, which starts the workers itself. */
 export function prepareSupervised(place: OnDemandPlace): void {
   writeOnDemandSetting(settingOf(place, undefined));
 }
 
-/** Gives the own server's tasks back to workers that are always on. */
+/** Returns the own server's tasks to workers that always run. */
 export async function stopController(client: Client, stateDir: string): Promise<void> {
   await undeployAll(client);
   await stopOnDemand(stateDir);
 }
 
-/** For `down`: nothing starts any more, and what runs on demand has ended. The server is asked first, if it still answers. */
+/** For `down`: stops further starts and ends the workers on demand. Asks the server first, if it still answers. */
 export async function stopOnDemand(stateDir: string, client?: Client): Promise<number> {
   removeOnDemandSetting(stateDir);
   if (client !== undefined) await withdrawAll(client);
@@ -105,7 +110,7 @@ export async function stopOnDemand(stateDir: string, client?: Client): Promise<n
 const PATIENCE_MS = 15_000;
 const LOOK_EVERY_MS = 50;
 
-/** Ends what runs on demand and is chosen: TERM, patience, KILL. */
+/** Ends the chosen workers on demand: TERM, a grace time, KILL. */
 async function endOnDemand(
   stateDir: string,
   isChosen: (process_: ReturnType<typeof livingOnDemand>[number]) => boolean,
@@ -140,7 +145,7 @@ function settingOf(place: OnDemandPlace, buildId: string | undefined): OnDemandS
     stateDir,
     cwd,
     idleMs,
-    // A configured server is found in the environment, as every worker of `up` finds it.
+    // Workers find a configured server in the environment, like every worker of `up`.
     flags: source === "configured" ? {} : { isIsolated: true, address, namespace },
     ...(buildId !== undefined && { buildId }),
   };

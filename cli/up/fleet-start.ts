@@ -1,23 +1,26 @@
 /**
- * @file Sees to it that the fleet's workflow runs under the description that was given, and puts its measured tables in the store.
+ * @file Starts the fleet's workflow with the given description, or updates it, and puts the measured tables in the store.
  *
- * A fleet that runs already keeps its ledger; a new description is an update to it.
+ * A running fleet keeps its ledger; a new description is an update to it. One that was closed goes on from its last run, and asks agents and jobs
+ * for the rest, because what runs on its hosts runs on.
  */
 
 import { WorkflowExecutionAlreadyStartedError, type Client } from "@temporalio/client";
+import { reviveFleet, UnreadableFleetError } from "../../activities/revive-fleet.ts";
 import { directoryStore, fleetDetails } from "../../activities/store.ts";
 import { asked } from "../../client/index.ts";
-import type { Fleet } from "../../domain/fleet.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import { packLedger } from "../../scheduling/ledger-codec.ts";
+import { rulesOfNewFleet } from "../../client/rules/new-fleet.ts";
+import type { Fleet } from "../../domain/fleet/fleet.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
 import {
   configureUpdate,
-  FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
   fleetMemo,
   fleetWorkflowId,
-} from "../../workflows/messages.ts";
+} from "../../protocol/messages.ts";
 import { storeDirOf } from "./places.ts";
 
 /** Key of the fleet's measured tables in the store; undefined when nothing was measured. */
@@ -26,10 +29,10 @@ export async function storeDetails(fleet: Fleet, stateDir: string): Promise<stri
   return await directoryStore(storeDirOf(stateDir)).put(fleetDetails(fleet));
 }
 
-/** A description that was in use within this time may still be wanted: by a fleet that is reset, or by whoever goes back to it. */
+/** Time for which tables of former descriptions are kept, for a fleet that is reset or returns to one. */
 const KEPT_MS = 30 * 86_400_000;
 
-/** After another description is in force: tables that nothing refers to any more go by age. */
+/** Removes old tables without references after a new description is in force. */
 export async function discardOldDetails(
   stateDir: string,
   inForce: string | undefined,
@@ -45,16 +48,18 @@ export interface FleetStart {
   readonly detailsHash: string | undefined;
 }
 
-/** True when this call started it, false when it ran already. */
+/** True when this call started a new fleet, false when there was one: it runs with the description that it had. */
 export async function startFleet(client: Client, start: FleetStart): Promise<boolean> {
   const { name, fleet, detailsHash } = start;
+  if (await isThere(client, name)) return false;
+  const rules = await rulesOfNewFleet(client);
+  const ledger = { ...emptyLedger(fleet.shape, detailsHash), applyVersion: rules };
   try {
     await client.workflow.start(FLEET_WORKFLOW, {
       workflowId: fleetWorkflowId(name),
       taskQueue: FLEET_TASK_QUEUE,
-      args: [
-        { name, rules: FLEET_RULES, ledger: packLedger(emptyLedger(fleet.shape, detailsHash)) },
-      ],
+      priority: OWN_PRIORITY,
+      args: [{ name, rules, ledger: packLedger(ledger) }],
       workflowIdConflictPolicy: "FAIL",
       staticSummary: `fleet ${name}`,
       memo: fleetMemo(name),
@@ -66,7 +71,16 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
   }
 }
 
-/** Gives a running fleet another description; what runs goes on. */
+async function isThere(client: Client, name: string): Promise<boolean> {
+  try {
+    return (await reviveFleet(client, fleetWorkflowId(name))) !== "never-was";
+  } catch (error) {
+    if (error instanceof UnreadableFleetError) return false;
+    throw error;
+  }
+}
+
+/** Updates the description of a running fleet; its leases are kept. */
 export async function configureFleet(client: Client, start: FleetStart): Promise<void> {
   const { name, fleet, detailsHash } = start;
   const workflow = client.workflow.getHandle(fleetWorkflowId(name));

@@ -1,19 +1,20 @@
-/** @file Lets one `up` or `down` of a fleet work at a time; another one waits and says for whom. */
+/** @file Lets one `up` or `down` of a fleet work at a time; another one waits and names the process that it waits for. */
 
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { withLock } from "../../workers/server/lock.ts";
-import type { Kit } from "../kit.ts";
+import { PRIVATE_DIR } from "../../access/private-files.ts";
+import { withLock } from "../../agent/system/process-lock.ts";
+import type { CommandContext } from "../command/command-context.ts";
 
 /** Beside the state folder and not in it, because `down --purge` removes that. */
 export async function oneAtATime<T>(
-  kit: Kit,
+  context: CommandContext,
   stateDir: string,
   work: () => Promise<T>,
 ): Promise<T> {
-  mkdirSync(dirname(stateDir), { recursive: true });
+  mkdirSync(dirname(stateDir), { recursive: true, mode: PRIVATE_DIR });
   const onWait = (holder: string): void => {
-    kit.say(`${holder} works on this fleet; waiting for it`);
+    context.say(`waiting for ${holder}, which is bringing this fleet up or down`);
   };
   return await withLock(`${stateDir}.lock`, { onWait }, work);
 }

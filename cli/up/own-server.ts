@@ -1,15 +1,15 @@
 /**
- * @file Which Temporal server of ours lives for a fleet: the one in `up.json`, else the one that is noted beside the database.
+ * @file Finds our running Temporal server of a fleet: the one in `up.json`, else the one that is recorded beside the database.
  *
- * The second note, `<database>.server.json`, is why no database is ever opened by two servers: it is found when `up.json`
- * was lost, and when the database of one fleet is given to another with `--db`.
+ * The second record, `<database>.server.json`, keeps two servers from opening one database: it is found even when `up.json` is
+ * lost, and when the database of one fleet is given to another with `--db`.
  */
 
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { z } from "zod";
-import { isAlive } from "../../activities/agent/process-identity.ts";
+import { isAlive } from "../../agent/system/process-identity.ts";
 import { upServer, type UpServer, type UpState } from "../../workers/state.ts";
 import { databaseFileOf } from "./places.ts";
 
@@ -29,13 +29,13 @@ export function livingServer(stateDir: string, state: UpState | undefined): UpSe
   return user?.stateDir === resolve(stateDir) ? user.server : undefined;
 }
 
-/** The server of ours that has the database open, whichever fleet's it is. */
+/** Our running server that has the database open, of any fleet. */
 export function livingDatabaseUser(databaseFile: string): DatabaseUser | undefined {
   let text: string;
   try {
     text = readFileSync(noteFileOf(databaseFile), "utf8");
   } catch {
-    // No note: no server of ours ever had this file.
+    // Without a record, no server of ours has used this file.
     return undefined;
   }
   const parsed = databaseUser.safeParse(parseJson(text));

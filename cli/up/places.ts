@@ -1,4 +1,4 @@
-/** @file Where `up` keeps things in a fleet's state folder. */
+/** @file The files of `up` in a fleet's state folder. */
 
 import { join } from "node:path";
 
@@ -8,5 +8,7 @@ export const storeDirOf = (stateDir: string): string => join(stateDir, "store");
 /** The server's database: the fleet's whole history. */
 export const databaseFileOf = (stateDir: string): string => join(stateDir, "temporal.db");
 
+export const logsDirOf = (stateDir: string): string => join(stateDir, "logs");
+
 export const logFileOf = (stateDir: string, process: string): string =>
-  join(stateDir, "logs", `${process.replaceAll(/[^A-Za-z0-9._-]/g, "_")}.log`);
+  join(logsDirOf(stateDir), `${process.replaceAll(/[^A-Za-z0-9._-]/g, "_")}.log`);

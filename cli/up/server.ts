@@ -1,16 +1,17 @@
 /**
  * @file The Temporal server of `up`: the configured one, the one that runs already, or a new one on the fleet's database.
  *
- * What lives here of the fleet stays with its server: another address is refused until `down`, because workers of one
- * fleet on two servers would be two fleets. A server of ours keeps its address over restarts, because agents elsewhere may know it; only when the port is taken
- * by somebody else a new one is drawn.
+ * Running parts of the fleet stay with their server: another address is refused until `down`, because workers of one fleet on
+ * two servers would be two fleets. Our own server keeps its address over restarts, because agents elsewhere may use it; a new
+ * port is drawn only when another process has taken the former one.
  */
 
 import { mkdirSync } from "node:fs";
 import { basename } from "node:path";
-import { identityOf, isAlive } from "../../activities/agent/process-identity.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
+import { PRIVATE_DIR } from "../../access/private-files.ts";
+import { identityOf, isAlive } from "../../agent/system/process-identity.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
 import {
   configuredConnection,
   DEFAULT_NAMESPACE,
@@ -30,14 +31,14 @@ import {
 } from "../../workers/server/index.ts";
 import { becomesFree, drawFreePort, LOOPBACK } from "../../workers/server/ports.ts";
 import type { UpServer, UpState } from "../../workers/state.ts";
-import type { Io } from "../io.ts";
+import type { Io } from "../terminal/io.ts";
 import { livingDatabaseUser, livingServer, noteDatabaseUser } from "./own-server.ts";
 import { databaseFileOf, logFileOf } from "./places.ts";
 
-export interface ServerWish {
+export interface ServerSettings {
   readonly flags: ConnectionFlags;
   readonly stateDir: string;
-  /** What an earlier `up` noted. */
+  /** The state of an earlier `up`. */
   readonly former: UpState | undefined;
   readonly databaseFile?: string;
   readonly uiPort?: number;
@@ -50,25 +51,25 @@ export interface ServerFound {
   readonly isNew: boolean;
 }
 
-export async function provideServer(io: Io, wish: ServerWish): Promise<ServerFound> {
-  const { flags, stateDir, former } = wish;
+export async function provideServer(io: Io, settings: ServerSettings): Promise<ServerFound> {
+  const { flags, stateDir, former } = settings;
   const running = livingServer(stateDir, former);
   const configured = configuredConnection(flags, io.env);
-  checkSamePlace(configured, wish, running);
+  checkSamePlace(configured, settings, running);
   if (configured !== undefined && running === undefined) {
     const place = { env: io.env, cwd: io.cwd, stateDir };
     return { connection: await resolveConnection(flags, place), isNew: false };
   }
   const converters = await loadConverters(flags, io, former?.encryptionKeys);
-  const server = running ?? (await startOurs(io, wish));
+  const server = running ?? (await startOurs(io, settings));
   const connection = { ...connectionOf(server), ...withConverters(converters) };
   return { connection, server, isNew: running === undefined };
 }
 
-/** Throws NOT_ALLOWED when a server or workers of this fleet live on another server than the wanted one. */
+/** Throws NOT_ALLOWED when the server or workers of this fleet use another server than the wanted one. */
 function checkSamePlace(
   configured: ConnectionConfig | undefined,
-  { stateDir, former }: ServerWish,
+  { stateDir, former }: ServerSettings,
   running: UpServer | undefined,
 ): void {
   const remedy = `Run \`orbweaver down --fleet ${basename(stateDir)}\` first`;
@@ -108,11 +109,11 @@ function connectionOf({ address, namespace, uiUrl }: UpServer): ConnectionConfig
   return isolatedConnection({ address, namespace, ...(uiUrl !== undefined && { uiUrl }) });
 }
 
-async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
-  const { stateDir, former } = wish;
-  mkdirSync(stateDir, { recursive: true });
+async function startOurs(io: Io, settings: ServerSettings): Promise<UpServer> {
+  const { stateDir, former } = settings;
+  mkdirSync(stateDir, { recursive: true, mode: PRIVATE_DIR });
   const databaseFile =
-    wish.databaseFile ?? former?.server?.databaseFile ?? databaseFileOf(stateDir);
+    settings.databaseFile ?? former?.server?.databaseFile ?? databaseFileOf(stateDir);
   const user = livingDatabaseUser(databaseFile);
   if (user !== undefined) {
     throw new OrbweaverError(
@@ -125,8 +126,8 @@ async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
     env: io.env,
   });
   const logFile = logFileOf(stateDir, "temporal");
-  // Without keys only what is very large is unreadable in the UI: not worth a process that never sleeps.
-  const isEncrypted = (keyFileOf(wish.flags, io) ?? former?.encryptionKeys) !== undefined;
+  // Without keys only very large payloads are unreadable in the UI, which does not justify a permanent process.
+  const isEncrypted = (keyFileOf(settings.flags, io) ?? former?.encryptionKeys) !== undefined;
   const codecUrl = isEncrypted ? await codecUrlFor(former?.server?.codecUrl) : undefined;
   const options = {
     binary: path,
@@ -138,15 +139,15 @@ async function startOurs(io: Io, wish: ServerWish): Promise<UpServer> {
     env: io.env,
   };
   const formerPort = portOf(former?.server?.address);
-  const uiPort = wish.uiPort ?? portOf(former?.server?.uiUrl);
-  const wishedPorts = {
+  const uiPort = settings.uiPort ?? portOf(former?.server?.uiUrl);
+  const requestedPorts = {
     ...(formerPort !== undefined && { port: formerPort }),
     ...(uiPort !== undefined && { uiPort }),
   };
-  const started = await startServer({ ...options, ...wishedPorts }).catch(
+  const started = await startServer({ ...options, ...requestedPorts }).catch(
     async (error: unknown) => {
-      // Somebody else has the port now. A port that the user asked for is not silently replaced.
-      if (wish.uiPort !== undefined || Object.keys(wishedPorts).length === 0) throw error;
+      // Another process has taken the port. A port that the user requested is not replaced.
+      if (settings.uiPort !== undefined || Object.keys(requestedPorts).length === 0) throw error;
       return await startServer(options);
     },
   );
@@ -164,7 +165,7 @@ function noteOf(
   if (identity === undefined) {
     throw new OrbweaverError(
       "TEMPORAL_SERVER_UNAVAILABLE",
-      `the Temporal server ended as soon as it answered; ${files.logFile} says why`,
+      `the Temporal server ended right after its first answer; see ${files.logFile}`,
     );
   }
   return {
@@ -176,7 +177,7 @@ function noteOf(
   };
 }
 
-/** The UI is told at its start where its codec server will be; the former place, so that open pages go on. */
+/** The UI gets the address of its codec server at its start; the former address is kept, so that open pages still work. */
 async function codecUrlFor(former: string | undefined): Promise<string> {
   const port = portOf(former);
   const isFree = port !== undefined && (await becomesFree(port, 0));

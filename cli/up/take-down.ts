@@ -1,11 +1,12 @@
 /**
- * @file Ends what `up` started here: agents first, then the control plane, then the server; each asked, then made to.
+ * @file Stops the processes that `up` started: first agents, then the control plane, then the server; each with TERM, then
+ * KILL.
  *
- * Processes of jobs have shims of their own and run on; the next `up` takes them over. The state folder stays.
+ * Processes of jobs have shims of their own and continue; the next `up` adopts them. The state folder stays.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { isAlive, type ProcessIdentity } from "../../activities/agent/process-identity.ts";
+import { isAlive, type ProcessIdentity } from "../../agent/system/process-identity.ts";
 import { isolatedConnection, openClient, type OpenClient } from "../../workers/connection.ts";
 import {
   readUpState,
@@ -14,7 +15,7 @@ import {
   type UpState,
   type UpWorker,
 } from "../../workers/state.ts";
-import type { Kit } from "../kit.ts";
+import type { CommandContext } from "../command/command-context.ts";
 import { stopOnDemand } from "./control-plane.ts";
 import { livingServer } from "./own-server.ts";
 import { nameOf } from "./worker-process.ts";
@@ -28,39 +29,42 @@ export interface TakenDown {
   readonly hasStoppedServer: boolean;
 }
 
-export async function takeDown(kit: Kit, stateDir: string): Promise<TakenDown> {
+export async function takeDown(context: CommandContext, stateDir: string): Promise<TakenDown> {
   const state = await readUpState(stateDir);
   const server = livingServer(stateDir, state);
   const running = (state?.workers ?? []).filter(isAlive);
-  // What starts others goes first.
+  // Processes that start others end first.
   const starters = running.filter(({ role }) => role === "supervisor");
   const agents = running.filter(({ role }) => role === "agent");
   const others = running.filter(({ role }) => role !== "agent" && role !== "supervisor");
-  await endAll(kit, starters);
-  const onDemand = await endOnDemand(kit, stateDir, server);
-  for (const group of [agents, others]) await endAll(kit, group);
+  await endAll(context, starters);
+  const onDemand = await endOnDemand(context, stateDir, server);
+  for (const group of [agents, others]) await endAll(context, group);
   if (server !== undefined) {
     await end(server, SERVER_PATIENCE_MS);
-    kit.say("temporal server: stopped");
+    context.say("temporal server: stopped");
   }
-  // What the server was stays noted: the next one takes its database and its address.
+  // The server stays recorded, so the next one uses its database and its address.
   if (state !== undefined) await writeUpState(stateDir, restOf(state, server));
   return { workers: running.length + onDemand, hasStoppedServer: server !== undefined };
 }
 
-/** Ends workers, each asked, then made to. */
-export async function endAll(kit: Kit, workers: readonly UpWorker[]): Promise<void> {
+/** Ends workers with TERM, then KILL. */
+export async function endAll(context: CommandContext, workers: readonly UpWorker[]): Promise<void> {
   await Promise.all(
     workers.map(async (worker) => {
       await end(worker, WORKER_PATIENCE_MS);
-      kit.say(`${nameOf(worker)}: stopped`);
+      context.say(`${nameOf(worker)}: stopped`);
     }),
   );
 }
 
-/** Takes the workers on demand from whoever starts them. A server that does not answer starts nothing that would stay either. */
+/**
+ * Ends the workers on demand after their starter has been told to start no more. A server that does not answer will not start
+ * workers either.
+ */
 async function endOnDemand(
-  kit: Kit,
+  context: CommandContext,
   stateDir: string,
   server: UpServer | undefined,
 ): Promise<number> {
@@ -69,7 +73,7 @@ async function endOnDemand(
     open = server && (await openClient(isolatedConnection(server)));
     return await stopOnDemand(stateDir, open?.client);
   } catch (error) {
-    kit.say(`the server was not told to start no more workers: ${String(error)}`);
+    context.say(`the server could not be told to stop starting workers: ${String(error)}`);
     return await stopOnDemand(stateDir);
   } finally {
     await open?.close();
@@ -80,7 +84,7 @@ function restOf(state: UpState, server: UpServer | undefined): UpState {
   return { ...state, ...(server !== undefined && { server }), workers: [] };
 }
 
-/** TERM, patience, KILL; returns when the process is gone. */
+/** Sends TERM and, after a grace time, KILL; returns when the process has ended. */
 async function end(process_: ProcessIdentity, patienceMs: number): Promise<void> {
   send(process_, "SIGTERM");
   const insistAtMs = performance.now() + patienceMs;
@@ -98,7 +102,7 @@ function send({ pid }: ProcessIdentity, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    // It ended between the look and the signal.
+    // The process ended between the look and the signal.
     if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
   }
 }

@@ -1,8 +1,8 @@
 /**
- * @file How the workers that `up` starts reach the same server as `up` itself.
+ * @file The environment and arguments by which workers of `up` reach its server.
  *
- * With a server of our own they read nothing of the user's configuration. With a configured one they inherit the
- * environment, and what `up` got as flags goes through it too: an API key on a command line is for everybody to see.
+ * With our own server they get nothing of the user's configuration. With a configured server they inherit the environment, and
+ * flags of `up` become variables too, because every user of the machine can read an API key on a command line.
  */
 
 import type { ConnectionConfig, ConnectionFlags } from "../../workers/connection.ts";
@@ -22,7 +22,7 @@ export function workerSurroundings(
   }: {
     readonly flags: ConnectionFlags;
     readonly env: Environment;
-    /** Of the payloads' encryption. */
+    /** File of the payloads' encryption keys. */
     readonly keyFile?: string | undefined;
   },
 ): WorkerSurroundings {

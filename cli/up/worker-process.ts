@@ -1,16 +1,16 @@
 /**
- * @file Starts a worker as a process that outlives this command and its terminal, and waits until it says that it is ready.
+ * @file Starts a worker as a process that outlives this command and its terminal, and waits until it is ready.
  *
- * It has a session of its own (no hang-up, no Ctrl-C of the terminal), no standard input, and a log file for what it says.
- * The one line to this command is an IPC channel that the worker closes with the word `ready`; if it ends before, the
- * last lines of its log are the reason.
+ * The worker has a session of its own (no hang-up, no Ctrl-C of the terminal), no standard input, and a log file. It sends the
+ * message `ready` over an IPC channel and closes it; when it ends before that, the error quotes the last lines of its log.
  */
 
 import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { identityOf } from "../../activities/agent/process-identity.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { PRIVATE_DIR, PRIVATE_FILE } from "../../access/private-files.ts";
+import { identityOf } from "../../agent/system/process-identity.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import type { UpWorker } from "../../workers/state.ts";
@@ -19,7 +19,7 @@ export interface WorkerCommand {
   readonly role: UpWorker["role"];
   readonly cluster?: string;
   readonly host?: string;
-  /** The words after `orbweaver worker`, `orbweaver codec-server` or `orbweaver supervise`. */
+  /** The arguments of `orbweaver worker`, `codec-server`, `console` or `supervise`. */
   readonly args: readonly string[];
   readonly env: Environment;
   readonly logFile: string;
@@ -29,16 +29,16 @@ const READY_WITHIN_MS = 60_000;
 const QUOTED_LINES = 8;
 
 export interface StartedWorker {
-  /** Known at once, so that it can be noted before anything goes wrong. */
+  /** Known at once, so that it can be recorded before anything fails. */
   readonly worker: UpWorker;
-  /** Resolves when the worker says that it is ready; fails when it ends before, or takes too long. */
+  /** Resolves when the worker is ready; fails when it ends before, or takes too long. */
   readonly ready: Promise<void>;
 }
 
 export function startWorker(command: WorkerCommand): StartedWorker {
   const { role, cluster, host, args, env, logFile } = command;
-  mkdirSync(dirname(logFile), { recursive: true });
-  const log = openSync(logFile, "a");
+  mkdirSync(dirname(logFile), { recursive: true, mode: PRIVATE_DIR });
+  const log = openSync(logFile, "a", PRIVATE_FILE);
   const logStart = statSync(logFile).size;
   const child = spawn(process.execPath, [mainFile(), verbOf(role), ...args], {
     detached: true,
@@ -83,6 +83,7 @@ async function saysReady(child: ChildProcess): Promise<void> {
 
 function verbOf(role: UpWorker["role"]): string {
   if (role === "supervisor") return "supervise";
+  if (role === "console") return "console";
   return role === "codec" ? "codec-server" : "worker";
 }
 
@@ -93,6 +94,7 @@ export function nameOf({
   host,
 }: Pick<UpWorker, "role" | "cluster" | "host">): string {
   if (role === "codec") return "codec server";
+  if (role === "console") return "console";
   if (role === "supervisor") return "supervisor of the workers";
   return role === "agent" ? `agent of ${host ?? cluster ?? "this host"}` : `${role} worker`;
 }

@@ -1,10 +1,10 @@
 /**
- * @file What NCCL and a tuner plugin agree on: the layout of the plugin interfaces that installed NCCLs look for.
+ * @file The interface between NCCL and a tuner plugin: the layouts that installed versions of NCCL look for.
  *
  * Written from NVIDIA's public description of the interface (github.com/NVIDIA/nccl, src/include/plugin, release 2.30.7), of which only
  * names, numbers and the order of members are taken; see NOTICE. NCCL tries `ncclTunerPlugin_v7` (after 2.30) or `_v6`, then `_v5`, then
  * `_v4`. Version 6 is version 5 with one more function at its end; version 7 differs from it only in a structure that the plugin does not
- * look into and that is opaque here; version 4 has another `init`.
+ * read and that is opaque here; version 4 has another `init`.
  */
 
 #ifndef ORBWEAVER_NCCL_TUNER_H

@@ -1,7 +1,7 @@
 /**
- * @file Reads the text of a policy, and says which arm a call gets.
+ * @file Reads the text of a policy, and finds the arm of a call.
  *
- * The reader accepts exactly what the writer writes (docs/collectives-format.md), so that two ranks that accept a text hold the same
+ * The reader accepts exactly the form that the writer writes (docs/collectives-format.md), so two ranks that accept a text hold the same
  * policy. It looks at each byte once or twice, never beyond `length`, and allocates nothing.
  */
 
@@ -51,7 +51,7 @@ uint32_t crc32_of(const char *text, size_t length) {
   return crc ^ 0xffffffffu;
 }
 
-/** Words are parted by exactly one blank; false when there is none left or one is empty. */
+/** Words are separated by exactly one blank; false when no word is left or one is empty. */
 static int next_word(struct line *line, struct word *out) {
   if (line->at == NULL) return 0;
   const char *end = line->at;
@@ -198,7 +198,7 @@ static int read_head(const char *text, size_t length, size_t *at, const char *na
          next_number(&line, least, MOST_NUMBER, out) && line.at == NULL;
 }
 
-/** The last line: `end` and the checksum of all before it, as eight lower-case hexadecimal digits. */
+/** The last line: `end` and the checksum of the text before it, as eight lower-case hexadecimal digits. */
 static int is_end(const struct line *line, uint32_t crc) {
   char want[13] = "end ";
   for (int digit = 0; digit < 8; digit += 1)

@@ -1,6 +1,6 @@
 /**
  * @file A policy in memory: for each shape of communicator and size band, the arm of every call. Read from the text of
- * docs/collectives-format.md, whose maxima make a structure of fixed size: nothing is allocated.
+ * docs/collectives-format.md, whose maxima allow a structure of fixed size, without allocation.
  */
 
 #ifndef ORBWEAVER_POLICY_H
@@ -58,7 +58,7 @@ struct section {
 };
 
 struct policy {
-  /** 0: there is none. */
+  /** 0 without one. */
   uint64_t version;
   uint64_t from_call;
   /** Of its text, as the last line has it. */
@@ -69,7 +69,7 @@ struct policy {
   struct row row[POLICY_ROWS];
 };
 
-/** Whether `text` is a whole policy. If not, what is in `out` says nothing. */
+/** Whether `text` is a whole policy. If not, the content of `out` is undefined. */
 int policy_read(struct policy *out, const char *text, size_t length);
 
 /** The section for communicators of this shape, or null. */

@@ -1,7 +1,7 @@
 /**
- * @file Writes rewards: a whole new file beside the old one, then a rename, so that a reader sees one or the other and never a part.
+ * @file Writes rewards: a whole new file beside the old one, then a rename, so a reader sees one of the two and never a part.
  *
- * The last line has a checksum all the same: over a network file system a rename is seen before the data on some. Called between steps by
+ * The last line has a checksum, because on some network file systems a rename becomes visible before the data. Called between steps by
  * the one process that writes; at most `REWARDS_KEPT` lines, about 100 KiB.
  */
 

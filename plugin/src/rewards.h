@@ -1,5 +1,5 @@
 /**
- * @file What the steps of a job took under which arm, in a file that an agent picks up; form: docs/collectives-format.md.
+ * @file The times of a job's steps by arm, in a file that an agent reads; its form is in docs/collectives-format.md.
  */
 
 #ifndef ORBWEAVER_REWARDS_H
@@ -9,7 +9,7 @@
 
 #include "policy.h"
 
-/** The oldest goes first; a reader that comes twice a second misses none of steps of 2 ms. */
+/** The oldest is dropped first; a reader that looks twice a second misses no step of 2 ms. */
 enum { REWARDS_KEPT = 1024 };
 
 /** In place of an arm: the calls of the step were not all under one. */
@@ -28,7 +28,7 @@ struct reward {
 };
 
 struct rewards {
-  /** How many were ever noted; the last `REWARDS_KEPT` are there. */
+  /** The number of all rewards so far; the last `REWARDS_KEPT` are kept. */
   uint64_t noted;
   uint64_t written;
   struct reward kept[REWARDS_KEPT];
@@ -36,7 +36,7 @@ struct rewards {
 
 void rewards_note(struct rewards *rewards, const struct reward *reward);
 
-/** Writes all that is kept, by rename, if there is anything new. Whatever goes wrong is tried again the next time. */
+/** Writes the rewards that are kept, by rename, if one is new. A write that fails is repeated the next time. */
 void rewards_write(struct rewards *rewards, const char *file);
 
 #endif

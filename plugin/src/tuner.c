@@ -1,14 +1,15 @@
 /**
  * @file The plugin: gives every collective call of a communicator the arm that the policy in force names for a call of that number.
  *
- * Ranks must choose alike, or the job hangs or computes rubbish. So the choice is a function of the policy's text and of the numbers of
- * calls only, which are the same on all ranks of a communicator, and a text comes into force in two ways only, both of which reach all
- * ranks or none (docs/decisions/0037): sealed in the environment with which the launch starts every process, or elected by a vote that a
- * collective of the job carries (docs/collectives-format.md). A file that a rank reads for itself is never acted upon before: it may be
- * late, torn or missing there, and nowhere else.
+ * Ranks must choose alike, or the job hangs or computes wrong results. So the choice depends only on the policy's text and on the numbers of
+ * calls, which are the same on all ranks of a communicator. A text comes into force in two ways, and both reach all ranks or none
+ * (docs/decisions/0037): sealed in the environment with which the launch starts every process, or elected by a vote that a collective of
+ * the job carries (docs/collectives-format.md). A rank never acts on a file that it alone has read: the file may be late, torn or missing
+ * on that rank only.
  *
- * The choice opens no file, allocates nothing and waits for nobody but an election in the same process. Whatever is wrong, NCCL's own
- * choice stands and NCCL sees success: it makes an error of anything else. The one exception is a process without 20 KiB of memory left.
+ * The choice opens no file, allocates no memory and waits only for an election in the same process. After any fault NCCL's own choice
+ * stands and the plugin reports success, because NCCL turns any other result into an error. The one exception is a process without 20 KiB
+ * of memory left.
  */
 
 #include <fcntl.h>
@@ -29,10 +30,10 @@ enum { NCCL_SYSTEM_ERROR = 2, LOG_INFO = 3, LOG_TUNING = 0x40 };
 
 /** Between two writes of the rewards. */
 static const double WRITE_SECONDS = 0.25;
-/** Versions in the name of a vote, which is to stay below 2^53. */
+/** Versions in the name of a vote, which must stay below 2^53. */
 static const int64_t VERSIONS = INT64_C(1) << 21;
 
-/** What the calls of one row did since the last step. */
+/** The calls of one row since the last step. */
 struct row_state {
   uint64_t calls;
   uint32_t step_calls;
@@ -44,7 +45,7 @@ struct communicator {
   struct communicator *next;
   size_t ranks;
   size_t nodes;
-  /** All calls, of whatever kind. */
+  /** All calls, of every kind. */
   uint64_t calls;
   /** `policy[in_force]` is asked; the other one takes its place at the call that it names, if it is newer. */
   int in_force;
@@ -54,10 +55,10 @@ struct communicator {
 
 static atomic_flag global_lock = ATOMIC_FLAG_INIT;
 static struct communicator *communicators;
-/** With it every communicator begins, whenever it is made: it is the same in every process that this launch ever starts. */
+/** The first policy of every communicator: it is the same in every process that this launch ever starts. */
 static struct policy sealed;
 static int is_seal_read;
-/** What is voted on. */
+/** The policy that is voted on. */
 static struct policy held;
 static uint64_t elected_version;
 static uint64_t steps;
@@ -82,7 +83,7 @@ static void read_seal(void) {
   if (!policy_read(&sealed, text, length)) sealed.version = 0;
 }
 
-/** From its own call on it is in force; where that is to come, the one before it is until then. */
+/** A policy is in force from the call that it names; until then the one before it is. */
 static void put_in_force(struct communicator *of, const struct policy *policy) {
   int other = 1 - of->in_force;
   of->policy[other] = *policy;
@@ -91,7 +92,7 @@ static void put_in_force(struct communicator *of, const struct policy *policy) {
   memset(of->row, 0, sizeof of->row);
 }
 
-/** The newest that it has, in force or to come. */
+/** The newest policy of the communicator, in force or to come. */
 static uint64_t version_of(const struct communicator *of) {
   uint64_t a = of->policy[0].version, b = of->policy[1].version;
   return a > b ? a : b;
@@ -171,7 +172,7 @@ static int next_arm(struct communicator *of, int collective, size_t bytes) {
 
 static int choose(void *context, int collective, size_t bytes, int pipe_ops, float **costs,
                   int algorithms, int protocols, int is_registered, int *channels) {
-  // What may differ between ranks, as whether a buffer is registered, has no say.
+  // Values that may differ between ranks, such as whether a buffer is registered, are ignored.
   (void)pipe_ops, (void)is_registered, (void)channels;
   struct communicator *of = context;
   if (of == NULL) return NCCL_SUCCESS;
@@ -206,7 +207,7 @@ EXPORT const struct nccl_tuner_v5 ncclTunerPlugin_v5 = {NAME, init_v5, choose, e
 EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v6 = {NAME, init_v5, choose, end, NULL};
 EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v7 = {NAME, init_v5, choose, end, NULL};
 
-/** One process of a job writes: the first, by whatever name its starter calls it. */
+/** One process of a job writes: the first, under any of the names that starters give it. */
 static int is_first_rank(void) {
   static const char *const NAMES[] = {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"};
   for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at += 1) {
@@ -222,7 +223,7 @@ static double seconds_now(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/** Folds what one communicator did in the step into what the others did; rows of one index are the same row, by one policy. */
+/** Adds the step's calls of one communicator to those of the others; rows of one index are the same row of one policy. */
 static void fold_step(struct communicator *of, struct reward step[POLICY_ROWS]) {
   const struct policy *policy = &of->policy[of->in_force];
   for (int at = 0; at < policy->rows; at += 1) {
@@ -244,8 +245,8 @@ static void fold_step(struct communicator *of, struct reward step[POLICY_ROWS]) 
 }
 
 /**
- * A step of the job has ended and took so long; zero or less: one that is not to count. Called between steps, by one thread. Gives 1 while a
- * row is exploring: whoever measures then does better to measure exactly.
+ * A step of the job has ended after this time; a step of zero or less does not count. Called between steps, by one thread. Returns 1 while a
+ * row is exploring: exact timing pays then.
  */
 EXPORT int orbweaver_collectives_step(double millis) {
   static struct reward step[POLICY_ROWS];
@@ -294,8 +295,8 @@ EXPORT void orbweaver_collectives_flush(void) {
 }
 
 /**
- * What rank 0 may bring to all ranks by a broadcast: the text of the job's policy file, if it is a whole policy and newer than what some
- * communicator of this process has. Gives its length, 0 for nothing. It changes nothing.
+ * The text that rank 0 may broadcast to all ranks: that of the job's policy file, if it is a whole policy and newer than the policy of some
+ * communicator of this process. Returns its length, 0 without one. It changes no state.
  */
 EXPORT int orbweaver_collectives_offer(char *out, int capacity) {
   static char text[POLICY_BYTES + 1];
@@ -320,7 +321,7 @@ EXPORT int orbweaver_collectives_offer(char *out, int capacity) {
   return length;
 }
 
-/** Holds a policy, to be voted on; any text that is no whole policy: holds nothing. What is in force stays. */
+/** Holds a policy, to be voted on; holds none if the text is not a whole policy. The policy in force stays. */
 EXPORT int orbweaver_collectives_hold(const char *text, int length) {
   lock(&global_lock);
   int is_whole = text != NULL && length > 0 && policy_read(&held, text, (size_t)length);
@@ -329,13 +330,13 @@ EXPORT int orbweaver_collectives_hold(const char *text, int length) {
   return is_whole;
 }
 
-/** Tells what is held from everything else that may be; 0 for nothing. */
+/** Identifies the policy that is held; 0 without one. */
 static int64_t name_held(void) {
   if (held.version == 0) return 0;
   return ((int64_t)held.version % VERSIONS) * (INT64_C(1) << 32) + held.crc;
 }
 
-/** This rank's vote: what it holds, in four numbers of which the ranks take the largest each. */
+/** This rank's vote: the policy that it holds, as four numbers; the ranks take the largest of each. */
 EXPORT void orbweaver_collectives_ballot(int64_t out[4]) {
   lock(&global_lock);
   int64_t version = (int64_t)held.version;
@@ -348,9 +349,9 @@ EXPORT void orbweaver_collectives_ballot(int64_t out[4]) {
 }
 
 /**
- * Takes the largest of all ranks' votes. If all hold the same policy it is in force from every communicator's next call on (or the one that it
- * names), else nothing changes: a function of these four numbers, which are the same on all ranks. To be called by all ranks at the same
- * place of their program, between steps. Gives 1 when the policy was taken.
+ * Counts the largest of all ranks' votes. If all ranks hold the same policy, it comes into force at every communicator's next call (or at the
+ * call that it names); otherwise the policy in force stays. The result depends only on these four numbers, which are the same on all ranks.
+ * All ranks call it at the same place of their program, between steps. Returns 1 when the policy was adopted.
  */
 EXPORT int orbweaver_collectives_elect(const int64_t votes[4]) {
   int is_taken = 0;

@@ -1,6 +1,6 @@
 /**
- * @file Prints what the plugin's reader makes of a policy: `arms FILE NODES RANKS COLLECTIVE BYTES CALLS` gives the arm of each of the first
- * calls of that kind, one a line. The tests hold it against the reader of the other language.
+ * @file Prints a policy as the plugin's reader understands it: `arms FILE NODES RANKS COLLECTIVE BYTES CALLS` prints the arm of each of the
+ * first calls of that kind, one a line. The tests compare it with the reader in TypeScript.
  */
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /**
- * @file Plays jobs to the plugin until the ranks have made so many decisions together: `checked PLUGIN.so STEPS [SEED]`.
+ * @file Simulates jobs for the plugin until the ranks have made STEPS decisions together: `checked PLUGIN.so STEPS [SEED]`.
  *
- * Ends with 1 when two ranks of a communicator ever chose differently, when a choice is not what the policy says, when a torn text was taken,
- * or when the control, in which ranks act on files that they read for themselves, shows no disagreement: then the harness could not see one.
- * It is built with the address and undefined-behaviour sanitizers, which end it by themselves.
+ * Ends with 1 when two ranks of a communicator ever chose differently, when a choice does not follow the policy, when a torn text was
+ * adopted, or when the control run, in which ranks act on files that they alone have read, shows no disagreement: then the harness could not
+ * see one. It is built with the address and undefined-behaviour sanitizers, which end it by themselves.
  */
 
 #include <dlfcn.h>

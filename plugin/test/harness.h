@@ -1,4 +1,4 @@
-/** @file What the parts of the harness share: random numbers, policies that are known by how they were made, the plugin's functions. */
+/** @file Shared by the parts of the harness: random numbers, policies that are known by their construction, the plugin's functions. */
 
 #ifndef ORBWEAVER_HARNESS_H
 #define ORBWEAVER_HARNESS_H
@@ -36,7 +36,7 @@ struct job_order {
 struct job_result {
   uint64_t decisions;
   uint64_t disagreements;
-  /** Decisions that are not what the policy in force says. */
+  /** Decisions that do not follow the policy in force. */
   uint64_t wrong;
   uint64_t overrides;
   uint64_t adopted;

@@ -1,10 +1,10 @@
 /**
- * @file One job as NCCL and a launch would play it: eight ranks, each a process of its own (here: a copy of the plugin, loaded apart),
+ * @file One job as NCCL and a launch would run it: eight ranks, each a process of its own (here: a copy of the plugin, loaded apart),
  * three kinds of communicators, ranks that run ahead of each other, files that are late, torn, missing or of another version on each rank.
  *
- * All ranks make the same calls in the same order, which is what NCCL asks of a program; when a rank makes its next one is drawn. Where the
- * program agrees on a policy it waits for all ranks, as a collective does; what rank 0 found goes to all. Every choice is held against the
- * first rank's, and against what the policy says by a schedule that is written out in full.
+ * All ranks make the same calls in the same order, as NCCL demands of a program; the time of a rank's next call is drawn. Where the
+ * program agrees on a policy it waits for all ranks, as a collective does, and all receive the text that rank 0 found. Every choice is compared
+ * with the first rank's, and with the policy by a schedule that is written out in full.
  */
 
 #include <dlfcn.h>
@@ -37,7 +37,7 @@ struct op {
   int collective;
   size_t bytes;
   float costs[CELLS];
-  /** What the first rank of each group chose, and what is right. */
+  /** The choice of the first rank of each group, and the right one. */
   int chosen[GROUPS];
   int want;
   /** At `OP_AGREE`: which policy is in the files, and how each rank finds its file. */

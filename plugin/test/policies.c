@@ -1,4 +1,4 @@
-/** @file Draws policies and writes their text, apart from the code that reads them. */
+/** @file Draws policies and writes their text, independently of the code that reads them. */
 
 #include <inttypes.h>
 #include <stdio.h>

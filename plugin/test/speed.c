@@ -1,11 +1,11 @@
 /**
- * @file How long a decision takes, and what it does not do: `speed PLUGIN.so [DECISIONS [NANOS]]`; with NANOS it
- * ends with 1 where the median is above.
+ * @file Measures the time of a decision, and proves that it allocates no memory and makes no system call:
+ * `speed PLUGIN.so [DECISIONS [NANOS]]`; with NANOS it ends with 1 when the median is above.
  *
- * The policy is the largest that the format allows, and the calls are those of its last row after its whole schedule: the dearest decision.
- * That it allocates nothing is counted in the allocator's own functions, which this program puts in front of the C library's; that it opens,
- * reads, writes and waits for nothing is left to the kernel: a child process makes the decisions where any other system call than
- * reading and writing open files ends it, and there are none of those either that the plugin could know.
+ * The policy is the largest that the format allows, and the calls are those of its last row after its whole schedule: the most expensive
+ * decision. Allocations are counted in functions that this program puts in front of the C library's. System calls are left to the kernel: a
+ * child process makes the decisions under a filter that ends it at any call but reads and writes of open files, and it has no open file
+ * that the plugin could know.
  */
 
 #include <dlfcn.h>
@@ -87,7 +87,7 @@ static void largest_policy(struct policy *policy) {
   }
 }
 
-/** In a child that may do nothing but compute. */
+/** In a child that may only compute. */
 static int is_quiet(unsigned long decisions) {
   pid_t child = fork();
   if (child == 0) {

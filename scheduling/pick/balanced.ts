@@ -1,10 +1,10 @@
 /**
  * @file EHA of BandPilot: the best host that holds the gang, else the gang spread evenly over as few hosts as can hold it.
  *
- * Algorithm 1, §4.3.2. What the paper leaves open: of each host the set with the highest intra-host bandwidth is taken; a host with too
- * few GPUs for an even share gives all that it has, and the others share the rest evenly; where the division leaves a rest, each way to give
- * one GPU more to some of the hosts that can is a candidate; combinations of hosts come in order of most free GPUs, then
- * of index, and the search ends when its budget of predictions is spent. Ties: search.ts. Cost: one prediction a candidate.
+ * Algorithm 1, §4.3.2. Where the paper is silent: each host gives the set with the highest intra-host bandwidth; a host with too few GPUs
+ * for an even share gives all it has, and the others share the rest evenly; where the division leaves a rest, each way to give one more GPU
+ * to some of the hosts that can is a candidate; combinations of hosts come in order of most free GPUs, then of index, and the search ends
+ * with its budget of predictions. Ties: search.ts. Cost: one prediction a candidate.
  */
 
 import { allOptions, type HostOptions } from "./host-options.ts";
@@ -17,7 +17,7 @@ import {
   type PickSearch,
 } from "./search.ts";
 
-export const EHA_BUDGET: PickBudget = Object.freeze({ work: 20_000 });
+const EHA_BUDGET: PickBudget = Object.freeze({ work: 20_000 });
 
 export const eha: PickSearch = (question, { work } = EHA_BUDGET) => {
   const contest = openContest(question);
@@ -48,7 +48,7 @@ export function balancedCandidates(
 }
 
 /** Hosts with most free GPUs come first. */
-export function fewestHosts(most: readonly HostOptions[], gpus: number): number | undefined {
+function fewestHosts(most: readonly HostOptions[], gpus: number): number | undefined {
   let open = gpus;
   for (const [at, { free }] of most.entries()) {
     open -= free;

@@ -1,4 +1,4 @@
-/** @file What the search sees of bandwidth: the types of domain/bandwidth-port.ts under the roof of those who pick. */
+/** @file Passes on the types of domain/bandwidth/bandwidth-port.ts that searches use. */
 
 export type {
   Appraised,
@@ -8,4 +8,4 @@ export type {
   BandwidthSample,
   Candidate,
   PickShare,
-} from "../../domain/bandwidth-port.ts";
+} from "../../domain/bandwidth/bandwidth-port.ts";

@@ -1,9 +1,9 @@
 /**
- * @file The compact answer of Topo (algorithm 5 of BandPilot), as far as it is one without weights of links.
+ * @file The compact answer of Topo (algorithm 5 of BandPilot), as far as it needs no link weights.
  *
- * Hosts with most free GPUs first, as few as hold the gang; all GPUs of each, of the last as many as are still missing. What the
- * paper leaves open (any subset of the pool): the last host is the one that gives less than all, with its best set; equally many free GPUs
- * come by index. A gang that one host holds is left to whoever looks at single hosts. Cost: O(hosts · log hosts).
+ * Hosts with the most free GPUs first, as few as hold the gang; all GPUs of each, and of the last one the missing number. Where the paper is
+ * silent (any subset of the pool): the last host gives its best set; equal numbers of free GPUs go by index. A gang that one host holds is
+ * left to the search over single hosts. Cost: O(hosts · log hosts).
  */
 
 import type { Candidate } from "./bandwidth-port.ts";

@@ -1,15 +1,15 @@
 /**
  * @file Exact over per-host counts: every way to split the gang over the hosts, each host with its best set of that size.
  *
- * Oracle of the other searches where it is affordable (4 hosts of 8: at most 489 ways), and where it is not, the order in which a
- * budget is spent best. Ways of one shape (the same counts on other hosts) are kin: of each shape the way whose slowest host is fastest
- * goes first, then the rest of the shapes, the one with the best first way before others, in a shape by slowest host. Where the
- * predictor is clamped, ways whose slowest host is slower than the best answer so far are left out. Where the predictor says
- * which shares are alike, hosts that are alike in all they could give take counts that do not rise, for the other orders have the
- * same bandwidths and break as many whole hosts. Ties: search.ts. Cost: one prediction a way.
+ * The oracle of the other searches where it is affordable (4 hosts of 8: at most 489 ways); elsewhere the order that spends a budget best.
+ * Ways with the same counts on other hosts have one shape: of each shape the way whose slowest host is fastest goes first, the shape with
+ * the best first way before the others; then the rest, shape by shape, by slowest host. Where the predictor is clamped, ways whose slowest
+ * host is slower than the best answer so far are left out. Where the predictor says which shares are alike, hosts that are alike in all they
+ * could give take non-increasing counts, because other orders have the same bandwidths and break as many whole hosts.
+ * Ties: search.ts. Cost: one prediction a way.
  */
 
-import { popCount } from "../../domain/lease.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { allOptions, type HostOptions } from "./host-options.ts";
 import type { BandwidthPredictor, Candidate, PickShare } from "./bandwidth-port.ts";
 import { openContest, type Contest, type PickQuestion, type PickSearch } from "./search.ts";
@@ -31,7 +31,7 @@ export const exactCounts: PickSearch = (question) => {
 /** Ways between two looks at what the best so far rules out. */
 const STEP = 16;
 
-interface WaysWish extends PickQuestion {
+interface WaysDemand extends PickQuestion {
   /** Work at which to stop. */
   readonly until: number;
 }
@@ -40,7 +40,7 @@ interface WaysWish extends PickQuestion {
 export function enterWays(
   contest: Contest,
   hosts: readonly HostOptions[],
-  question: WaysWish,
+  question: WaysDemand,
 ): boolean {
   const shapes = new Map<string, Way[]>();
   for (const way of waysOf(hosts, question)) {

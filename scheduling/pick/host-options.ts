@@ -1,14 +1,13 @@
 /**
- * @file What one host can give to a pick: for each number of its free GPUs the set with the highest intra-host bandwidth.
+ * @file The sets that one host can give to a pick: for each number of its free GPUs the set with the highest intra-host bandwidth.
  *
- * The bandwidth of a group over several hosts depends on a host through its number of GPUs and their intra-host bandwidth, and is not
- * hurt by more of the latter; so of all sets of one size only the best is looked at. Ties: the lowest mask. A set that was not
- * measured comes after every set that was. Hosts of up to `MOST_LISTED` GPUs: all sets are compared; larger ones give up one GPU after
- * the other, always the one whose loss costs least. Worked out once for each free mask, then remembered.
- * Cost of the first time: O(2^GPUs).
+ * The bandwidth of a group over several hosts depends on a host through its number of GPUs and their intra-host bandwidth, and more of the
+ * latter never hurts; so of all sets of one size only the best counts. Ties: the lowest mask. A set without a measurement comes after every
+ * measured one. Hosts of up to `MOST_LISTED` GPUs compare all sets; larger ones give up one GPU after the other, always the one whose
+ * loss costs least. Computed once for each free mask, then kept. Cost of the first time: O(2^GPUs).
  */
 
-import { popCount } from "../../domain/lease.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { fullMask } from "../../lib/bits.ts";
 import type { BandwidthDomain } from "./bandwidth-port.ts";
 

@@ -1,13 +1,13 @@
 /**
  * @file Takes the lowest GPU ids, packed by host: the first host that holds the whole gang, else host after host.
  *
- * Where hosts draw differently and watts are scarce, the first choice may draw too much; then the thriftiest hosts are taken
- * instead, which is exact: no other choice of as many GPUs draws less. Topology and bandwidth are not looked at.
+ * Where hosts draw differently and watts are scarce, the first choice may draw too much; then the thriftiest hosts are taken, which is
+ * exact: no other choice of as many GPUs draws less. Topology and bandwidth are ignored.
  * Ties: host ids. Cost: O(hosts), O(hosts · log hosts) when watts are scarce. The plain baseline of BandPilot.
  */
 
-import { byCodeUnit } from "../../domain/ids.ts";
-import { popCount, type HostGpus } from "../../domain/lease.ts";
+import { byCodeUnit } from "../../domain/values/ids.ts";
+import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import { lowestBits } from "../../lib/bits.ts";
 import type { PickDemand, PickHost, PickPolicy } from "./pick-policy.ts";
 
@@ -29,10 +29,10 @@ type Share = PickHost & { readonly mask: number };
 function packed(
   { gpus, isSameHost }: PickDemand,
   hosts: readonly PickHost[],
-  wish: "together" | "thriftiest" = "together",
+  wanted: "together" | "thriftiest" = "together",
 ): readonly Share[] {
   const whole = hosts.find(({ freeMask }) => popCount(freeMask) >= gpus);
-  if (whole !== undefined && (isSameHost || wish === "together")) {
+  if (whole !== undefined && (isSameHost || wanted === "together")) {
     return [{ ...whole, mask: lowestBits(whole.freeMask, gpus) }];
   }
   if (isSameHost) return [];

@@ -1,15 +1,15 @@
 /**
- * @file The neighbourhood of a candidate: what one change makes of it.
+ * @file The neighbourhood of a candidate: the candidates that one change makes of it.
  *
- *   hand over   one GPU, or half of a share, from one host to another that is used or to an unused one
+ *   hand over   one GPU, or half of a share, from one host to another used or unused host
  *   relocate    a share to an unused host
  *   exchange    the counts of two hosts
- *   dissolve    the smallest share, its GPUs to the others that have most room
+ *   dissolve    the smallest share, its GPUs to the others with the most room
  * Hosts of one count and one intra-host bandwidth are alike here; one of them stands for all, so the number of moves follows the number of
  * different shares, not that of hosts. Cost: O(different shares² + hosts).
  */
 
-import { popCount } from "../../domain/lease.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import type { Candidate, PickShare } from "./bandwidth-port.ts";
 import type { HostOptions } from "./host-options.ts";
 import type { Seats } from "./shapes.ts";

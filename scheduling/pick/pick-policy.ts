@@ -1,7 +1,7 @@
-/** @file Which GPUs: the interface of every pick policy. */
+/** @file The interface of every pick policy: which GPUs of a cluster a gang gets. */
 
-import type { HostId } from "../../domain/ids.ts";
-import type { HostGpus } from "../../domain/lease.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
 
 /** A host with GPUs that may be taken. */
 export interface PickHost {

@@ -1,15 +1,15 @@
 /**
- * @file Chooses the GPUs whose predicted collective bandwidth is highest, within a budget of predictions.
+ * @file Chooses the GPUs with the highest predicted collective bandwidth, within a budget of predictions.
  *
- * 1. Answers of others that the caller names, the compact one of Topo (compact.ts) and those of EHA (balanced.ts): the pick is
- *    never predicted to be worse than any of them.
+ * 1. The answers that the caller names, the compact one of Topo (compact.ts) and those of EHA (balanced.ts): the pick is never predicted to
+ *    be worse than any of them.
  * 2. The best set of every host that holds the whole gang.
- * 3. Where the ways to split the gang over the hosts are few: all of them, the most promising first (exact-counts.ts). The answer is
- *    exact over per-host counts when the budget lasts to their end.
- * 4. Else shapes, seated on the hosts by two rules (shapes.ts), for half of what is left; then steps to the best change of the
- *    best (moves.ts), until none is better or the budget is spent.
- * Where the predictor is clamped, whatever has a host slower than the best answer is left out unpredicted.
- * Ties: search.ts. Cost: the budget, and O(hosts · log hosts) beside it. Source: BandPilot §4.3, with the search our own.
+ * 3. Where there are few ways to split the gang over the hosts: all of them, the most promising first (exact-counts.ts). The answer is
+ *    exact over per-host counts if the budget lasts.
+ * 4. Else shapes, seated on the hosts by two rules (shapes.ts), for half of the remaining budget; then steps to the best change of the
+ *    best candidate (moves.ts), until none is better or the budget is spent.
+ * Where the predictor is clamped, a candidate with a host slower than the best answer is skipped unpredicted.
+ * Ties: search.ts. Cost: the budget, and O(hosts · log hosts) beside it. Source: BandPilot §4.3, with our own search.
  */
 
 import type { Candidate } from "./bandwidth-port.ts";
@@ -22,9 +22,9 @@ import { openContest, type Contest, type PickBudget, type PickSearch } from "./s
 import { openSeats, shapesOf, type Seats } from "./shapes.ts";
 
 /** 35 candidates of four hosts: on the paper's clusters as good as all ways. About 5 ms of one core. */
-export const PICK_BUDGET: PickBudget = Object.freeze({ work: 140 });
+const PICK_BUDGET: PickBudget = Object.freeze({ work: 140 });
 /** The same for clusters of more than `FEW_HOSTS`, where a candidate has more shares. About 30 ms. */
-export const LARGE_PICK_BUDGET: PickBudget = Object.freeze({ work: 600 });
+const LARGE_PICK_BUDGET: PickBudget = Object.freeze({ work: 600 });
 const FEW_HOSTS = 8;
 /** Of the whole budget, what EHA's candidates may take: its first ones. */
 export const EHA_SHARE = 0.2;

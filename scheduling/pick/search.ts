@@ -1,14 +1,14 @@
 /**
- * @file What every search for GPUs is asked and answers, and how it keeps the best of the candidates that it looks at.
+ * @file The question and answer of every search for GPUs, and the record of the best candidate so far.
  *
- * Better is the higher score: the bandwidth to count on (the predicted one, or less where the predictor says that nothing like it was
- * measured), or with neighbours (sharing.ts) what the whole cluster gains. Ties, in this order:
- * the larger whole hosts stay free (sizes of the whole hosts that are broken, the largest first, compared one by one: less is
- * better), fewer hosts, lower host indices, lower masks. So the answer does not depend on the order in which candidates came up.
+ * The better candidate has the higher score: the bandwidth to count on (the predicted one, or less where the predictor says that nothing
+ * similar was measured), or with neighbours (sharing.ts) the gain of the whole cluster. Ties, in this order:
+ * the larger whole hosts stay free (sizes of the broken whole hosts, the largest first, compared one by one: less is better), fewer hosts,
+ * lower host indices, lower masks. So the answer does not depend on the order of the candidates.
  * A candidate is predicted once. Cost: that of the predictor.
  */
 
-import { popCount } from "../../domain/lease.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import type { Appraised, BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
 
 export interface PickQuestion {

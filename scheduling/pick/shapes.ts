@@ -1,12 +1,12 @@
 /**
- * @file Candidates for clusters too large for all ways: shapes (counts without hosts), and which hosts take them.
+ * @file Candidates for clusters too large for all ways: shapes (counts without hosts), and their assignment to hosts.
  *
- * A shape is a list of counts, largest first, that sum up to the gang. `shapesOf` gives, in this order and without end until its taker
- * stops: the packed one (as many hosts of c GPUs as fit and one for the rest) and the even one for each c, largest c first; then
- * all partitions by number of hosts, fewest first. `seat` gives each count to a host: of those that are still open and have enough
- * free, by one of two rules. fast: highest intra-host bandwidth at that count, then a broken host, then the fewest free, then the
- * index. snug: fewest free GPUs first, then bandwidth, then index, so whole hosts stay free. Either seats every shape
- * that the cluster can hold, because counts come in falling order. Cost: O(hosts · counts) for a shape.
+ * A shape is a list of counts, largest first, that sum to the gang. `shapesOf` yields, until its consumer stops: the packed one (as many
+ * hosts of c GPUs as fit and one for the rest) and the even one for each c, largest c first; then all partitions by number of hosts, fewest
+ * first. `seat` gives each count to a host that is still open and has enough free GPUs, by one of two rules. fast: highest intra-host
+ * bandwidth at that count, then a broken host, then the fewest free, then the index. snug: fewest free GPUs first, then bandwidth, then
+ * index, so whole hosts stay free. Both seat every shape that the cluster can hold, because counts come in falling order.
+ * Cost: O(hosts · counts) for a shape.
  */
 
 import type { Candidate, PickShare } from "./bandwidth-port.ts";
@@ -99,7 +99,7 @@ function packedShape(count: number, gpus: number): Shape {
   return rest === 0 ? shape : [...shape, rest];
 }
 
-export function evenShape(parts: number, gpus: number): Shape {
+function evenShape(parts: number, gpus: number): Shape {
   const level = Math.floor(gpus / parts);
   const higher = gpus - level * parts;
   return Array.from({ length: parts }, (_, at) => (at < higher ? level + 1 : level));

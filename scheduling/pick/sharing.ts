@@ -1,21 +1,21 @@
 /**
- * @file How jobs that share a host's network card slow each other down, and what a pick is worth when its neighbours count.
+ * @file How jobs that share a host's network card slow each other down, and the score of a pick that counts its neighbours.
  *
- * The model. A gang over several hosts sends through the card of each of them; as rings go, each card carries the gang's whole bus
- * bandwidth. A card carries at most its capacity C, the most that one gang reaches through it. Gangs on a card whose bandwidths when
- * alone sum up to D > C get each the part C / D of theirs, and a gang runs at the pace of its most crowded card:
+ * The model. A gang over several hosts sends through the card of each of them; in a ring each card carries the gang's whole bus bandwidth.
+ * A card carries at most its capacity C, the most that one gang reaches through it. If the bandwidths of the gangs on a card when alone sum
+ * to D > C, each gets the part C / D of its own, and a gang runs at the pace of its most crowded card:
  *
  *     rate = gbs · min over its hosts of min(1, C / D)
  *
- * A gang on one host uses no card. What the cluster gains by a pick as long as its neighbours run is its own rate plus the changes of theirs
- * (none is positive). A gang that runs is, on average, through half of its time, so it is a neighbour for half of the newcomer's;
- * the score of a pick is the mean of that gain and of its bandwidth alone. (The gain by itself is short-sighted: picks that spare
- * neighbours who leave soon cost more than they bring, see docs/benchmarks.md.)
+ * A gang on one host uses no card. The cluster's gain by a pick while its neighbours run is the pick's own rate plus the changes of theirs
+ * (none is positive). A running gang is, on average, through half of its time, so it is a neighbour for half of the newcomer's; the score
+ * of a pick is the mean of that gain and of its bandwidth alone. (The gain by itself is short-sighted: picks that spare neighbours that leave
+ * soon cost more than they bring, see docs/benchmarks.md.)
  *
- * The neighbour that is still to come counts too: a gang that finds no host for itself has to share cards. What a pick leaves is worth
- * the mean, over all sizes of gang that some host could hold, of the best intra-host bandwidth that is left for it (0 where no host has so many
- * free); what a pick takes of that is subtracted from its score, by `NEXT_SHARE`.
- * Cost: O(shares of the pick and of those neighbours that meet it, and sizes · shares).
+ * A future neighbour counts too: a gang that finds no host for itself has to share cards. The rest after a pick is worth the mean, over all
+ * sizes of gang that some host could hold, of the best remaining intra-host bandwidth (0 where no host has so many free); the pick's part
+ * of that is subtracted from its score, by `NEXT_SHARE`.
+ * Cost: O(shares of the pick and of the neighbours that meet it, and sizes · shares).
  */
 
 import type { BandwidthDomain, BandwidthPredictor, Candidate } from "./bandwidth-port.ts";
@@ -99,7 +99,7 @@ const insideGbs = ({ free, gbs }: HostOptions, size: number): number =>
   free >= size ? (gbs[size] ?? 0) : 0;
 
 /** What the cluster gains by a pick while all its neighbours run. */
-export function gainAmong(street: Street): (candidate: Candidate, predictedGbs: number) => number {
+function gainAmong(street: Street): (candidate: Candidate, predictedGbs: number) => number {
   const { neighbours, capacityOf } = street;
   const demand = demandOf(neighbours);
   const byHost = new Map<number, Neighbour[]>();

@@ -1,16 +1,16 @@
 /**
- * @file The lexicographic optimum: fewest clusters, then the best bottleneck bandwidth between them, then least stranded. Ours.
+ * @file The lexicographic optimum: fewest clusters, then the best bottleneck bandwidth between them, then the fewest stranded GPUs.
  *
- * No search is needed, because widest paths make an ultrametric: the clusters that reach each other at a width of at least t fall into groups, and a
- * set has a bottleneck of t or more exactly when it lies in one group. So
- *   1. one cluster, where one holds the gang: the one that strands least;
- *   2. fewest clusters: in every connected part, the largest first until the gang is whole;
- *   3. best bottleneck: the largest width t at which the k largest clusters of some group hold the gang (binary search over the widths of the tree);
- *   4. least stranded: of such a group, exactly k clusters whose free GPUs exceed the gang least (lib/subset-sum.ts), pseudo-polynomial.
- * Exact at any number of clusters, but for step 4 where its tables would pass `mostWords`: then clusters are exchanged one by one, which changes neither
- * their number nor the bottleneck, and SpinSearch's answer is taken where it is better. So never worse than SpinSearch.
- * Ties: home, then lowest numbers. Cost: O(n²) for the tree when loads have changed, O(n log n), and the tables.
- * Source: the objective of SpiderFlow §4.1.5, which is there approximated; docs/decisions/0026.
+ * No search is needed, because widest paths make an ultrametric: the clusters that reach each other at a width of at least t fall into
+ * groups, and a set has a bottleneck of t or more exactly when it lies in one group. So
+ *   1. one cluster, if one holds the gang: the one that strands least;
+ *   2. fewest clusters: in every component, the largest first until the gang is complete;
+ *   3. best bottleneck: the largest width t at which the k largest clusters of some group hold the gang (binary search over the tree's widths);
+ *   4. least stranded: in such a group, exactly k clusters whose free GPUs exceed the gang least (lib/subset-sum.ts), pseudo-polynomial.
+ * Exact for any number of clusters, except step 4 where its tables would pass `mostWords`: then clusters are exchanged one by one, which
+ * changes neither their number nor the bottleneck, and SpinSearch's answer is taken where it is better. So it is never worse than SpinSearch.
+ * Ties: home, then the lowest numbers. Cost: O(n²) for the tree when loads have changed, O(n log n), and the tables.
+ * Source: the objective of SpiderFlow §4.1.5, which the paper approximates; docs/decisions/0026.
  */
 
 import { leastSubset } from "../../lib/subset-sum.ts";
@@ -22,7 +22,7 @@ import {
   type ClusterChoice,
   type ClusterPolicy,
   type ClusterRoom,
-  type ClusterWish,
+  type ClusterDemand,
 } from "./cluster-policy.ts";
 import { widestTree, type LoadedLinks } from "./link-graph.ts";
 import { spinSearch } from "./spin-search.ts";
@@ -37,17 +37,17 @@ export const DEFAULT_BEST: BestOptions = Object.freeze({ mostWords: 2_000_000 })
 
 export const bestClustersBy =
   (options: BestOptions): ClusterPolicy =>
-  (wish, room) => {
-    const alone = tightest(wish, room);
+  (demand, room) => {
+    const alone = tightest(demand, room);
     const work = room.free.length;
-    if (alone >= 0) return { choice: { clusters: [alone], gpus: [wish.gpus] }, work };
-    return wish.maxClusters < 2 ? { work } : severalClusters(wish, room, options);
+    if (alone >= 0) return { choice: { clusters: [alone], gpus: [demand.gpus] }, work };
+    return demand.maxClusters < 2 ? { work } : severalClusters(demand, room, options);
   };
 
 export const bestClusters: ClusterPolicy = bestClustersBy(DEFAULT_BEST);
 
-/** The cluster that holds the gang and has least left then; −1: none. */
-function tightest({ gpus, home }: ClusterWish, { free }: ClusterRoom): number {
+/** The cluster that holds the gang and has the fewest GPUs left afterwards; −1 without one. */
+function tightest({ gpus, home }: ClusterDemand, { free }: ClusterRoom): number {
   let best = -1;
   let least = Infinity;
   for (let cluster = 0; cluster < free.length; cluster += 1) {
@@ -60,7 +60,7 @@ function tightest({ gpus, home }: ClusterWish, { free }: ClusterRoom): number {
 }
 
 function severalClusters(
-  wish: ClusterWish,
+  demand: ClusterDemand,
   room: ClusterRoom,
   { mostWords }: BestOptions,
 ): ClusterAnswer {
@@ -68,12 +68,12 @@ function severalClusters(
   const { count, part } = links.graph;
   const bySize = largestFirst(free);
   let work = 2 * count;
-  const fewest = fewestClusters(wish, room, bySize);
-  if (fewest > wish.maxClusters) return { work };
+  const fewest = fewestClusters(demand, room, bySize);
+  if (fewest > demand.maxClusters) return { work };
 
   const widths = distinctWidths(links);
   const groups = new Int32Array(count);
-  const goal: Goal = { gpus: wish.gpus, clusters: fewest, bySize, free };
+  const goal: Goal = { gpus: demand.gpus, clusters: fewest, bySize, free };
   // At the width of 0 parts are groups, and one of them holds the gang.
   let [low, high] = [0, widths.length];
   let able = ableGroups(goal, part);
@@ -93,21 +93,21 @@ function severalClusters(
   let isExact = true;
   for (const members of able) {
     const sizes = members.map((cluster) => free[cluster] ?? 0);
-    const found = leastSubset(sizes, { count: fewest, atLeast: wish.gpus, mostWords });
+    const found = leastSubset(sizes, { count: fewest, atLeast: demand.gpus, mostWords });
     work += found.words;
     isExact &&= found.isExact;
-    const chosen = found.places ?? exchanged(sizes, fewest, wish.gpus);
-    const stranded = chosen.reduce((sum, at) => sum + (sizes[at] ?? 0), -wish.gpus);
+    const chosen = found.places ?? exchanged(sizes, fewest, demand.gpus);
+    const stranded = chosen.reduce((sum, at) => sum + (sizes[at] ?? 0), -demand.gpus);
     if (stranded >= least) continue;
     least = stranded;
     best = filled(
       chosen.map((at) => members[at] ?? 0),
-      wish,
+      demand,
       room,
     );
   }
   if (isExact || best === undefined) return { ...(best && { choice: best }), work };
-  const spun = spinSearch(wish, room);
+  const spun = spinSearch(demand, room);
   work += spun.work;
   const isSpunBetter =
     spun.choice !== undefined &&
@@ -115,7 +115,7 @@ function severalClusters(
   return { choice: isSpunBetter ? spun.choice : best, work };
 }
 
-/** Clusters that have something free, most first, then by number. */
+/** Clusters with free GPUs, most first, then by number. */
 function largestFirst(free: Int32Array): Float64Array {
   const { length } = free;
   const keys = Float64Array.from(free, (own, at) => own * length + (length - 1 - at));
@@ -127,7 +127,7 @@ function largestFirst(free: Int32Array): Float64Array {
 
 /** Infinite when no connected part holds the gang. */
 function fewestClusters(
-  { gpus }: ClusterWish,
+  { gpus }: ClusterDemand,
   { free, links }: ClusterRoom,
   bySize: Float64Array,
 ): number {
@@ -153,7 +153,7 @@ function distinctWidths(links: LoadedLinks): Float64Array {
   return sorted.filter((width, at) => width > 0 && width !== sorted[at - 1]);
 }
 
-/** Numbers the clusters that reach each other at this width alike: runs of the tree's order. */
+/** Gives clusters that reach each other at this width the same number: runs of the tree's order. */
 function groupsAt(links: LoadedLinks, width: number, groups: Int32Array): void {
   const { order, joinGbps } = widestTree(links);
   let group = 0;
@@ -170,7 +170,7 @@ interface Goal {
   readonly free: Int32Array;
 }
 
-/** Groups whose so many largest clusters hold the gang; each with all its clusters that have something free, most first. */
+/** Groups whose `clusters` largest clusters hold the gang; each with all its clusters that have free GPUs, most first. */
 function ableGroups(
   { gpus, clusters, bySize, free }: Goal,
   groups: Int32Array,
@@ -188,7 +188,7 @@ function ableGroups(
   return able.map((group) => Array.from(bySize).filter((cluster) => groups[cluster] === group));
 }
 
-/** Starts with the largest and exchanges one after the other for the smallest that still does; places in the list. */
+/** Starts with the largest and exchanges each for the smallest one with which the gang still fits; places in the list. */
 function exchanged(sizes: readonly number[], count: number, gpus: number): readonly number[] {
   const chosen = sizes.slice(0, count).map((_, at) => at);
   let slack = chosen.reduce((sum, at) => sum + (sizes[at] ?? 0), -gpus);

@@ -1,16 +1,15 @@
 /**
- * @file Which clusters, and how many GPUs of each, seen as numbers: the interface of SpinSearch, of ours and of the rivals, and how two
- * answers are compared.
+ * @file The interface of cluster policies (SpinSearch, ours, the rivals): which clusters, and how many GPUs of each; and the order of two answers.
  *
- * The better answer has fewer clusters; of as many, the higher bottleneck bandwidth between any two of them; of those, the one that
- * strands less: GPUs that stay free in the clusters that it opens. That is the paper's objective (§4.1.5) with a third key. A set with two
- * clusters that do not reach each other is no answer.
- * What is free is what the gang could have: after constraints, quota, watts and the shapes of hosts. So policies look at counts alone.
+ * The better answer has fewer clusters; then the higher bottleneck bandwidth between any two of them; then fewer stranded GPUs, those that
+ * stay free in the clusters that it opens. This is the paper's objective (§4.1.5) with a third key. A set with two clusters that do not
+ * reach each other is no answer. Free GPUs are those that the gang could have, after constraints, quota, watts and the shapes of hosts, so
+ * policies see counts alone.
  */
 
 import { bottleneckOf, type LoadedLinks } from "./link-graph.ts";
 
-export interface ClusterWish {
+export interface ClusterDemand {
   readonly gpus: number;
   readonly maxClusters: number;
   /** Where the job was submitted; absent when it is at home nowhere. */
@@ -23,7 +22,7 @@ export interface ClusterRoom {
   readonly free: Int32Array;
 }
 
-/** The counts sum up to the wish, none is 0. */
+/** The counts add up to the request's GPUs, none is 0. */
 export interface ClusterChoice {
   readonly clusters: readonly number[];
   /** By place in `clusters`. */
@@ -36,7 +35,7 @@ export interface ClusterAnswer {
   readonly work: number;
 }
 
-export type ClusterPolicy = (wish: ClusterWish, room: ClusterRoom) => ClusterAnswer;
+export type ClusterPolicy = (demand: ClusterDemand, room: ClusterRoom) => ClusterAnswer;
 
 export interface ChoiceScore {
   readonly clusters: number;
@@ -66,12 +65,12 @@ export function compareScores(a: ChoiceScore, b: ChoiceScore): number {
 /** Takes all that each cluster has, in this order, until the gang is whole; undefined when it never is. */
 export function filled(
   order: Iterable<number>,
-  wish: ClusterWish,
+  demand: ClusterDemand,
   { free }: Pick<ClusterRoom, "free">,
 ): ClusterChoice | undefined {
   const clusters: number[] = [];
   const gpus: number[] = [];
-  let open = wish.gpus;
+  let open = demand.gpus;
   for (const cluster of order) {
     if (open <= 0) break;
     const own = Math.min(open, free[cluster] ?? 0);
@@ -80,5 +79,5 @@ export function filled(
     gpus.push(own);
     open -= own;
   }
-  return open > 0 || clusters.length > wish.maxClusters ? undefined : { clusters, gpus };
+  return open > 0 || clusters.length > demand.maxClusters ? undefined : { clusters, gpus };
 }

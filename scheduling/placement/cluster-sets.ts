@@ -1,21 +1,20 @@
 /**
- * @file The sets of two or more clusters that a gang may span: all of them together where the gang may span them all, else every
- * set of as many as it may, fewest clusters and sites first.
+ * @file The sets of two or more clusters that a gang may span: all clusters if it may span them all, else every set of the allowed size.
  *
- * Where there are more than `MOST_SETS` such sets, only sets of the clusters with most to give are made; the set of the
- * largest ones is always among them, so a gang that fits is not missed unless a site's watts bind.
+ * Sets with fewest clusters and sites come first. If there are more than `MOST_SETS`, only sets of the clusters with the most GPUs to offer
+ * are made; the set of the largest ones is always among them, so a gang that fits is not missed unless a site's watts bind.
  */
 
 import type { ClusterPart, SitePart } from "./parts.ts";
 
 export interface ClusterSet {
   readonly parts: readonly SitePart[];
-  /** What a gang touches at least when it uses the whole set and no smaller one. */
+  /** The parts that a gang touches at least when it uses the whole set and no smaller one. */
   readonly clusters: number;
   readonly sites: number;
 }
 
-interface Wish {
+interface Demand {
   readonly gpus: number;
   readonly maxClusters: number;
 }
@@ -24,7 +23,7 @@ const MOST_SETS = 64;
 
 export function clusterSets(
   parts: readonly SitePart[],
-  { gpus, maxClusters }: Wish,
+  { gpus, maxClusters }: Demand,
 ): readonly ClusterSet[] {
   const clusters = parts.flatMap((site) => site.clusters).filter(({ most }) => most > 0);
   if (clusters.length <= 1) return [];

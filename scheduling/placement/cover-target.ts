@@ -1,12 +1,10 @@
 /**
- * @file The cheapest way to take one number of GPUs out of racks, of one cluster or several, where nobody asks for other numbers: the fold of
- * cover.ts, without what cannot be on the way to that number.
+ * @file The cheapest way to take one given number of GPUs from racks: the fold of cover.ts, without the entries that cannot lead to that number.
  *
- * After each rack a number of GPUs is kept only if its cost, with the least that the GPUs which are still missing can cost, is within what a
- * greedy choice costs. That least is the cost of opening as few racks as have them, and beside the openings the lower convex hulls of all
- * racks together, the flattest pieces first. So of whole racks little but multiples of a rack is looked at.
- * The answer is that of the fold, GPU for GPU: what is left out is dearer than the cheapest, and costs are exact, so no tie is lost.
- * Cost: O(racks · (GPUs kept) · (GPUs of a rack)), which is the fold's at worst.
+ * After each rack an entry is kept only if its cost plus a lower bound for the missing GPUs is within the cost of a greedy choice. The lower
+ * bound is the cost of opening as few racks as have them, plus the lower convex hulls of all racks together, flattest pieces first. So
+ * whole racks contribute little but multiples of a rack. The answer equals that of the fold, GPU for GPU: dropped entries cost more than the
+ * cheapest, and costs are exact, so no tie is lost. Cost: O(racks · (GPUs kept) · (GPUs of a rack)), at worst that of the fold.
  */
 
 import type { Band, Cover, Fold } from "./cover.ts";
@@ -25,9 +23,9 @@ export interface RackGroup {
 
 export interface Bounds {
   readonly target: number;
-  /** What so many GPUs cost at least, by number: never less than fewer of them. */
+  /** Lower bound of the cost by number of GPUs; never decreasing. */
   readonly floor: Float64Array;
-  /** What a choice costs that takes as many as it can of each group in turn; infinite where that is too few. */
+  /** Cost of a greedy choice that takes as many as it can of each group in turn; infinite where that is too few. */
   readonly most: number;
   readonly outlines: ReadonlyMap<Float64Array, Outline>;
 }
@@ -116,7 +114,7 @@ export function foldWithin(parts: readonly Cover[], { least, most }: Band, bound
   return { cover: { size: most, least, cost, tie, take }, work };
 }
 
-/** What is kept after a part, and how much of it comes from that part. */
+/** The entries kept after a part, and the GPUs of each that come from that part. */
 interface Step {
   readonly reached: readonly number[];
   readonly shares: readonly number[];
@@ -154,7 +152,7 @@ function floorOf(
 
 /** Of a part's table. */
 interface Outline {
-  /** The lower convex hull of what GPUs cost beside the opening. */
+  /** The lower convex hull of the cost of GPUs without the opening. */
   readonly hull: readonly Piece[];
   /** By number of GPUs: the fewest, down from there, that cost the same. */
   readonly runStarts: Uint32Array;
@@ -200,7 +198,7 @@ function isAbove(from: Corner, middle: Corner, to: Corner): boolean {
   );
 }
 
-/** What it costs to empty the largest parts, or those that are cheapest by GPU, and to take the rest where that costs least. */
+/** Cost of emptying the largest parts, or the cheapest ones by GPU, and taking the rest where it costs least. */
 function greedyCost(parts: readonly Cover[], target: number): number {
   const perGpu = ({ cost, size }: Cover): number => (cost[size] ?? 0) / size;
   const able = parts.filter(({ size }) => size > 0);

@@ -1,24 +1,23 @@
 /**
- * @file Tables of the cheapest way to take 0, 1, 2, … GPUs out of a part of the fleet, and how tables of parts become one of the whole.
+ * @file Tables of the cheapest way to take 0, 1, 2, … GPUs from a part of the fleet, and their combination into tables of larger parts.
  *
- * Opening a part (a host, a rack, a cluster, a site) costs the same however many GPUs come from it, so the cheapest way to
- * take k GPUs out of several parts is min over j of (k − j out of those before) + (j out of this one): min-plus convolution, exact.
- * Costs are compared first, then `tie`; of equals the one that takes fewer GPUs from later parts stays. Costs are multiples of 2^-30, so
- * sums are exact and equal means equal.
- * Whoever wants at least `least` GPUs out of all parts takes at least `least` less what the other parts hold out of each, so only that band
- * of every table is worked out: where the gang takes nearly all that is free, the band is thin.
- * Cost: O(GPUs of the one · GPUs of the other) a part, both cut to what is wanted.
+ * Opening a part (a host, a rack, a cluster, a site) costs the same for any number of GPUs, so the cheapest way to take k GPUs from several
+ * parts is min over j of (k − j from the parts before) + (j from this one): min-plus convolution, exact. Costs are compared first, then
+ * `tie`; of equals the one that takes fewer GPUs from later parts stays. Costs are multiples of 2^-30, so sums are exact and equality holds.
+ * If at least `least` GPUs are wanted from all parts, each part gives at least `least` less the size of the others, so only that band of
+ * every table is computed: it is thin where the gang takes nearly all free GPUs.
+ * Cost: O(GPUs of the one · GPUs of the other) a part, both cut to the wanted band.
  */
 
 export interface Cover {
   /** GPUs that can be taken, at most; every number below can be taken too. */
   readonly size: number;
-  /** Fewer than this are not worked out, but for 0. */
+  /** Entries below this are not computed, except 0. */
   readonly least: number;
   /** By number of GPUs; 0 costs nothing. */
   readonly cost: Float64Array;
   readonly tie: Float64Array;
-  /** Says which GPUs that many are. */
+  /** The GPUs of each entry. */
   readonly take: (gpus: number) => void;
 }
 
@@ -55,7 +54,7 @@ export function foldCovers(parts: readonly Cover[], { least, most }: Band): Fold
     const total = Math.min(most, size + part.size);
     const share = new Uint32Array(total + 1);
     const lowest = Math.max(1, least - later);
-    // Downwards, so that what is read is still the table without this part.
+    // Downwards, so that the entries read are still those without this part.
     for (let gpus = total; gpus >= lowest; gpus -= 1) {
       const first = Math.max(0, gpus - size);
       const last = Math.min(gpus, part.size);
@@ -96,7 +95,7 @@ export interface Opening {
   readonly tieOf: (gpus: number) => number;
 }
 
-/** The same GPUs, with what it costs to use any of them. */
+/** The same GPUs, with the cost of using any of them added. */
 export function openedCover(cover: Cover, opening: Opening): Cover {
   const { size, least, cost, tie, take } = cover;
   const opened = cost.slice(0, size + 1);

@@ -1,10 +1,9 @@
 /**
- * @file Takes the first cluster, in the fleet's order, that holds the whole gang; spans clusters only when none does.
+ * @file Takes the first cluster, in the fleet's order, that holds the whole gang; spans clusters only if none does.
  *
- * When it spans, it takes the fewest clusters: those with the most GPUs to offer, whole ones first, ties in the fleet's order,
- * and the first GPU type that suffices. Exact: it finds a placement whenever there is one, because no other choice of
- * `maxClusters` clusters holds more. It looks at neither links nor distances. Cost: O(offers · log offers).
- * The plain baseline of SpinSearch.
+ * When it spans, it takes the fewest clusters: those with the most GPUs to offer, whole ones first, ties in the fleet's order, and the first
+ * GPU type that suffices. Exact: it finds a placement whenever there is one, because no other choice of `maxClusters` clusters holds more.
+ * It considers neither links nor distances. Cost: O(offers · log offers). The plain baseline of SpinSearch.
  */
 
 import {

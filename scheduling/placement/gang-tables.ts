@@ -1,24 +1,24 @@
 /**
- * @file The tables of one gang: the cheapest way to take any number of its GPUs out of a host, a rack, a cluster, or several.
+ * @file The tables of one gang: the cheapest way to take any number of its GPUs from a host, a rack, a cluster, or several.
  *
- * A table entry is the price of the domains, NUMA nodes, hosts, racks, clusters and sites that are touched (spread.ts), and second what is
- * spoiled: GPUs left over in touched hosts, where a whole free host that is broken counts sixteen, and then those left over in touched racks.
- * Tables are made when they are first asked for. In very large racks and clusters only the parts with most free GPUs are looked at, as
- * many as hold four times the gang. Of a table only the band that can be wanted is made (cover.ts), and made again when more of it is.
+ * A table entry is the price of the touched domains, NUMA nodes, hosts, racks, clusters and sites (spread.ts), then the fragmentation: GPUs
+ * left over in touched hosts, where a whole free host that is broken counts sixteen, and then those left over in touched racks.
+ * Tables are made when they are first needed. In very large racks and clusters only the parts with the most free GPUs count, as many as hold
+ * four times the gang. Only the wanted band of a table is made (cover.ts), and made again when more of it is needed.
  * Cost: O(GPUs of the part · gang) a table.
  */
 
-import type { HostGpus } from "../../domain/lease.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
 import { boundsOf, foldWithin, type Bounds, type RackGroup } from "./cover-target.ts";
 import { foldCovers, leastOf, openedCover, type Band, type Cover, type Fold } from "./cover.ts";
 import { fewestHolding, freeOf, type ClusterPart, type RackPart, type SitePart } from "./parts.ts";
 import { rackTable, type RackTables } from "./rack-tables.ts";
 import type { PerLevel } from "./spread.ts";
 
-/** Changes as tables are made. */
+/** Changes while tables are made. */
 export interface GangTables {
   readonly gpus: number;
-  /** What each touched part costs; sums of them are exact. */
+  /** The cost of each touched part; sums of them are exact. */
   readonly weights: PerLevel;
   /** Of gangs of this size and type. */
   readonly rackTables: RackTables;
@@ -94,7 +94,7 @@ function inCluster({ racks, least, most }: Group, bounds: Bounds, tables: GangTa
   return openedCover(cover, { cost: tables.weights.cluster, tieOf: () => 0 });
 }
 
-/** Of racks over several clusters: a choice within them may cost more by what it saves in clusters and sites that it opens, at most. */
+/** For racks over several clusters: the most that a choice within them may cost more, because it saves opened clusters and sites. */
 function openedBounds(sites: readonly SiteGroup[], { gpus, weights }: GangTables): Bounds {
   let open = gpus;
   let openings = 0;
@@ -121,7 +121,7 @@ function openedBounds(sites: readonly SiteGroup[], { gpus, weights }: GangTables
 const byMost = <Part extends { readonly most: number }>(parts: readonly Part[]): readonly Part[] =>
   [...parts].sort((a, b) => b.most - a.most);
 
-/** At least so many GPUs out of the rack. */
+/** The table of a rack that gives at least `least` GPUs. */
 export function rackCover(part: RackPart, least: number, tables: GangTables): Cover {
   const known = tables.racks.get(part);
   if (known !== undefined && known.least <= least) return known;
@@ -155,7 +155,7 @@ function counted({ cover, work }: Fold, tables: GangTables): Cover {
   return cover;
 }
 
-/** Of one table; what would need more is cut. */
+/** Limit of one table; a larger one is cut. */
 const MOST_CELLS = 6_000_000;
 const ENOUGH = 4;
 

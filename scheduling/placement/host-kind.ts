@@ -1,16 +1,16 @@
 /**
- * @file Of one host: which GPUs to take for a number of them, so that they touch the fewest NVLink domains and NUMA nodes.
+ * @file Chooses the GPUs of one host for a given number of them, so that they touch the fewest NVLink domains and NUMA nodes.
  *
- * Fewest domains first, then fewest NUMA nodes; ties go to the GPUs that leave least behind in the domains and nodes that they
- * touch, so that whole ones stay whole, then to the lowest GPUs. Exact: all sets of NUMA nodes are tried (from five nodes on only the
- * ones with most free GPUs), and inside a set the largest domains serve best, because domains share no GPU.
- * Worked out once for each kind of host and free mask, then remembered. Cost of the first time: O(2^nodes · GPUs · domains).
+ * Fewest domains first, then fewest NUMA nodes; ties go to the GPUs that leave the fewest behind in the touched domains and nodes, so that
+ * whole ones stay whole, then to the lowest GPUs. Exact: all sets of NUMA nodes are tried (from five nodes on only the ones with the most
+ * free GPUs), and inside a set the largest domains serve best, because domains share no GPU.
+ * Computed once for each kind of host and free mask, then kept. Cost of the first time: O(2^nodes · GPUs · domains).
  */
 
-import { popCount } from "../../domain/lease.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { lowestBits } from "../../lib/bits.ts";
 
-/** What hosts of one make have in common. */
+/** The common properties of hosts of one make. */
 export interface HostKind {
   /** In the fleet. */
   readonly number: number;
@@ -18,7 +18,7 @@ export interface HostKind {
   /** Masks that share no GPU and cover the host, ascending by lowest GPU. */
   readonly domains: readonly number[];
   readonly numaNodes: readonly number[];
-  /** What was worked out, by free mask: a memory of a pure function. */
+  /** Answers by free mask: a memo of a pure function. */
   readonly known: Map<number, HostShares>;
 }
 
@@ -42,7 +42,7 @@ interface Share {
   readonly mask: number;
   readonly domains: number;
   readonly numaNodes: number;
-  /** Free GPUs that stay behind in what it touches. */
+  /** Free GPUs left in the touched domains and nodes. */
   readonly left: number;
 }
 
@@ -86,7 +86,7 @@ function nodeSetsOf({ numaNodes }: HostKind, freeMask: number): readonly number[
     .map((set) => nodes.reduce((union, node, at) => ((set >> at) & 1 ? union | node : union), 0));
 }
 
-interface Wish {
+interface Demand {
   readonly gpus: number;
   readonly freeMask: number;
   /** Only GPUs of these NUMA nodes. */
@@ -94,7 +94,7 @@ interface Wish {
 }
 
 /** The largest domains until one suffices for the rest, and of those that suffice the smallest. */
-function shareWithin(kind: HostKind, { gpus, freeMask, nodes }: Wish): Share | undefined {
+function shareWithin(kind: HostKind, { gpus, freeMask, nodes }: Demand): Share | undefined {
   const within = freeMask & nodes;
   if (popCount(within) < gpus) return undefined;
   const parts = kind.domains

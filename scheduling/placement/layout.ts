@@ -1,18 +1,18 @@
 /**
- * @file Where the GPUs of a fleet are, as numbers: NVLink domains and NUMA nodes inside a host, its rack, cluster and site.
+ * @file The position of each GPU of a fleet as numbers: NVLink domain and NUMA node inside a host, and rack, cluster and site.
  *
- * What a fleet's description says is taken. Where it says nothing:
+ * The fleet's description counts first. Where it is silent:
  *   NVLink domains  A host whose GPUs sit on one NVSwitch or NVLink board (SXM types: H100, A100, V100, …) is one domain. Any
- *                   other host has no NVLink; there the domain is what one PCIe root reaches: a NUMA node where those are
- *                   known, else one half of the host where it has more than four GPUs, else the host.
- *   NUMA nodes      one, the whole host: what is not known is not charged.
+ *                   other host has no NVLink; there the domain is the reach of one PCIe root: a NUMA node where those are
+ *                   known, else one half of the host if it has more than four GPUs, else the host.
+ *   NUMA nodes      one, the whole host: an unknown node is not charged.
  *   rack            the hosts of a cluster without a rack's name are in one rack.
- * The same rule holds where the topology is known and has no NVLink at all. Built once a fleet. Cost: O(hosts · log hosts).
+ * The same rule holds where the topology is known and has no NVLink. Built once a fleet. Cost: O(hosts · log hosts).
  */
 
-import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet.ts";
-import { byCodeUnit, type ClusterId, type HostId } from "../../domain/ids.ts";
-import { popCount } from "../../domain/lease.ts";
+import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
+import { byCodeUnit, type ClusterId, type HostId } from "../../domain/values/ids.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { fullMask } from "../../lib/bits.ts";
 import type { HostKind } from "./host-kind.ts";
 

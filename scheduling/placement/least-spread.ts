@@ -1,21 +1,21 @@
 /**
- * @file Chooses the GPUs whose communication costs least (spread.ts), exactly, and among equals those that leave most room for others.
+ * @file Chooses the GPUs with the lowest communication cost (spread.ts), exactly, and among equals those that leave the most room for others.
  *
- * The cost of a gang is a sum over the NVLink domains, NUMA nodes, hosts, racks, clusters and sites that it touches, and these form
- * a tree. So the best way to take k GPUs out of a rack follows from the best ways to take fewer out of its hosts, and so on up
- * to the fleet: dynamic programming (cover.ts), no search. It goes from small to large and stops as soon as nothing larger can
- * be cheaper: one host; one rack; one cluster, by lower bound; then several clusters (cluster-sets.ts). Where the links between clusters are known,
- * one cluster goes before several, and several are chosen by their number and their links (linked-set.ts).
+ * The cost of a gang is a sum over the NVLink domains, NUMA nodes, hosts, racks, clusters and sites that it touches, and these form a tree.
+ * So the best way to take k GPUs from a rack follows from the best ways to take fewer from its hosts, and so on up to the fleet: dynamic
+ * programming (cover.ts), no search. It goes from small to large and stops as soon as nothing larger can be cheaper: one host; one rack;
+ * one cluster, by lower bound; then several clusters (cluster-sets.ts). Where the links between clusters are known, one cluster goes before
+ * several, and several are chosen by their number and their links (linked-set.ts).
  * Ties: fewest GPUs left over in touched hosts, where a whole free host that is broken counts sixteen; then fewest left over in touched
- * racks, so that small gangs fill what is broken already and whole hosts and racks stay whole; then the fleet's order of clusters and
- * host ids. Of several GPU types the cheapest, then the first in that order.
+ * racks, so that small gangs fill broken hosts and racks first; then the fleet's order of clusters and host ids. Of several GPU types the
+ * cheapest, then the first in that order.
  * Not exact in two cases. Where hosts of one type draw differently and watts are scarce, the tables may miss a way; then thriftiest.ts
- * answers. In very large clusters only the parts with most free GPUs are looked at (gang-tables.ts).
- * Cost: O(hosts) when one host holds the gang; O(free GPUs · gang) else.
+ * answers. In very large clusters only the parts with the most free GPUs count (gang-tables.ts).
+ * Cost: O(hosts) when one host holds the gang; else O(free GPUs · gang).
  */
 
-import { byCodeUnit } from "../../domain/ids.ts";
-import type { HostGpus } from "../../domain/lease.ts";
+import { byCodeUnit } from "../../domain/values/ids.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
 import { clusterSets } from "./cluster-sets.ts";
 import { exactCost, type Cover } from "./cover.ts";
 import { clusterCover, openTables, rackCover, sitesCover, type GangTables } from "./gang-tables.ts";
@@ -59,7 +59,7 @@ export const leastSpread: PlacePolicy = remembered((demand, hosts, { spread, lin
 const drawsAlike = (hosts: readonly PlaceHost[]): boolean =>
   hosts.every(({ at }) => at.gpuWatts === hosts[0]?.at.gpuWatts);
 
-/** So many cells of a table take as long as a look at a host. */
+/** Number of table cells that take as long as examining a host. */
 const CELLS_OF_HOST = 32;
 
 interface Answer {
@@ -77,7 +77,7 @@ function better(a: Answer | undefined, b: Answer | undefined): Answer | undefine
 const isAtMost = (answer: Answer | undefined, cost: number): boolean =>
   answer !== undefined && answer.cost <= cost;
 
-/** Hosts that have something to give, by GPU type, each in order. */
+/** Hosts with GPUs to give, by GPU type, each in order. */
 function byType(
   hosts: readonly PlaceHost[],
   { isSameFabric }: PlaceDemand,
@@ -114,7 +114,7 @@ function exactWeights(gpuType: string, { gpus }: PlaceDemand, spread: FleetSprea
   };
 }
 
-/** The hunt for the best gang of one GPU type. */
+/** The search for the best gang of one GPU type. */
 interface Hunt {
   readonly demand: PlaceDemand;
   readonly hosts: readonly PlaceHost[];
@@ -217,7 +217,7 @@ function bestRack(parts: readonly SitePart[], tables: GangTables): Answer | unde
   return best;
 }
 
-/** Clusters in order of what they cost at least; those that cannot be cheaper than the best so far are left out. */
+/** Clusters in order of their lower bound; those that cannot be cheaper than the best so far are left out. */
 function bestCluster(
   parts: readonly SitePart[],
   { tables }: Hunt,
@@ -249,7 +249,7 @@ const leastRacks = ({ racks }: ClusterPart, gpus: number): number =>
     racks.map(({ most }) => most),
   );
 
-/** Where links are known, fewer clusters come first, and of as many the widest way between them. */
+/** Where links are known, fewer clusters come first, then the widest path between them. */
 function bestOverLinks(
   parts: readonly SitePart[],
   { demand: { gpus, maxClusters, prefer }, tables }: Hunt,

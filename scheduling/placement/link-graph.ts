@@ -1,18 +1,19 @@
 /**
- * @file The links between clusters as numbers: who reaches whom, how widely, and what jobs that lie over several clusters leave of it.
+ * @file The links between clusters as index arrays: which clusters reach each other, at which width, and the load of running gangs.
  *
- * Clusters are numbered as the fleet has them. A link counts for both directions, by the weaker one where a fleet names both, because a
- * collective sends both ways. A link that carries k gangs gives the next one its fair share, bandwidth / (k + 1).
+ * Made from the labelled graph of clusters (domain/fleet/cluster-graph.ts); clusters are numbered in the order of the fleet. A link that
+ * carries k gangs gives the next one its fair share, bandwidth / (k + 1).
  * The widest path between two clusters is the path in the maximum spanning tree, so its width (the paper's β, equation 1) is the narrowest
- * link on the way; relays through clusters that are not part of the gang count, as in the paper. `widestTree` grows that tree by Prim's
- * method, and its order has a property that everything else here lives on: β between the a-th and the b-th cluster of the order is the least
- * of `joinGbps[a + 1 … b]`. So the clusters that reach each other at a given width are runs of the order, and nobody needs the n² table.
- * Ties: the lowest number. Cost: the tree O(n²) without a heap, again only after links or loads have changed; the table O(n²).
+ * link on the path; relays through clusters outside the gang count, as in the paper. `widestTree` grows that tree by Prim's method. Its
+ * order has a useful property: β between the a-th and the b-th cluster of the order is the least of `joinGbps[a + 1 … b]`. So the clusters
+ * that reach each other at a given width are runs of the order, and no search needs the n² table of widths.
+ * Ties: the lowest number. Cost: the tree O(n²) without a heap, built again only after links or loads have changed; the arrays O(n²).
  * Source: SpiderFlow §4.1.1, §4.1.2.
  */
 
-import type { Link } from "../../domain/fleet.ts";
-import type { ClusterId } from "../../domain/ids.ts";
+import { clusterGraph, numberedLinks, reachableSets } from "../../domain/fleet/cluster-graph.ts";
+import type { Link } from "../../domain/fleet/fleet.ts";
+import type { ClusterId } from "../../domain/values/ids.ts";
 
 export interface LinkGraph {
   readonly count: number;
@@ -25,18 +26,18 @@ export interface LinkGraph {
   /** Clusters that a link joins with `c`: `neighbours[firstNeighbour[c] … firstNeighbour[c + 1] − 1]`, ascending. */
   readonly firstNeighbour: Int32Array;
   readonly neighbours: Int32Array;
-  /** By cluster: the lowest number among all that it reaches. */
+  /** By cluster: the lowest number in its connected component. */
   readonly part: Int32Array;
 }
 
-/** A graph with what its links carry; changes as gangs come and go. */
+/** A graph with the load of its links; changes as gangs come and go. */
 export interface LoadedLinks {
   readonly graph: LinkGraph;
   /** Gangs on each link, the same both ways. */
   readonly gangs: Int32Array;
-  /** What one more gang gets of each link. */
+  /** Share of each link that one more gang gets. */
   readonly shareGbps: Float64Array;
-  /** The paper's B, equation 2: what one more gang gets of all links of a cluster together. */
+  /** The paper's B, equation 2: the sum over a cluster's links of the share that one more gang gets. */
   readonly incidentGbps: Float64Array;
   /** Grows with every change. */
   version: number;
@@ -46,38 +47,32 @@ export interface LoadedLinks {
 
 /** The maximum spanning tree, or forest, in the order in which Prim's method takes the clusters in. */
 export interface WidestTree {
-  /** Of the links that it was made of; it is made again in place. */
+  /** Version of the links; the tree is rebuilt in place. */
   version: number;
   readonly order: Int32Array;
   /** Place of a cluster in the order. */
   readonly placeOf: Int32Array;
-  /** By place: the link to what was taken in before; 0 for the first cluster of every connected part. */
+  /** By place: width of the link to the clusters before it; 0 for the first cluster of every component. */
   readonly joinGbps: Float64Array;
-  /** By cluster: the other end of that link; −1 for the first. */
+  /** By cluster: the other end of that link; −1 for the first cluster of a component. */
   readonly parent: Int32Array;
-  /** Of its making. */
+  /** Scratch array of the construction. */
   readonly width: Float64Array;
 }
 
 export function openLinkGraph(clusters: readonly ClusterId[], links: readonly Link[]): LinkGraph {
   const count = clusters.length;
-  const numberOf = new Map(clusters.map((cluster, at) => [cluster, at]));
+  const labelled = clusterGraph(clusters, links);
   const pairs = {
     gbps: new Float64Array(count * count),
     latencyMs: new Float64Array(count * count).fill(Infinity),
     usdPerGB: new Float64Array(count * count).fill(Infinity),
   };
-  const isNamed = new Uint8Array(count * count);
-  for (const { from, to, bandwidthGbps, latencyMs, usdPerGB = 0 } of links) {
-    const a = numberOf.get(from);
-    const b = numberOf.get(to);
-    if (a === undefined || b === undefined || a === b) continue;
-    const isSecond = isNamed[a * count + b] === 1;
+  for (const { a, b, label } of numberedLinks(labelled)) {
     for (const at of [a * count + b, b * count + a]) {
-      pairs.gbps[at] = isSecond ? Math.min(pairs.gbps[at] ?? 0, bandwidthGbps) : bandwidthGbps;
-      pairs.latencyMs[at] = isSecond ? Math.max(pairs.latencyMs[at] ?? 0, latencyMs) : latencyMs;
-      pairs.usdPerGB[at] = isSecond ? Math.max(pairs.usdPerGB[at] ?? 0, usdPerGB) : usdPerGB;
-      isNamed[at] = 1;
+      pairs.gbps[at] = label.bandwidthGbps;
+      pairs.latencyMs[at] = label.latencyMs;
+      pairs.usdPerGB[at] = label.usdPerGB;
     }
   }
   const firstNeighbour = new Int32Array(count + 1);
@@ -87,20 +82,16 @@ export function openLinkGraph(clusters: readonly ClusterId[], links: readonly Li
       if ((pairs.gbps[from * count + to] ?? 0) > 0) neighbours.push(to);
     firstNeighbour[from + 1] = neighbours.length;
   }
-  const part = new Int32Array(count).fill(-1);
-  const graph: LinkGraph = {
+  const part = new Int32Array(count);
+  for (const set of reachableSets(labelled))
+    for (const cluster of set) part[cluster] = set[0] ?? cluster;
+  return {
     count,
     ...pairs,
     firstNeighbour,
     neighbours: Int32Array.from(neighbours),
     part,
   };
-  for (let first = 0; first < count; first += 1) {
-    if (part[first] !== -1) continue;
-    const hops = hopsFrom(graph, first);
-    for (let at = first; at < count; at += 1) if (hops[at] !== -1) part[at] = first;
-  }
-  return graph;
 }
 
 export function openLoads(graph: LinkGraph): LoadedLinks {
@@ -127,7 +118,7 @@ function incidentSum({ graph, shareGbps }: LoadedLinks, cluster: number): number
   return sum;
 }
 
-/** The clusters by what their links give together, most first; remembered until the loads change. Cost: O(n) where little has changed. */
+/** The clusters by their incident bandwidth, most first; kept until the loads change. Cost: O(n) where little has changed. */
 export function byIncident(links: LoadedLinks): Int32Array {
   const { incidentGbps, version } = links;
   if (links.ranked?.version === version) return links.ranked.order;
@@ -156,7 +147,7 @@ export function linksOf(links: LoadedLinks, clusters: readonly number[]): readon
   const isWanted = new Uint8Array(count);
   for (const cluster of clusters) isWanted[cluster] = 1;
   const below = new Int32Array(count);
-  // A link of the tree is used when some of the gang lies on each side of it.
+  // The gang uses a link of the tree if it has clusters on both sides of it.
   const used: number[] = [];
   const { order } = widestTree(links);
   for (let place = count - 1; place >= 0; place -= 1) {
@@ -170,7 +161,7 @@ export function linksOf(links: LoadedLinks, clusters: readonly number[]): readon
   return used;
 }
 
-/** Puts a gang on these links, or takes one off them. */
+/** Adds a gang to the load of these links, or removes one. */
 export function addLoad(links: LoadedLinks, used: readonly number[], gangs: 1 | -1): void {
   if (used.length === 0) return;
   const { graph, shareGbps, incidentGbps } = links;
@@ -185,14 +176,14 @@ export function addLoad(links: LoadedLinks, used: readonly number[], gangs: 1 | 
     links.gangs[back] = carried;
     shareGbps[at] = share;
     shareGbps[back] = share;
-    // Summed anew, so that the sums depend on the loads alone and not on how they came about.
+    // Summed again, so that the sums depend on the loads alone and not on their history.
     incidentGbps[from] = incidentSum(links, from);
     incidentGbps[to] = incidentSum(links, to);
   }
   links.version += 1;
 }
 
-/** Remembered until the loads change. */
+/** Kept until the loads change. */
 export function widestTree(links: LoadedLinks): WidestTree {
   if (links.tree?.version === links.version) return links.tree;
   const { graph, shareGbps } = links;
@@ -240,7 +231,7 @@ const emptyTree = (count: number): WidestTree => ({
   width: new Float64Array(count),
 });
 
-/** The paper's β from one cluster to each: infinite to itself, 0 to those that it does not reach. Cost: O(n). */
+/** The paper's β from one cluster to each: infinite to itself, 0 to clusters that it does not reach. Cost: O(n). */
 export function widestFrom(links: LoadedLinks, source: number): Float64Array {
   const { order, placeOf, joinGbps } = widestTree(links);
   const { count } = links.graph;
@@ -276,7 +267,7 @@ export function bottleneckOf(links: LoadedLinks, clusters: readonly number[]): n
   return width;
 }
 
-/** How many links each cluster is away from the source: −1 where no way leads. Cost: O(n + links). */
+/** Number of links on the shortest path from the source to each cluster; −1 where there is no path. Cost: O(n + links). */
 export function hopsFrom(
   { count, firstNeighbour, neighbours }: LinkGraph,
   source: number,

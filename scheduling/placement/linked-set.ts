@@ -1,13 +1,13 @@
 /**
- * @file The clusters that a gang over several of them lies in where links are known: the lexicographic optimum (best-clusters.ts) over what each can give,
- * or the nearest by latency or price (nearest-clusters.ts) where the job prefers that.
+ * @file Chooses the clusters of a gang that spans several, where links are known.
  *
- * What the tables of least-spread.ts do inside the set is their business: hosts and GPUs at the least spread. A set that the watts of a site shut out, or
- * none because no path of links joins enough, is no answer; then the sets of cluster-sets.ts are tried, so that links decide where a gang
- * goes and never whether. Cost: that of the optimum.
+ * The lexicographic optimum (best-clusters.ts) over the GPUs that each cluster can give, or the nearest clusters by latency or price
+ * (nearest-clusters.ts) where the job prefers that. Inside the set the tables of least-spread.ts choose hosts and GPUs. If a site's watts
+ * exclude the set, or no path of links joins enough clusters, there is no answer; then the sets of cluster-sets.ts are tried, so links decide
+ * where a gang goes and never whether. Cost: that of the optimum.
  */
 
-import type { LinkPreference } from "../../domain/job.ts";
+import type { LinkPreference } from "../../domain/job/job.ts";
 import { bestClusters } from "./best-clusters.ts";
 import { withinClusters } from "./cluster-sets.ts";
 import { bottleneckOf } from "./link-graph.ts";
@@ -15,7 +15,7 @@ import { MOST_NODES, nearestClusters } from "./nearest-clusters.ts";
 import type { ClusterPart, SitePart } from "./parts.ts";
 import type { LinkPorts } from "./place-policy.ts";
 
-interface Wish {
+interface Demand {
   readonly gpus: number;
   readonly maxClusters: number;
   readonly prefer?: LinkPreference | undefined;
@@ -28,7 +28,7 @@ export interface LinkedSet {
 
 export function linkedSet(
   parts: readonly SitePart[],
-  { gpus, maxClusters, prefer = "bandwidth" }: Wish,
+  { gpus, maxClusters, prefer = "bandwidth" }: Demand,
   links: LinkPorts,
 ): LinkedSet | undefined {
   const loaded = links.loaded();
@@ -40,12 +40,12 @@ export function linkedSet(
     free[number] = Math.min(gpus, part.most);
     byNumber.set(number, part);
   }
-  const wish = { gpus, maxClusters };
+  const demand = { gpus, maxClusters };
   const room = { links: loaded, free };
   const { choice, work } =
     prefer === "bandwidth"
-      ? bestClusters(wish, room)
-      : nearestClusters(wish, room, { prefer, mostNodes: MOST_NODES });
+      ? bestClusters(demand, room)
+      : nearestClusters(demand, room, { prefer, mostNodes: MOST_NODES });
   if (choice === undefined) return undefined;
   const chosen = choice.clusters.flatMap((number) => byNumber.get(number) ?? []);
   return { parts: withinClusters(parts, chosen), work };

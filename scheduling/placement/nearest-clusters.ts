@@ -1,10 +1,11 @@
 /**
- * @file The clusters of a gang that asks for short or cheap ways between them: fewest clusters, then the least worst pair, then least stranded.
+ * @file Chooses the clusters of a gang that prefers short or cheap paths: fewest clusters, then the least worst pair, then least stranded GPUs.
  *
- * The distance of two clusters is that of the shortest way between them: round trips added up, or prices of a gigabyte. Such distances are no ultrametric, so sets are
- * searched by branch and bound: clusters by size, most first; a branch is cut when the largest that are left do not hold the gang, or a pair in it is further apart
- * than in the best set so far. The set that bandwidth chooses (best-clusters.ts) is the first incumbent, so the answer has never more clusters. Exact within
- * `mostNodes`; beyond that the best so far, which the answer says. Ties: lowest numbers.
+ * The distance of two clusters is that of the shortest path: the sum of round trips, or of prices of a gigabyte. Such distances are no
+ * ultrametric, so sets are searched by branch and bound: clusters by size, largest first; a branch is cut when the largest remaining
+ * clusters do not hold the gang, or a pair in it is further apart than in the best set so far. The set that bandwidth chooses
+ * (best-clusters.ts) is the first incumbent, so the answer never has more clusters. Exact within `mostNodes`; beyond that the best so far,
+ * and the answer says so. Ties: lowest numbers.
  * Cost: the distances O(n³) once a graph; at most `mostNodes` · n. Source: SpiderFlow, table 1, where latency is the spider's distance.
  */
 
@@ -14,7 +15,7 @@ import {
   type ClusterAnswer,
   type ClusterChoice,
   type ClusterRoom,
-  type ClusterWish,
+  type ClusterDemand,
 } from "./cluster-policy.ts";
 import type { LinkGraph } from "./link-graph.ts";
 
@@ -31,11 +32,11 @@ export interface NearestAnswer extends ClusterAnswer {
 }
 
 export function nearestClusters(
-  wish: ClusterWish,
+  demand: ClusterDemand,
   room: ClusterRoom,
   { prefer, mostNodes }: NearestOptions,
 ): NearestAnswer {
-  const first = bestClusters(wish, room);
+  const first = bestClusters(demand, room);
   if (first.choice === undefined || first.choice.clusters.length < 2)
     return { ...first, isExact: true };
   const { free, links } = room;
@@ -52,11 +53,11 @@ export function nearestClusters(
     for (const [at, cluster] of open.entries()) {
       let most = sum;
       for (let next = at; next < at + slots; next += 1) most += free[open[next] ?? -1] ?? 0;
-      if (most < wish.gpus || nodes >= mostNodes) return;
+      if (most < demand.gpus || nodes >= mostNodes) return;
       nodes += 1;
       let own = worst;
       for (const other of chosen) own = Math.max(own, distance[cluster * count + other] ?? 0);
-      if (own > bestWorst || (own === bestWorst && bestSum === wish.gpus)) continue;
+      if (own > bestWorst || (own === bestWorst && bestSum === demand.gpus)) continue;
       const held = sum + (free[cluster] ?? 0);
       if (slots === 1) {
         if (own === bestWorst && held >= bestSum) continue;
@@ -76,7 +77,7 @@ export function nearestClusters(
     .sort((a, b) => (free[b] ?? 0) - (free[a] ?? 0) || a - b);
   grow(bySize, 0, 0);
   const inOrder = [...best].sort((a, b) => (free[b] ?? 0) - (free[a] ?? 0) || a - b);
-  const choice = filled(inOrder, wish, room);
+  const choice = filled(inOrder, demand, room);
   return {
     ...(choice && { choice }),
     work: first.work + nodes * count,
@@ -96,10 +97,10 @@ export function worstPair(
   return worst;
 }
 
-/** The memory of a pure function: distances do not depend on what links carry. */
+/** Memo of a pure function: distances do not depend on the load of links. */
 const known = new WeakMap<LinkGraph, Map<NearestOptions["prefer"], Float64Array>>();
 
-/** `from * count + to`; infinite where no way leads. */
+/** `from * count + to`; infinite where there is no path. */
 export function distancesOf(graph: LinkGraph, prefer: NearestOptions["prefer"]): Float64Array {
   const own = known.get(graph) ?? new Map<NearestOptions["prefer"], Float64Array>();
   known.set(graph, own);

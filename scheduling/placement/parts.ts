@@ -1,8 +1,8 @@
 /**
- * @file The parts of a fleet that could serve a gang: sites, their clusters, their racks, and how many GPUs each can give.
+ * @file The parts of a fleet that could serve a gang: sites, their clusters, their racks, and the GPUs that each can give.
  *
- * A part gives what is free in it and what its watts allow. Hosts of one type mostly draw alike; where they do not, a part is
- * counted with its highest draw: what is taken then never draws too much, though more might fit. Cost: O(hosts).
+ * A part gives its free GPUs within its watts. Hosts of one type mostly draw alike; where they do not, a part counts with its highest draw:
+ * the chosen GPUs never draw too much, though more might fit. Cost: O(hosts).
  */
 
 import { sharesOf } from "./host-kind.ts";
@@ -50,7 +50,7 @@ export function partsOf(
 
 export const freeOf = ({ at, freeMask }: PlaceHost): number => sharesOf(at.kind, freeMask).free;
 
-/** How many of these, the largest first, hold so many GPUs together; all of them where that is too few. */
+/** Number of parts, the largest first, that hold the GPUs together; all of them where that is too few. */
 export function fewestHolding(gpus: number, sizes: readonly number[]): number {
   let open = gpus;
   let count = 0;

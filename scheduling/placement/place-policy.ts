@@ -1,16 +1,16 @@
 /**
- * @file Which GPUs of a fleet a gang gets: the interface of policies that choose clusters, hosts and GPUs in one go.
+ * @file The interface of policies that choose the clusters, hosts and GPUs of a gang in one step.
  *
- * Who calls says what may be taken: hosts that the request may use, each with the mask of its GPUs that are free and not kept
- * for others. So cordons, maintenance, memory, jurisdiction, avoided hosts, anti-affinity and reservations are settled before;
- * size, shape and watts are the policy's business. Hosts may be of several GPU types; a gang is of one.
+ * The caller says which GPUs may be taken: hosts that the request may use, each with the mask of its free GPUs that are not reserved for
+ * others. So cordons, maintenance, memory, jurisdiction, avoided hosts, anti-affinity and reservations are settled before; size, shape and
+ * watts are left to the policy. Hosts may be of several GPU types; a gang has one.
  */
 
-import type { BandwidthNote } from "../../domain/bandwidth-note.ts";
-import type { BandwidthPredictor } from "../../domain/bandwidth-port.ts";
-import type { ClusterId } from "../../domain/ids.ts";
-import type { LinkPreference } from "../../domain/job.ts";
-import type { HostGpus } from "../../domain/lease.ts";
+import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
+import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
+import type { ClusterId } from "../../domain/values/ids.ts";
+import type { LinkPreference } from "../../domain/job/job.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { HostLayout } from "./layout.ts";
 import type { LoadedLinks } from "./link-graph.ts";
 import type { FleetSpread } from "./spread.ts";
@@ -21,14 +21,16 @@ export interface PlaceDemand {
   readonly isSameHost: boolean;
   /** In one cluster that has a fabric. */
   readonly isSameFabric: boolean;
-  /** What may still be drawn; an absent function limits nothing. */
+  /** The watts that may still be drawn; an absent function sets no limit. */
   readonly wattsLeft?: WattsLeft;
-  /** What counts of the ways between clusters; bandwidth when absent. */
+  /** The least throughput at which the gang would start (spread.ts); absent: any. */
+  readonly leastThroughput?: () => number;
+  /** The preferred property of paths between clusters; bandwidth when absent. */
   readonly prefer?: LinkPreference;
 }
 
 /**
- * Each is asked with any one host of the rack, cluster or site; infinite where nothing limits it. The caller adds what it tolerates
+ * Each takes any one host of the rack, cluster or site; infinite without a limit. The caller adds its tolerance
  * for rounding.
  */
 export interface WattsLeft {
@@ -43,10 +45,10 @@ export interface PlaceHost {
   readonly freeMask: number;
 }
 
-/** What a policy may know of the fleet. */
+/** The facts about the fleet that a policy may use. */
 export interface PlacePorts {
   readonly spread: FleetSpread;
-  /** Absent: bandwidth is not looked at. */
+  /** Absent: bandwidth is ignored. */
   readonly bandwidth?: BandwidthPorts;
   /** Absent: clusters are joined as if all were equally near. */
   readonly links?: LinkPorts;
@@ -60,11 +62,11 @@ export interface LinkPorts {
 }
 
 export interface BandwidthPorts {
-  /** The version that serves in a cluster; absent where none does. May throw: then the compact answer has to do. */
+  /** The version that serves in a cluster; absent where none does. May throw; then the compact answer is used. */
   readonly predictorOf: (cluster: ClusterId) => BandwidthPredictor | undefined;
-  /** GPUs of each gang that runs in the cluster; absent: neighbours are not looked at. */
+  /** GPUs of each gang that runs in the cluster; absent: neighbours are ignored. */
   readonly gangsOf?: (cluster: ClusterId) => readonly (readonly HostGpus[])[];
-  /** Is told what a search has cost, in the search's own unit. */
+  /** Receives the cost of a search, in the search's own unit. */
   readonly spend?: (work: number) => void;
 }
 
@@ -73,7 +75,7 @@ export interface Placed {
   readonly gpus?: readonly HostGpus[];
   /** Its work, in hosts and table cells that were looked at. */
   readonly candidates: number;
-  /** What is expected of these GPUs; absent of policies that do not look. */
+  /** The prediction for these GPUs; absent for policies without predictions. */
   readonly bandwidth?: BandwidthNote;
 }
 

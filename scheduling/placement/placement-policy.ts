@@ -1,11 +1,11 @@
 /**
- * @file Which clusters, and how many GPUs in each: the interface of every placement policy, and the bound that none can pass.
+ * @file The interface of policies that choose clusters and the number of GPUs in each, and the bound on all of them.
  *
- * An offer is what one cluster could give now in one GPU type, after everything that the request cannot use was taken off:
- * drained hosts, other types, too little memory, no power. A gang is of one type, so a placement joins offers of one type only.
+ * An offer is the number of GPUs that one cluster could give now in one GPU type, after the exclusion of all that the request cannot use:
+ * drained hosts, other types, too little memory, no power. A gang has one type, so a placement joins offers of one type only.
  */
 
-import type { ClusterId } from "../../domain/ids.ts";
+import type { ClusterId } from "../../domain/values/ids.ts";
 
 export interface ClusterOffer {
   readonly cluster: ClusterId;
@@ -38,7 +38,7 @@ export type PlacementPolicy = (
   offers: readonly ClusterOffer[],
 ) => { readonly placement?: Placement; readonly candidates: number };
 
-/** The largest gang that offers of one type can hold in the shape that is asked for; reached by any exact policy. */
+/** The largest gang of the requested shape that offers of one type can hold; any exact policy reaches it. */
 export function largestGang(
   { maxClusters, isSameHost, isSameFabric }: Omit<PlacementDemand, "gpus">,
   offers: readonly ClusterOffer[],

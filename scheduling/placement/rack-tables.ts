@@ -1,9 +1,9 @@
 /**
- * @file The tables of racks: the cheapest way to take any number of GPUs out of the hosts of one.
+ * @file The tables of racks: the cheapest way to take any number of GPUs from the hosts of one rack.
  *
- * A table depends on what kind of hosts stand in the rack and what is free on each, not on which rack it is. In a fleet most racks are alike, and
- * from one cycle to the next few change, so tables are remembered by just that: the memory of a pure function.
- * Cost: O(GPUs of the rack · GPUs of a host) for what is new, O(hosts of the rack) for what is known.
+ * A table depends on the kinds of hosts in the rack and the free GPUs on each, not on the rack itself. Most racks of a fleet are alike, and
+ * few change from one cycle to the next, so tables are kept under that key, as a memo of a pure function.
+ * Cost: O(GPUs of the rack · GPUs of a host) for a new key, O(hosts of the rack) for a known one.
  */
 
 import { foldCovers, openedCover, type Cover } from "./cover.ts";
@@ -17,7 +17,7 @@ export type RackTables = Map<string, RackTable>;
 
 export interface RackTable {
   readonly cover: Omit<Cover, "take">;
-  /** Which GPUs so many are: masks of hosts, by their place in the rack. */
+  /** The GPUs of each entry: masks of hosts, by their place in the rack. */
   readonly masksFor: (gpus: number) => readonly HostMask[];
   /** Entries that were looked at. */
   readonly work: number;
@@ -114,11 +114,11 @@ function hostCover(
 const GPUS_TIE = 256;
 const WHOLE_HOST_TIE = 16 * GPUS_TIE;
 
-/** For GPUs left over in a touched host of so many. */
+/** Tie of the GPUs left over in a touched host of `gpuCount` GPUs. */
 export function hostTie(gpuCount: number, free: number, gpus: number): number {
   const isBroken = free === gpuCount && gpus < free;
   return (free - gpus) * GPUS_TIE + (isBroken ? WHOLE_HOST_TIE : 0);
 }
 
-/** For GPUs left over in a touched rack. */
+/** Tie of the GPUs left over in a touched rack. */
 export const rackTie = (free: number, gpus: number): number => Math.min(GPUS_TIE - 1, free - gpus);

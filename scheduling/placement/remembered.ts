@@ -1,9 +1,9 @@
 /**
- * @file A placement policy that remembers its last answers: who waits asks again in every cycle, mostly about the very same GPUs.
+ * @file A placement policy with a memo of its last answers, because a waiting request asks again in every cycle, mostly about the same GPUs.
  *
- * The memory of a pure function: an answer is given again where the demand, the hosts, and what is free on each are the same.
- * Demands within watts, and those that may lie over links, are asked afresh: what is left of watts and links cannot be compared. A fleet remembers
- * the last `MOST` different questions. Cost: O(hosts) beside the policy's own.
+ * Memo of a pure function: an answer is reused where the demand, the hosts and the free GPUs of each are the same. Demands with watt
+ * budgets or links are computed afresh, because the remaining watts and link shares cannot be compared. A fleet keeps the last `MOST`
+ * different questions. Cost: O(hosts) beside the policy's own.
  */
 
 import type { HostLayout } from "./layout.ts";
@@ -46,7 +46,7 @@ export function remembered(place: PlacePolicy): PlacePolicy {
   };
 }
 
-/** Nobody may tell a remembered answer from a new one: reservations are compared by their very lists. */
+/** Returns a new list each time, because reservations are compared by the identity of their lists. */
 const fresh = ({ gpus, candidates }: Placed): Placed =>
   gpus === undefined ? { candidates } : { gpus: [...gpus], candidates };
 

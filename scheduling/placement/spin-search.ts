@@ -1,15 +1,15 @@
 /**
  * @file SpinSearch: a spider crawls from cluster to cluster until it has the GPUs that a job needs. The order of the paper's example.
  *
- *   1. At home, where home holds the gang.
+ *   1. Home, if home holds the gang.
  *   2. The first cluster, most incident bandwidth first, that holds it alone.
  *   3. All of home, and the first cluster in that order that holds the rest.
- *   4. All of home and all of its largest neighbour; from there hops are expanded. Of the clusters within r hops the first one that holds the rest,
- *      by the key (β from that neighbour, free GPUs, bandwidth score); else, where they hold it together, as many as it takes, in the order of the key.
- * §4.1.2 and 4.1.3 read literally are another search (spin-search-literal.ts; docs/decisions/0025). What the paper leaves open: without a home
- * the largest cluster stands for the largest neighbour; a home without a neighbour that has GPUs looks for the largest among all that it reaches.
- * Clusters that home does not reach are not joined with it. Ties: the lowest number.
- * Cost: O(n) for steps 1 to 3; the hops O(n) each, beside the tree and the hop counts that are remembered. Source: SpiderFlow §4.1.4, figure 4.
+ *   4. All of home and all of its largest neighbour; from there hops are expanded. Of the clusters within r hops the first one that holds the
+ *      rest, by the key (β from that neighbour, free GPUs, bandwidth score); else, if together they hold it, as many as needed, in that order.
+ * §4.1.2 and 4.1.3 read literally are another search (bench/rivals/placement/spin-search-literal.ts; docs/decisions/0025). Where the paper is
+ * silent: without a home the largest cluster stands for the largest neighbour; a home whose neighbours have no GPUs takes the largest of all
+ * clusters that it reaches. Clusters that home does not reach are not joined with it. Ties: the lowest number.
+ * Cost: O(n) for steps 1 to 3; the hops O(n) each, beside the tree and the kept hop counts. Source: SpiderFlow §4.1.4, figure 4.
  */
 
 import {
@@ -17,7 +17,7 @@ import {
   type ClusterAnswer,
   type ClusterPolicy,
   type ClusterRoom,
-  type ClusterWish,
+  type ClusterDemand,
 } from "./cluster-policy.ts";
 import { byIncident, hopsFrom, widestFrom, type LinkGraph } from "./link-graph.ts";
 
@@ -26,48 +26,49 @@ export interface SpinOptions {
   readonly rankBy: "incident" | "widest";
 }
 
-export const DEFAULT_SPIN: SpinOptions = Object.freeze({ rankBy: "incident" });
+const DEFAULT_SPIN: SpinOptions = Object.freeze({ rankBy: "incident" });
 
 export const spinSearchBy =
   ({ rankBy }: SpinOptions): ClusterPolicy =>
-  (wish, room) => {
+  (demand, room) => {
     const order =
-      rankBy === "widest" && wish.home !== undefined
-        ? byWidth(widestFrom(room.links, wish.home))
+      rankBy === "widest" && demand.home !== undefined
+        ? byWidth(widestFrom(room.links, demand.home))
         : byIncident(room.links);
-    return searched(wish, room, order);
+    return searched(demand, room, order);
   };
 
 export const spinSearch: ClusterPolicy = spinSearchBy(DEFAULT_SPIN);
 
-function searched(wish: ClusterWish, room: ClusterRoom, order: Int32Array): ClusterAnswer {
-  const { gpus, home, maxClusters } = wish;
+function searched(demand: ClusterDemand, room: ClusterRoom, order: Int32Array): ClusterAnswer {
+  const { gpus, home, maxClusters } = demand;
   const { free, links } = room;
   const { count } = links.graph;
   const atHome = home === undefined ? 0 : (free[home] ?? 0);
   if (home !== undefined && atHome >= gpus)
     return { choice: { clusters: [home], gpus: [gpus] }, work: 1 };
-  const alone = firstThatHolds(gpus, order, room);
+  const alone = firstThatHolds(gpus, order, { room });
   if (alone >= 0) return { choice: { clusters: [alone], gpus: [gpus] }, work: count };
   if (maxClusters < 2) return { work: count };
   if (home !== undefined && atHome > 0) {
-    const other = firstThatHolds(gpus - atHome, order, room, home);
+    const other = firstThatHolds(gpus - atHome, order, { room, joined: home });
     if (other >= 0)
       return {
         choice: { clusters: [home, other], gpus: [atHome, gpus - atHome] },
         work: 2 * count,
       };
   }
-  return expanded(wish, room, order);
+  return expanded(demand, room, order);
 }
 
-/** Of those that `joined` reaches, where it is given. −1: none. */
+/** The first cluster that holds the GPUs alone, and that `joined` reaches where it is given; −1 without one. */
 function firstThatHolds(
   gpus: number,
   order: Int32Array,
-  { free, links: { graph } }: ClusterRoom,
-  joined?: number,
+  { room, joined }: { readonly room: ClusterRoom; readonly joined?: number | undefined },
 ): number {
+  const { free } = room;
+  const { graph } = room.links;
   const part = joined === undefined ? -1 : graph.part[joined];
   for (let at = 0; at < order.length; at += 1) {
     const cluster = order[at] ?? 0;
@@ -77,64 +78,59 @@ function firstThatHolds(
   return -1;
 }
 
-function expanded(wish: ClusterWish, room: ClusterRoom, order: Int32Array): ClusterAnswer {
+function expanded(demand: ClusterDemand, room: ClusterRoom, order: Int32Array): ClusterAnswer {
   const { free, links } = room;
   const { graph } = links;
   const { count } = graph;
-  const anchor = largestNeighbour(wish.home, room, order);
+  const anchor = largestNeighbour(demand.home, room, order);
   let work = 3 * count;
   if (anchor < 0) return { work };
-  const isHomeUsed = wish.home !== undefined && (free[wish.home] ?? 0) > 0;
-  const crawl = isHomeUsed ? [wish.home, anchor] : [anchor];
-  let open = wish.gpus;
+  const isHomeUsed = demand.home !== undefined && (free[demand.home] ?? 0) > 0;
+  const crawl = isHomeUsed ? [demand.home, anchor] : [anchor];
+  let open = demand.gpus;
   for (const cluster of crawl) open -= free[cluster] ?? 0;
   const { hops, byHops } = knownHops(graph, anchor);
-  const widths = widestFrom(links, anchor);
+  const key: SpinKey = { room, widths: widestFrom(links, anchor) };
   const near: number[] = [];
   let held = 0;
   let holder = -1;
   for (let at = 0; at < byHops.length; at += 1) {
     const cluster = byHops[at] ?? 0;
     const own = free[cluster] ?? 0;
-    if (own > 0 && cluster !== wish.home) {
+    if (own > 0 && cluster !== demand.home) {
       near.push(cluster);
       held += own;
-      if (own >= open && (holder < 0 || isBefore(cluster, holder, room, widths))) holder = cluster;
+      if (own >= open && (holder < 0 || isBefore(cluster, holder, key))) holder = cluster;
     }
     work += 1;
     // The radius is whole when the next cluster is further away.
     const isWhole = hops[byHops[at + 1] ?? -1] !== hops[cluster];
     if (!isWhole || held < open) continue;
-    const rest = holder >= 0 ? [holder] : firstByKey(near, open, room, widths);
-    const choice = filled([...crawl, ...rest], wish, room);
+    const rest = holder >= 0 ? [holder] : firstByKey(near, open, key);
+    const choice = filled([...crawl, ...rest], demand, room);
     return choice === undefined ? { work } : { choice, work };
   }
   return { work };
 }
 
-/** As many as hold so many GPUs, in the order of the key. */
-function firstByKey(
-  near: number[],
-  gpus: number,
-  room: ClusterRoom,
-  widths: Float64Array,
-): readonly number[] {
+/** As many clusters as hold the GPUs together, in the order of the key. */
+function firstByKey(near: number[], gpus: number, key: SpinKey): readonly number[] {
   const chosen: number[] = [];
   let open = gpus;
   while (open > 0 && near.length > 0) {
     let first = 0;
     for (let at = 1; at < near.length; at += 1)
-      if (isBefore(near[at] ?? 0, near[first] ?? 0, room, widths)) first = at;
+      if (isBefore(near[at] ?? 0, near[first] ?? 0, key)) first = at;
     const cluster = near[first] ?? 0;
     near[first] = near.at(-1) ?? 0;
     near.pop();
     chosen.push(cluster);
-    open -= room.free[cluster] ?? 0;
+    open -= key.room.free[cluster] ?? 0;
   }
   return chosen;
 }
 
-/** The neighbour of home with most GPUs; −1 where nobody has any. */
+/** The neighbour of home with the most free GPUs; −1 where no neighbour has any. */
 function largestNeighbour(
   home: number | undefined,
   { free, links: { graph } }: ClusterRoom,
@@ -155,13 +151,17 @@ function largestNeighbour(
   return linked >= 0 ? linked : largest;
 }
 
-/** The key of equation 7, higher first. */
-function isBefore(
-  a: number,
-  b: number,
-  { free, links: { incidentGbps } }: ClusterRoom,
-  widths: Float64Array,
-): boolean {
+/** The order of equation 7: by bandwidth from a cluster, then free GPUs, then bandwidth score. */
+interface SpinKey {
+  readonly room: ClusterRoom;
+  /** Widest paths from the cluster. */
+  readonly widths: Float64Array;
+}
+
+/** By the key of equation 7, higher first. */
+function isBefore(a: number, b: number, { room, widths }: SpinKey): boolean {
+  const { free } = room;
+  const { incidentGbps } = room.links;
   const byKey =
     (widths[b] ?? 0) - (widths[a] ?? 0) ||
     (free[b] ?? 0) - (free[a] ?? 0) ||
@@ -177,11 +177,11 @@ const byWidth = (widths: Float64Array): Int32Array =>
 
 interface Hops {
   readonly hops: Int32Array;
-  /** Those that are reached, without the source, nearest first. */
+  /** The reached clusters without the source, nearest first. */
   readonly byHops: Int32Array;
 }
 
-/** The memory of a pure function: hops do not depend on what links carry. */
+/** Memo of a pure function: hops do not depend on the load of links. */
 const known = new WeakMap<LinkGraph, Map<number, Hops>>();
 
 function knownHops(graph: LinkGraph, source: number): Hops {

@@ -1,32 +1,31 @@
 /**
- * @file What the spread of a gang costs: its communication, and by it the throughput of the gang as a part of its peak.
+ * @file The cost of a gang's spread: its communication, and from it the gang's throughput as a part of its peak.
  *
- * The paper has three figures for 8 GPUs: 0.94 of peak in one NVLink domain, 0.62 in two, 0.34 over two racks. Read as time per
- * unit of work, 1/throughput = 1 + communication, they are sums of steps: one for leaving the domain, one more for leaving
- * the rack. Larger gangs are held against the best spread that their size allows. With c(l) = how many domains, NUMA nodes, hosts,
- * racks, clusters, sites the gang touches and least(l) = the fewest that could hold as many GPUs of its type if all were free,
+ * The paper has three figures for 8 GPUs: 0.94 of peak in one NVLink domain, 0.62 in two, 0.34 over two racks. Read as time per unit of
+ * work, 1/throughput = 1 + communication, they are sums of steps: one for leaving the domain, one more for leaving the rack. Larger gangs
+ * are compared with the best spread that their size allows. With c(l) = number of domains, NUMA nodes, hosts, racks, clusters, sites
+ * that the gang touches, and least(l) = the fewest that could hold as many GPUs of its type if all were free,
  *
  *     cost = base + Σ over levels l of step(l) · (c(l) − least(l)) / least(l)          throughput = 1 / (1 + cost)
  *
- * so a gang of any size at its best spread has 0.94; one in twice as many domains as needed 0.62; one in twice the domains and
- * twice the racks 0.34; and one host more than the eight that 64 GPUs need costs an eighth of a step. A single GPU does not
- * communicate: cost 0. One domain counts as large enough for 8 GPUs even where a fleet's are smaller: 8 GPUs on two boards of four
- * have 0.62 everywhere. What the paper does not say is ours: sites go on with the ratio of rack to domain, a cluster (another fabric)
- * is half of that way; a second host, or a second NUMA node, inside what the figures say costs little, so that it
- * decides between equals and leaves the figures true to the second digit.
- * The placement minimises this cost and the simulator charges this throughput: one function of the other, so they cannot disagree.
+ * so a gang of any size at its best spread has 0.94; one in twice as many domains as needed 0.62; one in twice the domains and twice the
+ * racks 0.34; and one host more than the eight that 64 GPUs need costs an eighth of a step. A single GPU does not communicate: cost 0. A
+ * domain counts as large enough for 8 GPUs even where a fleet's are smaller: 8 GPUs on two boards of four have 0.62 everywhere. Where the
+ * paper is silent, the choice is ours: sites continue with the ratio of rack to domain, a cluster (another fabric) is half of that step; a
+ * second host, or a second NUMA node, within the paper's figures costs little, so it decides between equals and keeps the figures true to
+ * the second digit. The placement minimises this cost and the simulator charges this throughput, so the two cannot disagree.
  * Cost: O(hosts of the gang) a call; `openSpread` O(hosts · log hosts), once a fleet.
  */
 
-import type { FleetShape } from "../../domain/fleet.ts";
-import { popCount, type HostGpus } from "../../domain/lease.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { HostKind } from "./host-kind.ts";
 import { layOut, type FleetLayout, type HostLayout } from "./layout.ts";
 
 export const LEVELS = ["domain", "numa", "host", "rack", "cluster", "site"] as const;
 export type Level = (typeof LEVELS)[number];
 
-/** How many parts of each level something touches, or what each part weighs. */
+/** Number of touched parts by level, or the weight of each part. */
 export type PerLevel = Readonly<Record<Level, number>>;
 
 /** Throughput of 8 GPUs as a part of peak, by the paper. */
@@ -49,7 +48,7 @@ const STEPS: PerLevel = {
   site: BEYOND_SITE / 2,
 };
 
-/** What is known of a fleet for this purpose. */
+/** The facts about a fleet that the cost needs. */
 export interface FleetSpread {
   readonly layout: FleetLayout;
   /** By GPU type and level: GPUs in the largest part, the two largest, and so on. */
@@ -134,7 +133,7 @@ export function costOfParts(
   return cost;
 }
 
-/** The throughput of a gang whose hosts nobody has chosen yet: at its best inside each cluster, over so many clusters and sites. */
+/** The throughput of a gang whose hosts are not chosen yet: at its best inside each cluster, over the given clusters and sites. */
 export function throughputAcross(
   spread: FleetSpread,
   gpuType: string,
@@ -156,10 +155,10 @@ export interface Across {
   readonly sites: number;
 }
 
-/** The throughput of a gang of this size where it lies as well as it ever can. */
+/** The throughput of a gang of this size at its best spread. */
 export const bestThroughput = (gpus: number): number => (gpus <= 1 ? 1 : 1 / (1 + BASE));
 
-/** What one more part of each level costs a gang of this size; the cost is linear in the parts. */
+/** The cost of one more part of each level for a gang of this size; it is linear in the parts. */
 export function partWeights(spread: FleetSpread, gpuType: string, gpus: number): PerLevel {
   const weight = (level: Level): number =>
     gpus <= 1 ? 0 : STEPS[level] / leastParts(spread, { gpuType, gpus, level });
@@ -179,7 +178,7 @@ interface Size {
   readonly level: Level;
 }
 
-/** The fewest parts that could hold so many GPUs, were all free; all parts when even they could not. Cost: O(log parts). */
+/** The fewest parts that could hold the GPUs, were all free; all parts when even they could not. Cost: O(log parts). */
 export function leastParts({ largest }: FleetSpread, { gpuType, gpus, level }: Size): number {
   const sums = largest.get(gpuType)?.[level] ?? [];
   let low = 0;

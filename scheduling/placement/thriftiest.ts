@@ -1,13 +1,13 @@
 /**
- * @file Takes the GPUs that draw least, wherever they are: the last resort where watts are scarce and hosts draw differently.
+ * @file Takes the GPUs with the lowest draw, wherever they are: the last resort where watts are scarce and hosts draw differently.
  *
- * In each set of clusters that the gang may span, alone or the largest together, GPUs are taken by least draw, then in the fleet's order, while the
- * budgets of their rack, cluster and site last; the first set that suffices is the answer. Exact where only clusters have budgets: no other choice of
- * as many GPUs draws less. Communication is not looked at. Cost: O(clusters · hosts · log hosts).
+ * In each set of clusters that the gang may span, alone or the largest together, GPUs are taken by least draw, then in the fleet's order,
+ * within the budgets of their rack, cluster and site; the first set that suffices is the answer. Exact where only clusters have budgets: no
+ * other choice of as many GPUs draws less. Communication is ignored. Cost: O(clusters · hosts · log hosts).
  */
 
-import { byCodeUnit } from "../../domain/ids.ts";
-import { popCount, type HostGpus } from "../../domain/lease.ts";
+import { byCodeUnit } from "../../domain/values/ids.ts";
+import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import { lowestBits } from "../../lib/bits.ts";
 import type { PlaceDemand, PlaceHost, PlacePolicy } from "./place-policy.ts";
 import { BUDGETS, gpusWithinWatts } from "./watts.ts";

@@ -1,13 +1,13 @@
-/** @file Whether GPUs may draw what they would draw together: the budgets of racks, clusters and sites in a placement. */
+/** @file Checks the power of a placement against the budgets of racks, clusters and sites. */
 
-import type { HostId } from "../../domain/ids.ts";
-import { popCount, type HostGpus } from "../../domain/lease.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
 import type { HostLayout } from "./layout.ts";
 import type { PlaceHost, WattsLeft } from "./place-policy.ts";
 
 export const BUDGETS = ["rack", "cluster", "site"] as const;
 
-/** How many GPUs of this draw fit into what is left. */
+/** Number of GPUs of this draw that fit into the remaining watts. */
 export const gpusWithinWatts = (wattsLeft: number, gpuWatts: number): number =>
   gpuWatts > 0 ? Math.max(0, Math.floor(wattsLeft / gpuWatts)) : Infinity;
 

@@ -1,21 +1,23 @@
 /**
- * @file Dominant resource fairness (Ghodsi and others 2011): next is the tenant that holds the smallest share of the fleet for its weight.
+ * @file Dominant resource fairness (Ghodsi and others 2011): the tenant with the smallest share of the fleet for its weight is next.
  *
- * Jobs are gangs of GPUs and take the hosts' other resources in step with them, so GPUs are every tenant's dominant resource, and
- * the share is GPUs held / weight: the fleet's total divides all shares alike. Inside a tenant priority, then age. It knows no
- * classes, no past and no latency: whoever holds nothing is next, whatever it was given before. Ties: larger weight, then the
- * tenant's id. Cost: as tawfq.ts.
+ * Jobs are gangs of GPUs and take the hosts' other resources in proportion, so GPUs are every tenant's dominant resource, and the share
+ * is GPUs held / weight; the fleet's total would divide all shares alike and is left out. Inside a tenant priority decides, then age. The
+ * policy ignores classes, past service and latency: a tenant that holds nothing is next, whatever it received before.
+ * Ties: larger weight, then the tenant's id. Cost: as tawfq.ts.
  */
 
-import { byCodeUnit, type JobId, type TenantId } from "../../domain/ids.ts";
-import { JOB_CLASSES } from "../../domain/job.ts";
-import type { PendingRequest } from "../../domain/plan.ts";
+import { byCodeUnit, type JobId, type TenantId } from "../../domain/values/ids.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { heap } from "../../lib/heap.ts";
-import { tenantFlow } from "./flow.ts";
+import { tenantFlow } from "../ledger/rules/flow.ts";
+import type { QueueFacts } from "../ledger/rules/service-account.ts";
 import { byPriority } from "./fifo.ts";
 import { kindOf as defaultKind } from "./kind.ts";
-import { line, type Line, type LineWalk } from "./line.ts";
-import type { Queue, QueueFacts, QueuePolicy, Turn } from "./queue-policy.ts";
+import { orderedQueue } from "./kind-queue.ts";
+import type { OrderedQueue, QueueWalk } from "./ordered-queue.ts";
+import type { Queue, QueuePolicy, QueueCursor } from "./queue-policy.ts";
 
 export const drf: QueuePolicy = {
   open: ({ requests, tenants: rules, kindOf = defaultKind }): Queue => {
@@ -27,7 +29,7 @@ export const drf: QueuePolicy = {
       size: () => waiting.size,
       add,
       remove,
-      order: (_nowMs, facts) => turnOf(tenants.values(), facts),
+      order: (_nowMs, facts) => cursorFor(tenants.values(), facts),
     };
 
     function add(request: PendingRequest): void {
@@ -37,10 +39,10 @@ export const drf: QueuePolicy = {
       const tenant = tenants.get(id) ?? {
         id,
         weight: weights.get(id) ?? 1,
-        line: line((a, b) => byPriority(a, b) < 0, kindOf),
+        queue: orderedQueue((a, b) => byPriority(a, b) < 0, kindOf),
       };
       tenants.set(id, tenant);
-      tenant.line.add(request);
+      tenant.queue.add(request);
     }
 
     function remove(job: JobId): void {
@@ -48,8 +50,8 @@ export const drf: QueuePolicy = {
       if (request === undefined) return;
       waiting.delete(job);
       const tenant = tenants.get(request.tenant);
-      tenant?.line.remove(request);
-      if (tenant?.line.isEmpty() === true) tenants.delete(tenant.id);
+      tenant?.queue.remove(request);
+      if (tenant?.queue.isEmpty() === true) tenants.delete(tenant.id);
     }
   },
 };
@@ -57,18 +59,18 @@ export const drf: QueuePolicy = {
 interface Tenant {
   readonly id: TenantId;
   readonly weight: number;
-  readonly line: Line;
+  readonly queue: OrderedQueue;
 }
 
 interface Runner {
   readonly tenant: Tenant;
-  /** Through its line, from when it is first next. */
-  walk?: LineWalk;
+  /** Through its queue; opened when the tenant is first next. */
+  walk?: QueueWalk;
   /** GPUs held for each unit of weight. */
   share: number;
 }
 
-function turnOf(tenants: Iterable<Tenant>, { runningGpus }: QueueFacts): Turn {
+function cursorFor(tenants: Iterable<Tenant>, { runningGpus }: QueueFacts): QueueCursor {
   const runners = new Map<TenantId, Runner>();
   for (const tenant of tenants) {
     const held = JOB_CLASSES.map((jobClass) => tenantFlow({ class: jobClass, tenant: tenant.id }));
@@ -79,7 +81,7 @@ function turnOf(tenants: Iterable<Tenant>, { runningGpus }: QueueFacts): Turn {
   return {
     next: () => {
       for (let first = race.peek(); first !== undefined; first = race.peek()) {
-        const walk = (first.walk ??= first.tenant.line.walk());
+        const walk = (first.walk ??= first.tenant.queue.walk());
         const request = walk.next();
         if (request !== undefined) return request;
         race.pop();

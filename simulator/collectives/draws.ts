@@ -7,7 +7,8 @@
  */
 
 import { randomFrom } from "../../lib/random.ts";
-import type { EmulatedArm, EmulatedCluster } from "./emulated-cluster.ts";
+import type { EmulatedArm } from "./emulated-arms.ts";
+import type { EmulatedCluster } from "./emulated-cluster.ts";
 import { noisyMs } from "./noise.ts";
 
 export interface Phase {
@@ -17,7 +18,7 @@ export interface Phase {
   readonly isRestart?: boolean;
 }
 
-export interface JobPlan {
+interface JobPlan {
   readonly phases: readonly [Phase, ...Phase[]];
   readonly bytes: number;
   readonly hasOverlap: boolean;
@@ -97,6 +98,6 @@ function phaseOf({ phases }: JobPlan, iteration: number): Time {
  * Ranks that run different algorithms wait for each other until NCCL's slower half is through: as long as the slowest of the chosen arms, and as much
  * again as made the paper's random prototype 85.8 % slower than AUTO on 2×4 at 64 MB (§4.2), the only figure there is.
  */
-export const MISMATCH_FACTOR = 2.83;
+const MISMATCH_FACTOR = 2.83;
 
 export const mismatchedMs = (slowestMs: number): number => slowestMs * MISMATCH_FACTOR;

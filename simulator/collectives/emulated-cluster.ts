@@ -9,7 +9,7 @@
  * arm. Cost: O(arms · knots) when made, O(knots) a question.
  */
 
-import { PAPER_ARMS, type Arm } from "../../scheduling/collectives/arm.ts";
+import { EMULATED_ARMS, type EmulatedArm } from "./emulated-arms.ts";
 import { allReduceMs, smPressure, type Fabric } from "./fabric.ts";
 import type { NoiseShape } from "./noise.ts";
 
@@ -19,7 +19,7 @@ export interface Measured {
   readonly best: EmulatedArm;
   readonly bestMs: number;
   readonly autoMs: number;
-  /** What else the source tells. */
+  /** Further arms that the source reports. */
   readonly others?: readonly { readonly arm: EmulatedArm; readonly ms: number }[];
 }
 
@@ -42,21 +42,11 @@ export interface EmulatedCluster extends ClusterSpec {
   readonly medianMs: (question: MedianQuestion) => number;
 }
 
-export interface MedianQuestion {
+interface MedianQuestion {
   readonly arm: EmulatedArm;
   readonly bytes: number;
   readonly hasOverlap: boolean;
 }
-
-/** The five configurations of the paper's §3. */
-export const EMULATED_ARMS = [
-  "auto",
-  "tree/simple",
-  "tree/ll128",
-  "ring/simple",
-  "ring/ll128",
-] as const satisfies readonly Arm[];
-export type EmulatedArm = (typeof EMULATED_ARMS)[number];
 
 const PRICED = ["tree/simple", "tree/ll128", "ring/simple", "ring/ll128"] as const;
 /** Half of the tables' last digit. */
@@ -101,12 +91,12 @@ function armsMs(spec: ClusterSpec, cell: Measured): ReadonlyMap<EmulatedArm, num
   const winnerMs = Math.min(cell.bestMs, cell.autoMs);
   const leader = cell.best === "auto" ? fastest(physical) : cell.best;
   const factor = cell.bestMs / physical(leader);
-  const told = new Map((cell.others ?? []).map(({ arm, ms }) => [arm, ms]));
+  const reported = new Map((cell.others ?? []).map(({ arm, ms }) => [arm, ms]));
   return new Map(
     EMULATED_ARMS.map((arm) => {
       if (arm === "auto") return [arm, cell.autoMs];
       if (arm === cell.best) return [arm, cell.bestMs];
-      return [arm, told.get(arm) ?? Math.max(physical(arm) * factor, winnerMs * LEAST_LAG)];
+      return [arm, reported.get(arm) ?? Math.max(physical(arm) * factor, winnerMs * LEAST_LAG)];
     }),
   );
 }
@@ -154,7 +144,3 @@ export function autoGap(cluster: EmulatedCluster, question: Omit<MedianQuestion,
   const best = cluster.medianMs({ ...question, arm: bestArm(cluster, question) });
   return cluster.medianMs({ ...question, arm: "auto" }) / best - 1;
 }
-
-export const isEmulated = (arm: Arm): arm is EmulatedArm =>
-  EMULATED_ARMS.some((own) => own === arm);
-export const PAPER_CHOICES: readonly EmulatedArm[] = PAPER_ARMS.filter(isEmulated);

@@ -8,7 +8,7 @@
  * Cost: O(1).
  */
 
-import type { Arm } from "../../scheduling/collectives/arm.ts";
+import type { Arm } from "../../domain/bandwidth/collective-arm.ts";
 
 export interface Fabric {
   readonly nodes: number;
@@ -26,7 +26,7 @@ export interface Fabric {
   };
 }
 
-export type PricedArm = Exclude<
+type PricedArm = Exclude<
   Arm,
   "auto" | "nvls/simple" | "nvls_tree/simple" | "pat/simple" | `collnet_${string}`
 >;

@@ -2,15 +2,15 @@
  * @file An emulated cluster from a log of nccl-tests: the times it shows at its sizes, the fabric's physics between and beyond them.
  *
  * nccl-tests runs NCCL's own choice with nothing beside it, so what it measures is AUTO without overlap and without a floor. How far the result can be
- * trusted between sizes is told by leaving sizes out: `heldOutErrors` calibrates on every second size and asks for the others.
+ * trusted between sizes is measured by leaving sizes out: `heldOutErrors` calibrates on every second size and predicts the others.
  */
 
-import type { NcclRun } from "../../domain/nccl-run.ts";
+import type { NcclRun } from "../../domain/bandwidth/nccl-run.ts";
 import { emulatedCluster, type ClusterSpec, type Measured } from "./emulated-cluster.ts";
 import type { Fabric } from "./fabric.ts";
 import { PAPER_1X8 } from "./paper-clusters.ts";
 
-export interface LogPoint {
+interface LogPoint {
   readonly bytes: number;
   readonly ms: number;
 }
@@ -29,7 +29,7 @@ export function logPoints({ op, rows }: NcclRun): readonly LogPoint[] {
   return points.sort((a, b) => a.bytes - b.bytes);
 }
 
-/** Hosts and GPUs are told by the log's ranks; its largest message gives the bandwidth of the slowest link. */
+/** The log's ranks give hosts and GPUs; its largest message gives the bandwidth of the slowest link. */
 export function fabricOf({ ranks }: NcclRun, points: readonly LogPoint[]): Fabric | undefined {
   const hosts = new Set(ranks.map(({ host }) => host)).size;
   const largest = points.at(-1);

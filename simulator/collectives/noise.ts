@@ -8,7 +8,7 @@
  */
 
 import type { Random } from "../../lib/random.ts";
-import type { EmulatedArm } from "./emulated-cluster.ts";
+import type { EmulatedArm } from "./emulated-arms.ts";
 
 export interface NoiseShape {
   /** Standard deviation of the logarithm. */
@@ -26,12 +26,12 @@ export interface NoiseShape {
 }
 
 /** AUTO, and all that is forced. */
-export interface PerArm {
+interface PerArm {
   readonly auto: number;
   readonly forced: number;
 }
 
-export interface Moment {
+interface Moment {
   readonly arm: EmulatedArm;
   /** Of the noisy time once it has settled. */
   readonly medianMs: number;

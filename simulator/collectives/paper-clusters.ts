@@ -6,7 +6,8 @@
  * noise to §5.2 and, for jitter, to what two runs of the same nccl-tests differ by (about 3 % an iteration over TCP, 1 % inside a host).
  */
 
-import type { ClusterSpec, EmulatedArm, Measured } from "./emulated-cluster.ts";
+import type { EmulatedArm } from "./emulated-arms.ts";
+import type { ClusterSpec, Measured } from "./emulated-cluster.ts";
 import type { NoiseShape } from "./noise.ts";
 
 const KIB = 1024;

@@ -7,9 +7,9 @@
  * are training; one tenant, `gavel`. A job is called `gavel-N` by its line. Commands are text: they are neither run nor kept.
  */
 
-import { decimal } from "../../domain/csv.ts";
-import { shown } from "../../domain/file-problem.ts";
-import { cleanLines } from "../../domain/text-lines.ts";
+import { decimal } from "../../domain/values/csv.ts";
+import { shown } from "../../domain/values/file-problem.ts";
+import { cleanLines } from "../../domain/values/text-lines.ts";
 import { JOB_TYPES, throughputOf } from "./gavel-throughput.ts";
 import { amount, firstLine, tooLarge, wholeGpus } from "./table.ts";
 import { traceDraft, type JobsReader, type RowReading } from "./trace.ts";

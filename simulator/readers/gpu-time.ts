@@ -6,7 +6,7 @@
  * gets the GPU time at the share {k·φ} of its class on a log scale: φ = (√5 − 1)/2 spreads them evenly over the class, without a draw.
  */
 
-export interface GpuTimeClass {
+interface GpuTimeClass {
   /** GPU-hours. */
   readonly from: number;
   readonly to: number;

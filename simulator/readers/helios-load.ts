@@ -5,11 +5,11 @@
  * Columns: time (wall time), running_gpu_num, pending_gpu_num, idle_gpu_num, running_job_num, pending_job_num; the others are not read.
  */
 
-import { shown } from "../../domain/file-problem.ts";
-import { refuse, type Problem, type Refused } from "../../domain/problem.ts";
+import { shown } from "../../domain/values/file-problem.ts";
+import { refuse, type Problem, type Refused } from "../../domain/values/problem.ts";
 import { amount, readTable, type TableRow } from "./table.ts";
 import type { LoadSample, TraceLoad, TraceName } from "./trace.ts";
-import { wallTimeMs } from "../../domain/wall-time.ts";
+import { wallTimeMs } from "../../domain/values/wall-time.ts";
 
 const NEEDED = {
   time: ["time"],

@@ -2,13 +2,13 @@
  * @file Jobs of the Helios traces (SenseTime, 2020), in the original form and in the form of the published two-VC slice.
  *
  * Submitted at `submit_time`: wall time in the original (`cluster_log.csv`), microseconds from the slice's start in the slice. Runs
- * `duration` / `duration_s` seconds on `gpu_num` / `num_chips` GPUs, whatever its end was (cancelled and failed jobs held their GPUs too). The
+ * `duration` / `duration_s` seconds on `gpu_num` / `num_chips` GPUs, however it ended (cancelled and failed jobs held their GPUs too). The
  * tenant is the virtual cluster `vc` / `tenant`. `class`, which only the slice has (always `finetune`), maps inference and serving to
  * inference, interactive, debug and notebook to interactive, all else to training. `walltime_limit_s` is a copy of the duration, not a
  * request, so it is no estimate. Jobs without a GPU are left out and counted. User, node counts and state are not read.
  */
 
-import type { JobClass } from "../../domain/job.ts";
+import type { JobClass } from "../../domain/job/job.ts";
 import { amount, plainWord, readTable, wholeGpus, type TableRow } from "./table.ts";
 import { traceDraft, type JobsReader, type RowReading } from "./trace.ts";
 import { submitTime } from "./submit-time.ts";

@@ -5,10 +5,10 @@
  * that is not well known has 80 GiB and draws 400 W. The simulator's figures depend on counts and types, not on these.
  */
 
-import type { FleetShape, TenantRule } from "../../domain/fleet.ts";
-import { knownGpuType } from "../../domain/gpu-types.ts";
-import { clusterId, hostId } from "../../domain/ids.ts";
-import { gbps, gib, watts } from "../../domain/units.ts";
+import type { FleetShape, TenantRule } from "../../domain/fleet/fleet.ts";
+import { knownGpuType } from "../../domain/values/gpu-types.ts";
+import { clusterId, hostId } from "../../domain/values/ids.ts";
+import { gbps, gib, watts } from "../../domain/values/units.ts";
 import type { NodeRow } from "./nodes.ts";
 
 const HOSTS_PER_RACK = 4;

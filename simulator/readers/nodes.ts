@@ -6,8 +6,8 @@
  * name that is there twice, is a bad row. CPU and memory are not read; nothing says how machines are wired.
  */
 
-import { gpuTypeName } from "../../domain/gpu-types.ts";
-import { refuse, type Problem, type Refused } from "../../domain/problem.ts";
+import { gpuTypeName } from "../../domain/values/gpu-types.ts";
+import { refuse, type Problem, type Refused } from "../../domain/values/problem.ts";
 import { headerOf, plainWord, readTable, wholeGpus } from "./table.ts";
 import type { TraceAccount, TraceName } from "./trace.ts";
 

@@ -8,9 +8,9 @@
  * One tenant, `openb`: the trace names no owner. CPU and memory are not read. Tasks without a GPU are left out and counted.
  */
 
-import { decimal } from "../../domain/csv.ts";
-import type { JobClass } from "../../domain/job.ts";
-import type { Problem } from "../../domain/problem.ts";
+import { decimal } from "../../domain/values/csv.ts";
+import type { JobClass } from "../../domain/job/job.ts";
+import type { Problem } from "../../domain/values/problem.ts";
 import { amount, plainWord, readTable, wholeGpus, type TableRow } from "./table.ts";
 import { traceDraft, type JobsReader, type RowReading } from "./trace.ts";
 

@@ -7,9 +7,9 @@
  * tenant is the category: the sample has no owners. `num_gpus` and `duration` (s), where a file has them, are taken as they are.
  */
 
-import { shown } from "../../domain/file-problem.ts";
-import type { JobClass } from "../../domain/job.ts";
-import type { Problem } from "../../domain/problem.ts";
+import { shown } from "../../domain/values/file-problem.ts";
+import type { JobClass } from "../../domain/job/job.ts";
+import type { Problem } from "../../domain/values/problem.ts";
 import { gpuHoursByApplication, PAI_CLASSES } from "./gpu-time.ts";
 import { amount, plainWord, readTable, wholeGpus, type TableRow } from "./table.ts";
 import { traceDraft, type JobsReader, type RowReading } from "./trace.ts";

@@ -3,10 +3,10 @@
  *
  * Submitted at `timestamp` (wall time), runs `duration` seconds on `num_gpus` GPUs; the tenant is the virtual cluster `cluster`. All
  * jobs are training: the trace is of a cluster for training. It has no estimates, users, priorities or GPU types. A job is called
- * `philly-N` by its data row, the first being 0. The rows themselves are read by `domain/parse-philly.ts`.
+ * `philly-N` by its data row, the first being 0. The rows themselves are read by `domain/trace/parse-philly.ts`.
  */
 
-import { readPhillyTrace } from "../../domain/parse-philly.ts";
+import { readPhillyTrace } from "../../domain/trace/parse-philly.ts";
 import { traceDraft, type JobsReader } from "./trace.ts";
 
 export const readPhilly: JobsReader = (text, { source }) => {

@@ -7,9 +7,9 @@
  * with the same columns have another unit: Muri's (a column `resource_time_0`) milliseconds, Chronus's (`expect_time_list`) minutes.
  */
 
-import { shown } from "../../domain/file-problem.ts";
-import { JOB_CLASSES } from "../../domain/job.ts";
-import type { Problem } from "../../domain/problem.ts";
+import { shown } from "../../domain/values/file-problem.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import type { Problem } from "../../domain/values/problem.ts";
 import { amount, headerOf, plainWord, readTable, wholeGpus, type TableRow } from "./table.ts";
 import { traceDraft, type JobsReader, type RowReading } from "./trace.ts";
 import { submitTime } from "./submit-time.ts";

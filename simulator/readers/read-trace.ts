@@ -5,8 +5,8 @@
  * for first, plain CSV last. A text that is none of them, a list of machines, or load instead of jobs is refused with what it seems to be.
  */
 
-import { shown } from "../../domain/file-problem.ts";
-import { refuse, type Refused } from "../../domain/problem.ts";
+import { shown } from "../../domain/values/file-problem.ts";
+import { refuse, type Refused } from "../../domain/values/problem.ts";
 import { looksLikeGavel, readGavel } from "./gavel.ts";
 import { readHelios } from "./helios.ts";
 import { readHeliosLoad } from "./helios-load.ts";

@@ -6,7 +6,7 @@
  * file has it, else `sia`. `duration` (s), where a file has it, is taken as it is. The batch size is not read.
  */
 
-import { shown } from "../../domain/file-problem.ts";
+import { shown } from "../../domain/values/file-problem.ts";
 import { gpuHoursByApplication, SIA_CLASSES } from "./gpu-time.ts";
 import { amount, plainWord, readTable, wholeGpus, type TableRow } from "./table.ts";
 import { traceDraft, type JobsReader, type RowReading } from "./trace.ts";

@@ -1,11 +1,11 @@
 /** @file When a job of a trace was submitted: a wall time, or a number of some unit since the trace's start. */
 
-import { decimal } from "../../domain/csv.ts";
-import { shown } from "../../domain/file-problem.ts";
-import type { Problem } from "../../domain/problem.ts";
-import { wallTimeMs } from "../../domain/wall-time.ts";
+import { decimal } from "../../domain/values/csv.ts";
+import { shown } from "../../domain/values/file-problem.ts";
+import type { Problem } from "../../domain/values/problem.ts";
+import { wallTimeMs } from "../../domain/values/wall-time.ts";
 
-export interface SubmitTime {
+interface SubmitTime {
   readonly ms: number;
   readonly isWallTime: boolean;
 }

@@ -2,13 +2,13 @@
  * @file A trace with a header line, read by column names: order, further columns, case and old names of a column do not matter.
  *
  * A column is asked for by a list of names, of which the first that the header has is taken. A needed column that is
- * missing, or one that the header names twice, refuses the file: which of the two is meant is not ours to guess.
+ * missing, or one that the header names twice, refuses the file: a guess between the two could be wrong.
  */
 
-import { cleanLines, refuseBySize } from "../../domain/text-lines.ts";
-import { decimal, readCsv } from "../../domain/csv.ts";
-import { shown } from "../../domain/file-problem.ts";
-import { refuse, type Problem, type Refused } from "../../domain/problem.ts";
+import { cleanLines, refuseBySize } from "../../domain/values/text-lines.ts";
+import { decimal, readCsv } from "../../domain/values/csv.ts";
+import { shown } from "../../domain/values/file-problem.ts";
+import { refuse, type Problem, type Refused } from "../../domain/values/problem.ts";
 
 /** By key: the names that the column may have. */
 export type Columns<K extends string> = Readonly<Record<K, readonly string[]>>;
@@ -96,7 +96,7 @@ function missing(names: readonly string[], header: readonly string[]): Problem {
 }
 
 /** A cell's number or what is wrong with it. */
-export type CellReading = number | Problem;
+type CellReading = number | Problem;
 
 /** A time or length of at least `least`, in the file's own unit. */
 export function amount(

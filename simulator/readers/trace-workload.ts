@@ -8,9 +8,9 @@
  * A job stays in one cluster where one is large enough, as the traces' jobs did; one that is larger than the fleet is left out and counted.
  */
 
-import type { ClusterShape, FleetShape, TenantRule } from "../../domain/fleet.ts";
-import { tenantId } from "../../domain/ids.ts";
-import { gpuTypeName } from "../../domain/gpu-types.ts";
+import type { ClusterShape, FleetShape, TenantRule } from "../../domain/fleet/fleet.ts";
+import { tenantId } from "../../domain/values/ids.ts";
+import { gpuTypeName } from "../../domain/values/gpu-types.ts";
 import type { Workload, WorkloadJob } from "../workload.ts";
 import type { TraceJobs } from "./trace.ts";
 

@@ -1,12 +1,12 @@
 /**
- * @file What a trace file gives: jobs on one clock, and an account of every row that is not among them.
+ * @file The contents of a trace file: jobs on one clock, and an account of every row that is no job.
  *
  * Every data row of a file is in exactly one of three places: a job, a row that cannot be read (`badRows`, each with its line,
- * value and remedy), or a good row that asks for nothing a GPU scheduler gives (`leftOut`, counted by reason). Notes count
+ * value and remedy), or a good row that asks for no GPU (`leftOut`, counted by reason). Notes count
  * the jobs of which something had to be filled in or changed. Jobs are sorted by arrival, ties by line; the first arrives at 0.
  */
 
-import { MAX_PROBLEMS, type Problem, type Refused } from "../../domain/problem.ts";
+import { MAX_PROBLEMS, type Problem, type Refused } from "../../domain/values/problem.ts";
 import type { WorkloadJob } from "../workload.ts";
 
 export interface TraceAccount {
@@ -30,7 +30,7 @@ export interface TraceJobs {
   readonly originMs?: number;
 }
 
-/** How busy a cluster was, sampled: no jobs, so nothing that could be scheduled. */
+/** Samples of how busy a cluster was; without jobs, so a simulation cannot use it. */
 export interface TraceLoad {
   readonly kind: "load";
   readonly samples: readonly LoadSample[];
@@ -55,7 +55,7 @@ export interface TraceName {
 export type JobsReader = (text: string, name: TraceName) => TraceJobs | Refused;
 
 /** A job before the trace's first arrival is known. */
-export interface RawJob extends Omit<WorkloadJob, "submittedAtMs"> {
+interface RawJob extends Omit<WorkloadJob, "submittedAtMs"> {
   readonly line: number;
   /** On the trace's own clock. */
   readonly submittedMs: number;
@@ -64,14 +64,14 @@ export interface RawJob extends Omit<WorkloadJob, "submittedAtMs"> {
 /** What one row is: a job, a problem, or the reason for leaving it out. */
 export type RowReading = RawJob | Problem | { readonly leftOut: string };
 
-/** Shorter runs than the simulator's clock can tell apart last one tick. */
-export const LEAST_DURATION_MS = 1;
+/** Runs shorter than one tick of the simulator's clock last one tick. */
+const LEAST_DURATION_MS = 1;
 
 /** 300 years: beyond it sums of times are no longer exact, and no trace is so long. */
 const MOST_MS = 300 * 365 * 86_400_000;
 
 /** Collects rows as they are read. */
-export interface TraceDraft {
+interface TraceDraft {
   readonly add: (reading: RowReading) => void;
   readonly note: (what: string) => void;
   readonly done: (options?: DoneOptions) => TraceJobs | Refused;

@@ -2,7 +2,7 @@
  * @file Line charts as inline SVG: axes, grid, legend and lines as text, without a browser.
  *
  * d3-scale makes scales and ticks, d3-shape the paths; colours are classes (`s0` … `s7`), so that the page's style sheet decides about light
- * and dark. A line breaks where a value is not finite. The chart's sentence for those who cannot see it is its `aria-label`.
+ * and dark. A line breaks where a value is not finite. The `aria-label` describes the chart in one sentence for screen readers.
  */
 
 import { scaleLinear, scaleLog } from "d3-scale";

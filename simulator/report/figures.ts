@@ -6,7 +6,7 @@
  * them is not seen. Waits below one millisecond stand at one millisecond: a logarithmic axis has no zero.
  */
 
-import { JOB_CLASSES, type JobClass } from "../../domain/job.ts";
+import { JOB_CLASSES, type JobClass } from "../../domain/job/job.ts";
 import type { Sample, SimulationResult } from "../result.ts";
 import { grouped, shareText, timeSpanText, unitFor, WAIT_TICKS } from "./amounts.ts";
 import type { Axis, ChartParts, Series } from "./chart.ts";

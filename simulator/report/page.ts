@@ -14,7 +14,7 @@ import { STYLE } from "./style.ts";
 import { gpuTimeTable, summaryTable, tenantTable, waitTable } from "./tables.ts";
 
 export interface ReportOptions {
-  /** What the reader must know besides, e.g. rows of the trace that could not be read. */
+  /** Notes for the reader, for example rows of the trace that could not be read. */
   readonly remarks?: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** @file The report's style sheet. Colours of lines tell apart for most kinds of colour blindness, in light and in dark. */
+/** @file The report's style sheet. The colours of lines differ for most kinds of colour blindness, in light and in dark. */
 
 import { COLOURS } from "./chart.ts";
 

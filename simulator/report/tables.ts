@@ -1,6 +1,6 @@
-/** @file The tables of a report: each policy's figures in one row, waits by class, where the GPU time went, tenants, and what must be known of the workload. */
+/** @file The tables of a report: each policy's figures in one row, waits by class, where the GPU time went, tenants, and notes on the workload. */
 
-import { JOB_CLASSES } from "../../domain/job.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
 import type { GpuSeconds, SimulationResult } from "../result.ts";
 import { grouped, shareText, shortNumber, timeSpanText } from "./amounts.ts";
 import { escaped } from "./escaped.ts";

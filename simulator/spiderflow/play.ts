@@ -1,10 +1,10 @@
 /**
  * @file Plays training jobs over clusters under one method of choosing clusters: one FIFO queue, no preemption, no backfill, no degradation.
  *
- * The first in line starts as soon as the method finds clusters for it; nobody passes it. A job runs as long as its samples take at the step time of
+ * The first job in the queue starts as soon as the method finds clusters for it; no job passes it. A job runs as long as its samples take at the step time of
  * what it got. What a job gets of the links is its fair share when it starts, and it keeps that; its traffic narrows those between the clusters that take part
  * for those after it. A gang that the method can never place (MAST above the largest cluster) is cut to the most that it can, and does the same work there.
- * Same jobs, same method, same outcome; the time that decisions take is measured by who asks (`onDecision`). Cost: O(jobs · decision).
+ * Same jobs, same method, same outcome; the caller measures the time of decisions (`onDecision`). Cost: O(jobs · decision).
  */
 
 import { heap } from "../../lib/heap.ts";
@@ -60,7 +60,7 @@ export interface Outcome {
   readonly decisions: number;
 }
 
-export interface PlaySetting {
+interface PlaySetting {
   readonly fleet: ClusterFleet;
   readonly clock: StepClock;
   /** Wraps each decision; what it does with the time is its own. */
@@ -90,13 +90,13 @@ export function play(
   for (const job of jobs) {
     nowMs = Math.max(nowMs, job.arrivalMs);
     const gpus = Math.min(job.gpus, method.most ?? Infinity);
-    const wish = { gpus, maxClusters: fleet.gpus.length, home: job.home };
+    const demand = { gpus, maxClusters: fleet.gpus.length, home: job.home };
     let choice: ClusterChoice | undefined;
     for (;;) {
       while ((running.peek()?.endMs ?? Infinity) <= nowMs) open += release(running.pop());
       if (open >= gpus) {
         onDecision(() => {
-          ({ choice } = method.policy(wish, { links, free }));
+          ({ choice } = method.policy(demand, { links, free }));
         });
         decisions += 1;
       }

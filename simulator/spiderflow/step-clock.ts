@@ -7,22 +7,24 @@
  * clusters only those take part that make the step shortest; the others' GPUs are held and idle, the batch is the same. The paper's TPA asks for d · p ≤ r,
  * not for d · p = r (§4.2). Arranged: the degrees that are best in one cluster, as the owner of a job would set them, and the best of the same arrangements and
  * micro-batches where the gang lies: DT-FM takes degrees as given and optimises where the pieces go. Tensor parallelism is 1, as in the paper.
- * All are judged by the same model of a step (`step-time.ts`), which knows NVLink or PCIe inside hosts, the fabric, and the width between clusters.
+ * The same model of a step judges all of them (`step-time.ts`), which knows NVLink or PCIe inside hosts, the fabric, and the width between clusters.
  * Answers are remembered by what they depend on. Ties: more GPUs, then the lower places. Cost: O(divisors · GPUs · layers) a new question; sparing as many as
  * there are sets of clusters whose compute alone is not too long already.
  */
 
-import { byReplica, byStage } from "../../scheduling/plan/arrange.ts";
-import type { PlanModel } from "../../scheduling/plan/models.ts";
-import { unitsOf, type PlanHost, type PlanSite, type Way } from "../../scheduling/plan/site.ts";
-import { isHeldEverywhere, stageBounds } from "../../scheduling/plan/stage-bounds.ts";
+import { byReplica, byStage } from "../../planning/parallelism/arrange.ts";
+import { HALF_PRECISION } from "../../planning/parallelism/framework.ts";
+import type { PlanModel } from "../../planning/parallelism/models.ts";
 import {
-  layerSums,
-  MEMORY_MODES,
-  stepTime,
-  type LayerSums,
-  type Split,
-} from "../../scheduling/plan/step-time.ts";
+  unitsOf,
+  type PlanHost,
+  type PlanSite,
+  type Way,
+} from "../../planning/parallelism/site.ts";
+import { layerSums, type LayerSums, type Split } from "../../planning/parallelism/split.ts";
+import { isHeldEverywhere, stageBounds } from "../../planning/parallelism/stage-bounds.ts";
+import { MEMORY_MODES } from "../../planning/parallelism/stage-memory.ts";
+import { stepTime } from "../../planning/parallelism/step-time.ts";
 import { leastComputeMs, leastReduceMs, type WaySpeeds } from "./least-step.ts";
 
 export type SplitWay = "plain" | "arranged" | "planned" | "sparing";
@@ -71,7 +73,7 @@ export function openStepClock(fleet: ClockFleet): StepClock {
     const key = keyOf(question, way, fleet);
     if (known.has(key)) return known.get(key);
     const own = models.get(question.model) ?? {
-      sums: layerSums(question.model),
+      sums: layerSums(question.model, HALF_PRECISION),
       fittings: new Map<string, Fitting | undefined>(),
       alone: new Map<string, number | undefined>(),
     };
@@ -109,7 +111,7 @@ const stepOn = (question: StepQuestion, setting: ClockSetting): Step | undefined
   return found && { stepMs: found.totalMs, used: question.parts.map((_, place) => place) };
 };
 
-/** Sets of more parts are made of the largest alone, besides the whole. */
+/** Sets of more parts are made of the largest one alone, and the whole is added. */
 const MOST_PARTS = 10;
 
 /** Over all sets of the parts, most GPUs first, until compute alone takes as long as the best. */

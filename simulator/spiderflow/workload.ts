@@ -9,9 +9,10 @@
  * Source: SpiderFlow §5.1 (models), §5.6.
  */
 
-import { MODEL_PRESETS } from "../../domain/model-presets.ts";
+import { MODEL_PRESETS } from "../../domain/model/model-presets.ts";
 import type { Random } from "../../lib/random.ts";
-import { parameterCount, presetModel, type PlanModel } from "../../scheduling/plan/models.ts";
+import { parameterCount, type PlanModel } from "../../planning/parallelism/models.ts";
+import { presetModel } from "../../planning/parallelism/transformer-layers.ts";
 
 /** Of a trace. */
 export interface TraceJob {
@@ -43,7 +44,7 @@ export interface WorkloadShape {
   readonly cardGiB: number;
 }
 
-export const NEW_WORKLOAD = [
+const NEW_WORKLOAD = [
   "bert-110m",
   "bert-340m",
   "gpt2-350m",

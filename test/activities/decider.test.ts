@@ -1,71 +1,209 @@
-/** @file The decider: an overdue thread is stood in for, not thrown away; a dead one is replaced. */
+/** @file The decider: an overdue thread is stood in for by the baseline's, not thrown away; a dead one is replaced; two fleets are kept apart. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { createDecider, DECIDE_DEADLINE_MS, type Decider } from "../../activities/decider.ts";
-import { packLedger } from "../../scheduling/ledger-codec.ts";
-import { fleetShape, readyLedger } from "../scheduling/builders.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createDecider, DECIDE_DEADLINES, type Decider } from "../../activities/decider.ts";
+import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
+import type { Decision, Feed } from "../../protocol/control-contract.ts";
+import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import { decide, decideBaseline } from "../../scheduling/cycle/decide.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import {
+  acknowledgeChain,
+  extendChain,
+  figuresOf,
+  NEW_CHAIN,
+  type ChainLink,
+  type EventChain,
+} from "../../scheduling/ledger/event-chain.ts";
+import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import { ask, fleetShape, readyLedger } from "../scheduling/builders.ts";
 
-/** Waits for as long as the question's `nowMs` says, dies of −1, and counts its answers in `candidates`. */
-const THREAD = `
-import { parentPort } from "node:worker_threads";
-let answers = 0;
-parentPort.on("message", ({ id, nowMs }) => {
-  if (nowMs < 0) process.exit(1);
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, nowMs);
-  answers += 1;
-  const stats = { method: "decide", candidates: answers };
-  parentPort.postMessage({ id, plan: { items: [], pending: [], stats } });
-});
-`;
-const LATE_MS = 2 * DECIDE_DEADLINE_MS;
-const snapshot = packLedger(readyLedger(fleetShape([{}])));
+/** The machine may be busy; what the threads answer is the question here. */
+const PATIENT = { fedMs: 8_000, wholeMs: 8_000 };
+const LATE_MS = 2 * DECIDE_DEADLINES.wholeMs;
 
 let dir: string;
-let decider: Decider;
-const fallbacks: string[] = [];
-
 beforeAll(() => {
   dir = mkdtempSync(join(tmpdir(), "orbweaver-decider-"));
-  const threadFile = join(dir, "thread.mjs");
-  writeFileSync(threadFile, THREAD);
-  decider = createDecider({
-    storeDir: dir,
-    threadFile,
-    onFallback: (reason) => fallbacks.push(reason),
-  });
 });
-afterAll(async () => {
-  await decider.close();
+afterAll(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const ask = async (forMs: number): Promise<readonly [method: string, answers: number]> => {
-  const { stats } = await decider.decide(snapshot, forMs);
-  return [stats.method, stats.candidates];
-};
+describe("with threads that only wait", () => {
+  /** Waits for as long as the question's `nowMs` says (the baseline's thread does not), dies of −1 and of −2 with its fellow. */
+  const THREAD = `
+  import { parentPort, workerData } from "node:worker_threads";
+  let answers = 0;
+  const isBaseline = workerData.method === "baseline";
+  parentPort.on("message", ({ id, nowMs, isFedOnly }) => {
+    if (isFedOnly) return;
+    if (nowMs === -2 || (nowMs === -1 && !isBaseline)) process.exit(1);
+    if (!isBaseline) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, nowMs);
+    answers += 1;
+    const stats = { method: workerData.method, candidates: answers };
+    const planText = JSON.stringify({ items: [], pending: [], stats });
+    parentPort.postMessage({ id, kind: "plan", planText, answer: String(answers) });
+  });
+  `;
+  const snapshot = packLedger(readyLedger(fleetShape([{}])));
+  const fallbacks: string[] = [];
+  let decider: Decider;
+  beforeAll(() => {
+    const threadFile = join(dir, "thread.mjs");
+    writeFileSync(threadFile, THREAD);
+    decider = createDecider({
+      storeDir: dir,
+      threadFile,
+      onFallback: (reason) => fallbacks.push(reason),
+    });
+  });
+  afterAll(() => decider.close());
 
-test("a thread that overran keeps what it has loaded and answers again as soon as it is done", async () => {
-  expect(await ask(0)).toEqual(["decide", 1]);
-  const [[late], [meanwhile]] = [await ask(LATE_MS), await ask(0)];
-  expect([late, meanwhile]).toEqual(["baseline", "baseline"]);
-  expect(fallbacks).toEqual([
-    `no plan within ${DECIDE_DEADLINE_MS} ms`,
-    "the last question has not been answered yet",
-  ]);
-  for (let answer = await ask(0); ; answer = await ask(0)) {
-    if (answer[0] === "decide") {
-      // Two answers before this one: the thread is the same.
-      expect(answer[1]).toBe(3);
-      break;
+  const answerAfter = async (
+    forMs: number,
+  ): Promise<readonly [method: string, answers: number]> => {
+    const { stats } = await decider.decide(snapshot, forMs);
+    return [stats.method, stats.candidates];
+  };
+
+  test("one that overran keeps what it has loaded and answers again as soon as it is done", async () => {
+    expect(await answerAfter(0)).toEqual(["decide", 1]);
+    const [[late], [meanwhile]] = [await answerAfter(LATE_MS), await answerAfter(0)];
+    expect([late, meanwhile]).toEqual(["baseline", "baseline"]);
+    expect(fallbacks).toEqual([
+      `no plan within ${DECIDE_DEADLINES.wholeMs} ms`,
+      "the last question has not been answered yet",
+    ]);
+    for (let answer = await answerAfter(0); ; answer = await answerAfter(0)) {
+      if (answer[0] === "decide") {
+        // Two answers before this one: the thread is the same.
+        expect(answer[1]).toBe(3);
+        break;
+      }
+      await sleep(20);
     }
-    await sleep(20);
-  }
+  });
+
+  test("one that died is replaced", async () => {
+    expect((await answerAfter(-1))[0]).toBe("baseline");
+    expect(await answerAfter(0)).toEqual(["decide", 1]);
+  });
+
+  test("when both fail, the plan is empty and the next cycle comes soon", async () => {
+    expect(await decider.decide(snapshot, -2)).toEqual({
+      items: [],
+      pending: [],
+      wakeAtMs: 998,
+      stats: { method: "none", candidates: 0 },
+    });
+    expect((await answerAfter(0))[0]).toBe("decide");
+  });
 });
 
-test("a thread that died is replaced", async () => {
-  expect((await ask(-1))[0]).toBe("baseline");
-  expect(await ask(0)).toEqual(["decide", 1]);
+describe("with its own threads", () => {
+  let decider: Decider;
+  beforeAll(() => {
+    decider = createDecider({
+      storeDir: dir,
+      deadlines: PATIENT,
+      onFallback: (reason) => expect(reason).toBe(""),
+    });
+  });
+  afterAll(() => decider.close());
+
+  /** A fleet as its machine would feed it. */
+  function fleetOf(name: string) {
+    let ledger: Ledger = readyLedger(fleetShape([{ hosts: [{}, {}] }]));
+    let chain: EventChain = extendChain(NEW_CHAIN, { kind: "run", run: name, rules: 2 });
+    let nowMs = 0;
+    const fold = (event: LedgerEvent, link: ChainLink = event): void => {
+      ledger = apply(ledger, event).ledger;
+      chain = extendChain(chain, link);
+    };
+    const receive = (decision: Decision): Decision => {
+      if (decision.kind === "plan") {
+        const { plan, answer } = decision;
+        chain = acknowledgeChain(chain);
+        fold({ kind: "plan", plan, nowMs }, { kind: "plan-of", answer, nowMs });
+      }
+      return decision;
+    };
+    return {
+      want: () => decide(ledger, nowMs),
+      wantBaseline: () => decideBaseline(ledger, nowMs),
+      submit(job: string, gpus: number): void {
+        nowMs += 1_000;
+        fold({ kind: "inbox", entries: [ask({ job, gpus, requestedAtMs: nowMs })], nowMs });
+      },
+      /** As in a workflow that was lost after the question. */
+      copy: () => ({ ledger, chain, nowMs }),
+      restore(copy: { ledger: Ledger; chain: EventChain; nowMs: number }): void {
+        ({ ledger, chain, nowMs } = copy);
+      },
+      feed(by: Decider = decider): Promise<Decision> {
+        const { since = "", links, hash } = chain;
+        const figures = figuresOf(ledger);
+        const feed: Feed = { fleet: name, run: name, rules: 2, since, links, hash, figures };
+        return by.decideNext({ kind: "feed", feed, nowMs }).then(receive);
+      },
+      give(by: Decider = decider): Promise<Decision> {
+        const packed: PackedLedger = packLedger(ledger);
+        const kept = { fleet: name, hash: chain.hash, ledger: packed };
+        return by.decideNext({ kind: "snapshot", snapshot: kept, nowMs }).then(receive);
+      },
+    };
+  }
+
+  test("it follows two fleets, and decides for each on its own ledger", async () => {
+    const fleets = [fleetOf("eu"), fleetOf("us")];
+    for (const fleet of fleets) {
+      fleet.submit("a", 3);
+      expect(await fleet.feed()).toEqual({ kind: "stale", reason: "new" });
+      const want = fleet.want();
+      expect(await fleet.give()).toMatchObject({ kind: "plan", plan: want });
+    }
+    for (const gpus of [2, 9, 1])
+      for (const [at, fleet] of fleets.entries()) {
+        fleet.submit(`b${String(gpus)}`, gpus + at);
+        const want = fleet.want();
+        expect(await fleet.feed()).toMatchObject({ kind: "plan", plan: want });
+      }
+  });
+
+  test("a question that is asked twice has the same answer; one with other events is stale", async () => {
+    const fleet = fleetOf("lost");
+    fleet.submit("a", 3);
+    await fleet.give();
+    fleet.submit("b", 4);
+    const before = fleet.copy();
+    const first = await fleet.feed();
+    fleet.restore(before);
+    expect(await fleet.feed()).toEqual(first);
+    fleet.restore(before);
+    fleet.submit("c", 5);
+    expect((await fleet.feed()).kind).toBe("plan");
+    fleet.restore(before);
+    fleet.submit("d", 5);
+    expect(await fleet.feed()).toEqual({ kind: "stale", reason: "other" });
+    const want = fleet.want();
+    expect(await fleet.give()).toMatchObject({ plan: want });
+  });
+
+  test("another worker's decider has no ledger", async () => {
+    const other = createDecider({ storeDir: dir, deadlines: PATIENT, onFallback: () => undefined });
+    const fleet = fleetOf("moved");
+    fleet.submit("a", 3);
+    await fleet.give();
+    fleet.submit("b", 3);
+    expect(await fleet.feed(other)).toEqual({ kind: "stale", reason: "new" });
+    await fleet.give(other);
+    fleet.submit("c", 3);
+    expect((await fleet.feed(other)).kind).toBe("plan");
+    expect(await fleet.feed()).toEqual({ kind: "stale", reason: "other" });
+    await other.close();
+  });
 });

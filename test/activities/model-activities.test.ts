@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createModelActivities } from "../../activities/model-activities.ts";
-import type { ModelActivities, OrderedSample } from "../../activities/model-contract.ts";
+import type { ModelActivities, OrderedSample } from "../../protocol/model-contract.ts";
 import { directoryStore } from "../../activities/store.ts";
-import { parseHostId } from "../../domain/ids.ts";
-import { modelDirOf, openRegistry, type ModelRegistry } from "../../models/registry.ts";
+import { parseHostId } from "../../domain/values/ids.ts";
+import { modelDirOf, openRegistry, type ModelRegistry } from "../../models/bandwidth/registry.ts";
 import { fleetShape } from "../scheduling/builders.ts";
 import { meanLearner, modelDraft } from "./stand-in-learner.ts";
 
@@ -149,14 +149,14 @@ describe("judging", () => {
     const version = await withServing(77);
     const gone = { gpus: [{ host: parseHostId("c0/h9"), mask: 1 }], gbs: 5 };
     const asked = [...samples(100, 1), gone, ...samples(100, 1)];
-    expect(await solver().judgeSamples({ ...PLACE, version, samples: asked })).toEqual({
-      kind: "judged",
+    expect(await solver().evaluationSamples({ ...PLACE, version, samples: asked })).toEqual({
+      kind: "evaluated",
       predictedGbs: [77, null, 77],
     });
   });
 
   test("a version that is not there is unusable, and that is no failure", async () => {
-    const report = await solver().judgeSamples({ ...PLACE, version: "v9", samples: [] });
+    const report = await solver().evaluationSamples({ ...PLACE, version: "v9", samples: [] });
     expect(report).toMatchObject({
       kind: "unusable",
       reason: expect.stringMatching(/no version v9/),

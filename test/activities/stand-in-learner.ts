@@ -1,6 +1,6 @@
 /** @file A learner that answers with the mean of what it was shown, and the manifest of a version before it has a number. */
-import type { Learner } from "../../models/learner.ts";
-import type { ModelDraft } from "../../models/registry.ts";
+import type { Learner } from "../../models/bandwidth/learner.ts";
+import type { ModelDraft } from "../../models/bandwidth/registry.ts";
 
 /** One byte: the mean, so that a test can write one by hand. */
 export const meanLearner: Learner = {

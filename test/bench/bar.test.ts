@@ -6,26 +6,29 @@ import { drawFrom, quantile, spreadOf } from "../../bench/statistics.ts";
 
 describe("a bar holds when its figure is as wanted", () => {
   test.each([
-    { wish: atMost(3), got: 3, want: "<= 3", wantHolds: true },
-    { wish: atMost(3), got: 3.01, want: "<= 3", wantHolds: false },
-    { wish: atLeast(64), got: 64, want: ">= 64", wantHolds: true },
-    { wish: atLeast(64), got: 63.9, want: ">= 64", wantHolds: false },
-    { wish: exactly(0), got: 0, want: "= 0", wantHolds: true },
-    { wish: exactly(0), got: 1, want: "= 0", wantHolds: false },
-    { wish: REPORTED, got: 12, want: "reported", wantHolds: true },
-  ])("$want, got $got", ({ wish, got, want, wantHolds }) => {
-    const bar = barOf({ id: "x", unit: "ms", wish, got });
+    { target: atMost(3), got: 3, want: "<= 3", wantHolds: true },
+    { target: atMost(3), got: 3.01, want: "<= 3", wantHolds: false },
+    { target: atLeast(64), got: 64, want: ">= 64", wantHolds: true },
+    { target: atLeast(64), got: 63.9, want: ">= 64", wantHolds: false },
+    { target: exactly(0), got: 0, want: "= 0", wantHolds: true },
+    { target: exactly(0), got: 1, want: "= 0", wantHolds: false },
+    { target: REPORTED, got: 12, want: "reported", wantHolds: true },
+  ])("$want, got $got", ({ target, got, want, wantHolds }) => {
+    const bar = barOf({ id: "x", unit: "ms", target, got });
     expect(bar).toEqual({ id: "x", unit: "ms", want, got, holds: wantHolds });
   });
 
   test.each([undefined, NaN, Infinity])("%s is no figure, and holds nothing", (got) => {
-    for (const wish of [atMost(3), atLeast(0), REPORTED]) {
-      expect(barOf({ id: "x", unit: "ms", wish, got })).toMatchObject({ got: null, holds: false });
+    for (const target of [atMost(3), atLeast(0), REPORTED]) {
+      expect(barOf({ id: "x", unit: "ms", target, got })).toMatchObject({
+        got: null,
+        holds: false,
+      });
     }
   });
 
   test("what was not measured says why", () => {
-    const bar = unmeasured({ id: "x", unit: "ms", wish: REPORTED }, "no arrays yet");
+    const bar = unmeasured({ id: "x", unit: "ms", target: REPORTED }, "no arrays yet");
     expect(bar).toMatchObject({ got: null, holds: false, note: "not measured: no arrays yet" });
   });
 

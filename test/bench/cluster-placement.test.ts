@@ -26,6 +26,7 @@ const SIZES: Readonly<Record<string, number>> = {
 const request: BenchRequest = {
   seed: 1,
   size: (name) => SIZES[name] ?? 8,
+  flag: () => false,
   text: () => undefined,
   chosen: () => [],
   say: () => {},
@@ -47,14 +48,14 @@ test("a ledger keeps what is free and what links carry in step with its gangs", 
   const ends = randomFrom(1, "ends");
   for (const arrival of arrivalsOf(drawn, 300, randomFrom(1, "arrivals"))) {
     makeRoom(book, arrival, ends);
-    expect(book.held + arrival.wish.gpus).toBeLessThanOrEqual(arrival.most);
-    const { choice } = bestClusters(arrival.wish, book.room);
+    expect(book.held + arrival.demand.gpus).toBeLessThanOrEqual(arrival.most);
+    const { choice } = bestClusters(arrival.demand, book.room);
     expect(choice).toBeDefined();
     if (choice === undefined) continue;
-    expect(faultOf(choice, arrival.wish, book.room)).toBeUndefined();
+    expect(faultOf(choice, arrival.demand, book.room)).toBeUndefined();
     start(book, choice);
   }
-  makeRoom(book, { wish: { gpus: 0, maxClusters: 1 }, most: 0 }, ends);
+  makeRoom(book, { demand: { gpus: 0, maxClusters: 1 }, most: 0 }, ends);
   expect([...book.room.free]).toEqual(drawn.gpus);
   expect(book.room.links.gangs.every((gangs) => gangs === 0)).toBe(true);
   expect(book.room.links.shareGbps).toEqual(drawn.graph.gbps);

@@ -20,6 +20,7 @@ const requestFor = (
 ): BenchRequest => ({
   seed: 1,
   size: (name) => sizes[name] ?? usual(name),
+  flag: () => false,
   text: () => undefined,
   chosen: () => COLLECTIVE_PARTS,
   say: () => undefined,
@@ -33,7 +34,7 @@ describe("bench collectives", () => {
     const plotDir = mkdtempSync(join(tmpdir(), "collectives-"));
     try {
       const { bars } = await runCollectives(
-        requestFor({ seeds: 10, "rival-seeds": 2 }, { plotDir }),
+        requestFor({ seeds: 5, "rival-seeds": 1 }, { plotDir }),
       );
       expect(bars.filter(({ holds }) => !holds)).toEqual([]);
       expect(bars.length).toBeGreaterThan(40);

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { measure, paperCells } from "../../bench/inference/cells.ts";
 import { rivalsAhead } from "../../bench/inference/compare-bars.ts";
 import { frozenBar } from "../../bench/inference/frozen.ts";
-import { tinyGraph, tinyHost, tinyProblem } from "../scheduling/inference/problems.ts";
+import { tinyGraph, tinyHost, tinyProblem } from "../planning/inference/problems.ts";
 
 it("finds the cost model as it was frozen, and a changed one changed", () => {
   const cells = paperCells(["v100-hetero", "p4d.24xlarge"]);

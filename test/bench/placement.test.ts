@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { crowdedFleet } from "../../bench/queue/crowded-fleet.ts";
 import { measurePlacement } from "../../bench/queue/placement.ts";
 import { drawFrom } from "../../bench/statistics.ts";
-import { gpuCountOf } from "../../domain/lease.ts";
+import { gpuCountOf } from "../../domain/lease/lease.ts";
 
 test("nine tenths of 1,798 GPUs are taken, and what a preemption could free holds the largest gang", () => {
   const fleet = crowdedFleet(drawFrom(7));
@@ -23,7 +23,7 @@ test("no gang costs more than by greedy with swaps, nor more than by trying ever
   const { signal } = new AbortController();
   const bars = await measurePlacement({
     seed: 3,
-    placements: 60,
+    placements: 30,
     say: () => {},
     interrupted: signal,
   });

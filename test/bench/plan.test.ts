@@ -7,8 +7,8 @@ import { measureFragmentation } from "../../bench/plan/fragmentation.ts";
 import { drawnGraph, GRAPH_KINDS, readCutGraph } from "../../bench/plan/graphs.ts";
 import { measureOwnGraph, readReferences, sharesOf } from "../../bench/plan/cuts.ts";
 import { measureShares } from "../../bench/plan/shares.ts";
-import { cutGraph } from "../../scheduling/plan/cut.ts";
-import { capacitiesOf, checkCut } from "../../scheduling/plan/cut-graph.ts";
+import { cutGraph } from "../../planning/parallelism/cut.ts";
+import { capacitiesOf, checkCut } from "../../planning/parallelism/cut-graph.ts";
 
 describe("drawn graphs", () => {
   test.each(GRAPH_KINDS)("of the %s kind have their size and hang together", (kind) => {

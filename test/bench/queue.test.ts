@@ -2,13 +2,14 @@
 import { describe, expect, test } from "vitest";
 import type { BenchRequest } from "../../bench/bench.ts";
 import { queueBench } from "../../bench/queue.ts";
-import { allOrNothing, paperWorkload } from "../../bench/queue/compare.ts";
-import { ENTRANT_NAMES } from "../../bench/queue/entrants.ts";
+import { paperWorkload } from "../../bench/queue/compare.ts";
+import { allOrNothing } from "../../simulator/entrants/entrants.ts";
+import { ENTRANT_NAMES } from "../../simulator/entrants/entrants.ts";
 import { runQueue } from "../../bench/queue/run.ts";
-import { starvedAfterMs } from "../../bench/queue/starvation.ts";
+import { starvedAfterMs } from "../../simulator/starved-after.ts";
 
 const SIZES: Readonly<Record<string, number>> = {
-  jobs: 250,
+  jobs: 100,
   seeds: 1,
   "decision-ms": 5,
   "live-delay-ms": 274,
@@ -18,6 +19,7 @@ const SIZES: Readonly<Record<string, number>> = {
 const request = (only: readonly string[]): BenchRequest => ({
   seed: 1,
   size: (name) => SIZES[name] ?? NaN,
+  flag: () => false,
   text: () => undefined,
   chosen: () => only,
   say: () => undefined,

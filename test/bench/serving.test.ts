@@ -5,7 +5,7 @@ import { servingBench } from "../../bench/serving.ts";
 
 it("times the split model and every rival, after their answers agreed", async () => {
   const sizes = new Map([
-    ["rounds", 3],
+    ["rounds", 1],
     ["warm-ups", 1],
     ["side", 8],
     ["depth", 2],
@@ -19,6 +19,7 @@ it("times the split model and every rival, after their answers agreed", async ()
         option.kind === "size" && option.name === name ? [option.usual] : [],
       )[0] ??
       NaN,
+    flag: () => false,
     text: () => undefined,
     chosen: () => ["speed"],
     say: () => undefined,

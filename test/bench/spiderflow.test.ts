@@ -7,7 +7,7 @@ import { playProduct } from "../../bench/spiderflow/product.ts";
 import { testbed } from "../../bench/spiderflow/scenes.ts";
 import { mappingText } from "../../bench/spiderflow/tables.ts";
 import { bestClusters } from "../../scheduling/placement/best-clusters.ts";
-import { opportunistic } from "../../scheduling/placement/rival-clusters.ts";
+import { opportunistic } from "../../bench/rivals/placement/clusters.ts";
 import { play } from "../../simulator/spiderflow/play.ts";
 import { openStepClock } from "../../simulator/spiderflow/step-clock.ts";
 
@@ -77,6 +77,7 @@ test("a case plays every rival, ours and the product, and says how its jobs came
   const request: BenchRequest = {
     seed: 1,
     size: () => 1,
+    flag: () => false,
     text: () => undefined,
     chosen: () => [],
     say: (what) => said.push(what),

@@ -4,21 +4,21 @@ import { describe, expect, test } from "vitest";
 import { atMost, barOf, unmeasured, type Bar } from "../../bench/bar.ts";
 import type { Bench, BenchRequest } from "../../bench/bench.ts";
 import { BENCHES } from "../../bench/registry.ts";
-import { createKit } from "../../cli/kit.ts";
-import { benchVerbOf } from "../../cli/verbs/bench.ts";
+import { createCommandContext } from "../../cli/command/command-context.ts";
+import { benchVerbOf } from "../../cli/verbs/science/bench.ts";
 import { run } from "../cli/run.ts";
 import { Writable } from "node:stream";
 
 const GOOD = barOf({
   id: "speed",
   unit: "ms",
-  wish: atMost(10),
+  target: atMost(10),
   got: 2.5,
   paper: 4,
   note: "a note",
 });
-const BAD = barOf({ id: "speed", unit: "ms", wish: atMost(10), got: 20 });
-const ABSENT = unmeasured({ id: "speed", unit: "ms", wish: atMost(10) }, "no server");
+const BAD = barOf({ id: "speed", unit: "ms", target: atMost(10), got: 20 });
+const ABSENT = unmeasured({ id: "speed", unit: "ms", target: atMost(10) }, "no server");
 
 function benchWith(
   bars: readonly Bar[],
@@ -55,7 +55,7 @@ async function bench(of: Bench, words: readonly string[]): Promise<Answer> {
       done();
     },
   });
-  const kit = createKit({
+  const kit = createCommandContext({
     io: {
       stdout: stream,
       stderr: new Writable({ write: (_chunk, _encoding, done) => done() }),

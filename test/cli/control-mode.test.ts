@@ -40,6 +40,6 @@ it.each([
     "controller",
   ],
 ] as const)("%s", (_what, flags, isOwnServer, state, want) => {
-  const wish = { isAlwaysOn: false, isOnDemand: false, ...flags };
-  expect(controlMode(wish, { isOwnServer, former: state })).toBe(want);
+  const settings = { isAlwaysOn: false, isOnDemand: false, ...flags };
+  expect(controlMode(settings, { isOwnServer, former: state })).toBe(want);
 });

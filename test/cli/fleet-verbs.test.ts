@@ -4,15 +4,15 @@ import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { fleetText } from "../../cli/fleet-map.ts";
+import { fleetText } from "../../cli/text/fleet-map.ts";
 import { placeAgents } from "../../cli/up/agents.ts";
-import { coloursFor } from "../../cli/colour.ts";
-import { parseFleetYaml } from "../../domain/fleet-file.ts";
-import type { FleetShape } from "../../domain/fleet.ts";
-import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/ids.ts";
-import type { Lease } from "../../domain/lease.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import { coloursFor } from "../../cli/terminal/colour.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
+import type { Lease } from "../../domain/lease/lease.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { run } from "./run.ts";
 
 const FLEET = `

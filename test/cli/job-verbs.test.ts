@@ -13,11 +13,19 @@ import type {
   JobView,
   ListedJob,
 } from "../../client/index.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { clusterId, hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/ids.ts";
-import { ms } from "../../domain/units.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import { parseFleetYaml } from "../../domain/fleet-file.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import {
+  clusterId,
+  hostId,
+  jobId,
+  leaseId,
+  runId,
+  tenantId,
+  token,
+} from "../../domain/values/ids.ts";
+import { ms } from "../../domain/values/units.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import { run } from "./run.ts";
 
 const NOW_MS = 3_600_000;
@@ -219,13 +227,13 @@ clusters:
 describe("explain", () => {
   it.each<[string, JobExplanation, RegExp]>([
     [
-      "why a job waits: code, place, numbers, holders, what would change it",
+      "why a job waits: code, numbers, holders, what would change it",
       {
         view: { ...VIEW, state: "pending", attempts: [] },
         ending: GOES_ON,
-        fleet: { kind: "waiting", position: 2, waiting: 5, requestedAtMs: 0, reason: PENDING },
+        fleet: { kind: "waiting", waiting: 5, requestedAtMs: 0, reason: PENDING },
       },
-      /^b waits: WaitingForGpus\n {2}b needs 8 GPUs.*\n {2}place +2 of 5.*\n {2}waits for +1h00m\n {2}numbers +needGpus 8, freeGpus 2\n {2}held by +a\n {2}changes on +lease-released\n$/,
+      /^b waits: WaitingForGpus\n {2}b needs 8 GPUs.*\n {2}waits for +1h00m\n {2}numbers +needGpus 8, freeGpus 2\n {2}held by +a\n {2}changes on +lease-released\n$/,
     ],
     [
       "why a running one runs there",
@@ -313,7 +321,6 @@ describe("explain", () => {
       ending: GOES_ON,
       fleet: {
         kind: "waiting",
-        position: 1,
         waiting: 1,
         requestedAtMs: 0,
         reason: { ...PENDING, code: "WaitingForHosts" },
@@ -422,7 +429,7 @@ describe("submit --wait", () => {
     });
     const { code, stderr } = await run(words, { client, interrupted: controller.signal });
     expect(code).toBe(130);
-    expect(stderr).toContain("b goes on without us; `orbweaver cancel b` stops it\n");
+    expect(stderr).toContain("b continues; `orbweaver cancel b` stops it\n");
   });
 });
 

@@ -4,11 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parseFleetYaml } from "../../domain/fleet-file.ts";
-import { clusterId, jobId, parseHostId } from "../../domain/ids.ts";
-import { modelDirOf, openRegistry, type ModelDraft } from "../../models/registry.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import type { BandwidthModelView, TrainingNote } from "../../workflows/messages.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import { clusterId, jobId, parseHostId } from "../../domain/values/ids.ts";
+import { modelDirOf, openRegistry, type ModelDraft } from "../../models/bandwidth/registry.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import type { BandwidthModelView, TrainingNote } from "../../protocol/messages.ts";
 import { run, type Outside, type Said } from "./run.ts";
 
 const FLEET = `

@@ -4,8 +4,8 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { onnxBytes, type Dimension } from "../../models/onnx-file.ts";
-import { transformerSample } from "../../models/onnx-samples.ts";
+import { onnxBytes, type Dimension } from "../../models/onnx/onnx-file.ts";
+import { transformerSample } from "../../models/onnx/onnx-samples.ts";
 import { run } from "./run.ts";
 
 /** y = a + b, whose shapes are given. */

@@ -3,9 +3,9 @@
 import { describe, expect, it } from "vitest";
 import type { AttemptView, JobHandle, JobView, ListedJob } from "../../client/index.ts";
 import type { LogOptions } from "../../client/index.ts";
-import { hostId, jobId, leaseId, tenantId, token } from "../../domain/ids.ts";
-import { ms } from "../../domain/units.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
+import { hostId, jobId, leaseId, tenantId, token } from "../../domain/values/ids.ts";
+import { ms } from "../../domain/values/units.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { run } from "./run.ts";
 
 const NOW_MS = 3_600_000;

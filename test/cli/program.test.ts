@@ -2,7 +2,7 @@
 
 import { Writable } from "node:stream";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { drained } from "../../cli/io.ts";
+import { drained } from "../../cli/terminal/io.ts";
 import { run } from "./run.ts";
 
 const VERBS = [
@@ -110,7 +110,7 @@ describe("wrong usage", () => {
     [
       "a variable without a value",
       ["submit", "-e", "A", "--", "x"],
-      'error BAD_INPUT: --env "A" is no KEY=VALUE. Write e.g. --env SEED=1.\n',
+      'error BAD_INPUT: --env "A" is not KEY=VALUE. Write e.g. --env SEED=1.\n',
     ],
     [
       "a fleet that is no folder's name",

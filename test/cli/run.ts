@@ -1,9 +1,9 @@
 /** @file Runs the command in this process with an outside of the test's own, and keeps what it said. */
 
 import { Writable } from "node:stream";
-import type { Io, OutputStream } from "../../cli/io.ts";
+import type { Io, OutputStream } from "../../cli/terminal/io.ts";
 import { runCli } from "../../cli/program.ts";
-import type { OpenSession, Session } from "../../cli/session.ts";
+import type { OpenSession, Session } from "../../cli/command/session.ts";
 import type { OrbweaverClient } from "../../client/index.ts";
 import { isolatedConnection } from "../../workers/connection.ts";
 

@@ -1,10 +1,10 @@
 /** @file What operators see of hosts that do not answer: in `fleet show`, and in `explain` and `status` of the jobs there. */
 
 import { describe, expect, it } from "vitest";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { JobExplanation, JobHandle, JobView } from "../../client/index.ts";
-import { clusterId, jobId, leaseId, token } from "../../domain/ids.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import { clusterId, jobId, leaseId, token } from "../../domain/values/ids.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { ask, host, inbox } from "../scheduling/builders.ts";
 import { FENCE_MS, SILENT_AT_MS, troubled } from "../support/silent-fleet.ts";
 import { run, type Said } from "./run.ts";
@@ -44,11 +44,11 @@ describe("fleet show", () => {
 
   it("says since when each is silent, what happens next and when, and what it holds", async () => {
     const { stdout } = await show(BOTH_KINDS);
-    expect(stdout.slice(stdout.indexOf("Hosts that"))).toBe(
+    expect(stdout.slice(stdout.indexOf("Silent hosts"))).toBe(
       [
-        "Hosts that do not answer:",
+        "Silent hosts:",
         "  c0/h0: silent for 2m00s, fenced in 8m00s (2 leases, 3 GPUs)",
-        "  c0/h1: fenced 2m00s ago, offered again when its agent reports",
+        "  c0/h1: fenced 2m00s ago, used again when its agent registers",
         "  c1/h0: silent for 2m00s, held until it answers (1 lease, 4 GPUs)",
         "",
       ].join("\n"),
@@ -58,7 +58,7 @@ describe("fleet show", () => {
 
   it("says when mass silence stops the clocks, and what to do", async () => {
     const { stdout } = await show(troubled({ silent: ["c0/h0", "c0/h1"] }));
-    expect(stdout).toContain("  c0/h1: silent for 2m00s, its fence clock is stopped\n");
+    expect(stdout).toContain("  c0/h1: silent for 2m00s, its fence time is stopped\n");
     expect(stdout).toMatch(
       /\n {2}2 of 6 agents are silent at once\. .*\n.*\n.*orbweaver fence HOST…\n$/,
     );
@@ -157,17 +157,17 @@ describe("explain of a running job", () => {
     [
       "names the silent host, the time of its fence, and both ways on",
       troubled({ silent: ["c0/h0", "c0/h1"], hostsPerCluster: 6 }),
-      /\nsilent +c0\/h0: silent for 2m00s, fenced in 8m00s\n +If it answers before.*\n +Else it ends \(HOST_LOST, uncharged.*\nlease/,
+      /\nsilent +c0\/h0: silent for 2m00s, fenced in 8m00s\n +If it answers before.*\n +Otherwise it ends \(HOST_LOST, uncharged.*\nlease/,
     ],
     [
       "says that a held host keeps it until an operator fences it",
       troubled({ silent: ["c1/h0"] }),
-      /\nsilent +c1\/h0: silent for 2m00s, held until it answers\n +No clock.*orbweaver fence HOST\nlease/,
+      /\nsilent +c1\/h0: silent for 2m00s, held until it answers\n +No fence time.*orbweaver fence HOST\nlease/,
     ],
     [
       "says that no clock runs in a mass silence",
       troubled({ silent: ["c0/h0", "c0/h1"] }),
-      /\nsilent +c0\/h0: silent for 2m00s, its fence clock is stopped\n +So many.*\n.*\nlease/,
+      /\nsilent +c0\/h0: silent for 2m00s, its fence time is stopped\n +So many.*\n.*\nlease/,
     ],
     [
       "says that its run ends on a fenced host",
@@ -214,7 +214,7 @@ it("explain of a job that waits for hosts lists the silent and fenced ones that 
     wakeOn: ["host-ready"],
   } as const;
   const { stdout } = await explain({ ...VIEW, state: "pending", attempts: [] }, ledger, {
-    more: { fleet: { kind: "waiting", position: 1, waiting: 1, requestedAtMs: 0, reason } },
+    more: { fleet: { kind: "waiting", waiting: 1, requestedAtMs: 0, reason } },
   });
   expect(stdout).toMatch(
     /\n {2}silent +c0\/h0: silent for 2m00s, fenced in 8m00s .*\n +c0\/h1: fenced/,

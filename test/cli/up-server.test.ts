@@ -1,20 +1,32 @@
 /** @file What lives of a fleet is never forgotten: not by a configured address, not by a lost note, not by `down`. */
 
+import type { Connection, ConnectionOptions } from "@temporalio/client";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
-import { identityOf, ownIdentity } from "../../activities/agent/process-identity.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { identityOf, ownIdentity } from "../../agent/system/process-identity.ts";
 import { livingDatabaseUser, livingServer, noteDatabaseUser } from "../../cli/up/own-server.ts";
 import { databaseFileOf } from "../../cli/up/places.ts";
 import { provideServer } from "../../cli/up/server.ts";
-import type { Io } from "../../cli/io.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
+import type { Io } from "../../cli/terminal/io.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ConnectionFlags } from "../../workers/connection.ts";
 import { readUpState, writeUpState, type UpServer, type UpState } from "../../workers/state.ts";
 import { run } from "./run.ts";
+
+// Dead addresses are really tried, but not for the five seconds that a user's server is given.
+vi.mock("@temporalio/client", async (importOriginal) => {
+  const real = await importOriginal<typeof import("@temporalio/client")>();
+  class Impatient extends real.Connection {
+    static override async connect(options?: ConnectionOptions): Promise<Connection> {
+      return await super.connect({ ...options, connectTimeout: 100 });
+    }
+  }
+  return { ...real, Connection: Impatient };
+});
 
 const ADDRESS = "127.0.0.1:20001";
 const isolated: ConnectionFlags = { isIsolated: true };
@@ -156,8 +168,8 @@ it("says when the file has another name for the fleet than commands will need", 
     return stderr;
   };
   const [asDefault, asItself] = await Promise.all([up(), up("--fleet", "walk")]);
-  expect(asDefault).toContain("the file calls this fleet walk; it runs as default");
-  expect(asItself).not.toContain("calls this fleet");
+  expect(asDefault).toContain("the file names this fleet walk, but it runs as default");
+  expect(asItself).not.toContain("names this fleet");
 }, 20_000);
 
 describe("down", () => {

@@ -3,7 +3,7 @@
 import type { Client } from "@temporalio/client";
 import { expect, it } from "vitest";
 import { openJob } from "../../client/job-handle.ts";
-import type { JobView } from "../../workflows/messages.ts";
+import type { JobView } from "../../protocol/messages.ts";
 
 interface Told {
   readonly status: string;

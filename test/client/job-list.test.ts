@@ -11,11 +11,11 @@ import {
   STATE_KEY,
   TENANT_KEY,
 } from "../../client/search-keys.ts";
-import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/ids.ts";
-import type { PendingRequest } from "../../domain/plan.ts";
-import { ms } from "../../domain/units.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
+import type { PendingRequest } from "../../domain/lease/plan.ts";
+import { ms } from "../../domain/values/units.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 
 const BASE = 'WorkflowType = "job" AND (OrbweaverFleet = "default" OR OrbweaverHome = "default")';
 

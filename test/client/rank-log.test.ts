@@ -6,8 +6,8 @@ import { prefixed } from "../../client/job-logs.ts";
 import type { LogSession } from "../../client/log-session.ts";
 import { merged } from "../../client/merged.ts";
 import { lastLines, readRankLog, type RankLogOptions } from "../../client/rank-log.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { hostId, jobId, leaseId, token } from "../../domain/ids.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { hostId, jobId, leaseId, token } from "../../domain/values/ids.ts";
 
 const PLACE = { jobId: jobId("j"), host: hostId("c", "h"), leaseId: leaseId(token(1)), rank: 0 };
 

@@ -14,7 +14,7 @@ import {
 } from "@temporalio/common";
 import { expect, it } from "vitest";
 import { translated } from "../../client/server-error.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 
 const refusal = ApplicationFailure.create({
   type: "NOT_ALLOWED",

@@ -2,7 +2,7 @@
 import { QueryNotRegisteredError, type Client } from "@temporalio/client";
 import { describe, expect, it } from "vitest";
 import { queried } from "../../client/waking.ts";
-import { FLEET_TASK_QUEUE, UNTIMELY_NEWS } from "../../workflows/messages.ts";
+import { FLEET_TASK_QUEUE, UNTIMELY_NEWS } from "../../protocol/messages.ts";
 
 const INVALID_ARGUMENT = 3;
 /** Nothing of it is reached but the deadline. */

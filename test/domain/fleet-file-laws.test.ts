@@ -9,12 +9,12 @@ import {
   powerText,
   priceText,
   rateText,
-} from "../../domain/dimensions.ts";
-import { parseFleetYaml, type FleetFile, type HostEntry } from "../../domain/fleet-file.ts";
-import { FLEET_JSON_SCHEMA } from "../../domain/fleet-schema.ts";
-import { hostYaml } from "../../domain/fleet-yaml.ts";
-import { GPU_TYPES } from "../../domain/gpu-types.ts";
-import { expandHosts } from "../../domain/host-range.ts";
+} from "../../domain/values/dimensions.ts";
+import { parseFleetYaml, type FleetFile, type HostEntry } from "../../domain/fleet/fleet-file.ts";
+import { FLEET_JSON_SCHEMA } from "../../domain/fleet/fleet-schema.ts";
+import { hostYaml } from "../../domain/fleet/fleet-yaml.ts";
+import { GPU_TYPES } from "../../domain/values/gpu-types.ts";
+import { expandHosts } from "../../domain/values/host-range.ts";
 import {
   fleetOf,
   parseFile,
@@ -24,6 +24,7 @@ import {
   topologyText,
   yamlProblems,
 } from "./fleet-text.ts";
+import { caseCount } from "../support/case-count.ts";
 
 const word = fc.stringMatching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,8}$/);
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 2 });
@@ -103,7 +104,7 @@ describe("fleet files obey", () => {
         ).toEqual(wanted);
         expect(shape.links).toHaveLength(2);
       }),
-      { numRuns: 60 },
+      { numRuns: caseCount(60) },
     );
   });
 
@@ -130,7 +131,7 @@ describe("fleet files obey", () => {
         const cluster = { name: "c", site: "s", jurisdiction: "EU", hosts: entries };
         expect(parsed).toEqual({ kind: "parsed", fleet: fleetOf({ clusters: [cluster] }, texts) });
       }),
-      { numRuns: 60 },
+      { numRuns: caseCount(60) },
     );
   });
 
@@ -140,7 +141,7 @@ describe("fleet files obey", () => {
       fc.property(fleetFile, (file) => {
         expect(editor.safeParse(file).error).toBeUndefined();
       }),
-      { numRuns: 40 },
+      { numRuns: caseCount(40) },
     );
     expect(editor.safeParse({ ...SMALL_FLEET, tenant: [] }).success).toBe(false);
   });
@@ -174,7 +175,7 @@ describe("fleet files obey", () => {
         }));
         expect(["parsed", "refused"]).toContain(parseFile(file).kind);
       }),
-      { numRuns: 300 },
+      { numRuns: caseCount(300) },
     );
   });
 
@@ -188,7 +189,7 @@ describe("fleet files obey", () => {
         const read = () => ({ kind: "text", text: inside }) as const;
         expect(parseFleetYaml(named, { file: "fleet.yaml", read }).kind).toBe("refused");
       }),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
   });
 });

@@ -1,8 +1,8 @@
 /** @file What a fleet file says of sites, racks, maintenance and policy: its meaning, and what is refused with place and remedy. */
 
 import { describe, expect, it } from "vitest";
-import { gpuTimeText, parseGpuTime } from "../../domain/dimensions.ts";
-import { fleetShapeProblem } from "../../domain/fleet-shape.ts";
+import { gpuTimeText, parseGpuTime } from "../../domain/values/dimensions.ts";
+import { fleetShapeProblem } from "../../domain/fleet/fleet-shape.ts";
 import { fleetOf, problemsOf, SMALL_FLEET, topologyText, yamlProblems } from "./fleet-text.ts";
 
 const [EU, US] = SMALL_FLEET.clusters;

@@ -1,9 +1,9 @@
 /** @file A small right fleet and short readings of what the parser says, for the tests of fleet files. */
 
-import { formatProblem } from "../../domain/file-problem.ts";
-import { parseFleetYaml, type FleetFile, type FleetFiles } from "../../domain/fleet-file.ts";
-import { fleetYaml } from "../../domain/fleet-yaml.ts";
-import type { Fleet } from "../../domain/fleet.ts";
+import { formatProblem } from "../../domain/values/file-problem.ts";
+import { parseFleetYaml, type FleetFile, type FleetFiles } from "../../domain/fleet/fleet-file.ts";
+import { fleetYaml } from "../../domain/fleet/fleet-yaml.ts";
+import type { Fleet } from "../../domain/fleet/fleet.ts";
 
 /** Two clusters, one link, one tenant. */
 export const SMALL_FLEET: FleetFile = {

@@ -3,10 +3,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { durationText, memoryText } from "../../domain/dimensions.ts";
-import { parseJobFile, parseJobYaml, type JobFile } from "../../domain/job-file.ts";
-import { JOB_JSON_SCHEMA } from "../../domain/job-schema.ts";
+import { durationText, memoryText } from "../../domain/values/dimensions.ts";
+import { parseJobFile, parseJobYaml, type JobFile } from "../../domain/job/job-file.ts";
+import { JOB_JSON_SCHEMA } from "../../domain/job/job-schema.ts";
 import { FULL_JOB, problemsOf, SMALL_JOB } from "./job-text.ts";
+import { caseCount } from "../support/case-count.ts";
 
 const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
 const word = fc
@@ -86,7 +87,7 @@ describe("job files obey", () => {
       fc.property(jobFile, (file) => {
         expect(editor.safeParse(file).error).toBeUndefined();
       }),
-      { numRuns: 50 },
+      { numRuns: caseCount(50) },
     );
     expect(editor.safeParse(FULL_JOB).error).toBeUndefined();
     expect(editor.safeParse({ ...FULL_JOB, gpus: 8 }).success).toBe(false);
@@ -139,7 +140,7 @@ describe("job files obey", () => {
         const file = changed(FULL_JOB, path, (map, key) => ({ ...map, [key]: value }));
         expect(["parsed", "refused"]).toContain(parseJobFile(file).kind);
       }),
-      { numRuns: 500 },
+      { numRuns: caseCount(500) },
     );
   });
 
@@ -189,7 +190,7 @@ describe("job files obey", () => {
           expect(message).not.toMatch(/[\u0000-\u001f]/);
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: caseCount(1000) },
     );
   });
 

@@ -1,7 +1,7 @@
 /** @file A whole job file and its problems in short form, for the tests of job files. */
 
-import { formatProblem, parseJobFile, parseJobYaml } from "../../domain/job-file.ts";
-import type { JobSpec } from "../../domain/job.ts";
+import { formatProblem, parseJobFile, parseJobYaml } from "../../domain/job/job-file.ts";
+import type { JobSpec } from "../../domain/job/job.ts";
 
 /** Every key of a job file, each with a value that is right. */
 export const FULL_JOB = {

@@ -1,7 +1,7 @@
 /** @file What a job file says of giving GPUs up and of growing: its meaning, its defaults, and what is refused. */
 
 import { describe, expect, it } from "vitest";
-import { scheduledPart } from "../../domain/gang-request.ts";
+import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import { problemsOf, SMALL_JOB, specOf } from "./job-text.ts";
 
 const CHECKPOINT = { signal: "USR1", grace: "20s", interval: "5m" };

@@ -5,11 +5,11 @@ import { dirname, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { parse } from "yaml";
-import { formatProblem } from "../../domain/file-problem.ts";
-import { parseFleetYaml } from "../../domain/fleet-file.ts";
-import { FLEET_JSON_SCHEMA } from "../../domain/fleet-schema.ts";
-import type { Fleet } from "../../domain/fleet.ts";
-import { JOB_JSON_SCHEMA } from "../../domain/job-schema.ts";
+import { formatProblem } from "../../domain/values/file-problem.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import { FLEET_JSON_SCHEMA } from "../../domain/fleet/fleet-schema.ts";
+import type { Fleet } from "../../domain/fleet/fleet.ts";
+import { JOB_JSON_SCHEMA } from "../../domain/job/job-schema.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const textOf = (path: string): string => readFileSync(resolve(ROOT, path), "utf8");

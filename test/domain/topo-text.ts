@@ -1,5 +1,5 @@
 /** @file Made-up topologies, written the ways that nvidia-smi, terminals, wikis and launchers write them. */
-import type { HostTopology, LinkKind } from "../../domain/topology.ts";
+import type { HostTopology, LinkKind } from "../../domain/values/topology.ts";
 
 export interface TopoStyle {
   readonly cells: "tabs" | "spaces" | "markdown";

@@ -16,7 +16,7 @@ import {
   type JobResult,
   type JobView,
   type TaskCounts,
-} from "../../workflows/messages.ts";
+} from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const FLEET = `

@@ -2,15 +2,15 @@
 
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { openBandwidthModel } from "../../client/bandwidth-model.ts";
-import { clusterId, jobId, parseHostId } from "../../domain/ids.ts";
+import { clusterId, jobId, parseHostId } from "../../domain/values/ids.ts";
 import {
   BANDWIDTH_MODEL_RULES,
   BANDWIDTH_MODEL_WORKFLOW,
   bandwidthModelWorkflowId,
   JOB_TASK_QUEUE,
   measuredSignal,
-  type MeasuredWord,
-} from "../../workflows/messages.ts";
+  type MeasuredNote,
+} from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const FLEET = `
@@ -41,9 +41,9 @@ const model = () =>
   world.temporal.workflow.getHandle(bandwidthModelWorkflowId(world.fleet, "alpha"));
 
 /** Pairs of hosts: what the smaller part carries, times `share`; sets of one size differ, so a guess by size is no model. */
-function words(name: string, share: number): readonly MeasuredWord[] {
+function words(name: string, share: number): readonly MeasuredNote[] {
   const hosts = ["a1", "a2", "a3", "a4"];
-  const found: MeasuredWord[] = [];
+  const found: MeasuredNote[] = [];
   for (const [at, first] of hosts.entries())
     for (const second of hosts.slice(at + 1))
       for (const [left, right] of [
@@ -71,7 +71,7 @@ function words(name: string, share: number): readonly MeasuredWord[] {
   return found;
 }
 
-const tell = (said: readonly MeasuredWord[]): Promise<unknown> =>
+const tell = (said: readonly MeasuredNote[]): Promise<unknown> =>
   world.temporal.workflow.signalWithStart(BANDWIDTH_MODEL_WORKFLOW, {
     workflowId: bandwidthModelWorkflowId(world.fleet, "alpha"),
     taskQueue: JOB_TASK_QUEUE,

@@ -13,8 +13,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "v
 import { openProxy, type Proxy } from "../../bench/storm/proxy.ts";
 import { startFleet } from "../../cli/up/fleet-start.ts";
 import type { JobFile, JobView } from "../../client/index.ts";
-import { unpackLedger } from "../../scheduling/ledger-codec.ts";
-import { fleetWorkflowId, ledgerQuery } from "../../workflows/messages.ts";
+import { unpackLedger } from "../../scheduling/ledger/codec.ts";
+import { fleetWorkflowId, ledgerQuery } from "../../protocol/messages.ts";
 import { eventually, playFleet, type PlayedFleet } from "../support/played-fleet.ts";
 import { fleetOf, startWorld, type World } from "../support/world.ts";
 

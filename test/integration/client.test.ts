@@ -9,7 +9,12 @@ import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 beforeAll(async () => {
-  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  world = await startWorld({
+    address: inject("temporalAddress"),
+    fleetYaml: SMALL_FLEET,
+    // A plain client signs nothing.
+    agentArgs: ["--trust", "namespace"],
+  });
 });
 afterAll(() => world.stop());
 
@@ -38,7 +43,7 @@ describe("samples of the README", () => {
     expect(output).toMatch(/ran \d+ ms on alpha\/a1/);
   });
 
-  it("a plain Temporal client is enough", () => {
+  it("a plain Temporal client is enough where the namespace is trusted", () => {
     expect(runExample("plain-client")).toMatch(/gpus: 2/);
   });
 });

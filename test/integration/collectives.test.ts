@@ -94,7 +94,7 @@ it("a job explores and ends on the better arm, which its tuner then has for all"
   );
   await world.orbweaver.job(id).result();
   const { attempts } = await world.orbweaver.job(id).view();
-  expect(attempts[0]?.outfit).toMatchObject([{ part: "collectives", kind: "done" }]);
+  expect(attempts[0]?.launchExtras).toMatchObject([{ part: "collectives", kind: "done" }]);
   const view = await openCollectives(world.temporal, world.fleet).view(PLACE);
   expect(view.worlds[0]?.policy.text).toContain(`${ROW} tree/simple\n`);
 }, 120_000);
@@ -134,7 +134,7 @@ it("a job that is preempted and goes on elsewhere has the policy of its new plac
   await world.orbweaver.job(urgent).cancel();
   const { attempts } = await moved.view();
   expect(attempts.at(-1)?.gpus[0]?.host).toMatch(/^beta\//);
-  expect(attempts.at(-1)?.outfit?.[0]?.message).toContain("2x2-A100 in beta");
+  expect(attempts.at(-1)?.launchExtras?.[0]?.message).toContain("2x2-A100 in beta");
 }, 120_000);
 
 it("the commands say why, and forget it", async () => {

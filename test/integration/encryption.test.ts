@@ -12,7 +12,7 @@ import {
   inboxSignal,
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
-} from "../../workflows/messages.ts";
+} from "../../protocol/messages.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let folder: string;
@@ -24,7 +24,13 @@ beforeAll(async () => {
   const keyFile = path.join(folder, "keys");
   await writeFile(keyFile, newKeyLine(), { mode: 0o600 });
   const address = inject("temporalAddress");
-  world = await startWorld({ address, fleetYaml: SMALL_FLEET, keyFile });
+  world = await startWorld({
+    address,
+    fleetYaml: SMALL_FLEET,
+    keyFile,
+    // A plain client signs nothing.
+    agentArgs: ["--trust", "namespace"],
+  });
   connection = await Connection.connect({ address });
   plain = new Client({ connection });
 });
@@ -48,7 +54,8 @@ it("a gang over two hosts runs and ends, its log is read, and its history says n
   const { jobId } = await world.orbweaver.submit({
     name: "secret",
     gang: { gpus: 8 },
-    run: { command: ["sh", "-c", "echo hidden-word; exit 3"] },
+    // The other ranks wait: one of them could end the gang before rank 0 writes.
+    run: { command: ["sh", "-c", 'test "$RANK" = 0 || sleep 60; echo hidden-word; exit 3'] },
   });
   expect(await world.orbweaver.job(jobId).outcome()).toMatchObject({
     kind: "failed",

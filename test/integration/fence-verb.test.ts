@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import type { JobResult } from "../../workflows/messages.ts";
+import type { JobResult } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const cluster = (name: string): string => `
@@ -48,7 +48,7 @@ it("a silent host is named with its times; answering hosts are refused; a fence 
 
   const early = await world.cli(["fence", host]);
   expect(early.code).toBe(1);
-  expect(early.stderr).toMatch(/NOT_ALLOWED: no host was fenced: .* or did 3 s ago/);
+  expect(early.stderr).toMatch(/NOT_ALLOWED: no host was fenced: .* answered within the last 3 s/);
 
   await world.kill(`agent-${host.split("/")[0] ?? ""}`);
   await world.until("the fleet has heard of the silence", ({ hosts }) =>
@@ -73,7 +73,7 @@ it("a silent host is named with its times; answering hosts are refused; a fence 
   expect(result.attempts).toBe(2);
   expect(result.hosts).not.toContain(host);
   expect((await world.cli(["fleet", "show"])).stdout).toMatch(
-    new RegExp(`\\n {2}${host}: fenced \\d+s ago, offered again when its agent reports\\n`),
+    new RegExp(`\\n {2}${host}: fenced \\d+s ago, used again when its agent registers\\n`),
   );
   // The fence was a lie, for the test's sake: the first run's shim has gone on.
   process.kill(pid, "SIGKILL");

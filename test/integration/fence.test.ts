@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { fenceUpdate, fleetWorkflowId, type JobResult } from "../../workflows/messages.ts";
+import { fenceUpdate, fleetWorkflowId, type JobResult } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 /** Small, so that a job of a whole host goes to `near` first. */

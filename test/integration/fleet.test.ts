@@ -6,7 +6,7 @@ import {
   drainUpdate,
   fleetWorkflowId,
   inboxSignal,
-} from "../../workflows/messages.ts";
+} from "../../protocol/messages.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
@@ -51,7 +51,7 @@ describe("a fleet", () => {
     await rawSignal({ encoding: "json/plain", data: '[{"torn":' });
     await world.until(
       "the junk is with the dead letters",
-      (ledger) => ledger.deadLetters.length === 10,
+      ({ deadLetters }) => deadLetters.reduce((sum, { times = 1 }) => sum + times, 0) === 10,
     );
     const { jobId } = await world.orbweaver.submit(sleeper(0));
     expect(await world.temporal.workflow.getHandle(jobId).result()).toMatchObject({ attempts: 1 });

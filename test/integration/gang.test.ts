@@ -3,7 +3,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import type { JobResult } from "../../workflows/messages.ts";
+import type { JobResult } from "../../protocol/messages.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;

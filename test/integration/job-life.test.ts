@@ -3,7 +3,7 @@
 import { ApplicationFailure, WorkflowFailedError } from "@temporalio/client";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
-import type { JobFailureDetails, JobResult } from "../../workflows/messages.ts";
+import type { JobFailureDetails, JobResult } from "../../protocol/messages.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;

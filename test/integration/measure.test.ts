@@ -6,8 +6,8 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { directoryStore, type FleetDetails } from "../../activities/store.ts";
-import type { BandwidthTable } from "../../domain/bandwidth-table.ts";
-import { parseReadingLine, sharesKey } from "../../domain/measuring.ts";
+import type { BandwidthTable } from "../../domain/bandwidth/bandwidth-table.ts";
+import { parseReadingLine, sharesKey } from "../../domain/bandwidth/measuring.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 
 const FLEET = `
@@ -105,7 +105,7 @@ describe("fleet measure", () => {
   it("has nothing left to measure then, and holds nothing", async () => {
     const { code, stdout } = await world.cli(MEASURE);
     expect(code).toBe(0);
-    expect(stdout).toContain("nothing is left to measure");
+    expect(stdout).toContain("every set is measured already");
     await world.until("the GPUs are free", ({ leases }) => leases.size === 0);
   });
 });

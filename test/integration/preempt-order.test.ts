@@ -6,7 +6,7 @@ import { ApplicationFailure } from "@temporalio/common";
 import { Client } from "@temporalio/client";
 import { DefaultLogger, NativeConnection, Runtime } from "@temporalio/worker";
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
-import type { JobView } from "../../workflows/messages.ts";
+import type { JobView } from "../../protocol/messages.ts";
 import { eventually, HOST, playFleet, report, type PlayedFleet } from "../support/played-fleet.ts";
 
 let connection: NativeConnection;

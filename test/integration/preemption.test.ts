@@ -7,12 +7,16 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import type { Post } from "../../activities/control-contract.ts";
+import type { Post } from "../../protocol/control-contract.ts";
 import { createDecider } from "../../activities/decider.ts";
+import { signingKey } from "../../access/role-keys.ts";
 import { createFleetActivities } from "../../activities/fleet-activities.ts";
+import { ticketPrinter } from "../../activities/tickets.ts";
+import { createLobbyStore } from "../../activities/lobby-store.ts";
+import { directoryStore } from "../../activities/store.ts";
 import type { JobFile } from "../../client/index.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
-import { FLEET_TASK_QUEUE, type JobResult, type JobView } from "../../workflows/messages.ts";
+import { FLEET_TASK_QUEUE, type JobResult, type JobView } from "../../protocol/messages.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 
 /** Two hosts, eight GPUs in all; nothing is kept free for inference to come. */
@@ -159,7 +163,12 @@ async function slowFleetWorker() {
     storeDir: path.join(notes, "store"),
     onFallback: () => undefined,
   });
-  const activities = createFleetActivities({ client: world.temporal, decider });
+  const activities = createFleetActivities({
+    client: world.temporal,
+    decider,
+    lobbyStore: createLobbyStore(directoryStore(path.join(notes, "store")), () => undefined),
+    tickets: ticketPrinter(signingKey()),
+  });
   let hear: () => void = () => undefined;
   const hasOrder = new Promise<void>((resolve) => {
     hear = resolve;

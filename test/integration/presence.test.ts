@@ -1,4 +1,4 @@
-/** @file The presence of a cluster on a real server: an attendance lasts, and one that the server has lost is begun again. */
+/** @file The presence of a cluster on a real server: a contact lasts, and one that the server has lost is begun again. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -7,7 +7,7 @@ import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { presenceWorkflowId, type JobResult } from "../../workflows/messages.ts";
+import { presenceWorkflowId, type JobResult } from "../../protocol/messages.ts";
 import { ROOT, startWorld, type World } from "../support/world.ts";
 
 const FLEET = `
@@ -29,35 +29,37 @@ beforeAll(async () => {
 });
 afterAll(() => world.stop());
 
-/** The presence's run, and since when its agent is attended, if it is. */
-async function attendance(): Promise<{ runId: string; sinceS: number | undefined }> {
+/** The presence's run, and since when contact is kept with its agent, if it is. */
+async function contact(): Promise<{ runId: string; sinceS: number | undefined }> {
   const id = presenceWorkflowId(world.fleet, "alpha");
   const { runId, raw } = await world.temporal.workflow.getHandle(id).describe();
-  const attend = raw.pendingActivities?.find(({ activityType }) => activityType?.name === "attend");
-  const hasBeaten = (attend?.lastHeartbeatTime ?? undefined) !== undefined;
-  const sinceS = hasBeaten ? Number(attend?.lastStartedTime?.seconds) : undefined;
+  const activity = raw.pendingActivities?.find(
+    ({ activityType }) => activityType?.name === "keepContact",
+  );
+  const hasBeaten = (activity?.lastHeartbeatTime ?? undefined) !== undefined;
+  const sinceS = hasBeaten ? Number(activity?.lastStartedTime?.seconds) : undefined;
   return { runId, sinceS };
 }
 
-const untilAttended = (otherThan = ""): Promise<{ runId: string; sinceS: number | undefined }> =>
+const untilInContact = (otherThan = ""): Promise<{ runId: string; sinceS: number | undefined }> =>
   expect
-    .poll(attendance, { timeout: 30_000 })
+    .poll(contact, { timeout: 30_000 })
     .toMatchObject({
       runId: expect.not.stringMatching(`^${otherThan || "none"}$`),
       sinceS: expect.any(Number),
     })
-    .then(attendance);
+    .then(contact);
 
-it("one attendance outlasts its heartbeat timeout many times over", async () => {
-  const first = await untilAttended();
+it("one contact outlasts its heartbeat timeout many times over", async () => {
+  const first = await untilInContact();
   await new Promise((wake) => setTimeout(wake, 12_000));
-  expect(await attendance()).toEqual(first);
+  expect(await contact()).toEqual(first);
 }, 60_000);
 
-it("an agent whose presence was terminated starts it again, and is attended", async () => {
-  const { runId } = await untilAttended();
+it("an agent whose presence was terminated starts it again, and is in contact", async () => {
+  const { runId } = await untilInContact();
   await world.temporal.workflow.getHandle(presenceWorkflowId(world.fleet, "alpha")).terminate();
-  expect((await untilAttended(runId)).runId).not.toBe(runId);
+  expect((await untilInContact(runId)).runId).not.toBe(runId);
 }, 60_000);
 
 /** Stands between an agent and its server; while it is cut, nothing gets through and nothing is said about it. */
@@ -157,7 +159,7 @@ it("an agent whose link is cut stops what it runs by itself, and the job goes on
 }, 120_000);
 
 it("an agent that ends is told of at once, not after its silence", async () => {
-  await untilAttended();
+  await untilInContact();
   const startedMs = Date.now();
   world.process("agent-alpha").kill("SIGTERM");
   await world.until("its hosts are not offered", ({ hosts }) =>

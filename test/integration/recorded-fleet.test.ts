@@ -1,8 +1,8 @@
 /** @file One brain, two bodies: a live fleet's recorded events, with their times, give the same plans when they are folded and decided again. */
 
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { decide } from "../../scheduling/decide.ts";
-import { openSession } from "../../scheduling/session.ts";
+import { decide } from "../../scheduling/cycle/decide.ts";
+import { openSession } from "../../scheduling/cycle/live-scheduler.ts";
 import type { RecordedRun } from "../../workers/recorded-fleet.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 

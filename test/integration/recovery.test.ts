@@ -4,8 +4,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { fleetWorkflowId } from "../../workflows/messages.ts";
-import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { fleetWorkflowId } from "../../protocol/messages.ts";
+import { startFleet } from "../../cli/up/fleet-start.ts";
+import { fleetOf, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 /** Of the server's enumeration of events. */
 const WORKFLOW_TASK_COMPLETED = 7;
@@ -59,7 +60,7 @@ it("after the fleet was terminated, running jobs run on, waiting ones are grante
       nextToken > before.nextToken + 1_000_000 &&
       requests.size === 2 &&
       [...leases.values()].some(
-        ({ jobId, isDoubted }) => jobId === long.jobId && isDoubted === undefined,
+        ({ jobId, isUnconfirmed }) => jobId === long.jobId && isUnconfirmed === undefined,
       ),
   );
   const lease = [...after.leases.values()].find(({ jobId }) => jobId === long.jobId);
@@ -76,6 +77,32 @@ it("after the fleet was terminated, running jobs run on, waiting ones are grante
     "nothing is held",
     ({ leases, requests }) => leases.size === 0 && requests.size === 0,
   );
+}, 180_000);
+
+it("`orbweaver up` on a fleet that was terminated goes on from its last run: drains stay, tokens count on", async () => {
+  const handle = world.temporal.workflow.getHandle(fleetWorkflowId(world.fleet));
+  const { runId } = await handle.describe();
+  expect((await world.cli(["drain", "alpha/a1"])).code).toBe(0);
+  const before = await world.until("it is drained", ({ hosts }) =>
+    [...hosts.values()].some(({ isDrained }) => isDrained),
+  );
+  await expect
+    .poll(async () => (await handle.describe()).runId === runId, { timeout: 30_000 })
+    .toBe(false);
+  await handle.terminate("by a test");
+  const start = { name: world.fleet, fleet: fleetOf(SMALL_FLEET), detailsHash: undefined };
+  expect(await startFleet(world.temporal, start)).toBe(false);
+  const after = await world.until(
+    "it runs again",
+    ({ nextToken, hosts }) =>
+      nextToken > before.nextToken + 1_000_000 &&
+      [...hosts.values()].filter(({ agent }) => agent !== undefined).length === 3,
+    60_000,
+  );
+  expect([...after.hosts].flatMap(([host, { isDrained }]) => (isDrained ? [host] : []))).toEqual([
+    "alpha/a1",
+  ]);
+  expect((await world.cli(["undrain", "alpha/a1"])).code).toBe(0);
 }, 180_000);
 
 it("a job that was terminated holds nothing after a while, and its processes are gone", async () => {

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
+import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
 import {
   provideServerBinary,
   startServer,

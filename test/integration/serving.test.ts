@@ -4,9 +4,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { popCount } from "../../domain/lease.ts";
-import { branchySample } from "../../models/onnx-samples.ts";
-import { openOnnx } from "../../models/onnx-session.ts";
+import { popCount } from "../../domain/lease/lease.ts";
+import { branchySample } from "../../models/onnx/onnx-samples.ts";
+import { openOnnx } from "../../models/onnx/onnx-session.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const SIDE = 16;
@@ -48,7 +48,7 @@ interface Status {
   readonly attempts: readonly {
     readonly gpus: readonly { readonly mask: number }[];
     readonly end?: string;
-    readonly outfit?: readonly { part: string; kind: string }[];
+    readonly launchExtras?: readonly { part: string; kind: string }[];
   }[];
 }
 
@@ -120,7 +120,7 @@ describe("an inference job with an .onnx model", () => {
     );
     const { url } = await served(jobId, 1);
     const { attempts } = await statusOf(jobId);
-    expect(attempts.at(-1)?.outfit).toMatchObject([{ part: "inference", kind: "done" }]);
+    expect(attempts.at(-1)?.launchExtras).toMatchObject([{ part: "inference", kind: "done" }]);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     expectSame(await answered(url), await wanted());
     await cancelled(jobId);
@@ -152,8 +152,12 @@ run: { grace: 5s }
     expectSame(await answered(second.url), want);
     const { attempts } = await statusOf(guest);
     expect(attempts).toMatchObject([
-      { gpus: [{ mask: 0b1111 }], end: "stopped", outfit: [{ part: "inference", kind: "done" }] },
-      { outfit: [{ part: "inference", kind: "done" }] },
+      {
+        gpus: [{ mask: 0b1111 }],
+        end: "stopped",
+        launchExtras: [{ part: "inference", kind: "done" }],
+      },
+      { launchExtras: [{ part: "inference", kind: "done" }] },
     ]);
     const held = (await statusOf(guest)).attempts.at(-1)?.gpus ?? [];
     expect(held.map(({ mask }) => popCount(mask))).toEqual([2]);

@@ -41,6 +41,6 @@ test("no subset of as many comes closer, whatever the numbers are", () => {
 });
 
 test("tables that would pass the limit are not made", () => {
-  const wish = { count: 2, atLeast: 900, mostWords: 10 };
-  expect(leastSubset([500, 400, 300], wish)).toEqual({ isExact: false, words: 0 });
+  const settings = { count: 2, atLeast: 900, mostWords: 10 };
+  expect(leastSubset([500, 400, 300], settings)).toEqual({ isExact: false, words: 0 });
 });

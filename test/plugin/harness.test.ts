@@ -10,9 +10,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { COLLECTIVES } from "../../scheduling/collectives/arm.ts";
-import { policyText } from "../../scheduling/collectives/policy-file.ts";
-import { armAt, rowFor, type Policy } from "../../scheduling/collectives/policy.ts";
+import { COLLECTIVES } from "../../domain/bandwidth/collective-arm.ts";
+import { policyText } from "../../tuning/policy-file.ts";
+import { armAt, rowFor, type Policy } from "../../tuning/policy.ts";
 
 const PLUGIN = path.join(import.meta.dirname, "../../plugin");
 const build = mkdtempSync(path.join(tmpdir(), "orbweaver-plugin-"));

@@ -1,10 +1,10 @@
 /** @file Small random fleets, requests and happenings for property tests. */
 import fc from "fast-check";
-import type { FleetShape } from "../../domain/fleet.ts";
-import { clusterId, leaseId, token } from "../../domain/ids.ts";
-import type { GangRequest } from "../../domain/lease.ts";
-import { gib, ms } from "../../domain/units.ts";
-import type { InboxEntry } from "../../scheduling/ledger.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { clusterId, leaseId, token } from "../../domain/values/ids.ts";
+import type { GangRequest } from "../../domain/lease/lease.ts";
+import { gib, ms } from "../../domain/values/units.ts";
+import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import { fleetShape, gangRequest, hello, host, hostNames, type RequestSpec } from "./builders.ts";
 
 const TYPES = ["H100", "A100"] as const;
@@ -101,16 +101,16 @@ export const wishes: fc.Arbitrary<RequestSpec> = fc
 /** Requests of few jobs in few runs, so that copies, retries and newer runs meet. */
 export const requests: fc.Arbitrary<GangRequest> = fc
   .record({
-    wish: wishes,
+    settings: wishes,
     job: fc.constantFrom(...JOBS),
     run: fc.integer({ min: 1, max: 2 }),
     seq: fc.integer({ min: 1, max: 3 }),
     submittedAtMs: fc.integer({ min: 0, max: 20 }),
     slots: maybe(fc.constantFrom(3, 1, 2, 7, 0)),
   })
-  .map(({ wish, job, run, seq, submittedAtMs, slots }) =>
+  .map(({ settings, job, run, seq, submittedAtMs, slots }) =>
     gangRequest({
-      ...wish,
+      ...settings,
       ...(slots !== undefined && { slots }),
       job,
       run: `${job}-run${run}`,
@@ -154,7 +154,7 @@ export function entries(shape: FleetShape): fc.Arbitrary<InboxEntry> {
     {
       weight: 1,
       arbitrary: fc.record({ hosts, epoch: epochs }).map(({ hosts: names, epoch }) => ({
-        kind: "agent-bye" as const,
+        kind: "agent-deregistered" as const,
         hosts: names.map(host),
         epoch,
       })),

@@ -1,6 +1,6 @@
 /** @file Fleets, requests and ledgers for tests, with truthful defaults. */
 
-import type { ClusterShape, FleetShape, HostShape, TenantRule } from "../../domain/fleet.ts";
+import type { ClusterShape, FleetShape, HostShape, TenantRule } from "../../domain/fleet/fleet.ts";
 import {
   clusterId,
   hostId,
@@ -10,13 +10,14 @@ import {
   tenantId,
   token,
   type HostId,
-} from "../../domain/ids.ts";
-import type { Constraints, Gang } from "../../domain/job.ts";
-import type { GangRequest, HostGpus } from "../../domain/lease.ts";
-import type { Plan } from "../../domain/plan.ts";
-import { gbps, gib, ms, watts } from "../../domain/units.ts";
-import { apply, emptyLedger } from "../../scheduling/apply.ts";
-import type { Applied, InboxEntry, Ledger } from "../../scheduling/ledger.ts";
+} from "../../domain/values/ids.ts";
+import type { Constraints, Gang } from "../../domain/job/job.ts";
+import type { GangRequest, HostGpus } from "../../domain/lease/lease.ts";
+import type { Plan } from "../../domain/lease/plan.ts";
+import { gbps, gib, ms, watts } from "../../domain/values/units.ts";
+import { apply, emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
+import type { Applied, Ledger } from "../../scheduling/ledger/ledger.ts";
 
 export interface ClusterSpec {
   readonly name?: string;
@@ -152,7 +153,7 @@ export function hello(
 ): InboxEntry {
   const { epoch = "e1", running = [], highestToken = 0 } = spec;
   return {
-    kind: "agent-hello",
+    kind: "agent-registered",
     hosts: hosts.map(host),
     agent: { epoch, runQueue: `run.${epoch}`, orderQueue: `order.${epoch}`, address: "10.0.0.1" },
     running: running.map(([name, number]) => ({

@@ -1,10 +1,11 @@
 /** @file Random silences, fences, audits, lost ledgers and claims, worked out from the ledger that they meet. */
 import fc from "fast-check";
-import type { FleetShape } from "../../domain/fleet.ts";
-import { jobId, leaseId, runId, tenantId, token } from "../../domain/ids.ts";
-import type { Lease, LeaseFact } from "../../domain/lease.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import type { InboxEntry, Ledger } from "../../scheduling/ledger.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
+import type { Lease, LeaseFact } from "../../domain/lease/lease.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { hello, host, hostNames } from "./builders.ts";
 import type { Happening } from "./happenings.ts";
 
@@ -64,8 +65,8 @@ export function careHappenings(shape: FleetShape): fc.Arbitrary<Happening> {
 }
 
 const epochOf = (ledger: Ledger, name: string): string => {
-  const standing = ledger.hosts.get(host(name));
-  return standing?.agent?.epoch ?? standing?.lastEpoch ?? "e1";
+  const status = ledger.hosts.get(host(name));
+  return status?.agent?.epoch ?? status?.lastEpoch ?? "e1";
 };
 
 const silenceOf = (ledger: Ledger, name: string, generation: number): InboxEntry => ({
@@ -88,7 +89,7 @@ function helloOf(ledger: Ledger, name: string, spec: HelloSpec): InboxEntry {
   );
   const epoch = spec.isNew ? `e${1_000 + spec.nowMs}` : epochOf(ledger, name);
   const entry = hello([name], { epoch });
-  if (entry.kind !== "agent-hello") return entry;
+  if (entry.kind !== "agent-registered") return entry;
   return {
     ...entry,
     running: spec.isDeaf
@@ -108,7 +109,7 @@ function runningOf(ledger: Ledger, fact: (ledger: Ledger) => LeaseFact): InboxEn
   const [first] = lease.gpus;
   const name = first?.host ?? host("c0/h0");
   const entry = hello([name], { epoch: epochOf(ledger, name) });
-  if (entry.kind !== "agent-hello") return entry;
+  if (entry.kind !== "agent-registered") return entry;
   const run = { host: name, lease: lease.id, token: lease.token, fact: lease };
   return { ...entry, running: [run], terms: { fenceMs: FENCE_MS } };
 }
@@ -150,7 +151,7 @@ function facts(shape: FleetShape): fc.Arbitrary<(ledger: Ledger) => LeaseFact> {
 }
 
 export function factOf(lease: Lease): LeaseFact {
-  const { state: _s, vacatingHosts: _v, vacatedHosts: _w, isDoubted: _d, ...fact } = lease;
+  const { state: _s, vacatingHosts: _v, vacatedHosts: _w, isUnconfirmed: _d, ...fact } = lease;
   return fact;
 }
 

@@ -3,10 +3,10 @@
  *
  * Shares nothing with `scheduling/` but the types: what it says is the law that `decide` and `apply` are held to.
  */
-import type { ClusterShape, HostShape } from "../../domain/fleet.ts";
-import type { HostId } from "../../domain/ids.ts";
-import { popCount, type GangRequest, type HostGpus } from "../../domain/lease.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import type { ClusterShape, HostShape } from "../../domain/fleet/fleet.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import { popCount, type GangRequest, type HostGpus } from "../../domain/lease/lease.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 
 export interface World {
   readonly ledger: Ledger;
@@ -37,13 +37,10 @@ export function brokenRules(
     rule(slots === 1 || gpus.length === 1, "split");
   }
   for (const { host, cluster, mask } of places) {
-    const standing = ledger.hosts.get(host.id);
+    const status = ledger.hosts.get(host.id);
     rule(mask > 0 && mask < 2 ** host.gpuCount, "mask");
     rule((takenOn(world, host.id) & mask) === 0, "taken");
-    rule(
-      has(world, "standings") || (standing?.agent !== undefined && !standing.isDrained),
-      "standing",
-    );
+    rule(has(world, "standings") || (status?.agent !== undefined && !status.isDrained), "standing");
     rule(constraints.jurisdictions?.includes(cluster.jurisdiction) ?? true, "jurisdiction");
     rule(constraints.clusters?.includes(cluster.id) ?? true, "cluster");
     rule(constraints.gpuTypes?.includes(host.gpuType) ?? true, "type");

@@ -1,11 +1,11 @@
 /** @file Random histories of a fleet: what happens to a ledger, worked out from the ledger that it meets, so that it matters. */
 import fc from "fast-check";
-import type { FleetShape } from "../../domain/fleet.ts";
-import { leaseId, token } from "../../domain/ids.ts";
-import type { HostGpus, Lease } from "../../domain/lease.ts";
-import type { PlanItem } from "../../domain/plan.ts";
-import { decide, decideBaseline } from "../../scheduling/decide.ts";
-import type { Ledger, LedgerEvent } from "../../scheduling/ledger.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { leaseId, token } from "../../domain/values/ids.ts";
+import type { HostGpus, Lease } from "../../domain/lease/lease.ts";
+import type { PlanItem } from "../../domain/lease/plan.ts";
+import { decide, decideBaseline } from "../../scheduling/cycle/decide.ts";
+import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 import { entries, requests } from "./arbitraries.ts";
 import { host, hostNames, planOf } from "./builders.ts";
 
@@ -46,7 +46,7 @@ export function happenings(shape: FleetShape): fc.Arbitrary<Happening> {
     ],
     [
       1,
-      "foreseen",
+      "estimated",
       fc.array(fc.tuple(fc.nat(9), fc.nat(50)), { minLength: 1, maxLength: 4 }).map(foreseenOf),
     ],
     [2, "undrain", hosts.map((some) => (_, nowMs) => ({ kind: "undrain", hosts: some, nowMs }))],
@@ -183,7 +183,7 @@ const foreseenOf =
       const medianMs = nowMs + waitMs;
       return [{ request: { jobId, runId, seq }, ...(at > 0 && { fromMs: nowMs, medianMs }) }];
     });
-    return { kind: "foreseen", estimates, askedAtMs: Math.max(0, nowMs - 10), nowMs };
+    return { kind: "estimated", estimates, askedAtMs: Math.max(0, nowMs - 10), nowMs };
   };
 
 const deliveredOf =

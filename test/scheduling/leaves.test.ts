@@ -1,17 +1,18 @@
 /** @file The plain policies on their own: who is next, which clusters, which GPUs. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { clusterId } from "../../domain/ids.ts";
-import { popCount } from "../../domain/lease.ts";
+import { clusterId } from "../../domain/values/ids.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import { lowestIds } from "../../scheduling/pick/lowest-ids.ts";
 import type { PickHost } from "../../scheduling/pick/pick-policy.ts";
 import { firstFit } from "../../scheduling/placement/first-fit.ts";
 import { largestGang, type ClusterOffer } from "../../scheduling/placement/placement-policy.ts";
 import { fifo } from "../../scheduling/queue/fifo.ts";
-import type { Turn } from "../../scheduling/queue/queue-policy.ts";
+import type { QueueCursor } from "../../scheduling/queue/queue-policy.ts";
 import { gangRequest, gpus, host } from "./builders.ts";
+import { caseCount } from "../support/case-count.ts";
 
-function idsOf(turn: Turn): readonly string[] {
+function idsOf(turn: QueueCursor): readonly string[] {
   const ids: string[] = [];
   for (let request = turn.next(); request !== undefined; request = turn.next())
     ids.push(request.jobId);
@@ -170,7 +171,7 @@ describe("lowest ids", () => {
           );
         },
       ),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 

@@ -1,11 +1,11 @@
 /** @file The ledger's note of which bandwidth model serves in which cluster, and the note that a grant carries of its bandwidth. */
 import { expect, test } from "vitest";
-import type { BandwidthNote } from "../../domain/bandwidth-note.ts";
-import { clusterId } from "../../domain/ids.ts";
-import { apply } from "../../scheduling/apply.ts";
-import { decide } from "../../scheduling/decide.ts";
-import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
+import { clusterId } from "../../domain/values/ids.ts";
+import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import { decide } from "../../scheduling/cycle/decide.ts";
+import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { applyPlan, ask, fleetShape, inbox, readyLedger } from "./builders.ts";
 
 const SHAPE = fleetShape([{ hosts: [{}, {}] }, { hosts: [{}] }]);

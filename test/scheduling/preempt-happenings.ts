@@ -1,12 +1,12 @@
 /** @file What preemption adds to the histories of a fleet: orders of all kinds, sound and hostile, and what agents and jobs answer. */
 import fc from "fast-check";
-import type { FleetShape } from "../../domain/fleet.ts";
-import { jobId, leaseId, token } from "../../domain/ids.ts";
-import type { HostGpus, Reservation } from "../../domain/lease.ts";
-import type { EvictItem, ReserveItem } from "../../domain/plan.ts";
-import { ms } from "../../domain/units.ts";
-import { decide } from "../../scheduling/decide.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { jobId, leaseId, token } from "../../domain/values/ids.ts";
+import type { HostGpus, Reservation } from "../../domain/lease/lease.ts";
+import type { EvictItem, ReserveItem } from "../../domain/lease/plan.ts";
+import { ms } from "../../domain/values/units.ts";
+import { decide } from "../../scheduling/cycle/decide.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { JOBS, requests } from "./arbitraries.ts";
 import { host, hostNames, planOf } from "./builders.ts";
 import { happenings, type Happening } from "./happenings.ts";
@@ -71,15 +71,15 @@ function orders(shape: FleetShape): fc.Arbitrary<EventOf> {
     kind: fc.constantFrom<Reservation["kind"]>(
       "preemption",
       "preemption",
-      "head",
+      "backfill",
       "keep",
-      "bridge",
+      "headroom",
     ),
     isOfLease: fc.constantFrom(true, true, true, false),
     isOwn: fc.constantFrom(false, false, true),
     parts: fc.array(part, { maxLength: 2 }),
     keeps: fc.constantFrom(undefined, undefined, 1, 2, 3),
-    lendUntilMs: fc.constantFrom(undefined, undefined, 200),
+    usableUntilMs: fc.constantFrom(undefined, undefined, 200),
     lostGpuSeconds: fc.constantFrom(0, 3, 12.5, 40_000, -1),
   });
   return fc
@@ -92,17 +92,17 @@ function orders(shape: FleetShape): fc.Arbitrary<EventOf> {
         const lease = leases[at % Math.max(1, leases.length)];
         const waiting = [...ledger.requests.keys()];
         const other =
-          kind === "bridge"
+          kind === "headroom"
             ? leases[job % Math.max(1, leases.length)]?.jobId
             : waiting[job % Math.max(1, waiting.length)];
         const forJob = (isOwn ? lease?.jobId : other) ?? jobId(JOBS[job % JOBS.length] ?? "a");
-        const { lendUntilMs, lostGpuSeconds } = rest;
+        const { usableUntilMs, lostGpuSeconds } = rest;
         const gpus = isOfLease && lease !== undefined ? lease.gpus : parts;
         reserve.push({
           jobId: forJob,
           gpus: isOwn ? [...gpus, ...parts] : gpus,
           kind: isOwn ? "keep" : kind,
-          ...(lendUntilMs !== undefined && { lendUntilMs }),
+          ...(usableUntilMs !== undefined && { usableUntilMs }),
         });
         if (lease === undefined) continue;
         const [first] = lease.gpus;
@@ -144,7 +144,7 @@ const checkpointOf =
     return { kind: "inbox", entries: [{ kind: "checkpointed", marks: [{ lease, atMs }] }], nowMs };
   };
 
-/** The job follows its order, and stands in line again. */
+/** The job follows its order, and returns to the queue. */
 const stoppedOf =
   (at: number): EventOf =>
   (ledger, nowMs) => {

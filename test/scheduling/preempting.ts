@@ -1,40 +1,39 @@
-/** @file A small fleet that preempts: who would be evicted for whom, and the way of an order from the plan to the job. */
+/** @file A small fleet that preempts: the leases that a request would evict, and the way of an order from the plan to the job. */
 
-import type { JobId } from "../../domain/ids.ts";
-import { jobId } from "../../domain/ids.ts";
-import type { Lease } from "../../domain/lease.ts";
-import type { Plan } from "../../domain/plan.ts";
-import { apply } from "../../scheduling/apply.ts";
-import { openCapacity } from "../../scheduling/capacity.ts";
-import type { Scene } from "../../scheduling/judge.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
-import { plainPlace } from "../../scheduling/policy-sets.ts";
+import type { JobId } from "../../domain/values/ids.ts";
+import { jobId } from "../../domain/values/ids.ts";
+import type { Lease } from "../../domain/lease/lease.ts";
+import type { Plan } from "../../domain/lease/plan.ts";
+import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import { openCapacity } from "../../scheduling/capacity/capacity.ts";
+import type { CycleView } from "../../scheduling/admission/feasibility.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { plainPlace } from "../../scheduling/cycle/policy-sets.ts";
+import { openPreemption, type PreemptionAccount } from "../../scheduling/preemption/account.ts";
 import {
-  openPreemption,
   planPreemption,
-  type Preemption,
   type PreemptionPlan,
-} from "../../scheduling/preemption.ts";
+} from "../../scheduling/preemption/plan-preemption.ts";
 import { end, inbox, planOf } from "./builders.ts";
 
 export interface PreemptionScene {
-  readonly scene: Scene;
-  readonly preemption: Preemption;
+  readonly view: CycleView;
+  readonly preemption: PreemptionAccount;
 }
 
-export function sceneOf(ledger: Ledger, nowMs: number): PreemptionScene {
+export function viewOf(ledger: Ledger, nowMs: number): PreemptionScene {
   const capacity = openCapacity(ledger);
   const preemption = openPreemption(ledger, capacity, { nowMs });
   if (preemption === undefined) throw new Error("the fleet does not preempt");
-  return { scene: { capacity, claims: new Map(), nowMs }, preemption };
+  return { view: { capacity, claims: new Map(), nowMs }, preemption };
 }
 
-/** Whom a job that waits would evict. */
+/** The leases that a waiting job would evict. */
 export function preemptFor(ledger: Ledger, job: string, nowMs: number): PreemptionPlan | undefined {
   const request = ledger.requests.get(jobId(job));
   if (request === undefined) throw new Error(`${job} does not wait`);
-  const { scene, preemption } = sceneOf(ledger, nowMs);
-  return planPreemption(request, scene, { preemption, place: plainPlace });
+  const { view, preemption } = viewOf(ledger, nowMs);
+  return planPreemption(request, view, { preemption, place: plainPlace });
 }
 
 export const asPlan = ({ evict, reserve }: PreemptionPlan): Plan => ({

@@ -1,9 +1,9 @@
 /** @file What the simulator does, checked against schedules and accounts that were worked out by hand. */
 import { describe, expect, test } from "vitest";
-import { brainWith } from "../../simulator/brain.ts";
+import { schedulerWith } from "../../simulator/scheduler.ts";
 import { runSimulation, simulate } from "../../simulator/simulate.ts";
-import { DECIDE_POLICIES } from "../../scheduling/decide.ts";
-import { fifo } from "../../scheduling/policy-sets.ts";
+import { DECIDE_POLICIES } from "../../scheduling/cycle/decide.ts";
+import { fifo } from "../../scheduling/cycle/policy-sets.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { FREE, job, optionsFor } from "./fixtures.ts";
 
@@ -50,7 +50,9 @@ describe("one job after the other", () => {
       job("last", { submittedAtMs: 1, gpus: 7, durationMs: 1e6 }),
       job("two", { submittedAtMs: 2, gpus: 2, durationMs: 340 }),
     ];
-    const { jobRows = [] } = runSimulation(optionsFor(jobs, { fleet, openBrain: brainWith(fifo) }));
+    const { jobRows = [] } = runSimulation(
+      optionsFor(jobs, { fleet, openScheduler: schedulerWith(fifo) }),
+    );
     const two = jobRows.find(({ id }) => id === "two");
     expect((two?.endedAtMs ?? 0) - (two?.firstGrantAtMs ?? 0)).toBeCloseTo(940, 0);
   });
@@ -127,7 +129,7 @@ test("progress is told along the way", () => {
   const jobs = Array.from({ length: 2_000 }, (_, at) =>
     job(`j${String(at)}`, { submittedAtMs: at * 10, gpus: 1, durationMs: 20 }),
   );
-  const words = [...simulate(optionsFor(jobs, { openBrain: brainWith(DECIDE_POLICIES) }))];
+  const words = [...simulate(optionsFor(jobs, { openScheduler: schedulerWith(DECIDE_POLICIES) }))];
   expect(words.length).toBeGreaterThan(1);
   const ended = words.map((word) => word.ended);
   expect(ended).toEqual([...ended].sort((a, b) => a - b));

@@ -1,10 +1,10 @@
 /** @file Small workloads and fleets for tests of the simulator. */
-import type { FleetShape } from "../../domain/fleet.ts";
-import { brainWith } from "../../simulator/brain.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { schedulerWith } from "../../simulator/scheduler.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import type { SimulationOptions } from "../../simulator/options.ts";
 import type { Workload, WorkloadJob } from "../../simulator/workload.ts";
-import { DECIDE_POLICIES } from "../../scheduling/decide.ts";
+import { DECIDE_POLICIES } from "../../scheduling/cycle/decide.ts";
 
 export const GPUS_8: FleetShape = fleetOf([8]);
 
@@ -20,8 +20,8 @@ export const FREE = {
 
 export const job = (
   id: string,
-  wish: Pick<WorkloadJob, "submittedAtMs" | "gpus" | "durationMs"> & Partial<WorkloadJob>,
-): WorkloadJob => ({ id, class: "training", tenant: "t", ...wish });
+  settings: Pick<WorkloadJob, "submittedAtMs" | "gpus" | "durationMs"> & Partial<WorkloadJob>,
+): WorkloadJob => ({ id, class: "training", tenant: "t", ...settings });
 
 export const workloadOf = (jobs: readonly WorkloadJob[]): Workload => ({
   name: "by hand",
@@ -37,7 +37,7 @@ export const optionsFor = (
   fleet: GPUS_8,
   workload: workloadOf(jobs),
   policy: "tawfq",
-  openBrain: brainWith(DECIDE_POLICIES),
+  openScheduler: schedulerWith(DECIDE_POLICIES),
   seed: 1,
   costs: FREE,
   keepsJobs: true,

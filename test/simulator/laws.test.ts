@@ -1,17 +1,18 @@
 /** @file Laws of every simulation: a sound ledger throughout, nothing lost, GPU-seconds that add up, the same bytes from one seed. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { JOB_CLASSES } from "../../domain/job.ts";
-import { ms } from "../../domain/units.ts";
-import { checkLedger } from "../../scheduling/apply.ts";
-import * as policySets from "../../scheduling/policy-sets.ts";
-import type { Policies } from "../../scheduling/cycle.ts";
-import { brainBut, brainWith, type OpenBrain } from "../../simulator/brain.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import { ms } from "../../domain/values/units.ts";
+import { checkLedger } from "../../scheduling/ledger/apply/apply.ts";
+import * as policySets from "../../scheduling/cycle/policy-sets.ts";
+import type { Policies } from "../../scheduling/cycle/cycle.ts";
+import { schedulerBut, schedulerWith, type OpenScheduler } from "../../simulator/scheduler.ts";
 import type { SimulationOptions } from "../../simulator/options.ts";
 import { fleetOf } from "../../simulator/paper-fleet.ts";
 import { runSimulation } from "../../simulator/simulate.ts";
 import type { WorkloadJob } from "../../simulator/workload.ts";
 import { optionsFor } from "./fixtures.ts";
+import { caseCount } from "../support/case-count.ts";
 
 const FLEET = fleetOf([32, 24]);
 
@@ -95,14 +96,16 @@ const policies = fc.constantFrom(
 
 /** Looks at the ledger after every event. */
 const checked =
-  (set: Policies): OpenBrain =>
+  (set: Policies): OpenScheduler =>
   (ledger) => {
-    const brain = brainWith(set)(ledger);
-    return brainBut(brain, {
+    const scheduler = schedulerWith(set)(ledger);
+    return schedulerBut(scheduler, {
       apply(event) {
-        const applied = brain.apply(event);
-        expect(checkLedger(brain.ledger)).toEqual([]);
-        if (event.kind === "plan") expect(applied.refusals).toEqual([]);
+        const applied = scheduler.apply(event);
+        const broken = checkLedger(scheduler.ledger);
+        const refused = event.kind === "plan" ? applied.refusals : [];
+        // An assertion for each event would take longer than the simulation.
+        if (broken.length + refused.length > 0) expect({ broken, refused }).toBeUndefined();
         return applied;
       },
     });
@@ -112,20 +115,24 @@ describe("whatever arrives, costs and fails", () => {
   test("the ledger keeps its invariants after every event, and every job has ended once all is over", () => {
     fc.assert(
       fc.property(options, policies, (drawn, { set }) => {
-        const openBrain = checked(set);
-        const { jobs: counts, jobRows = [] } = runSimulation({ ...drawn, openBrain });
+        const openScheduler = checked(set);
+        const { jobs: counts, jobRows = [] } = runSimulation({ ...drawn, openScheduler });
         expect(counts).toEqual({
           submitted: drawn.workload.jobs.length,
           ended: drawn.workload.jobs.length,
           running: 0,
           waiting: 0,
         });
-        for (const { submittedAtMs, firstGrantAtMs, endedAtMs, durationMs } of jobRows) {
-          expect(firstGrantAtMs).toBeGreaterThanOrEqual(submittedAtMs);
-          expect(endedAtMs).toBeGreaterThanOrEqual((firstGrantAtMs ?? 0) + durationMs - 1e-6);
-        }
+        const early = jobRows.filter(
+          ({ submittedAtMs, firstGrantAtMs, endedAtMs, durationMs }) =>
+            firstGrantAtMs === null ||
+            endedAtMs === null ||
+            firstGrantAtMs < submittedAtMs ||
+            endedAtMs < firstGrantAtMs + durationMs - 1e-6,
+        );
+        expect(early).toEqual([]);
       }),
-      { numRuns: 60 },
+      { numRuns: caseCount(60) },
     );
   }, 60_000);
 
@@ -142,7 +149,7 @@ describe("whatever arrives, costs and fails", () => {
         expect(utilisationAtBestSpread).toBeLessThanOrEqual(utilisation + 1e-9);
         expect(result.trainingLost).toBeLessThanOrEqual(1);
       }),
-      { numRuns: 60 },
+      { numRuns: caseCount(60) },
     );
   }, 60_000);
 
@@ -151,7 +158,7 @@ describe("whatever arrives, costs and fails", () => {
       fc.property(options, (drawn) => {
         expect(JSON.stringify(runSimulation(drawn))).toBe(JSON.stringify(runSimulation(drawn)));
       }),
-      { numRuns: 20 },
+      { numRuns: caseCount(20) },
     );
   }, 60_000);
 });

@@ -1,6 +1,6 @@
 /** @file The generator of the paper's mix: it offers what it is told to, within the paper's ranges, the same from one seed. */
 import { describe, expect, test } from "vitest";
-import { JOB_CLASSES } from "../../domain/job.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { DAY_MS, drawPaperMix, type ClassMix, type PaperMix } from "../../simulator/paper-mix.ts";
 import { PAPER_SITES, paperFleet } from "../../simulator/paper-fleet.ts";
 import { gpuSecondsOf } from "../../simulator/workload.ts";

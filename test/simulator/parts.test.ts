@@ -58,10 +58,10 @@ test("events come out by time, then rank, then in the order in which they went i
 
 test("accounts integrate what each group holds, and lost work moves to its cause with the time that it took", () => {
   const accounts = openAccounts(2);
-  accounts.change(0, "kept", { gpus: 8, rate: 6 }, 10);
-  accounts.change(0, "kept", { gpus: -8, rate: -6 }, 30);
-  accounts.change(0, "preemption", { gpus: 8, rate: 6 }, 30);
-  accounts.change(0, "preemption", { gpus: -8, rate: -6 }, 40);
+  accounts.change(0, { phase: "kept", gpus: 8, rate: 6 }, 10);
+  accounts.change(0, { phase: "kept", gpus: -8, rate: -6 }, 30);
+  accounts.change(0, { phase: "preemption", gpus: 8, rate: 6 }, 30);
+  accounts.change(0, { phase: "preemption", gpus: -8, rate: -6 }, 40);
   accounts.lose(0, "failure", { progress: 15, held: 20 });
   const [first, second] = accounts.read(50);
   expect(first).toEqual({

@@ -1,7 +1,7 @@
 /** @file Single rows of each trace format: what becomes of them, and what is said of those that cannot be read. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { problemText } from "../../domain/problem.ts";
+import { problemText } from "../../domain/values/problem.ts";
 import {
   readTrace,
   TRACE_FORMATS,

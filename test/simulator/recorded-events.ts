@@ -1,16 +1,16 @@
 /**
  * @file A recorded history of the fleet workflow as what its ledger went through: events with their times, and the plans that were made.
  *
- * Follows workflows/fleet.ts: at every workflow task the signals since the last one are folded as one inbox, then the clock if something
- * is due, then a cycle if the task ended in one; what deliveries, audits and estimates reported is folded after the cycle, because nothing changes the ledger while
- * a plan is being made. The clock of a workflow task is the time at which it was started.
+ * Follows machines/fleet/fleet.ts: at every workflow task the reports of deliveries, audits and estimates that came since the last one are
+ * folded, then the signals as one inbox, then the clock if something is due, then a cycle if the task ended in one. The clock of a workflow
+ * task is the time at which it was started.
  */
 import { readFileSync } from "node:fs";
-import { apply, nextFenceAtMs, nextReturnAtMs } from "../../scheduling/apply.ts";
-import { unpackLedger } from "../../scheduling/ledger-codec.ts";
-import type { Ledger, LedgerEvent } from "../../scheduling/ledger.ts";
-import type { Foresight } from "../../activities/control-contract.ts";
-import type { Plan } from "../../domain/plan.ts";
+import { apply, nextFenceAtMs, nextReturnAtMs } from "../../scheduling/ledger/apply/apply.ts";
+import { unpackLedger } from "../../scheduling/ledger/codec.ts";
+import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import type { Decision, StartEstimates } from "../../protocol/control-contract.ts";
+import type { Plan } from "../../domain/lease/plan.ts";
 
 export interface RecordedFleet {
   readonly ledger: Ledger;
@@ -19,7 +19,8 @@ export interface RecordedFleet {
 
 interface Payload {
   readonly metadata?: { readonly encoding?: string };
-  readonly data: string;
+  /** Absent where the value is undefined. */
+  readonly data?: string;
 }
 type Attributes = Readonly<Record<string, unknown>> & {
   readonly input?: { readonly payloads: readonly Payload[] };
@@ -59,7 +60,7 @@ export function recordedFleet(path: string): RecordedFleet {
   };
   const activities = new Map<string, { readonly name: string; readonly hasGrants: boolean }>();
   let inbox: unknown[] = [];
-  let reports: (DeliveryReport | AuditReport | Foresight)[] = [];
+  let reports: (DeliveryReport | AuditReport | StartEstimates)[] = [];
   let nowMs = 0;
   const foldReports = (): void => {
     for (const report of reports) {
@@ -69,7 +70,7 @@ export function recordedFleet(path: string): RecordedFleet {
         continue;
       }
       if ("estimates" in report) {
-        if (report.estimates.length > 0) fold({ kind: "foreseen", ...report, nowMs });
+        if (report.estimates.length > 0) fold({ kind: "estimated", ...report, nowMs });
         continue;
       }
       const { accepted, gone, evictions, hasGrants } = report;
@@ -80,7 +81,7 @@ export function recordedFleet(path: string): RecordedFleet {
     }
     reports = [];
   };
-  for (const [at, event] of events.entries()) {
+  for (const event of events) {
     const scheduled = event.activityTaskScheduledEventAttributes;
     const completed = event.activityTaskCompletedEventAttributes;
     const plan = planOf(event);
@@ -100,9 +101,10 @@ export function recordedFleet(path: string): RecordedFleet {
       if (name === "deliver")
         reports.push({ ...(result as DeliveryReport), hasGrants: hasGrants === true });
       if (name === "audit") reports.push(result as AuditReport);
-      if (name === "foresee") reports.push(result as Foresight);
+      if (name === "estimateStarts") reports.push(result as StartEstimates);
     } else if (event.eventType === "EVENT_TYPE_WORKFLOW_TASK_STARTED") {
       nowMs = Math.floor(Date.parse(event.eventTime));
+      foldReports();
       if (inbox.length > 0) fold({ kind: "inbox", entries: inbox, nowMs });
       inbox = [];
       const clockAtMs = Math.min(
@@ -110,10 +112,8 @@ export function recordedFleet(path: string): RecordedFleet {
         nextReturnAtMs(ledger) ?? Infinity,
       );
       if (clockAtMs <= nowMs) fold({ kind: "clock", nowMs });
-      if (!isFollowedByPlan(events, at)) foldReports();
     } else if (plan !== undefined) {
       fold({ kind: "plan", plan, nowMs });
-      foldReports();
     }
   }
   return { ledger: first, events: recorded };
@@ -131,22 +131,19 @@ interface DeliveryReport {
 
 type AuditReport = Pick<Extract<LedgerEvent, { kind: "audited" }>, "closed">;
 
-/** Whether the workflow task that starts here ended in a cycle. */
-function isFollowedByPlan(events: readonly HistoryEvent[], at: number): boolean {
-  for (const event of events.slice(at + 1)) {
-    if (event.eventType === "EVENT_TYPE_WORKFLOW_TASK_STARTED") return false;
-    if (planOf(event) !== undefined) return true;
-  }
-  return false;
-}
-
 function planOf({ markerRecordedEventAttributes: marker }: HistoryEvent): Plan | undefined {
   const [data] = contents(marker?.details["data"]?.payloads);
-  if ((data as { readonly activity_type?: string } | undefined)?.activity_type !== "decide")
-    return undefined;
-  const [plan] = contents(marker?.details["result"]?.payloads);
-  return plan as Plan | undefined;
+  const { activity_type: type } = (data ?? {}) as { readonly activity_type?: string };
+  const [result] = contents(marker?.details["result"]?.payloads);
+  if (type === "decide") return result as Plan | undefined;
+  if (type !== "decideNext") return undefined;
+  const decision = result as Decision | undefined;
+  return decision?.kind === "plan" ? decision.plan : undefined;
 }
 
 const contents = (payloads: readonly Payload[] = []): readonly unknown[] =>
-  payloads.map(({ data }) => JSON.parse(Buffer.from(data, "base64").toString("utf8")) as unknown);
+  payloads.map(({ data }) =>
+    data === undefined
+      ? undefined
+      : (JSON.parse(Buffer.from(data, "base64").toString("utf8")) as unknown),
+  );

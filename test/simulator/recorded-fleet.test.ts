@@ -2,11 +2,11 @@
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Plan } from "../../domain/plan.ts";
-import { apply, checkLedger } from "../../scheduling/apply.ts";
-import { DECIDE_POLICIES, decide } from "../../scheduling/decide.ts";
-import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
-import { brainWith } from "../../simulator/brain.ts";
+import type { Plan } from "../../domain/lease/plan.ts";
+import { apply, checkLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { DECIDE_POLICIES, decide } from "../../scheduling/cycle/decide.ts";
+import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
+import { schedulerWith } from "../../simulator/scheduler.ts";
 import { recordedFleet } from "./recorded-events.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
@@ -30,7 +30,7 @@ describe.each(files)("the recorded fleet of %s", (file) => {
   });
 
   it("decides in the simulator as the live fleet decides, at each of its times", () => {
-    const simulated = brainWith(DECIDE_POLICIES)(first);
+    const simulated = schedulerWith(DECIDE_POLICIES)(first);
     let live = first;
     for (const event of events) {
       if (event.kind === "plan") {
@@ -44,7 +44,7 @@ describe.each(files)("the recorded fleet of %s", (file) => {
   });
 
   it("starts in the simulator who was started then, at the same size and time", () => {
-    const simulated = brainWith(DECIDE_POLICIES)(first);
+    const simulated = schedulerWith(DECIDE_POLICIES)(first);
     const started = ({ items }: Plan): unknown =>
       items.flatMap((item) =>
         item.kind === "grant" ? [[item.request, item.slots, gpusOf(item.gpus)]] : [],

@@ -7,10 +7,10 @@ import { Worker, type NativeConnection } from "@temporalio/worker";
 import { randomBytes } from "node:crypto";
 import path from "node:path";
 import { expect } from "vitest";
-import type { RunReport, StopOrder } from "../../activities/agent-contract.ts";
+import type { RunReport, StopOrder } from "../../protocol/agent-contract.ts";
 import { createJobActivities } from "../../activities/job-activities.ts";
-import type { HostId } from "../../domain/ids.ts";
-import type { InboxEntry } from "../../scheduling/ledger.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import { fleetOf, ROOT, SMALL_FLEET } from "./world.ts";
 
 export const HOST = fleetOf(SMALL_FLEET).shape.clusters[0]?.hosts[0]?.id ?? ("" as HostId);
@@ -129,13 +129,13 @@ export async function playFleet({
             if (admission.kind === "refused") return admission;
             told.push({ kind: "request", request: { seq: 1 } } as InboxEntry);
             const spec = { ...admission.spec, isHeld: false };
-            return { ...admission, spec, told: { kind: "told" } };
+            return { ...admission, spec, notified: { kind: "delivered" } };
           },
           tellFleet: async (workflowId: string, entry: InboxEntry) => {
             told.push(entry);
             toldTo.push({ fleet: workflowId.slice("orbweaver-fleet-".length), entry });
             if (entry.kind === "end") await played.end(entry.seq);
-            return { kind: "told" };
+            return { kind: "delivered" };
           },
           untilForgotten: (workflowId: string) =>
             played.forgotten(workflowId.slice("orbweaver-fleet-".length)),

@@ -8,7 +8,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
-import { SEARCH_ATTRIBUTES } from "../../domain/search-attributes.ts";
+import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
 import { progressPrinter, provideServerBinary, startServer } from "../../workers/server/index.ts";
 import type { RunningServer } from "../../workers/server/index.ts";
 

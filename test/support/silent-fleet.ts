@@ -1,7 +1,7 @@
 /** @file A fleet in trouble, for tests of what operators see: hosts that are silent, held, fenced, drained, without agent. */
 
-import { apply, emptyLedger } from "../../scheduling/apply.ts";
-import type { Ledger, LedgerEvent } from "../../scheduling/ledger.ts";
+import { apply, emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 import {
   end,
   fleetShape,

@@ -13,21 +13,23 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { randomBytes } from "node:crypto";
 import { OrbweaverClient } from "../../client/index.ts";
-import { parseFleetYaml } from "../../domain/fleet-file.ts";
-import type { Fleet } from "../../domain/fleet.ts";
-import { emptyLedger } from "../../scheduling/apply.ts";
-import { packLedger, unpackLedger } from "../../scheduling/ledger-codec.ts";
-import type { Ledger } from "../../scheduling/ledger.ts";
+import { mayBeAnsweredYet } from "../../client/waking.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import { DEFAULT_POLICY, type Fleet, type FleetShape } from "../../domain/fleet/fleet.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import {
-  FLEET_RULES,
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
   fleetMemo,
   fleetWorkflowId,
   ledgerQuery,
   presenceWorkflowId,
-} from "../../workflows/messages.ts";
+} from "../../protocol/messages.ts";
+
+import { recordHistories } from "./record-histories.ts";
 
 /** The server's deadline of a query, `DEADLINE_EXCEEDED`. */
 const isUnanswered = (error: unknown): boolean =>
@@ -63,10 +65,16 @@ export interface World {
 export interface WorldOptions {
   readonly address: string;
   readonly fleetYaml: string;
+  /** Requests that may wait inside; fewer than a fleet file may say. */
+  readonly places?: number;
+  /** What the fleet's first run begins with, made of an empty ledger. */
+  readonly ledger?: (empty: Ledger) => Ledger;
   /** Payload codecs for every process and for the test's own client. */
   readonly codec?: { readonly file: string; readonly payloadCodecs: PayloadCodec[] };
   /** Encryption keys for every process and for the test's own client. */
   readonly keyFile?: string;
+  /** Further arguments of its agents, e.g. whose jobs they start. */
+  readonly agentArgs?: readonly string[];
 }
 
 export const SMALL_FLEET = `
@@ -84,8 +92,11 @@ clusters:
 export async function startWorld({
   address,
   fleetYaml,
+  places,
+  ledger: filled = (empty) => empty,
   codec,
   keyFile,
+  agentArgs = [],
 }: WorldOptions): Promise<World> {
   const stateDir = await mkdtemp(path.join(tmpdir(), "orbweaver-world-"));
   const fleet = `t${randomBytes(4).toString("hex")}`;
@@ -116,7 +127,12 @@ export async function startWorld({
     workflowId: fleetWorkflowId(fleet),
     taskQueue: FLEET_TASK_QUEUE,
     memo: fleetMemo(fleet),
-    args: [{ name: fleet, rules: FLEET_RULES, ledger: packLedger(emptyLedger(described.shape)) }],
+    args: [
+      {
+        name: fleet,
+        ledger: packLedger(filled(emptyLedger(withPlaces(described.shape, places)))),
+      },
+    ],
   });
 
   const world: World = {
@@ -136,7 +152,14 @@ export async function startWorld({
       return child;
     },
     startAgent: (cluster) =>
-      world.start(`agent-${cluster}`, ["worker", "--role", "agent", "--cluster", cluster]),
+      world.start(`agent-${cluster}`, [
+        "worker",
+        "--role",
+        "agent",
+        "--cluster",
+        cluster,
+        ...agentArgs,
+      ]),
     process(name) {
       const child = processes.get(name);
       if (child === undefined) throw new Error(`no process ${name}`);
@@ -154,16 +177,16 @@ export async function startWorld({
         await temporal.workflow.getHandle(fleetWorkflowId(fleet)).query(ledgerQuery),
       );
     },
-    async until(what, check, withinMs = 30_000) {
+    async until(what, check, withinMs = 60_000) {
       const endAtMs = Date.now() + withinMs;
       for (;;) {
         // A worker that was frozen or has just been started may leave a question open for longer than the server waits.
         const ledger = await world.ledger().catch((error: unknown) => {
-          if (Date.now() > endAtMs || !isUnanswered(error)) throw error;
+          const mayAnswer = isUnanswered(error) || mayBeAnsweredYet(error);
+          if (Date.now() > endAtMs || !mayAnswer) throw error;
         });
-        if (ledger === undefined) continue;
-        if (check(ledger)) return ledger;
-        if (Date.now() > endAtMs)
+        if (ledger !== undefined && check(ledger)) return ledger;
+        if (ledger !== undefined && Date.now() > endAtMs)
           throw new Error(
             `${what} did not come true; the ledger is ${JSON.stringify(packLedger(ledger))}`,
           );
@@ -186,6 +209,8 @@ export async function startWorld({
     async stop() {
       // First the processes: whoever has something to say to a terminated fleet starts it again.
       await Promise.all([...processes.keys()].map((name) => world.kill(name)));
+      const presences = described.shape.clusters.map(({ id }) => presenceWorkflowId(fleet, id));
+      await recordHistories(temporal, fleet);
       const open = temporal.workflow.list({
         query: `OrbweaverFleet = "${fleet}" AND ExecutionStatus = "Running"`,
       });
@@ -198,9 +223,9 @@ export async function startWorld({
         .getHandle(fleetWorkflowId(fleet))
         .terminate("end of test")
         .catch(() => undefined);
-      for (const { id } of described.shape.clusters)
+      for (const id of presences)
         await temporal.workflow
-          .getHandle(presenceWorkflowId(fleet, id))
+          .getHandle(id)
           .terminate("end of test")
           .catch(() => undefined);
       await connection.close();
@@ -221,6 +246,11 @@ export async function startWorld({
   return world;
 }
 
+const withPlaces = (shape: FleetShape, places: number | undefined): FleetShape =>
+  places === undefined
+    ? shape
+    : { ...shape, policy: { ...(shape.policy ?? DEFAULT_POLICY), places } };
+
 export function fleetOf(fleetYaml: string): Fleet {
   const parsed = parseFleetYaml(fleetYaml, {
     file: "fleet.yaml",
@@ -239,7 +269,8 @@ function withoutTemporal(): Record<string, string> {
 }
 
 /** A worker says so on stderr once it polls; everything before is quoted when it dies first. */
-async function readyLine(name: string, child: ChildProcess): Promise<void> {
+/** Until the process has said that it is ready; fails when it ends before. */
+export async function readyLine(name: string, child: ChildProcess): Promise<void> {
   let text = "";
   await new Promise<void>((resolve, reject) => {
     child.stderr?.setEncoding("utf8");

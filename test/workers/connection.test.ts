@@ -4,7 +4,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ownIdentity } from "../../activities/agent/process-identity.ts";
+import { ownIdentity } from "../../agent/system/process-identity.ts";
 import { codecServerArgs } from "../../cli/up/codec-server.ts";
 import { workerSurroundings } from "../../cli/up/worker-environment.ts";
 import { newKeyLine } from "../../workers/codec/key-ring.ts";
@@ -208,8 +208,9 @@ describe("payload codecs", () => {
 
 it("a dead address is NO_CONNECTION", async () => {
   const config = isolatedConnection({ address: "127.0.0.1:1", namespace: "default" });
-  await expect(openClient(config)).rejects.toMatchObject({ code: "NO_CONNECTION" });
-}, 20_000);
+  const impatient = { ...config, options: { ...config.options, connectTimeout: 100 } };
+  await expect(openClient(impatient)).rejects.toMatchObject({ code: "NO_CONNECTION" });
+});
 
 it("a workflow's page is known where the UI is", () => {
   const config = isolatedConnection({ address: "a:1", namespace: "n s", uiUrl: "http://ui" });

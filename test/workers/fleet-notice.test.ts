@@ -1,7 +1,7 @@
 import type { Client } from "@temporalio/client";
 import { describe, expect, it } from "vitest";
-import { clusterId, hostId } from "../../domain/ids.ts";
-import type { InboxEntry } from "../../scheduling/ledger.ts";
+import { clusterId, hostId } from "../../domain/values/ids.ts";
+import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import { farewell, sayGone, sayHere, tellUntilHeard } from "../../workers/fleet-notice.ts";
 
 const PLACE = { fleet: "north", cluster: clusterId("eu-1") };
@@ -48,11 +48,11 @@ describe("what an agent says by itself", () => {
   it("gone: with its epoch, to a presence that is there", async () => {
     const { asked, client } = recordingClient();
     await sayGone(client, PLACE, "e1");
-    expect(asked).toEqual([["orbweaver-presence-north-eu-1", "gone", { epoch: "e1" }]]);
+    expect(asked).toEqual([["orbweaver-presence-north-eu-1", "deregister", { epoch: "e1" }]]);
   });
 
   it("vacated: until the fleet has it, or the agent ends", async () => {
-    const entry: InboxEntry = { kind: "agent-bye", hosts: [], epoch: "e1" };
+    const entry: InboxEntry = { kind: "agent-deregistered", hosts: [], epoch: "e1" };
     let tries = 0;
     const deafOnce = (): Promise<void> =>
       (tries += 1) === 1 ? Promise.reject(new Error("no fleet")) : Promise.resolve();

@@ -10,7 +10,7 @@
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import { promisify } from "node:util";
 import { deflate, inflate } from "node:zlib";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import {
   bytesOf,
   ENCODING_KEY,
@@ -20,7 +20,7 @@ import {
   type OnDamage,
 } from "./payload-bytes.ts";
 
-export const COMPRESSED_ENCODING = "binary/zlib";
+const COMPRESSED_ENCODING = "binary/zlib";
 export const COMPRESS_FROM_BYTES = 16 * 1024;
 export const MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024;
 const LEVEL = 3;
@@ -55,8 +55,8 @@ async function decompressed(payload: Payload, onDamage: OnDamage): Promise<Paylo
     throw new OrbweaverError(
       "PAYLOAD_UNREADABLE",
       isBomb
-        ? `a payload of ${String(data.length)} bytes holds more than ${String(MAX_DECOMPRESSED_BYTES / 1024 / 1024)} MiB when decompressed; nothing of Orbweaver's is that large. Look in Temporal's UI who wrote it.`
-        : `a compressed payload of ${String(data.length)} bytes is damaged: ${error instanceof Error ? error.message : String(error)}. Look in Temporal's UI who wrote it.`,
+        ? `a payload of ${String(data.length)} bytes holds more than ${String(MAX_DECOMPRESSED_BYTES / 1024 / 1024)} MiB when decompressed; Orbweaver writes none that large. Find its writer in Temporal's UI.`
+        : `a compressed payload of ${String(data.length)} bytes is damaged: ${error instanceof Error ? error.message : String(error)}. Find its writer in Temporal's UI.`,
       { cause: error },
     );
   }

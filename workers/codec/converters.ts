@@ -1,9 +1,9 @@
 /**
- * @file The data converters of one setting: what clients use, and what workers use, who write failures too.
+ * @file The data converters of one setting: one for clients, and one for workers, which also encode failures.
  *
- * Order of encoding: compression, encryption, then the codecs of the user's module, which so see nothing but finished payloads
- * and have the last word. Reading goes the other way round and works whatever the setting: what is compressed or encrypted
- * says so itself.
+ * Order of encoding: compression, encryption, then the codecs of the user's module, which therefore see only finished payloads
+ * and have the last word. Decoding is in reverse and independent of the setting, because a compressed or encrypted payload is
+ * marked as such.
  */
 
 import type { DataConverter, PayloadCodec } from "@temporalio/common";

@@ -1,14 +1,15 @@
 /**
- * @file Encrypts every payload with AES-256-GCM, and decrypts what a key of the ring has encrypted.
+ * @file Encrypts every payload with AES-256-GCM, and decrypts payloads under any key of the ring.
  *
- * The form is that of Temporal's samples: `binary/encrypted`, the key's id in the metadata, the data is nonce, ciphertext, tag.
- * Nonces are random: after some thousand million payloads a key should be replaced. A payload under a key that is not in
- * the ring is an error everywhere, also for workflows: the key may come, so the task must wait for it and not go on with junk.
+ * The format is that of Temporal's samples: `binary/encrypted` with the key's id in the metadata; the data is nonce,
+ * ciphertext, tag. Nonces are random, so a key should be replaced after some thousand million payloads. A payload under an
+ * unknown key is an error everywhere, also for workflows: the key may arrive later, so the task must wait for it instead of
+ * continuing with junk.
  */
 
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { EncryptionKey, KeyRing } from "./key-ring.ts";
 import {
   bytesOf,
@@ -19,13 +20,13 @@ import {
   type OnDamage,
 } from "./payload-bytes.ts";
 
-export const ENCRYPTED_ENCODING = "binary/encrypted";
-export const KEY_ID_KEY = "encryption-key-id";
+const ENCRYPTED_ENCODING = "binary/encrypted";
+const KEY_ID_KEY = "encryption-key-id";
 const CIPHER = "aes-256-gcm";
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Without a ring nothing is encrypted, and what others have encrypted is named as such instead of being passed on as junk. */
+/** Without a ring nothing is encrypted; payloads that others have encrypted are reported instead of passed on as junk. */
 export function encryptionCodec(ring: KeyRing | undefined, onDamage: OnDamage): PayloadCodec {
   return {
     encode: (payloads) =>
@@ -56,14 +57,14 @@ function encrypted(payload: Payload, { id, secret }: EncryptionKey): Payload {
 function decrypted(payload: Payload, ring: KeyRing | undefined, onDamage: OnDamage): Payload {
   if (metadataText(payload, ENCODING_KEY) !== ENCRYPTED_ENCODING) return payload;
   const id = metadataText(payload, KEY_ID_KEY);
-  // Somebody else's encryption: not ours to judge.
+  // Another codec's encryption; passed on unchanged.
   if (id === undefined) return payload;
   const key = ring?.find(id);
   if (key === undefined) throw keyMissing(id, ring);
   const data = payload.data ?? new Uint8Array();
   try {
     const decipher = createDecipheriv(CIPHER, key.secret, data.subarray(0, NONCE_BYTES), {
-      // Else a shorter tag, easier to forge, would do.
+      // Without this check a shorter tag, which is easier to forge, would pass.
       authTagLength: TAG_BYTES,
     });
     decipher.setAuthTag(data.subarray(data.length - TAG_BYTES));
@@ -73,7 +74,7 @@ function decrypted(payload: Payload, ring: KeyRing | undefined, onDamage: OnDama
     if (onDamage === "pass") return payload;
     throw new OrbweaverError(
       "PAYLOAD_UNREADABLE",
-      `a payload that says it was encrypted with key ${id} is damaged or forged: it does not pass its own check. Look in Temporal's UI who wrote it.`,
+      `a payload under key ${id} is damaged or forged: its authentication fails. Find its writer in Temporal's UI.`,
       { cause: error },
     );
   }
@@ -83,7 +84,7 @@ function keyMissing(id: string, ring: KeyRing | undefined): OrbweaverError {
   return new OrbweaverError(
     "ENCRYPTION_KEY_MISSING",
     ring === undefined
-      ? `a payload is encrypted with key ${id}, and no keys are configured here. Name the fleet's key file with ORBWEAVER_ENCRYPTION_KEYS or --encryption-keys.`
+      ? `a payload is encrypted with key ${id}, but no keys are configured here. Name the fleet's key file with ORBWEAVER_ENCRYPTION_KEYS or --encryption-keys.`
       : `a payload is encrypted with key ${id}, which ${ring.file} does not have (it has ${ring.ids().join(", ")}). Add that key's line to the file, or name the fleet's key file with ORBWEAVER_ENCRYPTION_KEYS.`,
     { details: { keyId: id } },
   );

@@ -1,5 +1,5 @@
 /**
- * @file `orbweaver/codec`: what a Temporal client of your own needs to read everything that Orbweaver writes.
+ * @file `orbweaver/codec`: the payload codecs that your own Temporal client needs to read everything that Orbweaver writes.
  *
  * `new Client({ connection, dataConverter: { payloadCodecs: orbweaverCodecs({ keyFile }) } })`
  */

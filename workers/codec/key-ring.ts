@@ -1,14 +1,14 @@
 /**
- * @file The keys that payloads are encrypted with, from a file: one key a line, the first encrypts, all decrypt.
+ * @file The encryption keys of payloads, from a file with one key a line: the first encrypts, all decrypt.
  *
- * A key is 32 bytes in base64. Its id is a digest of it, so that one id never means two keys, and need not be written down.
- * A key that is asked for and not there makes the ring look into its file again: a new key is passed on by replacing
- * the file, without a restart. What is there no more is forgotten only by a restart.
+ * A key is 32 bytes in base64. Its id is a digest of it, so one id never means two keys and need not be written down. When a
+ * requested key is missing, the ring reads its file again, so a new key is distributed by replacing the file, without a
+ * restart. A removed key is forgotten only at a restart.
  */
 
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 
 export interface EncryptionKey {
   /** Twelve hexadecimal digits. */
@@ -17,11 +17,11 @@ export interface EncryptionKey {
 }
 
 export interface KeyRing {
-  /** Where the keys come from, for messages. */
+  /** Source of the keys, for messages. */
   readonly file: string;
   /** The key that encrypts. */
   current(): EncryptionKey;
-  /** The key of that id; undefined when the file has none such. */
+  /** The key with that id; undefined when the file has none. */
   find(id: string): EncryptionKey | undefined;
   /** Ids, the one that encrypts first. */
   ids(): readonly string[];
@@ -32,7 +32,7 @@ const ID_DIGITS = 12;
 /** A flood of payloads under a foreign key is no reason to read the file for each. */
 const LOOK_AGAIN_MS = 1_000;
 
-export function encryptionKey(secret: Uint8Array): EncryptionKey {
+function encryptionKey(secret: Uint8Array): EncryptionKey {
   const digest = createHash("sha256").update("orbweaver key id\0").update(secret).digest("hex");
   return { id: digest.slice(0, ID_DIGITS), secret };
 }
@@ -59,7 +59,7 @@ export function openKeyRing(file: string, nowMs: () => number = () => performanc
           !found.some((key) => key.id === other);
         keys = [...found, ...keys.filter(isNew)];
       } catch {
-        // The keys in hand are better than a file that is just being replaced.
+        // The file may be in the middle of its replacement; the present keys stay in use.
       }
       return known(id);
     },
@@ -79,7 +79,7 @@ export function readKeys(file: string): Keys {
     const found = error instanceof Error ? error.message : String(error);
     throw new OrbweaverError(
       "BAD_INPUT",
-      `the encryption keys cannot be read: ${found}. Mend ORBWEAVER_ENCRYPTION_KEYS or --encryption-keys, or make a file with \`orbweaver keys new FILE\`.`,
+      `the encryption keys cannot be read: ${found}. Correct ORBWEAVER_ENCRYPTION_KEYS or --encryption-keys, or create a file with \`orbweaver keys new FILE\`.`,
       { cause: error },
     );
   }
@@ -92,7 +92,7 @@ function checkMode(file: string): void {
   if ((mode & 0o027) === 0) return;
   throw new OrbweaverError(
     "BAD_INPUT",
-    `the key file ${file} is open to others (mode ${mode.toString(8).padStart(4, "0")}). Close it: chmod 600 ${file}`,
+    `the key file ${file} is accessible to other users (mode ${mode.toString(8).padStart(4, "0")}). Restrict it: chmod 600 ${file}`,
   );
 }
 
@@ -105,7 +105,7 @@ export function parseKeys(text: string, file: string): Keys {
   if (first === undefined) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      `the key file ${file} has no key. Make one with \`orbweaver keys new FILE\`.`,
+      `the key file ${file} has no key. Create one with \`orbweaver keys new FILE\`.`,
     );
   }
   return [first, ...rest];
@@ -118,6 +118,6 @@ function keyOf(word: string, place: string): EncryptionKey {
     return encryptionKey(secret);
   throw new OrbweaverError(
     "BAD_INPUT",
-    `${place} is no key: ${String(KEY_BYTES)} bytes in base64 (44 characters) are wanted. Make one with \`openssl rand -base64 32\`.`,
+    `${place} is not a key: a key is ${String(KEY_BYTES)} bytes in base64 (44 characters). Create one with \`openssl rand -base64 32\`.`,
   );
 }

@@ -1,7 +1,7 @@
 /**
- * @file A payload inside a payload: the whole of one (metadata and data) as the bytes of another, as Temporal's own codecs do it.
+ * @file Encodes a whole payload (metadata and data) as the bytes of another one, in the format of Temporal's own codecs.
  *
- * The encodings are theirs too, so that a codec of another language that knows `binary/zlib` or `binary/encrypted` reads ours.
+ * So a codec of another language that knows `binary/zlib` or `binary/encrypted` reads ours.
  */
 
 import type { Payload } from "@temporalio/common";
@@ -28,7 +28,7 @@ export const ENCODING_KEY = "encoding";
 export const metadataBytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 /**
- * What to do with a payload that is damaged, and so stays unreadable whatever is configured. Clients fail. A workflow must
- * not: its task would be tried again for ever; it gets the payload as it came, which its converter turns into junk to refuse.
+ * The handling of a damaged payload, which no configuration can make readable. Clients fail. A workflow must not fail, because
+ * its task would be retried for ever; it gets the raw payload, which its converter turns into junk to refuse.
  */
 export type OnDamage = "fail" | "pass";

@@ -1,26 +1,25 @@
 /**
- * @file Temporal's remote codec protocol over HTTP: the Web UI and `temporal --codec-endpoint` send payloads, and get them readable.
+ * @file Temporal's remote codec protocol over HTTP: the Web UI and `temporal --codec-endpoint` send payloads and get them
+ * decoded.
  *
- * `POST …/decode` and `…/encode` with `{payloads: [{metadata, data}]}` in base64; `GET /health`. A browser is answered only for
- * the origins named: whoever reaches this server reads the fleet's secrets. A request without an origin is no browser's; a
- * token, where one is set, is asked of everybody.
+ * `POST …/decode` and `…/encode` with `{payloads: [{metadata, data}]}` in base64; `GET /health`. A client of this server reads
+ * the fleet's secrets, so browsers are answered only for the listed origins (a request without an origin does not come from a
+ * browser). A token, where one is set, is required of every client; without one only our own user on loopback is answered.
  */
 
 import type { Payload, PayloadCodec } from "@temporalio/common";
-import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { z } from "zod";
-import { OrbweaverError } from "../../domain/failure.ts";
+import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 
-export interface CodecServerOptions {
+export interface CodecServerOptions extends BearerRule {
   readonly host: string;
   readonly port: number;
   readonly payloadCodecs: readonly PayloadCodec[];
-  /** Origins of pages that may ask, e.g. `http://127.0.0.1:8233`. */
+  /** Origins of allowed pages, e.g. `http://127.0.0.1:8233`. */
   readonly origins: readonly string[];
-  /** Wanted as `Authorization: Bearer …`. */
-  readonly token?: string;
   readonly tls?: { readonly cert: string; readonly key: string };
   readonly maxBodyBytes?: number;
 }
@@ -80,7 +79,7 @@ async function answer(
     "Cache-Control": "no-store",
     Vary: "Origin",
     ...(isAllowed && crossOrigin(origin)),
-    // What is left of a body that was not read is not waited for.
+    // Does not wait for the unread rest of a body.
     ...(reply.status === 413 && { Connection: "close" }),
   });
   response.end(reply.body === undefined ? undefined : JSON.stringify(reply.body));
@@ -91,7 +90,7 @@ const crossOrigin = (origin: string): Record<string, string> => ({
   "Access-Control-Allow-Methods": "POST, GET, OPTIONS",
   "Access-Control-Allow-Headers": "Content-Type, X-Namespace, Authorization, Authorization-Extras",
   "Access-Control-Allow-Credentials": "true",
-  // A page from the internet (Temporal Cloud's) asks for this before it may talk to this machine.
+  // A page from the internet (Temporal Cloud's) requests this permission before it may call this machine.
   "Access-Control-Allow-Private-Network": "true",
   "Access-Control-Max-Age": String(PREFLIGHT_KEPT_S),
 });
@@ -119,8 +118,8 @@ async function replyTo(request: IncomingMessage, options: CodecServerOptions): P
   if (method === "GET" && path === "/health") return { status: 200, body: { status: "ok" } };
   const what = /\/(encode|decode)\/?$/.exec(path)?.[1];
   if (what === undefined)
-    throw new Refused(404, `nothing is at ${path}; POST to /decode or /encode`);
-  if (method !== "POST") throw new Refused(405, `${what} is asked for by POST`);
+    throw new Refused(404, `there is no path ${path}; POST to /decode or /encode`);
+  if (method !== "POST") throw new Refused(405, `${what} needs a POST`);
   checkToken(request, options);
   const payloads = parsePayloads(await bodyOf(request, options.maxBodyBytes ?? MAX_BODY_BYTES));
   const codecs = options.payloadCodecs;
@@ -136,16 +135,13 @@ function checkOrigin({ headers }: IncomingMessage, { origins }: CodecServerOptio
   if (origin === undefined || origins.includes(origin)) return;
   throw new Refused(
     403,
-    `pages of ${origin} may not ask here. Start the codec server with --origin ${origin}`,
+    `pages of ${origin} are not allowed. Start the codec server with --origin ${origin}`,
   );
 }
 
-function checkToken({ headers }: IncomingMessage, { token }: CodecServerOptions): void {
-  if (token === undefined) return;
-  const said = /^Bearer (.+)$/i.exec(headers.authorization ?? "")?.[1] ?? "";
-  const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-  if (!timingSafeEqual(digest(said), digest(token)))
-    throw new Refused(401, "the token is missing or wrong (Authorization: Bearer …)");
+function checkToken(request: IncomingMessage, rule: BearerRule): void {
+  const why = bearerRefusal(request, rule);
+  if (why !== undefined) throw new Refused(401, why);
 }
 
 async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<string> {
@@ -175,7 +171,7 @@ function parsePayloads(text: string): readonly Payload[] {
   try {
     body = JSON.parse(text);
   } catch {
-    throw new Refused(400, "the body is no JSON");
+    throw new Refused(400, "the body is not JSON");
   }
   const parsed = payloadsBody.safeParse(body);
   if (!parsed.success) {

@@ -5,8 +5,8 @@
  * MPI's mpirun, separated by `:`, each with its own CUDA_VISIBLE_DEVICES and one process for each GPU.
  */
 
-import { gpusOfMask } from "../../domain/bandwidth-table.ts";
-import type { HostShares, MeasuringOrder } from "../../domain/measuring.ts";
+import { gpusOfMask } from "../../domain/bandwidth/bandwidth-table.ts";
+import type { HostShares, MeasuringOrder } from "../../domain/bandwidth/measuring.ts";
 
 export interface SetCommand {
   readonly argv: readonly string[];

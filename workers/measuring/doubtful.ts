@@ -1,16 +1,16 @@
 /**
- * @file Which readings to take again: those far from what other sets of the same look read, if few of their look are.
+ * @file Chooses the readings to repeat: those that differ from the other sets of the same look, if few of that look do.
  *
- * One reading can be spoilt by anything that passes on the host. A set is doubted when it is off the median of its look by more
- * than a quarter. Where more than a third of a look is off, the look is no guide (the A800 host has many sets like that, all real)
- * but every one of them is read again all the same: a dip that two further readings confirm stays. The table takes the median.
+ * One reading can be spoilt by any passing load on the host. A set is doubtful when it differs from the median of its look by
+ * more than a quarter. Where more than a third of a look differs, the look is no guide (the A800 host has many such sets, all
+ * real), but each is still repeated: a dip that two further readings confirm stays. The table takes the median.
  */
 
-import type { MeasuredReading, MeasuringOrder } from "../../domain/measuring.ts";
-import { sharesKey } from "../../domain/measuring.ts";
+import type { MeasuredReading, MeasuringOrder } from "../../domain/bandwidth/measuring.ts";
+import { sharesKey } from "../../domain/bandwidth/measuring.ts";
 
-/** Readings of a set that is doubted, in all. */
-export const DOUBTED_READINGS = 3;
+/** Total readings of a doubtful set. */
+const UNCONFIRMED_READINGS = 3;
 const FAR = 0.25;
 
 export function doubtfulSets(
@@ -32,7 +32,7 @@ export function doubtfulSets(
     const own = gbsByKey.get(sharesKey(shares)) ?? [];
     const [first] = own;
     const usual = middle(byLook.get(look) ?? []);
-    if (first === undefined || own.length >= DOUBTED_READINGS) return false;
+    if (first === undefined || own.length >= UNCONFIRMED_READINGS) return false;
     return Math.abs(first / usual - 1) > FAR;
   });
 }

@@ -1,4 +1,4 @@
-/** @file The program of a measuring job; what it has to measure is in its environment. */
+/** @file The program of a measuring job; its order is in its environment. */
 
 import { runMeasuring } from "./run.ts";
 

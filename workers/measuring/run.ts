@@ -1,17 +1,17 @@
 /**
- * @file A measuring run: measures the sets of its order one after the other on the GPUs of its lease, and says each at once.
+ * @file A measuring run: measures the sets of its order one after the other on the GPUs of its lease, and reports each at once.
  *
- * It is what a measuring job runs, once a host; the host of rank 0 measures, the others only hold their GPUs. Each reading is a line
- * on standard output and, before that, on disk in the job's checkpoint folder, so that a run that was killed goes on behind the
- * last one: it says again what it has and measures the rest. A set that fails is noted with its reason; after several in a row
- * with nothing measured the run fails, because then it is not the set.
+ * A measuring job runs it once on each host; the host of rank 0 measures, and the others only hold their GPUs. Each reading is
+ * written to the job's checkpoint folder and then to standard output as a line, so a killed run resumes: it repeats the lines
+ * of its readings and measures the rest. A failed set is recorded with its reason; several failures in a row before any reading
+ * fail the run, because then the program is at fault.
  */
 
 import { execFile } from "node:child_process";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { BandwidthTable } from "../../domain/bandwidth-table.ts";
+import type { BandwidthTable } from "../../domain/bandwidth/bandwidth-table.ts";
 import {
   MEASURE_ENV,
   parseOrder,
@@ -22,12 +22,17 @@ import {
   type MeasuredReading,
   type MeasuringOrder,
   type StandIn,
-} from "../../domain/measuring.ts";
-import { busBwNearGBs, opOfName } from "../../domain/nccl-run.ts";
-import { parseBandpilotCsv } from "../../domain/parse-bandpilot-csv.ts";
-import { parseNcclTests } from "../../domain/parse-nccl-tests.ts";
-import { problemText } from "../../domain/problem.ts";
-import { drawnGbs, ncclTestsText, standInGbs, type StandInTables } from "../../models/stand-in.ts";
+} from "../../domain/bandwidth/measuring.ts";
+import { busBwNearGBs, opOfName } from "../../domain/bandwidth/nccl-run.ts";
+import { parseBandpilotCsv } from "../../domain/bandwidth/parse-bandpilot-csv.ts";
+import { parseNcclTests } from "../../domain/bandwidth/parse-nccl-tests.ts";
+import { problemText } from "../../domain/values/problem.ts";
+import {
+  drawnGbs,
+  ncclTestsText,
+  standInGbs,
+  type StandInTables,
+} from "../../models/bandwidth/stand-in.ts";
 import { setCommand } from "./command.ts";
 import { doubtfulSets } from "./doubtful.ts";
 
@@ -38,7 +43,7 @@ export interface MeasuringRun {
 }
 
 const MESSAGE_BYTES = 16 * 1024 * 1024;
-/** So many failures before anything was measured are the program's, not the set's. */
+/** After this many failures before the first reading, the program is at fault and not a set. */
 const HOPELESS = 3;
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 
@@ -51,10 +56,10 @@ export async function runMeasuring(run: MeasuringRun): Promise<void> {
     for (const reading of book.readings) run.write(readingLine(reading));
     const measure = measurerOf(order, run);
     await measureAll(order.sets, { run, book, measure });
-    // Twice, so that a doubted set gets the three readings of which one is the median.
+    // Twice, so that a doubtful set gets the three readings of which one is the median.
     for (let again = 0; again < 2; again += 1) {
-      const doubted = doubtfulSets(order, book.readings);
-      await measureAll(doubted, { run, book, measure, isAgain: true });
+      const unconfirmed = doubtfulSets(order, book.readings);
+      await measureAll(unconfirmed, { run, book, measure, isAgain: true });
     }
   } finally {
     book.close();
@@ -65,7 +70,7 @@ interface Desk {
   readonly run: MeasuringRun;
   readonly book: Book;
   readonly measure: Measure;
-  /** Measures what was measured before. */
+  /** Repeats former measurements. */
   readonly isAgain?: true;
 }
 
@@ -86,7 +91,7 @@ async function measureAll(sets: MeasuringOrder["sets"], desk: Desk): Promise<voi
     run.write(readingLine(reading));
     const isHopeless = book.readings.every(({ gbs }) => gbs === undefined);
     if (isHopeless && book.readings.length >= HOPELESS && answer.kind === "failed") {
-      throw new Error(`nothing could be measured: ${answer.problem}`);
+      throw new Error(`no set could be measured: ${answer.problem}`);
     }
   }
 }
@@ -146,7 +151,8 @@ function gbsIn(text: string, op: string | undefined): Answer {
 
 function reasonOf(error: Error, stderr: string): string {
   const last = stderr.trim().split("\n").at(-1) ?? "";
-  const what = "killed" in error && error.killed === true ? "it took too long" : error.message;
+  const what =
+    "killed" in error && error.killed === true ? "it exceeded its time limit" : error.message;
   return `${what.split("\n")[0] ?? ""}${last === "" ? "" : `: ${last}`}`.slice(0, 300);
 }
 
@@ -169,7 +175,7 @@ interface Book {
   readonly close: () => void;
 }
 
-/** A last line without its end was cut off by a kill: a new line keeps the next reading whole. */
+/** A kill cut the last line off; a new line keeps the next reading whole. */
 function openBook(dir: string): Book {
   mkdirSync(dir, { recursive: true });
   const path = join(dir, "measured.log");

@@ -1,4 +1,4 @@
-/** @file How many tasks wait in a task queue, by the server's own count, for all versions of its workers together. */
+/** @file The number of tasks that wait in a task queue, by the server's own count, for all versions of its workers together. */
 
 import type { Client } from "@temporalio/client";
 import proto from "@temporalio/proto";
@@ -8,7 +8,7 @@ const { TASK_QUEUE_TYPE_WORKFLOW, TASK_QUEUE_TYPE_ACTIVITY } =
 
 export type TaskKind = "workflow" | "activity";
 
-/** Approximate, as the server says: never zero while a task waits. Queries are no tasks and not in it. */
+/** The server's approximation: never zero while a task waits. Queries are not counted. */
 export async function backlogCount(
   client: Client,
   taskQueue: string,

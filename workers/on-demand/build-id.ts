@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../server/package-root.ts";
 
-/** The package's version and a hash of what the build was made from. */
+/** The package's version and a hash of the sources of the build. */
 export function ownBuildId(root: string = packageRoot()): string {
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
     readonly version: string; // npm refuses a package without it

@@ -1,14 +1,22 @@
 /**
- * @file Tells Temporal's worker controller which program starts a role's worker, and takes that back.
+ * @file Registers the program that starts a role's worker with Temporal's worker controller, and withdraws it.
  *
- * One worker deployment a role, one version a build of ours; the newest is current, and every workflow moves to it with its next
- * task, those that began on unversioned workers too. The server then runs the program whenever a task of the role finds
- * nobody who polls. Queries do not count as such tasks: `client/waking.ts` makes up for it.
+ * Each role has one worker deployment, and each build one version of it. The newest version is current, and every workflow
+ * moves to it with its next task, even a workflow that began on unversioned workers. The server runs the program whenever a
+ * task of the role finds no poller. Queries do not start a worker; `client/waking.ts` compensates for that.
  */
 
 import { randomUUID } from "node:crypto";
 import { isGrpcServiceError, type Client } from "@temporalio/client";
 import { defaultPayloadConverter, type WorkerDeploymentVersion } from "@temporalio/common";
+import {
+  noteRules,
+  readRouting,
+  refuseOlder,
+  routeToRules,
+  rulesBuildId,
+} from "../../client/rules/routing.ts";
+import { NEWEST_RULES, OLDEST_RULES } from "../../scheduling/ledger/ledger.ts";
 import { CONTROL_ROLES, type ControlRole } from "./places.ts";
 
 const SCALING_GROUP = "all";
@@ -29,13 +37,19 @@ export interface Deployment {
   readonly program: string;
 }
 
-/** Makes `buildId` the build whose program is run for the role's tasks. Idempotent. Fails where the server has no worker controller. */
+/**
+ * Makes `buildId` the build whose program runs for the role's tasks. Idempotent. Fails where the server has no worker
+ * controller.
+ */
 export async function deploy(client: Client, deployment: Deployment): Promise<void> {
   const { role, buildId, program } = deployment;
   const { workflowService } = client;
   const { namespace } = client.options;
   const deploymentName = deploymentNameOf(role);
   const deploymentVersion = deploymentVersionOf(role, buildId);
+  const routing = await readRouting(client, deploymentName);
+  refuseOlder(routing, NEWEST_RULES);
+  const { manager } = routing;
   await unless(ALREADY_EXISTS, () =>
     workflowService.createWorkerDeployment({ namespace, deploymentName, requestId: randomUUID() }),
   );
@@ -58,32 +72,41 @@ export async function deploy(client: Client, deployment: Deployment): Promise<vo
       requestId: randomUUID(),
     });
   }
+  await noteRules(client, deploymentName, { buildId, rules: NEWEST_RULES });
   await workflowService.setWorkerDeploymentCurrentVersion({
     namespace,
     deploymentName,
     buildId,
+    ...(manager !== undefined && { identity: manager }),
     ignoreMissingTaskQueues: true,
     allowNoPollers: true,
   });
   await withdraw(client, role, buildId);
 }
 
-/** The server starts no worker of any role any more; which build is current stays, for the next `up`. */
+/** Stops the server from starting workers of any role; the current version is kept for the next `up`. */
 export async function withdrawAll(client: Client): Promise<void> {
   await Promise.all(CONTROL_ROLES.map((role) => withdraw(client, role)));
 }
 
-/** Gives the roles' tasks back to workers without a version, which are always on. */
+/** Returns the roles' tasks to workers that always run: to unversioned ones, or to those of the committed rules. */
 export async function undeployAll(client: Client): Promise<void> {
   const { namespace } = client.options;
   await Promise.all(
     CONTROL_ROLES.map(async (role) => {
       await withdraw(client, role);
-      const { current } = await versionsOf(client, role);
-      if (current === undefined) return;
+      const deploymentName = deploymentNameOf(role);
+      const routing = await readRouting(client, deploymentName);
+      refuseOlder(routing, NEWEST_RULES);
+      if (routing.committed > OLDEST_RULES) {
+        if (routing.current === rulesBuildId(routing.committed)) return;
+        await routeToRules(client, deploymentName, { rules: routing.committed, routing });
+        return;
+      }
+      if (routing.current === undefined) return;
       await client.workflowService.setWorkerDeploymentCurrentVersion({
         namespace,
-        deploymentName: deploymentNameOf(role),
+        deploymentName,
         buildId: "",
         ignoreMissingTaskQueues: true,
         allowNoPollers: true,
@@ -92,9 +115,9 @@ export async function undeployAll(client: Client): Promise<void> {
   );
 }
 
-/** Takes the program away from every version of the role but one. */
+/** Removes the program from every version of the role but one. */
 async function withdraw(client: Client, role: ControlRole, exceptBuildId?: string): Promise<void> {
-  const { withProgram } = await versionsOf(client, role);
+  const withProgram = await buildsWithProgram(client, role);
   await Promise.all(
     withProgram
       .filter((buildId) => buildId !== exceptBuildId)
@@ -109,13 +132,8 @@ async function withdraw(client: Client, role: ControlRole, exceptBuildId?: strin
   );
 }
 
-interface Versions {
-  readonly current?: string;
-  /** Builds for which the server would start a worker. */
-  readonly withProgram: readonly string[];
-}
-
-async function versionsOf(client: Client, role: ControlRole): Promise<Versions> {
+/** Builds for which the server would start a worker. */
+async function buildsWithProgram(client: Client, role: ControlRole): Promise<readonly string[]> {
   const request = { namespace: client.options.namespace, deploymentName: deploymentNameOf(role) };
   let info;
   try {
@@ -123,23 +141,19 @@ async function versionsOf(client: Client, role: ControlRole): Promise<Versions> 
     info = answer.workerDeploymentInfo;
   } catch (error) {
     // It never ran on demand here.
-    if (isGrpcServiceError(error) && Number(error.code) === NOT_FOUND) return { withProgram: [] };
+    if (isGrpcServiceError(error) && Number(error.code) === NOT_FOUND) return [];
     throw error;
   }
-  const current = info?.routingConfig?.currentDeploymentVersion?.buildId;
-  return {
-    ...(typeof current === "string" && current !== "" && { current }),
-    withProgram: (info?.versionSummaries ?? []).flatMap(({ deploymentVersion, computeConfig }) => {
-      const buildId = deploymentVersion?.buildId;
-      const groups = Object.keys(computeConfig?.scalingGroups ?? {});
-      return typeof buildId === "string" && groups.includes(SCALING_GROUP) ? [buildId] : [];
-    }),
-  };
+  return (info?.versionSummaries ?? []).flatMap(({ deploymentVersion, computeConfig }) => {
+    const buildId = deploymentVersion?.buildId;
+    const groups = Object.keys(computeConfig?.scalingGroups ?? {});
+    return typeof buildId === "string" && groups.includes(SCALING_GROUP) ? [buildId] : [];
+  });
 }
 
 /**
- * `no-sync`: run the program when a task finds nobody who polls. Without a pause between two runs, because the second of two
- * tasks may be the other role's and is not looked at again for minutes; a program that is not needed ends in 50 ms.
+ * `no-sync`: run the program when a task finds no poller. There is no pause between two runs, because the second of two tasks
+ * may belong to the other role, and the controller would not look at it again for minutes; a superfluous program ends in 50 ms.
  */
 function scalingGroup(program: string) {
   return {

@@ -1,8 +1,8 @@
 /**
  * @file The process of a worker on demand: `node entry.js <role> <setting file>`.
  *
- * Everything that can be decided without Temporal's libraries is decided before they are loaded, because a task waits for this
- * process: whether the fleet is up, whether the role is served already, and that the other role is started too.
+ * A task waits for this process, so it makes every possible decision before it loads Temporal's libraries: whether the fleet is
+ * up, whether the role is served already, and whether the other role must be started too.
  */
 
 import { isControlRole, siblingOf } from "./places.ts";

@@ -1,8 +1,8 @@
 /**
- * @file Decides when a worker has been idle long enough: nothing in progress now, and nothing done for `idleMs`.
+ * @file Decides when a worker has been idle long enough: no work in progress, and no work done for `idleMs`.
  *
- * Work is seen in two ways: by looking at what is in flight, and by being touched whenever a payload passes the worker (a
- * workflow task may be shorter than the pause between two looks). The clock is the caller's.
+ * Work is noticed in two ways: by looking at tasks in flight, and by a touch whenever a payload passes the worker, because a
+ * workflow task may be shorter than the pause between two looks. The caller supplies the clock.
  */
 
 export interface WorkInFlight {
@@ -12,7 +12,7 @@ export interface WorkInFlight {
 }
 
 export interface IdleClock {
-  /** Something was done at this moment. */
+  /** Records work at this moment. */
   readonly touch: (nowMs: number) => void;
   /** Whether the worker may end. */
   readonly isIdle: (inFlight: WorkInFlight, nowMs: number) => boolean;

@@ -1,16 +1,16 @@
 /**
- * @file A handler for AWS Lambda: one invocation is one life of a worker on demand, ended when it is idle or when the invocation's
- * time is nearly over.
+ * @file A handler for AWS Lambda: one invocation is one life of a worker on demand, which ends when it is idle or when the
+ * invocation's time is nearly over.
  *
- * Temporal's worker controller (provider `aws-lambda`) or any other event invokes it; the event is not read. What the worker
- * is stands in the function's environment: ORBWEAVER_ROLE (fleet, jobs or solver), ORBWEAVER_BUILD_ID (the deployment version; absent:
- * unversioned), ORBWEAVER_FLEET, and Temporal's own TEMPORAL_* variables. A worker that is cut off loses nothing: what it had
- * taken is given to another one after its timeout.
+ * Temporal's worker controller (provider `aws-lambda`) or any other event invokes it; the event is not read. The function's
+ * environment configures the worker: ORBWEAVER_ROLE (fleet, jobs or solver), ORBWEAVER_BUILD_ID (the deployment version;
+ * absent: unversioned), ORBWEAVER_FLEET, and Temporal's own TEMPORAL_* variables. A worker that is cut off loses nothing: after
+ * a timeout, another worker gets its tasks.
  */
 
 import pino from "pino";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { DEFAULT_FLEET } from "../../workflows/messages.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { DEFAULT_FLEET } from "../../protocol/messages.ts";
 import { resolveConnection } from "../connection.ts";
 import { runFleetWorker } from "../fleet-worker.ts";
 import { runJobsWorker } from "../jobs-worker.ts";
@@ -21,7 +21,7 @@ import { isControlRole } from "./places.ts";
 import { DEFAULT_IDLE_MS } from "./setting.ts";
 import { join } from "node:path";
 
-/** What is used of Lambda's context. */
+/** The used part of Lambda's context. */
 export interface LambdaContext {
   readonly getRemainingTimeInMillis: () => number;
 }
@@ -36,7 +36,7 @@ export async function handler(_event: unknown, context: LambdaContext): Promise<
   if (!isControlRole(role)) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      `ORBWEAVER_ROLE ${JSON.stringify(role ?? "")} is no role. Set fleet, jobs or solver in the function's environment.`,
+      `ORBWEAVER_ROLE ${JSON.stringify(role ?? "")} is not a role. Set fleet, jobs or solver in the function's environment.`,
     );
   }
   const workMs = context.getRemainingTimeInMillis() - SHUTDOWN_MS;

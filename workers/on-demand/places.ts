@@ -1,19 +1,19 @@
 /**
- * @file Where workers on demand keep things: one folder in a fleet's state folder, with their setting, launchers and locks.
+ * @file The files of workers on demand: one folder in a fleet's state folder, with their setting, launchers and locks.
  *
  * Loaded before everything else of such a worker, so it needs nothing but Node.
  */
 
 import { join } from "node:path";
 
-/** The roles of the control plane: they hold no state, so they need not run while nothing happens. */
+/** The roles of the control plane. They hold no state, so they need not run while there is no work. */
 export const CONTROL_ROLES = ["fleet", "jobs", "solver"] as const;
 export type ControlRole = (typeof CONTROL_ROLES)[number];
 
 export const isControlRole = (text: string | undefined): text is ControlRole =>
   CONTROL_ROLES.some((role) => role === text);
 
-/** As `workflows/messages.ts` has them, which would load Temporal's libraries; a test compares. */
+/** Equal to the names in `protocol/`, which this file must not load; a test compares them. */
 export const TASK_QUEUES: Readonly<Record<ControlRole, string>> = {
   fleet: "orbweaver-fleet",
   jobs: "orbweaver-jobs",
@@ -31,7 +31,7 @@ export const siblingOf = (role: ControlRole): ControlRole | undefined => SIBLING
 
 export const onDemandDir = (stateDir: string): string => join(stateDir, "on-demand");
 
-/** What every worker on demand of the fleet is told; without it none starts. */
+/** The setting of every worker on demand of the fleet; without it none starts. */
 export const settingFileOf = (stateDir: string): string =>
   join(onDemandDir(stateDir), "setting.json");
 

@@ -1,23 +1,17 @@
 /**
- * @file At most one worker on demand a role, build and machine: a lock that names its holder, falls when the holder is dead, and
- * is given up before the holder stops polling.
+ * @file At most one worker on demand for each role and build on a machine: its lock, which it frees before it stops polling.
  *
- * The order matters: a task that comes while the lock is held is taken by the holder, which still polls; a task that comes
- * later finds the lock free and a new worker. A holder that drains stays noted under another name, so that `orbweaver down`
- * finds it. Loaded before everything else of a worker on demand, so it needs nothing but Node.
+ * The order matters. A task that comes while the lock is held is taken by the holder, which still polls; a task that comes later finds the
+ * lock free and starts a new worker. A worker that drains stays noted under another name, so that `orbweaver down` finds it. This module
+ * is loaded before everything else of a worker on demand, so it needs nothing but Node.
  */
 
-import { linkSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import {
-  isAlive,
-  ownIdentity,
-  type ProcessIdentity,
-} from "../../activities/agent/process-identity.ts";
-import { createOnce, isErrno, makeFolder, readFile } from "../../activities/agent/state-files.ts";
+import type { ProcessIdentity } from "../../agent/system/process-identity.ts";
+import { lockHolder, tryLock } from "../../agent/system/process-lock.ts";
+import { isErrno, makeFolder } from "../../agent/system/state-files.ts";
 import { lockFileOf, onDemandDir, type ControlRole } from "./places.ts";
-
-const ATTEMPTS = 5;
 
 export interface RoleLock {
   /** Frees the role for the next worker; this process stays noted until it has ended. */
@@ -32,21 +26,20 @@ export function takeRoleLock(
 ): RoleLock | undefined {
   makeFolder(onDemandDir(stateDir));
   const path = lockFileOf(stateDir, role, buildId);
-  const own = ownIdentity();
-  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    if (createOnce(path, own)) return lockOf(path, own);
-    const holder = readFile<ProcessIdentity>(path);
-    if (holder !== undefined && isAlive(holder)) return undefined;
-    moveAside(path, holder);
-  }
-  // Others are taking it at this moment: one of them has it.
-  return undefined;
+  const attempt = tryLock(path);
+  if (attempt.kind === "held") return undefined;
+  const { lock } = attempt;
+  const draining = path.replace(/\.lock$/, `.${String(process.pid)}.draining`);
+  process.once("exit", () => {
+    rmSync(draining, { force: true });
+    lock.release();
+  });
+  return { startDraining: () => lock.moveTo(draining) };
 }
 
 /** Whether a living process holds the lock. */
 export function isRoleServed(stateDir: string, role: ControlRole, buildId?: string): boolean {
-  const holder = readFile<ProcessIdentity>(lockFileOf(stateDir, role, buildId));
-  return holder !== undefined && isAlive(holder);
+  return lockHolder(lockFileOf(stateDir, role, buildId)) !== undefined;
 }
 
 export interface OnDemandProcess extends ProcessIdentity {
@@ -61,42 +54,10 @@ export function livingOnDemand(stateDir: string): readonly OnDemandProcess[] {
   return namesIn(dir).flatMap((name) => {
     const [, role, build, ending] = /^([a-z]+)@(.*?)(?:\.\d+)?\.(lock|draining)$/.exec(name) ?? [];
     if (role === undefined || build === undefined) return [];
-    const holder = readFile<ProcessIdentity>(join(dir, name));
-    if (holder === undefined || !isAlive(holder)) return [];
+    const holder = lockHolder(join(dir, name));
+    if (holder === undefined) return [];
     return [{ ...holder, role, buildId: build, isDraining: ending === "draining" }];
   });
-}
-
-function lockOf(path: string, own: ProcessIdentity): RoleLock {
-  const draining = path.replace(/\.lock$/, `.${String(own.pid)}.draining`);
-  process.once("exit", () => {
-    rmSync(draining, { force: true });
-    if (isOwn(path, own)) rmSync(path, { force: true });
-  });
-  return {
-    startDraining: () => {
-      if (isOwn(path, own)) renameSync(path, draining);
-    },
-  };
-}
-
-function isOwn(path: string, own: ProcessIdentity): boolean {
-  const holder = readFile<ProcessIdentity>(path);
-  return holder?.pid === own.pid && holder.started === own.started;
-}
-
-/** Of two that find the same dead holder one moves its file; the other moves nothing, or puts back what it moved. */
-function moveAside(path: string, dead: ProcessIdentity | undefined): void {
-  const aside = `${path}.${String(process.pid)}.dead`;
-  try {
-    renameSync(path, aside);
-    const moved = readFile<ProcessIdentity>(aside);
-    if (moved?.pid !== dead?.pid || moved?.started !== dead?.started) linkSync(aside, path);
-  } catch (error) {
-    if (!isErrno(error, "ENOENT") && !isErrno(error, "EEXIST")) throw error;
-  } finally {
-    rmSync(aside, { force: true });
-  }
 }
 
 function namesIn(dir: string): readonly string[] {

@@ -1,8 +1,9 @@
 /**
- * @file A worker on demand: comes up, works, and ends when nothing has happened for a while.
+ * @file A worker on demand: starts, works, and ends when it has been idle for a while.
  *
- * When it has drained, it looks once at its task queues: what came between its last poll and its end would wait for the next
- * event, so a successor is started for it. Killed at any moment, it loses nothing: another one goes on from history.
+ * After it has drained, it looks at its task queues once and starts a successor for tasks that came between its last poll and
+ * its end; they would wait for the next event otherwise. When it is killed, nothing is lost: another worker continues from
+ * history.
  */
 
 import type { Client } from "@temporalio/client";
@@ -66,12 +67,12 @@ export async function runOnDemand({ role, setting, lock, logger }: OnDemandRun):
   }
 }
 
-/** Not knowing is no reason to stay: whoever waits starts the next worker with the next task. */
+/** An unknown backlog is no reason to stay: the next task starts the next worker. */
 async function hasWork(client: Client, role: ControlRole, logger: Logger): Promise<boolean> {
   try {
     return (await backlogCount(client, TASK_QUEUES[role])) > 0;
   } catch (error) {
-    logger.warn({ error: String(error) }, "the backlog could not be looked at");
+    logger.warn({ error: String(error) }, "the backlog could not be read");
     return false;
   }
 }

@@ -1,13 +1,13 @@
 /**
- * @file What a worker on demand is told: a file in the state folder that `up` or `supervise` writes and `down` removes.
+ * @file The setting of workers on demand: a file in the state folder that `up` or `supervise` writes and `down` removes.
  *
- * Whoever starts such a worker names its role and this file, nothing else; without the file the worker ends at once, so that a
- * start that was on its way when the fleet went down does nothing. Secrets are not in it: they stay in the environment.
- * Loaded before everything else of a worker on demand, so it needs nothing but Node.
+ * A worker is started with its role and the path of this file. Without the file it ends at once, so a start that was under way
+ * when the fleet went down does nothing. Secrets stay in the environment and are not in the file. Loaded before everything else
+ * of a worker on demand, so it needs nothing but Node.
  */
 
 import { rmSync } from "node:fs";
-import { makeFolder, readFile, replaceFile } from "../../activities/agent/state-files.ts";
+import { makeFolder, readFile, replaceFile } from "../../agent/system/state-files.ts";
 import type { ConnectionFlags } from "../connection.ts";
 import { onDemandDir, settingFileOf } from "./places.ts";
 
@@ -16,13 +16,13 @@ export interface OnDemandSetting {
   /** Relative paths in flags and environment are read from here. */
   readonly cwd: string;
   readonly flags: ConnectionFlags;
-  /** A worker ends after so long without work. */
+  /** Idle time after which a worker ends. */
   readonly idleMs: number;
-  /** The build that the deployments' current version is; absent: the workers serve the unversioned queues. */
+  /** The build of the deployments' current version; absent: the workers serve the unversioned queues. */
   readonly buildId?: string;
 }
 
-/** Enough for the pauses inside one job's start and end; short enough that an idle machine is idle. */
+/** Longer than the pauses within one job's start and end; short enough that an idle machine becomes idle. */
 export const DEFAULT_IDLE_MS = 15_000;
 
 export function writeOnDemandSetting(setting: OnDemandSetting): string {
@@ -36,7 +36,7 @@ export function writeOnDemandSetting(setting: OnDemandSetting): string {
 export const readOnDemandSetting = (file: string): OnDemandSetting | undefined =>
   readFile<OnDemandSetting>(file);
 
-/** From here on no worker starts on demand. */
+/** Stops further starts on demand. */
 export function removeOnDemandSetting(stateDir: string): void {
   rmSync(settingFileOf(stateDir), { force: true });
 }

@@ -1,16 +1,17 @@
 /**
- * @file Starts a worker on demand: as a process of its own session, whose output goes to the role's log file.
+ * @file Starts a worker on demand as a process in a session of its own; its output goes to the role's log file.
  *
- * From Node by `startDetached`; by Temporal's worker controller, which runs a program under a time limit of a minute and with
- * the server's environment, through a launcher: a shell script that leaves the limit behind with `setsid --fork` and brings
- * the environment that the fleet's workers are meant to have. Loaded before everything else of a worker on demand.
+ * Node starts it with `startDetached`. Temporal's worker controller runs a program for at most a minute and with the server's
+ * environment, so it uses a launcher: a shell script that detaches with `setsid --fork` and sets the environment of the fleet's
+ * workers. Loaded before everything else of a worker on demand.
  */
 
 import { spawn } from "node:child_process";
 import { chmodSync, closeSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { makeFolder } from "../../activities/agent/state-files.ts";
+import { PRIVATE_FILE } from "../../access/private-files.ts";
+import { makeFolder } from "../../agent/system/state-files.ts";
 import type { Environment } from "../server/environment.ts";
 import { launcherFileOf, onDemandDir, settingFileOf, type ControlRole } from "./places.ts";
 import type { OnDemandSetting } from "./setting.ts";
@@ -21,7 +22,7 @@ export function startDetached(
   { stateDir, cwd }: Pick<OnDemandSetting, "stateDir" | "cwd">,
   env: Environment = process.env,
 ): void {
-  const log = openSync(roleLogFile(stateDir, role), "a");
+  const log = openSync(roleLogFile(stateDir, role), "a", PRIVATE_FILE);
   const child = spawn(process.execPath, [entryFile(), role, settingFileOf(stateDir)], {
     cwd,
     detached: true,
@@ -29,7 +30,7 @@ export function startDetached(
     stdio: ["ignore", log, log],
   });
   closeSync(log);
-  // A start that fails is repeated by whoever wanted it; it must not end this process.
+  // The caller repeats a failed start; the failure must not end this process.
   child.on("error", () => undefined);
   child.unref();
 }
@@ -45,7 +46,7 @@ export function writeLauncher(
   const log = roleLogFile(stateDir, role);
   const aside = `${file}.${String(process.pid)}.tmp`;
   const variables = Object.entries(env).flatMap(([name, value]) =>
-    // What another `up` of this user may have set differently; the rest is the server's own environment.
+    // The variables that another `up` of this user may have set differently; the rest is the server's own environment.
     value !== undefined && /^ORBWEAVER_[A-Z0-9_]+$/.test(name)
       ? [`export ${name}=${quoted(value)}`]
       : [],
@@ -55,10 +56,11 @@ export function writeLauncher(
     "#!/bin/sh",
     `# Starts the ${role} worker of a fleet on demand. Written by \`orbweaver up\`, removed by \`orbweaver down\`.`,
     ...variables,
+    "umask 077",
     `cd ${quoted(cwd)} || cd /`,
     `exec setsid --fork ${command.map(quoted).join(" ")} >>${quoted(log)} 2>&1 </dev/null`,
   ];
-  // For this user alone: the environment may name secrets.
+  // Readable by this user alone, because the environment may name secrets.
   writeFileSync(aside, `${lines.join("\n")}\n`, { mode: 0o700 });
   chmodSync(aside, 0o700);
   renameSync(aside, file);

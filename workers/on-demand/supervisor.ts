@@ -1,10 +1,10 @@
 /**
- * @file Starts the control plane's workers on servers that start none themselves: looks for tasks that nobody takes.
+ * @file Starts the control plane's workers on servers that do not start them: looks for tasks that no worker takes.
  *
- * One look a second at most, at one queue, in turns; a role whose worker is known to run is not looked at. Timers need no
- * looking ahead: the server turns one that is due into a task, and the next look sees it. Activity tasks of the fleet and of jobs
- * wait rarely (a worker died between two steps), so they are looked at every eighth time; those of solvers, who run nothing
- * else, every second time. What it is told and what it starts are ports.
+ * It looks at one queue at a time, in turns, at most once a second; it skips a role whose worker is known to run. Timers need
+ * no special care: the server turns a due timer into a task. Activity tasks of the fleet and of jobs rarely wait (a worker died
+ * between two steps), so it looks for them every eighth time; for solvers, which run only activities, every second time. Its
+ * inputs and effects are ports.
  */
 
 import type { TaskKind } from "./backlog.ts";
@@ -13,18 +13,18 @@ import { CONTROL_ROLES, siblingOf, type ControlRole } from "./places.ts";
 export interface SupervisorPorts {
   /** Tasks that wait for the role's workers. */
   readonly backlog: (role: ControlRole, kind: TaskKind) => Promise<number>;
-  /** Whether a worker of the role is known to run; false when nobody can know. */
+  /** Whether a worker of the role is known to run; false when that cannot be known. */
   readonly isServed: (role: ControlRole) => boolean;
   readonly start: (role: ControlRole) => void;
   readonly nowMs: () => number;
-  /** Ends early when the supervisor is told to end. */
+  /** Ends early when the supervisor is stopped. */
   readonly pause: (lengthMs: number) => Promise<void>;
   readonly onTrouble: (error: unknown) => void;
 }
 
 export interface SupervisorPace {
   readonly lookEveryMs: number;
-  /** After a start the role is given so long to come up before it is started again. */
+  /** Time that a started role has before it is started again. */
   readonly coolOffMs: number;
 }
 
@@ -33,7 +33,7 @@ export const SUPERVISOR_PACE: SupervisorPace = Object.freeze({
   coolOffMs: 10_000,
 });
 
-/** After a look that failed: the server may be away for long. */
+/** Pause after a failed look; the server may be away for long. */
 const TROUBLE_PAUSE_MS = 5_000;
 const ACTIVITIES_EVERY = 8;
 const SOLVER_EVERY = 2;

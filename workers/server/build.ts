@@ -1,9 +1,9 @@
 /**
  * @file Builds the `temporal` program from the Go modules that `tools/temporal-server` pins.
  *
- * `go.sum` is whole, so what is fetched is what was pinned, wherever the user's Go fetches it from.
- * Without cgo, so no C compiler is needed. Costs about 4 minutes on two cores, 1.5 GB of modules
- * and 2 GB of Go's build cache the first time.
+ * `go.sum` is complete, so the fetched modules are the pinned ones, from whatever proxy the user's Go uses. Built without cgo,
+ * so no C compiler is needed. The first build costs about 4 minutes on two cores, 1.5 GB of modules and 2 GB of Go's build
+ * cache.
  */
 import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ export interface BuildOptions {
   readonly moduleDir: string;
   readonly machine: Machine;
   readonly env: Environment;
-  /** Where the program is made. */
+  /** Folder of the built program. */
   readonly folder: string;
   readonly onDetail: (detail: string) => void;
 }
@@ -29,7 +29,7 @@ export interface BuildOptions {
 /** Counted on linux/amd64; other platforms differ by a few. */
 const ALL_MODULES = 205;
 const ALL_PACKAGES = 1716;
-/** One large module over a slow line, or the final link, may say nothing for minutes. */
+/** One large module over a slow line, or the final link, may print nothing for minutes. */
 const BUILD_SILENCE_MS = 300_000;
 const GO_ENV_SILENCE_MS = 30_000;
 const DETAIL_EVERY_MS = 1_000;
@@ -52,7 +52,7 @@ export async function build(options: BuildOptions): Promise<Made> {
   if (go === undefined) return { kind: "failed", reason: "go is not on the PATH" };
   const module = await readFile(join(moduleDir, "go.mod"), "utf8");
   const wanted = /^go (\S+)$/m.exec(module)?.[1] ?? "";
-  const toolchain = await checkGo(go, wanted, env, folder);
+  const toolchain = await checkGo(go, wanted, { env, cwd: folder });
   if (toolchain.kind === "refused") return { kind: "failed", reason: toolchain.reason };
 
   const source = join(folder, "module");
@@ -110,12 +110,11 @@ type Toolchain =
   | { readonly kind: "fits"; readonly text: string }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Whether this Go, or one that it may switch to, can build a module that asks for `wanted`. */
+/** Whether this Go, or one that it may switch to, can build a module that requires `wanted`. */
 async function checkGo(
   go: string,
   wanted: string,
-  env: Environment,
-  cwd: string,
+  { env, cwd }: { readonly env: Environment; readonly cwd: string },
 ): Promise<Toolchain> {
   const end = await runCommand(go, ["env", "GOVERSION", "GOTOOLCHAIN"], {
     cwd,

@@ -1,15 +1,15 @@
 /**
- * @file Where the server's program is kept between runs, and how a new one gets there.
+ * @file The cache of the server's program.
  *
- * `<user's cache folder>/orbweaver/temporal-<version>-<platform>-<arch>/temporal`; the user's cache
- * folder is ORBWEAVER_CACHE_DIR if set, else the platform's own. A new program is made in a folder
- * beside it, must say its version, and is renamed into place, so no reader sees half of one.
+ * `<user's cache folder>/orbweaver/temporal-<version>-<platform>-<arch>/temporal`; the user's cache folder is
+ * ORBWEAVER_CACHE_DIR if set, else the platform's own. A new program is made in a folder beside its slot, must print its
+ * version, and is renamed into place, so no reader sees half of one.
  */
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
 import type { Environment } from "./environment.ts";
-import { hasCode } from "./lock.ts";
+import { isErrno } from "../../agent/system/state-files.ts";
 import { PINNED_SERVER, checkBinary } from "./version.ts";
 import type { VersionCheck } from "./version.ts";
 
@@ -62,14 +62,14 @@ export function programName(platform: NodeJS.Platform): string {
   return platform === "win32" ? "temporal.exe" : "temporal";
 }
 
-/** What lies in the slot: nothing, a program that runs, or one that does not. */
+/** The content of the slot: nothing, a working program, or a broken one. */
 export type CacheCheck = { readonly kind: "absent" } | VersionCheck;
 
 export async function checkSlot(slot: CacheSlot, env: Environment): Promise<CacheCheck> {
   try {
     await stat(slot.binary);
   } catch (error) {
-    if (hasCode(error, "ENOENT") || hasCode(error, "ENOTDIR")) return { kind: "absent" };
+    if (isErrno(error, "ENOENT") || isErrno(error, "ENOTDIR")) return { kind: "absent" };
     throw error;
   }
   return await checkBinary(slot.binary, env);

@@ -1,8 +1,8 @@
 /**
- * @file Runs a program to its end and keeps what it said.
+ * @file Runs a program to its end and keeps its output.
  *
- * A program that cannot be started, is killed, or falls silent for too long is a value, not an
- * exception: the search for a server goes on with the next way and quotes the reason.
+ * A program that cannot be started, is killed, or prints nothing for too long is a value and not an exception: the search for a
+ * server continues with the next way and quotes the reason.
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -21,7 +21,7 @@ export interface CommandEnd {
   readonly stdout: string;
   /** The last lines of its error output. */
   readonly errorLines: readonly string[];
-  /** Why it is not ok, in one line; empty when it is. */
+  /** Why it failed, in one line; empty when it did not. */
   readonly reason: string;
 }
 
@@ -46,7 +46,7 @@ export async function runCommand(
     const silence = setTimeout(() => {
       isSilent = true;
       child.kill("SIGKILL");
-      // A grandchild may hold the pipes open after its parent is gone: do not wait for their end.
+      // A grandchild may hold the pipes open after its parent has ended, so the end of the pipes is not awaited.
       child.stdout.destroy();
       child.stderr.destroy();
     }, silenceMs);
@@ -68,7 +68,7 @@ export async function runCommand(
       finish(error.message);
     });
     child.once("close", (code, signal) => {
-      if (isSilent) finish(`said nothing for ${String(silenceMs / 1000)} s`);
+      if (isSilent) finish(`printed nothing for ${String(silenceMs / 1000)} s`);
       else if (signal !== null) finish(`was killed by ${signal}`);
       else finish(code === 0 ? "" : `exited with ${String(code)}`);
     });

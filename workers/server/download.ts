@@ -4,11 +4,13 @@
  * The endpoint answers with the archive's address and the name of the file in it. The SDK's own
  * downloader is not used because it waits without end on a silent line and gives the server 5 s to
  * start. Here every byte of an answer re-arms one timer; when it fires the download is given up.
+ * An archive is opened only when it has the pinned checksum (`checksums.ts`).
  */
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import type { Machine } from "./cache.ts";
+import { checkArchive } from "./checksums.ts";
 import { runCommand } from "./command.ts";
 import type { Environment } from "./environment.ts";
 import { PINNED_SERVER } from "./version.ts";
@@ -19,6 +21,8 @@ export interface DownloadOptions {
   readonly env: Environment;
   /** Where the archive and the program are put. */
   readonly folder: string;
+  /** SHA-256 sums of the release's archives, as `sha256sum` prints them. */
+  readonly checksumsFile: string;
   readonly stallMs: number;
   readonly onDetail: (detail: string) => void;
 }
@@ -78,6 +82,9 @@ export async function download(options: DownloadOptions): Promise<Made> {
         lastDetail = detail;
       });
     });
+    const assetName = `temporal_cli_${PINNED_SERVER.cli}_${platform}_${arch}.tar.gz`;
+    const check = await checkArchive(archive, assetName, options.checksumsFile);
+    if (check.kind === "refused") return { kind: "failed", reason: check.reason };
     const unpacked = await runCommand("tar", ["-xzf", "archive.tar.gz", info.fileToExtract], {
       cwd: folder,
       env,
@@ -145,7 +152,7 @@ function describeSize(doneBytes: number, totalBytes: number | undefined): string
 /** fetch hides the reason of a refused connection in `cause`. */
 function explain(error: unknown): string {
   if (error instanceof z.ZodError) {
-    return `the answer is not what the endpoint promises: ${z.prettifyError(error)}`;
+    return `the answer has another form than the endpoint's: ${z.prettifyError(error)}`;
   }
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? error.cause.message : error.message;

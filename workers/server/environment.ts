@@ -1,4 +1,4 @@
-/** @file The environment of child processes: the user's Temporal settings never reach a server of ours. */
+/** @file The environment of child processes; the user's Temporal settings never reach our own server. */
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

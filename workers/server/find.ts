@@ -1,10 +1,9 @@
 /**
- * @file Where the Temporal server comes from: the first way that works, each one reported.
+ * @file Finds a Temporal server: the first way that works, each one reported.
  *
- * In this order: an address that the caller was given (nothing is started then), a `temporal` on the
- * PATH if new enough, the project's cache, the download that the SDKs use, a build from the Go
- * modules that are pinned in the package. What the last two make goes to the cache, one process at
- * a time. Everything that this depends on is a parameter; the defaults are the real world's.
+ * In this order: an address that the caller was given (nothing is started then), a new enough `temporal` on the PATH, the
+ * project's cache, the download that the SDKs use, a build from the Go modules that the package pins. Downloaded and built
+ * programs go to the cache, one process at a time. Every input is a parameter; the defaults are the real world's.
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -23,7 +22,7 @@ import type { CacheSlot, Machine } from "./cache.ts";
 import { download } from "./download.ts";
 import type { Made } from "./download.ts";
 import type { Environment } from "./environment.ts";
-import { withLock } from "./lock.ts";
+import { withLock } from "../../agent/system/process-lock.ts";
 import { packageRoot } from "./package-root.ts";
 import { findOnPath } from "./path-lookup.ts";
 import { STEP_TITLES } from "./progress.ts";
@@ -38,7 +37,7 @@ export interface ProvideOptions {
   readonly downloadBaseUrl?: string;
   /** A download is given up after this long without a byte. */
   readonly stallMs?: number;
-  /** The folder with the pinned go.mod and go.sum. */
+  /** The folder with the pinned go.mod and go.sum, and the checksums of the downloads. */
   readonly moduleDir?: string;
   readonly machine?: Machine;
 }
@@ -87,7 +86,7 @@ interface Search {
   readonly slot: CacheSlot;
   readonly baseUrl: string;
   readonly stallMs: number;
-  readonly moduleDir: string | undefined;
+  readonly moduleDir: () => string;
   readonly reasons: Map<Step, string>;
   readonly trying: (step: Step, detail: string) => void;
   readonly found: (step: ServerBinary["source"], path: string, version: string) => ServerBinary;
@@ -105,7 +104,7 @@ function newSearch(options: ProvideOptions): Search {
     slot: cacheSlot(options.cacheDir ?? userCacheFolder(env, machine.platform), machine),
     baseUrl: options.downloadBaseUrl ?? DOWNLOAD_BASE_URL,
     stallMs: options.stallMs ?? DOWNLOAD_STALL_MS,
-    moduleDir: options.moduleDir,
+    moduleDir: () => options.moduleDir ?? join(packageRoot(), "tools", "temporal-server"),
     reasons,
     trying: (step, detail) => {
       report({ step, state: "trying", detail });
@@ -144,7 +143,7 @@ async function fromCache(search: Search): Promise<ServerBinary | undefined> {
   }
 }
 
-/** Fills the cache under the lock, unless another process did so in the meantime. */
+/** Fills the cache under the lock, unless another process has filled it meanwhile. */
 async function fill(search: Search): Promise<ServerBinary | undefined> {
   const { slot } = search;
   try {
@@ -162,7 +161,7 @@ async function fill(search: Search): Promise<ServerBinary | undefined> {
       );
     });
   } catch (error) {
-    const reason = `no place to put it, ${slot.folder} cannot be used: ${messageOf(error)}`;
+    const reason = `its folder ${slot.folder} cannot be used: ${messageOf(error)}`;
     search.failed("download", reason);
     return search.failed("build", reason);
   }
@@ -173,9 +172,10 @@ async function fromDownload(search: Search, folder: string): Promise<ServerBinar
   const onDetail = (detail: string): void => {
     search.trying("download", detail);
   };
-  return await fromMaker(search, "download", () =>
-    download({ baseUrl, machine, env, folder, stallMs, onDetail }),
-  );
+  return await fromMaker(search, "download", () => {
+    const checksumsFile = join(search.moduleDir(), "checksums.txt");
+    return download({ baseUrl, machine, env, folder, checksumsFile, stallMs, onDetail });
+  });
 }
 
 async function fromBuild(search: Search, folder: string): Promise<ServerBinary | undefined> {
@@ -184,8 +184,7 @@ async function fromBuild(search: Search, folder: string): Promise<ServerBinary |
     search.trying("build", detail);
   };
   return await fromMaker(search, "build", () => {
-    const moduleDir = search.moduleDir ?? join(packageRoot(), "tools", "temporal-server");
-    return build({ moduleDir, machine, env, folder, onDetail });
+    return build({ moduleDir: search.moduleDir(), machine, env, folder, onDetail });
   });
 }
 

@@ -1,4 +1,4 @@
-/** @file Where Orbweaver's package lies: the same answer from the source tree and from the compiled one. */
+/** @file The root folder of Orbweaver's package, equal for sources and compiled code. */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";

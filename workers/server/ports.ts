@@ -1,9 +1,8 @@
 /**
- * @file Free loopback ports for a server that must be able to come back on the same port.
+ * @file Free loopback ports for a server that must be able to restart on the same port.
  *
- * They are drawn from below the range that systems give to outgoing connections: a client that
- * keeps trying to reach a dead server on a port of that range can connect to itself and so take the
- * port from the server that restarts.
+ * They are below the range of outgoing connections. A client that keeps trying to reach a dead server on a port of that range
+ * can connect to itself, and so take the port from the restarting server.
  */
 import { randomInt } from "node:crypto";
 import { createServer } from "node:net";

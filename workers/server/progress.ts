@@ -38,7 +38,7 @@ export function progressLine(event: Progress): string {
       return `${subject}: ok, ${event.detail}`;
     case "failed": {
       const next = STEPS[STEPS.indexOf(event.step) + 1];
-      const onward = next === undefined ? "nothing is left to try" : `next: ${STEP_TITLES[next]}`;
+      const onward = next === undefined ? "no further way to try" : `next: ${STEP_TITLES[next]}`;
       return `${subject}: failed: ${event.reason ?? event.detail}; ${onward}`;
     }
   }

@@ -1,4 +1,4 @@
-/** @file Whether a Temporal server answers for a namespace, asked until it does. */
+/** @file Asks a Temporal server for a namespace until it answers. */
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Connection } from "@temporalio/client";
@@ -10,7 +10,7 @@ export interface ReadyOptions {
   readonly host: string;
   readonly port: number;
   readonly namespace: string;
-  /** Aborted when asking on makes no sense. */
+  /** Aborted when further attempts are useless. */
   readonly signal: AbortSignal;
 }
 

@@ -1,14 +1,17 @@
 /**
- * @file Makes sure that a namespace knows the search attributes that jobs show themselves with.
+ * @file Makes sure that a namespace has the search attributes that jobs write.
  *
- * Missing ones are added where this client may; where it may not, the refusal carries the exact
- * commands for somebody who may. An attribute that exists with another type is a refusal too.
+ * Missing ones are added where this client may; otherwise the error has the exact commands for an administrator. An attribute
+ * that exists with another type is an error too.
  */
 import { isGrpcServiceError } from "@temporalio/client";
 import type { OperatorService, WorkflowService } from "@temporalio/client";
 import { ApplicationFailure } from "@temporalio/common";
 import proto from "@temporalio/proto";
-import type { SearchAttribute, SearchAttributeType } from "../../domain/search-attributes.ts";
+import type {
+  SearchAttribute,
+  SearchAttributeType,
+} from "../../domain/values/search-attributes.ts";
 
 /** What a client's `Connection` and a worker's `NativeConnection` have in common here. */
 export interface OperatorConnection {
@@ -29,7 +32,7 @@ const TYPE_NUMBERS: Readonly<Record<SearchAttributeType, number>> = {
 };
 const TYPE_NAMES = new Map(Object.entries(TYPE_NUMBERS).map(([name, number]) => [number, name]));
 
-/** PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED: this server keeps the list to others. */
+/** PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED: this server does not show the list to this client. */
 const CLOSED_TO_US = new Set<number>([7, 12, 16]);
 
 const INVALID_ARGUMENT = 3;
@@ -84,7 +87,7 @@ async function missingAttributes(
   return wanted.filter(({ name }) => !present.has(name));
 }
 
-/** Where the list is closed, as on Temporal Cloud: a query that names an attribute fails when there is none of that name. */
+/** Where the list is closed (Temporal Cloud), a query that names an attribute fails when the attribute does not exist. */
 async function canBeAskedFor(
   { workflowService }: OperatorConnection,
   namespace: string,
@@ -101,7 +104,7 @@ async function canBeAskedFor(
 }
 
 /** One command for each type, because the command takes one type for all its names. */
-export function createCommands(
+function createCommands(
   namespace: string,
   attributes: readonly SearchAttribute[],
 ): readonly string[] {

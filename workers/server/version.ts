@@ -1,8 +1,8 @@
 /**
- * @file Which Temporal server Orbweaver wants, and whether a given `temporal` program is new enough.
+ * @file The Temporal server version that Orbweaver needs, and whether a given `temporal` program is new enough.
  *
- * The server's version decides where the program prints it (a build from source calls its command
- * line 0.0.0-DEV); otherwise the version of the command line does.
+ * Where the program prints the server's version, that decides (a build from source prints 0.0.0-DEV for its command line);
+ * otherwise the version of the command line does.
  */
 import { tmpdir } from "node:os";
 import { runCommand } from "./command.ts";
@@ -23,7 +23,7 @@ export type VersionCheck =
   | { readonly kind: "fits"; readonly text: string }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Runs `binary --version` and judges the answer. */
+/** Runs `binary --version` and evaluates the answer. */
 export async function checkBinary(binary: string, env: Environment): Promise<VersionCheck> {
   const end = await runCommand(binary, ["--version"], {
     cwd: tmpdir(),
@@ -38,13 +38,13 @@ export async function checkBinary(binary: string, env: Environment): Promise<Ver
   return checkVersionText(binary, end.stdout.trim());
 }
 
-/** Judges one line such as `temporal version 1.8.2 (Server 1.31.2, UI 2.50.1)`. */
+/** Evaluates one line such as `temporal version 1.8.2 (Server 1.31.2, UI 2.50.1)`. */
 export function checkVersionText(binary: string, text: string): VersionCheck {
   const cli = parseVersion(/version (\d+)\.(\d+)\.(\d+)/.exec(text));
   const server = parseVersion(/Server (\d+)\.(\d+)\.(\d+)/.exec(text));
   if (cli === undefined && server === undefined) {
     const shown = text.slice(0, 80);
-    return { kind: "refused", reason: `${binary} says "${shown}", which is no version` };
+    return { kind: "refused", reason: `${binary} prints "${shown}", which is not a version` };
   }
   const isNewEnough =
     server === undefined

@@ -1,33 +1,33 @@
 /**
- * @file Requests in front of a model: they wait in line, go together where the model allows it, and are turned away when the
- * line is full.
+ * @file The queue of requests before a model: requests wait, are batched where the model allows it, and are refused when the
+ * queue is full.
  *
- * A batch leaves when a run may start and the batch is full or its first request has waited for the window; requests go together
- * when their inputs agree in everything but the first axis. As many runs as there are lanes may be under way, so that they
- * follow each other through the parts. A full line refuses at once and says when to come again: the time that the line takes at
- * the present pace. Closing serves what stands in line and takes nothing more. Time comes from outside.
+ * A batch starts when a run may start and the batch is full or its first request has waited for the window. Requests share a
+ * batch when their inputs agree in everything but the first axis. As many runs may be in progress as there are lanes, so runs
+ * are pipelined through the parts. A full queue refuses at once with the time after which to retry: the time to serve the queue
+ * at the present rate. Closing serves the queued requests and accepts no more. The caller supplies the clock.
  */
 
-import type { TensorValue } from "../../models/onnx-session.ts";
+import type { TensorValue } from "../../models/onnx/onnx-session.ts";
 import { joinedRows, partedRows } from "./tensor-rows.ts";
 
 export type Tensors = ReadonlyMap<string, TensorValue>;
 
 export interface BatcherOptions {
-  /** Rows that may go together; 1 when the model takes one request at a time. */
+  /** Most rows in a batch; 1 when the model takes one request at a time. */
   readonly maxBatch: number;
-  /** How long the first of a batch waits for others. */
+  /** Time that the first request of a batch waits for others. */
   readonly windowMs: number;
-  /** Requests that may stand in line. */
+  /** Most queued requests. */
   readonly maxQueue: number;
-  /** Runs that may be under way. */
+  /** Most runs in progress. */
   readonly maxRuns: number;
 }
 
 export interface BatcherPorts {
   run(feeds: Tensors): Promise<Tensors>;
   nowMs(): number;
-  /** Calls back after a time; gives what takes that back. */
+  /** Calls back after a time; returns a function that cancels the call. */
   after(delayMs: number, call: () => void): () => void;
 }
 
@@ -59,7 +59,7 @@ export interface Batcher {
 interface Waiting {
   readonly inputs: Tensors;
   readonly rows: number;
-  /** Requests with equal ones may share a run. */
+  /** Requests with equal keys may share a run. */
   readonly form: string;
   readonly sinceMs: number;
   settle(answer: Submitted): void;
@@ -146,7 +146,7 @@ export function createBatcher(options: BatcherOptions, ports: BatcherPorts): Bat
   };
 }
 
-/** The first in line and those behind it that go with it; the first alone may be larger than a batch. */
+/** The first request and the later ones that fit into its batch; the first alone may be larger than a batch. */
 function nextBatch(line: readonly Waiting[], maxBatch: number): readonly Waiting[] {
   const [first] = line;
   if (first === undefined) return [];

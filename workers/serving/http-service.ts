@@ -8,19 +8,21 @@
  * | `POST /infer`, `POST /v2/models/<name>/infer` | 200 with outputs; 400 what is wrong with the request; 429 with `Retry-After` when the line is full; 500 when the model fails on it; 503 while it drains |
  * | `GET /metrics` | counts for Prometheus |
  *
+ * All but the health paths ask for a token, or answer our own user on loopback alone (`access/bearer.ts`).
  * A client that hangs up is not waited for. The body is limited, and read whole before anything is done with it.
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { servingPlanLine } from "../../domain/serving-plan.ts";
-import type { SessionPort, TensorValue } from "../../models/onnx-session.ts";
+import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
+import { servingPlanLine } from "../../domain/model/serving-plan.ts";
+import type { SessionPort, TensorValue } from "../../models/onnx/onnx-session.ts";
 import type { Tensors } from "./batcher.ts";
 import type { ModelService } from "./model-service.ts";
 import { datatypeOf, readTensor, tensorEntry } from "./tensor-json.ts";
 
 export interface HttpService {
   readonly port: number;
-  /** Takes no more requests, answers those that it has, then is gone. */
+  /** Refuses new requests, answers the accepted ones, then closes. */
   drain(): Promise<void>;
 }
 
@@ -34,11 +36,11 @@ interface Answer {
 
 export async function serveHttp(
   service: ModelService,
-  { host, port }: { readonly host: string; readonly port: number },
+  { host, port, ...rule }: BearerRule & { readonly host: string; readonly port: number },
 ): Promise<HttpService> {
   let isDraining = false;
   const server = createServer((request, response) => {
-    answerTo(service, request, isDraining).then(
+    answerTo(service, request, { isDraining, rule }).then(
       (answer) => send(response, answer),
       (error: unknown) => {
         const message = error instanceof Error ? error.message : String(error);
@@ -72,18 +74,20 @@ const listening = (
 async function answerTo(
   service: ModelService,
   request: IncomingMessage,
-  isDraining: boolean,
+  { isDraining, rule }: { readonly isDraining: boolean; readonly rule: BearerRule },
 ): Promise<Answer> {
   const { pathname } = new URL(request.url ?? "/", "http://model");
   const about = `/v2/models/${encodeURIComponent(service.name)}`;
+  if (HEALTH.includes(pathname) || pathname === `${about}/ready`) {
+    return isDraining
+      ? { status: 503, body: { status: "draining" } }
+      : { status: 200, body: { status: "ready" } };
+  }
+  const why = bearerRefusal(request, rule);
+  if (why !== undefined) {
+    return { status: 401, body: { error: why }, headers: { "www-authenticate": "Bearer" } };
+  }
   switch (pathname) {
-    case "/healthz":
-    case "/v2/health/live":
-    case "/v2/health/ready":
-    case `${about}/ready`:
-      return isDraining
-        ? { status: 503, body: { status: "draining" } }
-        : { status: 200, body: { status: "ready" } };
     case "/":
     case about:
       return { status: 200, body: description(service) };
@@ -105,9 +109,12 @@ async function answerTo(
   }
 }
 
+/** Says nothing about the model, so that balancers need no token. */
+const HEALTH = ["/healthz", "/v2/health/live", "/v2/health/ready"];
+
 const DRAINING: Answer = {
   status: 503,
-  body: { error: "the service is ending and takes no more requests" },
+  body: { error: "the service is ending and accepts no more requests" },
   headers: { "retry-after": "1", connection: "close" },
 };
 
@@ -121,7 +128,7 @@ async function inferred(service: ModelService, request: IncomingMessage): Promis
   try {
     body = JSON.parse(text);
   } catch (error) {
-    return wrong(`the body is no JSON: ${error instanceof Error ? error.message : String(error)}`);
+    return wrong(`the body is not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
   const read = readInputs(service, body);
   if (typeof read === "string") return wrong(read);
@@ -139,7 +146,7 @@ async function inferred(service: ModelService, request: IncomingMessage): Promis
       const seconds = Math.max(1, Math.ceil(submitted.retryAfterMs / 1_000));
       return {
         status: 429,
-        body: { error: `the line is full; come again in ${seconds} s` },
+        body: { error: `the queue is full; retry in ${seconds} s` },
         headers: { "retry-after": String(seconds) },
       };
     }
@@ -155,7 +162,7 @@ interface ReadRequest {
   readonly id?: string;
 }
 
-/** What is wrong with it, or the tensors in the order of the model's inputs. */
+/** The problem of the request, or its tensors in the order of the model's inputs. */
 function readInputs(service: ModelService, body: unknown): ReadRequest | string {
   if (!isRecord(body) || !Array.isArray(body["inputs"])) {
     return 'the body has no list "inputs"; write {"inputs": [{"name", "shape", "datatype", "data"}]}';
@@ -209,8 +216,8 @@ const portEntry = ({ name, type, shape }: SessionPort): unknown => ({
 function metricsText({ batcher }: ModelService): string {
   const { waiting, running, answered, failed, turnedAway, runs, rows, runMs } = batcher.counts();
   const rowsOf = [
-    ["orbweaver_serving_waiting", "gauge", "Requests in line", waiting],
-    ["orbweaver_serving_running", "gauge", "Runs under way", running],
+    ["orbweaver_serving_waiting", "gauge", "Queued requests", waiting],
+    ["orbweaver_serving_running", "gauge", "Runs in progress", running],
     ["orbweaver_serving_answered_total", "counter", "Requests answered", answered],
     ["orbweaver_serving_failed_total", "counter", "Requests that the model failed on", failed],
     ["orbweaver_serving_turned_away_total", "counter", "Requests refused with 429", turnedAway],

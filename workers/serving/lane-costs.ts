@@ -1,25 +1,26 @@
 /**
- * @file Measures what lanes of this host cost beside the operators that they run, so that plans expect what is then seen.
+ * @file Measures the overhead of lanes on this host beside their operators, so that predicted and measured times of plans agree.
  *
- * Small models are run over real lanes, a few at a time in turn, and medians compared, because medians are what plans expect: a session alone and the same in a lane (the request); so many parts instead of one, in one lane (the part) and over two
- * (handing on); the same with values of a mebibyte (their bytes); a model of convolutions in one lane, and in all at once (what
- * lanes take from each other). About a second of an idle host. No more lanes are measured than there are processors, and a model is
- * split over no more. On a host whose processors others keep busy, what lanes take from each other is not seen, and assumed.
+ * Small models run over real lanes, in turns, and medians are compared, because plans predict medians. A session alone against the same
+ * session in a lane gives the cost of a request; several parts instead of one in one lane the cost of a part, and over two lanes the cost of
+ * a transfer; the same with values of a mebibyte the cost of their bytes; a model of convolutions in one lane against all lanes at once
+ * the interference between lanes. It takes about a second of an idle host. At most as many lanes as processors are measured, and a model is
+ * split over no more. On a busy host interference cannot be measured and is assumed.
  */
 
 import { availableParallelism } from "node:os";
 import { LANE_COSTS, type LaneCosts } from "../../activities/serving-planner.ts";
 import { median } from "../../lib/median.ts";
 import { quantile } from "../../lib/quantile.ts";
-import { onnxBytes } from "../../models/onnx-file.ts";
-import { readOnnxModel, type OnnxModel } from "../../models/onnx-model.ts";
-import { branchySample } from "../../models/onnx-samples.ts";
-import { openOnnx, type TensorValue } from "../../models/onnx-session.ts";
+import { onnxBytes } from "../../models/onnx/onnx-file.ts";
+import { readOnnxModel, type OnnxModel } from "../../models/onnx/onnx-model.ts";
+import { branchySample } from "../../models/onnx/onnx-samples.ts";
+import { openOnnx, type TensorValue } from "../../models/onnx/onnx-session.ts";
 import { watchOthers } from "./other-work.ts";
 import { allowedProcessors } from "./own-core.ts";
 import { openSplit, type SplitOptions } from "./split-model.ts";
 
-/** Operators in a row, each a part of its own where parts are measured. */
+/** Length of the chain of operators, each a part of its own where parts are measured. */
 const LINKS = 8;
 const SMALL = 64;
 /** A mebibyte of numbers. */
@@ -27,12 +28,12 @@ const WIDE = 2 ** 18;
 const WARM_UPS = 60;
 const ROUNDS = 120;
 const WIDE_ROUNDS = 15;
-/** A host that is busy has no more than this for each figure, beyond so many rounds. */
+/** Time limit for each figure on a busy host, after the least number of rounds. */
 const BUDGET_MS = 500;
 const LEAST_ROUNDS = 5;
-/** In processors: housekeeping, and the system's rounding. */
+/** In processors: background work, and the system's rounding. */
 const MOST_OTHERS = 0.3;
-/** Of lanes that work at the same time; the first are warm-ups. */
+/** Rounds of lanes that work at the same time; the first are warm-ups. */
 const BESIDE_ROUNDS = 60;
 const BESIDE_WARM_UPS = 5;
 /** All lanes must get their processors at once, and few rounds are undisturbed. */
@@ -44,7 +45,7 @@ interface Way {
   close(): Promise<unknown>;
 }
 
-/** For plans over so many lanes. Rejects when this host cannot open lanes at all. */
+/** For plans over this many lanes. Rejects when this host cannot open lanes at all. */
 export async function measureLaneCosts(lanes: number): Promise<LaneCosts> {
   const atOnce = Math.max(1, availableParallelism());
   const used = Math.min(lanes, atOnce);
@@ -67,7 +68,7 @@ export async function measureLaneCosts(lanes: number): Promise<LaneCosts> {
   const cuts = LINKS - 1;
   const others = watchOthers();
   const beside = await besideFactor(used);
-  // What others take for the moment is not what lanes take from each other, and the plan is for longer.
+  // A momentary load of other processes is not interference between lanes, and a plan lasts longer.
   const isDisturbed = others() + used > atOnce + MOST_OTHERS;
   const handMs = Math.max(0, across - inParts) / cuts;
   return {
@@ -90,7 +91,7 @@ async function msPerByte(handsMs: number): Promise<number> {
     { warmUps: 3, rounds: WIDE_ROUNDS },
   );
   const bytes = (LINKS - 1) * WIDE * Float32Array.BYTES_PER_ELEMENT;
-  // Never nothing: the planner's links have a speed.
+  // Never zero, because the planner's links have a speed.
   return Math.max(LANE_COSTS.handMsPerByte / 10, (across - here - handsMs) / bytes);
 }
 

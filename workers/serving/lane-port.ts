@@ -1,29 +1,30 @@
 /**
- * @file Starts a lane in a thread of its own, because onnxruntime blocks the thread that it works in.
+ * @file Starts a lane in a thread of its own, because onnxruntime blocks its thread.
  *
- * Where only sources are (unit tests), there is no compiled thread to start, and the lane runs here behind the same ports: the
- * same answers, nothing side by side.
+ * Where only sources exist (unit tests), there is no compiled thread, and the lane runs in the caller's thread behind the same
+ * ports: the same answers without parallelism.
  */
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { MessageChannel, Worker, type MessagePort } from "node:worker_threads";
-import { runLane, type LaneMessage, type LaneReport, type LaneSetup } from "./lane.ts";
+import type { LaneMessage, LaneReport, LaneSetup } from "./lane-messages.ts";
+import { runLane } from "./lane.ts";
 
 export interface Lane {
   send(message: LaneMessage, transfer?: readonly ArrayBuffer[]): void;
-  /** After this nothing is heard of it. */
+  /** After this the lane sends no report. */
   end(): Promise<void>;
 }
 
 export interface LaneEvents {
   onReport(report: LaneReport): void;
-  /** The thread is gone and was not told to end. */
+  /** The thread has ended without being asked to. */
   onLoss(message: string): void;
 }
 
-export function openLane(asked: Omit<LaneSetup, "mayLook">, events: LaneEvents): Lane {
-  const setup = { ...asked, mayLook: false };
+export function openLane(asked: Omit<LaneSetup, "mayPoll">, events: LaneEvents): Lane {
+  const setup = { ...asked, mayPoll: false };
   const file = fileURLToPath(new URL("./lane-thread.js", import.meta.url));
   return existsSync(file) ? inThread(file, setup, events) : inPlace(setup, events);
 }
@@ -31,7 +32,7 @@ export function openLane(asked: Omit<LaneSetup, "mayLook">, events: LaneEvents):
 function inThread(file: string, setup: LaneSetup, { onReport, onLoss }: LaneEvents): Lane {
   const models = setup.parts.map(({ model }) => model);
   const thread = new Worker(file, {
-    workerData: { ...setup, mayLook: true } satisfies LaneSetup,
+    workerData: { ...setup, mayPoll: true } satisfies LaneSetup,
     transferList: [...setup.peers.values(), ...models.flatMap(wholeBuffer)],
   });
   let isEnding = false;

@@ -1,16 +1,16 @@
 /**
- * @file A model as a service within the process: loaded by its plan, behind a line of requests that it takes together where that
- * is sound.
+ * @file A model as a service within the process: loaded by its plan, behind a queue whose requests it batches where that is
+ * sound.
  *
- * Requests may go together when every input and output is open in its first axis, and when a trial says so: two requests together
- * must give what each gives alone (some models mix their rows, whatever their shapes say). The inputs of a request are checked by
- * name and shape before they stand in line.
+ * Requests may share a batch when every input and output is open in its first axis, and when a trial confirms it: two requests
+ * together must give the answers of each alone (some models mix their rows, whatever their shapes are). Inputs are checked by
+ * name and shape before a request is queued.
  */
 
-import type { ServingPlan } from "../../domain/serving-plan.ts";
-import { trialFeeds } from "../../models/onnx-feeds.ts";
-import { readOnnxModel, type OnnxModel, type OnnxPort } from "../../models/onnx-model.ts";
-import type { SessionPort, TensorData, TensorValue } from "../../models/onnx-session.ts";
+import type { ServingPlan } from "../../domain/model/serving-plan.ts";
+import { trialFeeds } from "../../models/onnx/onnx-feeds.ts";
+import { readOnnxModel, type OnnxModel, type OnnxPort } from "../../models/onnx/onnx-model.ts";
+import type { SessionPort, TensorData, TensorValue } from "../../models/onnx/onnx-session.ts";
 import { createBatcher, type Batcher, type Tensors } from "./batcher.ts";
 import { SERVICE_DEFAULTS, type ServiceOptions } from "./service-options.ts";
 import { openSplit, type SplitModel } from "./split-model.ts";
@@ -21,14 +21,14 @@ export interface ModelService {
   readonly plan: ServingPlan;
   readonly inputs: readonly SessionPort[];
   readonly outputs: readonly SessionPort[];
-  /** 1 when requests go one by one. */
+  /** 1 when requests are not batched. */
   readonly maxBatch: number;
-  /** Why requests go one by one although more would be allowed. */
+  /** Why requests are not batched although batching was allowed. */
   readonly unbatched?: string;
   readonly batcher: Batcher;
   /** Settles with the reason when a lane is lost. */
   readonly lost: Promise<string>;
-  /** Serves what stands in line, then unloads the model. */
+  /** Serves the queued requests, then unloads the model. */
   close(): Promise<void>;
 }
 
@@ -97,12 +97,12 @@ function openAxisTrouble({ inputs, outputs }: OnnxModel): string | undefined {
   return trouble ?? (inputs.length === 0 ? "it has no input" : undefined);
 }
 
-/** Rounding differs with the size of a product; more than this is another answer. */
+/** Rounding differs with the size of a product; a larger difference is another answer. */
 const EPSILON = 1e-4;
 
 async function mixingTrouble(model: OnnxModel, split: SplitModel): Promise<string | undefined> {
   const made = trialFeeds(model, { bindings: new Map(), otherwise: 1, whole: 1 });
-  if (made.kind === "refused") return "its inputs cannot be made up for a trial";
+  if (made.kind === "refused") return "inputs for a trial cannot be made";
   const first = made.feeds.values;
   const second = new Map([...first].map(([name, tensor]) => [name, turned(tensor)] as const));
   const both = new Map(
@@ -115,12 +115,12 @@ async function mixingTrouble(model: OnnxModel, split: SplitModel): Promise<strin
     const together = await split.run(both);
     const alone = [await split.run(copied(first)), await split.run(copied(second))];
     for (const [name, tensor] of together) {
-      if (tensor.shape[0] !== 2) return `${name} has not a row for each request`;
+      if (tensor.shape[0] !== 2) return `${name} does not have a row for each request`;
       const pieces = partedRows(tensor, [1, 1]);
       for (const [index, piece] of pieces.entries()) {
         const want = alone[index]?.get(name);
         if (want === undefined || !isNear(piece.data, want.data)) {
-          return `${name} of a request changes when another goes with it`;
+          return `${name} of a request changes when it shares a batch`;
         }
       }
     }
@@ -131,7 +131,7 @@ async function mixingTrouble(model: OnnxModel, split: SplitModel): Promise<strin
   }
 }
 
-/** Another request of the same form: real numbers turned about, whole ones as they are. */
+/** Another request of the same shape: real numbers reversed, whole numbers unchanged. */
 function turned(tensor: TensorValue): TensorValue {
   const { data } = tensor;
   if (data instanceof Float32Array || data instanceof Float64Array) {

@@ -1,8 +1,8 @@
-/** @file How many processors other processes take meanwhile; counted by the system in steps of about 10 ms. */
+/** @file The number of processors that other processes use at the moment, from the system's counts in steps of about 10 ms. */
 
 import { cpus } from "node:os";
 
-/** Begins to count; the answer is the mean number of processors that others have kept busy since. */
+/** Starts to count; the result returns the mean number of processors that others have used since. */
 export function watchOthers(): () => number {
   const before = { busyMs: busyMs(), own: process.cpuUsage(), atMs: performance.now() };
   return () => {

@@ -1,9 +1,9 @@
 /**
- * @file A processor for each lane of a split model, as each GPU is its lane's own.
+ * @file Binds each lane of a split model to a processor of its own, as each GPU belongs to one lane.
  *
- * Left to itself the system wakes lanes on the processor of who wakes them, and two that should work side by side share one for a
- * while. Only Linux tells a process's processors and lets one thread be bound (`taskset` of util-linux); elsewhere, and where there
- * are fewer processors than lanes, lanes run where the system puts them.
+ * The system by itself wakes a lane on the waker's processor, so two lanes that should run in parallel share one for a while.
+ * Only Linux lists a process's processors and lets one thread be bound (`taskset` of util-linux); elsewhere, and with fewer
+ * processors than lanes, lanes run where the system puts them.
  */
 
 import { spawnSync } from "node:child_process";
@@ -13,7 +13,7 @@ import { basename } from "node:path";
 /** By lane; a lane that works alone needs none, and lanes never share one. */
 export type LaneProcessors = ReadonlyMap<number, number>;
 
-/** `gpuIds` are the host's, by lane, so that services of one host keep apart. */
+/** `gpuIds` are the host's, by lane, so that services of one host use different processors. */
 export function laneProcessors(
   lanes: readonly number[],
   { gpuIds, allowed }: { readonly gpuIds: readonly number[]; readonly allowed: readonly number[] },
@@ -28,7 +28,7 @@ export function laneProcessors(
   return lanes.length < 2 || isShared ? new Map() : chosen;
 }
 
-/** Those that this process may use; none where the system does not say. */
+/** The processors that this process may use; none where the system does not list them. */
 export function allowedProcessors(): readonly number[] {
   try {
     const status = readFileSync("/proc/self/status", "utf8");
@@ -47,7 +47,7 @@ export const processorsIn = (list: string): readonly number[] =>
         return Array.from({ length: last - first + 1 }, (_, at) => first + at);
       });
 
-/** The calling thread, from now on. Where that cannot be done it runs on as it did: slower, never wrong. */
+/** Binds the calling thread. Where binding fails the thread runs unbound: slower, never wrong. */
 export function bindThread(processor: number): void {
   const thread = basename(readlinkSync("/proc/thread-self"));
   spawnSync("taskset", ["--cpu-list", "--pid", String(processor), thread], { stdio: "ignore" });

@@ -1,15 +1,21 @@
 /**
- * @file A model served until somebody ends it: the file read, the plan taken or made, lanes loaded, HTTP opened, and drained at the end.
+ * @file Serves a model until it is stopped: reads the file, takes or makes the plan, loads lanes, opens HTTP, and drains at the
+ * end.
  *
- * A plan that came with the job is for exactly this file and so many GPUs; one that is for others (the file was exchanged, the
- * gang is smaller) is put aside, said so, and made anew here. One that a user names must fit.
+ * A plan that came with the job is for exactly this file and this number of GPUs. A plan that does not fit (the file was
+ * replaced, the gang is smaller) is ignored with a message, and a new one is made here. A plan that the user names must fit.
  */
 
 import { readFileSync, statSync } from "node:fs";
 import { basename } from "node:path";
+import type { BearerRule } from "../../access/bearer.ts";
 import { identityOf, planServing } from "../../activities/serving-planner.ts";
-import { OrbweaverError } from "../../domain/failure.ts";
-import { parseServingPlan, servingPlanLine, type ServingPlan } from "../../domain/serving-plan.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import {
+  parseServingPlan,
+  servingPlanLine,
+  type ServingPlan,
+} from "../../domain/model/serving-plan.ts";
 import { serveHttp } from "./http-service.ts";
 import { measureLaneCosts } from "./lane-costs.ts";
 import { openService } from "./model-service.ts";
@@ -19,8 +25,8 @@ export interface ServeRequest {
   readonly modelFile: string;
   readonly gpus: number;
   readonly plan?: { readonly file: string; readonly isBinding: boolean };
-  readonly listen: { readonly host: string; readonly port: number };
-  /** What others call this host. */
+  readonly listen: BearerRule & { readonly host: string; readonly port: number };
+  /** The host's name for other machines. */
   readonly address: string;
   /** Sizes of open dimensions for timing the operators. */
   readonly bindings: ReadonlyMap<string, number>;
@@ -28,7 +34,7 @@ export interface ServeRequest {
 }
 
 export interface ServeEvents {
-  /** A line about how it goes. */
+  /** Prints a line of progress. */
   say(line: string): void;
   onReady(address: ServedAddress): void;
 }
@@ -48,7 +54,7 @@ export interface ReadModel {
 /** The largest file that protobuf allows. */
 const MAX_MODEL_BYTES = 2 ** 31 - 1;
 
-/** Resolves when the service has drained after `ended`; throws when it cannot begin, or a lane is lost. */
+/** Resolves when the service has drained after `ended`; throws when it cannot start, or when a lane is lost. */
 export async function runService(
   request: ServeRequest,
   events: ServeEvents,
@@ -61,14 +67,14 @@ export async function runService(
   if (opened.kind === "refused") throw new OrbweaverError("BAD_INPUT", opened.message);
   const { service } = opened;
   if (service.unbatched !== undefined) {
-    events.say(`requests go one by one: ${service.unbatched}`);
+    events.say(`requests are not batched: ${service.unbatched}`);
   }
   const http = await serveHttp(service, request.listen).catch(async (error: unknown) => {
     await service.close();
     const why = error instanceof Error ? error.message : String(error);
     throw new OrbweaverError(
       "BAD_INPUT",
-      `${request.listen.host}:${request.listen.port} cannot be listened on: ${why}. Name another with --port or --host.`,
+      `${request.listen.host}:${request.listen.port} cannot be used for listening: ${why}. Name another with --port or --host.`,
     );
   });
   const lost = service.lost.then((why) => why);
@@ -83,7 +89,7 @@ export async function runService(
     ended.addEventListener("abort", () => resolve(undefined), { once: true });
   });
   const why = await Promise.race([stopped, lost]);
-  if (why === undefined) events.say("draining: requests in line are answered, no more are taken");
+  if (why === undefined) events.say("draining: queued requests are answered, new ones are refused");
   await http.drain();
   if (why !== undefined) {
     throw new OrbweaverError("PROCESS_EXITED", `${model.name} is no longer served: ${why}`);
@@ -116,7 +122,7 @@ function givenPlan(
   const found = fittingPlan(given.file, gpus, model);
   if (typeof found !== "string") return found;
   if (given.isBinding) throw new OrbweaverError("BAD_INPUT", found);
-  events.say(`${found} It is made anew.`);
+  events.say(`${found} Making a new plan.`);
   return undefined;
 }
 
@@ -133,7 +139,7 @@ function fittingPlan(file: string, gpus: number, model: ReadModel): ServingPlan 
   if (plan.model.sha256 !== identityOf(model).sha256) {
     return `${file} is the plan of another model file (${plan.model.name}).`;
   }
-  if (plan.gpus !== gpus) return `${file} is a plan for ${plan.gpus} GPUs, and there are ${gpus}.`;
+  if (plan.gpus !== gpus) return `${file} is a plan for ${plan.gpus} GPUs, but there are ${gpus}.`;
   return plan;
 }
 

@@ -1,20 +1,20 @@
-/** @file What may be chosen of a model service, and what it is when nobody chooses. */
+/** @file The options of a model service and their defaults. */
 
 import type { BatcherOptions } from "./batcher.ts";
 
 export interface ServiceOptions extends Omit<BatcherOptions, "maxRuns"> {
   /** Threads of onnxruntime in each lane. */
   readonly threads: number;
-  /** The host's numbers of the GPUs that the lanes stand for. */
+  /** The host's numbers of the lanes' GPUs. */
   readonly gpuIds?: readonly number[];
 }
 
 export const SERVICE_DEFAULTS: ServiceOptions = Object.freeze({
-  /** Rows of one run. */
+  /** Most rows in a batch. */
   maxBatch: 8,
-  /** What a lone request may lose by waiting for others. */
+  /** Time that a single request may wait for others. */
   windowMs: 2,
-  /** Requests in line; more are told to come again. */
+  /** Most queued requests; further ones are refused with a time to retry. */
   maxQueue: 64,
   threads: 1,
 });

@@ -1,25 +1,25 @@
 /**
- * @file A model that runs in parts over lanes, and answers as the whole one does.
+ * @file A model that runs in parts over lanes and gives the same answers as the whole model.
  *
- * Cuts the model by the plan, gives every lane its parts, joins each pair of lanes that hand values to each other by a channel of
- * its own, and from then on only begins requests and gathers answers; values between parts never come by here. A lane that is
- * lost takes the model with it: every request under way fails, and so does every later one.
+ * It cuts the model by the plan, gives every lane its parts, and joins each pair of lanes that exchange values by a channel;
+ * after that it only starts requests and collects answers. Values between parts never pass through it. A lost lane fails every
+ * request in progress and every later one.
  */
 
 import { MessageChannel, type MessagePort } from "node:worker_threads";
-import type { ServingPlan } from "../../domain/serving-plan.ts";
-import { cutOnnx, type OnnxPart } from "../../models/onnx-cut.ts";
-import { entryOf } from "../../models/onnx-feeds.ts";
-import type { OnnxModel } from "../../models/onnx-model.ts";
-import type { TensorValue } from "../../models/onnx-session.ts";
+import type { ServingPlan } from "../../domain/model/serving-plan.ts";
+import { cutOnnx, type OnnxPart } from "../../models/onnx/onnx-cut.ts";
+import { entryOf } from "../../models/onnx/onnx-feeds.ts";
+import type { OnnxModel } from "../../models/onnx/onnx-model.ts";
+import type { TensorValue } from "../../models/onnx/onnx-session.ts";
 import { openLane, type Lane } from "./lane-port.ts";
-import { ownMemory, type LanePart, type LaneReport } from "./lane.ts";
+import { ownMemory, type LanePart, type LaneReport } from "./lane-messages.ts";
 import { allowedProcessors, laneProcessors, type LaneProcessors } from "./own-core.ts";
 
 export interface SplitModel {
-  /** What was given may be gone afterwards: its memory is handed to the lanes. */
+  /** The inputs may be gone afterwards, because their memory is transferred to the lanes. */
   run(feeds: ReadonlyMap<string, TensorValue>): Promise<ReadonlyMap<string, TensorValue>>;
-  /** Settles when a lane is lost, with why; never else. */
+  /** Settles with the reason when a lane is lost; never otherwise. */
   readonly lost: Promise<string>;
   close(): Promise<void>;
 }
@@ -31,9 +31,9 @@ export type OpenedSplit =
 export interface SplitOptions {
   /** Threads of onnxruntime in each lane. */
   readonly threads?: number;
-  /** The host's numbers of the GPUs, by lane; from 0 when nobody says. */
+  /** The host's numbers of the lanes' GPUs; from 0 when absent. */
   readonly gpuIds?: readonly number[];
-  /** Else each working lane has one of its own, if there are as many. */
+  /** Otherwise each working lane has a processor of its own, if there are enough. */
   readonly processors?: LaneProcessors;
 }
 
@@ -59,7 +59,7 @@ export async function openSplit(
   const working = [...new Set(laneOf)];
   const processors =
     options.processors ??
-    // Threads that a lane begins would be bound with it.
+    // Threads that a lane starts would be bound with it.
     (threads > 1 ? new Map() : laneProcessors(working, { gpuIds, allowed: allowedProcessors() }));
   const lanes: Lane[] = [];
   const waiting = new Map<number, Waiting>();
@@ -133,7 +133,7 @@ export async function openSplit(
       }
       lastRequest += 1;
       const request = lastRequest;
-      // An input that is an output as it is goes by no lane.
+      // An input that is also an output passes through no lane.
       const answers = new Map(straight.flatMap((name) => entryOf(feeds, name)));
       waiting.set(request, { answers, resolve, reject });
       const takers = new Map<string, number>();
@@ -162,7 +162,7 @@ interface Laying {
   readonly answered: ReadonlySet<string>;
 }
 
-/** What each lane runs, where its values go, and the channels between lanes. */
+/** The parts of each lane, the readers of its values, and the channels between lanes. */
 function laneSetups(
   parts: readonly OnnxPart[],
   { laneOf, gpus, answered }: Laying,

@@ -1,12 +1,12 @@
 /**
- * @file Tensors as requests and answers carry them: JSON in the words of the Open Inference Protocol (KServe's and Triton's V2).
+ * @file Tensors in requests and answers: JSON in the format of the Open Inference Protocol (KServe's and Triton's V2).
  *
- * A tensor is `{name, shape, datatype, data}`, its data one flat list or nested lists. What comes in is checked against the
- * model's input, number by number, because it comes from anywhere; what is wrong is said by name and place.
+ * A tensor is `{name, shape, datatype, data}` with data as one flat list or nested lists. Inputs are untrusted, so each number
+ * is checked against the model's input; problems are reported by name and place.
  */
 
-import type { SessionPort, TensorData, TensorValue } from "../../models/onnx-session.ts";
-import type { OnnxType } from "../../models/onnx-type.ts";
+import type { SessionPort, TensorData, TensorValue } from "../../models/onnx/onnx-session.ts";
+import type { OnnxType } from "../../models/onnx/onnx-type.ts";
 
 /** The protocol's names; a type without one can be no input or output of a service. */
 const DATATYPES: readonly (readonly [OnnxType, string])[] = [
@@ -43,28 +43,28 @@ export function readTensor(
   const wanted = datatypeOf(port.type);
   if (wanted === undefined) return refused(`a tensor of ${port.type} cannot be sent as JSON`);
   if (datatype !== undefined && datatype !== wanted) {
-    return refused(`its datatype is ${shown(datatype)}, and the model takes ${wanted}`);
+    return refused(`its datatype is ${shown(datatype)}, but the model takes ${wanted}`);
   }
   if (!Array.isArray(shape) || !shape.every(isSize)) {
-    return refused("its shape is no list of whole numbers");
+    return refused("its shape is not a list of whole numbers");
   }
   const misfit = misfitOf(port, shape);
   if (misfit !== undefined) return refused(misfit);
   const numbers: unknown = Array.isArray(data) ? data.flat(Infinity) : data;
-  if (!Array.isArray(numbers)) return refused("its data is no list");
+  if (!Array.isArray(numbers)) return refused("its data is not a list");
   const count = shape.reduce((product, size) => product * size, 1);
   if (numbers.length !== count) {
-    return refused(`its data has ${numbers.length} numbers, and its shape ${count}`);
+    return refused(`its data has ${numbers.length} numbers, but its shape needs ${count}`);
   }
   const bad = numbers.findIndex((value) => !isOfType(port.type, value));
-  if (bad >= 0) return refused(`${shown(numbers[bad])} at ${bad} is no ${wanted}`);
+  if (bad >= 0) return refused(`${shown(numbers[bad])} at ${bad} is not a ${wanted}`);
   return {
     kind: "read",
     tensor: { type: port.type, shape, data: dataOf(port.type, numbers.map(Number)) },
   };
 }
 
-/** Numbers that JSON has no words for become null, as JavaScript writes them. */
+/** Numbers that JSON cannot express become null, as JavaScript writes them. */
 export function tensorEntry(name: string, { type, shape, data }: TensorValue): unknown {
   const numbers = [...data].map((value) => (type === "bool" ? Number(value) !== 0 : Number(value)));
   return { name, datatype: datatypeOf(type) ?? type.toUpperCase(), shape, data: numbers };
@@ -76,7 +76,7 @@ function misfitOf({ shape: wanted }: SessionPort, shape: readonly number[]): str
     wanted.every((size, axis) => typeof size === "string" || size === shape[axis]);
   return fits
     ? undefined
-    : `its shape is [${shape.join(", ")}], and the model takes [${wanted.join(", ")}]`;
+    : `its shape is [${shape.join(", ")}], but the model takes [${wanted.join(", ")}]`;
 }
 
 const isSize = (value: unknown): value is number =>
@@ -103,7 +103,7 @@ function isOfType(type: OnnxType, value: unknown): boolean {
 }
 
 /** `numbers` were checked before. */
-export function dataOf(type: OnnxType, numbers: readonly number[]): TensorData {
+function dataOf(type: OnnxType, numbers: readonly number[]): TensorData {
   switch (type) {
     case "float32":
       return Float32Array.from(numbers);

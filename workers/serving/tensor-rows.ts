@@ -1,8 +1,6 @@
-/**
- * @file Tensors of several requests as one, along their first axis, and apart again.
- */
+/** @file Joins tensors of several requests along their first axis, and splits them again. */
 
-import type { TensorData, TensorValue } from "../../models/onnx-session.ts";
+import type { TensorData, TensorValue } from "../../models/onnx/onnx-session.ts";
 
 /** All of one type and of equal shape behind the first axis; at least one. */
 export function joinedRows(tensors: readonly TensorValue[]): TensorValue | undefined {

@@ -5,17 +5,20 @@
 
 import { describe, expect, it } from "vitest";
 import { tuned } from "../../../activities/collectives/tune.ts";
-import type { CollectiveReward, TopologyClass } from "../../../domain/collective-evidence.ts";
+import type {
+  CollectiveReward,
+  TopologyClass,
+} from "../../../domain/bandwidth/collective-evidence.ts";
 import { randomFrom } from "../../../lib/random.ts";
-import { parsePolicy } from "../../../scheduling/collectives/policy-file.ts";
-import { armAt, type PolicyRow } from "../../../scheduling/collectives/policy.ts";
+import { parsePolicy } from "../../../tuning/policy-file.ts";
+import { armAt, type PolicyRow } from "../../../tuning/policy.ts";
 import {
   NO_COLLECTIVE_MEMORY,
   takeInRewards,
   withPolicy,
   worldOf,
-} from "../../../workflows/collective-memory.ts";
-import type { CollectiveMemory } from "../../../workflows/collective-messages.ts";
+} from "../../../workflows/learners/collective-memory.ts";
+import type { CollectiveMemory } from "../../../protocol/collective-messages.ts";
 
 const TOPOLOGY: TopologyClass = {
   cluster: "eu-1",

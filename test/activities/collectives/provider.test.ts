@@ -1,17 +1,13 @@
 /** @file What a tuned run is given: the policy of the place where it is, sealed and as a file, and whom to report to. */
 
 import { describe, expect, it } from "vitest";
-import type { OutfitOrder } from "../../../activities/outfit-contract.ts";
-import {
-  ORDER_FILE,
-  POLICY_FILE,
-  type AskTuner,
-} from "../../../activities/collectives/run-files.ts";
-import { collectivesProvider } from "../../../activities/outfit/collectives.ts";
-import { NO_POLICY } from "../../../domain/collective-evidence.ts";
-import { jobId, parseHostId } from "../../../domain/ids.ts";
-import { parseJobFile } from "../../../domain/job-file.ts";
-import { outfitsOf } from "../../../domain/outfit.ts";
+import type { LaunchExtrasOrder } from "../../../protocol/launch-extras-contract.ts";
+import { ORDER_FILE, POLICY_FILE, type AskTuner } from "../../../protocol/collective-files.ts";
+import { collectivesProvider } from "../../../activities/launch-extras/collectives.ts";
+import { NO_POLICY } from "../../../domain/bandwidth/collective-evidence.ts";
+import { jobId, parseHostId } from "../../../domain/values/ids.ts";
+import { parseJobFile } from "../../../domain/job/job-file.ts";
+import { extrasOf } from "../../../domain/lease/launch-extras.ts";
 
 const specOf = (collectives: unknown) => {
   const parsed = parseJobFile({
@@ -23,7 +19,11 @@ const specOf = (collectives: unknown) => {
   if (parsed.kind === "refused") throw new Error("a bad fixture");
   return parsed.spec;
 };
-const orderOf = (collectives: unknown, hosts: readonly string[], mask = 0b11): OutfitOrder => ({
+const orderOf = (
+  collectives: unknown,
+  hosts: readonly string[],
+  mask = 0b11,
+): LaunchExtrasOrder => ({
   fleetWorkflowId: "orbweaver-fleet-mine",
   jobId: jobId("one"),
   spec: specOf(collectives),
@@ -35,7 +35,7 @@ const SHAPE = { clusters: [], links: [], tenants: [] };
 const { signal } = new AbortController();
 
 /** A tuner in each place, with a policy that says where it is from. */
-const tuners: AskTuner = ({ topology }) =>
+const tuners: AskTuner<AbortSignal> = ({ topology }) =>
   Promise.resolve({ ...NO_POLICY, version: 3, text: `policy of\n${topology.cluster}\n` });
 
 describe("what a tuned run is given", () => {
@@ -70,7 +70,7 @@ describe("what a tuned run is given", () => {
   });
 
   it("is a reason instead where no policy could be made", async () => {
-    const none: AskTuner = () => Promise.resolve(NO_POLICY);
+    const none: AskTuner<AbortSignal> = () => Promise.resolve(NO_POLICY);
     const made = collectivesProvider(none).provide(orderOf({}, ["eu-1/a"]), SHAPE, signal);
     await expect(made).rejects.toThrow("there is no policy yet");
   });
@@ -83,6 +83,6 @@ describe("a job file", () => {
     { collectives: { tune: true }, want: ["collectives"] },
     { collectives: { tune: false }, want: [] },
   ])("with collectives $collectives asks for $want", ({ collectives, want }) => {
-    expect(outfitsOf(specOf(collectives))).toEqual(want);
+    expect(extrasOf(specOf(collectives))).toEqual(want);
   });
 });

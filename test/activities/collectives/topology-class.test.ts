@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import { topologyClass } from "../../../activities/collectives/topology-class.ts";
-import type { FleetShape, HostShape } from "../../../domain/fleet.ts";
-import { clusterId, parseHostId } from "../../../domain/ids.ts";
-import { gib, watts } from "../../../domain/units.ts";
+import type { FleetShape, HostShape } from "../../../domain/fleet/fleet.ts";
+import { clusterId, parseHostId } from "../../../domain/values/ids.ts";
+import { gib, watts } from "../../../domain/values/units.ts";
 
 const host = (id: string, over: Partial<HostShape> = {}): HostShape => ({
   id: parseHostId(id),

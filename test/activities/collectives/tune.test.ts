@@ -8,9 +8,9 @@ import {
   type PublishedPolicy,
   type RewardSample,
   type TopologyClass,
-} from "../../../domain/collective-evidence.ts";
-import { parsePolicy } from "../../../scheduling/collectives/policy-file.ts";
-import { armAt, type Policy, type PolicyRow } from "../../../scheduling/collectives/policy.ts";
+} from "../../../domain/bandwidth/collective-evidence.ts";
+import { parsePolicy } from "../../../tuning/policy-file.ts";
+import { armAt, type Policy, type PolicyRow } from "../../../tuning/policy.ts";
 
 const TWO_BY_FOUR: TopologyClass = {
   cluster: "eu-1",

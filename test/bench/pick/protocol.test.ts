@@ -12,10 +12,10 @@ import * as rivals from "../../../bench/pick/rivals.ts";
 import { scenariosOf } from "../../../bench/pick/scenarios.ts";
 import { readTruthData } from "../../../bench/pick/truth-data.ts";
 import { h100Truth } from "../../../bench/pick/truth.ts";
-import { popCount } from "../../../domain/lease.ts";
+import { popCount } from "../../../domain/lease/lease.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { exactCounts } from "../../../scheduling/pick/exact-counts.ts";
-import { hybrid } from "../../../scheduling/pick/hybrid.ts";
+import { hybrid } from "../../../bench/rivals/pick/hybrid.ts";
 import { searchPick } from "../../../scheduling/pick/search-pick.ts";
 
 const truth = h100Truth(readTruthData());

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { setsFor, splitOf, TRAINING_WAYS } from "../../../bench/pick/training-sets.ts";
 import { readTruthData } from "../../../bench/pick/truth-data.ts";
 import { countsKey, h100Truth, hetTruth, type Truth } from "../../../bench/pick/truth.ts";
-import type { Candidate } from "../../../domain/bandwidth-port.ts";
+import type { Candidate } from "../../../domain/bandwidth/bandwidth-port.ts";
 import { randomFrom } from "../../../lib/random.ts";
 
 const data = readTruthData();

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fitSteps, rowsToMeasure } from "../../../bench/plan/step-fit.ts";
 import { logStep, slopesOf, stepScope, type StepPlace } from "../../../bench/plan/step-model.ts";
+import { caseCount } from "../../support/case-count.ts";
 
 const PLACEMENTS = [[1], [2], [4], [8], [1, 1], [2, 2], [4, 4], [2, 6], [4, 4, 4], [8, 8], [3, 5]];
 const LOADS = [8, 32, 128];
@@ -61,7 +62,7 @@ describe.each([
           expect(errorWith(places.length)).toBeLessThan(Math.max(0.03, errorWith(1)));
         },
       ),
-      { numRuns: 8 },
+      { numRuns: caseCount(8) },
     );
   });
 

@@ -3,9 +3,9 @@
 import type { Client } from "@temporalio/client";
 import { describe, expect, it } from "vitest";
 import { tellModel, wordsOf } from "../../../cli/measuring/tell-model.ts";
-import type { BandwidthTable } from "../../../domain/bandwidth-table.ts";
-import { clusterId } from "../../../domain/ids.ts";
-import { NO_MEMORY, takeIn } from "../../../workflows/model-memory.ts";
+import type { BandwidthTable } from "../../../domain/bandwidth/bandwidth-table.ts";
+import { clusterId } from "../../../domain/values/ids.ts";
+import { NO_MEMORY, takeIn } from "../../../workflows/learners/model-memory.ts";
 
 const table = (sets: BandwidthTable["sets"]): BandwidthTable => ({
   hosts: ["c/h1", "c/h2"],

@@ -15,13 +15,13 @@ import {
 } from "../../../cli/measuring/results.ts";
 import { standInFor } from "../../../cli/measuring/stand-in.ts";
 import { setsBetween, workOf, type WorkNeed } from "../../../cli/measuring/work.ts";
-import type { HostShape } from "../../../domain/fleet.ts";
-import { hostId } from "../../../domain/ids.ts";
-import type { MeasuredReading } from "../../../domain/measuring.ts";
-import { parseBandpilotCsv } from "../../../domain/parse-bandpilot-csv.ts";
-import { gib, watts } from "../../../domain/units.ts";
+import type { HostShape } from "../../../domain/fleet/fleet.ts";
+import { hostId } from "../../../domain/values/ids.ts";
+import type { MeasuredReading } from "../../../domain/bandwidth/measuring.ts";
+import { parseBandpilotCsv } from "../../../domain/bandwidth/parse-bandpilot-csv.ts";
+import { gib, watts } from "../../../domain/values/units.ts";
 import { randomFrom } from "../../../lib/random.ts";
-import { lookupDomain } from "../../../models/lookup.ts";
+import { lookupDomain } from "../../../models/bandwidth/lookup.ts";
 import { packageRoot } from "../../../workers/server/package-root.ts";
 
 const shape = (name: string, gpuCount = 8, gpuType = "H100"): HostShape => ({
@@ -148,11 +148,11 @@ describe("results", () => {
 
 describe("a stand-in", () => {
   const files = [join(packageRoot(), "data/bandpilot/intra_host_16MB.csv")];
-  const wish = { files, cwd: "/", seed: 1, delayMs: 0 };
+  const settings = { files, cwd: "/", seed: 1, delayMs: 0 };
 
   test("gives each host a measured one of its type, in turn", () => {
     const hosts = [shape("a"), shape("b"), shape("g", 4, "RTX4090"), shape("h", 4, "RTX4090")];
-    expect(standInFor(hosts, wish).names).toEqual({
+    expect(standInFor(hosts, settings).names).toEqual({
       "c/a": "H100_26",
       "c/b": "H100_27",
       "c/g": "4090",
@@ -161,6 +161,6 @@ describe("a stand-in", () => {
   });
 
   test("refuses a type that the file lacks", () => {
-    expect(() => standInFor([shape("a", 8, "B200")], wish)).toThrow(/no B200 host/);
+    expect(() => standInFor([shape("a", 8, "B200")], settings)).toThrow(/no B200 host/);
   });
 });

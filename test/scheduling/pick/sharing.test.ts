@@ -1,9 +1,9 @@
 /** @file What a pick is worth beside the gangs that run, and to the gang that comes after it. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { BandwidthDomain, Candidate } from "../../../domain/bandwidth-port.ts";
-import { hostId } from "../../../domain/ids.ts";
-import { popCount } from "../../../domain/lease.ts";
+import type { BandwidthDomain, Candidate } from "../../../domain/bandwidth/bandwidth-port.ts";
+import { hostId } from "../../../domain/values/ids.ts";
+import { popCount } from "../../../domain/lease/lease.ts";
 import { scoreAmong, type Street } from "../../../scheduling/pick/sharing.ts";
 
 /** Two hosts of four GPUs; inside a host 100 GB/s less 10 for each GPU, on the second half of that. */

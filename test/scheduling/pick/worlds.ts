@@ -5,9 +5,9 @@ import type {
   BandwidthDomain,
   BandwidthPredictor,
   Candidate,
-} from "../../../domain/bandwidth-port.ts";
-import { hostId } from "../../../domain/ids.ts";
-import { popCount } from "../../../domain/lease.ts";
+} from "../../../domain/bandwidth/bandwidth-port.ts";
+import { hostId } from "../../../domain/values/ids.ts";
+import { popCount } from "../../../domain/lease/lease.ts";
 import { fullMask } from "../../../lib/bits.ts";
 
 export interface World {

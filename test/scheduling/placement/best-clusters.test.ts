@@ -7,9 +7,10 @@ import {
   scoreChoice,
   type ClusterPolicy,
 } from "../../../scheduling/placement/cluster-policy.ts";
-import { clustersExhaustive } from "../../../scheduling/placement/clusters-exhaustive.ts";
+import { clustersExhaustive } from "../../../bench/rivals/placement/clusters-exhaustive.ts";
 import { spinSearch } from "../../../scheduling/placement/spin-search.ts";
 import { anyRoom, namesOf, roomOf } from "./clusters.ts";
+import { caseCount } from "../../support/case-count.ts";
 
 const ROOM = roomOf({ a: 4, b: 8, c: 5, d: 3, e: 9 }, [
   { between: "ab", gbps: 1 },
@@ -41,9 +42,9 @@ describe("as an exhaustive search has it", () => {
         fc.integer({ min: 1, max: 70 }),
         fc.integer({ min: 1, max: 10 }),
         (room, gpus, maxClusters) => {
-          const wish = { gpus, maxClusters };
-          const ours = policy(wish, room).choice;
-          const best = clustersExhaustive(wish, room).choice;
+          const demand = { gpus, maxClusters };
+          const ours = policy(demand, room).choice;
+          const best = clustersExhaustive(demand, room).choice;
           expect(ours === undefined).toBe(best === undefined);
           if (ours === undefined || best === undefined) return;
           const got = scoreChoice(ours, room);
@@ -54,7 +55,7 @@ describe("as an exhaustive search has it", () => {
           } else expect(got).toEqual(want);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: caseCount(300) },
     );
   };
 
@@ -73,9 +74,9 @@ test.each([
 ])("never worse than SpinSearch from any home, %s", (_, policy) => {
   fc.assert(
     fc.property(anyRoom(14), fc.integer({ min: 1, max: 90 }), fc.nat(13), (room, gpus, place) => {
-      const wish = { gpus, maxClusters: 99, home: place % room.free.length };
-      const spun = spinSearch(wish, room).choice;
-      const ours = policy(wish, room).choice;
+      const demand = { gpus, maxClusters: 99, home: place % room.free.length };
+      const spun = spinSearch(demand, room).choice;
+      const ours = policy(demand, room).choice;
       if (spun === undefined) return;
       expect(ours).toBeDefined();
       if (ours === undefined) return;

@@ -1,8 +1,8 @@
 /** @file Clusters with links for tests: by name, and drawn. */
 import fc from "fast-check";
-import type { Link } from "../../../domain/fleet.ts";
-import { clusterId } from "../../../domain/ids.ts";
-import { gbps, ms } from "../../../domain/units.ts";
+import type { Link } from "../../../domain/fleet/fleet.ts";
+import { clusterId } from "../../../domain/values/ids.ts";
+import { gbps, ms } from "../../../domain/values/units.ts";
 import type { ClusterRoom } from "../../../scheduling/placement/cluster-policy.ts";
 import {
   addLoad,

@@ -1,8 +1,8 @@
 /** @file Small fleets for the tests of placement: hosts written as `site/cluster/rack: count × kind`. */
 
-import type { ClusterShape, FleetShape, HostShape } from "../../../domain/fleet.ts";
-import { clusterId, hostId } from "../../../domain/ids.ts";
-import { gbps, gib, watts } from "../../../domain/units.ts";
+import type { ClusterShape, FleetShape, HostShape } from "../../../domain/fleet/fleet.ts";
+import { clusterId, hostId } from "../../../domain/values/ids.ts";
+import { gbps, gib, watts } from "../../../domain/values/units.ts";
 
 export interface RackSpec {
   readonly site?: string;

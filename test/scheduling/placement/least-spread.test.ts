@@ -1,6 +1,6 @@
 /** @file Where gangs go: what least spread means on small fleets, and which of equals is taken. */
 import { describe, expect, test } from "vitest";
-import type { HostGpus } from "../../../domain/lease.ts";
+import type { HostGpus } from "../../../domain/lease/lease.ts";
 import { leastSpread } from "../../../scheduling/placement/least-spread.ts";
 import type { PlaceDemand, PlaceHost } from "../../../scheduling/placement/place-policy.ts";
 import { openSpread } from "../../../scheduling/placement/spread.ts";

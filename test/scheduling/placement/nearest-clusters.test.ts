@@ -9,6 +9,7 @@ import {
   worstPair,
 } from "../../../scheduling/placement/nearest-clusters.ts";
 import { anyRoom, namesOf, roomOf } from "./clusters.ts";
+import { caseCount } from "../../support/case-count.ts";
 
 const ROOM = roomOf({ a: 4, b: 4, c: 4, d: 4, e: 12, g: 12 }, [
   { between: "ab", gbps: 1, latencyMs: 1, usdPerGB: 0.09 },
@@ -22,8 +23,8 @@ test.each([
   { prefer: "latency", want: "ag" },
   { prefer: "price", want: "ae" },
 ] as const)("sixteen GPUs by $prefer lie in $want", ({ prefer, want }) => {
-  const wish = { gpus: 16, maxClusters: 6 };
-  const { choice } = nearestClusters(wish, ROOM, { prefer, mostNodes: MOST_NODES });
+  const demand = { gpus: 16, maxClusters: 6 };
+  const { choice } = nearestClusters(demand, ROOM, { prefer, mostNodes: MOST_NODES });
   // The last letter of the six is g's.
   expect(namesOf(choice?.clusters).replace("f", "g")).toBe(want);
 });
@@ -31,11 +32,11 @@ test.each([
 test.each(["latency", "price"] as const)("no set of as many clusters is nearer by %s", (prefer) => {
   fc.assert(
     fc.property(anyRoom(9), fc.integer({ min: 1, max: 60 }), (room, gpus) => {
-      const wish = { gpus, maxClusters: 9 };
+      const demand = { gpus, maxClusters: 9 };
       const { count } = room.links.graph;
       const distance = distancesOf(room.links.graph, prefer);
-      const { choice, isExact } = nearestClusters(wish, room, { prefer, mostNodes: MOST_NODES });
-      const fewest = bestClusters(wish, room).choice?.clusters.length;
+      const { choice, isExact } = nearestClusters(demand, room, { prefer, mostNodes: MOST_NODES });
+      const fewest = bestClusters(demand, room).choice?.clusters.length;
       expect(isExact).toBe(true);
       expect(choice?.clusters.length).toBe(fewest);
       if (choice === undefined || fewest === undefined || fewest < 2) return;
@@ -52,13 +53,13 @@ test.each(["latency", "price"] as const)("no set of as many clusters is nearer b
       expect(worstPair(choice, distance, count)).toBe(bestWorst);
       expect(sumOf(choice.clusters)).toBe(bestSum);
     }),
-    { numRuns: 100 },
+    { numRuns: caseCount(100) },
   );
 });
 
 test("within no budget the set that bandwidth chooses stands", () => {
-  const wish = { gpus: 16, maxClusters: 6 };
-  const { choice, isExact } = nearestClusters(wish, ROOM, { prefer: "latency", mostNodes: 0 });
+  const demand = { gpus: 16, maxClusters: 6 };
+  const { choice, isExact } = nearestClusters(demand, ROOM, { prefer: "latency", mostNodes: 0 });
   expect(isExact).toBe(false);
-  expect(choice).toEqual(bestClusters(wish, ROOM).choice);
+  expect(choice).toEqual(bestClusters(demand, ROOM).choice);
 });

@@ -1,15 +1,15 @@
 /** @file Policies that choose GPUs in one go: what every one of them keeps, and that ours is the best there is. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { HostShape } from "../../../domain/fleet.ts";
-import { gpuCountOf } from "../../../domain/lease.ts";
-import { watts } from "../../../domain/units.ts";
+import type { HostShape } from "../../../domain/fleet/fleet.ts";
+import { gpuCountOf } from "../../../domain/lease/lease.ts";
+import { watts } from "../../../domain/values/units.ts";
 import { lowestIds } from "../../../scheduling/pick/lowest-ids.ts";
-import { pairPolicy } from "../../../scheduling/place-pair.ts";
-import { bestFit } from "../../../scheduling/placement/best-fit.ts";
-import { exhaustive, isAllowed } from "../../../scheduling/placement/exhaustive.ts";
+import { pairPolicy } from "../../../scheduling/admission/paired-placement.ts";
+import { bestFit } from "../../../simulator/entrants/best-fit.ts";
+import { exhaustive, isAllowed } from "../../../bench/rivals/placement/exhaustive.ts";
 import { firstFit } from "../../../scheduling/placement/first-fit.ts";
-import { greedySwaps } from "../../../scheduling/placement/greedy-swaps.ts";
+import { greedySwaps } from "../../../bench/rivals/placement/greedy-swaps.ts";
 import { leastSpread } from "../../../scheduling/placement/least-spread.ts";
 import type {
   PlaceDemand,
@@ -19,6 +19,7 @@ import type {
 import { costOf, openSpread, type FleetSpread } from "../../../scheduling/placement/spread.ts";
 import { thriftiest } from "../../../scheduling/placement/thriftiest.ts";
 import { fleetOf, type RackSpec } from "./fleets.ts";
+import { caseCount } from "../../support/case-count.ts";
 
 /** Costs of the tables are multiples of 2^-30; a gang has some dozens of them. */
 const EPSILON = 1e-6;
@@ -124,7 +125,7 @@ describe.each(POLICIES)("%s", (_name, policy) => {
         const names = gpus.map(({ host }) => host);
         expect(names).toEqual([...new Set(names)].sort());
       }),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 });
@@ -139,7 +140,7 @@ describe("least spread", () => {
         if (gpus === undefined || best === undefined) return;
         expect(costOf(gpus, spread)).toBeLessThanOrEqual(costOf(best, spread) + EPSILON);
       }),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 
@@ -154,7 +155,7 @@ describe("least spread", () => {
           expect(costOf(ours ?? [], spread)).toBeLessThanOrEqual(costOf(theirs, spread) + EPSILON);
         }
       }),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 
@@ -169,7 +170,7 @@ describe("least spread", () => {
         const { gpus } = leastSpread(within, hosts, { spread });
         expect(gpus !== undefined).toBe(exhaustive(within, hosts, { spread }).gpus !== undefined);
       }),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 

@@ -8,15 +8,19 @@ import {
   type ClusterChoice,
   type ClusterPolicy,
   type ClusterRoom,
-  type ClusterWish,
+  type ClusterDemand,
 } from "../../../scheduling/placement/cluster-policy.ts";
 import { spinSearch, spinSearchBy } from "../../../scheduling/placement/spin-search.ts";
-import { spinSearchLiteral } from "../../../scheduling/placement/spin-search-literal.ts";
+import { spinSearchLiteral } from "../../../bench/rivals/placement/spin-search-literal.ts";
 import { anyRoom, LETTERS, namesOf, roomOf, type TestLink } from "./clusters.ts";
 
 const A = 0;
-const answer = (policy: ClusterPolicy, wish: Partial<ClusterWish>, room: ClusterRoom): string => {
-  const { choice } = policy({ gpus: 16, maxClusters: 99, ...wish }, room);
+const answer = (
+  policy: ClusterPolicy,
+  demand: Partial<ClusterDemand>,
+  room: ClusterRoom,
+): string => {
+  const { choice } = policy({ gpus: 16, maxClusters: 99, ...demand }, room);
   return (choice?.clusters ?? [])
     .map((cluster, at) => `${LETTERS.charAt(cluster)}${String(choice?.gpus[at])}`)
     .join(" ");

@@ -1,8 +1,7 @@
-/** @file What the spread of a gang costs: the paper's figures, larger gangs, and where nothing is known of a host. */
+/** @file What the spread of a gang costs: the paper's figures and larger gangs. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { popCount } from "../../../domain/lease.ts";
-import { domainsOf } from "../../../scheduling/placement/layout.ts";
+import { popCount } from "../../../domain/lease/lease.ts";
 import {
   costOf,
   LEVELS,
@@ -97,31 +96,5 @@ describe("throughput by spread", () => {
         expect(costOf(parts, spread)).toBeCloseTo(want, 9);
       }),
     );
-  });
-});
-
-describe("NVLink domains of a host", () => {
-  test.each([
-    {
-      name: "as the file says",
-      host: { gpuType: "A40", nvlinkDomains: [3, 12] },
-      want: [3, 12, 16, 32, 64, 128],
-    },
-    { name: "an SXM board is one", host: { gpuType: "H100" }, want: [all] },
-    { name: "a type of one's own that says SXM", host: { gpuType: "A100-SXM4-64GB" }, want: [all] },
-    { name: "PCIe: halves", host: { gpuType: "L40S" }, want: [15, 240] },
-    {
-      name: "PCIe: NUMA nodes where known",
-      host: { gpuType: "L40S", numaNodes: [240, 15] },
-      want: [15, 240],
-    },
-    { name: "four on PCIe are one", host: { gpuType: "A10", gpuCount: 4 }, want: [15] },
-    {
-      name: "a known topology without NVLink",
-      host: { gpuType: "H100", gpuCount: 4, nvlinkDomains: [1, 2, 4, 8], numaNodes: [3, 12] },
-      want: [3, 12],
-    },
-  ])("$name", ({ host, want }) => {
-    expect(domainsOf({ gpuCount: 8, ...host })).toEqual(want);
   });
 });

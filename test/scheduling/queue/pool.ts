@@ -3,12 +3,12 @@
  * passes it. Time jumps from event to event; the account of service is the product's own.
  */
 
-import { hostId, jobId, leaseId, runId, tenantId, token } from "../../../domain/ids.ts";
-import type { TenantRule } from "../../../domain/fleet.ts";
-import type { JobClass } from "../../../domain/job.ts";
-import type { HostGpus, Lease } from "../../../domain/lease.ts";
-import type { PendingRequest } from "../../../domain/plan.ts";
-import type { Queue, QueuePolicy, Turn } from "../../../scheduling/queue/queue-policy.ts";
+import { hostId, jobId, leaseId, runId, tenantId, token } from "../../../domain/values/ids.ts";
+import type { TenantRule } from "../../../domain/fleet/fleet.ts";
+import type { JobClass } from "../../../domain/job/job.ts";
+import type { HostGpus, Lease } from "../../../domain/lease/lease.ts";
+import type { PendingRequest } from "../../../domain/lease/plan.ts";
+import type { Queue, QueuePolicy, QueueCursor } from "../../../scheduling/queue/queue-policy.ts";
 import {
   factsOf,
   noteLease,
@@ -16,7 +16,7 @@ import {
   openBook,
   settle,
   type ServiceBook,
-} from "../../../scheduling/service.ts";
+} from "../../../scheduling/ledger/rules/service-account.ts";
 import { fleetShape, gangRequest } from "../builders.ts";
 
 export interface PoolJob {
@@ -93,9 +93,10 @@ const gpusOf = (count: number): readonly HostGpus[] =>
     mask: 2 ** Math.min(8, count - 8 * at) - 1,
   }));
 
-export const idsOf = (turn: Turn): readonly string[] => requestsOf(turn).map(({ jobId: id }) => id);
+export const idsOf = (turn: QueueCursor): readonly string[] =>
+  requestsOf(turn).map(({ jobId: id }) => id);
 
-export function requestsOf(turn: Turn): readonly PendingRequest[] {
+export function requestsOf(turn: QueueCursor): readonly PendingRequest[] {
   const requests: PendingRequest[] = [];
   for (let next = turn.next(); next !== undefined; next = turn.next()) requests.push(next);
   return requests;

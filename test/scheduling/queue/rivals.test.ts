@@ -1,9 +1,9 @@
 /** @file The orders of the rivals: each in a table, and all of them as kept queues against opened ones. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { jobId } from "../../../domain/ids.ts";
-import { JOB_CLASSES } from "../../../domain/job.ts";
-import type { PendingRequest } from "../../../domain/plan.ts";
+import { jobId } from "../../../domain/values/ids.ts";
+import { JOB_CLASSES } from "../../../domain/job/job.ts";
+import type { PendingRequest } from "../../../domain/lease/plan.ts";
 import { drf } from "../../../scheduling/queue/drf.ts";
 import { fifo } from "../../../scheduling/queue/fifo.ts";
 import { largestFirst } from "../../../scheduling/queue/largest-first.ts";

@@ -1,13 +1,14 @@
 /** @file Weighted fair queuing: who is next, and the laws of its order. Starvation has a file of its own. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { DEFAULT_POLICY } from "../../../domain/fleet.ts";
-import { jobId } from "../../../domain/ids.ts";
-import { JOB_CLASSES, type JobClass } from "../../../domain/job.ts";
-import type { PendingRequest } from "../../../domain/plan.ts";
-import type { QueueFacts } from "../../../scheduling/queue/queue-policy.ts";
+import { DEFAULT_POLICY } from "../../../domain/fleet/fleet.ts";
+import { jobId } from "../../../domain/values/ids.ts";
+import { JOB_CLASSES, type JobClass } from "../../../domain/job/job.ts";
+import type { PendingRequest } from "../../../domain/lease/plan.ts";
+import type { QueueFacts } from "../../../scheduling/ledger/rules/service-account.ts";
 import { HORIZON_SECONDS, tawfq } from "../../../scheduling/queue/tawfq.ts";
 import { idsOf, pendingOf, requestsOf, rule, runPool, type PoolJob } from "./pool.ts";
+import { caseCount } from "../../support/case-count.ts";
 
 const NOBODY: QueueFacts = { runningGpus: new Map() };
 const MINUTE_MS = DEFAULT_POLICY.agingMs;
@@ -358,6 +359,6 @@ test("bounded lag: a flow that waits is at most L·r_i/w_i + H·max r_k/w_k ahea
         },
       );
     }),
-    { numRuns: 60 },
+    { numRuns: caseCount(60) },
   );
 });

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { drawsOf } from "../../../simulator/collectives/draws.ts";
+import { EMULATED_ARMS, type EmulatedArm } from "../../../simulator/collectives/emulated-arms.ts";
 import {
   autoGap,
   bestArm,
   emulatedCluster,
-  EMULATED_ARMS,
   physicalMs,
   type ClusterSpec,
-  type EmulatedArm,
 } from "../../../simulator/collectives/emulated-cluster.ts";
 import {
   MIB,

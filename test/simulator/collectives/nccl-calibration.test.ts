@@ -1,10 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { parseNcclTests } from "../../../domain/parse-nccl-tests.ts";
-import {
-  emulatedCluster,
-  type EmulatedArm,
-} from "../../../simulator/collectives/emulated-cluster.ts";
+import { parseNcclTests } from "../../../domain/bandwidth/parse-nccl-tests.ts";
+import type { EmulatedArm } from "../../../simulator/collectives/emulated-arms.ts";
+import { emulatedCluster } from "../../../simulator/collectives/emulated-cluster.ts";
 import {
   calibratedCluster,
   fabricOf,

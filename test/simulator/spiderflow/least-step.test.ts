@@ -1,10 +1,11 @@
 /** @file Bounds below a step's time never pass it, whatever the split and wherever it lies. */
 import { expect, test } from "vitest";
-import { MODEL_PRESETS } from "../../../domain/model-presets.ts";
+import { MODEL_PRESETS } from "../../../domain/model/model-presets.ts";
 import { randomFrom, shuffled } from "../../../lib/random.ts";
-import { presetModel } from "../../../scheduling/plan/models.ts";
-import { unitsOf, type PlanSite } from "../../../scheduling/plan/site.ts";
-import { layerSums, stepTime } from "../../../scheduling/plan/step-time.ts";
+import { presetModel } from "../../../planning/parallelism/transformer-layers.ts";
+import { unitsOf, type PlanSite } from "../../../planning/parallelism/site.ts";
+import { layerSums } from "../../../planning/parallelism/split.ts";
+import { stepTime } from "../../../planning/parallelism/step-time.ts";
 import { leastComputeMs, leastReduceMs } from "../../../simulator/spiderflow/least-step.ts";
 
 const shape = MODEL_PRESETS.get("gpt2-1.3b");

@@ -183,7 +183,7 @@ describe("a key ring", () => {
   it.each<[string, string, number, RegExp]>([
     ["open to others", newKeyLine(), 0o644, /mode 0644.*chmod 600/],
     ["that its group may write", newKeyLine(), 0o660, /mode 0660/],
-    ["with a short key", "c2hvcnQ=", 0o600, /:1 is no key.*openssl rand -base64 32/],
+    ["with a short key", "c2hvcnQ=", 0o600, /:1 is not a key.*openssl rand -base64 32/],
     ["without a key", "# none\n\n", 0o600, /has no key.*keys new/],
   ])("refuses a file %s", (_name, text, mode, want) => {
     const file = keyFile(text);

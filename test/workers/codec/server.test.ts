@@ -97,7 +97,7 @@ describe("refuses", () => {
       403,
       /evil/,
     ],
-    ["what is no JSON", "/decode", { body: "{" }, 400, /no JSON/],
+    ["what is no JSON", "/decode", { body: "{" }, 400, /not JSON/],
     ["what are no payloads", "/decode", { body: { payloads: [{ data: "%" }] } }, 400, /payloads/],
     ["too much at once", "/decode", { body: "x".repeat(20_000) }, 413, /10000/],
     ["another place", "/other", { body }, 404, /\/decode/],

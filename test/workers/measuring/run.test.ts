@@ -10,8 +10,8 @@ import {
   sharesKey,
   type MeasuredReading,
   type MeasuringOrder,
-} from "../../../domain/measuring.ts";
-import { ncclTestsText } from "../../../models/stand-in.ts";
+} from "../../../domain/bandwidth/measuring.ts";
+import { ncclTestsText } from "../../../models/bandwidth/stand-in.ts";
 import { setCommand } from "../../../workers/measuring/command.ts";
 import { doubtfulSets } from "../../../workers/measuring/doubtful.ts";
 import { runMeasuring } from "../../../workers/measuring/run.ts";
@@ -110,7 +110,7 @@ describe("a measuring run", () => {
     );
     expect(readings[1]?.problem).toContain("do not have this set");
     await expect(ran(standIn(setsOf("c/other", [3, 5, 6, 7])), folder())).rejects.toThrow(
-      /nothing could be measured/,
+      /no set could be measured/,
     );
   });
 

@@ -4,19 +4,15 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { ownIdentity } from "../../../activities/agent/process-identity.ts";
-import { makeFolder } from "../../../activities/agent/state-files.ts";
+import { ownIdentity } from "../../../agent/system/process-identity.ts";
+import { makeFolder } from "../../../agent/system/state-files.ts";
 import { lockFileOf, onDemandDir, TASK_QUEUES } from "../../../workers/on-demand/places.ts";
 import {
   isRoleServed,
   livingOnDemand,
   takeRoleLock,
 } from "../../../workers/on-demand/role-lock.ts";
-import {
-  FLEET_TASK_QUEUE,
-  JOB_TASK_QUEUE,
-  SOLVER_TASK_QUEUE,
-} from "../../../workflows/messages.ts";
+import { FLEET_TASK_QUEUE, JOB_TASK_QUEUE, SOLVER_TASK_QUEUE } from "../../../protocol/messages.ts";
 
 let stateDir = "";
 beforeEach(() => {

@@ -5,7 +5,7 @@ import type { TaskKind } from "../../../workers/on-demand/backlog.ts";
 import type { ControlRole } from "../../../workers/on-demand/places.ts";
 import { supervise } from "../../../workers/on-demand/supervisor.ts";
 
-interface Scene {
+interface CycleView {
   readonly backlog?: (role: ControlRole, kind: TaskKind) => number;
   readonly served?: readonly ControlRole[];
   /** A started worker is seen at once; without it nobody sees what was started. */
@@ -13,7 +13,7 @@ interface Scene {
   readonly looks: number;
 }
 
-async function play({ backlog = () => 0, served = [], isLocal = true, looks }: Scene) {
+async function play({ backlog = () => 0, served = [], isLocal = true, looks }: CycleView) {
   const ended = new AbortController();
   const starts: { readonly role: ControlRole; readonly atMs: number }[] = [];
   const asked: string[] = [];

@@ -3,8 +3,21 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { download } from "../../../workers/server/download.ts";
 import type { DownloadOptions, Made } from "../../../workers/server/download.ts";
-import { provideServerBinary } from "../../../workers/server/index.ts";
-import { NEW_VERSION, closedSteps, newWorld, optionsIn, serve, tarOf } from "./fakes.ts";
+import { PINNED_SERVER, provideServerBinary } from "../../../workers/server/index.ts";
+import { packageRoot } from "../../../workers/server/package-root.ts";
+import {
+  NEW_VERSION,
+  closedSteps,
+  linesOf,
+  newWorld,
+  optionsIn,
+  pinArchive,
+  reasonOf,
+  serve,
+  tarOf,
+  writeGo,
+  writeModule,
+} from "./fakes.ts";
 import type { World } from "./fakes.ts";
 
 async function downloadIn(
@@ -17,6 +30,7 @@ async function downloadIn(
     machine: { platform: "linux", arch: "x64" },
     env: world.env,
     folder: mkdtempSync(join(world.folder, "work-")),
+    checksumsFile: join(world.folder, "module", "checksums.txt"),
     stallMs: 200,
     onDetail: () => undefined,
     ...more,
@@ -36,7 +50,8 @@ test("the endpoint is asked for this version and machine, and what it names ends
     const isInfo = request.url?.startsWith("/cli/") === true;
     response.end(isInfo ? infoFor(request.headers.host) : archive);
   });
-  const options = optionsIn(world, { downloadBaseUrl: base });
+  const moduleDir = pinArchive(world, archive);
+  const options = optionsIn(world, { downloadBaseUrl: base, moduleDir });
   expect(await provideServerBinary(options)).toEqual({ path: world.cached, source: "download" });
   expect(asked).toEqual(["/cli/v1.8.2?arch=amd64&platform=linux&format=tar.gz", "/archive.tar.gz"]);
   expect(closedSteps(options.events)).toEqual(["path failed", "cache failed", "download ok"]);
@@ -53,6 +68,7 @@ test("an endpoint that never answers is given up after the stall limit", async (
 test("an archive that stops in the middle is given up, one that trickles is not", async () => {
   const world = newWorld();
   const archive = tarOf(world, NEW_VERSION);
+  pinArchive(world, archive);
   let isTrickling = false;
   const base = await serve((request, response) => {
     if (request.url?.startsWith("/cli/") === true) {
@@ -117,8 +133,57 @@ test("an archive that is none fails with what tar says", async () => {
   const base = await serve((request, response) => {
     response.end(request.url?.startsWith("/cli/") === true ? infoFor(request.headers.host) : "no");
   });
-  const made = await downloadIn(newWorld(), base);
+  const world = newWorld();
+  pinArchive(world, Buffer.from("no"));
+  const made = await downloadIn(world, base);
   expect(made.kind === "failed" ? made.reason : "").toMatch(/^tar exited with \d+ on the archive/);
+});
+
+test("an archive with another checksum is not opened, and the pinned build is taken instead", async () => {
+  const world = newWorld();
+  const archive = tarOf(world, NEW_VERSION);
+  const moduleDir = writeModule(world);
+  pinArchive(world, Buffer.from("the release"));
+  writeGo(world);
+  const base = await serve((request, response) => {
+    response.end(
+      request.url?.startsWith("/cli/") === true ? infoFor(request.headers.host) : archive,
+    );
+  });
+  const options = optionsIn(world, { downloadBaseUrl: base, moduleDir });
+  expect(await provideServerBinary(options)).toEqual({ path: world.cached, source: "build" });
+  expect(closedSteps(options.events)).toEqual([
+    "path failed",
+    "cache failed",
+    "download failed",
+    "build ok",
+  ]);
+  expect(reasonOf(options.events, "download")).toMatch(
+    /^temporal_cli_1\.8\.2_linux_amd64\.tar\.gz has SHA-256 [0-9a-f]{64}, but the pinned one is [0-9a-f]{64};/,
+  );
+});
+
+test("an archive without a pinned checksum is refused", async () => {
+  const world = newWorld();
+  pinArchive(world, Buffer.from("linux/x64 only"));
+  const base = await serve((request, response) => {
+    response.end(request.url?.startsWith("/cli/") === true ? infoFor(request.headers.host) : "x");
+  });
+  const made = await downloadIn(world, base, { machine: { platform: "linux", arch: "arm64" } });
+  expect(made.kind === "failed" ? made.reason : "").toContain(
+    "has no checksum of temporal_cli_1.8.2_linux_arm64.tar.gz",
+  );
+});
+
+test("every platform that the download serves has a pinned checksum", () => {
+  const names = linesOf(join(packageRoot(), "tools", "temporal-server", "checksums.txt")).map(
+    (line) => line.split("  ")[1],
+  );
+  expect(names.sort()).toEqual(
+    ["darwin_amd64", "darwin_arm64", "linux_amd64", "linux_arm64", "windows_amd64"].map(
+      (platform) => `temporal_cli_${PINNED_SERVER.cli}_${platform}.tar.gz`,
+    ),
+  );
 });
 
 test("a machine without an official program fails without asking", async () => {

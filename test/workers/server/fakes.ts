@@ -5,6 +5,7 @@
  * what is installed on the machine changes nothing.
  */
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import {
   chmodSync,
   mkdirSync,
@@ -144,6 +145,15 @@ export function tarOf(world: World, version: string): Buffer {
   const source = join(world.folder, "packed");
   writeTemporal(join(source, "temporal"), version);
   return execFileSync("tar", ["-czf", "-", "-C", source, "temporal"]);
+}
+
+/** A module folder whose checksums know `archive` as the release's program for linux/x64. */
+export function pinArchive(world: World, archive: Buffer): string {
+  const folder = join(world.folder, "module");
+  mkdirSync(folder, { recursive: true });
+  const sum = createHash("sha256").update(archive).digest("hex");
+  writeFileSync(join(folder, "checksums.txt"), `${sum}  temporal_cli_1.8.2_linux_amd64.tar.gz\n`);
+  return folder;
 }
 
 /** Serves on loopback until the test ends; gives the base URL. */

@@ -41,7 +41,7 @@ test("a new temporal on the PATH comes before the cache", async () => {
 
 const UNFIT = [
   { name: "an old one", script: [`echo '${OLD_VERSION}'`], wantReason: "older than 1.8.2" },
-  { name: "one that prints garbage", script: ["echo hello"], wantReason: "which is no version" },
+  { name: "one that prints garbage", script: ["echo hello"], wantReason: "which is not a version" },
   {
     name: "one that fails",
     script: ["echo boom >&2", "exit 3"],

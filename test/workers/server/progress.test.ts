@@ -12,7 +12,7 @@ const LINES = [
   { event: BUILT, want: "a build from source: ok, /c/temporal" },
   {
     event: { ...FAILED, step: "build" } as const,
-    want: "a build from source: failed: HTTP 403; nothing is left to try",
+    want: "a build from source: failed: HTTP 403; no further way to try",
   },
 ];
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { SearchAttribute } from "../../../domain/search-attributes.ts";
+import type { SearchAttribute } from "../../../domain/values/search-attributes.ts";
 import { ensureSearchAttributes } from "../../../workers/server/index.ts";
 import type { OperatorConnection } from "../../../workers/server/search-attributes.ts";
 

@@ -100,5 +100,7 @@ test("a given port on which something listens is refused before anything starts"
   });
   const address = blocker.address();
   const port = typeof address === "object" ? (address?.port ?? 0) : 0;
-  await expect(startServer({ ...options, port })).rejects.toThrow(`port ${String(port)}`);
+  await expect(startServer({ ...options, port, portWithinMs: 100 })).rejects.toThrow(
+    `port ${String(port)}`,
+  );
 });

@@ -1,7 +1,7 @@
 /** @file Requests in front of a model: what goes together, what waits, what is turned away, what closing does. */
 
 import { describe, expect, it } from "vitest";
-import type { TensorValue } from "../../../models/onnx-session.ts";
+import type { TensorValue } from "../../../models/onnx/onnx-session.ts";
 import {
   createBatcher,
   type Batcher,

@@ -6,14 +6,15 @@ import {
   parseServingPlan,
   servingPlanText,
   type ServingPlan,
-} from "../../../domain/serving-plan.ts";
-import { onnxBytes } from "../../../models/onnx-file.ts";
-import { branchySample } from "../../../models/onnx-samples.ts";
-import { readOnnxModel } from "../../../models/onnx-model.ts";
-import { openOnnx } from "../../../models/onnx-session.ts";
+} from "../../../domain/model/serving-plan.ts";
+import { onnxBytes } from "../../../models/onnx/onnx-file.ts";
+import { branchySample } from "../../../models/onnx/onnx-samples.ts";
+import { readOnnxModel } from "../../../models/onnx/onnx-model.ts";
+import { openOnnx } from "../../../models/onnx/onnx-session.ts";
 import { serveHttp, type HttpService } from "../../../workers/serving/http-service.ts";
 import { openService, type ModelService } from "../../../workers/serving/model-service.ts";
 import { SERVICE_DEFAULTS } from "../../../workers/serving/service-options.ts";
+import { isRoot, NOBODY, statusAs } from "../../support/as-user.ts";
 
 const SIDE = 12;
 const BYTES = branchySample({ side: SIDE, width: 4, depth: 1 });
@@ -67,6 +68,12 @@ interface Answer {
   readonly outputs: readonly { readonly name: string; readonly data: readonly number[] }[];
 }
 
+it.runIf(isRoot)("another user of the machine may ask for health, not for answers", async () => {
+  expect(await statusAs(NOBODY, `${url}/healthz`)).toBe(200);
+  for (const path of ["/", "/metrics", "/v2/models/branchy", "/infer"])
+    expect(await statusAs(NOBODY, `${url}${path}`)).toBe(401);
+});
+
 describe("a model in as many parts as operators, over three lanes", () => {
   it("answers requests that come together as the whole model answers each", async () => {
     const whole = await openOnnx(BYTES);
@@ -99,7 +106,7 @@ describe("a model in as many parts as operators, over three lanes", () => {
   });
 
   it.each([
-    ["no JSON", "{", 400, /the body is no JSON/],
+    ["no JSON", "{", 400, /the body is not JSON/],
     ["no inputs", {}, 400, /has no list "inputs"/],
     ["an input too few", { inputs: [] }, 400, /input image is missing; the model takes image/],
     [
@@ -113,19 +120,19 @@ describe("a model in as many parts as operators, over three lanes", () => {
       "too little data",
       request(image(1).slice(1)),
       400,
-      /its data has 431 numbers, and its shape 432/,
+      /its data has 431 numbers, but its shape needs 432/,
     ],
     [
       "another type",
       { inputs: [{ name: "image", shape: SHAPE, datatype: "INT64", data: [...image(1)] }] },
       400,
-      /its datatype is "INT64", and the model takes FP32/,
+      /its datatype is "INT64", but the model takes FP32/,
     ],
     [
       "words among the numbers",
       { inputs: [{ name: "image", shape: SHAPE, data: ["x", ...image(1).slice(1)] }] },
       400,
-      /"x" at 0 is no FP32/,
+      /"x" at 0 is not a FP32/,
     ],
   ])("is told of %s", async (_, body, status, want) => {
     const answer = await infer(body);
@@ -158,7 +165,7 @@ describe("a model whose rows mix", () => {
     const service = await open(mixing, planOf([{ gpu: 0, operators: [0, 1] }], 1));
     expect(service).toMatchObject({
       maxBatch: 1,
-      unbatched: "y of a request changes when another goes with it",
+      unbatched: "y of a request changes when it shares a batch",
     });
     await service.close();
   });

@@ -1,0 +1,198 @@
+/**
+ * @file Whose jobs a host starts: those of its agent's own user, those that its policy file names, or those of everybody in the namespace.
+ *
+ * A policy file belongs to root (or to the agent's user) and nobody else may write it. It names submitters by their public keys and, of
+ * each, tenants; and it limits commands and environment for all. What it does not name is refused.
+ */
+
+import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { parse } from "yaml";
+import { z } from "zod";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import type { ProvenSubmitter } from "./job-proof.ts";
+import { parsePublicKey } from "./own-identity.ts";
+import type { ProcessLimits } from "./run-as.ts";
+
+export type HostTrust =
+  | { readonly kind: "own-user"; readonly publicKey: string; readonly name: string }
+  | { readonly kind: "policy"; readonly file: string; readonly policy: HostPolicy }
+  | { readonly kind: "namespace" };
+
+export interface HostPolicy {
+  readonly submitters: readonly {
+    readonly name: string;
+    readonly key: string;
+    /** All when absent. */
+    readonly tenants?: readonly string[];
+  }[];
+  /** First words of a command; one that ends in a slash allows all that begins with it. All when absent. */
+  readonly commands?: readonly string[];
+  /** Names in `env` that a job may not set, beside those that change which code a program loads. */
+  readonly deniedEnv: readonly string[];
+  /** Which user of the host runs a tenant's jobs; `*` stands for every other tenant. */
+  readonly users?: Readonly<Record<string, string>>;
+  readonly limits: ProcessLimits;
+  /** Public keys of those who may read every job's output. */
+  readonly operators: readonly string[];
+  /** Public keys of the fleet whose tickets count; those of the agent's own user when absent. */
+  readonly fleetKeys?: readonly string[];
+}
+
+/** What a policy judges of an order. */
+export interface PolicyQuestion {
+  readonly tenant: string;
+  readonly command: readonly string[];
+  /** Run beside the processes to make them write a checkpoint. */
+  readonly checkpointCommand?: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** The user that the agent runs as. */
+  readonly agent: { readonly name: string; readonly isRoot: boolean };
+}
+
+/** Each makes the dynamic linker, a shell or an interpreter run code that the command does not name. */
+export const LOADER_VARIABLES = [
+  "LD_PRELOAD",
+  "LD_LIBRARY_PATH",
+  "LD_AUDIT",
+  "BASH_ENV",
+  "ENV",
+  "NODE_OPTIONS",
+  "PERL5OPT",
+  "PYTHONSTARTUP",
+  "RUBYOPT",
+  "GCONV_PATH",
+  "LOCPATH",
+  "NLSPATH",
+  "HOSTALIASES",
+  "SHELLOPTS",
+  "PS4",
+] as const;
+/** The dynamic linker, libc and bash obey more such names than a list could hold. */
+const LOADER_PREFIXES = ["LD_", "GLIBC_", "MALLOC_", "BASH"] as const;
+const WRITABLE_BY_OTHERS = 0o022;
+/** Enough for data loaders of eight ranks; far from what makes a host unusable. */
+const DEFAULT_LIMITS: ProcessLimits = Object.freeze({ processes: 32_768, openFiles: 1_048_576 });
+
+const publicKey = z.string().refine((text) => parsePublicKey(text) !== undefined, {
+  error:
+    "no public key; `orbweaver keys identity` prints a user's, `orbweaver keys fleet` the fleet's",
+});
+
+const policySchema = z.strictObject({
+  submitters: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1).max(64),
+        key: publicKey,
+        tenants: z.array(z.string().min(1)).exactOptional(),
+      }),
+    )
+    .default([]),
+  commands: z.array(z.string().min(1)).exactOptional(),
+  deniedEnv: z.array(z.string().min(1)).default([]),
+  users: z.record(z.string(), z.string().regex(/^[a-z_][a-z0-9_.-]*$/)).exactOptional(),
+  limits: z
+    .strictObject({
+      processes: z.number().int().min(1).default(DEFAULT_LIMITS.processes),
+      openFiles: z.number().int().min(16).default(DEFAULT_LIMITS.openFiles),
+    })
+    .default(DEFAULT_LIMITS),
+  operators: z.array(publicKey).default([]),
+  fleetKeys: z.array(publicKey).exactOptional(),
+});
+
+/** Throws BAD_INPUT when the file is missing or wrong, or when others may write it. */
+export function readHostPolicy(file: string): HostPolicy {
+  const wrong = (why: string): OrbweaverError =>
+    new OrbweaverError("BAD_INPUT", `the host policy ${file} cannot be used: ${why}`);
+  let text: string;
+  try {
+    const handle = openSync(file, "r");
+    try {
+      const { uid, mode } = fstatSync(handle);
+      if ((uid !== 0 && uid !== process.getuid?.()) || (mode & WRITABLE_BY_OTHERS) !== 0)
+        throw new Error(
+          "it must belong to root or to the agent's user, and only they may write it",
+        );
+      text = readFileSync(handle, "utf8");
+    } finally {
+      closeSync(handle);
+    }
+  } catch (error) {
+    throw wrong(error instanceof Error ? error.message : String(error));
+  }
+  let value: unknown;
+  try {
+    value = parse(text);
+  } catch (error) {
+    throw wrong(error instanceof Error ? error.message : String(error));
+  }
+  const parsed = policySchema.safeParse(value ?? {});
+  if (!parsed.success) throw wrong(z.prettifyError(parsed.error));
+  return parsed.data;
+}
+
+/** Why a host with this trust does not start what a proven submitter asks for; undefined when it does. */
+export function trustRefusal(
+  trust: Exclude<HostTrust, { readonly kind: "namespace" }>,
+  by: ProvenSubmitter,
+  question: PolicyQuestion,
+): string | undefined {
+  if (trust.kind === "own-user") {
+    if (by.publicKey === trust.publicKey) return undefined;
+    return `it runs only jobs of its own user ${trust.name}, and ${by.name} (${by.publicKey}) has signed this one. Name that key in a host policy (--policy), or start the fleet with --trust namespace.`;
+  }
+  const { policy, file } = trust;
+  const found = policy.submitters.find(({ key }) => key === by.publicKey);
+  if (found === undefined) return `${file} names no submitter with the key ${by.publicKey}`;
+  const { tenants } = found;
+  if (tenants !== undefined && !tenants.includes(question.tenant))
+    return `${file} lets ${found.name} submit for ${tenants.join(", ") || "no tenant"}, not for ${question.tenant}`;
+  return userRefusal(policy, file, question) ?? contentRefusal(policy, file, question);
+}
+
+/** The user of the host that runs a tenant's jobs. */
+export function userOfTenant({ users }: HostPolicy, tenant: string): string | undefined {
+  if (users === undefined) return undefined;
+  return Object.hasOwn(users, tenant) ? users[tenant] : users["*"];
+}
+
+/** Root runs jobs only as users whom its policy names, be it root; another agent cannot become anybody else. */
+function userRefusal(
+  policy: HostPolicy,
+  file: string,
+  { tenant, agent }: PolicyQuestion,
+): string | undefined {
+  const user = userOfTenant(policy, tenant);
+  if (user === undefined)
+    return agent.isRoot || policy.users !== undefined
+      ? `${file} names no user of this host for tenant ${tenant} (users)`
+      : undefined;
+  return agent.isRoot || user === agent.name
+    ? undefined
+    : `${file} has the jobs of ${tenant} run as ${user}, and this agent runs as ${agent.name}: only one of root can become another user`;
+}
+
+function contentRefusal(
+  { commands, deniedEnv }: HostPolicy,
+  file: string,
+  { command, checkpointCommand, env }: PolicyQuestion,
+): string | undefined {
+  const programs = [command, ...(checkpointCommand === undefined ? [] : [checkpointCommand])];
+  for (const [program = ""] of programs) {
+    if (commands?.some((allowed) => isAllowed(program, allowed)) === false)
+      return `${file} does not allow the command ${JSON.stringify(program)}`;
+  }
+  const denied = new Set<string>([...LOADER_VARIABLES, ...deniedEnv]);
+  const name = Object.keys(env).find(
+    (variable) =>
+      denied.has(variable) || LOADER_PREFIXES.some((prefix) => variable.startsWith(prefix)),
+  );
+  return name === undefined ? undefined : `${file} denies the environment variable ${name}`;
+}
+
+/** A path with `..` may leave the folder that it begins with. */
+const isAllowed = (program: string, allowed: string): boolean =>
+  allowed.endsWith("/")
+    ? program.startsWith(allowed) && !program.split("/").includes("..")
+    : program === allowed;

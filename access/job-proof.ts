@@ -1,0 +1,84 @@
+/**
+ * @file The proof that a user has submitted this very job: an Ed25519 signature over a hash of all that its processes are made of.
+ *
+ * Claims: job id, hash of the content, public key, name, time. The content is hashed as JSON with sorted keys, so that who parses it, and in
+ * which order, changes nothing.
+ */
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { parsePublicKey, type Identity } from "./own-identity.ts";
+import { openText, signText } from "./signed-text.ts";
+
+export interface ProvenSubmitter {
+  readonly publicKey: string;
+  /** The submitter's own word. */
+  readonly name: string;
+  readonly signedAtMs: number;
+}
+
+export type ProofCheck =
+  | { readonly kind: "proven"; readonly by: ProvenSubmitter }
+  | { readonly kind: "refused"; readonly reason: string };
+
+export interface JobToProve {
+  readonly jobId: string;
+  readonly content: unknown;
+}
+
+const claimsSchema = z.object({
+  job: z.string(),
+  hash: z.string(),
+  key: z.string(),
+  name: z.string().max(64),
+  at: z.number().int(),
+});
+
+export function signJob(
+  { jobId, content }: JobToProve,
+  { privateKey, publicKey, name }: Identity,
+  nowMs: number,
+): string {
+  const claims = { job: jobId, hash: contentHash(content), key: publicKey, name, at: nowMs };
+  return signText(claims, privateKey);
+}
+
+export function checkJobProof(proof: unknown, { jobId, content }: JobToProve): ProofCheck {
+  const refused = (reason: string): ProofCheck => ({ kind: "refused", reason });
+  if (typeof proof !== "string" || proof === "") return refused("it is not signed");
+  const opened = openText(proof, claimsSchema);
+  const key = opened && parsePublicKey(opened.claims.key);
+  if (opened === undefined || key === undefined) return refused("its signature has another form");
+  const { claims } = opened;
+  if (!opened.isSignedBy(key)) return refused("its signature is forged");
+  if (claims.job !== jobId) return refused(`its signature is that of job ${claims.job}`);
+  if (claims.hash !== contentHash(content))
+    return refused("what is to run differs from what was signed");
+  return {
+    kind: "proven",
+    by: { publicKey: claims.key, name: claims.name, signedAtMs: claims.at },
+  };
+}
+
+/** What a proof says of itself, to be passed on to who checks it; nothing is proven. */
+export function claimedIn(
+  proof: unknown,
+): { readonly hash: string; readonly publicKey: string } | undefined {
+  const claims = openText(proof, claimsSchema)?.claims;
+  return claims && { hash: claims.hash, publicKey: claims.key };
+}
+
+/** SHA-256 of the content as JSON with sorted keys; a member that is undefined does not count, as in JSON. */
+export function contentHash(content: unknown): string {
+  return createHash("sha256").update(canonicalJson(content)).digest("base64url");
+}
+
+function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const members = Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0))
+    .map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`);
+  return `{${members.join(",")}}`;
+}

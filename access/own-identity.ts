@@ -1,0 +1,150 @@
+/**
+ * @file The key by which a user signs jobs: an Ed25519 key pair in a file that this user alone can read, made on first use.
+ *
+ * `$XDG_CONFIG_HOME/orbweaver/identity.pem`, else `~/.config/orbweaver/identity.pem`; ORBWEAVER_IDENTITY names another file. Whoever can read
+ * it is this user, as with a key of ssh. Users whose homes are shared between machines have one identity on all of them.
+ */
+
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  randomUUID,
+  type KeyObject,
+} from "node:crypto";
+import {
+  fstatSync,
+  openSync,
+  closeSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { homedir, userInfo } from "node:os";
+import { dirname, isAbsolute, join } from "node:path";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { PRIVATE_DIR, PRIVATE_FILE } from "./private-files.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface Identity {
+  /** The user's name on this machine, for people to read; only the key proves anything. */
+  readonly name: string;
+  readonly file: string;
+  readonly privateKey: KeyObject;
+  /** `ed25519:` and the 32 bytes of the public key in base64url, as policy files name it. */
+  readonly publicKey: string;
+}
+
+const PREFIX = "ed25519:";
+const OTHERS = 0o077;
+
+/** Reads the user's key, or makes it. Throws BAD_INPUT when it cannot be read or others may read it. */
+export function ownIdentity(env: Environment = process.env): Identity {
+  const file = identityFile(env);
+  return { name: userName(), file, ...privateKeyAt(file) };
+}
+
+/** Reads the Ed25519 key in a file that this user alone can read, or makes it. Throws BAD_INPUT. */
+export function privateKeyAt(file: string): Pick<Identity, "privateKey" | "publicKey"> {
+  if (!isThere(file)) make(file);
+  return read(file);
+}
+
+export function publicKeyText(key: KeyObject): string {
+  return `${PREFIX}${String(key.export({ format: "jwk" }).x)}`;
+}
+
+/** Undefined when the text names no key. */
+export function parsePublicKey(text: string): KeyObject | undefined {
+  if (!/^ed25519:[A-Za-z0-9_-]{43}$/.test(text)) return undefined;
+  const jwk = { kty: "OKP", crv: "Ed25519", x: text.slice(PREFIX.length) };
+  try {
+    return createPublicKey({ key: jwk, format: "jwk" });
+  } catch {
+    return undefined;
+  }
+}
+
+function identityFile(env: Environment): string {
+  const given = env["ORBWEAVER_IDENTITY"];
+  if (given !== undefined && given !== "") return given;
+  return join(configFolder(env), "identity.pem");
+}
+
+/** The user's own folder of Orbweaver's settings. */
+export function configFolder(env: Environment): string {
+  const xdg = env["XDG_CONFIG_HOME"];
+  const config =
+    xdg !== undefined && isAbsolute(xdg) ? xdg : join(env["HOME"] ?? homedir(), ".config");
+  return join(config, "orbweaver");
+}
+
+function isThere(file: string): boolean {
+  try {
+    closeSync(openSync(file, "r"));
+    return true;
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return false;
+    throw unusable(file, messageOf(error));
+  }
+}
+
+/** Of several processes that make it at the same time, the first one's stays. */
+function make(file: string): void {
+  const { privateKey } = generateKeyPairSync("ed25519");
+  const aside = `${file}.${randomUUID()}`;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: PRIVATE_DIR });
+    writeFileSync(aside, privateKey.export({ type: "pkcs8", format: "pem" }), {
+      mode: PRIVATE_FILE,
+    });
+    linkSync(aside, file);
+  } catch (error) {
+    if (!hasCode(error, "EEXIST")) throw unusable(file, messageOf(error));
+  } finally {
+    rmSync(aside, { force: true });
+  }
+}
+
+function read(file: string): Pick<Identity, "privateKey" | "publicKey"> {
+  let pem: string;
+  const handle = openSync(file, "r");
+  try {
+    const { uid, mode } = fstatSync(handle);
+    if (uid !== process.getuid?.() || (mode & OTHERS) !== 0) {
+      throw unusable(file, `it must belong to you and be readable by you alone; chmod 600 ${file}`);
+    }
+    pem = readFileSync(handle, "utf8");
+  } finally {
+    closeSync(handle);
+  }
+  let privateKey: KeyObject;
+  try {
+    privateKey = createPrivateKey(pem);
+  } catch (error) {
+    throw unusable(file, messageOf(error));
+  }
+  if (privateKey.asymmetricKeyType !== "ed25519") throw unusable(file, "it is no Ed25519 key");
+  return { privateKey, publicKey: publicKeyText(createPublicKey(privateKey)) };
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A uid without a line in the system's list of users.
+    return `uid-${String(process.getuid?.() ?? "?")}`;
+  }
+}
+
+const unusable = (file: string, why: string): OrbweaverError =>
+  new OrbweaverError("BAD_INPUT", `the private key ${file} cannot be used: ${why}`);
+
+const hasCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && "code" in error && error.code === code;
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

@@ -1,0 +1,116 @@
+/**
+ * @file The keys by which a control plane proves its words to hosts: a private key that signs, and the public keys that are believed.
+ *
+ * In `$ORBWEAVER_KEYS`, else in `keys/` of the user's folder of settings: `fleet.pem` signs, `fleet.pub` lists public keys, the newest first.
+ * Two are believed at a time, so that what was signed before a rotation is good until the next one. A host of another user or machine
+ * needs `fleet.pub` alone. Both files are read again when they change, so a rotation needs no restart.
+ */
+
+import { randomUUID, type KeyObject } from "node:crypto";
+import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { configFolder, parsePublicKey, privateKeyAt, type Environment } from "./own-identity.ts";
+import { PRIVATE_DIR, PRIVATE_FILE } from "./private-files.ts";
+
+const MOST_BELIEVED = 2;
+const PUBLIC_FILE = 0o644;
+
+export interface RoleKeyFiles {
+  readonly privateFile: string;
+  readonly publicFile: string;
+}
+
+export function fleetKeyFiles(env: Environment = process.env): RoleKeyFiles {
+  const given = env["ORBWEAVER_KEYS"];
+  const folder = given !== undefined && given !== "" ? given : join(configFolder(env), "keys");
+  return { privateFile: join(folder, "fleet.pem"), publicFile: join(folder, "fleet.pub") };
+}
+
+/** Makes the keys that are missing, and answers with those that are believed. Throws BAD_INPUT when they cannot be read or made. */
+export function makeFleetKeys(files: RoleKeyFiles = fleetKeyFiles()): readonly string[] {
+  const { publicKey } = privateKeyAt(files.privateFile);
+  const believed = publicKeysIn(files.publicFile);
+  if (believed !== undefined) return believed;
+  writePublic(files.publicFile, [publicKey]);
+  return [publicKey];
+}
+
+/** The private key of this moment. */
+export function signingKey(files: RoleKeyFiles = fleetKeyFiles()): () => KeyObject {
+  const read = rereading(files.privateFile, () => privateKeyAt(files.privateFile).privateKey);
+  return () => {
+    const key = read();
+    if (key === undefined) throw new OrbweaverError("BAD_INPUT", `${files.privateFile} is gone`);
+    return key;
+  };
+}
+
+/** The public keys of this moment; none where the file is missing. */
+export function believedKeys(
+  files: Pick<RoleKeyFiles, "publicFile"> = fleetKeyFiles(),
+): () => readonly string[] {
+  const read = rereading(files.publicFile, () => publicKeysIn(files.publicFile));
+  return () => read() ?? [];
+}
+
+/** A new key signs from now on; the former one is believed until the next rotation. */
+export function rotateFleetKeys(files: RoleKeyFiles = fleetKeyFiles()): readonly string[] {
+  const believed = makeFleetKeys(files);
+  const aside = `${files.privateFile}.${randomUUID()}`;
+  const { publicKey } = privateKeyAt(aside);
+  const now = [publicKey, ...believed].slice(0, MOST_BELIEVED);
+  // Believed before it signs: no word of it is refused.
+  writePublic(files.publicFile, now);
+  renameSync(aside, files.privateFile);
+  return now;
+}
+
+/** The key is believed no more. One that signs is replaced first. Throws NOT_FOUND when it is not among those that are believed. */
+export function revokeFleetKey(
+  key: string,
+  files: RoleKeyFiles = fleetKeyFiles(),
+): readonly string[] {
+  const believed = makeFleetKeys(files);
+  if (!believed.includes(key))
+    throw new OrbweaverError("NOT_FOUND", `${files.publicFile} does not list ${key}`);
+  const isSigning = privateKeyAt(files.privateFile).publicKey === key;
+  const now = (isSigning ? rotateFleetKeys(files) : believed).filter((each) => each !== key);
+  writePublic(files.publicFile, now);
+  return now;
+}
+
+function publicKeysIn(file: string): readonly string[] | undefined {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw new OrbweaverError("BAD_INPUT", `${file} cannot be read: ${String(error)}`);
+  }
+  const lines = text.split("\n").map((line) => line.trim());
+  const keys = lines.filter((line) => line !== "" && !line.startsWith("#"));
+  const wrong = keys.find((key) => parsePublicKey(key) === undefined);
+  if (wrong !== undefined) throw new OrbweaverError("BAD_INPUT", `${file}: ${wrong} is no key`);
+  return keys;
+}
+
+function writePublic(file: string, keys: readonly string[]): void {
+  mkdirSync(dirname(file), { recursive: true, mode: PRIVATE_DIR });
+  const aside = `${file}.${randomUUID()}`;
+  writeFileSync(aside, `${keys.join("\n")}\n`, { mode: PRIVATE_FILE });
+  chmodSync(aside, PUBLIC_FILE);
+  renameSync(aside, file);
+}
+
+/** Reads again when the file is another one or was written; undefined while it is missing. */
+function rereading<T>(file: string, read: () => T): () => T | undefined {
+  let known: { readonly stamp: string; readonly value: T } | undefined;
+  return () => {
+    const found = statSync(file, { throwIfNoEntry: false });
+    if (found === undefined) return undefined;
+    const stamp = `${String(found.ino)} ${String(found.mtimeMs)} ${String(found.size)}`;
+    if (known?.stamp !== stamp) known = { stamp, value: read() };
+    return known.value;
+  };
+}

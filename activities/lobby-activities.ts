@@ -1,0 +1,98 @@
+/** @file Activities for lobbies on the jobs' workers: calling jobs in, and asking those whose rows were lost. */
+
+import { heartbeat, log } from "@temporalio/activity";
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import type { LobbyActivities, LobbyExit } from "../protocol/lobby-contract.ts";
+import {
+  assertSignal,
+  callInSignal,
+  JOB_WORKFLOW,
+  lobbyLeaveSignal,
+  lobbyNewsSignal,
+  lobbyWorkflowId,
+} from "../protocol/messages.ts";
+import { OTHER_TENANTS } from "../scheduling/ledger/intake.ts";
+import { isFields } from "../scheduling/ledger/json-fields.ts";
+import { isInvalidArgument } from "./audit.ts";
+import { each } from "../lib/each.ts";
+import { signalsOf } from "./started-with.ts";
+
+export function createLobbyActivities(client: Client): LobbyActivities {
+  return {
+    /** A call that fails for another reason fails all, and all are repeated: a job that has heard changes nothing. */
+    async callIn(calls) {
+      const gone: number[] = [];
+      await each(calls, async ({ jobId, runId, ...call }) => {
+        try {
+          await client.workflow.getHandle(jobId, runId).signal(callInSignal, call);
+        } catch (error) {
+          if (!isGone(error)) throw error;
+          gone.push(call.credit);
+        }
+      });
+      return { gone: gone.sort((a, b) => a - b) };
+    },
+    async retellLobby({ fleet, tenant, runs }) {
+      const workflowId = lobbyWorkflowId(fleet, tenant);
+      const lobby = client.workflow.getHandle(workflowId);
+      for (const runId of runs) {
+        for await (const page of signalsOf(client, { workflowId, runId })) {
+          heartbeat();
+          for (const { signal, value } of page) {
+            if (signal === lobbyLeaveSignal.name) await lobby.signal(signal, value);
+            // The fleet gives credits that were not used again by itself.
+            if (signal === lobbyNewsSignal.name && isFields(value))
+              await lobby.signal(signal, { ...value, credits: [] });
+          }
+        }
+      }
+    },
+    async musterJobs({ fleet, tenant }) {
+      const ofTenant = tenant === OTHER_TENANTS ? "" : ` AND OrbweaverTenant = "${tenant}"`;
+      const query = `OrbweaverFleet = "${fleet}" AND OrbweaverState = "pending" AND ExecutionStatus = "Running" AND WorkflowType = "${JOB_WORKFLOW}"${ofTenant}`;
+      let jobs: string[] = [];
+      const ask = async (): Promise<void> => {
+        heartbeat();
+        await each(jobs, async (job) => {
+          try {
+            await client.workflow.getHandle(job).signal(assertSignal);
+          } catch (error) {
+            if (!isGone(error)) throw error;
+          }
+        });
+        jobs = [];
+      };
+      for await (const { workflowId } of client.workflow.list({ query })) {
+        jobs.push(workflowId);
+        if (jobs.length >= 500) await ask();
+      }
+      await ask();
+    },
+  };
+}
+
+const isGone = (error: unknown): boolean =>
+  error instanceof WorkflowNotFoundError || isInvalidArgument(error);
+
+/**
+ * Tells the lobby in which a job waited that it does not any more; a tenant without a lobby of its own waits in that of the others. A word
+ * that is lost costs a call in vain.
+ */
+export async function leaveLobby(
+  client: Client,
+  { fleet, tenant, ...leave }: LobbyExit,
+): Promise<void> {
+  for (const at of [tenant, OTHER_TENANTS]) {
+    try {
+      await client.workflow.getHandle(lobbyWorkflowId(fleet, at)).signal(lobbyLeaveSignal, leave);
+      return;
+    } catch (error) {
+      if (isGone(error)) continue;
+      log.info("a lobby could not be told of a job that left", {
+        jobId: leave.jobId,
+        error: String(error),
+      });
+      return;
+    }
+  }
+}

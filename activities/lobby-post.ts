@@ -1,0 +1,64 @@
+/**
+ * @file Brings a fleet's news to the lobby of a tenant: to the one that is open, or to a new one.
+ *
+ * A lobby that ended by itself was empty. One that was ended by hand, or has failed, is started again with what its last run began with, and has
+ * itself told once more what that run was told. Rows of jobs that have been called in since come again so; these give the call back.
+ */
+
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import type { LobbyInput } from "../protocol/lobby-contract.ts";
+import {
+  fleetMemo,
+  JOB_TASK_QUEUE,
+  LOBBY_WORKFLOW,
+  lobbyNewsSignal,
+  lobbyWorkflowId,
+  type LobbyNews,
+} from "../protocol/messages.ts";
+import { tenantPriority } from "../protocol/fair-tasks.ts";
+import { isFields } from "../scheduling/ledger/json-fields.ts";
+import { startedWith } from "./started-with.ts";
+
+/** Fails when the server does not answer; the news may have arrived then, and may come again. */
+export async function tellLobby(client: Client, news: LobbyNews): Promise<void> {
+  const workflowId = lobbyWorkflowId(news.fleet, news.tenant);
+  try {
+    await client.workflow.getHandle(workflowId).signal(lobbyNewsSignal, news);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    await client.workflow.signalWithStart(LOBBY_WORKFLOW, {
+      workflowId,
+      taskQueue: JOB_TASK_QUEUE,
+      args: [await inputFor(client, news, workflowId)],
+      signal: lobbyNewsSignal,
+      signalArgs: [news],
+      workflowIdReusePolicy: "ALLOW_DUPLICATE",
+      staticSummary: `jobs of ${news.tenant} that wait outside fleet ${news.fleet}`,
+      priority: tenantPriority(news.tenant),
+      memo: fleetMemo(news.fleet),
+    });
+  }
+}
+
+async function inputFor(
+  client: Client,
+  { fleet, tenant }: LobbyNews,
+  workflowId: string,
+): Promise<LobbyInput> {
+  const empty: LobbyInput = { fleet, tenant };
+  let last;
+  try {
+    last = await client.workflow.getHandle(workflowId).describe();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return empty;
+    throw error;
+  }
+  if (last.status.name === "COMPLETED" || last.status.name === "RUNNING") return empty;
+  const { runId } = last;
+  const input = await startedWith(client, { workflowId, runId });
+  if (!isInput(input)) return { ...empty, former: [runId] };
+  return { ...input, former: [...(input.former ?? []), runId] };
+}
+
+const isInput = (value: unknown): value is LobbyInput =>
+  isFields(value) && typeof value["fleet"] === "string" && typeof value["tenant"] === "string";

@@ -1,0 +1,82 @@
+/**
+ * @file Asks everybody concerned by a repair again: the workflows of jobs, and the agents of hosts.
+ *
+ * A job denies a lease when its run is over, or when it is open and says itself that it runs on another lease or on none. Only then are
+ * the agents asked: a sweep of one pass orders each host to stop whatever runs under the lease's token, and an agent answers when nothing
+ * does and nothing can start. Whoever does not answer denies nothing.
+ */
+
+import { heartbeat, log } from "@temporalio/activity";
+import type { Client } from "@temporalio/client";
+import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
+import type { HostId } from "../domain/values/ids.ts";
+import {
+  JOB_TASK_QUEUE,
+  jobViewQuery,
+  repairSweepWorkflowId,
+  SWEEP_WORKFLOW,
+  type SweepInput,
+} from "../protocol/messages.ts";
+import type { DoubtedLease, DoubtedRun, RepairOrder, RepairReport } from "../protocol/repair.ts";
+import { openRun } from "./audit.ts";
+import { each } from "../lib/each.ts";
+import type { TicketPrinter } from "./tickets.ts";
+
+/** A host is given up on after half a minute without its agent. A stop that takes longer goes on. */
+const SWEEP_TIMEOUT = "2m";
+
+export async function repair(
+  { client, tickets }: { readonly client: Client; readonly tickets: Pick<TicketPrinter, "stop"> },
+  { fleet, leases, requests }: RepairOrder,
+): Promise<RepairReport> {
+  const denied: { lease: DoubtedLease["lease"]; hosts: readonly HostId[] }[] = [];
+  const closed: DoubtedRun[] = [];
+  await each(requests, async (run) => {
+    if ((await openRun(client, run.jobId)) !== run.runId) closed.push(run);
+  });
+  await each(leases, async (doubted) => {
+    heartbeat();
+    if (!(await isDeniedByJob(client, doubted))) return;
+    const { jobId, lease, token, hosts } = doubted;
+    const order = { fleet, jobId, lease, token, hosts, passes: 1 };
+    const sweep = { ...order, ticket: tickets.stop(order) };
+    denied.push({ lease, hosts: await hostsThatDeny(client, sweep) });
+  });
+  return { denied, closed };
+}
+
+async function isDeniedByJob(
+  client: Client,
+  { jobId, runId, lease }: DoubtedLease,
+): Promise<boolean> {
+  if ((await openRun(client, jobId)) !== runId) return true;
+  try {
+    const { array, attempts } = await client.workflow.getHandle(jobId, runId).query(jobViewQuery);
+    // An array speaks of its leases when the audit asks it; its view names tasks.
+    if (array !== undefined) return false;
+    return !attempts.some(({ leaseId, endedAtMs }) => leaseId === lease && endedAtMs === undefined);
+  } catch (error) {
+    log.info("a job does not say which lease it holds", { jobId, error: String(error) });
+    return false;
+  }
+}
+
+async function hostsThatDeny(client: Client, order: SweepInput): Promise<readonly HostId[]> {
+  const { fleet, lease, jobId, hosts } = order;
+  if (hosts.length === 0) return [];
+  try {
+    const left: readonly HostId[] = await client.workflow.execute(SWEEP_WORKFLOW, {
+      workflowId: repairSweepWorkflowId(fleet, lease),
+      taskQueue: JOB_TASK_QUEUE,
+      args: [order],
+      priority: OWN_PRIORITY,
+      workflowIdConflictPolicy: "USE_EXISTING",
+      workflowExecutionTimeout: SWEEP_TIMEOUT,
+      staticSummary: `repair: what is left of ${lease} of ${jobId}`,
+    });
+    return hosts.filter((host) => !left.includes(host));
+  } catch (error) {
+    log.warn("a sweep for a repair has failed", { lease, error: String(error) });
+    return [];
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * @file Tickets of the fleet's worker: for the leases that it delivers, and for the sweeps that it starts.
+ *
+ * The fleet that a ticket names is the workflow that asked for the activity, by the server's word. So a workflow of another name gets tickets
+ * that no agent of this fleet takes.
+ */
+
+import { Context } from "@temporalio/activity";
+import type { WorkflowHandle } from "@temporalio/client";
+import type { KeyObject } from "node:crypto";
+import { claimedIn } from "../access/job-proof.ts";
+import { signTicket, TICKET_MS } from "../access/ticket.ts";
+import type { Lease } from "../domain/lease/lease.ts";
+import type { SweepInput } from "../protocol/messages.ts";
+import { PROOF_MEMO } from "../protocol/signed-job.ts";
+
+/** What a job's signature says of it; nothing when it has none. */
+export type Submitted = ReturnType<typeof claimedIn>;
+
+export interface TicketPrinter {
+  launch(lease: Lease, by: Submitted): string;
+  stop(sweep: SweepInput): string;
+}
+
+export function ticketPrinter(key: () => KeyObject, nowMs: () => number = Date.now): TicketPrinter {
+  const fleet = (): string => Context.current().info.workflowExecution?.workflowId ?? "";
+  return {
+    launch: ({ jobId, id, token, gpus }, by) =>
+      signTicket(
+        {
+          kind: "launch",
+          fleet: fleet(),
+          job: jobId,
+          lease: id,
+          token,
+          gpus: gpus.map(({ host, mask }) => [host, mask]),
+          ...(by !== undefined && { hash: by.hash, by: by.publicKey }),
+          until: nowMs() + TICKET_MS,
+        },
+        key(),
+      ),
+    stop: ({ jobId, lease, token }) =>
+      signTicket({ kind: "stop", fleet: fleet(), job: jobId, lease, token }, key()),
+  };
+}
+
+/** From the memo with which the job was started. */
+export async function submittedBy(job: WorkflowHandle): Promise<Submitted> {
+  const { memo } = await job.describe();
+  return claimedIn(memo?.[PROOF_MEMO]);
+}

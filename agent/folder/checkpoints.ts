@@ -1,0 +1,49 @@
+/**
+ * @file Where a job's checkpoints live, and which is the newest complete one.
+ *
+ * A job has one folder for all its attempts: `run.checkpoint.dir`, else a folder that the agent keeps for it. In it, a run
+ * writes below its own token: `$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/<name>`. Every entry there, file or folder, is a
+ * complete checkpoint unless its name ends in `.tmp` or starts with a dot: write `<name>.tmp`, then rename it to `<name>`.
+ * The newest is of the highest token that has one, and there the last by modification time, then by name: a stale run
+ * that still writes below a lower token cannot become the newest.
+ * The tasks of a job array have such a folder each, `tasks/<task>` below that of the job.
+ */
+
+import { join } from "node:path";
+import { byCodeUnit } from "../../domain/values/ids.ts";
+import type { CheckpointMark } from "../../protocol/agent-contract.ts";
+import type { Files } from "../ports/files.ts";
+
+/** The newest complete checkpoint of the job that this host can see. */
+export function newestCheckpoint(files: Files, checkpointDir: string): CheckpointMark | undefined {
+  const tokens = files
+    .list(checkpointDir)
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .sort((a, b) => b - a);
+  for (const token of tokens) {
+    const newest = completeIn(files, tokenDir(checkpointDir, token)).at(-1);
+    if (newest !== undefined) return newest;
+  }
+  return undefined;
+}
+
+/** The complete checkpoints of one run, oldest first. */
+export function completeIn(files: Files, dir: string): readonly CheckpointMark[] {
+  return files
+    .list(dir)
+    .filter((name) => !name.endsWith(".tmp") && !name.startsWith("."))
+    .flatMap((name) => {
+      const path = join(dir, name);
+      const found = files.stat(path);
+      return found === undefined ? [] : [{ path, atMs: Math.round(found.mtimeMs) }];
+    })
+    .sort((a, b) => a.atMs - b.atMs || byCodeUnit(a.path, b.path));
+}
+
+export const tokenDir = (checkpointDir: string, token: number): string =>
+  join(checkpointDir, String(token));
+
+/** A task of a job array has a folder of its own, below that of the job. */
+export const taskCheckpointDir = (checkpointDir: string, task: number): string =>
+  join(checkpointDir, "tasks", String(task));

@@ -1,0 +1,21 @@
+/**
+ * @file Groups of processes that the kernel keeps (cgroups), as the agent's logic sees them: a process is born into its parent's group and
+ * stays there over fork, exec and `setsid`.
+ *
+ * A group is named by the path of its folder. Nothing here waits.
+ */
+
+export interface Groups {
+  /** Makes the group with its parents; nothing happens when it is there. Throws the system's error. */
+  make(path: string): void;
+  /** The most processes and threads that the group may hold; more are not forked. Throws the system's error. */
+  limitPids(path: string, most: number): void;
+  /** The pids in the group and in those below it, zombies perhaps included; none when there is no such group. */
+  pids(path: string): readonly number[];
+  /** The names of the groups right below. */
+  below(path: string): readonly string[];
+  /** Sends KILL to every process of the group at once, so that none can fork away. */
+  kill(path: string): void;
+  /** Removes the group and those below it; a group that still holds a process stays. */
+  remove(path: string): void;
+}

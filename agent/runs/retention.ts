@@ -1,0 +1,51 @@
+/**
+ * @file Removes the folders of launches that are long over, with their output: the oldest first, by age and by count.
+ *
+ * A launch that is not known to be over is never touched. Checkpoints are the job's and stay.
+ */
+
+import { basename, join } from "node:path";
+import { byCodeUnit } from "../../domain/values/ids.ts";
+import type { Files } from "../ports/files.ts";
+import type { AgentHost } from "./agent-host.ts";
+import { batchesDir } from "../folder/launch-files.ts";
+
+export interface Retention {
+  /** Output is kept this long after its run. */
+  readonly keepMs: number;
+  /** And of this many launches a host at most. */
+  readonly keepCount: number;
+}
+
+export const DEFAULT_RETENTION: Retention = Object.freeze({
+  /** A week: long enough to look into a failure after a holiday. */
+  keepMs: 7 * 24 * 3_600_000,
+  /** Launches of seconds, as arrays have them, would fill a disk within a week. */
+  keepCount: 1_000,
+});
+
+/** The number of folders removed. */
+export function removeOldLaunches(
+  host: AgentHost,
+  { keepMs, keepCount }: Retention,
+  nowMs: number,
+): number {
+  const { files } = host.system;
+  const open = new Set(
+    [...host.open.values()].map(({ leaseId }) => basename(host.layout.leaseDir(leaseId))),
+  );
+  const closed = files
+    .list(host.layout.leases)
+    .filter((name) => !open.has(name))
+    .map((name) => ({ name, atMs: endedAtMs(files, join(host.layout.leases, name)) }))
+    .sort((a, b) => b.atMs - a.atMs || byCodeUnit(a.name, b.name));
+  const old = closed.filter(({ atMs }, index) => index >= keepCount || nowMs - atMs > keepMs);
+  for (const { name } of old) files.remove(join(host.layout.leases, name));
+  return old.length;
+}
+
+function endedAtMs(files: Files, dir: string): number {
+  // A job array has a report in each of its batches; its newest batch was the last change of their folder.
+  const found = files.stat(join(dir, "report.json")) ?? files.stat(batchesDir(dir));
+  return (found ?? files.stat(dir))?.mtimeMs ?? 0;
+}

@@ -1,0 +1,164 @@
+/**
+ * @file Brings launches to their end: stops one that runs, and settles one that has ended.
+ *
+ * Stop: the checkpoint if asked (its own grace), TERM, the run's grace, KILL, until no process is left, daemons included. There is
+ * no pause between a checkpoint and TERM: no process was told to end by then. Only one stop of a launch is ever under
+ * way; a second one that wants no checkpoint ends the wait for it.
+ * Settle: every process that the ranks left behind is killed, then the report is written, once and for all.
+ */
+
+import type { RunReport } from "../../protocol/agent-contract.ts";
+import type { AgentHost } from "./agent-host.ts";
+import { groupsOf, readContainer } from "../containment/container.ts";
+import { readBandwidth } from "../folder/bandwidth-file.ts";
+import { orderCheckpoint } from "./checkpoint-order.ts";
+import { newestCheckpoint } from "../folder/checkpoints.ts";
+import { rankDir, taskDir, type Claim, type StopNote } from "../folder/launch-files.ts";
+import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
+import type { FinalPhase, LocalRun } from "./local-run.ts";
+import { lastLines } from "../shim/log-reader.ts";
+import { endShim, killAll, terminate } from "./process-end.ts";
+import { neverStarted, runReport, type Facts } from "./run-report.ts";
+import { createJsonOnce, readJson, replaceJson } from "../folder/json-files.ts";
+import { batchReport } from "./task-report.ts";
+import { readTurns } from "../folder/slot-journal.ts";
+
+export interface StopAsk {
+  readonly reason: string;
+  readonly isCheckpointFirst: boolean;
+  /** Between TERM and KILL, where the run's own grace is too long. */
+  readonly graceMs?: number;
+  /** The host's silence, when that is the cause; see `fence.ts`. */
+  readonly cutOffMs?: number;
+}
+
+/** A shim that has taken the claim starts its ranks within this time, on a busy machine too. */
+const START_MS = 15_000;
+/** How much of a failed rank's output goes into the report. */
+const LAST_LINES_BYTES = 2_048;
+const TASK_LINES_BYTES = 512;
+
+/** Returns when no process of the launch runs or can start any more. */
+export function stopRun(
+  host: AgentHost,
+  run: LocalRun,
+  ask: StopAsk,
+): Promise<{ readonly hadProcesses: boolean }> {
+  if (!ask.isCheckpointFirst) run.hurry.abort();
+  run.stopping ??= stopOnce(host, run, ask).finally(() => {
+    // A stop that failed, say for a full disk, may be tried again; one that succeeded only answers again.
+    if (!isHalted(run)) run.stopping = undefined;
+  });
+  return run.stopping;
+}
+
+async function stopOnce(
+  host: AgentHost,
+  run: LocalRun,
+  { reason, isCheckpointFirst, graceMs, cutOffMs }: StopAsk,
+): Promise<{ hadProcesses: boolean }> {
+  const { files, system } = run;
+  const { files: disk, clock } = system;
+  run.halt.abort();
+  const first: StopNote = {
+    reason,
+    atMs: clock.nowMs(),
+    ...(cutOffMs !== undefined && { cutOffMs }),
+  };
+  createJsonOnce(disk, files.stop, first);
+  if (revoke(run, reason)) return { hadProcesses: false };
+  await untilPhase(run, ["running", ...FINAL_KINDS], clock.deadline(START_MS));
+  if (isCheckpointFirst && !run.hurry.signal.aborted) {
+    await orderCheckpoint(run, {
+      checkpointDir: checkpointDirOf(host, run),
+      signal: run.hurry.signal,
+    });
+  }
+  const phase = phaseOf(run);
+  let hadProcesses = false;
+  if (phase.kind === "running" || phase.kind === "starting") {
+    hadProcesses = true;
+    const note = readJson<StopNote>(disk, files.stop) ?? first;
+    const told: StopNote = { ...note, termAtMs: note.termAtMs ?? clock.nowMs() };
+    replaceJson(disk, files.stop, told);
+    const ownGraceMs = run.stored?.order.run.graceMs ?? 0;
+    await terminate(run, Math.min(ownGraceMs, graceMs ?? ownGraceMs));
+  }
+  hadProcesses = (await killAll(run)) || hadProcesses;
+  if ("shim" in phase) await endShim(system, phase.shim);
+  return { hadProcesses };
+}
+
+const isHalted = (run: LocalRun): boolean => FINAL_KINDS.some((kind) => kind === phaseOf(run).kind);
+
+/** Takes the claim so that no shim ever can. True when nothing was started, by this call or an earlier one. */
+export function revoke(run: LocalRun, reason: string): boolean {
+  const { files, system } = run;
+  const claim: Claim = { kind: "revoked", reason, atMs: system.clock.nowMs() };
+  return createJsonOnce(system.files, files.claim, claim) || phaseOf(run).kind === "revoked";
+}
+
+/** The end of a launch in a final phase: no process of it runs when this returns. */
+export async function settleRun(
+  host: AgentHost,
+  run: LocalRun,
+  phase: FinalPhase,
+): Promise<RunReport> {
+  const { files, stored, system } = run;
+  const { files: disk } = system;
+  // A stop may still grant a grace to processes that the ranks have left behind.
+  await run.stopping?.catch(() => undefined);
+  if (phase.kind !== "revoked") await killAll(run);
+  for (const group of groupsOf(readContainer(disk, files))) system.groups.remove(group);
+  const nowMs = system.clock.nowMs();
+  const report =
+    stored === undefined
+      ? neverStarted(host.id, "it was never started here", nowMs)
+      : reportOf(host, run, {
+          order: stored.order,
+          phase,
+          stop: readJson<StopNote>(disk, files.stop),
+          bootId: system.processes.bootId(),
+          nowMs,
+        });
+  try {
+    createJsonOnce(disk, files.report, report);
+  } catch {
+    // A full disk: this answer still counts, and the files that it was made from give it again.
+    return report;
+  }
+  host.open.delete(runKey(run));
+  return readJson<RunReport>(disk, files.report) ?? report;
+}
+
+function reportOf(
+  host: AgentHost,
+  run: LocalRun,
+  known: Pick<Facts, "order" | "phase" | "stop" | "bootId" | "nowMs">,
+): RunReport {
+  const { files, leaseId } = run;
+  const { files: disk } = run.system;
+  const { taskBatch } = known.order;
+  if (taskBatch === undefined) {
+    return runReport({
+      ...known,
+      checkpoint: newestCheckpoint(disk, checkpointDirOf(host, run)),
+      measuredGbs: readBandwidth(disk, files.dir),
+      lastLines: (rank) => lastLines(disk, rankDir(files.dir, rank), LAST_LINES_BYTES),
+    });
+  }
+  const leaseDir = host.layout.leaseDir(leaseId);
+  return batchReport({
+    ...known,
+    checkpoint: undefined,
+    batch: taskBatch,
+    turns: readTurns(disk, files.journal),
+    lastLines: (task, rank) =>
+      lastLines(disk, rankDir(taskDir(leaseDir, task), rank), TASK_LINES_BYTES),
+  });
+}
+
+export function checkpointDirOf(host: AgentHost, { stored, leaseId }: LocalRun): string {
+  if (stored === undefined) return host.layout.leaseDir(leaseId);
+  return stored.order.run.checkpoint?.dir ?? host.layout.checkpointDir(stored.order.jobId);
+}

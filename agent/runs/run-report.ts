@@ -1,0 +1,171 @@
+/**
+ * @file Finds how a launch ended, from the notes of the shim and the agent. Pure.
+ *
+ * The first that holds: the time limit; a rank that ended badly before a stop was ordered; all ranks ended with 0 before any
+ * was told to (a run that ends during an order has ended); a fence; a stop; a shim that vanished without a final status.
+ * The exit status of a rank after TERM is ignored: a trainer that saves and exits with 0 has not completed its work.
+ */
+
+import type { HostId } from "../../domain/values/ids.ts";
+import type {
+  CheckpointMark,
+  RankEnd,
+  RunCause,
+  RunOrder,
+  RunReport,
+} from "../../protocol/agent-contract.ts";
+import type { RankFailure, RankGroupStatus, StopNote } from "../folder/launch-files.ts";
+import type { FinalPhase } from "./local-run.ts";
+
+export interface Facts {
+  readonly order: RunOrder;
+  readonly phase: FinalPhase;
+  readonly stop: StopNote | undefined;
+  readonly bootId: string;
+  readonly checkpoint: CheckpointMark | undefined;
+  /** Measured by the processes here; absent when they wrote no measurement. */
+  readonly measuredGbs?: number | undefined;
+  lastLines(rank: number): string;
+  readonly nowMs: number;
+}
+
+export function runReport(facts: Facts): RunReport {
+  const { order, phase, checkpoint, measuredGbs, nowMs } = facts;
+  const status = phase.kind === "revoked" ? undefined : phase.status;
+  const ranks = (status?.ranks ?? []).flatMap(({ rank, end }): RankEnd[] => {
+    if (end === undefined) return [];
+    const { atMs, ...how } = end;
+    return [{ rank, ...how, endedAtMs: atMs }];
+  });
+  return {
+    host: order.host,
+    hasStarted: status?.startedAtMs !== undefined,
+    ...(status?.startedAtMs !== undefined && { startedAtMs: status.startedAtMs }),
+    endedAtMs: status?.endedAtMs ?? nowMs,
+    ranks,
+    ...verdict(facts, status),
+    ...(checkpoint !== undefined && { checkpoint }),
+    ...(measuredGbs !== undefined && { measuredGbs }),
+  };
+}
+
+/** How a launch, or one array task, ended; `status` holds the known facts of its ranks. */
+export function verdict(
+  facts: Facts,
+  status: RankGroupStatus | undefined,
+): Pick<RunReport, "end" | "cause"> {
+  const { order, phase, stop } = facts;
+  if (phase.kind === "revoked" && stop?.cutOffMs === undefined)
+    return stopped(stop?.reason ?? phase.reason, stop?.atMs ?? phase.atMs);
+  const failure = status?.failure;
+  const limitAtMs = status?.limitAtMs;
+  if (limitAtMs !== undefined && (stop === undefined || limitAtMs <= stop.atMs)) {
+    const message = `${order.jobName} ran on ${order.host} for its whole time limit of ${(order.timeLimitMs ?? 0) / 1000} s and was stopped. Raise timeLimit, or make it checkpoint and retry.`;
+    return { end: "failed", cause: { code: "TIME_LIMIT", message, atMs: limitAtMs } };
+  }
+  if (failure !== undefined && (stop === undefined || failure.atMs < stop.atMs)) {
+    return { end: "failed", cause: failureCause(facts, failure) };
+  }
+  const termAtMs = stop?.termAtMs ?? Infinity;
+  const isComplete =
+    phase.kind === "ended" &&
+    phase.status.ranks.every(({ end }) => end?.exitCode === 0 && end.atMs <= termAtMs);
+  if (isComplete) return { end: "completed" };
+  if (stop?.cutOffMs !== undefined) return cutOff(order, stop, stop.cutOffMs);
+  if (stop !== undefined) return stopped(stop.reason, stop.atMs);
+  return { end: "failed", cause: lostCause(facts) };
+}
+
+const stopped = (reason: string, atMs: number): Pick<RunReport, "end" | "cause"> => ({
+  end: "stopped",
+  cause: { code: "STOPPED", message: reason, atMs },
+});
+
+function cutOff(
+  { host, jobName }: RunOrder,
+  { atMs }: StopNote,
+  silentMs: number,
+): Pick<RunReport, "end" | "cause"> {
+  const message = `${host} was cut off from the control plane for ${Math.round(silentMs / 1_000)} s, longer than its fence, so ${jobName} was stopped there: its GPUs may be granted again.`;
+  return { end: "failed", cause: { code: "HOST_LOST", message, atMs } };
+}
+
+function failureCause({ order, lastLines }: Facts, failure: RankFailure): RunCause {
+  const { rank, kind, exitCode, signal, atMs } = failure;
+  const lines = lastLines(rank);
+  const common = {
+    rank,
+    ...(exitCode !== undefined && { exitCode }),
+    ...(signal !== undefined && { signal }),
+    atMs,
+    ...(lines !== "" && { lastLines: lines }),
+  };
+  const who = `rank ${rank} of ${order.jobName} on ${order.host}`;
+  switch (kind) {
+    case "exited":
+      return {
+        code: "PROCESS_EXITED",
+        message: `${who} ended with exit code ${exitCode}`,
+        ...common,
+      };
+    case "signalled":
+      return {
+        code: "PROCESS_SIGNALLED",
+        message: `${who} was killed by ${signal}${hintFor(order, signal)}`,
+        ...common,
+      };
+    case "not-found":
+      return { code: "COMMAND_NOT_FOUND", message: notFoundMessage(order, failure), ...common };
+    case "not-started":
+      return {
+        code: "HOST_REFUSED",
+        message: `${order.host} could not start ${who}: ${failure.message ?? "unknown"}`,
+        ...common,
+      };
+  }
+}
+
+function hintFor({ run }: RunOrder, signal: string | undefined): string {
+  const rule = run.checkpoint?.order;
+  if (rule?.kind === "signal" && rule.signal === signal) {
+    return `, the signal of its own checkpoint order: it does not handle it. Handle ${signal}, or order checkpoints by a command.`;
+  }
+  return signal === "SIGKILL"
+    ? ". Orbweaver did not send it: check the log of the kernel's out-of-memory killer."
+    : ".";
+}
+
+function notFoundMessage({ run, host }: RunOrder, { exitCode, message }: RankFailure): string {
+  const what = exitCode === 127 ? "does not exist" : "may not be executed";
+  const where = `in ${run.workdir ?? "the scratch folder of the lease"} with PATH=${run.env["PATH"] ?? "the PATH of the agent"}`;
+  return `the command ${JSON.stringify(run.command[0] ?? "")} ${what} on ${host} (${message ?? "not found"}), looked for ${where}. Give its full path, or install it there.`;
+}
+
+function lostCause({ order, phase, bootId, nowMs }: Facts): RunCause {
+  const isReboot = "shim" in phase && phase.shim.bootId !== bootId;
+  return {
+    code: "HOST_LOST",
+    message: isReboot
+      ? `${order.host} was restarted while ${order.jobName} ran there.`
+      : `the process that watched ${order.jobName} on ${order.host} was killed, so it is not known how its ranks ended; the processes that were left were stopped.`,
+    atMs: nowMs,
+  };
+}
+
+/** What a run reports that was never started here. */
+export function neverStarted(host: HostId, reason: string, nowMs: number): RunReport {
+  return { host, hasStarted: false, endedAtMs: nowMs, ranks: [], ...stopped(reason, nowMs) };
+}
+
+/** What is reported of an order that this host starts for nobody, or not for its submitter. */
+export function notAllowed(order: RunOrder, message: string, nowMs: number): RunReport {
+  const { host, taskBatch } = order;
+  const none = { host, hasStarted: false, endedAtMs: nowMs, ranks: [] } as const;
+  if (taskBatch === undefined)
+    return { ...none, end: "failed", cause: { code: "NOT_ALLOWED", message, atMs: nowMs } };
+  // A failed task does not fail its batch.
+  const tasks = taskBatch.tasks.map(
+    (task) => ({ task, end: "failed", endedAtMs: nowMs, message }) as const,
+  );
+  return { ...none, end: "completed", tasks };
+}

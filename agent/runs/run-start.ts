@@ -1,0 +1,295 @@
+/**
+ * @file The two phases of a start on this host: `prepare` accepts or refuses, `commit` starts the shim.
+ *
+ * Prepare refuses by name an order that could never work here, notes the token, ends the launches that lower tokens still run on these
+ * GPUs and, on rank 0's host, picks the port. It may be repeated. Commit may be repeated too: the shim that takes the claim starts
+ * the ranks, any other ends at once.
+ */
+
+import { join } from "node:path";
+import { asUser, type RunAs } from "../../access/run-as.ts";
+import type { RunOrder } from "../../protocol/agent-contract.ts";
+import { POLICY_VARIABLE } from "../../protocol/collective-files.ts";
+import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
+import { containerFor, groupsOf } from "../containment/container.ts";
+import { bandwidthDir } from "../folder/bandwidth-file.ts";
+import { batchTrouble, planBatch } from "./batch-plan.ts";
+import { newestCheckpoint, taskCheckpointDir, tokenDir } from "../folder/checkpoints.ts";
+import { failure } from "../system/failures.ts";
+import { ownCommand } from "../system/own-command.ts";
+import {
+  LAUNCH_MARK,
+  OWNER_MARK,
+  type LaunchPlan,
+  type LogLimits,
+  type StoredOrder,
+} from "../folder/launch-files.ts";
+import { phaseOf, untilPhase, type LocalRun } from "./local-run.ts";
+import { extrasDir, writeExtras } from "../folder/extra-files.ts";
+import { planRanks } from "./rank-environment.ts";
+import { findTunerPlugin } from "./tuner-plugin.ts";
+import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
+import { createJsonOnce, replaceJson } from "../folder/json-files.ts";
+import type { Files } from "../ports/files.ts";
+
+export interface StartPorts {
+  /** The compiled entry of the shim. */
+  readonly shimPath: string;
+  /** The agent's own environment; little of it is passed on. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly log: LogLimits;
+  /** As which user of the host the order's processes run; as the agent's own when undefined. */
+  readonly runAsOf?: (order: RunOrder) => RunAs | undefined;
+  /** With less room than this for output and checkpoints, the host starts no run. */
+  readonly minFreeBytes: number;
+}
+
+/** The port of rank 0 when this host is rank 0's. Throws HOST_REFUSED or STALE_TOKEN; nothing was started then. */
+export async function prepare(
+  host: AgentHost,
+  run: LocalRun,
+  {
+    order,
+    ports,
+  }: { readonly order: RunOrder; readonly ports: Pick<StartPorts, "env" | "minFreeBytes"> },
+): Promise<number | undefined> {
+  const mask = maskOn(order);
+  refuseImpossible(host, order, { mask, minFreeBytes: ports.minFreeBytes });
+  await untilHealed(host, order);
+  const stale = await host.tokens.admit(order.token, mask);
+  if (stale !== undefined) throw staleToken(order, stale);
+  const later = newestOrder(host, order.leaseId);
+  if (later !== undefined && isFollowedBy(order, later))
+    throw staleToken(order, `batch ${later.taskBatch?.seq} of the lease has followed already`);
+  const reason =
+    order.taskBatch === undefined
+      ? `${order.leaseId} has a higher token for the same GPUs`
+      : `batch ${order.taskBatch.seq} of ${order.leaseId} has come for the same GPUs`;
+  await Promise.all(
+    lowerRuns(host, order, mask).map((lower) =>
+      stopRun(host, lower, { reason, isCheckpointFirst: false }),
+    ),
+  );
+  if (run.stored === undefined) {
+    const masterPort = order.gang[0]?.host === host.id ? await host.system.freePort() : undefined;
+    const tuner = isTuningWanted(order) ? findTunerPlugin(ports.env, host.system.files) : undefined;
+    run.stored = {
+      order,
+      ...(masterPort !== undefined && { masterPort }),
+      ...(tuner !== undefined && { tuner: tuner.digest }),
+    } satisfies StoredOrder;
+    replaceJson(host.system.files, run.files.order, run.stored);
+  }
+  return run.stored.masterPort;
+}
+
+/** A host that has lost its tokens waits for the fleet's word before it admits any. */
+async function untilHealed({ ready, tokens, system }: AgentHost, order: RunOrder): Promise<void> {
+  if (tokens.isReady()) return;
+  await Promise.race([ready, system.clock.pause(order.prepareTimeoutMs)]);
+  if (!tokens.isReady())
+    throw failure(
+      "HOST_REFUSED",
+      `${order.host} refuses ${order.leaseId} of ${order.jobName}: it has lost its tokens, and the fleet has not yet said which it gave. Ask again.`,
+    );
+}
+
+/** Returns when the shim has taken the claim or will never: look at the phase. */
+export async function commit(
+  host: AgentHost,
+  run: LocalRun,
+  {
+    order,
+    masterPort,
+    isTuned,
+    ports,
+  }: {
+    readonly order: RunOrder;
+    readonly masterPort: number;
+    readonly isTuned: boolean;
+    readonly ports: StartPorts;
+  },
+): Promise<void> {
+  const { files } = run;
+  const { files: disk } = host.system;
+  const checkpointDir = checkpointDirOf(host, run);
+  const runAs = ports.runAsOf?.(order);
+  const handed: string[] = [];
+  const makeFolder = (path: string): void => {
+    makeJobFolder(disk, order, path);
+    handed.push(path);
+  };
+  // Root makes no folder where a job says: its user does.
+  const makesCheckpoints = runAs === undefined || order.run.checkpoint?.dir === undefined;
+  // Thousands of small tasks need no folder each: theirs are made only for those that write checkpoints.
+  if (order.taskBatch === undefined) {
+    if (makesCheckpoints) makeFolder(tokenDir(checkpointDir, order.token));
+    makeFolder(bandwidthDir(files.dir));
+    if (order.launchExtras !== undefined) writeExtras(disk, order.launchExtras, files.dir);
+  } else if (order.run.checkpoint !== undefined && makesCheckpoints)
+    for (const task of order.taskBatch.tasks)
+      makeFolder(tokenDir(taskCheckpointDir(checkpointDir, task), order.token));
+  const leaseDir = host.layout.leaseDir(order.leaseId);
+  const cwd = order.run.workdir ?? join(leaseDir, "scratch");
+  if (order.run.workdir === undefined) makeFolder(cwd);
+  const tunerPlugin = isTuned ? agreedPlugin(run, order, ports.env) : undefined;
+  const surroundings = {
+    agentEnv:
+      runAs === undefined ? ports.env : { ...ports.env, HOME: runAs.user.home, TMPDIR: undefined },
+    ...(tunerPlugin !== undefined && { tunerPlugin }),
+    launchDir: files.dir,
+    owner: host.owner,
+    masterPort,
+    checkpointDir,
+    checkpoint: order.taskBatch === undefined ? newestCheckpoint(disk, checkpointDir) : undefined,
+  };
+  const given = order.launchExtras === undefined ? {} : { given: extrasDir(files.dir) };
+  const become = runAs && asUser(runAs, { tmp: join(leaseDir, "tmp"), folders: handed, ...given });
+  const plan: LaunchPlan = {
+    command: [...(become ?? []), ...ownCommand(order.run.command, ports.shimPath, disk)],
+    ...(become !== undefined && { asUser: become }),
+    cwd,
+    ...(order.taskBatch === undefined
+      ? { ranks: planRanks(order, surroundings) }
+      : {
+          ranks: [],
+          batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir, disk }),
+        }),
+    graceMs: order.run.graceMs,
+    ...(order.timeLimitMs !== undefined && { timeLimitMs: order.timeLimitMs }),
+    log: ports.log,
+  };
+  // No await from here to the spawn: an order to stop comes before, or finds the launch.
+  const stale = host.tokens.refusalOf(order.token, maskOn(order));
+  if (stale !== undefined) revoke(run, stale);
+  if (run.halt.signal.aborted || phaseOf(run).kind !== "unclaimed") return;
+  makeContainer(host, run, order);
+  createJsonOnce(disk, files.plan, plan);
+  await startShim(host, run, { order, ports });
+}
+
+/** On the disk before the first process: whoever ends the launch finds all of it. */
+function makeContainer(host: AgentHost, { files, system }: LocalRun, order: RunOrder): void {
+  const container = containerFor(host.containment, host.owner, files.dir);
+  try {
+    for (const group of groupsOf(container)) system.groups.make(group);
+    const bound = "bound" in container ? container.bound : undefined;
+    if (bound !== undefined) system.groups.limitPids(bound.group, bound.pids);
+  } catch (error) {
+    throw failure(
+      "HOST_REFUSED",
+      `${order.host} cannot make the group ${groupsOf(container).join(", ")} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Delegate the cgroup to the agent again, and restart it.`,
+    );
+  }
+  replaceJson(system.files, files.container, container);
+}
+
+const isTuningWanted = ({ launchExtras }: RunOrder): boolean =>
+  launchExtras?.env[POLICY_VARIABLE] !== undefined;
+
+/** The plugin that this host told its gang of. Throws HOST_REFUSED where another one is there by now: it may choose otherwise. */
+function agreedPlugin(run: LocalRun, order: RunOrder, env: StartPorts["env"]): string {
+  const plugin = findTunerPlugin(env, run.system.files);
+  if (plugin !== undefined && plugin.digest === run.stored?.tuner) return plugin.path;
+  throw failure(
+    "HOST_REFUSED",
+    `${order.host} refuses ${order.leaseId} of ${order.jobName}: its collectives plugin was replaced while the gang got ready. It is tried again.`,
+  );
+}
+
+async function startShim(
+  { containment, owner }: AgentHost,
+  run: LocalRun,
+  { order, ports }: { readonly order: RunOrder; readonly ports: StartPorts },
+): Promise<void> {
+  const { shimPath, env } = ports;
+  const { files, system } = run;
+  const gone = new AbortController();
+  system.processes.start({
+    command: [
+      ...(containment.kind === "subreaper" ? containment.prefix : []),
+      process.execPath,
+      shimPath,
+      files.dir,
+    ],
+    cwd: files.dir,
+    env: {
+      PATH: env["PATH"],
+      HOME: env["HOME"],
+      ORBWEAVER_LEASE_ID: order.leaseId,
+      [LAUNCH_MARK]: files.dir,
+      [OWNER_MARK]: owner,
+    },
+    output: files.shimLog,
+    isLeftBehind: true,
+    onEnd: () => gone.abort(),
+    onNotStarted: () => gone.abort(),
+  });
+  const phase = await untilPhase(
+    run,
+    ["starting", "running", "ended", "lost", "revoked"],
+    gone.signal,
+  );
+  if (phase !== undefined || !revoke(run, "its shim could not be started")) return;
+  throw failure(
+    "HOST_REFUSED",
+    `${order.host} could not start the shim ${shimPath} for ${order.leaseId}: ${(system.files.readText(files.shimLog) ?? "").slice(-1_000)}`,
+  );
+}
+
+function refuseImpossible(
+  host: AgentHost,
+  order: RunOrder,
+  { mask, minFreeBytes }: { readonly mask: number; readonly minFreeBytes: number },
+): void {
+  const refuse = (why: string): never => {
+    throw failure(
+      "HOST_REFUSED",
+      `${host.id} refuses ${order.leaseId} of ${order.jobName}: ${why}`,
+    );
+  };
+  const { files: disk } = host.system;
+  const standing = disk.readText(host.layout.refuse)?.trim();
+  if (standing !== undefined) {
+    refuse(
+      `${standing === "" ? "it was told to start nothing" : standing}. Remove ${host.layout.refuse} when that is over.`,
+    );
+  }
+  if (mask <= 0) refuse("the lease names no GPU of it");
+  if (mask >= 2 ** host.gpuCount) {
+    refuse(
+      `the lease names GPU ${31 - Math.clz32(mask)}, and it has ${host.gpuCount}. Bring the fleet file and the agent's hosts together.`,
+    );
+  }
+  const trouble = batchTrouble(order);
+  if (trouble !== undefined) refuse(trouble);
+  const { workdir } = order.run;
+  if (workdir !== undefined && disk.stat(workdir)?.kind !== "folder") {
+    refuse(
+      `the working folder ${workdir} does not exist there. Create it, or name another in run.workdir.`,
+    );
+  }
+  const freeBytes = disk.freeBytes(host.layout.dir);
+  if (freeBytes < minFreeBytes) {
+    refuse(
+      `its disk has ${Math.floor(freeBytes / 2 ** 20)} MiB free for ${host.layout.dir} and needs ${Math.ceil(minFreeBytes / 2 ** 20)}. Make room.`,
+    );
+  }
+}
+
+const staleToken = (order: RunOrder, why: string): Error =>
+  failure(
+    "STALE_TOKEN",
+    `${order.leaseId} of ${order.jobName} may not start on ${order.host}: ${why}`,
+  );
+
+function makeJobFolder(disk: Files, order: RunOrder, path: string): void {
+  try {
+    disk.makeFolder(path);
+  } catch (error) {
+    throw failure(
+      "HOST_REFUSED",
+      `${order.host} cannot make the folder ${path} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Name one that the agent may write.`,
+    );
+  }
+}

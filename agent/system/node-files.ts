@@ -1,0 +1,137 @@
+/** @file The file system through Node: the real `Files`. Loaded by the shim, so it needs nothing but Node. */
+
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  watch,
+  writeFileSync,
+  writeSync,
+  type FSWatcher,
+  type Stats,
+} from "node:fs";
+import { open } from "node:fs/promises";
+import { hasErrorCode, type FileFact, type FileRange, type Files } from "../ports/files.ts";
+
+/** State belongs to the agent's user alone: plans hold the environment of jobs. */
+const PRIVATE_DIR = 0o700;
+const PRIVATE_FILE = 0o600;
+const SHARED_FILE = 0o644;
+
+let asides = 0;
+
+export const nodeFiles: Files = {
+  readText: (path) => ifThere(() => readFileSync(path, "utf8")),
+  readRange: (path, range) => withFile(path, "r", (handle) => bytesIn(handle, range)),
+  readUntrusted: (path, rangeOf) => {
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    try {
+      return withFile(path, flags, (handle) => {
+        const found = factOf(fstatSync(handle));
+        const range = found.kind === "file" ? rangeOf(found) : undefined;
+        return range && bytesIn(handle, range);
+      });
+    } catch {
+      return undefined;
+    }
+  },
+  write: (path, text, { isShared = false } = {}) => {
+    writeFileSync(path, text, { mode: isShared ? SHARED_FILE : PRIVATE_FILE });
+  },
+  writeDurably: async (path, text) => {
+    const file = await open(path, "w", PRIVATE_FILE);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  },
+  overwrite: (path, text) => {
+    const handle = openSync(path, "r+");
+    try {
+      writeSync(handle, text, 0);
+    } finally {
+      closeSync(handle);
+    }
+  },
+  openAppender: (path) => {
+    const handle = openSync(path, "a", PRIVATE_FILE);
+    return { write: (bytes) => writeSync(handle, bytes), close: () => closeSync(handle) };
+  },
+  rename: renameSync,
+  link: linkSync,
+  remove: (path) => rmSync(path, { recursive: true, force: true }),
+  list: (dir) => ifThere(() => readdirSync(dir)) ?? [],
+  stat: (path) => ifThere(() => factOf(statSync(path))),
+  makeFolder: (path) => mkdirSync(path, { recursive: true, mode: PRIVATE_DIR }) !== undefined,
+  syncFolder: async (dir) => {
+    const folder = await open(dir, "r");
+    try {
+      await folder.sync();
+    } finally {
+      await folder.close();
+    }
+  },
+  realPath: (path) => realpathSync(path),
+  freeBytes: (dir) => {
+    const disk = statfsSync(dir);
+    return disk.bavail * disk.bsize;
+  },
+  watch: (dir, onChange) => {
+    let watcher: FSWatcher | undefined;
+    try {
+      watcher = watch(dir, { persistent: false }, onChange);
+      watcher.on("error", () => watcher?.close());
+    } catch {
+      // No watches left, or a file system without them: the caller looks by itself from time to time.
+    }
+    return () => watcher?.close();
+  },
+  asideOf: (path) => {
+    asides += 1;
+    // What a crash left behind is overwritten by the next writer of that name.
+    return `${path}.${process.pid}-${asides}.tmp`;
+  },
+};
+
+const factOf = (found: Stats): FileFact => ({
+  kind: found.isFile() ? "file" : found.isDirectory() ? "folder" : "other",
+  sizeBytes: found.size,
+  mtimeMs: found.mtimeMs,
+});
+
+function bytesIn(handle: number, { position, length }: FileRange): Buffer {
+  const bytes = Buffer.alloc(length);
+  return bytes.subarray(0, readSync(handle, bytes, 0, length, position));
+}
+
+const withFile = <T>(path: string, flags: string | number, use: (handle: number) => T) =>
+  ifThere(() => {
+    const handle = openSync(path, flags);
+    try {
+      return use(handle);
+    } finally {
+      closeSync(handle);
+    }
+  });
+
+function ifThere<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (hasErrorCode(error, "ENOENT") || hasErrorCode(error, "ENOTDIR")) return undefined;
+    throw error;
+  }
+}

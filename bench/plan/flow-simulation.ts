@@ -1,0 +1,321 @@
+/**
+ * @file Plays one training step flow by flow, with max–min fairness on every link: what predictions of steps are held against. Imports nothing of the
+ * planner.
+ *
+ * Every unit works through its own 1F1B order; it starts an operation when its input is there, and sends the result before it goes on. A flow takes the
+ * latency of its way, then its bytes at the rate that progressive filling gives it, anew whenever a flow starts or ends (Bertsekas and Gallager, §6.5.2).
+ * When all replicas of a stage are done, each edge of their ring is a flow; when the rings of the first and the last stage are, each replica adds up a
+ * tied embedding over both ways. Units of a host with NVLink have a port of their own each way, those of a host without share one bus, on which the ring
+ * of a host's members is one flow. Cost: events × links × flows.
+ */
+
+export interface SimulatedHost {
+  readonly cluster: string;
+  readonly hasNvlink: boolean;
+  readonly insideGbs: number;
+  readonly insideMs: number;
+}
+
+interface Wire {
+  readonly gbs: number;
+  readonly latencyMs: number;
+}
+
+export interface SimulatedStep {
+  readonly hosts: readonly SimulatedHost[];
+  readonly fabric: (cluster: string) => Wire;
+  readonly between: (from: string, to: string) => Wire;
+  readonly stages: number;
+  readonly replicas: number;
+  readonly width: number;
+  readonly microBatches: number;
+  /** Host of cell stage × replicas + replica. */
+  readonly cellHosts: readonly number[];
+  /** Of a micro-batch on a cell. */
+  readonly forwardMs: (stage: number, host: number) => number;
+  readonly backwardMs: (stage: number, host: number) => number;
+  /** Behind each stage, of a micro-batch. */
+  readonly sendBytes: readonly number[];
+  /** Over each edge of a stage's ring. */
+  readonly ringBytes: readonly number[];
+  /** How often each half of a ring's work goes around, for its latency. */
+  readonly ringRounds: number;
+  /** Each way between the first and the last stage of a replica. */
+  readonly tiedBytes: number;
+}
+
+export interface Simulated {
+  readonly stepMs: number;
+  /** Bytes ÷ rate of the link that was busy longest. */
+  readonly busiestLinkMs: number;
+}
+
+interface Flow {
+  readonly links: readonly number[];
+  left: number;
+  rate: number;
+  readonly done: () => void;
+}
+
+/** Of a flow's bytes; what is left then is rounding. */
+const EPSILON = 1e-9;
+
+export function simulateStep(step: SimulatedStep): Simulated {
+  const wires = wiring(step);
+  const carried = new Map<number, number>();
+  const flows = new Set<Flow>();
+  const timers: { at: number; run: () => void }[] = [];
+  let now = 0;
+  const after = (ms: number, run: () => void): void => void timers.push({ at: now + ms, run });
+  const send: World["send"] = ({ links, latencyMs }, bytes, done) => {
+    for (const link of links) carried.set(link, (carried.get(link) ?? 0) + bytes);
+    after(latencyMs, () => {
+      if (bytes <= 0 || links.length === 0) done();
+      else flows.add({ links, left: bytes, rate: 0, done });
+    });
+  };
+  startPipelines(step, { wires, after, send });
+  while (timers.length > 0 || flows.size > 0) {
+    fill(flows, wires.gbs);
+    let next = Math.min(...timers.map(({ at }) => at));
+    for (const { left, rate } of flows) next = Math.min(next, now + left / rate);
+    for (const flow of flows) flow.left -= flow.rate * (next - now);
+    now = next;
+    const ended = [...flows].filter(({ left, rate }) => left <= EPSILON * rate * (1 + now));
+    for (const flow of ended) flows.delete(flow);
+    const due = timers.filter(({ at }) => at <= now);
+    if (due.length > 0) timers.splice(0, timers.length, ...timers.filter(({ at }) => at > now));
+    for (const { done } of ended) done();
+    for (const { run } of due) run();
+  }
+  const busy = [...carried].map(([link, bytes]) => bytes / bytesPerMs(wires.gbs(link)));
+  return { stepMs: now, busiestLinkMs: Math.max(0, ...busy) };
+}
+
+const bytesPerMs = (gbs: number): number => gbs * 1e6;
+
+interface Path {
+  readonly links: readonly number[];
+  readonly latencyMs: number;
+}
+
+interface Wires {
+  readonly gbs: (link: number) => number;
+  readonly path: (fromCell: number, toCell: number) => Path;
+}
+
+/** Links get numbers as they are named: card out and in of each host, its bus, ports of each cell, links between clusters. */
+function wiring({ hosts, cellHosts, fabric, between, width }: SimulatedStep): Wires {
+  const numbers = new Map<string, number>();
+  const rates: number[] = [];
+  const link = (name: string, gbs: number): number => {
+    const held = numbers.get(name);
+    if (held !== undefined) return held;
+    numbers.set(name, rates.length);
+    return rates.push(gbs) - 1;
+  };
+  const path = (fromCell: number, toCell: number): Path => {
+    const [a = -1, b = -1] = [cellHosts[fromCell], cellHosts[toCell]];
+    const [from, to] = [hosts[a], hosts[b]];
+    if (from === undefined || to === undefined) throw new Error("a cell has no host");
+    if (a === b)
+      return {
+        links: from.hasNvlink
+          ? [
+              link(`port out ${String(fromCell)}`, from.insideGbs * width),
+              link(`port in ${String(toCell)}`, from.insideGbs * width),
+            ]
+          : [link(`bus ${String(a)}`, from.insideGbs)],
+        latencyMs: from.insideMs,
+      };
+    const cards = [
+      link(`card out ${String(a)}`, fabric(from.cluster).gbs),
+      link(`card in ${String(b)}`, fabric(to.cluster).gbs),
+    ];
+    if (from.cluster === to.cluster)
+      return { links: cards, latencyMs: fabric(from.cluster).latencyMs };
+    const wan = between(from.cluster, to.cluster);
+    return {
+      links: [...cards, link(`from ${from.cluster} to ${to.cluster}`, wan.gbs)],
+      latencyMs: Math.max(
+        wan.latencyMs,
+        fabric(from.cluster).latencyMs,
+        fabric(to.cluster).latencyMs,
+      ),
+    };
+  };
+  return {
+    gbs: (number) => rates[number] ?? 0,
+    path,
+  };
+}
+
+/** Progressive filling: the link with the least for each of its open flows fixes theirs, until all flows have a rate. */
+function fill(flows: ReadonlySet<Flow>, gbsOf: (link: number) => number): void {
+  const open = new Set(flows);
+  const room = new Map<number, number>();
+  const users = new Map<number, number>();
+  for (const { links } of flows)
+    for (const link of links) {
+      room.set(link, bytesPerMs(gbsOf(link)));
+      users.set(link, (users.get(link) ?? 0) + 1);
+    }
+  while (open.size > 0) {
+    let [tightest, share] = [-1, Infinity];
+    for (const [link, count] of users) {
+      const each = count > 0 ? (room.get(link) ?? 0) / count : Infinity;
+      if (each < share) [tightest, share] = [link, each];
+    }
+    for (const flow of open) {
+      if (!flow.links.includes(tightest)) continue;
+      flow.rate = share;
+      open.delete(flow);
+      for (const link of flow.links) {
+        room.set(link, (room.get(link) ?? 0) - share);
+        users.set(link, (users.get(link) ?? 0) - 1);
+      }
+    }
+  }
+}
+
+interface World {
+  readonly wires: Wires;
+  readonly after: (ms: number, run: () => void) => void;
+  readonly send: (path: Path, bytes: number, done: () => void) => void;
+}
+
+type Operation = readonly [kind: "F" | "B", microBatch: number];
+
+/** One forward and one backward in turn, after as many forwards as there are stages behind. */
+function ordered(stage: number, stages: number, microBatches: number): readonly Operation[] {
+  const ahead = Math.min(stages - 1 - stage, microBatches);
+  const list: Operation[] = Array.from({ length: ahead }, (_, at) => ["F", at]);
+  for (let at = ahead; at < microBatches; at += 1) list.push(["F", at], ["B", at - ahead]);
+  for (let at = microBatches - ahead; at < microBatches; at += 1) list.push(["B", at]);
+  return list;
+}
+
+function startPipelines(step: SimulatedStep, world: World): void {
+  const { stages, replicas, microBatches, cellHosts, sendBytes } = step;
+  const arrived = new Set<string>();
+  const waiting = new Map<string, () => void>();
+  const arrive = (key: string): void => {
+    arrived.add(key);
+    const run = waiting.get(key);
+    waiting.delete(key);
+    run?.();
+  };
+  const left = Array.from({ length: stages }, () => replicas);
+  const gradients = gradientPhase(step, world);
+  for (let cell = 0; cell < stages * replicas; cell += 1) {
+    const stage = Math.floor(cell / replicas);
+    const host = cellHosts[cell] ?? -1;
+    const list = ordered(stage, stages, microBatches);
+    const work = (at: number): void => {
+      const operation = list[at];
+      if (operation === undefined) {
+        left[stage] = (left[stage] ?? 0) - 1;
+        if (left[stage] === 0) gradients(stage);
+        return;
+      }
+      const [kind, microBatch] = operation;
+      const needed = `${kind} ${String(cell)} ${String(microBatch)}`;
+      const hasInput = kind === "F" ? stage > 0 : stage < stages - 1;
+      const compute = (): void => {
+        const ms = kind === "F" ? step.forwardMs(stage, host) : step.backwardMs(stage, host);
+        world.after(ms, () => {
+          const to = kind === "F" ? cell + replicas : cell - replicas;
+          if (to < 0 || to >= stages * replicas) {
+            work(at + 1);
+            return;
+          }
+          const bytes = sendBytes[kind === "F" ? stage : stage - 1] ?? 0;
+          world.send(world.wires.path(cell, to), bytes, () => {
+            arrive(`${kind} ${String(to)} ${String(microBatch)}`);
+            work(at + 1);
+          });
+        });
+      };
+      if (hasInput && !arrived.has(needed)) waiting.set(needed, compute);
+      else compute();
+    };
+    world.after(0, () => {
+      work(0);
+    });
+  }
+}
+
+/** Called with each stage whose replicas are done. */
+function gradientPhase(step: SimulatedStep, world: World): (stage: number) => void {
+  const { stages, replicas, tiedBytes } = step;
+  const { wires } = world;
+  let ends = 0;
+  const isEnd = (stage: number): boolean => stage === 0 || stage === stages - 1;
+  const tie = (): void => {
+    for (let replica = 0; replica < replicas; replica += 1) {
+      const last = (stages - 1) * replicas + replica;
+      for (const [from, to] of [
+        [replica, last],
+        [last, replica],
+      ] as const) {
+        const { links, latencyMs } = wires.path(from, to);
+        world.send({ links, latencyMs: 2 * latencyMs }, tiedBytes, () => undefined);
+      }
+    }
+  };
+  const ended = (stage: number): void => {
+    if (!isEnd(stage) || stages === 1 || tiedBytes === 0) return;
+    ends += 1;
+    if (ends === 2) tie();
+  };
+  return (stage) => {
+    if (replicas === 1) {
+      ended(stage);
+      return;
+    }
+    const cells = ringOrder(step, stage);
+    const bytes = step.ringBytes[stage] ?? 0;
+    let open = cells.length;
+    const paths = cells.map((cell, at) => wires.path(cell, cells[(at + 1) % cells.length] ?? cell));
+    const onceAroundMs = paths.reduce((sum, { latencyMs }) => sum + latencyMs, 0);
+    const finish = (): void => {
+      open -= 1;
+      if (open > 0) return;
+      world.after(2 * step.ringRounds * onceAroundMs, () => {
+        ended(stage);
+      });
+    };
+    const isOnBus = new Set<number>();
+    for (const { links } of paths) {
+      const [only] = links;
+      const isBus = links.length === 1 && only !== undefined;
+      if (isBus && isOnBus.has(only)) {
+        finish();
+        continue;
+      }
+      if (isBus) isOnBus.add(only);
+      world.send({ links, latencyMs: 0 }, bytes, finish);
+    }
+  };
+}
+
+/** Host after host, cluster after cluster as they first appear, each followed by the one that it reaches fastest. */
+function ringOrder(step: SimulatedStep, stage: number): readonly number[] {
+  const { replicas, hosts, cellHosts, between } = step;
+  const cells = Array.from({ length: replicas }, (_, at) => stage * replicas + at);
+  const clusterOf = (cell: number): string => hosts[cellHosts[cell] ?? -1]?.cluster ?? "";
+  const open = new Set(cells.map(clusterOf));
+  const order: string[] = [];
+  let at = clusterOf(cells[0] ?? 0);
+  while (open.size > 0) {
+    order.push(at);
+    open.delete(at);
+    const from = at;
+    const [fastest] = [...open].sort((a, b) => between(from, b).gbs - between(from, a).gbs);
+    at = fastest ?? at;
+  }
+  const seen = [...new Set(cells.map((cell) => cellHosts[cell] ?? -1))];
+  const rank = (cell: number): number =>
+    order.indexOf(clusterOf(cell)) * seen.length + seen.indexOf(cellHosts[cell] ?? -1);
+  return cells.sort((a, b) => rank(a) - rank(b) || a - b);
+}

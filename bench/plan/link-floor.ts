@@ -1,0 +1,73 @@
+/**
+ * @file The least time in which a split's bytes pass over its busiest link: network cards, links between clusters, buses without NVLink. Imports nothing
+ * of the planner but types.
+ *
+ * Counted on every link in each direction: activations and their gradients of all micro-batches, one edge of each stage's ring where it leaves a host or
+ * a cluster (2 (k − 1)/k of the gradients, or half of it as 16-bit parameters), and tied embeddings both ways.
+ */
+
+import { ringTraffic, type SimulatedPlan } from "./simulated-plan.ts";
+
+export function linkFloorMs(plan: SimulatedPlan): number {
+  const { model, site, split, gradientBytes } = plan;
+  const { replicas, stages, microBatch, microBatches, bounds, cells } = split;
+  const busyMs = new Map<string, number>();
+  const carry = (link: string, bytes: number, gbs: number): void => {
+    busyMs.set(link, (busyMs.get(link) ?? 0) + bytes / (gbs * 1e6));
+  };
+  const cross = (a: number, b: number, bytes: number): void => {
+    const [from, to] = [site.hosts[a], site.hosts[b]];
+    if (from === undefined || to === undefined) throw new Error("a cell has no host");
+    if (a === b) {
+      if (from.nvlinkGpus === 1) carry(`bus ${String(a)}`, bytes, from.inside.gbs);
+      return;
+    }
+    carry(`out of ${String(a)}`, bytes, site.fabric(from.cluster).gbs);
+    carry(`into ${String(b)}`, bytes, site.fabric(to.cluster).gbs);
+    if (from.cluster !== to.cluster)
+      carry(`${from.cluster} to ${to.cluster}`, bytes, site.between(from.cluster, to.cluster).gbs);
+  };
+  const hostOf = (stage: number, replica: number): number =>
+    cells[stage * replicas + replica]?.host ?? -1;
+  for (let stage = 0; stage < stages; stage += 1) {
+    const layers = model.layers.slice(bounds[stage], bounds[stage + 1]);
+    const sent = (layers.at(-1)?.outputBytes ?? 0) * microBatch * microBatches;
+    for (let replica = 0; replica < replicas && stage + 1 < stages; replica += 1) {
+      cross(hostOf(stage, replica), hostOf(stage + 1, replica), sent);
+      cross(hostOf(stage + 1, replica), hostOf(stage, replica), sent);
+    }
+    if (replicas === 1) continue;
+    const isTied = stage > 0 && stage === stages - 1;
+    const parameters =
+      layers.reduce((sum, layer) => sum + layer.parameters, 0) +
+      (isTied ? (model.tiedParameters ?? 0) : 0);
+    const edge = (parameters * ringTraffic(plan).bytes * (replicas - 1)) / replicas;
+    const hosts = [...new Set(Array.from({ length: replicas }, (_, at) => hostOf(stage, at)))];
+    for (const host of hosts) {
+      const card = site.fabric(site.hosts[host]?.cluster ?? "").gbs;
+      if (hosts.length === 1) continue;
+      carry(`out of ${String(host)}`, edge, card);
+      carry(`into ${String(host)}`, edge, card);
+    }
+    ringOverSites(hosts.map((host) => site.hosts[host]?.cluster ?? "")).forEach(([from, to]) => {
+      carry(`${from} to ${to}`, edge, site.between(from, to).gbs);
+    });
+  }
+  const tied = gradientBytes * (model.tiedParameters ?? 0);
+  for (let replica = 0; replica < replicas && stages > 1; replica += 1) {
+    cross(hostOf(0, replica), hostOf(stages - 1, replica), tied);
+    cross(hostOf(stages - 1, replica), hostOf(0, replica), tied);
+  }
+  return Math.max(0, ...busyMs.values());
+}
+
+/** With two clusters the ring's ways are certain; with more they depend on its order, and each cluster is left once at least by some link. */
+function ringOverSites(clusters: readonly string[]): readonly (readonly [string, string])[] {
+  const [a, b, ...more] = [...new Set(clusters)];
+  return a === undefined || b === undefined || more.length > 0
+    ? []
+    : [
+        [a, b],
+        [b, a],
+      ];
+}

@@ -1,0 +1,96 @@
+/**
+ * @file A split of a model as the flow simulation takes it: times and bytes from the model's layers, without the planner's predictor.
+ *
+ * Compute: FLOPs at the stated share of the peak, one forward and two backward, one more forward where activations are computed again.
+ * All-reduces within layers: as rings over NVLink, one in forward and backward for each output.
+ */
+
+import { MODEL_FLOP_SHARE, type PlanModel } from "../../planning/parallelism/models.ts";
+import type { PlanSite } from "../../planning/parallelism/site.ts";
+import type { Split } from "../../planning/parallelism/split.ts";
+import type { SimulatedStep } from "./flow-simulation.ts";
+
+export interface SimulatedPlan {
+  readonly model: PlanModel;
+  readonly site: PlanSite;
+  readonly split: Split;
+  /** Bytes of a gradient on its way. */
+  readonly gradientBytes: number;
+  /** Megatron-Core where absent. */
+  readonly framework?: "deepspeed" | "fsdp2";
+}
+
+/** Bytes of a parameter over an edge of its ring in a step, but for (k − 1)/k, and how often each half of a ring's work goes around. */
+export function ringTraffic({
+  model,
+  split: { isSharded, shards, microBatches },
+  gradientBytes,
+  framework,
+}: SimulatedPlan): { readonly bytes: number; readonly rounds: number } {
+  const each = microBatches * model.layers.length;
+  if (framework === "fsdp2" || shards === "parameters") {
+    // Gathered for forward and for backward, summed once: FSDP2 in 32 bits, ZeRO 3 in 16.
+    const summed = framework === "fsdp2" ? 4 : 2;
+    return { bytes: microBatches * (2 + 2 + summed), rounds: (3 * each) / 2 };
+  }
+  if (shards === "gradients") return { bytes: 2 * microBatches + 2, rounds: (each + 1) / 2 };
+  if (framework === "deepspeed")
+    return { bytes: 2 * gradientBytes + (isSharded ? 2 : 0), rounds: 1 };
+  return { bytes: gradientBytes + (isSharded ? 2 : gradientBytes), rounds: 1 };
+}
+
+export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
+  const { model, site, split, gradientBytes } = plan;
+  const traffic = ringTraffic(plan);
+  const { stages, replicas, width, microBatch, microBatches, bounds } = split;
+  const layersOf = (stage: number): PlanModel["layers"] =>
+    model.layers.slice(bounds[stage], bounds[stage + 1]);
+  const computeMs = (stage: number, host: number): number =>
+    (layersOf(stage).reduce((sum, { forwardFlops }) => sum + forwardFlops, 0) * microBatch) /
+    (width * (site.hosts[host]?.teraflops ?? 0) * MODEL_FLOP_SHARE * 1e9);
+  const syncMs = (stage: number, host: number): number => {
+    const inside = site.hosts[host]?.inside;
+    if (width === 1 || inside === undefined) return 0;
+    const layers = layersOf(stage);
+    const bytes = layers.reduce((sum, layer) => sum + layer.tensorSyncs * layer.outputBytes, 0);
+    const ring = (2 * (width - 1)) / width;
+    return (
+      (ring * bytes * microBatch) / (inside.gbs * 1e6) +
+      2 * layers.length * (width - 1) * inside.latencyMs
+    );
+  };
+  const scoresMs = (stage: number, host: number): number =>
+    split.isRecomputingScores === true
+      ? (layersOf(stage).reduce((sum, { scoreFlops = 0 }) => sum + scoreFlops, 0) * microBatch) /
+        (width * (site.hosts[host]?.teraflops ?? 0) * MODEL_FLOP_SHARE * 1e9)
+      : 0;
+  const again = split.isRecomputing ? 1 : 0;
+  const parameters = Array.from({ length: stages }, (_, stage) => {
+    const own = layersOf(stage).reduce((sum, layer) => sum + layer.parameters, 0);
+    return own + (stage > 0 && stage === stages - 1 ? (model.tiedParameters ?? 0) : 0);
+  });
+  return {
+    hosts: site.hosts.map(({ cluster, nvlinkGpus, inside }) => ({
+      cluster,
+      hasNvlink: nvlinkGpus > 1,
+      insideGbs: inside.gbs,
+      insideMs: inside.latencyMs,
+    })),
+    fabric: site.fabric,
+    between: site.between,
+    ...{ stages, replicas, width, microBatches },
+    cellHosts: split.cells.map(({ host }) => host),
+    forwardMs: (stage, host) => computeMs(stage, host) + syncMs(stage, host),
+    backwardMs: (stage, host) =>
+      (2 + again) * computeMs(stage, host) +
+      scoresMs(stage, host) +
+      (1 + again) * syncMs(stage, host),
+    sendBytes: Array.from(
+      { length: stages },
+      (_, stage) => (layersOf(stage).at(-1)?.outputBytes ?? 0) * microBatch,
+    ),
+    ringBytes: parameters.map((count) => (count * traffic.bytes * (replicas - 1)) / replicas),
+    ringRounds: traffic.rounds,
+    tiedBytes: gradientBytes * (model.tiedParameters ?? 0),
+  };
+}

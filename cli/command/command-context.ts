@@ -1,0 +1,111 @@
+/** @file The context of every verb: the outside world, a way to Temporal, and one way to answer and to end. */
+
+import { Command } from "commander";
+import type { ConnectionOptionValues } from "./connection-options.ts";
+import { coloursFor, type Colours } from "../terminal/colour.ts";
+import { EXIT_CODE_HELP } from "../terminal/exit-code.ts";
+import type { Io } from "../terminal/io.ts";
+import { safeJson, safeText } from "../terminal/safe-text.ts";
+import type { OpenSession, Session } from "./session.ts";
+
+export interface CommandContext {
+  readonly io: Io;
+  /** The words after `--`, of the verbs that take a command line. */
+  readonly commandLine: readonly string[] | undefined;
+  /** A subcommand whose usage errors all end the same way. */
+  readonly verb: (name: string) => Command;
+  readonly withSession: <T>(
+    values: ConnectionOptionValues,
+    work: (session: Session) => Promise<T>,
+  ) => Promise<T>;
+  /** A line of the answer, on standard output. */
+  readonly print: (text: string) => void;
+  /** The answer as the one JSON document on standard output. */
+  readonly printJson: (document: unknown) => void;
+  /** Whether `printJson` has printed it. */
+  readonly hasPrintedJson: () => boolean;
+  /** A line for people, on standard error. */
+  readonly say: (text: string) => void;
+  /** Colours of the answer. */
+  readonly colours: Colours;
+  /** Sets the exit status of a verb that ends without an error; 0 when it is not called. */
+  readonly exitWith: (code: number) => void;
+  /** Declares that the verb ends by itself after Ctrl-C, however long that takes. */
+  readonly endsByItself: () => void;
+}
+
+export interface CommandContextParts {
+  readonly io: Io;
+  readonly openSession: OpenSession;
+  readonly commandLine: readonly string[] | undefined;
+  readonly exitWith: (code: number) => void;
+  readonly endsByItself: () => void;
+}
+
+export function createCommandContext({
+  io,
+  openSession,
+  commandLine,
+  exitWith,
+  endsByItself,
+}: CommandContextParts): CommandContext {
+  let hasPrinted = false;
+  return {
+    io,
+    commandLine,
+    exitWith,
+    endsByItself,
+    verb: (name) => configured(new Command(name), io),
+    withSession: async (values, work) => {
+      const session = await openSession(values, io);
+      try {
+        return await work(session);
+      } finally {
+        await session.close();
+      }
+    },
+    print: (text) => io.stdout.write(`${safeText(text)}\n`),
+    printJson: (document) => {
+      hasPrinted = true;
+      io.stdout.write(`${safeJson(JSON.stringify(document, null, 2))}\n`);
+    },
+    hasPrintedJson: () => hasPrinted,
+    say: (text) => io.stderr.write(`${safeText(text)}\n`),
+    colours: coloursFor(io.stdout, io.env),
+  };
+}
+
+/** Help for a screen of 80 columns, one line for a usage error, and an exception instead of an exit. */
+export function configured(command: Command, io: Io): Command {
+  return command
+    .configureHelp({ helpWidth: HELP_WIDTH })
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+      outputError: (text, write) => {
+        write(safeText(usageErrorLine(text)));
+      },
+    })
+    .showSuggestionAfterError(true)
+    .exitOverride();
+}
+
+const HELP_WIDTH = 80;
+
+const usageErrorLine = (text: string): string => `error BAD_INPUT: ${usageMessage(text)}\n`;
+
+/** Commander's `error: unknown option '--gpu'\n(Did you mean --gpus?)` as one line. */
+export function usageMessage(text: string): string {
+  const [what = "", ...hints] = text.trim().split("\n");
+  const hint = hints.map((line) => ` ${line.trim()}`).join("");
+  return `${what.replace(/^error: /, "")}${hint}`;
+}
+
+/** The end of a verb's help: examples, and the meaning of the exit status. */
+export function helpEnd(
+  examples: readonly (readonly [commandLine: string, what: string])[],
+  exitCodes: string = EXIT_CODE_HELP,
+): string {
+  const lines = examples.map(([commandLine, what]) => `  # ${what}\n  $ ${commandLine}`);
+  return `\nExamples:\n${lines.join("\n")}\n\n${exitCodes}`;
+}

@@ -1,0 +1,64 @@
+/** @file The progress of each host of a running job, from the heartbeats that Temporal shows of its pending `run` activities. */
+
+import type { Client } from "@temporalio/client";
+import { asked, decodedPayloads, type JobId } from "../../client/index.ts";
+
+export interface RunProgress {
+  readonly host?: string;
+  /** `queued`: no agent has taken the run yet; `preparing`: an agent has; the others as the agent reports. */
+  readonly phase: "queued" | "preparing" | "prepared" | "running";
+  readonly startedAtMs?: number;
+  /** Bandwidth that the processes have measured so far. */
+  readonly measuredGbs?: number;
+  /** Address and plan of its model service. */
+  readonly served?: { readonly url: string; readonly line: string };
+  /** Deliveries of the task to an agent; above 1 an agent was restarted. */
+  readonly tries: number;
+  readonly lastFailure?: string;
+}
+
+export async function runProgress(client: Client, jobId: JobId): Promise<readonly RunProgress[]> {
+  const workflow = client.workflow.getHandle(jobId);
+  const { raw } = await asked(client, `job ${jobId}`, () => workflow.describe());
+  const runs = (raw.pendingActivities ?? []).filter(
+    ({ activityType }) => activityType?.name === "run",
+  );
+  return await Promise.all(
+    runs.map(async ({ heartbeatDetails, attempt, lastFailure, lastStartedTime }) => {
+      const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? []);
+      const { phase, ...said } = readHeartbeat(details);
+      return {
+        ...said,
+        phase: phase ?? (lastStartedTime ? "preparing" : "queued"),
+        tries: attempt ?? 1,
+        ...(typeof lastFailure?.message === "string" && { lastFailure: lastFailure.message }),
+      };
+    }),
+  );
+}
+
+/** A heartbeat is untrusted data; entries of another form are left out. */
+function readHeartbeat(
+  details: unknown,
+): Partial<Pick<RunProgress, "host" | "phase" | "startedAtMs" | "measuredGbs" | "served">> {
+  if (typeof details !== "object" || details === null) return {};
+  const beat = new Map<string, unknown>(Object.entries(details));
+  const host = beat.get("host");
+  const phase = beat.get("phase");
+  const startedAtMs = beat.get("startedAtMs");
+  const measuredGbs = beat.get("measuredGbs");
+  const served = servedIn(beat.get("served"));
+  return {
+    ...(typeof host === "string" && { host }),
+    ...((phase === "prepared" || phase === "running") && { phase }),
+    ...(typeof startedAtMs === "number" && { startedAtMs }),
+    ...(typeof measuredGbs === "number" && { measuredGbs }),
+    ...(served !== undefined && { served }),
+  };
+}
+
+function servedIn(said: unknown): RunProgress["served"] {
+  if (typeof said !== "object" || said === null || !("url" in said) || !("line" in said)) return;
+  const { url, line } = said;
+  return typeof url === "string" && typeof line === "string" ? { url, line } : undefined;
+}

@@ -1,0 +1,136 @@
+/** @file `orbweaver submit --what-if`: predicts what would happen to a job if it were submitted now; submits nothing. */
+
+import { readJob, type JobFile } from "../../client/index.ts";
+import { scheduledPart } from "../../domain/lease/gang-request.ts";
+import { jobId, runId } from "../../domain/values/ids.ts";
+import { whatIf, type WhatIf } from "../../scheduling/explain/what-if.ts";
+import { counted } from "../terminal/duration.ts";
+import type { CommandContext } from "./command-context.ts";
+import { gpusText } from "../text/place.ts";
+import {
+  forecastDocument,
+  forecastText,
+  gpuTime,
+  laterText,
+  NEVER,
+} from "../text/start-outlook.ts";
+import { EXIT } from "../terminal/exit-code.ts";
+import type { Session } from "./session.ts";
+import { factsText } from "../terminal/table.ts";
+
+/** An id that no job has, because keys of jobs cannot begin with it. */
+const NOBODY = jobId("orbweaver-what-if");
+
+export interface Asked {
+  readonly job: JobFile | string;
+  readonly file?: string;
+}
+
+export async function tellWhatIf(
+  context: CommandContext,
+  { client }: Pick<Session, "client">,
+  { asked, isJson }: { readonly asked: readonly Asked[]; readonly isJson: boolean },
+): Promise<void> {
+  const ledger = await client.fleet();
+  const nowMs = context.io.nowMs();
+  const found = asked.map(({ job, file }) => {
+    const { spec } = readJob(job, file);
+    const request = {
+      ...scheduledPart(spec),
+      jobId: NOBODY,
+      runId: runId("what-if"),
+      seq: 1,
+      submittedAtMs: nowMs,
+      requestedAtMs: nowMs,
+    };
+    return { name: spec.name, isHeld: spec.isHeld, answer: whatIf(ledger, request, { nowMs }) };
+  });
+  if (found.some(({ answer }) => answer.kind === "never")) context.exitWith(EXIT.never);
+  if (isJson) {
+    const documents = found.map(({ name, answer }) => ({ name, ...whatIfDocument(answer) }));
+    context.printJson(documents.length === 1 ? documents[0] : { jobs: documents });
+    return;
+  }
+  for (const { name, isHeld, answer } of found) {
+    const held = isHeld ? " once it is released" : "";
+    context.print(whatIfText(`${name}${held}`, answer, nowMs));
+  }
+}
+
+function whatIfText(name: string, answer: WhatIf, nowMs: number): string {
+  switch (answer.kind) {
+    case "starts": {
+      const { gpus, slots, reason } = answer;
+      const what = slots === undefined ? "" : ` with ${counted(slots, "task")}`;
+      return [
+        `${name} would start at once${what}: ${reason}`,
+        indented([["on", gpusText(gpus)]]),
+      ].join("\n");
+    }
+    case "preempts": {
+      const { gpus, victims } = answer;
+      const losses = victims.map(
+        ({ jobId: victim, lease, lostGpuSeconds, reason }) =>
+          `${victim} (${lease}), which loses ${gpuTime(lostGpuSeconds)}: ${reason}`,
+      );
+      return [
+        `${name} would start when ${counted(victims.length, "job")} had been preempted for it`,
+        indented([
+          ["preempts", losses.join("\n")],
+          ["on", gpus.length === 0 ? undefined : gpusText(gpus)],
+        ]),
+      ].join("\n");
+    }
+    case "waits": {
+      const { position, waiting, reason } = answer.answer;
+      const { forecast, preempts } = answer;
+      return [
+        `${name} would wait: ${reason.code}`,
+        `  ${withoutStandIn(reason.message)}`,
+        indented([
+          ["place", `${String(position)} of ${String(waiting)} in the queue`],
+          ["held by", reason.holders.length === 0 ? undefined : reason.holders.join(", ")],
+          ["starts", forecast && forecastText(forecast, nowMs)],
+          ["preempts", preempts && laterText(preempts, nowMs)],
+        ]),
+      ].join("\n");
+    }
+    case "never": {
+      const { reason } = answer.answer;
+      return [
+        `${name} would never start: ${reason.code}`,
+        `  ${withoutStandIn(reason.message)}`,
+        indented([["starts", NEVER]]),
+      ].join("\n");
+    }
+    case "refused":
+      return `${name} would be refused: ${answer.message}`;
+  }
+}
+
+/** Users must not see the stand-in's id. */
+const withoutStandIn = (message: string): string => message.replace(`${NOBODY} `, "it ");
+
+const indented = (facts: Parameters<typeof factsText>[0]): string =>
+  factsText(facts).replace(/^/gm, "  ");
+
+function whatIfDocument(answer: WhatIf): object {
+  if (answer.kind === "never") {
+    const { reason } = answer.answer;
+    return {
+      kind: answer.kind,
+      reason: { ...reason, message: withoutStandIn(reason.message) },
+    };
+  }
+  if (answer.kind !== "waits") return answer;
+  const { answer: fleet, forecast, preempts, kind } = answer;
+  const { position, waiting, reason } = fleet;
+  return {
+    kind,
+    position,
+    waiting,
+    reason: { ...reason, message: withoutStandIn(reason.message) },
+    ...(forecast !== undefined && { forecast: forecastDocument(forecast) }),
+    ...(preempts !== undefined && { preempts }),
+  };
+}

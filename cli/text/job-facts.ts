@@ -1,0 +1,70 @@
+/** @file The settings of a job as labelled lines. */
+
+import type { Constraints, JobSpec } from "../../client/index.ts";
+import { counted, durationText } from "../terminal/duration.ts";
+
+type Fact = readonly [label: string, value: string | undefined];
+
+export function specFacts(spec: JobSpec): readonly Fact[] {
+  const { name, tenant, gang, run, priority } = spec;
+  return [
+    ["name", name],
+    ["class", spec.class],
+    ["tenant", tenant],
+    ["priority", priority === 0 ? undefined : String(priority)],
+    ["GPUs", gangText(gang)],
+    ["tasks", arrayText(spec.array)],
+    ["needs", constraintsText(spec.constraints)],
+    ["command", run.command.map(shellWord).join(" ")],
+    ["time limit", spec.timeLimitMs === undefined ? undefined : durationText(spec.timeLimitMs)],
+    [
+      "deadline",
+      spec.deadlineMs === undefined
+        ? undefined
+        : `${durationText(spec.deadlineMs)} after its submission`,
+    ],
+    [
+      "fleets",
+      spec.cells === undefined
+        ? undefined
+        : `${spec.cells.fleets.join(", ")}, each for ${durationText(spec.cells.patienceMs)} at first`,
+    ],
+    [
+      "retry",
+      spec.retry.attempts === 1 ? undefined : `up to ${counted(spec.retry.attempts, "run")}`,
+    ],
+  ];
+}
+
+function arrayText(array: JobSpec["array"]): string | undefined {
+  if (array === undefined) return undefined;
+  const { count, parallel } = array;
+  return parallel < count ? `${String(count)}, at most ${String(parallel)} at once` : String(count);
+}
+
+function gangText({ gpus, min, timeoutMs }: JobSpec["gang"]): string {
+  return min === gpus
+    ? String(gpus)
+    : `${String(gpus)}, down to ${String(min)} after ${durationText(timeoutMs)}`;
+}
+
+function constraintsText(constraints: Constraints): string | undefined {
+  const { jurisdictions, clusters, hosts, gpuTypes, gpuMemoryGiB, maxClusters } = constraints;
+  const parts = [
+    ...(gpuTypes === undefined ? [] : [`GPU ${gpuTypes.join(" or ")}`]),
+    ...(gpuMemoryGiB === undefined ? [] : [`${String(gpuMemoryGiB)} GiB a GPU`]),
+    ...(clusters === undefined ? [] : [`cluster ${clusters.join(" or ")}`]),
+    ...(hosts === undefined ? [] : [`on ${hosts.join(" or ")}`]),
+    ...(jurisdictions === undefined ? [] : [`in ${jurisdictions.join(" or ")}`]),
+    ...(maxClusters === undefined ? [] : [`at most ${counted(maxClusters, "cluster")}`]),
+    ...(constraints.isSameHost ? ["one host"] : []),
+    ...(constraints.isSameFabric ? ["one fabric"] : []),
+    ...(constraints.prefer === undefined ? [] : [`${constraints.prefer} first between clusters`]),
+  ];
+  return parts.length === 0 ? undefined : parts.join(", ");
+}
+
+/** As typed in a shell, quoted where the shell would split or expand it. */
+function shellWord(word: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

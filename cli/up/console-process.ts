@@ -1,0 +1,36 @@
+/**
+ * @file The console that `up` starts beside a fleet, on the port that it had before where that is free.
+ *
+ * Nothing needs it: where it cannot start, `up` says so and goes on.
+ */
+
+import { becomesFree, drawFreePort, LOOPBACK } from "../../workers/server/ports.ts";
+import type { CommandContext } from "../command/command-context.ts";
+import type { FleetNotes } from "./fleet-notes.ts";
+import { createStarter, type ProcessSurroundings } from "./processes.ts";
+import { portOf } from "./server.ts";
+
+/** Its address; undefined where it could not start. */
+export async function provideConsole(
+  context: CommandContext,
+  notes: FleetNotes,
+  at: ProcessSurroundings,
+): Promise<string | undefined> {
+  const { workers, consoleUrl: former } = notes.state();
+  if (former !== undefined && workers.some(({ role }) => role === "console")) return former;
+  const port = await freePort(portOf(former));
+  const args = ["--port", String(port), "--fleet", at.fleet, ...at.surroundings.args];
+  try {
+    await createStarter(context, notes, at).ensure({ role: "console", args });
+  } catch (error) {
+    context.say(`there is no console: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  }
+  const consoleUrl = `http://${LOOPBACK}:${String(port)}`;
+  notes.change({ consoleUrl });
+  await notes.write();
+  return consoleUrl;
+}
+
+const freePort = async (former: number | undefined): Promise<number> =>
+  former !== undefined && (await becomesFree(former, 0)) ? former : await drawFreePort();

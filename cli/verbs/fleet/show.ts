@@ -1,0 +1,108 @@
+/** @file `orbweaver fleet show`: clusters, hosts, each GPU's state, and tenants with their use of quotas. */
+
+import type { Command } from "commander";
+import { harmless, shown } from "../../../domain/values/file-problem.ts";
+import type { Ledger } from "../../../client/index.ts";
+import { fleetTrust } from "../../../client/agent-trust.ts";
+import { fleetRules } from "../../../client/rules/upgrade-fleet.ts";
+import { isMassSilence } from "../../../scheduling/ledger/apply/host-silence.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { formerRepairs } from "../../text/repair-text.ts";
+import { drainedHosts, drainedLines } from "../../text/drained-hosts.ts";
+import { fleetCounts, fleetText } from "../../text/fleet-map.ts";
+import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
+import { containmentLines } from "../../text/containment-text.ts";
+import { trustLines } from "../../text/trust-text.ts";
+import { widthOf } from "../../terminal/io.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { isGoneHere } from "./upgrade.ts";
+import {
+  massSilenceLines,
+  quietDocument,
+  quietHosts,
+  quietLines,
+} from "../../command/quiet-hosts.ts";
+
+export function fleetShowVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("show")
+    .summary("show clusters, hosts, GPUs and tenants")
+    .description(
+      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows why hosts are drained, which hosts are silent, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
+    )
+    .option("--json", "answer with one JSON document")
+    .addHelpText("after", helpEnd([["orbweaver fleet show", "all clusters and tenants"]]))
+    .action(async (values: ConnectionOptionValues & { readonly json?: boolean }) => {
+      await context.withSession(values, async ({ client, temporal, fleet }) => {
+        const ledger = await client.fleet();
+        const nowMs = context.io.nowMs();
+        const trust = await fleetTrust(temporal, ledger);
+        const rules = await fleetRules(temporal, { fleet, ledger, nowMs, isGone: isGoneHere });
+        if (values.json === true)
+          context.printJson({
+            ...documentOf(fleet, ledger, nowMs),
+            trust,
+            rules: rulesDocument(rules),
+          });
+        else {
+          const layout = { width: widthOf(context.io.stdout), colours: context.colours };
+          const drained = drainedLines(drainedHosts(ledger), MAX_LISTED);
+          const quiet = quietLines(quietHosts(ledger, nowMs), MAX_LISTED);
+          context.print(fleetText(fleet, ledger, layout));
+          const agents = [...trustLines(trust), ...containmentLines(trust)];
+          context.print(["", ...rulesLines(rules, nowMs), ...agents].join("\n"));
+          printList(context, "Silent hosts:", [...quiet, ...massSilenceLines(ledger)]);
+          printList(context, "Drained hosts:", drained);
+          printList(context, "Repairs:", formerRepairs(ledger));
+          printList(context, "Last dead letters:", letterLines(ledger));
+        }
+      });
+    });
+  return addConnectionOptions(verb);
+}
+
+const MAX_LISTED = 20;
+const MAX_LETTERS = 5;
+
+/** Newest first. They are written by whoever signals the fleet. */
+const letterLines = ({ deadLetters }: Ledger): readonly string[] =>
+  deadLetters
+    .slice(-MAX_LETTERS)
+    .reverse()
+    .map(({ code, message, sender, times = 1 }) => {
+      const from = sender === undefined ? "" : ` from ${shown(sender)}`;
+      return `${times} × ${code}${from}: ${harmless(message)}`;
+    });
+
+function printList(context: CommandContext, title: string, lines: readonly string[]): void {
+  if (lines.length > 0)
+    context.print([`\n${title}`, ...lines.map((line) => `  ${line}`)].join("\n"));
+}
+
+function documentOf(name: string, ledger: Ledger, nowMs: number): object {
+  const { shape, hosts, leases, requests, reasons, deadLetters, repairs = [] } = ledger;
+  return {
+    fleet: name,
+    gpus: fleetCounts(ledger),
+    clusters: shape.clusters.map((cluster) => ({
+      ...cluster,
+      hosts: cluster.hosts.map((host) => ({ ...host, ...hosts.get(host.id) })),
+    })),
+    silence: {
+      isMass: isMassSilence(hosts),
+      hosts: quietHosts(ledger, nowMs).map(quietDocument),
+    },
+    links: shape.links,
+    tenants: shape.tenants,
+    leases: [...leases.values()],
+    waiting: [...requests.values()].map((request) => ({
+      ...request,
+      reason: reasons.get(request.jobId),
+    })),
+    deadLetters,
+    repairs,
+  };
+}

@@ -1,0 +1,326 @@
+/** @file `orbweaver explain JOB`: why a job waits, with the fleet's current numbers, or why it runs where it runs. */
+
+import type { Command } from "commander";
+import {
+  OrbweaverClient,
+  type ArrayView,
+  type JobEnding,
+  type JobExplanation,
+  type JobOutcome,
+  type JobView,
+  type PendingReason,
+} from "../../../client/index.ts";
+import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
+import { isSuitable } from "../../../scheduling/ledger/rules/grant-check.ts";
+import { fleetText, movesText } from "../../text/cell-moves.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { decisionText, recordedDecision } from "../../command/decision.ts";
+import { drainedHosts, drainedLines, type DrainedHost } from "../../text/drained-hosts.ts";
+import { counted, durationText } from "../../terminal/duration.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
+import { wantedText } from "../../text/preempted-runs.ts";
+import { lobbyFacts } from "../../text/lobby-place.ts";
+import { givesWayText } from "../../text/gives-way.ts";
+import { gpusText, hostsText } from "../../text/place.ts";
+import {
+  changesText,
+  forecastDocument,
+  forecastText,
+  laterText,
+  NEVER,
+  outlookOf,
+  type ClusterFit,
+} from "../../text/start-outlook.ts";
+import {
+  quietDocument,
+  quietHosts,
+  quietLines,
+  type QuietHost,
+} from "../../command/quiet-hosts.ts";
+import type { Session } from "../../command/session.ts";
+import { factsText } from "../../terminal/table.ts";
+import { countsText } from "../../command/task-table.ts";
+
+export function explainVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("explain")
+    .summary("explain why a job waits, or why it runs where it runs")
+    .description(
+      "Asks the fleet why a job waits. Shows the reason code with its numbers, the jobs that hold the GPUs it needs, its place in the queue, the interval in which it will start (8 of 10 such forecasts hold), and the cheapest changes that would start it now. The forecast simulates the queue; each change is tried on a copy of the fleet. Both see the jobs inside the fleet alone: a job that waits outside (QueueFull) gets its place in the lobby of its tenant.\n\nFor a running job, shows why its GPUs were chosen.",
+    )
+    .argument("<job>", "job id")
+    .option(
+      "--decision",
+      "show the decision that last granted the job GPUs, from the fleet's history",
+    )
+    .option("--than <job>", "with --decision: only why the job came before or after this one")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        [
+          "orbweaver explain train-7",
+          "why the job waits, when it will start, and which changes help",
+        ],
+        ["orbweaver explain train-7 --json", "the same for a script"],
+        ["orbweaver explain train-7 --decision --than train-6", "why one job came before another"],
+      ]),
+    )
+    .action(async (jobId: string, values: ExplainValues) => {
+      await context.withSession(values, async (session) => {
+        const { client } = session;
+        if (values.decision === true || values.than !== undefined) {
+          const decision = await recordedDecision(session, jobId);
+          if (values.json === true) context.printJson(decision);
+          else context.print(decisionText(decision, values.than));
+          return;
+        }
+        const explanation = await client.job(jobId).explain();
+        const nowMs = context.io.nowMs();
+        const there = clientThere(session, explanation.view);
+        const { drained, quiet } = await hostConditionsOf(explanation, { client: there, nowMs });
+        const outlook = await outlookFor(explanation, { client: there, nowMs });
+        if (values.json === true) {
+          const hosts = drained.map(({ host, reason }) => ({ host: host.id, reason }));
+          context.printJson({
+            ...placed(explanation, outlook),
+            ...(hosts.length > 0 && { drained: hosts }),
+            ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
+            ...(outlook?.forecast && { forecast: forecastDocument(outlook.forecast) }),
+            ...(outlook?.preempts && { preempts: outlook.preempts }),
+            ...(outlook && { changes: outlook.changes }),
+            ...(outlook && { notYielding: outlook.kept }),
+            ...(outlook?.isNever === true && { isNever: true }),
+          });
+        } else
+          context.print(
+            withMoves(
+              explanationText(explanation, {
+                nowMs,
+                drained,
+                quiet,
+                ...(outlook !== undefined && { outlook }),
+              }),
+              explanation.view,
+              nowMs,
+            ),
+          );
+      });
+    });
+  return addConnectionOptions(verb);
+}
+
+/** With the place in the queue beside what the fleet says of the job. */
+const placed = (
+  { fleet, ...explanation }: JobExplanation,
+  { position }: Pick<ClusterFit, "position"> = {},
+): object => ({
+  ...explanation,
+  ...(fleet && { fleet: { ...fleet, ...(position !== undefined && { position }) } }),
+});
+
+/** The client of the job's fleet, which may differ from the one that the flags name. */
+const clientThere = ({ client, temporal, fleet }: Session, view: JobView): OrbweaverClient =>
+  view.fleet === fleet ? client : new OrbweaverClient(temporal, { fleet: view.fleet });
+
+function withMoves(text: string, view: JobView, nowMs: number): string {
+  const moves = movesText(view, nowMs);
+  if (moves === undefined) return text;
+  return `${text}\n${factsText([
+    ["fleet", fleetText(view)],
+    ["moved", moves],
+  ]).replace(/^/gm, "  ")}`;
+}
+
+interface ExplainValues extends ConnectionOptionValues {
+  readonly decision?: boolean;
+  readonly than?: string;
+  readonly json?: boolean;
+}
+
+interface HostConditions {
+  readonly drained: readonly DrainedHost[];
+  /** Of a waiting job: hosts that would suit it; of a running job: its own hosts. */
+  readonly quiet: readonly QuietHost[];
+}
+
+export interface Explained extends HostConditions {
+  readonly nowMs: number;
+  /** Of a job that waits. */
+  readonly outlook?: ClusterFit;
+}
+
+export function explanationText(
+  explanation: JobExplanation,
+  { nowMs, drained, quiet, outlook }: Explained,
+): string {
+  const { view, ending, fleet } = explanation;
+  const { jobId, state } = view;
+  if (ending.outcome !== undefined) return endedText(jobId, ending.outcome, view);
+  if (fleet?.kind === "waiting") {
+    const { waiting, requestedAtMs, reason } = fleet;
+    const { position, isNever = false, forecast, preempts, kept, changes } = outlook ?? {};
+    return [
+      `${jobId} waits: ${reason.code}`,
+      `  ${reason.message}`,
+      reasonFacts(reason, [
+        [
+          "place",
+          position === undefined
+            ? undefined
+            : `${String(position)} of ${String(waiting)} in the queue`,
+        ],
+        ["waits for", durationText(nowMs - requestedAtMs)],
+        ["starts", isNever ? NEVER : forecast && forecastText(forecast, nowMs)],
+        ["preempts", preempts && laterText(preempts, nowMs)],
+        ["not yielding", kept && givesWayText(kept, nowMs)],
+        ["would help", changes && changesText(changes)],
+        [
+          "drained",
+          drained.length === 0 ? undefined : drainedLines(drained, MAX_LISTED).join("\n"),
+        ],
+        ["silent", quiet.length === 0 ? undefined : quietLines(quiet, MAX_LISTED).join("\n")],
+      ]),
+    ].join("\n");
+  }
+  if (view.array !== undefined && state === "running") return arrayText(view, view.array, quiet);
+  const last = view.attempts.at(-1);
+  if ((state === "running" || state === "stopping") && last !== undefined) {
+    return [
+      state === "running" ? `${jobId} is running: ${last.reason}` : stoppingText(view, ending),
+      factsText([
+        ["why there", state === "running" ? undefined : last.reason],
+        ["on", gpusText(last.gpus)],
+        ["silent", jobSilenceText(quiet)],
+        ["lease", last.leaseId],
+        ["waited", durationText(last.grantedAtMs - last.requestedAtMs)],
+        ["bandwidth", runBandwidthText(last)],
+      ]),
+    ].join("\n");
+  }
+  if (state === "held") {
+    return `${jobId} is held: OnHold\n  Its owner keeps it from starting. \`orbweaver release ${jobId}\` ends that.`;
+  }
+  if (state === "pending") return pendingText(explanation, nowMs);
+  return `${jobId} is ${state}`;
+}
+
+/** Of a running array: its GPUs, and the reason for not having more. */
+function arrayText(
+  { jobId, pending }: JobView,
+  { counts, slots, leases }: ArrayView,
+  quiet: readonly QuietHost[],
+): string {
+  const hosts = leases.flatMap(({ gpus }) => gpus.map(({ host }) => host));
+  return [
+    `${jobId} is running: ${counted(slots, "task")} at a time on ${hostsText(hosts)}`,
+    factsText([
+      ["tasks", countsText(counts)],
+      ["on", gpusText(leases.slice(0, MAX_LISTED).flatMap(({ gpus }) => gpus))],
+      ["silent", jobSilenceText(quiet)],
+      ["no more", pending === undefined ? undefined : `${pending.code}: ${pending.message}`],
+    ]).replace(/^/gm, "  "),
+  ].join("\n");
+}
+
+/** Why a run is being stopped, and how long that may take. */
+function stoppingText({ jobId, spec, attempts }: JobView, { isCancelAsked }: JobEnding): string {
+  const preempted = attempts.at(-1)?.preempted;
+  const why = isCancelAsked
+    ? "its cancel was asked"
+    : preempted !== undefined
+      ? `it is preempted ${wantedText(jobId, preempted)}; it goes on when it gets GPUs again`
+      : spec?.deadlineMs === undefined
+        ? "one of its hosts failed"
+        : "one of its hosts failed, or its deadline has passed";
+  const lines = [`${jobId} is being stopped: ${why}`];
+  if (spec !== undefined) {
+    const { checkpoint, graceMs } = spec.run;
+    const saving =
+      checkpoint === undefined ? "" : `${durationText(checkpoint.graceMs)} to write a checkpoint, `;
+    const grace = durationText(graceMs);
+    const hosts = counted(attempts.at(-1)?.gpus.length ?? 0, "host");
+    lines.push(
+      `  Its processes on ${hosts} get ${saving}${grace} to end, and ${grace} more after TERM; then KILL.`,
+    );
+  }
+  return lines.join("\n");
+}
+
+function endedText(jobId: string, outcome: JobOutcome, { attempts }: JobView): string {
+  switch (outcome.kind) {
+    case "completed":
+      return `${jobId} has completed`;
+    case "cancelled":
+      return `${jobId} has been cancelled${attempts.length === 0 ? " before it started" : ""}`;
+    case "failed":
+      return `${jobId} has failed: ${outcome.failure.code}\n  ${indented(outcome.message)}`;
+    case "terminated":
+      return outcome.message;
+  }
+}
+
+const indented = (text: string): string => text.replaceAll("\n", "\n  ");
+
+/** The host conditions that block a waiting job, or that affect a running one; in the fleet's order. */
+async function hostConditionsOf(
+  { view, fleet }: JobExplanation,
+  { client, nowMs }: { readonly client: Session["client"]; readonly nowMs: number },
+): Promise<HostConditions> {
+  if (fleet?.kind !== "waiting")
+    return { drained: [], quiet: await quietHostsOf(view, { client, nowMs }) };
+  if (fleet.reason.code !== "WaitingForHosts") return { drained: [], quiet: [] };
+  const ledger = await client.fleet();
+  const request = ledger.requests.get(view.jobId);
+  if (request === undefined) return { drained: [], quiet: [] };
+  return {
+    drained: drainedHosts(ledger).filter((place) => isSuitable(request, place)),
+    quiet: quietHosts(ledger, nowMs).filter(({ place }) => isSuitable(request, place)),
+  };
+}
+
+/** Computed here from the present ledger. */
+async function outlookFor(
+  { view, fleet }: JobExplanation,
+  { client, nowMs }: { readonly client: Session["client"]; readonly nowMs: number },
+): Promise<ClusterFit | undefined> {
+  if (fleet?.kind !== "waiting") return undefined;
+  return outlookOf(await client.fleet(), view.jobId, { nowMs });
+}
+
+const MAX_LISTED = 8;
+
+/** The fleet has no request of this waiting job: it waits outside, the job holds itself, or it is between two runs. */
+function pendingText({ view, fleet, lobby }: JobExplanation, nowMs: number): string {
+  const { jobId, pending } = view;
+  if (pending !== undefined) {
+    const outside = pending.code === "QueueFull" ? lobbyFacts(view, { lobby, nowMs }) : [];
+    return [
+      `${jobId} waits: ${pending.code}`,
+      `  ${pending.message}`,
+      reasonFacts(pending, outside),
+    ]
+      .join("\n")
+      .trimEnd();
+  }
+  return fleet === undefined
+    ? `${jobId} waits: NoFleet\n  Fleet ${view.fleet} does not answer. Start it with \`orbweaver up\`.`
+    : `${jobId} waits: PendingEvaluation\n  Its request has not been decided on yet.`;
+}
+
+function reasonFacts(
+  { numbers, holders, wakeOn }: PendingReason,
+  more: readonly (readonly [string, string | undefined])[],
+): string {
+  const figures = Object.entries(numbers).map(([name, value]) => `${name} ${String(value)}`);
+  return factsText([
+    ...more,
+    ["numbers", figures.length === 0 ? undefined : figures.join(", ")],
+    ["held by", holders.length === 0 ? undefined : holders.join(", ")],
+    ["changes on", wakeOn.join(", ")],
+  ]).replace(/^/gm, "  ");
+}

@@ -1,0 +1,227 @@
+/** @file `orbweaver status JOB`: the job's settings, its state, and the result of each run. */
+
+import type { Command } from "commander";
+import type { JobEnding, JobView } from "../../../client/index.ts";
+import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
+import { workflowUrl } from "../../../workers/connection.ts";
+import { stateColour } from "../../terminal/colour.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { durationText, timeText } from "../../terminal/duration.ts";
+import { widthOf } from "../../terminal/io.ts";
+import { specFacts } from "../../text/job-facts.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
+import { fleetText, movesText } from "../../text/cell-moves.ts";
+import { gpusText, hostsText } from "../../text/place.ts";
+import { degradedText, preemptionsText, wantedText } from "../../text/preempted-runs.ts";
+import { quietDocument, type QuietHost } from "../../command/quiet-hosts.ts";
+import { runProgress, type RunProgress } from "../../command/run-progress.ts";
+import { factsText, tableText, type Column } from "../../terminal/table.ts";
+import { arrayParts, chosenTasks, countsText, tasksText } from "../../command/task-table.ts";
+
+export function statusVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("status")
+    .summary("show one job")
+    .description("Shows the job file's main settings, the job's state, and the result of each run.")
+    .argument("<job>", "job id")
+    .option("--tasks [state]", "list the tasks of a job array, or those in one state")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver status train-7", "everything about one job"],
+        ["orbweaver status sweep-3 --tasks failed", "failed tasks of an array, with reasons"],
+      ]),
+    )
+    .action(async (jobId: string, values: StatusValues) => {
+      await context.withSession(values, async ({ client, temporal, connection }) => {
+        const job = client.job(jobId);
+        const [view, ending] = await Promise.all([job.view(), job.ending()]);
+        const tasks = await chosenTasks(job, view, values.tasks);
+        const isLive = view.state === "running" || view.state === "stopping";
+        const nowMs = context.io.nowMs();
+        const [live, quiet] = await Promise.all([
+          isLive ? runProgress(temporal, view.jobId) : [],
+          quietHostsOf(view, { client, nowMs }),
+        ]);
+        const ui = workflowUrl(connection, view.jobId);
+        if (values.json === true) {
+          const more = {
+            ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
+            ...(ui !== undefined && { ui }),
+            ...(tasks !== undefined && { tasks }),
+          };
+          context.printJson({ ...view, ...ending, live, ...more });
+        } else if (tasks !== undefined) context.print(tasksText(context, tasks));
+        else context.print(statusText(context, { view, ending, live, quiet, ui }));
+      });
+    });
+  return addConnectionOptions(verb);
+}
+
+interface StatusValues extends ConnectionOptionValues {
+  readonly json?: boolean;
+  readonly tasks?: string | true;
+}
+
+interface Status {
+  readonly view: JobView;
+  readonly ending: JobEnding;
+  readonly live: readonly RunProgress[];
+  /** Hosts of the job that do not answer. */
+  readonly quiet: readonly QuietHost[];
+  readonly ui: string | undefined;
+}
+
+function statusText(context: CommandContext, { view, ending, live, quiet, ui }: Status): string {
+  const width = widthOf(context.io.stdout);
+  const nowMs = context.io.nowMs();
+  const facts = factsText([
+    ["job", view.jobId],
+    ["state", stateText(context, view, ending)],
+    ["fleet", fleetText(view)],
+    ["moved", movesText(view, nowMs)],
+    ...(view.spec === undefined ? [] : specFacts(view.spec)),
+    [
+      "submitted",
+      `${timeText(view.submittedAtMs)} (${durationText(nowMs - view.submittedAtMs)} ago)`,
+    ],
+    ["ended", endedText(ending, nowMs)],
+    ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],
+    ["waits", view.pending === undefined ? undefined : waitsText(view)],
+    ["runs on", runsOn(view)],
+    ["bandwidth", bandwidthText(view, live)],
+    ["serves", servedText(live)],
+    ...extrasFacts(view),
+    ["silent", jobSilenceText(quiet)],
+    ["UI", ui],
+  ]);
+  const parts = [facts];
+  if (live.length > 0)
+    parts.push(
+      tableText(
+        LIVE_COLUMNS,
+        live.map((run) => liveRow(run, nowMs)),
+        width,
+      ),
+    );
+  if (view.attempts.length > 0) {
+    const rows = view.attempts.map((attempt) => attemptRow(attempt, nowMs));
+    parts.push(tableText(ATTEMPT_COLUMNS, rows, width));
+    const preemptions = preemptionsText(view);
+    if (preemptions !== undefined) parts.push(preemptions);
+  }
+  if (view.array !== undefined) parts.push(...arrayParts(context, view.array));
+  const why = causeText(view, ending);
+  if (why !== undefined) parts.push(why);
+  return parts.join("\n\n");
+}
+
+/** A workflow that was ended from outside could not write its own end. */
+function stateText(
+  { colours }: CommandContext,
+  { jobId, state, attempts }: JobView,
+  ending: JobEnding,
+): string {
+  const said = ending.outcome?.kind ?? state;
+  const text = said === "terminated" ? said : stateColour(colours, said);
+  const preempted = attempts.at(-1)?.preempted;
+  if (said === "stopping" && preempted !== undefined && !ending.isCancelAsked)
+    return `${text} ${wantedText(jobId, preempted)}`;
+  return ending.isCancelAsked && said !== "cancelled" ? `${text} (cancel was asked)` : text;
+}
+
+/** Launch extras of the last run. */
+const extrasFacts = ({ attempts }: JobView): readonly (readonly [string, string])[] =>
+  (attempts.at(-1)?.launchExtras ?? []).map(({ part, message }) => [part, message]);
+
+function endedText({ endedAtMs }: JobEnding, nowMs: number): string | undefined {
+  if (endedAtMs === undefined) return undefined;
+  return `${timeText(endedAtMs)} (${durationText(nowMs - endedAtMs)} ago)`;
+}
+
+/** The failure of the whole job once it has ended, else that of its last run. */
+function causeText({ attempts }: JobView, { outcome }: JobEnding): string | undefined {
+  if (outcome?.kind === "failed") {
+    const { code, lastLines } = outcome.failure;
+    return `${code}: ${outcome.message}${quoted(lastLines)}`;
+  }
+  if (outcome?.kind === "terminated") return outcome.message;
+  const last = attempts.at(-1)?.cause;
+  return last === undefined ? undefined : `${last.code}: ${last.message}${quoted(last.lastLines)}`;
+}
+
+function waitsText({ pending, state, array }: JobView): string | undefined {
+  const mayWait = state === "pending" || (array !== undefined && state === "running");
+  if (!mayWait || pending === undefined) return undefined;
+  return `${pending.code}: ${pending.message}`;
+}
+
+function runsOn(view: JobView): string | undefined {
+  const { state, attempts } = view;
+  const last = attempts.at(-1);
+  if (last === undefined || (state !== "running" && state !== "stopping")) return undefined;
+  const degraded = degradedText(view, last);
+  return `${degraded === undefined ? "" : `${degraded}\n`}${gpusText(last.gpus)}`;
+}
+
+/** Of the last run: expected and measured bandwidth. */
+function bandwidthText({ attempts }: JobView, live: readonly RunProgress[]): string | undefined {
+  const last = attempts.at(-1);
+  if (last === undefined) return undefined;
+  const measuredGbs = last.measuredGbs ?? live.flatMap((run) => run.measuredGbs ?? []).at(0);
+  return runBandwidthText({ ...last, ...(measuredGbs !== undefined && { measuredGbs }) });
+}
+
+function servedText(live: readonly RunProgress[]): string | undefined {
+  const [served] = live.flatMap((run) => run.served ?? []);
+  return served && `${served.url}, ${served.line}`;
+}
+
+const LIVE_COLUMNS: readonly Column[] = [
+  { title: "HOST", least: 12 },
+  { title: "PHASE" },
+  { title: "FOR", isRight: true },
+  { title: "TRIES", isRight: true },
+  { title: "LAST FAILURE", least: 12 },
+];
+
+function liveRow(run: RunProgress, nowMs: number): readonly string[] {
+  return [
+    run.host ?? "",
+    run.phase,
+    run.startedAtMs === undefined ? "" : durationText(nowMs - run.startedAtMs),
+    String(run.tries),
+    run.lastFailure ?? "",
+  ];
+}
+
+const ATTEMPT_COLUMNS: readonly Column[] = [
+  { title: "RUN", isRight: true },
+  { title: "LEASE" },
+  { title: "WHERE", least: 12 },
+  { title: "WAITED", isRight: true },
+  { title: "LASTED", isRight: true },
+  { title: "END", least: 10 },
+];
+
+function attemptRow(attempt: JobView["attempts"][number], nowMs: number): readonly string[] {
+  const { requestedAtMs, grantedAtMs, startedAtMs, endedAtMs, cause, end, preempted } = attempt;
+  return [
+    String(attempt.attempt),
+    attempt.leaseId,
+    hostsText(attempt.gpus.map(({ host }) => host)),
+    durationText(grantedAtMs - requestedAtMs),
+    durationText((endedAtMs ?? nowMs) - (startedAtMs ?? grantedAtMs)),
+    preempted !== undefined && end !== undefined ? "preempted" : (cause?.code ?? end ?? "runs"),
+  ];
+}
+
+function quoted(lastLines: string | undefined): string {
+  if (lastLines === undefined || lastLines.trim() === "") return "";
+  return `\n  | ${lastLines.trimEnd().replaceAll("\n", "\n  | ")}`;
+}

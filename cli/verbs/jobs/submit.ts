@@ -1,0 +1,260 @@
+/** @file `orbweaver submit`: jobs from files, from standard input, or from flags and a command line; flags override the file. */
+
+import type { Command } from "commander";
+import { readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import {
+  readJob,
+  type JobFile,
+  type JobHandle,
+  type JobOutcome,
+  type Submitted,
+} from "../../../client/index.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import {
+  EXIT,
+  EXIT_CODE_HELP,
+  exitCodeOfOutcome,
+  WAIT_EXIT_CODE_HELP,
+  WHAT_IF_EXIT_CODE_HELP,
+} from "../../terminal/exit-code.ts";
+import { hasJobFlags, jobFileWith, type JobFlags } from "../../command/job-flags.ts";
+import { followJob, outcomeText } from "../../command/job-follower.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { embeddedConfig } from "../../planning/embedded-config.ts";
+import { modelFolder } from "../../serving/model-folder.ts";
+import { tellWhatIf } from "../../command/what-if.ts";
+import { addJobOptions } from "../../command/job-options.ts";
+
+interface SubmitValues extends ConnectionOptionValues, JobFlags {
+  readonly key?: string;
+  readonly wait?: boolean;
+  readonly follow?: boolean;
+  readonly json?: boolean;
+  readonly whatIf?: boolean;
+}
+
+export function submitVerb(context: CommandContext): Command {
+  const verb = addJobOptions(context.verb("submit"))
+    .summary("submit jobs")
+    .description(
+      "Submits one job for each file (`-` reads standard input), or one job from the flags and the command line after `--`. Flags override the values in the file. Prints the job's id.",
+    )
+    .argument("[files...]", "job files")
+    .usage("[options] [files...] [-- command...]")
+    .option("-k, --key <key>", "id of the job; submitting the same key twice starts only one job")
+    .option("-w, --wait", "wait until the job has ended; exit with the job's own status")
+    .option("-f, --follow", "like --wait, and show the log of rank 0")
+    .option(
+      "--what-if",
+      "submit nothing; show where and when the job would start, and which jobs it would preempt",
+    )
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd(
+        [
+          ["orbweaver submit train.yaml", "one job from a file"],
+          [
+            "orbweaver submit --gpus 8 --time-limit 2h -- python train.py --lr 3e-4",
+            "one job from a command line",
+          ],
+          ["orbweaver submit -f train.yaml --gpus 4", "a file with fewer GPUs, and its log"],
+          ["orbweaver submit --gpus 1 --array 1000 --parallel 50 -- ./sweep.sh", "a job array"],
+          [
+            "orbweaver submit --fleets us,ap --patience 5m train.yaml",
+            "let other fleets run the job",
+          ],
+          ["orbweaver submit --what-if train.yaml", "show where and when the job would start"],
+          ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
+        ],
+        `${EXIT_CODE_HELP}\n${WHAT_IF_EXIT_CODE_HELP}\n${WAIT_EXIT_CODE_HELP}`,
+      ),
+    )
+    .action(async (files: readonly string[], values: SubmitValues) => {
+      // With several files, nothing is submitted while one has a problem, and all problems are reported at once.
+      const jobs = await jobsToSubmit(context, files, values);
+      if (values.whatIf === true) await ask(context, jobs, values);
+      else await submitAll(context, jobs, values);
+    });
+  return addConnectionOptions(verb);
+}
+
+/** A text is passed on unchanged, so that problems name their line; with flags it becomes one object. */
+interface JobSource {
+  readonly job: JobFile | string;
+  readonly file?: string;
+}
+
+async function jobsToSubmit(
+  context: CommandContext,
+  files: readonly string[],
+  values: SubmitValues,
+): Promise<readonly JobSource[]> {
+  const { commandLine, io } = context;
+  if (commandLine?.length === 0) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "nothing follows `--`. Write the command there, e.g. `-- python train.py`.",
+    );
+  }
+  if (files.length === 0) {
+    if (commandLine === undefined) {
+      throw new OrbweaverError(
+        "BAD_INPUT",
+        "no job is given. Name a file (or `-`), or write `--gpus 8 -- python train.py`.",
+      );
+    }
+    const job = jobFileWith(undefined, values, commandLine);
+    readJob(job);
+    return [{ job }];
+  }
+  if (
+    files.length > 1 &&
+    (values.key !== undefined ||
+      values.follow === true ||
+      (values.json === true && values.wait === true))
+  ) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--key, --follow, and --wait with --json work with one job only. Submit the files one by one.",
+    );
+  }
+  const read = await Promise.allSettled(
+    files.map(async (name): Promise<JobSource> => {
+      const text =
+        name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
+      const file = name === "-" ? "standard input" : name;
+      const workdir = name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name));
+      const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
+      const modelConfig = embeddedConfig({ text, file, folder });
+      const flags = {
+        ...values,
+        ...(workdir !== undefined && values.workdir === undefined && { workdir }),
+        ...(modelConfig !== undefined && { modelConfig }),
+      };
+      const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
+      const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);
+      // A text's problems name their file; with flags the file is only a part of the job.
+      if (isAsWritten || files.length === 1) readJob(job, file);
+      else checkMerged(job, file);
+      return isAsWritten ? { job, file } : { job };
+    }),
+  );
+  const reasons = read.flatMap((one): unknown[] => (one.status === "rejected" ? [one.reason] : []));
+  if (reasons.length > 0) throw together(reasons);
+  return read.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+}
+
+function checkMerged(job: JobFile | string, file: string): void {
+  try {
+    readJob(job);
+  } catch (error) {
+    if (!(error instanceof OrbweaverError)) throw error;
+    const lines = error.message.split("\n").map((line) => `${file} with flags: ${line}`);
+    throw new OrbweaverError(error.code, lines.join("\n"), { cause: error });
+  }
+}
+
+/** The problems of all files as one error; any other error is thrown first, unchanged. */
+function together(reasons: readonly unknown[]): unknown {
+  const refusals = reasons.filter((reason) => reason instanceof OrbweaverError);
+  const [first] = refusals;
+  const other = reasons.find((reason) => !(reason instanceof OrbweaverError));
+  if (other !== undefined || first === undefined || refusals.length === 1) return other ?? first;
+  const messages = refusals.map(({ message }) => message);
+  return new OrbweaverError(first.code, messages.join("\n"), { details: { problems: messages } });
+}
+
+async function readText(path: string, name: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    const why = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    const text = why === "ENOENT" ? "does not exist" : `cannot be read (${why})`;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${name} ${text}. Name a job file, or \`-\` for standard input.`,
+    );
+  }
+}
+
+async function ask(
+  context: CommandContext,
+  jobs: readonly JobSource[],
+  values: SubmitValues,
+): Promise<void> {
+  if (values.wait === true || values.follow === true) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--what-if submits nothing that --wait or --follow could wait for. Leave one out.",
+    );
+  }
+  await context.withSession(values, (session) =>
+    tellWhatIf(context, session, { asked: jobs, isJson: values.json === true }),
+  );
+}
+
+async function submitAll(
+  context: CommandContext,
+  jobs: readonly JobSource[],
+  values: SubmitValues,
+): Promise<void> {
+  const { wait, follow, json, key } = values;
+  await context.withSession(values, async ({ client }) => {
+    const submitted: Submitted[] = [];
+    for (const { job, file } of jobs) {
+      const answer = await client.submit(job, {
+        onUnsigned: (why) => {
+          context.say(
+            `the job is not signed, so only hosts that trust the namespace run it: ${why}`,
+          );
+        },
+        ...(key !== undefined && { idempotencyKey: key }),
+        ...(file !== undefined && { file }),
+      });
+      submitted.push(answer);
+      if (!answer.isNew)
+        context.say(`${answer.jobId} had been submitted before; nothing was started`);
+      // For a followed job, the log is the answer.
+      if (json !== true && follow !== true) context.print(answer.jobId);
+      else if (json !== true) context.say(answer.jobId);
+    }
+    if (wait !== true && follow !== true) {
+      if (json === true)
+        context.printJson(submitted.length === 1 ? submitted[0] : { jobs: submitted });
+      return;
+    }
+    for (const one of submitted) {
+      const outcome = await waitFor(
+        context,
+        client.job(one.jobId),
+        follow === true && json !== true,
+      );
+      if (outcome === undefined) return;
+      if (json === true) context.printJson({ ...one, outcome });
+    }
+  });
+}
+
+/** The end of the job; undefined when Ctrl-C ended the wait. */
+async function waitFor(
+  context: CommandContext,
+  job: JobHandle,
+  isFollowed: boolean,
+): Promise<JobOutcome | undefined> {
+  const outcome = await followJob(context, job, isFollowed);
+  if (outcome === undefined) {
+    context.say(`${job.jobId} continues; \`orbweaver cancel ${job.jobId}\` stops it`);
+    context.exitWith(EXIT.interrupted);
+    return undefined;
+  }
+  context.say(outcomeText(job.jobId, outcome));
+  const exitCode = exitCodeOfOutcome(outcome);
+  if (exitCode !== EXIT.ok) context.exitWith(exitCode);
+  return outcome;
+}

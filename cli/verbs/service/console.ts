@@ -1,0 +1,92 @@
+/**
+ * @file `orbweaver console`: shows a fleet in a browser. It follows the fleet's history and only reads.
+ *
+ * Without a token it answers its own user on this machine alone.
+ */
+
+import type { Command } from "commander";
+import { startConsole } from "../../../console/console.ts";
+import { readPage } from "../../../console/http/page-files.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { packageRoot } from "../../../workers/server/package-root.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { wholeNumber } from "../../command/option-values.ts";
+import { isLoopback, readToken } from "../../command/token-file.ts";
+import { aborted } from "../../terminal/until-interrupted.ts";
+
+interface ConsoleValues extends ConnectionOptionValues {
+  readonly port: number;
+  readonly host: string;
+  readonly tokenFile?: string;
+  readonly anyone?: boolean;
+  readonly json?: boolean;
+}
+
+const DEFAULT_PORT = 8082;
+const LOOPBACK = "127.0.0.1";
+
+export function consoleVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("console")
+    .summary("show the fleet in a browser")
+    .description(
+      "Serves a page with the map of the fleet's GPUs, the queue with the reason of every waiting job, tenants and decisions, live and in the foreground. It follows the history of the fleet in Temporal: it asks no worker, wakes none, and changes nothing. `orbweaver up` starts one.",
+    )
+    .option(
+      "--port <port>",
+      "port to listen on; 0 for a free one",
+      wholeNumber("--port", 0),
+      DEFAULT_PORT,
+    )
+    .option("--host <address>", "address to listen on", LOOPBACK)
+    .option("--token-file <file>", "ask for the token in this file")
+    .option("--anyone", "answer everybody without a token, because a proxy in front decides")
+    .option("--json", "answer with one JSON document when it listens")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver console", "for yourself, on this machine"],
+        ["orbweaver console --port 0 --json", "on a free port, for a script"],
+        ["orbweaver console --host 0.0.0.0 --token-file t.txt", "for those who have the token"],
+      ]),
+    )
+    .action(async (values: ConsoleValues) => {
+      context.endsByItself();
+      const { io } = context;
+      const { host, port, tokenFile } = values;
+      if (!isLoopback(host) && tokenFile === undefined && values.anyone !== true) {
+        throw new OrbweaverError(
+          "BAD_INPUT",
+          `with --host ${host} every user who reaches this machine could see the fleet. Add --token-file FILE, or --anyone if a proxy in front checks access.`,
+        );
+      }
+      const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
+      const files = readPage(packageRoot());
+      await context.withSession(values, async ({ temporal, fleet, connection }) => {
+        const served = await startConsole({
+          client: temporal,
+          fleet,
+          codecs: connection.workerPayloads.dataConverter.payloadCodecs ?? [],
+          host,
+          port,
+          rule: { ...(token !== undefined && { token }), isOpen: values.anyone === true },
+          files,
+          say: context.say,
+          ...(connection.uiUrl !== undefined && { uiUrl: connection.uiUrl }),
+        });
+        const name = host.includes(":") ? `[${host}]` : host;
+        const url = `http://${name}:${String(served.port)}/`;
+        if (values.json === true) context.printJson({ url, fleet });
+        else context.print(`console of fleet ${fleet}: ${url}`);
+        // `up` waits for this message; nobody else listens.
+        if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
+        await aborted(io.interrupted);
+        await served.close();
+      });
+    });
+  return addConnectionOptions(verb);
+}

@@ -1,0 +1,183 @@
+/**
+ * @file `orbweaver keys …`: creates and rotates the key file of encrypted payloads, shows the ids of its keys, the user's own
+ * public key, and the keys of a fleet's orders.
+ */
+
+import type { Command } from "commander";
+import { readFileSync } from "node:fs";
+import { rename, writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { ownIdentity } from "../../../access/own-identity.ts";
+import {
+  fleetKeyFiles,
+  makeFleetKeys,
+  revokeFleetKey,
+  rotateFleetKeys,
+} from "../../../access/role-keys.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { newKeyLine, parseKeys, readKeys } from "../../../workers/codec/key-ring.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+
+interface KeysValues {
+  readonly json?: boolean;
+}
+
+const HEADER =
+  "# Encryption keys of Orbweaver's payloads, one a line. The first encrypts, all decrypt.\n" +
+  "# Without them nobody reads what they have encrypted: keep a copy in a safe place.\n";
+
+export function keysVerb(context: CommandContext): Command {
+  return context
+    .verb("keys")
+    .summary("keys of encrypted payloads, of a fleet's orders, and your own")
+    .description("Works on a key file, as ORBWEAVER_ENCRYPTION_KEYS or --encryption-keys names it.")
+    .addCommand(newVerb(context))
+    .addCommand(rotateVerb(context))
+    .addCommand(showVerb(context))
+    .addCommand(identityVerb(context))
+    .addCommand(fleetVerb(context))
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver keys new keys.txt", "a new key file"],
+        ["orbweaver up --encryption-keys keys.txt", "start a fleet that encrypts"],
+        ["orbweaver keys rotate keys.txt", "add a key that encrypts from now on"],
+      ]),
+    );
+}
+
+function newVerb(context: CommandContext): Command {
+  return context
+    .verb("new")
+    .summary("create a key file")
+    .description(
+      "Creates a file with one new key that only you can read. Refuses to replace an existing file.",
+    )
+    .argument("<file>", "the file to create")
+    .option("--json", "answer with one JSON document")
+    .addHelpText("after", helpEnd([["orbweaver keys new keys.txt", "a new key file"]]))
+    .action(async (name: string, values: KeysValues) => {
+      const file = resolve(context.io.cwd, name);
+      try {
+        await writeFile(file, `${HEADER}${newKeyLine()}\n`, { mode: 0o600, flag: "wx" });
+      } catch (error) {
+        throw cannotWrite(file, error);
+      }
+      tell(context, file, values);
+    });
+}
+
+function rotateVerb(context: CommandContext): Command {
+  return context
+    .verb("rotate")
+    .summary("add a key that encrypts from now on")
+    .description(
+      "Adds a new key before the others in the file. Copy the file to all machines of the fleet: a process that meets an unknown key reads its file again and starts to use the new key. Former keys stay in the file, to decrypt older payloads.",
+    )
+    .argument("<file>", "the key file")
+    .option("--json", "answer with one JSON document")
+    .addHelpText("after", helpEnd([["orbweaver keys rotate keys.txt", "add a key"]]))
+    .action(async (name: string, values: KeysValues) => {
+      const file = resolve(context.io.cwd, name);
+      readKeys(file);
+      const former = readFileSync(file, "utf8");
+      const keysAt = former.search(/^[^#\s]/m);
+      const text = `${former.slice(0, keysAt)}${newKeyLine()}\n${former.slice(keysAt)}`;
+      parseKeys(text, file);
+      const aside = `${file}.new`;
+      try {
+        await writeFile(aside, text, { mode: 0o600, flag: "wx" });
+        await rename(aside, file);
+      } catch (error) {
+        throw cannotWrite(aside, error);
+      }
+      tell(context, file, values);
+    });
+}
+
+function showVerb(context: CommandContext): Command {
+  return context
+    .verb("show")
+    .summary("show the ids of a file's keys")
+    .description(
+      "Shows the ids of the keys, as they appear beside encrypted payloads. Does not show the keys.",
+    )
+    .argument("<file>", "the key file")
+    .option("--json", "answer with one JSON document")
+    .addHelpText("after", helpEnd([["orbweaver keys show keys.txt", "ids of all keys"]]))
+    .action((name: string, values: KeysValues) => {
+      tell(context, resolve(context.io.cwd, name), values);
+    });
+}
+
+function identityVerb(context: CommandContext): Command {
+  return context
+    .verb("identity")
+    .summary("show the public key that your jobs are signed with")
+    .description(
+      "Shows the public key of your identity, as host policies name it, and creates the identity on first use. The private key stays in a file that only you can read.",
+    )
+    .option("--json", "answer with one JSON document")
+    .addHelpText("after", helpEnd([["orbweaver keys identity", "your public key"]]))
+    .action(({ json }: KeysValues) => {
+      const { name, file, publicKey } = ownIdentity(context.io.env);
+      if (json === true) context.printJson({ name, key: publicKey, file });
+      else context.print(publicKey);
+    });
+}
+
+interface FleetKeysValues extends KeysValues {
+  readonly rotate?: boolean;
+  readonly revoke?: string;
+}
+
+function fleetVerb(context: CommandContext): Command {
+  return context
+    .verb("fleet")
+    .summary("show, rotate or revoke the keys that sign a fleet's orders to hosts")
+    .description(
+      "Shows the public keys whose orders the hosts of this user's fleets obey, the newest first, and makes a pair on first use. They stand in keys/fleet.pub beside your identity (ORBWEAVER_KEYS names another folder); agents of another user or machine need a copy of that file, never of fleet.pem. Running processes see changes at once.",
+    )
+    .option("--rotate", "sign with a new key; the former one counts until the next rotation")
+    .option("--revoke <key>", "obey this key no more; one that signs is replaced first")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver keys fleet", "the public keys"],
+        ["orbweaver keys fleet --rotate", "a new key"],
+        ["orbweaver keys fleet --revoke ed25519:…", "after a key was stolen"],
+      ]),
+    )
+    .action(({ json, rotate, revoke }: FleetKeysValues) => {
+      const files = fleetKeyFiles(context.io.env);
+      if (revoke !== undefined) revokeFleetKey(revoke, files);
+      if (rotate === true) rotateFleetKeys(files);
+      const keys = makeFleetKeys(files);
+      if (json === true) context.printJson({ file: files.publicFile, keys });
+      else for (const key of keys) context.print(key);
+    });
+}
+
+function tell(context: CommandContext, file: string, { json }: KeysValues): void {
+  const [first, ...rest] = readKeys(file);
+  if (json === true) {
+    context.printJson({ file, encryptsWith: first.id, decryptsAlso: rest.map(({ id }) => id) });
+    return;
+  }
+  context.print(file);
+  context.print(`  ${first.id}  encrypts`);
+  for (const { id } of rest) context.print(`  ${id}  decrypts`);
+}
+
+function cannotWrite(file: string, error: unknown): OrbweaverError {
+  const isThere = error instanceof Error && "code" in error && error.code === "EEXIST";
+  const found = error instanceof Error ? error.message : String(error);
+  return new OrbweaverError(
+    "BAD_INPUT",
+    isThere
+      ? `${file} is there already, and is not overwritten: its keys may be in use. Name another file, or use \`orbweaver keys rotate\`.`
+      : `the key file cannot be written: ${found}`,
+    { cause: error },
+  );
+}

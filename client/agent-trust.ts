@@ -1,0 +1,85 @@
+/**
+ * @file Whose jobs the hosts of a fleet start, and in which containers, as their agents say it in the identity under which they poll.
+ *
+ * Cost: one call for each agent, for the first 64; a large fleet's agents are set up alike.
+ */
+
+import type { Client } from "@temporalio/client";
+import proto from "@temporalio/proto";
+import { parseIdentity, type WorkerIdentity } from "../protocol/worker-identity.ts";
+import type { Ledger } from "../scheduling/ledger/ledger.ts";
+
+const { TASK_QUEUE_TYPE_ACTIVITY } = proto.temporal.api.enums.v1.TaskQueueType;
+const MAX_AGENTS = 64;
+
+export interface TrustShare {
+  /** `own-user:NAME`, `policy`, `namespace`; `unknown` of an older agent, or of one that does not poll. */
+  readonly trust: string;
+  readonly hosts: number;
+}
+
+export interface ContainmentShare {
+  /** A kind of container; `unknown` as above. */
+  readonly containment: string;
+  readonly hosts: number;
+}
+
+export interface FleetTrust {
+  /** Sorted by their names. */
+  readonly shares: readonly TrustShare[];
+  readonly containment: readonly ContainmentShare[];
+  /** Hosts whose agents were not asked. */
+  readonly unasked: number;
+}
+
+export async function fleetTrust(
+  client: Client,
+  { hosts }: Pick<Ledger, "hosts">,
+): Promise<FleetTrust> {
+  const hostsOf = new Map<string, number>();
+  for (const { agent } of hosts.values()) {
+    if (agent !== undefined)
+      hostsOf.set(agent.orderQueue, (hostsOf.get(agent.orderQueue) ?? 0) + 1);
+  }
+  const queues = [...hostsOf.keys()];
+  const asked = queues.slice(0, MAX_AGENTS);
+  const words = await Promise.all(asked.map((queue) => wordsOn(client, queue)));
+  const countBy = (wordOf: (said: AgentWords) => string | undefined): [string, number][] => {
+    const counts = new Map<string, number>();
+    asked.forEach((queue, index) => {
+      const word = wordOf(words[index] ?? {}) ?? "unknown";
+      counts.set(word, (counts.get(word) ?? 0) + (hostsOf.get(queue) ?? 0));
+    });
+    return [...counts].sort(([one], [other]) => (one < other ? -1 : 1));
+  };
+  const left = queues.slice(MAX_AGENTS);
+  return {
+    shares: countBy(({ trust }) => trust).map(([trust, count]) => ({ trust, hosts: count })),
+    containment: countBy((said) => said.containment).map(([containment, count]) => ({
+      containment,
+      hosts: count,
+    })),
+    unasked: left.reduce((sum, queue) => sum + (hostsOf.get(queue) ?? 0), 0),
+  };
+}
+
+type AgentWords = Pick<WorkerIdentity, "trust" | "containment">;
+
+/** None where the server does not tell: these are remarks beside the fleet, which must be shown all the same. */
+async function wordsOn(client: Client, taskQueue: string): Promise<AgentWords> {
+  let pollers;
+  try {
+    ({ pollers } = await client.workflowService.describeTaskQueue({
+      namespace: client.options.namespace,
+      taskQueue: { name: taskQueue },
+      taskQueueType: TASK_QUEUE_TYPE_ACTIVITY,
+    }));
+  } catch {
+    return {};
+  }
+  const words = (pollers ?? []).flatMap(({ identity }) => {
+    const said = parseIdentity(identity ?? "");
+    return said?.trust === undefined ? [] : [said];
+  });
+  return words[0] ?? {};
+}

@@ -1,0 +1,144 @@
+/**
+ * @file The console of one fleet: follows its history, and shows it to browsers. It holds nothing that is not in the history.
+ *
+ * One follower for all browsers, so their number costs Temporal nothing. Changes are told in the pace of a screen, a few times a second.
+ */
+
+import type { Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
+import type { BearerRule } from "../access/bearer.ts";
+import type { JobId } from "../domain/values/ids.ts";
+import type { Facts } from "../page/wire.ts";
+import { unblock } from "../scheduling/explain/remedies.ts";
+import type { Ledger } from "../scheduling/ledger/ledger.ts";
+import { fleetWorkflowId } from "../protocol/messages.ts";
+import { followFleet } from "./follow/follower.ts";
+import { createHub } from "./http/hub.ts";
+import { json, plain, startHttpConsole, type Answer, type HttpConsole } from "./http/server.ts";
+import { decisionRow } from "./view/decisions.ts";
+import { createTables } from "./view/tables.ts";
+
+export interface ConsoleOptions {
+  readonly client: Client;
+  readonly fleet: string;
+  readonly codecs: readonly PayloadCodec[];
+  readonly host: string;
+  readonly port: number;
+  readonly rule: BearerRule;
+  /** The page, built. */
+  readonly files: ReadonlyMap<string, Answer>;
+  /** Of Temporal's Web UI. */
+  readonly uiUrl?: string;
+  readonly say: (line: string) => void;
+}
+
+export interface Console extends HttpConsole {
+  /** Resolves when the first ledger is there. */
+  readonly ready: Promise<void>;
+}
+
+/** What happens within this time is told together. */
+const TELL_EVERY_MS = 100;
+/** What is told late (see `tables.ts`) is looked for so often. */
+const LOOK_EVERY_MS = 1_000;
+
+export async function startConsole(options: ConsoleOptions): Promise<Console> {
+  const { client, fleet, codecs, host, port, rule, files, say } = options;
+  const tables = createTables();
+  const hub = createHub(tables.snapshot);
+  const ending = new AbortController();
+  let ledger: Ledger | undefined;
+  let at = { runId: "0", event: 0 };
+  let atMs = 0;
+  let trouble: string | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let markReady = (): void => undefined;
+  const ready = new Promise<void>((resolve) => (markReady = resolve));
+
+  const http = await startHttpConsole({ host, port, rule, files, stream: hub.add, answer });
+  const looks = setInterval(look, LOOK_EVERY_MS);
+  const following = followFleet({
+    client,
+    fleet,
+    codecs,
+    signal: ending.signal,
+    listener: {
+      began(run) {
+        ledger = run.ledger;
+        at = { runId: run.runId, event: 0 };
+        atMs = Math.max(atMs, run.startedAtMs);
+        markReady();
+        soon();
+      },
+      folded(runId, { task, folded, ledger: reached }) {
+        for (const one of folded) {
+          const row = decisionRow(one);
+          if (row !== undefined) tables.note(row);
+        }
+        ledger = reached;
+        at = { runId, event: task.lastEvent };
+        atMs = Math.max(atMs, task.startedAtMs);
+        soon();
+      },
+      reached(why) {
+        trouble = why;
+        soon();
+      },
+      diverged: (runId, why) => say(`console: run ${runId} cannot be followed exactly: ${why}`),
+    },
+  });
+  return {
+    port: http.port,
+    ready,
+    async close() {
+      ending.abort();
+      clearInterval(looks);
+      clearTimeout(timer);
+      hub.close();
+      await http.close();
+      await following;
+    },
+  };
+
+  function soon(): void {
+    timer ??= setTimeout(look, TELL_EVERY_MS);
+  }
+
+  function look(): void {
+    clearTimeout(timer);
+    timer = undefined;
+    if (ledger === undefined) return;
+    const message = tables.look(ledger, facts(), Date.now());
+    if (message !== undefined) hub.tell(message, at);
+  }
+
+  function facts(): Facts {
+    const { uiUrl } = options;
+    const temporalUrl = `${uiUrl ?? ""}/namespaces/${encodeURIComponent(client.options.namespace)}/workflows/`;
+    return {
+      fleet,
+      atMs,
+      ...(trouble !== undefined && { trouble }),
+      ...(uiUrl !== undefined && { temporalUrl }),
+    };
+  }
+
+  async function answer(url: URL): Promise<Answer | undefined> {
+    const { pathname, searchParams } = url;
+    if (pathname === "/api/state")
+      return json({
+        fleet,
+        workflow: fleetWorkflowId(fleet),
+        ...at,
+        browsers: hub.count(),
+        toldBytes: hub.toldBytes(),
+      });
+    if (pathname === "/api/snapshot") return json(tables.snapshot());
+    if (pathname === "/api/changes") {
+      if (ledger === undefined) return plain(503, "the fleet's history has not been read yet");
+      const job = searchParams.get("job") ?? "";
+      return json({ job, changes: unblock(ledger, job as JobId, { nowMs: Date.now() }) });
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * @file Plays one run of a fleet from its history: the same machine as in its workflow, fed the same events at the same times.
+ *
+ * It stands for `workflows/fleet/fleet.ts` and `workflows/runtime/drive.ts`. The commands of the machine are not carried out; the history has their
+ * answers. What arrived together is fed in Temporal's order: signals, updates, ends of activities, timers; then ticks, while the machine is due.
+ * The answer of a local activity is fed alone, at the time at which it came. Pure; one call for each completed workflow task.
+ */
+
+import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
+import { openChain } from "../../machines/fleet/feed.ts";
+import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
+import { mayBeRead } from "../../machines/fleet/inbox.ts";
+import type { FleetState, FleetStep } from "../../machines/fleet/state.ts";
+import { orderOf } from "../../machines/fleet/update-orders.ts";
+import type { Clock, Tick } from "../../machines/machine.ts";
+import type { Decision } from "../../protocol/control-contract.ts";
+import type { FleetInput } from "../../protocol/fleet.ts";
+import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import { unpackLedger } from "../../scheduling/ledger/codec.ts";
+import { isBounded, type Ledger, type LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import type { Plan } from "../../domain/lease/plan.ts";
+import type { News, WorkflowTask } from "./workflow-task.ts";
+
+export interface RunOpening {
+  readonly runId: string;
+  readonly startedAtMs: number;
+  readonly input: FleetInput;
+}
+
+export interface FleetRun {
+  readonly ledger: () => Ledger;
+  /** Returns the events that the ledger has folded, each with the ledger after it. */
+  readonly fold: (task: WorkflowTask) => readonly Folded[];
+  /** The input of the next run; undefined while this one goes on. */
+  readonly next: () => FleetInput | undefined;
+}
+
+export interface Folded {
+  readonly event: LedgerEvent;
+  readonly before: Ledger;
+  readonly ledger: Ledger;
+}
+
+/** The history cannot be the one of this machine; the next run is followed again from its own ledger. */
+export class Diverged extends Error {}
+
+const MAX_TICKS = 100;
+const INBOX = "inbox";
+
+type Asked = Exclude<
+  FleetCommand,
+  { readonly kind: "record" | "continue-as-new" | "finish-handlers" }
+>;
+
+export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
+  const carried = unpackLedger(input.ledger);
+  const alarm = createAlarm();
+  const calls = createCalls();
+  let state: FleetState | undefined;
+  let nowMs = 0;
+  let next: FleetInput | undefined;
+  let folded: Folded[] = [];
+
+  return { ledger: () => state?.ledger ?? carried, fold, next: () => next };
+
+  function fold(task: WorkflowTask): readonly Folded[] {
+    folded = [];
+    advance(task.startedAtMs);
+    state ??= openChain(openFleet(input, startedAtMs, nowMs), input, runId);
+    bring(task);
+    settle();
+    for (const { activity, atMs, value } of task.local) {
+      advance(atMs);
+      feed(decidedBy(calls.take(activity), value));
+      settle();
+    }
+    alarm.follow(task.timers);
+    return folded;
+  }
+
+  /** The time of a workflow never goes back. */
+  function advance(atMs: number): void {
+    nowMs = Math.max(nowMs, atMs);
+  }
+
+  function bring({ news, updates }: WorkflowTask): void {
+    for (const each of news) if (each.kind === "signal") feedSignal(each);
+    for (const { name, argument } of updates) {
+      const order = orderOf(name, argument);
+      if (order !== undefined) feed({ kind: "order", order });
+    }
+    for (const each of news) {
+      if (each.kind === "answer") feed(answerTo(calls.take(each.activity), each.value));
+      if (each.kind === "failed") feed({ kind: "failed", id: calls.take(each.activity).id });
+      if (each.kind === "timer") alarm.ring(each.timerId);
+    }
+  }
+
+  function feedSignal({ name, bytes, sender, read }: Extract<News, { kind: "signal" }>): void {
+    if (name !== INBOX) return feed({ kind: "unknown-signal", signal: name, bytes, sender });
+    const batch = mayBeRead(bytes) || !isBounded(current().ledger) ? read() : undefined;
+    feed({ kind: "inbox", batch, bytes, sender });
+  }
+
+  function feed(event: FleetEvent | Tick): void {
+    const before = current();
+    const step = fleetMachine.step(before, event, nowMs);
+    state = step.state;
+    folded.push(...foldedBy(before.ledger, step));
+    if (step.state.clock !== before.clock) alarm.set(step.state.clock);
+    for (const command of step.commands) start(command);
+  }
+
+  function start(command: FleetCommand): void {
+    if (command.kind === "record") return;
+    if (command.kind === "continue-as-new") next = command.input;
+    else if (command.kind === "finish-handlers") feed({ kind: "handlers-finished" });
+    else calls.add(command);
+  }
+
+  function settle(): void {
+    for (let ticks = 0; isDue(); ticks += 1) {
+      if (ticks >= MAX_TICKS) throw new Diverged("the fleet is due without end");
+      alarm.set(undefined);
+      if (!isDue()) break;
+      feed({ kind: "tick" });
+    }
+    alarm.set(current().clock);
+  }
+
+  function isDue(): boolean {
+    return alarm.hasRung() || fleetMachine.dueAtMs(current()) <= nowMs;
+  }
+
+  function current(): FleetState {
+    if (state === undefined) throw new Diverged("the run has not begun");
+    return state;
+  }
+}
+
+/** The one timer that stands behind the machine's clock, as in `workflows/runtime/timers.ts`. */
+function createAlarm(): {
+  readonly set: (clock: Clock | undefined) => void;
+  readonly ring: (timerId: string) => void;
+  readonly hasRung: () => boolean;
+  readonly follow: (timers: WorkflowTask["timers"]) => void;
+} {
+  let clock: Clock | undefined;
+  let hasRung = false;
+  let running: string | undefined;
+  return {
+    set(wanted) {
+      if (wanted === clock) return;
+      clock = wanted;
+      hasRung = false;
+    },
+    ring(timerId) {
+      if (timerId === running) hasRung = true;
+    },
+    hasRung: () => hasRung,
+    follow(timers) {
+      for (const { kind, timerId } of timers)
+        if (kind === "started") running = timerId;
+        else if (timerId === running) running = undefined;
+    },
+  };
+}
+
+/** What the machine has asked for, by the numbers that the workflow gives its activities in turn. */
+function createCalls(): {
+  readonly add: (command: Asked) => void;
+  readonly take: (activity: number) => Asked;
+} {
+  const asked = new Map<number, Asked>();
+  let nextActivity = 1;
+  return {
+    add(command) {
+      asked.set(nextActivity, command);
+      nextActivity += 1;
+    },
+    take(activity) {
+      const command = asked.get(activity);
+      if (command === undefined)
+        throw new Diverged(`the fleet has not called activity ${activity}`);
+      asked.delete(activity);
+      return command;
+    },
+  };
+}
+
+/** The machine shows the ledger after all that it folded in one step, so those between are folded again. */
+function foldedBy(opened: Ledger, { state, commands }: FleetStep): readonly Folded[] {
+  const events = commands.flatMap((command) => (command.kind === "record" ? command.event : []));
+  let before = opened;
+  return events.map((event, at) => {
+    const isLast = at === events.length - 1;
+    const ledger = isLast ? state.ledger : apply(before, event).ledger;
+    const one = { event, before, ledger };
+    before = ledger;
+    return one;
+  });
+}
+
+/** As `askDecider` of the fleet's workflow. */
+function decidedBy(command: Asked, value: unknown): FleetEvent {
+  const { id } = command;
+  if (command.kind === "decide" && command.keep === undefined)
+    return { kind: "decided", id, plan: value as Plan };
+  if (command.kind !== "decide" && command.kind !== "decide-next")
+    throw new Diverged(`a ${command.kind} is no local activity`);
+  const decision = value as Decision;
+  return decision.kind === "plan" ? { ...decision, kind: "decided", id } : { kind: "stale", id };
+}
+
+/** As `carryOut` of the fleet's workflow. The workflow has taken these answers as its activities' contracts promise them. */
+function answerTo(command: Asked, value: unknown): FleetEvent {
+  const { id } = command;
+  switch (command.kind) {
+    case "deliver":
+      return { kind: "delivered", id, report: value } as FleetEvent;
+    case "audit":
+      return { kind: "audited", id, report: value } as FleetEvent;
+    case "recover":
+      return { kind: "recovered", id };
+    case "estimate-starts":
+      return { kind: "estimated", id, estimates: value } as FleetEvent;
+    case "repair":
+      return { kind: "repaired", id, report: value } as FleetEvent;
+    case "decide":
+    case "decide-next":
+      throw new Diverged(`${command.kind} is a local activity`);
+  }
+}

@@ -1,0 +1,61 @@
+/** @file One run of a fleet, read from its history and played: raw events in, the ledger after each workflow task out. */
+
+import type { PayloadCodec } from "@temporalio/common";
+import type { FleetInput } from "../../protocol/fleet.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { openRun, type Folded } from "./fleet-run.ts";
+import {
+  createTaskReader,
+  decoded,
+  msOf,
+  valueOf,
+  type HistoryEvent,
+  type WorkflowTask,
+} from "./workflow-task.ts";
+
+/** A workflow task that has been folded. */
+export interface FoldedTask {
+  readonly task: WorkflowTask;
+  readonly folded: readonly Folded[];
+  readonly ledger: Ledger;
+}
+
+export interface FollowedRun {
+  readonly runId: string;
+  readonly startedAtMs: number;
+  /** The packed ledger with which the run began, as JSON. */
+  readonly carried: string;
+  readonly ledger: () => Ledger;
+  readonly read: (events: readonly HistoryEvent[]) => Promise<readonly FoldedTask[]>;
+  /** The input that the machine wants for the next run; undefined while this one goes on. */
+  readonly next: () => FleetInput | undefined;
+}
+
+/** `first`: the first event of the run; `read` takes it too. */
+export async function openFollowedRun(
+  runId: string,
+  first: HistoryEvent,
+  codecs: readonly PayloadCodec[],
+): Promise<FollowedRun> {
+  const started = first.workflowExecutionStartedEventAttributes;
+  const payload = await decoded(started?.input?.payloads?.[0], codecs);
+  // The fleet's workflow takes its input by the same promise.
+  const input = valueOf(payload) as FleetInput;
+  const startedAtMs = msOf(first.eventTime);
+  const run = openRun({ runId, startedAtMs, input });
+  const reader = createTaskReader(codecs);
+  return {
+    runId,
+    startedAtMs,
+    carried: JSON.stringify(input.ledger),
+    ledger: run.ledger,
+    next: run.next,
+    async read(events) {
+      const tasks = await reader.read(events);
+      return tasks.map((task) => {
+        const folded = run.fold(task);
+        return { task, folded, ledger: run.ledger() };
+      });
+    },
+  };
+}

@@ -1,0 +1,232 @@
+/**
+ * @file Follows a fleet: reads its workflow's history, waits for new events, and goes on with the next run; never asks the workflow anything.
+ *
+ * A query or an update would wake a worker of the fleet; a read of history wakes nobody. Each run begins with the ledger that it carries, so
+ * whatever went wrong is over with the run. At the end of a run the ledger followed is compared with the carried one of the next. When the
+ * server does not answer, the run is read again from its start, and what was told already is not told again.
+ */
+
+import type { Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
+import type { FleetInput } from "../../protocol/fleet.ts";
+import { fleetWorkflowId } from "../../protocol/messages.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { Diverged } from "./fleet-run.ts";
+import { openFollowedRun, type FoldedTask, type FollowedRun } from "./followed-run.ts";
+import type { HistoryEvent } from "./workflow-task.ts";
+
+export interface FollowerOptions {
+  readonly client: Client;
+  readonly fleet: string;
+  /** Those of a worker, which pass on what they cannot read. */
+  readonly codecs: readonly PayloadCodec[];
+  readonly signal: AbortSignal;
+  readonly listener: FollowerListener;
+}
+
+export interface FollowerListener {
+  /** A run is followed from here on. */
+  readonly began: (run: {
+    readonly runId: string;
+    readonly startedAtMs: number;
+    readonly ledger: Ledger;
+  }) => void;
+  readonly folded: (runId: string, task: FoldedTask) => void;
+  /** Whether the history can be read; told on every change. */
+  readonly reached: (trouble: string | undefined) => void;
+  /** A run ended with another ledger than the followed one, or its history was none of this machine. */
+  readonly diverged: (runId: string, why: string) => void;
+}
+
+/** A page of history takes this long when nothing happens; the server ends the wait before. */
+const WAIT_MS = 70_000;
+const RETRY_MS = 1_000;
+
+/** How a run's history ended: with its next run, in another way, or not yet. */
+interface RunEnd {
+  readonly nextRunId: string | undefined;
+}
+
+/** Resolves when the signal ends it. */
+export async function followFleet(options: FollowerOptions): Promise<void> {
+  const { signal, listener } = options;
+  let runId: string | undefined;
+  let ended: string | undefined;
+  let known: Known = { runId: "", event: 0 };
+  let expected: FleetInput | undefined;
+  let trouble: string | undefined;
+  const tell = (now: string | undefined): void => {
+    if (now !== trouble) listener.reached(now);
+    trouble = now;
+  };
+  while (!signal.aborted) {
+    try {
+      const reading = readRun(options, { runId, ended, known, expected, tell });
+      for await (const reached of reading.tasks) known = reached;
+      const end = reading.end();
+      if (end === undefined) continue;
+      ended = known.runId;
+      runId = end.nextRunId;
+      expected = reading.next();
+    } catch (error) {
+      if (signal.aborted) return;
+      tell(error instanceof Error ? error.message : String(error));
+      await pause(RETRY_MS, signal);
+    }
+  }
+}
+
+/** The last event that was told. */
+interface Known {
+  readonly runId: string;
+  readonly event: number;
+}
+
+interface Reading {
+  readonly tasks: AsyncIterable<Known>;
+  readonly end: () => RunEnd | undefined;
+  readonly next: () => FleetInput | undefined;
+}
+
+/** `runId`: absent for the newest one. `ended`: a run whose end is known, so the newest one must be another. */
+function readRun(
+  { client, fleet, codecs, signal, listener }: FollowerOptions,
+  {
+    runId: wanted,
+    ended,
+    known,
+    expected,
+    tell,
+  }: {
+    readonly runId: string | undefined;
+    readonly ended: string | undefined;
+    readonly known: Known;
+    readonly expected: FleetInput | undefined;
+    readonly tell: (trouble: string | undefined) => void;
+  },
+): Reading {
+  let run: FollowedRun | undefined;
+  let end: RunEnd | undefined;
+  let isLost = false;
+  return { tasks: tasks(), end: () => end, next: () => (isLost ? undefined : run?.next()) };
+
+  async function* tasks(): AsyncGenerator<Known> {
+    const execution = { workflowId: fleetWorkflowId(fleet), runId: wanted ?? "" };
+    for await (const events of pagesOf({ client, signal, execution, isWaiting: true })) {
+      tell(undefined);
+      const [first] = events;
+      if (first === undefined) continue;
+      if (run === undefined) {
+        const started = first.workflowExecutionStartedEventAttributes;
+        const runId = wanted ?? started?.originalExecutionRunId ?? "";
+        if (runId === ended) throw new Error(`fleet ${fleet} has ended and not begun again`);
+        run = await openFollowedRun(runId, first, codecs);
+        if (runId !== known.runId) begin(run);
+      }
+      yield* told(run, events);
+      end = endOf(events);
+      if (end !== undefined) return;
+    }
+  }
+
+  function begin(opened: FollowedRun): void {
+    const { runId, startedAtMs } = opened;
+    if (expected !== undefined && JSON.stringify(expected.ledger) !== opened.carried)
+      listener.diverged(runId, "the run before ended with another ledger than the followed one");
+    listener.began({ runId, startedAtMs, ledger: opened.ledger() });
+  }
+
+  async function* told(
+    opened: FollowedRun,
+    events: readonly HistoryEvent[],
+  ): AsyncGenerator<Known> {
+    if (isLost) return;
+    const { runId } = opened;
+    try {
+      for (const folded of await opened.read(events)) {
+        const event = folded.task.lastEvent;
+        if (runId === known.runId && event <= known.event) continue;
+        listener.folded(runId, folded);
+        yield { runId, event };
+      }
+    } catch (error) {
+      if (!(error instanceof Diverged)) throw error;
+      isLost = true;
+      listener.diverged(runId, error.message);
+    }
+  }
+}
+
+/** Pages of a run's history; with `isWaiting` until the run ends, an empty page where nothing has happened for long. */
+export async function* pagesOf({
+  client,
+  signal,
+  execution,
+  isWaiting,
+}: {
+  readonly client: Client;
+  readonly signal: AbortSignal;
+  readonly execution: { readonly workflowId: string; readonly runId: string };
+  readonly isWaiting: boolean;
+}): AsyncGenerator<readonly HistoryEvent[]> {
+  const { namespace } = client.options;
+  let nextPageToken: Uint8Array | undefined;
+  for (;;) {
+    const request = {
+      namespace,
+      execution,
+      waitNewEvent: isWaiting,
+      ...(nextPageToken !== undefined && { nextPageToken }),
+    };
+    const page = await abortable(signal, (call) =>
+      client.withAbortSignal(call, () =>
+        client.withDeadline(Date.now() + WAIT_MS, () =>
+          client.workflowService.getWorkflowExecutionHistory(request),
+        ),
+      ),
+    );
+    yield page.history?.events ?? [];
+    if (page.nextPageToken.length === 0) return;
+    nextPageToken = page.nextPageToken;
+  }
+}
+
+/** A signal for one call, because the client never takes its listeners off again. */
+async function abortable<Value>(
+  signal: AbortSignal,
+  work: (call: AbortSignal) => Promise<Value>,
+): Promise<Value> {
+  const call = new AbortController();
+  const stop = (): void => call.abort();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await work(call.signal);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+function endOf(events: readonly HistoryEvent[]): RunEnd | undefined {
+  const last = events.at(-1);
+  const continued = last?.workflowExecutionContinuedAsNewEventAttributes;
+  if (continued) return { nextRunId: continued.newExecutionRunId ?? undefined };
+  const isOver =
+    last?.workflowExecutionTerminatedEventAttributes ??
+    last?.workflowExecutionCanceledEventAttributes ??
+    last?.workflowExecutionFailedEventAttributes ??
+    last?.workflowExecutionTimedOutEventAttributes ??
+    last?.workflowExecutionCompletedEventAttributes;
+  return isOver ? { nextRunId: undefined } : undefined;
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done, { once: true });
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    }
+  });
+}

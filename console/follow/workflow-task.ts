@@ -1,0 +1,197 @@
+/**
+ * @file Reads a fleet's history as its workflow saw it: one workflow task after another, each with what it brought and what it answered.
+ *
+ * A task brings the signals, timers and ends of activities that were recorded since the last completed one, at the time at which it started.
+ * Behind its completion stand the answers of local activities and the updates that it accepted. Tasks that failed or timed out bring nothing:
+ * their news come with the next one that completes. Payloads are decoded here, with the codecs of a worker. Cost: linear.
+ */
+
+import type { Payload, PayloadCodec } from "@temporalio/common";
+import type { temporal } from "@temporalio/proto";
+import { payloadConverter } from "../../workflows/runtime/payload-converter.ts";
+
+export type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
+
+export type News =
+  | {
+      readonly kind: "signal";
+      readonly name: string;
+      readonly bytes: number;
+      readonly sender: string;
+      readonly read: () => unknown;
+    }
+  | { readonly kind: "timer"; readonly timerId: string }
+  /** `activity`: the number by which the workflow called it. */
+  | { readonly kind: "answer"; readonly activity: number; readonly value: unknown }
+  | { readonly kind: "failed"; readonly activity: number };
+
+/** A completed workflow task. */
+export interface WorkflowTask {
+  readonly startedAtMs: number;
+  readonly news: readonly News[];
+  readonly updates: readonly { readonly name: string; readonly argument: unknown }[];
+  /** The answers of local activities, in order. */
+  readonly local: readonly {
+    readonly activity: number;
+    readonly atMs: number;
+    readonly value: unknown;
+  }[];
+  /** The timers that it started and those that it cancelled, in order. */
+  readonly timers: readonly { readonly kind: "started" | "cancelled"; readonly timerId: string }[];
+  /** The number of the last event that belongs to it. */
+  readonly lastEvent: number;
+}
+
+export interface TaskReader {
+  /** Takes further events in their order; returns the tasks that are complete by them. */
+  readonly read: (events: readonly HistoryEvent[]) => Promise<readonly WorkflowTask[]>;
+}
+
+interface Open {
+  readonly completedId: number;
+  readonly startedAtMs: number;
+  readonly news: readonly News[];
+  readonly commands: HistoryEvent[];
+}
+
+/** The server hands out whole transactions, so a task's commands come together with its completion. */
+export function createTaskReader(codecs: readonly PayloadCodec[]): TaskReader {
+  let news: News[] = [];
+  let startedAtMs = 0;
+  /** Event numbers of `ActivityTaskScheduled` to activity numbers. */
+  const activities = new Map<string, number>();
+
+  return {
+    async read(events) {
+      const tasks: WorkflowTask[] = [];
+      let open: Open | undefined;
+      for (const event of events) {
+        if (event.workflowTaskStartedEventAttributes) startedAtMs = msOf(event.eventTime);
+        if (event.workflowTaskCompletedEventAttributes) {
+          if (open !== undefined) tasks.push(await taskOf(open, codecs));
+          open = { completedId: Number(event.eventId), startedAtMs, news, commands: [] };
+          news = [];
+          continue;
+        }
+        const scheduled = event.activityTaskScheduledEventAttributes;
+        if (scheduled) activities.set(String(event.eventId), Number(scheduled.activityId));
+        if (open !== undefined && isOfTask(event)) open.commands.push(event);
+        else news.push(...(await newsOf(event, activities, codecs)));
+      }
+      if (open !== undefined) tasks.push(await taskOf(open, codecs));
+      return tasks;
+    },
+  };
+}
+
+const isOfTask = ({
+  markerRecordedEventAttributes: marker,
+  timerStartedEventAttributes: started,
+  timerCanceledEventAttributes: cancelled,
+  workflowExecutionUpdateAcceptedEventAttributes: accepted,
+}: HistoryEvent): boolean => isSet(marker) || isSet(started) || isSet(cancelled) || isSet(accepted);
+
+async function newsOf(
+  event: HistoryEvent,
+  activities: Map<string, number>,
+  codecs: readonly PayloadCodec[],
+): Promise<readonly News[]> {
+  const signal = event.workflowExecutionSignaledEventAttributes;
+  if (isSet(signal)) {
+    const name = signal.signalName ?? "";
+    // Those of the SDK itself are no news to the fleet.
+    if (name.startsWith("__")) return [];
+    const payload = await decoded(signal.input?.payloads?.[0], codecs);
+    return [
+      {
+        kind: "signal",
+        name,
+        bytes: payload?.data?.length ?? 0,
+        sender: signal.identity ?? "",
+        read: () => valueOf(payload),
+      },
+    ];
+  }
+  const fired = event.timerFiredEventAttributes;
+  if (isSet(fired)) return [{ kind: "timer", timerId: fired.timerId ?? "" }];
+  const ended = event.activityTaskCompletedEventAttributes;
+  if (isSet(ended)) {
+    const activity = activities.get(String(ended.scheduledEventId)) ?? 0;
+    activities.delete(String(ended.scheduledEventId));
+    const payload = await decoded(ended.result?.payloads?.[0], codecs);
+    return [{ kind: "answer", activity, value: valueOf(payload) }];
+  }
+  const failed =
+    event.activityTaskFailedEventAttributes ??
+    event.activityTaskTimedOutEventAttributes ??
+    event.activityTaskCanceledEventAttributes;
+  if (!isSet(failed)) return [];
+  return [{ kind: "failed", activity: activities.get(String(failed.scheduledEventId)) ?? 0 }];
+}
+
+async function taskOf(
+  { completedId, startedAtMs, news, commands }: Open,
+  codecs: readonly PayloadCodec[],
+): Promise<WorkflowTask> {
+  const updates: WorkflowTask["updates"][number][] = [];
+  const local: WorkflowTask["local"][number][] = [];
+  const timers: WorkflowTask["timers"][number][] = [];
+  for (const event of commands) {
+    const marker = event.markerRecordedEventAttributes;
+    const accepted = event.workflowExecutionUpdateAcceptedEventAttributes;
+    const started = event.timerStartedEventAttributes;
+    const cancelled = event.timerCanceledEventAttributes;
+    if (isSet(started)) timers.push({ kind: "started", timerId: started.timerId ?? "" });
+    if (isSet(cancelled)) timers.push({ kind: "cancelled", timerId: cancelled.timerId ?? "" });
+    if (isSet(accepted)) {
+      const { name, args } = accepted.acceptedRequest?.input ?? {};
+      const argument = valueOf(await decoded(args?.payloads?.[0], codecs));
+      updates.push({ name: name ?? "", argument });
+    }
+    if (marker?.markerName === LOCAL_ACTIVITY) local.push(await localOf(marker, codecs));
+  }
+  const lastEvent = Number(commands.at(-1)?.eventId ?? completedId);
+  return { startedAtMs, news, updates, local, timers, lastEvent };
+}
+
+/** The name that Temporal's core gives the marker of a local activity. */
+const LOCAL_ACTIVITY = "core_local_activity";
+
+async function localOf(
+  { details }: temporal.api.history.v1.IMarkerRecordedEventAttributes,
+  codecs: readonly PayloadCodec[],
+): Promise<WorkflowTask["local"][number]> {
+  // The core writes its part after the codecs have run; it is plain JSON.
+  const data = details?.["data"]?.payloads?.[0]?.data;
+  const said = JSON.parse(new TextDecoder().decode(data ?? new Uint8Array())) as {
+    readonly seq: number;
+    readonly complete_time: { readonly seconds: number; readonly nanos: number };
+  };
+  const payload = await decoded(details?.["result"]?.payloads?.[0], codecs);
+  const { seconds, nanos } = said.complete_time;
+  return {
+    activity: said.seq,
+    atMs: seconds * 1_000 + Math.floor(nanos / 1_000_000),
+    value: valueOf(payload),
+  };
+}
+
+/** Whole milliseconds, as workflows see them. */
+export const msOf = (time: temporal.api.history.v1.IHistoryEvent["eventTime"]): number =>
+  Number(time?.seconds ?? 0) * 1_000 + Math.floor((time?.nanos ?? 0) / 1_000_000);
+
+export async function decoded(
+  payload: Payload | null | undefined,
+  codecs: readonly PayloadCodec[],
+): Promise<Payload | undefined> {
+  let plain: Payload | undefined = payload ?? undefined;
+  for (const codec of [...codecs].reverse())
+    if (plain !== undefined) [plain] = await codec.decode([plain]);
+  return plain;
+}
+
+export const valueOf = (payload: Payload | undefined): unknown =>
+  payload === undefined ? undefined : payloadConverter.fromPayload(payload);
+
+const isSet = <Value>(value: Value | null | undefined): value is Value =>
+  value !== null && value !== undefined;

@@ -1,0 +1,141 @@
+/**
+ * @file The console over HTTP: the page, its stream of events, and answers about one job. It only reads.
+ *
+ * Without a token it answers our own user on loopback alone (`access/bearer.ts`), and only under a name of this machine, so that no page from elsewhere
+ * reaches it by another name. With a token, a page sends it once and gets a cookie that scripts cannot read. The page itself holds no secret and
+ * is given to everybody. Nothing outside is loaded: the content security policy allows this origin alone.
+ */
+
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+
+export interface HttpConsole {
+  readonly port: number;
+  readonly close: () => Promise<void>;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string | Buffer;
+}
+
+export interface HttpConsoleOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly rule: BearerRule;
+  /** Files of the page by path. */
+  readonly files: ReadonlyMap<string, Answer>;
+  readonly stream: (response: ServerResponse, lastId: string | undefined) => void;
+  /** Answers a GET under `/api/`; undefined when there is no such path. */
+  readonly answer: (url: URL) => Promise<Answer | undefined>;
+}
+
+const COOKIE = "orbweaver-console";
+
+const HEADERS = {
+  "Content-Security-Policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "X-Content-Type-Options": "nosniff",
+  "Referrer-Policy": "no-referrer",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Cross-Origin-Opener-Policy": "same-origin",
+} as const;
+
+export async function startHttpConsole(options: HttpConsoleOptions): Promise<HttpConsole> {
+  const { host, port } = options;
+  // Cookies end with the process.
+  const secret = randomBytes(32);
+  const server = createServer((request, response) => {
+    handle(request, response, { ...options, secret }).catch((error: unknown) => {
+      const message = error instanceof Error ? error.message : String(error);
+      if (!response.headersSent) send(response, plain(500, message));
+      else response.destroy();
+    });
+  });
+  await listening(server, { host, port });
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : port,
+    async close() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+const listening = (
+  server: Server,
+  place: { readonly host: string; readonly port: number },
+): Promise<void> =>
+  new Promise((resolve, reject) => {
+    server.once("error", (cause) => {
+      const message = `the console cannot listen on ${place.host} port ${place.port}: ${cause.message}. Name another with --port or --host.`;
+      reject(new OrbweaverError("BAD_INPUT", message, { cause }));
+    });
+    server.listen(place, resolve);
+  });
+
+async function handle(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: HttpConsoleOptions & { readonly secret: Buffer },
+): Promise<void> {
+  const { rule, secret, files } = options;
+  const url = new URL(request.url ?? "/", "http://console");
+  if (rule.token === undefined && rule.isOpen !== true && !isOwnName(request))
+    return send(response, plain(421, "the console answers under the names of this machine alone"));
+  if (url.pathname === "/api/session" && request.method === "POST") {
+    const why = bearerRefusal(request, rule);
+    if (why !== undefined) return send(response, plain(401, why));
+    response.setHeader(
+      "Set-Cookie",
+      `${COOKIE}=${cookieOf(secret)}; HttpOnly; SameSite=Strict; Path=/`,
+    );
+    return send(response, plain(204, ""));
+  }
+  if (request.method !== "GET" && request.method !== "HEAD")
+    return send(response, plain(405, "the console only reads"));
+  const file = files.get(url.pathname);
+  if (file !== undefined) return send(response, file);
+  const why = hasCookie(request, secret) ? undefined : bearerRefusal(request, rule);
+  if (why !== undefined) return send(response, plain(401, why));
+  if (url.pathname === "/api/events") {
+    for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
+    const seen = request.headers["last-event-id"];
+    return options.stream(response, typeof seen === "string" ? seen : undefined);
+  }
+  const answer = await options.answer(url);
+  send(response, answer ?? plain(404, `there is no ${url.pathname}`));
+}
+
+export const plain = (status: number, body: string): Answer => {
+  return { status, type: "text/plain; charset=utf-8", body };
+};
+
+export const json = (body: unknown, status = 200): Answer => {
+  return { status, type: "application/json", body: JSON.stringify(body) };
+};
+
+function send(response: ServerResponse, { status, type, body }: Answer): void {
+  response.writeHead(status, { ...HEADERS, "Content-Type": type, "Cache-Control": "no-cache" });
+  response.end(response.req.method === "HEAD" ? undefined : body);
+}
+
+function isOwnName({ headers }: IncomingMessage): boolean {
+  const name = (headers.host ?? "").replace(/:\d+$/, "").toLowerCase();
+  return name === "localhost" || name === "[::1]" || /^127(\.\d{1,3}){3}$/.test(name);
+}
+
+const cookieOf = (secret: Buffer): string =>
+  createHmac("sha256", secret).update("console").digest("hex");
+
+function hasCookie({ headers }: IncomingMessage, secret: Buffer): boolean {
+  const said = new RegExp(`(?:^|; )${COOKIE}=([0-9a-f]{64})(?:;|$)`).exec(
+    headers.cookie ?? "",
+  )?.[1];
+  if (said === undefined) return false;
+  return timingSafeEqual(Buffer.from(said), Buffer.from(cookieOf(secret)));
+}

@@ -1,0 +1,100 @@
+/**
+ * @file The evidence about collectives: kinds of communicators, rewards that jobs report, and the part of them that is kept.
+ *
+ * Arms and collectives are plain text here (`tree/simple`, `allreduce`). `tuning/` knows the valid names; a name from a later version must
+ * not break the data that an earlier one has stored.
+ */
+
+/** Placements whose collectives behave alike. */
+export interface TopologyClass {
+  /** The cluster of the GPUs; a gang over several clusters joins their names by `+`. */
+  readonly cluster: string;
+  /** Shape and hardware, e.g. `2x4-A100-nvlink`. */
+  readonly name: string;
+  readonly nodes: number;
+  readonly ranks: number;
+  /** NVLink between all GPUs that the gang has on a host, on each host. */
+  readonly hasNvlink: boolean;
+  /** The NVSwitch can reduce in the network. */
+  readonly hasNvlinkSharp: boolean;
+}
+
+/** Calls of one collective whose sizes are in one band; as a row of a policy names them. */
+export interface CollectiveRow {
+  readonly collective: string;
+  readonly minBytes: number;
+  readonly maxBytes: number;
+}
+
+export const isSameRow =
+  (key: CollectiveRow) =>
+  (row: CollectiveRow): boolean =>
+    row.collective === key.collective &&
+    row.minBytes === key.minBytes &&
+    row.maxBytes === key.maxBytes;
+
+/** The time of one step of a job, and for each row the arm that all its calls had. */
+export interface CollectiveReward extends CollectiveRow {
+  /** Counted by the writing process. */
+  readonly step: number;
+  /** Of the policy that was in force. */
+  readonly version: number;
+  /** `mixed`: the calls of the step were not all under one. */
+  readonly arm: string;
+  readonly calls: number;
+  readonly micros: number;
+}
+
+export interface RewardSample {
+  readonly arm: string;
+  readonly micros: number;
+  readonly version: number;
+  /** Identifies the run, as far as 32 bits can: raw times of different jobs are not compared. */
+  readonly run: number;
+}
+
+/** The kept samples of a row since its performance last shifted, in order of arrival: the first that explored, and the latest. */
+export interface RowEvidence extends CollectiveRow {
+  /** Calls in a step of the run that reported last; the largest number where steps differ. */
+  readonly calls: number;
+  readonly run: number;
+  readonly samples: readonly RewardSample[];
+}
+
+/** Steps that overlap computation with communication are kept apart from steps that do not. */
+export interface OverlapEvidence {
+  readonly hasOverlap: boolean;
+  readonly rows: readonly RowEvidence[];
+  /** The policy that was published last; version 0 before the first. */
+  readonly policy: PublishedPolicy;
+}
+
+export interface PublishedPolicy {
+  readonly version: number;
+  /** In the format of docs/collectives-format.md; empty for version 0. */
+  readonly text: string;
+  /** The reason for each row. */
+  readonly reasons: readonly RowReason[];
+  readonly isExploring: boolean;
+}
+
+export interface RowReason extends CollectiveRow {
+  readonly arm: string;
+  /** The row goes through a schedule of arms first. */
+  readonly isExploring: boolean;
+  /** One line for people. */
+  readonly why: string;
+  /** Typical time of a step under each arm that was tried. */
+  readonly arms: readonly {
+    readonly arm: string;
+    readonly samples: number;
+    readonly typicalMicros: number;
+  }[];
+}
+
+export const NO_POLICY: PublishedPolicy = Object.freeze({
+  version: 0,
+  text: "",
+  reasons: [],
+  isExploring: false,
+});

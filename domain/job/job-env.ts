@@ -1,0 +1,49 @@
+/** @file The environment variables of a job's processes: the names that users may set, and those that Orbweaver sets. */
+
+import { shown } from "../values/file-problem.ts";
+import type { Reading } from "../values/quantity.ts";
+import { mapLeaf, readText, refused, type LeafSchema } from "../file/schema-leaf.ts";
+
+/**
+ * The variables that give each process its place in the gang or the array; a job that set one of them would break its own run.
+ */
+const RESERVED_ENV: readonly string[] = [
+  "CUDA_VISIBLE_DEVICES",
+  "RANK",
+  "WORLD_SIZE",
+  "LOCAL_RANK",
+  "LOCAL_WORLD_SIZE",
+  "NODE_RANK",
+  "MASTER_ADDR",
+  "MASTER_PORT",
+  "ARRAY_INDEX",
+  "ARRAY_COUNT",
+];
+const RESERVED_ENV_PREFIX = "ORBWEAVER_";
+
+const NAME = "[A-Za-z_][A-Za-z0-9_]*";
+/** Linux takes no longer argument or variable. */
+export const MAX_ARGUMENT_CHARS = 128 * 1024 - 1;
+
+export const environment = (schema: LeafSchema) =>
+  mapLeaf<string>(
+    {
+      ...schema,
+      additionalProperties: { type: "string", maxLength: MAX_ARGUMENT_CHARS },
+      propertyNames: {
+        pattern: `^(?!${RESERVED_ENV_PREFIX}|(${RESERVED_ENV.join("|")})$)${NAME}$`,
+      },
+    },
+    { readKey: readName, readValue: (value) => readText(value, MAX_ARGUMENT_CHARS) },
+  );
+
+function readName(name: string): Reading<string> {
+  if (name.startsWith(RESERVED_ENV_PREFIX) || RESERVED_ENV.includes(name)) {
+    return refused(`${shown(name)} is set by Orbweaver itself`, "leave it out");
+  }
+  // `__proto__` is a legal variable elsewhere, but no key that survives copies of an object.
+  const isName = new RegExp(`^${NAME}$`).test(name) && name !== "__proto__";
+  if (isName) return { kind: "read", value: name };
+  const remedy = "use letters, digits and _, beginning with a letter or _";
+  return refused(`${shown(name)} is not a name of a variable`, remedy);
+}

@@ -1,0 +1,124 @@
+/**
+ * @file The keys of a job file that say which model it trains: a preset or a file, the model's configuration, the batch, and the tokens of a sample.
+ *
+ * A file lies on the hosts, or on the submitter's machine; `submit` puts the part of a `config.json` that counts into `modelConfig`, so that the fleet
+ * can plan without that file.
+ */
+
+import { z } from "zod";
+import { FRAMEWORKS } from "../model/framework-names.ts";
+import { modelPreset } from "../model/model-presets.ts";
+import { HF_MODEL_TYPES, readHfConfig } from "../model/parse-hf-config.ts";
+import { sequenceProblem, type TransformerShape } from "../model/transformer-shape.ts";
+import { choice, text, wholeNumber } from "../file/schema-leaf.ts";
+import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
+
+export const MODEL_KEYS = {
+  model: text({
+    description:
+      "A preset's name, a file that describes the model, or a folder with its config.json; the processes find it in ORBWEAVER_MODEL. An .onnx file of an inference job without run.command is served by Orbweaver itself.",
+    maxLength: 500,
+    examples: ["gpt2-large"],
+  }).optional(),
+  modelConfig: z
+    .record(z.string(), z.unknown())
+    .meta({
+      description: `The keys of the model's config.json (Hugging Face): a model_type of ${HF_MODEL_TYPES.join(", ")}, and its sizes. \`orbweaver submit\` fills it in where \`model\` names such a file or folder.`,
+      examples: [{ model_type: "gpt2", n_layer: 12, n_embd: 768, n_head: 12, vocab_size: 50257 }],
+    })
+    .optional(),
+  batch: wholeNumber({
+    min: 1,
+    max: 1_000_000_000,
+    description: "Global batch size; the processes find it in ORBWEAVER_BATCH.",
+    examples: [512],
+  }).optional(),
+  sequence: wholeNumber({
+    min: 1,
+    max: 10_000_000,
+    description:
+      "Tokens of a sample, for a model that is a preset or has a modelConfig. Default: what the model's shape says.",
+    examples: [8192],
+  }).optional(),
+  framework: choice(FRAMEWORKS, {
+    description:
+      "The framework that trains the model: the plan counts its memory and traffic, and has its arguments. Default: megatron.",
+  }).optional(),
+};
+
+/** The transformer that a job trains, by its name. */
+export interface JobModel {
+  readonly name: string;
+  readonly shape: TransformerShape;
+}
+
+interface ModelPart {
+  readonly model?: string | undefined;
+  readonly modelConfig?: Readonly<Record<string, unknown>> | undefined;
+  readonly sequence?: number | undefined;
+}
+
+/** Undefined where the description says no shape: the model is a file of another kind, or none. */
+export function jobModel({ model, modelConfig, sequence }: ModelPart): JobModel | undefined {
+  const found = shapeOf(model, modelConfig);
+  if (found === undefined) return undefined;
+  return sequence === undefined ? found : { ...found, shape: { ...found.shape, sequence } };
+}
+
+function shapeOf(
+  model: string | undefined,
+  config: ModelPart["modelConfig"],
+): JobModel | undefined {
+  if (config !== undefined) {
+    const read = readHfConfig(config);
+    return read.kind === "wrong"
+      ? undefined
+      : { name: modelTitle(model ?? "", read.name), shape: read.shape };
+  }
+  const preset = model === undefined ? undefined : modelPreset(model);
+  return preset === undefined ? undefined : { name: preset[0], shape: preset[1] };
+}
+
+/** The folder of a `config.json` mostly has the model's name. */
+export function modelTitle(model: string, type: string): string {
+  const parts = model.split("/").filter((part) => part !== "" && part !== ".");
+  const name = parts.at(-1) === "config.json" ? parts.at(-2) : parts.at(-1);
+  return name === undefined ? type : `${type} (${name})`;
+}
+
+/** What is wrong with the model of a job file as it was written. */
+export function modelProblems(file: unknown): SchemaProblem[] {
+  const [model, config, sequence] = ["model", "modelConfig", "sequence"].map((key) =>
+    valueAt(file, [key]),
+  );
+  const name = typeof model === "string" ? model : undefined;
+  const isConfig = typeof config === "object" && config !== null && !Array.isArray(config);
+  const entries = isConfig ? Object.fromEntries(Object.entries(config)) : undefined;
+  const problem = (
+    path: readonly string[],
+    { message, remedy }: { readonly message: string; readonly remedy: string },
+  ): SchemaProblem => ({ path, part: "value", value: valueAt(file, path), message, remedy });
+  if (entries !== undefined) {
+    const read = readHfConfig(entries);
+    if (read.kind === "wrong")
+      return read.problems.map(({ key, ...what }) => problem(["modelConfig", key], what));
+    if (name !== undefined && modelPreset(name) !== undefined)
+      return [
+        problem(["modelConfig"], {
+          message: `the preset ${name} says another shape`,
+          remedy: "leave one of model and modelConfig out",
+        }),
+      ];
+  }
+  if (typeof sequence !== "number") return [];
+  const shape = shapeOf(name, entries)?.shape;
+  if (shape === undefined)
+    return [
+      problem(["sequence"], {
+        message: "nothing says the shape of the model",
+        remedy: "write a preset as model, or modelConfig, or leave it out",
+      }),
+    ];
+  const wrong = sequenceProblem(shape, sequence);
+  return wrong === undefined ? [] : [problem(["sequence"], wrong)];
+}

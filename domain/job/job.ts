@@ -1,0 +1,152 @@
+/**
+ * @file A job after `job.yaml` was parsed: every default filled in, every quantity in one unit.
+ *
+ * `JobFile` (the form that users write) and its parser are in `job-file.ts`.
+ */
+
+import type { FrameworkChoice } from "../model/framework-names.ts";
+import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
+import { ms, type GiB, type Ms } from "../values/units.ts";
+
+export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
+export type JobClass = (typeof JOB_CLASSES)[number];
+
+export interface JobSpec {
+  readonly name: string;
+  readonly tenant: TenantId;
+  readonly class: JobClass;
+  /** Higher goes first inside a tenant; 0 is usual, −1000 to 1000. */
+  readonly priority: number;
+  readonly gang: Gang;
+  readonly constraints: Constraints;
+  /** A preset's name or a model file; processes get it as ORBWEAVER_MODEL. */
+  readonly model?: string;
+  /** The keys of its config.json that say its shape; `jobModel` reads them. */
+  readonly modelConfig?: Readonly<Record<string, unknown>>;
+  /** Global batch size; processes get it as ORBWEAVER_BATCH. */
+  readonly batch?: number;
+  /** Tokens of a sample, where not those that the model's shape says. */
+  readonly sequence?: number;
+  /** Megatron's where absent. */
+  readonly framework?: FrameworkChoice;
+  /** `model` is an ONNX file, and the job's only command is `orbweaver serve`. */
+  readonly isServed?: true;
+  readonly run: RunSpec;
+  readonly retry: RetryRule;
+  /** Time after its submission by which the job must have ended. */
+  readonly deadlineMs?: Ms;
+  /** Longest time of one run, from the start of its processes. */
+  readonly timeLimitMs?: Ms;
+  /** `DEFAULT_PREEMPTION` of its class when absent. */
+  readonly preemption?: PreemptionRule;
+  /** Wait with OnHold until released. */
+  readonly isHeld: boolean;
+  /** Many tasks with one description: each is a gang of its own, with its own retries and time limit. */
+  readonly array?: ArrayRule;
+  /** Whether NCCL's choices are tuned during its runs, which start with the learned ones; absent: not at all. */
+  readonly collectives?: CollectivesRule;
+  /** Other fleets that may run it; only its home when absent. */
+  readonly cells?: CellRule;
+}
+
+export interface CollectivesRule {
+  /** Whether it computes during communication, which changes the best choices. */
+  readonly hasOverlap: boolean;
+}
+
+/** Fleets are cells: when one does not place the job in time, the job asks the next. */
+export interface CellRule {
+  /** In the order in which they are asked, cyclically; the home fleet may be among them. */
+  readonly fleets: readonly string[];
+  /** Time to wait for each fleet in the first round. */
+  readonly patienceMs: Ms;
+}
+
+export interface ArrayRule {
+  /** Tasks, numbered from 0. */
+  readonly count: number;
+  /** Tasks that may run at the same time, at most `count`. */
+  readonly parallel: number;
+}
+
+/** The GPUs that a job needs at once. */
+export interface Gang {
+  readonly gpus: number;
+  /** The smallest size that is accepted after `timeoutMs`; equal to `gpus` when the job cannot shrink. */
+  readonly min: number;
+  /** Waiting time after which smaller sizes are accepted. */
+  readonly timeoutMs: Ms;
+  /** The acceptable sizes below `gpus`, largest first; every size from `min` when absent. */
+  readonly shapes?: readonly number[];
+  /** Whether a smaller gang is checkpointed and restarted at full size when there is room. */
+  readonly mayGrow?: true;
+}
+
+/** The permitted preemptions of a running job. */
+export interface PreemptionRule {
+  readonly isPreemptible: boolean;
+  /** Whether only the GPUs above `gang.min` may be taken: the job is checkpointed and restarted on the rest. */
+  readonly mayShrink: boolean;
+  /** Time after its start in which the job is not preempted. */
+  readonly minRuntimeMs: Ms;
+}
+
+/** The rule of a job that has none of its own. */
+export const DEFAULT_PREEMPTION: Readonly<Record<JobClass, PreemptionRule>> = {
+  inference: { isPreemptible: false, mayShrink: false, minRuntimeMs: ms(0) },
+  interactive: { isPreemptible: true, mayShrink: false, minRuntimeMs: ms(300_000) },
+  training: { isPreemptible: true, mayShrink: false, minRuntimeMs: ms(60_000) },
+};
+
+/** Every list is "any of"; an absent one does not constrain. */
+export interface Constraints {
+  readonly jurisdictions?: readonly string[];
+  readonly clusters?: readonly ClusterId[];
+  readonly hosts?: readonly HostId[];
+  readonly gpuTypes?: readonly string[];
+  /** Least memory of each GPU. */
+  readonly gpuMemoryGiB?: GiB;
+  readonly maxClusters?: number;
+  readonly isSameHost: boolean;
+  readonly isSameFabric: boolean;
+  /** Jobs of one tenant with the same label never share a host. */
+  readonly antiAffinity?: string;
+  /** With an equal number of clusters, the measure that ranks the links between them; bandwidth when absent. */
+  readonly prefer?: LinkPreference;
+}
+
+/** Least latency of the worst pair, or least price of it. */
+export const LINK_PREFERENCES = ["bandwidth", "latency", "price"] as const;
+export type LinkPreference = (typeof LINK_PREFERENCES)[number];
+
+export interface RunSpec {
+  /** argv, never a shell line. */
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Folder of the processes; the lease's own scratch folder when absent. */
+  readonly workdir?: string;
+  readonly launch: "per-gpu" | "per-host";
+  readonly checkpoint?: CheckpointRule;
+  /** After the stop order: time to end by itself, then TERM; the same time again, then KILL. */
+  readonly graceMs: Ms;
+}
+
+export interface CheckpointRule {
+  /** How processes are asked for a checkpoint: a signal to every rank, or a command run beside them. */
+  readonly order:
+    | { readonly kind: "signal"; readonly signal: string }
+    | { readonly kind: "command"; readonly command: readonly string[] };
+  /** Folder of checkpoints; the agent's own folder of the job when absent. */
+  readonly dir?: string;
+  /** Time that a checkpoint may take. */
+  readonly graceMs: Ms;
+  /** Interval at which the processes write one by themselves, for the estimate of lost work. */
+  readonly intervalMs?: Ms;
+}
+
+/** Only failures of the user's processes are counted; a lost host or a refused start is not. */
+export interface RetryRule {
+  /** Runs in all; 1 means no retry. */
+  readonly attempts: number;
+  readonly backoffMs: Ms;
+}

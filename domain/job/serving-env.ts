@@ -1,0 +1,24 @@
+/** @file The variables that carry a served job's settings to `orbweaver serve`, and its address to the agent. */
+
+/** Whether a run is `orbweaver serve`, chosen by Orbweaver or by the author. */
+export const isServing = ([program, verb]: readonly string[]): boolean =>
+  program === "orbweaver" && verb === "serve";
+
+export const SERVING_ENV = Object.freeze({
+  /** The model's path on the host. */
+  model: "ORBWEAVER_MODEL",
+  /** GPUs of the lease. */
+  gpus: "ORBWEAVER_GPUS",
+  /** The plan's file, when a plan was made before the start. */
+  plan: "ORBWEAVER_SERVING_PLAN",
+  /** The address at which others reach this host. */
+  address: "ORBWEAVER_ADDRESS",
+  port: "ORBWEAVER_SERVING_PORT",
+  /** A file with the token that requests must carry. */
+  tokenFile: "ORBWEAVER_SERVING_TOKEN_FILE",
+  maxBatch: "ORBWEAVER_SERVING_MAX_BATCH",
+  batchWindowMs: "ORBWEAVER_SERVING_BATCH_WINDOW_MS",
+  queue: "ORBWEAVER_SERVING_QUEUE",
+  /** The file to which the service writes its address when it answers. */
+  file: "ORBWEAVER_SERVING_FILE",
+});

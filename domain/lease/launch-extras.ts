@@ -1,0 +1,66 @@
+/**
+ * @file Files and variables that a run may get before it starts: a plan of its model, a policy for its collectives, the parts of an
+ * inference model. The job's description says which it wants; a run starts without them if need be.
+ */
+
+import type { JobSpec } from "../job/job.ts";
+import { jobModel } from "../job/job-model.ts";
+
+export const LAUNCH_EXTRAS = ["plan", "collectives", "inference"] as const;
+export type LaunchExtra = (typeof LAUNCH_EXTRAS)[number];
+
+/** The outcome of one part: made, or the reason why the run starts without it. */
+export interface LaunchExtrasNote {
+  readonly part: LaunchExtra;
+  readonly kind: "done" | "fallback";
+  /** Shown to users, one line. */
+  readonly message: string;
+}
+
+/** Names the file of the parallelism plan. */
+export const PLAN_VARIABLE = "ORBWEAVER_PLAN";
+
+/** A file beside the processes; a plain name without folders. */
+export interface ExtraFile {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The extras that are sent to the hosts. In values of `env`, `{files}` stands for the folder of the files on that host. */
+export interface LaunchExtras {
+  readonly env: Readonly<Record<string, string>>;
+  readonly files: readonly ExtraFile[];
+}
+
+/** Limits on all files of a job together, for one host and over all its hosts, because each host's order carries them. */
+export const MAX_EXTRAS_BYTES = 256 * 1024;
+const MAX_EXTRAS_BYTES_OVER_HOSTS = 4 * 1024 * 1024;
+
+const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+/** Why these extras cannot be sent to this number of hosts; undefined when they can. */
+export function extrasProblem({ files }: LaunchExtras, hosts: number): string | undefined {
+  const misnamed = files.find(({ name }) => !FILE_NAME.test(name));
+  if (misnamed !== undefined) return `${JSON.stringify(misnamed.name)} is no plain file name`;
+  const bytes = files.reduce((sum, { text }) => sum + text.length, 0);
+  const most = Math.min(MAX_EXTRAS_BYTES, Math.floor(MAX_EXTRAS_BYTES_OVER_HOSTS / hosts));
+  return bytes <= most
+    ? undefined
+    : `its files have ${String(bytes)} characters; for ${String(hosts)} hosts at most ${String(most)} are carried`;
+}
+
+/** A model file that a job names lies with its processes, so only shapes that the description says are planned. */
+const isPlanned = (spec: JobSpec): boolean =>
+  spec.class === "training" && spec.batch !== undefined && jobModel(spec) !== undefined;
+
+/** The parts that a job's description asks for, one line each. */
+export function extrasOf(spec: JobSpec): readonly LaunchExtra[] {
+  const { array, collectives, isServed } = spec;
+  // Array tasks are small and many, so they get no plan.
+  if (array !== undefined) return [];
+  return [
+    ...(isPlanned(spec) ? (["plan"] as const) : []),
+    ...(collectives === undefined ? [] : (["collectives"] as const)),
+    ...(isServed === true ? (["inference"] as const) : []),
+  ];
+}

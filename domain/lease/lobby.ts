@@ -1,0 +1,40 @@
+/** @file A request that waits outside its fleet, and the place that a fleet has promised to a lobby. */
+
+import type { JobClass } from "../job/job.ts";
+import type { JobId, RunId, TenantId } from "../values/ids.ts";
+
+/** A request that waits outside. Jobs are called in by round, then the higher priority, then submission, then job id. */
+export interface LobbyRow {
+  readonly jobId: JobId;
+  readonly runId: RunId;
+  readonly seq: number;
+  readonly class: JobClass;
+  readonly priority: number;
+  readonly submittedAtMs: number;
+  readonly gpus: number;
+  /** How often it was inside and gave way to another; 0 at first. */
+  readonly round: number;
+}
+
+/** A place inside for one job of the class. Numbers are never given twice, whatever the tenant. */
+export interface LobbyCredit {
+  readonly number: number;
+  readonly class: JobClass;
+}
+
+/** What a lobby tells its fleet. */
+export interface LobbyReport {
+  /** Whose lobby it is. */
+  readonly tenant: TenantId;
+  /** Grows from report to report, also beyond the end of a lobby (a time does); an older one is a late copy. */
+  readonly report: number;
+  /**
+   * How many wait there that have not been called in. The lobby reports again after every change of it that is not a call-in,
+   * so the last report counts all rows that it has received.
+   */
+  readonly waiting: WaitingByClass;
+  /** Numbers of credits for which nobody waits there. */
+  readonly returned: readonly number[];
+}
+
+export type WaitingByClass = Readonly<Record<JobClass, number>>;

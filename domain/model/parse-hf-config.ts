@@ -1,0 +1,342 @@
+/**
+ * @file Reads a `config.json` of Hugging Face Transformers as the shape of a transformer.
+ *
+ * The key `model_type` says which keys hold width, depth and heads; what a file leaves out has the default of that class. All problems are
+ * reported at once; JSON keeps no lines, so a message names the key. Sizes above `MOST` are refused: they are no model. Sources: the
+ * configuration classes of Transformers 4.57.
+ */
+
+import { refuse, type Refused } from "../values/problem.ts";
+import { refuseBySize } from "../values/text-lines.ts";
+import type { ExpertShape, LatentShape, TransformerShape } from "./transformer-shape.ts";
+
+/** A shape with its model type, and the part of the file that it follows from. */
+interface ConfigShape {
+  readonly name: string;
+  readonly shape: TransformerShape;
+  readonly used: Readonly<Record<string, unknown>>;
+}
+
+export type ParsedHfConfig = ({ readonly kind: "parsed" } & ConfigShape) | Refused;
+
+/** Whether a text is such a file, whatever its model. */
+export const isHfConfig = (text: string): boolean =>
+  text.trimStart().startsWith("{") && /"model_type"\s*:/.test(text);
+
+export const HF_MODEL_TYPES = [
+  "llama",
+  "qwen2",
+  "qwen3",
+  "qwen3_moe",
+  "mistral",
+  "mixtral",
+  "deepseek_v2",
+  "deepseek_v3",
+  "gpt_neox",
+  "gpt2",
+  "opt",
+  "bert",
+  "vit",
+] as const;
+type ModelType = (typeof HF_MODEL_TYPES)[number];
+
+const MOST = 10_000_000;
+/** Tokens of a sample where nobody says how many: models take more than anybody trains with at first. */
+const USUAL_SEQUENCE = 4096;
+
+export function parseHfConfig(text: string, file: string): ParsedHfConfig {
+  const bySize = refuseBySize(text, file, { what: "a model's configuration" });
+  if (bySize !== undefined) return bySize;
+  const found = objectIn(text);
+  if (found === undefined)
+    return refuse(file, [
+      { line: 1, message: "the text is no JSON object", remedy: "give the model's config.json" },
+    ]);
+  const read = readHfConfig(found);
+  return read.kind === "wrong"
+    ? refuse(
+        file,
+        read.problems.map(({ message, remedy }) => ({ line: 1, message, remedy })),
+      )
+    : { ...read, kind: "parsed" };
+}
+
+export interface KeyProblem {
+  readonly key: string;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+export type ReadHfConfig =
+  | ({ readonly kind: "read" } & ConfigShape)
+  | { readonly kind: "wrong"; readonly problems: readonly KeyProblem[] };
+
+/** Of a file that was read as JSON, or that stands in a job file. */
+export function readHfConfig(found: Readonly<Record<string, unknown>>): ReadHfConfig {
+  const type = HF_MODEL_TYPES.find((known) => known === found["model_type"]);
+  if (type === undefined) {
+    const message = `model_type is ${shownValue(found["model_type"])}`;
+    const remedy = `give a model of type ${HF_MODEL_TYPES.join(", ")}`;
+    return { kind: "wrong", problems: [{ key: "model_type", message, remedy }] };
+  }
+  const problems: KeyProblem[] = [];
+  const keys = new Set(["model_type", "head_dim"]);
+  const shape = shapeOf(type, readerOf(found, { problems, keys }));
+  if (problems.length === 0 && shape.hidden % shape.heads !== 0 && found["head_dim"] === undefined)
+    problems.push({
+      key: "hidden_size",
+      message: `${shape.hidden} is not divided by ${shape.heads} heads`,
+      remedy: "mend the width, the heads or head_dim",
+    });
+  if (problems.length === 0 && shape.heads % shape.keyValueHeads !== 0)
+    problems.push({
+      key: "num_key_value_heads",
+      message: `${shape.heads} heads are not divided by ${shape.keyValueHeads} key-value heads`,
+      remedy: "mend num_key_value_heads",
+    });
+  if (problems.length > 0) return { kind: "wrong", problems };
+  const used = Object.fromEntries(Object.entries(found).filter(([key]) => keys.has(key)));
+  return { kind: "read", name: type, shape, used };
+}
+
+const shownValue = (value: unknown): string =>
+  value === undefined ? "missing" : JSON.stringify(value).slice(0, 60);
+
+function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const found: unknown = JSON.parse(text);
+    return typeof found === "object" && found !== null && !Array.isArray(found)
+      ? Object.fromEntries(Object.entries(found))
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+interface Reader {
+  /** The first of the keys that is there; without any of them the fallback, which may be none. */
+  readonly count: (keys: string, fallback?: number) => number;
+  readonly number: (key: string, fallback: number) => number;
+  readonly claim: (key: string, fallback: boolean) => boolean;
+  readonly word: (key: string, fallback: string) => string;
+  readonly ropeScaling: () => TransformerShape["ropeScaling"];
+  readonly refuse: (key: string, wanted: string) => void;
+}
+
+/** Notes the keys that it looks at. */
+function readerOf(
+  found: Readonly<Record<string, unknown>>,
+  { problems, keys }: { readonly problems: KeyProblem[]; readonly keys: Set<string> },
+): Reader {
+  const wrong = (key: string, wanted: string): void => {
+    const message = `${key} is ${shownValue(found[key])}`;
+    problems.push({ key, message, remedy: `give ${wanted}` });
+  };
+  const isThere = (key: string): boolean => {
+    keys.add(key);
+    return found[key] !== undefined && found[key] !== null;
+  };
+  return {
+    count: (keys, fallback) => {
+      const [first = "", ...others] = keys.split(" ");
+      const key = [first, ...others].find(isThere);
+      if (key === undefined && fallback !== undefined) return fallback;
+      const value = found[key ?? first];
+      if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MOST)
+        return value;
+      wrong(key ?? first, `a whole number up to ${MOST}`);
+      return 1;
+    },
+    number: (key, fallback) => {
+      const value = found[key];
+      if (!isThere(key)) return fallback;
+      if (typeof value === "number" && value > 0 && Number.isFinite(value)) return value;
+      wrong(key, "a positive number");
+      return fallback;
+    },
+    claim: (key, fallback) => {
+      const value = found[key];
+      if (!isThere(key)) return fallback;
+      if (typeof value === "boolean") return value;
+      wrong(key, "true or false");
+      return fallback;
+    },
+    word: (key, fallback) => {
+      keys.add(key);
+      const value = found[key];
+      return typeof value === "string" ? value : fallback;
+    },
+    refuse: wrong,
+    ropeScaling: () => {
+      keys.add("rope_scaling");
+      const value = found["rope_scaling"];
+      if (typeof value !== "object" || value === null) return undefined;
+      const entries = new Map(Object.entries(value));
+      const [kind, factor] = [
+        entries.get("rope_type") ?? entries.get("type"),
+        entries.get("factor"),
+      ];
+      return typeof kind === "string" && typeof factor === "number" ? { kind, factor } : undefined;
+    },
+  };
+}
+
+function shapeOf(type: ModelType, read: Reader): TransformerShape {
+  switch (type) {
+    case "gpt2":
+    case "opt":
+    case "bert":
+    case "gpt_neox":
+      return classicShape(type, read);
+    case "vit":
+      return imageShape(read);
+    case "llama":
+    case "qwen2":
+    case "qwen3":
+    case "qwen3_moe":
+    case "mistral":
+    case "mixtral":
+    case "deepseek_v2":
+    case "deepseek_v3":
+      return gatedShape(type, read);
+  }
+}
+
+type Common = Pick<TransformerShape, "family" | "layers" | "hidden" | "heads">;
+
+/** At least 1: what divides must not be 0. */
+const commonOf = (type: ModelType, read: Reader): Common => ({
+  family: type,
+  layers: Math.max(1, read.count("num_hidden_layers n_layer")),
+  hidden: Math.max(1, read.count("hidden_size n_embd")),
+  heads: Math.max(1, read.count("num_attention_heads n_head")),
+});
+
+/** LLaMA and its kind: gated, RMSNorm, rotations; experts and latent attention where the file has them. */
+function gatedShape(type: ModelType, read: Reader): TransformerShape {
+  const common = commonOf(type, read);
+  const { hidden, heads } = common;
+  const isDeepSeek = type === "deepseek_v2" || type === "deepseek_v3";
+  const hasExperts = type === "mixtral" || type === "qwen3_moe" || isDeepSeek;
+  const positions = read.count("max_position_embeddings", USUAL_SEQUENCE);
+  const hasBias = read.claim("attention_bias", type === "qwen2");
+  const ropeScaling = read.ropeScaling();
+  const feedForward = read.count("intermediate_size");
+  return {
+    ...common,
+    keyValueHeads: Math.max(1, read.count("num_key_value_heads", heads)),
+    headSize: read.count("head_dim", hidden / heads),
+    feedForward,
+    vocabulary: read.count("vocab_size"),
+    positions: 0,
+    sequence: Math.min(positions, USUAL_SEQUENCE),
+    activation: "swiglu",
+    norm: "rms",
+    normEpsilon: read.number("rms_norm_eps", 1e-6),
+    biases: hasBias || type === "qwen2" ? "qkv" : "none",
+    isTied: read.claim("tie_word_embeddings", false),
+    isEncoder: false,
+    ropeBase: read.number("rope_theta", type === "mixtral" ? 1e6 : 10_000),
+    ...(ropeScaling !== undefined && { ropeScaling }),
+    ...(/^qwen3/.test(type) && { hasQueryNorms: true }),
+    ...(hasExperts && { experts: expertsOf(type, read, feedForward) }),
+    ...(isDeepSeek && { latent: latentOf(read) }),
+  };
+}
+
+function expertsOf(type: ModelType, read: Reader, feedForward: number): ExpertShape {
+  if (type === "mixtral")
+    return {
+      count: read.count("num_local_experts", 8),
+      chosen: read.count("num_experts_per_tok", 2),
+      feedForward,
+      sharedFeedForward: 0,
+      denseLayers: 0,
+    };
+  const width = read.count("moe_intermediate_size");
+  if (type === "qwen3_moe") {
+    if (read.count("decoder_sparse_step", 1) !== 1)
+      read.refuse("decoder_sparse_step", "1: experts in every block");
+    return {
+      count: read.count("num_experts num_local_experts"),
+      chosen: read.count("num_experts_per_tok"),
+      feedForward: width,
+      sharedFeedForward: 0,
+      denseLayers: 0,
+    };
+  }
+  return {
+    count: read.count("n_routed_experts"),
+    chosen: read.count("num_experts_per_tok"),
+    feedForward: width,
+    sharedFeedForward: width * read.count("n_shared_experts", 0),
+    denseLayers: read.count("first_k_dense_replace", 0),
+  };
+}
+
+const latentOf = (read: Reader): LatentShape => ({
+  // Null where queries are projected at once.
+  queryRank: read.count("q_lora_rank", 0),
+  keyValueRank: read.count("kv_lora_rank"),
+  plainSize: read.count("qk_nope_head_dim"),
+  rotarySize: read.count("qk_rope_head_dim"),
+  valueSize: read.count("v_head_dim"),
+});
+
+/** GPT-2, OPT, BERT, GPT-NeoX: two matrices, norms with shift, biases. */
+function classicShape(type: ModelType, read: Reader): TransformerShape {
+  const common = commonOf(type, read);
+  const { hidden, heads } = common;
+  const isNeoX = type === "gpt_neox";
+  const positions = read.count("max_position_embeddings n_positions", 1024);
+  if (read.count("word_embed_proj_dim", hidden) !== hidden)
+    read.refuse("word_embed_proj_dim", "an embedding as wide as the model");
+  const isRelu = /^relu/.test(
+    read.word("activation_function", read.word("hidden_act", type === "opt" ? "relu" : "gelu")),
+  );
+  return {
+    ...common,
+    keyValueHeads: heads,
+    headSize: hidden / heads,
+    feedForward: read.count("intermediate_size ffn_dim n_inner", 4 * hidden),
+    vocabulary: read.count("vocab_size"),
+    // OPT's table of positions has two rows more than it has positions.
+    positions: isNeoX ? 0 : positions + (type === "opt" ? 2 : 0),
+    sequence: positions,
+    activation: isRelu ? "relu" : "gelu",
+    norm: "layer",
+    normEpsilon: read.number(type === "gpt2" ? "layer_norm_epsilon" : "layer_norm_eps", 1e-5),
+    biases: "all",
+    isTied: read.claim("tie_word_embeddings", !isNeoX),
+    isEncoder: type === "bert",
+    ...(isNeoX && {
+      ropeBase: read.number("rotary_emb_base", 10_000),
+      rotaryShare: read.number("rotary_pct", 0.25),
+    }),
+  };
+}
+
+function imageShape(read: Reader): TransformerShape {
+  const common = commonOf("vit", read);
+  const [imageSize, patchSize] = [
+    read.count("image_size", 224),
+    Math.max(1, read.count("patch_size", 16)),
+  ];
+  const patches = Math.floor(imageSize / patchSize) ** 2;
+  return {
+    ...common,
+    keyValueHeads: common.heads,
+    headSize: common.hidden / common.heads,
+    feedForward: read.count("intermediate_size", 4 * common.hidden),
+    vocabulary: 0,
+    positions: patches + 1,
+    sequence: patches + 1,
+    activation: "gelu",
+    norm: "layer",
+    normEpsilon: read.number("layer_norm_eps", 1e-12),
+    biases: "all",
+    isTied: false,
+    isEncoder: false,
+    image: { imageSize, patchSize, channels: read.count("num_channels", 3) },
+  };
+}

@@ -1,0 +1,120 @@
+/**
+ * @file Every code of Orbweaver in one place: why a job waits, why a plan item was refused, why a run ended.
+ *
+ * `docs/errors.md` explains each; a test compares the two lists and their use in the code. Pending reasons follow Kueue's
+ * vocabulary where it has a term.
+ */
+
+/** Why a job is not running. */
+export const PENDING_CODES = [
+  /** Held by its owner. */
+  "OnHold",
+  /** No scheduling cycle has considered the request yet. */
+  "PendingEvaluation",
+  /** No fleet answers; the job asks again. */
+  "NoFleet",
+  /** No host of this fleet could ever satisfy the request. */
+  "NoMatchingFlavor",
+  /** More than the tenant's quota and borrowing limit could ever allow. */
+  "ExceedsMaxQuota",
+  /** Within the quota, but other jobs of the tenant use it now. */
+  "WaitingForQuota",
+  /** Other jobs are being preempted for it. */
+  "WaitingForPreempted",
+  /** Power or cooling of every fitting cluster is used up. */
+  "WaitingForPower",
+  /** Hosts that would fit have no agent or are drained. */
+  "WaitingForHosts",
+  /** Enough GPUs are free, but not in the shape asked for (one host, one fabric, few clusters). */
+  "TopologyPlacementFailed",
+  /** Other leases hold the GPUs. */
+  "WaitingForGpus",
+  /** Would fit now, but the free GPUs are reserved for other jobs, or are for jobs before it in the queue. */
+  "BehindEarlierJob",
+  /** This fleet has not placed it within its patience: it asks the next of its fleets. */
+  "PatienceOver",
+  /** The fleet has no place for its request: it waits in its tenant's lobby until it is called in. */
+  "QueueFull",
+] as const;
+export type PendingCode = (typeof PENDING_CODES)[number];
+
+/** Only a change of the fleet's or of the job's description would help. */
+export const HOPELESS_CODES: ReadonlySet<PendingCode> = new Set([
+  "NoMatchingFlavor",
+  "ExceedsMaxQuota",
+]);
+
+/** Why `apply` refused one item of a plan or one inbox entry. */
+export const REFUSAL_CODES = [
+  "RequestGone",
+  "RequestSuperseded",
+  "HostUnknown",
+  "HostUnavailable",
+  "GpuTaken",
+  "GpuReserved",
+  "NotEvictable",
+  "GangSizeWrong",
+  "ConstraintBroken",
+  "QuotaExceeded",
+  "PowerExceeded",
+  "EntryMalformed",
+  "EntryTooLarge",
+  "TokenUnknown",
+  "LedgerFull",
+] as const;
+export type RefusalCode = (typeof REFUSAL_CODES)[number];
+
+/** Why a run or a job failed: the `type` of application failures. */
+export const FAILURE_CODES = [
+  /** The job description is wrong; never retried. */
+  "MISCONFIGURED",
+  /** A process ended with a non-zero status. */
+  "PROCESS_EXITED",
+  /** A process was killed by a signal that Orbweaver did not send. */
+  "PROCESS_SIGNALLED",
+  /** The command does not exist on the host or may not be executed. */
+  "COMMAND_NOT_FOUND",
+  /** The run lasted longer than its time limit. */
+  "TIME_LIMIT",
+  /** Some tasks of a job array failed or were cancelled. */
+  "TASKS_FAILED",
+  /** The job did not end before its deadline. */
+  "DEADLINE_EXCEEDED",
+  /** A host refused to start its part of the gang. */
+  "HOST_REFUSED",
+  /** Some hosts of the gang were not ready in time. */
+  "GANG_NOT_READY",
+  /** A host stopped answering while the job ran there. */
+  "HOST_LOST",
+  /** A stale order: its token is lower than one that the host has seen. */
+  "STALE_TOKEN",
+  /** Orbweaver stopped the run. */
+  "STOPPED",
+  /** The order names a run that the host does not know. */
+  "RUN_UNKNOWN",
+  /** The same key was used with another job description. */
+  "IDEMPOTENCY_CONFLICT",
+  /** A job, host, fleet or file that does not exist. */
+  "NOT_FOUND",
+  /** The state of the job or host does not allow this. */
+  "NOT_ALLOWED",
+  /** Rules cannot be committed: a worker or agent that does not know them is alive. */
+  "OLDER_PROCESSES_ALIVE",
+  /** A file or flag that cannot be parsed. */
+  "BAD_INPUT",
+  /** The request is larger than a request may be. */
+  "REQUEST_TOO_LARGE",
+  /** A payload is encrypted with a key that is not at hand. */
+  "ENCRYPTION_KEY_MISSING",
+  /** A payload is damaged, forged, or larger than any of ours. */
+  "PAYLOAD_UNREADABLE",
+  /** No Temporal server could be found, downloaded or built. */
+  "TEMPORAL_SERVER_UNAVAILABLE",
+  /** The namespace lacks search attributes and they may not be added. */
+  "SEARCH_ATTRIBUTES_MISSING",
+  /** Nothing answers at the Temporal address. */
+  "NO_CONNECTION",
+  /** Another agent serves this host already. */
+  "HOST_ALREADY_SERVED",
+] as const;
+export type FailureCode = (typeof FAILURE_CODES)[number];

@@ -1,0 +1,138 @@
+/**
+ * @file When a fleet's run continues as new, and what it hands to the next run.
+ *
+ * The machine counts the most events and bytes that each of its commands and events can add to the history, because the length that the
+ * server reports may read otherwise on replay. A run also ends after every change by an operator, so that the input of a fleet's last
+ * run always has the newest description. Deliveries, audits and recoveries are short and finish in their own run.
+ */
+
+import type { FleetInput } from "../../protocol/fleet.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { carriedChain } from "./feed.ts";
+import { isBounded } from "../../scheduling/ledger/ledger.ts";
+import { isEmpty, takeAll, takeSlice } from "./inbox.ts";
+import { tokenAfterLoss } from "../../scheduling/ledger/apply/ledger-recovery.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { upgradeLedger } from "../../scheduling/ledger/upgrade.ts";
+import { packNotified } from "./notices.ts";
+import { fold, update, type FleetState, type FleetStep } from "./state.ts";
+
+const CONTINUE_AT_EVENTS = 1_500;
+const CONTINUE_AT_BYTES = 2 * 1024 * 1024;
+/** Past this many events the run ends even if deliveries are on their way; the next run delivers again. */
+const CONTINUE_AT_ANY_COST_EVENTS = 3_000;
+const BYTES_AN_EVENT = 500;
+/**
+ * From `BOUNDED_RULES` on. A worker that takes a run over repeats all of it within the ten seconds of one workflow task, so a flood must not
+ * make it longer than this: past the first bound the run takes no more requests, past the second it ends whatever it has not folded.
+ */
+const SHED_AT_BYTES = 12 * 1024 * 1024;
+const SPENT_AT_BYTES = 16 * 1024 * 1024;
+/** Before what was dropped is asked for again. */
+const ASK_AFTER_MS = 1_000;
+
+/** Events of history: one signal and the workflow task for it; a timer and its end; an activity and its end; a marker and its task. */
+export const COST = { signal: 4, timer: 6, background: 8, decision: 4, delivery: 6 } as const;
+
+/** Counts what something costs of the history at most, with the payload that it carries. */
+export const spend = (step: FleetStep, events: number, payload?: unknown): FleetStep =>
+  spendBytes(step, events, (JSON.stringify(payload) ?? "").length);
+
+/** The same where the size of the payload is known. */
+export function spendBytes(step: FleetStep, events: number, payloadBytes: number): FleetStep {
+  const { spent } = step.state;
+  const bytes = spent.bytes + BYTES_AN_EVENT + payloadBytes;
+  return update(step, { spent: { events: spent.events + events, bytes } });
+}
+
+export function mustContinue(state: FleetState): boolean {
+  const { spent, deliveries, audits, recovery, estimates, isChangedByHand } = state;
+  if (isSpent(state)) return true;
+  // What has come is folded first: the input of the next run has no room for it.
+  if (isAnyLeft(state)) return false;
+  if (spent.events >= CONTINUE_AT_ANY_COST_EVENTS) return true;
+  if (deliveries.underway.size > 0 || state.repair !== undefined) return false;
+  const isBackgroundOver =
+    audits.underway === undefined &&
+    estimates.underway === undefined &&
+    recovery.underway.length === 0;
+  if (isChangedByHand && isBackgroundOver && recovery.quietUntilMs < Infinity) return true;
+  return spent.events >= CONTINUE_AT_EVENTS || spent.bytes >= CONTINUE_AT_BYTES;
+}
+
+/** Whether something has come for which the input of the next run has no room. */
+export const isAnyLeft = ({ isBacklogged, held }: FleetState): boolean =>
+  isBacklogged || held.size > 0;
+
+export const mustShed = ({ ledger, spent }: FleetState): boolean =>
+  isBounded(ledger) && spent.bytes >= SHED_AT_BYTES;
+
+export const isSpent = ({ ledger, spent }: FleetState): boolean =>
+  isBounded(ledger) && spent.bytes >= SPENT_AT_BYTES;
+
+/** Asks for the end of the updates under way; entries that come meanwhile still reach the next run. */
+export function close(step: FleetStep): FleetStep {
+  const { state, commands } = update(step, { phase: "closing" });
+  return { state, commands: [...commands, { kind: "finish-handlers" }] };
+}
+
+export function continueAsNew(step: FleetStep, nowMs: number): FleetStep {
+  const { state, commands } = update(step, { phase: "over" });
+  const input = inputOf(state, nowMs);
+  return { state, commands: [...commands, { kind: "continue-as-new", input }] };
+}
+
+/** Folds the entries that have come, as one event; with bounded intake, the oldest of them up to a slice. */
+export function foldInbox(step: FleetStep, nowMs: number): FleetStep {
+  const { inbox, ledger } = step.state;
+  if (isEmpty(inbox)) return step;
+  const { entries, junk, rest } = isBounded(ledger) ? takeSlice(inbox) : takeAll(inbox);
+  const taken = update(step, { inbox: rest, isBacklogged: !isEmpty(rest) });
+  return fold(taken, { kind: "inbox", entries, ...(junk.length > 0 && { junk }), nowMs });
+}
+
+/** Whether jobs and agents have said something that the next run will not know. */
+const areWordsLost = (state: FleetState): boolean =>
+  state.isOverrun ||
+  isAnyLeft(state) ||
+  [...state.deliveries.underway.values()].some(({ held }) => held.length > 0);
+
+/** Newer rules believe reports of unknown leases only while a lost ledger is rebuilt, which ledgers of older rules do not say. */
+const asLost = ({ ledger, recovery, nextRules }: FleetState): Ledger =>
+  nextRules > ledger.applyVersion && (recovery.quietUntilMs > 0 || recovery.recoverAtMs.length > 0)
+    ? { ...ledger, recovery: { tokensBelow: tokenAfterLoss(ledger.nextToken) } }
+    : ledger;
+
+const recoverTimes = (state: FleetState, nowMs: number): readonly number[] => {
+  const { recoverAtMs } = state.recovery;
+  return areWordsLost(state)
+    ? [nowMs + ASK_AFTER_MS, ...recoverAtMs].sort((a, b) => a - b)
+    : recoverAtMs;
+};
+
+/** The one place where a ledger goes to newer rules: between two runs, so that a run follows one version from its input on. */
+function inputOf(state: FleetState, nowMs: number): FleetInput {
+  const { name, nextRules, recovery, deliveries } = state;
+  const ledger = upgradeLedger(asLost(state), nextRules);
+  const chain = carriedChain(state);
+  const { isReportDue } = recovery;
+  const recoverAtMs = recoverTimes(state, nowMs);
+  return {
+    name,
+    rules: ledger.applyVersion,
+    ledger: packLedger(ledger),
+    ...(chain && { chain }),
+    ...(recoverAtMs.length > 0 && { recoverAtMs }),
+    // A fleet that has lost its ledger asks for more than that anyway.
+    ...((recovery.areWordsLost || recovery.recoverAtMs.length === 0) &&
+      recoverAtMs.length > 0 && { areWordsLost: true }),
+    ...(isReportDue && { isReportDue }),
+    ...(isBounded(ledger)
+      ? { notifiedCodes: packNotified(ledger, deliveries.notified) }
+      : {
+          notified: [...deliveries.notified].map(
+            ([id, { code, atMs }]) => [id, code, atMs] as const,
+          ),
+        }),
+  };
+}

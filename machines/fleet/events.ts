@@ -1,0 +1,104 @@
+/**
+ * @file The events that a fleet's machine takes and the commands that it gives.
+ *
+ * A command with an `id` is answered by an event with the same `id`. An event without one is news from outside: an inbox batch, an
+ * operator's order. Each command says which event answers it; `failed` answers any of them whose activity gave up.
+ */
+
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
+import type { Plan } from "../../domain/lease/plan.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type {
+  AuditOrder,
+  AuditReport,
+  DeliveryReport,
+  EstimateOrder,
+  Feed,
+  Post,
+  RecoverOrder,
+  StartEstimates,
+} from "../../protocol/control-contract.ts";
+import type { FleetInput } from "../../protocol/fleet.ts";
+import type { Brought, UnknownSignal } from "./inbox.ts";
+import type { RepairOrder, RepairReport, RepairChoice } from "../../protocol/repair.ts";
+import type { LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+
+export type FleetEvent =
+  /** One signal with inbox entries, as it came. */
+  | ({ readonly kind: "inbox" } & Brought)
+  /** A signal of a name that no fleet knows. */
+  | ({ readonly kind: "unknown-signal" } & UnknownSignal)
+  /** An operator's order that `orders.ts` has not refused. */
+  | { readonly kind: "order"; readonly order: OperatorOrder }
+  /** `answer`: its name, where the decider keeps the ledger. */
+  | {
+      readonly kind: "decided";
+      readonly id: number;
+      readonly plan: Plan;
+      readonly answer?: string;
+    }
+  /** The decider cannot follow by what it was fed. */
+  | { readonly kind: "stale"; readonly id: number }
+  | { readonly kind: "delivered"; readonly id: number; readonly report: DeliveryReport }
+  | { readonly kind: "audited"; readonly id: number; readonly report: AuditReport }
+  | { readonly kind: "recovered"; readonly id: number }
+  | { readonly kind: "estimated"; readonly id: number; readonly estimates: StartEstimates }
+  | { readonly kind: "repaired"; readonly id: number; readonly report: RepairReport }
+  | { readonly kind: "failed"; readonly id: number }
+  | { readonly kind: "handlers-finished" };
+
+/** The events that may have to wait for the end of a cycle. */
+export type DeferrableEvent = Exclude<
+  FleetEvent,
+  { readonly kind: "inbox" | "unknown-signal" | "decided" | "stale" }
+>;
+
+export type OperatorOrder =
+  | { readonly kind: "drain"; readonly hosts: readonly HostId[]; readonly reason: string }
+  | { readonly kind: "undrain"; readonly hosts: readonly HostId[] }
+  /** The operator vouches that nothing runs on these hosts. */
+  | { readonly kind: "fence"; readonly hosts: readonly HostId[] }
+  | {
+      readonly kind: "configure";
+      readonly shape: FleetShape;
+      readonly detailsHash?: string;
+    }
+  /** The next run follows these rules; `refuseRules` has not refused them. */
+  | { readonly kind: "upgrade"; readonly rules: number }
+  /** Asks everybody about what the operator doubts, and frees what all deny. */
+  | ({ readonly kind: "repair" } & RepairChoice);
+
+export type FleetCommand =
+  /** Answered by `decided`, never by `failed`. It runs as a local activity, so the ledger stays out of history. */
+  | {
+      readonly kind: "decide";
+      readonly id: number;
+      readonly ledger: PackedLedger;
+      readonly nowMs: number;
+      /** For a decider that is to keep the ledger: whose it is, and the hash of the event chain. */
+      readonly keep?: { readonly fleet: string; readonly hash: string };
+    }
+  /** The same of a decider that keeps the ledger; answered by `decided` or `stale`. */
+  | {
+      readonly kind: "decide-next";
+      readonly id: number;
+      readonly feed: Feed;
+      readonly nowMs: number;
+    }
+  /** Answered by `delivered`. */
+  | { readonly kind: "deliver"; readonly id: number; readonly post: Post }
+  /** Answered by `audited`. */
+  | { readonly kind: "audit"; readonly id: number; readonly order: AuditOrder }
+  /** Answered by `recovered`. */
+  | { readonly kind: "recover"; readonly id: number; readonly order: RecoverOrder }
+  /** Answered by `estimated`. */
+  | { readonly kind: "estimate-starts"; readonly id: number; readonly order: EstimateOrder }
+  /** Answered by `repaired`. */
+  | { readonly kind: "repair"; readonly id: number; readonly order: RepairOrder }
+  /** Waits until every update has had its answer; answered by `handlers-finished`. */
+  | { readonly kind: "finish-handlers" }
+  /** Ends the run; the machine is over. */
+  | { readonly kind: "continue-as-new"; readonly input: FleetInput }
+  /** Tells an observer which event the ledger has just folded. Changes nothing. */
+  | { readonly kind: "record"; readonly event: LedgerEvent };

@@ -1,0 +1,288 @@
+/**
+ * @file The fleet's machine: one entity that owns the ledger and runs one scheduling cycle after another.
+ *
+ * Events only append or fold, and ask for a turn. A turn folds the inbox, lets the clocks ring, starts what is due in the background (audits,
+ * recoveries, start estimates), and then either asks for a plan or posts at once. A plan that arrives is applied and posted in one step.
+ * From the request for a plan until its grants are on their way nothing else changes the ledger, and one time serves for all
+ * (docs/decisions/0014): other events are deferred, in their order. A turn comes after all events that arrived together, so their order
+ * does not matter to the cycle.
+ * The history grows by the cycle (11 events at most), not by the job; `continue.ts` ends the run in time.
+ */
+
+import { unpackLedger } from "../../scheduling/ledger/codec.ts";
+import {
+  nextFenceAtMs,
+  nextLookAtMs,
+  nextReturnAtMs,
+} from "../../scheduling/ledger/apply/apply.ts";
+import { isBounded, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import type { FleetInput } from "../../protocol/fleet.ts";
+import { appended, inOrder } from "../../lib/chain.ts";
+import type { Machine, Tick } from "../machine.ts";
+import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
+import {
+  close,
+  continueAsNew,
+  COST,
+  foldInbox,
+  isAnyLeft,
+  isSpent,
+  mustContinue,
+  mustShed,
+  spend,
+  spendBytes,
+} from "./continue.ts";
+import { applyPlan, isAnyUnmet, receiveStale, startCycle } from "./cycle.ts";
+import {
+  nextTimedPostAtMs,
+  nextUnsentAtMs,
+  NOTHING_ARRIVED,
+  post,
+  receiveReport,
+} from "./deliveries.ts";
+import { endEstimates, nextEstimatesAtMs, skipUnused, startEstimates } from "./estimates.ts";
+import type { DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
+import { NOBODY_HELD } from "./held.ts";
+import { EMPTY_INBOX, isEmpty, keepAll, keepEntries, keepUnknownSignal } from "./inbox.ts";
+import { unpackNotified } from "./notices.ts";
+import { applyOrder } from "./orders.ts";
+import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
+import { endRecovery, startRecovery } from "./recovery.ts";
+import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
+import { fold, update, type FleetState, type FleetStep } from "./state.ts";
+
+/** `startedAtMs`: when this run of the workflow began. */
+export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number): FleetState {
+  const ledger = unpackLedger(input.ledger);
+  return {
+    name: input.name,
+    startedAtMs,
+    phase: "open",
+    ledger,
+    inbox: EMPTY_INBOX,
+    isBacklogged: false,
+    held: NOBODY_HELD,
+    isOverrun: false,
+    deferred: undefined,
+    isTurnDue: true,
+    clock: undefined,
+    nextId: 1,
+    cycle: { underway: undefined, needsDecision: isAnyUnmet(ledger), wakeAtMs: Infinity },
+    deliveries: {
+      underway: new Map(),
+      redeliverAtMs: undefined,
+      notified: notifiedIn(input, ledger, nowMs),
+      orphaned: [],
+      reported: new Set(),
+    },
+    audits: {
+      underway: undefined,
+      auditedAtMs: nowMs,
+      auditedCount: 0,
+      idleAtMs: nowMs,
+      changedAtMs: nowMs,
+    },
+    recovery: {
+      underway: [],
+      quietUntilMs: input.isRecovering === true ? Infinity : 0,
+      recoverAtMs: input.recoverAtMs ?? [],
+      areWordsLost: input.areWordsLost === true,
+      isReportDue: input.isReportDue === true,
+    },
+    estimates: { underway: undefined, doneUpToMs: nowMs },
+    patience: FULL_PATIENCE,
+    spent: { events: 0, bytes: 0 },
+    repair: undefined,
+    isChangedByHand: false,
+    nextRules: ledger.applyVersion,
+  };
+}
+
+const notifiedIn = (
+  { notified = [], notifiedCodes }: FleetInput,
+  ledger: Ledger,
+  nowMs: number,
+): FleetState["deliveries"]["notified"] =>
+  notifiedCodes === undefined
+    ? new Map(notified.map(([id, code, atMs]) => [id, { code, atMs }]))
+    : unpackNotified(ledger, notifiedCodes, nowMs);
+
+export const fleetMachine: Machine<FleetState, FleetEvent, FleetCommand> = {
+  step,
+  dueAtMs,
+  clockOf: ({ clock }) => clock,
+};
+
+function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): FleetStep {
+  const begun: FleetStep = { state, commands: [] };
+  if (state.phase === "over") return begun;
+  if (event.kind === "inbox" || event.kind === "unknown-signal") return append(begun, event);
+  if (event.kind === "decided") return endCycle(begun, event, nowMs);
+  if (event.kind === "stale") return receiveStale(begun, event.id);
+  if (event.kind === "tick") return isAwake(state) ? turn(begun, nowMs) : begun;
+  if (state.cycle.underway !== undefined)
+    return update(begun, { deferred: appended(state.deferred, event) });
+  return receive(begun, event, nowMs);
+}
+
+/** Whether a turn may begin: the run goes on, and no plan is in the making. */
+const isAwake = ({ phase, cycle }: FleetState): boolean =>
+  phase === "open" && cycle.underway === undefined;
+
+/** Costs the same however much has come before. */
+function append(
+  begun: FleetStep,
+  event: Extract<FleetEvent, { readonly kind: "inbox" | "unknown-signal" }>,
+): FleetStep {
+  const { inbox, ledger } = begun.state;
+  if (isBounded(ledger)) {
+    const spent = spendBytes(begun, 1, event.bytes ?? 0);
+    if (event.kind === "unknown-signal")
+      return update(spent, { inbox: keepUnknownSignal(inbox, event) });
+    const isShed = mustShed(begun.state);
+    return update(spent, {
+      inbox: keepEntries(inbox, { ...event, isShed }),
+      ...(isShed && { isOverrun: true }),
+    });
+  }
+  if (event.kind === "unknown-signal") return begun;
+  return update(spend(begun, COST.signal, event.batch), { inbox: keepAll(inbox, event.batch) });
+}
+
+function dueAtMs(state: FleetState): number {
+  if (!isAwake(state)) return Infinity;
+  if (state.isBacklogged) return state.clock?.atMs ?? 0;
+  if (!isEmpty(state.inbox) || state.isTurnDue || mustContinue(state)) return 0;
+  return Math.min(nextUnsentAtMs(state), nextTimeAtMs(state));
+}
+
+/** When time alone makes a turn due. */
+function nextTimeAtMs(state: FleetState): number {
+  const { ledger, cycle, recovery, patience } = state;
+  return Math.min(
+    // A cycle that is due judges every patience that is over by then.
+    cycle.needsDecision ? recovery.quietUntilMs : nextExpiryAtMs(patience, ledger),
+    cycle.wakeAtMs,
+    nextLedgerClockAtMs(state),
+    nextAuditAtMs(state),
+    nextEstimatesAtMs(state),
+    recovery.recoverAtMs[0] ?? Infinity,
+    nextTimedPostAtMs(state),
+  );
+}
+
+/** When time alone changes the ledger. */
+const nextLedgerClockAtMs = ({ ledger }: FleetState): number =>
+  Math.min(
+    nextFenceAtMs(ledger) ?? Infinity,
+    nextReturnAtMs(ledger) ?? Infinity,
+    nextLookAtMs(ledger) ?? Infinity,
+  );
+
+function turn(begun: FleetStep, nowMs: number): FleetStep {
+  const woken = lookAtClocks(foldInbox(wake(begun, nowMs), nowMs), nowMs);
+  if (mustContinue(woken.state)) return close(woken);
+  const started = startBackground(forgetVainDecision(woken), nowMs);
+  const { cycle, recovery } = started.state;
+  if (cycle.needsDecision && recovery.quietUntilMs <= nowMs) return startCycle(started, nowMs);
+  return rest(post(started, nowMs), nowMs);
+}
+
+function wake(begun: FleetStep, nowMs: number): FleetStep {
+  const { patience, clock } = begun.state;
+  const woken = update(spend(begun, COST.timer), {
+    isTurnDue: false,
+    isBacklogged: false,
+    clock: undefined,
+    patience: afterClock(patience, clock?.atMs ?? Infinity, nowMs),
+  });
+  return skipUnused(woken, nowMs);
+}
+
+function lookAtClocks(woken: FleetStep, nowMs: number): FleetStep {
+  const looked =
+    nextLedgerClockAtMs(woken.state) <= nowMs ? fold(woken, { kind: "clock", nowMs }) : woken;
+  const { ledger, cycle, patience } = looked.state;
+  const isTime = cycle.wakeAtMs <= nowMs || nextExpiryAtMs(patience, ledger) <= nowMs;
+  if (!isTime) return looked;
+  return update(looked, { cycle: { ...cycle, needsDecision: true, wakeAtMs: Infinity } });
+}
+
+/** No cycle for a ledger in which no job lacks anything. */
+function forgetVainDecision(woken: FleetStep): FleetStep {
+  const { ledger, cycle } = woken.state;
+  if (isAnyUnmet(ledger)) return woken;
+  return update(woken, { cycle: { ...cycle, needsDecision: false, wakeAtMs: Infinity } });
+}
+
+function startBackground(woken: FleetStep, nowMs: number): FleetStep {
+  const audited = nextAuditAtMs(woken.state) <= nowMs ? startAudit(woken) : woken;
+  const estimated = nextEstimatesAtMs(audited.state) <= nowMs ? startEstimates(audited) : audited;
+  return startRecovery(estimated, nowMs);
+}
+
+/** Applies the plan, posts, and only then lets in what came meanwhile. Ignores a plan that no cycle waits for. */
+function endCycle(
+  begun: FleetStep,
+  { id, ...decided }: Extract<FleetEvent, { kind: "decided" }>,
+  nowMs: number,
+): FleetStep {
+  const { cycle, deferred } = begun.state;
+  const { underway } = cycle;
+  if (underway?.id !== id) return begun;
+  const opened = update(begun, { cycle: { ...cycle, underway: undefined }, deferred: undefined });
+  const posted = post(applyPlan(opened, decided, underway.nowMs), underway.nowMs);
+  const rested = rest(posted, underway.nowMs);
+  return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), rested);
+}
+
+/**
+ * Sets the clock, whether or not something else makes a turn due at once: on replay that may come later, and the timers have to be the
+ * same. The next turn sees whether the clock rang late.
+ */
+function rest(done: FleetStep, nowMs: number): FleetStep {
+  // The timer ends the activation, so that queries and other workflows have their turn before the next slice.
+  const atMs = done.state.isBacklogged ? nowMs : nextTimeAtMs(done.state);
+  return update(done, { clock: atMs < Infinity ? { atMs: Math.max(nowMs + 1, atMs) } : undefined });
+}
+
+/** Between cycles. */
+function receive(begun: FleetStep, event: DeferrableEvent, nowMs: number): FleetStep {
+  switch (event.kind) {
+    case "order":
+      return event.order.kind === "repair"
+        ? startRepair(begun, event.order)
+        : applyOrder(begun, event.order, nowMs);
+    case "delivered":
+      return receiveReport(begun, event, nowMs);
+    case "audited":
+      return endAudit(begun, event, nowMs);
+    case "estimated":
+      return endEstimates(begun, event, nowMs);
+    case "recovered":
+      return endRecovery(begun, event.id, nowMs);
+    case "repaired":
+      return endRepair(begun, event, nowMs);
+    case "failed":
+      return receiveFailure(begun, event.id, nowMs);
+    case "handlers-finished":
+      return begun.state.phase === "closing" ? endRun(begun, nowMs) : begun;
+  }
+}
+
+/** Unless more has come meanwhile than one slice holds: then the run goes on until that is folded, if it may. */
+function endRun(begun: FleetStep, nowMs: number): FleetStep {
+  const folded = foldInbox(begun, nowMs);
+  if (!isAnyLeft(folded.state) || isSpent(folded.state)) return continueAsNew(folded, nowMs);
+  return rest(update(folded, { phase: "open" }), nowMs);
+}
+
+/** What an activity gave up comes again by its own clock. */
+function receiveFailure(begun: FleetStep, id: number, nowMs: number): FleetStep {
+  const { audits, estimates, recovery, repair } = begun.state;
+  if (repair?.id === id) return endRepair(begun, { id, report: NOTHING_DENIED }, nowMs);
+  if (audits.underway === id) return endAudit(begun, { id, report: NOTHING_FOUND }, nowMs);
+  if (estimates.underway === id) return endEstimates(begun, { id }, nowMs);
+  if (recovery.underway.includes(id)) return endRecovery(begun, id, nowMs);
+  return receiveReport(begun, { id, report: NOTHING_ARRIVED }, nowMs);
+}

@@ -1,0 +1,53 @@
+/**
+ * @file Decides whether a run that did not complete is followed by another one, when, and whether the retry rule is charged.
+ *
+ * Failures of the user's own processes are charged to the job's retry rule. Refusals and losses of hosts are not, but ten of them end the
+ * job. A command that does not exist and a time limit are final, since another run would end the same way.
+ */
+
+import type { FailureCode } from "../../domain/values/codes.ts";
+import type { RetryRule } from "../../domain/job/job.ts";
+
+/** Failed runs so far: those charged to the retry rule, and those that hosts caused. */
+export interface RunAccount {
+  readonly charged: number;
+  readonly uncharged: number;
+}
+
+export type RunVerdict =
+  | { readonly kind: "final" }
+  | { readonly kind: "again"; readonly backoffMs: number; readonly account: RunAccount };
+
+/** Starts that hosts refused or lost before the job gives up. */
+export const MAX_UNCHARGED_FAILURES = 10;
+const UNCHARGED_BACKOFF_MS = 1_000;
+const UNCHARGED_BACKOFF_MAX_MS = 60_000;
+
+/** Failures of the user's own processes that another run may cure. */
+const RETRYABLE: ReadonlySet<FailureCode> = new Set(["PROCESS_EXITED", "PROCESS_SIGNALLED"]);
+/** Failures of hosts, not of the job. */
+const UNCHARGED: ReadonlySet<FailureCode> = new Set([
+  "HOST_REFUSED",
+  "GANG_NOT_READY",
+  "HOST_LOST",
+  "STALE_TOKEN",
+  "STOPPED",
+]);
+
+/** Whether hosts or Orbweaver, not the job's own processes, ended a run. */
+export const isUncharged = (code: FailureCode): boolean => UNCHARGED.has(code);
+
+export function retryVerdict(code: FailureCode, before: RunAccount, retry: RetryRule): RunVerdict {
+  if (UNCHARGED.has(code)) {
+    const uncharged = before.uncharged + 1;
+    if (uncharged >= MAX_UNCHARGED_FAILURES) return { kind: "final" };
+    const backoffMs = Math.min(
+      UNCHARGED_BACKOFF_MS * 2 ** before.uncharged,
+      UNCHARGED_BACKOFF_MAX_MS,
+    );
+    return { kind: "again", backoffMs, account: { ...before, uncharged } };
+  }
+  const charged = before.charged + 1;
+  if (!RETRYABLE.has(code) || charged >= retry.attempts) return { kind: "final" };
+  return { kind: "again", backoffMs: retry.backoffMs, account: { ...before, charged } };
+}

@@ -1,0 +1,233 @@
+/**
+ * @file One attempt of a job, from its grant to the decision about the next: launch extras, the gang, the end that the fleet is told.
+ *
+ * A run that was preempted is followed at once by a new request with the old seniority. It goes on from its newest checkpoint and is not
+ * charged to the retry rule.
+ */
+
+import type { Step, Tick } from "../machine.ts";
+import { andThen, forEach, quiet } from "../steps.ts";
+import { gpuCountOf } from "../../domain/lease/lease.ts";
+import { clusterOf, type HostId } from "../../domain/values/ids.ts";
+import type { AttemptView, Grant } from "../../protocol/job.ts";
+import type { LaunchExtrasReport } from "../../protocol/launch-extras-contract.ts";
+import { fleetWorkflowId } from "../../protocol/names.ts";
+import { calledOff, type GangEnd } from "../gang/gang-end.ts";
+import type { GangCommand } from "../gang/gang-commands.ts";
+import type { Gang, GangAnswer, GangEvent } from "../gang/gang-state.ts";
+import { openGang, stepGang } from "../gang/gang.ts";
+import { gaveWay, preemptionOf, settledPreemption } from "../gang/preemption.ts";
+import { retryVerdict } from "../gang/retry-verdict.ts";
+import { presentFleet, settleCells } from "./cells.ts";
+import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
+import { finish } from "./job-end.ts";
+import { attemptView } from "./job-view.ts";
+import type { Job, JobCommand, Stage } from "./job-state.ts";
+import { mark } from "./marks.ts";
+import { enter, withoutPending } from "./waiting.ts";
+
+type JobStep = Step<Job, JobCommand>;
+
+export function granted(job: Job, grant: Grant, nowMs: number): JobStep {
+  const { spec, attempts, requestedAtMs } = job;
+  if (spec === undefined) return quiet(job);
+  const { launch, checkpoint } = spec.run;
+  const attempt = attempts.length + 1;
+  const { lease } = grant;
+  const noted = notePreemption(
+    {
+      ...job,
+      // Checkpoints in the agents' own folders are nowhere else.
+      ...(checkpoint !== undefined &&
+        checkpoint.dir === undefined && { cells: settleCells(job.cells) }),
+      attempts: [...attempts, attemptView(grant, { attempt, requestedAtMs, launch })],
+      shown: "running" as const,
+    },
+    nowMs,
+  );
+  const clusters = [...new Set(lease.gpus.map((part) => clusterOf(part.host)))];
+  return andThen(mark(noted, "running", clusters), (marked) => {
+    if (isCalledOff(marked) || marked.extras.length === 0)
+      return quiet(enter(marked, { kind: "ready", grant }));
+    return ask(marked, (id) => ({
+      stage: { kind: "preparing", grant, id },
+      command: {
+        kind: "make-extras",
+        id,
+        order: {
+          fleetWorkflowId: fleetWorkflowId(presentFleet(marked.cells)),
+          jobId: marked.jobId,
+          spec,
+          gpus: lease.gpus,
+          attempt,
+          parts: marked.extras,
+        },
+      },
+    }));
+  });
+}
+
+/** Anything that stops the attempt before its start ends the wait for its extras. */
+export function preparing(job: Job, grant: Grant, id: number): JobStep {
+  if (!isCalledOff(job)) return quiet(job);
+  const ready = enter(job, { kind: "ready", grant });
+  return { state: ready, commands: [{ kind: "cancel-extras", id }] };
+}
+
+export function prepared(job: Job, grant: Grant, report: LaunchExtrasReport | null): Job {
+  const { env, files, notes } = report ?? withoutExtras(job);
+  const noted = changeAttempt(job, (attempt) => ({ ...attempt, launchExtras: notes }));
+  return enter(noted, { kind: "ready", grant, launchExtras: { env, files } });
+}
+
+const withoutExtras = ({ extras }: Job): LaunchExtrasReport => ({
+  env: {},
+  files: [],
+  notes: extras.map((part) => ({
+    part,
+    kind: "fallback",
+    message:
+      "started without: no solver worker made it in time. Look at `orbweaver worker --role solver`.",
+  })),
+});
+
+/** Starts the gang, unless there is a reason to stop already: then nothing was started. */
+export function ready(
+  job: Job,
+  { grant, launchExtras }: Extract<Stage, { readonly kind: "ready" }>,
+  nowMs: number,
+): JobStep {
+  const { spec, jobId, runId, cells, attempts } = job;
+  if (spec === undefined) return quiet(job);
+  if (isCalledOff(job)) return quiet(settle(job, calledOff(nowMs)));
+  const input = {
+    jobId,
+    workflowRunId: runId,
+    fleetWorkflowId: fleetWorkflowId(presentFleet(cells)),
+    spec,
+    grant,
+    attempt: attempts.length,
+    ...(launchExtras !== undefined && { launchExtras }),
+  };
+  return ofGang(job, openGang(input, nowMs));
+}
+
+/** An answer to a command of the gang, or time for it; without a gang it changes nothing. */
+export function toGang(job: Job, event: GangAnswer | Tick, nowMs: number): JobStep {
+  if (job.stage.kind !== "running") return quiet(job);
+  return ofGang(job, stepGang(job.stage.gang, event, nowMs));
+}
+
+/** Tells the gang of a reason to stop and of fenced hosts that it does not know yet. */
+export function running(job: Job, gang: Gang, nowMs: number): JobStep {
+  const { reason, preempt, fenced } = job;
+  const lost = fenced.filter((host) => !gang.fenced.has(host));
+  const news: readonly GangEvent[] = [
+    ...(reason !== undefined && gang.reason === undefined
+      ? [{ kind: "stop", reason } as const]
+      : []),
+    ...(preempt !== undefined && gang.preempt === undefined
+      ? [{ kind: "preempt", order: preempt } as const]
+      : []),
+    ...(lost.length > 0 ? [{ kind: "fenced", hosts: lost } as const] : []),
+  ];
+  if (news.length === 0) return quiet(job);
+  return ofGang(
+    job,
+    forEach(gang, news, (before, event) => stepGang(before, event, nowMs)),
+  );
+}
+
+function ofGang(job: Job, { state: gang, commands }: Step<Gang, GangCommand>): JobStep {
+  const running: Job = {
+    ...job,
+    stage: { kind: "running", gang },
+    ...(gang.isStopping && { shown: "stopping" }),
+  };
+  return { state: gang.end === undefined ? running : settle(running, gang.end), commands };
+}
+
+/** The run is over: its end is noted, and the fleet is told. */
+function settle(job: Job, end: GangEnd): Job {
+  const { end: how, cause, startedAtMs, endedAtMs, measuredGbs } = end;
+  const noted = changeAttempt(job, ({ preempted, ...former }) => {
+    const isPreempted = preempted !== undefined && gaveWay(end);
+    return {
+      ...former,
+      end: how,
+      endedAtMs,
+      ...(startedAtMs !== undefined && { startedAtMs }),
+      ...(measuredGbs !== undefined && { measuredGbs }),
+      ...(cause !== undefined && !isPreempted && { cause }),
+      ...(isPreempted && {
+        preempted: settledPreemption(preempted, end, gpuCountOf(former.gpus)),
+      }),
+    };
+  });
+  const ended = new Set(noted.attempts.at(-1)?.gpus.map(({ host }) => host));
+  const doubtful = [...end.unconfirmedHosts, ...job.doubtful.filter((host) => !ended.has(host))];
+  const over = enter({ ...noted, doubtful }, { kind: "settling", end });
+  const mayReturn = end.end !== "completed" && job.reason === undefined;
+  const entry = endEntry(over, job.seq);
+  return tell(
+    over,
+    mayReturn && entry.kind === "end" ? { ...entry, returns: true } : entry,
+    "settle",
+  );
+}
+
+/** The fleet knows that the run is over: the job ends, or asks again. */
+export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
+  const { spec, reason, preempt, account } = job;
+  if (end.end === "completed" || reason !== undefined || spec === undefined)
+    return finish(job, end);
+  const isPreempted = preempt !== undefined && gaveWay(end);
+  const verdict = isPreempted
+    ? ({ kind: "again", backoffMs: 0, account } as const)
+    : retryVerdict(end.cause?.code ?? "STOPPED", account, spec.retry);
+  if (verdict.kind === "final") return finish(job, end);
+  const refusing = end.cause?.code === "HOST_REFUSED" ? [end.cause.host] : [];
+  return quiet({
+    ...advanceRequest(withoutPending(job)),
+    account: verdict.account,
+    avoidHosts: [...job.avoidHosts, ...refusing],
+    isShrunk: isPreempted && preempt.keep !== undefined,
+    noFleetPauses: 0,
+    shown: "pending",
+    stage: isPreempted
+      ? { kind: "unasked" }
+      : { kind: "backing-off", untilMs: nowMs + Math.max(1, verdict.backoffMs) },
+  });
+}
+
+export const backingOff = (job: Job, untilMs: number, nowMs: number): Job =>
+  job.reason !== undefined || untilMs <= nowMs ? enter(job, { kind: "unasked" }) : job;
+
+/** Shows on the run of this lease that it is to give up its GPUs. */
+export function notePreemption(job: Job, nowMs: number): Job {
+  const { preempt, attempts } = job;
+  const last = attempts.at(-1);
+  if (preempt === undefined || last?.leaseId !== preempt.lease || last.end !== undefined)
+    return job;
+  return changeAttempt(job, (attempt) => ({
+    preempted: preemptionOf(preempt, nowMs),
+    ...attempt,
+  }));
+}
+
+/** The fleet has given up those of these hosts that are in the present grant. */
+export function loseHosts(job: Job, hosts: readonly HostId[]): Job {
+  const granted = job.grant?.lease.gpus.map(({ host }) => host) ?? [];
+  const lost = granted.filter((host) => hosts.includes(host) || job.fenced.includes(host));
+  return { ...job, fenced: lost };
+}
+
+const isCalledOff = ({ reason, preempt, fenced }: Job): boolean =>
+  reason !== undefined || preempt !== undefined || fenced.length > 0;
+
+const changeAttempt = (job: Job, change: (last: AttemptView) => AttemptView): Job => ({
+  ...job,
+  attempts: job.attempts.map((attempt, at) =>
+    at === job.attempts.length - 1 ? change(attempt) : attempt,
+  ),
+});

@@ -1,0 +1,30 @@
+/**
+ * @file Follows a call from the lobby: the job asks its fleet again, with the credit, under the number and the time of its request.
+ *
+ * A call that comes again changes nothing. A call that the job cannot follow, because it is held, stops, runs or has moved on, goes back to the
+ * lobby at once, which passes the credit on.
+ */
+
+import type { Step } from "../machine.ts";
+import { quiet } from "../steps.ts";
+import { tell, tellRequest } from "./fleet-conversation.ts";
+import type { Job, JobCommand } from "./job-state.ts";
+import { exitUnder } from "./outside.ts";
+import { withoutPending } from "./waiting.ts";
+
+export function answerCall(job: Job): Step<Job, JobCommand> {
+  const { call, ...rest } = job;
+  if (call === undefined || job.stage.kind === "entering") return quiet(job);
+  const { seq, credit, round } = call;
+  if (job.stage.kind === "over" || credit === job.usedCredit) return quiet(rest);
+  if (seq !== job.seq || !mayEnter(job))
+    return quiet(tell(rest, undefined, "aside", exitUnder(job, seq)));
+  const entering = { ...withoutPending(rest), round, usedCredit: credit };
+  return quiet(tellRequest(entering, "answer", { atMs: job.requestedAtMs, credit }));
+}
+
+const mayEnter = ({ stage, grant, isHeld, reason }: Job): boolean =>
+  (stage.kind === "waiting" || stage.kind === "asking") &&
+  grant === undefined &&
+  !isHeld &&
+  reason === undefined;

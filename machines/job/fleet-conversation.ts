@@ -1,0 +1,169 @@
+/**
+ * @file What a job tells its fleets: requests, their ends, and what it has when a fleet has lost its ledger. One message at a time.
+ *
+ * A request number is only ever used at one fleet, and a job runs on the grant of its present number alone. So a message that comes late (a
+ * request that was lost on the way and found again, a grant that was under way) can take GPUs for a moment, but never start the job twice:
+ * a grant for a request that is over is given back at every fleet of the ring.
+ */
+
+import type { Step } from "../machine.ts";
+import { quiet } from "../steps.ts";
+import { scheduledPart } from "../../domain/lease/gang-request.ts";
+import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
+import type { GangRequest } from "../../domain/lease/lease.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import { ms } from "../../domain/values/units.ts";
+import { fleetWorkflowId } from "../../protocol/names.ts";
+import { patienceMs, presentFleet } from "./cells.ts";
+import type { FleetMessage, FleetLane, Job, JobCommand, Purpose, Stage } from "./job-state.ts";
+import { factOf } from "./lease-fact.ts";
+import { exitOf } from "./outside.ts";
+
+type JobStep = Step<Job, JobCommand>;
+
+export const EMPTY_LANE: FleetLane = {
+  queue: [],
+  count: 0,
+  isAsked: false,
+  isAnswering: false,
+  staleUpTo: 0,
+};
+
+export const changeLane = (job: Job, change: Partial<FleetLane>): Job => ({
+  ...job,
+  lane: { ...job.lane, ...change },
+});
+
+/** Queues a message, for the fleet where the job is now unless another is named. */
+export function tell(
+  job: Job,
+  entry: InboxEntry | undefined,
+  purpose: Purpose,
+  { fleet = presentFleet(job.cells), exit }: Partial<Pick<FleetMessage, "fleet" | "exit">> = {},
+): Job {
+  const message: FleetMessage = {
+    fleet,
+    purpose,
+    ...(entry !== undefined && { entry }),
+    ...(exit !== undefined && { exit }),
+  };
+  return changeLane(job, { queue: [...job.lane.queue, message] });
+}
+
+export const endEntry = (
+  { jobId, runId, doubtful }: Job,
+  seq: number,
+  unconfirmedHosts: readonly HostId[] | "all" = doubtful,
+): InboxEntry => ({ kind: "end", jobId, runId, seq, unconfirmedHosts });
+
+/** Queues the present request. A grant for it may come from now on. */
+export function tellRequest(
+  job: Job,
+  purpose: "request" | "answer",
+  { atMs, credit }: { readonly atMs: number; readonly credit?: number },
+): Job {
+  const { spec, round = 0 } = job;
+  if (spec === undefined) return job;
+  const part = scheduledPart(spec);
+  const patience = patienceMs(job.cells);
+  const request: GangRequest = {
+    ...part,
+    ...(job.isShrunk && { gang: { ...part.gang, timeoutMs: ms(0) } }),
+    jobId: job.jobId,
+    runId: job.runId,
+    seq: job.seq,
+    submittedAtMs: job.submittedAtMs,
+    requestedAtMs: atMs,
+    ...(credit !== undefined && { credit }),
+    ...(round > 0 && { round }),
+    ...(job.avoidHosts.length > 0 && { avoidHosts: job.avoidHosts }),
+    ...(patience !== undefined && { patienceMs: patience }),
+  };
+  const asked = { ...job, hasRequest: true, requestedAtMs: atMs };
+  return tell(asked, { kind: "request", request }, purpose);
+}
+
+/** Ends the present request: the next one has another number, and nothing that belongs to this one counts any more. */
+export function advanceRequest(job: Job): Job {
+  const { grant: _grant, preempt: _preempt, round: _round, ...rest } = job;
+  return { ...rest, seq: job.seq + 1, hasRequest: false, fenced: [] };
+}
+
+/** Takes the present request back; an answer to it is stale from now on. */
+export const withdraw = (job: Job): Job =>
+  tell(advanceRequest(job), endEntry(job, job.seq), "withdraw", exitOf(job));
+
+/** Sends the next message, if none is on its way. */
+export function pump(job: Job, nowMs: number): JobStep {
+  const { stage, lane } = job;
+  // An array speaks for itself, and the file is read by a local activity, too.
+  const isSilent = stage.kind === "entering" || stage.kind === "array" || stage.kind === "over";
+  if (isSilent || lane.sent !== undefined) return quiet(job);
+  const [next, ...queue] = lane.queue;
+  if (next !== undefined) return send(changeLane(job, { queue }), next);
+  const more = speakAside(job, nowMs);
+  return more === job ? quiet(job) : pump(more, nowMs);
+}
+
+function send(job: Job, message: FleetMessage): JobStep {
+  const id = job.lane.count + 1;
+  const { fleet, entry, exit } = message;
+  const state = changeLane(job, { sent: { id, message }, count: id });
+  const told = { ...(exit !== undefined && { exit }) };
+  if (entry !== undefined) {
+    const at = fleetWorkflowId(fleet);
+    return { state, commands: [{ kind: "tell", id, fleetWorkflowId: at, entry, ...told }] };
+  }
+  return { state, commands: exit === undefined ? [] : [{ kind: "leave-lobby", id, exit }] };
+}
+
+/** The message that was on its way under that number, and the job without it. */
+export function received(
+  job: Job,
+  id: number,
+): { readonly message: FleetMessage; readonly job: Job } | undefined {
+  const { sent, ...lane } = job.lane;
+  return sent?.id === id ? { message: sent.message, job: { ...job, lane } } : undefined;
+}
+
+/** What there is to say when nothing is queued; the same job when there is nothing. */
+function speakAside(job: Job, nowMs: number): Job {
+  const { isAsked, isAnswering, staleUpTo } = job.lane;
+  if (isAnswering) return answer(changeLane(job, { isAnswering: false }), nowMs);
+  if (isAsked && job.orphan === undefined) {
+    const heard = changeLane(job, { isAsked: false });
+    if (job.isHeld) return heard;
+    const answering = changeLane(heard, { isAnswering: true });
+    return job.seq > 1 ? tell(answering, endEntry(job, job.seq - 1, "all"), "aside") : answering;
+  }
+  if (staleUpTo === 0) return job;
+  return job.cells.ring.reduce(
+    (before, fleet) => tell(before, endEntry(job, staleUpTo), "aside", { fleet }),
+    changeLane(job, { staleUpTo: 0 }),
+  );
+}
+
+/** The present request or lease. */
+function answer(job: Job, nowMs: number): Job {
+  const { grant, stage } = job;
+  if (grant === undefined) {
+    const isLeaving =
+      stage.kind === "leaving" || (stage.kind === "withdrawing" && stage.next === "leave");
+    const mayAsk = job.shown === "pending" && !job.isHeld && job.reason === undefined;
+    return mayAsk && !isLeaving ? tellRequest(job, "answer", { atMs: nowMs }) : job;
+  }
+  const { lease } = grant;
+  if (lease.runId === job.runId)
+    return tell(job, { kind: "assert", lease: factOf(lease) }, "aside");
+  return { ...job, orphan: { lease: lease.id, gpus: lease.gpus, pauses: 0, askAtMs: nowMs } };
+}
+
+/** A command with a number, and the job in the stage that waits for its answer. */
+export function ask(
+  job: Job,
+  make: (id: number) => { readonly stage: Stage; readonly command: JobCommand },
+): JobStep {
+  const id = job.lane.count + 1;
+  const { stage, command } = make(id);
+  return { state: { ...changeLane(job, { count: id }), stage }, commands: [command] };
+}

@@ -1,0 +1,245 @@
+/**
+ * @file The state of a job, the stages of its life, the events that change it and the commands that it gives.
+ *
+ * Life: entering → unasked → asking → waiting → granted → preparing → ready → running → settling → backing off → unasked …, until it is over.
+ * The stages beside that line are the pause without a fleet, the hold, and the move to another fleet.
+ */
+
+import type { JobSpec } from "../../domain/job/job.ts";
+import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
+import type { LaunchExtra, LaunchExtras } from "../../domain/lease/launch-extras.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
+import type { PendingReason } from "../../domain/lease/pending.ts";
+import type { FailureCode } from "../../domain/values/codes.ts";
+import type { HostId, JobId, LeaseId, RunId } from "../../domain/values/ids.ts";
+import type { Admission, JobEntry, NotifyResult } from "../../protocol/control-contract.ts";
+import type {
+  AttemptView,
+  CellMemo,
+  Grant,
+  JobFailureDetails,
+  JobResult,
+  JobState,
+  PreemptOrder,
+} from "../../protocol/job.ts";
+import type { LobbyExit } from "../../protocol/lobby-contract.ts";
+import type { LobbyCall } from "../../protocol/lobby.ts";
+import type {
+  LaunchExtrasOrder,
+  LaunchExtrasReport,
+} from "../../protocol/launch-extras-contract.ts";
+import type { GangCommand } from "../gang/gang-commands.ts";
+import type { GangEnd } from "../gang/gang-end.ts";
+import type { Gang, GangAnswer, StopReason } from "../gang/gang-state.ts";
+import type { RunAccount } from "../gang/retry-verdict.ts";
+import type { Cells } from "./cells.ts";
+
+/** What never changes in one run of the workflow. */
+export interface JobIdentity {
+  readonly jobId: JobId;
+  readonly runId: RunId;
+  /** The fleet to which the job was submitted. */
+  readonly home: string;
+  readonly submittedAtMs: number;
+  /** The client has set its search attributes at the start. */
+  readonly isListed: boolean;
+}
+
+export interface Job extends JobIdentity {
+  readonly stage: Stage;
+  /** The state that users see. */
+  readonly shown: JobState;
+  readonly spec?: JobSpec;
+  /** What is made for each of its runs before the start. */
+  readonly extras: readonly LaunchExtra[];
+  readonly cells: Cells;
+  /** Number of the present request. */
+  readonly seq: number;
+  /** A fleet may have the present request. */
+  readonly hasRequest: boolean;
+  readonly requestedAtMs: number;
+  /** Why the fleet has not granted the request yet, as far as the job was told. */
+  readonly pending?: PendingReason;
+  /** The answer to the present request. */
+  readonly grant?: Grant;
+  readonly isHeld: boolean;
+  /** Released before its file was read, which ends the file's own hold. */
+  readonly isReleased: boolean;
+  readonly reason?: StopReason;
+  /** The order to give up the lease of the present grant. */
+  readonly preempt?: PreemptOrder;
+  /** Hosts of the present grant that the fleet has given up. */
+  readonly fenced: readonly HostId[];
+  readonly attempts: readonly AttemptView[];
+  readonly account: RunAccount;
+  /** Hosts that have not confirmed the end of a run: no later message may say that they have. */
+  readonly doubtful: readonly HostId[];
+  /** Hosts that refused to start it. */
+  readonly avoidHosts: readonly HostId[];
+  /** A part of its GPUs was taken and the rest is reserved for it, so it accepts the smaller gang at once. */
+  readonly isShrunk: boolean;
+  /** Changes of its search attributes so far. */
+  readonly marks: number;
+  /** Pauses in a row because no fleet answered. */
+  readonly noFleetPauses: number;
+  readonly lane: FleetLane;
+  /** The lease of a run of its workflow that was reset. */
+  readonly orphan?: OrphanLease;
+  /** A call from the lobby that it has not answered yet. */
+  readonly call?: LobbyCall;
+  /** The credit of the last call that it followed. */
+  readonly usedCredit?: number;
+  /** How often its present request was inside and gave way; absent for a request that was never called in. */
+  readonly round?: number;
+  /** Something has happened that it has not acted on yet. */
+  readonly isStirred: boolean;
+}
+
+export type Stage =
+  /** Its file is being read. */
+  | { readonly kind: "entering" }
+  /** It is an array, whose own logic has taken over. */
+  | { readonly kind: "array"; readonly notified: NotifyResult; readonly rules: number }
+  /** It has no request at a fleet, and what it does next depends on its holds and wishes. */
+  | { readonly kind: "unasked" }
+  | { readonly kind: "asking" }
+  | { readonly kind: "waiting" }
+  | { readonly kind: "no-fleet"; readonly untilMs: number }
+  /** It is to be held, and its request is taken back at that time. */
+  | { readonly kind: "holding"; readonly atMs: number }
+  | { readonly kind: "withdrawing"; readonly next: Withdrawal }
+  | { readonly kind: "held" }
+  /** Waits until its present fleet holds nothing of it. */
+  | { readonly kind: "leaving"; readonly id: number }
+  | { readonly kind: "granted"; readonly grant: Grant }
+  /** Launch extras are being made. */
+  | { readonly kind: "preparing"; readonly grant: Grant; readonly id: number }
+  | { readonly kind: "ready"; readonly grant: Grant; readonly launchExtras?: LaunchExtras }
+  | { readonly kind: "running"; readonly gang: Gang }
+  /** The run is over, and the fleet is being told. */
+  | { readonly kind: "settling"; readonly end: GangEnd }
+  | { readonly kind: "backing-off"; readonly untilMs: number }
+  /** Stops before it was granted anything. */
+  | { readonly kind: "ending" }
+  | { readonly kind: "over"; readonly outcome: JobOutcome };
+
+/** What follows once the present request is taken back. */
+export type Withdrawal = "hold" | "ask" | "leave";
+
+export type JobOutcome =
+  | { readonly kind: "completed"; readonly result: JobResult }
+  | { readonly kind: "cancelled" }
+  | {
+      readonly kind: "failed";
+      readonly code: FailureCode;
+      readonly message: string;
+      readonly details: Omit<JobFailureDetails, "code">;
+    };
+
+/**
+ * Messages to fleets. One is on its way at a time, because several local activities end in another order on replay
+ * (docs/decisions/0014).
+ */
+export interface FleetLane {
+  readonly sent?: { readonly id: number; readonly message: FleetMessage };
+  readonly queue: readonly FleetMessage[];
+  /** Commands with numbers so far. */
+  readonly count: number;
+  /** A fleet has lost its ledger, or doubts it, and wants to hear what the job has. */
+  readonly isAsked: boolean;
+  /** The former requests have been ended in answer to that; the present one is next. */
+  readonly isAnswering: boolean;
+  /** The highest request that is over and was granted all the same; 0 when there is none to give back. */
+  readonly staleUpTo: number;
+}
+
+export interface OrphanLease {
+  readonly lease: LeaseId;
+  readonly gpus: readonly HostGpus[];
+  readonly pauses: number;
+  /** When the fleet is asked whether it still has the lease; absent while it is being asked. */
+  readonly askAtMs?: number;
+  /** The question that is on its way. */
+  readonly askId?: number;
+}
+
+export interface FleetMessage {
+  readonly fleet: string;
+  /** Absent when the lobby alone is told. */
+  readonly entry?: InboxEntry;
+  /** For the lobby in which the request has waited. */
+  readonly exit?: LobbyExit;
+  readonly purpose: Purpose;
+}
+
+/** What the delivery of a message is awaited for; `aside` messages are awaited for nothing. */
+export type Purpose = "request" | "withdraw" | "settle" | "end" | "answer" | "aside";
+
+export type JobEvent =
+  | { readonly kind: "admission"; readonly admission: Admission }
+  /** Signals of fleets are checked here: their payloads may be junk. */
+  | { readonly kind: "grant"; readonly offer: unknown }
+  | { readonly kind: "pending"; readonly note: unknown }
+  | { readonly kind: "preempt"; readonly order: unknown }
+  | { readonly kind: "fenced"; readonly loss: unknown }
+  | { readonly kind: "assert" }
+  | { readonly kind: "call-in"; readonly call: unknown }
+  | { readonly kind: "hold" }
+  | { readonly kind: "release" }
+  | { readonly kind: "cancel" }
+  | { readonly kind: "told"; readonly id: number; readonly result: NotifyResult }
+  | { readonly kind: "lease"; readonly id: number; readonly isThere: boolean }
+  | { readonly kind: "forgotten"; readonly id: number }
+  /** `report` is null when no solver worker has made them in time. */
+  | {
+      readonly kind: "extras";
+      readonly id: number;
+      readonly report: LaunchExtrasReport | null;
+    }
+  | GangAnswer;
+
+export type JobCommand =
+  /** Answered by `admission`. */
+  | { readonly kind: "admit"; readonly entry: JobEntry }
+  /** Answered by `told`. */
+  | {
+      readonly kind: "tell";
+      readonly id: number;
+      readonly fleetWorkflowId: string;
+      readonly entry: InboxEntry;
+      /** For the lobby in which the request has waited. */
+      readonly exit?: LobbyExit;
+    }
+  /** Answered by `told`, like every message. */
+  | { readonly kind: "leave-lobby"; readonly id: number; readonly exit: LobbyExit }
+  /** Answered by `lease`. */
+  | {
+      readonly kind: "has-lease";
+      readonly id: number;
+      readonly fleetWorkflowId: string;
+      readonly lease: LeaseId;
+    }
+  /** Answered by `forgotten`, or not at all. */
+  | {
+      readonly kind: "until-forgotten";
+      readonly id: number;
+      readonly fleetWorkflowId: string;
+      readonly jobId: JobId;
+    }
+  /** Answered by `extras`. */
+  | { readonly kind: "make-extras"; readonly id: number; readonly order: LaunchExtrasOrder }
+  | { readonly kind: "cancel-extras"; readonly id: number }
+  | { readonly kind: "mark"; readonly mark: SearchMark }
+  | { readonly kind: "memo"; readonly move: CellMemo }
+  | GangCommand;
+
+/** Changes of the job's search attributes. */
+export interface SearchMark {
+  readonly state?: JobState;
+  readonly fleet?: string;
+  readonly home?: string;
+  readonly class?: string;
+  readonly tenant?: string;
+  readonly gpus?: number;
+  readonly clusters?: readonly string[];
+}

@@ -1,0 +1,62 @@
+/** @file What a job shows of itself: the answer to its query, the view of one attempt, and why it waits without a fleet. */
+
+import type { PendingReason } from "../../domain/lease/pending.ts";
+import { popCount } from "../../domain/lease/lease.ts";
+import type { AttemptView, Grant, JobView } from "../../protocol/job.ts";
+import { cellsView, presentFleet } from "./cells.ts";
+import type { Job } from "./job-state.ts";
+
+export function jobView(job: Job): JobView {
+  const { jobId, cells, spec, shown, pending, submittedAtMs, attempts } = job;
+  const ring = cellsView(cells);
+  return {
+    jobId,
+    fleet: presentFleet(cells),
+    ...(ring !== undefined && { cells: ring }),
+    ...(spec !== undefined && { spec }),
+    state: shown,
+    ...(pending !== undefined && { pending }),
+    submittedAtMs,
+    attempts,
+  };
+}
+
+/** The view of a run that has just been granted. */
+export function attemptView(
+  { lease, agents, predictedGBs, bandwidth, reason }: Grant,
+  run: {
+    readonly attempt: number;
+    readonly requestedAtMs: number;
+    readonly launch: "per-gpu" | "per-host";
+  },
+): AttemptView {
+  let nextRank = 0;
+  return {
+    attempt: run.attempt,
+    leaseId: lease.id,
+    requestedAtMs: run.requestedAtMs,
+    grantedAtMs: lease.grantedAtMs,
+    gpus: lease.gpus.map(({ host, mask }) => {
+      const count = run.launch === "per-gpu" ? popCount(mask) : 1;
+      const ranks = Array.from({ length: count }, (_, index) => nextRank + index);
+      nextRank += count;
+      return {
+        host,
+        mask,
+        orderQueue: agents.find((entry) => entry.host === host)?.agent.orderQueue ?? "",
+        ranks,
+      };
+    }),
+    ...(predictedGBs !== undefined && { predictedGBs }),
+    ...(bandwidth !== undefined && { bandwidth }),
+    reason,
+  };
+}
+
+export const noFleet = (fleet: string, message: string): PendingReason => ({
+  code: "NoFleet",
+  message: `fleet "${fleet}" does not answer (${message}); the job asks again. Start it with \`orbweaver up\`.`,
+  numbers: {},
+  holders: [],
+  wakeOn: ["timer"],
+});

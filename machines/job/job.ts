@@ -1,0 +1,281 @@
+/**
+ * @file The life of one job: it enters, waits for a grant, runs its gang and ends, or starts again while its retry rule allows.
+ *
+ * Whatever ends it, its last message to the fleet is `end(jobId, runId, ≤ seq)`. A cancellation and the deadline are noted as a reason that
+ * every stage looks at, so nothing is interrupted half-way. Events are only noted (`take`), and the tick after them acts on all that came in the
+ * same moment: the job goes as far as it gets (`advance`), then sends the next message to a fleet (`pump`). So a grant and a
+ * cancellation that come together start nothing, whichever comes first.
+ * Cost: O(attempts + hosts) for each event.
+ */
+
+import type { Machine, Step, Tick } from "../machine.ts";
+import { andThen, quiet } from "../steps.ts";
+import type { Admission } from "../../protocol/control-contract.ts";
+import { fleetWorkflowId } from "../../protocol/names.ts";
+import { gangDueAtMs } from "../gang/gang.ts";
+import { isPreemptOrder } from "../gang/preemption.ts";
+import {
+  backingOff,
+  granted,
+  loseHosts,
+  notePreemption,
+  prepared,
+  preparing,
+  ready,
+  running,
+  settled,
+  toGang,
+} from "./attempt.ts";
+import { openCells } from "./cells.ts";
+import { changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
+import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
+import { finish } from "./job-end.ts";
+import { orphanAnswered, watchOrphan } from "./orphan-lease.ts";
+import { answerCall } from "./called-in.ts";
+import { outsideUntilMs } from "./outside.ts";
+import { isGrant, isHostLoss, isLobbyCall, isWaitNote } from "./signals.ts";
+import {
+  asked,
+  enter,
+  forgotten,
+  held,
+  holding,
+  leaving,
+  repeated,
+  unasked,
+  waiting,
+  withdrawn,
+  withoutFleet,
+} from "./waiting.ts";
+import { calledOff } from "../gang/gang-end.ts";
+
+type JobStep = Step<Job, JobCommand>;
+
+export const jobMachine: Machine<Job, JobEvent, JobCommand> = {
+  step: stepJob,
+  dueAtMs: jobDueAtMs,
+};
+
+export function openJob(identity: JobIdentity, nowMs: number): JobStep {
+  const { jobId, runId, home, submittedAtMs } = identity;
+  const job: Job = {
+    ...identity,
+    stage: { kind: "entering" },
+    shown: "pending",
+    extras: [],
+    cells: openCells(home),
+    seq: 1,
+    hasRequest: false,
+    requestedAtMs: nowMs,
+    isHeld: false,
+    isReleased: false,
+    fenced: [],
+    attempts: [],
+    account: { charged: 0, uncharged: 0 },
+    doubtful: [],
+    avoidHosts: [],
+    isShrunk: false,
+    marks: 0,
+    noFleetPauses: 0,
+    lane: EMPTY_LANE,
+    isStirred: false,
+  };
+  const entry = { fleetWorkflowId: fleetWorkflowId(home), jobId, runId, submittedAtMs, nowMs };
+  return { state: job, commands: [{ kind: "admit", entry }] };
+}
+
+export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobStep {
+  if (job.stage.kind === "over" || job.stage.kind === "array") return quiet(job);
+  if (event.kind !== "tick") return take({ ...job, isStirred: true }, event, nowMs);
+  const timed = toGang({ ...takeDeadline(job, nowMs), isStirred: false }, event, nowMs);
+  return [advance, answerCall, pump, watchOrphan].reduce(
+    (step, next) => andThen(step, (before) => next(before, nowMs)),
+    timed,
+  );
+}
+
+/** When the job acts next unless something happens before: at once where something has happened. */
+export function jobDueAtMs(job: Job): number {
+  const { stage, spec, reason, submittedAtMs, orphan } = job;
+  const { deadlineMs } = spec ?? {};
+  if (stage.kind === "over" || stage.kind === "array") return Infinity;
+  if (job.isStirred) return 0;
+  return Math.min(
+    deadlineMs === undefined || reason !== undefined ? Infinity : submittedAtMs + deadlineMs,
+    orphan?.askAtMs ?? Infinity,
+    stage.kind === "no-fleet" || stage.kind === "backing-off" ? stage.untilMs : Infinity,
+    stage.kind === "holding" ? stage.atMs : Infinity,
+    stage.kind === "waiting" ? outsideUntilMs(job) : Infinity,
+    stage.kind === "running" ? gangDueAtMs(stage.gang) : Infinity,
+  );
+}
+
+/** Why the job cannot be held now; undefined when it can. */
+export const holdProblem = ({ jobId, shown, grant }: Job): string | undefined =>
+  grant === undefined && (shown === "pending" || shown === "held")
+    ? undefined
+    : `job ${jobId} is ${shown}; only a waiting job can be held. Cancel it instead.`;
+
+function take(job: Job, event: JobEvent, nowMs: number): JobStep {
+  switch (event.kind) {
+    case "admission":
+      return admitted(job, event.admission, nowMs);
+    case "grant":
+      return quiet(takeGrant(job, event.offer));
+    case "pending":
+      return quiet(takeNote(job, event.note));
+    case "preempt":
+      return quiet(takePreemption(job, event.order, nowMs));
+    case "fenced":
+      return quiet(takeLoss(job, event.loss));
+    case "assert":
+      return quiet(changeLane(job, { isAsked: true }));
+    case "call-in":
+      return quiet(isLobbyCall(event.call) ? { ...job, call: event.call } : job);
+    case "hold":
+      return quiet({ ...job, isHeld: true, isReleased: false });
+    case "release":
+      return quiet({ ...job, isHeld: false, isReleased: true });
+    case "cancel":
+      return quiet({ ...job, reason: job.reason ?? "cancelled" });
+    case "told":
+      return delivered(job, event, nowMs);
+    case "lease":
+      return quiet(orphanAnswered(job, event, nowMs));
+    case "forgotten":
+      return job.stage.kind === "leaving" && job.stage.id === event.id
+        ? forgotten(job, nowMs)
+        : quiet(job);
+    case "extras":
+      return job.stage.kind === "preparing" && job.stage.id === event.id
+        ? quiet(prepared(job, job.stage.grant, event.report))
+        : quiet(job);
+    case "ran":
+    case "stopped":
+    case "found":
+      return toGang(job, event, nowMs);
+  }
+}
+
+function takeDeadline(job: Job, nowMs: number): Job {
+  const { deadlineMs } = job.spec ?? {};
+  const isMissed = deadlineMs !== undefined && job.submittedAtMs + deadlineMs <= nowMs;
+  return isMissed ? { ...job, reason: job.reason ?? "deadline" } : job;
+}
+
+function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
+  if (job.stage.kind !== "entering") return quiet(job);
+  if (admission.kind === "refused") {
+    const { code, message } = admission;
+    const outcome = { kind: "failed", code, message, details: { attempts: 0 } } as const;
+    return {
+      state: enter({ ...job, shown: "failed" }, { kind: "over", outcome }),
+      // A client that knows nothing of fleets has not named one, and a job without a fleet is in no list.
+      commands: [{ kind: "mark", mark: { state: "failed", fleet: job.home } }],
+    };
+  }
+  const { spec, notified, rules, launchExtras: extras = [] } = admission;
+  const isHeld = job.isHeld || (spec.isHeld && !job.isReleased);
+  const read: Job = { ...job, spec, isHeld };
+  return andThen(markEntry(read), (marked) => {
+    if (spec.array !== undefined) return quiet(enter(marked, { kind: "array", notified, rules }));
+    const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
+    if (notified.kind === "silent") return quiet(enter(ready, { kind: "unasked" }));
+    return quiet(asked({ ...ready, hasRequest: true, requestedAtMs: nowMs }, notified, nowMs));
+  });
+}
+
+/** On entering, unless the client has set the search attributes at the start. */
+function markEntry(job: Job): JobStep {
+  const { spec, home: fleet, isHeld } = job;
+  if (job.isListed || spec === undefined) return quiet(job);
+  const { class: jobClass, tenant, gang } = spec;
+  const state = isHeld ? "held" : "pending";
+  return {
+    state: { ...job, marks: job.marks + 1 },
+    commands: [{ kind: "mark", mark: { state, fleet, class: jobClass, tenant, gpus: gang.gpus } }],
+  };
+}
+
+function takeGrant(job: Job, offer: unknown): Job {
+  if (!isGrant(offer)) return job;
+  if (offer.seq === job.seq && job.grant === undefined) return { ...job, grant: offer };
+  if (offer.seq >= job.seq) return job;
+  return changeLane(job, { staleUpTo: Math.max(job.lane.staleUpTo, offer.seq) });
+}
+
+const takeNote = (job: Job, note: unknown): Job =>
+  isWaitNote(note) && note.seq === job.seq && job.grant === undefined
+    ? { ...job, pending: note.reason }
+    : job;
+
+/** An order for a lease that is over, or a repeated order, changes nothing. */
+function takePreemption(job: Job, order: unknown, nowMs: number): Job {
+  if (!isPreemptOrder(order) || order.lease !== job.grant?.lease.id) return job;
+  return job.preempt === undefined ? notePreemption({ ...job, preempt: order }, nowMs) : job;
+}
+
+const takeLoss = (job: Job, loss: unknown): Job =>
+  isHostLoss(loss) && loss.lease === job.grant?.lease.id ? loseHosts(job, loss.hosts) : job;
+
+/** A message has reached its fleet, or found none. */
+function delivered(
+  before: Job,
+  { id, result }: Extract<JobEvent, { readonly kind: "told" }>,
+  nowMs: number,
+): JobStep {
+  const answered = received(before, id);
+  if (answered === undefined) return quiet(before);
+  const { message, job } = answered;
+  const { stage } = job;
+  switch (message.purpose) {
+    case "request":
+      return quiet(stage.kind === "asking" ? asked(job, result, nowMs) : job);
+    case "answer":
+      return quiet(repeated(job, result));
+    case "withdraw":
+      return stage.kind === "withdrawing" ? withdrawn(job, stage.next) : quiet(job);
+    case "settle":
+      return stage.kind === "settling" ? settled(job, stage.end, nowMs) : quiet(job);
+    case "end":
+      return finish(job, calledOff(nowMs));
+    case "aside":
+      return quiet(job);
+  }
+}
+
+/** Goes through the stages that need no further event. */
+function advance(job: Job, nowMs: number): JobStep {
+  const step = pass(job, nowMs);
+  return step.state.stage === job.stage ? step : andThen(step, (next) => advance(next, nowMs));
+}
+
+function pass(job: Job, nowMs: number): JobStep {
+  const { stage } = job;
+  switch (stage.kind) {
+    case "unasked":
+      return unasked(job, nowMs);
+    case "waiting":
+      return quiet(waiting(job, nowMs));
+    case "no-fleet":
+      return quiet(withoutFleet(job, stage.untilMs, nowMs));
+    case "holding":
+      return quiet(holding(job, stage.atMs, nowMs));
+    case "held":
+      return quiet(held(job));
+    case "leaving":
+      return quiet(leaving(job));
+    case "granted":
+      return granted(job, stage.grant, nowMs);
+    case "preparing":
+      return preparing(job, stage.grant, stage.id);
+    case "ready":
+      return ready(job, stage, nowMs);
+    case "running":
+      return running(job, stage.gang, nowMs);
+    case "backing-off":
+      return quiet(backingOff(job, stage.untilMs, nowMs));
+    default:
+      return quiet(job);
+  }
+}

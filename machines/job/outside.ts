@@ -1,0 +1,35 @@
+/**
+ * @file A job whose request the fleet has put outside, into its tenant's lobby: what the lobby hears when it leaves, and how long it stays.
+ *
+ * It needs no timer against lost words: its request is a durable signal at the fleet, the fleet keeps the row until the lobby has it, and
+ * those that lose rows ask the jobs. The fleet cannot measure the patience of a request that it does not have, so the job does.
+ */
+
+import type { LobbyExit } from "../../protocol/lobby-contract.ts";
+import { patienceMs, presentFleet } from "./cells.ts";
+import type { Job } from "./job-state.ts";
+
+/** As far as the job was told. */
+export const isOutside = ({ grant, hasRequest, pending }: Job): boolean =>
+  grant === undefined && hasRequest && pending?.code === "QueueFull";
+
+/** The word to the lobby that goes with the end of the present request; nothing for a job that waits inside. */
+export const exitOf = (job: Job): { readonly exit?: LobbyExit } =>
+  isOutside(job) ? exitUnder(job, job.seq) : {};
+
+export function exitUnder(
+  { jobId, runId, spec, cells }: Job,
+  seq: number,
+): { readonly exit?: LobbyExit } {
+  if (spec === undefined) return {};
+  const { tenant, class: jobClass } = spec;
+  return {
+    exit: { fleet: presentFleet(cells), tenant, jobId, runId, seq, class: jobClass },
+  };
+}
+
+/** When the job's patience with a fleet ends that has put it outside; infinite where it has nowhere else to go. */
+export function outsideUntilMs(job: Job): number {
+  const patience = patienceMs(job.cells);
+  return patience === undefined || !isOutside(job) ? Infinity : job.requestedAtMs + patience;
+}

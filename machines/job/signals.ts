@@ -1,0 +1,43 @@
+/** @file Whether a fleet's signal to a job is what it claims to be: junk must not be run. */
+
+import type { PendingReason } from "../../domain/lease/pending.ts";
+import type { HostId, LeaseId } from "../../domain/values/ids.ts";
+import type { Grant, WaitNote } from "../../protocol/job.ts";
+import type { LobbyCall } from "../../protocol/lobby.ts";
+import { isFields } from "../../scheduling/ledger/json-fields.ts";
+
+export function isGrant(value: unknown): value is Grant {
+  if (!isFields(value) || !Number.isSafeInteger(value["seq"])) return false;
+  const { lease, agents } = value;
+  if (!Array.isArray(agents) || !isFields(lease) || !Array.isArray(lease["gpus"])) return false;
+  const parts: readonly unknown[] = lease["gpus"];
+  return (
+    typeof lease["id"] === "string" &&
+    typeof lease["runId"] === "string" &&
+    parts.length > 0 &&
+    parts.every((part) => isFields(part) && typeof part["host"] === "string")
+  );
+}
+
+/** The request that the reason is for is checked by its number. */
+export const isWaitNote = (value: unknown): value is WaitNote =>
+  isFields(value) && typeof value["seq"] === "number" && isReason(value["reason"]);
+
+const isReason = (value: unknown): value is PendingReason =>
+  isFields(value) &&
+  typeof value["code"] === "string" &&
+  typeof value["message"] === "string" &&
+  Array.isArray(value["holders"]);
+
+export const isLobbyCall = (value: unknown): value is LobbyCall =>
+  isFields(value) &&
+  [value["seq"], value["credit"], value["round"]].every((each) => Number.isSafeInteger(each));
+
+/** Hosts of a lease on which nothing of it counts any more. */
+export interface HostLoss {
+  readonly lease: LeaseId;
+  readonly hosts: readonly HostId[];
+}
+
+export const isHostLoss = (value: unknown): value is HostLoss =>
+  isFields(value) && typeof value["lease"] === "string" && Array.isArray(value["hosts"]);

@@ -1,0 +1,152 @@
+/**
+ * @file How a job waits for a grant: with a request at a fleet, held without one, pausing while no fleet answers, or moving to another fleet.
+ *
+ * A reason to stop goes before everything, a grant before a hold. The job leaves a fleet only after that fleet has confirmed that it holds
+ * nothing of the job, and its request to the next one has another number.
+ */
+
+import type { Step } from "../machine.ts";
+import { quiet } from "../steps.ts";
+import type { NotifyResult } from "../../protocol/control-contract.ts";
+import { fleetWorkflowId } from "../../protocol/names.ts";
+import { moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
+import { ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
+import { noFleet } from "./job-view.ts";
+import { exitOf, outsideUntilMs } from "./outside.ts";
+import type { Job, JobCommand, Stage, Withdrawal } from "./job-state.ts";
+import { mark } from "./marks.ts";
+
+/** Pause before a fleet that does not answer is asked again; doubles up to the maximum. */
+const NO_FLEET_PAUSE_MS = 5_000;
+const NO_FLEET_PAUSE_MAX_MS = 600_000;
+
+type JobStep = Step<Job, JobCommand>;
+
+export const enter = (job: Job, stage: Stage): Job => ({ ...job, stage });
+
+/** Nothing was granted, and the job is to stop: its last message to the fleet, then its end. */
+const endWaiting = (job: Job): Job =>
+  tell(enter(job, { kind: "ending" }), endEntry(job, job.seq), "end", exitOf(job));
+
+/** A reason to stop, or a grant, ends every kind of waiting. */
+function endedWaiting(job: Job): Job | undefined {
+  if (job.reason !== undefined) return endWaiting(job);
+  return job.grant === undefined ? undefined : enter(job, { kind: "granted", grant: job.grant });
+}
+
+export function unasked(job: Job, nowMs: number): JobStep {
+  const ended = endedWaiting(job);
+  if (ended !== undefined) return quiet(ended);
+  if (!job.isHeld)
+    return quiet(tellRequest(enter(job, { kind: "asking" }), "request", { atMs: nowMs }));
+  if (!job.hasRequest) return becomeHeld(job);
+  // An update is durable only once this workflow task is, and what the fleet is told because of it must not go before it.
+  return quiet(enter(job, { kind: "holding", atMs: nowMs + 1 }));
+}
+
+/** The fleet has the request, or does not exist. */
+export function asked(job: Job, result: NotifyResult, nowMs: number): Job {
+  if (result.kind === "delivered") return enter(job, { kind: "waiting" });
+  const unheard = { ...job, hasRequest: false };
+  if (result.kind === "silent") return enter(unheard, { kind: "unasked" });
+  const noted = { ...unheard, pending: noFleet(presentFleet(job.cells), result.message) };
+  if (isTimeToLeave(noted)) return enter(noted, { kind: "no-fleet", untilMs: nowMs });
+  const pauseMs = Math.min(NO_FLEET_PAUSE_MS * 2 ** job.noFleetPauses, NO_FLEET_PAUSE_MAX_MS);
+  return enter(
+    { ...noted, noFleetPauses: job.noFleetPauses + 1 },
+    { kind: "no-fleet", untilMs: nowMs + (patienceMs(job.cells) ?? pauseMs) },
+  );
+}
+
+/** The same for a request that was repeated because the fleet wanted to hear it: a fleet that is back has it now. */
+export function repeated(job: Job, result: NotifyResult): Job {
+  if (result.kind !== "delivered") return { ...job, hasRequest: false };
+  return job.stage.kind === "no-fleet" ? enter(job, { kind: "waiting" }) : job;
+}
+
+export function waiting(job: Job, nowMs: number): Job {
+  const ended = endedWaiting(job);
+  if (ended !== undefined) return ended;
+  if (job.isHeld) return enter(job, { kind: "unasked" });
+  // Without the hosts that refused there is nowhere to go, so those are asked again.
+  if (hasNoHostLeft(job)) return withdrawTo({ ...job, avoidHosts: [] }, "ask");
+  const isTime = isTimeToLeave(job) || outsideUntilMs(job) <= nowMs;
+  return isTime ? withdrawTo(job, "leave") : job;
+}
+
+export function withoutFleet(job: Job, untilMs: number, nowMs: number): Job {
+  const ended = endedWaiting(job);
+  if (ended !== undefined) return ended;
+  if (nowMs < untilMs && !job.isHeld) return job;
+  const isMoving = !job.isHeld && patienceMs(job.cells) !== undefined;
+  return isMoving ? withdrawTo(job, "leave") : enter(job, { kind: "unasked" });
+}
+
+export function holding(job: Job, atMs: number, nowMs: number): Job {
+  if (job.reason !== undefined) return endWaiting(job);
+  return nowMs < atMs ? job : withdrawTo(job, "hold");
+}
+
+/** The fleet has heard that the request is over. */
+export function withdrawn(job: Job, next: Withdrawal): JobStep {
+  if (job.reason !== undefined) return quiet(endWaiting(job));
+  switch (next) {
+    case "hold":
+      return becomeHeld(job);
+    case "ask":
+      return quiet(enter(job, { kind: "unasked" }));
+    case "leave":
+      return ask(job, (id) => ({
+        stage: { kind: "leaving", id },
+        command: {
+          kind: "until-forgotten",
+          id,
+          fleetWorkflowId: fleetWorkflowId(presentFleet(job.cells)),
+          jobId: job.jobId,
+        },
+      }));
+  }
+}
+
+export const leaving = (job: Job): Job => (job.reason === undefined ? job : endWaiting(job));
+
+/** The marks come beside the three changes of a job's search attributes: without them a fleet that loses its ledger would not find it. */
+export function forgotten(job: Job, nowMs: number): JobStep {
+  const { cells, move } = moveToNext(job.cells, job.pending, nowMs);
+  const { from, to, code } = move;
+  const moved = { ...withoutPending(job), cells, avoidHosts: [] };
+  return {
+    state: enter(moved, { kind: "unasked" }),
+    commands: [
+      { kind: "mark", mark: { fleet: to, home: job.home } },
+      { kind: "memo", move: { from, to, code } },
+    ],
+  };
+}
+
+export function held(job: Job): Job {
+  if (job.reason !== undefined) return endWaiting(job);
+  return job.isHeld ? job : enter({ ...job, shown: "pending" }, { kind: "unasked" });
+}
+
+const becomeHeld = (job: Job): JobStep =>
+  mark(enter({ ...withoutPending(job), shown: "held" }, { kind: "held" }), "held");
+
+function withdrawTo(job: Job, next: Withdrawal): Job {
+  const withdrawn = withdraw(job);
+  return enter(next === "leave" ? withdrawn : withoutPending(withdrawn), {
+    kind: "withdrawing",
+    next,
+  });
+}
+
+export function withoutPending(job: Job): Job {
+  const { pending: _pending, ...rest } = job;
+  return rest;
+}
+
+const hasNoHostLeft = ({ pending, avoidHosts }: Job): boolean =>
+  pending?.code === "NoMatchingFlavor" && avoidHosts.length > 0;
+
+const isTimeToLeave = (job: Job): boolean =>
+  !hasNoHostLeft(job) && shouldLeave(job.cells, job.pending);

@@ -1,0 +1,146 @@
+/**
+ * @file Folds the signals that a lobby has received: new rows, credits, and jobs that have left.
+ *
+ * Every word may come twice, late, or before the word that it follows. A row whose job has left already is not taken in, as far as the lobby
+ * remembers; a credit that it knows already is not new, unless so much time has passed that the job may not have heard.
+ */
+
+import { JOB_CLASSES, type JobClass } from "../../domain/job/job.ts";
+import type { LobbyCredit, LobbyRow } from "../../domain/lease/lobby.ts";
+import type { Leaver } from "../../protocol/lobby-contract.ts";
+import type { LobbyLeave } from "../../protocol/lobby.ts";
+import type { Called, Lobby, LobbyWord } from "./lobby-state.ts";
+import { isNewer, keyOf, withRows, type Queue } from "./queue.ts";
+import { isLeave, readNews } from "./words.ts";
+
+/** A fleet that gives a credit again after this time has not heard of the job that was called in with it. */
+const CALL_AGAIN_MS = 30_000;
+
+/** What the words change, by the order in which they came. */
+interface Folding {
+  readonly rows: Map<JobClass, Map<string, LobbyRow>>;
+  readonly left: Map<JobClass, Map<string, Leaver>>;
+  readonly credits: Map<number, LobbyCredit>;
+  readonly called: Map<number, Called>;
+  /** Credits in `called` by `keyOf` their jobs. */
+  readonly callsOf: ReadonlyMap<string, number>;
+  isForgetting: boolean;
+  /** Whether rows came or jobs left: the fleet is to hear how many wait. */
+  isCountOld: boolean;
+}
+
+export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
+  if (lobby.arrivals === undefined) return lobby;
+  const folding: Folding = {
+    rows: new Map(JOB_CLASSES.map((name) => [name, new Map()])),
+    left: new Map(JOB_CLASSES.map((name) => [name, new Map(lobby.queues[name].left)])),
+    credits: new Map(lobby.credits.map((credit) => [credit.number, credit])),
+    called: new Map(lobby.called),
+    callsOf: new Map([...lobby.called].map(([number, { row }]) => [keyOf(row), number])),
+    isForgetting: false,
+    isCountOld: false,
+  };
+  for (const word of wordsOf(lobby)) foldWord(folding, word, { lobby, nowMs });
+  const { reported, ...rest } = lobby;
+  return {
+    ...rest,
+    ...(reported !== undefined && !folding.isCountOld && { reported }),
+    ...(folding.isForgetting && { returned: [], tellAtMs: nowMs, retryAtMs: 0 }),
+    arrivals: undefined,
+    queues: {
+      inference: folded(lobby.queues.inference, folding),
+      interactive: folded(lobby.queues.interactive, folding),
+      training: folded(lobby.queues.training, folding),
+    },
+    credits: [...folding.credits.values()],
+    called: folding.called,
+  };
+}
+
+/** In the order in which they came. */
+function wordsOf({ arrivals }: Lobby): readonly LobbyWord[] {
+  const words: LobbyWord[] = [];
+  for (let each = arrivals; each !== undefined; each = each.before) words.push(each.word);
+  return words.reverse();
+}
+
+interface Present {
+  readonly lobby: Lobby;
+  readonly nowMs: number;
+}
+
+function foldWord(folding: Folding, word: LobbyWord, present: Present): void {
+  switch (word.kind) {
+    case "news": {
+      const { rows, credits } = readNews(word.news);
+      if (rows.length > 0) folding.isCountOld = true;
+      for (const row of rows) foldRow(folding, row);
+      for (const credit of credits) foldCredit(folding, credit, present);
+      return;
+    }
+    case "leave":
+      if (!isLeave(word.leave)) return;
+      folding.isCountOld = true;
+      foldLeave(folding, word.leave);
+      return;
+    case "report-again":
+      // The fleet has forgotten its credits; the jobs that were called in are asked by the fleet itself.
+      folding.credits.clear();
+      folding.called.clear();
+      folding.isForgetting = true;
+      folding.isCountOld = true;
+      return;
+  }
+}
+
+function foldRow({ rows, left, called, callsOf }: Folding, row: LobbyRow): void {
+  const key = keyOf(row);
+  const [, , leftSeq = -1] = left.get(row.class)?.get(key) ?? [];
+  if (row.seq <= leftSeq) return;
+  const here = rows.get(row.class);
+  if (isNewer(row, here?.get(key))) here?.set(key, row);
+  // It was called in, and waits outside again.
+  const credit = callsOf.get(key);
+  if (credit !== undefined) called.delete(credit);
+}
+
+function foldLeave(folding: Folding, { jobId, runId, seq, class: name }: LobbyLeave): void {
+  const key = keyOf({ jobId, runId });
+  const row = folding.rows.get(name)?.get(key);
+  if (row !== undefined && row.seq <= seq) {
+    folding.rows.get(name)?.delete(key);
+    return;
+  }
+  const call = folding.called.get(folding.callsOf.get(key) ?? -1);
+  if (call !== undefined && call.row.seq <= seq) {
+    folding.called.delete(call.credit.number);
+    folding.credits.set(call.credit.number, call.credit);
+    return;
+  }
+  const left = folding.left.get(name);
+  const [, , former = -1] = left?.get(key) ?? [];
+  if (former < seq) left?.set(key, [jobId, runId, seq]);
+}
+
+function foldCredit(folding: Folding, credit: LobbyCredit, { lobby, nowMs }: Present): void {
+  const { number } = credit;
+  if (lobby.returned.includes(number) || lobby.calling?.calls.has(number) === true) return;
+  const call = folding.called.get(number);
+  if (call === undefined || nowMs - call.atMs >= CALL_AGAIN_MS) folding.credits.set(number, credit);
+}
+
+/** Without the rows of jobs that have left, where they are in memory. */
+function folded(queue: Queue, { rows, left }: Folding): Queue {
+  const leavers = new Map(left.get(queue.class));
+  const fresh = [...(rows.get(queue.class)?.values() ?? [])];
+  const isUnchanged = fresh.length === 0 && leavers.size === queue.left.size;
+  const there = queue.rows.filter((row) => {
+    const key = keyOf(row);
+    const [, , seq = -1] = leavers.get(key) ?? [];
+    if (seq < row.seq) return true;
+    leavers.delete(key);
+    return false;
+  });
+  if (isUnchanged && there.length === queue.rows.length) return queue;
+  return { ...queue, left: leavers, rows: withRows(there, fresh) };
+}

@@ -1,0 +1,127 @@
+/** @file The page of the console: reads the stream, and shows one view of it at a time. */
+
+import { h, render, type ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { connect } from "./connection.ts";
+import { MapView } from "./map/map-view.ts";
+import { usePlace, type Go, type Place, type View } from "./place.ts";
+import { createStore, type Store } from "./store.ts";
+import { counted, timeText } from "./text.ts";
+import { JobView } from "./views/job.ts";
+import { QueueView } from "./views/queue.ts";
+import { DecisionsView, HostsView, TenantsView } from "./views/tables.ts";
+
+const TABS: readonly (readonly [view: View, title: string])[] = [
+  ["map", "Map"],
+  ["queue", "Queue"],
+  ["tenants", "Tenants"],
+  ["hosts", "Hosts"],
+  ["decisions", "Decisions"],
+];
+
+function Page({ store }: { readonly store: Store }): ComponentChildren {
+  const [place, go] = usePlace();
+  const [, setRevision] = useState(0);
+  useEffect(() => {
+    let isAsked = false;
+    return store.onChange(() => {
+      if (isAsked) return;
+      isAsked = true;
+      // Many messages, one frame.
+      requestAnimationFrame(() => {
+        isAsked = false;
+        setRevision(store.revision());
+      });
+    });
+  }, []);
+  const { fleet } = store.facts();
+  useEffect(() => {
+    document.title = fleet === "" ? "Orbweaver" : `${fleet} · Orbweaver`;
+  }, [fleet]);
+  return h(
+    "div",
+    { class: "page" },
+    h(Head, { store, place, go }),
+    h(
+      "main",
+      null,
+      store.tables.hosts.size === 0
+        ? h("p", { class: "quiet wide" }, "Reading the fleet's history…")
+        : viewOf(store, place, go),
+    ),
+  );
+}
+
+function viewOf(store: Store, place: Place, go: Go): ComponentChildren {
+  switch (place.view) {
+    case "map":
+      return h(MapView, { store, place, go });
+    case "queue":
+      return h(QueueView, { store, place, go });
+    case "tenants":
+      return h(TenantsView, { store });
+    case "hosts":
+      return h(HostsView, { store, go });
+    case "decisions":
+      return h(DecisionsView, { store });
+    case "job":
+      return h(JobView, { store, job: place.get("job"), go });
+  }
+}
+
+function Head({
+  store,
+  place,
+  go,
+}: {
+  readonly store: Store;
+  readonly place: Place;
+  readonly go: Go;
+}): ComponentChildren {
+  const { fleet, atMs, trouble } = store.facts();
+  const { tables } = store;
+  return h(
+    "header",
+    null,
+    h("h1", null, fleet === "" ? "Orbweaver" : fleet),
+    h(
+      "nav",
+      { "aria-label": "Views" },
+      TABS.map(([view, title]) =>
+        h(
+          "button",
+          {
+            key: view,
+            "aria-current": view === place.view ? "page" : undefined,
+            onClick: () => go({ view: view === "map" ? "" : view }),
+          },
+          title,
+          view === "queue" &&
+            tables.requests.size > 0 &&
+            h("span", { class: "badge" }, tables.requests.size.toLocaleString("en")),
+        ),
+      ),
+    ),
+    h(
+      "p",
+      { class: "live", role: "status" },
+      !store.isConnected()
+        ? h("span", { class: "bad" }, "not connected; trying again")
+        : trouble !== undefined
+          ? h(
+              "span",
+              { class: "bad", title: trouble },
+              "Temporal does not answer; the last known state",
+            )
+          : `${counted(tables.leases.size, "lease")} · last event ${timeText(atMs)}`,
+    ),
+  );
+}
+
+const store = createStore();
+const root = document.getElementById("page");
+if (root !== null) {
+  root.textContent = "";
+  render(h(Page, { store }), root);
+}
+void connect(store);

@@ -1,0 +1,124 @@
+/**
+ * @file The colours of the map by mode. Pure.
+ *
+ * The hues are those of Okabe and Ito, which readers with colour-blindness tell apart; state is also shown by form (`draw.ts`).
+ */
+
+import { GPU_STATES, type GpuBook } from "./gpus.ts";
+
+export const MODES = ["state", "class", "tenant", "health", "fragmentation"] as const;
+export type Mode = (typeof MODES)[number];
+
+export interface Theme {
+  readonly isDark: boolean;
+  readonly text: string;
+  readonly quiet: string;
+  readonly back: string;
+}
+
+const HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800"] as const;
+const OTHERS = "#8a8a8a";
+
+export interface Legend {
+  readonly name: string;
+  readonly colour: string;
+}
+
+export interface Painting {
+  readonly colourOf: (gpu: number, host: number) => string;
+  readonly legend: readonly Legend[];
+}
+
+const free = ({ isDark }: Theme): string => (isDark ? "#303842" : "#dfe4ea");
+
+export function paint(mode: Mode, book: GpuBook, theme: Theme): Painting {
+  switch (mode) {
+    case "state":
+      return byState(book, theme);
+    case "class":
+      return byName(book, theme, ({ class: name }) => name);
+    case "tenant":
+      return byName(book, theme, ({ tenant }) => tenant);
+    case "health":
+      return byHealth(book, theme);
+    case "fragmentation":
+      return byFreeBlock(book, theme);
+  }
+}
+
+function byState({ states }: GpuBook, theme: Theme): Painting {
+  const colours = {
+    free: free(theme),
+    held: HUES[0],
+    granted: HUES[4],
+    evicted: HUES[5],
+    vacating: HUES[3],
+    reserved: HUES[1],
+  };
+  return {
+    colourOf: (gpu) => colours[GPU_STATES[states[gpu] ?? 0] ?? "free"],
+    legend: GPU_STATES.map((name) => ({ name, colour: colours[name] })),
+  };
+}
+
+type Lease = GpuBook["leases"][number];
+
+/** The names that hold most have a hue of their own. */
+function byName(book: GpuBook, theme: Theme, nameOf: (lease: Lease) => string): Painting {
+  const held = new Map<string, number>();
+  for (const lease of book.leases)
+    held.set(nameOf(lease), (held.get(nameOf(lease)) ?? 0) + lease.gpus.length);
+  const names = [...held.keys()].sort();
+  const largest = [...names]
+    .sort((a, b) => (held.get(b) ?? 0) - (held.get(a) ?? 0) || (a < b ? -1 : 1))
+    .slice(0, HUES.length)
+    .sort();
+  const colours = new Map(largest.map((name, hue) => [name, HUES[hue] ?? OTHERS] as const));
+  const byLease = book.leases.map((lease) => colours.get(nameOf(lease)) ?? OTHERS);
+  const idle = free(theme);
+  return {
+    colourOf: (gpu) => byLease[book.leaseOf[gpu] ?? -1] ?? idle,
+    legend: [
+      ...largest.map((name) => ({ name, colour: colours.get(name) ?? OTHERS })),
+      ...(names.length > largest.length ? [{ name: "others", colour: OTHERS }] : []),
+      { name: "free", colour: idle },
+    ],
+  };
+}
+
+function byHealth({ hosts }: GpuBook, theme: Theme): Painting {
+  const colours = {
+    ready: theme.isDark ? "#2f6f5b" : "#9fd5c3",
+    drained: HUES[1],
+    silent: HUES[3],
+    fenced: HUES[5],
+    agentless: OTHERS,
+  };
+  return {
+    colourOf: (_gpu, host) => colours[hosts[host]?.row.condition ?? "ready"],
+    legend: Object.entries(colours).map(([name, colour]) => ({
+      name: name === "agentless" ? "no agent" : name,
+      colour,
+    })),
+  };
+}
+
+/** The free GPUs of a host together: what a gang on one host could have there. */
+function byFreeBlock({ hosts, states }: GpuBook, theme: Theme): Painting {
+  const scale = theme.isDark
+    ? ["#303842", "#20506b", "#1f6f93", "#3b9ac0", "#8fd0ea"]
+    : ["#e4e8ec", "#a8d0e4", "#5aa7cb", "#1f78a8", "#084a73"];
+  const byHost = hosts.map(({ row, first }) => {
+    let count = 0;
+    for (let gpu = first; gpu < first + row.gpus; gpu += 1) if (states[gpu] === 0) count += 1;
+    const step = row.condition !== undefined ? 0 : Math.ceil((count / Math.max(1, row.gpus)) * 4);
+    return scale[step] ?? "";
+  });
+  return {
+    colourOf: (_gpu, host) => byHost[host] ?? "",
+    legend: ["none free", "up to ¼", "up to ½", "up to ¾", "up to all"].map((name, step) => ({
+      name,
+      colour: scale[step] ?? "",
+    })),
+  };
+}

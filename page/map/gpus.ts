@@ -1,0 +1,79 @@
+/**
+ * @file The state of every GPU, derived from hosts, leases and reservations. Pure.
+ *
+ * GPUs are numbered host by host in the order of the fleet file. Cost: O(GPUs + leases).
+ */
+
+import type { HostRow, LeaseRow, ReservationRow } from "../wire.ts";
+
+/** In the order of the legend. */
+export const GPU_STATES = ["free", "held", "granted", "evicted", "vacating", "reserved"] as const;
+export type GpuState = (typeof GPU_STATES)[number];
+
+export interface GpuBook {
+  readonly count: number;
+  readonly hosts: readonly { readonly id: string; readonly row: HostRow; readonly first: number }[];
+  /** Index into `GPU_STATES`. */
+  readonly states: Uint8Array;
+  /** Index into `leases`; -1 where there is none. */
+  readonly leaseOf: Int32Array;
+  readonly leases: readonly LeaseRow[];
+  /** The job for which a free or vacating GPU is reserved; -1, else an index into `claimants`. */
+  readonly claimOf: Int32Array;
+  readonly claimants: readonly string[];
+}
+
+const STATE: Readonly<Record<LeaseRow["state"], number>> = {
+  held: 1,
+  granted: 2,
+  evicted: 3,
+  vacating: 4,
+};
+const RESERVED = 5;
+
+export function readGpus(
+  hosts: ReadonlyMap<string, HostRow>,
+  leases: ReadonlyMap<string, LeaseRow>,
+  reservations: ReadonlyMap<string, ReservationRow>,
+): GpuBook {
+  const listed = [...hosts].sort(([, a], [, b]) => a.at - b.at);
+  const firsts = new Map<string, number>();
+  let count = 0;
+  const placed = listed.map(([id, row]) => {
+    const first = count;
+    firsts.set(id, first);
+    count += row.gpus;
+    return { id, row, first };
+  });
+  const states = new Uint8Array(count);
+  const leaseOf = new Int32Array(count).fill(-1);
+  const claimOf = new Int32Array(count).fill(-1);
+  const held = [...leases.values()];
+  const claimants = [...reservations.keys()];
+  [...reservations.values()].forEach(({ gpus }, at) =>
+    eachGpu(firsts, gpus, (gpu) => {
+      states[gpu] = RESERVED;
+      claimOf[gpu] = at;
+    }),
+  );
+  held.forEach(({ gpus, state }, at) =>
+    eachGpu(firsts, gpus, (gpu) => {
+      states[gpu] = STATE[state];
+      leaseOf[gpu] = at;
+    }),
+  );
+  return { count, hosts: placed, states, leaseOf, leases: held, claimOf, claimants };
+}
+
+function eachGpu(
+  firsts: ReadonlyMap<string, number>,
+  masks: readonly (readonly [string, number])[],
+  see: (gpu: number) => void,
+): void {
+  for (const [host, mask] of masks) {
+    const first = firsts.get(host);
+    if (first === undefined) continue;
+    for (let gpu = 0, rest = mask >>> 0; rest !== 0; gpu += 1, rest >>>= 1)
+      if ((rest & 1) === 1) see(first + gpu);
+  }
+}

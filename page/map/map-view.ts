@@ -1,0 +1,265 @@
+/** @file The map: every GPU of the fleet on one canvas, with its modes, legend, and what the pointer is on; a click outlines a gang. */
+
+import { h, type ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Go, Place } from "../place.ts";
+import type { Store } from "../store.ts";
+import { counted, durationText } from "../text.ts";
+import { MODES, paint, type Mode, type Theme } from "./colours.ts";
+import { draw } from "./draw.ts";
+import { GPU_STATES, readGpus, type GpuBook } from "./gpus.ts";
+import { at, layOut, type Layout } from "./layout.ts";
+
+interface Props {
+  readonly store: Store;
+  readonly place: Place;
+  readonly go: Go;
+}
+
+/** Redraws are told here, for those who measure. */
+declare global {
+  interface Window {
+    orbweaverDrawn?: { count: number; lastMs: number };
+  }
+}
+
+interface Pointed {
+  readonly x: number;
+  readonly y: number;
+  readonly host: number;
+  readonly gpu: number;
+}
+
+export function MapView({ store, place, go }: Props): ComponentChildren {
+  const { tables } = store;
+  const revision = store.revision();
+  const book = useMemo(
+    () => readGpus(tables.hosts, tables.leases, tables.reservations),
+    [revision],
+  );
+  const mode = MODES.find((name) => name === place.get("mode")) ?? "state";
+  const job = place.get("job");
+  const theme = useTheme();
+  const frame = useRef<HTMLDivElement>(null);
+  const size = useSize(frame);
+  const layout = useMemo(
+    () => layOut(book.hosts, size),
+    [size.width, size.height, book.hosts.length, hostsKey(book)],
+  );
+  const painting = useMemo(() => paint(mode, book, theme), [mode, book, theme]);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [pointed, setPointed] = useState<Pointed>();
+
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context || size.width === 0) return;
+    const beganMs = performance.now();
+    fit(context, size.width, layout.height);
+    draw(context, { book, layout, painting, theme, job });
+    const drawn = (window.orbweaverDrawn ??= { count: 0, lastMs: 0 });
+    drawn.count += 1;
+    drawn.lastMs = performance.now() - beganMs;
+  }, [book, layout, painting, theme, job, size.width]);
+
+  const find = (event: MouseEvent): Pointed | undefined => {
+    const { offsetX: x, offsetY: y } = event;
+    const found = at(layout, (host) => book.hosts[host]?.row.gpus ?? 0, { x, y });
+    return found && { ...found, x, y };
+  };
+  return h(
+    "section",
+    { class: "map", "aria-label": "Fleet map" },
+    h(
+      "div",
+      { class: "bar" },
+      h(ModeButtons, { mode, go }),
+      job !== "" &&
+        h("button", { class: "chip", onClick: () => go({ job: "" }) }, `${job} outlined ✕`),
+    ),
+    h(LegendLine, { legend: painting.legend }),
+    h(
+      "div",
+      { class: "frame", ref: frame },
+      h("canvas", {
+        ref: canvas,
+        role: "img",
+        "aria-label": summaryText(book),
+        onMouseMove: (event: MouseEvent) => setPointed(find(event)),
+        onMouseLeave: () => setPointed(undefined),
+        onClick: (event: MouseEvent) => {
+          const found = find(event);
+          const chosen = found && jobOf(book, found);
+          go({ job: chosen === job ? "" : (chosen ?? "") });
+        },
+      }),
+      pointed && h(Tip, { book, pointed, layout, width: size.width }),
+    ),
+    h("p", { class: "quiet" }, summaryText(book)),
+    h(
+      "p",
+      { class: "quiet" },
+      "For keyboards and screen readers: ",
+      h("button", { class: "link", onClick: () => go({ view: "hosts" }) }, "the hosts as a table"),
+    ),
+  );
+}
+
+function ModeButtons({ mode, go }: { readonly mode: Mode; readonly go: Go }): ComponentChildren {
+  return h(
+    "div",
+    { class: "segments", role: "group", "aria-label": "Colour by" },
+    MODES.map((name) =>
+      h(
+        "button",
+        { key: name, "aria-pressed": name === mode, onClick: () => go({ mode: name }) },
+        name,
+      ),
+    ),
+  );
+}
+
+function LegendLine({
+  legend,
+}: {
+  readonly legend: readonly { name: string; colour: string }[];
+}): ComponentChildren {
+  return h(
+    "ul",
+    { class: "legend" },
+    legend.map(({ name, colour }) =>
+      h(
+        "li",
+        { key: name },
+        h(
+          "svg",
+          { width: 12, height: 12, "aria-hidden": true },
+          h("rect", { width: 12, height: 12, rx: 2, fill: colour }),
+        ),
+        name,
+      ),
+    ),
+  );
+}
+
+interface TipProps {
+  readonly book: GpuBook;
+  readonly pointed: Pointed;
+  readonly layout: Layout;
+  readonly width: number;
+}
+
+const TIP_WIDTH = 280;
+
+/** The place of the tip is set by script: the policy of the page allows no style in its markup. */
+function Tip({ book, pointed, layout, width }: TipProps): ComponentChildren {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!box.current) return;
+    box.current.style.left = `${Math.max(0, Math.min(pointed.x + 14, width - TIP_WIDTH))}px`;
+    box.current.style.top = `${pointed.y + 16 + layout.cellHeight}px`;
+  });
+  const host = book.hosts[pointed.host];
+  if (host === undefined) return null;
+  const gpu = host.first + pointed.gpu;
+  const lease = book.leases[book.leaseOf[gpu] ?? -1];
+  const claim = book.claimants[book.claimOf[gpu] ?? -1];
+  const { row } = host;
+  return h(
+    "div",
+    { class: "tip", ref: box, role: "status" },
+    h("b", null, `${host.id} GPU ${pointed.gpu}`),
+    h(
+      "div",
+      null,
+      `${row.gpuType} · ${row.cluster}${row.rack === "" ? "" : ` · rack ${row.rack}`}`,
+    ),
+    h("div", null, GPU_STATES[book.states[gpu] ?? 0]),
+    lease &&
+      h(
+        "div",
+        null,
+        `${lease.job} (${lease.class}, ${lease.tenant}) for ${durationText(Date.now() - lease.sinceMs)}`,
+      ),
+    lease?.forJob !== undefined && h("div", null, `makes room for ${lease.forJob}`),
+    claim !== undefined && h("div", null, `reserved for ${claim}`),
+    row.condition !== undefined &&
+      h("div", null, `host ${row.condition}${row.drainReason ? `: ${row.drainReason}` : ""}`),
+  );
+}
+
+function jobOf(book: GpuBook, { host, gpu }: Pointed): string | undefined {
+  const at_ = (book.hosts[host]?.first ?? 0) + gpu;
+  return book.leases[book.leaseOf[at_] ?? -1]?.job ?? book.claimants[book.claimOf[at_] ?? -1];
+}
+
+function summaryText({ count, states, hosts }: GpuBook): string {
+  const counts = GPU_STATES.map((name, state) => ({
+    name,
+    count: states.reduce((sum, one) => sum + (one === state ? 1 : 0), 0),
+  }));
+  const parts = counts.filter((one) => one.count > 0).map((one) => `${one.count} ${one.name}`);
+  return `${counted(count, "GPU")} on ${counted(hosts.length, "host")}: ${parts.join(", ")}`;
+}
+
+/** Changes when a host comes, goes or moves. */
+const hostsKey = ({ hosts }: GpuBook): string =>
+  `${hosts[0]?.id ?? ""} ${hosts.at(-1)?.id ?? ""} ${hosts.reduce((sum, { row }) => sum + row.gpus, 0)}`;
+
+function fit(context: CanvasRenderingContext2D, width: number, height: number): void {
+  const { canvas } = context;
+  const scale = window.devicePixelRatio;
+  const [wide, high] = [Math.round(width * scale), Math.round(Math.max(1, height) * scale)];
+  if (canvas.width !== wide) canvas.width = wide;
+  if (canvas.height !== high) canvas.height = high;
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${Math.max(1, height)}px`;
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+}
+
+function useSize(frame: { readonly current: HTMLElement | null }): {
+  width: number;
+  height: number;
+} {
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  useEffect(() => {
+    const measure = (): void => {
+      const width = Math.floor(frame.current?.clientWidth ?? 0);
+      const height = Math.max(300, window.innerHeight - 260);
+      setSize((former) =>
+        former.width === width && former.height === height ? former : { width, height },
+      );
+    };
+    measure();
+    const observer = new ResizeObserver(measure);
+    if (frame.current) observer.observe(frame.current);
+    addEventListener("resize", measure);
+    return () => {
+      observer.disconnect();
+      removeEventListener("resize", measure);
+    };
+  }, []);
+  return size;
+}
+
+/** The page's colours, as its style sheet has them now. */
+export function useTheme(): Theme {
+  const [theme, setTheme] = useState(readTheme);
+  useEffect(() => {
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const change = (): void => setTheme(readTheme());
+    dark.addEventListener("change", change);
+    return () => dark.removeEventListener("change", change);
+  }, []);
+  return theme;
+}
+
+function readTheme(): Theme {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  return {
+    isDark: matchMedia("(prefers-color-scheme: dark)").matches,
+    text: colour("--text"),
+    quiet: colour("--quiet"),
+    back: colour("--back"),
+  };
+}

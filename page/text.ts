@@ -1,0 +1,36 @@
+/** @file Numbers and times as people read them. */
+
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1_000],
+] as const;
+
+/** `3h 12m`: the two largest units. */
+export function durationText(ms: number): string {
+  let left = Math.max(0, ms);
+  const parts: string[] = [];
+  for (const [name, unit] of UNITS) {
+    const count = Math.floor(left / unit);
+    left -= count * unit;
+    if (count > 0 || (name === "s" && parts.length === 0)) parts.push(`${count}${name}`);
+    if (parts.length === 2) break;
+  }
+  return parts.join(" ");
+}
+
+export const timeText = (ms: number): string =>
+  ms === 0 ? "" : new Date(ms).toLocaleTimeString(undefined, { hour12: false });
+
+export const counted = (count: number, one: string): string =>
+  `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
+
+export const gpuCount = (masks: readonly (readonly [string, number])[]): number =>
+  masks.reduce((sum, [, mask]) => sum + bits(mask), 0);
+
+export function bits(mask: number): number {
+  let count = 0;
+  for (let rest = mask >>> 0; rest !== 0; rest &= rest - 1) count += 1;
+  return count;
+}

@@ -1,0 +1,179 @@
+/** @file One job: where it runs or why it waits, what would help, what the fleet decided about it, and its history in Temporal. */
+
+import { h, type ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { Go } from "../place.ts";
+import type { Store } from "../store.ts";
+import { bits, counted, durationText, gpuCount, timeText } from "../text.ts";
+import type { LeaseRow } from "../wire.ts";
+import { changesFor, type Change } from "./queue.ts";
+
+interface Props {
+  readonly store: Store;
+  readonly job: string;
+  readonly go: Go;
+}
+
+export function JobView({ store, job, go }: Props): ComponentChildren {
+  const { tables } = store;
+  const leases = [...tables.leases].filter(([, lease]) => lease.job === job);
+  const request = tables.requests.get(job);
+  const { temporalUrl } = store.facts();
+  return h(
+    "section",
+    { class: "job wide", "aria-label": `Job ${job}` },
+    h("h2", null, job),
+    h(
+      "p",
+      { class: "bar" },
+      h("button", { onClick: () => go({ view: "map", job }) }, "Show on the map"),
+      temporalUrl !== undefined &&
+        h(
+          "a",
+          { href: `${temporalUrl}${encodeURIComponent(job)}`, target: "_blank", rel: "noreferrer" },
+          "History in Temporal",
+        ),
+    ),
+    leases.length === 0 &&
+      request === undefined &&
+      h("p", null, "The fleet's ledger has no such job: it has ended, or has not asked for GPUs."),
+    leases.map(([id, lease]) => h(LeaseFacts, { key: id, id, lease })),
+    request && h(WaitFacts, { store, job }),
+    h(Mentions, { store, job }),
+  );
+}
+
+function LeaseFacts({
+  id,
+  lease,
+}: {
+  readonly id: string;
+  readonly lease: LeaseRow;
+}): ComponentChildren {
+  const { wanted, forJob, lostGpuSeconds = 0 } = lease;
+  const count = gpuCount(lease.gpus);
+  return h(
+    "div",
+    { class: "card" },
+    h(
+      "p",
+      null,
+      `${id}: ${counted(count, "GPU")}, ${lease.state}, for ${durationText(Date.now() - lease.sinceMs)} · ${lease.class} of ${lease.tenant}`,
+      wanted !== undefined && wanted > count && ` · asked for ${wanted}`,
+    ),
+    forJob !== undefined &&
+      h(
+        "p",
+        null,
+        `Makes room for ${forJob}; ${Math.round(lostGpuSeconds)} GPU-seconds of work are lost.`,
+      ),
+    h(
+      "ul",
+      { class: "gang" },
+      lease.gpus.map(([host, mask]) =>
+        h("li", { key: host }, `${host}: `, h("code", null, maskText(mask)), ` (${bits(mask)})`),
+      ),
+    ),
+  );
+}
+
+/** `0 1 5`: the numbers of the GPUs. */
+const maskText = (mask: number): string =>
+  Array.from({ length: 31 }, (_, gpu) => gpu)
+    .filter((gpu) => ((mask >>> gpu) & 1) === 1)
+    .join(" ");
+
+function WaitFacts({
+  store,
+  job,
+}: {
+  readonly store: Store;
+  readonly job: string;
+}): ComponentChildren {
+  const [changes, setChanges] = useState<readonly Change[]>();
+  const { tables } = store;
+  const request = tables.requests.get(job);
+  const reason = tables.reasons.get(job);
+  useEffect(() => {
+    let isOver = false;
+    void changesFor(job).then((found) => {
+      if (!isOver) setChanges(found);
+    });
+    return () => void (isOver = true);
+  }, [job, reason?.code]);
+  if (request === undefined) return null;
+  const place = store.order().indexOf(job) + 1;
+  return h(
+    "div",
+    { class: "card" },
+    h(
+      "p",
+      null,
+      `Waits for ${counted(request.gpus, "GPU")}${request.slots === undefined ? "" : ` × ${request.slots}`}, ${durationText(Date.now() - request.submittedAtMs)}; place ${place} of ${store.order().length} · ${request.class} of ${request.tenant}, priority ${request.priority}`,
+    ),
+    h(
+      "p",
+      null,
+      h("span", { class: "code" }, reason?.code ?? "PendingEvaluation"),
+      " ",
+      reason?.message,
+    ),
+    reason &&
+      Object.keys(reason.numbers).length > 0 &&
+      h(
+        "dl",
+        { class: "numbers" },
+        Object.entries(reason.numbers).flatMap(([name, value]) => [
+          h("dt", { key: name }, name),
+          h("dd", { key: `${name}=` }, value.toLocaleString("en")),
+        ]),
+      ),
+    h("h3", null, "What would start it now"),
+    changes === undefined
+      ? h("p", { class: "quiet" }, "The scheduler is trying changes…")
+      : changes.length === 0
+        ? h("p", { class: "quiet" }, "No change that was tried would.")
+        : h(
+            "ol",
+            null,
+            changes.map(({ text, lostGpuSeconds, gpus }) =>
+              h(
+                "li",
+                { key: text },
+                `${text}: ${counted(gpus, "GPU")}`,
+                lostGpuSeconds > 0 &&
+                  `, ${Math.round(lostGpuSeconds)} GPU-seconds of others' work lost`,
+              ),
+            ),
+          ),
+  );
+}
+
+/** The last decisions that name the job. */
+function Mentions({
+  store,
+  job,
+}: {
+  readonly store: Store;
+  readonly job: string;
+}): ComponentChildren {
+  const lines = [...store.tables.decisions.values()].flatMap(
+    ({ atMs, grants, evictions, reservations, refusals }) =>
+      [...grants, ...evictions, ...reservations, ...refusals]
+        .filter((line) => line.includes(job))
+        .map((line) => ({ atMs, line })),
+  );
+  if (lines.length === 0) return null;
+  return h(
+    "div",
+    { class: "card" },
+    h("h3", null, "Decisions"),
+    h(
+      "ol",
+      { class: "timeline" },
+      lines.map(({ atMs, line }) =>
+        h("li", { key: `${atMs} ${line}` }, h("time", null, timeText(atMs)), " ", line),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,132 @@
+/**
+ * @file What the console sends to browsers: tables of rows by key. A snapshot has all rows, a delta those that changed or went.
+ *
+ * Browsers derive the state of each GPU from leases, reservations and hosts, so a change costs a row and not a map.
+ */
+
+export interface HostRow {
+  readonly cluster: string;
+  readonly site: string;
+  readonly rack: string;
+  readonly gpuType: string;
+  readonly gpus: number;
+  /** Its place in the fleet file. */
+  readonly at: number;
+  /** Why nothing new starts there; absent when new work may. */
+  readonly condition?: "agentless" | "fenced" | "silent" | "drained";
+  readonly drainReason?: string;
+  readonly silentSinceMs?: number;
+}
+
+export type GpuMask = readonly [host: string, mask: number];
+
+export interface LeaseRow {
+  readonly job: string;
+  readonly class: string;
+  readonly tenant: string;
+  /** `evicted`: its job was asked to give the GPUs up. */
+  readonly state: "granted" | "held" | "vacating" | "evicted";
+  readonly gpus: readonly GpuMask[];
+  readonly sinceMs: number;
+  readonly forJob?: string;
+  readonly lostGpuSeconds?: number;
+  readonly wanted?: number;
+}
+
+export interface ReservationRow {
+  readonly gpus: readonly GpuMask[];
+  readonly kind: string;
+  readonly sinceMs: number;
+}
+
+export interface RequestRow {
+  readonly name: string;
+  readonly class: string;
+  readonly tenant: string;
+  readonly gpus: number;
+  readonly slots?: number;
+  readonly priority: number;
+  readonly submittedAtMs: number;
+}
+
+export interface ReasonRow {
+  readonly code: string;
+  readonly message: string;
+  readonly numbers: Readonly<Record<string, number>>;
+  readonly holders: readonly string[];
+}
+
+/** A class, or a tenant inside a class (`class tenant`). */
+export interface FlowRow {
+  readonly class: string;
+  readonly tenant?: string;
+  readonly weight: number;
+  readonly waiting: number;
+  readonly runningGpus: number;
+  readonly dueGpus: number;
+  readonly deficitGpuHours: number;
+}
+
+/** One folded plan: what a cycle granted, evicted, reserved and left waiting. */
+export interface DecisionRow {
+  readonly atMs: number;
+  readonly method: string;
+  readonly candidates: number;
+  readonly grants: readonly string[];
+  readonly evictions: readonly string[];
+  readonly reservations: readonly string[];
+  readonly refusals: readonly string[];
+  readonly waiting: number;
+}
+
+export interface Tables {
+  readonly hosts: HostRow;
+  readonly leases: LeaseRow;
+  readonly reservations: ReservationRow;
+  readonly requests: RequestRow;
+  readonly reasons: ReasonRow;
+  readonly flows: FlowRow;
+  readonly decisions: DecisionRow;
+}
+
+export const TABLES = [
+  "hosts",
+  "leases",
+  "reservations",
+  "requests",
+  "reasons",
+  "flows",
+  "decisions",
+] as const satisfies readonly (keyof Tables)[];
+
+export type TableChange<Row> = {
+  readonly set?: Readonly<Record<string, Row>>;
+  readonly gone?: readonly string[];
+};
+
+export type Changes = { readonly [Name in keyof Tables]?: TableChange<Tables[Name]> };
+
+export interface Facts {
+  readonly fleet: string;
+  /** The time of the last event of the fleet's history. */
+  readonly atMs: number;
+  /** Why the history cannot be read now. */
+  readonly trouble?: string;
+  /** Page of the fleet's own workflow in Temporal's UI; those of jobs lie beside it. */
+  readonly temporalUrl?: string;
+}
+
+export type Message =
+  | {
+      readonly kind: "snapshot";
+      readonly facts: Facts;
+      readonly changes: Changes;
+      /** The waiting jobs, the next one first. */
+      readonly order: readonly string[];
+    }
+  | {
+      readonly kind: "delta";
+      readonly facts?: Facts;
+      readonly changes?: Changes;
+      readonly order?: readonly string[];
+    };

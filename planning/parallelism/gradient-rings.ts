@@ -1,0 +1,172 @@
+/**
+ * @file The time in which the replicas of all stages add up their gradients, when the rings of all stages share the site's links.
+ *
+ * Each stage's replicas form a ring (Patarasuk and Yuan 2009): members of a host follow one another, then hosts of a cluster, then clusters, each
+ * joined to the one that it reaches fastest among those left. With k members every edge of the ring carries (k − 1)/k of the bytes for the sums
+ * and as much again to hand them out: for an all-reduce as gradients, with a sharded optimiser as 16-bit parameters. All rings may be under way
+ * at once, so an edge has at least rate ÷ edges of each link that it crosses. An output layer that is tied to the embedding adds the sum
+ * between the first and the last stage, after the rings. Latency: each edge twice. Cost: O(cells + clusters²).
+ */
+
+import { wayBetween, type PlanSite, type Unit } from "./site.ts";
+import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
+
+export interface GradientTask {
+  readonly replicas: number;
+  readonly stages: number;
+  readonly width: number;
+  readonly cells: readonly Unit[];
+  /** Over one edge of the ring but for the factor (k − 1)/k: sums and results together. */
+  readonly stageBytes: readonly number[];
+  /** How often each half of a ring's work goes around, for its latency; 1 where it is done once a step. */
+  readonly rounds?: number;
+  /** Of the embedding, summed between the first and the last stage; 0 where nothing is tied. */
+  readonly tiedBytes: number;
+}
+
+export function gradientMs(task: GradientTask, site: PlanSite): number {
+  const links = linksOf(site);
+  const ringMs = task.replicas === 1 ? 0 : ringsMs(task, site, links);
+  return ringMs + (task.stages === 1 || task.tiedBytes === 0 ? 0 : tiedMs(task, site, links));
+}
+
+export interface Ring {
+  /** Hosts of its members, in order around the ring. */
+  readonly hosts: readonly number[];
+  /** Members of each of these hosts. */
+  readonly members: readonly number[];
+}
+
+function ringsMs(
+  { replicas, stages, width, cells, stageBytes, rounds = 1 }: GradientTask,
+  site: PlanSite,
+  links: SiteLinks,
+): number {
+  const rings = Array.from({ length: stages }, (_, stage) =>
+    ringOf(cells.slice(stage * replicas, (stage + 1) * replicas), site, links),
+  );
+  const edges = new Int32Array(links.count);
+  for (const ring of rings)
+    eachRingLink(ring, links, (link) => {
+      edges[link] = (edges[link] ?? 0) + 1;
+    });
+  let slowest = 0;
+  for (const [stage, ring] of rings.entries()) {
+    const bytes = ((replicas - 1) / replicas) * (stageBytes[stage] ?? 0);
+    // GB/s that an edge has, over the links that are shared, and over ports of NVLink for a part of the unit's bytes.
+    let gbs = Infinity;
+    eachRingLink(ring, links, (link) => {
+      gbs = Math.min(gbs, (links.gbs[link] ?? 0) / (edges[link] ?? 1));
+    });
+    for (const [at, host] of ring.hosts.entries()) {
+      const inside = site.hosts[host]?.inside;
+      if (inside !== undefined && links.hasBus[host] === 0 && (ring.members[at] ?? 0) > 1)
+        gbs = Math.min(gbs, inside.gbs * width);
+    }
+    slowest = Math.max(slowest, bytes / (gbs * 1e6) + 2 * rounds * ringLatencyMs(ring, site));
+  }
+  return slowest;
+}
+
+/** The shared links of a ring's edges; the bus of a host once, because the ring of its members is one flow along it. */
+function eachRingLink(
+  { hosts, members }: Ring,
+  links: SiteLinks,
+  visit: (link: number) => void,
+): void {
+  for (const [at, host] of hosts.entries()) {
+    if ((members[at] ?? 0) > 1) eachLink(links, [host, host], visit);
+    const next = hosts[(at + 1) % hosts.length] ?? host;
+    if (next !== host) eachLink(links, [host, next], visit);
+  }
+}
+
+/** Once around. */
+export function ringLatencyMs({ hosts, members }: Ring, site: PlanSite): number {
+  let sum = 0;
+  for (const [at, number] of hosts.entries()) {
+    const host = site.hosts[number];
+    const next = site.hosts[hosts[(at + 1) % hosts.length] ?? number];
+    if (host === undefined || next === undefined) continue;
+    // The last member's edge leads to the next host, or back to the first member.
+    sum += ((members[at] ?? 1) - 1) * host.inside.latencyMs;
+    sum += wayBetween(site, host, next).latencyMs;
+  }
+  return sum;
+}
+
+export function ringOf(units: readonly Unit[], site: PlanSite, links: SiteLinks): Ring {
+  const counts = new Map<number, number>();
+  for (const { host } of units) counts.set(host, (counts.get(host) ?? 0) + 1);
+  const byCluster = new Map<number, number[]>();
+  for (const host of counts.keys()) {
+    const cluster = links.clusterOf[host] ?? 0;
+    const held = byCluster.get(cluster);
+    if (held === undefined) byCluster.set(cluster, [host]);
+    else held.push(host);
+  }
+  const hosts = clustersInOrder([...byCluster.keys()], site, links).flatMap(
+    (cluster) => byCluster.get(cluster) ?? [],
+  );
+  return { hosts, members: hosts.map((host) => counts.get(host) ?? 0) };
+}
+
+/** From the first one, each joined to the one that it reaches fastest among those left. */
+function clustersInOrder(
+  clusters: readonly number[],
+  site: PlanSite,
+  links: SiteLinks,
+): readonly number[] {
+  const [first, ...left] = clusters;
+  if (first === undefined || left.length < 2) return clusters;
+  const gbsFrom = (from: number, to: number): number =>
+    site.between(links.clusters[from] ?? "", links.clusters[to] ?? "").gbs;
+  const order = [first];
+  let at = first;
+  while (left.length > 0) {
+    let best = 0;
+    for (const [place, cluster] of left.entries())
+      if (gbsFrom(at, cluster) > gbsFrom(at, left[best] ?? at)) best = place;
+    at = left.splice(best, 1)[0] ?? at;
+    order.push(at);
+  }
+  return order;
+}
+
+/** Every replica's first and last stage sum the embedding's gradients, all at once, both ways. */
+function tiedMs(
+  { replicas, stages, width, cells, tiedBytes }: GradientTask,
+  site: PlanSite,
+  links: SiteLinks,
+): number {
+  const flows = new Int32Array(links.count);
+  const last = (stages - 1) * replicas;
+  const eachPair = (visit: (a: number, b: number) => void): void => {
+    for (let replica = 0; replica < replicas; replica += 1)
+      visit(cells[replica]?.host ?? 0, cells[last + replica]?.host ?? 0);
+  };
+  const both = (a: number, b: number, visit: (link: number) => void): void => {
+    eachLink(links, [a, b], visit);
+    eachLink(links, [b, a], visit);
+  };
+  eachPair((a, b) => {
+    both(a, b, (link) => {
+      flows[link] = (flows[link] ?? 0) + 1;
+    });
+  });
+  let slowest = 0;
+  eachPair((a, b) => {
+    let [gbs, latencyMs] = [Infinity, 0];
+    both(a, b, (link) => {
+      gbs = Math.min(gbs, (links.gbs[link] ?? 0) / (flows[link] ?? 1));
+      latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
+    });
+    const inside = site.hosts[a]?.inside;
+    if (gbs === Infinity && inside !== undefined) {
+      gbs = inside.gbs * width;
+      ({ latencyMs } = inside);
+    }
+    slowest = Math.max(slowest, tiedBytes / (gbs * 1e6) + 2 * latencyMs);
+  });
+  return slowest;
+}

@@ -1,0 +1,66 @@
+/**
+ * @file The time of the sends between stages, when all replicas and stages send over the links that they share.
+ *
+ * A unit computes or sends, one tensor at a time, so a link never carries more flows at once than there are units that send over it. Under
+ * max–min fairness each flow then has at least the smallest of rate ÷ flows over the links of its way: a time from that rate is never too
+ * short, whatever else is under way. Cost: O(cells).
+ */
+
+import type { PlanSite, Unit } from "./site.ts";
+import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
+
+export interface PipelineCells {
+  readonly replicas: number;
+  readonly stages: number;
+  readonly width: number;
+  readonly cells: readonly Unit[];
+}
+
+/** Milliseconds for so many bytes from one cell to a neighbour in its pipeline. */
+export type SendTime = (from: number, to: number, bytes: number) => number;
+
+export function sendTimes(split: PipelineCells, site: PlanSite): SendTime {
+  const links = linksOf(site);
+  const senders = sendersOf(split, links);
+  const { cells, width } = split;
+  return (from, to, bytes) => {
+    const [a = -1, b = -1] = [cells[from]?.host, cells[to]?.host];
+    const inside = site.hosts[a]?.inside;
+    let [slowest, latencyMs] = [Infinity, 0];
+    eachLink(links, [a, b], (link) => {
+      slowest = Math.min(slowest, (links.gbs[link] ?? 0) / Math.max(1, senders[link] ?? 1));
+      latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
+    });
+    // Over NVLink each GPU of a unit sends its part over a port of its own; both neighbours may send to the unit at once.
+    if (slowest === Infinity && inside !== undefined)
+      return (bytes * neighboursOnHost(split, to)) / width / (inside.gbs * 1e6) + inside.latencyMs;
+    return bytes / (slowest * 1e6) + latencyMs;
+  };
+}
+
+/** Of each link: the units that send over it. */
+function sendersOf({ replicas, stages, cells }: PipelineCells, links: SiteLinks): Int32Array {
+  const senders = new Int32Array(links.count);
+  if (stages === 1) return senders;
+  const lastSender = new Int32Array(links.count).fill(-1);
+  for (let cell = 0; cell < stages * replicas; cell += 1) {
+    const from = cells[cell]?.host ?? -1;
+    const count = (link: number): void => {
+      if (lastSender[link] === cell) return;
+      lastSender[link] = cell;
+      senders[link] = (senders[link] ?? 0) + 1;
+    };
+    const [next, previous] = [cells[cell + replicas], cells[cell - replicas]];
+    if (next !== undefined) eachLink(links, [from, next.host], count);
+    if (previous !== undefined) eachLink(links, [from, previous.host], count);
+  }
+  return senders;
+}
+
+/** Neighbours of a cell in its pipeline that lie on its own host. */
+function neighboursOnHost({ replicas, cells }: PipelineCells, cell: number): number {
+  const host = cells[cell]?.host;
+  return (
+    Number(cells[cell + replicas]?.host === host) + Number(cells[cell - replicas]?.host === host)
+  );
+}

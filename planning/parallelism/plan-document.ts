@@ -1,0 +1,177 @@
+/**
+ * @file A parallelism plan as the JSON document that a launcher reads: the work of each rank, its peers, and the launchers' own arguments.
+ *
+ * Ranks are numbered like the job's processes (host after host, GPU after GPU). Megatron-LM and DeepSpeed number tensor first, then data,
+ * then pipeline, so the rank with the same work has another number there: `megatronRank` is that process's RANK.
+ */
+
+import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
+import type { TransformerShape } from "../../domain/model/transformer-shape.ts";
+import { assumedLinks } from "./assumed-links.ts";
+import { isBeforeAmpere } from "./framework.ts";
+import {
+  isSequenceParallel,
+  megatronArguments,
+  megatronNotes,
+  type MegatronHardware,
+} from "./megatron-arguments.ts";
+import type { TrainingPlan } from "./plan.ts";
+import { deepspeedConfig, fsdp2Settings, type Fsdp2Settings } from "./sharded-arguments.ts";
+import type { PlanSite } from "./site.ts";
+
+export interface PlanDocument {
+  readonly version: 1;
+  readonly model: string;
+  /** Whose memory and traffic were counted, and whose arguments these are. */
+  readonly framework: FrameworkChoice;
+  readonly dataParallel: number;
+  readonly pipelineParallel: number;
+  readonly tensorParallel: number;
+  readonly globalBatch: number;
+  readonly microBatch: number;
+  readonly microBatches: number;
+  readonly recomputeActivations: boolean;
+  /** Of attention's scores alone. */
+  readonly recomputeScores: boolean;
+  readonly sequenceParallel: boolean;
+  readonly shardOptimizer: boolean;
+  readonly shardGradients: boolean;
+  readonly shardParameters: boolean;
+  readonly stages: readonly {
+    readonly firstLayer: number;
+    readonly layers: number;
+    readonly memoryGiB: number;
+  }[];
+  readonly ranks: readonly PlanRank[];
+  readonly groups: {
+    readonly tensor: readonly (readonly number[])[];
+    readonly data: readonly (readonly number[])[];
+    readonly pipeline: readonly (readonly number[])[];
+  };
+  readonly predicted: { readonly stepMs: number; readonly samplesPerSecond: number };
+  readonly arguments: {
+    readonly megatron: readonly string[];
+    readonly deepspeed?: Readonly<Record<string, unknown>>;
+    readonly fsdp2?: Fsdp2Settings;
+  };
+  /** Links whose rates nobody stated, with the rates that were assumed. */
+  readonly assumed: readonly string[];
+  /** What the launchers' arguments cannot say. */
+  readonly notes: readonly string[];
+}
+
+export interface PlanRank {
+  readonly rank: number;
+  readonly host: string;
+  readonly stage: number;
+  readonly replica: number;
+  readonly tensorRank: number;
+  readonly megatronRank: number;
+}
+
+export function planDocument(
+  plan: TrainingPlan,
+  site: PlanSite,
+  shape: TransformerShape | undefined,
+): PlanDocument {
+  const { split } = plan;
+  const { stages, replicas, width } = split;
+  const ranks: PlanRank[] = [];
+  const data: number[][] = [];
+  const pipeline: number[][] = Array.from({ length: replicas * width }, () => []);
+  const tensor: number[][] = [];
+  for (let stage = 0; stage < stages; stage += 1) {
+    const stageGroups: number[][] = Array.from({ length: width }, () => []);
+    for (let replica = 0; replica < replicas; replica += 1) {
+      const unit = split.cells[stage * replicas + replica];
+      if (unit === undefined) continue;
+      const group: number[] = [];
+      for (let tensorRank = 0; tensorRank < width; tensorRank += 1) {
+        const rank = unit.firstRank + tensorRank;
+        group.push(rank);
+        stageGroups[tensorRank]?.push(rank);
+        pipeline[replica * width + tensorRank]?.push(rank);
+        ranks.push({
+          rank,
+          host: site.hosts[unit.host]?.id ?? "",
+          stage,
+          replica,
+          tensorRank,
+          megatronRank: tensorRank + width * (replica + replicas * stage),
+        });
+      }
+      tensor.push(group);
+    }
+    data.push(...stageGroups);
+  }
+  const isOld = isBeforeAmpere(site);
+  return {
+    version: 1,
+    model: plan.model,
+    framework: plan.framework,
+    dataParallel: replicas,
+    pipelineParallel: stages,
+    tensorParallel: width,
+    globalBatch: plan.batch,
+    microBatch: split.microBatch,
+    microBatches: split.microBatches,
+    recomputeActivations: split.isRecomputing,
+    recomputeScores: split.isRecomputingScores === true,
+    sequenceParallel: isSequenceParallel(split, shape),
+    shardOptimizer: split.isSharded,
+    shardGradients: split.shards !== undefined,
+    shardParameters: split.shards === "parameters",
+    stages: plan.stages.map(({ layers: [from, to], memoryGiB }) => ({
+      firstLayer: from,
+      layers: to - from,
+      memoryGiB: Number(memoryGiB.toFixed(2)),
+    })),
+    ranks: ranks.sort((a, b) => a.rank - b.rank),
+    groups: { tensor, data, pipeline },
+    predicted: {
+      stepMs: Number(plan.stepMs.toFixed(2)),
+      samplesPerSecond: Number(plan.samplesPerSecond.toFixed(3)),
+    },
+    arguments: argumentsOf(plan, shape, { isBeforeAmpere: isOld }),
+    assumed: assumedLinks(site),
+    notes: plan.framework === "megatron" && shape !== undefined ? megatronNotes(shape) : [],
+  };
+}
+
+function argumentsOf(
+  plan: TrainingPlan,
+  shape: TransformerShape | undefined,
+  hardware: MegatronHardware,
+): PlanDocument["arguments"] {
+  const precision = hardware.isBeforeAmpere ? "fp16" : "bf16";
+  switch (plan.framework) {
+    case "megatron":
+      return {
+        megatron: megatronArguments(plan, shape, hardware),
+        deepspeed: deepspeedConfig(plan, precision),
+      };
+    case "deepspeed":
+      return { megatron: [], deepspeed: deepspeedConfig(plan, precision) };
+    case "fsdp2":
+      return { megatron: [], fsdp2: fsdp2Settings(plan, precision) };
+  }
+}
+
+/** One line for people: `DP 4 × PP 2 × TP 1, micro-batch 4 × 4, 999 ms a step`. */
+export function planLine({ split, stepMs, samplesPerSecond }: TrainingPlan): string {
+  const extras = [
+    ...(split.isRecomputing ? ["activations recomputed"] : []),
+    ...(split.isRecomputingScores === true ? ["attention scores recomputed"] : []),
+    ...(split.isSharded ? [`${SHARDED[split.shards ?? "optimizer"]} sharded`] : []),
+  ];
+  return (
+    `DP ${split.replicas} × PP ${split.stages} × TP ${split.width}, micro-batch ${split.microBatch} × ${split.microBatches}, ` +
+    `${stepMs.toFixed(0)} ms a step and ${samplesPerSecond.toFixed(1)} samples/s predicted${extras.map((extra) => `, ${extra}`).join("")}`
+  );
+}
+
+const SHARDED = {
+  optimizer: "optimiser state",
+  gradients: "optimiser state and gradients",
+  parameters: "optimiser state, gradients and parameters",
+} as const;

@@ -1,0 +1,105 @@
+/**
+ * @file Explains why no parallelism plan fits, and which larger cards, or how many more of these, would make one fit.
+ *
+ * The thriftiest plan keeps one sample at a time, recomputes activations, and has a stage for each GPU (or as many as there are layers). The
+ * memory of its largest stage is the size of card that would suffice; more GPUs of the largest card here are tried up to one for each layer.
+ */
+
+import { isReplicasAlone } from "./framework.ts";
+import type { PlanModel } from "./models.ts";
+import type { PlanSite } from "./site.ts";
+import type { LayerSums, Split } from "./split.ts";
+import { stageBounds } from "./stage-bounds.ts";
+import { sharedMemory } from "./sharded-memory.ts";
+import { memoryGiB } from "./memory-parts.ts";
+import { memoryModes, stageMemory } from "./stage-memory.ts";
+
+export interface Asked {
+  readonly model: PlanModel;
+  readonly site: PlanSite;
+  readonly batch: number;
+  readonly sums: LayerSums;
+}
+
+export function shortfall({ model, site, batch, sums }: Asked): string {
+  const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  const largest = Math.max(...site.hosts.map(({ memoryGiB: card }) => card));
+  const isAlone = isReplicasAlone(sums.framework);
+  const needed = (count: number): number =>
+    isAlone ? replicaGiB(count, sums) : neededGiB(Math.min(count, model.layers.length), sums);
+  const card = needed(gpus);
+  const parameters = (sums.parameters.at(-1) ?? 0) / 1e9;
+  const subject = `${model.name} (${parameters.toFixed(2)} billion parameters) on ${gpus} ${gpus === 1 ? "GPU" : "GPUs"} of up to ${largest} GiB`;
+  if (card <= largest)
+    return (
+      `${subject}: no split of ${gpus} GPUs goes with a batch of ${batch}${isAlone ? ", which all of them share" : ` and ${model.layers.length} layers`}; ` +
+      `take a batch that ${gpus} divides, or as many GPUs as it has divisors`
+    );
+  let enough: number | undefined;
+  const most = isAlone ? MOST_REPLICAS : model.layers.length;
+  for (let count = gpus + 1; count <= most && enough === undefined; count += 1)
+    if (needed(count) <= largest) enough = count;
+  const more =
+    enough === undefined
+      ? "no number of these GPUs would do, since a single layer with one sample is larger"
+      : `take ${enough} of these GPUs`;
+  return (
+    `${subject}: even with one sample at a time and activations computed again a GPU needs ${card.toFixed(1)} GiB; ` +
+    `${more}, or cards of at least ${Math.ceil(card)} GiB`
+  );
+}
+
+const MOST_REPLICAS = 4096;
+
+/** Memory of a GPU when each holds a replica, with everything shared out that can be. */
+const replicaGiB = (replicas: number, sums: LayerSums): number =>
+  Math.min(
+    ...memoryModes(sums.framework, replicas).map((mode) =>
+      memoryGiB(sharedMemory({ ...mode, replicas, microBatch: 1 }, sums)),
+    ),
+  );
+
+/** Memory of the largest stage when each GPU holds a stage. */
+function neededGiB(stages: number, sums: LayerSums): number {
+  const host = {
+    id: "any",
+    cluster: "any",
+    gpuType: "any",
+    gpuCount: stages,
+    memoryGiB: Infinity,
+    teraflops: 1,
+    inside: { gbs: 1, latencyMs: 0 },
+    nvlinkGpus: 1,
+  };
+  const open = {
+    replicas: 1,
+    stages,
+    width: 1,
+    microBatch: 1,
+    microBatches: 1,
+    isRecomputing: true,
+    isSharded: false,
+    cells: Array.from({ length: stages }, (_, at) => ({ host: 0, firstRank: at, width: 1 })),
+  };
+  const most = (limit: number): number => {
+    const site: PlanSite = {
+      hosts: [{ ...host, memoryGiB: limit }],
+      fabric: () => host.inside,
+      between: () => host.inside,
+    };
+    const bounds = stageBounds(open, site, sums);
+    if (bounds === undefined) return Infinity;
+    const split: Split = { ...open, bounds };
+    return Math.max(
+      ...Array.from({ length: stages }, (_, stage) => memoryGiB(stageMemory(split, stage, sums))),
+    );
+  };
+  // Balance by time may need more memory than necessary, so the size of the card is found by bisection.
+  let [low, high] = [0, most(Infinity)];
+  for (let round = 0; round < 30; round += 1) {
+    const middle = (low + high) / 2;
+    if (most(middle) < Infinity) high = middle;
+    else low = middle;
+  }
+  return high;
+}

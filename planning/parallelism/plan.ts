@@ -1,0 +1,354 @@
+/**
+ * @file Plans the training of a model on given GPUs: data × pipeline × tensor parallel degrees, micro-batch, stages, and the GPU of each stage.
+ *
+ * All degrees whose product is the GPU count are tried (tensor parallel inside one NVLink domain only), with every micro-batch that divides
+ * a replica's samples; each with the plain arrangements of arrange.ts, and where it does not fit into memory with sharded optimiser state,
+ * then with recomputed activations, then with both. The best few are arranged again in two levels and improved by swapping units while the
+ * predicted step gets shorter, and their steps are played on the links (step-timeline.ts). The shortest step wins; ties go to fewer stages, then
+ * fewer replicas.
+ * Source: SpiderFlow §4.2 (min T_comp + α T_dp + β T_pp); the degrees of tensor parallelism and the memory limit are ours.
+ * Cost: one prediction for each candidate, O(GPUs) each; `SWAP_ATTEMPTS` predictions for each of `FINALISTS`.
+ */
+
+import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
+import type { MilpProblem, MilpSolver } from "../../lib/milp.ts";
+import type { Random } from "../../lib/random.ts";
+import { byReplica, byStage, twoLevels, type Grid } from "./arrange.ts";
+import { frameworkOn, isReplicasAlone } from "./framework.ts";
+import { shortfall } from "./plan-shortfall.ts";
+import type { PlanModel } from "./models.ts";
+import { unitsOf, type PlanSite, type Unit } from "./site.ts";
+import { layerSums, type LayerSums, type Split } from "./split.ts";
+import { isHeldEverywhere, shiftedBounds, stageBounds } from "./stage-bounds.ts";
+import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
+import { memoryModes, stageMemory } from "./stage-memory.ts";
+import { playedStep, stepTime, type StepParts, type StepTime } from "./step-time.ts";
+
+export interface PlanRequest {
+  readonly model: PlanModel;
+  readonly site: PlanSite;
+  /** Samples of one step over all replicas. */
+  readonly batch: number;
+  /** Megatron-Core where nobody says. */
+  readonly framework?: FrameworkChoice;
+  readonly random: Random;
+  readonly solver?: (problem: MilpProblem) => MilpSolver;
+  /** Told of each split and its predicted time, as the search goes. */
+  readonly onCandidate?: (split: Split, time: StepTime) => void;
+  /** Only plans with these degrees. */
+  readonly fixed?: Partial<Pick<Split, "replicas" | "stages" | "width">>;
+}
+
+export interface StagePlan {
+  readonly layers: readonly [from: number, to: number];
+  readonly parameters: number;
+  readonly memory: MemoryParts;
+  readonly memoryGiB: number;
+  /** Of the smallest card that it is on. */
+  readonly cardGiB: number;
+}
+
+export interface TrainingPlan {
+  readonly model: string;
+  readonly framework: FrameworkChoice;
+  /** Parameters of the model's largest matrix. */
+  readonly largestMatrix: number;
+  readonly batch: number;
+  readonly split: Split;
+  readonly stepMs: number;
+  readonly parts: StepParts;
+  readonly samplesPerSecond: number;
+  readonly stages: readonly StagePlan[];
+  readonly arrangement: string;
+  /** The best plan of each other choice of degrees, shortest first. */
+  readonly others: readonly {
+    readonly split: Split;
+    readonly stepMs: number;
+    readonly parts: StepParts;
+  }[];
+}
+
+export type PlanAnswer =
+  | { readonly kind: "planned"; readonly plan: TrainingPlan; readonly stats: PlanStats }
+  | { readonly kind: "blocked"; readonly message: string };
+
+export interface PlanStats {
+  /** Predictions made. */
+  readonly tried: number;
+  /** Splits that no memory mode made fit. */
+  readonly tooLarge: number;
+  readonly programmes: readonly ("optimal" | "feasible")[];
+}
+
+const FINALISTS = 5;
+const SWAP_ATTEMPTS = 1_500;
+/** Cells looked at over all tries of one finalist: a prediction costs as much as there are cells. */
+const SWAP_CELLS = 24_000;
+/** Splits whose steps are played, and the work for all of them: moments × units. */
+const PLAYED = 8;
+const PLAYED_WORK = 16e6;
+
+interface Candidate {
+  readonly split: Split;
+  readonly time: StepTime;
+  readonly arrangement: string;
+}
+
+export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
+  const { model, site, batch, random, solver } = request;
+  const sums = layerSums(model, frameworkOn(site, request.framework));
+  const search = { request, sums, tried: 0, tooLarge: 0 };
+  const byDegrees = new Map<string, Candidate>();
+  const keep = (candidate: Candidate): void => {
+    const { width, stages, replicas } = candidate.split;
+    const key = `${width}/${stages}/${replicas}`;
+    const held = byDegrees.get(key);
+    if (held === undefined || isBetter(candidate, held)) byDegrees.set(key, candidate);
+  };
+  for (const degrees of degreesOf(request, sums)) {
+    const units = unitsOf(site, degrees.width);
+    if (units === undefined) continue;
+    const found = plainCandidates(search, degrees, units);
+    if (found === undefined) search.tooLarge += 1;
+    else keep(found);
+  }
+  const programmes: ("optimal" | "feasible")[] = [];
+  const finalists = [...byDegrees.values()].sort(byTime).slice(0, FINALISTS);
+  for (const finalist of finalists) {
+    const { split } = finalist;
+    const units = unitsOf(site, split.width) ?? [];
+    const arranged = await twoLevels(gridOf(split, sums), {
+      site,
+      units,
+      random: random.stream(`${split.width}/${split.stages}/${split.replicas}`),
+      ...(solver !== undefined && { solver }),
+    });
+    programmes.push(...(arranged?.programmes ?? []));
+    const starts = [finalist];
+    if (arranged !== undefined) {
+      const again = evaluated(search, { ...split, cells: arranged.cells }, "low cut, two levels");
+      if (again !== undefined) starts.push(again);
+    }
+    for (const start of starts) keep(swapped(search, start));
+  }
+  const sorted = played([...byDegrees.values()].sort(byTime), search).sort(byTime);
+  const [best, ...others] = sorted;
+  if (best === undefined)
+    return { kind: "blocked", message: shortfall({ model, site, batch, sums }) };
+  return {
+    kind: "planned",
+    plan: planOf(best, { request, sums, others }),
+    stats: { tried: search.tried, tooLarge: search.tooLarge, programmes },
+  };
+}
+
+interface Search {
+  readonly request: PlanRequest;
+  readonly sums: LayerSums;
+  tried: number;
+  tooLarge: number;
+}
+
+interface Degrees {
+  readonly width: number;
+  readonly stages: number;
+  readonly replicas: number;
+}
+
+function degreesOf(
+  { site, model, batch, fixed = {} }: PlanRequest,
+  { framework }: LayerSums,
+): readonly Degrees[] {
+  const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  const all: Degrees[] = [];
+  for (let width = 1; width <= gpus; width += 1) {
+    if (gpus % width !== 0 || model.splitOf % width !== 0) continue;
+    const units = gpus / width;
+    for (let replicas = 1; replicas <= Math.min(units, batch); replicas += 1) {
+      if (units % replicas !== 0 || batch % replicas !== 0) continue;
+      const stages = units / replicas;
+      const isAllowed =
+        (!isReplicasAlone(framework) || (width === 1 && stages === 1)) &&
+        stages <= model.layers.length &&
+        (fixed.width ?? width) === width &&
+        (fixed.stages ?? stages) === stages &&
+        (fixed.replicas ?? replicas) === replicas;
+      if (isAllowed) all.push({ width, stages, replicas });
+    }
+  }
+  return all;
+}
+
+/** The best plain arrangement with the best micro-batch; undefined when none fits. */
+function plainCandidates(
+  search: Search,
+  degrees: Degrees,
+  units: readonly Unit[],
+): Candidate | undefined {
+  const { site, batch } = search.request;
+  const samples = batch / degrees.replicas;
+  let best: Candidate | undefined;
+  const grid: Grid = { ...degrees, sendBytes: [], reduceBytes: [] };
+  const bySpeed = [...units].sort(
+    (a, b) =>
+      (site.hosts[b.host]?.teraflops ?? 0) - (site.hosts[a.host]?.teraflops ?? 0) ||
+      (site.hosts[b.host]?.memoryGiB ?? 0) - (site.hosts[a.host]?.memoryGiB ?? 0) ||
+      a.firstRank - b.firstRank,
+  );
+  const isMixed = bySpeed.some((unit, at) => unit !== units[at]);
+  const arrangements: (readonly [string, readonly Unit[]])[] = [
+    ["pipelines kept together", byReplica(grid, units)],
+    ["replicas kept together", byStage(grid, units)],
+    ...(isMixed
+      ? ([
+          ["like GPUs in one stage", byStage(grid, bySpeed)],
+          ["like GPUs in one stage, slowest first", byStage(grid, [...bySpeed].reverse())],
+        ] as const)
+      : []),
+  ];
+  for (let microBatch = 1; microBatch <= samples; microBatch *= 2) {
+    if (samples % microBatch !== 0) continue;
+    for (const [arrangement, cells] of arrangements) {
+      const open = { ...degrees, microBatch, microBatches: samples / microBatch, cells };
+      for (const mode of memoryModes(search.sums.framework, degrees.replicas)) {
+        const bounds = stageBounds({ ...open, ...mode }, site, search.sums);
+        if (bounds === undefined) continue;
+        const found = evaluated(search, { ...open, ...mode, bounds }, arrangement);
+        if (found !== undefined && (best === undefined || isBetter(found, best))) best = found;
+        // Where replicas share out more than the optimiser's state, a thriftier mode may be the faster one.
+        if (!isReplicasAlone(search.sums.framework)) break;
+      }
+    }
+  }
+  return best;
+}
+
+/** With its bounds chosen for these cells; undefined when it does not fit. */
+function evaluated(search: Search, split: Split, arrangement: string): Candidate | undefined {
+  const { site } = search.request;
+  const bounds = stageBounds(split, site, search.sums);
+  if (bounds === undefined) return undefined;
+  const whole = { ...split, bounds };
+  return isHeldEverywhere(whole, site, search.sums) ? timed(search, whole, arrangement) : undefined;
+}
+
+function timed(search: Search, split: Split, arrangement: string): Candidate {
+  const { site, onCandidate } = search.request;
+  search.tried += 1;
+  const time = stepTime(split, { site, sums: search.sums });
+  onCandidate?.(split, time);
+  return { split, time, arrangement };
+}
+
+/** Units of two cells changed places while that shortens the step. */
+function swapped(search: Search, start: Candidate): Candidate {
+  let best = start;
+  const count = start.split.cells.length;
+  let left = Math.min(SWAP_ATTEMPTS, Math.ceil(SWAP_CELLS / count));
+  const isMixed = new Set(search.request.site.hosts.map(({ gpuType }) => gpuType)).size > 1;
+  for (let isAny = true; isAny && left > 0;) {
+    isAny = false;
+    for (let a = 0; a < count && left > 0; a += 1) {
+      for (let b = a + 1; b < count && left > 0; b += 1) {
+        const cells = [...best.split.cells];
+        const [unitA, unitB] = [cells[a], cells[b]];
+        if (unitA === undefined || unitB === undefined || unitA.host === unitB.host) continue;
+        cells[a] = unitB;
+        cells[b] = unitA;
+        left -= 1;
+        const next = { ...best.split, cells };
+        // Among equal GPUs the stages stay as they are.
+        const tried = isMixed
+          ? evaluated(search, next, best.arrangement)
+          : timed(search, next, best.arrangement);
+        if (tried === undefined || tried.time.totalMs >= best.time.totalMs - 1e-9) continue;
+        best = { ...tried, arrangement: `${start.arrangement}, units swapped` };
+        isAny = true;
+      }
+    }
+  }
+  const shifted = shiftedBounds(best.split, search.request.site, search.sums);
+  const again = timed(search, shifted, best.arrangement);
+  return again.time.totalMs <= best.time.totalMs ? again : best;
+}
+
+/** Those with the shortest bounds, as the links share their steps; the others keep their bounds. */
+function played(
+  sorted: readonly Candidate[],
+  { request: { site, onCandidate }, sums }: Search,
+): Candidate[] {
+  let left = PLAYED_WORK;
+  return sorted.map((candidate, place) => {
+    const { cells, microBatches } = candidate.split;
+    left -= microBatches * cells.length ** 2;
+    if (place >= PLAYED || left < 0) return candidate;
+    const time = playedStep(candidate.split, { site, sums });
+    onCandidate?.(candidate.split, time);
+    return { ...candidate, time };
+  });
+}
+
+function gridOf(split: Split, sums: LayerSums): Grid {
+  const stages = Array.from({ length: split.stages }, (_, stage) => stage);
+  const bound = (stage: number): number => split.bounds[stage] ?? 0;
+  const of = (total: Float64Array, from: number, to: number): number =>
+    (total[to] ?? 0) - (total[from] ?? 0);
+  return {
+    stages: split.stages,
+    replicas: split.replicas,
+    sendBytes: stages.map((stage) => {
+      const to = bound(stage + 1);
+      return 2 * split.microBatches * split.microBatch * of(sums.outputs, to - 1, to);
+    }),
+    reduceBytes: stages.map((stage) => 2 * of(sums.parameters, bound(stage), bound(stage + 1))),
+  };
+}
+
+const byTime = (a: Candidate, b: Candidate): number =>
+  a.time.totalMs - b.time.totalMs ||
+  a.split.stages - b.split.stages ||
+  a.split.replicas - b.split.replicas;
+
+const isBetter = (a: Candidate, b: Candidate): boolean => byTime(a, b) < 0;
+
+interface Told {
+  readonly request: PlanRequest;
+  readonly sums: LayerSums;
+  readonly others: readonly Candidate[];
+}
+
+function planOf(
+  { split, time, arrangement }: Candidate,
+  { request, sums, others }: Told,
+): TrainingPlan {
+  const { model, site, batch } = request;
+  const stages = Array.from({ length: split.stages }, (_, stage): StagePlan => {
+    const [from, to] = [split.bounds[stage] ?? 0, split.bounds[stage + 1] ?? 0];
+    const memory = stageMemory(split, stage, sums);
+    const cells = split.cells.slice(stage * split.replicas, (stage + 1) * split.replicas);
+    return {
+      layers: [from, to],
+      parameters: (sums.parameters[to] ?? 0) - (sums.parameters[from] ?? 0),
+      memory,
+      memoryGiB: memoryGiB(memory),
+      cardGiB: Math.min(...cells.map(({ host }) => site.hosts[host]?.memoryGiB ?? 0)),
+    };
+  });
+  return {
+    model: model.name,
+    framework: request.framework ?? "megatron",
+    largestMatrix: sums.largestMatrix,
+    batch,
+    split,
+    stepMs: time.totalMs,
+    parts: time.parts,
+    samplesPerSecond: (1000 * batch) / time.totalMs,
+    stages,
+    arrangement,
+    others: others.map((other) => ({
+      split: other.split,
+      stepMs: other.time.totalMs,
+      parts: other.time.parts,
+    })),
+  };
+}

@@ -1,0 +1,66 @@
+/**
+ * @file The site of a job's GPUs as a parallelism plan sees it: hosts with their GPUs, and the cost of a byte between any two of them.
+ *
+ * Three kinds of link: inside a host, between hosts of one cluster, between clusters. `gbs` is GB/s in one direction.
+ */
+
+export interface Way {
+  readonly gbs: number;
+  readonly latencyMs: number;
+  /** Nobody stated it: a default counts. */
+  readonly isAssumed?: boolean;
+}
+
+export interface PlanHost {
+  readonly id: string;
+  readonly cluster: string;
+  readonly gpuType: string;
+  readonly gpuCount: number;
+  readonly memoryGiB: number;
+  /** Peak of one GPU. */
+  readonly teraflops: number;
+  /** Between two of its GPUs. */
+  readonly inside: Way;
+  /** GPUs that reach each other over NVLink alone, at most; 1 without it. */
+  readonly nvlinkGpus: number;
+}
+
+export interface PlanSite {
+  /** In rank order: the first GPU of the first host is rank 0. */
+  readonly hosts: readonly PlanHost[];
+  readonly fabric: (cluster: string) => Way;
+  readonly between: (from: string, to: string) => Way;
+}
+
+/** The defaults where a fleet file is silent. Sources: SpiderFlow §5.1 (PCIe 4, NVLink) and §5.5 (inter-node). */
+export const USUAL_WAYS = Object.freeze({
+  nvlink: { gbs: 25, latencyMs: 0.01, isAssumed: true },
+  pcie: { gbs: 4, latencyMs: 0.02, isAssumed: true },
+  fabric: { gbs: 1, latencyMs: 0.05, isAssumed: true },
+  wan: { gbs: 0.625, latencyMs: 10, isAssumed: true },
+});
+
+export function wayBetween(site: PlanSite, a: PlanHost, b: PlanHost): Way {
+  if (a === b) return a.inside;
+  return a.cluster === b.cluster ? site.fabric(a.cluster) : site.between(a.cluster, b.cluster);
+}
+
+/** GPUs that run one piece of the model together: `width` GPUs of one host. */
+export interface Unit {
+  readonly host: number;
+  /** Counted over all GPUs of the site. */
+  readonly firstRank: number;
+  readonly width: number;
+}
+
+/** The site cut into units of `width` GPUs; undefined when a host's GPUs do not divide or do not share NVLink. */
+export function unitsOf({ hosts }: PlanSite, width: number): readonly Unit[] | undefined {
+  const units: Unit[] = [];
+  let rank = 0;
+  for (const [host, { gpuCount, nvlinkGpus }] of hosts.entries()) {
+    if (gpuCount % width !== 0 || (width > 1 && nvlinkGpus % width !== 0)) return undefined;
+    for (let at = 0; at < gpuCount; at += width) units.push({ host, firstRank: rank + at, width });
+    rank += gpuCount;
+  }
+  return units;
+}

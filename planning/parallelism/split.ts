@@ -1,0 +1,115 @@
+/** @file How a model is split over GPUs, and the sums over its layers that any stage is made of. */
+
+import { MEGATRON_CORE, type Framework, type Shards } from "./framework.ts";
+import type { PlanModel } from "./models.ts";
+import type { Unit } from "./site.ts";
+
+/** How a model is split. Cell (stage, replica) is at `cells[stage × replicas + replica]`. */
+export interface Split {
+  readonly replicas: number;
+  readonly stages: number;
+  readonly width: number;
+  /** Samples. */
+  readonly microBatch: number;
+  readonly microBatches: number;
+  /** Activations are computed again in backward instead of kept. */
+  readonly isRecomputing: boolean;
+  /** Of attention's scores alone: what they are made of is kept instead. */
+  readonly isRecomputingScores?: boolean;
+  /** Optimiser state is shared out over the replicas. */
+  readonly isSharded: boolean;
+  /** What else is. */
+  readonly shards?: Shards;
+  /** First layer of each stage, and the count of layers at the end. */
+  readonly bounds: readonly number[];
+  readonly cells: readonly Unit[];
+}
+
+export interface LayerSums {
+  readonly parameters: Float64Array;
+  readonly flops: Float64Array;
+  readonly activations: Float64Array;
+  readonly outputs: Float64Array;
+  readonly syncBytes: Float64Array;
+  readonly wholeParameters: Float64Array;
+  /** As PyTorch's own modules keep them. */
+  readonly eager: Float64Array;
+  readonly largestEager: number;
+  /** Parameters that are gathered at once: of the largest layer that is neither first nor last, of the largest matrix, of the first and the last layer. */
+  readonly largestBlock: number;
+  readonly largestMatrix: number;
+  readonly firstParameters: number;
+  readonly lastParameters: number;
+  /** Of attention that is not fused; else 0. */
+  readonly scores: Float64Array;
+  readonly scoreFlops: Float64Array;
+  /** Of the layer with most. */
+  readonly largestActivation: number;
+  /** Rows and width of the embedding; 0 where the model is no transformer. */
+  readonly vocabulary: number;
+  readonly hidden: number;
+  /** Parameters of the first layer that the last one shares. */
+  readonly tiedParameters: number;
+  readonly framework: Framework;
+}
+
+/** Sums over the first layers, so that any stage costs one subtraction. */
+export function layerSums(
+  { layers, tiedParameters = 0, shape }: PlanModel,
+  framework: Framework = MEGATRON_CORE,
+): LayerSums {
+  const sums = (of: (layer: PlanModel["layers"][number]) => number): Float64Array => {
+    const total = new Float64Array(layers.length + 1);
+    for (const [at, layer] of layers.entries()) total[at + 1] = (total[at] ?? 0) + of(layer);
+    return total;
+  };
+  const inner = layers.slice(1, -1);
+  const eagerOf = (layer: PlanModel["layers"][number]): number =>
+    layer.eagerBytes ?? layer.activationBytes;
+  return {
+    eager: sums(eagerOf),
+    largestEager: Math.max(0, ...inner.map(eagerOf)),
+    largestBlock: Math.max(0, ...inner.map(({ parameters }) => parameters)),
+    largestMatrix: Math.max(
+      ...layers.map(({ largestMatrix, parameters }) => largestMatrix ?? parameters),
+    ),
+    firstParameters: layers[0]?.parameters ?? 0,
+    lastParameters: layers.length > 1 ? (layers.at(-1)?.parameters ?? 0) : 0,
+    parameters: sums(({ parameters }) => parameters),
+    flops: sums(({ forwardFlops }) => forwardFlops),
+    activations: sums(({ activationBytes }) => activationBytes),
+    outputs: sums(({ outputBytes }) => outputBytes),
+    syncBytes: sums(({ tensorSyncs, outputBytes }) => tensorSyncs * outputBytes),
+    wholeParameters: sums(({ wholeParameters = 0 }) => wholeParameters),
+    scores: sums(({ scoreBytes = 0 }) => (framework.hasFusedAttention ? 0 : scoreBytes)),
+    scoreFlops: sums(({ scoreFlops = 0 }) => scoreFlops),
+    largestActivation: Math.max(
+      ...layers.map(
+        ({ activationBytes, scoreBytes = 0 }) =>
+          activationBytes + (framework.hasFusedAttention ? 0 : scoreBytes),
+      ),
+    ),
+    vocabulary: shape?.vocabulary ?? 0,
+    hidden: shape?.hidden ?? 0,
+    tiedParameters,
+    framework,
+  };
+}
+
+export const range = (sums: Float64Array, from: number, to: number): number =>
+  (sums[to] ?? 0) - (sums[from] ?? 0);
+
+export const boundsOf = (split: Split, stage: number): readonly [number, number] => [
+  split.bounds[stage] ?? 0,
+  split.bounds[stage + 1] ?? 0,
+];
+
+/** A tied embedding is in the last stage as well, where that is another one. */
+export function stageParameters(
+  split: Pick<Split, "bounds" | "stages">,
+  stage: number,
+  { parameters, tiedParameters }: LayerSums,
+): number {
+  const own = range(parameters, split.bounds[stage] ?? 0, split.bounds[stage + 1] ?? 0);
+  return own + (stage > 0 && stage === split.stages - 1 ? tiedParameters : 0);
+}

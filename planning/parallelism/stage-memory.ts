@@ -1,0 +1,122 @@
+/**
+ * @file The memory of a GPU of each stage, with the bytes a parameter of framework.ts.
+ *
+ * Parameters: those of the stage's layers ÷ tensor degree, but norms and some biases whole; rows that fill up the vocabulary; a tied embedding in
+ * the last stage too. 16-bit weights, gradients as the framework keeps them, 12 bytes of optimiser state (divided by the replicas when it is
+ * sharded). Activations of the micro-batches in flight (p − stage of them at most), ÷ tensor degree, because with sequence parallelism every part
+ * of a layer is split (Korthikanti et al. 2022, table 2). Cost: O(1) with the sums of layers.
+ */
+
+import { isReplicasAlone, PARAMETER_BYTES, type Framework, type Shards } from "./framework.ts";
+import type { MemoryParts } from "./memory-parts.ts";
+import { sharedMemory } from "./sharded-memory.ts";
+import { boundsOf, range, type LayerSums, type Split } from "./split.ts";
+
+/** Every way to spend time or exchange for memory. */
+export const MEMORY_MODES = [
+  { isRecomputing: false, isSharded: false },
+  { isRecomputing: false, isSharded: true },
+  { isRecomputing: true, isSharded: false },
+  { isRecomputing: true, isSharded: true },
+] as const;
+
+export interface MemoryMode {
+  readonly isRecomputing: boolean;
+  readonly isRecomputingScores?: boolean;
+  readonly isSharded: boolean;
+  readonly shards?: Shards;
+}
+
+/**
+ * Those worth a try, cheapest first. With 32-bit gradients a sharded optimiser sends less, so it is never left out; scores of attention that is
+ * not fused may be computed again by themselves.
+ */
+export function memoryModes(framework: Framework, replicas: number): readonly MemoryMode[] {
+  if (framework.name === "half-precision")
+    return MEMORY_MODES.filter(({ isSharded }) => replicas > 1 || !isSharded);
+  const isSharded = replicas > 1;
+  if (isReplicasAlone(framework)) {
+    const shards = !isSharded
+      ? [{}]
+      : framework.name === "fsdp2"
+        ? [{ shards: "parameters" as const }]
+        : [{}, { shards: "gradients" as const }, { shards: "parameters" as const }];
+    return [false, true].flatMap((isRecomputing) =>
+      shards.map((what) => ({ isRecomputing, isSharded, ...what })),
+    );
+  }
+  return [
+    { isRecomputing: false, isSharded },
+    ...(framework.hasFusedAttention
+      ? []
+      : [{ isRecomputing: false, isRecomputingScores: true, isSharded }]),
+    { isRecomputing: true, isSharded },
+  ];
+}
+
+const GIB = 2 ** 30;
+/** Megatron's buffers of parameters and gradients end at the borders of buckets: a share of them at most. */
+const BUCKET_SHARE = 5e-4;
+
+export function stageMemory(split: Split, stage: number, sums: LayerSums): MemoryParts {
+  const [from, to] = boundsOf(split, stage);
+  return layersMemory(split, { stage, from, to }, sums);
+}
+
+/** The sums of the layers from `from` up to `to`, as a stage. */
+export function layersMemory(
+  split: Omit<Split, "bounds">,
+  { stage, from, to }: { readonly stage: number; readonly from: number; readonly to: number },
+  sums: LayerSums,
+): MemoryParts {
+  const { framework, outputs } = sums;
+  if (isReplicasAlone(framework)) return sharedMemory(split, sums);
+  const parameters = heldParameters(split, { stage, from, to }, sums);
+  const inFlight = Math.min(split.microBatches, split.stages - stage);
+  const scores = split.isRecomputingScores === true ? 0 : range(sums.scores, from, to);
+  const kept = range(sums.activations, from, to) + scores;
+  const inputs = range(outputs, Math.max(0, from - 1), Math.max(0, to - 1));
+  // Scores that are computed again are there for one layer at a time; its share of them is not more than those of the largest layer.
+  const atOnce = split.isRecomputingScores === true ? largestScore(sums, from, to) : 0;
+  // Recomputation keeps the input of each layer, and everything of one layer while it is computed again.
+  const activations = split.isRecomputing
+    ? inFlight * Math.min(inputs, kept) + Math.min(kept, sums.largestActivation)
+    : inFlight * kept + atOnce;
+  const optimizer = (12 * parameters) / (split.isSharded ? split.replicas : 1);
+  return {
+    weightsGiB: (PARAMETER_BYTES * parameters) / GIB,
+    gradientsGiB: (framework.gradientBytes * parameters) / GIB,
+    optimizerGiB: optimizer / GIB,
+    activationsGiB: (activations * split.microBatch) / split.width / GIB,
+    reserveGiB: framework.reserveGiB,
+  };
+}
+
+const largestScore = ({ scores }: LayerSums, from: number, to: number): number => {
+  let most = 0;
+  for (let layer = from; layer < to; layer += 1)
+    most = Math.max(most, range(scores, layer, layer + 1));
+  return most;
+};
+
+/** Of one GPU. */
+function heldParameters(
+  { width, stages }: Pick<Split, "width" | "stages">,
+  { stage, from, to }: { readonly stage: number; readonly from: number; readonly to: number },
+  sums: LayerSums,
+): number {
+  const { tiedParameters, vocabulary, hidden, framework } = sums;
+  const layerCount = sums.parameters.length - 1;
+  const multiple = framework.vocabularyMultiple * width;
+  const filled = (Math.ceil(vocabulary / multiple) * multiple - vocabulary) * hidden;
+  const [isFirst, isLast] = [from === 0, to === layerCount && stage === stages - 1];
+  const hasOwnHead = isLast && (tiedParameters === 0 || stages > 1);
+  const split =
+    range(sums.parameters, from, to) +
+    (isLast && stages > 1 ? tiedParameters : 0) +
+    (isFirst ? filled : 0) +
+    (hasOwnHead ? filled : 0);
+  const whole = range(sums.wholeParameters, from, to);
+  const held = (split - whole) / width + whole;
+  return framework.name === "megatron-core" ? held * (1 + BUCKET_SHARE) : held;
+}

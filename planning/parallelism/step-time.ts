@@ -1,0 +1,241 @@
+/**
+ * @file Predicts the time of one training step, and its parts, for a model's stages and replicas on given GPUs.
+ *
+ * Step = pipeline + sums of gradients + update. The pipeline of a replica takes as long as 1F1B does (pipeline-time.ts) with a stage's compute,
+ * its tensor all-reduces and its own sends (output forward, gradient of the input backward); the slowest replica counts. Compute is
+ * 3 × forward FLOPs (4 with recomputation) at `MODEL_FLOP_SHARE` of the peak. Sends share links as in pipeline-sends.ts, gradients as in
+ * gradient-rings.ts: neither is ever faster than max–min fairness. Nothing is hidden behind compute, as in Megatron-LM without overlap: SpiderFlow's α = β = 1
+ * (§4.2).
+ * `stepTime` bounds the step for the search; `playedStep` plays its flows (step-timeline.ts), for the few splits that are left. Cost: O(stages ×
+ * replicas), and that of the timeline.
+ */
+
+import { ringBytes, ringRounds } from "./framework.ts";
+import { gradientMs, type GradientTask } from "./gradient-rings.ts";
+import { MODEL_FLOP_SHARE } from "./models.ts";
+import { sendTimes } from "./pipeline-sends.ts";
+import { pipelineMs, type StageTimes } from "./pipeline-time.ts";
+import type { PlanHost, PlanSite } from "./site.ts";
+import { boundsOf, range, stageParameters, type LayerSums, type Split } from "./split.ts";
+import { playStep } from "./step-timeline.ts";
+
+export interface StepParts {
+  readonly computeMs: number;
+  /** Waiting because stages are not busy all the time. */
+  readonly bubbleMs: number;
+  readonly tensorMs: number;
+  /** Between stages. */
+  readonly sendMs: number;
+  /** Gradients. */
+  readonly reduceMs: number;
+  readonly updateMs: number;
+}
+
+/** Bytes that the optimiser moves for a parameter, over a terabyte a second of device memory. */
+const UPDATE_BYTES = 28;
+const DEVICE_GBS = 1_000;
+
+export interface StepSetting {
+  readonly site: PlanSite;
+  readonly sums: LayerSums;
+}
+
+export interface StepTime {
+  readonly totalMs: number;
+  readonly parts: StepParts;
+}
+
+/** As if the sends, then all rings, then the tied embedding collided on their links; what overlaps between these is left to the timeline. */
+export function stepTime(split: Split, setting: StepSetting): StepTime {
+  const { site, sums } = setting;
+  const { replicas, stages, microBatches } = split;
+  const sendTime = sendTimes(split, site);
+  const bytes = sendBytesOf(split, sums);
+  let slowest: Busy | undefined;
+  const known: Pipeline[] = [];
+  for (let replica = 0; replica < replicas; replica += 1) {
+    const forwardMs = new Float64Array(stages);
+    const backwardMs = new Float64Array(stages);
+    let most = { all: -1, compute: 0, tensor: 0, send: 0 };
+    for (let stage = 0; stage < stages; stage += 1) {
+      const cell = stage * replicas + replica;
+      const { compute, tensor, forward } = cellWork(split, { stage, cell }, setting);
+      const ahead = stage + 1 === stages ? 0 : sendTime(cell, cell + replicas, bytes[stage] ?? 0);
+      const back = stage === 0 ? 0 : sendTime(cell, cell - replicas, bytes[stage - 1] ?? 0);
+      forwardMs[stage] = forward + ahead;
+      backwardMs[stage] = compute + tensor - forward + back;
+      const [send, all] = [ahead + back, compute + tensor + ahead + back];
+      if (all > most.all) most = { all, compute, tensor, send };
+    }
+    const totalMs = lengthOf({ forwardMs, backwardMs }, microBatches, known);
+    if (slowest === undefined || totalMs > slowest.totalMs)
+      slowest = {
+        totalMs,
+        computeMs: microBatches * most.compute,
+        tensorMs: microBatches * most.tensor,
+        sendMs: microBatches * most.send,
+      };
+  }
+  const reduceMs = gradientMs(gradientTask(split, sums), site);
+  return stepOf(slowest ?? IDLE, { reduceMs, updateMs: updateTime(split, sums) });
+}
+
+/** As the links share it: for the splits among which a plan is chosen in the end. */
+export function playedStep(split: Split, setting: StepSetting): StepTime {
+  const { site, sums } = setting;
+  const { replicas, stages, microBatches } = split;
+  const works = Array.from({ length: stages * replicas }, (_, cell) =>
+    cellWork(split, { stage: Math.floor(cell / replicas), cell }, setting),
+  );
+  const {
+    totalMs,
+    pipelineMs: endMs,
+    sendMs,
+  } = playStep(
+    {
+      ...gradientTask(split, sums),
+      microBatches,
+      forwardMs: Float64Array.from(works, ({ forward }) => forward),
+      backwardMs: Float64Array.from(
+        works,
+        ({ compute, tensor, forward }) => compute + tensor - forward,
+      ),
+      sendBytes: sendBytesOf(split, sums),
+    },
+    site,
+  );
+  let [most, busiest] = [-1, IDLE];
+  for (const [cell, { compute, tensor }] of works.entries()) {
+    const sent = sendMs[cell] ?? 0;
+    const all = microBatches * (compute + tensor) + sent;
+    if (all <= most) continue;
+    most = all;
+    busiest = {
+      totalMs: endMs,
+      computeMs: microBatches * compute,
+      tensorMs: microBatches * tensor,
+      sendMs: sent,
+    };
+  }
+  return stepOf(busiest, { reduceMs: totalMs - endMs, updateMs: updateTime(split, sums) });
+}
+
+/** The work of the busiest unit of a pipeline, and how long the pipeline takes. */
+interface Busy {
+  readonly totalMs: number;
+  readonly computeMs: number;
+  readonly tensorMs: number;
+  readonly sendMs: number;
+}
+
+const IDLE: Busy = { totalMs: 0, computeMs: 0, tensorMs: 0, sendMs: 0 };
+
+function stepOf(
+  { totalMs, ...busy }: Busy,
+  rest: Pick<StepParts, "reduceMs" | "updateMs">,
+): StepTime {
+  // The busiest unit works all the time; the rest of the pipeline's time is waiting, which rounding must not turn below nothing.
+  const bubbleMs = Math.max(0, totalMs - busy.computeMs - busy.tensorMs - busy.sendMs);
+  return {
+    totalMs: totalMs + rest.reduceMs + rest.updateMs,
+    parts: { ...busy, bubbleMs, ...rest },
+  };
+}
+
+/** Of a micro-batch behind each stage. */
+const sendBytesOf = (split: Split, sums: LayerSums): readonly number[] =>
+  Array.from({ length: split.stages }, (_, stage) => {
+    const [, to] = boundsOf(split, stage);
+    return range(sums.outputs, to - 1, to) * split.microBatch;
+  });
+
+/** Of a micro-batch, without sends: compute and all-reduces of both ways, and what of them is forward. */
+function cellWork(
+  split: Split,
+  { stage, cell }: { readonly stage: number; readonly cell: number },
+  { site, sums }: StepSetting,
+): { readonly compute: number; readonly tensor: number; readonly forward: number } {
+  const host = site.hosts[split.cells[cell]?.host ?? -1];
+  if (host === undefined) return { compute: 0, tensor: 0, forward: 0 };
+  const compute = computeMs(split, { sums, stage, host });
+  const tensor = tensorMs(split, { sums, stage, host });
+  // One pass of compute, and one of two or three rounds of all-reduces.
+  const passMs = passComputeMs(split, { sums, stage, host });
+  const forward = passMs + tensor / (split.isRecomputing ? 3 : 2);
+  return { compute, tensor, forward };
+}
+
+interface Pipeline {
+  readonly times: StageTimes;
+  readonly totalMs: number;
+}
+
+/** Most replicas are alike, and each kind is played once. */
+function lengthOf(times: StageTimes, microBatches: number, known: Pipeline[]): number {
+  const isSame = (a: Float64Array, b: Float64Array): boolean => a.every((ms, at) => ms === b[at]);
+  const alike = known.find(
+    (other) =>
+      isSame(times.forwardMs, other.times.forwardMs) &&
+      isSame(times.backwardMs, other.times.backwardMs),
+  );
+  if (alike !== undefined) return alike.totalMs;
+  const totalMs = pipelineMs(times, microBatches);
+  known.push({ times, totalMs });
+  return totalMs;
+}
+
+/** What replicas send one another, in all rounds of a step. */
+function gradientTask(split: Split, sums: LayerSums): GradientTask {
+  const { gradientBytes } = sums.framework;
+  const bytes = ringBytes(split, sums.framework);
+  return {
+    ...split,
+    rounds: ringRounds(split, sums.flops.length - 1),
+    stageBytes: Array.from(
+      { length: split.stages },
+      (_, stage) => bytes * stageParameters(split, stage, sums),
+    ),
+    tiedBytes: gradientBytes * sums.tiedParameters,
+  };
+}
+
+interface StageOnHost {
+  readonly sums: LayerSums;
+  readonly stage: number;
+  readonly host: PlanHost;
+}
+
+/** Of a micro-batch, forward. */
+function passComputeMs(split: Split, { sums, stage, host }: StageOnHost): number {
+  const [from, to] = boundsOf(split, stage);
+  const flops = range(sums.flops, from, to) * split.microBatch;
+  return flops / (split.width * host.teraflops * MODEL_FLOP_SHARE * 1e9);
+}
+
+function computeMs(split: Split, { sums, stage, host }: StageOnHost): number {
+  const [from, to] = boundsOf(split, stage);
+  const passes = split.isRecomputing ? 4 : 3;
+  const again = split.isRecomputingScores === true ? range(sums.scoreFlops, from, to) : 0;
+  const flops = (passes * range(sums.flops, from, to) + again) * split.microBatch;
+  return flops / (split.width * host.teraflops * MODEL_FLOP_SHARE * 1e9);
+}
+
+/** Forward and backward each all-reduce the output of each part of a layer; so does a second forward. */
+function tensorMs(split: Split, { sums, stage, host }: StageOnHost): number {
+  const { width } = split;
+  if (width === 1) return 0;
+  const [from, to] = boundsOf(split, stage);
+  const passes = split.isRecomputing ? 3 : 2;
+  const bytes = passes * range(sums.syncBytes, from, to) * split.microBatch;
+  const calls = passes * 2 * (to - from);
+  const { gbs, latencyMs } = host.inside;
+  return (2 * (width - 1) * bytes) / width / (gbs * 1e6) + calls * (width - 1) * latencyMs;
+}
+
+function updateTime(split: Split, sums: LayerSums): number {
+  let most = 0;
+  for (let stage = 0; stage < split.stages; stage += 1)
+    most = Math.max(most, stageParameters(split, stage, sums));
+  const shares = split.width * (split.isSharded ? split.replicas : 1);
+  return (most * UPDATE_BYTES) / shares / (DEVICE_GBS * 1e6);
+}

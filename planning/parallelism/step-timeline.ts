@@ -1,0 +1,293 @@
+/**
+ * @file Plays one training step on a site's links: each send, ring and tied embedding at its max–min fair rate, from the first to the last.
+ *
+ * The bound of step-time.ts lets all sends of a link collide; here they collide only when the schedule makes them. A unit works through its
+ * 1F1B order and is busy while it sends; an operation starts when its input has arrived. Each edge of a
+ * stage's ring starts as a flow when its replicas are done; tied embeddings follow the rings of the first and the last stage. Cost: for each moment at
+ * which something changes, O(units) and the filling of fair-rates.ts.
+ */
+
+import { fillRates, type Flow } from "./fair-rates.ts";
+import { ringLatencyMs, ringOf, type GradientTask, type Ring } from "./gradient-rings.ts";
+import { operation } from "./pipeline-time.ts";
+import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
+import type { PlanSite } from "./site.ts";
+
+export interface TimelineTask extends GradientTask {
+  readonly microBatches: number;
+  /** Of a micro-batch, by cell: stage × replicas + replica. */
+  readonly forwardMs: Float64Array;
+  readonly backwardMs: Float64Array;
+  /** Of a micro-batch behind each stage. */
+  readonly sendBytes: readonly number[];
+}
+
+export interface Timeline {
+  readonly totalMs: number;
+  /** When the last backward ends. */
+  readonly pipelineMs: number;
+  /** What the sends of each cell took. */
+  readonly sendMs: Float64Array;
+}
+
+/** A unit, a stage's ring or a replica's tied embedding: it waits for time, or for bytes. */
+interface Actor {
+  /** Infinity where it waits for no time. */
+  wakesAt: number;
+  flow: Flow | undefined;
+  /** What follows when the time has come, or when the bytes have arrived. */
+  next: () => void;
+}
+
+export function playStep(task: TimelineTask, site: PlanSite): Timeline {
+  const clock = { nowMs: 0 };
+  const actors: Actor[] = [];
+  const paths = pathsOf(task, site);
+  const isDirty = { value: false };
+  const actor = (): Actor => {
+    const made: Actor = { wakesAt: Infinity, flow: undefined, next: () => undefined };
+    actors.push(made);
+    return made;
+  };
+  const stage: Stage = {
+    task,
+    site,
+    paths,
+    clock,
+    actor,
+    wait: (of, ms, next) => {
+      of.wakesAt = clock.nowMs + ms;
+      of.next = next;
+    },
+    move: (of, { links, bytes }, next) => {
+      of.flow = { links, left: bytes, rate: 0 };
+      of.next = next;
+      isDirty.value = true;
+    },
+  };
+  const { sendMs, pipeline } = startUnits(stage);
+  for (;;) {
+    if (isDirty.value) fillRates(flowsOf(actors), paths.bytesPerMs);
+    isDirty.value = false;
+    const next = nextMoment(actors, clock.nowMs);
+    if (next === Infinity) break;
+    const ready: Actor[] = [];
+    for (const of of actors) {
+      if (of.flow !== undefined) {
+        of.flow.left -= of.flow.rate * (next - clock.nowMs);
+        if (of.flow.left > ROUNDING * of.flow.rate * (1 + next)) continue;
+        of.flow = undefined;
+        isDirty.value = true;
+        ready.push(of);
+      } else if (of.wakesAt <= next) {
+        of.wakesAt = Infinity;
+        ready.push(of);
+      }
+    }
+    clock.nowMs = next;
+    for (const { next: follow } of ready) follow();
+  }
+  return { totalMs: clock.nowMs, pipelineMs: pipeline.endMs, sendMs };
+}
+
+/** Of a flow's time; bytes that would take less are rounding. */
+const ROUNDING = 1e-12;
+
+const flowsOf = (actors: readonly Actor[]): readonly Flow[] =>
+  actors.flatMap(({ flow }) => flow ?? []);
+
+function nextMoment(actors: readonly Actor[], nowMs: number): number {
+  let next = Infinity;
+  for (const { flow, wakesAt } of actors) {
+    const at = flow === undefined ? wakesAt : nowMs + Math.max(0, flow.left) / flow.rate;
+    if (at < next) next = at;
+  }
+  return next;
+}
+
+interface Path {
+  readonly links: readonly number[];
+  readonly latencyMs: number;
+}
+
+interface Paths {
+  readonly between: (fromCell: number, toCell: number) => Path;
+  readonly links: SiteLinks;
+  /** Number of a cell's port out; that of its port in follows. */
+  readonly portOf: (cell: number) => number;
+  readonly bytesPerMs: Float64Array;
+}
+
+function pathsOf({ cells, width }: TimelineTask, site: PlanSite): Paths {
+  const links = linksOf(site);
+  const portOf = (cell: number): number => links.count + 2 * cell;
+  const bytesPerMs = new Float64Array(links.count + 2 * cells.length);
+  for (let link = 0; link < links.count; link += 1) bytesPerMs[link] = (links.gbs[link] ?? 0) * 1e6;
+  for (const [cell, { host }] of cells.entries())
+    for (const port of [portOf(cell), portOf(cell) + 1])
+      bytesPerMs[port] = (site.hosts[host]?.inside.gbs ?? 0) * width * 1e6;
+  const between = (fromCell: number, toCell: number): Path => {
+    const [a = -1, b = -1] = [cells[fromCell]?.host, cells[toCell]?.host];
+    if (a === b && links.hasBus[a] !== 1)
+      return {
+        links: [portOf(fromCell), portOf(toCell) + 1],
+        latencyMs: site.hosts[a]?.inside.latencyMs ?? 0,
+      };
+    const crossed: number[] = [];
+    eachLink(links, [a, b], (link) => crossed.push(link));
+    return {
+      links: crossed,
+      latencyMs: Math.max(...crossed.map((link) => links.latencyMs[link] ?? 0)),
+    };
+  };
+  return { between, links, portOf, bytesPerMs };
+}
+
+interface Stage {
+  readonly task: TimelineTask;
+  readonly site: PlanSite;
+  readonly paths: Paths;
+  readonly clock: { readonly nowMs: number };
+  readonly actor: () => Actor;
+  readonly wait: (of: Actor, ms: number, next: () => void) => void;
+  readonly move: (
+    of: Actor,
+    what: { readonly links: readonly number[]; readonly bytes: number },
+    next: () => void,
+  ) => void;
+}
+
+/** Starts every unit's list of operations; the sums of gradients follow by themselves. */
+function startUnits(stage: Stage): {
+  readonly sendMs: Float64Array;
+  readonly pipeline: { readonly endMs: number };
+} {
+  const { task, paths, clock, actor, wait, move } = stage;
+  const { replicas, stages, microBatches, sendBytes } = task;
+  const count = stages * replicas;
+  const sendMs = new Float64Array(count);
+  const pipeline = { endMs: 0 };
+  const working = new Int32Array(stages).fill(replicas);
+  /** Inputs that each unit has received, and what it does when one more comes. */
+  const arrived = { forward: new Int32Array(count), backward: new Int32Array(count) };
+  const blocked: (() => void)[] = [];
+  const isDone = gradientSums(stage);
+  for (let cell = 0; cell < count; cell += 1) {
+    const at = Math.floor(cell / replicas);
+    const ahead = Math.min(stages - 1 - at, microBatches);
+    const own = actor();
+    const work = (number: number): void => {
+      if (number === 2 * microBatches) {
+        pipeline.endMs = clock.nowMs;
+        working[at] = (working[at] ?? 0) - 1;
+        if (working[at] === 0) isDone(at);
+        return;
+      }
+      const [isForward, microBatch] = operation(number, ahead, microBatches);
+      const hasInput = isForward ? at > 0 : at < stages - 1;
+      const inputs = isForward ? arrived.forward : arrived.backward;
+      if (hasInput && (inputs[cell] ?? 0) <= microBatch) {
+        blocked[cell] = () => {
+          work(number);
+        };
+        return;
+      }
+      const ms = (isForward ? task.forwardMs[cell] : task.backwardMs[cell]) ?? 0;
+      const to = isForward ? cell + replicas : cell - replicas;
+      wait(own, ms, () => {
+        if (to < 0 || to >= count) {
+          work(number + 1);
+          return;
+        }
+        const { links, latencyMs } = paths.between(cell, to);
+        const startMs = clock.nowMs;
+        wait(own, latencyMs, () => {
+          const bytes = sendBytes[isForward ? at : at - 1] ?? 0;
+          move(own, { links, bytes }, () => {
+            sendMs[cell] = (sendMs[cell] ?? 0) + clock.nowMs - startMs;
+            const received = isForward ? arrived.forward : arrived.backward;
+            received[to] = (received[to] ?? 0) + 1;
+            const resume = blocked[to];
+            blocked[to] = () => undefined;
+            resume?.();
+            work(number + 1);
+          });
+        });
+      });
+    };
+    wait(own, 0, () => {
+      work(0);
+    });
+  }
+  return { sendMs, pipeline };
+}
+
+/** Called with each stage whose replicas have done their last backward. */
+function gradientSums(stage: Stage): (at: number) => void {
+  const { task, site, paths, actor, wait, move } = stage;
+  const { replicas, stages, cells, stageBytes, tiedBytes, rounds = 1 } = task;
+  let ends = 0;
+  const tied = (at: number): void => {
+    if (stages === 1 || tiedBytes === 0 || (at !== 0 && at !== stages - 1)) return;
+    ends += 1;
+    if (ends < 2) return;
+    for (let replica = 0; replica < replicas; replica += 1) {
+      const last = (stages - 1) * replicas + replica;
+      for (const { links, latencyMs } of [
+        paths.between(replica, last),
+        paths.between(last, replica),
+      ]) {
+        const own = actor();
+        wait(own, 2 * latencyMs, () => {
+          move(own, { links, bytes: tiedBytes }, () => undefined);
+        });
+      }
+    }
+  };
+  return (at) => {
+    if (replicas === 1) {
+      tied(at);
+      return;
+    }
+    const first = at * replicas;
+    const ring = ringOf(cells.slice(first, first + replicas), site, paths.links);
+    const edges = ringEdges(ring, paths, (host) =>
+      cells.findIndex((unit, cell) => cell >= first && unit.host === host),
+    );
+    const bytes = ((replicas - 1) / replicas) * (stageBytes[at] ?? 0);
+    let open = edges.length;
+    for (const links of edges) {
+      const own = actor();
+      move(own, { links, bytes }, () => {
+        open -= 1;
+        if (open > 0) return;
+        wait(own, 2 * rounds * ringLatencyMs(ring, site), () => {
+          tied(at);
+        });
+      });
+    }
+  };
+}
+
+/** The links of each edge. Edges between members of a host are alike: one of them stands for all. */
+function ringEdges(
+  { hosts, members }: Ring,
+  { links, portOf }: Paths,
+  cellOn: (host: number) => number,
+): readonly (readonly number[])[] {
+  const edges: number[][] = [];
+  for (const [at, host] of hosts.entries()) {
+    if ((members[at] ?? 0) > 1) {
+      const edge: number[] = [];
+      eachLink(links, [host, host], (link) => edge.push(link));
+      const cell = cellOn(host);
+      edges.push(edge.length > 0 ? edge : [portOf(cell), portOf(cell) + 1]);
+    }
+    const next = hosts[(at + 1) % hosts.length] ?? host;
+    if (next === host) continue;
+    const edge: number[] = [];
+    eachLink(links, [host, next], (link) => edge.push(link));
+    edges.push(edge);
+  }
+  return edges;
+}

@@ -1,0 +1,212 @@
+/** @file Activities of the control plane: what the job and fleet workflows ask of their own workers. Types, and one version number. */
+
+import type { BandwidthNote } from "../domain/lease/bandwidth-note.ts";
+import type { FailureCode } from "../domain/values/codes.ts";
+import type { JobSpec } from "../domain/job/job.ts";
+import type { HostId, JobId, LeaseId, RunId, TenantId } from "../domain/values/ids.ts";
+import type { Lease, RequestKey } from "../domain/lease/lease.ts";
+import type { LaunchExtra } from "../domain/lease/launch-extras.ts";
+import type { PendingReason } from "../domain/lease/pending.ts";
+import type { Plan } from "../domain/lease/plan.ts";
+import type { StartEstimate } from "../domain/lease/start-estimate.ts";
+import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
+import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
+import type { SilenceTerms, SweepInput } from "./fleet.ts";
+import type { LobbyExit } from "./lobby-contract.ts";
+import type { RepairOrder, RepairReport } from "./repair.ts";
+import type { GrantedAgent, PreemptOrder } from "./job.ts";
+import type { LobbyNews } from "./lobby.ts";
+
+/** Local activities of the jobs' workers. */
+export interface JobActivities {
+  /**
+   * Reads the job file, and, unless the job is held, hands its first request to the fleet. The answer also names the rules
+   * (`JOB_RULES`) under which this run of the workflow goes: it is in history, so a later version can tell old runs from new ones.
+   */
+  admit(file: unknown, entry: JobEntry): Promise<Admission>;
+  /**
+   * Hands an entry to the fleet's inbox together with those of other jobs; returns when the fleet has it. Then tells the lobby in which the
+   * job waited, if `exit` names one.
+   */
+  tellFleet(fleetWorkflowId: string, entry: InboxEntry, exit?: LobbyExit): Promise<NotifyResult>;
+  /** Tells a lobby that a job does not wait there any more. */
+  leaveLobby(exit: LobbyExit): Promise<void>;
+  /** Where a host's agent is now; null when none has registered. */
+  findHost(fleetWorkflowId: string, host: HostId): Promise<AgentAddress | null>;
+  /** What agents of a cluster are held to; the defaults when the fleet has no such cluster. Not a local one: it may wait for the fleet. */
+  silenceTerms(fleetWorkflowId: string, cluster: string): Promise<SilenceTerms>;
+  /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */
+  hasLease(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
+  /** Returns when the fleet holds nothing of the job, neither a request nor a lease, be it only a vacating one; at once where there never was such a fleet. */
+  untilForgotten(fleetWorkflowId: string, jobId: JobId): Promise<void>;
+  /** Whether others wait for GPUs that leases hold; not where there is no fleet. */
+  othersWait(fleetWorkflowId: string, jobId: JobId): Promise<boolean>;
+}
+
+/** Where and when a job enters. */
+export interface JobEntry {
+  readonly fleetWorkflowId: string;
+  readonly jobId: JobId;
+  readonly runId: RunId;
+  readonly submittedAtMs: number;
+  readonly nowMs: number;
+}
+
+/** The version of the job workflow's logic that new runs follow; the hook for later changes. */
+export const JOB_RULES = 1;
+
+export type Admission =
+  | {
+      readonly kind: "admitted";
+      readonly rules: number;
+      readonly spec: JobSpec;
+      readonly notified: NotifyResult;
+      /** What is made for its runs before they start; absent when nothing is. */
+      readonly launchExtras?: readonly LaunchExtra[];
+    }
+  | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string };
+
+export type NotifyResult =
+  /** The fleet has it. */
+  | { readonly kind: "delivered" }
+  /** Nothing was asked of the fleet: the job is held. */
+  | { readonly kind: "silent" }
+  | { readonly kind: "no-fleet"; readonly message: string };
+
+/** Activities of the fleet's worker. `decide` and `decideNext` are local ones: their answers are in history, their arguments are not. */
+export interface FleetActivities {
+  /** Of a fleet with rules of version 1, which sends its whole ledger every time. */
+  decide(snapshot: PackedLedger, nowMs: number): Promise<Plan>;
+  /** From rules of version 2 on. The decider keeps the ledger and is fed with the events since; the same question may be asked again. */
+  decideNext(question: DecideQuestion): Promise<Decision>;
+  /** Signals the winners of a cycle and those who are to make room, tells waiting jobs why they wait and running ones what they have lost, and starts sweeps. */
+  deliver(post: Post): Promise<DeliveryReport>;
+  /** Looks at the runs of jobs themselves; asks those that were reset, or whose leases are doubted, to speak for themselves. */
+  audit(holders: AuditOrder): Promise<AuditReport>;
+  /** When some of the jobs that wait would start, from plays of the queue on the ledger of this moment. Takes seconds. */
+  estimateStarts(order: EstimateOrder): Promise<StartEstimates>;
+  /** Asks all presences to report and, for a fleet that has lost its ledger, all open jobs to assert what they have. */
+  recover(order: RecoverOrder): Promise<void>;
+  /** Asks jobs and agents about what an operator doubts. Takes up to some minutes where agents do not answer. */
+  repair(order: RepairOrder): Promise<RepairReport>;
+}
+
+export type DecideQuestion =
+  | { readonly kind: "feed"; readonly feed: Feed; readonly nowMs: number }
+  | { readonly kind: "snapshot"; readonly snapshot: Snapshot; readonly nowMs: number };
+
+/** The way from a ledger that a decider may have to the fleet's present one; see `scheduling/ledger/event-chain.ts`. */
+export interface Feed {
+  readonly fleet: string;
+  readonly run: string;
+  readonly rules: number;
+  readonly since: string;
+  readonly links: readonly string[];
+  /** After the links. */
+  readonly hash: string;
+  /** Of the ledger after them. */
+  readonly figures: readonly number[];
+}
+
+/** The fleet's present ledger, for a decider that is to keep it. */
+export interface Snapshot {
+  readonly fleet: string;
+  readonly hash: string;
+  readonly ledger: PackedLedger;
+}
+
+export type Decision =
+  /** `answer`: its name, by which a later feed refers to the plan. */
+  | { readonly kind: "plan"; readonly plan: Plan; readonly answer: string }
+  /** The decider cannot get to the present ledger by the feed: it needs a snapshot. */
+  | { readonly kind: "stale"; readonly reason: StaleReason };
+
+/** `new`: it keeps no ledger of the fleet; `other`: one that the chain does not pass; `unequal`: one that turned out otherwise. */
+export type StaleReason = "new" | "other" | "unequal";
+
+export interface EstimateOrder {
+  readonly fleet: string;
+}
+
+export interface StartEstimates {
+  readonly askedAtMs: number;
+  readonly estimates: readonly StartEstimate[];
+}
+
+export interface AuditOrder {
+  readonly holders: readonly Holder[];
+  /** Those of the holders that are to assert what they hold, if they live. */
+  readonly asked: readonly JobId[];
+}
+
+export interface Holder {
+  readonly jobId: JobId;
+  readonly runId: RunId;
+}
+
+export interface AuditReport {
+  /** Runs that are closed, or that the job has left behind by a reset. */
+  readonly closed: readonly Holder[];
+}
+
+export interface RecoverOrder {
+  /** Whether jobs are to be asked as well. */
+  readonly isLedgerLost: boolean;
+  /** The fleet has its ledger and has dropped words: jobs are to be asked, and lobbies keep their credits. Absent otherwise. */
+  readonly areWordsLost?: true;
+  readonly fleet: string;
+  readonly clusters: readonly string[];
+}
+
+export interface Post {
+  readonly grants: readonly Delivery[];
+  readonly pending: readonly PendingNote[];
+  /** Absent in the posts of fleets that know of no fences. */
+  readonly losses?: readonly Loss[];
+  readonly sweeps?: readonly SweepInput[];
+  /** Absent when nobody is evicted. */
+  readonly evictions?: readonly EvictionOrder[];
+  /** One for each lobby; absent when none has news. */
+  readonly lobbies?: readonly LobbyNews[];
+  /** Why the jobs wait that `lobbies` have rows of; absent when they have none. */
+  readonly outside?: readonly OutsideReason[];
+}
+
+export interface OutsideReason {
+  readonly tenant: TenantId;
+  readonly reason: PendingReason;
+}
+
+/** Asks a job to give up a lease. */
+export interface EvictionOrder extends Holder {
+  readonly order: PreemptOrder;
+}
+
+/** Tells a job that nothing of its lease counts on these hosts any more. */
+export interface Loss extends Holder {
+  readonly lease: LeaseId;
+  readonly hosts: readonly HostId[];
+}
+
+/** One grant on its way to its job. */
+export interface Delivery {
+  readonly lease: Lease;
+  readonly reason: string;
+  readonly predictedGBs?: number;
+  readonly bandwidth?: BandwidthNote;
+  readonly agents: readonly GrantedAgent[];
+}
+
+export interface PendingNote extends RequestKey {
+  readonly reason: PendingReason;
+}
+
+/** A grant that is in neither list could not be delivered yet and stays in the outbox. */
+export interface DeliveryReport {
+  readonly accepted: readonly LeaseId[];
+  readonly gone: readonly LeaseId[];
+  /** Orders to give up leases; one that is in neither list goes again. Absent when there was none. */
+  readonly evictions?: { readonly sent: readonly LeaseId[]; readonly gone: readonly LeaseId[] };
+  /** Whose lobbies have their news; that of the others goes again. Absent when there was none. */
+  readonly lobbies?: readonly TenantId[];
+}

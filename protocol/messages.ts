@@ -1,0 +1,121 @@
+/**
+ * @file The signals, updates and queries between clients, jobs and the fleet.
+ *
+ * A client in any language submits with `start("job", taskQueue "orbweaver-jobs", [jobFile])`; nothing else is needed
+ * where hosts trust the namespace; elsewhere the memo `PROOF_MEMO` (`signed-job.ts`) has the submitter's signature.
+ */
+
+import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
+import type { FleetShape } from "../domain/fleet/fleet.ts";
+import type { AgentAddress } from "../domain/lease/inbox-entry.ts";
+import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
+import type { FleetAnswer } from "../domain/lease/pending.ts";
+import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
+import type { LogChunk, LogQuery } from "./agent-contract.ts";
+import type { PresentAgent, SilenceTerms } from "./fleet.ts";
+import type {
+  Grant,
+  JobState,
+  JobView,
+  PreemptOrder,
+  TaskOrder,
+  TaskOrderAnswer,
+  TaskPage,
+  TaskQuery,
+  WaitNote,
+} from "./job.ts";
+
+export * from "./collective-messages.ts";
+export * from "./fleet.ts";
+export * from "./job.ts";
+export * from "./link-messages.ts";
+export * from "./lobby.ts";
+export * from "./model-messages.ts";
+export * from "./names.ts";
+export * from "./repair.ts";
+export type { FleetAnswer } from "../domain/lease/pending.ts";
+
+/** One batch of inbox entries; unknown entries go to the dead letters, never to an error. */
+export const inboxSignal = defineSignal<[readonly unknown[]]>("inbox");
+
+export const grantSignal = defineSignal<[Grant]>("grant");
+
+/** The grants of one cycle to one job array: several answers to one request. */
+export const grantsSignal = defineSignal<[readonly Grant[]]>("grants");
+
+export const preemptSignal = defineSignal<[PreemptOrder]>("preempt");
+
+export const pendingSignal = defineSignal<[WaitNote]>("pending");
+
+export const holdUpdate = defineUpdate<JobState, []>("hold");
+
+export const releaseUpdate = defineUpdate<JobState, []>("release");
+
+export const jobViewQuery = defineQuery<JobView>("job");
+
+export const tasksQuery = defineQuery<TaskPage, [TaskQuery]>("tasks");
+
+export const cancelTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("cancel-tasks");
+
+/** Runs ended tasks again, as if they had never been tried. */
+export const retryTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("retry-tasks");
+
+export const drainUpdate = defineUpdate<
+  readonly HostId[],
+  [{ readonly hosts: readonly string[]; readonly reason: string }]
+>("drain");
+
+/** The operator commits newer rules: the next run of the fleet follows them, and there is no way back. */
+export const upgradeUpdate = defineUpdate<void, [rules: number]>("upgrade");
+
+export const undrainUpdate = defineUpdate<
+  readonly HostId[],
+  [{ readonly hosts: readonly string[] }]
+>("undrain");
+
+/** Replaces the fleet's description; what runs goes on, over-use shows as such. */
+export const configureUpdate = defineUpdate<void, [Pick<PackedLedger, "shape" | "detailsHash">]>(
+  "configure",
+);
+
+export const ledgerQuery = defineQuery<PackedLedger>("ledger");
+
+export const explainQuery = defineQuery<FleetAnswer, [string]>("explain");
+
+/** Of the clusters named: all their hosts, the links between them, no tenants. */
+export const shapeQuery = defineQuery<FleetShape, [readonly string[]]>("shape");
+
+export const hostQuery = defineQuery<AgentAddress | null, [string]>("host");
+
+/** What an agent of the cluster and the fleet agree on about silence; null when the fleet has no such cluster. */
+export const silenceTermsQuery = defineQuery<SilenceTerms | null, [string]>("silence-terms");
+
+export const hasLeaseQuery = defineQuery<boolean, [LeaseId]>("has-lease");
+
+/** Whether others than this job wait for GPUs that leases hold. */
+export const othersWaitQuery = defineQuery<boolean, [JobId]>("others-wait");
+
+/** An operator vouches that nothing runs on these hosts. */
+export const fenceUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[] }]>(
+  "fence",
+);
+
+/** Tells a job that nothing of this lease counts on these hosts any more: they were fenced, or the lease is another's. */
+export const fencedSignal =
+  defineSignal<[{ readonly lease: LeaseId; readonly hosts: readonly HostId[] }]>("fenced");
+
+/** Asks a job to tell the fleet again what it waits for or holds: the fleet has lost its ledger, or doubts it. */
+export const assertSignal = defineSignal("assert");
+
+/** An agent is there, or has found out that nobody attends it. */
+export const announceSignal = defineSignal<[PresentAgent]>("announce");
+
+/** An agent ends on purpose. */
+export const deregisterSignal = defineSignal<[{ readonly epoch: string }]>("deregister");
+
+/** The fleet has lost its ledger, or its rules about silence have changed: every agent is to report again. */
+export const reportAgainSignal = defineSignal("report-again");
+
+export const readLogUpdate = defineUpdate<LogChunk, [LogQuery]>("read");
+
+export const endLogSessionSignal = defineSignal("end");

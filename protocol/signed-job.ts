@@ -1,0 +1,45 @@
+/**
+ * @file What a submitter signs of a job, and where the signature stands: all that decides which processes run, in the words of the order
+ * to a host.
+ *
+ * Not signed: where it runs and how often, which the fleet decides, and the launch extras, which hosts restrict by themselves.
+ */
+
+import type { JobSpec } from "../domain/job/job.ts";
+import type { RunOrder } from "./agent-contract.ts";
+
+/** Memo of the job's workflow. */
+export const PROOF_MEMO = "orbweaverProof";
+
+/** What a reader of output signs, in the memo of the log session. */
+export const READER_CONTENT = Object.freeze({ reads: "output" });
+
+/** A signature is good for a workflow that started this close to it, by the server's clock: later it is a replay. */
+export const PROOF_AGE_MS = 600_000;
+
+export interface SignedContent {
+  readonly name: string;
+  readonly tenant: string;
+  readonly run: RunOrder["run"];
+  readonly model?: string;
+  readonly batch?: number;
+  readonly timeLimitMs?: number;
+}
+
+export const contentOfSpec = (spec: JobSpec): SignedContent => ({
+  name: spec.name,
+  tenant: spec.tenant,
+  run: spec.run,
+  ...(spec.model !== undefined && { model: spec.model }),
+  ...(spec.batch !== undefined && { batch: spec.batch }),
+  ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
+});
+
+export const contentOfOrder = (order: RunOrder): SignedContent => ({
+  name: order.jobName,
+  tenant: order.holder.tenant,
+  run: order.run,
+  ...(order.model !== undefined && { model: order.model }),
+  ...(order.batch !== undefined && { batch: order.batch }),
+  ...(order.timeLimitMs !== undefined && { timeLimitMs: order.timeLimitMs }),
+});

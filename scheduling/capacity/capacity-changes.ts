@@ -1,0 +1,157 @@
+/**
+ * @file Updates a fleet's capacity when leases, grants, reservations or host conditions change.
+ *
+ * Cost: O(hosts concerned) a change.
+ */
+
+import type { HostId } from "../../domain/values/ids.ts";
+import { popCount, type HostGpus, type Lease, type Reservation } from "../../domain/lease/lease.ts";
+import type { Capacity } from "./capacity-state.ts";
+import { hostConditionOf } from "../ledger/rules/grant-check.ts";
+import {
+  changeHost,
+  keptMask,
+  setHostCondition,
+  UNKNOWN_END_MS,
+  type PoolHost,
+} from "./host-pools.ts";
+import type { HostStatus } from "../ledger/ledger.ts";
+import {
+  addReserved,
+  dropReserved,
+  maskIn,
+  renewReserved,
+} from "../ledger/rules/reservation-index.ts";
+import { heldBy, release, take, takenGpus, type Held } from "../ledger/rules/usage.ts";
+
+/** A lease came, changed, or went. */
+export function noteLease(
+  capacity: Capacity,
+  before: Lease | undefined,
+  after: Lease | undefined,
+): void {
+  const { usage, index, hosts } = capacity;
+  if (before !== undefined) {
+    const gpus = takenGpus(before);
+    release(usage, index, heldBy(before));
+    for (const { host: id, mask } of gpus) {
+      const host = hosts.get(id);
+      if (host === undefined) continue;
+      host.holds.delete(before.id);
+      setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
+    }
+  }
+  if (after === undefined) return;
+  const gpus = takenGpus(after);
+  const endAtMs = endOf(after);
+  take(usage, index, heldBy(after));
+  for (const { host: id, mask } of gpus) {
+    const host = hosts.get(id);
+    if (host === undefined) continue;
+    const opportunisticMask = maskIn(after.opportunistic?.gpus ?? [], id);
+    host.holds.set(after.id, { mask, endAtMs, opportunisticMask, sinceMs: after.grantedAtMs });
+    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
+  }
+}
+
+/** When its GPUs are free at the latest, as its owner says. */
+const endOf = ({ state, grantedAtMs, terms, slots }: Lease): number =>
+  state === "vacating"
+    ? grantedAtMs
+    : endAt(grantedAtMs, slots === undefined ? terms?.timeLimitMs : undefined);
+
+export const endAt = (grantedAtMs: number, timeLimitMs: number | undefined): number =>
+  timeLimitMs === undefined ? UNKNOWN_END_MS + grantedAtMs : grantedAtMs + timeLimitMs;
+
+/** GPUs of a grant that is not a lease yet. */
+export interface FreshGrant extends Held {
+  /** Unlike the id of any lease and of any other grant. */
+  readonly name: string;
+  readonly endAtMs: number;
+  /** Those of its GPUs that it uses opportunistically. */
+  readonly opportunistic?: readonly HostGpus[];
+}
+
+export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
+  const { name, endAtMs, opportunistic = [] } = grant;
+  take(capacity.usage, capacity.index, grant);
+  for (const { host: id, mask } of grant.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
+    host.holds.set(name, {
+      mask,
+      endAtMs,
+      opportunisticMask: maskIn(opportunistic, id),
+      sinceMs: Infinity,
+    });
+    setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
+  }
+}
+
+export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
+  const { name } = grant;
+  release(capacity.usage, capacity.index, grant);
+  for (const { host: id, mask } of grant.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
+    host.holds.delete(name);
+    setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
+  }
+}
+
+/** A reservation was made, changed or ended. */
+export function noteReservation(
+  capacity: Capacity,
+  before: Reservation | undefined,
+  after: Reservation | undefined,
+): void {
+  if (before !== undefined && before.gpus === after?.gpus) {
+    renewReserved(capacity.reserved, after);
+    return;
+  }
+  if (before !== undefined) {
+    dropReserved(capacity.reserved, before);
+    for (const { host: id, mask } of before.gpus) {
+      const host = capacity.hosts.get(id);
+      if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask & ~mask });
+    }
+  }
+  if (after === undefined) return;
+  addReserved(capacity.reserved, after);
+  for (const { host: id, mask } of after.gpus) {
+    const host = capacity.hosts.get(id);
+    if (host !== undefined) setMasks(capacity, host, { reservedMask: host.reservedMask | mask });
+  }
+}
+
+/** A host answers again, is drained, falls silent. */
+export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | undefined): void {
+  const host = capacity.hosts.get(id);
+  const hostCondition = hostConditionOf(status);
+  if (host === undefined || host.hostCondition === hostCondition) return;
+  setHostCondition(host, hostCondition);
+  capacity.version += 1;
+  capacity.leaseVersion = capacity.hostVersion = capacity.version;
+}
+
+function setMasks(
+  capacity: Capacity,
+  host: PoolHost,
+  change: { readonly leasedMask?: number; readonly reservedMask?: number },
+): void {
+  const kept = keptMask(host);
+  changeHost(host, change);
+  const more = popCount(keptMask(host)) - popCount(kept);
+  if (more !== 0) {
+    const { cluster, gpuWatts } = host.pool;
+    keepWatts(capacity, cluster.id, more * gpuWatts);
+    for (const { name } of capacity.index.places.get(host.id)?.budgets ?? [])
+      keepWatts(capacity, name, more * gpuWatts);
+  }
+  capacity.version += 1;
+  if (change.leasedMask !== undefined) capacity.leaseVersion = capacity.version;
+}
+
+function keepWatts({ keptWatts }: Capacity, name: string, watts: number): void {
+  keptWatts.set(name, (keptWatts.get(name) ?? 0) + watts);
+}

@@ -1,0 +1,133 @@
+/**
+ * @file When GPUs become free: those of a cluster that are reserved for nobody, and those that are reserved for one job.
+ *
+ * Cost: O(hosts + leases · log leases) a profile, O(hosts and leases there) an outlook.
+ */
+
+import type { ClusterId } from "../../domain/values/ids.ts";
+import { popCount, type HostGpus } from "../../domain/lease/lease.ts";
+import type { Capacity, TypeOptions } from "./capacity-state.ts";
+import { hostsOf } from "./capacity.ts";
+import type { PoolHost } from "./host-pools.ts";
+
+/** GPUs by when they are free at the latest. */
+export interface EndProfile {
+  readonly free: number;
+  /** Ascending. */
+  readonly ends: readonly End[];
+}
+
+interface End {
+  readonly atMs: number;
+  readonly gpus: number;
+}
+
+/** When GPUs that are reserved for one job become free. */
+interface Outlook {
+  /** When the last GPU is free; −∞ when all are. */
+  readonly lastEndMs: number;
+  /** Leased GPUs, those in opportunistic use aside. */
+  readonly missing: number;
+  /** GPUs in opportunistic use, which are free as soon as they are recalled. */
+  readonly opportunistic: number;
+  readonly clusters: ReadonlyMap<ClusterId, EndProfile>;
+}
+
+/** Cost: O(hosts and leases there). */
+export function outlookOf(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
+  const tallies = new Map<ClusterId, Tally>();
+  let lastEndMs = -Infinity;
+  let missing = 0;
+  let opportunistic = 0;
+  for (const { host: id, mask } of gpus) {
+    const host = capacity.hosts.get(id);
+    if (host === undefined) continue;
+    const { id: cluster } = host.pool.cluster;
+    const tally = tallies.get(cluster) ?? { free: 0, ends: new Map<number, number>() };
+    tallies.set(cluster, tally);
+    tally.free += popCount(mask & ~host.leasedMask);
+    for (const hold of host.holds.values()) {
+      const usedOpportunistically = popCount(hold.opportunisticMask & mask);
+      opportunistic += usedOpportunistically;
+      tally.free += usedOpportunistically;
+      const shared = popCount(hold.mask & mask) - usedOpportunistically;
+      if (shared === 0) continue;
+      missing += shared;
+      lastEndMs = Math.max(lastEndMs, hold.endAtMs);
+      addEnd(tally, hold.endAtMs, shared);
+    }
+  }
+  const clusters = new Map([...tallies].map(([id, tally]) => [id, profileOf(tally)] as const));
+  return { lastEndMs, missing, opportunistic, clusters };
+}
+
+export const NOTHING: EndProfile = { free: 0, ends: [] };
+
+/** The GPUs of a host that are free or in opportunistic use by then and reserved for no other job. */
+export function freeBy(
+  { hostCondition, fullMask, leasedMask, reservedMask, holds }: PoolHost,
+  { atMs, nowMs, ownMask = 0 }: FreeBy,
+): number {
+  if (hostCondition !== undefined) return 0;
+  const notMine = reservedMask & ~ownMask;
+  let mask = fullMask & ~(leasedMask | notMine);
+  for (const hold of holds.values()) {
+    const isOver = Math.max(nowMs, hold.endAtMs) <= atMs;
+    mask |= (isOver ? hold.mask : hold.opportunisticMask) & ~notMine;
+  }
+  return mask;
+}
+
+export interface FreeBy {
+  readonly atMs: number;
+  readonly nowMs: number;
+  readonly ownMask?: number;
+}
+
+/** When so many of all of them are free that are not so now; infinite when there are not so many. */
+export function endOf(count: number, profiles: readonly EndProfile[]): number {
+  const at = new Array<number>(profiles.length).fill(0);
+  for (let left = count; ;) {
+    let next: End | undefined;
+    let from = 0;
+    for (const [index, { ends }] of profiles.entries()) {
+      const end = ends[at[index] ?? 0];
+      if (end === undefined || (next !== undefined && end.atMs >= next.atMs)) continue;
+      next = end;
+      from = index;
+    }
+    if (next === undefined) return Infinity;
+    left -= next.gpus;
+    if (left <= 0) return next.atMs;
+    at[from] = (at[from] ?? 0) + 1;
+  }
+}
+
+/** The GPUs of one cluster that are reserved for nobody. */
+export function unreservedIn(type: TypeOptions, cluster: ClusterId): EndProfile {
+  const tally: Tally = { free: 0, ends: new Map() };
+  for (const { hostCondition, freeMask, reservedMask, holds } of hostsOf(type, cluster)) {
+    if (hostCondition !== undefined) continue;
+    tally.free += popCount(freeMask);
+    for (const { mask, endAtMs, opportunisticMask } of holds.values()) {
+      tally.free += popCount(opportunisticMask & ~reservedMask);
+      const gpus = popCount(mask & ~opportunisticMask & ~reservedMask);
+      if (gpus > 0) addEnd(tally, endAtMs, gpus);
+    }
+  }
+  return profileOf(tally);
+}
+
+interface Tally {
+  free: number;
+  readonly ends: Map<number, number>;
+}
+
+function addEnd({ ends }: Tally, atMs: number, gpus: number): void {
+  ends.set(atMs, (ends.get(atMs) ?? 0) + gpus);
+}
+
+const profileOf = ({ free, ends }: Tally): EndProfile => ({
+  free,
+  ends: [...ends].map(([atMs, gpus]) => ({ atMs, gpus })).sort((a, b) => a.atMs - b.atMs),
+});

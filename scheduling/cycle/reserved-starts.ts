@@ -1,0 +1,124 @@
+/**
+ * @file Starts jobs on the GPUs that are reserved for them, as soon as all of those are free.
+ *
+ * Reserved GPUs are no other job's, so these starts come before the admission pass, in the order of the reservations. A job with a backfill
+ * reservation starts only on just those GPUs, and only where it would get no more elsewhere; else it is nominated in queue order, because on
+ * other GPUs it might pass earlier jobs. The same holds where its tenant has a quota that earlier jobs may wait for.
+ * Cost: O(reservations) and a feasibility check each.
+ */
+
+import { gpuCountOf, type Lease, type Reservation } from "../../domain/lease/lease.ts";
+import type { PendingRequest, PlanItem } from "../../domain/lease/plan.ts";
+import { checkFeasibility, type CycleView } from "../admission/feasibility.ts";
+import { asOneGang } from "../admission/fill-arrays.ts";
+import { itemOf, tryStart, type Tried } from "../admission/try-start.ts";
+import { checkGrant, isAcceptableSize } from "../ledger/rules/grant-check.ts";
+import { quotaLimit } from "../ledger/rules/limits.ts";
+import { fitOf, isUsable } from "../reservation/plan-reservation.ts";
+import { reservationOf } from "../reservation/reservation-set.ts";
+import { withoutOwn } from "../reservation/trial.ts";
+import { admit } from "./admit.ts";
+import type { CycleInput } from "./cycle-input.ts";
+import { isAtLimit, type CycleParts } from "./parts.ts";
+
+type StartParts = Pick<CycleParts, "plan" | "work" | "reservations" | "preemption">;
+
+const RESERVED = "the GPUs were reserved for it";
+
+export function startReserved(input: CycleInput, parts: StartParts): void {
+  const { snapshot, view, options } = input;
+  const { work, reservations } = parts;
+  for (const { jobId, kind, gpus } of [...(snapshot.reservations?.values() ?? [])]) {
+    const request = snapshot.requests.get(jobId);
+    if (request === undefined || isAtLimit(parts)) continue;
+    if (isMissingAny(gpus, view)) continue;
+    if (jobId === options.onlyFor && kind !== "keep") continue;
+    const own = reservationOf(reservations, jobId);
+    if (own === undefined) continue;
+    const tried = tryReserved(input, parts, { request, own });
+    work.spend(tried.work);
+    if (tried.kind === "grant") admit(parts, request, tried.item);
+  }
+}
+
+/** A reservation of this cycle may turn out to be free at once, where it took GPUs from the inference headroom. */
+export function startJustReserved(
+  { view, context }: CycleInput,
+  parts: StartParts,
+  request: PendingRequest,
+): boolean {
+  const { reservations, work } = parts;
+  const own = reservations.backfill.get(request.jobId);
+  if (own === undefined || isMissingAny(own.gpus, view)) return false;
+  const gang = asOneGang(request, view);
+  if (!isUsable(gang, own, view)) return false;
+  const tried = withoutOwn(reservations, own.jobId, () => tryStart(gang, view, context, { own }));
+  work.spend(tried.work);
+  if (tried.kind === "grant") admit(parts, request, tried.item);
+  return tried.kind === "grant";
+}
+
+/** Whether other jobs run on some of them, opportunistically or not. */
+function isMissingAny(gpus: Lease["gpus"], view: CycleView): boolean {
+  const { missing, opportunistic } = fitOf(gpus, view);
+  return missing + opportunistic > 0;
+}
+
+interface Reserved {
+  readonly request: PendingRequest;
+  readonly own: Reservation;
+}
+
+function tryReserved(
+  input: CycleInput,
+  { reservations }: Pick<CycleParts, "reservations">,
+  { request, own }: Reserved,
+): Tried {
+  const { view, context } = input;
+  const { jobId, kind, gpus } = own;
+  const gang = asOneGang(request, view);
+  const size = gpuCountOf(gpus);
+  const fit = withoutOwn(reservations, jobId, () => checkFeasibility(gang, view, own));
+  const { work } = fit;
+  const isBackfill = kind === "backfill";
+  if (isBackfill && (fit.kind === "wait" || isQuotaLimited(request, gpus, view)))
+    return inQueueOrder(work);
+  // Evictions freed these GPUs for the job: it takes them, even where it would not choose them.
+  const isWhole =
+    kind === "keep" || (kind === "preemption" && fit.kind === "wait")
+      ? isAcceptableSize(gang.gang, size)
+      : fit.kind === "start" && fit.gpus === size;
+  const item = isWhole ? itemOn(input, gang, own) : undefined;
+  if (item !== undefined) return { kind: "grant", item, work };
+  if (isBackfill) return inQueueOrder(work);
+  return withoutOwn(reservations, jobId, () =>
+    tryStart(gang, view, context, { own, why: RESERVED }),
+  );
+}
+
+const inQueueOrder = (work: number): Tried => ({ kind: "wait", code: "BehindEarlierJob", work });
+
+/** A grant of just the reserved GPUs, if `apply` would make it. */
+function itemOn(
+  { view, context, snapshot, nowMs }: CycleInput,
+  gang: PendingRequest,
+  { gpus }: Reservation,
+): PlanItem | undefined {
+  const { index, usage, reserved } = view.capacity;
+  const terms = { index, usage, reserved, hostStatuses: snapshot.hosts, nowMs };
+  const won = { gpus, ...(gang.slots !== undefined && { slots: 1 }), why: RESERVED };
+  const isAllowed = checkGrant(gang, won, terms) === undefined;
+  return isAllowed ? itemOf(gang, won, view, context) : undefined;
+}
+
+function isQuotaLimited(
+  { tenant }: PendingRequest,
+  gpus: Reservation["gpus"],
+  { capacity: { index } }: CycleView,
+): boolean {
+  const rule = index.tenants.get(tenant);
+  return gpus.some(({ host }) => {
+    const type = index.places.get(host)?.host.gpuType;
+    return type !== undefined && quotaLimit(rule, type) !== undefined;
+  });
+}

@@ -1,0 +1,105 @@
+/**
+ * @file The queue as it stands now: the order of the requests, and each class's and tenant's share, due share and deficit.
+ *
+ * The order is the one in which the next cycle begins; every grant of that cycle changes it. Shares are parts of the GPUs on which new
+ * work may start. Cost: O(ledger + n log n) for n requests.
+ */
+
+import { hostConditionOf } from "../ledger/rules/grant-check.ts";
+import type { PendingReason } from "../../domain/lease/pending.ts";
+import type { JobId } from "../../domain/values/ids.ts";
+import type { PendingRequest } from "../../domain/lease/plan.ts";
+import { openSchedulerCache, type SchedulerCache } from "../cycle/scheduler-cache.ts";
+import type { Policies } from "../cycle/cycle.ts";
+import { DECIDE_POLICIES } from "../cycle/decide.ts";
+import { dueTo, openHoldings } from "../fairness/holdings.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { tenantFlow } from "../ledger/rules/flow.ts";
+import { deficitsOf, type ClassDeficit, type TenantDeficit } from "../fairness/flow-deficits.ts";
+
+export interface Shared {
+  /** Usable GPUs that are due to the flow now. */
+  readonly dueGpus: number;
+  /** Part of the usable GPUs that the flow holds, from 0. */
+  readonly share: number;
+  readonly dueShare: number;
+}
+
+export type TenantLine = TenantDeficit & Shared;
+export type ClassLine = Omit<ClassDeficit, "tenants"> &
+  Shared & { readonly tenants: readonly TenantLine[] };
+
+export interface QueueOrder {
+  readonly usableGpus: number;
+  readonly classes: readonly ClassLine[];
+  /** The next request first. */
+  readonly line: readonly {
+    readonly request: PendingRequest;
+    /** Absent when no cycle has nominated the request yet. */
+    readonly reason?: PendingReason;
+    /** GPUs are reserved for it. */
+    readonly isReserved: boolean;
+  }[];
+}
+
+export function queueOrder(
+  ledger: Ledger,
+  nowMs: number,
+  { queue }: Pick<Policies, "queue"> = DECIDE_POLICIES,
+): QueueOrder {
+  const cache = openSchedulerCache(ledger, queue);
+  const { index } = cache.capacity;
+  let usableGpus = 0;
+  for (const { host } of index.places.values())
+    if (hostConditionOf(ledger.hosts.get(host.id)) === undefined) usableGpus += host.gpuCount;
+  const holdings = openHoldings(ledger, index, usableGpus);
+  const shared = (flow: string, runningGpus: number): Shared => {
+    const dueGpus = dueTo(holdings, flow);
+    const part = (gpus: number): number => (usableGpus === 0 ? 0 : gpus / usableGpus);
+    return { dueGpus, share: part(runningGpus), dueShare: part(dueGpus) };
+  };
+  const classes = deficitsOf(ledger, nowMs).map((deficit) => ({
+    ...deficit,
+    ...shared(deficit.class, deficit.runningGpus),
+    tenants: deficit.tenants.map((tenant) => ({
+      ...tenant,
+      ...shared(tenantFlow({ class: deficit.class, tenant: tenant.tenant }), tenant.runningGpus),
+    })),
+  }));
+  const line = [...inOrder(cache, ledger, nowMs)].map((request) => {
+    const reason = ledger.reasons.get(request.jobId);
+    const isReserved = ledger.reservations?.has(request.jobId) === true;
+    return { request, isReserved, ...(reason !== undefined && { reason }) };
+  });
+  return { usableGpus, classes, line };
+}
+
+/** The place of a waiting job in that order, from 1; undefined where it does not wait. Every answer about a place is this one. */
+export function placeInQueue(
+  ledger: Ledger,
+  jobId: JobId,
+  {
+    nowMs,
+    queue = DECIDE_POLICIES.queue,
+  }: { readonly nowMs: number } & Partial<Pick<Policies, "queue">>,
+): number | undefined {
+  let place = 0;
+  for (const request of inOrder(openSchedulerCache(ledger, queue), ledger, nowMs)) {
+    place += 1;
+    if (request.jobId === jobId) return place;
+  }
+  return undefined;
+}
+
+/** The requests in the order in which a cycle begins now. */
+function* inOrder(
+  cache: SchedulerCache,
+  { service }: Ledger,
+  nowMs: number,
+): Generator<PendingRequest> {
+  const cursor = cache.queue.order(nowMs, {
+    ...(service !== undefined && { service }),
+    runningGpus: new Map(cache.runningGpus),
+  });
+  for (let request = cursor.next(); request !== undefined; request = cursor.next()) yield request;
+}

@@ -1,0 +1,79 @@
+/**
+ * @file Answers what a job would do if it were submitted now: where it starts, which jobs it preempts, or why and how long it waits, or that it would never start.
+ *
+ * The request is put into a copy of the ledger, and the fleet's own cycle decides on the copy: unless something else arrives first, the
+ * fleet decides the same. The ledger is not changed. Cost: one cycle; for a job that would wait also a forecast and some cycles.
+ */
+
+import type { GangRequest, HostGpus } from "../../domain/lease/lease.ts";
+import { apply } from "../ledger/apply/apply.ts";
+import type { DecidePorts, Policies } from "../cycle/cycle.ts";
+import { decide } from "../cycle/decide.ts";
+import { explainRequest, type RequestAnswer } from "./explain.ts";
+import { forecast, type Forecast, type ForecastOptions } from "../forecast/forecast.ts";
+import {
+  evictionFor,
+  laterPreemption,
+  type Eviction,
+  type LaterPreemption,
+} from "./later-preemption.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { wouldNeverStart } from "./never.ts";
+
+export type WhatIf =
+  | {
+      readonly kind: "starts";
+      readonly gpus: readonly HostGpus[];
+      /** Gangs of a job array that start at once. */
+      readonly slots?: number;
+      readonly reason: string;
+    }
+  /** GPUs are reserved for the job, and other jobs are evicted from them. */
+  | ({ readonly kind: "preempts" } & Eviction)
+  | {
+      readonly kind: "waits";
+      readonly answer: WaitingAnswer;
+      readonly forecast?: Forecast;
+      /** The preemption it would cause once its victims are no longer protected. */
+      readonly preempts?: LaterPreemption;
+    }
+  /** Not even on the idle fleet: only another fleet, quota or job would help. */
+  | { readonly kind: "never"; readonly answer: WaitingAnswer }
+  | { readonly kind: "refused"; readonly message: string };
+
+type WaitingAnswer = Extract<RequestAnswer, { readonly kind: "waiting" }>;
+
+export interface WhatIfOptions extends Omit<ForecastOptions, "ports" | "policies"> {
+  readonly ports?: DecidePorts;
+  readonly policies?: Policies;
+}
+
+export function whatIf(ledger: Ledger, request: GangRequest, options: WhatIfOptions): WhatIf {
+  const { nowMs, ports, policies } = options;
+  const entries = [{ kind: "request", request }];
+  const { ledger: asked, refusals } = apply(ledger, { kind: "inbox", entries, nowMs });
+  const [refusal] = refusals;
+  if (refusal !== undefined) return { kind: "refused", message: refusal.message };
+  const { jobId } = request;
+  const plan = decide(asked, nowMs, ports, policies && { policies });
+  const items = plan.items.filter((item) => item.request.jobId === jobId);
+  const [first] = items;
+  if (first !== undefined) {
+    const slots = items.reduce((sum, item) => sum + (item.slots ?? 0), 0);
+    const gpus = items.flatMap((item) => item.gpus);
+    return { kind: "starts", gpus, ...(slots > 0 && { slots }), reason: first.reason };
+  }
+  const eviction = evictionFor(plan, ledger, jobId);
+  if (eviction !== undefined) return { kind: "preempts", ...eviction };
+  const answer = explainRequest(asked, jobId, { nowMs, ...(ports !== undefined && { ports }) });
+  if (answer.kind !== "waiting") return { kind: "refused", message: `${jobId} is known already` };
+  if (wouldNeverStart(asked, jobId, options)) return { kind: "never", answer };
+  const [found] = forecast(asked, [jobId], options);
+  const preempts = laterPreemption(asked, jobId, options);
+  return {
+    kind: "waits",
+    answer,
+    ...(found !== undefined && { forecast: found }),
+    ...(preempts !== undefined && { preempts }),
+  };
+}

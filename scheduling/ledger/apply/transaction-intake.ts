@@ -1,0 +1,209 @@
+/**
+ * @file Changes, in a ledger's transaction, of what the ledger knows of the requests that wait outside. From `BOUNDED_RULES` on.
+ *
+ * Cost: O(requests + lobbies) to open the pool of places, then O(1) a change; O(lobbies + news) an event that changes anything outside.
+ * Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
+ */
+
+import type { GangRequest, Lease, RequestKey } from "../../../domain/lease/lease.ts";
+import type { LobbyReport } from "../../../domain/lease/lobby.ts";
+import type { JobId, TenantId } from "../../../domain/values/ids.ts";
+import { OTHER_TENANTS, type LobbyAccount, type OutsideRow } from "../intake.ts";
+import { giveCredits } from "../rules/credits.ts";
+import { flowWeights } from "../rules/flow.ts";
+import { NEW_LOBBY, openIntake, type OpenIntake } from "../rules/open-intake.ts";
+import { placesOf, sumOf, take, type Pool } from "../rules/places.ts";
+import { jsonBytes } from "../size-table.ts";
+import { callsIn } from "./transaction-bytes.ts";
+import { isRoomForWord, noteGrowth } from "./transaction-size.ts";
+import type { LedgerTransaction } from "./transaction.ts";
+
+/** Tenants whose lobbies are counted one by one; the jobs of further ones wait in the lobby of `OTHER_TENANTS`. */
+const MAX_LOBBIES = 1_000;
+/** Rows of which lobbies have yet to hear; those that give way may be a few more. */
+const MAX_NEWS = 500;
+/** Jobs that may return to their places, and for how long. */
+const MAX_RETURNING = 1_000;
+const RETURN_WITHIN_MS = 3_600_000;
+
+export const intakeIn = (transaction: LedgerTransaction): OpenIntake =>
+  (transaction.intake ??= openIntake(transaction.before.intake));
+
+export const placesIn = (transaction: LedgerTransaction): Pool =>
+  (transaction.places ??= placesOf(
+    transaction.shape,
+    transaction.requests.values(),
+    (transaction.intake ?? transaction.before.intake)?.lobbies ?? new Map(),
+  ));
+
+/** Whether no further request may be put outside before lobbies have been told of some. */
+export const isNewsFull = (
+  transaction: LedgerTransaction,
+  { jobId, runId, tenant }: Pick<GangRequest, "jobId" | "runId" | "tenant">,
+): boolean =>
+  intakeIn(transaction).news.size >= MAX_NEWS ||
+  !isRoomForWord(transaction, [jobId, runId, tenant]);
+
+/** Puts a request into the lobby of its tenant, which is told by the next delivery. */
+export function putOutside(
+  transaction: LedgerTransaction,
+  request: GangRequest,
+  round: number,
+): void {
+  const { jobId, runId, seq, priority, submittedAtMs, gang } = request;
+  const lobby = lobbyOf(transaction, request.tenant);
+  const row = { lobby, jobId, runId, seq, class: request.class, priority, submittedAtMs };
+  intakeIn(transaction).news.set(jobId, { ...row, gpus: gang.gpus, round });
+  noteGrowth(transaction, jsonBytes([row, lobby]));
+  countWaiting(transaction, row, 1);
+  transaction.outside.push({ jobId, runId, seq });
+  transaction.isChanged = true;
+}
+
+/** What its lobby has yet to hear about the job is out of date. */
+export function withdrawNews(transaction: LedgerTransaction, { jobId }: Pick<RequestKey, "jobId">) {
+  if (!(transaction.intake ?? transaction.before.intake)?.news.has(jobId)) return;
+  const { news } = intakeIn(transaction);
+  const row = news.get(jobId);
+  if (row === undefined) return;
+  news.delete(jobId);
+  countWaiting(transaction, row, -1);
+  transaction.isChanged = true;
+}
+
+function lobbyOf(transaction: LedgerTransaction, tenant: TenantId): TenantId {
+  const { lobbies } = intakeIn(transaction);
+  const isOwn =
+    lobbies.has(tenant) ||
+    lobbies.size < MAX_LOBBIES ||
+    transaction.shape.tenants.some(({ id }) => id === tenant);
+  return isOwn ? tenant : OTHER_TENANTS;
+}
+
+function countWaiting(
+  transaction: LedgerTransaction,
+  row: Pick<OutsideRow, "lobby" | "class">,
+  change: 1 | -1,
+): void {
+  const account = intakeIn(transaction).lobbies.get(row.lobby) ?? NEW_LOBBY;
+  const { waiting } = account;
+  const count = Math.max(0, waiting[row.class] + change);
+  setLobby(transaction, row.lobby, { ...account, waiting: { ...waiting, [row.class]: count } });
+}
+
+/** A lobby in which nobody waits and that has no credits is as good as one that was never heard of. */
+function setLobby(transaction: LedgerTransaction, tenant: TenantId, account: LobbyAccount): void {
+  const { lobbies } = intakeIn(transaction);
+  if (sumOf(account.waiting) + account.credits.size > 0) lobbies.set(tenant, account);
+  else lobbies.delete(tenant);
+  transaction.isChanged = true;
+}
+
+/** Takes a credit back, and says whether it was out. */
+export function endCredit(
+  transaction: LedgerTransaction,
+  tenant: TenantId,
+  number: number,
+): boolean {
+  const account = (transaction.intake ?? transaction.before.intake)?.lobbies.get(tenant);
+  const credit = account?.credits.get(number);
+  if (account === undefined || credit === undefined) return false;
+  take(placesIn(transaction), { tenant, class: credit.class }, -1);
+  const credits = new Map(account.credits);
+  credits.delete(number);
+  setLobby(transaction, tenant, { ...account, credits });
+  return true;
+}
+
+/** The lobby hears of the credit once more, if it is out. */
+export function announceAgain(
+  transaction: LedgerTransaction,
+  tenant: TenantId,
+  number: number,
+): void {
+  const account = intakeIn(transaction).lobbies.get(tenant);
+  const credit = account?.credits.get(number);
+  if (account === undefined || credit === undefined) return;
+  const credits = new Map(account.credits).set(number, { ...credit, isAnnounced: false });
+  setLobby(transaction, tenant, { ...account, credits });
+}
+
+/**
+ * A lobby's own count holds, beside the rows of which it has yet to hear. It may have counted some of these, and jobs to which credits are on
+ * their way: too high a count costs credits that come back, too low a one would leave a job outside for good.
+ */
+export function applyLobbyReport(
+  transaction: LedgerTransaction,
+  { tenant, report, waiting, returned }: LobbyReport,
+): void {
+  for (const number of returned) endCredit(transaction, tenant, number);
+  const { lobbies, news } = intakeIn(transaction);
+  const account = lobbies.get(tenant) ?? NEW_LOBBY;
+  if (report <= account.report) return;
+  const counted = { ...waiting };
+  for (const row of news.values()) if (row.lobby === tenant) counted[row.class] += 1;
+  setLobby(transaction, tenant, { ...account, report, waiting: counted });
+}
+
+export function applyLobbiesTold(
+  transaction: LedgerTransaction,
+  told: { readonly rows: readonly RequestKey[]; readonly credits: readonly number[] },
+): void {
+  const { lobbies, news } = intakeIn(transaction);
+  for (const { jobId, runId, seq } of told.rows) {
+    const row = news.get(jobId);
+    if (row?.runId === runId && row.seq === seq) news.delete(jobId);
+  }
+  const numbers = new Set(told.credits);
+  for (const [tenant, account] of lobbies) {
+    const credits = [...account.credits].map(
+      ([number, credit]) =>
+        [number, numbers.has(number) ? { ...credit, isAnnounced: true } : credit] as const,
+    );
+    if (numbers.size > 0 && credits.some(([number]) => numbers.has(number)))
+      lobbies.set(tenant, { ...account, credits: new Map(credits) });
+  }
+  transaction.isChanged = true;
+}
+
+/** Makes credits of free places while anybody waits outside. */
+export function shareOutPlaces(transaction: LedgerTransaction): void {
+  const { lobbies } = transaction.intake ?? transaction.before.intake ?? { lobbies: NOBODY };
+  if (![...lobbies.values()].some(({ waiting }) => sumOf(waiting) > 0)) return;
+  const calls = callsIn(transaction, lobbies);
+  if (calls === undefined) return;
+  const weights = flowWeights(transaction.shape.tenants);
+  const terms = {
+    weightOf: (tenant: TenantId) => weights(`training ${tenant}`),
+    nowMs: transaction.nowMs,
+    calls,
+  };
+  if (giveCredits(intakeIn(transaction), placesIn(transaction), terms))
+    transaction.isChanged = true;
+}
+
+const NOBODY: ReadonlyMap<TenantId, LobbyAccount> = new Map();
+
+/** The job of a lease that is over will ask again: its next request is not refused. */
+export function letReturn(transaction: LedgerTransaction, { jobId, runId }: Lease): void {
+  const { returning } = intakeIn(transaction);
+  const { nowMs } = transaction;
+  returning.delete(jobId);
+  returning.set(jobId, { runId, endedAtMs: nowMs });
+  for (const [job, { endedAtMs }] of returning) {
+    if (returning.size <= MAX_RETURNING && endedAtMs > nowMs - RETURN_WITHIN_MS) break;
+    returning.delete(job);
+  }
+  transaction.isChanged = true;
+}
+
+/** Whether the job may return to its place. */
+export const mayReturn = ({ intake, before }: LedgerTransaction, job: JobId): boolean =>
+  (intake ?? before.intake)?.returning.has(job) === true;
+
+/** The same; it may once. */
+export function takeReturn(transaction: LedgerTransaction, job: JobId): boolean {
+  if (!mayReturn(transaction, job)) return false;
+  transaction.isChanged = true;
+  return intakeIn(transaction).returning.delete(job);
+}

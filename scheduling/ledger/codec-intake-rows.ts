@@ -1,0 +1,130 @@
+/**
+ * @file Packs what a ledger knows of the requests that wait outside.
+ *
+ * Cost: O(lobbies + credits + news). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
+ */
+
+import { JOB_CLASSES, type JobClass } from "../../domain/job/job.ts";
+import { jobId, runId, tenantId } from "../../domain/values/ids.ts";
+import { longId, shortId } from "../../lib/short-uuid.ts";
+import { entry } from "./codec-values.ts";
+import type { Credit, Intake, LobbyAccount, OutsideRow } from "./intake.ts";
+
+export interface IntakeRows {
+  readonly nextCredit: number;
+  readonly lookAtMs: number;
+  readonly lobbies: readonly LobbyPart[];
+  readonly news: readonly NewsPart[];
+  readonly returning: readonly (readonly [job: string, run: string, endedAtMs: number])[];
+}
+
+type LobbyPart = readonly [
+  tenant: string,
+  report: number,
+  /** By class, in the order of `JOB_CLASSES`. */
+  waiting: readonly number[],
+  deficit: number,
+  /** Four numbers a credit: number, class, when it was given, whether it was told. */
+  credits: readonly number[],
+];
+
+type NewsPart = readonly [
+  lobby: string,
+  job: string,
+  run: string,
+  seq: number,
+  jobClass: number,
+  priority: number,
+  submittedAtMs: number,
+  gpus: number,
+  round: number,
+];
+
+export const packIntake = (intake: Intake): IntakeRows => ({
+  nextCredit: intake.nextCredit,
+  lookAtMs: intake.lookAtMs,
+  lobbies: [...intake.lobbies].map(([tenant, account]) => [tenant, ...packLobby(account)]),
+  news: [...intake.news.values()].map(packNews),
+  returning: [...intake.returning].map(([job, ended]) => [
+    job,
+    shortId(ended.runId),
+    ended.endedAtMs,
+  ]),
+});
+
+function packLobby(account: LobbyAccount) {
+  const { report, waiting, deficit, credits } = account;
+  return [
+    report,
+    JOB_CLASSES.map((name) => waiting[name]),
+    deficit,
+    [...credits].flatMap(([number, credit]) => [
+      number,
+      JOB_CLASSES.indexOf(credit.class),
+      credit.givenAtMs,
+      credit.isAnnounced ? 1 : 0,
+    ]),
+  ] as const;
+}
+
+const packNews = (row: OutsideRow): NewsPart => [
+  row.lobby,
+  row.jobId,
+  shortId(row.runId),
+  row.seq,
+  JOB_CLASSES.indexOf(row.class),
+  row.priority,
+  row.submittedAtMs,
+  row.gpus,
+  row.round,
+];
+
+export const unpackIntake = (rows: IntakeRows): Intake => ({
+  nextCredit: rows.nextCredit,
+  lookAtMs: rows.lookAtMs,
+  lobbies: new Map(rows.lobbies.map((part) => [tenantId(part[0]), unpackLobby(part)])),
+  news: new Map(rows.news.map(unpackNews).map((row) => [row.jobId, row])),
+  returning: new Map(
+    rows.returning.map(([job, run, endedAtMs]) => [
+      jobId(job),
+      { runId: runId(longId(run)), endedAtMs },
+    ]),
+  ),
+});
+
+function unpackLobby([, report, waiting, deficit, flat]: LobbyPart): LobbyAccount {
+  const credits = new Map<number, Credit>();
+  for (let at = 0; at < flat.length; at += 4) {
+    credits.set(entry(flat, at), {
+      class: classAt(entry(flat, at + 1)),
+      givenAtMs: entry(flat, at + 2),
+      isAnnounced: flat[at + 3] === 1,
+    });
+  }
+  const [inference = 0, interactive = 0, training = 0] = waiting;
+  return { report, waiting: { inference, interactive, training }, deficit, credits };
+}
+
+const unpackNews = ([
+  lobby,
+  job,
+  run,
+  seq,
+  jobClass,
+  priority,
+  submittedAtMs,
+  gpus,
+  round,
+]: NewsPart): OutsideRow => ({
+  lobby: tenantId(lobby),
+  jobId: jobId(job),
+  runId: runId(longId(run)),
+  seq,
+  class: classAt(jobClass),
+  priority,
+  submittedAtMs,
+  gpus,
+  round,
+});
+
+const classAt = (index: number): JobClass => entry(JOB_CLASSES, index);

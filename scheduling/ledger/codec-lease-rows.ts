@@ -1,0 +1,220 @@
+/**
+ * @file Packs one lease or reservation as a row, and unpacks it. New fields go to the end of a row.
+ *
+ * Cost: O(fields). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
+ */
+
+import { jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import type {
+  Eviction,
+  HostGpus,
+  Lease,
+  LeaseTerms,
+  Reservation,
+} from "../../domain/lease/lease.ts";
+import { longId, shortId } from "../../lib/short-uuid.ts";
+import type { Shared, Tables } from "./codec-rows.ts";
+import { at, entry, isRow, isThere, pairsOf, since, type Packed } from "./codec-values.ts";
+
+export type LeaseRow = readonly [
+  token: number,
+  jobId: string,
+  runId: string,
+  seq: number,
+  jobClass: number,
+  tenant: number,
+  granted: Packed,
+  requested: Packed,
+  state: number,
+  /** Pairs: host, mask. */
+  gpus: readonly number[],
+  /** Hosts that are waited for when it is vacating, else hosts that have confirmed early. */
+  hosts?: readonly number[] | null,
+  slots?: number | null,
+  isUnconfirmed?: 0 | 1,
+  terms?: TermsRow | 0,
+  eviction?: EvictionRow | 0,
+  checkpointed?: Packed | null,
+  causedLossGpuSeconds?: number | null,
+  headroomGpus?: number | null,
+  /** In use opportunistically, pairs: host, mask. */
+  opportunistic?: readonly number[] | null,
+];
+type TermsRow = readonly [profile: number, submitted: Packed];
+type EvictionRow = readonly [
+  forJob: string,
+  at: Packed,
+  isSent: 0 | 1,
+  lostGpuSeconds: number,
+  /** Pairs: host, mask. */
+  keep?: readonly number[],
+];
+export type ReservationRow = readonly [
+  jobId: string,
+  kind: number,
+  sinceMs: number,
+  /** Pairs: host, mask. */
+  gpus: readonly number[],
+  usableUntilMs?: number | null,
+  lostGpuSeconds?: number,
+];
+
+const STATES = ["granted", "held", "vacating"] as const;
+const RESERVATION_KINDS = ["preemption", "backfill", "keep", "headroom"] as const;
+
+export function packLease(lease: Lease, former: Lease | undefined, shared: Shared): LeaseRow {
+  const row = [
+    lease.token - (former?.token ?? 0),
+    lease.jobId,
+    shortId(lease.runId),
+    lease.seq,
+    JOB_CLASSES.indexOf(lease.class),
+    shared.texts.indexOf(lease.tenant),
+    since(lease.grantedAtMs, former?.grantedAtMs),
+    since(lease.requestedAtMs, lease.grantedAtMs),
+    STATES.indexOf(lease.state),
+    packGpus(lease.gpus, shared),
+  ] as const;
+  const { slots, terms, eviction, checkpointedAtMs, opportunistic } = lease;
+  const { causedLossGpuSeconds = null, headroomGpus = null } = lease;
+  const optional = [
+    (lease.vacatingHosts ?? lease.vacatedHosts)?.map(shared.hosts.indexOf) ?? null,
+    slots ?? null,
+    lease.isUnconfirmed === true ? 1 : 0,
+    terms === undefined ? 0 : packTerms(lease, terms, shared),
+    eviction === undefined ? 0 : packEviction(lease, eviction, shared),
+    checkpointedAtMs === undefined ? null : since(checkpointedAtMs, lease.grantedAtMs),
+    causedLossGpuSeconds,
+    headroomGpus,
+    opportunistic === undefined ? null : packGpus(opportunistic.gpus, shared),
+  ] as const;
+  // A row ends with its last optional field; 0 stands for an absent one only in the places of flags and rows.
+  const isNoted = optional.map(
+    (value, place) => value !== null && !(place in ZERO_IS_ABSENT && value === 0),
+  );
+  return [...row, ...optional.slice(0, isNoted.lastIndexOf(true) + 1)] as unknown as LeaseRow; // a prefix of its tuple
+}
+
+/** Places of `isUnconfirmed`, `terms` and `eviction` among the optional fields. */
+const ZERO_IS_ABSENT: Readonly<Record<number, true>> = { 2: true, 3: true, 4: true };
+
+/** With its class and tenant, what a lease keeps of its request is what waiting requests have in common. */
+const packTerms = (
+  { class: jobClass, tenant, grantedAtMs }: Lease,
+  terms: LeaseTerms,
+  shared: Shared,
+): TermsRow => [
+  shared.profiles.indexOf({ ...terms, class: jobClass, tenant }),
+  since(terms.submittedAtMs, grantedAtMs),
+];
+
+function unpackTerms(
+  [profile, submitted]: TermsRow,
+  grantedAtMs: number,
+  names: Tables,
+): LeaseTerms {
+  const { class: _class, tenant: _tenant, ...terms } = entry(names.profiles, profile);
+  return { ...terms, submittedAtMs: at(submitted, grantedAtMs) };
+}
+
+function packEviction({ grantedAtMs }: Lease, eviction: Eviction, shared: Shared): EvictionRow {
+  const { forJob, atMs, isSent, keep, lostGpuSeconds } = eviction;
+  const sent = isSent === true ? 1 : 0;
+  const row = [forJob, since(atMs, grantedAtMs), sent, lostGpuSeconds] as const;
+  return keep === undefined ? row : [...row, packGpus(keep, shared)];
+}
+
+function unpackEviction(
+  [forJob, atPacked, isSent, lostGpuSeconds, keep]: EvictionRow,
+  grantedAtMs: number,
+  names: Tables,
+): Eviction {
+  return {
+    forJob: jobId(forJob),
+    atMs: at(atPacked, grantedAtMs),
+    ...(isSent === 1 && { isSent: true as const }),
+    ...(keep !== undefined && { keep: unpackGpus(keep, names) }),
+    lostGpuSeconds,
+  };
+}
+
+export function packReservation(reservation: Reservation, shared: Shared): ReservationRow {
+  const { jobId: job, kind, sinceMs, gpus, usableUntilMs, lostGpuSeconds } = reservation;
+  const row = [job, RESERVATION_KINDS.indexOf(kind), sinceMs, packGpus(gpus, shared)] as const;
+  if (lostGpuSeconds !== undefined) return [...row, usableUntilMs ?? null, lostGpuSeconds];
+  return usableUntilMs === undefined ? row : [...row, usableUntilMs];
+}
+
+export function unpackReservation(
+  [job, kind, sinceMs, gpus, usableUntilMs, lostGpuSeconds]: ReservationRow,
+  names: Tables,
+): Reservation {
+  return {
+    jobId: jobId(job),
+    gpus: unpackGpus(gpus, names),
+    sinceMs,
+    kind: entry(RESERVATION_KINDS, kind),
+    ...(isThere(usableUntilMs) && { usableUntilMs }),
+    ...(lostGpuSeconds !== undefined && { lostGpuSeconds }),
+  };
+}
+
+const packGpus = (gpus: readonly HostGpus[], { hosts }: Shared): readonly number[] =>
+  gpus.flatMap(({ host, mask }) => [hosts.indexOf(host), mask]);
+
+const unpackGpus = (pairs: readonly number[], { hosts }: Tables): readonly HostGpus[] =>
+  pairsOf(pairs).map(([host, mask]) => ({ host: entry(hosts, host), mask }));
+
+export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
+  const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs] = row;
+  const [
+    ,
+    ,
+    ,
+    ,
+    ,
+    ,
+    ,
+    ,
+    ,
+    ,
+    hosts,
+    slots,
+    isUnconfirmed,
+    terms,
+    eviction,
+    checkpointed,
+    ...losses
+  ] = row;
+  const [caused, headroomGpus, opportunistic] = losses;
+  const own = token((former?.token ?? 0) + tokens);
+  const state = entry(STATES, stateAt);
+  const grantedAtMs = at(granted, former?.grantedAtMs);
+  const named = hosts?.map((host) => entry(names.hosts, host));
+  return {
+    id: leaseId(own),
+    token: own,
+    jobId: jobId(job),
+    runId: runId(longId(run)),
+    seq,
+    class: entry(JOB_CLASSES, jobClass),
+    tenant: tenantId(entry(names.texts, tenant)),
+    gpus: unpackGpus(pairs, names),
+    grantedAtMs,
+    requestedAtMs: at(requested, grantedAtMs),
+    state,
+    ...(named !== undefined &&
+      (state === "vacating" ? { vacatingHosts: named } : { vacatedHosts: named })),
+    ...(isThere(slots) && { slots }),
+    ...(isUnconfirmed === 1 && { isUnconfirmed: true as const }),
+    ...(isRow(terms) && { terms: unpackTerms(terms, grantedAtMs, names) }),
+    ...(isRow(eviction) && { eviction: unpackEviction(eviction, grantedAtMs, names) }),
+    ...(isThere(checkpointed) && { checkpointedAtMs: at(checkpointed, grantedAtMs) }),
+    ...(isThere(caused) && { causedLossGpuSeconds: caused }),
+    ...(isThere(headroomGpus) && { headroomGpus }),
+    ...(isThere(opportunistic) && {
+      opportunistic: { gpus: unpackGpus(opportunistic, names) },
+    }),
+  };
+}

@@ -1,0 +1,149 @@
+/**
+ * @file The account of a ledger's leases: the GPUs in use, each tenant's holdings, the draw of each cluster, site and rack, and host labels.
+ *
+ * Built once, then kept up to date lease by lease. GPUs on hosts that have left the fleet's description stay in use, but their type and draw
+ * are unknown: they count against no limit, and nothing can be granted there. Cost: O(GPU sets in leases) to build.
+ * Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
+ */
+
+import type { ClusterId, HostId, JobId, TenantId } from "../../../domain/values/ids.ts";
+import {
+  popCount,
+  type GangRequest,
+  type HostGpus,
+  type Lease,
+} from "../../../domain/lease/lease.ts";
+import type { FleetIndex } from "./fleet-index.ts";
+import { quotaLimit } from "./limits.ts";
+
+/** Changes by `take` and `release` alone. */
+export interface Usage {
+  /** GPUs by host as bit masks. */
+  readonly taken: Map<HostId, number>;
+  /** GPUs held, by tenant and the key of the quota that they count against. */
+  readonly quota: Map<TenantId, Map<string, number>>;
+  readonly watts: Map<ClusterId, number>;
+  /** Watts by the name of the budget, of sites and racks that have one. */
+  readonly budgets: Map<string, number>;
+  /** Jobs by host and label, with how many of its leases each has there. */
+  readonly labels: Map<string, Map<JobId, number>>;
+}
+
+export function usageOf(leases: Iterable<Lease>, index: FleetIndex): Usage {
+  const usage: Usage = {
+    taken: new Map(),
+    quota: new Map(),
+    watts: new Map(),
+    budgets: new Map(),
+    labels: new Map(),
+  };
+  for (const lease of leases) take(usage, index, heldBy(lease));
+  return usage;
+}
+
+/** The GPUs of a lease that nobody else may have: of a vacating one, those on hosts that have not confirmed. */
+export function takenGpus({ gpus, vacatingHosts }: Lease): readonly HostGpus[] {
+  return vacatingHosts === undefined
+    ? gpus
+    : gpus.filter(({ host }) => vacatingHosts.includes(host));
+}
+
+/** The labels once more, in the order of the leases. */
+export function relabel(usage: Usage, leases: Iterable<Lease>): void {
+  if (usage.labels.size === 0) return;
+  usage.labels.clear();
+  for (const lease of leases) {
+    if (lease.terms?.constraints.antiAffinity === undefined) continue;
+    const held = heldBy(lease);
+    for (const { host } of held.gpus) noteLabel(usage, held, { host, leases: 1 });
+  }
+}
+
+/** What a lease holds now. */
+export const heldBy = (lease: Lease): Held => ({
+  tenant: lease.tenant,
+  gpus: takenGpus(lease),
+  ...labelled(lease.jobId, lease.terms?.constraints.antiAffinity),
+});
+
+/** The label that a job keeps others of its kind away with; nothing when it has none. */
+export const labelled = (jobId: JobId, antiAffinity: string | undefined): Pick<Held, "label"> =>
+  antiAffinity === undefined ? {} : { label: { jobId, antiAffinity } };
+
+export function take(usage: Usage, index: FleetIndex, held: Held): void {
+  for (const { host, mask } of held.gpus) {
+    usage.taken.set(host, (usage.taken.get(host) ?? 0) | mask);
+    count(usage, index, { tenant: held.tenant, host, gpus: popCount(mask) });
+    noteLabel(usage, held, { host, leases: 1 });
+  }
+}
+
+/** The reverse of `take`, for GPUs that were taken. */
+export function release(usage: Usage, index: FleetIndex, held: Held): void {
+  for (const { host, mask } of held.gpus) {
+    usage.taken.set(host, (usage.taken.get(host) ?? 0) & ~mask);
+    count(usage, index, { tenant: held.tenant, host, gpus: -popCount(mask) });
+    noteLabel(usage, held, { host, leases: -1 });
+  }
+}
+
+export interface Held {
+  readonly tenant: TenantId;
+  readonly gpus: readonly HostGpus[];
+  /** Absent where the job has none. */
+  readonly label?: { readonly jobId: JobId; readonly antiAffinity: string };
+}
+
+function noteLabel(
+  { labels }: Usage,
+  { tenant, label }: Held,
+  { host, leases }: { readonly host: HostId; readonly leases: 1 | -1 },
+): void {
+  if (label === undefined) return;
+  const key = labelKey(host, tenant, label.antiAffinity);
+  const jobs = labels.get(key) ?? new Map<JobId, number>();
+  const left = (jobs.get(label.jobId) ?? 0) + leases;
+  if (left > 0) labels.set(key, jobs.set(label.jobId, left));
+  else if (jobs.delete(label.jobId) && jobs.size === 0) labels.delete(key);
+}
+
+/** No id has white space. */
+const labelKey = (host: HostId, tenant: TenantId, label: string): string =>
+  `${host} ${tenant} ${label}`;
+
+/** Another job of the tenant with the request's label on this host; the first that came. */
+export function rivalOn(
+  { labels }: Usage,
+  host: HostId,
+  { jobId, tenant, constraints }: Pick<GangRequest, "jobId" | "tenant" | "constraints">,
+): JobId | undefined {
+  const { antiAffinity } = constraints;
+  if (antiAffinity === undefined) return undefined;
+  const jobs = labels.get(labelKey(host, tenant, antiAffinity));
+  return [...(jobs?.keys() ?? [])].find((other) => other !== jobId);
+}
+
+function count(
+  usage: Usage,
+  index: FleetIndex,
+  {
+    tenant,
+    host,
+    gpus,
+  }: { readonly tenant: TenantId; readonly host: HostId; readonly gpus: number },
+): void {
+  const place = index.places.get(host);
+  if (place === undefined) return;
+  const cluster = place.cluster.id;
+  const watts = gpus * place.host.gpuWatts;
+  usage.watts.set(cluster, (usage.watts.get(cluster) ?? 0) + watts);
+  for (const { name } of place.budgets ?? [])
+    usage.budgets.set(name, (usage.budgets.get(name) ?? 0) + watts);
+  const limit = quotaLimit(index.tenants.get(tenant), place.host.gpuType);
+  if (limit === undefined) return;
+  const held = usage.quota.get(tenant) ?? new Map<string, number>();
+  usage.quota.set(tenant, held.set(limit.key, (held.get(limit.key) ?? 0) + gpus));
+}
+
+export const heldUnder = (usage: Usage, tenant: TenantId, key: string): number =>
+  usage.quota.get(tenant)?.get(key) ?? 0;

@@ -1,0 +1,28 @@
+/**
+ * @file Takes a ledger from one version of the rules to the next.
+ *
+ * Each step makes of a ledger that keeps the older rules one that keeps the newer ones; a fleet takes them when it continues as new, once an
+ * operator has committed it. There is no way back. Cost: O(ledger) a step.
+ * Replayed: a step that a fleet has taken must not change.
+ */
+
+import { BOUNDED_RULES, NEWEST_RULES, OLDEST_RULES, type Ledger } from "./ledger.ts";
+
+type Step = (ledger: Ledger) => Ledger;
+
+/** By the version that a step starts from. */
+const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
+  [OLDEST_RULES, (ledger) => ({ ...ledger, applyVersion: BOUNDED_RULES })],
+]);
+
+/** The same ledger when it follows the rules `to` already. */
+export function upgradeLedger(ledger: Ledger, to: number = NEWEST_RULES): Ledger {
+  let upgraded = ledger;
+  while (upgraded.applyVersion < to) {
+    const step = STEPS.get(upgraded.applyVersion);
+    if (step === undefined)
+      throw new RangeError(`no step leads from version ${upgraded.applyVersion} of the rules`);
+    upgraded = step(upgraded);
+  }
+  return upgraded;
+}

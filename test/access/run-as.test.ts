@@ -1,0 +1,104 @@
+/** The exec step of a job's user, on this machine: two processes at a time, with the state folder in `/tmp` and behind a closed folder. */
+
+import { execFile, execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, describe, expect, it } from "vitest";
+import {
+  asUser,
+  closedAbove,
+  hostUser,
+  runAsTrouble,
+  withinOwnLimits,
+} from "../../access/run-as.ts";
+import { isRoot, NOBODY } from "../support/as-user.ts";
+
+const run = promisify(execFile);
+const made: string[] = [];
+afterAll(() => {
+  for (const dir of made) rmSync(dir, { recursive: true, force: true });
+});
+const folder = (parent: string): string => {
+  const dir = realpathSync(mkdtempSync(join(parent, "orbweaver-as-user-")));
+  made.push(dir);
+  return dir;
+};
+
+it("keeps to the limits of the agent itself, which it could not raise", () => {
+  const [most, few] = [
+    { processes: 2 ** 40, openFiles: 2 ** 40 },
+    { processes: 2, openFiles: 3 },
+  ];
+  const hard = (flag: string): number => Number(execFileSync("sh", ["-c", `ulimit -H${flag}`]));
+  const own = withinOwnLimits(most);
+  expect(withinOwnLimits(few)).toEqual(few);
+  // "unlimited" is no number.
+  expect(own.openFiles).toBe(hard("n") || most.openFiles);
+});
+
+describe.runIf(isRoot && runAsTrouble() === undefined)("the exec step of a job's user", () => {
+  it.each([
+    ["in /tmp", () => folder(tmpdir())],
+    [
+      "behind a closed folder",
+      () => {
+        const state = join(folder("/var/tmp"), "state");
+        mkdirSync(state);
+        return state;
+      },
+    ],
+  ])("drops all of root, and hands over folders of a state folder %s", async (_where, stateOf) => {
+    const state = stateOf();
+    const lease = join(state, "hosts", "a", "lease");
+    const checkpoints = join(state, "jobs", "j", "t1");
+    const [own, other] = [join(lease, "scratch"), join(lease, "other")];
+    for (const dir of [own, other, checkpoints]) mkdirSync(dir, { recursive: true, mode: 0o700 });
+    for (let dir = lease; dir !== state; dir = join(dir, "..")) chmodSync(dir, 0o700);
+    const cover = closedAbove(state);
+    const runAs = {
+      user: hostUser("nobody"),
+      limits: { processes: 30_000, openFiles: 512 },
+      stateDir: state,
+      ...(cover !== undefined && { cover }),
+    };
+    const step = asUser(runAs, { tmp: join(lease, "tmp"), folders: [own, checkpoints] });
+    const script = `id -u; umask; ulimit -n; grep -E "CapEff|NoNew" /proc/self/status | tr -d "\\t\\n"; echo
+echo x > "${own}/file-$1" && echo x > "$ORBWEAVER_CHECKPOINT_DIR/file-$1" && echo x > "/tmp/file-$1" && echo wrote
+ls "${other}" "${state}" > /dev/null 2>&1 || echo denied`;
+    const start = async (rank: string): Promise<string> => {
+      const [program = "", ...args] = [...step, "sh", "-c", script, "job", rank];
+      const env = { PATH: "/usr/bin:/bin", ORBWEAVER_CHECKPOINT_DIR: checkpoints };
+      return (await run(program, args, { cwd: own, env })).stdout;
+    };
+    const said = await Promise.all(["0", "1", "2"].map(start));
+    const want = [String(NOBODY), "0077", "512", "CapEff:0000000000000000NoNewPrivs:1"];
+    for (const text of said) expect(text.trim().split("\n")).toEqual([...want, "wrote", "denied"]);
+    expect(existsSync("/tmp/file-0")).toBe(false);
+    expect(statSync(join(own, "file-2")).uid).toBe(NOBODY);
+    expect(statSync(other).uid).toBe(0);
+  });
+
+  it("ends with 126 where the user may not make its checkpoint folder", async () => {
+    const state = folder(tmpdir());
+    const runAs = { user: hostUser("nobody"), limits: { processes: 30_000, openFiles: 512 } };
+    const handed = { tmp: join(state, "tmp"), folders: [] };
+    const [program = "", ...args] = [...asUser({ ...runAs, stateDir: state }, handed), "true"];
+    const env = { ORBWEAVER_CHECKPOINT_DIR: "/etc/orbweaver-checkpoints" };
+    await expect(run(program, args, { env })).rejects.toMatchObject({ code: 126 });
+    expect(existsSync("/etc/orbweaver-checkpoints")).toBe(false);
+  });
+});
+
+it("a name that the system does not know is refused", () => {
+  expect(() => hostUser("no-such-user-anywhere")).toThrow(/no user/);
+});

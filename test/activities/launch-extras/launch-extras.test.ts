@@ -1,0 +1,118 @@
+/** @file The outfit of a run: parts beside each other, and a run that starts whatever becomes of them. */
+
+import { describe, expect, it } from "vitest";
+import type { LaunchExtrasOrder } from "../../../protocol/launch-extras-contract.ts";
+import { extrasFrom } from "../../../activities/launch-extras/launch-extras.ts";
+import type { LaunchExtrasProvider } from "../../../activities/launch-extras/provider.ts";
+import { jobId, parseHostId } from "../../../domain/values/ids.ts";
+import { parseJobFile } from "../../../domain/job/job-file.ts";
+import { MAX_EXTRAS_BYTES, type LaunchExtra } from "../../../domain/lease/launch-extras.ts";
+
+const parsed = parseJobFile({ name: "one", gang: { gpus: 2 }, run: { command: ["true"] } });
+if (parsed.kind === "refused") throw new Error("a bad fixture");
+const { spec } = parsed;
+
+const orderOf = (parts: readonly LaunchExtra[], hosts = 1): LaunchExtrasOrder => ({
+  fleetWorkflowId: "orbweaver-fleet-f",
+  jobId: jobId("one"),
+  spec,
+  gpus: Array.from({ length: hosts }, (_, at) => ({
+    host: parseHostId(`alpha/a${String(at)}`),
+    mask: 1,
+  })),
+  attempt: 1,
+  parts,
+});
+
+const SHAPE = { clusters: [], links: [], tenants: [] };
+
+const outfitBy = (
+  order: LaunchExtrasOrder,
+  providers: Partial<Record<LaunchExtra, Omit<LaunchExtrasProvider, "part">>>,
+) =>
+  extrasFrom(order, SHAPE, {
+    storeDir: "",
+    loadProvider: (part) => {
+      const provider = providers[part];
+      return Promise.resolve(provider === undefined ? undefined : { part, ...provider });
+    },
+  });
+
+const giving = (name: string, text: string): Omit<LaunchExtrasProvider, "part"> => ({
+  deadlineMs: 60_000,
+  provide: () =>
+    Promise.resolve({
+      env: { [name.toUpperCase()]: `{files}/${name}` },
+      files: [{ name, text }],
+      message: `made ${name}`,
+    }),
+});
+
+describe("the outfit of a run", () => {
+  it("joins what the providers give, in the order of the parts", async () => {
+    const report = await outfitBy(orderOf(["collectives", "plan"]), {
+      plan: giving("plan", "p"),
+      collectives: giving("policy", "c"),
+    });
+    expect(report).toEqual({
+      env: { PLAN: "{files}/plan", POLICY: "{files}/policy" },
+      files: [
+        { name: "plan", text: "p" },
+        { name: "policy", text: "c" },
+      ],
+      notes: [
+        { part: "plan", kind: "done", message: "made plan" },
+        { part: "collectives", kind: "done", message: "made policy" },
+      ],
+    });
+  });
+
+  it.each([
+    {
+      name: "throws",
+      provider: {
+        deadlineMs: 60_000,
+        provide: () => Promise.reject(new Error("no such model")),
+      },
+      want: "started without: no such model",
+    },
+    {
+      name: "never answers",
+      provider: { deadlineMs: 1, provide: () => new Promise<never>(() => undefined) },
+      want: "started without: it was not ready after 0.001 s",
+    },
+    {
+      name: "has nothing to give",
+      provider: { deadlineMs: 60_000, provide: () => Promise.resolve(undefined) },
+      want: "started without: it has nothing for this job and these GPUs",
+    },
+    {
+      name: "names a folder",
+      provider: giving("../plan", ""),
+      want: 'started without: "../plan" is no plain file name',
+    },
+    {
+      name: "gives too much",
+      provider: giving("plan", "x".repeat(MAX_EXTRAS_BYTES + 1)),
+      want: "started without: its files have 262145 characters; for 1 hosts at most 262144 are carried",
+    },
+  ])("goes on without a part whose provider $name", async ({ provider, want }) => {
+    const report = await outfitBy(orderOf(["plan", "collectives"]), {
+      plan: provider,
+      collectives: giving("policy", "c"),
+    });
+    expect(report.files).toEqual([{ name: "policy", text: "c" }]);
+    expect(report.notes).toEqual([
+      { part: "plan", kind: "fallback", message: want },
+      { part: "collectives", kind: "done", message: "made policy" },
+    ]);
+  });
+
+  it("carries less to each of many hosts", async () => {
+    const report = await outfitBy(orderOf(["plan"], 100), {
+      plan: giving("plan", "x".repeat(50_000)),
+    });
+    expect(report.files).toEqual([]);
+    expect(report.notes[0]?.message).toContain("for 100 hosts at most 41943");
+  });
+});

@@ -1,0 +1,93 @@
+/** @file The plan part of an outfit: which jobs want it, and what their processes find. */
+
+import { expect, it, test } from "vitest";
+import { planProvider } from "../../../activities/launch-extras/plan.ts";
+import { parseFleetYaml } from "../../../domain/fleet/fleet-file.ts";
+import type { FleetShape } from "../../../domain/fleet/fleet.ts";
+import { clusterId, hostId, jobId } from "../../../domain/values/ids.ts";
+import { parseJobYaml } from "../../../domain/job/job-file.ts";
+import type { JobSpec } from "../../../domain/job/job.ts";
+import { extrasOf } from "../../../domain/lease/launch-extras.ts";
+import type { PlanDocument } from "../../../planning/parallelism/plan-document.ts";
+
+function specOf(lines: string): JobSpec {
+  const parsed = parseJobYaml(`name: train\ngang: { gpus: 4 }\nrun: { command: [x] }\n${lines}`, {
+    file: "job.yaml",
+  });
+  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  return parsed.spec;
+}
+
+function shape(): FleetShape {
+  const text = `
+clusters:
+  - name: eu-1
+    site: a
+    jurisdiction: EU
+    hosts: [{ name: "h[1-2]", gpus: 4, type: A100 }]
+tenants:
+  - { name: default, quota: { "*": 8 } }
+`;
+  const parsed = parseFleetYaml(text, { file: "f", read: () => ({ kind: "missing", reason: "" }) });
+  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  return parsed.fleet.shape;
+}
+
+const CONFIG =
+  "{ model_type: gpt_neox, num_hidden_layers: 16, hidden_size: 1024, num_attention_heads: 8, intermediate_size: 4096, vocab_size: 50304, max_position_embeddings: 2048 }";
+
+test.each([
+  { lines: "model: gpt2-1.3b\nbatch: 32", want: ["plan"] },
+  { lines: "model: LLaMA-7B\nbatch: 32", want: ["plan"] },
+  { lines: "model: gpt2-1.3b", want: [] },
+  { lines: "model: my-model.yaml\nbatch: 32", want: [] },
+  { lines: `model: out/config.json\nmodelConfig: ${CONFIG}\nbatch: 32`, want: ["plan"] },
+  { lines: `modelConfig: ${CONFIG}\nbatch: 32`, want: ["plan"] },
+  { lines: "model: gpt2-1.3b\nbatch: 32\nclass: interactive", want: [] },
+  { lines: "model: gpt2-1.3b\nbatch: 32\narray: { count: 3 }", want: [] },
+])("a job with $lines wants $want", ({ lines, want }) => {
+  expect(extrasOf(specOf(lines))).toEqual(want);
+});
+
+const order = (spec: JobSpec) => ({
+  fleetWorkflowId: "fleet",
+  jobId: jobId("job-1"),
+  spec,
+  gpus: [
+    { host: hostId(clusterId("eu-1"), "h1"), mask: 0b0110 },
+    { host: hostId(clusterId("eu-1"), "h2"), mask: 0b0011 },
+  ],
+  attempt: 1,
+  parts: ["plan"] as const,
+});
+
+it("gives a file in which every rank of the lease has its place", async () => {
+  const spec = specOf("model: gpt2-1.3b\nbatch: 32");
+  const made = await planProvider.provide(order(spec), shape(), new AbortController().signal);
+  expect(made?.env).toEqual({ ORBWEAVER_PLAN: "{files}/plan.json" });
+  expect(made?.message).toMatch(/^plan of gpt2-1\.3b: DP \d/);
+  // What the provider wrote is the document that launchers are promised.
+  const plan = JSON.parse(made?.files[0]?.text ?? "") as PlanDocument;
+  expect(plan.ranks.map(({ rank, host }) => [rank, host])).toEqual([
+    [0, "eu-1/h1"],
+    [1, "eu-1/h1"],
+    [2, "eu-1/h2"],
+    [3, "eu-1/h2"],
+  ]);
+});
+
+it("plans a model by the configuration in the job file, with its tokens a sample", async () => {
+  const spec = specOf(`model: pythia-410m\nmodelConfig: ${CONFIG}\nbatch: 32\nsequence: 512`);
+  const made = await planProvider.provide(order(spec), shape(), new AbortController().signal);
+  expect(made?.message).toMatch(/^plan of gpt_neox \(pythia-410m\): DP \d/);
+  const plan = JSON.parse(made?.files[0]?.text ?? "") as PlanDocument;
+  expect(plan.arguments.megatron).toContain("--seq-length 512");
+  expect(plan.arguments.megatron).toContain("--num-layers 16");
+});
+
+it("says why there is no plan when the model does not fit", async () => {
+  const spec = specOf("model: llama-70b\nbatch: 32");
+  await expect(
+    planProvider.provide(order(spec), shape(), new AbortController().signal),
+  ).rejects.toThrow(/take \d+ of these GPUs/);
+});

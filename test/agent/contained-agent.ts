@@ -1,0 +1,36 @@
+/**
+ * @file An agent's process for tests that run it as another user: `node contained-agent.js <state folder> <shim> <order as JSON>`. It runs the
+ * order in the best container that this user has, and prints the kind of it and the report's end.
+ */
+
+import { openHost } from "../../agent/runs/agent-host.ts";
+import { createRunActivities } from "../../agent/runs/run-activities.ts";
+import { findContainment } from "../../agent/system/find-containment.ts";
+import { nodeSystem } from "../../agent/system/node-system.ts";
+import type { RunOrder } from "../../protocol/agent-contract.ts";
+
+const [stateDir = "", shimPath = "", json = "{}"] = process.argv.slice(2);
+// Written by the test that starts this program.
+const order = JSON.parse(json) as RunOrder;
+const containment = findContainment();
+const host = openHost(
+  { stateDir, fleet: "default", id: order.host, gpuCount: 8, containment },
+  nodeSystem,
+);
+const { run } = createRunActivities({
+  hosts: new Map([[host.id, host]]),
+  gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
+  task: () => ({
+    heartbeat: () => undefined,
+    cancelled: new AbortController().signal,
+    reason: () => "asked",
+  }),
+  onUnattended: () => undefined,
+  shimPath,
+  env: process.env,
+  log: { partBytes: 1_000_000, parts: 4 },
+  refusalOf: () => Promise.resolve(undefined),
+  minFreeBytes: 0,
+});
+const { end } = await run(order);
+process.stdout.write(JSON.stringify({ kind: containment.kind, end }));

@@ -1,0 +1,130 @@
+/** @file What jobs measured of their collectives: the file that they write, and the words that their bandwidth model gets. */
+
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { nodeSystem } from "../../agent/system/node-system.ts";
+import { bandwidthFile, bandwidthIn, readBandwidth } from "../../agent/folder/bandwidth-file.ts";
+import { reportMeasured } from "../../agent/telemetry/measure-report.ts";
+import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
+import type { MeasuredNote } from "../../protocol/model-messages.ts";
+import {
+  eventually,
+  folder,
+  HOST,
+  orderOf,
+  OTHER_HOST,
+  removeFolders,
+  testAgent,
+} from "./fixture.ts";
+
+afterEach(removeFolders);
+
+const nccl = readFileSync(
+  path.join(import.meta.dirname, "../fixtures/nccl-tests/coreweave-a100-all_reduce_8.txt"),
+  "utf8",
+);
+
+describe("the file", () => {
+  it.each([
+    { name: "one number", text: "93.5\n", want: 93.5 },
+    { name: "with its unit", text: "93.5 GB/s", want: 93.5 },
+    { name: "the median of the last five", text: "1\n90\n91\n500\n92\n89\n", want: 91 },
+    { name: "numbers among other lines", text: "step 1\n80\nstep 2\n82\n", want: 82 },
+    { name: "a line that is being written", text: "80\n81\nx", want: 81 },
+    { name: "nothing", text: "", want: undefined },
+    { name: "no bandwidth", text: "0\n-5\nNaN\n1e9\n", want: undefined },
+  ])("$name", ({ text, want }) => {
+    expect(bandwidthIn(text)).toBe(want);
+  });
+
+  it("may be the output of nccl-tests", () => {
+    const gbs = bandwidthIn(nccl);
+    expect(gbs).toBeGreaterThan(50);
+    expect(gbs).toBeLessThan(500);
+  });
+
+  it("is read from its end when it is large, and not at all when it is no file", () => {
+    const dir = folder();
+    mkdirSync(path.dirname(bandwidthFile(dir)), { recursive: true });
+    writeFileSync(bandwidthFile(dir), `${"7777777\n".repeat(40_000)}${"88\n".repeat(5)}`);
+    expect(readBandwidth(nodeSystem.files, dir)).toBe(88);
+    const other = folder();
+    mkdirSync(path.dirname(bandwidthFile(other)), { recursive: true });
+    symlinkSync(bandwidthFile(dir), bandwidthFile(other));
+    expect(readBandwidth(nodeSystem.files, other)).toBeUndefined();
+    expect(readBandwidth(nodeSystem.files, folder())).toBeUndefined();
+  });
+
+  it("is named in a job's environment, and what it says comes with the report", async () => {
+    const { runs } = testAgent();
+    const report = await runs.run(orderOf('echo 42 > "$ORBWEAVER_BANDWIDTH_FILE"'));
+    expect(report).toMatchObject({ end: "completed", measuredGbs: 42 });
+  });
+});
+
+describe("the words", () => {
+  const gang: RunOrder["gang"] = [
+    { host: HOST, mask: 1, address: "" },
+    { host: OTHER_HOST, mask: 3, address: "" },
+  ];
+  const order = { ...orderOf("true"), gang };
+  const report = (measuredGbs: number): RunReport => ({
+    host: HOST,
+    hasStarted: true,
+    endedAtMs: 0,
+    ranks: [],
+    end: "completed",
+    measuredGbs,
+  });
+
+  function teller({ failures = 0 } = {}) {
+    const closing = new AbortController();
+    const told: MeasuredNote[] = [];
+    let left = failures;
+    const reports = reportMeasured({
+      hosts: [],
+      closing: closing.signal,
+      system: {
+        ...nodeSystem,
+        clock: { ...nodeSystem.clock, nowMs: () => order.holder.grantedAtMs + 600_001 },
+      },
+      everyMs: 5,
+      tellModel: (cluster, words) => {
+        left -= 1;
+        if (left >= 0) return Promise.reject(new Error("nobody hears"));
+        expect(HOST.startsWith(`${cluster}/`)).toBe(true);
+        told.push(...words);
+        return Promise.resolve();
+      },
+    });
+    const end = async (): Promise<void> => {
+      closing.abort();
+      await reports.done;
+    };
+    return { reports, told, end };
+  }
+
+  it("name the run, its GPUs and the window, and go again when nobody heard them", async () => {
+    const { reports, told, end } = teller({ failures: 2 });
+    reports.ended(order, report(80));
+    await eventually(() => told.length > 0);
+    expect(told).toMatchObject([
+      { jobId: order.jobId, attempt: order.attempt, window: 1, gbs: 80 },
+    ]);
+    expect(told[0]?.gpus).toEqual(gang.map(({ host, mask }) => ({ host, mask })));
+    await end();
+  });
+
+  it.each([
+    { name: "of one host", of: { ...order, gang: gang.slice(0, 1) }, said: report(80) },
+    { name: "that never started", of: order, said: { ...report(80), hasStarted: false } },
+  ])("are none of a run $name", async ({ of, said }) => {
+    const { reports, told, end } = teller();
+    reports.ended(of, said);
+    reports.ended(order, report(70));
+    await eventually(() => told.length > 0);
+    expect(told.map(({ gbs }) => gbs)).toEqual([70]);
+    await end();
+  });
+});

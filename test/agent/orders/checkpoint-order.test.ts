@@ -1,0 +1,82 @@
+import { describe, expect, it } from "vitest";
+import { completeIn, tokenDir } from "../../../agent/folder/checkpoints.ts";
+import { fakeAgent, ranksOn } from "../fake-host.ts";
+import { FakeMachine } from "../fakes.ts";
+import { JOB, orderOf, stopOf } from "../fixture.ts";
+
+const GRACE_MS = 30_000;
+
+/** A run whose rank writes a checkpoint this long after SIGUSR1, and ignores TERM. */
+async function running(writesAfterMs: number) {
+  const machine = new FakeMachine();
+  const agent = fakeAgent(machine);
+  const order = orderOf("train", {
+    run: {
+      graceMs: 2_000 as never,
+      checkpoint: { order: { kind: "signal", signal: "SIGUSR1" }, graceMs: GRACE_MS as never },
+    },
+  });
+  const { files, clock } = machine.system();
+  const dir = tokenDir(agent.host.layout.checkpointDir(JOB), order.token);
+  const signals: string[] = [];
+  machine.onSignal = (process, signal) => {
+    signals.push(signal);
+    if (signal === "SIGUSR1") clock.after(writesAfterMs, () => files.write(`${dir}/step-1`, "w"));
+    if (signal === "SIGKILL") process.end({ signal });
+  };
+  const report = agent.runs.run(order);
+  await machine.pass(1_000);
+  expect(ranksOn(machine)).toHaveLength(1);
+  return { machine, agent, order, report, signals, made: () => completeIn(files, dir) };
+}
+
+describe("an order to checkpoint", () => {
+  it("is done as soon as a new checkpoint is complete", async () => {
+    const { machine, agent, order, made } = await running(5_000);
+    const startMs = machine.uptimeMs;
+    const done = await machine.until(agent.orders.checkpoint(order));
+    expect(done).toMatchObject({ isComplete: true, checkpoint: made()[0] });
+    expect(machine.uptimeMs - startMs).toBeLessThan(5_300);
+  });
+
+  it("fails when its grace is over", async () => {
+    const { machine, agent, order } = await running(GRACE_MS + 1_000);
+    const startMs = machine.uptimeMs;
+    expect(await machine.until(agent.orders.checkpoint(order))).toMatchObject({
+      isComplete: false,
+      message: expect.stringContaining("30 s"),
+    });
+    expect(machine.uptimeMs - startMs).toBeGreaterThanOrEqual(GRACE_MS);
+  });
+});
+
+describe("an order to stop", () => {
+  it("waits for the checkpoint, then TERM, the grace, KILL, and returns when nothing runs", async () => {
+    const { machine, agent, order, report, signals } = await running(5_000);
+    const stopped = await machine.until(agent.orders.stop(stopOf(order, true)));
+    expect(stopped.checkpoint?.path).toContain("step-1");
+    expect(signals).toEqual(["SIGUSR1", "SIGTERM", "SIGKILL"]);
+    expect(machine.running.size).toBe(0);
+    expect((await machine.until(report)).end).toBe("stopped");
+  });
+
+  it("of a second that wants no checkpoint ends the wait of the first", async () => {
+    const { machine, agent, order } = await running(GRACE_MS * 2);
+    const startMs = machine.uptimeMs;
+    const first = agent.orders.stop(stopOf(order, true));
+    await machine.pass(1_000);
+    await machine.until(agent.orders.stop(stopOf(order)));
+    await machine.until(first);
+    expect(machine.uptimeMs - startMs).toBeLessThan(6_000);
+  });
+
+  it("of an unknown lease refuses the run that comes later", async () => {
+    const machine = new FakeMachine();
+    const agent = fakeAgent(machine);
+    const order = orderOf("train");
+    await machine.until(agent.orders.stop(stopOf(order)));
+    await expect(machine.until(agent.runs.run(order))).rejects.toMatchObject({
+      type: "STALE_TOKEN",
+    });
+  });
+});

@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+import { openContactStore } from "../../../agent/presence/contact-store.ts";
+import { contactPath, writeContact } from "../../../agent/presence/last-contact.ts";
+import { createFence, watchFence } from "../../../agent/presence/fence.ts";
+import { HOST, orderOf } from "../fixture.ts";
+import { fakeAgent, ranksOn, type FakeAgent } from "../fake-host.ts";
+import { FakeMachine } from "../fakes.ts";
+
+const TERMS = {
+  fleet: "default",
+  epoch: "e1",
+  silenceMs: 8_000,
+  fenceMs: 30_000,
+  onSilence: "fence",
+} as const;
+
+/** The watch of an agent's fence. */
+function guard(machine: FakeMachine, { host }: FakeAgent) {
+  const system = machine.system();
+  const hosts = new Map([[HOST, host]]);
+  const contacts = openContactStore([host], system);
+  const notes: string[] = [];
+  const ports = {
+    hosts,
+    contacts,
+    clock: system.clock,
+    onNote: (note: string) => notes.push(note),
+  };
+  const dead = new AbortController();
+  watchFence(createFence(ports), ports, dead.signal);
+  return { contacts, notes, die: () => dead.abort() };
+}
+
+/** A run whose rank ignores TERM, on a machine whose agent has just agreed on terms. */
+async function running() {
+  const machine = new FakeMachine();
+  machine.onSignal = (process, signal) => signal === "SIGKILL" && process.end({ signal });
+  const agent = fakeAgent(machine);
+  const report = agent.runs.run(orderOf("train", { run: { graceMs: 60_000 as never } }));
+  await machine.pass(1_000);
+  expect(ranksOn(machine)).toHaveLength(1);
+  const watch = guard(machine, agent);
+  watch.contacts.agree(TERMS);
+  return { machine, agent, report, ...watch, agreedAtMs: machine.uptimeMs };
+}
+
+describe("the fence of a silent host", () => {
+  it("does nothing up to fenceMs, and has killed everything a quarter of the silence after the look that follows", async () => {
+    const { machine, report, notes } = await running();
+    await machine.pass(30_000);
+    expect(notes).toEqual([]);
+    expect(ranksOn(machine)).toHaveLength(1);
+    // Looks come every second at the latest; TERM is ignored, and KILL follows 2 s later.
+    await machine.pass(1_000);
+    expect(notes).toHaveLength(1);
+    expect(ranksOn(machine)).toHaveLength(1);
+    await machine.pass(2_100);
+    expect(ranksOn(machine)).toEqual([]);
+    expect((await machine.until(report)).cause?.code).toBe("HOST_LOST");
+  });
+
+  it("counts from the last contact that was noted", async () => {
+    const { machine, contacts, notes } = await running();
+    await machine.pass(29_000);
+    contacts.note(machine.uptimeMs);
+    await machine.pass(30_000);
+    expect(notes).toEqual([]);
+    await machine.pass(1_000);
+    expect(notes).toHaveLength(1);
+  });
+
+  it("is not put off by a restart of the agent", async () => {
+    const { machine, die } = await running();
+    await machine.pass(20_000);
+    die();
+    const { notes } = guard(machine, fakeAgent(machine));
+    await machine.pass(10_000);
+    expect(notes).toEqual([]);
+    await machine.pass(1_000);
+    expect(notes).toHaveLength(1);
+  });
+
+  it("is kept by the shim half a silence later when the agent is dead", async () => {
+    const { machine, die, agent } = await running();
+    die();
+    await machine.pass(34_000);
+    expect(ranksOn(machine)).toHaveLength(1);
+    // It looks every quarter of the silence, and twice before it acts.
+    await machine.pass(2_000 + 100);
+    expect(ranksOn(machine)).toEqual([]);
+    const stop = agent.host.layout.leaseDir(orderOf("").leaseId);
+    expect(machine.text(`${stop}/stop.json`)).toContain("its agent did not act");
+  });
+});
+
+describe("a shim whose agent is dead", () => {
+  const terms = { silenceMs: 1_000, fenceMs: 1_000, onSilence: "fence" as const };
+
+  it.each([
+    { name: "kills its ranks", silentMs: 2_000, over: {}, wantKilled: true },
+    { name: "waits for its agent first", silentMs: 1_200, over: {}, wantKilled: false },
+    {
+      name: "does nothing under hold",
+      silentMs: 60_000,
+      over: { onSilence: "hold" as const },
+      wantKilled: false,
+    },
+    {
+      name: "does nothing for another start of the machine",
+      silentMs: 60_000,
+      over: { bootId: "earlier" },
+      wantKilled: false,
+    },
+    { name: "does nothing without a contact", silentMs: undefined, over: {}, wantKilled: false },
+  ])("$name", async ({ silentMs, over, wantKilled }) => {
+    const machine = new FakeMachine();
+    const agent = fakeAgent(machine);
+    const report = agent.runs.run(orderOf("train"));
+    await machine.pass(1_000);
+    const { files, processes } = machine.system();
+    // As if the silence stood still: only what the shim makes of it is looked at.
+    for (let lookedMs = 0; lookedMs < 10_000; lookedMs += 50) {
+      if (silentMs !== undefined) {
+        const uptimeMs = machine.uptimeMs - silentMs;
+        const contact = { bootId: processes.bootId(), uptimeMs, ...terms, ...over };
+        writeContact(files, contactPath(agent.host.layout.dir), contact);
+      }
+      await machine.pass(50);
+    }
+    expect(ranksOn(machine)).toHaveLength(wantKilled ? 0 : 1);
+    for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
+    const want = wantKilled ? "HOST_LOST" : undefined;
+    expect((await machine.until(report)).cause?.code).toBe(want);
+  });
+});
+
+describe("the watch over a fence", () => {
+  it("looks again and again, the more often the shorter the silence, until the agent ends", async () => {
+    const machine = new FakeMachine();
+    const { host } = fakeAgent(machine);
+    const system = machine.system();
+    const hosts = new Map([[HOST, host]]);
+    const contacts = openContactStore([host], system);
+    const closing = new AbortController();
+    let looks = 0;
+    const ports = { hosts, contacts, clock: system.clock };
+    watchFence({ look: () => (looks += 1) }, ports, closing.signal);
+    expect(looks).toBe(1);
+    await machine.pass(3_000);
+    expect(looks).toBe(4);
+    contacts.agree({ ...TERMS, silenceMs: 2_000 });
+    await machine.pass(2_000);
+    expect(looks).toBe(4 + 1 + 5);
+    closing.abort();
+    await machine.pass(10_000);
+    expect(looks).toBe(4 + 1 + 5);
+  });
+});

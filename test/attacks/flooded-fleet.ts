@@ -1,0 +1,36 @@
+/** @file The fleet that is flooded, the floods, and how long another tenant's jobs take meanwhile. */
+
+import { attack, type Attack, type AttackTimes } from "../../bench/floods/attack.ts";
+import type { World } from "../support/world.ts";
+
+/** Both tenants are named, so each has guaranteed places. */
+export const FLOODED_FLEET = `
+name: floods
+tenants: [{ name: bystander }, { name: attacker }]
+clusters:
+  - name: alpha
+    site: here
+    jurisdiction: EU
+    simulated: true
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: "a[1-4]", gpus: 8, type: H100 }
+`;
+
+export const FLOODS: readonly Attack[] = [
+  { flood: "constraints", count: 300, inFlight: 50 },
+  { flood: "requests", count: 20_000, inFlight: 50 },
+  { flood: "junk", count: 1_000, inFlight: 50 },
+  { flood: "files", count: 20, inFlight: 50 },
+  { flood: "calls", count: 200, inFlight: 50 },
+  { flood: "jobs", count: 60, inFlight: 50 },
+];
+
+/** With two jobs of the other tenant afterwards: the best of two counts, because machines have bad moments. */
+export const flooded = (world: World, order: Attack): Promise<AttackTimes> =>
+  attack(world, order, {
+    address: world.address,
+    label: `${world.fleet}-${order.flood}-${order.count}`,
+    idleMs: [],
+    jobsAfter: 2,
+  });

@@ -1,0 +1,156 @@
+/**
+ * @file Level 2, the frontend is open: an attacker's workflows stop nothing, fence no host, read no output; and keys change under load.
+ *
+ * The attacker has a worker, and has read everything that histories hold, tickets included.
+ */
+
+import { WorkflowFailedError } from "@temporalio/client";
+import { ActivityFailure } from "@temporalio/common";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { signJob } from "../../access/job-proof.ts";
+import { ownIdentity } from "../../access/own-identity.ts";
+import {
+  endLogSessionSignal,
+  JOB_TASK_QUEUE,
+  LOG_SESSION_RULES,
+  LOG_SESSION_WORKFLOW,
+  readLogUpdate,
+} from "../../protocol/messages.ts";
+import { PROOF_MEMO, READER_CONTENT } from "../../protocol/signed-job.ts";
+import { decodedPayloads } from "../../client/payloads.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+import { startAttacker, type Attacker } from "./attacker.ts";
+
+let dir = "";
+let world: World;
+let attacker: Attacker;
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), "orbweaver-orders-"));
+  // Its keys change: other worlds have theirs.
+  process.env["ORBWEAVER_KEYS"] = join(dir, "keys");
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  attacker = await startAttacker(world);
+});
+afterAll(async () => {
+  await attacker.stop();
+  await world.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** What the host says to an order of the attacker's. */
+async function refusalOf(
+  queue: string | undefined,
+  activity: string,
+  order: unknown,
+): Promise<string> {
+  try {
+    return `obeyed: ${JSON.stringify(await attacker.order(queue, activity, order))}`;
+  } catch (error) {
+    if (!(error instanceof WorkflowFailedError)) throw error;
+    const { cause } = error;
+    return cause instanceof ActivityFailure ? (cause.cause?.message ?? "") : String(cause);
+  }
+}
+
+async function runningVictim() {
+  const { jobId } = await world.orbweaver.submit({
+    name: "victim",
+    gang: { gpus: 1 },
+    run: { command: ["sh", "-c", "echo a secret; sleep 600"] },
+  });
+  const job = world.orbweaver.job(jobId);
+  await expect.poll(async () => (await job.view()).state, { timeout: 60_000 }).toBe("running");
+  const ledger = await world.ledger();
+  const lease = [...ledger.leases.values()].find((each) => each.jobId === jobId);
+  const host = lease?.gpus[0]?.host;
+  const agent = [...ledger.hosts].find(([id]) => id === host)?.[1].agent;
+  const { history } = await world.temporal.workflowService.getWorkflowExecutionHistory({
+    namespace: world.temporal.options.namespace,
+    execution: { workflowId: jobId },
+  });
+  const signals = (history?.events ?? []).flatMap(
+    (event) => event.workflowExecutionSignaledEventAttributes?.input?.payloads ?? [],
+  );
+  const text = JSON.stringify(await decodedPayloads(world.temporal, signals));
+  return { jobId, job, lease, host, agent, ticket: /"ticket":"([^"]+)"/.exec(text)?.[1] };
+}
+
+it("orders to stop, to fence and to show output do nothing, and the victim and its host go on", async () => {
+  const { jobId, job, lease, host, agent, ticket } = await runningVictim();
+  expect([host, agent?.orderQueue].every((each) => each !== undefined)).toBe(true);
+  const queue = agent?.orderQueue;
+  const stop = {
+    ...{ jobId, host, leaseId: lease?.id, token: lease?.token },
+    ...{ isCheckpointFirst: false, reason: "because" },
+  };
+  const far = 2 ** 52;
+  expect(await refusalOf(queue, "stop", stop)).toContain("no ticket");
+  expect(await refusalOf(queue, "stop", { ...stop, ticket })).toContain("not from its job");
+  expect(await refusalOf(queue, "stop", { ...stop, leaseId: "lease-far", token: far })).toContain(
+    "no ticket",
+  );
+  expect(await refusalOf(queue, "stopTasks", { ...stop, batchSeq: 1, tasks: [0] })).toContain(
+    "no ticket",
+  );
+  expect(await refusalOf(queue, "checkpoint", stop)).toContain("no ticket");
+  const terms = { fleet: world.fleet, epoch: "e", silenceMs: 1, fenceMs: 1, onSilence: "fence" };
+  expect(await refusalOf(queue, "report", terms)).toContain("is for orbweaver-presence");
+  expect(await refusalOf(queue, "keepContact", terms)).toContain("is for orbweaver-presence");
+  const query = { jobId, host, leaseId: lease?.id, rank: 0, offset: 0, maxBytes: 99, waitMs: 0 };
+  expect(await refusalOf(queue, "readLogs", query)).toContain("not signed");
+
+  expect((await job.view()).state).toBe("running");
+  await job.cancel();
+  const next = await world.cli(["submit", "--wait", "--gpus", "8", "--", "true"]);
+  expect(next.code).toBe(0);
+  expect((await world.ledger()).nextToken).toBeLessThan(1_000);
+});
+
+it("a log session shows a job's output to its submitter, and not to a session that another user has signed", async () => {
+  const { jobId, job, lease, host } = await runningVictim();
+  const thief = ownIdentity({ ORBWEAVER_IDENTITY: join(dir, "thief.pem") });
+  const read = async (proof?: string): Promise<string> => {
+    const workflowId = `logs-${jobId}-${proof === undefined ? "unsigned" : "stolen"}`;
+    const session = await world.temporal.workflow.start(LOG_SESSION_WORKFLOW, {
+      workflowId,
+      taskQueue: JOB_TASK_QUEUE,
+      args: [{ rules: LOG_SESSION_RULES, fleet: world.fleet, idleMs: 10_000 }],
+      ...(proof !== undefined && {
+        memo: {
+          [PROOF_MEMO]: signJob({ jobId: workflowId, content: READER_CONTENT }, thief, Date.now()),
+        },
+      }),
+    });
+    const place = { jobId, host, leaseId: lease?.id, rank: 0, offset: 0 };
+    const query = { ...place, maxBytes: 99, waitMs: 0 } as never;
+    const answer = session.executeUpdate(readLogUpdate, { args: [query] });
+    const said = await answer.then(
+      ({ text }) => text,
+      (error: unknown) => JSON.stringify(error, ["message", "cause"]),
+    );
+    await session.signal(endLogSessionSignal);
+    return said;
+  };
+  expect(await read()).toContain("not signed");
+  expect(await read("by the thief")).toContain("only the submitter");
+  const own = await world.cli(["logs", jobId]);
+  expect(own.stdout).toContain("a secret");
+  await job.cancel();
+});
+
+it("jobs start while the fleet's keys are rotated and the former ones revoked", async () => {
+  const wait = (): Promise<{ readonly code: number | null }> =>
+    world.cli(["submit", "--wait", "--gpus", "1", "--", "true"]);
+  const jobs: Promise<{ readonly code: number | null }>[] = [];
+  for (let round = 0; round < 2; round += 1) {
+    jobs.push(wait(), wait());
+    const rotated = await world.cli(["keys", "fleet", "--rotate", "--json"]);
+    const { keys } = JSON.parse(rotated.stdout) as { readonly keys: readonly string[] };
+    expect(keys).toHaveLength(2);
+    if (round === 1) await world.cli(["keys", "fleet", "--revoke", keys[1] ?? ""]);
+  }
+  for (const { code } of await Promise.all(jobs)) expect(code).toBe(0);
+});

@@ -1,0 +1,77 @@
+/** @file Level 2, an admitted submitter on an agent of root: its processes are those of its tenant's user, and see and reach no more than that user. */
+
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { ownIdentity } from "../../access/own-identity.ts";
+import { isRoot, NOBODY } from "../support/as-user.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+describe.runIf(isRoot)("level 2: an agent of root with a policy", () => {
+  let dir = "";
+  /** Outside of `/tmp`, which a job does not see. */
+  let open = "";
+  let world: World;
+  beforeAll(async () => {
+    dir = mkdtempSync(join(tmpdir(), "orbweaver-run-as-"));
+    open = mkdtempSync("/var/tmp/orbweaver-run-as-");
+    chmodSync(open, 0o777);
+    const policy = join(dir, "agent.yaml");
+    writeFileSync(
+      policy,
+      `submitters: [{ name: root, key: "${ownIdentity().publicKey}" }]
+users: { research: nobody }
+limits: { openFiles: 4096 }
+`,
+      { mode: 0o644 },
+    );
+    world = await startWorld({
+      address: inject("temporalAddress"),
+      fleetYaml: SMALL_FLEET,
+      agentArgs: ["--policy", policy],
+    });
+  });
+  afterAll(async () => {
+    await world.stop();
+    for (const each of [dir, open]) rmSync(each, { recursive: true, force: true });
+  });
+
+  const run = async (script: string, env: object = {}): Promise<string> => {
+    const file = join(dir, "job.json");
+    const job = { name: "as-nobody", tenant: "research", gang: { gpus: 2 } };
+    writeFileSync(file, JSON.stringify({ ...job, run: { command: ["sh", "-c", script], env } }));
+    const { code, stdout, stderr } = await world.cli(["submit", file, "--json", "--wait"]);
+    const { jobId = "" } = JSON.parse(stdout || "{}") as { jobId?: string };
+    expect([code, stderr]).toEqual([0, expect.any(String)]);
+    return (await world.cli(["logs", jobId, "--rank", "0"])).stdout;
+  };
+
+  it("gives a job its user, no way back to root, and a /tmp and folders of its own", async () => {
+    const secret = join(dir, "roots-own");
+    writeFileSync(secret, "secret", { mode: 0o600 });
+    const said = await run(
+      `id -u; id -g; umask; ulimit -n; ulimit -c; grep -E "CapEff|CapBnd|NoNewPrivs" /proc/self/status | tr -s "\\t\\n" "  "; echo
+echo "home $HOME"; echo "tmp $(ls -A /tmp | grep -vc orbweaver)"; cat ${secret} /etc/shadow 2>&1 | grep -c enied
+echo x > here && echo x > "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN/c" && echo x > /tmp/mine && echo wrote
+ls ${world.stateDir} 2>&1 | grep -c enied`,
+    );
+    const lines = said.trim().split("\n");
+    expect(lines.slice(0, 5)).toEqual([String(NOBODY), String(NOBODY), "0077", "4096", "0"]);
+    expect(lines[5]).toMatch(/CapEff: 0{16} CapBnd: 0{16} NoNewPrivs: 1/);
+    expect(said).toMatch(/^home \/nonexistent$/m);
+    expect(lines).toContain("wrote");
+    expect(existsSync("/tmp/mine")).toBe(false);
+    expect(lines.at(-1)).toBe("1");
+    expect(said).toMatch(/^1$/m);
+  });
+
+  it("looks its command up as the user: a program in its PATH by the name of a tool of ours runs as nobody", async () => {
+    for (const tool of ["unshare", "setpriv", "mount", "sh", "mkdir"])
+      writeFileSync(join(open, tool), `#!/bin/sh\nid -u > ${join(open, "loot")}\n`, {
+        mode: 0o755,
+      });
+    await run("id -u", { PATH: `${open}:/usr/bin:/bin` });
+    expect(readFileSync(join(open, "loot"), "utf8").trim()).toBe(String(NOBODY));
+  });
+});

@@ -1,0 +1,73 @@
+/** @file Tables fit the width: names are cut, states and numbers never; lines have no trailing spaces. */
+
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { factsText, shrunkWidths, tableText, type Column } from "../../../cli/terminal/table.ts";
+
+const COLUMNS: readonly Column[] = [
+  { title: "JOB", least: 8 },
+  { title: "STATE" },
+  { title: "GPUS", isRight: true },
+  { title: "WHERE", least: 6 },
+];
+
+it("aligns columns, numbers to the right, and ends lines without spaces", () => {
+  const text = tableText(
+    COLUMNS,
+    [
+      ["a", "running", "8", "x"],
+      ["bcd", "pending", "16", ""],
+    ],
+    80,
+  );
+  expect(text).toBe(
+    ["JOB  STATE    GPUS  WHERE", "a    running     8  x", "bcd  pending    16"].join("\n"),
+  );
+});
+
+it("cuts the widest name first and marks the cut", () => {
+  const text = tableText(
+    COLUMNS,
+    [["a-very-long-job-name-of-somebody", "running", "8", "eu-1/host-1"]],
+    44,
+  );
+  const [head, row] = text.split("\n");
+  expect(head?.length).toBeLessThanOrEqual(44);
+  expect(row).toMatch(/^a-very-long-\w*-?\w*…  running {5}8  eu-1\/host-1$/);
+  expect(row?.length).toBe(44);
+});
+
+it("counts coloured cells by what is seen", () => {
+  const text = tableText(COLUMNS, [["a", "\u001b[32mrunning\u001b[39m", "8", "x"]], 80);
+  expect(text).toContain("\u001b[32mrunning\u001b[39m     8");
+});
+
+it("never makes a line longer than the width while names can still give way", () => {
+  const cell = fc.stringMatching(/^[a-z0-9/-]{0,60}$/);
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(cell, cell), { minLength: 1, maxLength: 8 }),
+      fc.integer({ min: 40, max: 120 }),
+      (names, width) => {
+        const rows = names.map(([job, where]) => [job, "completed", "128", where]);
+        const lines = tableText(COLUMNS, rows, width).split("\n");
+        for (const line of lines) expect(line.length).toBeLessThanOrEqual(width);
+        for (const line of lines.slice(1)) expect(line).toContain("completed");
+      },
+    ),
+  );
+});
+
+it("stops at the least widths, although the line is then too long", () => {
+  expect(shrunkWidths(COLUMNS, [20, 9, 4, 20], 10)).toEqual([8, 9, 4, 6]);
+});
+
+it("aligns labelled facts and leaves out what is not known", () => {
+  expect(
+    factsText([
+      ["job", "a"],
+      ["UI", undefined],
+      ["runs on", "x\ny"],
+    ]),
+  ).toBe("job      a\nruns on  x\n         y");
+});

@@ -1,0 +1,227 @@
+/** @file `orbweaver plan`: from flags, a job file or a fleet file, as text within 80 columns and as a document. */
+
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, test } from "vitest";
+import { transformerSample } from "../../../../models/onnx/onnx-samples.ts";
+import type { PlanDocument } from "../../../../planning/parallelism/plan-document.ts";
+import { run } from "../../run.ts";
+
+const PIPEDREAM = new URL("../../../../data/model-graphs/pipedream/vgg16.txt", import.meta.url)
+  .pathname;
+
+const FLEET = `
+clusters:
+  - name: eu-1
+    site: frankfurt
+    jurisdiction: EU
+    hosts: [{ name: "h[1-2]", gpus: 4, type: A100 }]
+  - name: us-1
+    site: ohio
+    jurisdiction: US
+    hosts: [{ name: "a1", gpus: 2, type: V100-32 }]
+tenants:
+  - { name: default, quota: { "*": 10 } }
+`;
+
+const JOB = `
+name: train
+model: gpt2-1.3b
+batch: 32
+gang: { gpus: 8 }
+run: { command: [python, train.py] }
+`;
+
+function folder(): string {
+  const cwd = mkdtempSync(join(tmpdir(), "orbweaver-plan-"));
+  writeFileSync(join(cwd, "fleet.yaml"), FLEET);
+  writeFileSync(join(cwd, "job.yaml"), JOB);
+  return cwd;
+}
+
+const plannedFrom = async (words: readonly string[], cwd?: string): Promise<PlanDocument> => {
+  const said = await run(["plan", ...words, "--json"], cwd === undefined ? {} : { cwd });
+  expect(said.stderr).toBe("");
+  // What the command printed is the document that this test is about.
+  return JSON.parse(said.stdout) as PlanDocument;
+};
+
+test.each([
+  { model: "gpt2-350m", wantLayers: 24, wantMillions: 355 },
+  { model: "opt-13b", wantLayers: 40, wantMillions: 12_850 },
+  { model: "bert-110m", wantLayers: 12, wantMillions: 110 },
+  { model: "llama-70b", wantLayers: 80, wantMillions: 68_980 },
+])("$model shows its layers with parameters, FLOPs and activations", async (row) => {
+  const { model, wantLayers, wantMillions } = row;
+  const { stdout } = await run(["plan", "--model", model, "--batch", "64", "--gpus", "a:8,b:8"]);
+  const blocks = /^block 0 – block \d+ +(\d+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$/m.exec(
+    stdout,
+  );
+  expect(Number(blocks?.[1])).toBe(wantLayers);
+  for (const figure of blocks?.slice(2) ?? []) expect(Number(figure)).toBeGreaterThan(0);
+  const all = /^all +\d+ +([\d.]+)/m.exec(stdout);
+  expect(Math.abs(Number(all?.[1]) / wantMillions - 1)).toBeLessThan(0.02);
+});
+
+it("fits the screen and gives the arguments of both launchers", async () => {
+  const { code, stdout } = await run([
+    "plan",
+    "--model",
+    "GPT-2 1.3B",
+    "--batch",
+    "64",
+    "--gpus",
+    "a:4,b:4",
+  ]);
+  expect(code).toBe(0);
+  const [tables = ""] = stdout.split("Megatron-LM");
+  for (const line of tables.split("\n").filter((text) => /^\w+ {2,}/.test(text)))
+    expect(line.length).toBeLessThanOrEqual(80);
+  expect(stdout).toMatch(/1\.31 billion parameters, batch 64/);
+  expect(stdout).toMatch(/--pipeline-model-parallel-size \d/);
+  expect(stdout).toMatch(/"train_batch_size":64/);
+  expect(stdout).toMatch(/next best: DP \d/);
+});
+
+test.each([
+  { words: ["--gpus", "a:8"], want: undefined },
+  { words: ["--gpus", "a:4,b:4"], want: "1 GB/s over the network card of each host of local" },
+  { words: ["--gpus", "a:4,b:4", "--fabric", "12.5"], want: undefined },
+  {
+    words: ["--gpus", "eu/a:4,us/b:4", "--fabric", "9"],
+    want: "0.625 GB/s and 10 ms between eu and us",
+  },
+  {
+    words: ["--gpus", "eu/a:4,us/b:4", "--wan", "5"],
+    want: "5 GB/s over the network card of each host of eu, us",
+  },
+])("the first line of a plan for $words names what nobody stated", async ({ words, want }) => {
+  const { stdout } = await run(["plan", "--model", "gpt2-350m", "--batch", "32", ...words]);
+  const [first = ""] = stdout.split("\n");
+  if (want === undefined) expect(first).toMatch(/^gpt2-350m: /);
+  else expect(first).toContain(`Assumed, since nobody stated it: ${want}.`);
+});
+
+describe("the document", () => {
+  it("gives every rank one place and every group its ranks", async () => {
+    const plan = await plannedFrom(["--model", "gpt2-4.2b", "--batch", "64", "--gpus", "a:8,b:8"]);
+    const { dataParallel: d, pipelineParallel: p, tensorParallel: t } = plan;
+    expect(d * p * t).toBe(16);
+    expect(plan.ranks.map(({ rank }) => rank)).toEqual(Array.from({ length: 16 }, (_, at) => at));
+    expect(new Set(plan.ranks.map(({ megatronRank }) => megatronRank)).size).toBe(16);
+    for (const [groups, size] of [
+      [plan.groups.tensor, t],
+      [plan.groups.data, d],
+      [plan.groups.pipeline, p],
+    ] as const) {
+      expect(groups.flat().sort((a, b) => a - b)).toEqual(
+        Array.from({ length: 16 }, (_, at) => at),
+      );
+      for (const group of groups) expect(group).toHaveLength(size);
+    }
+    expect(plan.stages.reduce((sum, { layers }) => sum + layers, 0)).toBe(38);
+    for (const group of plan.groups.tensor)
+      expect(new Set(group.map((rank) => plan.ranks[rank]?.host)).size).toBe(1);
+  });
+
+  it("keeps to the degrees that were asked for", async () => {
+    const words = [
+      "--model",
+      "bert-340m",
+      "--batch",
+      "32",
+      "--gpus",
+      "a:8",
+      "--dp",
+      "2",
+      "--pp",
+      "4",
+    ];
+    expect(await plannedFrom(words)).toMatchObject({
+      dataParallel: 2,
+      pipelineParallel: 4,
+      tensorParallel: 1,
+    });
+  });
+
+  it("takes model, batch and GPUs from a job, and the hosts from a fleet", async () => {
+    const plan = await plannedFrom(["job.yaml", "--fleet", "fleet.yaml"], folder());
+    expect(plan.globalBatch).toBe(32);
+    expect([...new Set(plan.ranks.map(({ host }) => host))]).toEqual(["eu-1/h1", "eu-1/h2"]);
+  });
+
+  it("plans an ONNX file with its open dimensions bound", async () => {
+    const cwd = folder();
+    writeFileSync(join(cwd, "small.onnx"), transformerSample({ blocks: 4, width: 64 }));
+    const words = ["--model", "small.onnx", "--batch", "8", "--gpus", "a:2"];
+    const plan = await plannedFrom([...words, "--bind", "batch=1", "--bind", "sequence=16"], cwd);
+    expect(plan.ranks).toHaveLength(2);
+    expect(plan.globalBatch).toBe(8);
+  });
+
+  it.each(["config.json", "."])(
+    "plans a model of Hugging Face from %s at another sequence length",
+    async (name) => {
+      const cwd = folder();
+      const config = {
+        ...{
+          model_type: "qwen2",
+          num_hidden_layers: 24,
+          hidden_size: 896,
+          num_attention_heads: 14,
+        },
+        ...{ num_key_value_heads: 2, intermediate_size: 4864, vocab_size: 151_936 },
+        ...{ tie_word_embeddings: true, max_position_embeddings: 32_768, rope_theta: 1e6 },
+      };
+      writeFileSync(join(cwd, "config.json"), JSON.stringify(config));
+      const words = ["--model", name, "--batch", "16", "--gpus", "a:4:H100", "--sequence", "2048"];
+      const plan = await plannedFrom(words, cwd);
+      expect(plan.model).toMatch(/^qwen2 \(orbweaver-plan-/);
+      expect(plan.arguments.megatron).toEqual(
+        expect.arrayContaining(["--seq-length 2048", "--add-qkv-bias", "--rotary-base 1000000"]),
+      );
+    },
+  );
+
+  it("plans a profiled graph", async () => {
+    const plan = await plannedFrom([
+      "--model",
+      PIPEDREAM,
+      "--batch",
+      "16",
+      "--gpus",
+      "a:4:V100-32",
+    ]);
+    expect(plan.model).toBe("vgg16");
+    expect(plan.ranks).toHaveLength(4);
+  });
+});
+
+test.each([
+  { words: [], want: /there is no model to plan with/ },
+  { words: ["--model", "gpt2-1.3b"], want: /there is no batch/ },
+  { words: ["--model", "gpt2-1.3b", "--batch", "8"], want: /there are no GPUs/ },
+  {
+    words: ["--model", "gpt9", "--batch", "8", "--gpus", "a:8"],
+    want: /neither a preset nor a file/,
+  },
+  { words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a"], want: /"a" is not host:count/ },
+  {
+    words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a:8:Z9"],
+    want: /GPU type Z9 of a is not known/,
+  },
+  {
+    words: ["--model", "gpt2-1.3b", "--batch", "8", "--gpus", "a:8", "--sequence", "2048"],
+    want: /the model has 1024 positions, not 2048/,
+  },
+  {
+    words: ["--model", "opt-13b", "--batch", "8", "--gpus", "a:2:V100"],
+    want: /take \d+ of these GPUs/,
+  },
+  { words: ["--model", "opt-13b", "--batch", "8", "--gpus", "a:2,a:2"], want: /a is named twice/ },
+])("refuses with one clear line: $want", async ({ words, want }) => {
+  const { code, stdout, stderr } = await run(["plan", ...words]);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(want);
+});

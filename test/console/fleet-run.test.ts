@@ -1,0 +1,54 @@
+/** @file The followed ledger is the fleet's: every event and every ledger, against the workflow's own replay of the same histories. */
+
+import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
+import { DefaultLogger, Runtime } from "@temporalio/worker";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { openFollowedRun } from "../../console/follow/followed-run.ts";
+import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+import { recordedRun } from "../../workers/recorded-fleet.ts";
+
+const FOLDER = path.join(import.meta.dirname, "../histories");
+const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
+const { worker } = createConverters();
+const codecs = worker.payloadCodecs ?? [];
+
+Runtime.install({ logger: new DefaultLogger("ERROR") });
+
+describe("a followed run", () => {
+  it.each(files)("folds what the fleet of %s has folded, at every instant", async (file) => {
+    const history = historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, file), "utf8")));
+    const told = await recordedRun(history, { dataConverter: worker, isEncrypted: false });
+    const events = history.events ?? [];
+    const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
+    // In pieces, as they come when one waits for them.
+    const folded = [];
+    for (let at = 0; at < events.length;) {
+      const end = nextBatchEnd(events, at);
+      folded.push(...(await run.read(events.slice(at, end))).flatMap((task) => task.folded));
+      at = end;
+    }
+    expect(folded.map(({ event }) => event)).toEqual(told.events);
+    expect(folded.length).toBeGreaterThan(10);
+    let ledger = told.ledger;
+    for (const { event, ledger: followed } of folded) {
+      ledger = apply(ledger, event).ledger;
+      expect(packLedger(followed)).toEqual(packLedger(ledger));
+    }
+    expect(packLedger(run.ledger())).toEqual(packLedger(ledger));
+  });
+});
+
+/** The server hands out a completed task together with its commands. */
+function nextBatchEnd(events: readonly { readonly eventId?: unknown }[], at: number): number {
+  const isCommand = (index: number): boolean => {
+    const event = events[index];
+    return event !== undefined && /"(workflowTaskCompletedEventId)"/.test(JSON.stringify(event));
+  };
+  let end = at + 1;
+  while (end < events.length && isCommand(end)) end += 1;
+  return end;
+}

@@ -1,0 +1,40 @@
+/** @file Tasks of an array as people write them. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { formatTaskRanges, parseTaskRanges } from "../../../domain/job/task-ranges.ts";
+
+describe("task ranges", () => {
+  it.each([
+    ["3", [3]],
+    ["3,7-9", [3, 7, 8, 9]],
+    [" 9, 3 ,3-4", [3, 4, 9]],
+    ["0-0", [0]],
+  ])("%j names %j", (text, want) => {
+    expect(parseTaskRanges(text, 10)).toEqual({ kind: "read", value: want });
+  });
+
+  it.each([
+    ["", /"" is no task; write tasks such as 3 or 3,7-9/],
+    ["a", /"a" is no task/],
+    ["-1", /"-1" is no task/],
+    ["9-7", /9-7 ends before it begins; write 7-9/],
+    ["10", /there is no task 10; the array has tasks 0 to 9/],
+    ["0-999999999", /there is no task 999999999/],
+  ])("%j is refused", (text, want) => {
+    const read = parseTaskRanges(text, 10);
+    expect(read.kind === "refused" && `${read.message}; ${read.remedy}`).toMatch(want);
+  });
+
+  it("come back as they were", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(50), { minLength: 1 }), (some) => {
+        const tasks = some.sort((a, b) => a - b);
+        expect(parseTaskRanges(formatTaskRanges(tasks), 51)).toEqual({
+          kind: "read",
+          value: tasks,
+        });
+      }),
+    );
+  });
+});

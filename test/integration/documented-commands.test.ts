@@ -1,0 +1,40 @@
+/** @file Commands in README.md and docs/ that are marked runnable and need a fleet do run; each block in a state folder of its own. */
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { blocksThatNeed, openScratch, type Scratch } from "../docs/pages.ts";
+
+/** A block starts and ends a fleet of its own; on a busy machine that alone takes a minute. */
+const TIMEOUT_MS = 300_000;
+
+/** What a reader should see, by a part of the block that prints it. */
+const WANTED = [
+  { commands: "--key hello", output: /rank 1 of 2 on GPUs \d,\d/ },
+  { commands: "explain large", output: /large (waits|is|has)/ },
+];
+
+let scratch: Scratch;
+beforeEach(() => {
+  scratch = openScratch();
+});
+afterEach(() => {
+  scratch.run("orbweaver down --purge");
+  scratch.remove();
+});
+
+const blocks = blocksThatNeed("fleet").map((block) => ({
+  ...block,
+  place: `${block.file}:${block.line}`,
+}));
+
+describe("runnable blocks on a fleet", () => {
+  it.each(blocks)(
+    "$place runs",
+    ({ commands }) => {
+      if (!commands.includes("orbweaver up")) scratch.run("orbweaver up");
+      const output = scratch.run(commands);
+      for (const wanted of WANTED)
+        if (commands.includes(wanted.commands)) expect(output).toMatch(wanted.output);
+    },
+    TIMEOUT_MS,
+  );
+});

@@ -1,0 +1,75 @@
+/** @file The decision after a run that did not complete. */
+
+import { describe, expect, it } from "vitest";
+import { ms } from "../../../domain/values/units.ts";
+import {
+  retryVerdict,
+  MAX_UNCHARGED_FAILURES,
+  type RunAccount,
+} from "../../../machines/gang/retry-verdict.ts";
+
+const retry = { attempts: 3, backoffMs: ms(10_000) };
+const NONE: RunAccount = { charged: 0, uncharged: 0 };
+
+describe("retryVerdict", () => {
+  it.each([
+    {
+      name: "a failed process is tried again and charged",
+      code: "PROCESS_EXITED" as const,
+      before: NONE,
+      want: { kind: "again", backoffMs: 10_000, account: { charged: 1, uncharged: 0 } },
+    },
+    {
+      name: "the last attempt is final",
+      code: "PROCESS_SIGNALLED" as const,
+      before: { charged: 2, uncharged: 5 },
+      want: { kind: "final" },
+    },
+    {
+      name: "a command that does not exist is final at once",
+      code: "COMMAND_NOT_FOUND" as const,
+      before: NONE,
+      want: { kind: "final" },
+    },
+    {
+      name: "a time limit is final at once",
+      code: "TIME_LIMIT" as const,
+      before: NONE,
+      want: { kind: "final" },
+    },
+    {
+      name: "a refusing host is not charged",
+      code: "HOST_REFUSED" as const,
+      before: { charged: 2, uncharged: 0 },
+      want: { kind: "again", backoffMs: 1_000, account: { charged: 2, uncharged: 1 } },
+    },
+    {
+      name: "the pause doubles",
+      code: "HOST_LOST" as const,
+      before: { charged: 0, uncharged: 3 },
+      want: { kind: "again", backoffMs: 8_000, account: { charged: 0, uncharged: 4 } },
+    },
+    {
+      name: "up to a minute",
+      code: "GANG_NOT_READY" as const,
+      before: { charged: 0, uncharged: 8 },
+      want: { kind: "again", backoffMs: 60_000, account: { charged: 0, uncharged: 9 } },
+    },
+  ])("$name", ({ code, before, want }) => {
+    expect(retryVerdict(code, before, retry)).toEqual(want);
+  });
+
+  it("ends after ten starts that hosts refused or lost", () => {
+    let account = NONE;
+    let runs = 1;
+    for (
+      let verdict = retryVerdict("HOST_REFUSED", account, retry);
+      verdict.kind === "again";
+      verdict = retryVerdict("HOST_REFUSED", account, retry)
+    ) {
+      account = verdict.account;
+      runs += 1;
+    }
+    expect(runs).toBe(MAX_UNCHARGED_FAILURES);
+  });
+});

@@ -1,0 +1,160 @@
+import { describe, expect, test } from "vitest";
+import type { PendingReason } from "../../../domain/lease/pending.ts";
+import { ms } from "../../../domain/values/units.ts";
+import type { JobEvent } from "../../../machines/job/job-state.ts";
+import { playJob, START_MS, type Play, type PlayedJob } from "./builders.ts";
+
+const QUEUE_FULL: PendingReason = {
+  code: "QueueFull",
+  message: "the fleet has no place",
+  numbers: { waiting: 3 },
+  holders: [],
+  wakeOn: ["earlier-job-started"],
+};
+
+const call = (seq: number, credit: number, round = 0): JobEvent => ({
+  kind: "call-in",
+  call: { seq, credit, round },
+});
+
+/** A job whose first request was put outside. */
+function outside(play: Play = {}): PlayedJob {
+  const job = playJob(play);
+  job.feed({ kind: "pending", note: { seq: 1, reason: QUEUE_FULL } });
+  return job;
+}
+
+describe("a job that is called in", () => {
+  test("asks again with the credit, under the number and the time of its request", () => {
+    const job = outside();
+    job.feed(call(1, 7, 2));
+    expect(job.open("tell")).toMatchObject([
+      {
+        entry: {
+          kind: "request",
+          request: {
+            seq: 1,
+            credit: 7,
+            round: 2,
+            requestedAtMs: START_MS,
+            submittedAtMs: START_MS,
+          },
+        },
+      },
+    ]);
+    expect(job.job().pending).toBeUndefined();
+  });
+
+  test("does so once, however often the call comes", () => {
+    const job = outside();
+    job.feed(call(1, 7));
+    job.feed(call(1, 7));
+    job.deliver();
+    job.feed(call(1, 7));
+    expect(job.open("tell")).toEqual([]);
+    expect(job.requests()).toHaveLength(1);
+  });
+
+  test("asks again after it gave way, and keeps its number", () => {
+    const job = outside();
+    job.feed(call(1, 7));
+    job.deliver();
+    job.feed({ kind: "pending", note: { seq: 1, reason: QUEUE_FULL } });
+    job.feed(call(1, 9, 1));
+    job.deliver();
+    expect(job.requests().map(({ seq, credit, round }) => [seq, credit, round])).toEqual([
+      [1, 7, undefined],
+      [1, 9, 1],
+    ]);
+    job.feed(job.grant(1));
+    expect(job.stage()).toBe("running");
+  });
+
+  test("before its file is read asks once it is read", () => {
+    const job = playJob({ isEntering: true });
+    job.feed(call(1, 7));
+    expect(job.open("tell")).toEqual([]);
+    const [admit] = job.open("admit");
+    if (admit === undefined) throw new Error("the file is not being read");
+    expect(job.job().call).toMatchObject({ credit: 7 });
+  });
+});
+
+describe("a call that the job cannot follow goes back to the lobby", () => {
+  const exit = { fleet: "eu", tenant: "default", jobId: "played", seq: 1, class: "training" };
+
+  test.each([
+    ["runs", (job: PlayedJob) => job.feed(job.grant(1))],
+    [
+      "is held",
+      (job: PlayedJob) => {
+        job.feed({ kind: "hold" });
+        job.wait();
+        job.deliver();
+      },
+    ],
+  ])("when it %s", (_why, prepare) => {
+    const job = playJob();
+    prepare(job);
+    job.feed(call(1, 7));
+    expect(job.open("leave-lobby")).toMatchObject([{ exit }]);
+  });
+
+  test("but not junk", () => {
+    const job = outside();
+    for (const junk of [null, 3, { seq: 1 }, { seq: "1", credit: 2, round: 0 }])
+      job.feed({ kind: "call-in", call: junk });
+    expect(job.open("tell")).toEqual([]);
+    expect(job.open("leave-lobby")).toEqual([]);
+  });
+});
+
+describe("a job outside", () => {
+  test("that is cancelled tells fleet and lobby", () => {
+    const job = outside();
+    job.feed({ kind: "cancel" });
+    expect(job.open("tell")).toMatchObject([{ entry: { kind: "end", seq: 1 }, exit: { seq: 1 } }]);
+    job.deliver();
+    expect(job.outcome()).toEqual({ kind: "cancelled" });
+  });
+
+  test("that is held tells fleet and lobby, and asks under a new number when it is released", () => {
+    const job = outside();
+    job.feed({ kind: "hold" });
+    job.wait();
+    expect(job.open("tell")).toMatchObject([{ entry: { kind: "end", seq: 1 }, exit: { seq: 1 } }]);
+    job.deliver();
+    job.feed({ kind: "release" });
+    job.deliver();
+    expect(job.requests().at(-1)).toMatchObject({ seq: 2, submittedAtMs: START_MS });
+  });
+
+  test("ends at its deadline", () => {
+    const job = outside({ spec: { deadlineMs: ms(60_000) } });
+    expect(job.wait()).toBe(true);
+    expect(job.now()).toBe(START_MS + 60_000);
+    expect(job.open("tell")).toMatchObject([{ entry: { kind: "end" }, exit: { seq: 1 } }]);
+  });
+
+  test("measures its patience itself, from the time of its request, and asks the next fleet", () => {
+    const cells = { fleets: ["eu", "us"], patienceMs: ms(300_000) };
+    const job = outside({ spec: { cells } });
+    expect(job.wait()).toBe(true);
+    expect(job.now()).toBe(START_MS + 300_000);
+    expect(job.open("tell")).toMatchObject([{ entry: { kind: "end", seq: 1 }, exit: { seq: 1 } }]);
+    job.deliver();
+    expect(job.open("until-forgotten")).toHaveLength(1);
+  });
+
+  test("with one fleet waits without any timer", () => {
+    expect(outside().wait()).toBe(false);
+  });
+
+  test("answers a fleet that has lost its ledger with the request, without a credit", () => {
+    const job = outside();
+    job.feed({ kind: "assert" });
+    const [tell] = job.open("tell");
+    expect(tell?.entry).toMatchObject({ kind: "request", request: { seq: 1 } });
+    expect(tell?.entry).not.toHaveProperty("request.credit");
+  });
+});

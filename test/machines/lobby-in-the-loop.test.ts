@@ -1,0 +1,87 @@
+/**
+ * @file Nobody starves: fleet and lobbies together, with jobs that end, leave and can never start, while words are late, doubled and given up,
+ * and the fleet's run continues as new.
+ */
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { DEFAULT_POLICY } from "../../domain/fleet/fleet.ts";
+import type { JobClass } from "../../domain/job/job.ts";
+import type { GangRequest } from "../../domain/lease/lease.ts";
+import { tenantId, type TenantId } from "../../domain/values/ids.ts";
+import { randomFrom } from "../../lib/random.ts";
+import { caseCount } from "../support/case-count.ts";
+import { fleetShape, gangRequest } from "../scheduling/builders.ts";
+import { playLoop, type LoopJob } from "./played-loop.ts";
+
+const CLASSES: readonly JobClass[] = ["training", "training", "interactive", "inference"];
+
+const SHAPE = {
+  ...fleetShape(
+    [{ hosts: [{ gpus: 4 }, { gpus: 4 }] }],
+    [
+      { id: "a", quota: {} },
+      { id: "b", quota: {} },
+    ],
+  ),
+  policy: { ...DEFAULT_POLICY, places: 24 },
+};
+
+const TENANTS: readonly TenantId[] = ["a", "b", "x", "y"].map(tenantId);
+
+interface Case {
+  readonly seed: number;
+  readonly jobs: number;
+  /** Of ten. */
+  readonly hopeless: number;
+  readonly leaving: number;
+  readonly lost: number;
+}
+
+const cases: fc.Arbitrary<Case> = fc.record({
+  seed: fc.nat(1_000_000),
+  jobs: fc.integer({ min: 20, max: 70 }),
+  hopeless: fc.integer({ min: 0, max: 4 }),
+  leaving: fc.integer({ min: 0, max: 2 }),
+  lost: fc.integer({ min: 0, max: 3 }),
+});
+
+function jobsOf({ seed, jobs, hopeless, leaving }: Case): readonly LoopJob[] {
+  const random = randomFrom(seed, "jobs");
+  const { below } = random;
+  return Array.from({ length: jobs }, (_, at): LoopJob => {
+    const submittedAtMs = below(20_000);
+    const isHopeless = below(10) < hopeless;
+    const request: GangRequest = gangRequest({
+      job: `job-${at}`,
+      tenant: TENANTS[Math.min(below(6), TENANTS.length - 1)] ?? "a",
+      class: CLASSES[below(CLASSES.length)] ?? "training",
+      priority: below(3),
+      gpus: isHopeless ? 64 : 1 + below(4),
+      submittedAtMs,
+      requestedAtMs: submittedAtMs,
+    });
+    const leavesAtMs = below(10) < leaving ? submittedAtMs + below(60_000) : Infinity;
+    return { request, runMs: 1_000 + below(20_000), isHopeless, leavesAtMs };
+  });
+}
+
+it("starts every job that can start, and loses none, with the lobbies in the loop", async () => {
+  await fc.assert(
+    fc.asyncProperty(cases, async (each) => {
+      const jobs = jobsOf(each);
+      const loop = playLoop(SHAPE, jobs, { seed: each.seed, lost: each.lost / 10 });
+      await loop.run(3_600_000);
+      expect(loop.faults).toEqual([]);
+      const unstarted = jobs.filter(
+        ({ request, isHopeless, leavesAtMs }) =>
+          !isHopeless && leavesAtMs === Infinity && !loop.started.has(request.jobId),
+      );
+      expect(unstarted.map(({ request }) => request.jobId)).toEqual([]);
+      // What can never start is inside or outside, never both and never neither.
+      for (const { request, isHopeless, leavesAtMs } of jobs)
+        if (isHopeless && leavesAtMs === Infinity)
+          expect(loop.whereabouts(request.jobId)).toHaveLength(1);
+    }),
+    { numRuns: caseCount(24) },
+  );
+});

@@ -1,0 +1,273 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { byCall } from "../../../domain/lease/lobby-order.ts";
+import type { LobbyRow } from "../../../domain/lease/lobby.ts";
+import { jobId, runId } from "../../../domain/values/ids.ts";
+import { lobbyPlace } from "../../../machines/lobby/lobby-view.ts";
+import { keyOf } from "../../../machines/lobby/queue.ts";
+import type { CallOrder } from "../../../protocol/lobby-contract.ts";
+import { memoryStore, playLobby, RED, type PlayedLobby } from "./played-lobby.ts";
+
+const row = (number: number, given: Partial<LobbyRow> = {}): LobbyRow => ({
+  jobId: jobId(`job-${String(number).padStart(7, "0")}`),
+  runId: runId(`00000000-0000-4000-8000-${String(number).padStart(12, "0")}`),
+  seq: 1,
+  class: "training",
+  priority: 0,
+  submittedAtMs: 1_000 + number,
+  gpus: 1,
+  round: 0,
+  ...given,
+});
+
+const news = (rows: readonly LobbyRow[], credits: readonly number[] = []) => ({
+  kind: "news" as const,
+  news: {
+    fleet: "default",
+    tenant: RED,
+    rows,
+    credits: credits.map((number) => ({ number, class: "training" as const })),
+  },
+});
+
+/** A lobby whose calls and reports are noted; jobs in `gone` have ended. */
+function opened(gone: ReadonlySet<string> = new Set()) {
+  const calls: CallOrder[] = [];
+  const told: unknown[] = [];
+  const store = memoryStore();
+  const lobby = playLobby({
+    callIn: (call) => {
+      if (gone.has(call.jobId)) return false;
+      calls.push(call);
+      return true;
+    },
+    tell: (entry) => told.push(entry) > 0,
+    store,
+  });
+  return { lobby, calls, told, store };
+}
+
+async function say(lobby: PlayedLobby, rows: readonly LobbyRow[], credits: readonly number[] = []) {
+  lobby.feed(news(rows, credits), 10_000);
+  await lobby.settle(10_000);
+}
+
+describe("a credit", () => {
+  test("calls in exactly one job: the highest priority, then the earliest submission", async () => {
+    const { lobby, calls } = opened();
+    await say(lobby, [row(2), row(1), row(3, { priority: 5 }), row(4, { round: 1, priority: 9 })]);
+    await say(lobby, [], [7, 8, 9]);
+    expect(calls).toMatchObject([
+      { credit: 7, jobId: row(3).jobId },
+      { credit: 8, jobId: row(1).jobId },
+      { credit: 9, jobId: row(2).jobId },
+    ]);
+  });
+
+  test("given twice at once calls in nobody else; given again later it reaches the same job again", async () => {
+    const { lobby, calls } = opened();
+    await say(lobby, [row(1), row(2)], [1]);
+    await say(lobby, [], [1]);
+    expect(calls).toHaveLength(1);
+    lobby.feed(news([], [1]), 60_000);
+    await lobby.settle(60_000);
+    expect(calls.map((call) => call.jobId)).toEqual([row(1).jobId, row(1).jobId]);
+  });
+
+  test("of a job that has ended goes to the next", async () => {
+    const { lobby, calls } = opened(new Set([row(1).jobId]));
+    await say(lobby, [row(1), row(2)], [1]);
+    expect(calls).toMatchObject([{ credit: 1, jobId: row(2).jobId }]);
+  });
+
+  test("of a job that was called in and has left before it asked goes to the next", async () => {
+    const { lobby, calls } = opened();
+    await say(lobby, [row(1), row(2)], [1]);
+    const { jobId: job, runId: run } = row(1);
+    lobby.feed(
+      { kind: "leave", leave: { jobId: job, runId: run, seq: 1, class: "training" } },
+      11_000,
+    );
+    await lobby.settle(11_000);
+    expect(calls.map((call) => call.jobId)).toEqual([row(1).jobId, row(2).jobId]);
+  });
+
+  test("for which nobody waits goes back to the fleet at once", async () => {
+    const { lobby, told } = opened();
+    await say(lobby, [], [4, 5]);
+    expect(told).toMatchObject([{ kind: "lobby", tenant: RED, returned: [4, 5] }]);
+  });
+
+  test("is for jobs of its class alone", async () => {
+    const { lobby, told, calls } = opened();
+    await say(lobby, [row(1, { class: "inference" })], [1]);
+    expect(calls).toEqual([]);
+    expect(told).toMatchObject([{ returned: [1], waiting: { inference: 1 } }]);
+  });
+});
+
+describe("a row", () => {
+  test("of a job that has left is not called, also when it comes late or is repeated", async () => {
+    const { lobby, calls } = opened();
+    const { jobId: job, runId: run } = row(1);
+    lobby.feed({ kind: "leave", leave: { jobId: job, runId: run, seq: 1, class: "training" } }, 0);
+    await say(lobby, [row(1), row(2), row(2)], [1]);
+    expect(calls).toMatchObject([{ jobId: row(2).jobId }]);
+  });
+
+  test("with a higher number stands instead of the former", async () => {
+    const { lobby, calls, told } = opened();
+    await say(lobby, [row(1), row(1, { seq: 3 }), row(1, { seq: 2 })], [1, 2]);
+    expect(calls).toMatchObject([{ seq: 3 }]);
+    expect(told).toMatchObject([{ returned: [2] }]);
+  });
+
+  test("that cannot be read is dropped", async () => {
+    const { lobby, calls } = opened();
+    for (const junk of [
+      null,
+      7,
+      { rows: 4 },
+      { rows: [{ ...row(1), priority: "x" }], credits: [1] },
+    ])
+      lobby.feed({ kind: "news", news: junk }, 0);
+    await say(lobby, [row(2)], [1]);
+    expect(calls).toMatchObject([{ jobId: row(2).jobId }]);
+  });
+});
+
+test("a lobby without rows ends after a minute, once the fleet knows", async () => {
+  const { lobby, told } = opened();
+  await say(lobby, [row(1)], [1]);
+  for (let times = 0; times < 10 && !lobby.isOver(); times += 1)
+    await lobby.settle(lobby.dueAtMs());
+  expect(lobby.isOver()).toBe(true);
+  expect(told.at(-1)).toMatchObject({ waiting: { training: 0 } });
+});
+
+test("a fleet that lost its ledger hears the count again, and gives credits anew", async () => {
+  const { lobby, told, calls } = opened();
+  await say(lobby, [row(1), row(2), row(3)], [1]);
+  lobby.feed({ kind: "report-again" }, 20_000);
+  await lobby.settle(20_000);
+  expect(told.at(-1)).toMatchObject({ waiting: { training: 2 } });
+  await say(lobby, [], [1]);
+  expect(calls.map((call) => call.jobId)).toEqual([row(1).jobId, row(2).jobId]);
+});
+
+test("the place of a job counts those before it, in memory and in the store", async () => {
+  const { lobby } = opened();
+  const rows = Array.from({ length: 5_000 }, (_, at) => row(at));
+  for (let at = 0; at < rows.length; at += 250) await say(lobby, rows.slice(at, at + 250));
+  const first = lobbyPlace(lobby.state(), row(10));
+  expect(first).toEqual({ place: 11, isExact: true, waiting: 5_000 });
+  const later = lobbyPlace(lobby.state(), row(4_000));
+  expect(later?.isExact).toBe(false);
+  expect(Math.abs((later?.place ?? 0) - 4_001)).toBeLessThan(400);
+});
+
+test("20,000 rows lie in the store; a run hands less than 700 KiB to the next; all are called in order", async () => {
+  const { lobby, calls, store } = opened();
+  const rows = Array.from({ length: 20_000 }, (_, at) =>
+    row(at, { priority: (at * 7_919) % 11, submittedAtMs: (at * 104_729) % 1_000_003 }),
+  );
+  for (let at = 0; at < rows.length; at += 200) await say(lobby, rows.slice(at, at + 200));
+  expect(store.values.size).toBeGreaterThan(40);
+  for (let credit = 1; credit <= rows.length; credit += 500)
+    await say(
+      lobby,
+      [],
+      Array.from({ length: 500 }, (_, at) => credit + at),
+    );
+  expect(Math.max(...lobby.carriedBytes)).toBeLessThan(700 * 1024);
+  expect(lobby.runs()).toBeGreaterThan(3);
+  expect(calls.map((call) => call.jobId)).toEqual([...rows].sort(byCall).map((each) => each.jobId));
+});
+
+const word = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("rows" as const),
+      from: fc.nat(400),
+      count: fc.integer({ min: 1, max: 60 }),
+      priority: fc.nat(3),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("leave" as const), job: fc.nat(460) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("credits" as const),
+      count: fc.integer({ min: 1, max: 30 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("again" as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("end" as const), job: fc.nat(460) }) },
+);
+
+test("whatever comes, no credit is lost or used twice, and every job that waits is called in", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(word, { maxLength: 40 }), async (words) => {
+      const outside = new Map<string, LobbyRow>();
+      const ended = new Set<string>();
+      const inside = new Map<number, string>();
+      const returned = new Set<number>();
+      const store = memoryStore();
+      const lobby = playLobby({
+        store,
+        callIn: (call) => {
+          const key = keyOf(call);
+          if (ended.has(key)) return false;
+          inside.set(call.credit, key);
+          if (outside.get(key)?.seq === call.seq) outside.delete(key);
+          else leave(row(Number(call.jobId.slice(4)), { seq: call.seq }));
+          return true;
+        },
+        tell: (entry) => {
+          if (entry.kind === "lobby") entry.returned.forEach((credit) => returned.add(credit));
+          return true;
+        },
+      });
+      let nowMs = 0;
+      let credit = 0;
+      const leave = ({ jobId: job, runId: run, seq, class: name }: LobbyRow): void =>
+        lobby.feed({ kind: "leave", leave: { jobId: job, runId: run, seq, class: name } }, nowMs);
+      const known: LobbyRow[][] = [];
+      for (const each of words) {
+        nowMs += 1_000;
+        if (each.kind === "rows") {
+          const rows = Array.from({ length: each.count }, (_, at) =>
+            row(each.from + at, { priority: each.priority }),
+          ).filter((of) => !ended.has(keyOf(of)) && ![...inside.values()].includes(keyOf(of)));
+          for (const of of rows) if (!outside.has(keyOf(of))) outside.set(keyOf(of), of);
+          known.push(rows);
+          lobby.feed(news(rows), nowMs);
+        }
+        if (each.kind === "again") lobby.feed(news(known.at(-1) ?? []), nowMs);
+        const gone = "job" in each ? outside.get(keyOf(row(each.job))) : undefined;
+        if (gone !== undefined) {
+          ended.add(keyOf(gone));
+          outside.delete(keyOf(gone));
+          if (each.kind === "leave") leave(gone);
+        }
+        if (each.kind === "credits") {
+          const credits = Array.from({ length: each.count }, () => (credit += 1));
+          lobby.feed(news([], credits), nowMs);
+          lobby.feed(news([], credits), nowMs);
+        }
+        if (nowMs % 3_000 === 0) await lobby.settle(nowMs);
+      }
+      await lobby.settle(nowMs);
+      // Credits for the rest: none waits in vain.
+      for (let rounds = 0; outside.size > 0 && rounds < 1_000; rounds += 1) {
+        lobby.feed(news([], [(credit += 1)]), nowMs);
+        await lobby.settle(nowMs);
+      }
+      expect([...outside.keys()]).toEqual([]);
+      for (let number = 1; number <= credit; number += 1)
+        expect(inside.has(number) !== returned.has(number)).toBe(true);
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -1,0 +1,268 @@
+/**
+ * @file Plays a fleet's machine, the lobbies of its tenants and jobs together in simulated time: words take random times and come twice,
+ * deliveries are given up after a part of them arrived, and the fleet's run continues as new.
+ */
+
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import type { GangRequest } from "../../domain/lease/lease.ts";
+import type { JobId, TenantId } from "../../domain/values/ids.ts";
+import { randomFrom } from "../../lib/random.ts";
+import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
+import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
+import type { FleetState } from "../../machines/fleet/state.ts";
+import type { Post } from "../../protocol/control-contract.ts";
+import type { FleetInput } from "../../protocol/fleet.ts";
+import { packRow, type CallOrder } from "../../protocol/lobby-contract.ts";
+import { decide } from "../../scheduling/cycle/decide.ts";
+import { checkLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { taken } from "../../lib/queue.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import type { OutsideRow } from "../../scheduling/ledger/intake.ts";
+import { end, readyLedger } from "../scheduling/builders.ts";
+import { playLobby, type PlayedLobby } from "./lobby/played-lobby.ts";
+
+export interface LoopJob {
+  readonly request: GangRequest;
+  readonly runMs: number;
+  /** No host can ever take it. */
+  readonly isHopeless: boolean;
+  /** When its owner cancels it. */
+  readonly leavesAtMs: number;
+}
+
+interface LoopOptions {
+  readonly seed: number;
+  /** Part of the deliveries whose report is lost. */
+  readonly lost: number;
+}
+
+interface Happening {
+  readonly atMs: number;
+  readonly run: () => void;
+}
+
+const MAX_DELAY_MS = 400;
+
+/** Whether or not a delivery carries them. */
+const heldRows = ({ held, deliveries }: FleetState): readonly OutsideRow[] => [
+  ...taken(held, Infinity).values,
+  ...[...deliveries.underway.values()].flatMap((parcel) => parcel.held),
+];
+
+export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: LoopOptions) {
+  const random = randomFrom(options.seed, "loop");
+  const { below } = random;
+  const jobsById = new Map(jobs.map((job) => [job.request.jobId, job]));
+  const started = new Set<JobId>();
+  const over = new Set<JobId>();
+  const lobbies = new Map<TenantId, PlayedLobby>();
+  const faults: string[] = [];
+  let agenda: Happening[] = [];
+  let nowMs = 0;
+  let run = 0;
+  let state: FleetState = opened(packLedger(readyLedger(shape)));
+
+  function opened(ledger: FleetInput["ledger"]): FleetState {
+    return openFleet({ name: "default", ledger }, nowMs, nowMs);
+  }
+
+  function later(run: () => void, afterMs = below(MAX_DELAY_MS)): void {
+    agenda.push({ atMs: nowMs + afterMs, run });
+  }
+
+  /** Arrives once or twice. */
+  function send(run: () => void): void {
+    later(run);
+    if (below(5) === 0) later(run);
+  }
+
+  /** An answer reaches only the run that asked. */
+  function answer(event: FleetEvent): void {
+    const asked = run;
+    later(() => {
+      if (asked === run) step(event);
+    });
+  }
+
+  const tellFleet = (entry: unknown): void =>
+    send(() => step({ kind: "inbox", batch: [JSON.parse(JSON.stringify(entry))] }));
+
+  function step(event: FleetEvent | { readonly kind: "tick" }): void {
+    const next = fleetMachine.step(state, event, nowMs);
+    state = next.state;
+    for (const command of next.commands) carryOut(command);
+    const broken = checkLedger(state.ledger).filter((fault) => !fault.startsWith("over-use"));
+    faults.push(...broken.slice(0, 3));
+  }
+
+  function carryOut(command: FleetCommand): void {
+    switch (command.kind) {
+      case "decide":
+        return answer({
+          kind: "decided",
+          id: command.id,
+          plan: decide(state.ledger, command.nowMs),
+        });
+      case "deliver":
+        return deliver(command.id, command.post);
+      case "audit":
+        return answer({ kind: "audited", id: command.id, report: { closed: [] } });
+      case "recover":
+        return answer({ kind: "recovered", id: command.id });
+      // Nothing here keeps a ledger.
+      case "decide-next":
+        return answer({ kind: "stale", id: command.id });
+      case "estimate-starts":
+      case "repair":
+        return answer({ kind: "failed", id: command.id });
+      case "finish-handlers":
+        return answer({ kind: "handlers-finished" });
+      case "continue-as-new":
+        run += 1;
+        state = openFleet(command.input, nowMs, nowMs);
+        return undefined;
+      case "record":
+        return undefined;
+    }
+  }
+
+  function deliver(id: number, { grants, evictions = [], lobbies: news = [] }: Post): void {
+    for (const { lease } of grants) send(() => start(lease.jobId, lease.seq));
+    for (const each of news) {
+      const words = JSON.parse(JSON.stringify(each)) as typeof each; // as Temporal does
+      send(() => lobbyOf(each.tenant).feed({ kind: "news", news: words }, nowMs));
+    }
+    if (random.unit() < options.lost) return answer({ kind: "failed", id });
+    const report = {
+      accepted: grants.map(({ lease }) => lease.id),
+      gone: [],
+      evictions: { sent: evictions.map(({ order }) => order.lease), gone: [] },
+      lobbies: news.map(({ tenant }) => tenant),
+    };
+    return answer({ kind: "delivered", id, report });
+  }
+
+  function start(id: JobId, seq: number): void {
+    const job = jobsById.get(id);
+    if (job === undefined) return;
+    if (over.has(id)) return tellFleet(end(id, { seq }));
+    if (started.has(id)) return;
+    started.add(id);
+    later(() => finish(id, seq), job.runMs);
+  }
+
+  function finish(id: JobId, seq = 1): void {
+    if (over.has(id)) return;
+    over.add(id);
+    tellFleet(end(id, { seq }));
+    const request = jobsById.get(id)?.request;
+    if (request === undefined || started.has(id)) return;
+    const { runId, tenant, class: name } = request;
+    const leave = { jobId: id, runId, seq, class: name };
+    send(() => lobbies.get(tenant)?.feed({ kind: "leave", leave }, nowMs));
+  }
+
+  function callIn({ jobId, credit, round }: CallOrder): boolean {
+    const job = jobsById.get(jobId);
+    if (job === undefined || over.has(jobId)) return false;
+    send(() => {
+      if (over.has(jobId)) return;
+      const place = { credit, ...(round > 0 && { round }) };
+      tellFleet({ kind: "request", request: { ...job.request, ...place } });
+    });
+    return true;
+  }
+
+  function lobbyOf(tenant: TenantId): PlayedLobby {
+    const known = lobbies.get(tenant);
+    if (known !== undefined && !known.isOver()) return known;
+    const world = {
+      callIn,
+      tell: (entry: unknown) => {
+        tellFleet(entry);
+        return true;
+      },
+    };
+    const lobby = playLobby(world, { fleet: "default", tenant });
+    lobbies.set(tenant, lobby);
+    return lobby;
+  }
+
+  /** The run ends whatever is under way, as it does when its history is long; what was on its way goes again. */
+  function restart(): void {
+    const { cycle, inbox, phase, ledger } = state;
+    const isQuiet =
+      cycle.underway === undefined && inbox.batchCount === 0 && heldRows(state).length === 0;
+    if (isQuiet && phase === "open") {
+      run += 1;
+      state = opened(JSON.parse(JSON.stringify(packLedger(ledger))) as FleetInput["ledger"]); // as Temporal does
+    }
+    later(restart, 5_000 + below(30_000));
+  }
+
+  for (const { request, leavesAtMs } of jobs) {
+    agenda.push({
+      atMs: request.submittedAtMs,
+      run: () => tellFleet({ kind: "request", request }),
+    });
+    if (leavesAtMs < Infinity)
+      agenda.push({
+        atMs: leavesAtMs,
+        run: () => !started.has(request.jobId) && finish(request.jobId),
+      });
+  }
+  agenda.push({ atMs: 7_000, run: restart });
+
+  /** Every job that can start has started, or has left; what can never start is where it is. */
+  const isSettled = (): boolean =>
+    jobs.every(({ request: { jobId }, isHopeless }) =>
+      isHopeless ? over.has(jobId) || whereabouts(jobId).length === 1 : over.has(jobId),
+    );
+
+  /** Where a job waits: `inside`, `outside`, or on its way between the two. */
+  function whereabouts(id: JobId): readonly string[] {
+    const { ledger } = state;
+    const listed = [...lobbies.values()].flatMap((lobby) => {
+      const { queues, called } = lobby.state();
+      const rows = Object.values(queues).flatMap((queue) => queue.rows.map(packRow));
+      const isCalled = [...called.values()].some(
+        ({ row, credit }) => row.jobId === id && isOut(credit.number),
+      );
+      return rows.some(([job]) => job === id) || isCalled ? ["outside"] : [];
+    });
+    const isNews =
+      ledger.intake?.news.has(id) === true || heldRows(state).some(({ jobId }) => jobId === id);
+    return [
+      ...(ledger.requests.has(id) ? ["inside"] : []),
+      ...(listed.length > 0 || isNews ? ["outside"] : []),
+    ];
+    function isOut(number: number): boolean {
+      return [...(ledger.intake?.lobbies.values() ?? [])].some(({ credits }) =>
+        credits.has(number),
+      );
+    }
+  }
+
+  return {
+    started,
+    faults,
+    /** Until that time. */
+    async run(untilMs: number): Promise<void> {
+      for (let turns = 0; nowMs < untilMs && faults.length === 0; turns += 1) {
+        for (const lobby of lobbies.values()) if (!lobby.isOver()) await lobby.settle(nowMs);
+        const due = Math.min(
+          ...agenda.map(({ atMs }) => atMs),
+          ...[...lobbies.values()].map((lobby) => (lobby.isOver() ? Infinity : lobby.dueAtMs())),
+          fleetMachine.dueAtMs(state),
+        );
+        if (due >= untilMs || isSettled()) return;
+        nowMs = Math.max(nowMs, due);
+        const ready = agenda.filter(({ atMs }) => atMs <= nowMs);
+        agenda = agenda.filter(({ atMs }) => atMs > nowMs);
+        for (const { run } of ready.sort((a, b) => a.atMs - b.atMs)) run();
+        if (fleetMachine.dueAtMs(state) <= nowMs) step({ kind: "tick" });
+      }
+    },
+    whereabouts,
+  };
+}

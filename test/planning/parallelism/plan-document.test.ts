@@ -1,0 +1,65 @@
+/** @file The document of a plan: every rank once, groups that part the ranks, and Megatron's numbers. */
+import { expect, test } from "vitest";
+import { randomFrom } from "../../../lib/random.ts";
+import { planDocument } from "../../../planning/parallelism/plan-document.ts";
+import { planTraining } from "../../../planning/parallelism/plan.ts";
+import { solverFor } from "../../../solvers/index.ts";
+import { host, preset, siteOf } from "./sites.ts";
+
+const site = siteOf(host("a", 4), host("b", 4));
+const model = preset("gpt2-4.2b");
+const answer = await planTraining({
+  model,
+  site,
+  batch: 16,
+  random: randomFrom(1),
+  solver: solverFor,
+});
+if (answer.kind === "blocked") throw new Error(answer.message);
+const document = planDocument(answer.plan, site, model.shape);
+const { dataParallel, pipelineParallel, tensorParallel, groups, ranks } = document;
+
+test("every GPU is one rank, in the order of hosts, with a place of its own", () => {
+  expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  expect(ranks.map((rank) => rank.host)).toEqual([..."aaaabbbb"]);
+  const places = ranks.map((rank) => `${rank.stage} ${rank.replica} ${rank.tensorRank}`);
+  expect(new Set(places).size).toBe(8);
+  expect(dataParallel * pipelineParallel * tensorParallel).toBe(8);
+});
+
+test.each([
+  { name: "tensor", sets: groups.tensor, size: tensorParallel, of: ["stage", "replica"] },
+  { name: "data", sets: groups.data, size: dataParallel, of: ["stage", "tensorRank"] },
+  {
+    name: "pipeline",
+    sets: groups.pipeline,
+    size: pipelineParallel,
+    of: ["replica", "tensorRank"],
+  },
+] as const)("$name groups part the ranks by what their members share", ({ sets, size, of }) => {
+  expect([...sets.flat()].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  for (const set of sets) {
+    expect(set).toHaveLength(size);
+    for (const key of of) expect(new Set(set.map((rank) => ranks[rank]?.[key])).size).toBe(1);
+  }
+});
+
+test("Megatron numbers tensor first, then data, then pipeline", () => {
+  const wanted = [...ranks]
+    .sort((a, b) => a.stage - b.stage || a.replica - b.replica || a.tensorRank - b.tensorRank)
+    .map(({ rank }) => rank);
+  const found = [...ranks].sort((a, b) => a.megatronRank - b.megatronRank).map(({ rank }) => rank);
+  expect(found).toEqual(wanted);
+  expect(document.arguments.megatron).toContain(
+    `--pipeline-model-parallel-size ${pipelineParallel}`,
+  );
+});
+
+test("stages cover the layers in order", () => {
+  let next = 0;
+  for (const { firstLayer, layers } of document.stages) {
+    expect(firstLayer).toBe(next);
+    next += layers;
+  }
+  expect(next).toBe(model.layers.length);
+});

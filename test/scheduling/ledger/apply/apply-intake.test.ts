@@ -1,0 +1,263 @@
+/** @file Which requests wait inside, which outside, and that none is both or neither. */
+import { describe, expect, it } from "vitest";
+import { DEFAULT_POLICY, type FleetShape } from "../../../../domain/fleet/fleet.ts";
+import { clusterId, jobId, runId, tenantId } from "../../../../domain/values/ids.ts";
+import { apply, checkLedger, emptyLedger } from "../../../../scheduling/ledger/apply/apply.ts";
+import { packLedger, unpackLedger } from "../../../../scheduling/ledger/codec.ts";
+import { OLDEST_RULES, type Ledger } from "../../../../scheduling/ledger/ledger.ts";
+import {
+  applyPlan,
+  ask,
+  end,
+  fleetShape,
+  gpus,
+  grantItem,
+  hello,
+  inbox,
+  planOf,
+} from "../../builders.ts";
+
+/** 24 places: a class of each of three shares has one of its own, and one training flood may have 16. */
+const shape: FleetShape = {
+  ...fleetShape(
+    [{ hosts: [{ gpus: 8 }] }],
+    [
+      { id: "a", quota: {} },
+      { id: "b", quota: {} },
+    ],
+  ),
+  policy: { ...DEFAULT_POLICY, places: 24 },
+};
+const ready = inbox(emptyLedger(shape), [hello(["c0/h0"])]).ledger;
+
+const flood = (count: number, spec: Parameters<typeof ask>[0] = {}, from = 0): unknown[] =>
+  Array.from({ length: count }, (_, at) =>
+    ask({ job: `${spec.tenant ?? "t"}-${from + at}`, submittedAtMs: at, ...spec }),
+  );
+
+const outsideOf = ({ intake }: Ledger): readonly string[] => [...(intake?.news.keys() ?? [])];
+
+const sound = (ledger: Ledger): Ledger => {
+  expect(checkLedger(ledger)).toEqual([]);
+  const packed: unknown = JSON.parse(JSON.stringify(packLedger(ledger)));
+  expect(unpackLedger(packed as ReturnType<typeof packLedger>)).toEqual(ledger);
+  return ledger;
+};
+
+const told = (ledger: Ledger, nowMs = 0): Ledger =>
+  apply(ledger, {
+    kind: "lobbies-told",
+    rows: [...(ledger.intake?.news.values() ?? [])],
+    credits: [...(ledger.intake?.lobbies.values() ?? [])].flatMap(({ credits }) => [
+      ...credits.keys(),
+    ]),
+    nowMs,
+  }).ledger;
+
+const creditsOf = (ledger: Ledger, tenant: string): readonly number[] => [
+  ...(ledger.intake?.lobbies.get(tenantId(tenant))?.credits.keys() ?? []),
+];
+
+const reported = (
+  tenant: string,
+  training: number,
+  { report = 1, returned = [] }: { report?: number; returned?: readonly number[] } = {},
+) => ({
+  kind: "lobby",
+  tenant,
+  report,
+  waiting: { inference: 0, interactive: 0, training },
+  returned,
+});
+
+describe("intake", () => {
+  it("puts outside what has no place, in its tenant's lobby, and keeps the places of others", () => {
+    const full = inbox(ready, flood(30, { tenant: "a" }));
+    expect(full.ledger.requests.size).toBe(16);
+    expect(full.outside.map(({ jobId: job }) => job)).toEqual(outsideOf(full.ledger));
+    expect(full.ledger.intake?.lobbies.get(tenantId("a"))?.waiting.training).toBe(14);
+    sound(full.ledger);
+    const others = inbox(full.ledger, [
+      ask({ job: "mine", tenant: "a", class: "inference" }),
+      ...flood(4, { tenant: "b" }),
+      ask({ job: "stranger", tenant: "x" }),
+    ]).ledger;
+    expect(others.requests.has(jobId("mine"))).toBe(true);
+    expect(others.requests.has(jobId("b-0"))).toBe(true);
+    expect(others.requests.has(jobId("stranger"))).toBe(true);
+    sound(others);
+  });
+
+  it("knows no bound before these rules", () => {
+    const old = inbox({ ...ready, applyVersion: OLDEST_RULES }, [
+      ...flood(60),
+      reported("t", 5),
+    ]).ledger;
+    expect(old.requests.size).toBe(60);
+    expect(old.intake).toBeUndefined();
+    expect(old.deadLetters.map(({ code }) => code)).toEqual(["EntryMalformed"]);
+  });
+
+  it("makes a credit of a freed place, and admits the called job on it, once", () => {
+    const full = told(inbox(ready, flood(30, { tenant: "a" })).ledger);
+    expect(full.intake?.news.size).toBe(0);
+    const freed = inbox(full, [end("a-0")]).ledger;
+    expect(creditsOf(freed, "a")).toEqual([1]);
+    const newcomer = inbox(freed, [ask({ job: "late", tenant: "a" })]).ledger;
+    expect(outsideOf(newcomer)).toEqual(["late"]);
+    const called = ask({ job: "a-29", tenant: "a", submittedAtMs: 10, credit: 1 });
+    const inside = inbox(newcomer, [called], 7).ledger;
+    expect(inside.requests.get(jobId("a-29"))).toMatchObject({ submittedAtMs: 10, enteredAtMs: 7 });
+    expect(inside.requests.get(jobId("a-29"))).not.toHaveProperty("credit");
+    expect(creditsOf(inside, "a")).toEqual([]);
+    const twice = inbox(inside, [called, ask({ job: "thief", tenant: "a", credit: 1 })]).ledger;
+    expect(twice.requests.size).toBe(inside.requests.size);
+    expect(outsideOf(twice)).toContain("thief");
+    sound(twice);
+  });
+
+  it("lets no stranger use a tenant's credit, nor another class", () => {
+    const full = told(inbox(ready, flood(30, { tenant: "a" })).ledger);
+    const freed = inbox(full, [end("a-0")]).ledger;
+    const [number = 0] = creditsOf(freed, "a");
+    const tried = inbox(freed, [
+      ...flood(2, { tenant: "b" }),
+      ask({ job: "b-x", tenant: "b", credit: number }),
+      ask({ job: "a-x", tenant: "a", class: "interactive", credit: number }),
+    ]).ledger;
+    expect(creditsOf(tried, "a")).toEqual([number]);
+  });
+
+  it("takes back what a lobby returns, and gives it to another", () => {
+    const crowd = inbox(ready, [...flood(30, { tenant: "a" }), ...flood(9, { tenant: "b" })]);
+    const freed = inbox(told(crowd.ledger), [end("a-0")]).ledger;
+    const [number = 0] = creditsOf(freed, "a");
+    expect(number).toBe(1);
+    const back = inbox(freed, [reported("a", 0, { returned: [number] })]).ledger;
+    expect(creditsOf(back, "a")).toEqual([]);
+    expect(creditsOf(back, "b")).toEqual([2]);
+    sound(back);
+  });
+
+  it("believes the newest report of a lobby, beside the rows that are on their way", () => {
+    const full = inbox(ready, flood(30, { tenant: "a" })).ledger;
+    const waiting = (ledger: Ledger) => ledger.intake?.lobbies.get(tenantId("a"))?.waiting.training;
+    const counted = inbox(told(full), [reported("a", 4, { report: 9 })]).ledger;
+    expect(waiting(counted)).toBe(4);
+    expect(waiting(inbox(counted, [reported("a", 8, { report: 8 })]).ledger)).toBe(4);
+    expect(waiting(inbox(full, [reported("a", 4, { report: 9 })]).ledger)).toBe(4 + 14);
+  });
+
+  it("keeps the place of a job that returns, however full it is", () => {
+    const asked = inbox(ready, [ask({ job: "runs", tenant: "a" })]).ledger;
+    const running = applyPlan(asked, planOf([grantItem("runs", gpus(["c0/h0", 1]))])).ledger;
+    const full = inbox(running, flood(30, { tenant: "a" })).ledger;
+    const again = ask({ job: "runs", tenant: "a", seq: 2, requestedAtMs: 5 });
+    const returns = { ...end("runs"), returns: true };
+    expect(inbox(full, [returns, again]).ledger.requests.has(jobId("runs"))).toBe(true);
+    expect(inbox(full, [end("runs"), again]).ledger.requests.has(jobId("runs"))).toBe(false);
+    sound(inbox(full, [returns, again]).ledger);
+  });
+
+  it("withdraws the row of a job that ends before its lobby has heard of it", () => {
+    const full = inbox(ready, flood(17, { tenant: "a" })).ledger;
+    const [job = ""] = outsideOf(full);
+    const ended = inbox(full, [end(job)]).ledger;
+    expect(ended.intake?.lobbies.size ?? 0).toBe(0);
+    sound(ended);
+  });
+
+  it("keeps the last bytes from large requests, for the ordinary ones of others", () => {
+    const names = Array.from({ length: 400 }, (_, at) => `a-cluster-${at}`);
+    const large = Array.from({ length: 300 }, (_, at) =>
+      ask({
+        job: `large-${at}`,
+        tenant: "a",
+        constraints: { clusters: names.map((name) => clusterId(`${name}-${at}`)) },
+      }),
+    );
+    const wide = inbox(emptyLedger({ ...shape, policy: DEFAULT_POLICY }), large).ledger;
+    expect(wide.requests.size).toBeLessThan(300);
+    const others = inbox(wide, flood(300, { tenant: "b" })).ledger;
+    expect(others.requests.size).toBe(wide.requests.size + 300);
+  });
+
+  it("holds what would be outside while too many rows are on their way", () => {
+    const crowd = inbox(ready, flood(600, { tenant: "a" }));
+    expect(crowd.ledger.intake?.news.size).toBe(500);
+    expect(crowd.held.map(({ jobId: job }) => job)).toEqual(
+      Array.from({ length: 84 }, (_, at) => `a-${516 + at}`),
+    );
+    expect(crowd.outside).toHaveLength(500);
+  });
+});
+
+describe("giving way", () => {
+  const clock = (ledger: Ledger, nowMs: number) => apply(ledger, { kind: "clock", nowMs });
+  const hopeless = (ledger: Ledger, jobs: readonly string[]): Ledger =>
+    applyPlan(
+      ledger,
+      planOf(
+        [],
+        jobs.map((job) => ({
+          request: { jobId: jobId(job), runId: runId(`${job}-run1`), seq: 1 },
+          reason: {
+            code: "NoMatchingFlavor",
+            message: "never",
+            numbers: {},
+            holders: [],
+            wakeOn: ["fleet-changed"],
+          },
+        })),
+      ),
+    ).ledger;
+
+  it("is for requests that can never start, while others wait outside, with their age", () => {
+    const full = told(inbox(ready, flood(19, { tenant: "a" })).ledger);
+    const stuck = hopeless(full, ["a-3", "a-4", "a-5", "a-6"]);
+    expect(clock(stuck, 5_000).outside).toEqual([]);
+    const later = clock(clock(stuck, 5_000).ledger, 30_000);
+    expect(later.outside.map(({ jobId: job }) => job)).toEqual(["a-3", "a-4", "a-5"]);
+    expect(later.ledger.intake?.news.get(jobId("a-4"))).toMatchObject({
+      round: 1,
+      submittedAtMs: 4,
+      lobby: "a",
+    });
+    expect(creditsOf(later.ledger, "a")).toHaveLength(3);
+    sound(later.ledger);
+  });
+
+  it("leaves alone a share in which nobody waits outside", () => {
+    const some = hopeless(inbox(ready, flood(5, { tenant: "b" })).ledger, ["b-1"]);
+    const full = told(inbox(some, flood(30, { tenant: "a" })).ledger);
+    expect(clock(full, 3_600_000).outside.every(({ jobId: job }) => job.startsWith("a-"))).toBe(
+      true,
+    );
+  });
+
+  it("lets few of those go that merely wait, the youngest first", () => {
+    const full = told(inbox(ready, flood(30, { tenant: "a" })).ledger);
+    expect(clock(full, 599_000).outside).toEqual([]);
+    const later = clock(full, 601_000);
+    expect(later.outside.map(({ jobId: job }) => job)).toEqual(["a-15"]);
+    expect(clock(later.ledger, 602_000).outside).toEqual([]);
+  });
+
+  it("gives a credit again that nobody has used for a minute, under its number", () => {
+    const freed = inbox(told(inbox(ready, flood(30, { tenant: "a" })).ledger), [end("a-0")]).ledger;
+    const creditOf = ({ intake }: Ledger) => intake?.lobbies.get(tenantId("a"))?.credits.get(1);
+    const heard = told(freed);
+    expect(creditOf(heard)?.isAnnounced).toBe(true);
+    const looked = clock(heard, 30_000).ledger;
+    expect(creditOf(looked)?.isAnnounced).toBe(true);
+    const later = sound(clock(looked, 100_000).ledger);
+    expect(creditOf(later)).toEqual({ ...creditOf(heard), isAnnounced: false });
+  });
+
+  it("withdraws credits that nobody uses", () => {
+    const freed = inbox(told(inbox(ready, flood(30, { tenant: "a" })).ledger), [end("a-0")]).ledger;
+    const looked = clock(freed, 1).ledger;
+    expect(creditsOf(looked, "a")).toEqual([1]);
+    expect(creditsOf(clock(looked, 600_001).ledger, "a")).not.toContain(1);
+  });
+});

@@ -1,0 +1,97 @@
+/** @file Changes of leases in a transaction: indexes follow, what a vacating lease waits for only shrinks, and confirmations may come early. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { jobId, leaseId, token } from "../../../../domain/values/ids.ts";
+import { openTransaction } from "../../../../scheduling/ledger/apply/transaction.ts";
+import {
+  evictingIn,
+  indexOf,
+  leasesOf,
+  usageIn,
+} from "../../../../scheduling/ledger/apply/transaction-index.ts";
+import {
+  confirmVacated,
+  putLease,
+  vacate,
+} from "../../../../scheduling/ledger/apply/transaction-leases.ts";
+import { usageOf } from "../../../../scheduling/ledger/rules/usage.ts";
+import { fleetShape, gpus, host, leased, readyLedger } from "../../builders.ts";
+
+const HOSTS = ["c0/h0", "c0/h1"].map(host);
+const READY = readyLedger(fleetShape([{ hosts: [{}, {}] }]));
+const ledger = ["a", "b", "c"].reduce(
+  (held, job, at) => leased(held, { job, gpus: 2 }, gpus(["c0/h0", 1 << at], ["c0/h1", 1 << at])),
+  READY,
+);
+const step = fc.record({
+  lease: fc.integer({ min: 1, max: 3 }),
+  kind: fc.constantFrom("vacate", "confirm", "evict"),
+  hosts: fc.subarray(HOSTS),
+});
+
+test("indexes that were opened first equal those of the leases that are left", () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 10 }), (steps) => {
+      const transaction = openTransaction(ledger);
+      usageIn(transaction);
+      evictingIn(transaction);
+      leasesOf(transaction, jobId("a"));
+      for (const { lease: number, kind, hosts } of steps) {
+        const lease = transaction.leases.get(leaseId(token(number)));
+        if (lease === undefined) continue;
+        const before = lease.vacatingHosts ?? HOSTS;
+        if (kind === "vacate") vacate(transaction, lease, hosts);
+        else if (kind === "confirm") confirmVacated(transaction, lease, hosts);
+        else
+          putLease(transaction, {
+            ...lease,
+            eviction: { forJob: jobId("x"), sinceMs: 0, isSent: false } as never,
+          });
+        const after = transaction.leases.get(lease.id);
+        for (const name of after?.vacatingHosts ?? []) expect(before).toContain(name);
+      }
+      const fresh = usageOf(transaction.leases.values(), indexOf(transaction));
+      for (const name of HOSTS)
+        expect(usageIn(transaction).taken.get(name) ?? 0).toBe(fresh.taken.get(name) ?? 0);
+      const all = [...transaction.leases.values()];
+      expect(leasesOf(transaction, jobId("a"))).toEqual(all.filter((lease) => lease.jobId === "a"));
+      expect(evictingIn(transaction)).toEqual(all.filter((lease) => lease.eviction !== undefined));
+    }),
+  );
+});
+
+describe("a lease whose job is gone", () => {
+  const [h0, h1] = HOSTS;
+  if (h0 === undefined || h1 === undefined) throw new Error("two hosts");
+  const opened = () => {
+    const transaction = openTransaction(ledger);
+    const lease = transaction.leases.get(leaseId(token(1)));
+    if (lease === undefined) throw new Error("no lease");
+    return { transaction, lease };
+  };
+
+  test("waits for the unconfirmed hosts, and is released with the last one", () => {
+    const { transaction, lease } = opened();
+    vacate(transaction, lease, "all");
+    const waiting = transaction.leases.get(lease.id);
+    expect(waiting).toMatchObject({ state: "vacating", vacatingHosts: [h0, h1] });
+    if (waiting !== undefined) confirmVacated(transaction, waiting, [h0, h1]);
+    expect(transaction.leases.has(lease.id)).toBe(false);
+    expect(transaction.needsDecision).toBe(true);
+  });
+
+  test("need not wait for a host that confirmed early", () => {
+    const { transaction, lease } = opened();
+    confirmVacated(transaction, lease, [h1]);
+    const early = transaction.leases.get(lease.id);
+    expect(early?.vacatedHosts).toEqual([h1]);
+    if (early !== undefined) vacate(transaction, early, "all");
+    expect(transaction.leases.get(lease.id)?.vacatingHosts).toEqual([h0]);
+  });
+
+  test("is released at once when no host is unconfirmed", () => {
+    const { transaction, lease } = opened();
+    vacate(transaction, lease, []);
+    expect(transaction.leases.has(lease.id)).toBe(false);
+  });
+});

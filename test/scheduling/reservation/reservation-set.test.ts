@@ -1,0 +1,94 @@
+/** @file The reservations of one cycle: what changes them, what that opens to all, and how the capacity comes back. */
+import { describe, expect, test } from "vitest";
+import { gpuCountOf } from "../../../domain/lease/lease.ts";
+import { jobId } from "../../../domain/values/ids.ts";
+import {
+  closeReservations,
+  endReservation,
+  freeGpusIn,
+  hasRoom,
+  INFERENCE_HEADROOM,
+  relinquish,
+  reservationOf,
+  reserveForPreemptor,
+  reserveForVictim,
+  reserveHeadroom,
+  visit,
+} from "../../../scheduling/reservation/reservation-set.ts";
+import { fleetCounts } from "../../../scheduling/cycle/fleet-counts.ts";
+import { gpus } from "../builders.ts";
+import { H0, H1, ledgerWith, openSet, reserved } from "./reservations.ts";
+
+const A = jobId("a");
+const LEDGER = ledgerWith([["run", H0]], [{ job: "a", gpus: 16 }]);
+const WHOLE = reserved("a", [...H0, ...H1]);
+
+const open = (backfill: "persistent" | "easy" = "persistent") =>
+  openSet(LEDGER, [WHOLE], { backfill });
+
+describe("a set of reservations", () => {
+  test("has those of the ledger, on the capacity", () => {
+    const { reservations, view } = open();
+    expect(reservationOf(reservations, A)).toBe(WHOLE);
+    expect(freeGpusIn(reservations, WHOLE)).toBe(8);
+    expect(fleetCounts(view.capacity)).toEqual({ open: 0, reservable: 0 });
+    expect(hasRoom(reservations)).toBe(true);
+  });
+
+  test("begins empty where reservations do not last", () => {
+    const { reservations, view } = open("easy");
+    expect(reservations.backfill.size).toBe(0);
+    expect(fleetCounts(view.capacity)).toEqual({ open: 8, reservable: 16 });
+  });
+
+  test("opens the GPUs of a reservation that ends, once", () => {
+    const { reservations, view } = open();
+    endReservation(reservations, A);
+    endReservation(reservations, A);
+    expect(reservations).toMatchObject({ openings: 1, changes: 1 });
+    expect(fleetCounts(view.capacity).open).toBe(8);
+  });
+
+  test("keeps the rest of a reservation from which another job takes GPUs", () => {
+    const { reservations } = open();
+    relinquish(reservations, WHOLE, gpus(["c0/h1", 0x0f]));
+    expect(reservations.backfill.get(A)?.gpus).toEqual([...H0, ...gpus(["c0/h1", 0xf0])]);
+    relinquish(reservations, reserved("a", H1), H1);
+    expect(reservations.backfill.has(A)).toBe(false);
+  });
+
+  test("has no backfill reservation any more for a job that preempts", () => {
+    const { reservations } = open();
+    reserveForPreemptor(reservations, { jobId: A, gpus: H0, kind: "preemption" });
+    expect(reservations.backfill.size).toBe(0);
+    expect(reservations.openings).toBe(1);
+    expect(reservationOf(reservations, A)).toMatchObject({ kind: "preemption", gpus: H0 });
+  });
+
+  test("reserves for victims and for the headroom without a place among the backfill reservations", () => {
+    const { reservations } = open();
+    endReservation(reservations, A);
+    reserveForVictim(reservations, { jobId: jobId("run"), gpus: H0 });
+    reserveHeadroom(reservations, H1);
+    expect(reservationOf(reservations, jobId("run"))?.kind).toBe("keep");
+    expect(gpuCountOf(reservationOf(reservations, INFERENCE_HEADROOM)?.gpus ?? [])).toBe(8);
+    expect(reservations.backfill.size).toBe(0);
+  });
+
+  test("notes a visit only of jobs that have a backfill reservation", () => {
+    const { reservations } = open();
+    visit(reservations, A);
+    visit(reservations, jobId("run"));
+    expect([...reservations.visited]).toEqual([A]);
+  });
+
+  test("puts the capacity back when the cycle is over", () => {
+    const { reservations, view } = open();
+    const before = new Map(view.capacity.reserved.masks);
+    endReservation(reservations, A);
+    reserveForVictim(reservations, { jobId: jobId("run"), gpus: H1 });
+    closeReservations(reservations);
+    expect([...view.capacity.reserved.byJob.values()]).toEqual([WHOLE]);
+    expect(view.capacity.reserved.masks).toEqual(before);
+  });
+});

@@ -1,0 +1,245 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Arm } from "../../domain/bandwidth/collective-arm.ts";
+import { armsFor, PAPER_ARMS } from "../../tuning/arm.ts";
+import type { Choice, Sample } from "../../tuning/choice.ts";
+import { ELIMINATION, eliminationChoice } from "../../tuning/elimination.ts";
+import { offlineChoice } from "../../bench/rivals/tuning/offline-tuner.ts";
+import { roundRobinChoice } from "../../tuning/round-robin.ts";
+import { SHIFT } from "../../tuning/shift.ts";
+import { randomFrom } from "../../lib/random.ts";
+
+const MIB = 1024 * 1024;
+const ARMS: readonly Arm[] = ["auto", "tree/simple", "tree/ll128", "ring/simple", "ring/ll128"];
+type Ground = Readonly<Partial<Record<Arm, number>>>;
+const GROUND: Ground = {
+  auto: 287,
+  "tree/simple": 167,
+  "tree/ll128": 181,
+  "ring/simple": 483,
+  "ring/ll128": 525,
+};
+
+interface Played {
+  readonly samples: readonly Sample[];
+  readonly exploring: number;
+  readonly choice: Choice;
+}
+
+/** Asks whenever the schedule is over, and every four iterations while it exploits. */
+function play(
+  ground: (iteration: number) => Ground,
+  { iterations, seed = 1, before = [] }: { iterations: number; seed?: number; before?: Sample[] },
+): Played {
+  const random = randomFrom(seed, "play");
+  const samples = [...before];
+  let exploring = 0;
+  let made = 0;
+  const run = (arm: Arm): void => {
+    const ms = (ground(made)[arm] ?? NaN) * Math.exp(0.03 * random.normal());
+    samples.push({ arm, ms });
+    made += 1;
+  };
+  let choice = eliminationChoice(samples, ARMS);
+  while (made < iterations) {
+    choice = eliminationChoice(samples, ARMS);
+    if (choice.kind === "explore")
+      for (const { arm, count } of choice.runs)
+        for (let at = 0; at < count; at += 1) {
+          run(arm);
+          exploring += 1;
+        }
+    else for (let at = 0; at < 4; at += 1) run(choice.arm);
+  }
+  return { samples, exploring, choice };
+}
+
+describe("elimination", () => {
+  it("finds the best arm within its budget and never asks again while the ground is still", () => {
+    for (let seed = 1; seed <= 8; seed += 1) {
+      const { choice, exploring } = play(() => GROUND, { iterations: 200, seed });
+      expect(choice).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+      expect(exploring).toBeLessThanOrEqual(ELIMINATION.budget);
+    }
+  });
+
+  it("keeps AUTO where nothing is 5 % better", () => {
+    const flat = { ...GROUND, auto: 170 };
+    for (let seed = 1; seed <= 20; seed += 1)
+      expect(play(() => flat, { iterations: 60, seed }).choice).toMatchObject({ arm: "auto" });
+  });
+
+  it("explores again when the arm in use becomes slow, once, and finds the new best one", () => {
+    const slow = { ...GROUND, "tree/simple": 400, "tree/ll128": 430, auto: 287 };
+    const { choice, exploring } = play((at) => (at < 120 ? GROUND : slow), { iterations: 240 });
+    expect(choice).toMatchObject({ kind: "exploit", arm: "auto" });
+    expect(exploring).toBeLessThanOrEqual(2 * ELIMINATION.budget);
+  });
+
+  it("finds by a probe that another arm has become better although its own has not changed", () => {
+    const faster = { ...GROUND, auto: 80 };
+    const { choice, exploring } = play((at) => (at < 120 ? GROUND : faster), { iterations: 420 });
+    expect(choice).toMatchObject({ kind: "exploit", arm: "auto" });
+    expect(exploring).toBeLessThanOrEqual(2 * ELIMINATION.budget + SHIFT.probes);
+  });
+
+  it("is not moved by single stalls, however long", () => {
+    const { samples } = play(() => GROUND, { iterations: 100 });
+    const stalled = samples.map((sample, at) =>
+      at > 20 && at % 9 === 0 ? { ...sample, ms: sample.ms + 5_000 } : sample,
+    );
+    expect(eliminationChoice(stalled, ARMS)).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+  });
+
+  it("compares jobs by ratios: another job's longer steps do not look like slow arms", () => {
+    const first = play(() => GROUND, { iterations: 40 }).samples;
+    const mixed = first.map((sample, at) => ({ ...sample, run: at % 2 === 0 ? "a" : "b" }));
+    const slower = mixed.map((s) => (s.run === "b" ? { ...s, ms: s.ms * 3 } : s));
+    expect(eliminationChoice(slower, ARMS)).toMatchObject({ kind: "exploit", arm: "tree/simple" });
+  });
+
+  it("asks for what got lost, and for no more than its budget, whatever order reports come in", () => {
+    const { samples } = play(() => GROUND, { iterations: 24 });
+    const kept = fc.shuffledSubarray([...samples], { minLength: 0, maxLength: samples.length });
+    fc.assert(
+      fc.property(kept, (some) => {
+        const choice = eliminationChoice(some, ARMS);
+        const again = eliminationChoice(some, ARMS);
+        expect(again).toEqual(choice);
+        if (choice.kind === "exploit") return;
+        const asked = choice.runs.reduce((sum, { count }) => sum + count, 0);
+        expect(asked).toBeGreaterThan(0);
+        expect(asked).toBeLessThanOrEqual(ARMS.length * ELIMINATION.budget);
+      }),
+    );
+  });
+
+  it("reaches a decision from every set of samples when what it asks for is delivered", () => {
+    const sample = fc.record({
+      arm: fc.constantFrom(...ARMS),
+      ms: fc.double({ min: 1, max: 1_000, noNaN: true }),
+    });
+    fc.assert(
+      fc.property(fc.array(sample, { maxLength: 30 }), (before) => {
+        const { choice } = play(() => GROUND, { iterations: 2 * ELIMINATION.budget, before });
+        expect(["explore", "exploit"]).toContain(choice.kind);
+        const settled = play(() => GROUND, { iterations: 120, before }).choice;
+        expect(settled.kind).toBe("exploit");
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  it.each([[["auto"]], [["tree/simple"]]] as const)("has nothing to explore with %j", (arms) => {
+    expect(eliminationChoice([], arms)).toMatchObject({ kind: "exploit", arm: arms[0] });
+  });
+});
+
+describe("the paper's bandit", () => {
+  it("goes round its four arms ten times, then takes the best trimmed mean", () => {
+    const samples: Sample[] = [];
+    for (let at = 0; at < 40; at += 1) {
+      const choice = roundRobinChoice(samples, PAPER_ARMS);
+      const arm = choice.kind === "explore" ? choice.runs[0]?.arm : undefined;
+      expect(arm).toBe(PAPER_ARMS[at % 4]);
+      samples.push({
+        arm: arm ?? "auto",
+        ms: (GROUND[arm ?? "auto"] ?? 0) + (at === 8 ? 9_000 : at % 5),
+      });
+    }
+    expect(roundRobinChoice(samples, PAPER_ARMS)).toMatchObject({ arm: "tree/simple" });
+  });
+
+  it("keeps AUTO at less than 5 %", () => {
+    const samples = Array.from({ length: 40 }, (_, at): Sample => {
+      const arm = PAPER_ARMS[at % 4] ?? "auto";
+      return { arm, ms: arm === "auto" ? 100 : 96 };
+    });
+    expect(roundRobinChoice(samples, PAPER_ARMS)).toMatchObject({ kind: "exploit", arm: "auto" });
+  });
+});
+
+describe("the offline tuner's gates", () => {
+  const of = (arm: Arm, values: readonly number[]): readonly Sample[] =>
+    values.map((ms) => ({ arm, ms }));
+  const spread = (middle: number, width: number, count = 20): readonly number[] =>
+    Array.from({ length: count }, (_, at) => middle + width * (((at * 7) % count) / count - 0.5));
+  const decide = (tree: readonly number[], auto: readonly number[], bytes = MIB) =>
+    offlineChoice(
+      [...of("tree/simple", tree), ...of("auto", auto)],
+      ["tree/simple", "auto"],
+      bytes,
+    );
+
+  it.each([
+    { what: "all pass", tree: spread(80, 10), auto: spread(100, 10), want: { arm: "tree/simple" } },
+    {
+      what: "too few samples to be sure",
+      tree: spread(80, 10, 3),
+      auto: spread(100, 10, 3),
+      want: { arm: "auto", refused: { arm: "tree/simple", gate: "significance" } },
+    },
+    {
+      what: "many samples, but a small effect",
+      tree: spread(96, 60, 400),
+      auto: spread(104, 60, 400),
+      want: { arm: "auto", refused: { arm: "tree/simple", gate: "effect" } },
+    },
+    {
+      what: "halves that disagree",
+      tree: Array.from(
+        { length: 40 },
+        (_, at) => (at % 2 === 0 ? 80 : at % 10 < 6 ? 98 : 120) + at / 100,
+      ),
+      auto: Array.from({ length: 40 }, (_, at) => 105 + at / 100),
+      want: { arm: "auto", refused: { arm: "tree/simple", gate: "split halves" } },
+    },
+    {
+      what: "sure, but 3 % only",
+      tree: spread(97, 2),
+      auto: spread(100, 2),
+      want: { arm: "auto", refused: { arm: "tree/simple", gate: "improvement" } },
+    },
+  ] as const)("$what", ({ tree, auto, want }) => {
+    expect(decide(tree, auto)).toEqual(want);
+  });
+
+  it("asks for 10 % from 64 MB on", () => {
+    const [tree, auto] = [spread(93, 2), spread(100, 2)];
+    expect(decide(tree, auto, 64 * MIB - 1)).toMatchObject({ arm: "tree/simple" });
+    expect(decide(tree, auto, 64 * MIB)).toMatchObject({ refused: { gate: "improvement" } });
+  });
+});
+
+describe("the arms of a topology", () => {
+  const a100 = {
+    key: "a100",
+    nodes: 2,
+    ranks: 8,
+    hasNvlink: true,
+    hasNvlinkSharp: false,
+    hasCollnet: false,
+  };
+  const large = { collective: "allreduce", maxBytes: 256 * MIB } as const;
+
+  it.each([
+    { what: "A100 over two hosts", topology: a100, want: 5 },
+    { what: "no NVLink", topology: { ...a100, hasNvlink: false }, want: 3 },
+    { what: "H100 over two hosts", topology: { ...a100, hasNvlinkSharp: true }, want: 6 },
+    { what: "H100 in one host", topology: { ...a100, nodes: 1, hasNvlinkSharp: true }, want: 6 },
+    { what: "a reducing fabric", topology: { ...a100, hasCollnet: true }, want: 7 },
+    { what: "one GPU", topology: { ...a100, nodes: 1, ranks: 1 }, want: 1 },
+  ])("has $want with $what", ({ topology, want }) => {
+    const arms = armsFor({ ...large, topology });
+    expect(arms).toHaveLength(want);
+    expect(arms[0]).toBe("auto");
+  });
+
+  it("tries LL at small messages only, PAT where each host has one rank", () => {
+    expect(armsFor({ ...large, maxBytes: MIB, topology: a100 })).toContain("ring/ll");
+    const flat = { ...a100, nodes: 8 };
+    const gather = { collective: "allgather", maxBytes: 256 * MIB } as const;
+    expect(armsFor({ ...gather, topology: flat })).toContain("pat/simple");
+    expect(armsFor({ ...gather, topology: a100 })).not.toContain("pat/simple");
+  });
+});

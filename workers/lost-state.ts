@@ -1,0 +1,105 @@
+/**
+ * @file An agent's start on a host whose state folder was lost or does not hold its tokens. It ends launches that the folder does not know, and
+ * asks the fleet whether it knows the host, and if so, which tokens it has given.
+ *
+ * A host that the fleet does not know is new. For one that it knows, no order under a former token may start: each GPU has seen the token of
+ * its present lease, or every token that the fleet ever gave. Until the fleet has answered, the host starts nothing.
+ */
+
+import { isGrpcServiceError, type Client } from "@temporalio/client";
+import { WorkflowNotFoundError } from "@temporalio/common";
+import type { AgentHost } from "../agent/runs/agent-host.ts";
+import { endStrays } from "../agent/runs/stray-launches.ts";
+import { ownerName } from "../agent/system/state-layout.ts";
+import { nodeClock } from "../agent/system/node-clock.ts";
+import type { HostId } from "../domain/values/ids.ts";
+import { fleetWorkflowId, hostQuery, ledgerQuery } from "../protocol/messages.ts";
+import { unpackLedger } from "../scheduling/ledger/codec.ts";
+
+const RETRY_MS = 2_000;
+const CALL_MS = 10_000;
+/** PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED. */
+const CLOSED_TO_US = new Set([7, 12, 16]);
+
+export interface HealPorts {
+  readonly client: Client;
+  readonly fleet: string;
+  readonly closing: AbortSignal;
+  readonly onNote: (note: string) => void;
+}
+
+/** Returns when the host's tokens are known and on the disk, or when the agent ends. */
+export async function healTokens(
+  { id, gpuCount, tokens }: Pick<AgentHost, "id" | "gpuCount" | "tokens">,
+  { client, fleet, closing, onNote }: HealPorts,
+): Promise<void> {
+  const { lost } = tokens;
+  while (!closing.aborted) {
+    try {
+      const seen = await tokensGiven(client, fleet, { id, gpuCount });
+      await tokens.heal(seen ?? []);
+      if (seen !== undefined)
+        onNote(
+          `${id}: the fleet knows this host, but its state folder ${lost === "broken" ? "holds no tokens that can be read" : "is empty"}. Its tokens were taken from the fleet; launches that it no longer knew were ended.`,
+        );
+      return;
+    } catch {
+      // No answer is no knowledge: the host waits for one.
+      await nodeClock.pause(RETRY_MS, closing);
+    }
+  }
+}
+
+/** The highest token that each GPU may have seen; undefined of a host or fleet that is new. */
+async function tokensGiven(
+  client: Client,
+  fleet: string,
+  { id, gpuCount }: { readonly id: HostId; readonly gpuCount: number },
+): Promise<readonly number[] | undefined> {
+  const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
+  const withinTime = <T>(call: () => Promise<T>): Promise<T> =>
+    client.withAbortSignal(AbortSignal.timeout(CALL_MS), call);
+  try {
+    const former = await withinTime(() => workflow.query(hostQuery, id));
+    if (former === null) return undefined;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined;
+    throw error;
+  }
+  const ledger = unpackLedger(await withinTime(() => workflow.query(ledgerQuery)));
+  const leased = [...ledger.leases.values()].flatMap(({ token, gpus }) =>
+    gpus.flatMap(({ host, mask }) => (host === id ? [{ token, mask }] : [])),
+  );
+  return Array.from({ length: gpuCount }, (_, gpu) => {
+    const lease = leased.find(({ mask }) => (mask >>> gpu) % 2 === 1);
+    return lease?.token ?? ledger.nextToken - 1;
+  });
+}
+
+/**
+ * Names each host of this fleet among all that agents of one machine serve. The namespace's id is unique, where names of fleets and
+ * namespaces repeat from server to server; a server that keeps the id from this client leaves the name.
+ */
+export async function hostOwners(client: Client, fleet: string): Promise<(host: HostId) => string> {
+  const { namespace } = client.options;
+  const { namespaceInfo } = await client.workflowService
+    .describeNamespace({ namespace })
+    .catch((error: unknown) => {
+      if (isGrpcServiceError(error) && CLOSED_TO_US.has(error.code)) return { namespaceInfo: null };
+      throw error;
+    });
+  return (host) => ownerName([namespaceInfo?.id ?? namespace, fleet, host]);
+}
+
+/** Before the agent says hello: nothing of a launch that it does not know may run beside what it starts. */
+export async function endAndSayStrays(
+  hosts: readonly AgentHost[],
+  onNote: (note: string) => void,
+): Promise<void> {
+  for (const { host, processes, groups } of await endStrays(hosts)) {
+    const named = groups.length === 0 ? "" : ` (${groups.join(", ")})`;
+    onNote(
+      `${host}: ended ${processes} processes of launches${named} that its state folder does not know`,
+    );
+  }
+}

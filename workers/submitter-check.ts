@@ -1,0 +1,163 @@
+/**
+ * @file Whether an agent's hosts start an order for whoever submitted its job.
+ *
+ * The order says nothing about that: whoever reaches the frontend can write orders. The server tells which workflow has scheduled the
+ * activity, when that workflow started, and the memo that it was started with; the memo has the submitter's signature over what is to
+ * run (`protocol/signed-job.ts`). A signature is used soon after it was made, so that it starts no workflow of a later day.
+ * Cost: one describe call for each start on a host.
+ */
+
+import { Context } from "@temporalio/activity";
+import type { Client } from "@temporalio/client";
+import { userInfo } from "node:os";
+import { realpathSync } from "node:fs";
+import { trustRefusal, userOfTenant, type HostTrust } from "../access/host-trust.ts";
+import { checkJobProof, contentHash } from "../access/job-proof.ts";
+import { ownIdentity } from "../access/own-identity.ts";
+import {
+  closedAbove,
+  hostUser,
+  runAsTrouble,
+  withinOwnLimits,
+  type RunAs,
+} from "../access/run-as.ts";
+import { checkTicket, ticketMismatch, type LaunchTicket } from "../access/ticket.ts";
+import { maskOn } from "../agent/runs/agent-host.ts";
+import { failure } from "../agent/system/failures.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { extrasProblem, PLAN_VARIABLE } from "../domain/lease/launch-extras.ts";
+import { SERVING_ENV } from "../domain/job/serving-env.ts";
+import type { RunOrder } from "../protocol/agent-contract.ts";
+import { POLICY_VARIABLE, REWARDS_VARIABLE, SEAL_VARIABLE } from "../protocol/collective-files.ts";
+import { fleetWorkflowId } from "../protocol/messages.ts";
+import { contentOfOrder, PROOF_AGE_MS, PROOF_MEMO } from "../protocol/signed-job.ts";
+import type { HostAccess } from "./order-check.ts";
+import { memoOf } from "./workflow-memo.ts";
+
+/** Launch extras are signed by nobody; these name files of ours, which no program executes. */
+const EXTRA_VARIABLES: readonly string[] = [
+  PLAN_VARIABLE,
+  POLICY_VARIABLE,
+  SEAL_VARIABLE,
+  REWARDS_VARIABLE,
+  SERVING_ENV.plan,
+];
+
+export function ownUserTrust(): HostTrust {
+  const { publicKey, name } = ownIdentity();
+  return { kind: "own-user", publicKey, name };
+}
+
+/** As agents say it where they poll. */
+export const trustWord = (trust: HostTrust): string =>
+  trust.kind === "own-user" ? `own-user:${trust.name.replaceAll(/\s/g, "_")}` : trust.kind;
+
+/** For people. */
+export function trustText(trust: HostTrust): string {
+  switch (trust.kind) {
+    case "own-user":
+      return `jobs that user ${trust.name} has signed`;
+    case "policy":
+      return `jobs that ${trust.file} allows`;
+    case "namespace":
+      return "jobs of everybody who reaches the namespace";
+  }
+}
+
+/** Whether a host has let the order's lease start before, so that its ticket's time is over by right. */
+export type HasStarted = (order: RunOrder) => boolean;
+
+export function submitterCheck(
+  client: Client,
+  access: HostAccess,
+  hasStarted: HasStarted,
+): (order: RunOrder) => Promise<string | undefined> {
+  const { trust } = access;
+  const agent = { name: userInfo().username, isRoot: process.getuid?.() === 0 };
+  return async (order) => {
+    const extras = order.launchExtras && extrasRefusal(order.launchExtras, order.gang.length);
+    if (extras !== undefined) return extras;
+    const sender = Context.current().info.workflowExecution;
+    const isOwnOrder =
+      sender?.workflowId === order.jobId &&
+      sender.workflowId === order.workflowId &&
+      sender.runId === order.workflowRunId;
+    if (!isOwnOrder)
+      return `the order comes from ${sender?.workflowId ?? "no workflow"}, not from its job`;
+    const found = launchTicketOf(order, access);
+    if (typeof found === "string") return found;
+    if (Date.now() > found.until && !hasStarted(order))
+      throw failure("STALE_TOKEN", `the ticket of ${order.leaseId} is over; ask for GPUs again`);
+    if (trust.kind === "namespace") return undefined;
+    const { workflowId, workflowRunId: runId } = order;
+    const { memo, startedAtMs } = await memoOf(client, { workflowId, runId });
+    const content = contentOfOrder(order);
+    const check = checkJobProof(memo[PROOF_MEMO], { jobId: order.jobId, content });
+    if (check.kind === "refused") return check.reason;
+    if (found.hash !== contentHash(content) || found.by !== check.by.publicKey)
+      return "its ticket was signed for another content, or for another submitter";
+    const ageMs = Math.abs(startedAtMs - check.by.signedAtMs);
+    if (ageMs > PROOF_AGE_MS)
+      return `it was signed ${String(Math.round(ageMs / 60_000))} minutes away from its start, and a signature is good for ${String(PROOF_AGE_MS / 60_000)}. Submit it again, or set the clocks.`;
+    const { command, env, checkpoint } = order.run;
+    return trustRefusal(trust, check.by, {
+      tenant: order.holder.tenant,
+      command,
+      env,
+      agent,
+      ...(checkpoint?.order.kind === "command" && { checkpointCommand: checkpoint.order.command }),
+    });
+  };
+}
+
+/**
+ * The ticket, or why it is none for this order. Throws STALE_TOKEN for an order without one, because the job gets one with its next lease, and
+ * HOST_REFUSED where this host believes other keys.
+ */
+function launchTicketOf(order: RunOrder, access: HostAccess): LaunchTicket | string {
+  const check = checkTicket(order.ticket, access.believed());
+  if (check.kind === "absent") throw failure("STALE_TOKEN", `${order.leaseId}: ${check.reason}`);
+  if (check.kind === "unknown-key")
+    throw failure("HOST_REFUSED", `${order.leaseId}: ${check.reason}`);
+  if (check.kind !== "good") return check.reason;
+  const { ticket } = check;
+  if (ticket.kind !== "launch") return "its ticket is one to stop";
+  const { jobId: job, leaseId: lease, token, host } = order;
+  const fleet = fleetWorkflowId(access.fleet);
+  const mismatch = ticketMismatch(ticket, { fleet, job, lease, token, host });
+  if (mismatch !== undefined) return mismatch;
+  const [, mask = 0] = ticket.gpus.find(([name]) => name === host) ?? [];
+  return mask === maskOn(order) ? ticket : `its ticket is for other GPUs of ${host}`;
+}
+
+function extrasRefusal(
+  extras: NonNullable<RunOrder["launchExtras"]>,
+  hosts: number,
+): string | undefined {
+  const variable = Object.keys(extras.env).find((name) => !EXTRA_VARIABLES.includes(name));
+  return variable === undefined
+    ? extrasProblem(extras, hosts)
+    : `its launch extras set ${variable}, which no part of them does`;
+}
+
+/** As whom a host runs an order: the user that its policy names for the tenant, looked up once. Throws BAD_INPUT where that cannot work here. */
+export function runAsOf(
+  trust: HostTrust,
+  stateDir: string,
+): (order: RunOrder) => RunAs | undefined {
+  if (trust.kind !== "policy" || trust.policy.users === undefined || process.getuid?.() !== 0)
+    return () => undefined;
+  const { policy, file } = trust;
+  const realDir = realpathSync(stateDir);
+  const trouble = runAsTrouble();
+  if (trouble !== undefined)
+    throw new OrbweaverError("BAD_INPUT", `jobs cannot run as the users of ${file}: ${trouble}`);
+  const cover = closedAbove(realDir);
+  const names = new Set(Object.values(trust.policy.users));
+  const users = new Map([...names].map((name) => [name, hostUser(name)]));
+  const limits = withinOwnLimits(policy.limits);
+  return ({ holder }) => {
+    const user = users.get(userOfTenant(policy, holder.tenant) ?? "");
+    return user && { user, limits, stateDir: realDir, ...(cover && { cover }) };
+  };
+}

@@ -1,0 +1,212 @@
+/**
+ * @file The workflow of a job whose file describes an array: feeds signals, updates and answers to the array's state machine, and carries its
+ * commands out.
+ *
+ * The life of an array is in `machines/array/job-array.ts`. No activity is local: several at a time end in another order on replay
+ * (docs/decisions/0014).
+ */
+
+import {
+  ApplicationFailure,
+  CancellationScope,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  upsertMemo,
+} from "@temporalio/workflow";
+import { unconfirmedHosts } from "../../machines/array/array-end.ts";
+import type {
+  ArrayCommand,
+  ArrayEntry,
+  ArrayEvent,
+  JobArray,
+} from "../../machines/array/array-state.ts";
+import { arraySummary, arrayView, shownState, tasksView } from "../../machines/array/array-view.ts";
+import { arrayMachine, openArray } from "../../machines/array/job-array.ts";
+import {
+  cancelAnswer,
+  refuseEnding,
+  refuseTasks,
+  retryAnswer,
+  type ArrayRefusal,
+} from "../../machines/array/task-orders.ts";
+import type { JobOutcome } from "../../machines/job/job-state.ts";
+import type { OrderActivities } from "../../protocol/agent-contract.ts";
+import type { JobActivities } from "../../protocol/control-contract.ts";
+import {
+  ARRAY_MEMO,
+  assertSignal,
+  callInSignal,
+  cancelTasksUpdate,
+  fencedSignal,
+  fleetWorkflowId,
+  grantsSignal,
+  holdUpdate,
+  jobViewQuery,
+  pendingSignal,
+  preemptSignal,
+  releaseUpdate,
+  retryTasksUpdate,
+  tasksQuery,
+  type JobState,
+  type TaskOrder,
+} from "../../protocol/messages.ts";
+import { gangCarrier } from "../gang/carry-out.ts";
+import { mark } from "../job/search-attributes.ts";
+import { drive, type Drive } from "../runtime/drive.ts";
+import { onSignal } from "../runtime/signal-intake.ts";
+
+const { tellFleet, leaveLobby } = proxyActivities<Pick<JobActivities, "tellFleet" | "leaveLobby">>({
+  startToCloseTimeout: "60s",
+  retry: { initialInterval: "200ms", maximumInterval: "10s" },
+});
+/** No other job waits, as far as a batch is concerned, where the fleet does not answer. */
+const { othersWait } = proxyActivities<Pick<JobActivities, "othersWait">>({
+  startToCloseTimeout: "5s",
+  retry: { maximumAttempts: 1 },
+});
+
+/** Runs until the array is over. `onCancel` is told how to cancel it. */
+export async function runJobArray(
+  entry: ArrayEntry,
+  onCancel: (cancel: () => void) => void,
+): Promise<JobOutcome> {
+  const { state, commands } = openArray(entry, Date.now());
+  const life = drive<JobArray, ArrayEvent, ArrayCommand>(
+    {
+      machine: arrayMachine,
+      state,
+      carryOut: carrier(),
+      show: (array) => setCurrentDetails(arraySummary(arrayView(array))),
+    },
+    commands,
+  );
+  onCancel(() => life.feed({ kind: "cancel" }));
+  listen(life);
+  acceptOrders(life);
+  const { phase } = await untilOver(life);
+  if (phase.kind !== "over") throw new Error(`the array is not over but ${phase.kind}`);
+  return phase.outcome;
+}
+
+function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
+  setHandler(jobViewQuery, () => arrayView(state()));
+  setHandler(tasksQuery, (query) => tasksView(state(), query));
+  onSignal(grantsSignal, (offers) => feed({ kind: "grants", offers }));
+  onSignal(fencedSignal, (loss) => feed({ kind: "fenced", loss }));
+  onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
+  onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
+  onSignal(assertSignal, () => feed({ kind: "assert" }));
+  onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
+}
+
+function acceptOrders({ state, feed }: Drive<JobArray, ArrayEvent>): void {
+  const change = (kind: "hold" | "release") => (): JobState => {
+    feed({ kind });
+    return shownState(state());
+  };
+  const whileOpen = { validator: () => refuse(refuseEnding(state())) };
+  setHandler(holdUpdate, change("hold"), whileOpen);
+  setHandler(releaseUpdate, change("release"), whileOpen);
+  const named = { validator: (order: TaskOrder) => refuse(refuseTasks(state(), order)) };
+  setHandler(
+    cancelTasksUpdate,
+    (order) => {
+      const answer = cancelAnswer(state(), order);
+      feed({ kind: "cancel-tasks", order });
+      return answer;
+    },
+    named,
+  );
+  setHandler(
+    retryTasksUpdate,
+    (order) => {
+      const answer = retryAnswer(state(), order);
+      feed({ kind: "retry-tasks", order });
+      return answer;
+    },
+    named,
+  );
+}
+
+function refuse(refusal: ArrayRefusal | undefined): void {
+  if (refusal !== undefined) throw ApplicationFailure.nonRetryable(refusal.message, refusal.code);
+}
+
+/** Commands are carried out to their end, even once the workflow is cancelled. */
+function carrier(): (command: ArrayCommand) => Promise<ArrayEvent | undefined> {
+  const carryOut = carrierOf();
+  return (command) => CancellationScope.nonCancellable(async () => carryOut(command));
+}
+
+function carrierOf(): (command: ArrayCommand) => Promise<ArrayEvent | undefined> | undefined {
+  const gang = gangCarrier();
+  return (command) => {
+    switch (command.kind) {
+      case "tell": {
+        const { fleetWorkflowId: at, entry, exit, id } = command;
+        const told = exit === undefined ? tellFleet(at, entry) : tellFleet(at, entry, exit);
+        return told.then((result) => ({ kind: "told", id, result }));
+      }
+      case "leave-lobby":
+        return leaveLobby(command.exit).then(() => ({
+          kind: "told",
+          id: command.id,
+          result: { kind: "delivered" },
+        }));
+      case "ask-others":
+        return othersWait(command.fleetWorkflowId, command.jobId)
+          .catch(() => false)
+          .then((doWait) => ({ kind: "others-wait", id: command.id, doWait }));
+      case "stop-tasks":
+        return stopTasks(command).then(
+          () => undefined,
+          // The end of the batch says what became of the tasks.
+          () => undefined,
+        );
+      case "gang":
+        return gang(command.command)?.then((answer) => ({
+          kind: "gang",
+          lease: command.lease,
+          answer,
+        }));
+      case "mark":
+        mark(command.mark);
+        return undefined;
+      case "memo":
+        upsertMemo({ [ARRAY_MEMO]: command.memo });
+        return undefined;
+    }
+  };
+}
+
+const stopTasks = ({
+  agent,
+  order,
+  summary,
+  startToCloseMs,
+}: Extract<ArrayCommand, { readonly kind: "stop-tasks" }>): Promise<unknown> =>
+  proxyActivities<Pick<OrderActivities, "stopTasks">>({
+    taskQueue: agent.orderQueue,
+    startToCloseTimeout: startToCloseMs,
+    scheduleToStartTimeout: "30s",
+    retry: { maximumAttempts: 3 },
+    summary,
+  }).stopTasks(order);
+
+/** A bug of ours must not keep GPUs: they are given back, to be confirmed free by their hosts. */
+async function untilOver({ state, until }: Drive<JobArray, ArrayEvent>): Promise<JobArray> {
+  try {
+    return await until(({ phase }) => phase.kind === "over");
+  } catch (error) {
+    const { fleet, jobId, runId, requests } = state();
+    await tellFleet(fleetWorkflowId(fleet), {
+      kind: "end",
+      jobId,
+      runId,
+      seq: requests.seq,
+      unconfirmedHosts: unconfirmedHosts(state()),
+    });
+    throw error;
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * @file The workflow of a fleet: feeds its machine (`machines/fleet/fleet.ts`) and carries out the machine's commands.
+ *
+ * Handlers only feed events or read the state; they never throw and never await. The decisions are the only local activities: their
+ * answers are in history, their arguments, the ledger or events, are not. While it is open the machine gives no other command (docs/decisions/0014).
+ */
+
+import {
+  allHandlersFinished,
+  ApplicationFailure,
+  condition,
+  continueAsNew,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  setHandler,
+  workflowInfo,
+} from "@temporalio/workflow";
+import { parseHostId, type HostId } from "../../domain/values/ids.ts";
+import type { FleetCommand, FleetEvent, OperatorOrder } from "../../machines/fleet/events.ts";
+import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
+import { openChain } from "../../machines/fleet/feed.ts";
+import { mayBeRead } from "../../machines/fleet/inbox.ts";
+import { intakeView } from "../../machines/fleet/intake-view.ts";
+import { linkEndsOf } from "../../machines/fleet/link-ends.ts";
+import {
+  refuseDescription,
+  refuseHosts,
+  refuseRules,
+  type OrderRefusal,
+} from "../../machines/fleet/orders.ts";
+import { refuseRepair } from "../../machines/fleet/repairs.ts";
+import type { FleetState } from "../../machines/fleet/state.ts";
+import { UPDATE_ORDERS } from "../../machines/fleet/update-orders.ts";
+import {
+  clusterDescription,
+  explainJob,
+  fleetSummary,
+  othersWait,
+  shapeOf,
+  silenceTermsOf,
+} from "../../machines/fleet/view.ts";
+import type { DecideQuestion, FleetActivities } from "../../protocol/control-contract.ts";
+import {
+  clusterQuery,
+  configureUpdate,
+  drainUpdate,
+  explainQuery,
+  fenceUpdate,
+  hasLeaseQuery,
+  hostQuery,
+  inboxSignal,
+  intakeQuery,
+  ledgerQuery,
+  linkEndsQuery,
+  othersWaitQuery,
+  repairUpdate,
+  shapeQuery,
+  silenceTermsQuery,
+  undrainUpdate,
+  upgradeUpdate,
+  type FleetInput,
+} from "../../protocol/messages.ts";
+import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { isBounded, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { drive } from "../runtime/drive.ts";
+import { recorder } from "../runtime/fleet-recorder.ts";
+import { onArrival, onUnknownSignal } from "../runtime/signal-intake.ts";
+
+const { decide, decideNext } = proxyLocalActivities<Pick<FleetActivities, "decide" | "decideNext">>(
+  {
+    startToCloseTimeout: "5s",
+    retry: { initialInterval: "100ms", maximumInterval: "5s" },
+  },
+);
+
+const { deliver } = proxyActivities<Pick<FleetActivities, "deliver">>({
+  startToCloseTimeout: "30s",
+  retry: { initialInterval: "200ms", maximumInterval: "10s" },
+});
+
+const { audit, recover } = proxyActivities<Pick<FleetActivities, "audit" | "recover">>({
+  startToCloseTimeout: "5m",
+  retry: { initialInterval: "200ms", maximumInterval: "10s" },
+});
+
+const { repair } = proxyActivities<Pick<FleetActivities, "repair">>({
+  startToCloseTimeout: "5m",
+  // An operator asks again.
+  retry: { initialInterval: "200ms", maximumInterval: "10s", maximumAttempts: 3 },
+});
+
+const { estimateStarts } = proxyActivities<Pick<FleetActivities, "estimateStarts">>({
+  startToCloseTimeout: "3m",
+  heartbeatTimeout: "30s",
+  // A lost estimate is not missed: the next one comes by its clock.
+  retry: { maximumAttempts: 1 },
+});
+
+export async function fleet(input: FleetInput): Promise<never> {
+  const record = recorder();
+  record?.began(input.ledger);
+  const { state, feed, until } = drive<FleetState, FleetEvent, FleetCommand>({
+    machine: fleetMachine,
+    state: openChain(
+      openFleet(input, workflowInfo().startTime.getTime(), Date.now()),
+      input,
+      workflowInfo().runId,
+    ),
+    carryOut: (command) =>
+      command.kind === "record" ? void record?.folded(command.event) : carryOut(command),
+    show: (resting) => setCurrentDetails(fleetSummary(resting)),
+  });
+  onArrival(inboxSignal, ({ read, bytes, sender }) => {
+    const batch = mayBeRead(bytes) || !isBounded(state().ledger) ? read() : undefined;
+    feed({ kind: "inbox", batch, bytes, sender });
+  });
+  onUnknownSignal(({ signal, bytes, sender }) =>
+    feed({ kind: "unknown-signal", signal, bytes, sender }),
+  );
+  acceptOrders(state, (order) => feed({ kind: "order", order }));
+  answerQueries(state);
+  // Never so: the run ends when it continues as new, which the SDK does by an error.
+  await until(() => false);
+  throw new Error("a fleet's run has ended without its next one");
+}
+
+/** Starts what the machine asks for, and resolves with the answer. */
+function carryOut(
+  command: Exclude<FleetCommand, { readonly kind: "record" }>,
+): Promise<FleetEvent> {
+  switch (command.kind) {
+    case "decide":
+    case "decide-next":
+      return askDecider(command);
+    case "deliver":
+      return answerOf(command, deliver(command.post), (report) => {
+        return { kind: "delivered", id: command.id, report };
+      });
+    case "audit":
+      return answerOf(command, audit(command.order), (report) => {
+        return { kind: "audited", id: command.id, report };
+      });
+    case "recover":
+      return answerOf(command, recover(command.order), () => {
+        return { kind: "recovered", id: command.id };
+      });
+    case "estimate-starts":
+      return answerOf(command, estimateStarts(command.order), (estimates) => {
+        return { kind: "estimated", id: command.id, estimates };
+      });
+    case "repair":
+      return answerOf(command, repair(command.order), (report) => {
+        return { kind: "repaired", id: command.id, report };
+      });
+    case "finish-handlers":
+      return condition(allHandlersFinished).then(() => ({ kind: "handlers-finished" }));
+    case "continue-as-new":
+      return continueAsNew<typeof fleet>(command.input);
+  }
+}
+
+/** From rules of version 2 on the decider keeps the ledger, and is asked with it or with what has happened since. */
+function askDecider(
+  command: Extract<FleetCommand, { readonly kind: "decide" | "decide-next" }>,
+): Promise<FleetEvent> {
+  const { id, nowMs } = command;
+  const askNext = async (question: DecideQuestion): Promise<FleetEvent> => {
+    const decision = await decideNext(question);
+    return decision.kind === "plan" ? { ...decision, kind: "decided", id } : { kind: "stale", id };
+  };
+  if (command.kind === "decide-next") return askNext({ kind: "feed", feed: command.feed, nowMs });
+  const { ledger, keep } = command;
+  return keep === undefined
+    ? decide(ledger, nowMs).then((plan) => ({ kind: "decided", id, plan }))
+    : askNext({ kind: "snapshot", snapshot: { ...keep, ledger }, nowMs });
+}
+
+/** The failure itself is in the history, for people to read. */
+const answerOf = <Answer>(
+  { id }: { readonly id: number },
+  activity: Promise<Answer>,
+  eventOf: (answer: Answer) => FleetEvent,
+): Promise<FleetEvent> => activity.then(eventOf, () => ({ kind: "failed", id }));
+
+function acceptOrders(state: () => FleetState, accept: (order: OperatorOrder) => void): void {
+  const validator = (order: unknown): void => refuse(refuseHosts(state(), order));
+  const acceptAbout = (order: OperatorOrder & { readonly hosts: readonly HostId[] }) => {
+    accept(order);
+    return order.hosts;
+  };
+  setHandler(drainUpdate, (wish) => acceptAbout(UPDATE_ORDERS.drain(wish)), { validator });
+  setHandler(undrainUpdate, (wish) => acceptAbout(UPDATE_ORDERS.undrain(wish)), { validator });
+  setHandler(fenceUpdate, (wish) => acceptAbout(UPDATE_ORDERS.fence(wish)), { validator });
+  setHandler(configureUpdate, (description) => accept(UPDATE_ORDERS.configure(description)), {
+    validator: (description) => refuse(refuseDescription(state(), description)),
+  });
+  setHandler(upgradeUpdate, (rules) => accept(UPDATE_ORDERS.upgrade(rules)), {
+    validator: (rules) => refuse(refuseRules(state(), rules)),
+  });
+  setHandler(repairUpdate, (choice) => accept(UPDATE_ORDERS.repair(choice)), {
+    validator: (choice) => refuse(refuseRepair(state(), choice)),
+  });
+}
+
+function refuse(refusal: OrderRefusal | undefined): void {
+  if (refusal !== undefined) throw ApplicationFailure.nonRetryable(refusal.message, refusal.code);
+}
+
+function answerQueries(state: () => FleetState): void {
+  const ledger = () => state().ledger;
+  // Packing a large ledger takes a tenth of a second, and many may ask between two changes.
+  let packed: { readonly of: Ledger; readonly ledger: PackedLedger } | undefined;
+  setHandler(ledgerQuery, () => {
+    if (packed?.of !== ledger()) packed = { of: ledger(), ledger: packLedger(ledger()) };
+    return packed.ledger;
+  });
+  setHandler(hostQuery, (host) => ledger().hosts.get(parseHostId(host))?.agent ?? null);
+  setHandler(intakeQuery, () => intakeView(ledger()));
+  setHandler(explainQuery, (id) => explainJob(ledger(), id));
+  setHandler(silenceTermsQuery, (cluster) => silenceTermsOf(ledger().shape, cluster));
+  setHandler(clusterQuery, (cluster) => clusterDescription(ledger(), cluster));
+  setHandler(shapeQuery, (names) => shapeOf(ledger().shape, Array.isArray(names) ? names : []));
+  setHandler(linkEndsQuery, () => linkEndsOf(ledger()));
+  setHandler(othersWaitQuery, (id) => othersWait(ledger(), id));
+  setHandler(hasLeaseQuery, (lease) => ledger().leases.has(lease));
+}

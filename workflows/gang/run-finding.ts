@@ -1,0 +1,44 @@
+/**
+ * @file Translates a failed `run` into what it says about the host: that nothing runs there, that nothing is known, or that the agent is broken.
+ *
+ * Silence is a suspicion, not proof; only the host's own answer proves anything.
+ */
+
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  isCancellation,
+  TimeoutFailure,
+} from "@temporalio/workflow";
+import type { FailureCode } from "../../domain/values/codes.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type { RunFailure, RunOutcome } from "../../machines/gang/gang-state.ts";
+
+export function runOutcomeOf(error: unknown, host: HostId): RunOutcome {
+  if (isCancellation(error)) return { kind: "cancelled" };
+  const inner = error instanceof ActivityFailure ? error.cause : error;
+  if (inner instanceof TimeoutFailure) {
+    return inner.timeoutType === "SCHEDULE_TO_START"
+      ? failed("not taken", "HOST_LOST", `no agent took the run on ${host}`)
+      : failed("silent", "HOST_LOST", `${host} stopped answering while the job ran there`);
+  }
+  const message = inner instanceof Error ? inner.message : String(inner);
+  switch (inner instanceof ApplicationFailure ? inner.type : undefined) {
+    case "STALE_TOKEN":
+      return failed("nothing runs", "STALE_TOKEN", message);
+    case "GANG_NOT_READY":
+      return failed("nothing runs", "GANG_NOT_READY", message);
+    case "HOST_REFUSED":
+      return failed("never started", "HOST_REFUSED", message);
+    case "HOST_LOST":
+      return failed("silent", "HOST_LOST", message);
+    default:
+      return failed("broken", "HOST_REFUSED", `the agent of ${host} failed: ${message}`);
+  }
+}
+
+const failed = (means: RunFailure, code: FailureCode, message: string): RunOutcome => ({
+  kind: "failed",
+  means,
+  cause: { code, message, atMs: Date.now() },
+});

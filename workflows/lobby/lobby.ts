@@ -1,0 +1,115 @@
+/**
+ * @file The workflow of a tenant's lobby: feeds its machine (`machines/lobby/lobby.ts`) and carries out the machine's commands.
+ *
+ * It runs on the jobs' workers, so that a flood of one tenant holds up no fleet; the fleet's worker has the store. No activity is local:
+ * several at a time end in another order on replay (docs/decisions/0014).
+ */
+
+import {
+  continueAsNew,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  workflowInfo,
+} from "@temporalio/workflow";
+import type { Lobby, LobbyCommand, LobbyEvent } from "../../machines/lobby/lobby-state.ts";
+import { lobbyMachine, openLobby } from "../../machines/lobby/lobby.ts";
+import { lobbyPlace, lobbyRows, lobbySummary } from "../../machines/lobby/lobby-view.ts";
+import type { JobActivities } from "../../protocol/control-contract.ts";
+import type {
+  LobbyActivities,
+  LobbyInput,
+  LobbyStoreActivities,
+} from "../../protocol/lobby-contract.ts";
+import {
+  FLEET_TASK_QUEUE,
+  fleetWorkflowId,
+  lobbyLeaveSignal,
+  lobbyNewsSignal,
+  lobbyPlaceQuery,
+  lobbyRowsQuery,
+  reportAgainSignal,
+} from "../../protocol/messages.ts";
+import { drive } from "../runtime/drive.ts";
+import { onSignal } from "../runtime/signal-intake.ts";
+
+const { tellFleet, callIn } = proxyActivities<
+  Pick<JobActivities, "tellFleet"> & Pick<LobbyActivities, "callIn">
+>({
+  startToCloseTimeout: "60s",
+  retry: { initialInterval: "500ms", maximumInterval: "30s" },
+});
+const { musterJobs, retellLobby } = proxyActivities<
+  Pick<LobbyActivities, "musterJobs" | "retellLobby">
+>({
+  startToCloseTimeout: "30m",
+  heartbeatTimeout: "60s",
+  retry: { initialInterval: "500ms", maximumInterval: "30s" },
+});
+const { keepRows, keepLeavers, loadRows } = proxyActivities<
+  Omit<LobbyStoreActivities, "mergeRows">
+>({
+  taskQueue: FLEET_TASK_QUEUE,
+  startToCloseTimeout: "30s",
+  retry: { initialInterval: "500ms", maximumInterval: "30s" },
+});
+const { mergeRows } = proxyActivities<Pick<LobbyStoreActivities, "mergeRows">>({
+  taskQueue: FLEET_TASK_QUEUE,
+  startToCloseTimeout: "10m",
+  heartbeatTimeout: "60s",
+  retry: { initialInterval: "500ms", maximumInterval: "30s" },
+});
+
+export async function lobby(input: LobbyInput): Promise<void> {
+  const opened = openLobby(input, workflowInfo().runId, Date.now());
+  const fleet = fleetWorkflowId(opened.fleet);
+  const { state, feed, until } = drive<Lobby, LobbyEvent, LobbyCommand>({
+    machine: lobbyMachine,
+    state: opened,
+    carryOut: (command) => carryOut(command, opened, fleet),
+    show: (resting) => setCurrentDetails(lobbySummary(resting)),
+  });
+  onSignal(lobbyNewsSignal, (news) => feed({ kind: "news", news }));
+  onSignal(lobbyLeaveSignal, (leave) => feed({ kind: "leave", leave }));
+  onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
+  setHandler(lobbyRowsQuery, () => lobbyRows(state()));
+  setHandler(lobbyPlaceQuery, (question) => lobbyPlace(state(), question));
+  const { end } = await until((now) => now.end !== undefined);
+  if (end?.next !== undefined) await continueAsNew<typeof lobby>(end.next);
+}
+
+async function carryOut(
+  command: LobbyCommand,
+  { fleet: name, tenant }: Lobby,
+  fleet: string,
+): Promise<LobbyEvent> {
+  const { id } = command;
+  switch (command.kind) {
+    case "call-in":
+      return { kind: "called", id, ...(await callIn(command.calls)) };
+    case "keep-rows":
+      return { kind: "kept", id, run: await keepRows({ name: command.name, rows: command.rows }) };
+    case "keep-leavers":
+      return {
+        kind: "leavers-kept",
+        id,
+        key: await keepLeavers({ name: command.name, leavers: command.leavers }),
+      };
+    case "load": {
+      const loaded = await loadRows({ runs: command.runs, maxBytes: command.maxBytes });
+      return loaded.kind === "lost" ? { ...loaded, id } : { kind: "loaded", id, rows: loaded.rows };
+    }
+    case "merge":
+      return { ...(await mergeRows(command.order)), id };
+    case "tell": {
+      const result = await tellFleet(fleet, command.entry);
+      return { kind: "told", id, isHeard: result.kind === "delivered" };
+    }
+    case "retell":
+      await retellLobby({ fleet: name, tenant, runs: command.runs });
+      return { kind: "retold", id };
+    case "muster":
+      await musterJobs({ fleet: name, tenant });
+      return { kind: "mustered", id };
+  }
+}

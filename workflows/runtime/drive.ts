@@ -1,0 +1,101 @@
+/**
+ * @file Drives a state machine inside a workflow: feeds it signals, answers and time, and has its commands carried out.
+ *
+ * Everything that happens enters through `feed`, so a replay that sees the same events takes the same steps. The answer to a command is fed when
+ * it arrives; a command without an answer gives undefined. A command's failures are answers, so an error of `carryOut` is a bug, or the
+ * SDK's way of ending the run; the first one ends `until` with that error.
+ * A tick comes when all that arrived together has been fed. `timers.ts` says which timers stand behind it.
+ */
+
+import { condition } from "@temporalio/workflow";
+import type { Machine, Tick } from "../../machines/machine.ts";
+import { createAlarm, createTimers } from "./timers.ts";
+
+export interface Drive<State, Event> {
+  readonly state: () => State;
+  readonly feed: (event: Event | Tick) => void;
+  /** Resolves once the state is as wanted; ticks meanwhile. */
+  readonly until: (isReached: (state: State) => boolean) => Promise<State>;
+}
+
+export interface Driven<State, Event, Command> {
+  readonly machine: Machine<State, Event, Command>;
+  readonly state: State;
+  /** Starts what the command asks for; resolves with the event that answers it. */
+  readonly carryOut: (command: Command) => Promise<Event | undefined> | undefined;
+  /** Called with each state in which the machine rests: it waits for news or for its clock, or the state is as `until` wants it. */
+  readonly show?: (state: State) => void;
+}
+
+/** `commands`: those that the opening of the state gave. */
+export function drive<State, Event, Command>(
+  { machine, state: opened, carryOut, show }: Driven<State, Event, Command>,
+  commands: readonly Command[] = [],
+): Drive<State, Event> {
+  let state = opened;
+  let bug: { readonly error: unknown } | undefined;
+  const timers = createTimers();
+  const alarm = createAlarm();
+
+  const start = (command: Command): void => {
+    carryOut(command)?.then(
+      (answer) => answer !== undefined && feed(answer),
+      (error: unknown) => (bug ??= { error }),
+    );
+  };
+  const feed = (event: Event | Tick): void => {
+    const before = machine.clockOf?.(state);
+    const step = machine.step(state, event, Date.now());
+    state = step.state;
+    step.commands.forEach(start);
+    const clock = machine.clockOf?.(state);
+    if (clock !== before) alarm.set(clock);
+  };
+  const isDue = (): boolean => alarm.hasRung() || machine.dueAtMs(state) <= Date.now();
+  commands.forEach(start);
+
+  return { state: () => state, feed, until };
+
+  async function until(isReached: (state: State) => boolean): Promise<State> {
+    for (let ticks = 0; ;) {
+      if (bug !== undefined) throw bug.error;
+      if (isReached(state)) {
+        show?.(state);
+        return state;
+      }
+      if (!isDue() || ticks >= MAX_TICKS) {
+        await newsOrTick();
+        ticks = 0;
+        continue;
+      }
+      alarm.stop();
+      await everythingFed();
+      if (bug !== undefined || !isDue()) continue;
+      feed({ kind: "tick" });
+      ticks += 1;
+    }
+  }
+
+  async function newsOrTick(): Promise<void> {
+    show?.(state);
+    const waited = state;
+    const rings = timers.rings();
+    const isNews = (): boolean => bug !== undefined || state !== waited;
+    alarm.set(machine.clockOf?.(state));
+    if (machine.clockOf === undefined || isDue()) timers.arm(machine.dueAtMs(state));
+    await condition(() => isNews() || alarm.hasRung() || timers.rings() > rings);
+    if (!isNews() && !alarm.hasRung()) feed({ kind: "tick" });
+  }
+}
+
+/** Ticks without a pause; a machine that is always due must not stop the workflow's thread. */
+const MAX_TICKS = 100;
+
+/**
+ * Resolves when all that this activation of the workflow brought has been fed: the SDK asks a condition once when it is made, and again
+ * only when no other continuation is left to run.
+ */
+function everythingFed(): Promise<void> {
+  let asked = 0;
+  return condition(() => asked++ > 0);
+}
