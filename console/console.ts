@@ -32,17 +32,12 @@ export interface ConsoleOptions {
   readonly say: (line: string) => void;
 }
 
-export interface Console extends HttpConsole {
-  /** Resolves when the first ledger is there. */
-  readonly ready: Promise<void>;
-}
-
 /** What happens within this time is told together. */
 const TELL_EVERY_MS = 100;
 /** What is told late (see `tables.ts`) is looked for so often. */
 const LOOK_EVERY_MS = 1_000;
 
-export async function startConsole(options: ConsoleOptions): Promise<Console> {
+export async function startConsole(options: ConsoleOptions): Promise<HttpConsole> {
   const { client, fleet, codecs, host, port, rule, files, say } = options;
   const tables = createTables();
   const hub = createHub(tables.snapshot);
@@ -52,8 +47,6 @@ export async function startConsole(options: ConsoleOptions): Promise<Console> {
   let atMs = 0;
   let trouble: string | undefined;
   let timer: NodeJS.Timeout | undefined;
-  let markReady = (): void => undefined;
-  const ready = new Promise<void>((resolve) => (markReady = resolve));
 
   const http = await startHttpConsole({ host, port, rule, files, stream: hub.add, answer });
   const looks = setInterval(look, LOOK_EVERY_MS);
@@ -67,7 +60,6 @@ export async function startConsole(options: ConsoleOptions): Promise<Console> {
         ledger = run.ledger;
         at = { runId: run.runId, event: 0 };
         atMs = Math.max(atMs, run.startedAtMs);
-        markReady();
         soon();
       },
       folded(runId, { task, folded, ledger: reached }) {
@@ -89,7 +81,6 @@ export async function startConsole(options: ConsoleOptions): Promise<Console> {
   });
   return {
     port: http.port,
-    ready,
     async close() {
       ending.abort();
       clearInterval(looks);

@@ -4,12 +4,13 @@ import { h, render, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { connect } from "./connection.ts";
 import { MapView } from "./map/map-view.ts";
-import { usePlace, type Go, type Place, type View } from "./place.ts";
+import { usePlace, type View } from "./place.ts";
 import { createStore, type Store } from "./store.ts";
 import { counted, timeText } from "./text.ts";
 import { JobView } from "./views/job.ts";
 import { QueueView } from "./views/queue.ts";
 import { DecisionsView, HostsView, TenantsView } from "./views/tables.ts";
+import type { ViewProps } from "./views/view-props.ts";
 
 const TABS: readonly (readonly [view: View, title: string])[] = [
   ["map", "Map"],
@@ -47,12 +48,12 @@ function Page({ store }: { readonly store: Store }): ComponentChildren {
       null,
       store.tables.hosts.size === 0
         ? h("p", { class: "quiet wide" }, "Reading the fleet's history…")
-        : viewOf(store, place, go),
+        : h(ViewOf, { store, place, go }),
     ),
   );
 }
 
-function viewOf(store: Store, place: Place, go: Go): ComponentChildren {
+function ViewOf({ store, place, go }: ViewProps): ComponentChildren {
   switch (place.view) {
     case "map":
       return h(MapView, { store, place, go });
@@ -69,15 +70,7 @@ function viewOf(store: Store, place: Place, go: Go): ComponentChildren {
   }
 }
 
-function Head({
-  store,
-  place,
-  go,
-}: {
-  readonly store: Store;
-  readonly place: Place;
-  readonly go: Go;
-}): ComponentChildren {
+function Head({ store, place, go }: ViewProps): ComponentChildren {
   const { fleet, atMs, trouble } = store.facts();
   const { tables } = store;
   return h(

@@ -7,20 +7,17 @@
 import type { FleetShape } from "../domain/fleet/fleet.ts";
 import { apply, emptyLedger } from "../scheduling/ledger/apply/apply.ts";
 import type { Policies } from "../scheduling/cycle/cycle.ts";
-import { DECIDE_LIMITS } from "../scheduling/cycle/decide.ts";
+import { SILENT_LIMITS } from "../scheduling/cycle/decide.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import { openSession, type Session } from "../scheduling/cycle/live-scheduler.ts";
 
 export type Scheduler = Session;
 export type OpenScheduler = (ledger: Ledger) => Scheduler;
 
-/** Pending reasons are for users who wait. No simulation reads them, and they change no decision. */
-const LIMITS = { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 };
-
 export const schedulerWith =
   (policies: Policies): OpenScheduler =>
   (ledger) =>
-    openSession(ledger, { policies, limits: LIMITS });
+    openSession(ledger, { policies, limits: SILENT_LIMITS });
 
 /** The same scheduler with some calls replaced; its ledger stays its own. */
 export const schedulerBut = (

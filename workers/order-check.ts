@@ -9,7 +9,7 @@ import { Context } from "@temporalio/activity";
 import type { Client } from "@temporalio/client";
 import type { HostTrust } from "../access/host-trust.ts";
 import { checkJobProof } from "../access/job-proof.ts";
-import { checkTicket, submitterIn, ticketMismatch } from "../access/ticket.ts";
+import { checkTicket, submitterIn, ticketMismatch, type TicketUse } from "../access/ticket.ts";
 import type { OrderCheck } from "../agent/ports/order-check.ts";
 import { failure } from "../agent/system/failures.ts";
 import type { LeaseOrder } from "../protocol/agent-contract.ts";
@@ -23,6 +23,12 @@ export interface HostAccess {
   /** Public keys of the fleet, as they are now. */
   readonly believed: () => readonly string[];
 }
+
+/** What a ticket must say for this order. */
+export const ticketUse = (
+  { jobId: job, leaseId: lease, token, host }: LeaseOrder,
+  { fleet }: HostAccess,
+): TicketUse => ({ fleet: fleetWorkflowId(fleet), job, lease, token, host });
 
 /** Readers of sessions that are known, so that a session is looked at once. */
 const MOST_SESSIONS = 1_000;
@@ -70,14 +76,7 @@ function ticketRefusal(
   const check = checkTicket(order.ticket, access.believed());
   if (check.kind !== "good") return check.reason;
   const { ticket } = check;
-  const use = {
-    fleet: fleetWorkflowId(access.fleet),
-    job: order.jobId,
-    lease: order.leaseId,
-    token: order.token,
-    host: order.host,
-  };
-  const mismatch = ticketMismatch(ticket, use);
+  const mismatch = ticketMismatch(ticket, ticketUse(order, access));
   if (mismatch !== undefined) return mismatch;
   // Everybody may carry a stop ticket to the host: the fleet wants the lease ended.
   return ticket.kind === "stop" || sender === ticket.job

@@ -29,9 +29,8 @@ import { extrasProblem, PLAN_VARIABLE } from "../domain/lease/launch-extras.ts";
 import { SERVING_ENV } from "../domain/job/serving-env.ts";
 import type { RunOrder } from "../protocol/agent-contract.ts";
 import { POLICY_VARIABLE, REWARDS_VARIABLE, SEAL_VARIABLE } from "../protocol/collective-files.ts";
-import { fleetWorkflowId } from "../protocol/messages.ts";
 import { contentOfOrder, PROOF_AGE_MS, PROOF_MEMO } from "../protocol/signed-job.ts";
-import type { HostAccess } from "./order-check.ts";
+import { ticketUse, type HostAccess } from "./order-check.ts";
 import { memoOf } from "./workflow-memo.ts";
 
 /** Launch extras are signed by nobody; these name files of ours, which no program executes. */
@@ -122,12 +121,10 @@ function launchTicketOf(order: RunOrder, access: HostAccess): LaunchTicket | str
   if (check.kind !== "good") return check.reason;
   const { ticket } = check;
   if (ticket.kind !== "launch") return "its ticket is one to stop";
-  const { jobId: job, leaseId: lease, token, host } = order;
-  const fleet = fleetWorkflowId(access.fleet);
-  const mismatch = ticketMismatch(ticket, { fleet, job, lease, token, host });
+  const mismatch = ticketMismatch(ticket, ticketUse(order, access));
   if (mismatch !== undefined) return mismatch;
-  const [, mask = 0] = ticket.gpus.find(([name]) => name === host) ?? [];
-  return mask === maskOn(order) ? ticket : `its ticket is for other GPUs of ${host}`;
+  const [, mask = 0] = ticket.gpus.find(([name]) => name === order.host) ?? [];
+  return mask === maskOn(order) ? ticket : `its ticket is for other GPUs of ${order.host}`;
 }
 
 function extrasRefusal(

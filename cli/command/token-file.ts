@@ -1,6 +1,6 @@
 /**
- * @file Who may ask a service: the token that clients must show, from a file, because a command line would show it to every user of the machine;
- * and whether others reach its address at all.
+ * @file Who may ask a service: the token that clients must show, from a file, because a command line would show it to every user of the machine.
+ * An address that others reach needs one.
  */
 
 import { readFileSync } from "node:fs";
@@ -23,6 +23,28 @@ export function textOf(file: string): string {
   }
 }
 
+export interface ServedAddress {
+  readonly host: string;
+  readonly tokenFile?: string;
+  readonly anyone?: boolean;
+}
+
+/** Throws BAD_INPUT where strangers could do `what`. `files`: the options that keep them out. */
+export function refuseStrangers(
+  { host, tokenFile, anyone }: ServedAddress,
+  what: string,
+  files = "--token-file FILE",
+): void {
+  if (isLoopback(host) || tokenFile !== undefined || anyone === true) return;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `with --host ${host} every user who reaches this machine could ${what}. Add ${files}, or --anyone if a proxy in front checks access.`,
+  );
+}
+
+/** As a URL names it: an IPv6 address stands in brackets. */
+export const hostInUrl = (host: string): string => (host.includes(":") ? `[${host}]` : host);
+
 /** Whether only this machine reaches the address. */
-export const isLoopback = (host: string): boolean =>
+const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);

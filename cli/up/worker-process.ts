@@ -63,6 +63,11 @@ export function startWorker(command: WorkerCommand): StartedWorker {
   return { worker: { ...identity, role, logFile, ...place }, ready };
 }
 
+/** `up` waits for this message from a process that it has started; nobody else listens. */
+export function tellReady(): void {
+  if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
+}
+
 async function saysReady(child: ChildProcess): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const clock = setTimeout(() => {

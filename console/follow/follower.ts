@@ -8,6 +8,7 @@
 
 import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
@@ -71,7 +72,8 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       tell(error instanceof Error ? error.message : String(error));
-      await pause(RETRY_MS, signal);
+      // Ends early with the signal.
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 }
@@ -112,7 +114,7 @@ function readRun(
 
   async function* tasks(): AsyncGenerator<Known> {
     const execution = { workflowId: fleetWorkflowId(fleet), runId: wanted ?? "" };
-    for await (const events of pagesOf({ client, signal, execution, isWaiting: true })) {
+    for await (const events of pagesOf({ client, signal, execution })) {
       tell(undefined);
       const [first] = events;
       if (first === undefined) continue;
@@ -157,17 +159,15 @@ function readRun(
   }
 }
 
-/** Pages of a run's history; with `isWaiting` until the run ends, an empty page where nothing has happened for long. */
-export async function* pagesOf({
+/** Pages of a run's history until the run ends; an empty page where nothing has happened for long. */
+async function* pagesOf({
   client,
   signal,
   execution,
-  isWaiting,
 }: {
   readonly client: Client;
   readonly signal: AbortSignal;
   readonly execution: { readonly workflowId: string; readonly runId: string };
-  readonly isWaiting: boolean;
 }): AsyncGenerator<readonly HistoryEvent[]> {
   const { namespace } = client.options;
   let nextPageToken: Uint8Array | undefined;
@@ -175,7 +175,7 @@ export async function* pagesOf({
     const request = {
       namespace,
       execution,
-      waitNewEvent: isWaiting,
+      waitNewEvent: true,
       ...(nextPageToken !== undefined && { nextPageToken }),
     };
     const page = await abortable(signal, (call) =>
@@ -217,16 +217,4 @@ function endOf(events: readonly HistoryEvent[]): RunEnd | undefined {
     last?.workflowExecutionTimedOutEventAttributes ??
     last?.workflowExecutionCompletedEventAttributes;
   return isOver ? { nextRunId: undefined } : undefined;
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done, { once: true });
-    function done(): void {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    }
-  });
 }

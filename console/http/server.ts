@@ -6,7 +6,7 @@
  * is given to everybody. Nothing outside is loaded: the content security policy allows this origin alone.
  */
 
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
@@ -47,7 +47,7 @@ const HEADERS = {
 export async function startHttpConsole(options: HttpConsoleOptions): Promise<HttpConsole> {
   const { host, port } = options;
   // Cookies end with the process.
-  const secret = randomBytes(32);
+  const secret = randomBytes(32).toString("hex");
   const server = createServer((request, response) => {
     handle(request, response, { ...options, secret }).catch((error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
@@ -81,7 +81,7 @@ const listening = (
 async function handle(
   request: IncomingMessage,
   response: ServerResponse,
-  options: HttpConsoleOptions & { readonly secret: Buffer },
+  options: HttpConsoleOptions & { readonly secret: string },
 ): Promise<void> {
   const { rule, secret, files } = options;
   const url = new URL(request.url ?? "/", "http://console");
@@ -90,10 +90,7 @@ async function handle(
   if (url.pathname === "/api/session" && request.method === "POST") {
     const why = bearerRefusal(request, rule);
     if (why !== undefined) return send(response, plain(401, why));
-    response.setHeader(
-      "Set-Cookie",
-      `${COOKIE}=${cookieOf(secret)}; HttpOnly; SameSite=Strict; Path=/`,
-    );
+    response.setHeader("Set-Cookie", `${COOKIE}=${secret}; HttpOnly; SameSite=Strict; Path=/`);
     return send(response, plain(204, ""));
   }
   if (request.method !== "GET" && request.method !== "HEAD")
@@ -115,8 +112,8 @@ export const plain = (status: number, body: string): Answer => {
   return { status, type: "text/plain; charset=utf-8", body };
 };
 
-export const json = (body: unknown, status = 200): Answer => {
-  return { status, type: "application/json", body: JSON.stringify(body) };
+export const json = (body: unknown): Answer => {
+  return { status: 200, type: "application/json", body: JSON.stringify(body) };
 };
 
 function send(response: ServerResponse, { status, type, body }: Answer): void {
@@ -129,13 +126,10 @@ function isOwnName({ headers }: IncomingMessage): boolean {
   return name === "localhost" || name === "[::1]" || /^127(\.\d{1,3}){3}$/.test(name);
 }
 
-const cookieOf = (secret: Buffer): string =>
-  createHmac("sha256", secret).update("console").digest("hex");
-
-function hasCookie({ headers }: IncomingMessage, secret: Buffer): boolean {
+function hasCookie({ headers }: IncomingMessage, secret: string): boolean {
   const said = new RegExp(`(?:^|; )${COOKIE}=([0-9a-f]{64})(?:;|$)`).exec(
     headers.cookie ?? "",
   )?.[1];
   if (said === undefined) return false;
-  return timingSafeEqual(Buffer.from(said), Buffer.from(cookieOf(secret)));
+  return timingSafeEqual(Buffer.from(said), Buffer.from(secret));
 }

@@ -2,19 +2,13 @@
 
 import { h, type ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Go, Place } from "../place.ts";
-import type { Store } from "../store.ts";
 import { counted, durationText } from "../text.ts";
+import type { Go } from "../place.ts";
+import type { ViewProps } from "../views/view-props.ts";
 import { MODES, paint, type Mode, type Theme } from "./colours.ts";
 import { draw } from "./draw.ts";
 import { GPU_STATES, readGpus, type GpuBook } from "./gpus.ts";
 import { at, layOut, type Layout } from "./layout.ts";
-
-interface Props {
-  readonly store: Store;
-  readonly place: Place;
-  readonly go: Go;
-}
 
 /** Redraws are told here, for those who measure. */
 declare global {
@@ -30,7 +24,7 @@ interface Pointed {
   readonly gpu: number;
 }
 
-export function MapView({ store, place, go }: Props): ComponentChildren {
+export function MapView({ store, place, go }: ViewProps): ComponentChildren {
   const { tables } = store;
   const revision = store.revision();
   const book = useMemo(

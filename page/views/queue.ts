@@ -2,11 +2,11 @@
 
 import { h, type ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Go, Place } from "../place.ts";
-import type { Store } from "../store.ts";
+import type { Go } from "../place.ts";
 import { counted, durationText } from "../text.ts";
 import { List, type Column } from "./list.ts";
 import { codeOf, queueRows, type QueueRow } from "./queue-rows.ts";
+import type { ViewProps } from "./view-props.ts";
 
 const COLUMNS: readonly Column[] = [
   { id: "place", title: "#", isRight: true },
@@ -23,15 +23,7 @@ const LOOK_AFTER_MS = 800;
 const MOST_LOOKED_FOR = 20;
 const KEPT_MS = 30_000;
 
-export function QueueView({
-  store,
-  place,
-  go,
-}: {
-  readonly store: Store;
-  readonly place: Place;
-  readonly go: Go;
-}): ComponentChildren {
+export function QueueView({ store, place, go }: ViewProps): ComponentChildren {
   const { tables } = store;
   const filter = {
     text: place.get("q"),

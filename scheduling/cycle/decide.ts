@@ -24,6 +24,9 @@ export const DECIDE_LIMITS: CycleLimits = {
   freshReasons: 50,
 };
 
+/** The same decisions, for those who read no reasons: no decision depends on one. */
+export const SILENT_LIMITS: CycleLimits = { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 };
+
 /** Some hundred kinds of requests at the front of the queue: a few milliseconds. */
 const BASELINE_LIMITS: CycleLimits = { maxCandidates: 6_000, maxReasons: 0, freshReasons: 0 };
 

@@ -96,7 +96,7 @@ export function openWaitReports(
    */
   function isOld(job: JobId, code: WaitCode): boolean {
     const former = snapshot.reasons.get(job)?.code;
-    if (former !== undefined) return isLike(former, code);
+    if (former !== undefined) return toldName(former) === toldName(code);
     return snapshot.isReasonRoomLow === true && !isHopeless(code);
   }
 
@@ -130,9 +130,6 @@ const BUSY_CODES: ReadonlySet<PendingCode> = new Set([
 /** Reasons of equal names are news to a request, or are not, in the same cases. */
 export const toldName = (former: PendingCode | undefined): string =>
   former === undefined ? "" : BUSY_CODES.has(former) ? "busy" : former;
-
-const isLike = (former: PendingCode, code: WaitCode): boolean =>
-  former === code || (BUSY_CODES.has(former) && BUSY_CODES.has(code));
 
 const isSame = (a: PendingReason, b: PendingReason | undefined): boolean =>
   a.code === b?.code && a.message === b.message && JSON.stringify(a) === JSON.stringify(b);

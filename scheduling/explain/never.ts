@@ -7,7 +7,7 @@
 
 import type { JobId } from "../../domain/values/ids.ts";
 import { runCycle, type DecidePorts, type Policies } from "../cycle/cycle.ts";
-import { DECIDE_LIMITS, DECIDE_POLICIES } from "../cycle/decide.ts";
+import { DECIDE_POLICIES, SILENT_LIMITS } from "../cycle/decide.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { idleFleet } from "./relaxed-fleet.ts";
 
@@ -25,7 +25,7 @@ export function wouldNeverStart(
 ): boolean {
   const request = ledger.requests.get(job);
   if (request === undefined) return false;
-  const limits = { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 };
+  const limits = SILENT_LIMITS;
   const idle = idleFleet(ledger, request);
   const { items } = runCycle(idle, nowMs, { policies, ports, limits, method: "decide" }).plan;
   return items.every((item) => item.request.jobId !== job);

@@ -15,7 +15,7 @@ import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { PendingRequest, PlanItem } from "../../domain/lease/plan.ts";
 import { ms } from "../../domain/values/units.ts";
 import { runCycle, type DecidePorts, type Policies } from "../cycle/cycle.ts";
-import { DECIDE_LIMITS, DECIDE_POLICIES } from "../cycle/decide.ts";
+import { DECIDE_POLICIES, SILENT_LIMITS } from "../cycle/decide.ts";
 import type { HostCondition } from "../ledger/rules/grant-check.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { relaxed } from "./relaxed-constraints.ts";
@@ -67,9 +67,13 @@ export function unblock(
   const grantIn = (changed: Ledger): PlanItem | undefined => {
     if (attempts >= MAX_ATTEMPTS) return undefined;
     attempts += 1;
-    const limits = { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 };
-    const options = { policies, ports, limits, method: "decide", onlyFor: job } as const;
-    const { items } = runCycle(changed, nowMs, options).plan;
+    const { items } = runCycle(changed, nowMs, {
+      policies,
+      ports,
+      limits: SILENT_LIMITS,
+      method: "decide",
+      onlyFor: job,
+    }).plan;
     return items.find((item) => item.request.jobId === job);
   };
   if (grantIn(ledger) !== undefined) return [];

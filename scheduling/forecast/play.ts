@@ -16,7 +16,7 @@ import { heap, type Heap } from "../../lib/heap.ts";
 import type { Random } from "../../lib/random.ts";
 import type { ArrivalStream } from "../estimates/arrival-rates.ts";
 import type { DecidePorts, Policies } from "../cycle/cycle.ts";
-import { DECIDE_LIMITS } from "../cycle/decide.ts";
+import { SILENT_LIMITS } from "../cycle/decide.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { RunKind, RunTimes } from "../estimates/run-times.ts";
@@ -113,7 +113,7 @@ function openPlay(ledger: Ledger, options: PlayOptions): PlayState {
   const session = openSession(ledger, {
     ...(policies !== undefined && { policies }),
     ...(ports !== undefined && { ports }),
-    limits: { ...DECIDE_LIMITS, maxReasons: 0, freshReasons: 0 },
+    limits: SILENT_LIMITS,
   });
   const state: PlayState = {
     session,

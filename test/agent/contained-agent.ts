@@ -4,10 +4,10 @@
  */
 
 import { openHost } from "../../agent/runs/agent-host.ts";
-import { createRunActivities } from "../../agent/runs/run-activities.ts";
 import { findContainment } from "../../agent/system/find-containment.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
+import { plainRuns } from "./plain-ports.ts";
 
 const [stateDir = "", shimPath = "", json = "{}"] = process.argv.slice(2);
 // Written by the test that starts this program.
@@ -17,20 +17,6 @@ const host = openHost(
   { stateDir, fleet: "default", id: order.host, gpuCount: 8, containment },
   nodeSystem,
 );
-const { run } = createRunActivities({
-  hosts: new Map([[host.id, host]]),
-  gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
-  task: () => ({
-    heartbeat: () => undefined,
-    cancelled: new AbortController().signal,
-    reason: () => "asked",
-  }),
-  onUnattended: () => undefined,
-  shimPath,
-  env: process.env,
-  log: { partBytes: 1_000_000, parts: 4 },
-  refusalOf: () => Promise.resolve(undefined),
-  minFreeBytes: 0,
-});
+const { run } = plainRuns(host, shimPath);
 const { end } = await run(order);
 process.stdout.write(JSON.stringify({ kind: containment.kind, end }));

@@ -8,8 +8,8 @@
 import { openHost } from "../../agent/runs/agent-host.ts";
 import { openContactStore } from "../../agent/presence/contact-store.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
-import { createRunActivities } from "../../agent/runs/run-activities.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
+import { plainRuns } from "./plain-ports.ts";
 import { hostId } from "../../domain/values/ids.ts";
 
 const [stateDir = "", shimPath = "", json = "[]"] = process.argv.slice(2);
@@ -28,20 +28,6 @@ contacts.agree({
   onSilence: "fence",
 });
 setInterval(() => contacts.note(nodeSystem.clock.sinceBootMs()), 1);
-const runs = createRunActivities({
-  hosts: new Map([[host.id, host]]),
-  gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
-  task: () => ({
-    heartbeat: () => undefined,
-    cancelled: new AbortController().signal,
-    reason: () => "asked",
-  }),
-  onUnattended: () => undefined,
-  shimPath,
-  env: process.env,
-  log: { partBytes: 1_000_000, parts: 4 },
-  refusalOf: () => Promise.resolve(undefined),
-  minFreeBytes: 0,
-});
+const runs = plainRuns(host, shimPath);
 process.stdout.write("up\n");
 await Promise.all(orders.map((order) => runs.run(order)));

@@ -2,17 +2,14 @@
  * @file A job that tries to leave processes behind on a live fleet: when it has ended, nothing of it runs, and `fleet show` names the means.
  */
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { CONTAINER_KINDS } from "../../agent/containment/container.ts";
-import { withoutTemporal } from "../../workers/server/index.ts";
 import { eventually } from "../agent/fixture.ts";
-import { ROOT } from "../support/world.ts";
+import { cliOf } from "../support/own-cli.ts";
 
 const FLEET = "contained";
 /** Seconds that no other process of the machine sleeps. */
@@ -24,22 +21,7 @@ const ESCAPES = [
 ];
 let dir = "";
 
-async function cli(...words: readonly string[]): Promise<string> {
-  const child = spawn(process.execPath, [join(ROOT, "dist/cli/main.js"), ...words], {
-    env: {
-      ...withoutTemporal(process.env),
-      ORBWEAVER_STATE_DIR: join(dir, "state"),
-      ORBWEAVER_FLEET: FLEET,
-    },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let [stdout, stderr] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-  const [code] = await once(child, "close");
-  if (code !== 0) throw new Error(`orbweaver ${words.join(" ")}: ${String(code)}\n${stderr}`);
-  return stdout;
-}
+const cli = cliOf(FLEET, () => join(dir, "state"));
 
 function running(): readonly string[] {
   return readdirSync("/proc").flatMap((name) => {

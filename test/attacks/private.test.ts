@@ -4,17 +4,14 @@
  * Runs as root, which alone can start processes of other users; without root it has only the modes to look at.
  */
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { withoutTemporal } from "../../workers/server/index.ts";
 import { newKeyLine } from "../../workers/codec/key-ring.ts";
 import { asUser, isRoot, NOBODY, statusAs } from "../support/as-user.ts";
-import { ROOT } from "../support/world.ts";
+import { cliOf } from "../support/own-cli.ts";
 
 const FLEET = "private";
 const SECRET = "s3cret-w0rd";
@@ -22,22 +19,7 @@ let dir = "";
 let checkpoints = "";
 const stateDir = (): string => join(dir, "state", FLEET);
 
-async function cli(...words: readonly string[]): Promise<string> {
-  const child = spawn(process.execPath, [join(ROOT, "dist/cli/main.js"), ...words], {
-    env: {
-      ...withoutTemporal(process.env),
-      ORBWEAVER_STATE_DIR: join(dir, "state"),
-      ORBWEAVER_FLEET: FLEET,
-    },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let [stdout, stderr] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-  const [code] = await once(child, "close");
-  if (code !== 0) throw new Error(`orbweaver ${words.join(" ")}: ${String(code)}\n${stderr}`);
-  return stdout;
-}
+const cli = cliOf(FLEET, () => join(dir, "state"));
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "orbweaver-private-"));

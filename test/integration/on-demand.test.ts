@@ -5,16 +5,13 @@
  * A server of its own, because which build is current holds for the whole namespace.
  */
 
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { withoutTemporal } from "../../workers/server/index.ts";
 import { livingOnDemand } from "../../workers/on-demand/role-lock.ts";
-import { ROOT } from "../support/world.ts";
+import { cliOf } from "../support/own-cli.ts";
 
 const FLEET = "demand";
 let dir = "";
@@ -30,24 +27,7 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Fails unless the command ends with 0. */
-async function cli(...words: readonly string[]): Promise<string> {
-  const child = spawn(process.execPath, [join(ROOT, "dist/cli/main.js"), ...words], {
-    env: { ...withoutTemporal(process.env), ORBWEAVER_STATE_DIR: dir, ORBWEAVER_FLEET: FLEET },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let said = "";
-  let stdout = "";
-  child.stdout.on("data", (text: Buffer) => {
-    stdout += text.toString();
-  });
-  child.stderr.on("data", (text: Buffer) => {
-    said += text.toString();
-  });
-  const [code] = await once(child, "close");
-  if (code !== 0) throw new Error(`orbweaver ${words.join(" ")}: ${String(code)}\n${said}`);
-  return stdout;
-}
+const cli = cliOf(FLEET, () => dir);
 
 async function untilAsleep(): Promise<void> {
   await expect

@@ -20,6 +20,7 @@ import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
+import { withoutTemporal } from "../../workers/server/index.ts";
 import {
   FLEET_TASK_QUEUE,
   FLEET_WORKFLOW,
@@ -113,7 +114,7 @@ export async function startWorld({
   const orbweaver = new OrbweaverClient(temporal, { fleet });
   const processes = new Map<string, ChildProcess>();
   const env = {
-    ...withoutTemporal(),
+    ...withoutTemporal(process.env),
     ORBWEAVER_STATE_DIR: stateDir,
     ORBWEAVER_FLEET: fleet,
     TEMPORAL_ADDRESS: address,
@@ -258,14 +259,6 @@ export function fleetOf(fleetYaml: string): Fleet {
   });
   if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
   return parsed.fleet;
-}
-
-function withoutTemporal(): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(process.env).flatMap(([name, value]) =>
-      value === undefined || name.startsWith("TEMPORAL_") ? [] : [[name, value]],
-    ),
-  );
 }
 
 /** A worker says so on stderr once it polls; everything before is quoted when it dies first. */

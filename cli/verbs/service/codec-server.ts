@@ -13,7 +13,8 @@ import { fleetStateDir, readUpState } from "../../../workers/state.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { nameList, wholeNumber } from "../../command/option-values.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
-import { isLoopback, readToken, textOf } from "../../command/token-file.ts";
+import { hostInUrl, readToken, refuseStrangers, textOf } from "../../command/token-file.ts";
+import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 
 interface CodecServerValues {
@@ -82,12 +83,10 @@ export function codecServerVerb(context: CommandContext): Command {
       const options = await optionsOf(context, values);
       const server = await startCodecServer(options);
       const scheme = values.cert === undefined ? "http" : "https";
-      const host = values.host.includes(":") ? `[${values.host}]` : values.host;
-      const url = `${scheme}://${host}:${String(server.port)}`;
+      const url = `${scheme}://${hostInUrl(values.host)}:${String(server.port)}`;
       if (values.json === true) context.printJson({ url, origins: options.origins });
       else context.print(`codec server: ${url}`);
-      // `up` waits for this message; nobody else listens.
-      if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
+      tellReady();
       await aborted(context.io.interrupted);
       await server.close();
     });
@@ -99,12 +98,7 @@ async function optionsOf(
 ): Promise<CodecServerOptions> {
   const { io } = context;
   const { host, port, origin = [], tokenFile, cert, key } = values;
-  if (!isLoopback(host) && tokenFile === undefined && values.anyone !== true) {
-    throw new OrbweaverError(
-      "BAD_INPUT",
-      `with --host ${host} every user who reaches this machine could read the fleet's payloads. Add --token-file FILE (and --cert, --key), or --anyone if a proxy in front checks access.`,
-    );
-  }
+  refuseStrangers(values, "read the fleet's payloads", "--token-file FILE (and --cert, --key)");
   if ((cert === undefined) !== (key === undefined)) {
     throw new OrbweaverError("BAD_INPUT", "HTTPS needs both. Give --cert FILE and --key FILE.");
   }

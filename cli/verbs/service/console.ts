@@ -7,7 +7,6 @@
 import type { Command } from "commander";
 import { startConsole } from "../../../console/console.ts";
 import { readPage } from "../../../console/http/page-files.ts";
-import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { packageRoot } from "../../../workers/server/package-root.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
@@ -15,7 +14,8 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { wholeNumber } from "../../command/option-values.ts";
-import { isLoopback, readToken } from "../../command/token-file.ts";
+import { hostInUrl, readToken, refuseStrangers } from "../../command/token-file.ts";
+import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 
 interface ConsoleValues extends ConnectionOptionValues {
@@ -58,12 +58,7 @@ export function consoleVerb(context: CommandContext): Command {
       context.endsByItself();
       const { io } = context;
       const { host, port, tokenFile } = values;
-      if (!isLoopback(host) && tokenFile === undefined && values.anyone !== true) {
-        throw new OrbweaverError(
-          "BAD_INPUT",
-          `with --host ${host} every user who reaches this machine could see the fleet. Add --token-file FILE, or --anyone if a proxy in front checks access.`,
-        );
-      }
+      refuseStrangers(values, "see the fleet");
       const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
       const files = readPage(packageRoot());
       await context.withSession(values, async ({ temporal, fleet, connection }) => {
@@ -78,12 +73,10 @@ export function consoleVerb(context: CommandContext): Command {
           say: context.say,
           ...(connection.uiUrl !== undefined && { uiUrl: connection.uiUrl }),
         });
-        const name = host.includes(":") ? `[${host}]` : host;
-        const url = `http://${name}:${String(served.port)}/`;
+        const url = `http://${hostInUrl(host)}:${String(served.port)}/`;
         if (values.json === true) context.printJson({ url, fleet });
         else context.print(`console of fleet ${fleet}: ${url}`);
-        // `up` waits for this message; nobody else listens.
-        if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
+        tellReady();
         await aborted(io.interrupted);
         await served.close();
       });

@@ -7,6 +7,7 @@
 
 import type { Command } from "commander";
 import { spawn } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
 import { openClient, type ConnectionConfig } from "../../../workers/connection.ts";
 import { backlogCount } from "../../../workers/on-demand/backlog.ts";
 import { settingFileOf, TASK_QUEUES, type ControlRole } from "../../../workers/on-demand/places.ts";
@@ -35,6 +36,7 @@ import { wholeNumber } from "../../command/option-values.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
 import { connectionFor } from "../../command/session.ts";
 import { workerSurroundings } from "../../up/worker-environment.ts";
+import { tellReady } from "../../up/worker-process.ts";
 import { workerLogger } from "../../command/worker-log.ts";
 
 interface SuperviseValues extends ConnectionOptionValues {
@@ -97,8 +99,7 @@ async function runSupervisor(context: CommandContext, values: SuperviseValues): 
   io.interrupted.addEventListener("abort", end, { once: true });
   process.once("SIGTERM", end);
   logger.info({ fleet, server: connection.address }, "ready");
-  // `up` waits for this message; nobody else listens.
-  if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
+  tellReady();
   try {
     await supervise(
       {
@@ -113,7 +114,9 @@ async function runSupervisor(context: CommandContext, values: SuperviseValues): 
             );
         },
         nowMs: () => performance.now(),
-        pause: (lengthMs) => pause(lengthMs, ended.signal),
+        // Ends early with the signal.
+        pause: (lengthMs) =>
+          sleep(lengthMs, undefined, { signal: ended.signal }).catch(() => undefined),
         onTrouble: (error) => logger.warn({ error: String(error) }, "the server does not answer"),
       },
       local === undefined ? COMMAND_PACE : SUPERVISOR_PACE,
@@ -159,18 +162,5 @@ function runCommand(line: string, role: ControlRole, onFailure: (reason: string)
   child.once("error", (error) => onFailure(error.message));
   child.once("exit", (code, signal) => {
     if (code !== 0) onFailure(signal ?? `exit code ${String(code)}`);
-  });
-}
-
-async function pause(lengthMs: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, lengthMs);
-    signal.addEventListener("abort", done, { once: true });
   });
 }

@@ -21,6 +21,7 @@ import { wholeNumber } from "../../command/option-values.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
 import { connectionFor } from "../../command/session.ts";
 import { storeDirOf } from "../../up/places.ts";
+import { tellReady } from "../../up/worker-process.ts";
 import { workerLogger } from "../../command/worker-log.ts";
 
 const ROLES = ["fleet", "jobs", "solver", "agent"] as const;
@@ -165,8 +166,7 @@ async function runRole(
     ...(onDemand !== undefined && { onDemand }),
     onReady: () => {
       logger.info({ fleet, server: connection.address, namespace: connection.namespace }, "ready");
-      // `up` waits for this message; nobody else listens.
-      if (process.send !== undefined) process.send({ kind: "ready" }, () => process.disconnect());
+      tellReady();
     },
   };
   switch (role) {

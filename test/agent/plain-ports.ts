@@ -1,0 +1,24 @@
+/** @file The ports of an agent in a process of its own: gangs of one host, nobody cancels, nothing is refused. */
+
+import type { AgentHost } from "../../agent/runs/agent-host.ts";
+import { createRunActivities } from "../../agent/runs/run-activities.ts";
+
+export const plainRuns = (
+  host: AgentHost,
+  shimPath: string,
+): ReturnType<typeof createRunActivities> =>
+  createRunActivities({
+    hosts: new Map([[host.id, host]]),
+    gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
+    task: () => ({
+      heartbeat: () => undefined,
+      cancelled: new AbortController().signal,
+      reason: () => "asked",
+    }),
+    onUnattended: () => undefined,
+    shimPath,
+    env: process.env,
+    log: { partBytes: 1_000_000, parts: 4 },
+    refusalOf: () => Promise.resolve(undefined),
+    minFreeBytes: 0,
+  });
