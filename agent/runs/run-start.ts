@@ -11,24 +11,18 @@ import { asUser, type RunAs } from "../../access/run-as.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { POLICY_VARIABLE } from "../../protocol/collective-files.ts";
 import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
-import { containerFor, groupsOf } from "../containment/container.ts";
 import { bandwidthDir } from "../folder/bandwidth-file.ts";
 import { batchTrouble, planBatch } from "./batch-plan.ts";
 import { newestCheckpoint, taskCheckpointDir, tokenDir } from "../folder/checkpoints.ts";
 import { failure } from "../system/failures.ts";
 import { ownCommand } from "../system/own-command.ts";
-import {
-  LAUNCH_MARK,
-  OWNER_MARK,
-  type LaunchPlan,
-  type LogLimits,
-  type StoredOrder,
-} from "../folder/launch-files.ts";
-import { phaseOf, untilPhase, type LocalRun } from "./local-run.ts";
+import type { LaunchPlan, LogLimits, StoredOrder } from "../folder/launch-files.ts";
+import { phaseOf, type LocalRun } from "./local-run.ts";
 import { extrasDir, writeExtras } from "../folder/extra-files.ts";
 import { planRanks } from "./rank-environment.ts";
 import { findTunerPlugin } from "./tuner-plugin.ts";
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
+import { launchGroups, makeContainer, startShim } from "./shim-start.ts";
 import { createJsonOnce, replaceJson } from "../folder/json-files.ts";
 import type { Files } from "../ports/files.ts";
 
@@ -163,25 +157,20 @@ export async function commit(
   const stale = host.tokens.refusalOf(order.token, maskOn(order));
   if (stale !== undefined) revoke(run, stale);
   if (run.halt.signal.aborted || phaseOf(run).kind !== "unclaimed") return;
-  makeContainer(host, run, order);
+  makeOwnContainer(host, run, order);
   createJsonOnce(disk, files.plan, plan);
-  await startShim(host, run, { order, ports });
+  await startOwnShim(host, run, { order, ports });
 }
 
-/** On the disk before the first process: whoever ends the launch finds all of it. */
-function makeContainer(host: AgentHost, { files, system }: LocalRun, order: RunOrder): void {
-  const container = containerFor(host.containment, host.owner, files.dir);
+function makeOwnContainer(host: AgentHost, run: LocalRun, order: RunOrder): void {
   try {
-    for (const group of groupsOf(container)) system.groups.make(group);
-    const bound = "bound" in container ? container.bound : undefined;
-    if (bound !== undefined) system.groups.limitPids(bound.group, bound.pids);
+    makeContainer(run, host);
   } catch (error) {
     throw failure(
       "HOST_REFUSED",
-      `${order.host} cannot make the group ${groupsOf(container).join(", ")} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Delegate the cgroup to the agent again, and restart it.`,
+      `${order.host} cannot make the group ${launchGroups(run, host).join(", ")} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Delegate the cgroup to the agent again, and restart it.`,
     );
   }
-  replaceJson(system.files, files.container, container);
 }
 
 const isTuningWanted = ({ launchExtras }: RunOrder): boolean =>
@@ -197,39 +186,15 @@ function agreedPlugin(run: LocalRun, order: RunOrder, env: StartPorts["env"]): s
   );
 }
 
-async function startShim(
+async function startOwnShim(
   { containment, owner }: AgentHost,
   run: LocalRun,
   { order, ports }: { readonly order: RunOrder; readonly ports: StartPorts },
 ): Promise<void> {
   const { shimPath, env } = ports;
   const { files, system } = run;
-  const gone = new AbortController();
-  system.processes.start({
-    command: [
-      ...(containment.kind === "subreaper" ? containment.prefix : []),
-      process.execPath,
-      shimPath,
-      files.dir,
-    ],
-    cwd: files.dir,
-    env: {
-      PATH: env["PATH"],
-      HOME: env["HOME"],
-      ORBWEAVER_LEASE_ID: order.leaseId,
-      [LAUNCH_MARK]: files.dir,
-      [OWNER_MARK]: owner,
-    },
-    output: files.shimLog,
-    isLeftBehind: true,
-    onEnd: () => gone.abort(),
-    onNotStarted: () => gone.abort(),
-  });
-  const phase = await untilPhase(
-    run,
-    ["starting", "running", "ended", "lost", "revoked"],
-    gone.signal,
-  );
+  const { leaseId } = order;
+  const phase = await startShim(run, { containment, owner, shimPath, env, leaseId });
   if (phase !== undefined || !revoke(run, "its shim could not be started")) return;
   throw failure(
     "HOST_REFUSED",

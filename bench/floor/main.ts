@@ -6,11 +6,20 @@
 
 import { NativeConnection, Worker, type WorkerOptions } from "@temporalio/worker";
 import { Client } from "@temporalio/client";
+import { dirname, join } from "node:path";
+import { findContainment } from "../../agent/system/find-containment.ts";
+import { packageRoot } from "../../workers/server/package-root.ts";
 import { createFloorActivities } from "./activities.ts";
 
 const [address = "", taskQueue = "", codePath = "", role = ""] = process.argv.slice(2);
 const connection = await NativeConnection.connect({ address });
-const activities = { ...createFloorActivities(new Client({ connection })) };
+const place = {
+  dir: join(dirname(codePath), "floor-launches"),
+  shimPath: join(packageRoot(), "dist/workers/shim.cjs"),
+  containment: findContainment(),
+  log: { partBytes: 8 * 2 ** 20, parts: 4 },
+};
+const activities = { ...createFloorActivities(new Client({ connection }), place) };
 const workflows = { workflowBundle: { codePath }, activities } as const;
 const parts: Partial<WorkerOptions> =
   role === "host"

@@ -2,7 +2,8 @@
  * @file The floor: the cost of the same steps on the same server without scheduling.
  *
  * A `floorJob` signals an entity, is signalled back, runs one activity that starts a process, and ends: the way of a job without
- * ledger, admission, leases, two-phase start, logs and supervision. A `floorCaller` only does the round trip, again and again.
+ * ledger, admission, leases and two-phase start; its process has the product's supervisor, output files and container. A `floorCaller` only does
+ * the round trip, again and again. These files are frozen (`test/bench/floor.test.ts`): a floor with shortcuts of ours stands beside this one.
  */
 
 import {

@@ -1,0 +1,73 @@
+/**
+ * @file Starts the supervisor of a launch whose plan is on the disk, in a container of its own.
+ *
+ * The container is on the disk before the first process: whoever ends the launch finds all of it. Nothing here knows of leases or orders, so
+ * that a bench can start the same supervisor under the same containment without a scheduler.
+ */
+
+import { containerFor, groupsOf, type Containment } from "../containment/container.ts";
+import { replaceJson } from "../folder/json-files.ts";
+import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
+import { untilPhase, type Launch, type Phase } from "./local-run.ts";
+
+export interface ContainerOwner {
+  readonly containment: Containment;
+  /** Tells fleets and hosts of one machine apart. */
+  readonly owner: string;
+}
+
+export interface ShimStart extends ContainerOwner {
+  /** The compiled entry of the shim. */
+  readonly shimPath: string;
+  /** The agent's own environment; little of it is passed on. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly leaseId: string;
+}
+
+/** The groups for a launch with these files, made or not. */
+export const launchGroups = (
+  { files }: Launch,
+  { containment, owner }: ContainerOwner,
+): readonly string[] => groupsOf(containerFor(containment, owner, files.dir));
+
+/** Throws the system's error when a group cannot be made. */
+export function makeContainer(
+  { files, system }: Launch,
+  { containment, owner }: ContainerOwner,
+): void {
+  const container = containerFor(containment, owner, files.dir);
+  for (const group of groupsOf(container)) system.groups.make(group);
+  const bound = "bound" in container ? container.bound : undefined;
+  if (bound !== undefined) system.groups.limitPids(bound.group, bound.pids);
+  replaceJson(system.files, files.container, container);
+}
+
+/** Returns when the shim, or an order to stop, has the claim; undefined when the shim ended without it. */
+export async function startShim(
+  launch: Launch,
+  { containment, owner, shimPath, env, leaseId }: ShimStart,
+): Promise<Phase | undefined> {
+  const { files, system } = launch;
+  const gone = new AbortController();
+  system.processes.start({
+    command: [
+      ...(containment.kind === "subreaper" ? containment.prefix : []),
+      process.execPath,
+      shimPath,
+      files.dir,
+    ],
+    cwd: files.dir,
+    env: {
+      PATH: env["PATH"],
+      HOME: env["HOME"],
+      ORBWEAVER_LEASE_ID: leaseId,
+      [LAUNCH_MARK]: files.dir,
+      [OWNER_MARK]: owner,
+    },
+    output: files.shimLog,
+    isLeftBehind: true,
+    onEnd: () => gone.abort(),
+    onNotStarted: () => gone.abort(),
+  });
+  return await untilPhase(launch, ["starting", "running", "ended", "lost", "revoked"], gone.signal);
+}
