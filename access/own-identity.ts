@@ -131,7 +131,8 @@ function read(file: string): Pick<Identity, "privateKey" | "publicKey"> {
   return { privateKey, publicKey: publicKeyText(createPublicKey(privateKey)) };
 }
 
-function userName(): string {
+/** The name of who runs this process, as the system knows it. */
+export function userName(): string {
   try {
     return userInfo().username;
   } catch {

@@ -18,7 +18,9 @@ import {
   usageMessage,
   type CommandContext,
 } from "./command/command-context.ts";
+import { addDocumentFormats, wantsDocument } from "./command/output-format.ts";
 import { packageVersion } from "./command/package-version.ts";
+import { verbFirst } from "./command/verb-first.ts";
 import { openSession as openRealSession, type OpenSession } from "./command/session.ts";
 import { benchVerb } from "./verbs/science/bench.ts";
 import { cancelVerb } from "./verbs/jobs/cancel.ts";
@@ -96,7 +98,7 @@ export async function runCli(
 ): Promise<number> {
   let exitCode: number = EXIT.ok;
   let isPatient = false;
-  const { own, commandLine } = splitCommandLine(words);
+  const { own, commandLine } = splitCommandLine(verbFirst(words));
   const context = createCommandContext({
     io,
     openSession,
@@ -111,7 +113,7 @@ export async function runCli(
   const run = createProgram(context)
     .parseAsync([...own], { from: "user" })
     .then(() => exitCode)
-    .catch((error: unknown) => endOf(error, context, own.includes("--json")));
+    .catch((error: unknown) => endOf(error, context, wantsDocument(own)));
   const interrupted = new Promise<number>((resolve) => {
     const end = (): void => {
       if (isPatient) return;
@@ -138,6 +140,7 @@ function createProgram(context: CommandContext): Command {
   add("Fleet:", FLEET_VERBS);
   add("Processes:", PROCESS_VERBS);
   add("Measurements:", [benchVerb, simulateVerb]);
+  addDocumentFormats(program, context);
   program.commandsGroup("Shell:");
   addCompletion(program, context);
   return program;

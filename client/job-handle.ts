@@ -41,7 +41,7 @@ import {
   type TaskPage,
   type TaskQuery,
 } from "../protocol/messages.ts";
-import { stateOf } from "./job-list.ts";
+import { stateOf } from "./listed-job.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
 import { readJobLogs } from "./job-logs.ts";
 import type { LogOptions } from "./log-options.ts";

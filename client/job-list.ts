@@ -8,74 +8,25 @@
  */
 
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
-import { OrbweaverError } from "../domain/values/failure.ts";
-import { clusterId, jobId, type ClusterId, type HostId, type JobId } from "../domain/values/ids.ts";
+import { labelsOf } from "../domain/job/job-labels.ts";
+import { byCodeUnit, clusterId, jobId, type JobId } from "../domain/values/ids.ts";
 import { gpuCountOf, type Lease } from "../domain/lease/lease.ts";
-import type { PendingReason } from "../domain/lease/pending.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
-import {
-  ARRAY_MEMO,
-  CELL_MEMO,
-  JOB_WORKFLOW,
-  type ArrayMemo,
-  type CellMemo,
-  type JobState,
-} from "../protocol/messages.ts";
+import { ARRAY_MEMO, CELL_MEMO, type ArrayMemo, type CellMemo } from "../protocol/messages.ts";
+import { jobFits, visibilityQuery, type JobFilter } from "./job-filter.ts";
+import { stateOf, type ListedJob } from "./listed-job.ts";
 import {
   CLASS_KEY,
   CLUSTER_KEY,
   FLEET_KEY,
   GPUS_KEY,
-  HOME_KEY,
-  isEqual,
+  LABELS_KEY,
+  NAME_KEY,
   STATE_KEY,
   TENANT_KEY,
+  USER_KEY,
 } from "./search-keys.ts";
 import { translated } from "./server-error.ts";
-
-export interface JobFilter {
-  readonly class?: string;
-  readonly tenant?: string;
-  readonly state?: ListedState;
-  readonly cluster?: string;
-  /** Includes ended jobs; absent: only when `state` requests them. */
-  readonly all?: boolean;
-  readonly limit?: number;
-}
-
-export interface ListedJob {
-  readonly jobId: JobId;
-  readonly state: ListedState | "terminated" | "timed-out";
-  readonly class?: string;
-  readonly tenant?: string;
-  /** GPUs that the job holds or, while it waits, requests. */
-  readonly gpus?: number;
-  /** Of a gang that is smaller than the job asked for: its full size. */
-  readonly gpusRequested?: number;
-  /** The job that its GPUs are being taken for; the job itself when it is to restart with more of them. */
-  readonly preemptedFor?: JobId;
-  /** The clusters of its last run. */
-  readonly clusters: readonly ClusterId[];
-  /** Hosts of its present leases. */
-  readonly hosts: readonly HostId[];
-  readonly submittedAtMs: number;
-  /** Time of its present lease. */
-  readonly grantedAtMs?: number;
-  readonly endedAtMs?: number;
-  /** Of a job array: progress of its tasks, to about a twentieth. */
-  readonly tasks?: ArrayMemo;
-  /** The fleet's present reason for its waiting. */
-  readonly pending?: PendingReason;
-  /**
-   * The fleet that has its request or its run, or had its last run; jobs of this fleet that moved to another fleet are listed
-   * too.
-   */
-  readonly fleet?: string;
-  /** Of a job that has moved to another fleet: the time of the last move. */
-  readonly moved?: CellMemo;
-}
-
-const ENDED: ReadonlySet<ListedState> = new Set(["completed", "failed", "cancelled"]);
 
 /** `ledger` is the fleet's present state; absent when no fleet answers. */
 export async function* listJobs(
@@ -87,28 +38,15 @@ export async function* listJobs(
   }: { readonly fleet: string; readonly filter: JobFilter; readonly ledger?: Ledger },
 ): AsyncGenerator<ListedJob> {
   const query = visibilityQuery(fleet, filter);
-  const leases = leasesByJob(ledger);
+  const facts = ledgerFacts(ledger);
+  const fits = jobFits(filter);
   let left = filter.limit ?? Infinity;
   if (left <= 0) return;
   try {
     for await (const info of client.workflow.list({ query, pageSize: Math.min(left, 1000) })) {
-      const listed = withLedgerState(listedJob(info), { ledger, leases });
-      // The state attribute of a job that was ended from outside is stale; its status is not.
-      if (filter.state !== undefined && listed.state !== filter.state) continue;
-      const held = leases.get(listed.jobId) ?? [];
-      const [lease] = held;
-      const pending = lease === undefined ? ledger?.reasons.get(listed.jobId) : undefined;
-      yield {
-        ...listed,
-        ...(lease !== undefined &&
-          listed.endedAtMs === undefined && {
-            hosts: [...new Set(held.flatMap(({ gpus }) => gpus.map((part) => part.host)))],
-            gpus: held.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
-            grantedAtMs: lease.grantedAtMs,
-            ...degradationOf(lease),
-          }),
-        ...(pending !== undefined && listed.endedAtMs === undefined && { pending }),
-      };
+      const job = facts(listedJob(info));
+      if (!fits(job)) continue;
+      yield job;
       left -= 1;
       if (left <= 0) return;
     }
@@ -117,16 +55,43 @@ export async function* listJobs(
   }
 }
 
-/** A job whose last written state is running may have lost its GPUs since. */
-function withLedgerState(
-  job: ListedJob,
-  {
-    ledger,
-    leases,
-  }: { readonly ledger: Ledger | undefined; readonly leases: ReadonlyMap<JobId, unknown> },
-): ListedJob {
-  const waits = ledger?.requests.has(job.jobId) === true && !leases.has(job.jobId);
-  return job.state === "running" && waits ? { ...job, state: "pending" } : job;
+/** Adds what the ledger knows of jobs that have not ended. */
+function ledgerFacts(ledger: Ledger | undefined): (job: ListedJob) => ListedJob {
+  if (ledger === undefined) return (job) => job;
+  const leases = leasesByJob(ledger);
+  const typeOf = new Map(
+    ledger.shape.clusters.flatMap(({ hosts }) => hosts.map(({ id, gpuType }) => [id, gpuType])),
+  );
+  return (listed) => {
+    if (listed.endedAtMs !== undefined) return listed;
+    const held = leases.get(listed.jobId) ?? [];
+    const [lease] = held;
+    const request = ledger.requests.get(listed.jobId);
+    if (lease === undefined) {
+      const pending = ledger.reasons.get(listed.jobId);
+      const types = request?.constraints.gpuTypes;
+      return {
+        ...listed,
+        // A job whose last written state is running may have lost its GPUs since.
+        ...(listed.state === "running" && request !== undefined && { state: "pending" }),
+        ...(types !== undefined && { gpuTypes: types }),
+        ...(request?.priority !== undefined && { priority: request.priority }),
+        ...(pending !== undefined && { pending }),
+      };
+    }
+    const hosts = [...new Set(held.flatMap(({ gpus }) => gpus.map((part) => part.host)))];
+    const types = new Set(hosts.flatMap((host) => typeOf.get(host) ?? []));
+    const priority = lease.terms?.priority ?? request?.priority;
+    return {
+      ...listed,
+      hosts,
+      gpus: held.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
+      grantedAtMs: lease.grantedAtMs,
+      ...(types.size > 0 && { gpuTypes: [...types].sort(byCodeUnit) }),
+      ...(priority !== undefined && { priority }),
+      ...degradationOf(lease),
+    };
+  };
 }
 
 function degradationOf({
@@ -153,27 +118,6 @@ function leasesByJob(ledger: Ledger | undefined): ReadonlyMap<JobId, readonly Le
   return byJob;
 }
 
-/** Temporal's visibility query for a filter. */
-export function visibilityQuery(fleet: string, filter: JobFilter): string {
-  const { class: jobClass, tenant, state, cluster, all } = filter;
-  const isOpenOnly = all !== true && (state === undefined || !ENDED.has(state));
-  return [
-    `WorkflowType = "${JOB_WORKFLOW}"`,
-    `(${isEqual(FLEET_KEY, fleet)} OR ${isEqual(HOME_KEY, fleet)})`,
-    ...(isOpenOnly ? ['ExecutionStatus = "Running"'] : []),
-    ...(jobClass === undefined ? [] : [isEqual(CLASS_KEY, jobClass)]),
-    ...(tenant === undefined ? [] : [isEqual(TENANT_KEY, tenant)]),
-    ...(state === undefined ? [] : [stateQuery(state)]),
-    ...(cluster === undefined ? [] : [isEqual(CLUSTER_KEY, cluster)]),
-  ].join(" AND ");
-}
-
-/** Some jobs that wait again last wrote that they run. */
-const stateQuery = (state: ListedState): string =>
-  state === "pending"
-    ? `(${isEqual(STATE_KEY, state)} OR ${isEqual(STATE_KEY, "running")})`
-    : isEqual(STATE_KEY, state);
-
 /** The facts of one job that visibility has. */
 export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   const attributes = info.typedSearchAttributes;
@@ -183,9 +127,15 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   const tasks = info.memo?.[ARRAY_MEMO] as ArrayMemo | undefined;
   const moved = info.memo?.[CELL_MEMO] as CellMemo | undefined;
   const fleet = attributes.get(FLEET_KEY);
+  const name = attributes.get(NAME_KEY);
+  const user = attributes.get(USER_KEY);
+  const labels = attributes.get(LABELS_KEY);
   return {
     jobId: jobId(info.workflowId),
     state: stateOf(info.status.name, attributes.get(STATE_KEY)),
+    ...(name !== undefined && { name }),
+    ...(user !== undefined && { user }),
+    ...(labels !== undefined && { labels: labelsOf(labels) }),
     ...(jobClass !== undefined && { class: jobClass }),
     ...(tenant !== undefined && { tenant }),
     ...(gpus !== undefined && { gpus }),
@@ -197,48 +147,4 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
     submittedAtMs: info.startTime.getTime(),
     ...(info.closeTime !== undefined && { endedAtMs: info.closeTime.getTime() }),
   };
-}
-
-/** The state of a job from its workflow's status and the last state that it wrote (`said`). */
-export function stateOf(status: string, said: string | undefined): ListedJob["state"] {
-  switch (status) {
-    case "COMPLETED":
-      return "completed";
-    case "FAILED":
-      return "failed";
-    case "CANCELLED":
-      return "cancelled";
-    case "TERMINATED":
-      return "terminated";
-    case "TIMED_OUT":
-      return "timed-out";
-    default:
-      return isListedState(said) ? said : "pending";
-  }
-}
-
-/** The states that jobs can be listed by. */
-export const JOB_STATES = [
-  "pending",
-  "held",
-  "running",
-  "completed",
-  "failed",
-  "cancelled",
-] as const satisfies readonly JobState[];
-
-export type ListedState = (typeof JOB_STATES)[number];
-
-function isListedState(text: string | undefined): text is ListedState {
-  const states: readonly string[] = JOB_STATES;
-  return text !== undefined && states.includes(text);
-}
-
-/** Parses the state of a filter that a user wrote. */
-export function parseJobState(text: string): ListedState {
-  if (isListedState(text)) return text;
-  throw new OrbweaverError(
-    "BAD_INPUT",
-    `${JSON.stringify(text)} is not a state to list jobs by. Use ${JOB_STATES.join(", ")}; a job that is being stopped is listed as running.`,
-  );
 }

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import type { AttemptView } from "../protocol/messages.ts";
-import { stateOf } from "./job-list.ts";
+import { stateOf } from "./listed-job.ts";
 import type { LoggedJob, LogOptions } from "./log-options.ts";
 import { openLogSession, READERS_PER_SESSION, type LogSession } from "./log-session.ts";
 import { merged } from "./merged.ts";

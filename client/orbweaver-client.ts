@@ -29,7 +29,9 @@ import {
 import { findDoubts, type Doubt } from "./doubts.ts";
 import { repairFleet } from "./repair.ts";
 import { openJob, type JobHandle } from "./job-handle.ts";
-import { listJobs, type JobFilter, type ListedJob } from "./job-list.ts";
+import type { JobFilter } from "./job-filter.ts";
+import { listJobs } from "./job-list.ts";
+import type { ListedJob } from "./listed-job.ts";
 import { asked } from "./server-error.ts";
 import { submitJob, type SubmitOptions, type Submitted } from "./submission.ts";
 import { queried } from "./waking.ts";

@@ -6,12 +6,19 @@
  * returns the first job if both specs are equal after defaults.
  */
 
-import { WorkflowExecutionAlreadyStartedError, type Client } from "@temporalio/client";
+import {
+  isGrpcServiceError,
+  WorkflowExecutionAlreadyStartedError,
+  type Client,
+  type WorkflowStartOptions,
+} from "@temporalio/client";
+import type { SearchAttributePair } from "@temporalio/common";
 import { randomInt } from "node:crypto";
 import { signJob } from "../access/job-proof.ts";
 import { ownIdentity } from "../access/own-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
+import { labelTexts } from "../domain/job/job-labels.ts";
 import { diffJobSpecs, type JobDifference } from "../domain/job/job-difference.ts";
 import {
   formatProblem,
@@ -33,7 +40,16 @@ import {
 import { tenantPriority } from "../protocol/fair-tasks.ts";
 import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { decodedPayloads } from "./payloads.ts";
-import { CLASS_KEY, FLEET_KEY, GPUS_KEY, STATE_KEY, TENANT_KEY } from "./search-keys.ts";
+import {
+  CLASS_KEY,
+  FLEET_KEY,
+  GPUS_KEY,
+  LABELS_KEY,
+  NAME_KEY,
+  STATE_KEY,
+  TENANT_KEY,
+  USER_KEY,
+} from "./search-keys.ts";
 import { translated } from "./server-error.ts";
 
 export interface SubmitOptions {
@@ -73,23 +89,30 @@ export async function submitJob(
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
   const fleet = options.fleet ?? DEFAULT_FLEET;
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
+  const { memo, user } = signature(jobId, spec, options);
+  const start: JobStart = {
+    workflowId: jobId,
+    taskQueue: JOB_TASK_QUEUE,
+    args: [file, ...jobOptions],
+    workflowIdReusePolicy: "REJECT_DUPLICATE",
+    typedSearchAttributes: [
+      { key: FLEET_KEY, value: fleet },
+      { key: CLASS_KEY, value: spec.class },
+      { key: TENANT_KEY, value: spec.tenant },
+      { key: STATE_KEY, value: spec.isHeld ? "held" : "pending" },
+      { key: GPUS_KEY, value: spec.gang.gpus },
+      { key: NAME_KEY, value: spec.name },
+      ...(user === undefined ? [] : [{ key: USER_KEY, value: user }]),
+      ...(spec.labels === undefined
+        ? []
+        : [{ key: LABELS_KEY, value: [...labelTexts(spec.labels)] }]),
+    ],
+    staticSummary: summaryOf(spec),
+    priority: tenantPriority(spec.tenant),
+    ...(memo !== undefined && { memo }),
+  };
   try {
-    await client.workflow.start(JOB_WORKFLOW, {
-      workflowId: jobId,
-      taskQueue: JOB_TASK_QUEUE,
-      args: [file, ...jobOptions],
-      workflowIdReusePolicy: "REJECT_DUPLICATE",
-      typedSearchAttributes: [
-        { key: FLEET_KEY, value: fleet },
-        { key: CLASS_KEY, value: spec.class },
-        { key: TENANT_KEY, value: spec.tenant },
-        { key: STATE_KEY, value: spec.isHeld ? "held" : "pending" },
-        { key: GPUS_KEY, value: spec.gang.gpus },
-      ],
-      staticSummary: summaryOf(spec),
-      priority: tenantPriority(spec.tenant),
-      ...proofMemo(jobId, spec, options),
-    });
+    await started(client, start);
     return { jobId, isNew: true };
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
@@ -100,15 +123,44 @@ export async function submitJob(
   }
 }
 
-/** Hosts start a job for the user who has signed it (`access/host-trust.ts`). */
-function proofMemo(
+/** Workers of former releases have not registered what only lists read, and a job must not fail for that. */
+async function started(client: Client, start: JobStart): Promise<void> {
+  try {
+    await client.workflow.start(JOB_WORKFLOW, start);
+  } catch (error) {
+    if (!lacksAttribute(error)) throw error;
+    const known = start.typedSearchAttributes.filter(
+      ({ key }) => !FOR_LISTS.some(({ name }) => name === key.name),
+    );
+    await client.workflow.start(JOB_WORKFLOW, { ...start, typedSearchAttributes: known });
+  }
+}
+
+type JobStart = WorkflowStartOptions & {
+  readonly typedSearchAttributes: readonly SearchAttributePair[];
+};
+
+const FOR_LISTS = [NAME_KEY, USER_KEY, LABELS_KEY] as const;
+
+/** In the server's words: `Namespace default has no mapping defined for search attribute OrbweaverName`. */
+function lacksAttribute(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    const said = isGrpcServiceError(at) ? at.details : at.message;
+    if (FOR_LISTS.some(({ name }) => said.includes(`search attribute ${name}`))) return true;
+  }
+  return false;
+}
+
+/** Hosts start a job for the user who has signed it (`access/host-trust.ts`); lists name that user. */
+function signature(
   jobId: JobId,
   spec: JobSpec,
   { onUnsigned }: SubmitOptions,
-): { readonly memo?: Record<string, string> } {
+): { readonly memo?: Record<string, string>; readonly user?: string } {
   try {
     const job = { jobId, content: contentOfSpec(spec) };
-    return { memo: { [PROOF_MEMO]: signJob(job, ownIdentity(), Date.now()) } };
+    const identity = ownIdentity();
+    return { memo: { [PROOF_MEMO]: signJob(job, identity, Date.now()) }, user: identity.name };
   } catch (error) {
     if (!(error instanceof OrbweaverError)) throw error;
     onUnsigned?.(error.message);

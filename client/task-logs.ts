@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { JOB_TASK_QUEUE, tasksQuery, type TaskView } from "../protocol/messages.ts";
-import { stateOf } from "./job-list.ts";
+import { stateOf } from "./listed-job.ts";
 import type { LoggedJob, LogOptions } from "./log-options.ts";
 import { openLogSession } from "./log-session.ts";
 import { readRankLog } from "./rank-log.ts";

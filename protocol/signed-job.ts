@@ -2,7 +2,8 @@
  * @file What a submitter signs of a job, and where the signature stands: all that decides which processes run, in the words of the order
  * to a host.
  *
- * Not signed: where it runs and how often, which the fleet decides, and the launch extras, which hosts restrict by themselves.
+ * Not signed: where it runs and how often, which the fleet decides; the launch extras, which hosts restrict by themselves; labels, which no host
+ * reads.
  */
 
 import type { JobSpec } from "../domain/job/job.ts";

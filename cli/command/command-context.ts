@@ -1,6 +1,7 @@
 /** @file The context of every verb: the outside world, a way to Temporal, and one way to answer and to end. */
 
 import { Command } from "commander";
+import { stringify } from "yaml";
 import type { ConnectionOptionValues } from "./connection-options.ts";
 import { coloursFor, type Colours } from "../terminal/colour.ts";
 import { EXIT_CODE_HELP } from "../terminal/exit-code.ts";
@@ -20,8 +21,9 @@ export interface CommandContext {
   ) => Promise<T>;
   /** A line of the answer, on standard output. */
   readonly print: (text: string) => void;
-  /** The answer as the one JSON document on standard output. */
+  /** The answer as the one document on standard output: JSON, or YAML once `writeYaml` was called. */
   readonly printJson: (document: unknown) => void;
+  readonly writeYaml: () => void;
   /** Whether `printJson` has printed it. */
   readonly hasPrintedJson: () => boolean;
   /** A line for people, on standard error. */
@@ -50,6 +52,7 @@ export function createCommandContext({
   endsByItself,
 }: CommandContextParts): CommandContext {
   let hasPrinted = false;
+  let isYaml = false;
   return {
     io,
     commandLine,
@@ -67,7 +70,12 @@ export function createCommandContext({
     print: (text) => io.stdout.write(`${safeText(text)}\n`),
     printJson: (document) => {
       hasPrinted = true;
-      io.stdout.write(`${safeJson(JSON.stringify(document, null, 2))}\n`);
+      const json = safeJson(JSON.stringify(document, null, 2));
+      // Through JSON, so that both forms have the same members.
+      io.stdout.write(isYaml ? safeText(stringify(JSON.parse(json))) : `${json}\n`);
+    },
+    writeYaml: () => {
+      isYaml = true;
     },
     hasPrintedJson: () => hasPrinted,
     say: (text) => io.stderr.write(`${safeText(text)}\n`),

@@ -1,7 +1,7 @@
 /**
  * @file Merges the flags of `submit` into a job file. The file's own parser checks the result.
  *
- * A flag replaces its key; `--env` adds to the file's variables; the command line after `--` replaces the command.
+ * A flag replaces its key; `--env` and `--label` add to the file's; the command line after `--` replaces the command.
  */
 
 import { basename, extname } from "node:path";
@@ -18,6 +18,7 @@ export interface JobFlags {
   readonly class?: string;
   readonly tenant?: string;
   readonly priority?: number;
+  readonly label?: ReadonlyMap<string, string>;
   readonly env?: ReadonlyMap<string, string>;
   readonly workdir?: string;
   readonly launch?: string;
@@ -51,6 +52,7 @@ const JOB_FLAGS = [
   "class",
   "tenant",
   "priority",
+  "label",
   "env",
   "workdir",
   "launch",
@@ -86,7 +88,7 @@ export function jobFileWith(
   commandLine: readonly string[] | undefined,
 ): JobFile {
   const file = base === undefined ? {} : mapOf(base);
-  const { env, workdir, launch } = flags;
+  const { env, label, workdir, launch } = flags;
   const name =
     flags.name ?? file["name"] ?? (commandLine === undefined ? undefined : nameOf(commandLine));
   const run = {
@@ -122,6 +124,9 @@ export function jobFileWith(
     ...given({ name, class: flags.class, tenant, priority, timeLimit, deadline, hold }),
     ...given({ fleets, patience, modelConfig }),
     ...given({ gang: gangWith(file["gang"], flags) }),
+    ...(label !== undefined && {
+      labels: { ...asMap(file["labels"]), ...Object.fromEntries(label) },
+    }),
     ...(Object.keys(run).length > 0 && { run }),
     ...(Object.keys(constraints).length > 0 && { constraints }),
     ...(Object.keys(preemption).length > 0 && { preemption }),

@@ -24,6 +24,11 @@ export function addJobOptions(verb: Command): Command {
       readInteger,
     )
     .option(
+      "-l, --label <KEY=VALUE>",
+      "label by which `list` and `cancel` find the job; repeatable",
+      keyValue("--label"),
+    )
+    .option(
       "-e, --env <KEY=VALUE>",
       "environment variable of the processes; repeatable",
       keyValue("--env"),

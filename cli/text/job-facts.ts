@@ -1,6 +1,7 @@
 /** @file The settings of a job as labelled lines. */
 
 import type { Constraints, JobSpec } from "../../client/index.ts";
+import { labelTexts } from "../../domain/job/job-labels.ts";
 import { counted, durationText } from "../terminal/duration.ts";
 
 type Fact = readonly [label: string, value: string | undefined];
@@ -11,6 +12,7 @@ export function specFacts(spec: JobSpec): readonly Fact[] {
     ["name", name],
     ["class", spec.class],
     ["tenant", tenant],
+    ["labels", spec.labels === undefined ? undefined : labelTexts(spec.labels).join(", ")],
     ["priority", priority === 0 ? undefined : String(priority)],
     ["GPUs", gangText(gang)],
     ["tasks", arrayText(spec.array)],

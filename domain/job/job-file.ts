@@ -107,6 +107,7 @@ function parsed(file: ReadJobFile): ParsedJob {
 function specOf(file: ReadJobFile): JobSpec {
   const {
     name,
+    labels,
     model,
     modelConfig,
     batch,
@@ -121,6 +122,7 @@ function specOf(file: ReadJobFile): JobSpec {
   const jobClass = file.class ?? DEFAULTS.class;
   return {
     name,
+    ...(labels !== undefined && Object.keys(labels).length > 0 && { labels }),
     tenant: tenantId(file.tenant ?? DEFAULTS.tenant),
     class: jobClass,
     priority: file.priority ?? DEFAULTS.priority,

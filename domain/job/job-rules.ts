@@ -6,6 +6,7 @@
  */
 
 import { shown, type ValuePath } from "../values/file-problem.ts";
+import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
 import { isServedFile } from "./job-serving.ts";
 import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
@@ -21,7 +22,13 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...arrayProblems(value),
     ...cellProblems(value),
     ...modelProblems(value),
+    ...labelProblems(value),
   ];
+}
+
+function labelProblems(file: unknown): SchemaProblem[] {
+  const excess = labelCountProblem(valueAt(file, ["labels"]));
+  return excess === undefined ? [] : [problem(file, ["labels"], excess)];
 }
 
 function commandProblems(file: unknown): SchemaProblem[] {

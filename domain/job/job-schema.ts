@@ -20,6 +20,8 @@ import {
   type WordRule,
 } from "../file/schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
+import { labelMap } from "./job-labels.ts";
+import { serve } from "./serve-schema.ts";
 
 const MAX_GPUS = 100_000;
 /** A whole array is one workflow: its history and its memory must hold every task. */
@@ -225,38 +227,6 @@ const run = z
       "The processes of the job. Only an inference job with an ONNX model may be without.",
   });
 
-const serve = z
-  .strictObject({
-    port: wholeNumber({
-      min: 1,
-      max: 65_535,
-      description: "Port of the service on its host. Default: a free one, which `status` names.",
-      examples: [8000],
-    }).optional(),
-    maxBatch: wholeNumber({
-      min: 1,
-      max: 65_536,
-      description: "Rows that may run together; 1 for none. Default: 8.",
-      examples: [8],
-    }).optional(),
-    batchWindow: duration({
-      description: "How long a request waits for others to run with. Default: 2ms.",
-      examples: ["2ms"],
-      isZeroAllowed: true,
-    }).optional(),
-    queue: wholeNumber({
-      min: 1,
-      max: 1_000_000,
-      description: "Requests in line; more are answered with 429. Default: 64.",
-      examples: [64],
-    }).optional(),
-  })
-  .meta({
-    description:
-      "How the ONNX model of an inference job without a command is served: over HTTP, one thread for each GPU.",
-    examples: [{ port: 8000, maxBatch: 8 }],
-  });
-
 const preemption = z
   .strictObject({
     allowed: flag(
@@ -295,6 +265,10 @@ export const jobSchema = z
       max: 1000,
       description: "Higher goes first inside a tenant. Default: 0.",
       examples: [0],
+    }).optional(),
+    labels: labelMap({
+      description: "Words by which `list` and `cancel` find the job; they change nothing else.",
+      examples: [{ team: "vision", sweep: "lr-7" }],
     }).optional(),
     idempotencyKey: word(KEY, {
       description:

@@ -6,6 +6,7 @@
 
 import type { FrameworkChoice } from "../model/framework-names.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
+import type { Labels } from "./job-labels.ts";
 import { ms, type GiB, type Ms } from "../values/units.ts";
 
 export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
@@ -13,6 +14,8 @@ export type JobClass = (typeof JOB_CLASSES)[number];
 
 export interface JobSpec {
   readonly name: string;
+  /** By which lists find it; absent: none. */
+  readonly labels?: Labels;
   readonly tenant: TenantId;
   readonly class: JobClass;
   /** Higher goes first inside a tenant; 0 is usual, −1000 to 1000. */

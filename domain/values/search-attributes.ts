@@ -16,4 +16,7 @@ export const SEARCH_ATTRIBUTES = [
   { name: "OrbweaverState", type: "Keyword" },
   { name: "OrbweaverCluster", type: "KeywordList" },
   { name: "OrbweaverGpus", type: "Int" },
+  { name: "OrbweaverName", type: "Keyword" },
+  { name: "OrbweaverUser", type: "Keyword" },
+  { name: "OrbweaverLabels", type: "KeywordList" },
 ] as const satisfies readonly SearchAttribute[];

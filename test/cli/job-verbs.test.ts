@@ -71,7 +71,12 @@ describe("list", () => {
   const client = { list: () => each(JOBS) };
 
   it("shows job, class, tenant, state, GPUs, where and the wait in 80 columns", async () => {
-    const { code, stdout } = await run(["list"], { client, nowMs: NOW_MS });
+    const { code, stdout } = await run(["list"], {
+      client,
+      nowMs: NOW_MS,
+      isTerminal: true,
+      env: { NO_COLOR: "1" },
+    });
     expect(code).toBe(0);
     const lines = stdout.trimEnd().split("\n");
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
@@ -93,29 +98,6 @@ describe("list", () => {
     expect((await run(["list"], { client, isTerminal: true })).stdout).toContain(colour);
     const against = { client, isTerminal: true, env: { NO_COLOR: "1" } };
     expect((await run(["list"], against)).stdout).not.toContain("\u001b");
-  });
-
-  it("hands its filters to the library", async () => {
-    const filters: unknown[] = [];
-    const spy = { list: (filter: unknown) => (filters.push(filter), each<ListedJob>([])) };
-    const words = [
-      "list",
-      "--class",
-      "training",
-      "--tenant",
-      "t",
-      "--state",
-      "held",
-      "--cluster",
-      "c",
-      "-a",
-      "-n",
-      "5",
-    ];
-    expect((await run(words, { client: spy })).stdout).toBe("no jobs\n");
-    expect(filters).toEqual([
-      { class: "training", tenant: "t", state: "held", cluster: "c", all: true, limit: 5 },
-    ]);
   });
 
   it("prints a changed line once while it watches without a terminal, and ends at Ctrl-C with 130", async () => {

@@ -3,6 +3,7 @@
 import { Writable } from "node:stream";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { drained } from "../../cli/terminal/io.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { run } from "./run.ts";
 
 const VERBS = [
@@ -136,6 +137,35 @@ it("says how to get a connection when there is none, and ends with 4", async () 
   expect(stderr).toMatch(/^error NO_CONNECTION: .*`orbweaver up`.*TEMPORAL_ADDRESS/);
 });
 
+describe("options of all verbs", () => {
+  const client = { list: async function* () {} };
+
+  it.each([
+    [["--fleet", "default", "list"]],
+    [["--fleet=default", "--tls", "--json", "list", "--all"]],
+    [["--json", "ls"]],
+  ])("%j may begin the line", async (words) => {
+    expect(await run(words, { client })).toMatchObject({ code: 0, stderr: "" });
+  });
+
+  it.each([
+    [["--fleet", "../x", "submit", "--gpus", "1", "--", "x", "--tls"], /fleet name "..\/x"/],
+    [["--colour", "list"], /unknown option '--colour'/],
+  ])("%j means the same as behind the verb", async (words, wantError) => {
+    const { code, stderr } = await run(words);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(wantError);
+  });
+
+  it("every document is to be had as YAML, errors included", async () => {
+    const failing = { fleet: () => Promise.reject(new OrbweaverError("NOT_FOUND", "no fleet")) };
+    const words = ["fleet", "show", "-o", "yaml"];
+    const { code, stdout } = await run(words, { client: failing });
+    expect(code).toBe(3);
+    expect(stdout).toBe("error:\n  code: NOT_FOUND\n  message: no fleet\n");
+  });
+});
+
 describe("an error that nobody foresaw", () => {
   const client = {
     fleet: () => Promise.reject(new TypeError("x is undefined")),
@@ -170,7 +200,7 @@ describe("with --json an error is also the one document on standard output", () 
       2,
       {
         code: "BAD_INPUT",
-        message: "--watch redraws a table and --json prints one document. Give one of them.",
+        message: "--watch redraws a table, and other forms are printed once. Leave --watch or the form out.",
       },
     ],
     [

@@ -3,19 +3,32 @@
 import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
 import { TypedSearchAttributes } from "@temporalio/common";
 import { describe, expect, it } from "vitest";
-import { listedJob, listJobs, visibilityQuery, type JobFilter } from "../../client/job-list.ts";
+import { visibilityQuery, type JobFilter } from "../../client/job-filter.ts";
+import { listedJob, listJobs } from "../../client/job-list.ts";
 import {
   CLASS_KEY,
   CLUSTER_KEY,
   GPUS_KEY,
+  LABELS_KEY,
+  NAME_KEY,
   STATE_KEY,
   TENANT_KEY,
 } from "../../client/search-keys.ts";
-import { hostId, jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
+import {
+  clusterId,
+  hostId,
+  jobId,
+  leaseId,
+  runId,
+  tenantId,
+  token,
+} from "../../domain/values/ids.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
-import { ms } from "../../domain/values/units.ts";
+import { gbps, gib, ms } from "../../domain/values/units.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+
+const ANYWHERE = { isSameHost: false, isSameFabric: false };
 
 const BASE = 'WorkflowType = "job" AND (OrbweaverFleet = "default" OR OrbweaverHome = "default")';
 
@@ -32,8 +45,36 @@ it.each<[JobFilter, string]>([
     { class: "training", tenant: "t", cluster: "c", all: true },
     `${BASE} AND OrbweaverClass = "training" AND OrbweaverTenant = "t" AND OrbweaverCluster = "c"`,
   ],
+  [
+    { state: ["held", "pending"] },
+    `${BASE} AND ExecutionStatus = "Running" AND (OrbweaverState = "held" OR OrbweaverState = "pending" OR OrbweaverState = "running")`,
+  ],
+  [
+    { state: ["failed", "held"] },
+    `${BASE} AND (OrbweaverState = "failed" OR OrbweaverState = "held")`,
+  ],
+  [
+    { all: true, user: "ada", labels: ["team=vision", "sweep"] },
+    `${BASE} AND OrbweaverUser = "ada" AND OrbweaverLabels = "team=vision"`,
+  ],
+  [
+    { all: true, name: "probe-*7" },
+    `${BASE} AND (OrbweaverName STARTS_WITH "probe-" OR WorkflowId STARTS_WITH "probe-")`,
+  ],
+  [{ all: true, name: "a" }, `${BASE} AND (OrbweaverName = "a" OR WorkflowId = "a")`],
+  [{ all: true, name: "*a", gpuType: "H100" }, BASE],
+  [
+    { all: true, submittedBeforeMs: 2_000, submittedAfterMs: 1_000 },
+    `${BASE} AND StartTime <= "1970-01-01T00:00:02.000Z" AND StartTime >= "1970-01-01T00:00:01.000Z"`,
+  ],
 ])("the filter %j asks visibility %s", (filter, wantQuery) => {
   expect(visibilityQuery("default", filter)).toBe(wantQuery);
+});
+
+it.each(["a b=c", "=c", "a=", 'a="', "a=b=c"])("%j is no label to search for", (label) => {
+  expect(() => visibilityQuery("default", { labels: [label] })).toThrow(
+    expect.objectContaining({ code: "BAD_INPUT" }),
+  );
 });
 
 it.each(['a"b', "a'b", "a\\b"])("a value like %j cannot leave its quotes", (tenant) => {
@@ -47,8 +88,10 @@ function info(more: {
   status?: string;
   state?: string;
   closedAtMs?: number;
+  name?: string;
+  labels?: string[];
 }): WorkflowExecutionInfo {
-  const { id = "a", status = "RUNNING", state = "pending", closedAtMs } = more;
+  const { id = "a", status = "RUNNING", state = "pending", closedAtMs, name, labels } = more;
   const found = {
     workflowId: id,
     status: { name: status },
@@ -60,6 +103,8 @@ function info(more: {
       { key: STATE_KEY, value: state },
       { key: GPUS_KEY, value: 8 },
       { key: CLUSTER_KEY, value: ["c"] },
+      ...(name === undefined ? [] : [{ key: NAME_KEY, value: name }]),
+      ...(labels === undefined ? [] : [{ key: LABELS_KEY, value: labels }]),
     ]),
   };
   // What a listing reads of it, and nothing else.
@@ -131,7 +176,7 @@ describe("with the fleet's ledger", () => {
 
   it("tells of a gang that is smaller than asked for, and of one that is to give way", async () => {
     const gang = { gpus: 8, min: 1, timeoutMs: ms(0) };
-    const constraints = { isSameHost: false, isSameFabric: false };
+    const constraints = ANYWHERE;
     const eviction = { forJob: jobId("infer"), atMs: 1, lostGpuSeconds: 1, isSent: true } as const;
     const yielding = {
       ...lease,
@@ -143,7 +188,8 @@ describe("with the fleet's ledger", () => {
   });
 
   it("knows that a job which wrote that it runs waits again", async () => {
-    const requests = new Map([[jobId("run"), {} as PendingRequest]]);
+    const request: Partial<PendingRequest> = { priority: 7, constraints: ANYWHERE };
+    const requests = new Map([[jobId("run"), request as PendingRequest]]);
     const waiting = { leases: new Map(), requests };
     expect((await list({ state: "pending" }, waiting)).map(({ jobId: id }) => id)).toEqual([
       "run",
@@ -151,6 +197,48 @@ describe("with the fleet's ledger", () => {
       "new",
     ]);
     expect(await list({ state: "running" }, waiting)).toEqual([]);
+  });
+
+  it("finds by the type of GPUs that a job holds, or waits for by name", async () => {
+    const cluster = {
+      ...{ id: clusterId("c"), site: "s", jurisdiction: "EU", fabricGbps: gbps(1) },
+      hosts: [{ id: hostId("c", "h"), gpuCount: 8, gpuType: "H100", memoryGiB: gib(80) }],
+    };
+    // A list reads of the shape which host has which GPUs.
+    const shape = { clusters: [cluster], links: [], tenants: [] } as unknown as Ledger["shape"];
+    const request: Partial<PendingRequest> = {
+      priority: 7,
+      constraints: { ...ANYWHERE, gpuTypes: ["A100"] },
+    };
+    const requests = new Map([[jobId("wait"), request as PendingRequest]]);
+    const [running] = await list({ gpuType: "H100" }, { shape, requests });
+    expect(running).toMatchObject({ jobId: "run", gpuTypes: ["H100"] });
+    expect(await list({ gpuType: "A100" }, { shape, requests })).toMatchObject([
+      { jobId: "wait", gpuTypes: ["A100"], priority: 7 },
+    ]);
+    expect(await list({ gpuType: "B200" }, { shape, requests })).toEqual([]);
+  });
+
+  it.each<[JobFilter, readonly string[]]>([
+    [{ labels: ["team=vision"] }, ["a-1"]],
+    [{ labels: ["team"] }, ["a-1", "b-2"]],
+    [{ labels: ["team", "x=y"] }, ["b-2"]],
+    [{ name: "a*" }, ["a-1"]],
+    [{ name: "?-2" }, ["b-2"]],
+    [{ name: "train*" }, ["b-2"]],
+    [{ name: "a.1" }, []],
+  ])("checks %j again on the answer", async (filter, wantIds) => {
+    const labelled = {
+      workflow: {
+        list: async function* () {
+          yield await Promise.resolve(info({ id: "a-1", labels: ["team=vision"] }));
+          yield info({ id: "b-2", name: "trainer", labels: ["team=Vision", "x=y"] });
+        },
+      },
+    } as unknown as Client;
+    const ids = [];
+    for await (const job of listJobs(labelled, { fleet: "default", filter })) ids.push(job.jobId);
+    expect(ids).toEqual(wantIds);
   });
 
   it("leaves out whose stale attribute alone fits, and stops at the limit", async () => {

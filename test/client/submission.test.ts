@@ -7,6 +7,7 @@ import {
   type Payload,
 } from "@temporalio/common";
 import { describe, expect, it } from "vitest";
+import { userName } from "../../access/own-identity.ts";
 import { OrbweaverClient, type JobFile } from "../../client/index.ts";
 
 interface Started {
@@ -16,6 +17,8 @@ interface Started {
     unknown
   >;
 }
+
+type Start = (type: string, options: Started["options"]) => Promise<unknown>;
 
 const { payloadConverter } = defaultDataConverter;
 const flipped = (payloads: Payload[]): Promise<Payload[]> =>
@@ -83,7 +86,38 @@ describe("a new job", () => {
       { key: { name: "OrbweaverTenant", type: "KEYWORD" }, value: "default" },
       { key: { name: "OrbweaverState", type: "KEYWORD" }, value: "pending" },
       { key: { name: "OrbweaverGpus", type: "INT" }, value: 8 },
+      { key: { name: "OrbweaverName", type: "KEYWORD" }, value: "train" },
+      { key: { name: "OrbweaverUser", type: "KEYWORD" }, value: userName() },
     ]);
+  });
+
+  it("is found by its labels, in the order of their keys", async () => {
+    const { client, started } = temporal();
+    await new OrbweaverClient(client).submit({ ...JOB, labels: { team: "vision", "a/b": "1.0" } });
+    expect(started[0]?.options["typedSearchAttributes"]).toContainEqual({
+      key: { name: "OrbweaverLabels", type: "KEYWORD_LIST" },
+      value: ["a/b=1.0", "team=vision"],
+    });
+  });
+
+  it("starts without what only lists read where the workers have not registered it", async () => {
+    const { client, started } = temporal();
+    const { start } = client.workflow as unknown as { start: Start };
+    const former: Start = (type, options) => {
+      const names = (options["typedSearchAttributes"] as { key: { name: string } }[]).map(
+        ({ key }) => key.name,
+      );
+      const lacking = names.find((name) => name === "OrbweaverName" || name === "OrbweaverUser");
+      if (lacking === undefined) return start(type, options);
+      const details = `Namespace default has no mapping defined for search attribute ${lacking}`;
+      return Promise.reject(
+        Object.assign(new Error("3 INVALID_ARGUMENT"), { code: 3, details, metadata: {} }),
+      );
+    };
+    Object.assign(client.workflow, { start: former });
+    await new OrbweaverClient(client).submit(JOB);
+    expect(started).toHaveLength(1);
+    expect(started[0]?.options["typedSearchAttributes"]).toHaveLength(5);
   });
 
   it("names its fleet only when it is not the default one, and shows that it is held", async () => {

@@ -1,55 +1,65 @@
 /** @file `orbweaver list`: jobs, newest first; waiting and running ones by default. */
 
-import type { Command } from "commander";
-import { Option } from "commander";
-import {
-  JOB_STATES,
-  parseJobState,
-  type JobFilter,
-  type ListedJob,
-} from "../../../client/index.ts";
-import { JOB_CLASSES } from "../../../domain/job/job.ts";
+import { Option, type Command } from "commander";
+import type { ListedJob } from "../../../client/index.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
-import { stateColour } from "../../terminal/colour.ts";
 import {
   addConnectionOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
-import { durationText } from "../../terminal/duration.ts";
+import {
+  addJobFilterOptions,
+  jobFilterOf,
+  type JobFilterValues,
+} from "../../command/job-filter-options.ts";
 import { EXIT } from "../../terminal/exit-code.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { wholeNumber } from "../../command/option-values.ts";
-import { whereText } from "../../text/place.ts";
+import { nameList, wholeNumber } from "../../command/option-values.ts";
 import type { Session } from "../../command/session.ts";
-import { tableText, type Column } from "../../terminal/table.ts";
+import { csvText } from "../../terminal/csv-text.ts";
+import { tableText } from "../../terminal/table.ts";
 import { watch } from "../../terminal/watch.ts";
+import {
+  cellOf,
+  JOB_COLUMN_NAMES,
+  jobColumn,
+  sortedJobs,
+  USUAL_COLUMNS,
+  WIDE_COLUMNS,
+  type ListView,
+} from "../../text/job-columns.ts";
 
-interface ListValues extends ConnectionOptionValues {
-  readonly class?: string;
-  readonly tenant?: string;
-  readonly state?: string;
-  readonly cluster?: string;
+/** `json` and `yaml` are made of the one document of every verb. */
+const FORMATS = ["table", "wide", "json", "yaml", "csv", "name"] as const;
+
+interface ListValues extends ConnectionOptionValues, JobFilterValues {
   readonly all?: boolean;
   readonly limit: number;
+  readonly columns?: readonly string[];
+  readonly sort?: string;
+  readonly wide?: boolean;
+  readonly output?: string;
   readonly watch?: boolean;
   readonly json?: boolean;
 }
 
 export function listVerb(context: CommandContext): Command {
-  const verb = context
-    .verb("list")
-    .alias("ls")
-    .summary("list jobs")
-    .description(
-      "Lists jobs, newest first: those that wait or run, and with --all also those that have ended. A job array is one line with the number of its tasks that have ended.\n\nThe column WHERE shows the hosts of a running job and the reason code of a waiting one; `orbweaver explain` gives the details. GPUS shows 48/64 for a gang that is smaller than requested. WHERE shows `for JOB` when the scheduler takes the GPUs for another job.\n\nThe list comes from the search index, so a job that is being stopped is listed as running until it ends. `orbweaver status` asks the job itself.",
-    )
-    .addOption(new Option("--class <class>", "only jobs of this class").choices(JOB_CLASSES))
-    .option("--tenant <tenant>", "only jobs of this tenant")
-    .addOption(new Option("--state <state>", "only jobs in this state").choices(JOB_STATES))
-    .option("--cluster <cluster>", "only jobs that run, or last ran, in this cluster")
+  const verb = addJobFilterOptions(
+    context
+      .verb("list")
+      .alias("ls")
+      .summary("list jobs")
+      .description(
+        "Lists jobs, newest first: those that wait or run, and with --all also those that have ended. A job array is one line with the number of its tasks that have ended.\n\nThe column WHERE shows the hosts of a running job and the reason code of a waiting one; `orbweaver explain` gives the details. GPUS shows 48/64 for a gang that is smaller than requested. WHERE shows `for JOB` when the scheduler takes the GPUs for another job.\n\nThe list comes from the search index, so a job that is being stopped is listed as running until it ends. `orbweaver status` asks the job itself.",
+      ),
+  )
     .option("-a, --all", "include ended jobs")
     .option("-n, --limit <count>", "most jobs to list", wholeNumber("--limit", 1), 100)
+    .option("--columns <names>", `only these columns: ${JOB_COLUMN_NAMES.join(", ")}`, nameList)
+    .option("--sort <column>", "in the order of this column; -column for the other way round")
+    .option("--wide", "more columns, and nothing is cut")
+    .addOption(new Option("-o, --output <format>", "form of the answer").choices(FORMATS))
     .option("-w, --watch", "redraw every two seconds until Ctrl-C")
     .option("--json", "answer with one JSON document")
     .addHelpText(
@@ -60,86 +70,90 @@ export function listVerb(context: CommandContext): Command {
           "orbweaver list --tenant research --state pending",
           "waiting jobs of a tenant, with reasons",
         ],
+        [
+          "orbweaver list --me --label sweep=lr-7 --older-than 2h",
+          "old jobs of one sweep of yours",
+        ],
+        ["orbweaver list --columns job,user,gpus,age --sort -age", "own columns, the oldest first"],
+        ["orbweaver cancel $(orbweaver list --name 'probe-*' -o name)", "ids for another command"],
         ["orbweaver list --all --limit 20 --json", "the last 20 jobs, for a script"],
       ]),
     )
-    .action(async (values: ListValues) => {
-      if (values.watch === true && values.json === true) {
-        throw new OrbweaverError(
-          "BAD_INPUT",
-          "--watch redraws a table and --json prints one document. Give one of them.",
-        );
-      }
-      await context.withSession(values, async (session) => {
-        if (values.watch === true) {
-          await watch(context.io, async () =>
-            table(context, await jobsOf(session, values), session.fleet),
-          );
-          context.exitWith(EXIT.interrupted);
-          return;
-        }
-        const jobs = await jobsOf(session, values);
-        if (values.json === true) context.printJson({ jobs });
-        else context.print(table(context, jobs, session.fleet));
-      });
-    });
+    .action((values: ListValues) => list(context, values));
   return addConnectionOptions(verb);
 }
 
-async function jobsOf({ client }: Session, values: ListValues): Promise<readonly ListedJob[]> {
-  const filter: JobFilter = {
-    limit: values.limit,
-    ...(values.class !== undefined && { class: values.class }),
-    ...(values.tenant !== undefined && { tenant: values.tenant }),
-    ...(values.state !== undefined && { state: parseJobState(values.state) }),
-    ...(values.cluster !== undefined && { cluster: values.cluster }),
-    ...(values.all === true && { all: true }),
+async function list(context: CommandContext, values: ListValues): Promise<void> {
+  const { columns, sort = "", output = "table" } = values;
+  // A name that no column has is refused before anything is asked.
+  for (const name of columns ?? []) jobColumn(name);
+  if (sort !== "") jobColumn(sort.replace(/^-/, ""));
+  // `-o json` and `-o yaml` have set it (`command/output-format.ts`).
+  const isDocument = values.json === true;
+  if (values.watch === true && (isDocument || output === "csv" || output === "name")) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--watch redraws a table, and other forms are printed once. Leave --watch or the form out.",
+    );
+  }
+  await context.withSession(values, async (session) => {
+    const view = (): ListView => ({
+      fleet: session.fleet,
+      nowMs: context.io.nowMs(),
+      colours: context.colours,
+    });
+    if (values.watch === true) {
+      await watch(context.io, async () =>
+        table(context, await jobsOf(session, values, view()), { values, view: view() }),
+      );
+      context.exitWith(EXIT.interrupted);
+      return;
+    }
+    const jobs = await jobsOf(session, values, view());
+    if (isDocument) context.printJson({ jobs });
+    else if (output === "name") for (const { jobId } of jobs) context.print(jobId);
+    else if (output === "csv") context.print(csv(jobs, columns ?? WIDE_COLUMNS, view()));
+    else context.print(table(context, jobs, { values, view: view() }));
+  });
+}
+
+/** Sorting needs all jobs that fit, or the limit would keep the newest and not the first of that order. */
+async function jobsOf(
+  { client }: Session,
+  values: ListValues,
+  view: ListView,
+): Promise<readonly ListedJob[]> {
+  const { sort, limit, all } = values;
+  const filter = {
+    ...jobFilterOf(values, view.nowMs),
+    ...(all === true && { all: true }),
+    ...(sort === undefined && { limit }),
   };
   const jobs: ListedJob[] = [];
   for await (const job of client.list(filter)) jobs.push(job);
-  return jobs;
+  return sort === undefined ? jobs : sortedJobs(jobs, sort, view).slice(0, limit);
 }
 
-const COLUMNS: readonly Column[] = [
-  { title: "JOB", least: 16 },
-  { title: "CLASS" },
-  { title: "TENANT", least: 6 },
-  { title: "STATE" },
-  { title: "GPUS", isRight: true },
-  { title: "WHERE", least: 8 },
-  { title: "WAITED", isRight: true },
-];
-
-function table(context: CommandContext, jobs: readonly ListedJob[], fleet: string): string {
+/** On a terminal long names are shortened; a program that reads the table gets every id whole. */
+function table(
+  { io }: CommandContext,
+  jobs: readonly ListedJob[],
+  { values, view }: { readonly values: ListValues; readonly view: ListView },
+): string {
   if (jobs.length === 0) return "no jobs";
-  const nowMs = context.io.nowMs();
-  const rows = jobs.map((job) => [
-    job.jobId,
-    job.class ?? "",
-    job.tenant ?? "",
-    stateColour(context.colours, job.state) + progressText(job),
-    gpusText(job),
-    whereText(job, fleet),
-    waitedText(job, nowMs),
-  ]);
-  return tableText(COLUMNS, rows, widthOf(context.io.stdout));
+  const isWide = values.wide === true || values.output === "wide";
+  const names = values.columns ?? (isWide ? WIDE_COLUMNS : USUAL_COLUMNS);
+  const columns = names.map((name) => {
+    const { least, ...column } = jobColumn(name);
+    const isWhole = isWide || (column.name === "job" && io.stdout.isTTY !== true);
+    return { ...column, ...(least !== undefined && !isWhole && { least }) };
+  });
+  const rows = jobs.map((job) => columns.map((column) => cellOf(column, job, view)));
+  return tableText(columns, rows, isWide ? Infinity : widthOf(io.stdout));
 }
 
-/** Of an array: how many of its tasks have ended. */
-function progressText({ tasks }: ListedJob): string {
-  if (tasks === undefined) return "";
-  const ended = tasks.completed + tasks.failed + tasks.cancelled;
-  return ` ${String(ended)}/${String(tasks.count)}`;
-}
-
-/** `48/64` of a gang that is smaller than the job asked for. */
-function gpusText({ gpus, gpusRequested }: ListedJob): string {
-  const wanted = gpusRequested === undefined ? "" : `/${String(gpusRequested)}`;
-  return gpus === undefined ? "" : `${String(gpus)}${wanted}`;
-}
-
-/** From the submission to the present lease, or to now; unknown for an ended job. */
-function waitedText(job: ListedJob, nowMs: number): string {
-  if (job.endedAtMs !== undefined) return "";
-  return durationText((job.grantedAtMs ?? nowMs) - job.submittedAtMs);
+function csv(jobs: readonly ListedJob[], names: readonly string[], view: ListView): string {
+  const columns = names.map(jobColumn);
+  const rows = jobs.map((job) => columns.map(({ value }) => String(value(job, view) ?? "")));
+  return csvText([columns.map(({ name }) => name), ...rows]);
 }

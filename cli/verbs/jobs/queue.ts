@@ -54,7 +54,12 @@ export function queueVerb(context: CommandContext): Command {
         else
           context.print(
             [
-              queueText(line, { nowMs, limit: values.limit, width: widthOf(context.io.stdout) }),
+              queueText(line, {
+                nowMs,
+                limit: values.limit,
+                width: widthOf(context.io.stdout),
+                isRead: context.io.stdout.isTTY !== true,
+              }),
               ...[outsideText(outside) ?? []].flat(),
             ].join("\n"),
           );
@@ -108,7 +113,14 @@ function queueText(
     nowMs,
     limit,
     width,
-  }: { readonly nowMs: number; readonly limit: number; readonly width: number },
+    isRead,
+  }: {
+    readonly nowMs: number;
+    readonly limit: number;
+    readonly width: number;
+    /** By a program, which gets every id whole. */
+    readonly isRead: boolean;
+  },
 ): string {
   if (classes.length === 0)
     return `no job waits or runs; ${counted(usableGpus, "GPU")} can be granted`;
@@ -133,7 +145,7 @@ function queueText(
   return [
     tableText(SHARE_COLUMNS, shares, width),
     "",
-    ...(jobs.length === 0 ? ["no job waits"] : [tableText(JOB_COLUMNS, jobs, width)]),
+    ...(jobs.length === 0 ? ["no job waits"] : [tableText(jobColumns(isRead), jobs, width)]),
     ...(more > 0 ? [`and ${counted(more, "more job")}; \`--limit\` shows more`] : []),
   ].join("\n");
 }
@@ -149,9 +161,9 @@ const SHARE_COLUMNS: readonly Column[] = [
   { title: "DEFICIT GPU-h", isRight: true },
 ];
 
-const JOB_COLUMNS: readonly Column[] = [
+const jobColumns = (isRead: boolean): readonly Column[] => [
   { title: "#", isRight: true },
-  { title: "JOB", least: 12 },
+  { title: "JOB", ...(!isRead && { least: 12 }) },
   { title: "CLASS" },
   { title: "TENANT", least: 6 },
   { title: "GPUS", isRight: true },
