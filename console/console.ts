@@ -13,6 +13,7 @@ import { unblock } from "../scheduling/explain/remedies.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import { fleetWorkflowId } from "../protocol/messages.ts";
 import { followFleet } from "./follow/follower.ts";
+import { createFleetMetrics } from "./metrics/fleet-metrics.ts";
 import { createHub } from "./http/hub.ts";
 import { json, plain, startHttpConsole, type Answer, type HttpConsole } from "./http/server.ts";
 import { decisionRow } from "./view/decisions.ts";
@@ -40,6 +41,7 @@ const LOOK_EVERY_MS = 1_000;
 export async function startConsole(options: ConsoleOptions): Promise<HttpConsole> {
   const { client, fleet, codecs, host, port, rule, files, say } = options;
   const tables = createTables();
+  const metrics = createFleetMetrics();
   const hub = createHub(tables.snapshot);
   const ending = new AbortController();
   let ledger: Ledger | undefined;
@@ -64,6 +66,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       },
       folded(runId, { task, folded, ledger: reached }) {
         for (const one of folded) {
+          metrics.fold(one);
           const row = decisionRow(one);
           if (row !== undefined) tables.note(row);
         }
@@ -125,11 +128,12 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
         toldBytes: hub.toldBytes(),
       });
     if (pathname === "/api/snapshot") return json(tables.snapshot());
-    if (pathname === "/api/changes") {
-      if (ledger === undefined) return plain(503, "the fleet's history has not been read yet");
-      const job = searchParams.get("job") ?? "";
-      return json({ job, changes: unblock(ledger, job as JobId, { nowMs: Date.now() }) });
-    }
-    return undefined;
+    if (pathname !== "/metrics" && pathname !== "/api/changes") return undefined;
+    if (ledger === undefined) return plain(503, "the fleet's history has not been read yet");
+    const nowMs = Date.now();
+    if (pathname === "/metrics")
+      return metrics.expose(ledger, { nowMs, atMs, isReached: trouble === undefined });
+    const job = searchParams.get("job") ?? "";
+    return json({ job, changes: unblock(ledger, job as JobId, { nowMs }) });
   }
 }

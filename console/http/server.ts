@@ -29,7 +29,7 @@ export interface HttpConsoleOptions {
   /** Files of the page by path. */
   readonly files: ReadonlyMap<string, Answer>;
   readonly stream: (response: ServerResponse, lastId: string | undefined) => void;
-  /** Answers a GET under `/api/`; undefined when there is no such path. */
+  /** Answers any other GET; undefined when there is no such path. */
   readonly answer: (url: URL) => Promise<Answer | undefined>;
 }
 

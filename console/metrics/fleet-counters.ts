@@ -1,0 +1,206 @@
+/**
+ * @file Counters and histograms of a fleet, folded from its history event by event: so they miss nothing, whoever died in between.
+ *
+ * They begin with the run of the fleet's workflow that was read first, and a console that starts again during that run counts the same.
+ * Names and units are OpenMetrics'; no label has a job's name. Cost of an event: O(what it granted, evicted, ended).
+ */
+
+import {
+  Counter,
+  Histogram,
+  Summary,
+  type OpenMetricsContentType,
+  type Registry,
+} from "prom-client";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
+import { leaseId, token as tokenOf } from "../../domain/values/ids.ts";
+import type { Ledger, RunNote } from "../../scheduling/ledger/ledger.ts";
+import type { Folded } from "../follow/fleet-run.ts";
+
+/** 10 ms to a week, in steps of about three. */
+const WAIT_BUCKETS: readonly number[] = [
+  0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000, 3_600, 10_800, 36_000, 86_400, 259_200,
+  604_800,
+];
+/** A second to a week. */
+const RUN_BUCKETS: readonly number[] = [
+  1, 10, 60, 300, 1_800, 3_600, 10_800, 36_000, 86_400, 259_200, 604_800,
+];
+
+export interface FleetCounters {
+  readonly fold: (folded: Folded) => void;
+}
+
+export function fleetCounters(
+  registry: Registry<OpenMetricsContentType>,
+  tenantOf: (tenant: string) => string,
+): FleetCounters {
+  const counters = countersOf(registry);
+  const { requests, cycles, candidates, runs, waits } = counters;
+  beginAtZero(counters);
+  return { fold };
+
+  function fold({ event, before, ledger }: Folded): void {
+    requests.inc(Math.max(0, ledger.nextArrival - before.nextArrival));
+    for (const note of endedRuns(before.runs, ledger.runs))
+      runs.observe({ class: note.class }, (note.endedAtMs - note.grantedAtMs) / 1_000);
+    if (event.kind === "delivered") {
+      for (const id of event.accepted) {
+        const lease = before.leases.get(id);
+        if (lease === undefined) continue;
+        const seconds = Math.max(0, event.nowMs - lease.grantedAtMs) / 1_000;
+        waits.observe({ class: lease.class, phase: "deliver" }, seconds);
+      }
+    }
+    if (event.kind !== "plan") return;
+    const { plan, nowMs } = event;
+    const { method } = plan.stats;
+    cycles.inc({ method });
+    candidates.inc({ method }, plan.stats.candidates);
+    const taken = grantedBy(before, ledger);
+    for (const lease of taken) countGrant(lease, nowMs);
+    countItems("grant", { asked: plan.items.length, taken: taken.length });
+    countEvictions(before, ledger, plan.evict ?? []);
+  }
+
+  function countGrant(lease: Lease, nowMs: number): void {
+    const { grants, granted, tenantWaits } = counters;
+    const seconds = Math.max(0, nowMs - lease.requestedAtMs) / 1_000;
+    const tenant = tenantOf(lease.tenant);
+    grants.inc({ class: lease.class, tenant });
+    granted.inc({ class: lease.class }, gpuCountOf(lease.gpus));
+    waits.observe({ class: lease.class, phase: "queue" }, seconds);
+    tenantWaits.observe({ tenant }, seconds);
+  }
+
+  function countEvictions(
+    before: Ledger,
+    ledger: Ledger,
+    evict: readonly { readonly lease: Lease["id"] }[],
+  ): void {
+    const { preemptions, lost } = counters;
+    let taken = 0;
+    for (const { lease: id } of evict) {
+      const eviction = ledger.leases.get(id)?.eviction;
+      const former = before.leases.get(id);
+      if (eviction === undefined || former === undefined || former.eviction !== undefined) continue;
+      taken += 1;
+      const reason = eviction.forJob === former.jobId ? "growth" : "preemption";
+      preemptions.inc({ class: former.class, reason });
+      lost.inc({ class: former.class, reason }, eviction.lostGpuSeconds);
+    }
+    countItems("evict", { asked: evict.length, taken });
+  }
+
+  function countItems(
+    kind: "grant" | "evict",
+    { asked, taken }: { readonly asked: number; readonly taken: number },
+  ): void {
+    counters.items.inc({ kind, result: "applied" }, taken);
+    counters.items.inc({ kind, result: "refused" }, Math.max(0, asked - taken));
+  }
+}
+
+/** Series whose labels are known are there from the first scrape on, so that their first step counts. */
+function beginAtZero({ preemptions, lost, cycles, items, waits, runs }: Counters): void {
+  for (const name of JOB_CLASSES) {
+    for (const phase of ["queue", "deliver"]) waits.zero({ class: name, phase });
+    for (const reason of ["preemption", "growth"]) {
+      preemptions.inc({ class: name, reason }, 0);
+      lost.inc({ class: name, reason }, 0);
+    }
+    runs.zero({ class: name });
+  }
+  for (const method of ["decide", "baseline"]) cycles.inc({ method }, 0);
+  for (const kind of ["grant", "evict"])
+    for (const result of ["applied", "refused"]) items.inc({ kind, result }, 0);
+}
+
+type Counters = ReturnType<typeof countersOf>;
+
+function countersOf(registry: Registry<OpenMetricsContentType>) {
+  const registers = [registry];
+  const counter = <Name extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly Name[],
+  ): Counter<Name> =>
+    new Counter({ name: `orbweaver_${name}`, help, labelNames: [...labelNames], registers });
+  const requests = counter("requests_total", "Requests for GPUs that the fleet let in.", []);
+  const grants = counter("grants_total", "Leases that were granted.", ["class", "tenant"]);
+  const granted = counter("granted_gpus_total", "GPUs of the leases that were granted.", ["class"]);
+  const preemptions = counter(
+    "preemptions_total",
+    "Leases that were ordered to end, by their class, for another job or to resume their own with more GPUs.",
+    ["class", "reason"],
+  );
+  const lost = counter(
+    "gpu_seconds_lost_total",
+    "Estimated GPU-seconds of work that these orders have lost.",
+    ["class", "reason"],
+  );
+  const cycles = counter("cycles_total", "Plans that were folded, by who decided.", ["method"]);
+  const candidates = counter("cycle_candidates_total", "Candidates that plans have examined.", [
+    "method",
+  ]);
+  const items = counter(
+    "plan_items_total",
+    "Grants and evictions that plans asked for, by whether the ledger took them.",
+    ["kind", "result"],
+  );
+  const waits = new Histogram({
+    name: "orbweaver_wait_seconds",
+    help: "From a request to its grant (queue), and from the grant to its delivery (deliver).",
+    labelNames: ["class", "phase"],
+    buckets: [...WAIT_BUCKETS],
+    registers,
+  });
+  const tenantWaits = new Summary({
+    name: "orbweaver_tenant_wait_seconds",
+    help: "From a request to its grant, by tenant.",
+    labelNames: ["tenant"],
+    percentiles: [],
+    registers,
+  });
+  const runs = new Histogram({
+    name: "orbweaver_run_seconds",
+    help: "From the grant to the end, of runs of single gangs that ended by themselves.",
+    labelNames: ["class"],
+    buckets: [...RUN_BUCKETS],
+    registers,
+  });
+  return {
+    requests,
+    grants,
+    granted,
+    preemptions,
+    lost,
+    cycles,
+    candidates,
+    items,
+    waits,
+    tenantWaits,
+    runs,
+  };
+}
+
+/** Tokens are given in turn, one for each lease. */
+function grantedBy(before: Ledger, { nextToken, leases }: Ledger): readonly Lease[] {
+  const granted: Lease[] = [];
+  for (let token = before.nextToken; token < nextToken; token += 1) {
+    const lease = leases.get(leaseId(tokenOf(token)));
+    if (lease !== undefined) granted.push(lease);
+  }
+  return granted;
+}
+
+/** The notes behind the last one that was there before; old ones leave at the front. */
+function endedRuns(
+  before: readonly RunNote[] | undefined,
+  after: readonly RunNote[] | undefined,
+): readonly RunNote[] {
+  if (after === undefined || after === before) return [];
+  const last = before?.at(-1);
+  return after.slice(last === undefined ? 0 : after.lastIndexOf(last) + 1);
+}

@@ -1,0 +1,137 @@
+/** @file Metrics against the ledger's own word, over the recorded histories: what is counted, and what a scrape says. */
+
+import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Answer } from "../../console/http/server.ts";
+import type { Folded } from "../../console/follow/fleet-run.ts";
+import { openFollowedRun } from "../../console/follow/followed-run.ts";
+import { createFleetMetrics } from "../../console/metrics/fleet-metrics.ts";
+import { MOST_TENANTS, OTHER_TENANTS, tenantLabels } from "../../console/metrics/labels.ts";
+import { gpuCountOf } from "../../domain/lease/lease.ts";
+import { apply } from "../../scheduling/ledger/apply/apply.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+
+const FOLDER = path.join(import.meta.dirname, "../histories");
+const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
+const codecs = createConverters().worker.payloadCodecs ?? [];
+
+async function followed(
+  file: string,
+): Promise<{ readonly folded: readonly Folded[]; readonly ledger: Ledger }> {
+  const history = historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, file), "utf8")));
+  const events = history.events ?? [];
+  const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
+  const folded = (await run.read(events)).flatMap((task) => task.folded);
+  return { folded, ledger: run.ledger() };
+}
+
+interface Sample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** By the grammar of OpenMetrics, as far as we write it. */
+function samplesOf({ type, body }: Answer): readonly Sample[] {
+  const text = String(body);
+  expect(type).toMatch(/^application\/openmetrics-text; version=1\.0\.0/);
+  expect(text.endsWith("# EOF\n")).toBe(true);
+  return text
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"))
+    .map((line) => {
+      const [, name = "", labels = "", value = ""] =
+        /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+      expect(name, line).not.toBe("");
+      const pairs = [...labels.matchAll(/([a-z_]+)="([^"]*)"/g)];
+      return {
+        name,
+        labels: Object.fromEntries(pairs.map(([, key = "", text = ""]) => [key, text])),
+        value: Number(value),
+      };
+    });
+}
+
+const sumOf = (
+  samples: readonly Sample[],
+  wanted: string,
+  labels: Readonly<Record<string, string>> = {},
+): number =>
+  samples
+    .filter(({ name }) => name === wanted)
+    .filter((each) => Object.entries(labels).every(([key, text]) => each.labels[key] === text))
+    .reduce((sum, { value }) => sum + value, 0);
+
+describe("the metrics of a fleet", () => {
+  it.each(files)("count what the fleet of %s has done", async (file) => {
+    const { folded, ledger } = await followed(file);
+    const metrics = createFleetMetrics();
+    for (const one of folded) metrics.fold(one);
+    const samples = samplesOf(
+      await metrics.expose(ledger, { nowMs: Date.now(), atMs: 5_000, isReached: true }),
+    );
+    const granted = folded.flatMap(({ event, before }) => {
+      const applied = apply(before, event);
+      return applied.granted.flatMap((id) => applied.ledger.leases.get(id) ?? []);
+    });
+    expect(sumOf(samples, "orbweaver_grants_total")).toBe(granted.length);
+    expect(sumOf(samples, "orbweaver_granted_gpus_total")).toBe(
+      granted.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
+    );
+    expect(sumOf(samples, "orbweaver_wait_seconds_count", { phase: "queue" })).toBe(granted.length);
+    expect(sumOf(samples, "orbweaver_tenant_wait_seconds_count")).toBe(granted.length);
+    const evicted = folded.flatMap(({ before, ledger: after }) =>
+      [...after.leases.values()].filter(
+        ({ id, eviction }) =>
+          eviction !== undefined &&
+          before.leases.get(id) !== undefined &&
+          before.leases.get(id)?.eviction === undefined,
+      ),
+    );
+    expect(sumOf(samples, "orbweaver_preemptions_total")).toBe(evicted.length);
+    expect(sumOf(samples, "orbweaver_gpu_seconds_lost_total")).toBeCloseTo(
+      evicted.reduce((sum, { eviction }) => sum + (eviction?.lostGpuSeconds ?? 0), 0),
+    );
+    const plans = folded.filter(({ event }) => event.kind === "plan");
+    expect(sumOf(samples, "orbweaver_cycles_total")).toBe(plans.length);
+    expect(sumOf(samples, "orbweaver_history_reached")).toBe(1);
+    expect(sumOf(samples, "orbweaver_history_last_event_timestamp_seconds")).toBe(5);
+  });
+
+  it.each(files)(
+    "put every GPU, host and job of %s into one series at every instant",
+    async (file) => {
+      const { folded } = await followed(file);
+      const metrics = createFleetMetrics();
+      for (const { ledger } of folded) {
+        const samples = samplesOf(
+          await metrics.expose(ledger, { nowMs: Date.now(), atMs: 0, isReached: false }),
+        );
+        const hosts = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
+        expect(sumOf(samples, "orbweaver_gpus")).toBe(
+          hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0),
+        );
+        expect(sumOf(samples, "orbweaver_hosts")).toBe(hosts.length);
+        expect(sumOf(samples, "orbweaver_pending_jobs")).toBe(ledger.requests.size);
+        expect(sumOf(samples, "orbweaver_leases")).toBe(ledger.leases.size);
+        expect(sumOf(samples, "orbweaver_history_reached")).toBe(0);
+      }
+    },
+  );
+
+  it("bound the tenants that have series of their own", () => {
+    const label = tenantLabels(2);
+    expect(["a", "b", "c", "a", "d", "b"].map(label)).toEqual([
+      "a",
+      "b",
+      OTHER_TENANTS,
+      "a",
+      OTHER_TENANTS,
+      "b",
+    ]);
+    expect(MOST_TENANTS).toBe(200);
+  });
+});

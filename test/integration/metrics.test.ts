@@ -1,0 +1,128 @@
+/** @file A live fleet's metrics against its ledger, and every panel of the shipped boards in a real Prometheus where this machine has one. */
+
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { drawFreePort } from "../../workers/server/ports.ts";
+import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+let world: World;
+let shown: ChildProcess;
+let url: string;
+
+beforeAll(async () => {
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  const child = spawn(
+    process.execPath,
+    [path.join(ROOT, "dist/cli/main.js"), "console", "--port", "0", "--json"],
+    { env: world.env, stdio: ["ignore", "pipe", "inherit"] },
+  );
+  shown = child;
+  let document = "";
+  for await (const line of createInterface({ input: child.stdout })) {
+    document += line;
+    if (line === "}") break;
+  }
+  ({ url } = JSON.parse(document) as { readonly url: string });
+});
+afterAll(async () => {
+  shown.kill();
+  await world.stop();
+});
+
+const scrape = async (): Promise<string> => await (await fetch(`${url}metrics`)).text();
+
+/** The sum of a metric's series; undefined where it has none. */
+function valueOf(text: string, series: string): number | undefined {
+  const lines = text.split("\n").filter((line) => line.startsWith(series));
+  if (lines.length === 0) return undefined;
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+}
+
+it("counts what a live fleet does, without a wake of it", async () => {
+  const submit = async (name: string, gpus: number, seconds: number): Promise<string> =>
+    (
+      await world.orbweaver.submit({
+        name,
+        gang: { gpus },
+        run: { command: ["sleep", String(seconds)] },
+      })
+    ).jobId;
+  const first = await submit("first", 4, 1);
+  await world.temporal.workflow.getHandle(first).result();
+  await submit("holds", 12, 600);
+  await submit("waits", 8, 1);
+  await world.until(
+    "one holds and one waits",
+    ({ leases, reasons }) =>
+      [...leases.values()].some(({ state }) => state === "held") && reasons.size === 1,
+  );
+  await expect.poll(async () => valueOf(await scrape(), "orbweaver_pending_jobs{")).toBe(1);
+  const text = await scrape();
+  const said = (series: string): number | undefined => valueOf(text, series);
+  expect(said("orbweaver_grants_total{")).toBe(2);
+  expect(said("orbweaver_granted_gpus_total{")).toBe(16);
+  expect(said("orbweaver_gpus{")).toBe(12);
+  expect(said('orbweaver_gpus{cluster="alpha",type="H100",state="busy"}')).toBe(12);
+  expect(said("orbweaver_pending_gpus{")).toBe(8);
+  expect(said("orbweaver_run_seconds_count{")).toBe(1);
+  expect(said("orbweaver_run_seconds_sum{")).toBeGreaterThan(1);
+  expect(said("orbweaver_history_reached")).toBe(1);
+});
+
+it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
+  "every panel of the boards shows data in Prometheus",
+  async () => {
+    const dir = mkdtempSync(path.join(tmpdir(), "orbweaver-prometheus-"));
+    const port = await drawFreePort();
+    const config = path.join(dir, "prometheus.yml");
+    const target = new URL(url).host;
+    writeFileSync(
+      config,
+      `scrape_configs: [{ job_name: orbweaver, scrape_interval: 1s, static_configs: [{ targets: ["${target}"], labels: { fleet: f } }] }]\n`,
+    );
+    const server = spawn(
+      "prometheus",
+      [
+        `--config.file=${config}`,
+        `--storage.tsdb.path=${path.join(dir, "data")}`,
+        `--web.listen-address=127.0.0.1:${String(port)}`,
+        "--log.level=error",
+      ],
+      { stdio: "inherit" },
+    );
+    const ask = async (query: string): Promise<number> => {
+      const asked = new URLSearchParams({ query }).toString();
+      const answer = await fetch(`http://127.0.0.1:${String(port)}/api/v1/query?${asked}`);
+      const { data } = (await answer.json()) as {
+        readonly data?: { readonly result: readonly unknown[] };
+      };
+      return data?.result.length ?? -1;
+    };
+    try {
+      // `rate` needs two scrapes.
+      await expect
+        .poll(() => ask("count_over_time(orbweaver_leases[1m]) >= 3").catch(() => 0), {
+          timeout: 60_000,
+        })
+        .toBeGreaterThan(0);
+      const folder = path.join(ROOT, "deploy/grafana");
+      for (const file of readdirSync(folder)) {
+        const { panels } = JSON.parse(readFileSync(path.join(folder, file), "utf8")) as {
+          readonly panels: readonly { readonly targets: readonly { readonly expr: string }[] }[];
+        };
+        for (const { expr } of panels.flatMap(({ targets }) => targets))
+          expect(await ask(expr), `${file}: ${expr}`).toBeGreaterThan(0);
+      }
+    } finally {
+      const gone = once(server, "exit");
+      server.kill();
+      await gone;
+      rmSync(dir, { recursive: true, force: true });
+    }
+  },
+);
