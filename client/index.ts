@@ -3,7 +3,13 @@
 export { OrbweaverClient, type OrbweaverClientOptions } from "./orbweaver-client.ts";
 export type { Doubt, DoubtedHost, JobWord } from "./doubts.ts";
 export type { FencedHost, FencedLease, FenceOptions } from "./fencing.ts";
-export type { JobEnding, JobExplanation, JobHandle, JobOutcome } from "./job-handle.ts";
+export type {
+  CancelOptions,
+  JobEnding,
+  JobExplanation,
+  JobHandle,
+  JobOutcome,
+} from "./job-handle.ts";
 export { neverStarted } from "./job-logs.ts";
 export type { LogOptions } from "./log-options.ts";
 export type { JobFilter } from "./job-filter.ts";
@@ -12,6 +18,7 @@ export { decodedPayloads } from "./payloads.ts";
 export { asked, translated } from "./server-error.ts";
 export { MAX_REQUEST_BYTES } from "../domain/lease/gang-request.ts";
 export { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
+export type { Rerun, RerunOptions } from "./rerun.ts";
 export { readJob, type Submitted, type SubmitOptions } from "./submission.ts";
 export { OrbweaverError } from "../domain/values/failure.ts";
 export type { FailureCode, PendingCode } from "../domain/values/codes.ts";

@@ -27,6 +27,7 @@ import {
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
   jobViewQuery,
+  killSignal,
   releaseUpdate,
   retryTasksUpdate,
   tasksQuery,
@@ -45,6 +46,7 @@ import { stateOf } from "./listed-job.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
 import { readJobLogs } from "./job-logs.ts";
 import type { LogOptions } from "./log-options.ts";
+import { rerunJob, type Rerun, type RerunOptions } from "./rerun.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -58,8 +60,10 @@ export interface JobHandle {
   readonly result: () => Promise<JobResult>;
   /** Whether its cancellation was requested and, once it has ended, when and how. */
   readonly ending: () => Promise<JobEnding>;
-  /** Requests cancellation, with a checkpoint first; returns when the request is recorded. */
-  readonly cancel: () => Promise<void>;
+  /** Requests cancellation, with a checkpoint first unless it is forced (KILL at once); returns when the request is recorded. */
+  readonly cancel: (options?: CancelOptions) => Promise<void>;
+  /** Submits the same file as a new job, signed by who asks; of an array, its tasks that failed. Throws NOT_ALLOWED for a job that has not ended. */
+  readonly rerun: (options?: RerunOptions) => Promise<Rerun>;
   /** Of a job array: tasks from a number on, at most 1,000 a call. */
   readonly tasks: (query: TaskQuery) => Promise<TaskPage>;
   /** Of a job array, tasks as in `3,7-9`: waiting ones never start, running ones are stopped. */
@@ -72,6 +76,11 @@ export interface JobHandle {
   readonly logs: (options?: LogOptions) => AsyncIterable<string>;
   /** Why the job waits or where it runs, with the fleet's current numbers. */
   readonly explain: () => Promise<JobExplanation>;
+}
+
+export interface CancelOptions {
+  /** No checkpoint and no grace. */
+  readonly isForced?: boolean;
 }
 
 export type JobOutcome =
@@ -117,13 +126,20 @@ export function openJob(client: Client, id: string): JobHandle {
       ...(status.name !== "RUNNING" && { outcome: await outcome() }),
     };
   };
+  const end = async (): Promise<string | undefined> => (await ending()).outcome?.kind;
+  const tasksOf = (query: TaskQuery): Promise<TaskPage> =>
+    queried(client, subject, {
+      taskQueue: JOB_TASK_QUEUE,
+      query: () => workflow.query(tasksQuery, query),
+    });
   return {
     jobId,
     view,
     outcome,
     ending,
     result: async () => resultOf(jobId, await outcome()),
-    cancel: async () => {
+    rerun: (rerun = {}) => rerunJob({ client, jobId, view, end, tasksOf }, rerun),
+    cancel: async ({ isForced = false } = {}) => {
       // Temporal accepts cancellation for any id, even of an ended job or of a fleet.
       const { type, status } = await described();
       if (type !== JOB_WORKFLOW) {
@@ -133,13 +149,11 @@ export function openJob(client: Client, id: string): JobHandle {
         const state = stateOf(status.name, undefined);
         throw new OrbweaverError("NOT_ALLOWED", `${subject} has already ended (${state})`);
       }
+      // Also where it is being stopped already: the kill overtakes the graceful stop.
+      if (isForced) await asked(client, subject, () => workflow.signal(killSignal));
       await asked(client, subject, () => workflow.cancel());
     },
-    tasks: (query) =>
-      queried(client, subject, {
-        taskQueue: JOB_TASK_QUEUE,
-        query: () => workflow.query(tasksQuery, query),
-      }),
+    tasks: tasksOf,
     cancelTasks: async (tasks) => {
       await insistOnArray(view);
       const args: [TaskOrder] = [{ tasks }];

@@ -227,7 +227,10 @@ function fleetDifference(options: unknown, fleet: string): readonly string[] {
 }
 
 /** The arguments that a job was started with; undefined when the id belongs to a workflow of another type. */
-async function firstInput(client: Client, jobId: JobId): Promise<readonly unknown[] | undefined> {
+export async function firstInput(
+  client: Client,
+  jobId: JobId,
+): Promise<readonly unknown[] | undefined> {
   try {
     const { history } = await client.workflowService.getWorkflowExecutionHistory({
       namespace: client.options.namespace,

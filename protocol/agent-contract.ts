@@ -219,6 +219,8 @@ export interface LeaseOrder {
 
 export interface StopOrder extends LeaseOrder {
   readonly isCheckpointFirst: boolean;
+  /** KILL at once, also where a stop is under way already. Agents of former releases stop as the run says. */
+  readonly isKill?: true;
   readonly reason: string;
 }
 

@@ -51,6 +51,9 @@ export const holdUpdate = defineUpdate<JobState, []>("hold");
 
 export const releaseUpdate = defineUpdate<JobState, []>("release");
 
+/** Whatever is being stopped of the job, or will be, is killed at once: no checkpoint, no grace. Ends nothing by itself; a cancellation does. */
+export const killSignal = defineSignal("kill");
+
 export const jobViewQuery = defineQuery<JobView>("job");
 
 export const tasksQuery = defineQuery<TaskPage, [TaskQuery]>("tasks");

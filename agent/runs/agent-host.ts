@@ -213,6 +213,7 @@ function newRun(host: AgentHost, ref: RunRef, stored: StoredOrder | undefined): 
     stored,
     halt: new AbortController(),
     hurry: new AbortController(),
+    kill: new AbortController(),
     stopping: undefined,
     attempts: 0,
   };

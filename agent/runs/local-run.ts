@@ -37,6 +37,8 @@ export interface LocalRun extends RunRef, Launch {
   readonly halt: AbortController;
   /** Aborted when the stop may no longer wait for a checkpoint. */
   readonly hurry: AbortController;
+  /** Aborted when the stop may not wait for processes to end by themselves either. */
+  readonly kill: AbortController;
   /** Attempts of `run` that watch it now; without one its end would reach no workflow. */
   attempts: number;
   /** The stop that is under way; there is only ever one. */

@@ -18,8 +18,12 @@ const LOOK_MAX_MS = 500;
 /** The time that a shim needs to write its last status after its ranks have gone. */
 const SHIM_END_MS = 2_000;
 
-/** Tells every process to end and waits for it, at most `graceMs`. True when none is left. */
-export async function terminate(run: LocalRun, graceMs: number): Promise<boolean> {
+/** Tells every process to end and waits for it, at most `graceMs` and until `kill` is aborted. True when none is left. */
+export async function terminate(
+  run: LocalRun,
+  graceMs: number,
+  kill: AbortSignal,
+): Promise<boolean> {
   const { processes, clock } = run.system;
   const told = new Set<string>();
   const untilMs = clock.elapsedMs() + graceMs;
@@ -31,11 +35,11 @@ export async function terminate(run: LocalRun, graceMs: number): Promise<boolean
       if (!told.has(`${pid}:${started}`)) processes.signal(pid, "SIGTERM");
       told.add(`${pid}:${started}`);
     }
-    const leftMs = untilMs - clock.elapsedMs();
+    const leftMs = kill.aborted ? 0 : untilMs - clock.elapsedMs();
     if (leftMs <= 0) return false;
     // While ranks run there are processes: the next look comes when the shim writes that they have ended.
     if (phase.kind === "running") {
-      await untilPhase(run, ["ended", "lost"], clock.deadline(leftMs));
+      await untilPhase(run, ["ended", "lost"], AbortSignal.any([kill, clock.deadline(leftMs)]));
     } else {
       await clock.pause(Math.min(pauseMs, leftMs));
     }

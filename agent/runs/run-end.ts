@@ -3,7 +3,7 @@
  *
  * Stop: the checkpoint if asked (its own grace), TERM, the run's grace, KILL, until no process is left, daemons included. There is
  * no pause between a checkpoint and TERM: no process was told to end by then. Only one stop of a launch is ever under
- * way; a second one that wants no checkpoint ends the wait for it.
+ * way; a second one that wants no checkpoint ends the wait for it, and one that kills ends the grace.
  * Settle: every process that the ranks left behind is killed, then the report is written, once and for all.
  */
 
@@ -26,6 +26,8 @@ import { readTurns } from "../folder/slot-journal.ts";
 export interface StopAsk {
   readonly reason: string;
   readonly isCheckpointFirst: boolean;
+  /** Neither TERM nor a grace, also for a stop that is under way. */
+  readonly isKill?: boolean;
   /** Between TERM and KILL, where the run's own grace is too long. */
   readonly graceMs?: number;
   /** The host's silence, when that is the cause; see `fence.ts`. */
@@ -45,6 +47,7 @@ export function stopRun(
   ask: StopAsk,
 ): Promise<{ readonly hadProcesses: boolean }> {
   if (!ask.isCheckpointFirst) run.hurry.abort();
+  if (ask.isKill === true) run.kill.abort();
   run.stopping ??= stopOnce(host, run, ask).finally(() => {
     // A stop that failed, say for a full disk, may be tried again; one that succeeded only answers again.
     if (!isHalted(run)) run.stopping = undefined;
@@ -82,7 +85,8 @@ async function stopOnce(
     const told: StopNote = { ...note, termAtMs: note.termAtMs ?? clock.nowMs() };
     replaceJson(disk, files.stop, told);
     const ownGraceMs = run.stored?.order.run.graceMs ?? 0;
-    await terminate(run, Math.min(ownGraceMs, graceMs ?? ownGraceMs));
+    const leftMs = Math.min(ownGraceMs, graceMs ?? ownGraceMs);
+    if (!run.kill.signal.aborted) await terminate(run, leftMs, run.kill.signal);
   }
   hadProcesses = (await killAll(run)) || hadProcesses;
   if ("shim" in phase) await endShim(system, phase.shim);

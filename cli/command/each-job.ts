@@ -4,26 +4,37 @@ import type { JobHandle } from "../../client/index.ts";
 import type { ConnectionOptionValues } from "./connection-options.ts";
 import { accountOf, errorLine } from "../terminal/error-line.ts";
 import { EXIT } from "../terminal/exit-code.ts";
+import { chosenJobs, type JobChoice } from "./chosen-jobs.ts";
 import type { CommandContext } from "./command-context.ts";
 
 export interface JobsToChange {
   readonly jobIds: readonly string[];
   readonly values: ConnectionOptionValues & { readonly json?: boolean };
+  /** Of a verb that may also choose its jobs by flags. */
+  readonly choice?: JobChoice;
+}
+
+/** What became of one job: a word for people, and further members of its answer. */
+export interface JobChange {
+  readonly state: string;
+  readonly more?: object;
 }
 
 /** `act` returns the state that the job has now; the exit status is that of the last job that failed. */
 export async function forEachJob(
   context: CommandContext,
-  { jobIds, values }: JobsToChange,
-  act: (job: JobHandle) => Promise<string>,
+  { jobIds, values, choice }: JobsToChange,
+  act: (job: JobHandle) => Promise<string | JobChange>,
 ): Promise<void> {
   const answers: object[] = [];
-  await context.withSession(values, async ({ client }) => {
+  await context.withSession(values, async (session) => {
+    const chosen = choice === undefined ? jobIds : await chosenJobs(context, session, choice);
     let exitCode: number = EXIT.ok;
-    for (const jobId of jobIds) {
+    for (const jobId of chosen) {
       try {
-        const state = await act(client.job(jobId));
-        answers.push({ jobId, state });
+        const changed = await act(session.client.job(jobId));
+        const { state, more = {} } = typeof changed === "string" ? { state: changed } : changed;
+        answers.push({ jobId, state, ...more });
         if (values.json !== true) context.print(`${jobId}  ${state}`);
       } catch (error) {
         const account = accountOf(error);

@@ -1,5 +1,6 @@
 /** @file The outside world of one run of the command: streams, environment, clock, interruption. Tests supply their own. */
 
+import { createInterface } from "node:readline/promises";
 import type { Environment } from "../../workers/server/environment.ts";
 
 export type OutputStream = NodeJS.WritableStream & {
@@ -15,6 +16,8 @@ export interface Io {
   readonly stderr: OutputStream;
   /** Reads standard input to its end. */
   readonly readInput: () => Promise<string>;
+  /** Asks on the terminal and returns the line that was typed; absent where nobody sits at one. */
+  readonly askLine?: (question: string) => Promise<string>;
   readonly env: Environment;
   readonly cwd: string;
   readonly nowMs: () => number;
@@ -54,11 +57,21 @@ export function processIo(): Io {
     stdout: process.stdout,
     stderr: process.stderr,
     readInput: readStandardInput,
+    ...(process.stdin.isTTY && process.stderr.isTTY && { askLine: askTerminal }),
     env: process.env,
     cwd: process.cwd(),
     nowMs: Date.now,
     interrupted: controller.signal,
   };
+}
+
+async function askTerminal(question: string): Promise<string> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return await terminal.question(question);
+  } finally {
+    terminal.close();
+  }
 }
 
 async function readStandardInput(): Promise<string> {

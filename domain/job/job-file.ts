@@ -15,6 +15,7 @@ import { clusterId, parseHostId, tenantId } from "../values/ids.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
+import { formatTaskRanges, selectedTasks } from "./task-ranges.ts";
 import { DEFAULT_PREEMPTION } from "./job.ts";
 import type { CheckpointRule, Constraints, Gang, JobClass, JobSpec } from "./job.ts";
 import { readLocatedYaml, type LocatedYaml, type TextLimit } from "../file/located-yaml.ts";
@@ -220,8 +221,17 @@ function checkpointOf(file: NonNullable<ReadJobFile["run"]>["checkpoint"]): {
 
 function arrayOf(array: ReadJobFile["array"]): Pick<JobSpec, "array"> {
   if (array === undefined) return {};
-  const { count, parallel = count } = array;
-  return { array: { count, parallel: Math.min(parallel, count) } };
+  const { count, parallel = count, tasks } = array;
+  if (tasks === undefined) return { array: { count, parallel: Math.min(parallel, count) } };
+  const named = selectedTasks({ count, tasks });
+  // Written in one way, so that the same tasks are the same job.
+  return {
+    array: {
+      count,
+      parallel: Math.min(parallel, named.length),
+      tasks: formatTaskRanges(named),
+    },
+  };
 }
 
 function collectivesOf(file: ReadJobFile["collectives"]): Pick<JobSpec, "collectives"> {

@@ -8,6 +8,7 @@
 import { shown, type ValuePath } from "../values/file-problem.ts";
 import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
+import { checkTaskRanges } from "./task-ranges.ts";
 import { isServedFile } from "./job-serving.ts";
 import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
 
@@ -202,6 +203,9 @@ function arrayProblems(file: unknown): SchemaProblem[] {
   const count = sizeAt(file, ["array", "count"]);
   if (count === undefined) return [];
   const problems: SchemaProblem[] = [];
+  const named = valueAt(file, ["array", "tasks"]);
+  const refusal = typeof named === "string" ? checkTaskRanges(named, count) : undefined;
+  if (refusal !== undefined) problems.push(problem(file, ["array", "tasks"], refusal));
   const attempts = sizeAt(file, ["retry", "attempts"]) ?? 1;
   if (count * attempts > MAX_TASK_STARTS) {
     const message = `${attempts} attempts of ${count} tasks are more than ${MAX_TASK_STARTS} starts`;

@@ -8,6 +8,7 @@
 import { z } from "zod";
 import { gpuType, hostName, plainName } from "../file/file-words.ts";
 import { environment, MAX_ARGUMENT_CHARS } from "./job-env.ts";
+import { MAX_TASKS } from "./task-ranges.ts";
 import { MODEL_KEYS } from "./job-model.ts";
 import { JOB_CLASSES, LINK_PREFERENCES } from "./job.ts";
 import { choice, flag, leaf, text, wholeNumber, word } from "../file/schema-leaf.ts";
@@ -24,8 +25,8 @@ import { labelMap } from "./job-labels.ts";
 import { serve } from "./serve-schema.ts";
 
 const MAX_GPUS = 100_000;
-/** A whole array is one workflow: its history and its memory must hold every task. */
-const MAX_TASKS = 100_000;
+/** Each second task of a few thousand; more are written as ranges. */
+const MAX_TASKS_CHARS = 16 * 1024;
 const MAX_FLEETS = 32;
 /** Names and keys become parts of ids, file names and addresses. */
 const MAX_NAME_CHARS = 200;
@@ -352,6 +353,11 @@ export const jobSchema = z
           description:
             "Tasks that may run at the same time. Default: as many as there is room for.",
           examples: [50],
+        }).optional(),
+        tasks: text({
+          description: "Run only these tasks; the others count as cancelled. Default: all.",
+          maxLength: MAX_TASKS_CHARS,
+          examples: ["3,7-9"],
         }).optional(),
       })
       .meta({

@@ -68,8 +68,10 @@ export interface CellRule {
 export interface ArrayRule {
   /** Tasks, numbered from 0. */
   readonly count: number;
-  /** Tasks that may run at the same time, at most `count`. */
+  /** Tasks that may run at the same time, at most as many as are to run. */
   readonly parallel: number;
+  /** The tasks that are to run, as in `3,7-9`; absent: all. The others count as cancelled. */
+  readonly tasks?: string;
 }
 
 /** The GPUs that a job needs at once. */

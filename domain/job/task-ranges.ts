@@ -6,6 +6,9 @@
 
 import type { Reading, RefusedValue } from "../values/quantity.ts";
 
+/** A whole array is one workflow: its history and its memory must hold every task. */
+export const MAX_TASKS = 100_000;
+
 const REMEDY = "write tasks such as 3 or 3,7-9";
 
 /** The named tasks, in order and each once; the array has `count` tasks, numbered from 0. */
@@ -22,6 +25,31 @@ export function parseTaskRanges(text: string, count: number): Reading<readonly n
     for (let task = first; task <= last; task += 1) tasks.add(task);
   }
   return { kind: "read", value: [...tasks].sort((a, b) => a - b) };
+}
+
+/** The same for the file of a job, which anybody may have written: what names tasks again and again costs no time. */
+export function checkTaskRanges(text: string, count: number): RefusedValue | undefined {
+  const ranges = [...text.matchAll(/(\d{1,9})(?:-(\d{1,9}))?/g)];
+  const named = ranges.reduce((sum, [, first, last]) => {
+    return sum + Math.max(0, Number(last ?? first) - Number(first)) + 1;
+  }, 0);
+  const most = Math.min(count, MAX_TASKS);
+  if (named > most) return refused(`${named} tasks are named of ${count}`, "name each once");
+  const read = parseTaskRanges(text, count);
+  return read.kind === "refused" ? read : undefined;
+}
+
+/** The tasks of an array that are to run; the text was parsed before. */
+export function selectedTasks({
+  count,
+  tasks,
+}: {
+  readonly count: number;
+  readonly tasks?: string;
+}): readonly number[] {
+  if (tasks === undefined) return Array.from({ length: count }, (_, task) => task);
+  const read = parseTaskRanges(tasks, count);
+  return read.kind === "read" ? read.value : [];
 }
 
 // Not from schema-leaf.ts, because workflows load this file and must not load zod.

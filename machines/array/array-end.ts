@@ -1,5 +1,6 @@
 /** @file How a job array ends: its result, its cancellation, or its failure with the first tasks that failed. */
 
+import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import type { JobResult, JobState, TaskView } from "../../protocol/job.ts";
 import type { JobOutcome } from "../job/job-state.ts";
 import { andThen, quiet } from "../steps.ts";
@@ -9,7 +10,7 @@ import type { ArrayStep, JobArray } from "./array-state.ts";
 import { countsText, shownFailures } from "./array-view.ts";
 import { hostsOf } from "./held-lease.ts";
 import { cancelUnfinished } from "./task-orders.ts";
-import { hasEnded } from "./task-table.ts";
+import { hasEnded, stateOf } from "./task-table.ts";
 
 /** Closes an array of which no task is left, or that is to stop, once its leases are given back; then tells the fleet. */
 export function advanceEnd(array: JobArray): ArrayStep {
@@ -59,10 +60,15 @@ export const unconfirmedHosts = ({
   ...[...leases.values()].flatMap(({ grant }) => hostsOf(grant)),
 ];
 
-/** Completed when every task is; a cancellation or the deadline decides first. */
-function endState({ reason, tasks }: JobArray): JobState {
+/** Completed when every task that was to run is; a cancellation or the deadline decides first. */
+function endState({ reason, tasks, rule }: JobArray): JobState {
   if (reason === "cancelled") return "cancelled";
-  return reason === undefined && tasks.counts.completed === tasks.count ? "completed" : "failed";
+  const isDone =
+    rule.tasks === undefined
+      ? tasks.counts.completed === tasks.count
+      : tasks.counts.failed === 0 &&
+        selectedTasks(rule).every((task) => stateOf(tasks, task) === "completed");
+  return reason === undefined && isDone ? "completed" : "failed";
 }
 
 function outcomeOf(array: JobArray, state: JobState, nowMs: number): JobOutcome {

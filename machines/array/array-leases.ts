@@ -61,7 +61,7 @@ function ready(array: JobArray, held: HeldLease, nowMs: number): ArrayStep {
 function tellGang(array: JobArray, held: HeldLease, nowMs: number): ArrayStep {
   if (held.work.kind !== "running") return quiet(array);
   const { gang } = held.work;
-  const { reason } = array;
+  const { reason, isKilled } = array;
   const { preempt, fenced } = held;
   const isLost = fenced.some((host) => !gang.fenced.has(host));
   const news: readonly (GangEvent | Tick)[] = [
@@ -71,6 +71,7 @@ function tellGang(array: JobArray, held: HeldLease, nowMs: number): ArrayStep {
     ...(preempt !== undefined && gang.preempt === undefined
       ? [{ kind: "preempt", order: preempt } as const]
       : []),
+    ...(isKilled === true && gang.isKilled !== true ? [{ kind: "kill" } as const] : []),
     ...(isLost ? [{ kind: "fenced", hosts: fenced } as const] : []),
     ...(gangDueAtMs(gang) <= nowMs ? [{ kind: "tick" } as const] : []),
   ];

@@ -40,6 +40,7 @@ export interface ArrayEntry extends ArrayIdentity {
   /** The fleet has asked what the job holds. */
   readonly isAsked: boolean;
   readonly reason?: StopReason;
+  readonly isKilled?: true;
   readonly marks: number;
 }
 
@@ -57,6 +58,8 @@ export interface JobArray extends ArrayIdentity {
   readonly unconfirmed: ReadonlySet<number>;
   readonly isHeld: boolean;
   readonly reason?: StopReason;
+  /** Whatever is stopped of it is killed at once. */
+  readonly isKilled?: true;
   /** Running tasks that are to end, and are not started again. */
   readonly unwanted: ReadonlySet<number>;
   /** Tasks that wait again after a pause. */
@@ -144,6 +147,7 @@ export type ArrayEvent =
   | { readonly kind: "cancel-tasks"; readonly order: TaskOrder }
   | { readonly kind: "retry-tasks"; readonly order: TaskOrder }
   | { readonly kind: "cancel" }
+  | { readonly kind: "kill" }
   | { readonly kind: "told"; readonly id: number; readonly result: NotifyResult }
   /** `doWait` is false where the fleet did not answer. */
   | { readonly kind: "others-wait"; readonly id: number; readonly doWait: boolean }

@@ -9,6 +9,8 @@
  * new, because its leases are its run's (docs/decisions/0011). Cost: O(leases) for each event.
  */
 
+import type { ArrayRule } from "../../domain/job/job.ts";
+import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
 import { isHostLoss } from "../job/signals.ts";
@@ -37,7 +39,8 @@ import {
 import { hostsOf } from "./held-lease.ts";
 import { cancelTasks, retryTasks } from "./task-orders.ts";
 import { resume } from "./task-pauses.ts";
-import { openTable } from "./task-table.ts";
+import { changeTasks, endTask } from "./task-changes.ts";
+import { openTable, type TaskTable } from "./task-table.ts";
 
 export const arrayMachine: Machine<JobArray, ArrayEvent, ArrayCommand> = {
   step: stepArray,
@@ -49,7 +52,7 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
   return memoize({
     ...known,
     phase: { kind: "open" },
-    tasks: openTable(entry.rule.count),
+    tasks: openTasks(entry.rule),
     leases: new Map(),
     arrivals: new Map(),
     seen: new Set(),
@@ -67,6 +70,17 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
     commandCount: 0,
     isStirred: true,
   });
+}
+
+/** Those that are not to run have ended before they began. */
+function openTasks(rule: ArrayRule): TaskTable {
+  const table = openTable(rule.count);
+  if (rule.tasks === undefined) return table;
+  const selected = new Set(selectedTasks(rule));
+  return changeTasks(table, (changes) => {
+    for (let task = 0; task < rule.count; task += 1)
+      if (!selected.has(task)) endTask(changes, task, { state: "cancelled" });
+  }).tasks;
 }
 
 function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): ArrayStep {
@@ -134,6 +148,8 @@ function take(array: JobArray, event: ArrayEvent, nowMs: number): ArrayStep {
       return quiet(
         array.phase.kind === "open" ? { ...array, reason: array.reason ?? "cancelled" } : array,
       );
+    case "kill":
+      return quiet({ ...array, isKilled: true });
     case "told":
       return takeDelivery(array, event, nowMs);
     case "others-wait":

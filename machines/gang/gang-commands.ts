@@ -112,7 +112,7 @@ export function runCommand(
 export function stopCommand(
   { jobId, spec, grant }: GangInput,
   { id, host, agent }: HostCall,
-  reason: string,
+  { reason, isKill }: { readonly reason: string; readonly isKill: boolean },
 ): GangCommand {
   const { id: leaseId, token } = grant.lease;
   return {
@@ -125,11 +125,12 @@ export function stopCommand(
       host,
       leaseId,
       token,
-      isCheckpointFirst: spec.run.checkpoint !== undefined,
+      isCheckpointFirst: !isKill && spec.run.checkpoint !== undefined,
       reason,
+      ...(isKill && { isKill }),
       ...(grant.ticket !== undefined && { ticket: grant.ticket }),
     },
-    summary: `stop ${leaseId} on ${host}: ${reason}`,
+    summary: `${isKill ? "kill" : "stop"} ${leaseId} on ${host}: ${reason}`,
     timeouts: {
       scheduleToStartMs: STOP_PICKUP_TIMEOUT_MS,
       startToCloseMs: stopMs(spec) + STOP_SLACK_MS,

@@ -45,9 +45,14 @@ export const askToStop = (
 ): GangStep =>
   call(gang, host, (named, call) => ({
     state: changePart(named, host, {
-      stop: { attempt, reason, doing: { kind: "asking", id: call.id } },
+      stop: {
+        attempt,
+        reason,
+        ...(named.isKilled === true && { isKill: true }),
+        doing: { kind: "asking", id: call.id },
+      },
     }),
-    commands: [stopCommand(named.input, call, reason)],
+    commands: [stopCommand(named.input, call, { reason, isKill: named.isKilled === true })],
   }));
 
 export function endPart(gang: Gang, host: HostId, end: HostEnd): Gang {

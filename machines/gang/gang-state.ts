@@ -30,6 +30,8 @@ export interface Gang {
   readonly reason?: StopReason;
   readonly preempt?: PreemptOrder;
   readonly fenced: ReadonlySet<HostId>;
+  /** It stops without a checkpoint and without a grace. */
+  readonly isKilled?: true;
   /** Its hosts have been ordered to stop. */
   readonly isStopping: boolean;
   /** The runs that were still watched have been cancelled. */
@@ -45,6 +47,8 @@ export type StopReason = "cancelled" | "deadline";
 
 export type GangEvent =
   | { readonly kind: "stop"; readonly reason: StopReason }
+  /** From now on it stops without a checkpoint and without a grace, once there is a reason to stop. */
+  | { readonly kind: "kill" }
   /** The GPUs of the lease are wanted for another job. */
   | { readonly kind: "preempt"; readonly order: PreemptOrder }
   /** The fleet has given these hosts up. */
@@ -121,6 +125,7 @@ type Watch =
 
 export interface HostStopping {
   readonly reason: string;
+  readonly isKill?: true;
   readonly attempt: number;
   readonly doing:
     | { readonly kind: "asking"; readonly id: string }

@@ -73,6 +73,8 @@ function take(gang: Gang, event: GangEvent | Tick, nowMs: number): Step<Gang, Ga
   switch (event.kind) {
     case "stop":
       return quiet({ ...gang, reason: gang.reason ?? event.reason });
+    case "kill":
+      return quiet({ ...gang, isKilled: true });
     case "preempt":
       return quiet({ ...gang, preempt: gang.preempt ?? event.order });
     case "fenced": {
@@ -99,7 +101,7 @@ function askSilentHosts(gang: Gang, nowMs: number): Step<Gang, GangCommand> {
 function advance(gang: Gang, nowMs: number): Step<Gang, GangCommand> {
   const started = gang.phase === "locating" ? start(gang, nowMs) : quiet(gang);
   if (started.state.phase === "locating") return started;
-  return [endFencedParts, orderStop, endUnstartedParts, letGo, finish].reduce(
+  return [endFencedParts, orderStop, orderKill, endUnstartedParts, letGo, finish].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     started,
   );
@@ -145,6 +147,17 @@ function orderStop(gang: Gang): Step<Gang, GangCommand> {
   const why = reason ?? preempted ?? "another host of the gang failed";
   return forEach({ ...gang, isStopping: true }, remaining, (before: Gang, { host, stop }) =>
     stop === undefined ? askToStop(before, host, { attempt: 1, reason: why }) : quiet(before),
+  );
+}
+
+/** Where a graceful stop is under way, it is overtaken: the first answer to come that is still waited for is the second one's. */
+function orderKill(gang: Gang): Step<Gang, GangCommand> {
+  if (!gang.isStopping || gang.isKilled !== true) return quiet(gang);
+  const graceful = gang.parts.filter(
+    ({ stop }) => stop?.doing.kind === "asking" && stop.isKill !== true,
+  );
+  return forEach(gang, graceful, (before: Gang, { host, stop }) =>
+    stop === undefined ? quiet(before) : askToStop(before, host, { ...stop, attempt: 1 }),
   );
 }
 

@@ -120,7 +120,7 @@ export function toGang(job: Job, event: GangAnswer | Tick, nowMs: number): JobSt
 
 /** Tells the gang of a reason to stop and of fenced hosts that it does not know yet. */
 export function running(job: Job, gang: Gang, nowMs: number): JobStep {
-  const { reason, preempt, fenced } = job;
+  const { reason, preempt, fenced, isKilled } = job;
   const lost = fenced.filter((host) => !gang.fenced.has(host));
   const news: readonly GangEvent[] = [
     ...(reason !== undefined && gang.reason === undefined
@@ -129,6 +129,7 @@ export function running(job: Job, gang: Gang, nowMs: number): JobStep {
     ...(preempt !== undefined && gang.preempt === undefined
       ? [{ kind: "preempt", order: preempt } as const]
       : []),
+    ...(isKilled === true && gang.isKilled !== true ? [{ kind: "kill" } as const] : []),
     ...(lost.length > 0 ? [{ kind: "fenced", hosts: lost } as const] : []),
   ];
   if (news.length === 0) return quiet(job);

@@ -66,6 +66,8 @@ export interface Job extends JobIdentity {
   /** Released before its file was read, which ends the file's own hold. */
   readonly isReleased: boolean;
   readonly reason?: StopReason;
+  /** Whatever is stopped of it is killed at once. */
+  readonly isKilled?: true;
   /** The order to give up the lease of the present grant. */
   readonly preempt?: PreemptOrder;
   /** Hosts of the present grant that the fleet has given up. */
@@ -187,6 +189,7 @@ export type JobEvent =
   | { readonly kind: "hold" }
   | { readonly kind: "release" }
   | { readonly kind: "cancel" }
+  | { readonly kind: "kill" }
   | { readonly kind: "told"; readonly id: number; readonly result: NotifyResult }
   | { readonly kind: "lease"; readonly id: number; readonly isThere: boolean }
   | { readonly kind: "forgotten"; readonly id: number }

@@ -138,6 +138,8 @@ function take(job: Job, event: JobEvent, nowMs: number): JobStep {
       return quiet({ ...job, isHeld: false, isReleased: true });
     case "cancel":
       return quiet({ ...job, reason: job.reason ?? "cancelled" });
+    case "kill":
+      return quiet({ ...job, isKilled: true });
     case "told":
       return delivered(job, event, nowMs);
     case "lease":

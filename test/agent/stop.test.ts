@@ -64,6 +64,38 @@ describe("stop", () => {
     expect(await running).toMatchObject({ end: "stopped", ranks: [{ signal: "SIGKILL" }] });
   });
 
+  it("that kills sends no TERM and waits for no grace", async () => {
+    const dir = folder();
+    const agent = testAgent();
+    const script = `trap 'echo told >> ${dir}/term' TERM; echo $$ > ${dir}/pid; while :; do sleep 0.02; done`;
+    const patient = { run: { graceMs: ms(600_000) } };
+    const order = orderOf(script, patient);
+    const running = agent.runs.run(order);
+    const pid = await pidIn(join(dir, "pid"));
+    await agent.orders.stop({ ...stopOf(order), isKill: true });
+    expect(runs(pid)).toBe(false);
+    expect(existsSync(join(dir, "term"))).toBe(false);
+    expect(await running).toMatchObject({ end: "stopped", ranks: [{ signal: "SIGKILL" }] });
+  });
+
+  it("that kills ends the grace of a stop that is under way", async () => {
+    const dir = folder();
+    const agent = testAgent();
+    const order = orderOf(
+      `trap 'echo told > ${dir}/term' TERM; echo $$ > ${dir}/pid; while :; do sleep 0.02; done`,
+      { run: { graceMs: ms(600_000) } },
+    );
+    const running = agent.runs.run(order);
+    const pid = await pidIn(join(dir, "pid"));
+    const graceful = agent.orders.stop(stopOf(order));
+    await eventually(() => existsSync(join(dir, "term")));
+    expect(runs(pid)).toBe(true);
+    await agent.orders.stop({ ...stopOf(order), isKill: true });
+    expect(runs(pid)).toBe(false);
+    expect(await graceful).toMatchObject({ hadProcesses: true });
+    expect(await running).toMatchObject({ end: "stopped", ranks: [{ signal: "SIGKILL" }] });
+  });
+
   it("leaves nothing of the shim either", async () => {
     const agent = testAgent();
     const order = orderOf("sleep 60");

@@ -200,7 +200,8 @@ describe("with --json an error is also the one document on standard output", () 
       2,
       {
         code: "BAD_INPUT",
-        message: "--watch redraws a table, and other forms are printed once. Leave --watch or the form out.",
+        message:
+          "--watch redraws a table, and other forms are printed once. Leave --watch or the form out.",
       },
     ],
     [

@@ -12,6 +12,8 @@ export interface Outside {
   readonly input?: string;
   readonly cwd?: string;
   readonly isTerminal?: boolean;
+  /** What somebody at the terminal answers to a question; nobody is there without it. */
+  readonly typed?: string;
   readonly columns?: number;
   readonly nowMs?: number;
   /** What stands for the client library; verbs that connect fail without it. */
@@ -34,6 +36,12 @@ export async function run(words: readonly string[], outside: Outside = {}): Prom
     stdout: stdout.stream,
     stderr: stderr.stream,
     readInput: () => Promise.resolve(outside.input ?? ""),
+    ...(outside.typed !== undefined && {
+      askLine: (question: string) => {
+        stderr.stream.write(question);
+        return Promise.resolve(outside.typed ?? "");
+      },
+    }),
     env: { HOME: "/nonexistent", ...outside.env },
     cwd: outside.cwd ?? process.cwd(),
     nowMs: () => outside.nowMs ?? 0,

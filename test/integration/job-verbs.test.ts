@@ -1,8 +1,9 @@
 /** @file The verbs that find, change and repeat jobs, on a real server: what the command line prints is what has happened. */
 
+import { writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { userName } from "../../access/own-identity.ts";
-import type { JobFilter } from "../../client/index.ts";
+import type { JobFile, JobFilter } from "../../client/index.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
@@ -84,5 +85,105 @@ describe("lists", () => {
       new RegExp(`^job,name,.*\n${three()},sleep,.*,training,default,7,running,1,H100,`),
     );
     expect(await orbweaver(["status", one()])).toMatch(/labels +sweep=lr-7, team=vision/);
+  });
+});
+
+/** A job of one GPU that runs until it is cancelled, or waits on hold. */
+const sleeper = (key: string, more: Partial<JobFile> = {}) =>
+  world.orbweaver.submit({
+    name: "sleeper",
+    idempotencyKey: key,
+    gang: 1,
+    run: { command: ["sleep", "600"] },
+    ...more,
+  });
+
+describe("many jobs at once", () => {
+  it("cancel by label ends what waits and what runs, and nothing else", async () => {
+    const ids = ["a", "b", "other"].map((name) => `bulk-${name}-${world.fleet}`);
+    const [running = "", held = "", other = ""] = ids;
+    await sleeper(running, { labels: { bulk: "yes" } });
+    await sleeper(held, { labels: { bulk: "yes" }, hold: true });
+    await sleeper(other, { labels: { bulk: "no" }, hold: true });
+    await untilListed({ labels: ["bulk"] }, ids);
+    const said = await orbweaver(["cancel", "--label", "bulk=yes", "--yes", "--json"]);
+    const { jobs } = JSON.parse(said) as { readonly jobs: readonly object[] };
+    expect(jobs).toHaveLength(2);
+    expect(jobs).toEqual(
+      expect.arrayContaining([running, held].map((jobId) => ({ jobId, state: "cancelling" }))),
+    );
+    for (const id of [running, held])
+      expect(await world.orbweaver.job(id).outcome()).toEqual({ kind: "cancelled" });
+    expect((await world.orbweaver.job(other).view()).state).toBe("held");
+    await world.orbweaver.job(other).cancel();
+  });
+
+  it("--force kills a job that a graceful cancel leaves running for its whole grace", async () => {
+    const id = `stubborn-${world.fleet}`;
+    const { jobId } = await world.orbweaver.submit({
+      name: "stubborn",
+      idempotencyKey: id,
+      gang: 1,
+      run: {
+        command: ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"],
+        grace: "1h",
+      },
+    });
+    const job = world.orbweaver.job(jobId);
+    await expect
+      .poll(() => world.cli(["logs", id]).then(({ stdout }) => stdout), { timeout: WITHIN_MS })
+      .toContain("deaf");
+    await orbweaver(["cancel", id]);
+    await expect
+      .poll(async () => (await job.view()).state, { timeout: WITHIN_MS })
+      .toBe("stopping");
+    expect(await orbweaver(["cancel", id, "--force"])).toBe(`${id}  killing\n`);
+    // The grace is an hour, so an end within the test's time is the kill's.
+    expect(await job.outcome()).toEqual({ kind: "cancelled" });
+    await world.until("it holds nothing", ({ leases }) =>
+      [...leases.values()].every((lease) => lease.jobId !== jobId),
+    );
+  });
+});
+
+describe("retry", () => {
+  it("of an ended job is a new job of the same file, and the same one when it is asked for twice", async () => {
+    const id = `again-${world.fleet}`;
+    await world.cli(["submit", "--key", id, "--gpus", "2", "-l", "a=b", "--wait", "--", "false"]);
+    const said = JSON.parse(await orbweaver(["retry", id, "--json"])) as object;
+    const again = { jobId: `${id}-r1`, isNew: true };
+    expect(said).toMatchObject({ jobs: [{ jobId: id, again }] });
+    expect(await orbweaver(["retry", id])).toBe(`${id}  again as ${id}-r1\n`);
+    const { spec } = await world.orbweaver.job(`${id}-r1`).view();
+    expect(spec).toEqual((await world.orbweaver.job(id).view()).spec);
+    expect(await world.orbweaver.job(`${id}-r1`).outcome()).toMatchObject({ kind: "failed" });
+    expect(await orbweaver(["retry", `${id}-r1`])).toBe(`${id}-r1  again as ${id}-r2\n`);
+  });
+
+  it("of an ended array runs its failed tasks alone", async () => {
+    const id = `array-${world.fleet}`;
+    const mark = `${world.stateDir}/mended`;
+    // Tasks 1 and 3 fail until the mark is there.
+    const script = `[ -e ${mark} ] || [ $((ARRAY_INDEX % 2)) = 0 ]`;
+    const words = ["--gpus", "1", "--array", "5", "--wait", "--", "sh", "-c", script];
+    expect((await world.cli(["submit", "--key", id, ...words])).code).not.toBe(0);
+    expect((await world.cli(["retry", "--key", "x", `${id}-none`])).code).toBe(3);
+    writeFileSync(mark, "");
+    expect(await orbweaver(["retry", id])).toBe(`${id}  again as ${id}-r1, tasks 1,3\n`);
+    expect(await world.orbweaver.job(`${id}-r1`).outcome()).toMatchObject({
+      kind: "completed",
+      result: { tasks: { completed: 2, cancelled: 3 } },
+    });
+  });
+
+  it("of a job that runs is refused", async () => {
+    const id = `runs-${world.fleet}`;
+    await sleeper(id, { hold: true });
+    const { code, stderr } = await world.cli(["retry", id]);
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/^error NOT_ALLOWED: job .* has not ended/) as string,
+    });
+    await world.orbweaver.job(id).cancel();
   });
 });

@@ -43,6 +43,7 @@ import {
   grantsSignal,
   holdUpdate,
   jobViewQuery,
+  killSignal,
   pendingSignal,
   preemptSignal,
   releaseUpdate,
@@ -97,6 +98,7 @@ function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
   onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
   onSignal(assertSignal, () => feed({ kind: "assert" }));
+  onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
 }
 

@@ -40,6 +40,7 @@ import {
   grantSignal,
   holdUpdate,
   jobViewQuery,
+  killSignal,
   pendingSignal,
   preemptSignal,
   releaseUpdate,
@@ -122,6 +123,7 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
   onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
   onSignal(assertSignal, () => feed({ kind: "assert" }));
+  onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
   setHandler(
     holdUpdate,
@@ -232,7 +234,7 @@ function resultOf(outcome: JobOutcome, cancellation: Cancellation): JobResult {
 
 /** Hands the job over to the logic of arrays, which sets handlers of its own. */
 function runArray(
-  { spec, home, jobId, runId, submittedAtMs, isHeld, lane, reason, marks }: Job,
+  { spec, home, jobId, runId, submittedAtMs, isHeld, lane, reason, isKilled, marks }: Job,
   { rules, notified }: Extract<Stage, { readonly kind: "array" }>,
   cancellation: Cancellation,
 ): Promise<JobOutcome> {
@@ -249,6 +251,7 @@ function runArray(
     isHeld,
     isAsked: lane.isAsked,
     ...(reason !== undefined && { reason }),
+    ...(isKilled === true && { isKilled }),
     marks,
   };
   return runJobArray(entry, (cancel) => (cancellation.onRequest = cancel));

@@ -1,37 +1,64 @@
-/** @file `orbweaver retry JOB --task TASKS`: runs ended tasks of a job array again, while the array has not ended. */
+/** @file `orbweaver retry JOB`: runs an ended job or array again as a new job; tasks of an array that has not ended, inside it. */
 
 import type { Command } from "commander";
+import type { JobHandle } from "../../../client/index.ts";
 import {
   addConnectionOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
-import { forEachJob } from "../../command/each-job.ts";
+import { forEachJob, type JobChange } from "../../command/each-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { taskAnswer } from "../../command/task-table.ts";
 
 interface RetryValues extends ConnectionOptionValues {
-  readonly task: string;
+  readonly task?: string;
+  readonly key?: string;
   readonly json?: boolean;
 }
 
 export function retryVerb(context: CommandContext): Command {
   const verb = context
     .verb("retry")
-    .summary("run tasks of a job array again")
+    .summary("run ended jobs, or tasks of a job array, again")
     .description(
-      "Queues ended tasks of a job array again, with a fresh count of attempts. An array that has itself ended must be submitted again.",
+      "Submits the file of a job that has ended as a new job, signed by you; of an array, its tasks that failed, and of a cancelled array those that did not complete. The new id is the former one with -r1, -r2 and so on, so the same retry twice starts one job. A job with run.checkpoint.dir goes on from its newest checkpoint.\n\nOf an array that has not ended, --task queues ended tasks again inside it, with a fresh count of attempts.",
     )
     .argument("<job>", "job id")
-    .requiredOption("-t, --task <tasks>", "tasks to run again, e.g. 3,7-9")
+    .option("-t, --task <tasks>", "of an array: these tasks, e.g. 3,7-9")
+    .option("-k, --key <key>", "id of the new job")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
-      helpEnd([["orbweaver retry sweep-3 --task 3,7-9", "run four tasks again"]]),
+      helpEnd([
+        ["orbweaver retry train-7", "an ended job again, as train-7-r1"],
+        ["orbweaver retry sweep-3", "the failed tasks of an ended array"],
+        ["orbweaver retry sweep-3 --task 3,7-9", "run four tasks again"],
+      ]),
     )
     .action(async (jobId: string, values: RetryValues) => {
-      await forEachJob(context, { jobIds: [jobId], values }, async (job) =>
-        taskAnswer("to run again", await job.retryTasks(values.task)),
-      );
+      await forEachJob(context, { jobIds: [jobId], values }, (job) => retry(context, job, values));
     });
   return addConnectionOptions(verb);
+}
+
+async function retry(
+  context: CommandContext,
+  job: JobHandle,
+  { task, key }: RetryValues,
+): Promise<string | JobChange> {
+  const { outcome } = await job.ending();
+  if (outcome === undefined && task !== undefined)
+    return taskAnswer("to run again", await job.retryTasks(task));
+  const { jobId, isNew, tasks } = await job.rerun({
+    ...(task !== undefined && { tasks: task }),
+    ...(key !== undefined && { idempotencyKey: key }),
+    onUnsigned: (why) => {
+      context.say(`the job is not signed, so only hosts that trust the namespace run it: ${why}`);
+    },
+  });
+  if (!isNew) context.say(`${jobId} had been submitted before; nothing was started`);
+  return {
+    state: `again as ${jobId}${tasks === undefined ? "" : `, tasks ${tasks}`}`,
+    more: { again: { jobId, isNew, ...(tasks !== undefined && { tasks }) } },
+  };
 }

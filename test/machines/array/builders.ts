@@ -60,6 +60,7 @@ export interface PlayedArray {
 export interface Play {
   readonly count?: number;
   readonly parallel?: number;
+  readonly tasks?: string;
   readonly file?: object;
   readonly entry?: Partial<ArrayEntry>;
 }
@@ -67,6 +68,7 @@ export interface Play {
 export function playArray({
   count = 10,
   parallel = count,
+  tasks,
   file = {},
   entry = {},
 }: Play = {}): PlayedArray {
@@ -74,7 +76,7 @@ export function playArray({
     name: "played",
     gang: 1,
     run: { command: ["true"] },
-    array: { count, parallel },
+    array: { count, parallel, ...(tasks !== undefined && { tasks }) },
     ...file,
   });
   let nowMs = START_MS;
@@ -85,7 +87,7 @@ export function playArray({
       runId: RUN,
       fleet: "eu",
       spec,
-      rule: { count, parallel },
+      rule: spec.array ?? { count, parallel },
       submittedAtMs: START_MS,
       entered: DELIVERED,
       isHeld: false,

@@ -91,6 +91,38 @@ describe("an array", () => {
     expect(played.view().array?.firstFailed).toMatchObject([{ task: 0, exitCode: 3 }]);
   });
 
+  it("runs the named tasks alone, and has completed when these have", () => {
+    const played = playArray({ count: 10, tasks: "8,2-3" });
+    expect(played.view().array?.counts).toMatchObject({ waiting: 3, cancelled: 7 });
+    expect(played.view().array?.parallel).toBe(3);
+    played.feed(grants(grantOf(1, { slots: 3 })));
+    expect(played.batches()).toEqual([[2, 3, 8]]);
+    played.ran();
+    played.deliver();
+    expect(played.outcome()).toMatchObject({
+      kind: "completed",
+      result: { tasks: { completed: 3, cancelled: 7 } },
+    });
+  });
+
+  it("has failed when one of the named tasks was cancelled", () => {
+    const played = playArray({ count: 10, tasks: "2-3" });
+    played.feed({ kind: "cancel-tasks", order: { tasks: "3" } }, grants(grantOf(1)));
+    played.ran();
+    played.deliver();
+    expect(played.outcome()).toMatchObject({ kind: "failed", code: "TASKS_FAILED" });
+  });
+
+  it("kills what runs once it is cancelled, and not before", () => {
+    const played = playArray({ count: 2, file: { run: { command: ["x"], grace: "1h" } } });
+    played.feed(grants(grantOf(1)), { kind: "kill" });
+    expect(played.gang("stop")).toEqual([]);
+    played.feed({ kind: "cancel" });
+    expect(played.gang("stop").map(({ command }) => command.order)).toMatchObject([
+      { isKill: true, isCheckpointFirst: false },
+    ]);
+  });
+
   it("shows its counts, leases and first failures", () => {
     const played = playArray({ count: 10 });
     played.feed(grants(grantOf(1)));

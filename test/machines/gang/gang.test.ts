@@ -65,6 +65,58 @@ describe("a gang", () => {
   );
 });
 
+describe("a kill", () => {
+  const file = { run: { command: ["true"], grace: "1h", checkpoint: { signal: "USR1" } } };
+
+  test("without a reason to stop changes nothing", () => {
+    const played = playGang({ hosts: 2, file });
+    played.feed({ kind: "kill" });
+    expect(played.open("stop")).toEqual([]);
+  });
+
+  test("asks for no checkpoint and no grace", () => {
+    const played = playGang({ hosts: 1, file });
+    played.feed({ kind: "kill" });
+    played.feed({ kind: "stop", reason: "cancelled" });
+    expect(played.open("stop").map(({ order }) => order)).toMatchObject([
+      { isCheckpointFirst: false, isKill: true, reason: "cancelled" },
+    ]);
+  });
+
+  test("overtakes a graceful stop, once, and the end waits for its own answers alone", () => {
+    const played = playGang({ hosts: 2, file });
+    played.feed({ kind: "stop", reason: "cancelled" });
+    expect(played.open("stop").map(({ order }) => order.isKill)).toEqual([undefined, undefined]);
+    played.feed({ kind: "kill" });
+    played.feed({ kind: "kill" });
+    expect(played.open("stop").map(({ order }) => order.isKill)).toEqual([
+      undefined,
+      undefined,
+      true,
+      true,
+    ]);
+    for (const at of [0, 1]) played.ran(at, { end: "stopped" });
+    // The graceful orders, which were overtaken.
+    for (const at of [0, 1]) played.stopped(at);
+    expect(played.gang().end).toBeUndefined();
+    for (const at of [0, 1]) played.stopped(at);
+    expect(played.gang().end).toMatchObject({ end: "stopped", unconfirmedHosts: [] });
+  });
+
+  test("stays a kill when the order has to be repeated", () => {
+    const played = playGang({ hosts: 1, file });
+    played.feed({ kind: "stop", reason: "cancelled" });
+    played.feed({ kind: "kill" });
+    const [, killing] = played.open("stop");
+    played.notStopped(0);
+    expect(played.open("find-host")).toEqual([]);
+    played.notStopped(0);
+    played.found(0, "2");
+    expect(killing?.order.isKill).toBe(true);
+    expect(played.open("stop").at(-1)?.order).toMatchObject({ isKill: true });
+  });
+});
+
 describe("a failure", () => {
   test("of one host stops the others, and the earliest cause is the gang's", () => {
     const played = playGang({ hosts: 3 });

@@ -1,0 +1,108 @@
+/**
+ * @file Runs an ended job again: the same file as a new job, under the name of who asks; of an array, the tasks that did not end well.
+ *
+ * The new job's id is the former one's with `-r1`, and `-r2` for the job that follows it, so a second request for the same rerun finds the first.
+ */
+
+import type { Client } from "@temporalio/client";
+import { parseJobFile, type JobFile } from "../domain/job/job-file.ts";
+import { formatTaskRanges, selectedTasks } from "../domain/job/task-ranges.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import type { JobId } from "../domain/values/ids.ts";
+import {
+  DEFAULT_FLEET,
+  MAX_TASK_PAGE,
+  type JobView,
+  type TaskPage,
+  type TaskQuery,
+  type TaskState,
+} from "../protocol/messages.ts";
+import { firstInput, submitJob, type Submitted, type SubmitOptions } from "./submission.ts";
+
+export interface RerunOptions extends Pick<SubmitOptions, "onUnsigned"> {
+  /** The id of the new job. */
+  readonly idempotencyKey?: string;
+  /** Of an array, as in `3,7-9`; absent: those that failed, and of a cancelled array all that did not complete. */
+  readonly tasks?: string;
+}
+
+export interface Rerun extends Submitted {
+  /** The tasks that run again; absent where it is no array. */
+  readonly tasks?: string;
+}
+
+export interface EndedJob {
+  readonly client: Client;
+  readonly jobId: JobId;
+  readonly view: () => Promise<JobView>;
+  /** How it ended; undefined while it has not. */
+  readonly end: () => Promise<string | undefined>;
+  readonly tasksOf: (query: TaskQuery) => Promise<TaskPage>;
+}
+
+export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Rerun> {
+  const { client, jobId } = job;
+  const end = await job.end();
+  if (end === undefined)
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `job ${jobId} has not ended. Cancel it first, or of an array run single tasks again (--task).`,
+    );
+  const { file, fleet } = await formerJob(job);
+  const { array } = file;
+  if (array === undefined && options.tasks !== undefined)
+    throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
+  const tasks = array === undefined ? undefined : (options.tasks ?? (await unfinished(job, end)));
+  const { idempotencyKey: _former, ...again } = file;
+  const { idempotencyKey = followingId(jobId), onUnsigned } = options;
+  const submitted = await submitJob(
+    client,
+    { ...again, ...(array !== undefined && tasks !== undefined && { array: { ...array, tasks } }) },
+    { fleet, idempotencyKey, ...(onUnsigned !== undefined && { onUnsigned }) },
+  );
+  return { ...submitted, ...(tasks !== undefined && { tasks }) };
+}
+
+/** `train-7` → `train-7-r1` → `train-7-r2`. */
+function followingId(jobId: JobId): string {
+  const [, stem = jobId, count = "0"] = /^(.*)-r([1-9]\d{0,5})$/.exec(jobId) ?? [];
+  return `${stem}-r${String(Number(count) + 1)}`;
+}
+
+async function formerJob({
+  client,
+  jobId,
+}: EndedJob): Promise<{ readonly file: JobFile; readonly fleet: string }> {
+  const [file, options] = (await firstInput(client, jobId)) ?? [];
+  if (parseJobFile(file).kind === "refused")
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `the file of job ${jobId} cannot be read by this release. Submit it again, mended.`,
+    );
+  const isNamed = typeof options === "object" && options !== null && "fleet" in options;
+  const fleet = isNamed && typeof options.fleet === "string" ? options.fleet : DEFAULT_FLEET;
+  // Just parsed.
+  return { file: file as JobFile, fleet };
+}
+
+async function unfinished({ jobId, view, tasksOf }: EndedJob, end: string): Promise<string> {
+  const { spec } = await view();
+  const rule = spec?.array ?? { count: 0 };
+  const wanted = new Set(selectedTasks(rule));
+  const states: readonly TaskState[] =
+    end === "failed" || end === "completed"
+      ? ["failed"]
+      : ["failed", "cancelled", "waiting", "running"];
+  const found: number[] = [];
+  for (let from = 0; from < rule.count;) {
+    const { tasks } = await tasksOf({ from, count: MAX_TASK_PAGE });
+    for (const { task, state } of tasks)
+      if (states.includes(state) && wanted.has(task)) found.push(task);
+    from += MAX_TASK_PAGE;
+  }
+  if (found.length > 0) return formatTaskRanges(found);
+  throw new OrbweaverError(
+    "NOT_ALLOWED",
+    `no task of job ${jobId} failed. Name the tasks that are to run again (--task).`,
+  );
+}
