@@ -14,8 +14,17 @@ export function draftOf<K, V>(before: ReadonlyMap<K, V> = new Map<K, V>()): Draf
       return own ?? before;
     },
     write() {
-      own ??= new Map(before);
+      own ??= copyOf(before);
       return own;
     },
   };
+}
+
+/** As `new Map(map)`, which makes an array of each entry on the way. */
+export function copyOf<K, V>(map: ReadonlyMap<K, V>): Map<K, V> {
+  const copy = new Map<K, V>();
+  map.forEach((value, key) => {
+    copy.set(key, value);
+  });
+  return copy;
 }

@@ -1,7 +1,6 @@
 /** @file Whole numbers as texts of a fixed width in base 64, and back. */
 
-const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const VALUES = new Map([...DIGITS].map((digit, value) => [digit, value]));
+import { DIGITS, digitAt } from "./base64-digits.ts";
 
 /** Undefined where the number is none that the width can hold. */
 export function fixedText(value: number, width: number): string | undefined {
@@ -15,9 +14,9 @@ export function fixedText(value: number, width: number): string | undefined {
   return rest === 0 ? text : undefined;
 }
 
-export function fixedNumber(text: string): number {
+/** Of the characters from `from` to before `to`. */
+export function fixedNumber(text: string, from = 0, to = text.length): number {
   let value = 0;
-  for (let place = 0; place < text.length; place += 1)
-    value = value * 64 + (VALUES.get(text.charAt(place)) ?? 0);
+  for (let place = from; place < to; place += 1) value = value * 64 + digitAt(text, place);
   return value;
 }

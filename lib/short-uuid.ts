@@ -5,8 +5,10 @@
  * Cost: one pass over the characters, because a ledger has tens of thousands of them.
  */
 
-const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+import { DIGITS, digitAt } from "./base64-digits.ts";
+
 const UUID_LENGTH = 36;
+const DASHES = 4;
 /** Hexadecimal digits that make two digits of base 64. */
 const GROUP = 3;
 
@@ -18,16 +20,25 @@ export function shortId(id: string): string {
 export function longId(short: string): string {
   if (!short.startsWith("~")) return short;
   if (short.startsWith("~~")) return short.slice(1);
-  let hex = "";
-  for (let at = 1; at < short.length; at += 2) {
-    const bits = DIGITS.indexOf(short.charAt(at)) * 64 + DIGITS.indexOf(short.charAt(at + 1));
-    hex += bits.toString(16).padStart(GROUP, "0");
+  return uuidFrom(short, 1);
+}
+
+/** The UUID whose 22 digits of base 64 begin at this place. */
+export function uuidFrom(text: string, from: number): string {
+  const codes: number[] = [];
+  let bits = 0;
+  for (let digit = 0; digit < UUID_LENGTH - DASHES; digit += 1) {
+    // Three hexadecimal digits are two of base 64.
+    const third = digit % GROUP;
+    if (third === 0) {
+      const at = from + (digit / GROUP) * 2;
+      bits = digitAt(text, at) * 64 + digitAt(text, at + 1);
+    }
+    if (digit === 8 || digit === 12 || digit === 16 || digit === 20) codes.push(DASH);
+    const value = (bits >> (8 - 4 * third)) & 15;
+    codes.push(value < 10 ? ZERO + value : LOWER_A - 10 + value);
   }
-  const cuts = [0, 8, 12, 16, 20, 32];
-  return cuts
-    .slice(1)
-    .map((end, part) => hex.slice(cuts[part], end))
-    .join("-");
+  return String.fromCharCode(...codes);
 }
 
 /** Absent when the text is no lower-case UUID. */

@@ -3,7 +3,7 @@
  *
  * A notice costs its job four events of history, so most jobs never get one. The first goes out after three seconds of waiting, or at
  * once when the fleet can never satisfy the request. Another follows only when the code has changed, at most once a minute. Live numbers
- * come from asking the fleet. Cost: O(waiting requests) a call.
+ * come from asking the fleet. Cost: O(waiting requests) after a change of any, else O(notices to come).
  */
 
 import type { PendingNote } from "../../protocol/control-contract.ts";
@@ -55,43 +55,71 @@ const NEXT_NOTICE_MS = 60_000;
 
 /** The notices that are due, in the order of their requests. */
 export function noticesDue(
-  { requests, reasons }: Ledger,
+  { requests, reasons }: Pick<Ledger, "requests" | "reasons">,
   notified: ReadonlyMap<JobId, Notified>,
   nowMs: number,
 ): readonly PendingNote[] {
-  const due: PendingNote[] = [];
-  if (nextNoticeAtMs({ requests, reasons }, notified) > nowMs) return due;
-  for (const request of requests.values()) {
-    const { jobId, runId, seq } = request;
-    const reason = reasons.get(jobId);
-    if (reason !== undefined && dueAtMs(request, reason, notified.get(jobId)) <= nowMs)
-      due.push({ jobId, runId, seq, reason });
+  const due = new Map<JobId, PendingReason>();
+  for (const { jobId, reason, atMs } of untoldIn({ requests, reasons }, notified))
+    if (atMs <= nowMs) due.set(jobId, reason);
+  if (due.size === 0) return [];
+  const notes: PendingNote[] = [];
+  for (const { jobId, runId, seq } of requests.values()) {
+    const reason = due.get(jobId);
+    if (reason !== undefined) notes.push({ jobId, runId, seq, reason });
   }
-  return due;
+  return notes;
 }
 
 /** Infinite when no notice is to be sent. */
 export function nextNoticeAtMs(
-  { requests, reasons }: Pick<Ledger, "requests" | "reasons">,
+  ledger: Pick<Ledger, "requests" | "reasons">,
   notified: ReadonlyMap<JobId, Notified>,
 ): number {
   let nextAtMs = Infinity;
-  for (const [job, reason] of reasons) {
-    const last = notified.get(job);
-    if (last?.code === reason.code) continue;
-    const request = requests.get(job);
-    if (request !== undefined) nextAtMs = Math.min(nextAtMs, dueAtMs(request, reason, last));
-  }
+  for (const { atMs } of untoldIn(ledger, notified)) nextAtMs = Math.min(nextAtMs, atMs);
   return nextAtMs;
 }
 
-/** Infinite when the job knows the code already. */
+/** A waiting job that has yet to hear its code, and when it is to. */
+interface Untold {
+  readonly jobId: JobId;
+  readonly reason: PendingReason;
+  readonly atMs: number;
+}
+
+interface Found extends Pick<Ledger, "requests"> {
+  readonly notified: ReadonlyMap<JobId, Notified>;
+  readonly untold: readonly Untold[];
+}
+
+/** The last answer for these reasons. Maps of a fleet's state never change: a change makes another map. */
+const FOUND = new WeakMap<Ledger["reasons"], Found>();
+
+function untoldIn(
+  { requests, reasons }: Pick<Ledger, "requests" | "reasons">,
+  notified: ReadonlyMap<JobId, Notified>,
+): readonly Untold[] {
+  const known = FOUND.get(reasons);
+  if (known?.requests === requests && known.notified === notified) return known.untold;
+  const untold: Untold[] = [];
+  for (const [jobId, reason] of reasons) {
+    const last = notified.get(jobId);
+    if (last?.code === reason.code) continue;
+    const request = requests.get(jobId);
+    if (request !== undefined)
+      untold.push({ jobId, reason, atMs: dueAtMs(request, reason, last) });
+  }
+  FOUND.set(reasons, { requests, notified, untold });
+  return untold;
+}
+
+/** Of a job that does not know the code yet. */
 function dueAtMs(
   { requestedAtMs }: PendingRequest,
   { code }: PendingReason,
   last: Notified | undefined,
 ): number {
-  if (last?.code === code) return Infinity;
   if (last !== undefined) return last.atMs + NEXT_NOTICE_MS;
   return requestedAtMs + (HOPELESS_CODES.has(code) ? 0 : FIRST_NOTICE_MS);
 }

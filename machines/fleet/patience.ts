@@ -4,7 +4,7 @@
  * A request's patience counts from the time of the request, without the time in which this fleet could not decide: while it rebuilt a
  * lost ledger, and while no worker served its clocks (they rang late). The patience is over only once a cycle that ran after that moment
  * has left the request waiting, so every request had a decision. An unanswered notice is repeated after a minute.
- * Cost: O(waiting requests · gaps) a call.
+ * Cost: O(waiting requests) after a change of any, else O(those with a patience · gaps).
  */
 
 import type { PendingNote } from "../../protocol/control-contract.ts";
@@ -69,7 +69,7 @@ export function takeExpired(
   { fleet, most, nowMs }: ExpiryOptions,
 ): { readonly patience: Patience; readonly notes: readonly PendingNote[] } {
   const due: PendingRequest[] = [];
-  for (const each of requests.values()) {
+  for (const each of patientIn(requests)) {
     if (due.length >= most) break;
     if (isExpired(patience, each) && noticeAtMs(patience, each) <= nowMs) due.push(each);
   }
@@ -104,13 +104,24 @@ function noticeAtMs({ notices, decidedAtMs }: Patience, { jobId, seq }: PendingR
   return last?.seq === seq ? last.atMs + REPEAT_AFTER_MS : decidedAtMs;
 }
 
-/** Most requests have no patience, so what they cost here counts. */
 function soonest(requests: Ledger["requests"], atMs: (request: PendingRequest) => number): number {
   let least = Infinity;
-  for (const each of requests.values())
-    if (each.patienceMs !== undefined) least = Math.min(least, atMs(each));
+  for (const each of patientIn(requests)) least = Math.min(least, atMs(each));
   return least;
 }
+
+/** Most requests have no patience, and a look at each costs more than all that is asked of the others. */
+function patientIn(requests: Ledger["requests"]): readonly PendingRequest[] {
+  const known = PATIENT.get(requests);
+  if (known !== undefined) return known;
+  const patient: PendingRequest[] = [];
+  for (const each of requests.values()) if (each.patienceMs !== undefined) patient.push(each);
+  PATIENT.set(requests, patient);
+  return patient;
+}
+
+/** Maps of a fleet's ledger never change: a change makes another map. */
+const PATIENT = new WeakMap<Ledger["requests"], readonly PendingRequest[]>();
 
 const reasonOf = (
   fleet: string,

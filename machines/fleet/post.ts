@@ -5,16 +5,17 @@
  * Cost: O(ledger).
  */
 
-import { clusterOf, type LeaseId } from "../../domain/values/ids.ts";
+import { clusterOf, type JobId, type LeaseId } from "../../domain/values/ids.ts";
 import type { LeaseFact } from "../../domain/lease/lease.ts";
 import type { Delivery, EvictionOrder, Loss, Post } from "../../protocol/control-contract.ts";
 import type { SweepInput } from "../../protocol/fleet.ts";
 import type { LobbyNews } from "../../protocol/lobby.ts";
 import type { OutsideRow } from "../../scheduling/ledger/intake.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { copyOf } from "../../lib/draft-map.ts";
 import { lossesOf, sweepsOf } from "./audit-order.ts";
 import { revokedLosses, unsentOrders } from "./evictions.ts";
-import { noticesDue } from "./notices.ts";
+import { noticesDue, type Notified } from "./notices.ts";
 import { heldForPost, withHeld } from "./held.ts";
 import { lobbyNews, outsideReasons } from "./lobby-news.ts";
 import { clusterNamed } from "./orders.ts";
@@ -116,8 +117,23 @@ function packNotices(
   const newest = plain.map(
     ({ jobId, reason }) => [jobId, { code: reason.code, atMs: nowMs }] as const,
   );
-  const notified = [...deliveries.notified, ...newest].filter(([id]) => ledger.requests.has(id));
-  return { notes: [...expired, ...plain], patience, notified: new Map(notified) };
+  const notified = notifiedAfter(deliveries.notified, newest, ledger.requests);
+  return { notes: [...expired, ...plain], patience, notified };
+}
+
+/** Without those who wait no more; the very map where nothing changes. */
+function notifiedAfter(
+  before: DeliveriesState["notified"],
+  newest: readonly (readonly [JobId, Notified])[],
+  requests: Ledger["requests"],
+): DeliveriesState["notified"] {
+  const gone: JobId[] = [];
+  for (const job of before.keys()) if (!requests.has(job)) gone.push(job);
+  if (gone.length === 0 && newest.length === 0) return before;
+  const after = copyOf(before);
+  for (const job of gone) after.delete(job);
+  for (const [job, note] of newest) after.set(job, note);
+  return after;
 }
 
 const deliveryOf =

@@ -13,7 +13,7 @@ import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { ms } from "../../domain/values/units.ts";
 import type { Interner } from "../../lib/interner.ts";
 import { fixedNumber, fixedText } from "../../lib/packed-number.ts";
-import { longId, shortId } from "../../lib/short-uuid.ts";
+import { longId, shortId, uuidFrom } from "../../lib/short-uuid.ts";
 import type { Profile } from "./codec-rows.ts";
 import { at, entry, isThere, orphan, since, type Packed } from "./codec-values.ts";
 
@@ -109,7 +109,8 @@ type MoreRow = readonly [
 const TIME_WIDTH = 7;
 const ARRIVAL_WIDTH = 5;
 const UUID_WIDTH = 22;
-const FIXED_WIDTH = TIME_WIDTH + ARRIVAL_WIDTH + UUID_WIDTH;
+const ARRIVAL_END = TIME_WIDTH + ARRIVAL_WIDTH;
+const FIXED_WIDTH = ARRIVAL_END + UUID_WIDTH;
 const INDEX_WIDTH = 3;
 const TIMEOUT_WIDTH = 4;
 const BARE = "!";
@@ -273,8 +274,8 @@ export function termsOf([identity]: CompactRequestRow): {
   const from = identity.startsWith(BARE) ? BARE.length : FIXED_WIDTH;
   const middle = from + INDEX_WIDTH;
   return {
-    owner: fixedNumber(identity.slice(from, middle)),
-    gang: fixedNumber(identity.slice(middle, middle + INDEX_WIDTH)),
+    owner: fixedNumber(identity, from, middle),
+    gang: fixedNumber(identity, middle, middle + INDEX_WIDTH),
   };
 }
 
@@ -289,67 +290,91 @@ export function unpackCompactRequest(
   row: CompactRequestRow,
   tables: Lists & { readonly owners: readonly Owner[]; readonly gangs: readonly GangTerms[] },
 ): PendingRequest {
-  const [identity, ...rest] = row;
+  const identity = row[0];
+  const own = row[2]?.[OWN];
   const { owner, gang } = termsOf(row);
-  const own = rest[1]?.[OWN];
   const end = (isThere(own) ? BARE.length : FIXED_WIDTH) + 2 * INDEX_WIDTH;
   const timeoutMs = isThere(own)
     ? (own[3] ?? 0)
-    : 1_000 * fixedNumber(identity.slice(end, end + TIMEOUT_WIDTH));
-  const profile = {
-    ...entry(tables.owners, owner),
-    ...withTimeout(entry(tables.gangs, gang), timeoutMs),
-  };
-  const job = identity.slice(isThere(own) ? end : end + TIMEOUT_WIDTH);
-  return unpackRequest(identity, { job, profile, rest, tables });
-}
-
-export const unpackFormerRequest = (
-  [identity, profile, ...rest]: FormerRequestRow,
-  tables: Lists & { readonly profiles: readonly Profile[] },
-): PendingRequest =>
-  unpackRequest(identity, {
-    job: identity.slice(isThere(rest[1]?.[OWN]) ? BARE.length : FIXED_WIDTH),
-    profile: entry(tables.profiles, profile),
-    rest,
+    : 1_000 * fixedNumber(identity, end, end + TIMEOUT_WIDTH);
+  return unpackRequest(identity, {
+    job: identity.slice(isThere(own) ? end : end + TIMEOUT_WIDTH),
+    owner: entry(tables.owners, owner),
+    terms: withTimeout(entry(tables.gangs, gang), timeoutMs),
+    name: row[1],
+    more: row[2],
     tables,
   });
+}
+
+export function unpackFormerRequest(
+  row: FormerRequestRow,
+  tables: Lists & { readonly profiles: readonly Profile[] },
+): PendingRequest {
+  const [identity, place, name, more] = row;
+  const profile = entry(tables.profiles, place);
+  return unpackRequest(identity, {
+    job: identity.slice(isThere(more?.[OWN]) ? BARE.length : FIXED_WIDTH),
+    owner: profile,
+    terms: profile,
+    name,
+    more,
+    tables,
+  });
+}
 
 /** Place of `own` in the last part of a row. */
 const OWN = 7;
 
+interface UnpackedTerms {
+  readonly job: string;
+  readonly owner: Owner;
+  readonly terms: GangTerms;
+  readonly name: number | undefined;
+  readonly more: MoreRow | undefined;
+  readonly tables: Lists;
+}
+
+type Writable<T> = { -readonly [Field in keyof T]: T[Field] };
+
+/** Field by field: spreading thousands of small objects into each other costs more than all else. */
 function unpackRequest(
   identity: string,
-  {
-    job,
-    profile,
-    rest: [name = SAME_AS_JOB, more = []],
-    tables: { texts, lists },
-  }: {
-    readonly job: string;
-    readonly profile: Profile;
-    readonly rest: RestOfRow;
-    readonly tables: Lists;
-  },
+  { job, owner, terms, name = SAME_AS_JOB, more = NOTHING_MORE, tables }: UnpackedTerms,
 ): PendingRequest {
-  const [seq, requested, avoidHosts, slots, patienceMs, round, entered, own] = more;
+  const own = more[OWN];
   const isBare = isThere(own);
-  const arrivalEnd = TIME_WIDTH + ARRIVAL_WIDTH;
-  const submittedAtMs = isBare ? at(own[1]) : fixedNumber(identity.slice(0, TIME_WIDTH));
-  const requestedAtMs = isThere(requested) ? at(requested, submittedAtMs) : submittedAtMs;
-  return {
+  const submittedAtMs = isBare ? at(own[1]) : fixedNumber(identity, 0, TIME_WIDTH);
+  const requestedAtMs = isThere(more[1]) ? at(more[1], submittedAtMs) : submittedAtMs;
+  const run = isBare ? longId(own[0]) : uuidFrom(identity, ARRIVAL_END);
+  const { tenant, class: jobClass, priority } = owner;
+  const { gang, constraints, timeLimitMs, preemption, checkpoint } = terms;
+  const request: Writable<PendingRequest> = {
     jobId: jobId(job),
-    runId: runId(longId(isBare ? own[0] : `~${identity.slice(arrivalEnd, FIXED_WIDTH)}`)),
-    seq: seq ?? 1,
-    name: name === SAME_AS_JOB ? job : name < 0 ? job.slice(0, -1 - name) : entry(texts, name),
-    ...profile,
+    runId: runId(run),
+    seq: more[0] ?? 1,
+    name:
+      name === SAME_AS_JOB ? job : name < 0 ? job.slice(0, -1 - name) : entry(tables.texts, name),
+    tenant,
+    class: jobClass,
+    priority,
+    gang,
+    constraints,
     submittedAtMs,
     requestedAtMs,
-    ...(isThere(avoidHosts) && { avoidHosts: entry(lists, avoidHosts) as readonly HostId[] }), // as it was packed
-    ...(isThere(slots) && { slots }),
-    ...(isThere(patienceMs) && { patienceMs: ms(patienceMs) }),
-    ...(isThere(round) && { round }),
-    ...(isThere(entered) && { enteredAtMs: at(entered, requestedAtMs) }),
-    arrival: isBare ? own[2] : fixedNumber(identity.slice(TIME_WIDTH, arrivalEnd)),
+    arrival: isBare ? own[2] : fixedNumber(identity, TIME_WIDTH, ARRIVAL_END),
   };
+  if (timeLimitMs !== undefined) request.timeLimitMs = timeLimitMs;
+  if (preemption !== undefined) request.preemption = preemption;
+  if (checkpoint !== undefined) request.checkpoint = checkpoint;
+  const [, , avoidHosts, slots, patienceMs, round, entered] = more;
+  if (isThere(avoidHosts))
+    request.avoidHosts = entry(tables.lists, avoidHosts) as readonly HostId[]; // as it was packed
+  if (isThere(slots)) request.slots = slots;
+  if (isThere(patienceMs)) request.patienceMs = ms(patienceMs);
+  if (isThere(round)) request.round = round;
+  if (isThere(entered)) request.enteredAtMs = at(entered, requestedAtMs);
+  return request;
 }
+
+const NOTHING_MORE: MoreRow = [];

@@ -64,6 +64,7 @@ import {
   unpackReasons,
   type HostRow,
   type OutboxRow,
+  type Profile,
   type Tables,
 } from "./codec-rows.ts";
 import { noteOrigin } from "./codec-origin.ts";
@@ -230,30 +231,31 @@ export function withTexts<Note>(
 
 export function unpackCompact(packed: CompactRows | FormerRows): Ledger {
   if (!isOwned(packed)) {
-    const profiles = packed.tables.profiles.map((row) => unpackProfile(row, packed.tables));
-    const own = { ...packed.tables, profiles };
-    return unpackAround(
-      packed,
-      packed.requests.map((row) => unpackFormerRequest(row, own)),
-    );
+    const own = { ...packed.tables, profiles: profilesOf(packed) };
+    const requests = packed.requests.map((row) => unpackFormerRequest(row, own));
+    return unpackAround(packed, own.profiles, requests);
   }
   const { tables } = packed;
   const owners = tables.owners.map((row) => unpackOwner(row, tables));
   const gangs = tables.gangs.map((row) => unpackGang(row, tables));
   const own = { ...tables, owners, gangs };
   const requests = packed.requests.map((row) => unpackCompactRequest(row, own));
-  return noteOrigin(unpackAround(packed, requests), { packed, owners, gangs });
+  const ledger = unpackAround(packed, profilesOf(packed), requests);
+  return noteOrigin(ledger, { packed, owners, gangs });
 }
+
+const profilesOf = ({ tables }: CompactRows | FormerRows): readonly Profile[] =>
+  tables.profiles.map((row) => unpackProfile(row, tables));
 
 const isOwned = (packed: CompactRows | FormerRows): packed is CompactRows =>
   "owners" in packed.tables;
 
 function unpackAround(
   packed: CompactRows | FormerRows,
+  profiles: readonly Profile[],
   requests: readonly PendingRequest[],
 ): Ledger {
   const { applyVersion, shape, detailsHash, nextToken, nextArrival, tables } = packed;
-  const profiles = tables.profiles.map((row) => unpackProfile(row, tables));
   const hosts = [...hostIdsOf(shape), ...tables.hosts];
   const names: Tables = { ...tables, hosts, profiles };
   const leases = packed.leases.map((row) => unpackLease(row, undefined, names));

@@ -10,8 +10,15 @@ import type { Ledger } from "../ledger.ts";
 export const MASS_SILENCE_SHARE = 0.2;
 
 export function isMassSilence(hosts: Ledger["hosts"]): boolean {
+  if (!isAnySilent(hosts)) return false;
   const { agents, silent } = countAgents(hosts);
   return silent > 1 && silent > MASS_SILENCE_SHARE * agents;
+}
+
+/** The epochs of all agents need not be told apart where all answer. */
+function isAnySilent(hosts: Ledger["hosts"]): boolean {
+  for (const { silentSinceMs } of hosts.values()) if (silentSinceMs !== undefined) return true;
+  return false;
 }
 
 /** How many agents there are, and how many of them do not answer. */
