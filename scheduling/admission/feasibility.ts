@@ -14,7 +14,7 @@
  *   WaitingForPower         one would fit now if watts did not matter
  *   TopologyPlacementFailed enough GPUs of one type are free, but not in the requested shape
  *   WaitingForGpus          else
- * Cost: O(offers).
+ * Cost: O(types) where no floor applies, else O(offers).
  */
 
 import type { PendingCode } from "../../domain/values/codes.ts";
@@ -22,7 +22,7 @@ import type { Reservation } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { Capacity, Level, TypeOptions } from "../capacity/capacity-state.ts";
 import { largestAt, offersAt, optionsFor } from "../capacity/capacity.ts";
-import { quotaClaim, type Claims } from "./quota-claims.ts";
+import { claimedGpus, type Claims } from "./quota-claims.ts";
 import {
   canShrink,
   largestAcceptable,
@@ -30,7 +30,7 @@ import {
   smallestSize,
 } from "../ledger/rules/grant-check.ts";
 import { quotaLimit } from "../ledger/rules/limits.ts";
-import { isAnyProductive, moreProductive, productiveSize, type SizeOffer } from "./gang-size.ts";
+import { hasFloor, moreProductive, productiveSize, type SizeOffer } from "./gang-size.ts";
 import { heldUnder } from "../ledger/rules/usage.ts";
 
 /** The codes that a cycle can find; the others are the job's own. */
@@ -88,17 +88,19 @@ export function checkFeasibility(
   view: CycleView,
   own?: Pick<Reservation, "kind">,
 ): Feasibility {
+  const { capacity, nowMs } = view;
   const clusterFits = fitsOf(request, view);
-  const work = workOf(clusterFits);
-  const within = ({ type, room }: ClusterFit): number =>
-    Math.min(largestAt(view.capacity, type, "now"), room);
+  const least = leastSizeNow(request, nowMs);
   let best: SizeOffer | undefined;
-  for (const fit of clusterFits)
-    best = moreProductive(best, productiveSize(request, { ...fit, level: "now" }, view));
+  for (const { type, room } of clusterFits)
+    if (least <= Math.min(largestAt(capacity, type, "now"), room))
+      best = moreProductive(best, productiveSize(request, { type, room, level: "now" }, view));
   if (best === undefined) return waitOf(request, view, { own, clusterFits });
   const { gpus } = best;
-  const able = clusterFits.filter((fit) => within(fit) >= gpus);
-  return { kind: "start", gpus, clusterFits: able, work };
+  const able = clusterFits.filter(
+    ({ type, room }) => Math.min(largestAt(capacity, type, "now"), room) >= gpus,
+  );
+  return { kind: "start", gpus, clusterFits: able, work: workOf(clusterFits) };
 }
 
 /** The code of a request that is known not to fit. It depends on no reservation. */
@@ -113,7 +115,7 @@ export function waitOf(
     readonly clusterFits?: readonly ClusterFit[];
   },
 ): Wait {
-  const code = codeOf(request, { ...view, clusterFits, own });
+  const code = codeOf(request, view, { clusterFits, own });
   return { kind: "wait", code, work: 2 * workOf(clusterFits) };
 }
 
@@ -154,7 +156,7 @@ export function fitsOf(request: PendingRequest, view: CycleView): readonly Clust
     const quota = quotaLimit(rule, type.gpuType);
     if (quota === undefined) return { type, limit: Infinity, room: Infinity };
     const { key, gpus: limit } = quota;
-    const claimed = quotaClaim(claims, tenant, key).gpus;
+    const claimed = claimedGpus(claims, tenant, key);
     const room = limit - heldUnder(capacity.usage, tenant, key) - claimed;
     return { type, quotaKey: key, limit, room };
   });
@@ -162,37 +164,41 @@ export function fitsOf(request: PendingRequest, view: CycleView): readonly Clust
 
 function codeOf(
   request: PendingRequest,
+  { capacity, nowMs }: CycleView,
   {
-    capacity,
-    nowMs,
     clusterFits,
     own,
-  }: CycleView & {
+  }: {
     readonly clusterFits: readonly ClusterFit[];
     readonly own: Pick<Reservation, "kind"> | undefined;
   },
 ): WaitCode {
-  const fits = (level: Level, within: "limit" | "room" | "any", atMs = nowMs): boolean => {
-    return clusterFits.some((fit) => {
+  const leastEver = smallestSize(request.gang);
+  const leastNow = leastSizeNow(request, nowMs);
+  const fits = (level: Level, within: "limit" | "room" | "any", least: number): boolean => {
+    for (const fit of clusterFits) {
       const room = within === "any" ? Infinity : fit[within];
+      if (least > Math.min(largestAt(capacity, fit.type, level), room)) continue;
+      if (!hasFloor(request, level)) return true;
       const typeRoom = { type: fit.type, room, level };
-      return isAnyProductive(request, typeRoom, { capacity, nowMs: atMs });
-    });
+      if (productiveSize(request, typeRoom, { capacity, nowMs }) !== undefined) return true;
+    }
+    return false;
   };
-  if (!fits("ever", "any", Infinity)) return "NoMatchingFlavor";
-  if (!fits("ever", "limit", Infinity)) return "ExceedsMaxQuota";
-  if (!fits("idle", "limit")) {
-    const isForLater = !fits("ever", "limit") && fits("idle", "limit", Infinity);
+  if (!fits("ever", "any", leastEver)) return "NoMatchingFlavor";
+  if (!fits("ever", "limit", leastEver)) return "ExceedsMaxQuota";
+  if (!fits("idle", "limit", leastNow)) {
+    const isForLater = !fits("ever", "limit", leastNow) && fits("idle", "limit", leastEver);
     return isForLater ? "WaitingForGpus" : "WaitingForHosts";
   }
-  if (!fits("idle", "room")) return "WaitingForQuota";
+  if (!fits("idle", "room", leastNow)) return "WaitingForQuota";
   if (own?.kind === "preemption") return "WaitingForPreempted";
-  if (fits("unleased", "room")) return "BehindEarlierJob";
-  if (fits("unpowered", "room")) return "WaitingForPower";
-  const free = clusterFits.map(({ type, room }) => Math.min(freeGpus(capacity, type), room));
-  return largestAcceptable(request, Math.max(0, ...free), nowMs) === undefined
-    ? "WaitingForGpus"
-    : "TopologyPlacementFailed";
+  if (fits("unleased", "room", leastNow)) return "BehindEarlierJob";
+  if (fits("unpowered", "room", leastNow)) return "WaitingForPower";
+  let most = 0;
+  for (const { type, room } of clusterFits)
+    most = Math.max(most, Math.min(freeGpus(capacity, type), room));
+  return leastNow > most ? "WaitingForGpus" : "TopologyPlacementFailed";
 }
 
 /** Free GPUs of one type on suitable hosts, reserved or not. */

@@ -51,13 +51,6 @@ export function productiveSize(
   return productiveOf(request, { ...typeRoom, offers }, now);
 }
 
-/** Whether there is a productive size. Cost: O(1) where no floor applies. */
-export function isAnyProductive(request: GangRequest, typeRoom: TypeRoom, now: Now): boolean {
-  if (!holdsAny(request, typeRoom, now)) return false;
-  if (!hasFloor(request, typeRoom.level)) return true;
-  return productiveSize(request, typeRoom, now) !== undefined;
-}
-
 /** Whether the largest gang that the type holds is of an acceptable size, or larger: no size fits otherwise. */
 const holdsAny = (
   request: GangRequest,
@@ -66,7 +59,8 @@ const holdsAny = (
 ): boolean =>
   largestAcceptable(request, Math.min(largestAt(capacity, type, level), room), nowMs) !== undefined;
 
-const hasFloor = ({ gang }: GangRequest, level: Level): boolean =>
+/** Whether a size must reach the floor at this level. */
+export const hasFloor = ({ gang }: GangRequest, level: Level): boolean =>
   level !== "ever" && level !== "idle" && canShrink(gang);
 
 /** As `productiveSize`, with these offers instead of those of the level. */

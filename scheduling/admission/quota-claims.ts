@@ -49,6 +49,13 @@ function hasClaim(ofTenant: ReadonlyMap<string, ReadonlyMap<JobId, number>>, job
   return false;
 }
 
+/** GPUs that jobs of the tenant claim under the key. */
+export function claimedGpus(claims: Claims, tenant: TenantId, key: string): number {
+  const byJob = claims.get(tenant)?.get(key);
+  return byJob === undefined ? 0 : sumOf(byJob.values());
+}
+
+/** The same, with their names. */
 export function quotaClaim(claims: Claims, tenant: TenantId, key: string): QuotaClaim {
   const byJob = claims.get(tenant)?.get(key);
   return byJob === undefined
