@@ -107,8 +107,7 @@ function untoldIn(
     const last = notified.get(jobId);
     if (last?.code === reason.code) continue;
     const request = requests.get(jobId);
-    if (request !== undefined)
-      untold.push({ jobId, reason, atMs: dueAtMs(request, reason, last) });
+    if (request !== undefined) untold.push({ jobId, reason, atMs: dueAtMs(request, reason, last) });
   }
   FOUND.set(reasons, { requests, notified, untold });
   return untold;

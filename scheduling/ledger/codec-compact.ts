@@ -58,7 +58,7 @@ import {
   ownerKey,
   packGrant,
   packHost,
-  packReason,
+  reasonPlaces,
   unpackGrant,
   unpackHost,
   unpackReasons,
@@ -135,8 +135,9 @@ export function packCompact(ledger: Ledger): CompactRows {
     requests.push(packCompactRequest(request, shared));
   }
   const reasons: number[] = [];
+  const placeOf = reasonPlaces(shared.reasons);
   for (const [job, reason] of ledger.reasons)
-    reasons.push(places.get(job) ?? orphan(job), shared.reasons.indexOf(packReason(job, reason)));
+    reasons.push(places.get(job) ?? orphan(job), placeOf(job, reason));
   const leases = [...ledger.leases.values()].map((lease) => packLease(lease, undefined, shared));
   const hosts = [...ledger.hosts].map(([host, status]) => packHost(host, status, shared));
   const outbox = [...ledger.outbox].map(([id, grant]) =>

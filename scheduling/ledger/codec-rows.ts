@@ -354,6 +354,24 @@ export function packReason(
   return [PENDING_CODES.indexOf(code), text, isVerbatim ? 1 : 0, numbers, holders, wakeOn];
 }
 
+/**
+ * Gives the place of a reason in the table. Reasons that were unpacked from one row have its very parts, so of most the key need not be
+ * written; equal parts make equal rows.
+ */
+export function reasonPlaces({
+  indexOf,
+}: Interner<ReasonRow>): (job: JobId, reason: PendingReason) => number {
+  const known = new Map<ReasonRow[3], { readonly row: ReasonRow; readonly place: number }>();
+  return (job, reason) => {
+    const row = packReason(job, reason);
+    const like = known.get(reason.numbers);
+    if (like?.row.every((part, at) => part === row[at]) === true) return like.place;
+    const place = indexOf(row);
+    known.set(reason.numbers, { row, place });
+    return place;
+  };
+}
+
 export function unpackReason(
   [code, text, isVerbatim, numbers, holders, wakeOn]: ReasonRow,
   job: JobId,
