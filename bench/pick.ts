@@ -2,7 +2,15 @@
 
 import { size, type Bench } from "./bench.ts";
 
-const PICK_PARTS = ["compare", "accuracy", "speed", "scale", "neighbours", "drift"] as const;
+const PICK_PARTS = [
+  "compare",
+  "accuracy",
+  "speed",
+  "scale",
+  "neighbours",
+  "drift",
+  "granted",
+] as const;
 export type PickPart = (typeof PICK_PARTS)[number];
 
 const PICK_CLUSTERS = ["H100", "Het-4Mix", "Het-RA", "Het-VA"] as const;
@@ -34,11 +42,13 @@ export const pickBench: Bench = {
     }),
     size("decisions", "picks timed among 1,798 GPUs", { usual: 200, least: 10 }),
     size("jobs", "jobs that share network cards", { usual: 200, least: 10 }),
+    size("recorded", "jobs of the fleet whose grants are judged", { usual: 300, least: 20 }),
   ],
   draws: true,
   examples: [
     ["orbweaver bench pick", "everything"],
     ["orbweaver bench pick --only compare --clusters H100 --samples 250", "one table"],
+    ["orbweaver bench pick --only granted", "what the live fleet grants, judged by replay"],
     ["orbweaver bench pick --intra intra.csv --inter inter.csv --json", "other measurements"],
     ["orbweaver bench pick --plot figures", "the paper's figures as SVG"],
   ],

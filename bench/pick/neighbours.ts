@@ -13,6 +13,7 @@ import { openSyncPredictor } from "../../models/bandwidth/surrogate.ts";
 import { searchPick } from "../../scheduling/pick/search-pick.ts";
 import {
   cardCapacities,
+  KEPT_SHARE,
   ratesOf,
   scoreAmong,
   type Neighbour,
@@ -104,7 +105,7 @@ function totalRate(truth: Truth, { predictor, sizes, looks }: Stream): number {
       predictor,
       gpus,
       freeMasks,
-      ...(score !== undefined && { score }),
+      ...(score !== undefined && { score, leastShare: KEPT_SHARE }),
     });
     if (found === undefined)
       throw new Error(`no pick of ${String(gpus)} GPUs on ${String(hosts.length)} hosts`);
@@ -125,7 +126,7 @@ interface CycleView {
   readonly freeMasks: readonly number[];
 }
 
-/** As scheduling/admission/bandwidth-placement.ts has it: a card that no gang uses has no neighbours. */
+/** As scheduling/admission/search-ground.ts has it: a card that no gang uses has no neighbours. */
 function scoreOf(
   looks: Looks,
   { neighbours, predictor, freeMasks }: CycleView,

@@ -14,6 +14,7 @@ import { compareOn, PAPER_SAMPLES, type Compared } from "./compare.ts";
 import { compareBars, compareTable, modelTable, sizesTable } from "./compare-bars.ts";
 import { measureDrift } from "./drift.ts";
 import { drawAblation, drawFigures, drawSearchTimes, drawTestedSettings } from "./figures.ts";
+import { measureGranted } from "./granted.ts";
 import { readLinks } from "./links.ts";
 import { measureNeighbours } from "./neighbours.ts";
 import { measureScale } from "./scale.ts";
@@ -78,8 +79,17 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...drift.bars);
     tables.push(drift.table);
   }
+  if (isChosen("granted")) {
+    const chosen = truthsOf(request, measured, data);
+    const truths = chosen.filter(({ name }) => GRANTED_ON.has(name));
+    const granted = await measureGranted({ request, truths, trainings });
+    bars.push(...granted.bars);
+    tables.push(granted.table);
+  }
   return { bars, tables, details };
 }
+
+const GRANTED_ON: ReadonlySet<string> = new Set(["H100", "Het-4Mix"]);
 
 function truthsOf(
   request: BenchRequest,

@@ -1,11 +1,13 @@
 /** @file `orbweaver submit --what-if`: predicts what would happen to a job if it were submitted now; submits nothing. */
 
 import { readJob, type JobFile } from "../../client/index.ts";
+import { runBandwidthText } from "../../domain/lease/bandwidth-note.ts";
 import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import { jobId, runId } from "../../domain/values/ids.ts";
 import { whatIf, type WhatIf } from "../../scheduling/explain/what-if.ts";
 import { counted } from "../terminal/duration.ts";
 import type { CommandContext } from "./command-context.ts";
+import { decidePortsHere } from "./decide-ports.ts";
 import { gpusText } from "../text/place.ts";
 import {
   forecastDocument,
@@ -17,6 +19,8 @@ import {
 import { EXIT } from "../terminal/exit-code.ts";
 import type { Session } from "./session.ts";
 import { factsText } from "../terminal/table.ts";
+import { storeDirOf } from "../up/places.ts";
+import { fleetStateDir } from "../../workers/state.ts";
 
 /** An id that no job has, because keys of jobs cannot begin with it. */
 const NOBODY = jobId("orbweaver-what-if");
@@ -28,11 +32,12 @@ export interface Asked {
 
 export async function tellWhatIf(
   context: CommandContext,
-  { client }: Pick<Session, "client">,
+  { client, fleet }: Pick<Session, "client" | "fleet">,
   { asked, isJson }: { readonly asked: readonly Asked[]; readonly isJson: boolean },
 ): Promise<void> {
   const ledger = await client.fleet();
   const nowMs = context.io.nowMs();
+  const ports = await decidePortsHere(ledger, storeDirOf(fleetStateDir(context.io.env, fleet)));
   const found = asked.map(({ job, file }) => {
     const { spec } = readJob(job, file);
     const request = {
@@ -43,7 +48,11 @@ export async function tellWhatIf(
       submittedAtMs: nowMs,
       requestedAtMs: nowMs,
     };
-    return { name: spec.name, isHeld: spec.isHeld, answer: whatIf(ledger, request, { nowMs }) };
+    return {
+      name: spec.name,
+      isHeld: spec.isHeld,
+      answer: whatIf(ledger, request, { nowMs, ports }),
+    };
   });
   if (found.some(({ answer }) => answer.kind === "never")) context.exitWith(EXIT.never);
   if (isJson) {
@@ -60,11 +69,14 @@ export async function tellWhatIf(
 function whatIfText(name: string, answer: WhatIf, nowMs: number): string {
   switch (answer.kind) {
     case "starts": {
-      const { gpus, slots, reason } = answer;
+      const { gpus, slots, reason, bandwidth } = answer;
       const what = slots === undefined ? "" : ` with ${counted(slots, "task")}`;
       return [
         `${name} would start at once${what}: ${reason}`,
-        indented([["on", gpusText(gpus)]]),
+        indented([
+          ["on", gpusText(gpus)],
+          ["bandwidth", bandwidth && runBandwidthText({ bandwidth })],
+        ]),
       ].join("\n");
     }
     case "preempts": {

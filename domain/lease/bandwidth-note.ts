@@ -6,15 +6,15 @@
 export interface BandwidthNote {
   /** Of the GPUs that were granted; absent when nothing predicts it. */
   readonly predictedGbs?: number;
-  /** Of the best set that was found, by the same model. */
+  /** Of the best set that was found, of all types and clusters that the job allows; also where it was not taken (`fallback`). */
   readonly bestGbs?: number;
-  /** Of the set that the placement alone would have taken, by the same model. */
+  /** Of the set that the placement alone would have taken, by the model of its cluster. */
   readonly compactGbs?: number;
   /** The version of the surrogate, or `table` where the gang is on one host and was measured. */
   readonly model?: string;
   /** `searched`: the GPUs of the search; `compact`: those of the placement alone, which are as good or the only answer. */
   readonly method: "searched" | "compact";
-  /** Why only the compact answer was available: no model, or it threw or overran its deadline. */
+  /** Why the best found was not taken; or why only the compact answer was there: no model, or it threw or overran its deadline. */
   readonly fallback?: string;
   /** Of a gang over several clusters. */
   readonly links?: LinksNote;

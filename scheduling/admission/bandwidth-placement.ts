@@ -1,21 +1,22 @@
 /**
- * @file The placement policy with BandPilot behind it: in the cluster that the placement chose, the GPUs with the best bandwidth.
+ * @file The placement policy with BandPilot behind it: of all places that a gang may have, the GPUs with the best bandwidth.
  *
- * The inner policy chooses the place of a gang. The search (pick/search-pick.ts) runs when the gang has at least two GPUs, lies in one
- * cluster, and a predictor for that cluster exists. It looks at all hosts of the cluster with free GPUs of the same type. Its answer is taken
- * when its predicted bandwidth is better than that of the compact answer and it is within the watts. Gangs of the same cluster count as
- * neighbours: they share cards (pick/sharing.ts). A predictor that throws, or has no time left, costs no request its grant:
- * the compact answer stands, and its note says why. Ties: the compact answer.
- * Cost: the inner policy's and the search's budget. Source: BandPilot §4.3.
+ * The inner policy chooses the compact place of a gang of at least two GPUs. Then the *grounds* are searched: the free GPUs of one type in one
+ * cluster each. The ground of the compact place gets the whole search (pick/search-pick.ts); the other grounds that hold the gang and have
+ * a model, `MOST_GROUNDS` of them, a short one, and the best of these the whole one too. Another type or cluster is taken where its score
+ * is `CROSS_GAIN` times that of the compact ground, because predictions of two models or types err differently. A gang over several
+ * clusters keeps its GPU count in each, and its part of each is searched for alone. The answer is taken when its score is better than the compact
+ * one's and it is within the watts. A compact place that is compact enough for the gang (compact-only.ts) makes every faster one good enough.
+ * Gangs of the same cluster count as neighbours (pick/sharing.ts). A predictor that throws, or has no time left, costs no request
+ * its grant: the compact answer stands, and its note says why. Ties: the compact answer, then the fleet's order.
+ * Cost: the inner policy's, two searches and the short ones. Source: BandPilot §4.3.
  */
 
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
-import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
-import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../../domain/values/ids.ts";
-import type { HostGpus } from "../../domain/lease/lease.ts";
-import { keyOf, type Picked, type PickBudget } from "../pick/search.ts";
-import { searchPick } from "../pick/search-pick.ts";
-import { cardCapacities, scoreAmong, type Neighbour } from "../pick/sharing.ts";
+import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
+import { byCodeUnit, type HostId } from "../../domain/values/ids.ts";
+import { gpuCountOf, popCount, type HostGpus } from "../../domain/lease/lease.ts";
+import type { PickBudget } from "../pick/search.ts";
 import type {
   BandwidthPorts,
   PlaceDemand,
@@ -24,219 +25,227 @@ import type {
   PlacePolicy,
 } from "../placement/place-policy.ts";
 import { isWithinWatts } from "../placement/watts.ts";
+import { fallbackNote, NOT_TAKEN } from "./bandwidth-notes.ts";
+import {
+  searchGround,
+  SHORT,
+  type Ground,
+  type GroundAnswer,
+  type Place,
+} from "./search-ground.ts";
 
 export interface BandwidthRules {
   readonly budget?: PickBudget;
 }
 
+/** Grounds beside that of the compact place. */
+const MOST_GROUNDS = 8;
+const CROSS_GAIN = 1.02;
+
 export const withBandwidth =
-  (inner: PlacePolicy, { budget }: BandwidthRules = {}): PlacePolicy =>
+  (inner: PlacePolicy, rules: BandwidthRules = {}): PlacePolicy =>
   (demand, hosts, ports) => {
     const compact = inner(demand, hosts, ports);
     const { bandwidth } = ports;
     if (compact.gpus === undefined || bandwidth === undefined || demand.gpus < 2) return compact;
-    const view = viewOf(compact.gpus, hosts);
-    if (view === undefined) return compact;
+    const grounds = groundsOf(hosts);
+    const own = grounds.filter((ground) => holdsAny(ground, compact.gpus ?? []));
+    const [only] = own;
+    if (only === undefined) return compact;
+    const search: Search = { demand, hosts, bandwidth, rules };
+    if (own.length > 1) return overClusters(compact, own, search);
     let predictor: BandwidthPredictor | undefined;
     try {
-      predictor = bandwidth.predictorOf(view.cluster);
+      predictor = bandwidth.predictorOf(only.cluster);
       if (predictor === undefined) return compact;
-      return better(compact, { demand, view, predictor, bandwidth, ...(budget && { budget }) });
+      const others = grounds.filter((ground) => ground !== only && holds(ground, demand));
+      return better(compact, { ...search, own: only, others, predictor });
     } catch (error) {
       return { ...compact, bandwidth: fallbackNote(error, predictor) };
     }
   };
 
-/** The cluster and hosts that a gang may be moved within. */
-interface CycleView {
-  readonly cluster: ClusterId;
-  readonly gpus: readonly HostGpus[];
-  readonly hosts: readonly PlaceHost[];
-}
-
-function viewOf(gpus: readonly HostGpus[], hosts: readonly PlaceHost[]): CycleView | undefined {
-  const used = new Set<HostId>(gpus.map(({ host }) => host));
-  const layouts = hosts.flatMap(({ at }) => (used.has(at.host) ? [at] : []));
-  const [first] = layouts;
-  if (first === undefined || layouts.some(({ cluster }) => cluster !== first.cluster))
-    return undefined;
-  const alike = hosts.filter(
-    ({ at, freeMask }) =>
-      freeMask !== 0 && at.cluster === first.cluster && at.gpuType === first.gpuType,
-  );
-  return { cluster: first.clusterId, gpus, hosts: alike };
-}
-
-interface Demand {
+interface Search {
   readonly demand: PlaceDemand;
-  readonly view: CycleView;
-  readonly predictor: BandwidthPredictor;
+  readonly hosts: readonly PlaceHost[];
   readonly bandwidth: BandwidthPorts;
-  readonly budget?: PickBudget;
+  readonly rules: BandwidthRules;
 }
 
-function better(compact: Placed, wanted: Demand): Placed {
-  const { demand, view, predictor, bandwidth, budget } = wanted;
-  const indexOf = indicesOf(predictor);
-  const compactPick = candidateOf(view.gpus, indexOf);
-  const freeMasks = predictor.domain.hosts.map(() => 0);
-  for (const { at, freeMask } of view.hosts) {
-    const index = indexOf.get(at.host);
-    if (index !== undefined) freeMasks[index] = freeMask;
+/** One for each cluster and GPU type with free GPUs, in the fleet's order. */
+export function groundsOf(hosts: readonly PlaceHost[]): readonly Ground[] {
+  const alike = new Map<string, PlaceHost[]>();
+  for (const host of hosts) {
+    if (host.freeMask === 0) continue;
+    const key = `${host.at.cluster} ${host.at.gpuType}`;
+    const group = alike.get(key);
+    if (group === undefined) alike.set(key, [host]);
+    else group.push(host);
   }
-  if (compactPick === undefined)
+  const orderOf = ([first]: readonly PlaceHost[]): number => first?.at.order ?? 0;
+  return [...alike.values()]
+    .map((group) => group.sort((a, b) => a.at.order - b.at.order))
+    .sort((a, b) => orderOf(a) - orderOf(b))
+    .flatMap((group) => {
+      const [first] = group;
+      return first === undefined ? [] : [{ cluster: first.at.clusterId, hosts: group }];
+    });
+}
+
+const holdsAny = ({ hosts }: Ground, gpus: readonly HostGpus[]): boolean => {
+  const used = new Set<HostId>(gpus.map(({ host }) => host));
+  return hosts.some(({ at }) => used.has(at.host));
+};
+
+/** Whether the gang has room there by count. */
+export function holds(
+  { hosts }: Ground,
+  { gpus, isSameHost, isSameFabric }: Pick<PlaceDemand, "gpus" | "isSameHost" | "isSameFabric">,
+): boolean {
+  if (isSameFabric && hosts[0]?.at.hasFabric !== true) return false;
+  const free = hosts.map(({ freeMask }) => popCount(freeMask));
+  return isSameHost
+    ? free.some((count) => count >= gpus)
+    : free.reduce((sum, count) => sum + count, 0) >= gpus;
+}
+
+interface Choice extends Search {
+  readonly own: Ground;
+  readonly others: readonly Ground[];
+  readonly predictor: BandwidthPredictor;
+}
+
+function better(compact: Placed, choice: Choice): Placed {
+  const { demand, bandwidth, own, predictor, rules, hosts } = choice;
+  const known = compact.gpus ?? [];
+  const at = searchGround(own, { demand, predictor, bandwidth, known, ...rules });
+  if (at?.known === undefined)
     return {
       ...compact,
       bandwidth: { method: "compact", fallback: "the model does not know its hosts" },
     };
-  const score = scoreOf(wanted, freeMasks, indexOf);
-  const found = searchPick(
-    {
-      predictor,
-      freeMasks,
-      gpus: demand.gpus,
-      also: [compactPick],
-      isSameHost: demand.isSameHost,
-      ...(score !== undefined && { score }),
-    },
-    budget,
-  );
-  if (found === undefined) return compact;
-  bandwidth.spend?.(found.stats.work);
-  const [compactGbs] = predictor.predict([compactPick]);
-  const gpus = gpusOf(found.pick, predictor);
-  const candidates = compact.candidates + found.stats.candidates;
-  const isBetter = found.score > (score?.(compactPick, compactGbs ?? 0) ?? compactGbs ?? 0);
-  const isAllowed = isBetter && isWithinWatts(demand.wattsLeft, view.hosts, gpus);
-  const chosen = isAllowed ? { gpus, pick: found.pick } : { gpus: view.gpus, pick: compactPick };
+  const elsewhere = bestElsewhere(choice);
+  const found =
+    elsewhere.best !== undefined && elsewhere.best.score > at.score * CROSS_GAIN
+      ? elsewhere.best
+      : at;
+  const isBetter = found.score > at.known.score;
+  const isAllowed = isWithinWatts(demand.wattsLeft, hosts, found.gpus);
+  const chosen: Place = isBetter && isAllowed ? found : at.known;
+  const bestGbs = Math.max(at.mostGbs, elsewhere.mostGbs);
   return {
     gpus: chosen.gpus,
-    candidates,
-    bandwidth: noteOf({ found, compactGbs, isSearched: isAllowed, pick: chosen.pick, predictor }),
+    candidates: compact.candidates + at.candidates + elsewhere.candidates,
+    bandwidth: {
+      ...finite({
+        predictedGbs: chosen.predictedGbs,
+        bestGbs,
+        compactGbs: at.known.predictedGbs,
+      }),
+      model: chosen.model,
+      method: chosen === at.known ? "compact" : "searched",
+      ...whyNot(chosen, { bestGbs, isWatts: isBetter && !isAllowed, at, found }),
+    },
   };
 }
 
-/** The bandwidth that the cluster gains by a pick, beside the gangs that run there; undefined when none of them uses its host's card. */
-function scoreOf(
-  { bandwidth, view, predictor }: Demand,
-  freeMasks: readonly number[],
-  indexOf: ReadonlyMap<HostId, number>,
-): ReturnType<typeof scoreAmong> | undefined {
-  const gangs = bandwidth.gangsOf?.(view.cluster) ?? [];
-  const shares = gangs.flatMap((gpus) => {
-    const candidate = gpus.length < 2 ? undefined : candidateOf(gpus, indexOf);
-    return candidate === undefined || candidate.length < 2 ? [] : [candidate];
-  });
-  if (shares.length === 0) return undefined;
-  const gbs = rememberedPredictions(predictor, shares);
-  const neighbours = shares.map((each, at): Neighbour => ({ shares: each, gbs: gbs[at] ?? 0 }));
-  return scoreAmong(
-    { neighbours, capacityOf: cardCapacities(predictor) },
-    { domain: predictor.domain, freeMasks },
-  );
+type Figures = Pick<BandwidthNote, "predictedGbs" | "bestGbs" | "compactGbs">;
+
+/** JSON has no infinity. */
+const finite = (figures: Figures): Figures =>
+  Object.fromEntries(Object.entries(figures).filter(([, gbs]) => Number.isFinite(gbs)));
+
+interface Elsewhere {
+  readonly best?: GroundAnswer;
+  readonly mostGbs: number;
+  readonly candidates: number;
 }
 
-/** Cache of a pure function: every pick asks for the bandwidth of running gangs again. */
-const predictions = new WeakMap<BandwidthPredictor, Map<string, number>>();
-const MOST_PREDICTIONS = 4_096;
-
-function rememberedPredictions(
-  predictor: BandwidthPredictor,
-  candidates: readonly Candidate[],
-): readonly number[] {
-  const own = predictions.get(predictor) ?? new Map<string, number>();
-  predictions.set(predictor, own);
-  const open = candidates.filter((each) => !own.has(keyOf(each)));
-  if (own.size + open.length > MOST_PREDICTIONS) own.clear();
-  const asked = own.size === 0 ? candidates : open;
-  if (asked.length > 0) {
-    const answers = predictor.predict(asked);
-    for (const [at, each] of asked.entries()) own.set(keyOf(each), answers[at] ?? 0);
+/** Of the other types and clusters. What their models cannot say costs the compact ground nothing. */
+function bestElsewhere({ others, demand, bandwidth, rules }: Choice): Elsewhere {
+  let best: { readonly ground: Ground; readonly answer: GroundAnswer } | undefined;
+  let mostGbs = 0;
+  let candidates = 0;
+  const look = (ground: Ground, budget: PickBudget | undefined): GroundAnswer | undefined => {
+    try {
+      const predictor = bandwidth.predictorOf(ground.cluster);
+      if (predictor === undefined) return undefined;
+      const found = searchGround(ground, {
+        demand,
+        predictor,
+        bandwidth,
+        ...(budget && { budget }),
+      });
+      mostGbs = Math.max(mostGbs, found?.mostGbs ?? 0);
+      candidates += found?.candidates ?? 0;
+      return found;
+    } catch {
+      return undefined;
+    }
+  };
+  for (const ground of others.slice(0, MOST_GROUNDS)) {
+    const answer = look(ground, SHORT);
+    if (answer !== undefined && (best === undefined || answer.score > best.answer.score))
+      best = { ground, answer };
   }
-  return candidates.map((each) => own.get(keyOf(each)) ?? 0);
+  if (best === undefined) return { mostGbs, candidates };
+  const whole = look(best.ground, rules.budget);
+  const isWholeBetter = whole !== undefined && whole.score > best.answer.score;
+  return { best: isWholeBetter ? whole : best.answer, mostGbs, candidates };
 }
 
-/** The predicted bandwidth of GPUs that were reserved before. Undefined without a predictor. */
-export function noteOfGiven(
-  gpus: readonly HostGpus[],
-  bandwidth: BandwidthPorts | undefined,
-): BandwidthNote | undefined {
-  const clusters = new Set(gpus.map(({ host }) => clusterOf(host)));
-  const [cluster] = clusters;
-  if (bandwidth === undefined || cluster === undefined || clusters.size > 1) return undefined;
-  let predictor: BandwidthPredictor | undefined;
-  try {
-    predictor = bandwidth.predictorOf(cluster);
-    const pick = predictor && candidateOf(gpus, indicesOf(predictor));
-    if (predictor === undefined || pick === undefined) return undefined;
-    const [predictedGbs] = predictor.predict([pick]);
-    if (!isFinite(predictedGbs)) return undefined;
-    const model = pick.length === 1 ? "table" : predictor.version;
-    return { predictedGbs, compactGbs: predictedGbs, model, method: "compact" };
-  } catch (error) {
-    return fallbackNote(error, predictor);
-  }
+interface WhyNot {
+  readonly bestGbs: number;
+  readonly isWatts: boolean;
+  /** On the ground of the compact place. */
+  readonly at: GroundAnswer;
+  readonly found: GroundAnswer;
 }
 
-interface Outcome {
-  readonly found: Picked;
-  readonly compactGbs: number | undefined;
-  readonly isSearched: boolean;
-  readonly pick: Candidate;
-  readonly predictor: BandwidthPredictor;
+/** Predictions that are that close are one. */
+const EPSILON = 1e-6;
+
+/** Why the GPUs are not those with the highest prediction. */
+function whyNot(
+  { predictedGbs }: Place,
+  { bestGbs, isWatts, at, found }: WhyNot,
+): Pick<BandwidthNote, "fallback"> {
+  if (bestGbs <= predictedGbs * (1 + EPSILON)) return {};
+  if (isWatts) return { fallback: NOT_TAKEN.watts };
+  if (found.mostGbs < bestGbs && found === at) return { fallback: NOT_TAKEN.elsewhere };
+  return { fallback: found.isBesideOthers ? NOT_TAKEN.neighbours : NOT_TAKEN.unlike };
 }
 
-function noteOf({ found, compactGbs, isSearched, pick, predictor }: Outcome): BandwidthNote {
-  const { predictedGbs: bestGbs } = found;
-  const predictedGbs = isSearched ? bestGbs : compactGbs;
-  return {
-    ...(isFinite(predictedGbs) && { predictedGbs }),
-    ...(isFinite(bestGbs) && { bestGbs }),
-    ...(isFinite(compactGbs) && { compactGbs }),
-    model: pick.length === 1 ? "table" : predictor.version,
-    method: isSearched ? "searched" : "compact",
-  };
-}
-
-const isFinite = (value: number | undefined): value is number => Number.isFinite(value);
-
-function fallbackNote(error: unknown, predictor: BandwidthPredictor | undefined): BandwidthNote {
-  const why = error instanceof Error ? error.message : String(error);
-  return {
-    method: "compact",
-    ...(predictor !== undefined && { model: predictor.version }),
-    fallback: why.slice(0, MOST_CHARACTERS),
-  };
-}
-
-/** A note travels with the grant. */
-const MOST_CHARACTERS = 200;
-
-/** Cache of a pure function. */
-const known = new WeakMap<BandwidthPredictor["domain"], ReadonlyMap<HostId, number>>();
-
-function indicesOf({ domain }: BandwidthPredictor): ReadonlyMap<HostId, number> {
-  const indices = known.get(domain) ?? new Map(domain.hosts.map(({ id }, index) => [id, index]));
-  known.set(domain, indices);
-  return indices;
-}
-
-/** Ascending by host; undefined when the domain lacks one of them. */
-function candidateOf(
-  gpus: readonly HostGpus[],
-  indexOf: ReadonlyMap<HostId, number>,
-): Candidate | undefined {
-  const shares = gpus.flatMap(({ host, mask }) => {
-    const index = indexOf.get(host);
-    return index === undefined ? [] : [{ host: index, mask }];
+/** Each cluster gives as many GPUs as in the compact place. What links carry, no model of a cluster says, so there is no prediction of the whole. */
+function overClusters(compact: Placed, grounds: readonly Ground[], search: Search): Placed {
+  const { demand, hosts, bandwidth, rules } = search;
+  let { candidates } = compact;
+  const parts = grounds.flatMap((ground): readonly HostGpus[] => {
+    const there = new Set<HostId>(ground.hosts.map(({ at }) => at.host));
+    const known = (compact.gpus ?? []).filter(({ host }) => there.has(host));
+    const gpus = gpuCountOf(known);
+    if (gpus < 2) return known;
+    try {
+      const predictor = bandwidth.predictorOf(ground.cluster);
+      const found =
+        predictor &&
+        searchGround(ground, {
+          demand: { gpus, isSameHost: false },
+          predictor,
+          bandwidth,
+          known,
+          ...rules,
+        });
+      candidates += found?.candidates ?? 0;
+      const isBetter = found?.known !== undefined && found.score > found.known.score;
+      return isBetter ? found.gpus : known;
+    } catch {
+      // The compact part stands: a gang over several clusters has no note of a model.
+      return known;
+    }
   });
-  return shares.length < gpus.length ? undefined : shares.sort((a, b) => a.host - b.host);
+  const gpus = [...parts].sort((a, b) => byCodeUnit(a.host, b.host));
+  return isWithinWatts(demand.wattsLeft, hosts, gpus)
+    ? { ...compact, gpus, candidates }
+    : { ...compact, candidates };
 }
-
-const gpusOf = (pick: Candidate, { domain }: BandwidthPredictor): readonly HostGpus[] =>
-  pick
-    .flatMap(({ host, mask }) => {
-      const id = domain.hosts[host]?.id;
-      return id === undefined ? [] : [{ host: id, mask }];
-    })
-    .sort((a, b) => byCodeUnit(a.host, b.host));

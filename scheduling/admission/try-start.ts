@@ -11,7 +11,8 @@ import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../../domain
 import { gpuCountOf, type HostGpus, type Reservation } from "../../domain/lease/lease.ts";
 import type { PendingRequest, PlanItem } from "../../domain/lease/plan.ts";
 import { gbs } from "../../domain/values/units.ts";
-import { noteOfGiven } from "./bandwidth-placement.ts";
+import { withBeyond } from "./best-beyond.ts";
+import { noteOfGiven } from "./bandwidth-notes.ts";
 import { budgetLeft, hostsOf, wattsLeft } from "../capacity/capacity.ts";
 import { checkGrant, shapeOf } from "../ledger/rules/grant-check.ts";
 import type { PoolHost } from "../capacity/host-pools.ts";
@@ -48,8 +49,10 @@ export interface StartContext {
   readonly snapshot: Pick<Ledger, "hosts">;
   readonly place: PlacePolicy;
   readonly ports: DecidePorts;
-  /** Absent: no cluster has a bandwidth model. */
+  /** For what starts now. Absent: no cluster has a bandwidth model. */
   readonly bandwidth?: BandwidthPorts;
+  /** For what is told about better places; absent: nothing is. */
+  readonly planning?: BandwidthPorts;
   /** Absent: no link between clusters is known. */
   readonly links?: LinkPorts;
 }
@@ -73,10 +76,15 @@ export function tryStart(
   });
   const work = fit.work + candidates;
   if (gpus === undefined) return misfit(work);
+  const { planning } = context;
+  const note =
+    bandwidth && planning
+      ? withBeyond(bandwidth, request, { view, gpus: fit.gpus, planning })
+      : bandwidth;
   const won = {
     gpus,
     ...(request.slots !== undefined && { slots: 1 }),
-    ...(bandwidth !== undefined && { bandwidth }),
+    ...(note !== undefined && { bandwidth: note }),
     why,
   };
   return { kind: "grant", item: itemOf(request, won, view, context), work };

@@ -133,7 +133,7 @@ export function runAdmissionPass(input: CycleInput, parts: CycleParts, pass: num
 
 /** Reserves GPUs for a request that waits for leases to end, and claims quota of its tenant for it. */
 function reserveOrClaim(
-  { view, options: { policies } }: CycleInput,
+  { view, placeLater }: CycleInput,
   reservations: ReservationSet,
   {
     gang,
@@ -156,7 +156,7 @@ function reserveOrClaim(
   const mayBeFirst =
     hasRoom(reservations) && mayReserve(reservations.rule, gang, reservations.nowMs);
   if (own === undefined && !mayBeFirst) return;
-  if (reserve(reservations, gang, { view, place: policies.place }))
+  if (reserve(reservations, gang, { view, place: placeLater }))
     claimQuota(claims, gang, quotaDemand(gang, view));
 }
 

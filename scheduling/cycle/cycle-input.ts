@@ -15,6 +15,7 @@ import { withinReach } from "../admission/reachable-placement.ts";
 import type { DecidePorts, StartContext } from "../admission/try-start.ts";
 import { deadPairs } from "../capacity/site-links.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import type { PlacePolicy } from "../placement/place-policy.ts";
 import { mayBackfillOn } from "../ledger/rules/opportunistic-terms.ts";
 import { openBandwidth } from "./bandwidth.ts";
 import { openLinks, withLinks } from "./links.ts";
@@ -44,6 +45,8 @@ export interface CycleInput extends CycleNow {
   readonly options: CycleOptions;
   readonly view: CycleView;
   readonly context: StartContext;
+  /** The policy for places that are held until GPUs are free: it looks at bandwidths too, within what plans may cost. */
+  readonly placeLater: PlacePolicy;
   /** Whether jobs may use reserved GPUs until their owner can start, and are evicted then. */
   readonly isOpportunistic: boolean;
   /** Whether waiting requests are told why they wait. */
@@ -70,9 +73,14 @@ export function openCycleInput(
       snapshot,
       place,
       ports,
-      ...(bandwidth && { bandwidth }),
+      ...(bandwidth && { bandwidth: bandwidth.starting, planning: bandwidth.planning }),
       ...(links && { links }),
     },
+    placeLater:
+      bandwidth === undefined
+        ? place
+        : (demand, hosts, known) =>
+            place(demand, hosts, { ...known, bandwidth: bandwidth.planning }),
     isOpportunistic:
       policies.isOpportunistic === true &&
       method === "decide" &&

@@ -33,7 +33,7 @@ export function preempt(
   }: Pick<CycleParts, "plan" | "preemption" | "work" | "reservations">,
   { gang, code, own }: Waiting,
 ): EvictionSet | undefined {
-  const { view, options } = input;
+  const { view, options, placeLater } = input;
   const mayHelp = isServedInTurn(code) || code === "WaitingForQuota";
   if (!mayHelp || (own !== undefined && own.kind !== "backfill")) return undefined;
   if (!preemption.takeSearch()) return undefined;
@@ -45,6 +45,7 @@ export function preempt(
       planPreemption(gang, view, {
         preemption: account,
         place,
+        placeLater,
         rights: some,
         ...(order && { order }),
       }),
@@ -104,7 +105,7 @@ export function reclaimReserved(
 
 /** Restarts of jobs that started smaller and may have their whole gang now. */
 export function growShrunk(
-  { cache, view, options }: CycleInput,
+  { cache, view, options, placeLater }: CycleInput,
   { plan, work, preemption }: Pick<CycleParts, "plan" | "work" | "preemption">,
 ): void {
   const { policies, method, onlyFor } = options;
@@ -112,7 +113,7 @@ export function growShrunk(
   if (cache.shrunk.size === 0) return;
   const account = preemption.accountSoFar();
   if (account === undefined) return;
-  const found = planGrowth(view, { preemption: account, place: policies.place });
+  const found = planGrowth(view, { preemption: account, place: placeLater });
   work.spend(found.work);
   plan.evict(found);
 }

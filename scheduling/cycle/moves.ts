@@ -14,7 +14,7 @@ import type { EvictionSet } from "./plan-draft.ts";
 
 /** With the request's own reservation off the capacity. */
 export function move(
-  { view, options }: CycleInput,
+  { view, options, placeLater }: CycleInput,
   account: PreemptionAccount,
   gang: PendingRequest,
 ): EvictionSet | undefined {
@@ -22,6 +22,7 @@ export function move(
   const found = proposeMoves(gang, view, {
     preemption: account,
     place,
+    placeLater,
     isOnlyPaying: true,
     // A getter, because the search asks for it only where there is anything to try, which is seldom.
     get waitMs() {

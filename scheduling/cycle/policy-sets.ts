@@ -26,7 +26,7 @@ export const plainPlace = pairPolicy({ placement: firstFit, pick: lowestIds });
 export const tawfq: Policies = {
   queue: tawfqQueue,
   backfill: "patient",
-  place: compactOnly(withBandwidth(leastSpread)),
+  place: withBandwidth(compactOnly(leastSpread)),
   isPreempting: true,
   rights: [...DEFAULT_RIGHTS, "order"],
   order: leastServed,

@@ -3,7 +3,8 @@
  *
  * Reserved GPUs are no other job's, so these starts come before the admission pass, in the order of the reservations. A job with a backfill
  * reservation starts only on just those GPUs, and only where it would get no more elsewhere; else it is nominated in queue order, because on
- * other GPUs it might pass earlier jobs. The same holds where its tenant has a quota that earlier jobs may wait for.
+ * other GPUs it might pass earlier jobs. The same holds where its tenant has a quota that earlier jobs may wait for. A job whose GPUs are
+ * ready takes others of the same number instead where a bandwidth model says that those are faster: it starts now either way.
  * Cost: O(reservations) and a feasibility check each.
  */
 
@@ -24,6 +25,9 @@ import { isAtLimit, type CycleParts } from "./parts.ts";
 type StartParts = Pick<CycleParts, "plan" | "work" | "reservations" | "preemption">;
 
 const RESERVED = "the GPUs were reserved for it";
+const SWAPPED = "its turn, on faster GPUs than those that were reserved for it";
+/** Below this a reserved place is kept. */
+const SWAP_GAIN = 1.01;
 
 export function startReserved(input: CycleInput, parts: StartParts): void {
   const { snapshot, view, options } = input;
@@ -89,7 +93,11 @@ function tryReserved(
       ? isAcceptableSize(gang.gang, size)
       : fit.kind === "start" && fit.gpus === size;
   const item = isWhole ? itemOn(input, gang, own) : undefined;
-  if (item !== undefined) return { kind: "grant", item, work };
+  if (item !== undefined) {
+    const faster =
+      kind === "keep" ? undefined : fasterStart(input, reservations, { gang, own, item });
+    return faster ?? { kind: "grant", item, work };
+  }
   if (isBackfill) return inQueueOrder(work);
   return withoutOwn(reservations, jobId, () =>
     tryStart(gang, view, context, { own, why: RESERVED }),
@@ -109,6 +117,30 @@ function itemOn(
   const won = { gpus, ...(gang.slots !== undefined && { slots: 1 }), why: RESERVED };
   const isAllowed = checkGrant(gang, won, terms) === undefined;
   return isAllowed ? itemOf(gang, won, view, context) : undefined;
+}
+
+/**
+ * The same gang on GPUs that are faster than the reserved ones by `SWAP_GAIN`: they became free later, and are reserved for nobody. The job
+ * starts either way, and leaves as many GPUs to the others. Undefined where no model knows better.
+ */
+function fasterStart(
+  { view, context }: CycleInput,
+  reservations: StartParts["reservations"],
+  {
+    gang,
+    own,
+    item,
+  }: { readonly gang: PendingRequest; readonly own: Reservation; readonly item: PlanItem },
+): Tried | undefined {
+  const reservedGbs = item.bandwidth?.predictedGbs;
+  if (context.bandwidth === undefined || reservedGbs === undefined) return undefined;
+  const tried = withoutOwn(reservations, own.jobId, () =>
+    tryStart(gang, view, context, { own, why: SWAPPED }),
+  );
+  if (tried.kind === "wait" || gpuCountOf(tried.item.gpus) !== gpuCountOf(item.gpus))
+    return undefined;
+  const { predictedGbs = 0 } = tried.item.bandwidth ?? {};
+  return predictedGbs > reservedGbs * SWAP_GAIN ? tried : undefined;
 }
 
 function isQuotaLimited(

@@ -5,6 +5,7 @@
  * fleet decides the same. The ledger is not changed. Cost: one cycle; for a job that would wait also a forecast and some cycles.
  */
 
+import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { GangRequest, HostGpus } from "../../domain/lease/lease.ts";
 import { apply } from "../ledger/apply/apply.ts";
 import type { DecidePorts, Policies } from "../cycle/cycle.ts";
@@ -27,6 +28,8 @@ export type WhatIf =
       /** Gangs of a job array that start at once. */
       readonly slots?: number;
       readonly reason: string;
+      /** What the models expect of these GPUs, and of the best that were found. */
+      readonly bandwidth?: BandwidthNote;
     }
   /** GPUs are reserved for the job, and other jobs are evicted from them. */
   | ({ readonly kind: "preempts" } & Eviction)
@@ -61,15 +64,24 @@ export function whatIf(ledger: Ledger, request: GangRequest, options: WhatIfOpti
   if (first !== undefined) {
     const slots = items.reduce((sum, item) => sum + (item.slots ?? 0), 0);
     const gpus = items.flatMap((item) => item.gpus);
-    return { kind: "starts", gpus, ...(slots > 0 && { slots }), reason: first.reason };
+    const { reason, bandwidth } = first;
+    return {
+      kind: "starts",
+      gpus,
+      ...(slots > 0 && { slots }),
+      reason,
+      ...(bandwidth !== undefined && { bandwidth }),
+    };
   }
   const eviction = evictionFor(plan, ledger, jobId);
   if (eviction !== undefined) return { kind: "preempts", ...eviction };
   const answer = explainRequest(asked, jobId, { nowMs, ...(ports !== undefined && { ports }) });
   if (answer.kind !== "waiting") return { kind: "refused", message: `${jobId} is known already` };
   if (wouldNeverStart(asked, jobId, options)) return { kind: "never", answer };
-  const [found] = forecast(asked, [jobId], options);
-  const preempts = laterPreemption(asked, jobId, options);
+  // When it starts does not depend on bandwidths, and a forecast plays many cycles.
+  const timed = { ...options, ports: {} };
+  const [found] = forecast(asked, [jobId], timed);
+  const preempts = laterPreemption(asked, jobId, timed);
   return {
     kind: "waits",
     answer,

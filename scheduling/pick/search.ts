@@ -2,7 +2,8 @@
  * @file The question and answer of every search for GPUs, and the record of the best candidate so far.
  *
  * The better candidate has the higher score: the bandwidth to count on (the predicted one, or less where the predictor says that nothing
- * similar was measured), or with neighbours (sharing.ts) the gain of the whole cluster. Ties, in this order:
+ * similar was measured), or with neighbours (sharing.ts) the gain of the whole cluster, as long as the pick itself keeps the asked share of
+ * the best bandwidth to count on. Ties, in this order:
  * the larger whole hosts stay free (sizes of the broken whole hosts, the largest first, compared one by one: less is better), fewer hosts,
  * lower host indices, lower masks. So the answer does not depend on the order of the candidates.
  * A candidate is predicted once. Cost: that of the predictor.
@@ -23,6 +24,8 @@ export interface PickQuestion {
   readonly isSameHost?: boolean;
   /** Of the bandwidth to count on, and not above it; that bandwidth when absent. */
   readonly score?: (candidate: Candidate, countedGbs: number) => number;
+  /** With a score: what the pick keeps at least of the best bandwidth to count on, from 0 to 1; 0 when absent. */
+  readonly leastShare?: number;
 }
 
 export interface PickBudget {
@@ -34,6 +37,8 @@ export interface Picked {
   readonly pick: Candidate;
   readonly predictedGbs: number;
   readonly score: number;
+  /** The highest prediction of all candidates, whatever their scores. */
+  readonly mostGbs: number;
   readonly stats: PickStats;
 }
 
@@ -63,6 +68,10 @@ export interface Leader {
   readonly score: number;
 }
 
+interface Entered extends Leader {
+  readonly countedGbs: number;
+}
+
 export interface Contest {
   /** Predicts those that are new and keeps the best. */
   enter(candidates: readonly Candidate[]): void;
@@ -81,9 +90,15 @@ export interface Contest {
 /** Candidates in one call of the predictor, so that a pruned search learns of good ones in time. */
 const BATCH = 64;
 
-export function openContest({ predictor, freeMasks, score }: PickQuestion): Contest {
-  const entered = new Map<string, Leader>();
-  let leader: Leader | undefined;
+export function openContest({
+  predictor,
+  freeMasks,
+  score,
+  leastShare = 0,
+}: PickQuestion): Contest {
+  const entered = new Map<string, Entered>();
+  let leader: Entered | undefined;
+  let mostGbs = 0;
   let batches = 0;
   let work = 0;
   const wholes = predictor.domain.hosts.map(
@@ -107,11 +122,30 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
       const { predictedGbs = NaN, countedGbs = NaN } = answers[index] ?? {};
       if (Number.isNaN(predictedGbs) || Number.isNaN(countedGbs))
         throw new Error(`model ${predictor.version} has no number for a candidate`);
-      const one = { pick, predictedGbs, score: score?.(pick, countedGbs) ?? countedGbs };
+      const one = {
+        pick,
+        predictedGbs,
+        countedGbs,
+        score: score?.(pick, countedGbs) ?? countedGbs,
+      };
       work += workFor(pick);
       entered.set(key, one);
+      mostGbs = Math.max(mostGbs, predictedGbs);
       if (leader === undefined || isBetter(one, leader)) leader = one;
     }
+  };
+
+  /** With neighbours the best score may belong to a pick that gives up too much of its own. */
+  const winner = (): Leader | undefined => {
+    if (score === undefined || leader === undefined || leastShare === 0) return leader;
+    let most = 0;
+    for (const { countedGbs } of entered.values()) most = Math.max(most, countedGbs);
+    const least = leastShare * most;
+    if (leader.countedGbs >= least) return leader;
+    let best: Entered | undefined;
+    for (const one of entered.values())
+      if (one.countedGbs >= least && (best === undefined || isBetter(one, best))) best = one;
+    return best;
   };
 
   return {
@@ -131,8 +165,18 @@ export function openContest({ predictor, freeMasks, score }: PickQuestion): Cont
     workFor,
     isBeaten: (slowestGbs) =>
       predictor.isClamped === true && leader !== undefined && slowestGbs < leader.score,
-    result: (isExact) =>
-      leader && { ...leader, stats: { candidates: entered.size, batches, work, isExact } },
+    result: (isExact) => {
+      const found = winner();
+      if (found === undefined) return undefined;
+      const { pick, predictedGbs, score: best } = found;
+      return {
+        pick,
+        predictedGbs,
+        score: best,
+        mostGbs,
+        stats: { candidates: entered.size, batches, work, isExact },
+      };
+    },
   };
 }
 

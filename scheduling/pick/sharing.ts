@@ -57,6 +57,12 @@ export function scoreAmong(
     NEXT_SHARE * lossOf(candidate);
 }
 
+/**
+ * Of its best bandwidth, what a pick keeps at least when it spares its neighbours: what the model of cards says that they gain is rougher
+ * than what the gang itself is predicted to have.
+ */
+export const KEPT_SHARE = 0.9;
+
 /** Of a gang's time, in which its present neighbours still run. */
 const NEIGHBOURLY_SHARE = 0.5;
 /** As much of the next gang's time again, and half of the gangs are small enough for one host. */

@@ -66,7 +66,9 @@ export interface BandwidthPorts {
   readonly predictorOf: (cluster: ClusterId) => BandwidthPredictor | undefined;
   /** GPUs of each gang that runs in the cluster; absent: neighbours are ignored. */
   readonly gangsOf?: (cluster: ClusterId) => readonly (readonly HostGpus[])[];
-  /** Receives the cost of a search, in the search's own unit. */
+  /** The work that searches may still do, in the search's own unit; absent: any. */
+  readonly left?: () => number;
+  /** Receives the cost of a search. */
   readonly spend?: (work: number) => void;
 }
 

@@ -14,6 +14,7 @@
  * Trials: for gangs that a host can hold, per host the cheapest gangs that make room there; for others per cluster. In each trial the placement
  * policy chooses the place of the request and, after that, of every moved gang, the largest first; the trial fails where a gang finds
  * no place, or one that `apply` would refuse. The trial with the most gain less price wins, then the one with fewer moves, then the first.
+ * Where a bandwidth model serves, it chooses each place once it is known which gangs move.
  * A cycle makes only moves that pay and says so: then a trial ends as soon as its price is known to be too high for any gain, mostly
  * before anything is placed.
  * Why there are no loops: a request causes one round of moves at most, because its place is reserved for it from then on, and
@@ -30,6 +31,7 @@ import { UNKNOWN_END_MS } from "../capacity/host-pools.ts";
 import { freeGpus, fitsOf, type CycleView } from "../admission/feasibility.ts";
 import type { ClusterOffer } from "../placement/placement-policy.ts";
 import { throughputOf } from "../placement/spread.ts";
+import type { PlacePolicy } from "../placement/place-policy.ts";
 import type { PreemptionContext } from "./plan-preemption.ts";
 import { sharedGpus } from "../ledger/rules/reservation-index.ts";
 import { mostThroughput, placementBounds } from "./placement-bounds.ts";
@@ -180,12 +182,16 @@ interface Trial {
 function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefined {
   const { request, view } = trial;
   const { capacity } = view;
-  const gpus = tryOut(capacity, ({ removeLease }) => {
+  const { place, placeLater = place } = trial.search;
+  const first = tryOut(capacity, ({ removeLease }) => {
     for (const lease of leases) removeLease(lease);
-    return mayBeFound(trial, leases) ? placed(request, trial) : undefined;
+    return mayBeFound(trial, leases) ? placed(request, trial, place) : undefined;
   });
-  if (gpus === undefined) return undefined;
-  const moved = leases.filter((lease) => sharedGpus(lease.gpus, gpus).length > 0);
+  if (first === undefined) return undefined;
+  const inTheWay = (gpus: readonly HostGpus[]): readonly Lease[] =>
+    leases.filter((lease) => sharedGpus(lease.gpus, gpus).length > 0);
+  const gpus = placeLater === place ? first : fasterOf(trial, first, inTheWay(first));
+  const moved = inTheWay(gpus);
   if (moved.length === 0) return undefined;
   const moves = tryOut(capacity, ({ removeLease, addGrant }) => {
     for (const lease of moved) removeLease(lease);
@@ -196,7 +202,7 @@ function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefi
       (a, b) => gpuCountOf(b.gpus) - gpuCountOf(a.gpus) || a.token - b.token,
     )) {
       const again = asRequest(lease, trial);
-      const to = again && placed(again, trial);
+      const to = again && placed(again, trial, placeLater);
       if (again === undefined || to === undefined) return undefined;
       addGrant(grantOf(again, to));
       found.push({ lease, to, lostGpuSeconds: moveLoss(lease, view.nowMs) });
@@ -204,6 +210,21 @@ function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefi
     return found;
   });
   return moves && proposal(trial, gpus, moves);
+}
+
+/** A faster place for the request that makes no other lease move. */
+function fasterOf(
+  trial: Trial,
+  first: readonly HostGpus[],
+  moved: readonly Lease[],
+): readonly HostGpus[] {
+  const { request, view, search } = trial;
+  return tryOut(view.capacity, ({ removeLease }) => {
+    for (const lease of moved) removeLease(lease);
+    const gpus = placed(request, trial, search.placeLater ?? search.place);
+    const isMoving = moved.some((lease) => sharedGpus(lease.gpus, gpus ?? []).length > 0);
+    return gpus !== undefined && isMoving ? gpus : first;
+  });
 }
 
 function grantOf(
@@ -256,7 +277,8 @@ function slowerBy(lease: Lease, throughput: number, { capacity, nowMs }: CycleVi
 /** The whole gang, or nothing. */
 function placed(
   request: PendingRequest,
-  { view, search: { place, preemption } }: Trial,
+  { view, search: { preemption } }: Trial,
+  place: PlacePolicy,
 ): readonly HostGpus[] | undefined {
   const { capacity, nowMs } = view;
   const wanted = request.gang.gpus;

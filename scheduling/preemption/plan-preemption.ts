@@ -6,6 +6,7 @@
  * is spared. Two searches:
  *   one host     for gangs that a host can hold: per host the cheapest victims that make room there; the cheapest host wins.
  *   any hosts    for the others, and where no host does: victims are removed in order of cost until the gang fits.
+ * Where a bandwidth model serves, the gang's place is chosen anew for bandwidth once it is settled who gives way, so nobody else does.
  * A victim that may shrink keeps the rest of its GPUs, if that is an acceptable size; the others give up all.
  * Evictions stay within the tenant's budget, and a place that `apply` would refuse causes none.
  *
@@ -46,7 +47,10 @@ const MAX_TRIALS = 6;
 
 export interface PreemptionContext {
   readonly preemption: PreemptionAccount;
+  /** Decides who gives way. */
   readonly place: PlacePolicy;
+  /** Decides on which of the GPUs that they give up, and of the free ones, the gang will lie; `place` when absent. */
+  readonly placeLater?: PlacePolicy;
   /** `DEFAULT_RIGHTS` when absent. */
   readonly rights?: readonly Right[];
   /** Without it no job evicts another by right of order. */
@@ -205,31 +209,51 @@ function narrow(
   let victims = first;
   let work = 0;
   for (let trial = 0; trial < MAX_TRIALS; trial += 1) {
-    const placed = placeWithout(search, victims, hosts);
+    const placed = placeWithout(search, victims, { hosts, place: search.context.place });
     work += victims.length + placed.work;
     const { gpus } = placed;
     if (gpus === undefined) return undefined;
     const used = victims.filter(({ lease }) => sharedGpus(lease.gpus, gpus).length > 0);
     if (used.length === 0) return undefined;
-    if (used.length === victims.length) return settled(search, { gpus, victims, work });
+    if (used.length === victims.length)
+      return (
+        refined(search, { gpus, victims, work }, hosts) ?? settled(search, { gpus, victims, work })
+      );
     victims = used;
   }
   return undefined;
 }
 
+/** A faster place without the same victims, or fewer of them. Undefined where there is none, or `apply` would refuse it. */
+function refined(
+  search: Search,
+  { victims, work }: Omit<Found, "keeps">,
+  hosts: readonly PoolHost[] | undefined,
+): Found | undefined {
+  const { placeLater, place } = search.context;
+  if (placeLater === undefined || placeLater === place) return undefined;
+  const { gpus } = placeWithout(search, victims, { hosts, place: placeLater });
+  if (gpus === undefined) return undefined;
+  const used = victims.filter(({ lease }) => sharedGpus(lease.gpus, gpus).length > 0);
+  return used.length === 0 ? undefined : settled(search, { gpus, victims: used, work });
+}
+
 function placeWithout(
   search: Search,
   victims: readonly Victim[],
-  hosts: readonly PoolHost[] | undefined,
+  {
+    hosts,
+    place,
+  }: { readonly hosts: readonly PoolHost[] | undefined; readonly place: PlacePolicy },
 ): { readonly gpus?: readonly HostGpus[]; readonly work: number } {
-  const { request, wanted, view, context } = search;
+  const { request, wanted, view } = search;
   const { capacity } = view;
   return tryOut(capacity, (trial) => {
     for (const { lease } of victims) trial.removeLease(lease);
     const clusterFits = fitting(search);
     if (clusterFits.length === 0) return { work: 0 };
     const demand = demandOf(request, wanted, view);
-    const { gpus, candidates } = context.place(demand, hosts ?? freeHosts(clusterFits), capacity);
+    const { gpus, candidates } = place(demand, hosts ?? freeHosts(clusterFits), capacity);
     return gpus === undefined ? { work: candidates } : { gpus, work: candidates };
   });
 }

@@ -38,7 +38,7 @@ export const pts: PickSearch = (question) => {
   if (found === undefined) return undefined;
   const { pick, predictedGbs, score: countedGbs } = found;
   const score = question.score?.(pick, countedGbs) ?? countedGbs;
-  return { pick, predictedGbs, score, stats: { ...work, isExact: false } };
+  return { pick, predictedGbs, score, mostGbs: predictedGbs, stats: { ...work, isExact: false } };
 };
 
 function bestOf(question: PickQuestion, candidates: readonly Candidate[]): Picked | undefined {

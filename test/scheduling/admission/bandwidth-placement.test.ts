@@ -147,7 +147,7 @@ test("a gang keeps off cards that a neighbour fills, when equal hosts are to be 
   const placed = place({
     free,
     demand: { gpus: 12 },
-    ...(crowded && { bandwidth: crowded }),
+    ...(crowded && { bandwidth: crowded.starting }),
   });
   expect(placed.gpus?.map(({ host: id }) => id)).toEqual([host("c0/h0"), host("c0/h3")]);
 });
@@ -158,9 +158,9 @@ test("the searches of a cycle end when their work is used up", () => {
     { predictorOf: () => predictor },
     { leases: new Map(), granted: [] },
   );
-  expect(bandwidth?.predictorOf(clusterId("c0"))).toBe(predictor);
-  bandwidth?.spend?.(1e6);
-  const placed = place({ free: TWO_SIXES, ...(bandwidth && { bandwidth }) });
+  expect(bandwidth?.starting.predictorOf(clusterId("c0"))).toBe(predictor);
+  bandwidth?.starting.spend?.(1e6);
+  const placed = place({ free: TWO_SIXES, ...(bandwidth && { bandwidth: bandwidth.starting }) });
   expect(placed.gpus).toEqual(place({ free: TWO_SIXES }).gpus);
   expect(placed.bandwidth?.fallback).toContain("used up");
 });

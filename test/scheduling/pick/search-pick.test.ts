@@ -1,6 +1,7 @@
 /** @file The product's search: exact within its budget, never worse than the answers it starts from, and true to its limits. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { Candidate } from "../../../domain/bandwidth/bandwidth-port.ts";
 import { eha } from "../../../scheduling/pick/balanced.ts";
 import { compactPick } from "../../../scheduling/pick/compact.ts";
 import { exactCounts } from "../../../scheduling/pick/exact-counts.ts";
@@ -54,6 +55,18 @@ describe("ours", () => {
       const found = searchPick({ ...world, score });
       const scores = allPicks(world).map((pick) => score(pick, gbsOf(world, pick)));
       if (found !== undefined) expect(found.score).toBe(Math.max(...scores));
+    });
+  });
+
+  test("keeps its share of the best bandwidth where a score would give up more", () => {
+    law((world) => {
+      const { predictor } = world;
+      const score = (candidate: Candidate, gbs: number) => gbs / candidate.length ** 3;
+      const most = exactCounts(world)?.predictedGbs ?? 0;
+      const found = searchPick({ ...world, score, leastShare: 0.9 }, { work: 1e9 });
+      if (found === undefined) return;
+      expect(found.predictedGbs).toBeGreaterThanOrEqual(0.9 * most);
+      expect(found.score).toBe(score(found.pick, predictor.predict([found.pick])[0] ?? NaN));
     });
   });
 });

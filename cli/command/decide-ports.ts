@@ -1,0 +1,27 @@
+/**
+ * @file What this machine knows of bandwidths, so that a what-if decides as the fleet does: measured tables and models in the fleet's store.
+ *
+ * A machine without the store answers by topology alone, and the note of the answer says which version it lacks.
+ */
+
+import type { DecidePorts } from "../../scheduling/cycle/cycle.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { createModelCache } from "../../activities/model-cache.ts";
+import { directoryStore, type FleetDetails } from "../../activities/store.ts";
+
+export async function decidePortsHere(
+  ledger: Pick<Ledger, "shape" | "detailsHash" | "models">,
+  storeDir: string,
+): Promise<DecidePorts> {
+  const { detailsHash, models } = ledger;
+  if (models === undefined || models.size === 0) return {};
+  const details =
+    detailsHash === undefined
+      ? undefined
+      : await directoryStore(storeDir).get<FleetDetails>(detailsHash);
+  const predictorOf = await createModelCache(storeDir).predictorsFor(
+    ledger,
+    new Map(details?.hosts ?? []),
+  );
+  return { predictorOf };
+}

@@ -1,0 +1,55 @@
+/** @file The notes of what a model predicts for GPUs that were not searched for, and the words for why the best found was not taken. */
+
+import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
+import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
+import type { HostGpus } from "../../domain/lease/lease.ts";
+import { clusterOf } from "../../domain/values/ids.ts";
+import type { BandwidthPorts } from "../placement/place-policy.ts";
+import { candidateOf, indicesOf } from "./domain-hosts.ts";
+
+/** Why the GPUs are not those of `bestGbs`. */
+export const NOT_TAKEN = Object.freeze({
+  watts: "the best found would draw more than may be drawn",
+  neighbours: "the best found would cost running gangs or the next one more than it brings",
+  unlike: "nothing like the best found was measured",
+  elsewhere: "the best found lies in another cluster or type, and its lead is within the error",
+  reserved: "the best found takes GPUs that are reserved for other jobs",
+  quota: "the best found takes GPUs beyond the tenant's quota",
+});
+
+/** The predicted bandwidth of GPUs that were reserved before. Undefined without a predictor. */
+export function noteOfGiven(
+  gpus: readonly HostGpus[],
+  bandwidth: BandwidthPorts | undefined,
+): BandwidthNote | undefined {
+  const clusters = new Set(gpus.map(({ host }) => clusterOf(host)));
+  const [cluster] = clusters;
+  if (bandwidth === undefined || cluster === undefined || clusters.size > 1) return undefined;
+  let predictor: BandwidthPredictor | undefined;
+  try {
+    predictor = bandwidth.predictorOf(cluster);
+    const pick = predictor && candidateOf(gpus, indicesOf(predictor));
+    if (predictor === undefined || pick === undefined) return undefined;
+    const [predictedGbs] = predictor.predict([pick]);
+    if (predictedGbs === undefined || !Number.isFinite(predictedGbs)) return undefined;
+    const model = pick.length === 1 ? "table" : predictor.version;
+    return { predictedGbs, compactGbs: predictedGbs, model, method: "compact" };
+  } catch (error) {
+    return fallbackNote(error, predictor);
+  }
+}
+
+export function fallbackNote(
+  error: unknown,
+  predictor: BandwidthPredictor | undefined,
+): BandwidthNote {
+  const why = error instanceof Error ? error.message : String(error);
+  return {
+    method: "compact",
+    ...(predictor !== undefined && { model: predictor.version }),
+    fallback: why.slice(0, MOST_CHARACTERS),
+  };
+}
+
+/** A note travels with the grant. */
+const MOST_CHARACTERS = 200;
