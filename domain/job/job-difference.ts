@@ -14,8 +14,12 @@ export interface JobDifference {
 
 /** By path, in code-unit order; empty when the specs are equal. */
 export function diffJobSpecs(was: JobSpec, is: JobSpec): readonly JobDifference[] {
-  return differences(was, is, []);
+  return diffValues(was, is);
 }
+
+/** The same for any two values of plain data. */
+export const diffValues = (was: unknown, is: unknown): readonly JobDifference[] =>
+  differences(was, is, []);
 
 function differences(was: unknown, is: unknown, path: ValuePath): JobDifference[] {
   if (isMap(was) && isMap(is)) {

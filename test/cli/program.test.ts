@@ -157,6 +157,14 @@ describe("options of all verbs", () => {
     expect(stderr).toMatch(wantError);
   });
 
+  it.each(VERBS)("%s %s with --json has YAML, too", async (...verb) => {
+    const words = verb.filter((word) => typeof word === "string");
+    const { stdout } = await run([...words, "--help"]);
+    if (!/^ +--json/m.test(stdout)) return;
+    // The `--output` of `fleet import` names a file.
+    expect(stdout).toMatch(verb.includes("import") ? /--output <file>/ : /"yaml"/);
+  });
+
   it("every document is to be had as YAML, errors included", async () => {
     const failing = { fleet: () => Promise.reject(new OrbweaverError("NOT_FOUND", "no fleet")) };
     const words = ["fleet", "show", "-o", "yaml"];
