@@ -2,7 +2,16 @@
 
 import { size, type Bench } from "./bench.ts";
 
-const LIVE_PARTS = ["granted", "jobs", "array", "shown", "cycle", "idle", "zero"] as const;
+const LIVE_PARTS = [
+  "granted",
+  "jobs",
+  "array",
+  "command",
+  "shown",
+  "cycle",
+  "idle",
+  "zero",
+] as const;
 export type LivePart = (typeof LIVE_PARTS)[number];
 
 export const liveBench: Bench = {
@@ -10,9 +19,9 @@ export const liveBench: Bench = {
   summary: "the running product beside Temporal's own floor",
   description:
     "Starts a Temporal server of its own, workers and agents as real processes, and measures them: how\n" +
-    "soon a job is granted and runs, jobs and array tasks a second, how soon an answer is shown, one\n" +
-    "scheduling cycle of a large fleet, the calls of an idle fleet to the server, and how it starts from no\n" +
-    "process. The floor of every ratio is measured in the same run, alternating.",
+    "soon a job is granted and runs, jobs and array tasks a second, how soon the command line answers, how\n" +
+    "soon an answer is shown, one scheduling cycle of a large fleet, the calls of an idle fleet to the\n" +
+    "server, and how it starts from no process. The floor of every ratio is measured in the same run, alternating.",
   options: [
     {
       kind: "choice",
@@ -32,6 +41,10 @@ export const liveBench: Bench = {
       usual: 2,
     }),
     size("tasks", "tasks of the job array", { usual: 1_000 }),
+    size("listed-jobs", "waiting jobs that the command line lists", { usual: 1_000 }),
+    size("command-rounds", "runs of each command, in turns with an empty Node process", {
+      usual: 15,
+    }),
     size("shown-hosts", "hosts of the fleet for the time until an answer is shown", {
       usual: 640,
       least: 64,

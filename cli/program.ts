@@ -7,7 +7,6 @@
 
 import { Command, CommanderError } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
-import { accountOf, errorLine } from "./terminal/error-line.ts";
 import { EXIT, JSON_ERROR_HELP } from "./terminal/exit-code.ts";
 import type { Io } from "./terminal/io.ts";
 import { safeText } from "./terminal/safe-text.ts";
@@ -21,67 +20,14 @@ import {
 import { addDocumentFormats, wantsDocument } from "./command/output-format.ts";
 import { packageVersion } from "./command/package-version.ts";
 import { verbFirst } from "./command/verb-first.ts";
-import { openSession as openRealSession, type OpenSession } from "./command/session.ts";
-import { benchVerb } from "./verbs/science/bench.ts";
-import { cancelVerb } from "./verbs/jobs/cancel.ts";
-import { codecServerVerb } from "./verbs/service/codec-server.ts";
-import { addCompletion } from "./verbs/service/completion.ts";
-import { collectivesVerb } from "./verbs/science/collectives.ts";
-import { downVerb } from "./verbs/service/down.ts";
-import { consoleVerb } from "./verbs/service/console.ts";
-import { drainVerb } from "./verbs/fleet/drain.ts";
-import { explainVerb } from "./verbs/jobs/explain.ts";
-import { fenceVerb } from "./verbs/fleet/fence.ts";
-import { fleetVerb } from "./verbs/fleet/fleet.ts";
-import { holdVerb } from "./verbs/jobs/hold.ts";
-import { keysVerb } from "./verbs/service/keys.ts";
-import { listVerb } from "./verbs/jobs/list.ts";
-import { logsVerb } from "./verbs/jobs/logs.ts";
-import { modelVerb } from "./verbs/science/model.ts";
-import { planVerb } from "./verbs/science/plan.ts";
-import { queueVerb } from "./verbs/jobs/queue.ts";
-import { releaseVerb } from "./verbs/jobs/release.ts";
-import { retryVerb } from "./verbs/jobs/retry.ts";
-import { serveVerb } from "./verbs/science/serve.ts";
-import { simulateVerb } from "./verbs/science/simulate.ts";
-import { statusVerb } from "./verbs/jobs/status.ts";
-import { submitVerb } from "./verbs/jobs/submit.ts";
-import { superviseVerb } from "./verbs/service/supervise.ts";
-import { undrainVerb } from "./verbs/fleet/undrain.ts";
-import { upVerb } from "./verbs/service/up.ts";
-import { agentVerb, workerVerb } from "./verbs/service/worker.ts";
+import type { OpenSession } from "./command/session.ts";
+import { VERB_GROUPS, type VerbEntry } from "./verb-list.ts";
 
 export interface ProgramOptions {
   readonly io: Io;
   /** How verbs reach Temporal; tests bring their own. */
   readonly openSession?: OpenSession;
 }
-
-const JOB_VERBS = [
-  submitVerb,
-  planVerb,
-  listVerb,
-  statusVerb,
-  explainVerb,
-  queueVerb,
-  logsVerb,
-  cancelVerb,
-  retryVerb,
-  holdVerb,
-  releaseVerb,
-];
-const FLEET_VERBS = [
-  upVerb,
-  downVerb,
-  consoleVerb,
-  fleetVerb,
-  modelVerb,
-  collectivesVerb,
-  drainVerb,
-  undrainVerb,
-  fenceVerb,
-];
-const PROCESS_VERBS = [workerVerb, agentVerb, serveVerb, superviseVerb, codecServerVerb, keysVerb];
 
 const FIRST_STEPS = [
   ["orbweaver up", "start a small simulated fleet on this machine"],
@@ -110,8 +56,8 @@ export async function runCli(
       isPatient = true;
     },
   });
-  const run = createProgram(context)
-    .parseAsync([...own], { from: "user" })
+  const run = createProgram(context, own[0])
+    .then((program) => program.parseAsync([...own], { from: "user" }))
     .then(() => exitCode)
     .catch((error: unknown) => endOf(error, context, wantsDocument(own)));
   const interrupted = new Promise<number>((resolve) => {
@@ -124,24 +70,32 @@ export async function runCli(
   return await Promise.race([run, interrupted]);
 }
 
-/** All verbs on one commander program. */
-function createProgram(context: CommandContext): Command {
+/** The session of `command/session.ts`, which loads Temporal's client. */
+const openRealSession: OpenSession = async (values, io) =>
+  await (await import("./command/session.ts")).openSession(values, io);
+
+/** One commander program: of the verb that the first word names, or of all verbs where it names none (help, completion, a slip of the pen). */
+async function createProgram(context: CommandContext, word: string | undefined): Promise<Command> {
   const program = configured(new Command("orbweaver"), context.io)
     .description("Schedules GPU jobs over clusters; every job is a Temporal workflow.")
     .version(packageVersion(), "-V, --version", "print the version")
     .helpCommand("help [verb]", "show the help of a verb")
     .addHelpText("after", helpEnd(FIRST_STEPS))
     .addHelpText("afterAll", ({ command }) => (hasJson(command) ? JSON_ERROR_HELP : ""));
-  const add = (heading: string, verbs: readonly ((context: CommandContext) => Command)[]): void => {
+  const isNamed = ({ names }: VerbEntry): boolean => word !== undefined && names.includes(word);
+  const named = VERB_GROUPS.flatMap(({ verbs }) => verbs).find(isNamed);
+  if (named !== undefined) {
+    program.addCommand((await named.load())(context));
+    addDocumentFormats(program, context);
+    return program;
+  }
+  for (const { heading, verbs } of VERB_GROUPS) {
     program.commandsGroup(heading);
-    for (const verb of verbs) program.addCommand(verb(context));
-  };
-  add("Jobs:", JOB_VERBS);
-  add("Fleet:", FLEET_VERBS);
-  add("Processes:", PROCESS_VERBS);
-  add("Measurements:", [benchVerb, simulateVerb]);
+    for (const { load } of verbs) program.addCommand((await load())(context));
+  }
   addDocumentFormats(program, context);
   program.commandsGroup("Shell:");
+  const { addCompletion } = await import("./verbs/service/completion.ts");
   addCompletion(program, context);
   return program;
 }
@@ -162,7 +116,7 @@ function splitCommandLine(words: readonly string[]): {
   return { own: words.slice(0, at), commandLine: words.slice(at + 1) };
 }
 
-function endOf(error: unknown, context: CommandContext, isJson: boolean): number {
+async function endOf(error: unknown, context: CommandContext, isJson: boolean): Promise<number> {
   const { io } = context;
   const printError = (code: string, message: string): void => {
     if (isJson && !context.hasPrintedJson()) context.printJson({ error: { code, message } });
@@ -173,6 +127,8 @@ function endOf(error: unknown, context: CommandContext, isJson: boolean): number
     printError("BAD_INPUT", usageMessage(error.message));
     return EXIT.usage;
   }
+  // Knows the errors of Temporal's client, so it loads that.
+  const { accountOf, errorLine } = await import("./terminal/error-line.ts");
   const account = accountOf(error);
   printError(account.code, account.message);
   io.stderr.write(errorLine(account));

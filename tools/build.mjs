@@ -1,5 +1,5 @@
 /**
- * @file Builds `dist/`: compiles the sources, makes the workflow bundle that every worker runs, the shim's, and the console's page.
+ * @file Builds `dist/`: compiles the sources, makes the workflow bundle that every worker runs, the shim's, the light verbs' and the console's page.
  *
  * Skips what is newer than its inputs, so that a second call costs a fraction of a second.
  */
@@ -90,6 +90,8 @@ export async function build({ say = () => {} } = {}) {
   mkdirSync(path.join(ROOT, "dist"), { recursive: true });
   writeFileSync(path.join(ROOT, "dist/workflow-bundle.js"), withOwnGlobals(code));
   await bundleShim();
+  say("bundling the command line");
+  await bundleLightVerbs();
   await bundlePage();
   writeFileSync(stampFile, stamp);
 }
@@ -128,6 +130,88 @@ async function bundleShim() {
   const stats = await promisify(compiler.run.bind(compiler))();
   await promisify(compiler.close.bind(compiler))();
   if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
+}
+
+/**
+ * The verbs that only ask the server, as one CommonJS file. Other verbs stay modules outside, as do packages with native parts. A module that looks
+ * for files beside itself would not find them from the bundle, except through the package's root.
+ */
+async function bundleLightVerbs() {
+  const near = createRequire(path.join(ROOT, "node_modules/@temporalio/worker/lib/index.js"));
+  const webpack = near("webpack");
+  const { LIGHT_VERBS } = await import(
+    pathToFileURL(path.join(ROOT, "dist/cli/light-verbs.js")).href
+  );
+  const light = new Set([...LIGHT_VERBS.values()].map((file) => `./verbs/${file}.js`));
+  const folder = path.join(ROOT, "dist/cli");
+  const compiler = webpack({
+    mode: "production",
+    target: "node20",
+    context: ROOT,
+    entry: path.join(folder, "program.js"),
+    output: { path: folder, filename: "light.cjs", library: { type: "commonjs2" } },
+    // Stack traces name functions and modules.
+    optimization: { minimize: false, moduleIds: "named" },
+    module: {
+      parser: {
+        javascript: {
+          dynamicImportMode: "eager",
+          url: false,
+          unknownContextCritical: false,
+          exprContextCritical: false,
+        },
+      },
+      rules: [
+        {
+          test: /@temporalio[\\/]proto[\\/]protos[\\/]json-module\.js$/,
+          loader: path.join(ROOT, "tools/slim-messages.cjs"),
+        },
+      ],
+    },
+    externals: [
+      ({ request, context }, done) => {
+        const isVerb = context === folder && request.startsWith("./verbs/") && !light.has(request);
+        if (isVerb || request === "@temporalio/worker" || request.endsWith("/recorded-fleet.js"))
+          return done(null, `import ${isVerb ? request : heavyRequest(request)}`);
+        return done();
+      },
+    ],
+    plugins: [
+      new webpack.DefinePlugin({
+        "import.meta.url": "require('node:url').pathToFileURL(__filename).href",
+      }),
+    ],
+    node: { __filename: false, __dirname: false },
+    performance: { hints: false },
+  });
+  const stats = await promisify(compiler.run.bind(compiler))();
+  await promisify(compiler.close.bind(compiler))();
+  if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
+  keepCompiled(path.join(folder, "light.cjs"));
+}
+
+const heavyRequest = (request) =>
+  request.endsWith("/recorded-fleet.js") ? "../workers/recorded-fleet.js" : request;
+
+/** What V8 has compiled once a verb has been set up; see `cli/bundled.ts`. */
+function keepCompiled(file) {
+  const script = `
+    const vm = require("node:vm"), { readFileSync, writeFileSync } = require("node:fs"), { wrap, createRequire } = require("node:module");
+    const file = ${JSON.stringify(file)}, folder = ${JSON.stringify(path.dirname(file))};
+    const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+    const script = new vm.Script(wrap(readFileSync(file, "utf8")), { filename: "light.cjs", importModuleDynamically });
+    const module_ = { exports: {} };
+    script.runInThisContext().call(module_.exports, module_.exports, createRequire(file), module_, file, folder);
+    const quiet = { write: () => true };
+    const io = { stdout: quiet, stderr: quiet, env: {}, cwd: "/", nowMs: () => 0, readInput: async () => "", interrupted: new AbortController().signal };
+    module_.exports.runCli(["list", "--address", "127.0.0.1:1", "--isolated"], { io }).then(() => {
+      writeFileSync(file + ".code", script.createCachedData());
+      process.exit(0);
+    });`;
+  const kept = spawnSync(process.execPath, ["-e", script], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  if (kept.status !== 0) throw new Error(`${file} does not load`);
 }
 
 /** The page of the console: one script, checked against the browser's types, and the files beside it. */
@@ -175,6 +259,7 @@ function inputStamp() {
     path.join(ROOT, "tsconfig.build.json"),
     path.join(ROOT, "package.json"),
     fileURLToPath(import.meta.url),
+    path.join(ROOT, "tools/slim-messages.cjs"),
   ].sort()) {
     hash.update(path.relative(ROOT, file)).update(readFileSync(file));
   }

@@ -30,6 +30,10 @@ export function cpuEach(
   );
 }
 
+/** Processor time of all processes that this one has started and that have ended. */
+export const childrenCpuMs = (): number =>
+  new Map(rowsOf("own", process.pid)).get("own's children") ?? 0;
+
 function rowsOf(name: string, pid: number): readonly (readonly [string, number])[] {
   let text: string;
   try {

@@ -7,6 +7,7 @@ import type { BenchAnswer, BenchRequest } from "../bench.ts";
 import type { LivePart } from "../live.ts";
 import { measureArray } from "./array.ts";
 import { measureCycle } from "./cycle.ts";
+import { measureCommand } from "./command.ts";
 import { BENCH_FLEET } from "./fleet.ts";
 import { measureGranted } from "./granted.ts";
 import { measureJobs } from "./jobs.ts";
@@ -19,7 +20,7 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
   const isChosen = (part: LivePart): boolean => chosen.has(part);
   const bars: Bar[] = [];
   const details: Record<string, unknown> = {};
-  if (isChosen("granted") || isChosen("jobs") || isChosen("array")) {
+  if (isChosen("granted") || isChosen("jobs") || isChosen("array") || isChosen("command")) {
     request.say("starting a server, workers and an agent");
     const world = await openQuietFleet({ request }, BENCH_FLEET);
     try {
@@ -37,6 +38,8 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
         }
       }
       if (isChosen("array")) bars.push(...(await measureArray(world, request)));
+      // Last, because its jobs go on waiting.
+      if (isChosen("command")) bars.push(...(await measureCommand(world, request)));
     } finally {
       await world.stop();
     }

@@ -1,10 +1,8 @@
 /** @file `orbweaver explain JOB --decision`: why a job got its GPUs when it did, and why others before or behind it did not. */
 
-import { DefaultLogger, Runtime } from "@temporalio/worker";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { jobId as toJobId } from "../../domain/values/ids.ts";
 import { decisionOn, type Decision, type Passed } from "../../scheduling/explain/past-decision.ts";
-import { recordedRuns } from "../../workers/recorded-fleet.ts";
 import { counted, durationText, timeText } from "../terminal/duration.ts";
 import { gpusText } from "../text/place.ts";
 import type { Session } from "./session.ts";
@@ -17,6 +15,9 @@ export async function recordedDecision(
   { temporal, fleet, connection }: Pick<Session, "temporal" | "fleet" | "connection">,
   job: string,
 ): Promise<Decision> {
+  // Only this answer needs Temporal's worker, which takes long to load.
+  const { DefaultLogger, Runtime } = await import("@temporalio/worker");
+  const { recordedRuns } = await import("../../workers/recorded-fleet.ts");
   // Temporal's log of the replay's start and end is not part of the answer.
   Runtime.install({ logger: new DefaultLogger("ERROR") });
   let runs = 0;

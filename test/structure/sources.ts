@@ -17,6 +17,8 @@ export interface SourceFile {
 export interface ImportOf {
   /** A file of ours, from the root; undefined for a package. */
   readonly file: string | undefined;
+  /** The package or Node's own module, as written; undefined for a file of ours. */
+  readonly package: string | undefined;
   /** Nothing of it is there when the program runs. */
   readonly isTypeOnly: boolean;
   /** `import()` in the middle of a function: loaded when it is called. */
@@ -46,7 +48,8 @@ function importsOf(file: string, tree: ts.SourceFile): readonly ImportOf[] {
     if (!ts.isStringLiteral(specifier)) return;
     const { text } = specifier;
     const target = text.startsWith(".") ? path.join(path.dirname(file), text) : undefined;
-    found.push({ file: target, isTypeOnly, isDynamic });
+    const named = target === undefined ? text : undefined;
+    found.push({ file: target, package: named, isTypeOnly, isDynamic });
   };
   const visit = (node: ts.Node): void => {
     if (ts.isImportDeclaration(node)) note(node.moduleSpecifier, isTypeImport(node), false);
@@ -75,4 +78,33 @@ function isTypeImport({ importClause: clause }: ts.ImportDeclaration): boolean {
     bindings.elements.length > 0 &&
     bindings.elements.every((element) => element.isTypeOnly)
   );
+}
+
+const byFile = new Map(sources.map((source) => [source.file, source]));
+
+/** All that these files load, and what that loads, by imports of this kind. */
+export function reach(
+  from: readonly SourceFile[],
+  isFollowed: (each: ImportOf) => boolean,
+): ReadonlySet<string> {
+  const seen = new Set<string>();
+  const left = from.map(({ file }) => file);
+  for (let file = left.pop(); file !== undefined; file = left.pop()) {
+    if (seen.has(file)) continue;
+    seen.add(file);
+    const { imports = [] } = byFile.get(file) ?? {};
+    for (const each of imports)
+      if (each.file !== undefined && isFollowed(each)) left.push(each.file);
+  }
+  return seen;
+}
+
+/** The packages that are loaded with these files at once; Node's own modules left out. */
+export function packagesOf(from: readonly string[]): readonly string[] {
+  const isAtOnce = ({ isTypeOnly, isDynamic }: ImportOf): boolean => !isTypeOnly && !isDynamic;
+  const roots = sources.filter(({ file }) => from.includes(file));
+  if (roots.length !== from.length) throw new Error(`not all of ${from.join(", ")} are sources`);
+  const loaded = [...reach(roots, isAtOnce)].flatMap((file) => byFile.get(file)?.imports ?? []);
+  const named = loaded.filter(isAtOnce).flatMap((each) => each.package ?? []);
+  return [...new Set(named)].filter((name) => !name.startsWith("node:")).sort();
 }

@@ -2,29 +2,12 @@
 
 import { describe, expect, it } from "vitest";
 import { OPEN_ROOMS, ROOMS } from "../../tools/rooms.mjs";
-import { sources, type ImportOf, type SourceFile } from "./sources.ts";
+import { reach, sources } from "./sources.ts";
 
 const names = Object.keys(ROOMS);
 const roomOf = (file: string): string =>
   names.find((room) => file.startsWith(`${room}/`)) ?? file.split("/")[0] ?? file;
 const byFile = new Map(sources.map((source) => [source.file, source]));
-
-/** All that these files load, and what that loads, by imports of this kind. */
-function reach(
-  from: readonly SourceFile[],
-  isFollowed: (each: ImportOf) => boolean,
-): ReadonlySet<string> {
-  const seen = new Set<string>();
-  const left = from.map(({ file }) => file);
-  for (let file = left.pop(); file !== undefined; file = left.pop()) {
-    if (seen.has(file)) continue;
-    seen.add(file);
-    const { imports = [] } = byFile.get(file) ?? {};
-    for (const each of imports)
-      if (each.file !== undefined && isFollowed(each)) left.push(each.file);
-  }
-  return seen;
-}
 
 describe("rooms", () => {
   it("are all in the table", () => {

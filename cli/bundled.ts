@@ -1,0 +1,44 @@
+/**
+ * @file Loads the one file of the light verbs, with the compiled code of an earlier time where Node keeps such.
+ *
+ * From Node 22.1 on Node keeps it itself. Before, the build has put it beside the bundle; V8 refuses what another version of it has compiled, and
+ * the bundle is then compiled as any other file.
+ */
+
+import { existsSync, readFileSync } from "node:fs";
+import nodeModule from "node:module";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+import * as vm from "node:vm";
+import type { runCli } from "./program.ts";
+
+export interface BundledCli {
+  readonly runCli: typeof runCli;
+}
+
+/** The bundle beside this file; undefined where this file was not built. */
+export function loadBundled(
+  dir: string = dirname(fileURLToPath(import.meta.url)),
+): BundledCli | undefined {
+  const file = `${dir}/light.cjs`;
+  if (!existsSync(file)) return undefined;
+  const require = nodeModule.createRequire(file);
+  const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: () => unknown };
+  enableCompileCache?.();
+  const script = enableCompileCache === undefined ? compiledScript(file) : undefined;
+  if (script === undefined) return require(file) as BundledCli; // of our own build
+  const module = { exports: {} };
+  const run = script.runInThisContext() as (...parts: readonly unknown[]) => void; // the wrapper of `nodeModule.wrap`
+  run.call(module.exports, module.exports, require, module, file, dir);
+  return module.exports as BundledCli;
+}
+
+/** Undefined without compiled code that this Node takes. */
+function compiledScript(filename: string): vm.Script | undefined {
+  const loader = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+  if (loader === undefined || !existsSync(`${filename}.code`)) return undefined;
+  const cachedData = readFileSync(`${filename}.code`);
+  const source = nodeModule.wrap(readFileSync(filename, "utf8"));
+  const script = new vm.Script(source, { filename, cachedData, importModuleDynamically: loader });
+  return script.cachedDataRejected === true ? undefined : script;
+}

@@ -1,0 +1,56 @@
+/** @file What the command line loads before it answers: counted on the graph of imports, because times depend on the machine. */
+
+import { describe, expect, it } from "vitest";
+import { isLightRun, LIGHT_VERBS } from "../../cli/light-verbs.ts";
+import { VERB_GROUPS } from "../../cli/verb-list.ts";
+import { packagesOf } from "./sources.ts";
+
+/** Workers, solvers, models, shells: what no question to the server needs. */
+const HEAVY = [
+  "@temporalio/worker",
+  "@temporalio/activity",
+  "onnxruntime-node",
+  "highs",
+  "javascript-lp-solver",
+  "pino",
+  "@bomb.sh/tab",
+];
+
+describe("the command line", () => {
+  it("prints its version without any package", () => {
+    expect(packagesOf(["cli/main.ts"])).toEqual([]);
+  });
+
+  it("reads its words with commander, colours and yaml alone", () => {
+    expect(packagesOf(["cli/program.ts", "cli/verb-list.ts"])).toEqual([
+      "commander",
+      "picocolors",
+      "yaml",
+    ]);
+  });
+
+  it.each([...LIGHT_VERBS])("%s loads neither workers nor solvers nor models", (_word, file) => {
+    const loaded = packagesOf([
+      "cli/program.ts",
+      "cli/command/session.ts",
+      "cli/terminal/error-line.ts",
+      `cli/verbs/${file}.ts`,
+    ]);
+    expect(loaded).toContain("@temporalio/client");
+    expect(loaded.filter((name) => HEAVY.includes(name))).toEqual([]);
+  });
+
+  it("bundles verbs under all of their names", () => {
+    const all = VERB_GROUPS.flatMap(({ verbs }) => verbs.map(({ names }) => names));
+    const light = all.filter((names) => names.some((name) => LIGHT_VERBS.has(name)));
+    expect(light.flat().sort()).toEqual([...LIGHT_VERBS.keys()].sort());
+  });
+
+  it("takes the bundle for light verbs, and not for a replayed decision", () => {
+    expect(isLightRun(["list", "--json"])).toBe(true);
+    expect(isLightRun(["explain", "job-1"])).toBe(true);
+    expect(isLightRun(["explain", "job-1", "--decision"])).toBe(false);
+    expect(isLightRun(["worker", "--role", "fleet"])).toBe(false);
+    expect(isLightRun([])).toBe(false);
+  });
+});
