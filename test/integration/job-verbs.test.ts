@@ -1,6 +1,6 @@
 /** @file The verbs that find, change and repeat jobs, on a real server: what the command line prints is what has happened. */
 
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { userName } from "../../access/own-identity.ts";
 import type { JobFile, JobFilter } from "../../client/index.ts";
@@ -186,4 +186,14 @@ describe("retry", () => {
     });
     await world.orbweaver.job(id).cancel();
   });
+});
+
+it("a batch script of Slurm runs where it was submitted, with the names that it knows", async () => {
+  const file = `${world.stateDir}/train.sbatch`;
+  const options = "#SBATCH --gpus=2 --time=10 --array=3,5%1\n";
+  const script = 'echo "task $SLURM_ARRAY_TASK_ID" > "$SLURM_ARRAY_TASK_ID.txt"\n';
+  writeFileSync(file, `#!/bin/sh\n${options}#SBATCH --chdir=${world.stateDir}\n${script}`);
+  await orbweaver(["submit", "--wait", file]);
+  for (const task of ["3", "5"])
+    expect(readFileSync(`${world.stateDir}/${task}.txt`, "utf8")).toBe(`task ${task}\n`);
 });

@@ -28,6 +28,7 @@ import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { embeddedConfig } from "../../planning/embedded-config.ts";
 import { modelFolder } from "../../serving/model-folder.ts";
 import { tellWhatIf } from "../../command/what-if.ts";
+import { isSbatchScript, readSbatch } from "../../command/sbatch.ts";
 import { addJobOptions } from "../../command/job-options.ts";
 
 interface SubmitValues extends ConnectionOptionValues, JobFlags {
@@ -42,7 +43,7 @@ export function submitVerb(context: CommandContext): Command {
   const verb = addJobOptions(context.verb("submit"))
     .summary("submit jobs")
     .description(
-      "Submits one job for each file (`-` reads standard input), or one job from the flags and the command line after `--`. Flags override the values in the file. Prints the job's id.",
+      "Submits one job for each file (`-` reads standard input), or one job from the flags and the command line after `--`. Flags override the values in the file. A script with #SBATCH lines is read as sbatch does, and options without a counterpart are named. Prints the job's id.",
     )
     .argument("[files...]", "job files")
     .usage("[options] [files...] [-- command...]")
@@ -69,6 +70,7 @@ export function submitVerb(context: CommandContext): Command {
             "orbweaver submit --fleets us,ap --patience 5m train.yaml",
             "let other fleets run the job",
           ],
+          ["orbweaver submit train.sbatch", "a batch script of Slurm"],
           ["orbweaver submit --what-if train.yaml", "show where and when the job would start"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
         ],
@@ -129,6 +131,7 @@ async function jobsToSubmit(
       const text =
         name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
       const file = name === "-" ? "standard input" : name;
+      if (isSbatchScript(text)) return fromSbatch(context, { text, file }, values);
       const workdir = name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name));
       const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
       const modelConfig = embeddedConfig({ text, file, folder });
@@ -148,6 +151,19 @@ async function jobsToSubmit(
   const reasons = read.flatMap((one): unknown[] => (one.status === "rejected" ? [one.reason] : []));
   if (reasons.length > 0) throw together(reasons);
   return read.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+}
+
+/** A batch script of Slurm; the flags override its options. */
+function fromSbatch(
+  context: CommandContext,
+  { text, file }: { readonly text: string; readonly file: string },
+  values: SubmitValues,
+): JobSource {
+  const { job, unmapped } = readSbatch(text, { file, cwd: context.io.cwd });
+  for (const line of unmapped) context.say(`left out: ${line}`);
+  const merged = jobFileWith({ text: JSON.stringify(job), file }, values, context.commandLine);
+  checkMerged(merged, file);
+  return { job: merged };
 }
 
 function checkMerged(job: JobFile | string, file: string): void {

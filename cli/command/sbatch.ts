@@ -1,0 +1,239 @@
+/**
+ * @file Reads a batch script of Slurm, `#SBATCH` lines and all, as a job file; names what has no counterpart here.
+ *
+ * As sbatch does: options end at the first line of commands, the last of two equal options counts, and the job runs where it was submitted.
+ * Unlike there: the script runs once on each host of the gang, and `srun` is not there. https://slurm.schedmd.com/sbatch.html
+ */
+
+import { basename } from "node:path";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { MAX_TASKS } from "../../domain/job/task-ranges.ts";
+import { durationText } from "../../domain/values/dimensions.ts";
+
+export interface SbatchScript {
+  /** The job file, as plain data. */
+  readonly job: Readonly<Record<string, unknown>>;
+  /** One line for each option that was left out, with the reason. */
+  readonly unmapped: readonly string[];
+}
+
+export const isSbatchScript = (text: string): boolean =>
+  text.startsWith("#!") && /^#SBATCH\s/m.test(text);
+
+/** Short options that have a counterpart, by their long names. */
+const LONG_NAMES: Readonly<Record<string, string>> = {
+  J: "job-name",
+  N: "nodes",
+  G: "gpus",
+  t: "time",
+  a: "array",
+  A: "account",
+  D: "chdir",
+  H: "hold",
+  C: "constraint",
+  c: "cpus-per-task",
+  d: "dependency",
+  e: "error",
+  n: "ntasks",
+  o: "output",
+  p: "partition",
+  q: "qos",
+  w: "nodelist",
+};
+
+/** Why an option is left out; any other is unknown here. */
+const LEFT_OUT: Readonly<Record<string, string>> = {
+  output: "`orbweaver logs` shows the output",
+  error: "`orbweaver logs` shows the output",
+  partition: "name a cluster with --cluster, or a type of GPU with --gpu-type",
+  constraint: "name a type of GPU with --gpu-type",
+  nodelist: "hosts are named <cluster>/<host> in constraints.hosts",
+  mem: "a launch may use the host's memory",
+  "cpus-per-task": "a launch may use the host's processors",
+  ntasks: "one process runs on each host",
+  "ntasks-per-node": "one process runs on each host",
+  dependency: "jobs do not wait for other jobs yet",
+  qos: "priority and quota belong to the tenant",
+  "mail-type": "no mail is sent",
+  "mail-user": "no mail is sent",
+};
+
+/** Throws BAD_INPUT, with the line, for an option whose value cannot be read, and for a script that asks for no GPU. */
+export function readSbatch(
+  text: string,
+  { file, cwd }: { readonly file: string; readonly cwd: string },
+): SbatchScript {
+  const options = new Map<string, { readonly value: string; readonly place: string }>();
+  const lines = text.split(/\r?\n/);
+  for (const [at, line] of lines.entries()) {
+    if (line.trim() !== "" && !line.startsWith("#")) break;
+    const words = /^#SBATCH\s+(.*)$/
+      .exec(line)?.[1]
+      ?.replace(/\s#.*$/, "")
+      .trim();
+    if (words === undefined) continue;
+    const place = `${file}:${String(at + 1)}`;
+    for (const [name, value] of optionsOf(words)) {
+      if (name === "")
+        throw new OrbweaverError(
+          "BAD_INPUT",
+          `${place}: ${value} is no option. Put values with spaces in quotes.`,
+        );
+      options.set(name, { value, place });
+    }
+  }
+  const taken = new Set<string>();
+  const read = <T>(name: string, parse: (value: string) => T | undefined): T | undefined => {
+    const option = options.get(name);
+    if (option === undefined) return undefined;
+    taken.add(name);
+    const parsed = parse(option.value);
+    if (parsed !== undefined) return parsed;
+    const { place, value } = option;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${place}: --${name}=${value} cannot be read. Write it as sbatch takes it, or a job file.`,
+    );
+  };
+  const job = {
+    name: read("job-name", (name) => name.replace(/[^A-Za-z0-9._/-]+/g, "-")) ?? basename(file),
+    ...given("tenant", read("account", textOf)),
+    ...given("priority", read("priority", wholeOf)),
+    ...gpusOf(read, file),
+    ...given("timeLimit", read("time", timeOf)),
+    ...given("array", read("array", arrayOf)),
+    ...(options.has("hold") && { hold: read("hold", () => true) }),
+    run: {
+      command: [...interpreterOf(lines[0] ?? "", file), withSlurmNames(lines)],
+      workdir: read("chdir", textOf) ?? cwd,
+      launch: "per-host",
+    },
+  };
+  const unmapped = [...options].flatMap(([name, { value, place }]) =>
+    taken.has(name)
+      ? []
+      : [
+          `${place}: --${name}${value === "" ? "" : `=${value}`}: ${LEFT_OUT[name] ?? "not known here"}`,
+        ],
+  );
+  return { job, unmapped };
+}
+
+type Reader = <T>(name: string, parse: (value: string) => T | undefined) => T | undefined;
+
+/** `--nodes=2 -t 1:00`, of which a value may be quoted; a word that is no option has the name "". */
+function optionsOf(words: string): readonly (readonly [name: string, value: string])[] {
+  const parts = words.match(/(?:[^\s"']|"[^"]*"|'[^']*')+/g) ?? [];
+  const plain = parts.map((part) => part.replace(/["']/g, ""));
+  const found: [string, string][] = [];
+  for (let at = 0; at < plain.length; at += 1) {
+    const [, dashes, body = ""] = /^(--?)(.+)$/.exec(plain[at] ?? "") ?? [];
+    if (dashes === undefined) {
+      found.push(["", plain[at] ?? ""]);
+      continue;
+    }
+    const next = plain[at + 1];
+    const hasNext = next !== undefined && !/^-[A-Za-z-]/.test(next);
+    const [flag = "", ...rest] = dashes === "--" ? body.split("=") : [body.slice(0, 1)];
+    const inside = dashes === "--" ? rest.join("=") : body.slice(1);
+    const isApart = inside === "" && !body.endsWith("=") && hasNext;
+    found.push([dashes === "--" ? flag : (LONG_NAMES[flag] ?? flag), isApart ? next : inside]);
+    if (isApart) at += 1;
+  }
+  return found;
+}
+
+/** The GPUs of all nodes together, and their type. */
+function gpusOf(read: Reader, file: string): object {
+  const nodes = read("nodes", (value) => wholeOf(value.split("-").at(-1) ?? "")) ?? 1;
+  const all = read("gpus", typedCount);
+  const each = read("gpus-per-node", typedCount) ?? read("gres", gresOf);
+  const gpus = all?.count ?? (each === undefined ? undefined : each.count * nodes);
+  if (gpus === undefined || gpus < 1)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${file} asks for no GPUs. Write #SBATCH --gpus=8, or --gpus-per-node with --nodes.`,
+    );
+  const type = all?.type ?? each?.type;
+  const constraints = {
+    ...(type !== undefined && { gpuTypes: [type.toUpperCase()] }),
+    ...(nodes === 1 && { sameHost: true }),
+  };
+  return { gang: gpus, ...(Object.keys(constraints).length > 0 && { constraints }) };
+}
+
+interface TypedCount {
+  readonly count: number;
+  readonly type?: string;
+}
+
+/** `8` or `h100:8`. */
+function typedCount(value: string): TypedCount | undefined {
+  const [, type, digits = ""] = /^(?:([A-Za-z][\w.-]*):)?(\d{1,6})$/.exec(value) ?? [];
+  return digits === "" ? undefined : { count: Number(digits), ...(type !== undefined && { type }) };
+}
+
+/** `gpu:8` or `gpu:h100:8`; other resources make it unreadable. */
+function gresOf(value: string): TypedCount | undefined {
+  if (value === "gpu") return { count: 1 };
+  return value.startsWith("gpu:") ? typedCount(value.slice("gpu:".length)) : undefined;
+}
+
+/** `min`, `min:s`, `h:min:s`, `d-h`, `d-h:min`, `d-h:min:s`. */
+function timeOf(value: string): string | undefined {
+  const [, days, clock = ""] = /^(?:(\d+)-)?(\d+(?::\d+){0,2})$/.exec(value) ?? [];
+  if (clock === "") return undefined;
+  const parts = clock.split(":").map(Number);
+  const [h = 0, min = 0, s = 0] = days !== undefined || parts.length === 3 ? parts : [0, ...parts];
+  return durationText(1000 * (((Number(days ?? 0) * 24 + h) * 60 + min) * 60 + s));
+}
+
+/** `0-15`, `1,3,5`, `0-99%10`, `0-15:4`. */
+function arrayOf(value: string): object | undefined {
+  const [ranges = "", most] = value.split("%");
+  const tasks: number[] = [];
+  for (const range of ranges.split(",")) {
+    const [, first = "", last = first, step = "1"] =
+      /^(\d{1,6})(?:-(\d{1,6}))?(?::(\d{1,6}))?$/.exec(range) ?? [];
+    if (first === "" || Number(last) < Number(first) || Number(step) < 1) return undefined;
+    if (Number(last) >= MAX_TASKS) return undefined;
+    for (let task = Number(first); task <= Number(last); task += Number(step)) tasks.push(task);
+  }
+  const parallel = most === undefined ? undefined : wholeOf(most);
+  if (most !== undefined && parallel === undefined) return undefined;
+  const count = tasks.reduce((most, task) => Math.max(most, task), 0) + 1;
+  return {
+    count,
+    ...(new Set(tasks).size < count && { tasks: tasks.join(",") }),
+    ...given("parallel", parallel),
+  };
+}
+
+const wholeOf = (value: string): number | undefined =>
+  /^\d{1,6}$/.test(value) ? Number(value) : undefined;
+
+const textOf = (value: string): string | undefined => (value === "" ? undefined : value);
+
+const given = (key: string, value: unknown): object =>
+  value === undefined ? {} : { [key]: value };
+
+/** `#!/bin/bash -l` → `/bin/bash -l -c`: the script travels in the job, so a host needs no copy. */
+function interpreterOf(first: string, file: string): readonly string[] {
+  if (SHELL.test(first) || /\bpython[0-9.]*\b/.test(first))
+    return [...first.slice(2).trim().split(/\s+/), "-c"];
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `${file}:1: ${first} is no shell and no python. Start the program from a script of a shell.`,
+  );
+}
+
+const SHELL = /\b(ba|z|k|da)?sh\b/;
+
+const SLURM_NAMES =
+  'export SLURM_JOB_ID="$ORBWEAVER_JOB_ID" SLURM_ARRAY_TASK_ID="$ARRAY_INDEX" SLURM_NODEID="$NODE_RANK" SLURM_NNODES="$NNODES"';
+
+/** The script of a shell, with the variables that scripts of Slurm read most; others are left as they are. */
+function withSlurmNames(lines: readonly string[]): string {
+  const [first = "", ...rest] = lines;
+  return [...(SHELL.test(first) ? [SLURM_NAMES] : []), ...rest].join("\n");
+}
