@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const COLLECTIVE_PARTS = ["bandit", "noise", "characterisation", "shift"] as const;
+export const COLLECTIVE_PARTS = ["bandit", "noise", "characterisation", "shift", "lag"] as const;
 export type CollectivePart = (typeof COLLECTIVE_PARTS)[number];
 
 export const collectivesBench: Bench = {
@@ -20,7 +20,10 @@ export const collectivesBench: Bench = {
     size("rival-seeds", "how many of them the rivals other than the paper's bandit play", {
       usual: 200,
     }),
-    size("lag", "iterations until a measurement reaches the tuner", { usual: 0, least: 0 }),
+    size("lag", "iterations until a measurement reaches the tuner, of the part bandit", {
+      usual: 0,
+      least: 0,
+    }),
     { kind: "text", name: "nccl", value: "file", what: "also calibrate to this log of nccl-tests" },
   ],
   draws: true,
@@ -28,6 +31,7 @@ export const collectivesBench: Bench = {
     ["orbweaver bench collectives", "everything, about four minutes"],
     ["orbweaver bench collectives --seeds 50 --only bandit", "a quick look"],
     ["orbweaver bench collectives --lag 10", "decisions come ten iterations late"],
+    ["orbweaver bench collectives --only lag", "whole jobs at lags of 0, 10 and 20"],
     ["orbweaver bench collectives --plot figures", "figures 1 to 5 as SVG"],
   ],
   run: async (request) => (await import("./collectives/run.ts")).runCollectives(request),

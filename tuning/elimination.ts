@@ -7,6 +7,7 @@
  * deviation is pooled over arms and shrunk to the usual one of collectives, because two samples cannot estimate it. When one arm is left, or
  * the budget is spent, the leader is taken if it is 5 % better than AUTO (the paper's gate), by `gateSigmas` standard errors, and better in
  * `gateDelta` more pairs of samples than worse; else AUTO stays. Exploring ends where the evidence does, so the rest of the budget is saved.
+ * While the times of a round are under way, the job runs on the leader so far, from the first round on if that is far ahead.
  *
  * The choice is a function of the samples alone, in order; lost samples are requested again, and surplus ones are used. Ties go to the
  * earlier arm. Source: Even-Dar, Mannor and Mansour 2006 (elimination); bandit paper §4.2 (trimming, gate). Cost: O(n log n) a choice.
@@ -23,6 +24,8 @@ import { ascending, meanOf } from "./trimming.ts";
 export const ELIMINATION = Object.freeze({
   budget: 20,
   grossRatio: 1.5,
+  /** How much faster than AUTO an arm must have been in the first round to run until the second is there. */
+  aheadAtOnce: 0.1,
   /**
    * What disturbs an iteration only makes it longer, by a retransmission's wait or more; an iteration that much above its arm's fastest says
    * nothing of the arm. Quartiles know that from eight samples on only: two stalls among six are within their reach.
@@ -155,8 +158,13 @@ function leaderOf(remaining: Standing): Stand {
 
 function leaderSoFar(samples: readonly Sample[], arms: readonly Arm[]): Arm {
   const remaining = statusOf(comparable(samples), arms);
-  const isWhole = remaining.arms.every(({ count }) => count >= 2);
-  return isWhole && remaining.arms.length > 1 ? decide(remaining, arms).arm : "auto";
+  const counts = remaining.arms.map(({ count }) => count);
+  if (counts.length > 1 && counts.every((count) => count >= 2)) return decide(remaining, arms).arm;
+  // Before that only an arm that is far ahead, for as long as the answer takes: nothing is kept on one sample.
+  const leader = leaderOf(remaining);
+  const auto = progressOf(remaining, "auto");
+  const isFarAhead = auto.median - leader.median >= Math.log(1 + ELIMINATION.aheadAtOnce);
+  return isFarAhead && counts.length === arms.length ? leader.arm : "auto";
 }
 
 const algorithmOf = (arm: Arm): string => arm.split("/")[0] ?? arm;

@@ -43,18 +43,21 @@ export function playChooser(
   return tape.played(last);
 }
 
-/** A tuner that decides before each iteration and learns from it; all of it counts as exploring but what `isExploit` says. */
+/** A tuner that decides before each iteration, and learns of it when its time arrives; all of it counts as exploring but what `isExploring` denies. */
 export interface Learner {
   readonly next: () => { readonly arm: EmulatedArm; readonly isExploring: boolean };
   readonly learn: (arm: EmulatedArm, ms: number) => void;
 }
 
-export function playLearner(draws: Draws, learner: Learner): Played {
+/** The time of an iteration arrives `lag` iterations after its end. */
+export function playLearner(draws: Draws, learner: Learner, lag = 0): Played {
   const tape = tapeOf(draws);
   let last: EmulatedArm = "auto";
   while (tape.length() < draws.iterations) {
     const { arm, isExploring } = learner.next();
-    learner.learn(arm, tape.run(arm, 1, isExploring));
+    tape.run(arm, 1, isExploring);
+    const arrived = tape.samples[tape.length() - 1 - lag];
+    if (arrived !== undefined) learner.learn(emulated(arrived.arm), arrived.ms);
     if (!isExploring) last = arm;
   }
   return tape.played(last);
@@ -66,8 +69,7 @@ export const playFixed = (draws: Draws, arm: EmulatedArm): Played =>
 interface Tape {
   readonly samples: Sample[];
   readonly length: () => number;
-  /** Returns the last time. */
-  readonly run: (arm: EmulatedArm, count: number, isExploring?: boolean) => number;
+  readonly run: (arm: EmulatedArm, count: number, isExploring?: boolean) => void;
   readonly played: (last: EmulatedArm) => Played;
 }
 
@@ -76,18 +78,15 @@ function tapeOf(draws: Draws): Tape {
   const arms: EmulatedArm[] = [];
   let exploring = 0;
   let exploitFrom = 0;
-  const run = (arm: EmulatedArm, count: number, isExploring = false): number => {
-    let ms = NaN;
+  const run = (arm: EmulatedArm, count: number, isExploring = false): void => {
     for (let at = 0; at < count && arms.length < draws.iterations; at += 1) {
-      ms = draws.ms(arm, arms.length);
-      samples.push({ arm, ms });
+      samples.push({ arm, ms: draws.ms(arm, arms.length) });
       arms.push(arm);
       if (isExploring) {
         exploring += 1;
         exploitFrom = arms.length;
       }
     }
-    return ms;
   };
   const played = (last: EmulatedArm): Played => ({
     ms: samples.map(({ ms }) => ms),

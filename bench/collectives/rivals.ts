@@ -1,8 +1,9 @@
 /**
  * @file The rivals, each at its best reading: the paper's bandit, its offline tuner, UCB1, Thompson, epsilon-greedy with and without agreement.
  *
- * All have the paper's four arms. UCB1 and Thompson learn from log time with the standard deviation that the emulator has (a reading in their favour:
- * UCB1's own assumes rewards from 0 to 1), stalls clipped. Without agreement each rank draws for itself and learns from what all of them wait for.
+ * All have the paper's four arms, and learn of an iteration when its time arrives, `lag` iterations later. UCB1 and Thompson learn from log time, stalls
+ * clipped, with the standard deviation of what they have seen (pooled over arms, shrunk to that of collectives as ours is; UCB1's own assumes
+ * rewards from 0 to 1). Without agreement each rank draws for itself and learns from what all of them wait for.
  */
 
 import { randomFrom, type Random } from "../../lib/random.ts";
@@ -30,7 +31,10 @@ export interface Setting {
 
 export type Player = (setting: Setting) => Played;
 
-const SIGMA = 0.06;
+/** The standard deviation of log time that is believed before anything was seen, worth so many samples, and where stalls are cut. */
+const USUAL_SIGMA = 0.05;
+const USUAL_WORTH = 6;
+const CLIP_SIGMAS = 5;
 const EPSILON = 0.1;
 const RANKS = 8;
 
@@ -43,9 +47,11 @@ export const PLAYERS = {
     const choice = offlineChoice(profiled(profile), EMULATED_ARMS, bytes).arm;
     return playFixed(draws, EMULATED_ARMS.find((arm) => arm === choice) ?? "auto");
   },
-  UCB1: ({ draws }) => playLearner(draws, ucb1()),
-  Thompson: ({ draws, seed }) => playLearner(draws, thompson(randomFrom(seed, "thompson"))),
-  "ε-greedy, agreed": ({ draws, seed }) => playLearner(draws, greedy(randomFrom(seed, "epsilon"))),
+  UCB1: ({ draws, lag }) => playLearner(draws, ucb1(), lag),
+  Thompson: ({ draws, seed, lag }) =>
+    playLearner(draws, thompson(randomFrom(seed, "thompson")), lag),
+  "ε-greedy, agreed": ({ draws, seed, lag }) =>
+    playLearner(draws, greedy(randomFrom(seed, "epsilon")), lag),
   "ε-greedy, each rank alone": ({ draws, seed }) => playAlone(draws, seed),
   AUTO: ({ draws }) => playFixed(draws, "auto"),
   oracle: ({ draws, best }) => playFixed(draws, best),
@@ -64,26 +70,43 @@ export const profiled = (profile: Draws): readonly Sample[] =>
 interface Book {
   readonly count: number[];
   readonly sum: number[];
+  /** Iterations that were started under each arm, whether or not their times have arrived. */
+  readonly asked: number[];
   total: number;
+  /** Squared distances from the means of the arms. */
+  squares: number;
 }
 
 const emptyBook = (): Book => ({
   count: PAPER_CHOICES.map(() => 0),
   sum: PAPER_CHOICES.map(() => 0),
+  asked: PAPER_CHOICES.map(() => 0),
   total: 0,
+  squares: 0,
 });
+
+/** Of log time, as far as it is known. */
+const sigmaIn = ({ squares, total, count }: Book): number => {
+  const freedom = Math.max(0, total - count.filter((value) => value > 0).length);
+  return Math.sqrt((squares + USUAL_WORTH * USUAL_SIGMA ** 2) / (freedom + USUAL_WORTH));
+};
 
 const meanIn = ({ sum, count }: Book, at: number): number => (sum[at] ?? 0) / (count[at] ?? 1);
 
 function noteIn(book: Book, arm: EmulatedArm, ms: number): void {
   const at = PAPER_CHOICES.indexOf(arm);
-  const before = (book.count[at] ?? 0) > 0 ? meanIn(book, at) : Infinity;
-  book.sum[at] = (book.sum[at] ?? 0) + Math.min(Math.log(ms), before + 5 * SIGMA);
+  const isFirst = (book.count[at] ?? 0) === 0;
+  const before = isFirst ? Infinity : meanIn(book, at);
+  const logMs = Math.min(Math.log(ms), before + CLIP_SIGMAS * sigmaIn(book));
+  book.sum[at] = (book.sum[at] ?? 0) + logMs;
   book.count[at] = (book.count[at] ?? 0) + 1;
   book.total += 1;
+  if (!isFirst) book.squares += (logMs - before) * (logMs - meanIn(book, at));
 }
 
-const untried = ({ count }: Book): number => count.findIndex((value) => value === 0);
+/** While some arm's first time is still to arrive, all arms in turn. */
+const untried = ({ count, asked }: Book): number =>
+  count.every((value) => value > 0) ? -1 : asked.indexOf(Math.min(...asked));
 
 function leastBy(score: (at: number) => number): number {
   return PAPER_CHOICES.reduce((best, _, at) => (score(at) < score(best) ? at : best), 0);
@@ -98,6 +121,7 @@ function learnerBy(choose: (book: Book) => number): Learner {
       const fresh = untried(book);
       const at = fresh >= 0 ? fresh : choose(book);
       const isExploring = fresh >= 0 || at !== leastBy((each) => meanIn(book, each));
+      book.asked[at] = (book.asked[at] ?? 0) + 1;
       return { arm: armAt(at), isExploring };
     },
     learn: (arm, ms) => {
@@ -110,14 +134,16 @@ const ucb1 = (): Learner =>
   learnerBy((book) =>
     leastBy(
       (at) =>
-        meanIn(book, at) - SIGMA * Math.sqrt((2 * Math.log(book.total)) / (book.count[at] ?? 1)),
+        meanIn(book, at) -
+        sigmaIn(book) * Math.sqrt((2 * Math.log(book.total)) / (book.count[at] ?? 1)),
     ),
   );
 
 const thompson = (random: Random): Learner =>
   learnerBy((book) => {
     const drawn = PAPER_CHOICES.map(
-      (_, at) => meanIn(book, at) + (SIGMA / Math.sqrt(book.count[at] ?? 1)) * random.normal(),
+      (_, at) =>
+        meanIn(book, at) + (sigmaIn(book) / Math.sqrt(book.count[at] ?? 1)) * random.normal(),
     );
     return leastBy((at) => drawn[at] ?? Infinity);
   });

@@ -6,6 +6,7 @@ import type { CollectivePart } from "../collectives.ts";
 import { outcomeFor, regressionBar, scenarioBars, scenarioTable } from "./bars.ts";
 import { characterise, logBars, noiseBars } from "./characterisation.ts";
 import { drawCollectives } from "./figures.ts";
+import { measureLags } from "./lag-part.ts";
 import { measureScenario, type Outcome, type Plan } from "./measure.ts";
 import { PLAYERS, type PlayerName } from "./rivals.ts";
 import { SCENARIOS, type Scenario } from "./scenarios.ts";
@@ -15,6 +16,8 @@ const ALL: readonly PlayerName[] = namesOf(PLAYERS);
 const NOISE_SCALES = [0.5, 2] as const;
 /** The noise's figures and shifts need no more. */
 const MOST_NOISE_SEEDS = 200;
+/** Three lags and jobs ten times as long. */
+const MOST_LAG_SEEDS = 10;
 
 export function runCollectives(request: BenchRequest): Promise<BenchAnswer> {
   const parts = new Set(request.chosen("only"));
@@ -55,6 +58,15 @@ export function runCollectives(request: BenchRequest): Promise<BenchAnswer> {
     const found = measureShifts({ iterations }, seeds.slice(0, MOST_NOISE_SEEDS));
     bars.push(...found.bars);
     tables.push(...found.tables);
+  }
+  if (isChosen("lag")) {
+    request.say("whole jobs, by lag");
+    const tick = (): void => {
+      request.interrupted.throwIfAborted();
+    };
+    const found = measureLags({ seeds: seeds.slice(0, MOST_LAG_SEEDS), tick });
+    bars.push(...found.bars);
+    tables.push(found.table);
   }
   if (request.plotDir !== undefined) drawCollectives(request.plotDir, byScenario);
   return Promise.resolve({ bars, tables, details });

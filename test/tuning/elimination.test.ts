@@ -243,3 +243,21 @@ describe("the arms of a topology", () => {
     expect(armsFor({ ...gather, topology: a100 })).not.toContain("pat/simple");
   });
 });
+
+describe("while the second round is under way", () => {
+  const firstRound = (auto: number): readonly Sample[] =>
+    ARMS.map((arm) => ({ arm, ms: arm === "auto" ? auto : (GROUND[arm] ?? NaN) }));
+  it.each([
+    ["runs on an arm that was far ahead in the first", 287, "tree/simple"],
+    ["stays with AUTO where the lead may be luck", 175, "auto"],
+    ["stays with AUTO where that was the fastest", 150, "auto"],
+  ])("%s", (_, auto, want) => {
+    const choice = eliminationChoice(firstRound(auto), ARMS);
+    expect(choice).toMatchObject({ kind: "explore", meanwhile: want });
+  });
+
+  it("stays with AUTO where an arm has no time yet", () => {
+    const choice = eliminationChoice(firstRound(287).slice(0, 4), ARMS);
+    expect(choice).toMatchObject({ kind: "explore", meanwhile: "auto" });
+  });
+});
