@@ -171,7 +171,7 @@ async function bundleLightVerbs() {
     externals: [
       ({ request, context }, done) => {
         const isVerb = context === folder && request.startsWith("./verbs/") && !light.has(request);
-        if (isVerb || request === "@temporalio/worker" || request.endsWith("/recorded-fleet.js"))
+        if (isVerb || request === "@temporalio/worker" || isHeavy(request))
           return done(null, `import ${isVerb ? request : heavyRequest(request)}`);
         return done();
       },
@@ -190,8 +190,14 @@ async function bundleLightVerbs() {
   keepCompiled(path.join(folder, "light.cjs"));
 }
 
+/** Modules that a light verb loads only for some of its flags, as they are seen from the bundle. */
+const HEAVY_MODULES = ["../workers/recorded-fleet.js", "./command/decide-ports.js"];
+
+const isHeavy = (request) =>
+  HEAVY_MODULES.some((module) => path.basename(module) === path.basename(request));
+
 const heavyRequest = (request) =>
-  request.endsWith("/recorded-fleet.js") ? "../workers/recorded-fleet.js" : request;
+  HEAVY_MODULES.find((module) => path.basename(module) === path.basename(request)) ?? request;
 
 /** What V8 has compiled once a verb has been set up; see `cli/bundled.ts`. */
 function keepCompiled(file) {

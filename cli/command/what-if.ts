@@ -7,7 +7,6 @@ import { jobId, runId } from "../../domain/values/ids.ts";
 import { whatIf, type WhatIf } from "../../scheduling/explain/what-if.ts";
 import { counted } from "../terminal/duration.ts";
 import type { CommandContext } from "./command-context.ts";
-import { decidePortsHere } from "./decide-ports.ts";
 import { gpusText } from "../text/place.ts";
 import {
   forecastDocument,
@@ -37,6 +36,8 @@ export async function tellWhatIf(
 ): Promise<void> {
   const ledger = await client.fleet();
   const nowMs = context.io.nowMs();
+  // Loads models, with their native runtime.
+  const { decidePortsHere } = await import("./decide-ports.ts");
   const ports = await decidePortsHere(ledger, storeDirOf(fleetStateDir(context.io.env, fleet)));
   const found = asked.map(({ job, file }) => {
     const { spec } = readJob(job, file);
