@@ -5,7 +5,6 @@
 
 /** The files of the verbs, by the words that name them, aliases included. */
 export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
-  ["submit", "jobs/submit"],
   ["list", "jobs/list"],
   ["ls", "jobs/list"],
   ["status", "jobs/status"],
@@ -21,8 +20,14 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
   ["fence", "fleet/fence"],
 ]);
 
-/** Replays histories, with Temporal's worker. */
-const HEAVY_FLAG = "--decision";
+/** A decision is replayed with Temporal's worker; a codec is a module of the user's, which a bundle cannot import. */
+const HEAVY_FLAGS: readonly string[] = ["--decision", "--codec"];
 
-export const isLightRun = ([verb = "", ...rest]: readonly string[]): boolean =>
-  LIGHT_VERBS.has(verb) && !rest.includes(HEAVY_FLAG);
+/** `env`: names the codec, too. */
+export const isLightRun = (
+  [verb = "", ...rest]: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): boolean =>
+  LIGHT_VERBS.has(verb) &&
+  (env["ORBWEAVER_CODEC"] ?? "") === "" &&
+  !rest.some((word) => HEAVY_FLAGS.some((flag) => word === flag || word.startsWith(`${flag}=`)));

@@ -24,7 +24,7 @@ async function run(): Promise<number> {
     io.stdout.write(`${packageVersion()}\n`);
     return 0;
   }
-  const bundled = isLightRun(await withVerbFirst()) ? loadBundled() : undefined;
+  const bundled = isLightRun(await withVerbFirst(), io.env) ? loadBundled() : undefined;
   const { runCli } = bundled ?? (await import("./program.ts"));
   return await runCli(words, { io });
 }

@@ -170,10 +170,8 @@ async function bundleLightVerbs() {
     },
     externals: [
       ({ request, context }, done) => {
-        const isVerb = context === folder && request.startsWith("./verbs/") && !light.has(request);
-        if (isVerb || request === "@temporalio/worker" || isHeavy(request))
-          return done(null, `import ${isVerb ? request : heavyRequest(request)}`);
-        return done();
+        const outside = outsideOfBundle(request, context, light);
+        return outside === undefined ? done() : done(null, `import ${outside}`);
       },
     ],
     plugins: [
@@ -190,14 +188,16 @@ async function bundleLightVerbs() {
   keepCompiled(path.join(folder, "light.cjs"));
 }
 
-/** Modules that a light verb loads only for some of its flags, as they are seen from the bundle. */
-const HEAVY_MODULES = ["../workers/recorded-fleet.js", "./command/decide-ports.js"];
-
-const isHeavy = (request) =>
-  HEAVY_MODULES.some((module) => path.basename(module) === path.basename(request));
-
-const heavyRequest = (request) =>
-  HEAVY_MODULES.find((module) => path.basename(module) === path.basename(request)) ?? request;
+/** How the bundle in `dist/cli` imports what it does not hold; undefined for what it holds. */
+function outsideOfBundle(request, context, light) {
+  if (/^(@temporalio\/worker|onnxruntime-node|highs)$/.test(request)) return request;
+  if (!request.startsWith(".") || context.includes("node_modules")) return undefined;
+  const cli = path.join(ROOT, "dist/cli");
+  const file = path.relative(cli, path.resolve(context, request)).split(path.sep).join("/");
+  const isHeavyVerb = context === cli && file.startsWith("verbs/") && !light.has(`./${file}`);
+  const isHeavy = /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$/.test(file);
+  return isHeavy ? file : isHeavyVerb ? `./${file}` : undefined;
+}
 
 /** What V8 has compiled once a verb has been set up; see `cli/bundled.ts`. */
 function keepCompiled(file) {

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { isLightRun, LIGHT_VERBS } from "../../cli/light-verbs.ts";
 import { VERB_GROUPS } from "../../cli/verb-list.ts";
-import { packagesOf } from "./sources.ts";
+import { packagesOf, reach, sources } from "./sources.ts";
 
 /** Workers, solvers, models, shells: what no question to the server needs. */
 const HEAVY = [
@@ -38,6 +38,9 @@ describe("the command line", () => {
     ]);
     expect(loaded).toContain("@temporalio/client");
     expect(loaded.filter((name) => HEAVY.includes(name))).toEqual([]);
+    const roots = sources.filter((source) => source.file === `cli/verbs/${file}.ts`);
+    const files = [...reach(roots, ({ isTypeOnly }) => !isTypeOnly)];
+    expect(files.filter((each) => /^(models|solvers)\//.test(each))).toEqual([]);
   });
 
   it("bundles verbs under all of their names", () => {
@@ -46,11 +49,13 @@ describe("the command line", () => {
     expect(light.flat().sort()).toEqual([...LIGHT_VERBS.keys()].sort());
   });
 
-  it("takes the bundle for light verbs, and not for a replayed decision", () => {
-    expect(isLightRun(["list", "--json"])).toBe(true);
-    expect(isLightRun(["explain", "job-1"])).toBe(true);
-    expect(isLightRun(["explain", "job-1", "--decision"])).toBe(false);
-    expect(isLightRun(["worker", "--role", "fleet"])).toBe(false);
-    expect(isLightRun([])).toBe(false);
+  it("takes the bundle for light verbs, and not for a replayed decision or a codec of the user", () => {
+    expect(isLightRun(["list", "--json"], {})).toBe(true);
+    expect(isLightRun(["status", "job-1"], {})).toBe(true);
+    expect(isLightRun(["explain", "job-1", "--decision"], {})).toBe(false);
+    expect(isLightRun(["list", "--codec=./own.mjs"], {})).toBe(false);
+    expect(isLightRun(["list"], { ORBWEAVER_CODEC: "./own.mjs" })).toBe(false);
+    expect(isLightRun(["worker", "--role", "fleet"], {})).toBe(false);
+    expect(isLightRun([], {})).toBe(false);
   });
 });
