@@ -1,6 +1,6 @@
 /**
- * @file Nobody starves: fleet and lobbies together, with jobs that end, leave and can never start, while words are late, doubled and given up,
- * and the fleet's run continues as new.
+ * @file Nobody starves: fleet and lobbies together, with jobs that end, fail and ask again, give way to others, leave and can never start, while
+ * words are late, doubled and given up, and the fleet's run continues as new.
  */
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -8,6 +8,7 @@ import { DEFAULT_POLICY } from "../../domain/fleet/fleet.ts";
 import type { JobClass } from "../../domain/job/job.ts";
 import type { GangRequest } from "../../domain/lease/lease.ts";
 import { tenantId, type TenantId } from "../../domain/values/ids.ts";
+import { ms } from "../../domain/values/units.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { caseCount } from "../support/case-count.ts";
 import { fleetShape, gangRequest } from "../scheduling/builders.ts";
@@ -34,6 +35,7 @@ interface Case {
   /** Of ten. */
   readonly hopeless: number;
   readonly leaving: number;
+  readonly failing: number;
   readonly lost: number;
 }
 
@@ -42,10 +44,11 @@ const cases: fc.Arbitrary<Case> = fc.record({
   jobs: fc.integer({ min: 20, max: 70 }),
   hopeless: fc.integer({ min: 0, max: 4 }),
   leaving: fc.integer({ min: 0, max: 2 }),
+  failing: fc.integer({ min: 0, max: 5 }),
   lost: fc.integer({ min: 0, max: 3 }),
 });
 
-function jobsOf({ seed, jobs, hopeless, leaving }: Case): readonly LoopJob[] {
+function jobsOf({ seed, jobs, hopeless, leaving, failing }: Case): readonly LoopJob[] {
   const random = randomFrom(seed, "jobs");
   const { below } = random;
   return Array.from({ length: jobs }, (_, at): LoopJob => {
@@ -59,11 +62,15 @@ function jobsOf({ seed, jobs, hopeless, leaving }: Case): readonly LoopJob[] {
       gpus: isHopeless ? 64 : 1 + below(4),
       submittedAtMs,
       requestedAtMs: submittedAtMs,
+      preemption: { isPreemptible: below(2) === 0, mayShrink: false, minRuntimeMs: ms(1_000) },
     });
     const leavesAtMs = below(10) < leaving ? submittedAtMs + below(60_000) : Infinity;
-    return { request, runMs: 1_000 + below(20_000), isHopeless, leavesAtMs };
+    const runs = below(10) < failing ? 2 + below(2) : 1;
+    return { request, runMs: 1_000 + below(20_000), runs, isHopeless, leavesAtMs };
   });
 }
+
+let evicted = 0;
 
 it("starts every job that can start, and loses none, with the lobbies in the loop", async () => {
   await fc.assert(
@@ -72,6 +79,7 @@ it("starts every job that can start, and loses none, with the lobbies in the loo
       const loop = playLoop(SHAPE, jobs, { seed: each.seed, lost: each.lost / 10 });
       await loop.run(3_600_000);
       expect(loop.faults).toEqual([]);
+      evicted += loop.evicted();
       const unstarted = jobs.filter(
         ({ request, isHopeless, leavesAtMs }) =>
           !isHopeless && leavesAtMs === Infinity && !loop.started.has(request.jobId),
@@ -84,4 +92,5 @@ it("starts every job that can start, and loses none, with the lobbies in the loo
     }),
     { numRuns: caseCount(24) },
   );
+  expect(evicted).toBeGreaterThan(0);
 });

@@ -1,6 +1,7 @@
 /**
  * @file Plays a fleet's machine, the lobbies of its tenants and jobs together in simulated time: words take random times and come twice,
- * deliveries are given up after a part of them arrived, and the fleet's run continues as new.
+ * deliveries are given up after a part of them arrived, and the fleet's run continues as new. Jobs fail and ask again, and give way when they
+ * are told to.
  */
 
 import type { FleetShape } from "../../domain/fleet/fleet.ts";
@@ -24,10 +25,21 @@ import { playLobby, type PlayedLobby } from "./lobby/played-lobby.ts";
 export interface LoopJob {
   readonly request: GangRequest;
   readonly runMs: number;
+  /** All but the last fail, and the job asks again with the next number. */
+  readonly runs: number;
   /** No host can ever take it. */
   readonly isHopeless: boolean;
   /** When its owner cancels it. */
   readonly leavesAtMs: number;
+}
+
+/** What a job asks for now. */
+interface Asked {
+  readonly seq: number;
+  readonly atMs: number;
+  /** Runs that have failed. */
+  readonly failed: number;
+  readonly isRunning: boolean;
 }
 
 interface LoopOptions {
@@ -53,7 +65,10 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   const random = randomFrom(options.seed, "loop");
   const { below } = random;
   const jobsById = new Map(jobs.map((job) => [job.request.jobId, job]));
+  /** Jobs whose last run has begun. */
   const started = new Set<JobId>();
+  const asked = new Map<JobId, Asked>();
+  let evicted = 0;
   const over = new Set<JobId>();
   const lobbies = new Map<TenantId, PlayedLobby>();
   const faults: string[] = [];
@@ -128,6 +143,10 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
 
   function deliver(id: number, { grants, evictions = [], lobbies: news = [] }: Post): void {
     for (const { lease } of grants) send(() => start(lease.jobId, lease.seq));
+    for (const { jobId, order } of evictions) {
+      const seq = state.ledger.leases.get(order.lease)?.seq;
+      if (seq !== undefined) send(() => giveWay(jobId, seq));
+    }
     for (const each of news) {
       const words = JSON.parse(JSON.stringify(each)) as typeof each; // as Temporal does
       send(() => lobbyOf(each.tenant).feed({ kind: "news", news: words }, nowMs));
@@ -145,18 +164,63 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   function start(id: JobId, seq: number): void {
     const job = jobsById.get(id);
     if (job === undefined) return;
-    if (over.has(id)) return tellFleet(end(id, { seq }));
-    if (started.has(id)) return;
-    started.add(id);
-    later(() => finish(id, seq), job.runMs);
+    const now = askedBy(job);
+    if (over.has(id) || seq !== now.seq) return tellFleet(end(id, { seq }));
+    if (now.isRunning) return;
+    asked.set(id, { ...now, isRunning: true });
+    const isLast = now.failed + 1 >= job.runs;
+    if (isLast) started.add(id);
+    later(() => {
+      if (!isRunning(job, seq)) return;
+      if (isLast) finish(id);
+      else askAgain(job, now.failed + 1);
+    }, job.runMs);
   }
 
-  function finish(id: JobId, seq = 1): void {
-    if (over.has(id)) return;
+  const askedBy = ({ request }: LoopJob): Asked =>
+    asked.get(request.jobId) ?? {
+      seq: 1,
+      atMs: request.requestedAtMs,
+      failed: 0,
+      isRunning: false,
+    };
+
+  const isRunning = (job: LoopJob, seq: number): boolean =>
+    !over.has(job.request.jobId) && askedBy(job).seq === seq && askedBy(job).isRunning;
+
+  /** It gives its GPUs back, and asks once the fleet can have heard of that, as a job's messages go one after the other. */
+  function askAgain(job: LoopJob, failed: number): void {
+    const { jobId } = job.request;
+    const seq = askedBy(job).seq + 1;
+    asked.set(jobId, { seq, atMs: nowMs, failed, isRunning: false });
+    tellFleet(end(jobId, { seq: seq - 1 }));
+    later(() => {
+      if (!over.has(jobId) && askedBy(job).seq === seq)
+        tellFleet({ kind: "request", request: requestOf(job) });
+    }, MAX_DELAY_MS);
+  }
+
+  function giveWay(id: JobId, seq: number): void {
+    const job = jobsById.get(id);
+    if (job === undefined || !isRunning(job, seq)) return;
+    evicted += 1;
+    started.delete(id);
+    askAgain(job, askedBy(job).failed);
+  }
+
+  function requestOf(job: LoopJob): GangRequest {
+    const { seq, atMs } = askedBy(job);
+    return { ...job.request, seq, requestedAtMs: atMs };
+  }
+
+  function finish(id: JobId): void {
+    const job = jobsById.get(id);
+    if (job === undefined || over.has(id)) return;
     over.add(id);
+    const { request } = job;
+    const { seq, isRunning: hasRun } = askedBy(job);
     tellFleet(end(id, { seq }));
-    const request = jobsById.get(id)?.request;
-    if (request === undefined || started.has(id)) return;
+    if (hasRun) return;
     const { runId, tenant, class: name } = request;
     const leave = { jobId: id, runId, seq, class: name };
     send(() => lobbies.get(tenant)?.feed({ kind: "leave", leave }, nowMs));
@@ -168,7 +232,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     send(() => {
       if (over.has(jobId)) return;
       const place = { credit, ...(round > 0 && { round }) };
-      tellFleet({ kind: "request", request: { ...job.request, ...place } });
+      tellFleet({ kind: "request", request: { ...requestOf(job), ...place } });
     });
     return true;
   }
@@ -208,7 +272,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     if (leavesAtMs < Infinity)
       agenda.push({
         atMs: leavesAtMs,
-        run: () => !started.has(request.jobId) && finish(request.jobId),
+        run: () => finish(request.jobId),
       });
   }
   agenda.push({ atMs: 7_000, run: restart });
@@ -246,6 +310,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   return {
     started,
     faults,
+    evicted: () => evicted,
     /** Until that time. */
     async run(untilMs: number): Promise<void> {
       for (let turns = 0; nowMs < untilMs && faults.length === 0; turns += 1) {
