@@ -14,6 +14,7 @@ import {
   Runtime,
   Worker,
   type LogEntry,
+  type RuntimeOptions,
   type WorkerOptions,
 } from "@temporalio/worker";
 import type { Logger } from "pino";
@@ -201,23 +202,51 @@ export function clientOver(
 
 let isInstalled = false;
 
-/** A process has one Temporal runtime; its logs go to our logger. */
+export interface RuntimeSetting {
+  /** Turns off heartbeats of workers, for processes of which there are many. */
+  readonly isSilent?: boolean;
+  /** Serves the SDK's metrics under `/metrics` of this address, with these labels on every series. */
+  readonly metrics?: {
+    readonly address: string;
+    readonly labels: Readonly<Record<string, string>>;
+  };
+}
+
+/** A process has one Temporal runtime; its logs go to our logger. Throws BAD_INPUT where its metrics cannot be served. */
 export function installRuntime(
   logger: Logger,
   handlesSignals: boolean,
-  {
-    isSilent = false,
-  }: {
-    /** Turns off heartbeats of workers, for processes of which there are many. */ readonly isSilent?: boolean;
-  } = {},
+  { isSilent = false, metrics }: RuntimeSetting = {},
 ): void {
   if (isInstalled) return;
   isInstalled = true;
-  Runtime.install({
+  const options: RuntimeOptions = {
     logger: new DefaultLogger("INFO", (entry) => write(logger, entry)),
     ...(!handlesSignals && { shutdownSignals: [] }),
     ...(isSilent && { workerHeartbeatInterval: 0 }),
-  });
+  };
+  if (metrics === undefined) Runtime.install(options);
+  else installMeasured(options, metrics);
+}
+
+function installMeasured(
+  options: RuntimeOptions,
+  { address, labels }: NonNullable<RuntimeSetting["metrics"]>,
+): void {
+  const prometheus = {
+    bindAddress: address,
+    countersTotalSuffix: true,
+    unitSuffix: true,
+    useSecondsForDurations: true,
+  };
+  try {
+    const telemetryOptions = { metrics: { prometheus, globalTags: { ...labels } } };
+    Runtime.install({ ...options, telemetryOptions });
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error);
+    const message = `metrics cannot be served on ${address}: ${found}. Name a free address of this machine, e.g. --metrics 127.0.0.1:9464.`;
+    throw new OrbweaverError("BAD_INPUT", message, { cause: error });
+  }
 }
 
 function write(logger: Logger, { level, message, meta }: LogEntry): void {

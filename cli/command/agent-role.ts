@@ -18,7 +18,7 @@ import { runAgent } from "../../workers/agent.ts";
 import { trustText } from "../../workers/submitter-check.ts";
 import { openNative, type ConnectionConfig } from "../../workers/connection.ts";
 import { stateRoot } from "../../workers/state.ts";
-import { clientOver, installRuntime } from "../../workers/workflow-worker.ts";
+import { clientOver } from "../../workers/workflow-worker.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import { fleetWorkflowId, ledgerQuery } from "../../protocol/messages.ts";
 import type { CommandContext } from "./command-context.ts";
@@ -50,7 +50,6 @@ export async function runAgentRole(
 ): Promise<void> {
   const { connection, logger, fleet, onReady } = role;
   const trust = hostTrust(settings, context.io);
-  installRuntime(logger, true, { isSilent: true });
   const native = await openNative(connection);
   try {
     const shape = await fleetShape(context, native, role);

@@ -1,5 +1,6 @@
 /** @file Parsers of option values; an error says what is accepted. */
 
+import { isIP } from "node:net";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 
 /** A whole number of at least `min`. */
@@ -10,6 +11,18 @@ export function wholeNumber(flag: string, min: number): (text: string) => number
     throw new OrbweaverError(
       "BAD_INPUT",
       `${flag} ${JSON.stringify(text)} is not a whole number from ${String(min)} on. Write one, e.g. ${flag} ${String(Math.max(min, 8))}.`,
+    );
+  };
+}
+
+/** `ADDRESS:PORT` of this machine, as a literal address: `127.0.0.1:9464`, `[::1]:9464`. */
+export function addressAndPort(flag: string): (text: string) => string {
+  return (text) => {
+    const [, six, four, port] = /^(?:\[(.+)\]|([\d.]+)):(\d{1,5})$/.exec(text) ?? [];
+    if (isIP(six ?? four ?? "") !== 0 && Number(port) <= 65_535) return text;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${flag} ${JSON.stringify(text)} is not ADDRESS:PORT. Write an address of this machine, e.g. ${flag} 127.0.0.1:9464.`,
     );
   };
 }

@@ -74,6 +74,19 @@ it("counts what a live fleet does, without a wake of it", async () => {
   expect(said("orbweaver_history_reached")).toBe(1);
 });
 
+it("a worker serves the metrics of Temporal's SDK where it is asked to", async () => {
+  const address = `127.0.0.1:${String(await drawFreePort())}`;
+  await world.start("measured", ["worker", "--role", "jobs", "--metrics", address]);
+  const text = await (await fetch(`http://${address}/metrics`)).text();
+  const polls = text.split("\n").find((line) => line.startsWith("temporal_num_pollers{")) ?? "";
+  expect(polls).toContain(`fleet="${world.fleet}"`);
+  expect(polls).toContain('role="jobs"');
+  const taken = ["worker", "--role", "jobs", "--metrics", address];
+  const second = await world.cli(taken);
+  expect(second.code).toBe(2);
+  expect(second.stderr).toMatch(/BAD_INPUT: metrics cannot be served on .* already in use/);
+});
+
 it.skipIf(spawnSync("prometheus", ["--version"]).status !== 0)(
   "every panel of the boards shows data in Prometheus",
   async () => {

@@ -9,7 +9,7 @@ import { isControlRole } from "../../../workers/on-demand/places.ts";
 import { DEFAULT_IDLE_MS } from "../../../workers/on-demand/setting.ts";
 import { fleetStateDir } from "../../../workers/state.ts";
 import type { SolverWorkerSetting } from "../../../workers/solver-worker.ts";
-import type { OnDemandLife } from "../../../workers/workflow-worker.ts";
+import { installRuntime, type OnDemandLife } from "../../../workers/workflow-worker.ts";
 import { runAgentRole } from "../../command/agent-role.ts";
 import { HOST_POLICY_FILE, TRUST_NAMES, type TrustName } from "../../command/host-trust.ts";
 import {
@@ -17,7 +17,7 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { wholeNumber } from "../../command/option-values.ts";
+import { addressAndPort, wholeNumber } from "../../command/option-values.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
 import { connectionFor } from "../../command/session.ts";
 import { storeDirOf } from "../../up/places.ts";
@@ -27,6 +27,7 @@ import { workerLogger } from "../../command/worker-log.ts";
 const ROLES = ["fleet", "jobs", "solver", "agent"] as const;
 
 interface AgentValues extends ConnectionOptionValues {
+  readonly metrics?: string;
   readonly cluster?: string;
   readonly host?: string;
   readonly hostAddress?: string;
@@ -75,7 +76,7 @@ export function workerVerb(context: CommandContext): Command {
       const onDemand = onDemandLife(values);
       await runRole(context, values.role, { values, ...(onDemand !== undefined && { onDemand }) });
     });
-  return addConnectionOptions(addAgentOptions(verb));
+  return addConnectionOptions(addAgentOptions(verb.addOption(metricsOption())));
 }
 
 /** The life of a worker on demand; undefined for one that stays. */
@@ -123,8 +124,14 @@ export function agentVerb(context: CommandContext): Command {
     .action(async (values: AgentValues) => {
       await runRole(context, "agent", { values });
     });
-  return addConnectionOptions(addAgentOptions(verb));
+  return addConnectionOptions(addAgentOptions(verb.addOption(metricsOption())));
 }
+
+const metricsOption = (): Option =>
+  new Option(
+    "--metrics <address:port>",
+    "serve the metrics of Temporal's SDK for Prometheus here, to whoever reaches the address",
+  ).argParser(addressAndPort("--metrics"));
 
 function addAgentOptions(verb: Command): Command {
   return verb
@@ -159,6 +166,12 @@ async function runRole(
   const { io } = context;
   const fleet = fleetNamed(values, io.env);
   const logger = workerLogger(io, role);
+  installRuntime(logger, true, {
+    isSilent: role === "agent",
+    ...(values.metrics !== undefined && {
+      metrics: { address: values.metrics, labels: { fleet, role } },
+    }),
+  });
   const connection = await connectionFor(values, io);
   const setting = {
     connection,

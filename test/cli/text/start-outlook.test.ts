@@ -41,7 +41,7 @@ const widest = (text: string): number => Math.max(...text.split("\n").map(({ len
 
 describe("queue", () => {
   it("shows classes and tenants with their GPUs, dues and deficits, then the queue", async () => {
-    const { code, stdout } = await run(["queue"], outside);
+    const { code, stdout } = await run(["queue"], { ...outside, isTerminal: true });
     expect(code).toBe(0);
     expect(widest(stdout)).toBeLessThanOrEqual(80);
     expect(stdout).toMatch(
@@ -50,6 +50,11 @@ describe("queue", () => {
     expect(stdout).toMatch(/\n {2}research +1 +1 +8 +100\.0% +\d/);
     expect(stdout).toMatch(/\n {2}vision +1 +1 +0 +0\.0% +2 +25\.0%/);
     expect(stdout).toMatch(/ #\*? +JOB +CLASS +TENANT/);
+  });
+
+  it("gives a program every id whole", async () => {
+    expect((await run(["queue"], outside)).stdout).toContain(` ${LONG} `);
+    expect((await run(["queue"], { ...outside, isTerminal: true })).stdout).not.toContain(LONG);
   });
 
   it("is one document with --json, with deficits that sum to zero among tenants", async () => {
