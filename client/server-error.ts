@@ -119,6 +119,7 @@ const GRPC = {
   NOT_FOUND: 5,
   PERMISSION_DENIED: 7,
   FAILED_PRECONDITION: 9,
+  UNIMPLEMENTED: 12,
   UNAVAILABLE: 14,
   UNAUTHENTICATED: 16,
 } as const;
@@ -134,6 +135,11 @@ function fromGrpc(error: unknown, subject: string): OrbweaverError | undefined {
       return new OrbweaverError("BAD_INPUT", `${subject}: ${said}`, { cause: error });
     case GRPC.UNAVAILABLE:
       return noConnection(`the Temporal server does not answer: ${said}`, error);
+    case GRPC.UNIMPLEMENTED:
+      return noConnection(
+        `what answers there is no Temporal server, or one that is too old (${said}). Check the address; the port of Temporal's UI is another one`,
+        error,
+      );
     case GRPC.PERMISSION_DENIED:
     case GRPC.UNAUTHENTICATED:
       return noConnection(

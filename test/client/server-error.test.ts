@@ -52,6 +52,14 @@ it.each<[string, unknown, object]>([
     grpc(4, "deadline exceeded"),
     { code: "NO_CONNECTION", message: expect.stringContaining("orbweaver up") },
   ],
+  [
+    "another service behind the address",
+    grpc(12, "Received HTTP status code 404"),
+    {
+      code: "NO_CONNECTION",
+      message: expect.stringMatching(/no Temporal server.*Check the address/),
+    },
+  ],
   ["no poller", grpc(9, "no poller seen"), { code: "NO_CONNECTION" }],
   [
     "no rights",
