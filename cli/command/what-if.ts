@@ -7,13 +7,14 @@ import { jobId, runId } from "../../domain/values/ids.ts";
 import { whatIf, type WhatIf } from "../../scheduling/explain/what-if.ts";
 import { counted } from "../terminal/duration.ts";
 import type { CommandContext } from "./command-context.ts";
+import { givesWayText } from "../text/gives-way.ts";
 import { gpusText } from "../text/place.ts";
 import {
   forecastDocument,
   forecastText,
   gpuTime,
   laterText,
-  NEVER,
+  neverFacts,
 } from "../text/start-outlook.ts";
 import { EXIT } from "../terminal/exit-code.ts";
 import type { Session } from "./session.ts";
@@ -96,7 +97,7 @@ function whatIfText(name: string, answer: WhatIf, nowMs: number): string {
     }
     case "waits": {
       const { position, waiting, reason } = answer.answer;
-      const { forecast, preempts } = answer;
+      const { forecast, preempts, kept } = answer;
       return [
         `${name} would wait: ${reason.code}`,
         `  ${withoutStandIn(reason.message)}`,
@@ -105,15 +106,16 @@ function whatIfText(name: string, answer: WhatIf, nowMs: number): string {
           ["held by", reason.holders.length === 0 ? undefined : reason.holders.join(", ")],
           ["starts", forecast && forecastText(forecast, nowMs)],
           ["preempts", preempts && laterText(preempts, nowMs)],
+          ["not yielding", givesWayText(kept, nowMs)],
         ]),
       ].join("\n");
     }
     case "never": {
-      const { reason } = answer.answer;
+      const { reason } = answer;
       return [
         `${name} would never start: ${reason.code}`,
         `  ${withoutStandIn(reason.message)}`,
-        indented([["starts", NEVER]]),
+        indented(neverFacts(answer)),
       ].join("\n");
     }
     case "refused":
@@ -129,14 +131,11 @@ const indented = (facts: Parameters<typeof factsText>[0]): string =>
 
 function whatIfDocument(answer: WhatIf): object {
   if (answer.kind === "never") {
-    const { reason } = answer.answer;
-    return {
-      kind: answer.kind,
-      reason: { ...reason, message: withoutStandIn(reason.message) },
-    };
+    const { kind, reason, changes } = answer;
+    return { kind, reason: { ...reason, message: withoutStandIn(reason.message) }, changes };
   }
   if (answer.kind !== "waits") return answer;
-  const { answer: fleet, forecast, preempts, kind } = answer;
+  const { answer: fleet, forecast, preempts, kept, kind } = answer;
   const { position, waiting, reason } = fleet;
   return {
     kind,
@@ -145,5 +144,6 @@ function whatIfDocument(answer: WhatIf): object {
     reason: { ...reason, message: withoutStandIn(reason.message) },
     ...(forecast !== undefined && { forecast: forecastDocument(forecast) }),
     ...(preempts !== undefined && { preempts }),
+    notYielding: kept,
   };
 }

@@ -7,30 +7,46 @@ import { counted, durationText } from "../terminal/duration.ts";
 export function givesWayText(kept: readonly Kept[], nowMs: number): string | undefined {
   if (kept.length === 0) return undefined;
   return kept
-    .map(({ rule, leases, gpus, numbers }) => {
+    .map(({ rule, leases, gpus, numbers, untilMs, endsByMs }) => {
       const of = (name: string): string => String(Math.round(numbers[name] ?? 0));
-      return `${counted(leases, "job")} on ${counted(gpus, "GPU")}: ${WHY[rule](of, numbers, nowMs)}`;
+      const inTime = (atMs: number): string => durationText(Math.max(0, atMs - nowMs));
+      const until = untilMs === undefined ? "" : `, the first for ${inTime(untilMs)} more`;
+      const ends =
+        endsByMs === undefined
+          ? ""
+          : `; the first ends by its time limit, in ${inTime(endsByMs)} at most`;
+      return `${counted(leases, "job")} on ${counted(gpus, "GPU")}: ${WHY[rule](of, numbers)}${until}${ends}`;
     })
     .join("\n");
 }
 
-type Why = (of: (name: string) => string, numbers: Kept["numbers"], nowMs: number) => string;
+type Why = (of: (name: string) => string, numbers: Kept["numbers"]) => string;
 
 const WHY: Readonly<Record<KeepingRule, Why>> = {
   "fleet-never-preempts": () => "this fleet preempts no job",
   "not-preemptible": () => "may not be preempted",
   "stops-already": () => "stopping already",
-  protected: (_of, { untilMs = 0 }, nowMs) =>
-    `protected (minRuntime), the first for ${durationText(Math.max(0, untilMs - nowMs))}`,
+  "room-is-coming": () => "other jobs give way already, and that is enough",
+  protected: () => "protected (minRuntime)",
   lent: () => "on lent GPUs, which go back to another job alone",
   "no-checkpoint": () => "same tenant and class, and no checkpoint would keep the work",
-  "higher-priority": (of) => `same tenant and class, priority above ${of("priority")}`,
-  "served-less": () => "same tenant and class, and not served more than this job",
+  "higher-priority": (of) =>
+    `same tenant and class, priority ${of("leastPriority")} or more, above ${of("priority")}`,
+  "served-less": (of) =>
+    `same tenant and class, and has not used up level ${of("level")} of service`,
   "own-due": (of) =>
-    `${of("needGpus")} GPUs more exceed this tenant's due: it holds ${of("heldGpus")} of ${of("dueGpus")}`,
-  "their-due": (of) => `their tenants hold ${of("heldGpus")} GPUs and are due ${of("dueGpus")}`,
+    `${of("needGpus")} GPUs more exceed this tenant's due: it holds ${of("heldGpus")} of ${of("dueGpus")} (weight ${of("tenantWeight")})`,
+  "class-due": (of) =>
+    `${of("needGpus")} GPUs more exceed the due of this job's class: it holds ${of("classHeldGpus")} of ${of("classDueGpus")} (weight ${of("classWeight")})`,
+  "their-due": (of, { classDueGpus }) =>
+    `their tenants hold ${of("heldGpus")} GPUs and are due ${of("dueGpus")}` +
+    (classDueGpus === undefined
+      ? ""
+      : `; their classes ${of("classHeldGpus")} and ${of("classDueGpus")}`),
   budget: (of) =>
     `this tenant's budget is used: ${of("spentGpuSeconds")} of ${of("budgetGpuSeconds")} GPU-seconds`,
-  "no-place": (of) =>
-    `no rule keeps these, but no place for ${of("needGpus")} GPUs was found there`,
+  "no-place": (of, { needGpus = 0, togetherGpus = 0 }) =>
+    togetherGpus < needGpus
+      ? `no rule keeps these, but with ${of("freeGpus")} free they make ${of("togetherGpus")} of ${of("needGpus")} GPUs`
+      : `no rule keeps these, but no place for ${of("needGpus")} GPUs was found there and on ${of("freeGpus")} free ones`,
 };

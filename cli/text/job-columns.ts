@@ -14,6 +14,8 @@ export interface ListView {
   readonly fleet: string;
   readonly nowMs: number;
   readonly colours: Colours;
+  /** Of the jobs that wait in the fleet's queue, where a column asks for it. */
+  readonly places?: ReadonlyMap<string, number>;
 }
 
 export interface JobColumn extends Column {
@@ -24,6 +26,9 @@ export interface JobColumn extends Column {
   /** The value as text where absent. */
   readonly cell?: (job: ListedJob, view: ListView) => string;
 }
+
+/** The column of a job's place in the queue, which the fleet has to be asked for. */
+export const PLACE = "place";
 
 const JOB_COLUMNS: readonly JobColumn[] = [
   { name: "job", title: "JOB", least: 16, value: ({ jobId }) => jobId },
@@ -48,6 +53,12 @@ const JOB_COLUMNS: readonly JobColumn[] = [
   },
   { name: "cluster", title: "CLUSTER", least: 7, value: ({ clusters }) => joined(clusters) },
   { name: "host", title: "HOST", least: 6, value: ({ hosts }) => joined(hosts) },
+  {
+    name: PLACE,
+    title: "PLACE",
+    isRight: true,
+    value: ({ jobId }, { places }) => places?.get(jobId),
+  },
   { name: "reason", title: "REASON", least: 8, value: ({ pending }) => pending?.code },
   {
     name: "waited",

@@ -10,8 +10,8 @@ import {
   type LaterPreemption,
 } from "../../scheduling/explain/later-preemption.ts";
 import { whoKeeps, type Kept } from "../../scheduling/explain/gives-way.ts";
-import { wouldNeverStart } from "../../scheduling/explain/never.ts";
-import { placeInQueue } from "../../scheduling/explain/queue-order.ts";
+import { neverOf, type Never } from "../../scheduling/explain/never.ts";
+import { placesInQueue } from "../../scheduling/explain/queue-order.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { unblock, type Change } from "../../scheduling/explain/remedies.ts";
 import { counted, durationText, timeText } from "../terminal/duration.ts";
@@ -19,37 +19,44 @@ import { counted, durationText, timeText } from "../terminal/duration.ts";
 export interface ClusterFit {
   /** Its place in the queue, from 1. */
   readonly position?: number;
-  /** Not even the idle fleet would start it. */
-  readonly isNever: boolean;
+  /** Why not even the idle fleet would start it. */
+  readonly never?: Never;
   /** Absent for a job that starts only after a change. */
   readonly forecast?: Forecast;
   /** The jobs that it would preempt when they are no longer protected. */
   readonly preempts?: LaterPreemption;
   /** Why no job gives way to it now. */
   readonly kept: readonly Kept[];
-  /** Cheapest first. */
+  /** Those that would start it at once, cheapest first. */
   readonly changes: readonly Change[];
 }
 
-export const NEVER = "never, not even on the idle fleet";
+/** Why a job starts never, and what would change that. */
+export function neverFacts({ changes }: Never): readonly (readonly [string, string])[] {
+  const help =
+    changesText(changes) ??
+    "no single change that was tried; the message above says what is missing";
+  return [
+    ["starts", "never, not even on the idle fleet"],
+    ["would change it", help],
+  ];
+}
 
 export function outlookOf(
   ledger: Ledger,
   job: JobId,
   { nowMs }: { readonly nowMs: number },
 ): ClusterFit {
-  const place = placeInQueue(ledger, job, { nowMs });
+  const place = placesInQueue(ledger, { nowMs }).get(job);
   const position = place === undefined ? {} : { position: place };
-  const changes = unblock(ledger, job, { nowMs });
-  const isNever = wouldNeverStart(ledger, job, { nowMs });
-  if (isNever) return { ...position, isNever, kept: [], changes };
+  const never = neverOf(ledger, job, { nowMs });
+  if (never !== undefined) return { ...position, never, kept: [], changes: [] };
   const [found] = forecast(ledger, [job], { nowMs });
   const preempts = laterPreemption(ledger, job, { nowMs });
   return {
     ...position,
-    isNever,
     kept: whoKeeps(ledger, job, nowMs),
-    changes,
+    changes: unblock(ledger, job, { nowMs }),
     ...(found !== undefined && { forecast: found }),
     ...(preempts !== undefined && { preempts }),
   };

@@ -28,7 +28,7 @@ export type WakeEvent =
   | "earlier-job-started"
   | "timer";
 
-/** The fleet's view of one job. Its place in the queue is that of the queue's order (`placeInQueue`), which a reader of the ledger computes. */
+/** The fleet's view of one job. Its place in the queue is that of the queue's order (`placesInQueue`), which a reader of the ledger computes. */
 export type FleetAnswer =
   | { readonly kind: "unknown" }
   | {

@@ -9,7 +9,7 @@ import type { FleetAnswer } from "../../domain/lease/pending.ts";
 import { runCycle, type DecidePorts } from "../cycle/cycle.ts";
 import { DECIDE_LIMITS, DECIDE_POLICIES } from "../cycle/decide.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { placeInQueue } from "./queue-order.ts";
+import { placesInQueue } from "./queue-order.ts";
 import { notNominated } from "../reasons/pending-reason.ts";
 
 /** Of a waiting job, with its place in the queue from 1 (queue-order.ts). */
@@ -38,7 +38,7 @@ export function explainRequest(
   });
   return {
     kind: "waiting",
-    position: placeInQueue(ledger, jobId, { nowMs, queue: DECIDE_POLICIES.queue }) ?? 1,
+    position: placesInQueue(ledger, { nowMs }).get(jobId) ?? 1,
     waiting: ledger.requests.size,
     requestedAtMs: request.requestedAtMs,
     reason: answer ?? notNominated(request),

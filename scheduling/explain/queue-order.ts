@@ -74,21 +74,18 @@ export function queueOrder(
   return { usableGpus, classes, line };
 }
 
-/** The place of a waiting job in that order, from 1; undefined where it does not wait. Every answer about a place is this one. */
-export function placeInQueue(
+/** The place of each waiting job in that order, from 1. Every answer about a place is this one. Cost: O(n log n). */
+export function placesInQueue(
   ledger: Ledger,
-  jobId: JobId,
   {
     nowMs,
     queue = DECIDE_POLICIES.queue,
   }: { readonly nowMs: number } & Partial<Pick<Policies, "queue">>,
-): number | undefined {
-  let place = 0;
-  for (const request of inOrder(openSchedulerCache(ledger, queue), ledger, nowMs)) {
-    place += 1;
-    if (request.jobId === jobId) return place;
-  }
-  return undefined;
+): ReadonlyMap<JobId, number> {
+  const places = new Map<JobId, number>();
+  for (const { jobId } of inOrder(openSchedulerCache(ledger, queue), ledger, nowMs))
+    places.set(jobId, places.size + 1);
+  return places;
 }
 
 /** The requests in the order in which a cycle begins now. */

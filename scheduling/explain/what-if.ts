@@ -19,7 +19,8 @@ import {
   type LaterPreemption,
 } from "./later-preemption.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { wouldNeverStart } from "./never.ts";
+import { whoKeeps, type Kept } from "./gives-way.ts";
+import { neverOf, type Never } from "./never.ts";
 
 export type WhatIf =
   | {
@@ -39,9 +40,11 @@ export type WhatIf =
       readonly forecast?: Forecast;
       /** The preemption it would cause once its victims are no longer protected. */
       readonly preempts?: LaterPreemption;
+      /** Why no job would give way to it now. */
+      readonly kept: readonly Kept[];
     }
   /** Not even on the idle fleet: only another fleet, quota or job would help. */
-  | { readonly kind: "never"; readonly answer: WaitingAnswer }
+  | ({ readonly kind: "never" } & Never)
   | { readonly kind: "refused"; readonly message: string };
 
 type WaitingAnswer = Extract<RequestAnswer, { readonly kind: "waiting" }>;
@@ -77,7 +80,8 @@ export function whatIf(ledger: Ledger, request: GangRequest, options: WhatIfOpti
   if (eviction !== undefined) return { kind: "preempts", ...eviction };
   const answer = explainRequest(asked, jobId, { nowMs, ...(ports !== undefined && { ports }) });
   if (answer.kind !== "waiting") return { kind: "refused", message: `${jobId} is known already` };
-  if (wouldNeverStart(asked, jobId, options)) return { kind: "never", answer };
+  const never = neverOf(asked, jobId, options);
+  if (never !== undefined) return { kind: "never", ...never };
   // When it starts does not depend on bandwidths, and a forecast plays many cycles.
   const timed = { ...options, ports: {} };
   const [found] = forecast(asked, [jobId], timed);
@@ -85,6 +89,7 @@ export function whatIf(ledger: Ledger, request: GangRequest, options: WhatIfOpti
   return {
     kind: "waits",
     answer,
+    kept: whoKeeps(asked, jobId, nowMs),
     ...(found !== undefined && { forecast: found }),
     ...(preempts !== undefined && { preempts }),
   };

@@ -31,7 +31,7 @@ import {
   forecastDocument,
   forecastText,
   laterText,
-  NEVER,
+  neverFacts,
   outlookOf,
   type ClusterFit,
 } from "../../text/start-outlook.ts";
@@ -94,7 +94,7 @@ export function explainVerb(context: CommandContext): Command {
             ...(outlook?.preempts && { preempts: outlook.preempts }),
             ...(outlook && { changes: outlook.changes }),
             ...(outlook && { notYielding: outlook.kept }),
-            ...(outlook?.isNever === true && { isNever: true }),
+            ...(outlook?.never && { never: outlook.never }),
           });
         } else
           context.print(
@@ -163,11 +163,12 @@ export function explanationText(
   if (ending.outcome !== undefined) return endedText(jobId, ending.outcome, view);
   if (fleet?.kind === "waiting") {
     const { waiting, requestedAtMs, reason } = fleet;
-    const { position, isNever = false, forecast, preempts, kept, changes } = outlook ?? {};
+    const { position, never, forecast, preempts, kept, changes } = outlook ?? {};
+    const why = never?.reason ?? reason;
     return [
-      `${jobId} waits: ${reason.code}`,
-      `  ${reason.message}`,
-      reasonFacts(reason, [
+      `${jobId} ${never === undefined ? "waits" : "will never start"}: ${why.code}`,
+      `  ${why.message}`,
+      reasonFacts(why, [
         [
           "place",
           position === undefined
@@ -175,7 +176,8 @@ export function explanationText(
             : `${String(position)} of ${String(waiting)} in the queue`,
         ],
         ["waits for", durationText(nowMs - requestedAtMs)],
-        ["starts", isNever ? NEVER : forecast && forecastText(forecast, nowMs)],
+        ...(never === undefined ? [] : neverFacts(never)),
+        ["starts", forecast && forecastText(forecast, nowMs)],
         ["preempts", preempts && laterText(preempts, nowMs)],
         ["not yielding", kept && givesWayText(kept, nowMs)],
         ["would help", changes && changesText(changes)],

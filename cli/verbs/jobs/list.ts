@@ -20,10 +20,12 @@ import type { Session } from "../../command/session.ts";
 import { csvText } from "../../terminal/csv-text.ts";
 import { tableText } from "../../terminal/table.ts";
 import { watch } from "../../terminal/watch.ts";
+import { placesInQueue } from "../../../scheduling/explain/queue-order.ts";
 import {
   cellOf,
   JOB_COLUMN_NAMES,
   jobColumn,
+  PLACE,
   sortedJobs,
   USUAL_COLUMNS,
   WIDE_COLUMNS,
@@ -51,7 +53,7 @@ export function listVerb(context: CommandContext): Command {
       .alias("ls")
       .summary("list jobs")
       .description(
-        "Lists jobs, newest first: those that wait or run, and with --all also those that have ended. A job array is one line with the number of its tasks that have ended.\n\nThe column WHERE shows the hosts of a running job and the reason code of a waiting one; `orbweaver explain` gives the details. GPUS shows 48/64 for a gang that is smaller than requested. WHERE shows `for JOB` when the scheduler takes the GPUs for another job.\n\nThe list comes from the search index, so a job that is being stopped is listed as running until it ends. `orbweaver status` asks the job itself.",
+        "Lists jobs, newest first: those that wait or run, and with --all also those that have ended. A job array is one line with the number of its tasks that have ended.\n\nThe column WHERE shows the hosts of a running job and the reason code of a waiting one; `orbweaver explain` gives the details. GPUS shows 48/64 for a gang that is smaller than requested. PLACE, where a column or the order asks for it, is the place in the queue that `orbweaver queue` and `orbweaver explain` show. WHERE shows `for JOB` when the scheduler takes the GPUs for another job.\n\nThe list comes from the search index, so a job that is being stopped is listed as running until it ends. `orbweaver status` asks the job itself.",
       ),
   )
     .option("-a, --all", "include ended jobs")
@@ -97,23 +99,29 @@ async function list(context: CommandContext, values: ListValues): Promise<void> 
     );
   }
   await context.withSession(values, async (session) => {
-    const view = (): ListView => ({
-      fleet: session.fleet,
-      nowMs: context.io.nowMs(),
-      colours: context.colours,
-    });
+    const wantsPlaces = [...(columns ?? []), sort.replace(/^-/, "")].some(
+      (name) => name.toLowerCase() === PLACE,
+    );
+    const look = async (): Promise<ListView> => {
+      const nowMs = context.io.nowMs();
+      const places = wantsPlaces && placesInQueue(await session.client.fleet(), { nowMs });
+      const { fleet } = session;
+      return { fleet, nowMs, colours: context.colours, ...(places !== false && { places }) };
+    };
     if (values.watch === true) {
-      await watch(context.io, async () =>
-        table(context, await jobsOf(session, values, view()), { values, view: view() }),
-      );
+      await watch(context.io, async () => {
+        const view = await look();
+        return table(context, await jobsOf(session, values, view), { values, view });
+      });
       context.exitWith(EXIT.interrupted);
       return;
     }
-    const jobs = await jobsOf(session, values, view());
+    const view = await look();
+    const jobs = await jobsOf(session, values, view);
     if (isDocument) context.printJson({ jobs });
     else if (output === "name") for (const { jobId } of jobs) context.print(jobId);
-    else if (output === "csv") context.print(csv(jobs, columns ?? WIDE_COLUMNS, view()));
-    else context.print(table(context, jobs, { values, view: view() }));
+    else if (output === "csv") context.print(csv(jobs, columns ?? WIDE_COLUMNS, view));
+    else context.print(table(context, jobs, { values, view }));
   });
 }
 

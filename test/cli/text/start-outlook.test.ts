@@ -115,13 +115,19 @@ describe("submit --what-if", () => {
     const { code, stdout } = await run([...words, "--", "true"], outside);
     expect([code, stdout]).toEqual([
       5,
-      expect.stringMatching(/^new would never start: \w+\n {2}it /),
+      expect.stringMatching(/^new would never start: \w+\n {2}it needs 9 GPUs; this fleet has 8 /),
     ]);
+    expect(stdout).toMatch(/would change it +ask for 8 of the 9 GPUs \(gang\.gpus or gang\.min\)/);
     expect(stdout).not.toContain("place");
     const asJson = await run([...words, "--json", "--", "true"], outside);
     expect([asJson.code, JSON.parse(asJson.stdout)]).toMatchObject([
       5,
-      { name: "new", kind: "never", reason: { code: "NoMatchingFlavor" } },
+      {
+        name: "new",
+        kind: "never",
+        reason: { code: "NoMatchingFlavor", numbers: { needGpus: 9, fleetGpus: 8 } },
+        changes: [{ kind: "smaller-gang", gpus: 8 }],
+      },
     ]);
   });
 
@@ -150,7 +156,9 @@ describe("explain", () => {
       ({ explain: () => Promise.resolve(explanation) }) as unknown as JobHandle; // the only part that is used
     const asked = { ...outside, client: { fleet: () => Promise.resolve(held), job } };
     const { stdout } = await run(["explain", LONG], asked);
-    expect(stdout).toMatch(/not yielding +1 job on 8 GPUs: may not be preempted\n/);
+    expect(stdout).toMatch(
+      /not yielding +1 job on 8 GPUs: may not be preempted; the first ends by its time limit, in 1h01m at most\n/,
+    );
     expect(stdout).toMatch(/place +\d of 2 in the queue/);
     expect(stdout).toMatch(/starts +in \S+ to \S+ \(80 %\), in the median/);
     expect(stdout).toMatch(

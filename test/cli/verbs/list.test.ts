@@ -6,6 +6,7 @@ import { userName } from "../../../access/own-identity.ts";
 import type { JobFilter, ListedJob } from "../../../client/index.ts";
 import { readCsv } from "../../../domain/values/csv.ts";
 import { hostId, jobId } from "../../../domain/values/ids.ts";
+import { ask, fleetShape, inbox, readyLedger } from "../../scheduling/builders.ts";
 import { run } from "../run.ts";
 
 const NOW_MS = 3_600_000;
@@ -49,6 +50,24 @@ const list = (...words: readonly string[]) => {
   const { client, filters } = listing();
   return run(["list", ...words], { client, nowMs: NOW_MS }).then((said) => ({ ...said, filters }));
 };
+
+describe("place", () => {
+  it("is that of the queue's order, asked for only where a column or the order wants it", async () => {
+    const { client } = listing();
+    const ledger = inbox(readyLedger(fleetShape([{ hosts: [{}] }])), [
+      ask({ job: "b", gpus: 8, submittedAtMs: 2, requestedAtMs: 2 }),
+      ask({ job: "c", gpus: 8, submittedAtMs: 1, requestedAtMs: 1 }),
+    ]).ledger;
+    const asked = { client: { ...client, fleet: () => Promise.resolve(ledger) }, nowMs: 10 };
+    const { stdout } = await run(["list", "--columns", "job,place", "--sort", "place"], asked);
+    expect(
+      stdout
+        .trimEnd()
+        .split("\n")
+        .map((line) => line.split(/ +/)),
+    ).toEqual([["JOB", "PLACE"], ["c", "1"], ["b", "2"], [LONG]]);
+  });
+});
 
 describe("filters", () => {
   it("all together are handed to the library", async () => {

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { jobId } from "../../../domain/values/ids.ts";
 import { explainRequest } from "../../../scheduling/explain/explain.ts";
-import { placeInQueue, queueOrder } from "../../../scheduling/explain/queue-order.ts";
+import { placesInQueue, queueOrder } from "../../../scheduling/explain/queue-order.ts";
 import { ask, end, fleetShape, gpus, inbox, leased, readyLedger } from "../builders.ts";
 
 const READY = readyLedger(fleetShape([{ hosts: [{}] }]));
@@ -52,7 +52,9 @@ test("the place of each job is its place in the line that the queue shows", () =
   const { line } = queueOrder(BUSY, nowMs);
   const places = line.map(({ request: { jobId: job } }) => explainRequest(BUSY, job, { nowMs }));
   expect(places).toMatchObject([{ position: 1 }, { position: 2 }, { position: 3 }]);
-  expect(placeInQueue(BUSY, jobId("nobody"), { nowMs })).toBeUndefined();
+  expect([...placesInQueue(BUSY, { nowMs })]).toEqual(
+    line.map(({ request }, at) => [request.jobId, at + 1]),
+  );
 });
 
 test("figures are live: they follow the ledger without a cycle in between", () => {

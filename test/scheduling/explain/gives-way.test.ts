@@ -2,10 +2,12 @@
 
 import { expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../domain/fleet/fleet.ts";
-import { jobId } from "../../../domain/values/ids.ts";
+import { jobId, tenantId } from "../../../domain/values/ids.ts";
 import { ms } from "../../../domain/values/units.ts";
 import { decide } from "../../../scheduling/cycle/decide.ts";
-import { whoKeeps } from "../../../scheduling/explain/gives-way.ts";
+import { whoKeeps, type Kept } from "../../../scheduling/explain/gives-way.ts";
+import { apply } from "../../../scheduling/ledger/apply/apply.ts";
+import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import { fleetShape, gpus, type RequestSpec } from "../builders.ts";
 import { busyLedger, NOW_MS, type Held } from "../preemption/victims.ts";
 
@@ -21,15 +23,91 @@ const keptOf = (held: readonly Held[], waits: RequestSpec, shape = SHAPE) =>
 
 test.each<[string, RequestSpec, RequestSpec, object]>([
   ["not-preemptible", { class: "inference" }, {}, {}],
-  ["protected", rule(NOW_MS + 5_000), {}, { untilMs: NOW_MS + 5_000 }],
   ["no-checkpoint", {}, {}, {}],
-  ["higher-priority", { checkpoint, priority: 3 }, { priority: 2 }, { priority: 2 }],
-  ["served-less", { checkpoint }, { seq: 9 }, {}],
-  ["own-due", { tenant: "u" }, { gpus: 8 }, { needGpus: 8, heldGpus: 0, dueGpus: 4 }],
-  ["no-place", { checkpoint }, { gpus: 16 }, { needGpus: 16 }],
+  [
+    "higher-priority",
+    { checkpoint, priority: 3 },
+    { priority: 2 },
+    { priority: 2, leastPriority: 3 },
+  ],
+  ["served-less", { checkpoint }, { seq: 9 }, { level: 7 }],
+  [
+    "own-due",
+    { tenant: "u" },
+    { gpus: 8 },
+    { needGpus: 8, heldGpus: 0, dueGpus: 4, tenantWeight: 1 },
+  ],
+  ["no-place", { checkpoint }, { gpus: 16 }, { needGpus: 16, freeGpus: 0, togetherGpus: 8 }],
 ])("%s", (want, runs, waits, numbers) => {
   const found = keptOf([["r", ALL, { gpus: 8, ...runs }]], { gpus: 4, ...waits });
   expect(found).toMatchObject([{ rule: want, leases: 1, gpus: 8, numbers }]);
+});
+
+test("what time alone changes has a time: a protection, a level of service, an hour's budget, and a time limit for any rule", () => {
+  const firstOf = (kept: readonly Kept[]): Kept | undefined => kept[0];
+  const guarded = keptOf([["r", ALL, rule(NOW_MS + 5_000)]], { gpus: 4 });
+  expect(firstOf(guarded)).toMatchObject({ rule: "protected", untilMs: NOW_MS + 5_000 });
+  expect(firstOf(guarded)).not.toHaveProperty("endsByMs");
+
+  // Level 1 lasts for two GPU-hours, which eight GPUs use up in fifteen minutes.
+  const served = keptOf([["r", ALL, { checkpoint }]], { gpus: 4, seq: 2 });
+  expect(firstOf(served)).toMatchObject({
+    rule: "served-less",
+    numbers: { level: 1 },
+    untilMs: 900_000,
+  });
+
+  const poor = { ...SHAPE, policy: { ...DEFAULT_POLICY, preemptionBudgetGpuSeconds: 20 } };
+  const asked = [{ job: "w", gpus: 4 }];
+  const [tenant, atMs] = [tenantId("t"), 400_000];
+  const spent: Ledger = {
+    ...busyLedger(poor, [["r", ALL, { checkpoint }]], asked),
+    evictions: [{ tenant, atMs, lostGpuSeconds: 15 }],
+  };
+  expect(firstOf(whoKeeps(spent, jobId("w"), NOW_MS))).toMatchObject({
+    rule: "budget",
+    numbers: { spentGpuSeconds: 15, budgetGpuSeconds: 20 },
+    untilMs: atMs + 3_600_000,
+  });
+
+  const limited = { class: "inference", timeLimitMs: ms(3_000_000) } as const;
+  const [kept] = keptOf([["r", ALL, limited]], { gpus: 4 });
+  expect(kept).toMatchObject({ rule: "not-preemptible", endsByMs: 3_000_000 });
+});
+
+test("a class that holds its due by weight takes none of another class", () => {
+  const shape = fleetShape([{ hosts: [{}, {}] }]);
+  const kept = keptOf(
+    [
+      ["a", gpus(["c0/h0", 0xff]), { class: "interactive", ...rule(0), tenant: "u", gpus: 8 }],
+      ["b", gpus(["c0/h1", 0xff]), { tenant: "u", gpus: 8, ...rule(NOW_MS + 1) }],
+    ],
+    { gpus: 4, tenant: "v" },
+    shape,
+  );
+  expect(kept).toMatchObject([
+    { rule: "protected", gpus: 8 },
+    {
+      rule: "class-due",
+      gpus: 8,
+      numbers: { needGpus: 4, classHeldGpus: 8, classDueGpus: 8, classWeight: 1 },
+    },
+  ]);
+});
+
+test("where some give way already, the others are kept by that", () => {
+  const shape = fleetShape([{ hosts: [{}, {}] }]);
+  const held: Held[] = [
+    ["a", gpus(["c0/h0", 0xff]), { tenant: "u", gpus: 8, ...rule(0) }],
+    ["b", gpus(["c0/h1", 0xff]), { tenant: "u", gpus: 8, ...rule(0) }],
+  ];
+  const ledger = busyLedger(shape, held, [{ job: "w", gpus: 8 }]);
+  const plan = decide(ledger, NOW_MS);
+  const after = apply(ledger, { kind: "plan", plan, nowMs: NOW_MS }).ledger;
+  expect(whoKeeps(after, jobId("w"), NOW_MS)).toMatchObject([
+    { rule: "stops-already", leases: 1, gpus: 8 },
+    { rule: "room-is-coming", leases: 1, gpus: 8 },
+  ]);
 });
 
 test("a tenant that holds no more than its due keeps its jobs", () => {

@@ -125,7 +125,7 @@ describe("what if", () => {
     const found = whatIf(HALF, request, { nowMs: at });
     expect(found).toMatchObject({
       kind: "never",
-      answer: { reason: { code: "NoMatchingFlavor" } },
+      reason: { code: "NoMatchingFlavor" },
     });
     expect(found).not.toHaveProperty("forecast");
   });

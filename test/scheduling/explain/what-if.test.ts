@@ -8,7 +8,7 @@ import type { InboxEntry } from "../../../domain/lease/inbox-entry.ts";
 import { packLedger, unpackLedger } from "../../../scheduling/ledger/codec.ts";
 import { openSession } from "../../../scheduling/cycle/live-scheduler.ts";
 import { apply } from "../../../scheduling/ledger/apply/apply.ts";
-import { wouldNeverStart } from "../../../scheduling/explain/never.ts";
+import { neverOf } from "../../../scheduling/explain/never.ts";
 import { whatIf } from "../../../scheduling/explain/what-if.ts";
 import { end, fleetShape, gangRequest, readyLedger, type RequestSpec } from "../builders.ts";
 
@@ -101,7 +101,7 @@ test("a what-if is what the fleet then does with the job: starts it there, evict
         expect(gpuCountOf(notified.gpus)).toBeGreaterThan(0);
         expect(reservations?.get(request.jobId)?.gpus).toEqual(notified.gpus);
       } else expect(evicted).toEqual([]);
-      if (notified.kind === "waits" || notified.kind === "never")
+      if (notified.kind === "waits")
         expect(reasons.get(request.jobId)?.code).toBe(notified.answer.reason.code);
     }),
     { numRuns: 100 },
@@ -121,7 +121,7 @@ test("a job would never start exactly where it does not start after all others h
       }));
       const last = jobId(`j${specs.length - 1}`);
       session.apply({ kind: "inbox", entries, nowMs: 100 });
-      const isNever = wouldNeverStart(session.ledger, last, { nowMs: 100 });
+      const isNever = neverOf(session.ledger, last, { nowMs: 100 }) !== undefined;
       const others = specs.slice(0, -1).map((_, at) => end(`j${at}`));
       session.apply({ kind: "inbox", entries: others, nowMs: 200 });
       // After its gang timeout it takes the least that it ever takes.

@@ -1,0 +1,98 @@
+/** @file Truth in `explain` on a real fleet: one place in the queue everywhere, why nobody gives way, and jobs that will never start. */
+
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { readCsv } from "../../domain/values/csv.ts";
+import type { JobFile } from "../../client/index.ts";
+import { startWorld, type World } from "../support/world.ts";
+
+/** One host of four GPUs in the EU; nothing is kept free for inference to come. */
+const FLEET = `
+name: truthful
+policy: { reserve: 0 }
+clusters:
+  - name: alpha
+    site: here
+    jurisdiction: EU
+    simulated: true
+    hosts:
+      - { name: a1, gpus: 4, type: H100 }
+tenants:
+  - { name: small, weight: 1, quota: { H100: 2 } }
+`;
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+});
+afterAll(() => world.stop());
+
+const SLEEP = { run: { command: ["sleep", "600"] } };
+const submit = async (file: Partial<JobFile> & { readonly name: string }): Promise<string> =>
+  (await world.orbweaver.submit({ ...SLEEP, ...file } as JobFile)).jobId;
+const document = async (...args: readonly string[]): Promise<Record<string, unknown>> =>
+  JSON.parse((await world.cli(args)).stdout) as Record<string, unknown>;
+
+it("tells one place everywhere, who keeps the GPUs by which rule, and what would never start", async () => {
+  const runs = await submit({ name: "runs", class: "inference", gang: 4 });
+  await world.until("it runs", ({ leases }) => leases.size === 1);
+  const waits = [
+    await submit({ name: "first", gang: 2 }),
+    await submit({ name: "second", gang: 1 }),
+    await submit({ name: "urgent", gang: 1, priority: 50 }),
+    await submit({ name: "large", gang: 64 }),
+  ];
+  await world.until("all have been looked at", ({ reasons }) =>
+    waits.every((job) => [...reasons.keys()].some((each) => each === job)),
+  );
+
+  const queue = await document("queue", "--json");
+  const places = (queue["jobs"] as readonly { jobId: string; position: number }[]).map(
+    ({ jobId, position }) => [jobId, position] as const,
+  );
+  expect(places.map(([, position]) => position)).toEqual([1, 2, 3, 4]);
+  for (const [job, position] of places)
+    expect(await document("explain", job, "--json")).toMatchObject({
+      fleet: { position, waiting: 4 },
+    });
+  const listed = async (): Promise<unknown> => {
+    const words = ["list", "--state", "pending", "--sort", "place", "--columns", "job,place"];
+    const { rows } = readCsv((await world.cli([...words, "-o", "csv"])).stdout);
+    return rows.map(({ cells }) => [cells[0], Number(cells[1])]);
+  };
+  await expect.poll(listed, { timeout: 60_000 }).toEqual(places);
+
+  const [first = "", , , large = ""] = waits;
+  const explained = await world.cli(["explain", first]);
+  const placeOfFirst = places.find(([job]) => job === first)?.[1] ?? 0;
+  expect(explained.stdout).toMatch(
+    new RegExp(`place +${String(placeOfFirst)} of 4 in the queue\n`),
+  );
+  expect(explained.stdout).toMatch(/not yielding +1 job on 4 GPUs: may not be preempted\n/);
+  expect(explained.stdout).toMatch(new RegExp(`held by +${runs}\n`));
+  const never = await world.cli(["explain", large]);
+  expect(never.stdout).toMatch(/^\S+ will never start: NoMatchingFlavor\n/);
+  expect(never.stdout).toMatch(/would change it +ask for 4 of the 64 GPUs/);
+
+  const whatIf = (...words: readonly string[]) =>
+    world.cli(["submit", "--what-if", "--json", ...words, "--", "true"]);
+  const next = await whatIf("--gpus", "1");
+  expect([next.code, JSON.parse(next.stdout)]).toMatchObject([
+    0,
+    { kind: "waits", waiting: 5, notYielding: [{ rule: "not-preemptible", leases: 1, gpus: 4 }] },
+  ]);
+  const impossible: readonly (readonly [words: readonly string[], code: string, change: string])[] =
+    [
+      [
+        ["--jurisdiction", "US"],
+        "NoMatchingFlavor",
+        "allow other jurisdictions than US: alpha has room",
+      ],
+      [["--tenant", "small"], "ExceedsMaxQuota", "raise the quota of tenant small"],
+    ];
+  for (const [words, code, text] of impossible) {
+    const { code: status, stdout } = await whatIf("--gpus", "4", ...words);
+    const { changes, ...rest } = JSON.parse(stdout) as { readonly changes: readonly unknown[] };
+    expect([status, rest]).toMatchObject([5, { kind: "never", reason: { code } }]);
+    expect(changes).toContainEqual(expect.objectContaining({ text }));
+  }
+}, 300_000);
