@@ -7,7 +7,7 @@
  * Cost: O(fields). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
-import { JOB_CLASSES, type Constraints } from "../../domain/job/job.ts";
+import { JOB_CLASSES, type Constraints, type Gang } from "../../domain/job/job.ts";
 import { jobId, runId, tenantId, type HostId } from "../../domain/values/ids.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { ms } from "../../domain/values/units.ts";
@@ -16,6 +16,7 @@ import { fixedNumber, fixedText } from "../../lib/packed-number.ts";
 import { longId, shortId, uuidFrom } from "../../lib/short-uuid.ts";
 import type { Profile } from "./codec-rows.ts";
 import { at, entry, isThere, orphan, since, type Packed } from "./codec-values.ts";
+import { keptGang, type Writable } from "./kept-shape.ts";
 
 /** What is written once however often it occurs: constraints, shapes of gangs, avoided hosts. */
 export type SharedList = Constraints | readonly number[] | readonly HostId[];
@@ -170,7 +171,8 @@ export function unpackProfile(
 ): Profile {
   const [tenant, jobClass, priority, gpus, min, timeoutMs, constraints, ...rest] = row;
   const terms = unpackGang([gpus, min, constraints, ...rest], tables);
-  return { ...unpackOwner([tenant, jobClass, priority], tables), ...withTimeout(terms, timeoutMs) };
+  const gang = keptGang(terms.gang, ms(timeoutMs));
+  return { ...unpackOwner([tenant, jobClass, priority], tables), ...terms, gang };
 }
 
 export const packOwner = (
@@ -215,11 +217,6 @@ export function unpackGang(row: GangRow, { lists }: Pick<CompactTables, "lists">
     }),
   };
 }
-
-const withTimeout = (terms: GangTerms, timeoutMs: number): GangTerms => ({
-  ...terms,
-  gang: { ...terms.gang, timeoutMs: ms(timeoutMs) },
-});
 
 export function packCompactRequest(
   request: PendingRequest,
@@ -297,10 +294,12 @@ export function unpackCompactRequest(
   const timeoutMs = isThere(own)
     ? (own[3] ?? 0)
     : 1_000 * fixedNumber(identity, end, end + TIMEOUT_WIDTH);
+  const terms = entry(tables.gangs, gang);
   return unpackRequest(identity, {
     job: identity.slice(isThere(own) ? end : end + TIMEOUT_WIDTH),
     owner: entry(tables.owners, owner),
-    terms: withTimeout(entry(tables.gangs, gang), timeoutMs),
+    terms,
+    gang: keptGang(terms.gang, ms(timeoutMs)),
     name: row[1],
     more: row[2],
     tables,
@@ -317,6 +316,7 @@ export function unpackFormerRequest(
     job: identity.slice(isThere(more?.[OWN]) ? BARE.length : FIXED_WIDTH),
     owner: profile,
     terms: profile,
+    gang: profile.gang,
     name,
     more,
     tables,
@@ -329,18 +329,18 @@ const OWN = 7;
 interface UnpackedTerms {
   readonly job: string;
   readonly owner: Owner;
+  /** But for its gang. */
   readonly terms: GangTerms;
+  readonly gang: Gang;
   readonly name: number | undefined;
   readonly more: MoreRow | undefined;
   readonly tables: Lists;
 }
 
-type Writable<T> = { -readonly [Field in keyof T]: T[Field] };
-
-/** Field by field: spreading thousands of small objects into each other costs more than all else. */
+/** Field by field, in the order of `keptRequest`: spreading thousands of small objects into each other costs more than all else. */
 function unpackRequest(
   identity: string,
-  { job, owner, terms, name = SAME_AS_JOB, more = NOTHING_MORE, tables }: UnpackedTerms,
+  { job, owner, terms, gang, name = SAME_AS_JOB, more = NOTHING_MORE, tables }: UnpackedTerms,
 ): PendingRequest {
   const own = more[OWN];
   const isBare = isThere(own);
@@ -348,7 +348,7 @@ function unpackRequest(
   const requestedAtMs = isThere(more[1]) ? at(more[1], submittedAtMs) : submittedAtMs;
   const run = isBare ? longId(own[0]) : uuidFrom(identity, ARRIVAL_END);
   const { tenant, class: jobClass, priority } = owner;
-  const { gang, constraints, timeLimitMs, preemption, checkpoint } = terms;
+  const { constraints, timeLimitMs, preemption, checkpoint } = terms;
   const request: Writable<PendingRequest> = {
     jobId: jobId(job),
     runId: runId(run),

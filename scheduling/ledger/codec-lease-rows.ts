@@ -15,6 +15,7 @@ import type {
 } from "../../domain/lease/lease.ts";
 import { longId, shortId } from "../../lib/short-uuid.ts";
 import type { Shared, Tables } from "./codec-rows.ts";
+import { keptLease, keptTerms } from "./kept-shape.ts";
 import { at, entry, isRow, isThere, pairsOf, since, type Packed } from "./codec-values.ts";
 
 export type LeaseRow = readonly [
@@ -114,8 +115,7 @@ function unpackTerms(
   grantedAtMs: number,
   names: Tables,
 ): LeaseTerms {
-  const { class: _class, tenant: _tenant, ...terms } = entry(names.profiles, profile);
-  return { ...terms, submittedAtMs: at(submitted, grantedAtMs) };
+  return keptTerms(entry(names.profiles, profile), at(submitted, grantedAtMs));
 }
 
 function packEviction({ grantedAtMs }: Lease, eviction: Eviction, shared: Shared): EvictionRow {
@@ -192,7 +192,7 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
   const state = entry(STATES, stateAt);
   const grantedAtMs = at(granted, former?.grantedAtMs);
   const named = hosts?.map((host) => entry(names.hosts, host));
-  return {
+  return keptLease({
     id: leaseId(own),
     token: own,
     jobId: jobId(job),
@@ -216,5 +216,5 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
     ...(isThere(opportunistic) && {
       opportunistic: { gpus: unpackGpus(opportunistic, names) },
     }),
-  };
+  });
 }

@@ -15,6 +15,7 @@ import { interner, type Interner } from "../../lib/interner.ts";
 import { longId, shortId } from "../../lib/short-uuid.ts";
 import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
 import type { HostStatus, OutboxGrant } from "./ledger.ts";
+import { keptStatus } from "./kept-shape.ts";
 import { at, entry, isThere, orphan, pairsOf, since, type Packed } from "./codec-values.ts";
 
 export interface Tables {
@@ -265,16 +266,16 @@ export function unpackHost(
   const isFenced = (flags & FENCED) !== 0;
   return [
     entry(names.hosts, host),
-    {
-      ...(agent !== NO_AGENT && { agent: unpackAgent(entry(names.agents, agent)) }),
+    keptStatus({
       isDrained: (flags & DRAINED) !== 0,
+      ...(agent !== NO_AGENT && { agent: unpackAgent(entry(names.agents, agent)) }),
       ...(isThere(drainReason) && { drainReason }),
       ...(isThere(fenceMs) && { fenceMs }),
       ...(isThere(sinceMs) && !isFenced && { silentSinceMs: sinceMs }),
       ...(isFenced && { isFenced }),
       ...(isThere(sinceMs) && isFenced && { fencedAtMs: sinceMs }),
       ...(lastEpoch !== undefined && { lastEpoch }),
-    },
+    }),
   ];
 }
 

@@ -17,7 +17,7 @@ import {
   type Plan,
   type PlanItem,
 } from "../../../domain/lease/plan.ts";
-import type { LeaseTerms, RequestKey } from "../../../domain/lease/lease.ts";
+import type { RequestKey } from "../../../domain/lease/lease.ts";
 import { applyAudited, applyDelivered, applyEntry, putStatus } from "./apply-inbox.ts";
 import {
   applyEvict,
@@ -55,6 +55,7 @@ import { withStart } from "../rules/start-estimates.ts";
 import { fenceHost, fenceSilent, restartClocks } from "./host-silence.ts";
 import { applyRepair } from "./apply-repair.ts";
 import { endRecovery } from "./ledger-recovery.ts";
+import { keptTerms } from "../kept-shape.ts";
 import { checkGrant, type GrantProblem, type GrantTerms } from "../rules/grant-check.ts";
 import {
   NEWEST_RULES,
@@ -259,7 +260,7 @@ function grant(transaction: LedgerTransaction, request: PendingRequest, item: Pl
     grantedAtMs: nowMs,
     requestedAtMs,
     state: "granted",
-    terms: termsOf(request),
+    terms: keptTerms(request, request.submittedAtMs),
     ...(lostGpuSeconds !== undefined &&
       lostGpuSeconds > 0 && { causedLossGpuSeconds: lostGpuSeconds }),
     ...(opportunistic.length > 0 && { opportunistic: { gpus: opportunistic } }),
@@ -289,21 +290,6 @@ function rejoin(transaction: LedgerTransaction, request: PendingRequest, nowMs: 
   });
   putReason(transaction, request.jobId, reason);
   transaction.nextArrival += 1;
-}
-
-/** What decisions about the running job need of its request. */
-function termsOf(request: PendingRequest): LeaseTerms {
-  const { priority, submittedAtMs, gang, constraints, timeLimitMs, preemption, checkpoint } =
-    request;
-  return {
-    priority,
-    submittedAtMs,
-    gang,
-    constraints,
-    ...(timeLimitMs !== undefined && { timeLimitMs }),
-    ...(preemption !== undefined && { preemption }),
-    ...(checkpoint !== undefined && { checkpoint }),
-  };
 }
 
 /** The named hosts that the fleet has; the others are refused. */

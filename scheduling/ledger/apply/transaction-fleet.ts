@@ -9,6 +9,7 @@ import type { HostId } from "../../../domain/values/ids.ts";
 import type { HostStatus } from "../ledger.ts";
 import { noteShape } from "../rules/service-account.ts";
 import { sizeHost } from "../size-account.ts";
+import { keptStatus } from "../kept-shape.ts";
 import { isMassSilence } from "./mass-silence.ts";
 import { settledBook } from "./transaction-accounts.ts";
 import { reopenSize } from "./transaction-size.ts";
@@ -48,7 +49,7 @@ export function setHost(
     sizeHost(transaction.size, host, { before: transaction.hosts.get(host), after: status });
   const hosts = transaction.drafts.hosts.write();
   if (status === undefined) hosts.delete(host);
-  else hosts.set(host, status);
+  else hosts.set(host, keptStatus(status));
   transaction.isChanged = true;
   transaction.watcher.host?.(host);
 }

@@ -12,6 +12,7 @@ import { notesAfter } from "../rules/run-history.ts";
 import { noteLease } from "../rules/service-account.ts";
 import { sizeLease, sizeReservation } from "../size-account.ts";
 import { countLeaseDemand, settledBook } from "./transaction-accounts.ts";
+import { keptLease } from "../kept-shape.ts";
 import { isBounded } from "../ledger.ts";
 import { letReturn } from "./transaction-intake.ts";
 import { reindexLease } from "./transaction-index.ts";
@@ -19,7 +20,7 @@ import { putGrant } from "./transaction-size.ts";
 import { noteChange, type LedgerTransaction } from "./transaction.ts";
 
 export function putLease(transaction: LedgerTransaction, lease: Lease): void {
-  setLease(transaction, lease.id, lease);
+  setLease(transaction, lease.id, keptLease(lease));
   transaction.isChanged = true;
 }
 

@@ -9,6 +9,7 @@ import type { PendingRequest } from "../../../domain/lease/plan.ts";
 import { countBytes } from "../rules/byte-shares.ts";
 import { take } from "../rules/places.ts";
 import { noteRequest } from "../rules/service-account.ts";
+import { keptRequest } from "../kept-shape.ts";
 import { withoutJob } from "../rules/start-estimates.ts";
 import { sizeRequest } from "../size-account.ts";
 import { countRequestDemand, settledBook } from "./transaction-accounts.ts";
@@ -16,7 +17,8 @@ import { putReason } from "./transaction-size.ts";
 import { noteChange, type LedgerTransaction } from "./transaction.ts";
 
 /** Replaces the job's former request, at the end of the queue. */
-export function putRequest(transaction: LedgerTransaction, request: PendingRequest): void {
+export function putRequest(transaction: LedgerTransaction, asked: PendingRequest): void {
+  const request = keptRequest(asked);
   const book = settledBook(transaction);
   countRequestDemand(transaction, transaction.requests.get(request.jobId), request);
   const former = takeRequest(transaction, request.jobId);
