@@ -1,7 +1,7 @@
 /**
  * @file The proof that a user has submitted this very job: an Ed25519 signature over a hash of all that its processes are made of.
  *
- * Claims: job id, hash of the content, public key, name, time. The content is hashed as JSON with sorted keys, so that who parses it, and in
+ * Claims: job id, hash of the content, public key, name, time, and of a job whose content was changed the run of its workflow. The content is hashed as JSON with sorted keys, so that who parses it, and in
  * which order, changes nothing.
  */
 
@@ -15,6 +15,8 @@ export interface ProvenSubmitter {
   /** The submitter's own word. */
   readonly name: string;
   readonly signedAtMs: number;
+  /** The signature is for this run of the job's workflow alone, at any time. */
+  readonly run?: string;
 }
 
 export type ProofCheck =
@@ -24,6 +26,8 @@ export type ProofCheck =
 export interface JobToProve {
   readonly jobId: string;
   readonly content: unknown;
+  /** The run of the job's workflow, of a job that has been submitted before. */
+  readonly run?: string;
 }
 
 const claimsSchema = z.object({
@@ -32,18 +36,19 @@ const claimsSchema = z.object({
   key: z.string(),
   name: z.string().max(64),
   at: z.number().int(),
+  run: z.string().optional(),
 });
 
 export function signJob(
-  { jobId, content }: JobToProve,
+  { jobId, content, run }: JobToProve,
   { privateKey, publicKey, name }: Identity,
   nowMs: number,
 ): string {
-  const claims = { job: jobId, hash: contentHash(content), key: publicKey, name, at: nowMs };
+  const claims = { job: jobId, hash: contentHash(content), key: publicKey, name, at: nowMs, run };
   return signText(claims, privateKey);
 }
 
-export function checkJobProof(proof: unknown, { jobId, content }: JobToProve): ProofCheck {
+export function checkJobProof(proof: unknown, { jobId, content, run }: JobToProve): ProofCheck {
   const refused = (reason: string): ProofCheck => ({ kind: "refused", reason });
   if (typeof proof !== "string" || proof === "") return refused("it is not signed");
   const opened = openText(proof, claimsSchema);
@@ -54,9 +59,16 @@ export function checkJobProof(proof: unknown, { jobId, content }: JobToProve): P
   if (claims.job !== jobId) return refused(`its signature is that of job ${claims.job}`);
   if (claims.hash !== contentHash(content))
     return refused("what is to run differs from what was signed");
+  if (claims.run !== undefined && claims.run !== run)
+    return refused("its signature is that of another run of its workflow");
   return {
     kind: "proven",
-    by: { publicKey: claims.key, name: claims.name, signedAtMs: claims.at },
+    by: {
+      publicKey: claims.key,
+      name: claims.name,
+      signedAtMs: claims.at,
+      ...(claims.run !== undefined && { run: claims.run }),
+    },
   };
 }
 

@@ -12,7 +12,7 @@ import { claimedIn } from "../access/job-proof.ts";
 import { signTicket, TICKET_MS } from "../access/ticket.ts";
 import type { Lease } from "../domain/lease/lease.ts";
 import type { SweepInput } from "../protocol/messages.ts";
-import { PROOF_MEMO } from "../protocol/signed-job.ts";
+import { proofsIn } from "../protocol/signed-job.ts";
 
 /** What a job's signature says of it; nothing when it has none. */
 export type Submitted = ReturnType<typeof claimedIn>;
@@ -44,8 +44,8 @@ export function ticketPrinter(key: () => KeyObject, nowMs: () => number = Date.n
   };
 }
 
-/** From the memo with which the job was started. */
+/** From the memo with which the job was started, or from that of its last amendment. */
 export async function submittedBy(job: WorkflowHandle): Promise<Submitted> {
-  const { memo } = await job.describe();
-  return claimedIn(memo?.[PROOF_MEMO]);
+  const { memo = {} } = await job.describe();
+  return claimedIn(proofsIn(memo).at(-1));
 }

@@ -10,6 +10,7 @@ export type {
   JobHandle,
   JobOutcome,
 } from "./job-handle.ts";
+export type { AmendOptions, NewSettings } from "./amendment.ts";
 export { neverStarted } from "./job-logs.ts";
 export type { LogOptions } from "./log-options.ts";
 export type { JobFilter } from "./job-filter.ts";
@@ -31,6 +32,7 @@ export type { Ledger, RepairNote } from "../scheduling/ledger/ledger.ts";
 export {
   JOB_TASK_QUEUE,
   JOB_WORKFLOW,
+  type AmendAnswer,
   type AttemptView,
   type FleetAnswer,
   type JobFailureDetails,

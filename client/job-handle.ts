@@ -16,6 +16,7 @@ import {
   TerminatedFailure,
   TimeoutFailure,
 } from "@temporalio/common";
+import { userName } from "../access/own-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
 import {
@@ -29,8 +30,11 @@ import {
   jobViewQuery,
   killSignal,
   releaseUpdate,
+  requeueUpdate,
   retryTasksUpdate,
+  suspendUpdate,
   tasksQuery,
+  type AmendAnswer,
   type FleetAnswer,
   type JobFailureDetails,
   type JobResult,
@@ -42,6 +46,7 @@ import {
   type TaskPage,
   type TaskQuery,
 } from "../protocol/messages.ts";
+import { amendJob, changesOf, type AmendOptions, type NewSettings } from "./amendment.ts";
 import { stateOf } from "./listed-job.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
 import { readJobLogs } from "./job-logs.ts";
@@ -71,7 +76,14 @@ export interface JobHandle {
   /** Of a job array that has not ended: runs ended tasks again. */
   readonly retryTasks: (tasks: string) => Promise<TaskOrderAnswer>;
   readonly hold: () => Promise<JobState>;
+  /** Ends a hold or a suspension. */
   readonly release: () => Promise<JobState>;
+  /** Ends the run with a checkpoint, gives the GPUs back and holds the job. */
+  readonly suspend: () => Promise<JobState>;
+  /** Ends the run with a checkpoint; the job asks again at once, with its age. */
+  readonly requeue: () => Promise<JobState>;
+  /** Changes settings of a job that waits or runs; see `docs/jobs.md` for those that a run keeps. */
+  readonly amend: (settings: NewSettings, options?: AmendOptions) => Promise<AmendAnswer>;
   /** The output of the ranks: in order for one rank, in order of arrival for several. */
   readonly logs: (options?: LogOptions) => AsyncIterable<string>;
   /** Why the job waits or where it runs, with the fleet's current numbers. */
@@ -126,6 +138,8 @@ export function openJob(client: Client, id: string): JobHandle {
       ...(status.name !== "RUNNING" && { outcome: await outcome() }),
     };
   };
+  const ordered = (order: typeof holdUpdate): Promise<JobState> =>
+    asked(client, subject, () => workflow.executeUpdate(order, { args: [{ by: userName() }] }));
   const end = async (): Promise<string | undefined> => (await ending()).outcome?.kind;
   const tasksOf = (query: TaskQuery): Promise<TaskPage> =>
     queried(client, subject, {
@@ -166,7 +180,11 @@ export function openJob(client: Client, id: string): JobHandle {
       const args: [TaskOrder] = [{ tasks }];
       return await asked(client, subject, () => workflow.executeUpdate(retryTasksUpdate, { args }));
     },
-    hold: () => asked(client, subject, () => workflow.executeUpdate(holdUpdate)),
+    hold: () => ordered(holdUpdate),
+    suspend: () => ordered(suspendUpdate),
+    requeue: () => ordered(requeueUpdate),
+    amend: async (settings, amend = {}) =>
+      amendJob({ client, jobId, view }, changesOf(settings), amend),
     release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
     explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),

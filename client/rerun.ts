@@ -17,6 +17,7 @@ import {
   type TaskQuery,
   type TaskState,
 } from "../protocol/messages.ts";
+import { fileAsAmended } from "./amendment.ts";
 import { firstInput, submitJob, type Submitted, type SubmitOptions } from "./submission.ts";
 
 export interface RerunOptions extends Pick<SubmitOptions, "onUnsigned"> {
@@ -48,7 +49,11 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
       "NOT_ALLOWED",
       `job ${jobId} has not ended. Cancel it first, or of an array run single tasks again (--task).`,
     );
-  const { file, fleet } = await formerJob(job);
+  const former = await formerJob(job);
+  const { spec, amended } = await job.view();
+  const { fleet } = former;
+  const isAmended = amended !== undefined && spec !== undefined;
+  const file = isAmended ? fileAsAmended(former.file, spec) : former.file;
   const { array } = file;
   if (array === undefined && options.tasks !== undefined)
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);

@@ -92,6 +92,8 @@ export interface RunOrder {
   /** How long the whole gang may take to get prepared. */
   readonly prepareTimeoutMs: number;
   readonly timeLimitMs?: number;
+  /** How much of the time limit suspended runs of the job have used. */
+  readonly ranMs?: number;
   /** Files and variables that were made for this run; see `domain/lease/launch-extras.ts`. */
   readonly launchExtras?: LaunchExtras;
   /** Present for a job array: the processes are those of its tasks, and `run.command` is started once a task (and GPU). */

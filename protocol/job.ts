@@ -9,7 +9,9 @@ import type { HostGpus, Lease } from "../domain/lease/lease.ts";
 import type { LaunchExtrasNote } from "../domain/lease/launch-extras.ts";
 import type { Preempted } from "../domain/lease/preempted.ts";
 import type { PendingReason } from "../domain/lease/pending.ts";
+import type { Amendment } from "../domain/job/amendment.ts";
 import type { RunCause } from "./agent-contract.ts";
+import type { GivenUp, Pause } from "./job-orders.ts";
 
 /** Second, optional argument of the job workflow. */
 export interface JobOptions {
@@ -74,6 +76,10 @@ export interface JobView {
   readonly attempts: readonly AttemptView[];
   /** Of a job array; it has no attempts, its tasks have. */
   readonly array?: ArrayView;
+  /** Who holds it, where that is known. */
+  readonly pause?: Pause;
+  /** How often its settings were changed, and the last changes; absent when never. */
+  readonly amended?: { readonly count: number; readonly last: readonly Amendment[] };
 }
 
 export interface AttemptView {
@@ -96,6 +102,8 @@ export interface AttemptView {
   readonly cause?: RunCause & { readonly host: HostId };
   /** It is being stopped, or was, because its GPUs are wanted. */
   readonly preempted?: Preempted;
+  /** It was ended by an order to suspend or to requeue the job. */
+  readonly givenUp?: GivenUp;
   /** What was made for it before its start, and what could not be. */
   readonly launchExtras?: readonly LaunchExtrasNote[];
 }

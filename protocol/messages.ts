@@ -12,6 +12,7 @@ import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { FleetAnswer } from "../domain/lease/pending.ts";
 import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
 import type { LogChunk, LogQuery } from "./agent-contract.ts";
+import type { AmendAnswer, AmendOrder, Ordered } from "./job-orders.ts";
 import type { PresentAgent, SilenceTerms } from "./fleet.ts";
 import type {
   Grant,
@@ -28,6 +29,7 @@ import type {
 export * from "./collective-messages.ts";
 export * from "./fleet.ts";
 export * from "./job.ts";
+export * from "./job-orders.ts";
 export * from "./link-messages.ts";
 export * from "./lobby.ts";
 export * from "./model-messages.ts";
@@ -47,12 +49,22 @@ export const preemptSignal = defineSignal<[PreemptOrder]>("preempt");
 
 export const pendingSignal = defineSignal<[WaitNote]>("pending");
 
-export const holdUpdate = defineUpdate<JobState, []>("hold");
+/** Former clients send it without its author. */
+export const holdUpdate = defineUpdate<JobState, [Ordered]>("hold");
 
 export const releaseUpdate = defineUpdate<JobState, []>("release");
 
 /** Whatever is being stopped of the job, or will be, is killed at once: no checkpoint, no grace. Ends nothing by itself; a cancellation does. */
 export const killSignal = defineSignal("kill");
+
+/** Ends the run with a checkpoint, gives the GPUs back, and holds the job; of a waiting job, the same as a hold. */
+export const suspendUpdate = defineUpdate<JobState, [Ordered]>("suspend");
+
+/** Ends the run in the same way; the job asks again at once, with its age. */
+export const requeueUpdate = defineUpdate<JobState, [Ordered]>("requeue");
+
+/** Changes settings of the job. */
+export const amendUpdate = defineUpdate<AmendAnswer, [AmendOrder]>("amend");
 
 export const jobViewQuery = defineQuery<JobView>("job");
 

@@ -8,9 +8,17 @@
 
 import type { JobSpec } from "../domain/job/job.ts";
 import type { RunOrder } from "./agent-contract.ts";
+import { AMENDED_MEMO, MAX_PROOFS } from "./job-orders.ts";
 
 /** Memo of the job's workflow. */
 export const PROOF_MEMO = "orbweaverProof";
+
+/** The signatures of a job, the first one first: what runs may have been started under each. */
+export function proofsIn(memo: Readonly<Record<string, unknown>>): readonly unknown[] {
+  const amended = memo[AMENDED_MEMO];
+  const later: readonly unknown[] = Array.isArray(amended) ? amended.slice(-MAX_PROOFS) : [];
+  return [memo[PROOF_MEMO], ...later];
+}
 
 /** What a reader of output signs, in the memo of the log session. */
 export const READER_CONTENT = Object.freeze({ reads: "output" });

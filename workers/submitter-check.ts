@@ -12,7 +12,12 @@ import type { Client } from "@temporalio/client";
 import { userInfo } from "node:os";
 import { realpathSync } from "node:fs";
 import { trustRefusal, userOfTenant, type HostTrust } from "../access/host-trust.ts";
-import { checkJobProof, contentHash } from "../access/job-proof.ts";
+import {
+  checkJobProof,
+  contentHash,
+  type JobToProve,
+  type ProofCheck,
+} from "../access/job-proof.ts";
 import { ownIdentity } from "../access/own-identity.ts";
 import {
   closedAbove,
@@ -29,7 +34,7 @@ import { extrasProblem, PLAN_VARIABLE } from "../domain/lease/launch-extras.ts";
 import { SERVING_ENV } from "../domain/job/serving-env.ts";
 import type { RunOrder } from "../protocol/agent-contract.ts";
 import { POLICY_VARIABLE, REWARDS_VARIABLE, SEAL_VARIABLE } from "../protocol/collective-files.ts";
-import { contentOfOrder, PROOF_AGE_MS, PROOF_MEMO } from "../protocol/signed-job.ts";
+import { contentOfOrder, PROOF_AGE_MS, proofsIn } from "../protocol/signed-job.ts";
 import { ticketUse, type HostAccess } from "./order-check.ts";
 import { memoOf } from "./workflow-memo.ts";
 
@@ -91,12 +96,12 @@ export function submitterCheck(
     const { workflowId, workflowRunId: runId } = order;
     const { memo, startedAtMs } = await memoOf(client, { workflowId, runId });
     const content = contentOfOrder(order);
-    const check = checkJobProof(memo[PROOF_MEMO], { jobId: order.jobId, content });
+    const check = proofOf(memo, { jobId: order.jobId, content, run: runId });
     if (check.kind === "refused") return check.reason;
     if (found.hash !== contentHash(content) || found.by !== check.by.publicKey)
       return "its ticket was signed for another content, or for another submitter";
     const ageMs = Math.abs(startedAtMs - check.by.signedAtMs);
-    if (ageMs > PROOF_AGE_MS)
+    if (check.by.run === undefined && ageMs > PROOF_AGE_MS)
       return `it was signed ${String(Math.round(ageMs / 60_000))} minutes away from its start, and a signature is good for ${String(PROOF_AGE_MS / 60_000)}. Submit it again, or set the clocks.`;
     const { command, env, checkpoint } = order.run;
     return trustRefusal(trust, check.by, {
@@ -107,6 +112,13 @@ export function submitterCheck(
       ...(checkpoint?.order.kind === "command" && { checkpointCommand: checkpoint.order.command }),
     });
   };
+}
+
+/** By the newest signature that is good for the order; why the first one is not, where none is. */
+function proofOf(memo: Readonly<Record<string, unknown>>, job: Required<JobToProve>): ProofCheck {
+  const checks = proofsIn(memo).map((proof) => checkJobProof(proof, job));
+  const proven = checks.reverse().find(({ kind }) => kind === "proven");
+  return proven ?? checks.at(-1) ?? { kind: "refused", reason: "it is not signed" };
 }
 
 /**

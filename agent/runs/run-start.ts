@@ -150,7 +150,7 @@ export async function commit(
           batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir, disk }),
         }),
     graceMs: order.run.graceMs,
-    ...(order.timeLimitMs !== undefined && { timeLimitMs: order.timeLimitMs }),
+    ...timeLeft(order),
     log: ports.log,
   };
   // No await from here to the spawn: an order to stop comes before, or finds the launch.
@@ -160,6 +160,13 @@ export async function commit(
   makeOwnContainer(host, run, order);
   createJsonOnce(disk, files.plan, plan);
   await startOwnShim(host, run, { order, ports });
+}
+
+/** The time limit is signed, and what suspended runs have used of it is not: that only shortens it. */
+function timeLeft({ timeLimitMs, ranMs = 0 }: RunOrder): Pick<LaunchPlan, "timeLimitMs"> {
+  if (timeLimitMs === undefined) return {};
+  const isSound = Number.isFinite(ranMs) && ranMs > 0;
+  return { timeLimitMs: isSound ? Math.max(1, timeLimitMs - ranMs) : timeLimitMs };
 }
 
 function makeOwnContainer(host: AgentHost, run: LocalRun, order: RunOrder): void {

@@ -6,6 +6,7 @@ import { accountOf, errorLine } from "../terminal/error-line.ts";
 import { EXIT } from "../terminal/exit-code.ts";
 import { chosenJobs, type JobChoice } from "./chosen-jobs.ts";
 import type { CommandContext } from "./command-context.ts";
+import type { Session } from "./session.ts";
 
 export interface JobsToChange {
   readonly jobIds: readonly string[];
@@ -24,7 +25,7 @@ export interface JobChange {
 export async function forEachJob(
   context: CommandContext,
   { jobIds, values, choice }: JobsToChange,
-  act: (job: JobHandle) => Promise<string | JobChange>,
+  act: (job: JobHandle, session: Session) => Promise<string | JobChange>,
 ): Promise<void> {
   const answers: object[] = [];
   await context.withSession(values, async (session) => {
@@ -32,7 +33,7 @@ export async function forEachJob(
     let exitCode: number = EXIT.ok;
     for (const jobId of chosen) {
       try {
-        const changed = await act(session.client.job(jobId));
+        const changed = await act(session.client.job(jobId), session);
         const { state, more = {} } = typeof changed === "string" ? { state: changed } : changed;
         answers.push({ jobId, state, ...more });
         if (values.json !== true) context.print(`${jobId}  ${state}`);

@@ -21,7 +21,7 @@ export function addJobOptions(verb: Command): Command {
     .option(
       "--priority <number>",
       "jobs of a tenant start in order of priority, highest first",
-      readInteger,
+      readPriority,
     )
     .option(
       "-l, --label <KEY=VALUE>",
@@ -76,7 +76,7 @@ export function addJobOptions(verb: Command): Command {
     .option("--hold", "hold the job until `orbweaver release`");
 }
 
-function readInteger(text: string): number {
+export function readPriority(text: string): number {
   if (/^-?\d+$/.test(text)) return Number(text);
   throw new OrbweaverError(
     "BAD_INPUT",

@@ -10,7 +10,7 @@ import { gpuType, hostName, plainName } from "../file/file-words.ts";
 import { environment, MAX_ARGUMENT_CHARS } from "./job-env.ts";
 import { MAX_TASKS } from "./task-ranges.ts";
 import { MODEL_KEYS } from "./job-model.ts";
-import { JOB_CLASSES, LINK_PREFERENCES } from "./job.ts";
+import { JOB_CLASSES, LINK_PREFERENCES, MAX_GANG_GPUS, MAX_PRIORITY } from "./job.ts";
 import { choice, flag, leaf, text, wholeNumber, word } from "../file/schema-leaf.ts";
 import {
   absolutePath,
@@ -24,7 +24,6 @@ import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
 import { labelMap } from "./job-labels.ts";
 import { serve } from "./serve-schema.ts";
 
-const MAX_GPUS = 100_000;
 /** Each second task of a few thousand; more are written as ranges. */
 const MAX_TASKS_CHARS = 16 * 1024;
 const MAX_FLEETS = 32;
@@ -48,7 +47,7 @@ const KEY: WordRule = {
 };
 
 const gpuCount = (description: string) =>
-  wholeNumber({ min: 1, max: MAX_GPUS, description, examples: [8] });
+  wholeNumber({ min: 1, max: MAX_GANG_GPUS, description, examples: [8] });
 
 const gang = z
   .strictObject({
@@ -262,8 +261,8 @@ export const jobSchema = z
       description: "What kind of work; decides its place in the queue. Default: training.",
     }).optional(),
     priority: wholeNumber({
-      min: -1000,
-      max: 1000,
+      min: -MAX_PRIORITY,
+      max: MAX_PRIORITY,
       description: "Higher goes first inside a tenant. Default: 0.",
       examples: [0],
     }).optional(),

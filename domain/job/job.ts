@@ -12,6 +12,10 @@ import { ms, type GiB, type Ms } from "../values/units.ts";
 export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
 export type JobClass = (typeof JOB_CLASSES)[number];
 
+/** Priorities lie between its negative and itself. */
+export const MAX_PRIORITY = 1_000;
+export const MAX_GANG_GPUS = 100_000;
+
 export interface JobSpec {
   readonly name: string;
   /** By which lists find it; absent: none. */

@@ -29,7 +29,7 @@ export function noteGrants(array: JobArray, offers: unknown): JobArray {
     return {
       ...noteGrant(before, grant),
       seen: new Set([...before.seen, id]),
-      arrivals: new Map([...before.arrivals, [id, holdLease(grant, slots)]]),
+      arrivals: new Map([...before.arrivals, [id, holdLease(grant, slots, before.spec)]]),
     };
   }, array);
 }

@@ -10,6 +10,7 @@ import type { LeaseId } from "../../domain/values/ids.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { gangDueAtMs, stepGang } from "../gang/gang.ts";
 import type { GangEvent } from "../gang/gang-state.ts";
+import { stopReasonOf } from "../job/paused.ts";
 import type { Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
 import { tellAside } from "./array-requests.ts";
@@ -48,9 +49,13 @@ function pass(array: JobArray, held: HeldLease, nowMs: number): ArrayStep {
 
 /** A lease that is wanted takes its next batch; an old one first asks whether others wait for its GPUs. */
 function ready(array: JobArray, held: HeldLease, nowMs: number): ArrayStep {
-  const { grant, batchSeq, work, fenced, preempt } = held;
+  const { grant, batchSeq, work, fenced, preempt, givenUp } = held;
   const isWanted =
-    array.reason === undefined && !array.isHeld && fenced.length === 0 && preempt === undefined;
+    array.reason === undefined &&
+    !array.isHeld &&
+    fenced.length === 0 &&
+    preempt === undefined &&
+    givenUp === undefined;
   if (!isWanted) return quiet(enterWork(array, held, { kind: "over" }));
   const isOld = batchSeq > 0 && nowMs - grant.lease.grantedAtMs > LEASE_TERM_MS;
   const hasAsked = work.kind === "ready" && work.hasAsked === true;
@@ -61,8 +66,9 @@ function ready(array: JobArray, held: HeldLease, nowMs: number): ArrayStep {
 function tellGang(array: JobArray, held: HeldLease, nowMs: number): ArrayStep {
   if (held.work.kind !== "running") return quiet(array);
   const { gang } = held.work;
-  const { reason, isKilled } = array;
-  const { preempt, fenced } = held;
+  const { isKilled } = array;
+  const { preempt, fenced, givenUp } = held;
+  const reason = array.reason ?? stopReasonOf(givenUp);
   const isLost = fenced.some((host) => !gang.fenced.has(host));
   const news: readonly (GangEvent | Tick)[] = [
     ...(reason !== undefined && gang.reason === undefined

@@ -163,7 +163,7 @@ function answerCall(array: JobArray, { seq, credit, round }: LobbyCall, nowMs: n
 
 function request(array: JobArray, nowMs: number): ArrayStep {
   const slots = wantedSlots(array);
-  const { pending: _former, ...lane } = array.requests;
+  const { pending: _former, leaving, ...lane } = array.requests;
   const avoidHosts = hasNoHostLeft(array.requests) ? [] : lane.avoidHosts;
   if (slots === 0 && lane.asked === 0) return quiet(changeRequests(array, { avoidHosts }));
   const seq = lane.seq + 1;
@@ -174,7 +174,7 @@ function request(array: JobArray, nowMs: number): ArrayStep {
   const { id, step } = tell(
     asking,
     { kind: "request", request: requestOf(asking, slots, nowMs) },
-    slots === 0 ? exitOf(array) : {},
+    leaving !== undefined ? { exit: leaving } : slots === 0 ? exitOf(array) : {},
   );
   return {
     ...step,

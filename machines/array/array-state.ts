@@ -15,7 +15,9 @@ import type { NotifyResult } from "../../protocol/control-contract.ts";
 import type { ArrayMemo, JobState, TaskOrder } from "../../protocol/job.ts";
 import type { GangCommand } from "../gang/gang-commands.ts";
 import type { GangAnswer, StopReason } from "../gang/gang-state.ts";
-import type { JobOutcome, SearchMark } from "../job/job-state.ts";
+import type { GivenUp, Pause } from "../../protocol/job-orders.ts";
+import type { AmendedSoFar } from "../job/amended.ts";
+import type { JobCommand, JobOutcome, SearchMark } from "../job/job-state.ts";
 import type { Step } from "../machine.ts";
 import type { HeldLease, HeldLeases, LeaseWork } from "./held-lease.ts";
 import type { TaskTable } from "./task-table.ts";
@@ -37,6 +39,7 @@ export interface ArrayEntry extends ArrayIdentity {
   /** The answer to the request with which it entered. */
   readonly entered: NotifyResult;
   readonly isHeld: boolean;
+  readonly pause?: Pause;
   /** The fleet has asked what the job holds. */
   readonly isAsked: boolean;
   readonly reason?: StopReason;
@@ -57,6 +60,8 @@ export interface JobArray extends ArrayIdentity {
   /** Messages about leases that the fleet has not confirmed yet, by the ids of their commands. */
   readonly unconfirmed: ReadonlySet<number>;
   readonly isHeld: boolean;
+  readonly pause?: Pause;
+  readonly amended: AmendedSoFar;
   readonly reason?: StopReason;
   /** Whatever is stopped of it is killed at once. */
   readonly isKilled?: true;
@@ -112,6 +117,8 @@ export interface RequestLane {
   readonly isAsked: boolean;
   /** More than the slots has changed since the last request. */
   readonly isOutdated: boolean;
+  /** The lobby of a former tenant, which is to forget the request that the next one replaces. */
+  readonly leaving?: LobbyExit;
   /** The highest request that was ended with all its leases; a late grant for it, or for one before it, is stale. */
   readonly endedUpTo: number;
   /** Hosts that refused. */
@@ -141,8 +148,11 @@ export type ArrayEvent =
   | { readonly kind: "fenced"; readonly loss: unknown }
   | { readonly kind: "assert" }
   | { readonly kind: "call-in"; readonly call: unknown }
-  | { readonly kind: "hold" }
+  /** Orders of people; what they say of themselves may be junk. */
+  | { readonly kind: "hold"; readonly order?: unknown }
   | { readonly kind: "release" }
+  | { readonly kind: GivenUp["kind"]; readonly order: unknown }
+  | { readonly kind: "amend"; readonly order: unknown }
   /** An order that task-orders.ts does not refuse, and whose answer it gives beforehand. */
   | { readonly kind: "cancel-tasks"; readonly order: TaskOrder }
   | { readonly kind: "retry-tasks"; readonly order: TaskOrder }
@@ -183,6 +193,7 @@ export type ArrayCommand =
   /** Answered by `gang` where the gang's command is answered. */
   | { readonly kind: "gang"; readonly lease: LeaseId; readonly command: GangCommand }
   | { readonly kind: "mark"; readonly mark: SearchMark }
+  | Extract<JobCommand, { readonly kind: "proofs" }>
   | { readonly kind: "memo"; readonly memo: ArrayMemo };
 
 export type ArrayStep = Step<JobArray, ArrayCommand>;

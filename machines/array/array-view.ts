@@ -1,6 +1,7 @@
 /** @file What a job array shows of itself: the answers to its queries, and a few lines of Markdown in Temporal's own UI. */
 
 import { gpuList } from "../job/job-summary.ts";
+import { amendedView } from "../job/job-view.ts";
 import {
   MAX_TASK_PAGE,
   type JobState,
@@ -25,6 +26,7 @@ export function shownState({ phase, reason, leases, isHeld }: JobArray): JobStat
 
 export function arrayView(array: JobArray): JobView {
   const { jobId, fleet, spec, submittedAtMs, rule, tasks, leases, preemptions } = array;
+  const { pause, isHeld, amended } = array;
   const { pending } = array.requests;
   return {
     jobId,
@@ -34,6 +36,8 @@ export function arrayView(array: JobArray): JobView {
     ...(pending !== undefined && { pending }),
     submittedAtMs,
     attempts: [],
+    ...(pause !== undefined && isHeld && { pause }),
+    ...amendedView(amended),
     array: {
       ...rule,
       counts: tasks.counts,

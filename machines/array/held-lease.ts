@@ -1,7 +1,9 @@
 /** @file A lease that a job array holds: what it runs now, and where its tasks are found. */
 
+import type { JobSpec } from "../../domain/job/job.ts";
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 import type { Grant, PreemptOrder } from "../../protocol/job.ts";
+import type { GivenUp } from "../../protocol/job-orders.ts";
 import type { Gang } from "../gang/gang-state.ts";
 import type { TaskPlace } from "./task-table.ts";
 
@@ -10,6 +12,10 @@ export interface HeldLease {
   readonly grant: Grant;
   /** Tasks that it may run at a time. */
   readonly slots: number;
+  /** The settings under which it was granted: its ticket is for them. */
+  readonly spec: JobSpec;
+  /** An order to suspend or requeue the job: its tasks go back to the queue. */
+  readonly givenUp?: GivenUp;
   /** Hosts that the fleet has given up. */
   readonly fenced: readonly HostId[];
   /** The order to give the lease up: its tasks go back to the queue. */
@@ -32,8 +38,9 @@ export type LeaseWork =
 
 export type HeldLeases = ReadonlyMap<LeaseId, HeldLease>;
 
-export const holdLease = (grant: Grant, slots: number): HeldLease => ({
+export const holdLease = (grant: Grant, slots: number, spec: JobSpec): HeldLease => ({
   grant,
+  spec,
   slots,
   fenced: [],
   batchSeq: 0,

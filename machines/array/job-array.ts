@@ -16,6 +16,8 @@ import { isPreemptOrder } from "../gang/preemption.ts";
 import { isHostLoss } from "../job/signals.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
+import { NOT_AMENDED } from "../job/amended.ts";
+import { amendArray } from "./array-amended.ts";
 import { advanceEnd, endDelivered } from "./array-end.ts";
 import { changeNamed, noteGrants, takeArrivals } from "./array-grants.ts";
 import { advanceLease, othersAnswered, toGang } from "./array-leases.ts";
@@ -36,6 +38,7 @@ import {
   type ArrayStep,
   type JobArray,
 } from "./array-state.ts";
+import { giveUpLeases, holdArray, releaseArray } from "./array-paused.ts";
 import { hostsOf } from "./held-lease.ts";
 import { cancelTasks, retryTasks } from "./task-orders.ts";
 import { resume } from "./task-pauses.ts";
@@ -58,6 +61,7 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
     seen: new Set(),
     requests: openRequests(entry, nowMs),
     unconfirmed: new Set(),
+    amended: NOT_AMENDED,
     unwanted: new Set(),
     pauses: [],
     lostInARow: 0,
@@ -137,9 +141,14 @@ function take(array: JobArray, event: ArrayEvent, nowMs: number): ArrayStep {
     case "call-in":
       return quiet(noteCall(array, event.call));
     case "hold":
-      return quiet({ ...array, isHeld: true });
+      return quiet(holdArray(array, event.order, nowMs));
     case "release":
-      return quiet({ ...array, isHeld: false });
+      return quiet(releaseArray(array));
+    case "suspend":
+    case "requeue":
+      return quiet(giveUpLeases(array, event, nowMs));
+    case "amend":
+      return amendArray(array, event.order, nowMs);
     case "cancel-tasks":
       return cancelTasks(array, event.order);
     case "retry-tasks":

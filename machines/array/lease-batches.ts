@@ -60,8 +60,8 @@ function sizeOf(array: JobArray, { grant: { lease }, slots }: HeldLease): number
 }
 
 function gangInput(
-  { jobId, runId, fleet, spec, rule }: JobArray,
-  { grant, batchSeq, slots }: HeldLease,
+  { jobId, runId, fleet, rule }: JobArray,
+  { grant, batchSeq, slots, spec }: HeldLease,
   tasks: readonly number[],
 ): GangInput {
   return {
@@ -93,7 +93,8 @@ export function settle(before: JobArray, former: HeldLease, ended: EndedBatch): 
   const { gang, tasks: batch, end, nowMs } = ended;
   const isPreempted = former.preempt !== undefined && gaveWay(end);
   const { spec, unwanted, reason } = before;
-  const isGivenUp = reason !== undefined || isPreempted;
+  const isOrdered = former.givenUp !== undefined && gaveWay(end);
+  const isGivenUp = reason !== undefined || isPreempted || isOrdered;
   const settled = settleBatch(before.tasks, batch, {
     end,
     unwanted,

@@ -6,6 +6,7 @@
 
 import { formatTaskRanges, parseTaskRanges } from "../../domain/job/task-ranges.ts";
 import type { TaskOrder, TaskOrderAnswer } from "../../protocol/job.ts";
+import type { OrderRefusal } from "../job/amended.ts";
 import type { Step } from "../machine.ts";
 import { memoizeSome } from "./array-marks.ts";
 import type { ArrayCommand, ArrayStep, JobArray } from "./array-state.ts";
@@ -16,19 +17,14 @@ import { stateOf } from "./task-table.ts";
 /** Added to the graces: how long a host may take to carry out a stop order. */
 const STOP_SLACK_MS = 60_000;
 
-export interface ArrayRefusal {
-  readonly code: "NOT_ALLOWED" | "BAD_INPUT";
-  readonly message: string;
-}
-
 /** Refuses every order to an array that is ending. */
-export const refuseEnding = ({ phase, reason, jobId }: JobArray): ArrayRefusal | undefined =>
+export const refuseEnding = ({ phase, reason, jobId }: JobArray): OrderRefusal | undefined =>
   phase.kind === "open" && reason === undefined
     ? undefined
     : { code: "NOT_ALLOWED", message: `job ${jobId} is ending` };
 
 /** Refuses, too, an order that names no tasks of the array. */
-export function refuseTasks(array: JobArray, order: unknown): ArrayRefusal | undefined {
+export function refuseTasks(array: JobArray, order: unknown): OrderRefusal | undefined {
   const refusal = refuseEnding(array);
   if (refusal !== undefined) return refusal;
   const named = typeof order === "object" && order !== null && "tasks" in order ? order.tasks : "";

@@ -20,6 +20,8 @@ export interface GangInput {
   readonly spec: JobSpec;
   readonly grant: Grant;
   readonly attempt: number;
+  /** How much of the time limit suspended runs have used. */
+  readonly ranMs?: number;
   /** Present for a job array: the tasks that this run of the lease is for. */
   readonly taskBatch?: TaskBatch;
   /** What was made for this run before its start. */
@@ -140,7 +142,7 @@ export function stopCommand(
 }
 
 function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
-  const { jobId, workflowRunId, spec, grant, attempt, taskBatch, launchExtras } = input;
+  const { jobId, workflowRunId, spec, grant, attempt, taskBatch, launchExtras, ranMs } = input;
   const { lease } = grant;
   const { runId, seq, class: jobClass, tenant, grantedAtMs, requestedAtMs } = lease;
   return {
@@ -160,6 +162,7 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     ...(spec.array === undefined && { gpusRequested: spec.gang.gpus }),
     prepareTimeoutMs: PREPARE_TIMEOUT_MS,
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
+    ...(spec.timeLimitMs !== undefined && ranMs !== undefined && { ranMs }),
     ...(taskBatch !== undefined && { taskBatch }),
     ...(launchExtras !== undefined && { launchExtras }),
     ...(grant.ticket !== undefined && { ticket: grant.ticket }),

@@ -27,7 +27,7 @@ export interface Gang {
   readonly ends: ReadonlyMap<HostId, HostEnd>;
   /** Answers to orders to stop. */
   readonly stopped: ReadonlyMap<HostId, HostStop>;
-  readonly reason?: StopReason;
+  readonly reason?: GangStopReason;
   readonly preempt?: PreemptOrder;
   readonly fenced: ReadonlySet<HostId>;
   /** It stops without a checkpoint and without a grace. */
@@ -45,8 +45,11 @@ export interface Gang {
 /** Why a gang is stopped although nothing failed and its GPUs are not wanted. */
 export type StopReason = "cancelled" | "deadline";
 
+/** The same, and the orders after which the job goes on later. */
+export type GangStopReason = StopReason | "suspended" | "requeued";
+
 export type GangEvent =
-  | { readonly kind: "stop"; readonly reason: StopReason }
+  | { readonly kind: "stop"; readonly reason: GangStopReason }
   /** From now on it stops without a checkpoint and without a grace, once there is a reason to stop. */
   | { readonly kind: "kill" }
   /** The GPUs of the lease are wanted for another job. */

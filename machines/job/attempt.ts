@@ -10,6 +10,7 @@ import { andThen, forEach, quiet } from "../steps.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
 import { clusterOf, type HostId } from "../../domain/values/ids.ts";
 import type { AttemptView, Grant } from "../../protocol/job.ts";
+import type { GivenUp } from "../../protocol/job-orders.ts";
 import type { LaunchExtrasReport } from "../../protocol/launch-extras-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { calledOff, type GangEnd } from "../gang/gang-end.ts";
@@ -24,6 +25,7 @@ import { finish } from "./job-end.ts";
 import { attemptView } from "./job-view.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
+import { stopReasonOf } from "./paused.ts";
 import { enter, withoutPending } from "./waiting.ts";
 
 type JobStep = Step<Job, JobCommand>;
@@ -97,7 +99,7 @@ export function ready(
   { grant, launchExtras }: Extract<Stage, { readonly kind: "ready" }>,
   nowMs: number,
 ): JobStep {
-  const { spec, jobId, runId, cells, attempts } = job;
+  const { spec, jobId, runId, cells, attempts, suspendedRunMs } = job;
   if (spec === undefined) return quiet(job);
   if (isCalledOff(job)) return quiet(settle(job, calledOff(nowMs)));
   const input = {
@@ -107,6 +109,7 @@ export function ready(
     spec,
     grant,
     attempt: attempts.length,
+    ...(suspendedRunMs > 0 && { ranMs: suspendedRunMs }),
     ...(launchExtras !== undefined && { launchExtras }),
   };
   return ofGang(job, openGang(input, nowMs));
@@ -120,11 +123,12 @@ export function toGang(job: Job, event: GangAnswer | Tick, nowMs: number): JobSt
 
 /** Tells the gang of a reason to stop and of fenced hosts that it does not know yet. */
 export function running(job: Job, gang: Gang, nowMs: number): JobStep {
-  const { reason, preempt, fenced, isKilled } = job;
+  const { reason, preempt, fenced, isKilled, givenUp } = job;
+  const wanted = reason ?? stopReasonOf(givenUp);
   const lost = fenced.filter((host) => !gang.fenced.has(host));
   const news: readonly GangEvent[] = [
-    ...(reason !== undefined && gang.reason === undefined
-      ? [{ kind: "stop", reason } as const]
+    ...(wanted !== undefined && gang.reason === undefined
+      ? [{ kind: "stop", reason: wanted } as const]
       : []),
     ...(preempt !== undefined && gang.preempt === undefined
       ? [{ kind: "preempt", order: preempt } as const]
@@ -151,6 +155,8 @@ function ofGang(job: Job, { state: gang, commands }: Step<Gang, GangCommand>): J
 /** The run is over: its end is noted, and the fleet is told. */
 function settle(job: Job, end: GangEnd): Job {
   const { end: how, cause, startedAtMs, endedAtMs, measuredGbs } = end;
+  const { givenUp } = job;
+  const isGivenUp = givenUp !== undefined && gaveWay(end);
   const noted = changeAttempt(job, ({ preempted, ...former }) => {
     const isPreempted = preempted !== undefined && gaveWay(end);
     return {
@@ -159,7 +165,8 @@ function settle(job: Job, end: GangEnd): Job {
       endedAtMs,
       ...(startedAtMs !== undefined && { startedAtMs }),
       ...(measuredGbs !== undefined && { measuredGbs }),
-      ...(cause !== undefined && !isPreempted && { cause }),
+      ...(cause !== undefined && !isPreempted && !isGivenUp && { cause }),
+      ...(isGivenUp && { givenUp }),
       ...(isPreempted && {
         preempted: settledPreemption(preempted, end, gpuCountOf(former.gpus)),
       }),
@@ -168,7 +175,7 @@ function settle(job: Job, end: GangEnd): Job {
   const ended = new Set(noted.attempts.at(-1)?.gpus.map(({ host }) => host));
   const doubtful = [...end.unconfirmedHosts, ...job.doubtful.filter((host) => !ended.has(host))];
   const over = enter({ ...noted, doubtful }, { kind: "settling", end });
-  const mayReturn = end.end !== "completed" && job.reason === undefined;
+  const mayReturn = end.end !== "completed" && job.reason === undefined && !job.isHeld;
   const entry = endEntry(over, job.seq);
   return tell(
     over,
@@ -179,11 +186,13 @@ function settle(job: Job, end: GangEnd): Job {
 
 /** The fleet knows that the run is over: the job ends, or asks again. */
 export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
-  const { spec, reason, preempt, account } = job;
+  const { spec, reason, preempt, account, givenUp } = job;
   if (end.end === "completed" || reason !== undefined || spec === undefined)
     return finish(job, end);
   const isPreempted = preempt !== undefined && gaveWay(end);
-  const verdict = isPreempted
+  const isGivenUp = givenUp !== undefined && gaveWay(end);
+  const givesWay = isPreempted || isGivenUp;
+  const verdict = givesWay
     ? ({ kind: "again", backoffMs: 0, account } as const)
     : retryVerdict(end.cause?.code ?? "STOPPED", account, spec.retry);
   if (verdict.kind === "final") return finish(job, end);
@@ -191,11 +200,12 @@ export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
   return quiet({
     ...advanceRequest(withoutPending(job)),
     account: verdict.account,
+    ...(isGivenUp && { suspendedRunMs: ranMs(job, end, givenUp.kind) }),
     avoidHosts: [...job.avoidHosts, ...refusing],
-    isShrunk: isPreempted && preempt.keep !== undefined,
+    isShrunk: isPreempted && !isGivenUp && preempt.keep !== undefined,
     noFleetPauses: 0,
     shown: "pending",
-    stage: isPreempted
+    stage: givesWay
       ? { kind: "unasked" }
       : { kind: "backing-off", untilMs: nowMs + Math.max(1, verdict.backoffMs) },
   });
@@ -223,8 +233,16 @@ export function loseHosts(job: Job, hosts: readonly HostId[]): Job {
   return { ...job, fenced: lost };
 }
 
-const isCalledOff = ({ reason, preempt, fenced }: Job): boolean =>
-  reason !== undefined || preempt !== undefined || fenced.length > 0;
+/** A suspended run's time counts against the time limit of the job; a requeued job begins anew. */
+const ranMs = (
+  { suspendedRunMs }: Job,
+  { startedAtMs, endedAtMs }: GangEnd,
+  kind: GivenUp["kind"],
+): number =>
+  kind === "suspend" ? suspendedRunMs + Math.max(0, endedAtMs - (startedAtMs ?? endedAtMs)) : 0;
+
+const isCalledOff = ({ reason, preempt, fenced, givenUp }: Job): boolean =>
+  reason !== undefined || preempt !== undefined || givenUp !== undefined || fenced.length > 0;
 
 const changeAttempt = (job: Job, change: (last: AttemptView) => AttemptView): Job => ({
   ...job,

@@ -62,6 +62,7 @@ export function tellRequest(
   purpose: "request" | "answer",
   { atMs, credit }: { readonly atMs: number; readonly credit?: number },
 ): Job {
+  const { reask, ...present } = job;
   const { spec, round = 0 } = job;
   if (spec === undefined) return job;
   const part = scheduledPart(spec);
@@ -79,13 +80,20 @@ export function tellRequest(
     ...(job.avoidHosts.length > 0 && { avoidHosts: job.avoidHosts }),
     ...(patience !== undefined && { patienceMs: patience }),
   };
-  const asked = { ...job, hasRequest: true, requestedAtMs: atMs };
-  return tell(asked, { kind: "request", request }, purpose);
+  const asked = { ...present, hasRequest: true, requestedAtMs: atMs };
+  return tell(asked, { kind: "request", request }, purpose, reask ?? {});
 }
 
 /** Ends the present request: the next one has another number, and nothing that belongs to this one counts any more. */
 export function advanceRequest(job: Job): Job {
-  const { grant: _grant, preempt: _preempt, round: _round, ...rest } = job;
+  const {
+    grant: _grant,
+    preempt: _preempt,
+    givenUp: _order,
+    round: _round,
+    reask: _late,
+    ...rest
+  } = job;
   return { ...rest, seq: job.seq + 1, hasRequest: false, fenced: [] };
 }
 

@@ -11,7 +11,7 @@ import type { LaunchExtra, LaunchExtras } from "../../domain/lease/launch-extras
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { FailureCode } from "../../domain/values/codes.ts";
-import type { HostId, JobId, LeaseId, RunId } from "../../domain/values/ids.ts";
+import type { HostId, JobId, LeaseId, RunId, TenantId } from "../../domain/values/ids.ts";
 import type { Admission, JobEntry, NotifyResult } from "../../protocol/control-contract.ts";
 import type {
   AttemptView,
@@ -22,6 +22,7 @@ import type {
   JobState,
   PreemptOrder,
 } from "../../protocol/job.ts";
+import type { GivenUp, Pause } from "../../protocol/job-orders.ts";
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
 import type {
@@ -32,6 +33,7 @@ import type { GangCommand } from "../gang/gang-commands.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
 import type { Gang, GangAnswer, StopReason } from "../gang/gang-state.ts";
 import type { RunAccount } from "../gang/retry-verdict.ts";
+import type { AmendedSoFar } from "./amended.ts";
 import type { Cells } from "./cells.ts";
 
 /** What never changes in one run of the workflow. */
@@ -63,6 +65,17 @@ export interface Job extends JobIdentity {
   /** The answer to the present request. */
   readonly grant?: Grant;
   readonly isHeld: boolean;
+  /** Who holds it, where that was said. */
+  readonly pause?: Pause;
+  /** Somebody wants the present run to end, and the job to wait or to ask again. */
+  readonly givenUp?: GivenUp;
+  /** For how long its suspended runs had run: its time limit counts on from there. */
+  readonly suspendedRunMs: number;
+  readonly amended: AmendedSoFar;
+  /** Its present number has not been asked for yet: the settings of the request that a fleet has are old. */
+  readonly reask?: { readonly atMs: number; readonly exit?: LobbyExit };
+  /** The tenant of its requests up to that number. */
+  readonly tenantBefore?: { readonly upTo: number; readonly tenant: TenantId };
   /** Released before its file was read, which ends the file's own hold. */
   readonly isReleased: boolean;
   readonly reason?: StopReason;
@@ -186,8 +199,12 @@ export type JobEvent =
   | { readonly kind: "fenced"; readonly loss: unknown }
   | { readonly kind: "assert" }
   | { readonly kind: "call-in"; readonly call: unknown }
-  | { readonly kind: "hold" }
+  /** Orders of people; what they say of themselves may be junk. */
+  | { readonly kind: "hold"; readonly order?: unknown }
   | { readonly kind: "release" }
+  | { readonly kind: "suspend"; readonly order: unknown }
+  | { readonly kind: "requeue"; readonly order: unknown }
+  | { readonly kind: "amend"; readonly order: unknown }
   | { readonly kind: "cancel" }
   | { readonly kind: "kill" }
   | { readonly kind: "told"; readonly id: number; readonly result: NotifyResult }
@@ -234,6 +251,8 @@ export type JobCommand =
   | { readonly kind: "cancel-extras"; readonly id: number }
   | { readonly kind: "mark"; readonly mark: SearchMark }
   | { readonly kind: "memo"; readonly move: CellMemo }
+  /** Keeps the signatures where hosts look for them. */
+  | { readonly kind: "proofs"; readonly proofs: readonly string[] }
   | GangCommand;
 
 /** Changes of the job's search attributes. */

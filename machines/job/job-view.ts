@@ -3,11 +3,12 @@
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { AttemptView, Grant, JobView } from "../../protocol/job.ts";
+import type { AmendedSoFar } from "./amended.ts";
 import { cellsView, presentFleet } from "./cells.ts";
 import type { Job } from "./job-state.ts";
 
 export function jobView(job: Job): JobView {
-  const { jobId, cells, spec, shown, pending, submittedAtMs, attempts } = job;
+  const { jobId, cells, spec, shown, pending, submittedAtMs, attempts, pause, isHeld } = job;
   const ring = cellsView(cells);
   return {
     jobId,
@@ -18,8 +19,13 @@ export function jobView(job: Job): JobView {
     ...(pending !== undefined && { pending }),
     submittedAtMs,
     attempts,
+    ...(pause !== undefined && isHeld && { pause }),
+    ...amendedView(job.amended),
   };
 }
+
+export const amendedView = ({ count, last }: AmendedSoFar): Pick<JobView, "amended"> =>
+  count === 0 ? {} : { amended: { count, last } };
 
 /** The view of a run that has just been granted. */
 export function attemptView(

@@ -26,10 +26,12 @@ import {
   settled,
   toGang,
 } from "./attempt.ts";
+import { amendJob, NOT_AMENDED } from "./amended.ts";
 import { openCells } from "./cells.ts";
 import { changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
 import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
 import { finish } from "./job-end.ts";
+import { heldBy, released, requeued, suspended } from "./paused.ts";
 import { orphanAnswered, watchOrphan } from "./orphan-lease.ts";
 import { answerCall } from "./called-in.ts";
 import { outsideUntilMs } from "./outside.ts";
@@ -69,6 +71,8 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     requestedAtMs: nowMs,
     isHeld: false,
     isReleased: false,
+    suspendedRunMs: 0,
+    amended: NOT_AMENDED,
     fenced: [],
     attempts: [],
     account: { charged: 0, uncharged: 0 },
@@ -96,7 +100,7 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
 
 /** When the job acts next unless something happens before: at once where something has happened. */
 export function jobDueAtMs(job: Job): number {
-  const { stage, spec, reason, submittedAtMs, orphan } = job;
+  const { stage, spec, reason, submittedAtMs, orphan, reask } = job;
   const { deadlineMs } = spec ?? {};
   if (stage.kind === "over" || stage.kind === "array") return Infinity;
   if (job.isStirred) return 0;
@@ -105,16 +109,10 @@ export function jobDueAtMs(job: Job): number {
     orphan?.askAtMs ?? Infinity,
     stage.kind === "no-fleet" || stage.kind === "backing-off" ? stage.untilMs : Infinity,
     stage.kind === "holding" ? stage.atMs : Infinity,
-    stage.kind === "waiting" ? outsideUntilMs(job) : Infinity,
+    stage.kind === "waiting" ? Math.min(outsideUntilMs(job), reask?.atMs ?? Infinity) : Infinity,
     stage.kind === "running" ? gangDueAtMs(stage.gang) : Infinity,
   );
 }
-
-/** Why the job cannot be held now; undefined when it can. */
-export const holdProblem = ({ jobId, shown, grant }: Job): string | undefined =>
-  grant === undefined && (shown === "pending" || shown === "held")
-    ? undefined
-    : `job ${jobId} is ${shown}; only a waiting job can be held. Cancel it instead.`;
 
 function take(job: Job, event: JobEvent, nowMs: number): JobStep {
   switch (event.kind) {
@@ -133,9 +131,15 @@ function take(job: Job, event: JobEvent, nowMs: number): JobStep {
     case "call-in":
       return quiet(isLobbyCall(event.call) ? { ...job, call: event.call } : job);
     case "hold":
-      return quiet({ ...job, isHeld: true, isReleased: false });
+      return quiet(heldBy(job, event.order, nowMs));
     case "release":
-      return quiet({ ...job, isHeld: false, isReleased: true });
+      return quiet(released(job));
+    case "suspend":
+      return quiet(suspended(job, event.order, nowMs));
+    case "requeue":
+      return quiet(requeued(job, event.order, nowMs));
+    case "amend":
+      return amendJob(job, event.order, nowMs);
     case "cancel":
       return quiet({ ...job, reason: job.reason ?? "cancelled" });
     case "kill":
@@ -264,7 +268,7 @@ function pass(job: Job, nowMs: number): JobStep {
     case "holding":
       return quiet(holding(job, stage.atMs, nowMs));
     case "held":
-      return quiet(held(job));
+      return held(job);
     case "leaving":
       return quiet(leaving(job));
     case "granted":

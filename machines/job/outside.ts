@@ -14,15 +14,20 @@ export const isOutside = ({ grant, hasRequest, pending }: Job): boolean =>
   grant === undefined && hasRequest && pending?.code === "QueueFull";
 
 /** The word to the lobby that goes with the end of the present request; nothing for a job that waits inside. */
-export const exitOf = (job: Job): { readonly exit?: LobbyExit } =>
-  isOutside(job) ? exitUnder(job, job.seq) : {};
+export function exitOf(job: Job): { readonly exit?: LobbyExit } {
+  const { reask, seq } = job;
+  if (reask !== undefined) return reask.exit === undefined ? {} : { exit: reask.exit };
+  return isOutside(job) ? exitUnder(job, seq) : {};
+}
 
 export function exitUnder(
-  { jobId, runId, spec, cells }: Job,
+  { jobId, runId, spec, cells, tenantBefore }: Job,
   seq: number,
 ): { readonly exit?: LobbyExit } {
   if (spec === undefined) return {};
-  const { tenant, class: jobClass } = spec;
+  const isFormer = tenantBefore !== undefined && seq <= tenantBefore.upTo;
+  const { class: jobClass } = spec;
+  const tenant = isFormer ? tenantBefore.tenant : spec.tenant;
   return {
     exit: { fleet: presentFleet(cells), tenant, jobId, runId, seq, class: jobClass },
   };

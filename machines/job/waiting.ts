@@ -68,11 +68,16 @@ export function waiting(job: Job, nowMs: number): Job {
   const ended = endedWaiting(job);
   if (ended !== undefined) return ended;
   if (job.isHeld) return enter(job, { kind: "unasked" });
+  if (job.reask !== undefined) return job.reask.atMs <= nowMs ? askAgain(job) : job;
   // Without the hosts that refused there is nowhere to go, so those are asked again.
   if (hasNoHostLeft(job)) return withdrawTo({ ...job, avoidHosts: [] }, "ask");
   const isTime = isTimeToLeave(job) || outsideUntilMs(job) <= nowMs;
   return isTime ? withdrawTo(job, "leave") : job;
 }
+
+/** Its settings have changed: the request takes the place of the former one, and keeps its age. */
+const askAgain = (job: Job): Job =>
+  tellRequest(enter(job, { kind: "asking" }), "request", { atMs: job.requestedAtMs });
 
 export function withoutFleet(job: Job, untilMs: number, nowMs: number): Job {
   const ended = endedWaiting(job);
@@ -124,13 +129,24 @@ export function forgotten(job: Job, nowMs: number): JobStep {
   };
 }
 
-export function held(job: Job): Job {
-  if (job.reason !== undefined) return endWaiting(job);
-  return job.isHeld ? job : enter({ ...job, shown: "pending" }, { kind: "unasked" });
+export function held(job: Job): JobStep {
+  if (job.reason !== undefined) return quiet(endWaiting(job));
+  if (job.isHeld) return quiet(job);
+  const { pause, ...rest } = job;
+  const asking = enter({ ...rest, shown: "pending" }, { kind: "unasked" });
+  return pause?.kind === "suspend" ? markAnew(asking, "pending") : quiet(asking);
 }
 
-const becomeHeld = (job: Job): JobStep =>
-  mark(enter({ ...withoutPending(job), shown: "held" }, { kind: "held" }), "held");
+function becomeHeld(job: Job): JobStep {
+  const held = enter({ ...withoutPending(job), shown: "held" }, { kind: "held" });
+  return job.pause?.kind === "suspend" ? markAnew(held, "held") : mark(held, "held");
+}
+
+/** A suspended job has made its changes: these come beside them, two for each order of a user, and its next run is marked again. */
+const markAnew = (job: Job, state: "held" | "pending"): JobStep => ({
+  state: { ...job, marks: Math.min(job.marks, 1) },
+  commands: [{ kind: "mark", mark: { state } }],
+});
 
 function withdrawTo(job: Job, next: Withdrawal): Job {
   const withdrawn = withdraw(job);

@@ -210,7 +210,7 @@ describe("orders", () => {
     const script = `echo "$ARRAY_INDEX" >> ${file}; sleep 0.3`;
     const jobId = await submit(array(30, script, { array: { count: 30, parallel: 2 } }));
     await untilCounts(jobId, ({ running }) => running > 0);
-    await handle(jobId).executeUpdate(holdUpdate);
+    await handle(jobId).executeUpdate(holdUpdate, { args: [{ by: "ada" }] });
     await untilView(jobId, ({ state }) => state === "held");
     await untilFree();
     expect((await numbersIn(file)).length).toBeLessThan(30);

@@ -22,18 +22,22 @@ import type {
   JobArray,
 } from "../../machines/array/array-state.ts";
 import { arraySummary, arrayView, shownState, tasksView } from "../../machines/array/array-view.ts";
+import { arrayAmendAnswer, readArrayAmendment } from "../../machines/array/array-amended.ts";
+import { isStopping, requeueArrayProblem } from "../../machines/array/array-paused.ts";
 import { arrayMachine, openArray } from "../../machines/array/job-array.ts";
 import {
   cancelAnswer,
   refuseEnding,
   refuseTasks,
   retryAnswer,
-  type ArrayRefusal,
 } from "../../machines/array/task-orders.ts";
+import type { OrderRefusal } from "../../machines/job/amended.ts";
 import type { JobOutcome } from "../../machines/job/job-state.ts";
 import type { OrderActivities } from "../../protocol/agent-contract.ts";
 import type { JobActivities } from "../../protocol/control-contract.ts";
 import {
+  AMENDED_MEMO,
+  amendUpdate,
   ARRAY_MEMO,
   assertSignal,
   callInSignal,
@@ -47,7 +51,9 @@ import {
   pendingSignal,
   preemptSignal,
   releaseUpdate,
+  requeueUpdate,
   retryTasksUpdate,
+  suspendUpdate,
   tasksQuery,
   type JobState,
   type TaskOrder,
@@ -103,13 +109,40 @@ function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
 }
 
 function acceptOrders({ state, feed }: Drive<JobArray, ArrayEvent>): void {
-  const change = (kind: "hold" | "release") => (): JobState => {
-    feed({ kind });
-    return shownState(state());
-  };
-  const whileOpen = { validator: () => refuse(refuseEnding(state())) };
+  const change =
+    (kind: "hold" | "suspend" | "requeue") =>
+    (order: unknown): JobState => {
+      feed({ kind, order });
+      return isStopping(state()) ? "stopping" : shownState(state());
+    };
+  const whileOpen = { validator: (_order: unknown) => refuse(refuseEnding(state())) };
   setHandler(holdUpdate, change("hold"), whileOpen);
-  setHandler(releaseUpdate, change("release"), whileOpen);
+  setHandler(
+    releaseUpdate,
+    () => {
+      feed({ kind: "release" });
+      return shownState(state());
+    },
+    { validator: () => refuse(refuseEnding(state())) },
+  );
+  setHandler(suspendUpdate, change("suspend"), whileOpen);
+  setHandler(requeueUpdate, change("requeue"), {
+    validator: (_order: unknown) => refuse(refuseEnding(state()) ?? requeueArrayProblem(state())),
+  });
+  const amendment = (order: unknown) => {
+    const read = readArrayAmendment(state(), order, Date.now());
+    if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
+    return read;
+  };
+  setHandler(
+    amendUpdate,
+    (order) => {
+      const answer = arrayAmendAnswer(state(), amendment(order));
+      feed({ kind: "amend", order });
+      return answer;
+    },
+    { validator: (order) => void amendment(order) },
+  );
   const named = { validator: (order: TaskOrder) => refuse(refuseTasks(state(), order)) };
   setHandler(
     cancelTasksUpdate,
@@ -131,7 +164,7 @@ function acceptOrders({ state, feed }: Drive<JobArray, ArrayEvent>): void {
   );
 }
 
-function refuse(refusal: ArrayRefusal | undefined): void {
+function refuse(refusal: OrderRefusal | undefined): void {
   if (refusal !== undefined) throw ApplicationFailure.nonRetryable(refusal.message, refusal.code);
 }
 
@@ -177,6 +210,9 @@ function carrierOf(): (command: ArrayCommand) => Promise<ArrayEvent | undefined>
         return undefined;
       case "memo":
         upsertMemo({ [ARRAY_MEMO]: command.memo });
+        return undefined;
+      case "proofs":
+        upsertMemo({ [AMENDED_MEMO]: command.proofs });
         return undefined;
     }
   };

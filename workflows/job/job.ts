@@ -18,7 +18,9 @@ import {
 import type { ArrayEntry } from "../../machines/array/array-state.ts";
 import { runId as toRunId } from "../../domain/values/ids.ts";
 import { presentFleet } from "../../machines/job/cells.ts";
-import { holdProblem, jobMachine, openJob } from "../../machines/job/job.ts";
+import { amendAnswer, readJobAmendment } from "../../machines/job/amended.ts";
+import { jobMachine, openJob } from "../../machines/job/job.ts";
+import { holdProblem, requeueProblem, suspendProblem } from "../../machines/job/paused.ts";
 import type {
   Job,
   JobCommand,
@@ -31,6 +33,8 @@ import { jobSummary } from "../../machines/job/job-summary.ts";
 import { jobView } from "../../machines/job/job-view.ts";
 import type { JobActivities } from "../../protocol/control-contract.ts";
 import {
+  AMENDED_MEMO,
+  amendUpdate,
   assertSignal,
   callInSignal,
   CELL_MEMO,
@@ -44,6 +48,8 @@ import {
   pendingSignal,
   preemptSignal,
   releaseUpdate,
+  requeueUpdate,
+  suspendUpdate,
   type JobOptions,
   type JobResult,
   type JobState,
@@ -125,16 +131,49 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
   onSignal(assertSignal, () => feed({ kind: "assert" }));
   onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
+  const unless = (problemOf: (job: Job) => string | undefined) => ({
+    validator: (_order: unknown) => {
+      const problem = problemOf(state());
+      if (problem !== undefined) throw ApplicationFailure.nonRetryable(problem, "NOT_ALLOWED");
+    },
+  });
   setHandler(
     holdUpdate,
-    (): JobState => {
-      feed({ kind: "hold" });
+    (order): JobState => {
+      feed({ kind: "hold", order });
       return "held";
     },
+    unless(holdProblem),
+  );
+  setHandler(
+    suspendUpdate,
+    (order): JobState => {
+      feed({ kind: "suspend", order });
+      return state().givenUp === undefined ? "held" : "stopping";
+    },
+    unless(suspendProblem),
+  );
+  setHandler(
+    requeueUpdate,
+    (order): JobState => {
+      feed({ kind: "requeue", order });
+      return "stopping";
+    },
+    unless(requeueProblem),
+  );
+  setHandler(
+    amendUpdate,
+    (order) => {
+      const before = state();
+      const read = readJobAmendment(before, order, Date.now());
+      if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
+      feed({ kind: "amend", order });
+      return amendAnswer(before, read);
+    },
     {
-      validator: () => {
-        const problem = holdProblem(state());
-        if (problem !== undefined) throw ApplicationFailure.nonRetryable(problem, "NOT_ALLOWED");
+      validator: (order) => {
+        const read = readJobAmendment(state(), order, Date.now());
+        if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
       },
     },
   );
@@ -194,6 +233,9 @@ function carrierOf(
       case "memo":
         upsertMemo({ [CELL_MEMO]: command.move });
         return undefined;
+      case "proofs":
+        upsertMemo({ [AMENDED_MEMO]: command.proofs });
+        return undefined;
       default:
         return gang(command);
     }
@@ -234,7 +276,7 @@ function resultOf(outcome: JobOutcome, cancellation: Cancellation): JobResult {
 
 /** Hands the job over to the logic of arrays, which sets handlers of its own. */
 function runArray(
-  { spec, home, jobId, runId, submittedAtMs, isHeld, lane, reason, isKilled, marks }: Job,
+  { spec, home, jobId, runId, submittedAtMs, isHeld, pause, lane, reason, isKilled, marks }: Job,
   { rules, notified }: Extract<Stage, { readonly kind: "array" }>,
   cancellation: Cancellation,
 ): Promise<JobOutcome> {
@@ -249,6 +291,7 @@ function runArray(
     submittedAtMs,
     entered: notified,
     isHeld,
+    ...(pause !== undefined && { pause }),
     isAsked: lane.isAsked,
     ...(reason !== undefined && { reason }),
     ...(isKilled === true && { isKilled }),

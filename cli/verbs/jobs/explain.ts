@@ -12,6 +12,7 @@ import {
 } from "../../../client/index.ts";
 import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
 import { isSuitable } from "../../../scheduling/ledger/rules/grant-check.ts";
+import { amendmentsText, pauseText } from "../../text/amendments.ts";
 import { fleetText, movesText } from "../../text/cell-moves.ts";
 import {
   addConnectionOptions,
@@ -98,7 +99,7 @@ export function explainVerb(context: CommandContext): Command {
           });
         } else
           context.print(
-            withMoves(
+            withHistory(
               explanationText(explanation, {
                 nowMs,
                 drained,
@@ -127,11 +128,13 @@ const placed = (
 const clientThere = ({ client, temporal, fleet }: Session, view: JobView): OrbweaverClient =>
   view.fleet === fleet ? client : new OrbweaverClient(temporal, { fleet: view.fleet });
 
-function withMoves(text: string, view: JobView, nowMs: number): string {
+function withHistory(text: string, view: JobView, nowMs: number): string {
   const moves = movesText(view, nowMs);
-  if (moves === undefined) return text;
+  const changed = amendmentsText(view);
+  if (moves === undefined && changed === undefined) return text;
   return `${text}\n${factsText([
-    ["fleet", fleetText(view)],
+    ["changed", changed],
+    ["fleet", moves === undefined ? undefined : fleetText(view)],
     ["moved", moves],
   ]).replace(/^/gm, "  ")}`;
 }
@@ -205,10 +208,20 @@ export function explanationText(
     ].join("\n");
   }
   if (state === "held") {
-    return `${jobId} is held: OnHold\n  Its owner keeps it from starting. \`orbweaver release ${jobId}\` ends that.`;
+    return heldText(view);
   }
   if (state === "pending") return pendingText(explanation, nowMs);
   return `${jobId} is ${state}`;
+}
+
+function heldText(view: JobView): string {
+  const { jobId, pause } = view;
+  const verb = pause?.kind === "suspend" ? "resume" : "release";
+  const who = pauseText(view) ?? "Its owner keeps it from starting";
+  return [
+    `${jobId} is ${verb === "resume" ? "suspended" : "held"}: OnHold`,
+    `  ${who[0]?.toUpperCase() ?? ""}${who.slice(1)}. \`orbweaver ${verb} ${jobId}\` ends that.`,
+  ].join("\n");
 }
 
 /** Of a running array: its GPUs, and the reason for not having more. */

@@ -14,6 +14,7 @@ import { widthOf } from "../../terminal/io.ts";
 import { specFacts } from "../../text/job-facts.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
+import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts";
 import { fleetText, movesText } from "../../text/cell-moves.ts";
 import { gpusText, hostsText } from "../../text/place.ts";
 import { degradedText, preemptionsText, wantedText } from "../../text/preempted-runs.ts";
@@ -90,6 +91,8 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
       "submitted",
       `${timeText(view.submittedAtMs)} (${durationText(nowMs - view.submittedAtMs)} ago)`,
     ],
+    ["changed", amendmentsText(view)],
+    ["held", view.state === "held" ? pauseText(view) : undefined],
     ["ended", endedText(ending, nowMs)],
     ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
@@ -211,13 +214,14 @@ const ATTEMPT_COLUMNS: readonly Column[] = [
 
 function attemptRow(attempt: JobView["attempts"][number], nowMs: number): readonly string[] {
   const { requestedAtMs, grantedAtMs, startedAtMs, endedAtMs, cause, end, preempted } = attempt;
+  const isGone = preempted !== undefined && end !== undefined;
   return [
     String(attempt.attempt),
     attempt.leaseId,
     hostsText(attempt.gpus.map(({ host }) => host)),
     durationText(grantedAtMs - requestedAtMs),
     durationText((endedAtMs ?? nowMs) - (startedAtMs ?? grantedAtMs)),
-    preempted !== undefined && end !== undefined ? "preempted" : (cause?.code ?? end ?? "runs"),
+    givenUpText(attempt) ?? (isGone ? "preempted" : (cause?.code ?? end ?? "runs")),
   ];
 }
 

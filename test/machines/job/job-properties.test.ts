@@ -1,7 +1,7 @@
 /** @file Whatever happens, in whatever order: a job runs on one lease at a time, never calls a host free that may run it, and gives every lease back. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { holdProblem } from "../../../machines/job/job.ts";
+import { holdProblem } from "../../../machines/job/paused.ts";
 import type { HostId } from "../../../domain/values/ids.ts";
 import {
   DELIVERED,

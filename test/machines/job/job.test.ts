@@ -2,7 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { parseHostId } from "../../../domain/values/ids.ts";
 import { jobView } from "../../../machines/job/job-view.ts";
-import { holdProblem, stepJob } from "../../../machines/job/job.ts";
+import { stepJob } from "../../../machines/job/job.ts";
+import { holdProblem } from "../../../machines/job/paused.ts";
 import {
   failedBy,
   HOST,

@@ -1,0 +1,145 @@
+/**
+ * @file Changes the settings of a job that waits or runs: reads them as a job file's, signs the job anew where that is needed, asks the job.
+ *
+ * The job refuses a change that was made of an older state of it; then the change is made once more of the present one.
+ */
+
+import type { Client } from "@temporalio/client";
+import { signJob } from "../access/job-proof.ts";
+import { ownIdentity, userName } from "../access/own-identity.ts";
+import { amendSpec, type JobChanges } from "../domain/job/amendment.ts";
+import { formatProblem, parseJobFile, type JobFile } from "../domain/job/job-file.ts";
+import { MAX_GANG_GPUS, type JobSpec } from "../domain/job/job.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import type { JobId } from "../domain/values/ids.ts";
+import { amendUpdate, type AmendAnswer, type JobView } from "../protocol/messages.ts";
+import { contentOfSpec } from "../protocol/signed-job.ts";
+import { asked } from "./server-error.ts";
+
+/** As in a job file; absent: as before. */
+export interface NewSettings extends Pick<
+  JobFile,
+  "priority" | "tenant" | "timeLimit" | "deadline"
+> {
+  /** `gang.min`. */
+  readonly min?: number;
+  /** `gang.gpus`. */
+  readonly max?: number;
+}
+
+export interface AmendOptions {
+  /** Called when the change could not be signed as the user's: only hosts that trust the whole namespace run the job then. */
+  readonly onUnsigned?: (why: string) => void;
+  /** Called with what the job would be before it is asked; throws to leave it as it is. */
+  readonly check?: (spec: JobSpec) => Promise<void>;
+}
+
+const TRIES = 3;
+
+/** Throws BAD_INPUT with every problem of the values. */
+export function changesOf({ min, max, ...rest }: NewSettings): JobChanges {
+  const file = {
+    name: "changed",
+    gang: { gpus: max ?? MAX_GANG_GPUS, ...(min !== undefined && { min }) },
+    run: { command: ["true"] },
+    ...rest,
+  };
+  const parsed = parseJobFile(file);
+  if (parsed.kind === "refused") {
+    const problems = parsed.problems.map(formatProblem);
+    throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
+  }
+  const { priority, tenant, timeLimitMs, deadlineMs } = parsed.spec;
+  const changes: JobChanges = {
+    ...(rest.priority !== undefined && { priority }),
+    ...(rest.tenant !== undefined && { tenant }),
+    ...(timeLimitMs !== undefined && { timeLimitMs }),
+    ...(deadlineMs !== undefined && { deadlineMs }),
+    ...(min !== undefined && { min }),
+    ...(max !== undefined && { max }),
+  };
+  if (Object.keys(changes).length === 0)
+    throw new OrbweaverError("BAD_INPUT", "nothing is to be changed. Give at least one setting.");
+  return changes;
+}
+
+export async function amendJob(
+  { client, jobId, view }: AmendedJob,
+  changes: JobChanges,
+  { onUnsigned, check }: AmendOptions,
+): Promise<AmendAnswer> {
+  const workflow = client.workflow.getHandle(jobId);
+  const subject = `job ${jobId}`;
+  for (let left = TRIES; ; left -= 1) {
+    const { spec, amended } = await view();
+    const basis = amended?.count ?? 0;
+    if (spec === undefined)
+      throw new OrbweaverError("NOT_ALLOWED", `${subject} is still being read. Try again.`);
+    const made = amendSpec(spec, changes);
+    if (made.kind === "refused")
+      throw new OrbweaverError("BAD_INPUT", `${subject} cannot be changed so: ${made.problem}`);
+    await check?.(made.spec);
+    const isSigned = made.changes.some(
+      ({ setting }) => setting === "tenant" || setting === "timeLimitMs",
+    );
+    const { runId } = await asked(client, subject, () => workflow.describe());
+    const proof = isSigned ? signature({ jobId, runId, spec: made.spec }, onUnsigned) : undefined;
+    const order = { changes, by: userName(), basis, ...(proof !== undefined && { proof }) };
+    try {
+      return await asked(client, subject, () =>
+        workflow.executeUpdate(amendUpdate, { args: [order] }),
+      );
+    } catch (error) {
+      const now = (await view().catch(() => undefined))?.amended?.count ?? 0;
+      if (left <= 1 || now === basis) throw error;
+    }
+  }
+}
+
+export interface AmendedJob {
+  readonly client: Client;
+  readonly jobId: JobId;
+  readonly view: () => Promise<JobView>;
+}
+
+/** The job file with the settings that the job has now: what an amendment said holds for its reruns, too. */
+export function fileAsAmended(file: JobFile, spec: JobSpec): JobFile {
+  const former = parseJobFile(file);
+  if (former.kind === "refused") return file;
+  const { priority, tenant, timeLimitMs, deadlineMs, gang } = spec;
+  const { gpus, min, shapes } = gang;
+  const isSameGang = gpus === former.spec.gang.gpus && min === former.spec.gang.min;
+  const map = typeof file.gang === "number" ? { gpus: file.gang } : file.gang;
+  const { shapes: _shapes, ...plain } = map;
+  return {
+    ...file,
+    ...(priority !== former.spec.priority && { priority }),
+    ...(tenant !== former.spec.tenant && { tenant }),
+    ...(timeLimitMs !== former.spec.timeLimitMs && { timeLimit: milliseconds(timeLimitMs) }),
+    ...(deadlineMs !== former.spec.deadlineMs && { deadline: milliseconds(deadlineMs) }),
+    ...(!isSameGang && {
+      gang: {
+        ...plain,
+        gpus,
+        min,
+        ...(shapes !== undefined && shapes.length > 0 && { shapes: [...shapes] }),
+      },
+    }),
+  };
+}
+
+const milliseconds = (length = 0): string => `${String(length)}ms`;
+
+function signature(
+  { jobId, runId, spec }: { readonly jobId: JobId; readonly runId: string; readonly spec: JobSpec },
+  onUnsigned: AmendOptions["onUnsigned"],
+): string | undefined {
+  try {
+    const job = { jobId, content: contentOfSpec(spec), run: runId };
+    return signJob(job, ownIdentity(), Date.now());
+  } catch (error) {
+    if (!(error instanceof OrbweaverError)) throw error;
+    onUnsigned?.(error.message);
+    return undefined;
+  }
+}
