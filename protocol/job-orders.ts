@@ -1,7 +1,6 @@
 /** @file Orders of people about one job that is not over: other settings, a pause, another start. Each names its author. */
 
-import type { ChangedSetting, JobChanges } from "../domain/job/amendment.ts";
-import type { JobState } from "./job.ts";
+import type { JobChanges } from "../domain/job/amendment.ts";
 
 /** Who gives the order, in his or her own word. */
 export interface Ordered {
@@ -14,14 +13,6 @@ export interface AmendOrder extends Ordered {
   readonly basis: number;
   /** The author's signature over the job with its new settings, where those are signed; made for this run of the job's workflow. */
   readonly proof?: string;
-}
-
-export interface AmendAnswer {
-  readonly state: JobState;
-  /** Empty where everything was so before. */
-  readonly changes: readonly ChangedSetting[];
-  /** Of a job that runs: it goes on as it was started, but for its deadline. */
-  readonly isForNextRun: boolean;
 }
 
 /** Memo of the job's workflow: the last signatures of amendments, newest last. */

@@ -9,7 +9,7 @@ import type { HostGpus, Lease } from "../domain/lease/lease.ts";
 import type { LaunchExtrasNote } from "../domain/lease/launch-extras.ts";
 import type { Preempted } from "../domain/lease/preempted.ts";
 import type { PendingReason } from "../domain/lease/pending.ts";
-import type { Amendment } from "../domain/job/amendment.ts";
+import type { Amendment, ChangedSetting } from "../domain/job/amendment.ts";
 import type { RunCause } from "./agent-contract.ts";
 import type { GivenUp, Pause } from "./job-orders.ts";
 
@@ -80,6 +80,15 @@ export interface JobView {
   readonly pause?: Pause;
   /** How often its settings were changed, and the last changes; absent when never. */
   readonly amended?: { readonly count: number; readonly last: readonly Amendment[] };
+}
+
+/** What an order to change a job has changed. */
+export interface AmendAnswer {
+  readonly state: JobState;
+  /** Empty where everything was so before. */
+  readonly changes: readonly ChangedSetting[];
+  /** Of a job that runs: it goes on as it was started, but for its deadline. */
+  readonly isForNextRun: boolean;
 }
 
 export interface AttemptView {

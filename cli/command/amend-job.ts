@@ -10,8 +10,7 @@ import type { NewSettings } from "../../client/index.ts";
 import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { jobId, runId } from "../../domain/values/ids.ts";
-import { explainRequest } from "../../scheduling/explain/explain.ts";
-import { wouldNeverStart } from "../../scheduling/explain/never.ts";
+import { neverOf } from "../../scheduling/explain/never.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { changeText } from "../text/amendments.ts";
@@ -65,13 +64,11 @@ function refuseHopeless(
     entries: [{ kind: "request", request }],
     nowMs,
   });
-  if (!wouldNeverStart(asked, NOBODY, { nowMs })) return;
-  const answer = explainRequest(asked, NOBODY, { nowMs });
-  const why =
-    answer.kind === "waiting"
-      ? `: ${answer.reason.code} ${answer.reason.message.replace(`${NOBODY} `, "it ")}`
-      : "";
-  throw new OrbweaverError("BAD_INPUT", `job ${id} could never start then${why}`);
+  const never = neverOf(asked, NOBODY, { nowMs });
+  if (never === undefined) return;
+  const { code, message } = never.reason;
+  const why = message.replace(`${NOBODY} `, "it ");
+  throw new OrbweaverError("BAD_INPUT", `job ${id} could never start then: ${code} ${why}`);
 }
 
 function amendedText({ changes, isForNextRun }: AmendAnswer): string {

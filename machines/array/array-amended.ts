@@ -5,7 +5,7 @@
  * time limit is given back.
  */
 
-import type { AmendAnswer } from "../../protocol/job-orders.ts";
+import type { AmendAnswer } from "../../protocol/job.ts";
 import {
   isChanged,
   noted,

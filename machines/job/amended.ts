@@ -11,16 +11,16 @@
 import {
   amendSpec,
   readChanges,
-  type Amendment,
   type ChangedSetting,
 } from "../../domain/job/amendment.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import type { JobId } from "../../domain/values/ids.ts";
-import { authorIn, MAX_PROOFS, type AmendAnswer } from "../../protocol/job-orders.ts";
+import { authorIn, MAX_PROOFS } from "../../protocol/job-orders.ts";
+import type { AmendAnswer } from "../../protocol/job.ts";
 import { isFields } from "../../scheduling/ledger/json-fields.ts";
 import type { Step } from "../machine.ts";
 import { quiet } from "../steps.ts";
-import type { Job, JobCommand, SearchMark } from "./job-state.ts";
+import type { AmendedSoFar, Job, JobCommand, SearchMark } from "./job-state.ts";
 import { exitOf } from "./outside.ts";
 import { withoutPending } from "./waiting.ts";
 
@@ -30,14 +30,6 @@ export interface Amendable {
   readonly spec?: JobSpec;
   readonly submittedAtMs: number;
   readonly amended: AmendedSoFar;
-}
-
-export interface AmendedSoFar {
-  readonly count: number;
-  /** The last ones. */
-  readonly last: readonly Amendment[];
-  /** The last signatures, newest last. */
-  readonly proofs: readonly string[];
 }
 
 export interface ReadAmendment {

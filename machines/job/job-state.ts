@@ -5,6 +5,7 @@
  * The stages beside that line are the pause without a fleet, the hold, and the move to another fleet.
  */
 
+import type { Amendment } from "../../domain/job/amendment.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { LaunchExtra, LaunchExtras } from "../../domain/lease/launch-extras.ts";
@@ -33,7 +34,6 @@ import type { GangCommand } from "../gang/gang-commands.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
 import type { Gang, GangAnswer, StopReason } from "../gang/gang-state.ts";
 import type { RunAccount } from "../gang/retry-verdict.ts";
-import type { AmendedSoFar } from "./amended.ts";
 import type { Cells } from "./cells.ts";
 
 /** What never changes in one run of the workflow. */
@@ -108,6 +108,15 @@ export interface Job extends JobIdentity {
   readonly round?: number;
   /** Something has happened that it has not acted on yet. */
   readonly isStirred: boolean;
+}
+
+/** How the settings of a job were changed since its submission. */
+export interface AmendedSoFar {
+  readonly count: number;
+  /** The last ones. */
+  readonly last: readonly Amendment[];
+  /** The last signatures, newest last. */
+  readonly proofs: readonly string[];
 }
 
 export type Stage =

@@ -3,9 +3,8 @@
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { AttemptView, Grant, JobView } from "../../protocol/job.ts";
-import type { AmendedSoFar } from "./amended.ts";
 import { cellsView, presentFleet } from "./cells.ts";
-import type { Job } from "./job-state.ts";
+import type { AmendedSoFar, Job } from "./job-state.ts";
 
 export function jobView(job: Job): JobView {
   const { jobId, cells, spec, shown, pending, submittedAtMs, attempts, pause, isHeld } = job;
