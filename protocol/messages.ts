@@ -12,9 +12,10 @@ import type { PackedLedger } from "../domain/lease/packed-ledger.ts";
 import type { FleetAnswer } from "../domain/lease/pending.ts";
 import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
 import type { LogChunk, LogQuery } from "./agent-contract.ts";
-import type { AmendAnswer, AmendOrder, Ordered } from "./job-orders.ts";
+import type { AmendOrder, Ordered } from "./job-orders.ts";
 import type { PresentAgent, SilenceTerms } from "./fleet.ts";
 import type {
+  AmendAnswer,
   Grant,
   JobState,
   JobView,

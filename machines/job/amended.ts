@@ -8,11 +8,7 @@
  * adopts what runs already asks for that one.
  */
 
-import {
-  amendSpec,
-  readChanges,
-  type ChangedSetting,
-} from "../../domain/job/amendment.ts";
+import { amendSpec, readChanges, type ChangedSetting } from "../../domain/job/amendment.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import type { JobId } from "../../domain/values/ids.ts";
 import { authorIn, MAX_PROOFS } from "../../protocol/job-orders.ts";
