@@ -83,20 +83,20 @@ function excess(
 /** Descends into the largest field while it has more than half of its parent's bytes. Ties: the first. */
 function largestField(value: unknown, path: string, bytes: number): readonly [string, number] {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [path, bytes];
-  const sizes = Object.entries(value).map(([key, field]) => ({
-    path: path === "" ? key : `${path}.${key}`,
-    field: field as unknown, // Object.entries says any
-    bytes: jsonBytes(field),
-  }));
-  const [first] = sizes;
-  if (first === undefined) return [path, bytes];
-  const most = sizes.reduce((best, one) => (one.bytes > best.bytes ? one : best), first);
+  let most: { readonly key: string; readonly field: unknown; readonly bytes: number } | undefined;
+  for (const key of Object.keys(value)) {
+    const field: unknown = Reflect.get(value, key);
+    const size = jsonBytes(field);
+    if (most === undefined || size > most.bytes) most = { key, field, bytes: size };
+  }
+  if (most === undefined) return [path, bytes];
   if (path !== "" && most.bytes * 2 <= bytes) return [path, bytes];
-  return largestField(most.field, most.path, most.bytes);
+  return largestField(most.field, path === "" ? most.key : `${path}.${most.key}`, most.bytes);
 }
 
 /** Length as JSON in UTF-8; 0 for a value without JSON. */
 function jsonBytes(value: unknown): number {
+  if (Number.isFinite(value)) return String(value).length;
   const text: string | undefined = JSON.stringify(value);
   return text === undefined ? 0 : utf8Length(text);
 }
