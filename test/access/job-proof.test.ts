@@ -55,6 +55,20 @@ describe("a signature", () => {
     );
   });
 
+  it("for one run of a workflow is good for that run alone, and says so", () => {
+    const job = { jobId: "job-1", content: { tenant: "blue" }, run: "run-1" };
+    const proof = signJob(job, alice, NOW);
+    expect(checkJobProof(proof, job)).toMatchObject({ kind: "proven", by: { run: "run-1" } });
+    for (const other of [
+      { ...job, run: "run-2" },
+      { jobId: "job-1", content: job.content },
+    ])
+      expect(checkJobProof(proof, other)).toEqual({
+        kind: "refused",
+        reason: "its signature is that of another run of its workflow",
+      });
+  });
+
   it("is refused at any junk, without an error", () => {
     const job = { jobId: "job-1", content: {} };
     fc.assert(

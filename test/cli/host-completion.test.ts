@@ -1,4 +1,4 @@
-/** @file Hosts that a TAB offers: those in service to `drain`, the drained ones to `undrain`, silent ones to `fence`. */
+/** @file Hosts that a TAB offers: those in service to `drain`, the drained ones to `undrain`, silent ones to `fence`; and tenants. */
 
 import { expect, it, vi } from "vitest";
 import { run } from "./run.ts";
@@ -23,4 +23,28 @@ it.each([
   await run(["complete", "--", verb, start], { client: { fleet: () => Promise.resolve(ledger) } });
   log.mockRestore();
   expect(said.slice(0, -1)).toEqual(want.map((id) => `${id}\t8 H100`));
+});
+
+it.each([
+  [
+    ["update", "train-7", "--tenant", ""],
+    ["blue", "red", "guest"],
+  ],
+  [["submit", "--tenant", "r"], ["red"]],
+  [
+    ["list", "--class", ""],
+    ["inference", "interactive", "training"],
+  ],
+])("%j is completed to %j", async (words, want) => {
+  const said: string[] = [];
+  const log = vi.spyOn(console, "log").mockImplementation((line: string) => void said.push(line));
+  const ledger = {
+    shape: { clusters: [], tenants: [{ id: "blue" }, { id: "red" }, { id: "$(reboot)" }] },
+    hosts: new Map(),
+    requests: new Map([["train-7", { tenant: "guest" }]]),
+    leases: new Map([["lease-1", { tenant: "red" }]]),
+  } as never;
+  await run(["complete", "--", ...words], { client: { fleet: () => Promise.resolve(ledger) } });
+  log.mockRestore();
+  expect(said.slice(0, -1).map((line) => line.split("\t")[0])).toEqual(want);
 });

@@ -1,5 +1,5 @@
 /**
- * @file `orbweaver completion bash|zsh|fish`: the script that makes a shell complete verbs, flags, their values, job ids, hosts.
+ * @file `orbweaver completion bash|zsh|fish`: the script that makes a shell complete verbs, flags, their values, job ids, hosts, tenants.
  *
  * The script asks `orbweaver complete -- WORDS` at every TAB; @bomb.sh/tab answers from the program itself, so the
  * answer cannot drift from it. Ids come from Temporal, if it answers within a second; a TAB never shows an error.
@@ -23,6 +23,11 @@ const JOB_VERBS: ReadonlyMap<string, boolean> = new Map([
   ["logs", true],
   ["cancel", false],
   ["retry", false],
+  ["update", false],
+  ["top", false],
+  ["suspend", false],
+  ["resume", false],
+  ["requeue", false],
   ["hold", false],
   ["release", false],
 ]);
@@ -57,7 +62,7 @@ export function addCompletion(program: Command, context: CommandContext): void {
     .find((command) => command.name() === "completion")
     ?.summary("print a completion script for a shell")
     .description(
-      "Prints the script that makes a shell complete verbs, flags, their values, job ids and hosts.",
+      "Prints the script that makes a shell complete verbs, flags, their values, job ids, hosts and tenants.",
     )
     .addHelpText(
       "after",
@@ -73,6 +78,7 @@ export function addCompletion(program: Command, context: CommandContext): void {
     if (command.name() === "complete") {
       await offerJobs(context, word);
       await offerHosts(context, word);
+      await offerTenants(context, command.args);
     }
   });
 }
@@ -119,6 +125,24 @@ async function offerHosts(context: CommandContext, verb: string): Promise<void> 
     },
     true,
   );
+}
+
+/** Makes the tenants of the fleet known to the answer that follows, where it is about a tenant. */
+async function offerTenants(context: CommandContext, words: readonly string[]): Promise<void> {
+  const [verb = ""] = words;
+  const option = completions.commands.get(verb)?.options.get("tenant");
+  const isAsked = words.at(-2) === "--tenant" || words.at(-1)?.startsWith("--tenant=") === true;
+  if (option === undefined || !isAsked) return;
+  const found = context.withSession({}, async ({ client }) => {
+    const { shape, requests, leases } = await client.fleet();
+    const named = shape.tenants.map(({ id }) => id);
+    const active = [...requests.values(), ...leases.values()].map(({ tenant }) => tenant);
+    return [...new Set([...named, ...active])].filter((tenant) => PLAIN_WORD.test(tenant));
+  });
+  const tenants = await inTime(found);
+  option.handler = (complete) => {
+    for (const tenant of tenants) complete(tenant, "tenant");
+  };
 }
 
 /** The answer, or nothing when it fails or takes longer than a TAB may. */
