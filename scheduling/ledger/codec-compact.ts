@@ -106,7 +106,7 @@ type FormerRows = Omit<CompactRows, "tables" | "requests"> & {
 };
 
 /** Numbers, with texts of their own. */
-interface NoteRows {
+export interface NoteRows {
   readonly texts: readonly string[];
   readonly notes: readonly number[];
 }

@@ -14,27 +14,29 @@ import { entry } from "./codec-values.ts";
 import type { DemandTrace, EvictionNote, Ledger, RunNote } from "./ledger.ts";
 
 /** Triples: time, index of the tenant's text, GPU-seconds lost. */
-export const packNotes = (
+export function packNotes(
   notes: readonly EvictionNote[],
   texts: Interner<string>,
-): readonly number[] =>
-  notes.flatMap(({ atMs, tenant, lostGpuSeconds }) => [
-    atMs,
-    texts.indexOf(tenant),
-    lostGpuSeconds,
-  ]);
+): readonly number[] {
+  const numbers: number[] = [];
+  for (const { atMs, tenant, lostGpuSeconds } of notes)
+    numbers.push(atMs, texts.indexOf(tenant), lostGpuSeconds);
+  return numbers;
+}
 
 /** Seven numbers each: class, tenant (indices of texts), GPUs, end after the former end, wait, run, time limit or -1. */
-export const packRuns = (notes: readonly RunNote[], texts: Interner<string>): readonly number[] =>
-  notes.flatMap((note, at) => [
-    texts.indexOf(note.class),
-    texts.indexOf(note.tenant),
-    note.gpus,
-    note.endedAtMs - (notes[at - 1]?.endedAtMs ?? 0),
-    note.grantedAtMs - note.submittedAtMs,
-    note.endedAtMs - note.grantedAtMs,
-    note.timeLimitMs ?? -1,
-  ]);
+export function packRuns(notes: readonly RunNote[], texts: Interner<string>): readonly number[] {
+  const numbers: number[] = [];
+  let formerMs = 0;
+  for (const note of notes) {
+    const { gpus, submittedAtMs, grantedAtMs, endedAtMs, timeLimitMs = -1 } = note;
+    numbers.push(texts.indexOf(note.class), texts.indexOf(note.tenant), gpus);
+    numbers.push(endedAtMs - formerMs, grantedAtMs - submittedAtMs, endedAtMs - grantedAtMs);
+    numbers.push(timeLimitMs);
+    formerMs = endedAtMs;
+  }
+  return numbers;
+}
 
 export const unpackNotes = (
   triples: readonly number[],

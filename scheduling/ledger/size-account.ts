@@ -22,7 +22,7 @@ import {
   type Owner,
   type SharedList,
 } from "./codec-compact-rows.ts";
-import { packService, withTexts } from "./codec-compact.ts";
+import { packService, withTexts, type NoteRows } from "./codec-compact.ts";
 import { packStartEstimates } from "./codec-estimate-rows.ts";
 import { packIntake } from "./codec-intake-rows.ts";
 import { packLease, packReservation } from "./codec-lease-rows.ts";
@@ -43,7 +43,15 @@ import {
 } from "./codec-rows.ts";
 import type { HostStatus, Ledger, OutboxGrant } from "./ledger.ts";
 import { classFlow, tenantFlow } from "./rules/flow.ts";
-import { COMMA, counter, digitsOf, jsonBytes, sizeTable, type SizeTable } from "./size-table.ts";
+import {
+  COMMA,
+  counter,
+  digitsOf,
+  jsonBytes,
+  numbersBytes,
+  sizeTable,
+  type SizeTable,
+} from "./size-table.ts";
 
 /** Bytes of the parts that change row by row. Changes by the functions of this file alone. */
 export interface SizeAccount {
@@ -333,14 +341,16 @@ type Sectioned = Pick<Ledger, "requests" | Exclude<SectionName, "shape">>;
  */
 export function measureSections(account: SizeAccount, ledger: Sectioned, isOpen: boolean): void {
   const { service, evictions, runs, ownEstimates, latencyDemand, models, links, intake } = ledger;
-  const measure = <T>(name: SectionName, value: T | undefined, pack: (of: T) => unknown): void => {
+  const size = <T>(name: SectionName, value: T | undefined, bytesOf: (of: T) => number): void => {
     if (!isOpen && account.measured.get(name) === value) return;
     account.measured.set(name, value);
-    account.sections[name] = value === undefined ? 0 : jsonBytes(pack(value));
+    account.sections[name] = value === undefined ? 0 : bytesOf(value);
   };
+  const measure = <T>(name: SectionName, value: T | undefined, pack: (of: T) => unknown): void =>
+    size(name, value, (each) => jsonBytes(pack(each)));
   measure("service", service, packService);
-  measure("evictions", evictions, (notes) => withTexts(packNotes, notes));
-  measure("runs", runs, (notes) => withTexts(packRuns, notes));
+  size("evictions", evictions, (notes) => noteBytes(withTexts(packNotes, notes)));
+  size("runs", runs, (notes) => noteBytes(withTexts(packRuns, notes)));
   measure("ownEstimates", ownEstimates, (kept) => packStartEstimates(kept, LAST_PLACE));
   measure("latencyDemand", latencyDemand, packDemand);
   measure("models", models, packModels);
@@ -350,6 +360,9 @@ export function measureSections(account: SizeAccount, ledger: Sectioned, isOpen:
   measure("repairs", ledger.repairs, (notes) => notes);
   measure("deadLetters", ledger.deadLetters, (letters) => letters);
 }
+
+const noteBytes = ({ texts, notes }: NoteRows): number =>
+  jsonBytes({ texts, notes: [] }) - jsonBytes([]) + numbersBytes(notes);
 
 /** No ledger has more requests. */
 const LAST_PLACE = { get: () => 99_999 };

@@ -18,6 +18,22 @@ export const jsonBytes = (value: unknown): number => utf8Length(JSON.stringify(v
 
 export const COMMA = 1;
 
+/** The same of a list of numbers; long lists are measured after many events, so none is written. */
+export function numbersBytes(numbers: readonly number[]): number {
+  let bytes = BRACKETS + COMMA * Math.max(0, numbers.length - 1);
+  for (const each of numbers) bytes += numberBytes(each);
+  return bytes;
+}
+
+const BRACKETS = 2;
+
+function numberBytes(value: number): number {
+  if (!Number.isSafeInteger(value) || value < 0) return JSON.stringify(value).length;
+  let digits = 1;
+  for (let next = 10; value >= next; next *= 10) digits += 1;
+  return digits;
+}
+
 interface TableOptions<T> {
   readonly keyOf: (value: T) => string;
   /** What the table holds; writing it counts what it refers to. */
