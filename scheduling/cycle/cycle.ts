@@ -10,7 +10,8 @@
  *      end before the last of the GPUs is free; that time only comes nearer; so the job starts at most T later. The first of H jobs in a
  *      row waits for no other, the k-th at most for k−1 before it. GPUs in opportunistic use (opportunistic-backfill.ts) come back after
  *      G: a checkpoint's grace and the time after which the lease is revoked, three minutes together at most.
- *   Together: R starts within Q + (H + 1) · (PREEMPTIBLE_BY_INFERENCE_MS + T + G).
+ *   Together: R starts within Q + (H + 1) · (PREEMPTIBLE_BY_INFERENCE_MS + T + G). Where backfill is patient, a request with checkpoints and
+ *   without a time limit may reserve only after its patience and the delay of its level: both are bounded, and add to Q.
  * A request that could not start even if every lease ended gets no reservation, so it delays no other.
  * A job array stands in the queue with one gang, its first missing one. GPUs that are left after the passes, and reserved for no job, go to the
  * arrays that got theirs, in order (admit.ts); `apply` then sends what they still want to the end of the queue. So an array always has a

@@ -12,7 +12,8 @@ import type { ServiceOrder } from "../queue/service-order.ts";
 /**
  * Which requests may pass one that cannot start. `none`: none, the cycle ends with it. `easy`: those that do not delay the first such
  * request, by the time limits that users state. `persistent`: the same for the first few, whose reservations last from cycle to cycle.
- * `patient`: as `persistent`, but a request with checkpoints and without a time limit reserves only after it has waited for `PATIENCE_MS`.
+ * `patient`: as `persistent`, but a request with checkpoints and without a time limit reserves only after it has waited for `PATIENCE_MS` and
+ * the delay of its level of service.
  * `conservative`: those that delay none of the earlier ones. `unreserved`: all; a large gang may wait for ever.
  */
 export type Backfill = "none" | "easy" | "conservative" | "persistent" | "patient" | "unreserved";
@@ -42,8 +43,8 @@ export interface CycleLimits {
   readonly freshReasons: number;
 }
 
-/** Of requests without time limits: decision 65. */
-const PATIENCE_MS = 6 * 3_600_000;
+/** Of requests without time limits: decisions 66 and 87. */
+const PATIENCE_MS = 72 * 3_600_000;
 
 /** Why three reservations and whole places only: decision 42. */
 export const RESERVATION_RULES: Readonly<Record<Backfill, ReservationRule>> = {

@@ -13,6 +13,8 @@ import { popCount, type HostGpus, type Reservation } from "../../domain/lease/le
 import type { PendingRequest, ReserveItem } from "../../domain/lease/plan.ts";
 import { noteReservation } from "../capacity/capacity-changes.ts";
 import type { Capacity } from "../capacity/capacity-state.ts";
+import { levelOf } from "../queue/service-order.ts";
+import { delayMs } from "../queue/tawfq.ts";
 import { sharedGpus, withoutGpus } from "../ledger/rules/reservation-index.ts";
 
 export interface ReservationRule {
@@ -21,8 +23,9 @@ export interface ReservationRule {
   /** Whether reservations last until the next cycle, whatever the order is then. */
   readonly isKept: boolean;
   /**
-   * A request without a time limit that writes checkpoints, and so takes part in the order of service, has to wait for so long before it
-   * may reserve GPUs: where users state no limits, nobody knows how long a reservation would last. Absent: not at all.
+   * A request without a time limit that writes checkpoints, and so takes part in the order of service, has to wait for so long, and for the
+   * delay of its level (tawfq.ts) on top, before it may reserve GPUs: where users state no limits, nobody knows how long a reservation would
+   * last, and jobs that were served less would wait for one that was served more. Absent: not at all.
    */
   readonly patienceMs?: number;
   /** Whether a request may reserve a part of a place when others leave it no whole one. */
@@ -112,12 +115,16 @@ export const reservationOf = ({ capacity }: ReservationSet, job: JobId): Reserva
 export const hasRoom = ({ backfill, rule }: ReservationSet): boolean => backfill.size < rule.most;
 
 /** Whether the request may make a first reservation by now. */
-export const mayReserve = (
-  { patienceMs = 0 }: ReservationRule,
-  { timeLimitMs, checkpoint, requestedAtMs }: PendingRequest,
+export function mayReserve(
+  { patienceMs }: ReservationRule,
+  request: PendingRequest,
   nowMs: number,
-): boolean =>
-  timeLimitMs !== undefined || checkpoint === undefined || nowMs - requestedAtMs >= patienceMs;
+): boolean {
+  const { timeLimitMs, checkpoint, requestedAtMs } = request;
+  if (patienceMs === undefined || timeLimitMs !== undefined || checkpoint === undefined)
+    return true;
+  return nowMs - requestedAtMs >= patienceMs + delayMs(levelOf(request));
+}
 
 /** The cycle looks at a job: from here on its backfill reservation is preemptible no more. */
 export function visit(reservations: ReservationSet, job: JobId): void {

@@ -8,6 +8,7 @@ import {
   freeGpusIn,
   hasRoom,
   INFERENCE_HEADROOM,
+  mayReserve,
   relinquish,
   reservationOf,
   reserveForPreemptor,
@@ -16,7 +17,9 @@ import {
   visit,
 } from "../../../scheduling/reservation/reservation-set.ts";
 import { fleetCounts } from "../../../scheduling/cycle/fleet-counts.ts";
-import { gpus } from "../builders.ts";
+import { RESERVATION_RULES } from "../../../scheduling/cycle/policies.ts";
+import { gangRequest, gpus } from "../builders.ts";
+import { ms } from "../../../domain/values/units.ts";
 import { H0, H1, ledgerWith, openSet, reserved } from "./reservations.ts";
 
 const A = jobId("a");
@@ -91,4 +94,17 @@ describe("a set of reservations", () => {
     expect([...view.capacity.reserved.byJob.values()]).toEqual([WHOLE]);
     expect(view.capacity.reserved.masks).toEqual(before);
   });
+});
+
+test("a patient request waits for three days and the delay of its level; one with a time limit or without checkpoints does not", () => {
+  const HOUR_MS = 3_600_000;
+  const { patient, persistent } = RESERVATION_RULES;
+  const first = { ...gangRequest({ checkpoint: { graceMs: ms(1_000) } }), arrival: 1 };
+  const firstAtMs = (request: typeof first): number =>
+    [0, 72, 84, 120, 264].find((hours) => mayReserve(patient, request, hours * HOUR_MS)) ??
+    Infinity;
+  expect([1, 2, 3, 4].map((seq) => firstAtMs({ ...first, seq }))).toEqual([72, 84, 120, 264]);
+  expect(firstAtMs({ ...first, timeLimitMs: ms(1_000) })).toBe(0);
+  expect(firstAtMs({ ...gangRequest({ seq: 4 }), arrival: 1 })).toBe(0);
+  expect(mayReserve(persistent, { ...first, seq: 4 }, 0)).toBe(true);
 });
