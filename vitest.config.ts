@@ -1,5 +1,5 @@
 /**
- * @file Six test projects: `unit` runs offline; `patient`, `steady` and `busy` are the thirds of the integration tests. The files of a third
+ * @file Seven test projects: `unit` runs offline; `fallback` repeats the tests of launches with the supervisor in Node; `patient`, `steady` and `busy` are the thirds of the integration tests. The files of a third
  * run one after the other on one real Temporal server; the thirds run at the same time, each on a server of its own. `attacks` floods a fleet.
  * `upgrade` runs the former release and this one in turns.
  */
@@ -12,6 +12,21 @@ const files = (...names: readonly string[]): string[] =>
 const PATIENT = files("fence", "preemption", "recovery", "silence");
 /** Wait and work in turns. About as long as the patient ones, and as all the others together. */
 const STEADY = files("array", "crowd", "frozen-query", "measure", "on-demand", "presence");
+
+/** Launches with real processes: `unit` takes the native supervisor where there is a C compiler. */
+const LAUNCHES = [
+  ...["adoption", "containment", "gang", "logs", "native", "restart", "run", "stop"],
+  ...["stray-launches", "presence/fence"],
+].map((name) => `test/agent/${name}.test.ts`);
+
+const OFFLINE = {
+  setupFiles: ["test/support/unit-setup.ts"],
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+  // Files share the modules that a worker has loaded: a third of the time went into loading them again for each.
+  isolate: false,
+  maxWorkers: "100%",
+};
 
 const ON_A_SERVER = {
   globalSetup: ["test/support/server-setup.ts"],
@@ -30,12 +45,16 @@ export default defineConfig({
           name: "unit",
           include: ["test/**/*.test.ts"],
           exclude: ["test/integration/**", "test/attacks/**", "test/upgrade/**"],
-          setupFiles: ["test/support/unit-setup.ts"],
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-          // Files share the modules that a worker has loaded: a third of the time went into loading them again for each.
-          isolate: false,
-          maxWorkers: "100%",
+          ...OFFLINE,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "fallback",
+          include: LAUNCHES,
+          env: { ORBWEAVER_SUPERVISOR: "node" },
+          ...OFFLINE,
         },
       },
       { extends: true, test: { ...ON_A_SERVER, name: "patient", include: PATIENT } },

@@ -1,6 +1,6 @@
 /**
  * @file How an agent of root starts a process of a job as a user of its host: the user's groups, no capabilities and no way to any, limits, umask,
- * home, and a private `/tmp`. By programs of util-linux, in a mount namespace of the process.
+ * home, and a private `/tmp`, in a mount namespace of the process. By the native supervisor (`agent/native/exec-step.c`), else by util-linux.
  *
  * As root, with paths that nothing of the job can change: folders that the job may write are handed to the user, `/tmp` becomes a folder of
  * the lease, limits are set. Then all of root is dropped, and only then anything of the job is looked up. The environment is the job's
@@ -15,6 +15,8 @@ export interface HostUser {
   readonly name: string;
   readonly uid: number;
   readonly gid: number;
+  /** All groups of the user, the first one included. */
+  readonly groups: readonly number[];
   readonly home: string;
 }
 
@@ -31,6 +33,8 @@ export interface RunAs {
   readonly stateDir: string;
   /** A folder on the way to it that lets nobody pass. */
   readonly cover?: string;
+  /** The native supervisor, which does all of this by system calls; without one, programs of util-linux do. */
+  readonly native?: string;
 }
 
 /** What the job's user gets. */
@@ -80,11 +84,17 @@ exec "$@"`;
 
 /** What the command of each process of the job begins with. */
 export function asUser(
-  { user, limits, stateDir, cover = "" }: RunAs,
+  { user, limits, stateDir, cover = "", native }: RunAs,
   { tmp, folders, given = "" }: HandedOver,
 ): readonly string[] {
   const limit = (name: string, most: number): string => `--${name}=${String(most)}:${String(most)}`;
   const handed = [...folders, tmp, ...(given === "" ? [] : [given])];
+  if (native !== undefined)
+    return [
+      ...[native, "--as-user", String(user.uid), String(user.gid), user.groups.join(",")],
+      ...[String(limits.processes), String(limits.openFiles), tmp, stateDir, cover, given],
+      ...[String(handed.length), ...handed, "--"],
+    ];
   return [
     ...["/usr/bin/unshare", "--mount", "--propagation", "private", "--"],
     ...["/bin/sh", "-c", APART, "apart", `${String(user.uid)}:${String(user.gid)}`],
@@ -102,7 +112,12 @@ export function hostUser(name: string): HostUser {
   try {
     const line = execFileSync("getent", ["passwd", "--", name], { encoding: "utf8" });
     const [known = "", , uid = "", gid = "", , home = "/"] = line.trim().split(":");
-    if (known === name) return { name, uid: Number(uid), gid: Number(gid), home };
+    const groups = execFileSync("id", ["-G", "--", name], { encoding: "utf8" });
+    if (known === name)
+      return {
+        ...{ name, uid: Number(uid), gid: Number(gid), home },
+        groups: groups.trim().split(" ").map(Number),
+      };
   } catch {
     // It ends with an exit code of 2 for a name that nobody has.
   }

@@ -6,6 +6,7 @@ import { crowdBench } from "./crowd.ts";
 import { floodsBench } from "./floods.ts";
 import { handlersBench } from "./handlers.ts";
 import { inferenceBench } from "./inference.ts";
+import { launchBench } from "./launch.ts";
 import { liveBench } from "./live.ts";
 import { liveCycleBench } from "./live-cycle.ts";
 import { pickBench } from "./pick.ts";
@@ -23,6 +24,7 @@ export const BENCHES: readonly Bench[] = [
   floodsBench,
   handlersBench,
   inferenceBench,
+  launchBench,
   liveBench,
   liveCycleBench,
   pickBench,

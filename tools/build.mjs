@@ -13,6 +13,8 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { createRequire } from "node:module";
@@ -52,6 +54,7 @@ const PRELOADED = [
 ];
 
 export async function build({ say = () => {} } = {}) {
+  buildSupervisor(say);
   const stamp = inputStamp();
   const stampFile = path.join(ROOT, "dist", ".stamp");
   if (existsSync(stampFile) && readFileSync(stampFile, "utf8") === stamp) return;
@@ -94,6 +97,43 @@ export async function build({ say = () => {} } = {}) {
   await bundleLightVerbs();
   await bundlePage();
   writeFileSync(stampFile, stamp);
+}
+
+/**
+ * The native supervisor, where there is a C compiler; the shim in Node does its work where there is none. Static, so that nothing of a job's
+ * environment is looked at before its program. Beside the stamp, because a compiler may come later than the build.
+ */
+function buildSupervisor(say) {
+  if (process.platform !== "linux") return;
+  const folder = path.join(ROOT, "agent/native");
+  const sources = readdirSync(folder).map((name) => path.join(folder, name));
+  const out = path.join(ROOT, "dist/agent/native", `supervisor-linux-${process.arch}`);
+  const builtAt = existsSync(out) ? statSync(out).mtimeMs : 0;
+  if (sources.every((file) => statSync(file).mtimeMs < builtAt)) return;
+  mkdirSync(path.dirname(out), { recursive: true });
+  const aside = `${out}.${process.pid}`;
+  const done = compileSupervisor(folder, aside);
+  // An agent may be running the old one.
+  if (done.status === 0) renameSync(aside, out);
+  else
+    say(
+      done.error === undefined
+        ? `no native supervisor, launches take the one in Node: ${done.stderr.trim()}`
+        : "no C compiler (cc), so launches take the supervisor in Node",
+    );
+}
+
+/** The result of the compiler, `error` where there is none. */
+export function compileSupervisor(folder, out) {
+  const sources = readdirSync(folder).filter((name) => name.endsWith(".c"));
+  return spawnSync(
+    "cc",
+    [
+      ...["-static", "-O2", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fstack-protector-strong"],
+      ...["-s", "-o", out, ...sources.sort().map((name) => path.join(folder, name))],
+    ],
+    { encoding: "utf8" },
+  );
 }
 
 /**

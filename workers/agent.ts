@@ -25,6 +25,7 @@ import {
 import { reportCheckpoints } from "../agent/telemetry/checkpoint-report.ts";
 import type { ContainerKind } from "../agent/containment/container.ts";
 import { findContainment } from "../agent/system/find-containment.ts";
+import { findNative, nativeFile, SUPERVISOR_VARIABLE } from "../agent/system/native-supervisor.ts";
 import { openContactStore, type ContactStore } from "../agent/presence/contact-store.ts";
 import { onlyInContact } from "../agent/presence/contact-gate.ts";
 import { createFence, watchFence } from "../agent/presence/fence.ts";
@@ -61,6 +62,7 @@ import { ownPollerIdentity } from "./own-identity.ts";
 import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
 import { removeOldOutput } from "./old-output.ts";
 import { onlyFrom, orderCheck } from "./order-check.ts";
+import { packageRoot } from "./server/package-root.ts";
 import { ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
 import {
   farewell,
@@ -286,6 +288,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
   const given = trust.kind === "policy" ? trust.policy.fleetKeys : undefined;
   const believed = given === undefined ? believedKeys() : () => given;
   const access = { fleet: options.fleet, trust, believed };
+  const native = findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]);
   const common = {
     connection,
     namespace,
@@ -309,8 +312,9 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       (order) => hosts.get(order.host)?.tokens.isNewest(order.token, maskOn(order)) === true,
     ),
     onUnattended,
-    runAsOf: runAsOf(trust, options.stateDir),
+    runAsOf: runAsOf(trust, { stateDir: options.stateDir, native }),
     shimPath: options.shimPath ?? defaultShimPath(),
+    nativePath: native,
     env: process.env,
     log: options.log ?? LOG_LIMITS,
     minFreeBytes: options.minFreeBytes ?? MIN_FREE_BYTES,

@@ -152,7 +152,7 @@ function extrasRefusal(
 /** As whom a host runs an order: the user that its policy names for the tenant, looked up once. Throws BAD_INPUT where that cannot work here. */
 export function runAsOf(
   trust: HostTrust,
-  stateDir: string,
+  { stateDir, native }: { readonly stateDir: string; readonly native: string | undefined },
 ): (order: RunOrder) => RunAs | undefined {
   if (trust.kind !== "policy" || trust.policy.users === undefined || process.getuid?.() !== 0)
     return () => undefined;
@@ -167,6 +167,12 @@ export function runAsOf(
   const limits = withinOwnLimits(policy.limits);
   return ({ holder }) => {
     const user = users.get(userOfTenant(policy, holder.tenant) ?? "");
-    return user && { user, limits, stateDir: realDir, ...(cover && { cover }) };
+    return (
+      user && {
+        ...{ user, limits, stateDir: realDir },
+        ...(cover && { cover }),
+        ...(native !== undefined && { native }),
+      }
+    );
   };
 }

@@ -10,9 +10,13 @@ import { dirname } from "node:path";
 import { hasErrorCode, type Files, type WriteOptions } from "../ports/files.ts";
 
 /** Survives the death of every process, not of the machine. */
-export function replaceJson(files: Files, path: string, value: unknown): void {
+export const replaceJson = (files: Files, path: string, value: unknown): void =>
+  replaceText(files, path, JSON.stringify(value));
+
+/** As `replaceJson`. */
+export function replaceText(files: Files, path: string, text: string): void {
   const aside = files.asideOf(path);
-  files.write(aside, JSON.stringify(value));
+  files.write(aside, text);
   files.rename(aside, path);
 }
 

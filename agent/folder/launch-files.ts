@@ -6,6 +6,7 @@
  * | `order.json` | agent | the order as received, and the port of rank 0 when this host picked it |
  * | `container.json` | agent | the container of its processes, see `containment/container.ts` |
  * | `plan.json` | agent, once | the processes that the shim is to start |
+ * | `plan.words` | agent | the same for the native supervisor, see `runs/plan-words.ts` |
  * | `claim.json` | shim or agent, once | which shim may start it, or that none ever may |
  * | `status.json` | shim | the processes that were started, and how they ended |
  * | `stop.json` | agent | the reason and the time of a stop |
@@ -37,6 +38,7 @@ export interface LaunchFiles {
   readonly dir: string;
   readonly order: string;
   readonly plan: string;
+  readonly planWords: string;
   readonly container: string;
   readonly claim: string;
   readonly status: string;
@@ -52,6 +54,7 @@ export const launchFiles = (dir: string): LaunchFiles => ({
   dir,
   order: join(dir, "order.json"),
   plan: join(dir, "plan.json"),
+  planWords: join(dir, "plan.words"),
   container: join(dir, "container.json"),
   claim: join(dir, "claim.json"),
   status: join(dir, "status.json"),

@@ -56,8 +56,8 @@ export interface Processes {
   bootId(): string;
   own(): ProcessIdentity;
   stat(pid: number): ProcessStat | undefined;
-  /** Every process of the machine, zombies included. */
-  all(): readonly ProcessStat[];
+  /** Every process of the machine, zombies included; those known to be older than `notBefore` may be left out. */
+  all(notBefore?: ProcessIdentity): readonly ProcessStat[];
   /** Of these processes those whose environment holds `mark` (`NAME=value`). None that started before `notBefore` can have it. */
   marked(
     mark: string,

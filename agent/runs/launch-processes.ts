@@ -24,7 +24,12 @@ export function membersOf(
   { mark, shim, ranks, grouped = [] }: Roots,
 ): readonly ProcessStat[] {
   const bootId = processes.bootId();
-  const rows = new Map(processes.all().map((row) => [row.pid, row]));
+  // What is older than the supervisor descends from nothing of the launch, and can only have been put into its group.
+  const rows = new Map(processes.all(shim).map((row) => [row.pid, row]));
+  for (const pid of grouped) {
+    const row = rows.has(pid) ? undefined : processes.stat(pid);
+    if (row !== undefined) rows.set(pid, row);
+  }
   const isKnown = (identity: ProcessIdentity): boolean =>
     identity.bootId === bootId && rows.get(identity.pid)?.started === identity.started;
   const leaders = new Set(ranks.filter(isKnown).map((rank) => rank.pid));

@@ -22,13 +22,11 @@ import { extrasDir, writeExtras } from "../folder/extra-files.ts";
 import { planRanks } from "./rank-environment.ts";
 import { findTunerPlugin } from "./tuner-plugin.ts";
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
-import { launchGroups, makeContainer, startShim } from "./shim-start.ts";
+import { launchGroups, makeContainer, startShim, type Supervisors } from "./shim-start.ts";
 import { createJsonOnce, replaceJson } from "../folder/json-files.ts";
 import type { Files } from "../ports/files.ts";
 
-export interface StartPorts {
-  /** The compiled entry of the shim. */
-  readonly shimPath: string;
+export interface StartPorts extends Supervisors {
   /** The agent's own environment; little of it is passed on. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: LogLimits;
@@ -198,14 +196,21 @@ async function startOwnShim(
   run: LocalRun,
   { order, ports }: { readonly order: RunOrder; readonly ports: StartPorts },
 ): Promise<void> {
-  const { shimPath, env } = ports;
+  const { shimPath, nativePath, env } = ports;
   const { files, system } = run;
   const { leaseId } = order;
-  const phase = await startShim(run, { containment, owner, shimPath, env, leaseId });
-  if (phase !== undefined || !revoke(run, "its shim could not be started")) return;
+  const phase = await startShim(run, {
+    containment,
+    owner,
+    shimPath,
+    nativePath,
+    env,
+    leaseId,
+  });
+  if (phase !== undefined || !revoke(run, "its supervisor could not be started")) return;
   throw failure(
     "HOST_REFUSED",
-    `${order.host} could not start the shim ${shimPath} for ${order.leaseId}: ${(system.files.readText(files.shimLog) ?? "").slice(-1_000)}`,
+    `${order.host} could not start ${[nativePath, shimPath].filter(Boolean).join(" or ")} for ${order.leaseId}: ${(system.files.readText(files.shimLog) ?? "").slice(-1_000)}`,
   );
 }
 

@@ -5,9 +5,15 @@
  * that a bench can start the same supervisor under the same containment without a scheduler.
  */
 
-import { containerFor, groupsOf, type Containment } from "../containment/container.ts";
-import { replaceJson } from "../folder/json-files.ts";
-import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
+import {
+  containerFor,
+  groupsOf,
+  readContainer,
+  type Containment,
+} from "../containment/container.ts";
+import { readJson, replaceJson, replaceText } from "../folder/json-files.ts";
+import { LAUNCH_MARK, OWNER_MARK, type LaunchPlan } from "../folder/launch-files.ts";
+import { planWords } from "./plan-words.ts";
 import { untilPhase, type Launch, type Phase } from "./local-run.ts";
 
 export interface ContainerOwner {
@@ -16,9 +22,14 @@ export interface ContainerOwner {
   readonly owner: string;
 }
 
-export interface ShimStart extends ContainerOwner {
+export interface Supervisors {
   /** The compiled entry of the shim. */
   readonly shimPath: string;
+  /** The native supervisor, where there is one (`native-supervisor.ts`). */
+  readonly nativePath?: string | undefined;
+}
+
+export interface ShimStart extends ContainerOwner, Supervisors {
   /** The agent's own environment; little of it is passed on. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly leaseId: string;
@@ -45,17 +56,20 @@ export function makeContainer(
 /** Returns when the shim, or an order to stop, has the claim; undefined when the shim ended without it. */
 export async function startShim(
   launch: Launch,
-  { containment, owner, shimPath, env, leaseId }: ShimStart,
+  { containment, owner, shimPath, nativePath, env, leaseId }: ShimStart,
 ): Promise<Phase | undefined> {
   const { files, system } = launch;
   const gone = new AbortController();
   system.processes.start({
-    command: [
-      ...(containment.kind === "subreaper" ? containment.prefix : []),
-      process.execPath,
-      shimPath,
-      files.dir,
-    ],
+    command:
+      nativePath !== undefined && isNative(launch)
+        ? [nativePath, files.dir]
+        : [
+            ...(containment.kind === "subreaper" ? containment.prefix : []),
+            process.execPath,
+            shimPath,
+            files.dir,
+          ],
     cwd: files.dir,
     env: {
       PATH: env["PATH"],
@@ -70,4 +84,13 @@ export async function startShim(
     onNotStarted: () => gone.abort(),
   });
   return await untilPhase(launch, ["starting", "running", "ended", "lost", "revoked"], gone.signal);
+}
+
+/** Writes the plan down for the native supervisor; false where the shim in Node is to run it. */
+function isNative({ files, system: { files: disk } }: Launch): boolean {
+  const plan = readJson<LaunchPlan>(disk, files.plan);
+  const words = plan && planWords(plan, readContainer(disk, files));
+  if (words === undefined) return false;
+  replaceText(disk, files.planWords, words);
+  return true;
 }

@@ -42,12 +42,7 @@ export const nodeProcesses: Processes = {
   bootId,
   own: ownIdentity,
   stat: statOf,
-  all: () =>
-    IS_LINUX
-      ? readdirSync("/proc").flatMap((name) =>
-          /^\d+$/.test(name) ? (statOf(Number(name)) ?? []) : [],
-        )
-      : psRows(["-A"]),
+  all: (notBefore) => (IS_LINUX ? linuxRows(notBefore) : psRows(["-A"])),
   marked: (mark, among, notBefore) => {
     if (!IS_LINUX) return markedByPs(mark);
     const entry = Buffer.from(`${mark}\0`);
@@ -65,6 +60,32 @@ export const nodeProcesses: Processes = {
     return (user + system) / 1_000;
   },
 };
+
+/** No pid comes round again within this time: that takes tens of thousands of starts. */
+const MEMORY_MS = 100;
+let seen = new Map<number, { readonly started: number; readonly atMs: number }>();
+
+/** Hundreds of launches may end in a second: a look skips a process that one a moment ago has found to be too old. */
+function linuxRows(notBefore: ProcessIdentity | undefined): readonly ProcessStat[] {
+  const nowMs = performance.now();
+  const isOfThisBoot = notBefore?.bootId === bootId();
+  const sinceTicks = isOfThisBoot ? Number(notBefore?.started) : -Infinity;
+  const before = seen;
+  seen = new Map();
+  return readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    const pid = Number(name);
+    const known = before.get(pid);
+    if (known !== undefined && nowMs - known.atMs < MEMORY_MS && known.started < sinceTicks) {
+      seen.set(pid, known);
+      return [];
+    }
+    const stat = statOf(pid);
+    if (stat === undefined) return [];
+    seen.set(pid, { started: Number(stat.started), atMs: nowMs });
+    return [stat];
+  });
+}
 
 function sent(target: number, signal: string): string | undefined {
   try {

@@ -8,6 +8,11 @@ import { NativeConnection, Worker, type WorkerOptions } from "@temporalio/worker
 import { Client } from "@temporalio/client";
 import { dirname, join } from "node:path";
 import { findContainment } from "../../agent/system/find-containment.ts";
+import {
+  findNative,
+  nativeFile,
+  SUPERVISOR_VARIABLE,
+} from "../../agent/system/native-supervisor.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { createFloorActivities } from "./activities.ts";
 
@@ -16,6 +21,7 @@ const connection = await NativeConnection.connect({ address });
 const place = {
   dir: join(dirname(codePath), "floor-launches"),
   shimPath: join(packageRoot(), "dist/workers/shim.cjs"),
+  nativePath: findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]),
   containment: findContainment(),
   log: { partBytes: 8 * 2 ** 20, parts: 4 },
 };

@@ -17,13 +17,12 @@ import {
 } from "../../agent/folder/launch-files.ts";
 import { FINAL_KINDS, untilPhase, type Launch } from "../../agent/runs/local-run.ts";
 import { killAll } from "../../agent/runs/process-end.ts";
-import { makeContainer, startShim } from "../../agent/runs/shim-start.ts";
+import { makeContainer, startShim, type Supervisors } from "../../agent/runs/shim-start.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
 
-export interface SupervisedPlace {
+export interface SupervisedPlace extends Supervisors {
   /** Holds a folder for each launch. */
   readonly dir: string;
-  readonly shimPath: string;
   readonly containment: Containment;
   readonly log: LogLimits;
 }
@@ -34,7 +33,7 @@ const GRACE_MS = 30_000;
 /** The exit code of the command; 1 when a signal ended it. Returns when no process of it is left. */
 export async function runSupervised(
   command: readonly string[],
-  { dir, shimPath, containment, log }: SupervisedPlace,
+  { dir, shimPath, nativePath, containment, log }: SupervisedPlace,
 ): Promise<number> {
   const leaseId = `floor-${randomBytes(6).toString("hex")}`;
   const files = launchFiles(join(dir, leaseId));
@@ -55,6 +54,7 @@ export async function runSupervised(
     containment,
     owner: OWNER,
     shimPath,
+    nativePath,
     env: process.env,
     leaseId,
   });

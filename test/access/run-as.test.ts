@@ -9,6 +9,7 @@ import {
   realpathSync,
   rmSync,
   statSync,
+  symlinkSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,6 +22,7 @@ import {
   runAsTrouble,
   withinOwnLimits,
 } from "../../access/run-as.ts";
+import { builtNative } from "../agent/fixture.ts";
 import { isRoot, NOBODY } from "../support/as-user.ts";
 
 const run = promisify(execFile);
@@ -46,58 +48,91 @@ it("keeps to the limits of the agent itself, which it could not raise", () => {
   expect(own.openFiles).toBe(hard("n") || most.openFiles);
 });
 
-describe.runIf(isRoot && runAsTrouble() === undefined)("the exec step of a job's user", () => {
-  it.each([
-    ["in /tmp", () => folder(tmpdir())],
-    [
-      "behind a closed folder",
-      () => {
-        const state = join(folder("/var/tmp"), "state");
-        mkdirSync(state);
-        return state;
-      },
-    ],
-  ])("drops all of root, and hands over folders of a state folder %s", async (_where, stateOf) => {
-    const state = stateOf();
-    const lease = join(state, "hosts", "a", "lease");
-    const checkpoints = join(state, "jobs", "j", "t1");
-    const [own, other] = [join(lease, "scratch"), join(lease, "other")];
-    for (const dir of [own, other, checkpoints]) mkdirSync(dir, { recursive: true, mode: 0o700 });
-    for (let dir = lease; dir !== state; dir = join(dir, "..")) chmodSync(dir, 0o700);
-    const cover = closedAbove(state);
-    const runAs = {
-      user: hostUser("nobody"),
-      limits: { processes: 30_000, openFiles: 512 },
-      stateDir: state,
-      ...(cover !== undefined && { cover }),
-    };
-    const step = asUser(runAs, { tmp: join(lease, "tmp"), folders: [own, checkpoints] });
-    const script = `id -u; umask; ulimit -n; grep -E "CapEff|NoNew" /proc/self/status | tr -d "\\t\\n"; echo
+const STEPS = [
+  { of: "util-linux", native: {} },
+  ...[builtNative()].flatMap((path) =>
+    path ? [{ of: "the native supervisor", native: { native: path } }] : [],
+  ),
+];
+
+describe.runIf(isRoot && runAsTrouble() === undefined).each(STEPS)(
+  "the exec step of a job's user by $of",
+  ({ native }) => {
+    it.each([
+      ["in /tmp", () => folder(tmpdir())],
+      [
+        "behind a closed folder",
+        () => {
+          const state = join(folder("/var/tmp"), "state");
+          mkdirSync(state);
+          return state;
+        },
+      ],
+    ])(
+      "drops all of root, and hands over folders of a state folder %s",
+      async (_where, stateOf) => {
+        const state = stateOf();
+        const lease = join(state, "hosts", "a", "lease");
+        const checkpoints = join(state, "jobs", "j", "t1");
+        const [own, other] = [join(lease, "scratch"), join(lease, "other")];
+        for (const dir of [own, other, checkpoints])
+          mkdirSync(dir, { recursive: true, mode: 0o700 });
+        for (let dir = lease; dir !== state; dir = join(dir, "..")) chmodSync(dir, 0o700);
+        const cover = closedAbove(state);
+        const runAs = {
+          user: hostUser("nobody"),
+          limits: { processes: 30_000, openFiles: 512 },
+          stateDir: state,
+          ...native,
+          ...(cover !== undefined && { cover }),
+        };
+        const step = asUser(runAs, { tmp: join(lease, "tmp"), folders: [own, checkpoints] });
+        const script = `id -u; umask; ulimit -n; grep -E "CapEff|NoNew" /proc/self/status | tr -d "\\t\\n"; echo
 echo x > "${own}/file-$1" && echo x > "$ORBWEAVER_CHECKPOINT_DIR/file-$1" && echo x > "/tmp/file-$1" && echo wrote
 ls "${other}" "${state}" > /dev/null 2>&1 || echo denied`;
-    const start = async (rank: string): Promise<string> => {
-      const [program = "", ...args] = [...step, "sh", "-c", script, "job", rank];
-      const env = { PATH: "/usr/bin:/bin", ORBWEAVER_CHECKPOINT_DIR: checkpoints };
-      return (await run(program, args, { cwd: own, env })).stdout;
-    };
-    const said = await Promise.all(["0", "1", "2"].map(start));
-    const want = [String(NOBODY), "0077", "512", "CapEff:0000000000000000NoNewPrivs:1"];
-    for (const text of said) expect(text.trim().split("\n")).toEqual([...want, "wrote", "denied"]);
-    expect(existsSync("/tmp/file-0")).toBe(false);
-    expect(statSync(join(own, "file-2")).uid).toBe(NOBODY);
-    expect(statSync(other).uid).toBe(0);
-  });
+        const start = async (rank: string): Promise<string> => {
+          const [program = "", ...args] = [...step, "sh", "-c", script, "job", rank];
+          const env = { PATH: "/usr/bin:/bin", ORBWEAVER_CHECKPOINT_DIR: checkpoints };
+          return (await run(program, args, { cwd: own, env })).stdout;
+        };
+        const said = await Promise.all(["0", "1", "2"].map(start));
+        const want = [String(NOBODY), "0077", "512", "CapEff:0000000000000000NoNewPrivs:1"];
+        for (const text of said)
+          expect(text.trim().split("\n")).toEqual([...want, "wrote", "denied"]);
+        expect(existsSync("/tmp/file-0")).toBe(false);
+        expect(statSync(join(own, "file-2")).uid).toBe(NOBODY);
+        expect(statSync(other).uid).toBe(0);
+      },
+    );
 
-  it("ends with 126 where the user may not make its checkpoint folder", async () => {
-    const state = folder(tmpdir());
-    const runAs = { user: hostUser("nobody"), limits: { processes: 30_000, openFiles: 512 } };
-    const handed = { tmp: join(state, "tmp"), folders: [] };
-    const [program = "", ...args] = [...asUser({ ...runAs, stateDir: state }, handed), "true"];
-    const env = { ORBWEAVER_CHECKPOINT_DIR: "/etc/orbweaver-checkpoints" };
-    await expect(run(program, args, { env })).rejects.toMatchObject({ code: 126 });
-    expect(existsSync("/etc/orbweaver-checkpoints")).toBe(false);
-  });
-});
+    it("ends with 126 where the user may not make its checkpoint folder", async () => {
+      const state = folder(tmpdir());
+      const runAs = { user: hostUser("nobody"), limits: { processes: 30_000, openFiles: 512 } };
+      const handed = { tmp: join(state, "tmp"), folders: [] };
+      const step = asUser({ ...runAs, ...native, stateDir: state }, handed);
+      const [program = "", ...args] = [...step, "true"];
+      const env = { ORBWEAVER_CHECKPOINT_DIR: "/etc/orbweaver-checkpoints" };
+      await expect(run(program, args, { env })).rejects.toMatchObject({ code: 126 });
+      expect(existsSync("/etc/orbweaver-checkpoints")).toBe(false);
+    });
+
+    it("hands over a tree without following the links in it, and gives a missing program a shell's code", async () => {
+      const [state, elsewhere] = [folder(tmpdir()), folder("/var/tmp")];
+      const given = join(state, "given");
+      mkdirSync(join(given, "deep"), { recursive: true });
+      symlinkSync(elsewhere, join(given, "deep", "link"));
+      const user = hostUser("nobody");
+      const runAs = { user, limits: { processes: 30_000, openFiles: 512 }, stateDir: state };
+      const step = asUser({ ...runAs, ...native }, { tmp: join(state, "tmp"), folders: [], given });
+      const [program = "", ...args] = [...step, "no-such-program"];
+      await expect(run(program, args, { env: { PATH: "/bin" } })).rejects.toMatchObject({
+        code: 127,
+      });
+      expect(statSync(join(given, "deep")).uid).toBe(user.uid);
+      expect(statSync(elsewhere).uid).toBe(0);
+    });
+  },
+);
 
 it("a name that the system does not know is refused", () => {
   expect(() => hostUser("no-such-user-anywhere")).toThrow(/no user/);

@@ -19,6 +19,7 @@ import { nodeSystem } from "../../agent/system/node-system.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
 import {
   builtEntry,
+  builtNative,
   builtShim,
   eventually,
   folder,
@@ -139,14 +140,16 @@ describe("an agent of a user without privileges", () => {
     const tag = newTag();
     const program = builtEntry("test/agent/contained-agent.ts");
     const shim = builtShim();
+    const native = builtNative() ?? "";
     for (const path of [program, shim]) openToAll(dirname(dirname(path)));
+    if (native !== "") openToAll(dirname(native));
     const shared = folder();
     chmodSync(shared, 0o777);
     const stateDir = join(shared, "state");
     const order = orderOf(
       `env -i setsid sh -c "(setsid sleep ${tag} &); sleep ${tag}" & env -i setsid sleep ${tag} & sleep 0.5`,
     );
-    const words = [process.execPath, program, stateDir, shim, JSON.stringify(order)];
+    const words = [process.execPath, program, stateDir, shim, native, JSON.stringify(order)];
     const { stdout, stderr } = await asUser(NOBODY, words);
     expect({ stdout, stderr }).toMatchObject({
       stdout: expect.stringMatching(/^{"kind":"(cgroup2|subreaper)","end":"completed"}$/) as string,

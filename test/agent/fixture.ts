@@ -13,6 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import ts from "typescript";
+import { SUPERVISOR_VARIABLE } from "../../agent/system/native-supervisor.ts";
+import { compileSupervisor } from "../../tools/build.mjs";
 import { createOrderActivities } from "../../agent/orders/order-activities.ts";
 import type { OrderCheck } from "../../agent/ports/order-check.ts";
 import { createRunActivities } from "../../agent/runs/run-activities.ts";
@@ -92,6 +94,8 @@ export interface AgentSetup {
   readonly minFreeBytes?: number;
   readonly maxWaitingReads?: number;
   readonly shimPath?: string;
+  /** By default the one that the project of these tests names. */
+  readonly nativePath?: string | undefined;
   readonly containment?: Containment;
   readonly owner?: string;
 }
@@ -132,6 +136,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
       );
     },
     shimPath: setup.shimPath ?? builtShim(),
+    nativePath: "nativePath" in setup ? setup.nativePath : builtNative(),
     env: { PATH: process.env["PATH"], HOME: "/nowhere", SECRET_OF_THE_AGENT: "1", ...setup.env },
     log: setup.log ?? { partBytes: 1_000_000, parts: 4 },
     minFreeBytes: setup.minFreeBytes ?? 0,
@@ -281,6 +286,18 @@ function pidsWith(text: string): readonly number[] {
 }
 
 const built = new Map<string, string>();
+
+/** The native supervisor, compiled from the sources as they are now. Undefined in the project of the fallback, and without a compiler. */
+export function builtNative(): string | undefined {
+  if (process.env[SUPERVISOR_VARIABLE] === "node") return undefined;
+  const known = built.get("native");
+  if (known !== undefined) return known === "" ? undefined : known;
+  const out = join(mkdtempSync(join(tmpdir(), "orbweaver-native-")), "supervisor");
+  process.once("exit", () => rmSync(dirname(out), { recursive: true, force: true }));
+  const { status } = compileSupervisor(resolve(import.meta.dirname, "../../agent/native"), out);
+  built.set("native", status === 0 ? out : "");
+  return builtNative();
+}
 
 /** The shim as JavaScript. */
 export const builtShim = (): string => builtEntry("workers/shim.ts");

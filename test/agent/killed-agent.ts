@@ -1,5 +1,5 @@
 /**
- * @file An agent's process that tests may kill: `node killed-agent.js <state folder> <shim> <orders as JSON>`.
+ * @file An agent's process that tests may kill: `node killed-agent.js <state folder> <shim> <native or ""> <orders as JSON>`.
  *
  * It takes the orders as a worker would after each start, and keeps contact as fast as it can, so that at any moment it is in
  * the middle of writing something.
@@ -12,7 +12,7 @@ import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { plainRuns } from "./plain-ports.ts";
 import { hostId } from "../../domain/values/ids.ts";
 
-const [stateDir = "", shimPath = "", json = "[]"] = process.argv.slice(2);
+const [stateDir = "", shimPath = "", native = "", json = "[]"] = process.argv.slice(2);
 // Written by the test that starts this program.
 const orders = JSON.parse(json) as readonly RunOrder[];
 const host = openHost(
@@ -28,6 +28,6 @@ contacts.agree({
   onSilence: "fence",
 });
 setInterval(() => contacts.note(nodeSystem.clock.sinceBootMs()), 1);
-const runs = plainRuns(host, shimPath);
+const runs = plainRuns(host, { shimPath, native });
 process.stdout.write("up\n");
 await Promise.all(orders.map((order) => runs.run(order)));

@@ -5,7 +5,7 @@ import { createRunActivities } from "../../agent/runs/run-activities.ts";
 
 export const plainRuns = (
   host: AgentHost,
-  shimPath: string,
+  { shimPath, native }: { readonly shimPath: string; readonly native: string },
 ): ReturnType<typeof createRunActivities> =>
   createRunActivities({
     hosts: new Map([[host.id, host]]),
@@ -17,6 +17,7 @@ export const plainRuns = (
     }),
     onUnattended: () => undefined,
     shimPath,
+    nativePath: native === "" ? undefined : native,
     env: process.env,
     log: { partBytes: 1_000_000, parts: 4 },
     refusalOf: () => Promise.resolve(undefined),

@@ -22,6 +22,7 @@ import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { leaseId, token } from "../../domain/values/ids.ts";
 import {
   builtEntry,
+  builtNative,
   builtShim,
   folder,
   HOST,
@@ -60,7 +61,7 @@ describe("an agent that is killed again and again in the middle of a write", () 
       });
     });
     const program = builtEntry("test/agent/killed-agent.ts");
-    const args = [program, stateDir, builtShim(), JSON.stringify(orders)];
+    const args = [program, stateDir, builtShim(), builtNative() ?? "", JSON.stringify(orders)];
     for (const lifeMs of LIVES_MS) {
       const agent = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
       const gone = once(agent, "exit");

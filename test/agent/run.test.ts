@@ -215,14 +215,20 @@ describe("a host that refuses", () => {
     });
   });
 
-  it("for a shim that cannot start says why, and never starts it later", async () => {
-    const agent = testAgent({ shimPath: "/no/such/shim.js" });
-    await expect(agent.runs.run(orderOf("echo"))).rejects.toMatchObject({
-      type: "HOST_REFUSED",
-      message: expect.stringContaining("shim"),
-    });
-    await expect(agent.runs.run(orderOf("echo"))).rejects.toMatchObject({ type: "STALE_TOKEN" });
-  });
+  it.each([
+    { kind: "shim", nativePath: undefined },
+    { kind: "native supervisor", nativePath: "/no/such/supervisor" },
+  ])(
+    "for a $kind that cannot start says why, and never starts it later",
+    async ({ nativePath }) => {
+      const agent = testAgent({ shimPath: "/no/such/shim.js", nativePath });
+      await expect(agent.runs.run(orderOf("echo"))).rejects.toMatchObject({
+        type: "HOST_REFUSED",
+        message: expect.stringContaining(nativePath ?? "/no/such/shim.js"),
+      });
+      await expect(agent.runs.run(orderOf("echo"))).rejects.toMatchObject({ type: "STALE_TOKEN" });
+    },
+  );
 
   it("of another agent is named", async () => {
     const agent = testAgent();

@@ -1,0 +1,122 @@
+/*
+ * The native supervisor of a launch: the same protocol as the shim in Node (agent/shim/), for launches that are no batch.
+ *
+ * It reads files of its own launch's folder, the host's `contact.json`, `/proc` and the launch's cgroups; every size is bounded. It looks up no
+ * program for itself and starts no shell. What it needs of JSON are a few keys of files that only agents write, see `json_after`.
+ */
+#ifndef ORBWEAVER_SUPERVISOR_H
+#define ORBWEAVER_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* First word of `plan.words` (agent/runs/plan-words.ts), and what `--protocol` prints. */
+#define PROTOCOL "orbweaver-supervisor-1"
+#define BOOT_ID_SIZE 64
+#define STARTED_SIZE 24
+
+/* A process by boot id, pid and start time; the boot id is the machine's. */
+struct identity {
+  pid_t pid;
+  char started[STARTED_SIZE];
+};
+
+struct rank_plan {
+  int number;
+  char **env;
+};
+
+struct plan {
+  char *bytes;
+  int64_t grace_ms;
+  /* Negative where there is none. */
+  int64_t limit_ms;
+  int64_t part_bytes;
+  int parts;
+  char *cwd;
+  char **command;
+  int rank_count;
+  struct rank_plan *ranks;
+};
+
+#define MAX_GROUPS 2
+
+struct container {
+  bool is_subreaper;
+  int group_count;
+  char *groups[MAX_GROUPS];
+};
+
+enum { STREAMS = 2, HELD_SIZE = 3 };
+
+/* A rank's output in parts, as agent/shim/rank-log.ts writes them. */
+struct rank_log {
+  int dir;
+  int rank;
+  int fd;
+  bool is_open;
+  int64_t part_bytes;
+  int64_t offset;
+  int64_t part_size;
+  int64_t lost_bytes;
+  int64_t *starts;
+  int start_count;
+  int parts;
+  unsigned char held[STREAMS][HELD_SIZE];
+  size_t held_size[STREAMS];
+};
+
+/* files.c */
+char *read_whole(int dir, const char *name, size_t most, size_t *size);
+bool replace_file(int dir, const char *name, const char *text);
+/* 1: created by this call, 0: it was there already, -1: could not be written. */
+int create_once(int dir, const char *name, const char *text);
+bool write_word(const char *folder, const char *file, const char *word);
+const char *json_after(const char *text, const char *key);
+char *json_plain_string(const char *at);
+void print_json_string(void *stream, const char *text);
+
+/* plan.c */
+bool read_plan(int dir, struct plan *plan);
+void free_plan(struct plan *plan);
+struct container read_container(int dir);
+
+/* rank-log.c */
+void open_log(struct rank_log *log, int dir, int rank, const struct plan *plan);
+void log_write(struct rank_log *log, int stream, const unsigned char *bytes, size_t size);
+void log_end(struct rank_log *log, int stream);
+void log_close(struct rank_log *log);
+
+/* processes.c */
+const char *boot_id(void);
+bool identity_of(pid_t pid, struct identity *identity);
+struct roots {
+  const char *mark;
+  const struct container *container;
+  struct identity own;
+  const struct identity *ranks;
+  int rank_count;
+};
+/* Whether a process of the launch runs; sends KILL to all of them where asked. */
+bool has_members(const struct roots *roots, bool is_kill);
+
+/* exec-step.c */
+void join_groups(const struct container *container);
+_Noreturn void run_as_user(char **words);
+
+/* fence.c */
+struct fence {
+  char *host_dir;
+  bool is_seen_before;
+};
+/* Milliseconds until the next look; negative when the host has been cut off for too long: `silent_ms` says for how long. */
+int64_t look_at_contact(struct fence *fence, int64_t *silent_ms);
+
+/* clocks.c lies in files.c: three clocks in milliseconds. */
+int64_t now_ms(void);
+int64_t elapsed_ms(void);
+double since_boot_ms(void);
+
+#endif
