@@ -72,6 +72,18 @@ export function checkJobProof(proof: unknown, { jobId, content, run }: JobToProv
   };
 }
 
+/** Who signed the job, where one of these keys did; what the job is made of is not checked. */
+export function provenSigner(
+  proof: unknown,
+  { jobId, keys }: { readonly jobId: string; readonly keys: readonly string[] },
+): Omit<ProvenSubmitter, "signedAtMs"> | undefined {
+  const opened = openText(proof, claimsSchema);
+  const { key: publicKey = "", name = "", job } = opened?.claims ?? {};
+  const key = parsePublicKey(publicKey);
+  if (key === undefined || job !== jobId || !keys.includes(publicKey)) return undefined;
+  return opened?.isSignedBy(key) === true ? { publicKey, name } : undefined;
+}
+
 /** What a proof says of itself, to be passed on to who checks it; nothing is proven. */
 export function claimedIn(
   proof: unknown,

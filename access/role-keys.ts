@@ -21,14 +21,20 @@ export interface RoleKeyFiles {
   readonly publicFile: string;
 }
 
-export function fleetKeyFiles(env: Environment = process.env): RoleKeyFiles {
+export const fleetKeyFiles = (env: Environment = process.env): RoleKeyFiles =>
+  keyFiles("fleet", env);
+
+/** Of the submit service, which signs jobs in the name of those who ask it: `api.pem` and `api.pub` beside them. */
+export const apiKeyFiles = (env: Environment = process.env): RoleKeyFiles => keyFiles("api", env);
+
+function keyFiles(role: string, env: Environment): RoleKeyFiles {
   const given = env["ORBWEAVER_KEYS"];
   const folder = given !== undefined && given !== "" ? given : join(configFolder(env), "keys");
-  return { privateFile: join(folder, "fleet.pem"), publicFile: join(folder, "fleet.pub") };
+  return { privateFile: join(folder, `${role}.pem`), publicFile: join(folder, `${role}.pub`) };
 }
 
 /** Makes the keys that are missing, and answers with those that are believed. Throws BAD_INPUT when they cannot be read or made. */
-export function makeFleetKeys(files: RoleKeyFiles = fleetKeyFiles()): readonly string[] {
+export function makeRoleKeys(files: RoleKeyFiles = fleetKeyFiles()): readonly string[] {
   const { publicKey } = privateKeyAt(files.privateFile);
   const believed = publicKeysIn(files.publicFile);
   if (believed !== undefined) return believed;
@@ -55,8 +61,8 @@ export function believedKeys(
 }
 
 /** A new key signs from now on; the former one is believed until the next rotation. */
-export function rotateFleetKeys(files: RoleKeyFiles = fleetKeyFiles()): readonly string[] {
-  const believed = makeFleetKeys(files);
+export function rotateRoleKeys(files: RoleKeyFiles = fleetKeyFiles()): readonly string[] {
+  const believed = makeRoleKeys(files);
   const aside = `${files.privateFile}.${randomUUID()}`;
   const { publicKey } = privateKeyAt(aside);
   const now = [publicKey, ...believed].slice(0, MOST_BELIEVED);
@@ -67,15 +73,15 @@ export function rotateFleetKeys(files: RoleKeyFiles = fleetKeyFiles()): readonly
 }
 
 /** The key is believed no more. One that signs is replaced first. Throws NOT_FOUND when it is not among those that are believed. */
-export function revokeFleetKey(
+export function revokeRoleKey(
   key: string,
   files: RoleKeyFiles = fleetKeyFiles(),
 ): readonly string[] {
-  const believed = makeFleetKeys(files);
+  const believed = makeRoleKeys(files);
   if (!believed.includes(key))
     throw new OrbweaverError("NOT_FOUND", `${files.publicFile} does not list ${key}`);
   const isSigning = privateKeyAt(files.privateFile).publicKey === key;
-  const now = (isSigning ? rotateFleetKeys(files) : believed).filter((each) => each !== key);
+  const now = (isSigning ? rotateRoleKeys(files) : believed).filter((each) => each !== key);
   writePublic(files.publicFile, now);
   return now;
 }

@@ -59,6 +59,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("drain", async () => (await import("./verbs/fleet/drain.ts")).drainVerb),
       verb("undrain", async () => (await import("./verbs/fleet/undrain.ts")).undrainVerb),
       verb("fence", async () => (await import("./verbs/fleet/fence.ts")).fenceVerb),
+      verb("audit", async () => (await import("./verbs/service/audit.ts")).auditVerb),
     ],
   },
   {
@@ -67,6 +68,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("worker", async () => (await import("./verbs/service/worker.ts")).workerVerb),
       verb("agent", async () => (await import("./verbs/service/worker.ts")).agentVerb),
       verb("serve", async () => (await import("./verbs/science/serve.ts")).serveVerb),
+      verb("api", async () => (await import("./verbs/service/api.ts")).apiVerb),
       verb("supervise", async () => (await import("./verbs/service/supervise.ts")).superviseVerb),
       verb(
         "codec-server",

@@ -6,7 +6,7 @@
 
 import type { Client } from "@temporalio/client";
 import { signJob } from "../access/job-proof.ts";
-import { ownIdentity, userName } from "../access/own-identity.ts";
+import { ownIdentity, userName, type Identity } from "../access/own-identity.ts";
 import { amendSpec, type JobChanges } from "../domain/job/amendment.ts";
 import { formatProblem, parseJobFile, type JobFile } from "../domain/job/job-file.ts";
 import { MAX_GANG_GPUS, type JobSpec } from "../domain/job/job.ts";
@@ -32,6 +32,8 @@ export interface AmendOptions {
   readonly onUnsigned?: (why: string) => void;
   /** Called with what the job would be before it is asked; throws to leave it as it is. */
   readonly check?: (spec: JobSpec) => Promise<void>;
+  /** Whose key signs, in whose name; the user's own when absent. */
+  readonly signer?: () => Identity;
 }
 
 const TRIES = 3;
@@ -66,7 +68,7 @@ export function changesOf({ min, max, ...rest }: NewSettings): JobChanges {
 export async function amendJob(
   { client, jobId, view }: AmendedJob,
   changes: JobChanges,
-  { onUnsigned, check }: AmendOptions,
+  { onUnsigned, check, signer }: AmendOptions,
 ): Promise<AmendAnswer> {
   const workflow = client.workflow.getHandle(jobId);
   const subject = `job ${jobId}`;
@@ -83,8 +85,15 @@ export async function amendJob(
       ({ setting }) => setting === "tenant" || setting === "timeLimitMs",
     );
     const { runId } = await asked(client, subject, () => workflow.describe());
-    const proof = isSigned ? signature({ jobId, runId, spec: made.spec }, onUnsigned) : undefined;
-    const order = { changes, by: userName(), basis, ...(proof !== undefined && { proof }) };
+    const proof = isSigned
+      ? signature({ jobId, runId, spec: made.spec }, { onUnsigned, signer })
+      : undefined;
+    const order = {
+      changes,
+      by: signer?.().name ?? userName(),
+      basis,
+      ...(proof !== undefined && { proof }),
+    };
     try {
       return await asked(client, subject, () =>
         workflow.executeUpdate(amendUpdate, { args: [order] }),
@@ -132,11 +141,17 @@ const milliseconds = (length = 0): string => `${String(length)}ms`;
 
 function signature(
   { jobId, runId, spec }: { readonly jobId: JobId; readonly runId: string; readonly spec: JobSpec },
-  onUnsigned: AmendOptions["onUnsigned"],
+  {
+    onUnsigned,
+    signer = ownIdentity,
+  }: {
+    readonly onUnsigned: AmendOptions["onUnsigned"];
+    readonly signer: AmendOptions["signer"];
+  },
 ): string | undefined {
   try {
     const job = { jobId, content: contentOfSpec(spec), run: runId };
-    return signJob(job, ownIdentity(), Date.now());
+    return signJob(job, signer(), Date.now());
   } catch (error) {
     if (!(error instanceof OrbweaverError)) throw error;
     onUnsigned?.(error.message);

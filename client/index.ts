@@ -1,6 +1,11 @@
 /** @file The package `orbweaver`: the client, its errors, and the types of its answers. */
 
-export { OrbweaverClient, type OrbweaverClientOptions } from "./orbweaver-client.ts";
+export {
+  OrbweaverClient,
+  type FleetClient,
+  type OrbweaverClientOptions,
+} from "./orbweaver-client.ts";
+export { openServiceClient, type ServiceAddress } from "./service-client.ts";
 export type { Doubt, DoubtedHost, JobWord } from "./doubts.ts";
 export type { FencedHost, FencedLease, FenceOptions } from "./fencing.ts";
 export type {
@@ -12,6 +17,7 @@ export type {
 } from "./job-handle.ts";
 export type { AmendOptions, NewSettings } from "./amendment.ts";
 export { neverStarted } from "./job-logs.ts";
+export type { RunProgress } from "./run-progress.ts";
 export type { LogOptions } from "./log-options.ts";
 export type { JobFilter } from "./job-filter.ts";
 export { JOB_STATES, parseJobState, type ListedJob, type ListedState } from "./listed-job.ts";

@@ -31,6 +31,8 @@ export interface JobFilter {
   readonly cluster?: string;
   /** The name of the key that signed the job. */
   readonly user?: string;
+  /** Only jobs of who asks: `user` is that name. */
+  readonly isMine?: true;
   /** `key=value`, or `key` for any value; a job must have all of them. */
   readonly labels?: readonly string[];
   /** A name or an id, in which `*` stands for any text and `?` for one character. */

@@ -16,7 +16,6 @@ import {
   TerminatedFailure,
   TimeoutFailure,
 } from "@temporalio/common";
-import { userName } from "../access/own-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
 import {
@@ -52,6 +51,7 @@ import { lobbyPlaceOf } from "./lobby-place.ts";
 import { readJobLogs } from "./job-logs.ts";
 import type { LogOptions } from "./log-options.ts";
 import { rerunJob, type Rerun, type RerunOptions } from "./rerun.ts";
+import { runProgress, type RunProgress } from "./run-progress.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -86,6 +86,8 @@ export interface JobHandle {
   readonly amend: (settings: NewSettings, options?: AmendOptions) => Promise<AmendAnswer>;
   /** The output of the ranks: in order for one rank, in order of arrival for several. */
   readonly logs: (options?: LogOptions) => AsyncIterable<string>;
+  /** Of each host of a running job, as far as its agent has reported. */
+  readonly progress: () => Promise<readonly RunProgress[]>;
   /** Why the job waits or where it runs, with the fleet's current numbers. */
   readonly explain: () => Promise<JobExplanation>;
 }
@@ -119,7 +121,8 @@ export interface JobExplanation {
   readonly lobby?: LobbyPlace;
 }
 
-export function openJob(client: Client, id: string): JobHandle {
+/** `by`: the name of who gives it orders, as the job shows it. */
+export function openJob(client: Client, id: string, by: string): JobHandle {
   const jobId = parsedJobId(id);
   const workflow = client.workflow.getHandle(jobId);
   const subject = `job ${jobId}`;
@@ -139,7 +142,7 @@ export function openJob(client: Client, id: string): JobHandle {
     };
   };
   const ordered = (order: typeof holdUpdate): Promise<JobState> =>
-    asked(client, subject, () => workflow.executeUpdate(order, { args: [{ by: userName() }] }));
+    asked(client, subject, () => workflow.executeUpdate(order, { args: [{ by }] }));
   const end = async (): Promise<string | undefined> => (await ending()).outcome?.kind;
   const tasksOf = (query: TaskQuery): Promise<TaskPage> =>
     queried(client, subject, {
@@ -187,6 +190,7 @@ export function openJob(client: Client, id: string): JobHandle {
       amendJob({ client, jobId, view }, changesOf(settings), amend),
     release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
+    progress: () => runProgress(client, jobId),
     explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),
   };
 }
@@ -197,7 +201,8 @@ async function insistOnArray(view: () => Promise<JobView>): Promise<void> {
   throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
 }
 
-function parsedJobId(id: string): JobId {
+/** Throws BAD_INPUT. */
+export function parsedJobId(id: string): JobId {
   try {
     return toJobId(id);
   } catch (error) {
@@ -258,7 +263,8 @@ function isDetails(value: unknown): value is JobFailureDetails {
   return typeof value === "object" && value !== null && "code" in value && "attempts" in value;
 }
 
-function resultOf(jobId: JobId, outcome: JobOutcome): JobResult {
+/** The result, or the error of any other end. */
+export function resultOf(jobId: JobId, outcome: JobOutcome): JobResult {
   switch (outcome.kind) {
     case "completed":
       return outcome.result;

@@ -112,8 +112,9 @@ async function* readAttempt(
   const places = placesOf(jobId, attempt, options.rank ?? 0);
   const sessions: LogSession[] = [];
   const streams = places.map((place, index) => {
-    if (index % READERS_PER_SESSION === 0) sessions.push(openLogSession(client, { jobId, fleet }));
-    const session = sessions[sessions.length - 1] ?? openLogSession(client, { jobId, fleet });
+    const open = (): LogSession => openLogSession(client, { jobId, fleet }, options.reader);
+    if (index % READERS_PER_SESSION === 0) sessions.push(open());
+    const session = sessions[sessions.length - 1] ?? open();
     const text = readRankLog(session, place, {
       isFollowed: options.follow === true,
       ...(options.tail !== undefined && { tailLines: options.tail }),

@@ -1,6 +1,7 @@
 /** @file Which logs of a job are read, and the job that they are read of. */
 
 import type { Client } from "@temporalio/client";
+import type { Identity } from "../access/own-identity.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import type { AttemptView, JobView } from "../protocol/messages.ts";
 
@@ -15,6 +16,8 @@ export interface LogOptions {
   readonly tail?: number;
   /** Counted from 1; the last one when absent. */
   readonly attempt?: number;
+  /** Whose key shows hosts who reads; the user's own when absent. */
+  readonly reader?: () => Identity;
   /** Called with each attempt before its first text. */
   readonly onAttempt?: (attempt: AttemptView) => void;
   /** Called with each ended attempt after its last text. */

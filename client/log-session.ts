@@ -10,7 +10,7 @@ import type { Client, WorkflowHandle } from "@temporalio/client";
 import type { UpdateDefinition } from "@temporalio/common";
 import { randomBytes } from "node:crypto";
 import { signJob } from "../access/job-proof.ts";
-import { ownIdentity } from "../access/own-identity.ts";
+import { ownIdentity, type Identity } from "../access/own-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
@@ -58,10 +58,13 @@ const isUsed = ({ startedMs, reads, bytes }: OpenSession): boolean =>
   reads >= MAX_READS || bytes >= MAX_BYTES || performance.now() - startedMs > MAX_AGE_MS;
 
 /** Hosts show output to who has signed the session. Without a signature those of `--trust namespace` do. */
-function readerMemo(workflowId: string): { readonly memo?: Record<string, string> } {
+function readerMemo(
+  workflowId: string,
+  reader: () => Identity,
+): { readonly memo?: Record<string, string> } {
   try {
     const session = { jobId: workflowId, content: READER_CONTENT };
-    return { memo: { [PROOF_MEMO]: signJob(session, ownIdentity(), Date.now()) } };
+    return { memo: { [PROOF_MEMO]: signJob(session, reader(), Date.now()) } };
   } catch (error) {
     if (!(error instanceof OrbweaverError)) throw error;
     return {};
@@ -71,6 +74,7 @@ function readerMemo(workflowId: string): { readonly memo?: Record<string, string
 export function openLogSession(
   client: Client,
   of: { readonly jobId: JobId; readonly fleet: string },
+  reader: () => Identity = ownIdentity,
 ): LogSession {
   let current: OpenSession | undefined;
 
@@ -79,7 +83,7 @@ export function openLogSession(
     const workflowId = `logs-${of.jobId}-${randomBytes(5).toString("hex")}`;
     return await client.workflow.start(LOG_SESSION_WORKFLOW, {
       workflowId,
-      ...readerMemo(workflowId),
+      ...readerMemo(workflowId, reader),
       taskQueue: JOB_TASK_QUEUE,
       priority: OWN_PRIORITY,
       args: [input],

@@ -5,6 +5,7 @@
  */
 
 import type { Client } from "@temporalio/client";
+import { userName } from "../access/own-identity.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import type { JobFile } from "../domain/job/job-file.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -26,6 +27,7 @@ import {
   type FencedHost,
   type FenceOptions,
 } from "./fencing.ts";
+import { fleetTrust, type FleetTrust } from "./agent-trust.ts";
 import { findDoubts, type Doubt } from "./doubts.ts";
 import { repairFleet } from "./repair.ts";
 import { openJob, type JobHandle } from "./job-handle.ts";
@@ -44,6 +46,12 @@ export interface OrbweaverClientOptions {
   readonly fleet?: string;
 }
 
+/** What a submit service answers to, too (`service-client.ts`). */
+export type FleetClient = Pick<
+  OrbweaverClient,
+  "fleetName" | "submit" | "job" | "list" | "fleet" | "trust" | "drain" | "undrain" | "fence"
+>;
+
 export class OrbweaverClient {
   readonly fleetName: string;
   readonly #client: Client;
@@ -58,13 +66,14 @@ export class OrbweaverClient {
     return await submitJob(this.#client, job, { fleet: this.fleetName, ...options });
   }
 
-  /** A handle of a job by its id; whether the job exists shows at the first call. */
-  job(id: string): JobHandle {
-    return openJob(this.#client, id);
+  /** A handle of a job by its id; whether the job exists shows at the first call. `by`: who gives it orders; this user when absent. */
+  job(id: string, by: string = userName()): JobHandle {
+    return openJob(this.#client, id, by);
   }
 
   /** Jobs of the fleet, newest first; ended ones only on request. */
-  async *list(filter: JobFilter = {}): AsyncGenerator<ListedJob> {
+  async *list({ isMine, ...asked }: JobFilter = {}): AsyncGenerator<ListedJob> {
+    const filter = isMine === true ? { ...asked, user: userName() } : asked;
     const ledger = await this.fleet().catch((error: unknown) => {
       // Visibility answers even when the fleet's worker does not, with fewer facts.
       if (error instanceof OrbweaverError && error.code !== "ENCRYPTION_KEY_MISSING")
@@ -87,6 +96,11 @@ export class OrbweaverClient {
         query: () => workflow.query(ledgerQuery),
       }),
     );
+  }
+
+  /** Whose jobs the hosts start, and in which containers, as their agents say. */
+  async trust(ledger: Ledger): Promise<FleetTrust> {
+    return await fleetTrust(this.#client, ledger);
   }
 
   /** Stops new grants on these hosts (`<cluster>/<host>`); running jobs continue. */

@@ -20,7 +20,7 @@ import {
 import { fileAsAmended } from "./amendment.ts";
 import { firstInput, submitJob, type Submitted, type SubmitOptions } from "./submission.ts";
 
-export interface RerunOptions extends Pick<SubmitOptions, "onUnsigned"> {
+export interface RerunOptions extends Pick<SubmitOptions, "onUnsigned" | "signer" | "admit"> {
   /** The id of the new job. */
   readonly idempotencyKey?: string;
   /** Of an array, as in `3,7-9`; absent: those that failed, and of a cancelled array all that did not complete. */
@@ -59,11 +59,11 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
   const tasks = array === undefined ? undefined : (options.tasks ?? (await unfinished(job, end)));
   const { idempotencyKey: _former, ...again } = file;
-  const { idempotencyKey = followingId(jobId), onUnsigned } = options;
+  const { idempotencyKey = followingId(jobId), tasks: _tasks, ...how } = options;
   const submitted = await submitJob(
     client,
     { ...again, ...(array !== undefined && tasks !== undefined && { array: { ...array, tasks } }) },
-    { fleet, idempotencyKey, ...(onUnsigned !== undefined && { onUnsigned }) },
+    { ...how, fleet, idempotencyKey },
   );
   return { ...submitted, ...(tasks !== undefined && { tasks }) };
 }

@@ -15,7 +15,7 @@ import {
 import type { SearchAttributePair } from "@temporalio/common";
 import { randomInt } from "node:crypto";
 import { signJob } from "../access/job-proof.ts";
-import { ownIdentity } from "../access/own-identity.ts";
+import { ownIdentity, type Identity } from "../access/own-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { jobId as toJobId, type JobId } from "../domain/values/ids.ts";
 import { labelTexts } from "../domain/job/job-labels.ts";
@@ -60,6 +60,10 @@ export interface SubmitOptions {
   readonly file?: string;
   /** Called when the job could not be signed as the user's, with the reason: only hosts that trust the whole namespace run it. */
   readonly onUnsigned?: (why: string) => void;
+  /** Whose key signs, in whose name; the user's own when absent. A submit service signs in the name of who asks it. */
+  readonly signer?: () => Identity;
+  /** Called with what was read, before anything is started; what it throws is thrown. */
+  readonly admit?: (job: { readonly jobId: JobId; readonly spec: JobSpec }) => void;
 }
 
 export interface Submitted {
@@ -87,6 +91,7 @@ export async function submitJob(
     idempotencyKey === undefined ? written : readJob({ ...written.file, idempotencyKey });
   checkSize(requestTooLarge(spec));
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
+  options.admit?.({ jobId, spec });
   const fleet = options.fleet ?? DEFAULT_FLEET;
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
   const { memo, user } = signature(jobId, spec, options);
@@ -155,11 +160,11 @@ function lacksAttribute(error: unknown): boolean {
 function signature(
   jobId: JobId,
   spec: JobSpec,
-  { onUnsigned }: SubmitOptions,
+  { onUnsigned, signer = ownIdentity }: SubmitOptions,
 ): { readonly memo?: Record<string, string>; readonly user?: string } {
   try {
     const job = { jobId, content: contentOfSpec(spec) };
-    const identity = ownIdentity();
+    const identity = signer();
     return { memo: { [PROOF_MEMO]: signJob(job, identity, Date.now()) }, user: identity.name };
   } catch (error) {
     if (!(error instanceof OrbweaverError)) throw error;

@@ -27,7 +27,7 @@ export async function* readTaskLogs(
   const { client, jobId } = job;
   const { fleet } = await job.view();
   const { host, leaseId } = await startedTask(job, task, options.follow === true);
-  const session = openLogSession(client, { jobId, fleet });
+  const session = openLogSession(client, { jobId, fleet }, options.reader);
   const place = { jobId, host, leaseId, rank: options.rank ?? 0, task };
   try {
     yield* readRankLog(session, place, {

@@ -41,6 +41,7 @@ const ROOMS = [
   "access",
   "client",
   "console",
+  "api",
   "cli",
   "bench",
 ];

@@ -59,6 +59,8 @@ export const ROOMS = {
       ...GROUND,
     ],
   },
+  // It packs the followed fleet's ledger for its clients.
+  api: { may: ["client", "access", "protocol", "scheduling/ledger", ...GROUND] },
   // Runs in a browser.
   page: { may: GROUND, packages: ["preact", "preact/hooks"], hasNoNode: true },
   agent: { may: ["access", "protocol", ...GROUND] },

@@ -2,7 +2,7 @@
 
 import { heartbeat } from "@temporalio/activity";
 import path from "node:path";
-import { makeFleetKeys, signingKey } from "../access/role-keys.ts";
+import { makeRoleKeys, signingKey } from "../access/role-keys.ts";
 import { createDecider } from "../activities/decider.ts";
 import { createFleetActivities } from "../activities/fleet-activities.ts";
 import { createLobbyStore } from "../activities/lobby-store.ts";
@@ -23,7 +23,7 @@ export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void>
     onFallback: (reason) =>
       logger.warn({ reason }, "the baseline decided instead, because decide failed or overran"),
   });
-  makeFleetKeys();
+  makeRoleKeys();
   const tickets = ticketPrinter(signingKey());
   const lobbyStore = createLobbyStore(directoryStore(path.join(storeDir, "lobby")), heartbeat);
   try {

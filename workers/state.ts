@@ -50,10 +50,12 @@ const upState = z.object({
     .exactOptional(),
   /** Where the console is, running or not; its port is used again, so that open pages go on. */
   consoleUrl: z.string().exactOptional(),
+  /** Where the submit service answers tokens, in the same way. */
+  apiUrl: z.string().exactOptional(),
   workers: z.array(
     z.object({
       ...identity,
-      role: z.enum(["fleet", "jobs", "solver", "agent", "codec", "console", "supervisor"]),
+      role: z.enum(["fleet", "jobs", "solver", "agent", "codec", "console", "api", "supervisor"]),
       cluster: z.string().exactOptional(),
       host: z.string().exactOptional(),
       logFile: z.string(),

@@ -16,7 +16,7 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { changeText } from "../text/amendments.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { JobChange } from "./each-job.ts";
-import type { Session } from "./session.ts";
+import type { FleetSession } from "./service-session.ts";
 
 /** An id that no job has, because keys of jobs cannot begin with it. */
 const NOBODY = jobId("orbweaver-amended");
@@ -24,7 +24,7 @@ const NOBODY = jobId("orbweaver-amended");
 /** `session` is the one of the verb; the job may be at another fleet. */
 export async function amendOne(
   context: CommandContext,
-  { job, session }: { readonly job: JobHandle; readonly session: Session },
+  { job, session }: { readonly job: JobHandle; readonly session: FleetSession },
   settings: NewSettings,
 ): Promise<JobChange> {
   const isOtherDemand = (settings.tenant ?? settings.min ?? settings.max) !== undefined;
@@ -37,7 +37,8 @@ export async function amendOne(
     ...(isOtherDemand && {
       check: async (spec) => {
         const { fleet } = await job.view();
-        const there = new OrbweaverClient(session.temporal, { fleet });
+        const { client, direct } = session;
+        const there = direct ? new OrbweaverClient(direct.temporal, { fleet }) : client;
         refuseHopeless(await there.fleet(), spec, { id: job.jobId, nowMs: context.io.nowMs() });
       },
     }),

@@ -10,7 +10,7 @@ import type { JobState } from "../../client/index.ts";
 import { counted } from "../terminal/duration.ts";
 import type { CommandContext } from "./command-context.ts";
 import { addJobFilterOptions, jobFilterOf, type JobFilterValues } from "./job-filter-options.ts";
-import type { Session } from "./session.ts";
+import type { FleetSession } from "./service-session.ts";
 
 export interface ChosenJobsValues extends JobFilterValues {
   readonly yes?: boolean;
@@ -35,7 +35,7 @@ export function addChosenJobsOptions(verb: Command): Command {
 /** Throws BAD_INPUT when ids and flags are mixed, or when neither is given; asks where the flags choose. */
 export async function chosenJobs(
   context: CommandContext,
-  { client }: Session,
+  { client }: FleetSession,
   { jobIds, values, verb, states }: JobChoice,
 ): Promise<readonly string[]> {
   const filter = jobFilterOf(values, context.io.nowMs());

@@ -7,6 +7,7 @@ import { coloursFor, type Colours } from "../terminal/colour.ts";
 import { EXIT_CODE_HELP } from "../terminal/exit-code.ts";
 import type { Io } from "../terminal/io.ts";
 import { safeJson, safeText } from "../terminal/safe-text.ts";
+import type { FleetSession } from "./service-session.ts";
 import type { OpenSession, Session } from "./session.ts";
 
 export interface CommandContext {
@@ -18,6 +19,11 @@ export interface CommandContext {
   readonly withSession: <T>(
     values: ConnectionOptionValues,
     work: (session: Session) => Promise<T>,
+  ) => Promise<T>;
+  /** By the submit service that flags or environment name, else by Temporal. */
+  readonly withFleet: <T>(
+    values: ConnectionOptionValues,
+    work: (session: FleetSession) => Promise<T>,
   ) => Promise<T>;
   /** A line of the answer, on standard output. */
   readonly print: (text: string) => void;
@@ -53,19 +59,28 @@ export function createCommandContext({
 }: CommandContextParts): CommandContext {
   let hasPrinted = false;
   let isYaml = false;
+  const withSession: CommandContext["withSession"] = async (values, work) => {
+    const session = await openSession(values, io);
+    try {
+      return await work(session);
+    } finally {
+      await session.close();
+    }
+  };
   return {
     io,
     commandLine,
     exitWith,
     endsByItself,
     verb: (name) => configured(new Command(name), io),
-    withSession: async (values, work) => {
-      const session = await openSession(values, io);
-      try {
-        return await work(session);
-      } finally {
-        await session.close();
-      }
+    withSession,
+    withFleet: async (values, work) => {
+      const { configuredService, serviceSession } = await import("./service-session.ts");
+      const address = configuredService(values, io);
+      if (address !== undefined) return await work(serviceSession(address, values, io));
+      return await withSession(values, (session) =>
+        work({ fleet: session.fleet, client: session.client, direct: session }),
+      );
     },
     print: (text) => io.stdout.write(`${safeText(text)}\n`),
     printJson: (document) => {

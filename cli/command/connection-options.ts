@@ -18,6 +18,8 @@ export interface ConnectionOptionValues {
   readonly encryptionKeys?: string;
   readonly isolated?: boolean;
   readonly fleet?: string;
+  /** Of the verbs that a submit service answers, too. */
+  readonly api?: string;
 }
 
 export function addConnectionOptions(command: Command): Command {
@@ -40,6 +42,17 @@ export function addConnectionOptions(command: Command): Command {
     .option("--codec <module>", "module that exports payloadCodecs (ORBWEAVER_CODEC)")
     .option("--encryption-keys <file>", "keys of the payloads (ORBWEAVER_ENCRYPTION_KEYS)")
     .option("--isolated", "ignore TEMPORAL_* variables and profile files")
+    .optionsGroup("Options:");
+}
+
+/** Of a verb that a submit service answers, too. */
+export function addServiceOptions(command: Command): Command {
+  return addConnectionOptions(command)
+    .optionsGroup("Fleet and connection:")
+    .option(
+      "--api <address>",
+      "submit service instead of Temporal: https://HOST:PORT or unix:PATH (ORBWEAVER_API)",
+    )
     .optionsGroup("Options:");
 }
 

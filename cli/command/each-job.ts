@@ -6,7 +6,7 @@ import { accountOf, errorLine } from "../terminal/error-line.ts";
 import { EXIT } from "../terminal/exit-code.ts";
 import { chosenJobs, type JobChoice } from "./chosen-jobs.ts";
 import type { CommandContext } from "./command-context.ts";
-import type { Session } from "./session.ts";
+import type { FleetSession } from "./service-session.ts";
 
 export interface JobsToChange {
   readonly jobIds: readonly string[];
@@ -25,10 +25,10 @@ export interface JobChange {
 export async function forEachJob(
   context: CommandContext,
   { jobIds, values, choice }: JobsToChange,
-  act: (job: JobHandle, session: Session) => Promise<string | JobChange>,
+  act: (job: JobHandle, session: FleetSession) => Promise<string | JobChange>,
 ): Promise<void> {
   const answers: object[] = [];
-  await context.withSession(values, async (session) => {
+  await context.withFleet(values, async (session) => {
     const chosen = choice === undefined ? jobIds : await chosenJobs(context, session, choice);
     let exitCode: number = EXIT.ok;
     for (const jobId of chosen) {

@@ -1,7 +1,6 @@
 /** @file The flags that choose jobs, the same for `list` and for verbs that change many jobs at once. */
 
 import { Option, type Command } from "commander";
-import { userName } from "../../access/own-identity.ts";
 import { parseJobState, type JobFilter } from "../../client/index.ts";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { parseDuration } from "../../domain/values/dimensions.ts";
@@ -46,7 +45,7 @@ export function jobFilterOf(values: JobFilterValues, nowMs: number): JobFilter {
   const { class: jobClass, tenant, cluster, name, gpuType, label, olderThan, newerThan } = values;
   if (values.me === true && values.user !== undefined)
     throw new OrbweaverError("BAD_INPUT", "--me and --user both name a user. Give one of them.");
-  const user = values.me === true ? userName() : values.user;
+  const { user } = values;
   const states = (values.state ?? []).map(parseJobState);
   const [state, ...others] = states;
   const before = olderThan === undefined ? undefined : ago("--older-than", olderThan, nowMs);
@@ -56,6 +55,7 @@ export function jobFilterOf(values: JobFilterValues, nowMs: number): JobFilter {
     ...(tenant !== undefined && { tenant }),
     ...(state !== undefined && { state: others.length === 0 ? state : states }),
     ...(cluster !== undefined && { cluster }),
+    ...(values.me === true && { isMine: true as const }),
     ...(user !== undefined && { user }),
     ...(label !== undefined && { labels: label }),
     ...(name !== undefined && { name }),

@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError, type JobView, type Ledger } from "../../client/index.ts";
 import { quietHosts, silenceText, type QuietHost, type Silence } from "./quiet-hosts.ts";
-import type { Session } from "./session.ts";
+import type { FleetSession } from "./service-session.ts";
 
 const FLEET_WITHIN_MS = 3_000;
 const MAX_LISTED = 8;
@@ -16,7 +16,7 @@ const MAX_LISTED = 8;
 /** Hosts of the job's present leases; none when it does not run. */
 export async function quietHostsOf(
   { state, attempts, array }: JobView,
-  { client, nowMs }: { readonly client: Session["client"]; readonly nowMs: number },
+  { client, nowMs }: { readonly client: FleetSession["client"]; readonly nowMs: number },
 ): Promise<readonly QuietHost[]> {
   if (state !== "running" && state !== "stopping") return [];
   const held = array?.leases.flatMap(({ gpus }) => gpus) ?? attempts.at(-1)?.gpus ?? [];
@@ -29,7 +29,7 @@ export async function quietHostsOf(
   return quietHosts(ledger, nowMs).filter(({ place }) => hosts.has(place.host.id));
 }
 
-async function ledgerOf(client: Session["client"]): Promise<Ledger | undefined> {
+async function ledgerOf(client: FleetSession["client"]): Promise<Ledger | undefined> {
   try {
     return await client.fleet();
   } catch (error) {

@@ -46,5 +46,5 @@ export function refuseStrangers(
 export const hostInUrl = (host: string): string => (host.includes(":") ? `[${host}]` : host);
 
 /** Whether only this machine reaches the address. */
-const isLoopback = (host: string): boolean =>
+export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);

@@ -37,6 +37,7 @@ import type { TrustName } from "../command/host-trust.ts";
 import { warnOfOtherName } from "../command/fleet-name.ts";
 import { tellModels } from "../measuring/tell-model.ts";
 import { placeAgents, untilHostsKnown } from "./agents.ts";
+import { provideApi, type ApiPlace } from "./api-process.ts";
 import { closeState } from "./close-state.ts";
 import { trustArgs, upTrust } from "./host-trust.ts";
 import { codecServerArgs } from "./codec-server.ts";
@@ -84,6 +85,8 @@ export interface Up {
   readonly startedCount: number;
   /** Absent: there is none. */
   readonly consoleUrl: string | undefined;
+  /** By which others submit; absent: there is none. */
+  readonly api: ApiPlace | undefined;
 }
 
 const DEFAULT_FLEET_FILE = join("data", "fleets", "small.yaml");
@@ -104,12 +107,17 @@ export async function bringUp(context: CommandContext, request: UpRequest): Prom
     });
     const { hasConsole } = request;
     const consoleUrl = hasConsole ? await provideConsole(context, notes, at) : undefined;
-    const wanted = controlSettings(control.mode, at);
-    await endOutdated(context, notes, hasConsole ? [...wanted, { role: "console" }] : wanted);
+    const { access } = ground.description;
+    const api = await provideApi(context, notes, { ...at, ...(access && { access }) });
+    await endOutdated(context, notes, [
+      ...controlSettings(control.mode, at),
+      ...(hasConsole ? [{ role: "console" as const }] : []),
+      ...(access === undefined ? [] : [{ role: "api" as const }]),
+    ]);
     const { workers } = notes.state();
     return {
       ...{ fleet, stateDir, connection, control, workers, hosts, elsewhere, trust },
-      ...{ startedCount, consoleUrl },
+      ...{ startedCount, consoleUrl, api },
     };
   } finally {
     await close();
@@ -167,6 +175,7 @@ async function prepare(
     ...(notedTrust !== undefined && { trust: notedTrust }),
     ...(keyFile !== undefined && { encryptionKeys: keyFile }),
     ...(former?.consoleUrl !== undefined && { consoleUrl: former.consoleUrl }),
+    ...(former?.apiUrl !== undefined && { apiUrl: former.apiUrl }),
     ...(server === undefined ? configuredPlace(former, connection.address) : { server }),
     workers: alive,
   });
@@ -285,7 +294,8 @@ async function endOutdated(
   const { workers } = notes.state();
   const outdated = workers.filter(
     ({ role }) =>
-      (isControl(role) || role === "console") && !wanted.some((settings) => settings.role === role),
+      (isControl(role) || role === "console" || role === "api") &&
+      !wanted.some((settings) => settings.role === role),
   );
   await endAll(context, outdated);
   notes.change({ workers: workers.filter((worker) => !outdated.includes(worker)) });

@@ -32,5 +32,6 @@ export async function provideConsole(
   return consoleUrl;
 }
 
-const freePort = async (former: number | undefined): Promise<number> =>
+/** The former one where it is free. */
+export const freePort = async (former: number | undefined): Promise<number> =>
   former !== undefined && (await becomesFree(former, 0)) ? former : await drawFreePort();

@@ -19,7 +19,7 @@ export interface WorkerCommand {
   readonly role: UpWorker["role"];
   readonly cluster?: string;
   readonly host?: string;
-  /** The arguments of `orbweaver worker`, `codec-server`, `console` or `supervise`. */
+  /** The arguments of `orbweaver worker`, `codec-server`, `console`, `api` or `supervise`. */
   readonly args: readonly string[];
   readonly env: Environment;
   readonly logFile: string;
@@ -88,7 +88,7 @@ async function saysReady(child: ChildProcess): Promise<void> {
 
 function verbOf(role: UpWorker["role"]): string {
   if (role === "supervisor") return "supervise";
-  if (role === "console") return "console";
+  if (role === "console" || role === "api") return role;
   return role === "codec" ? "codec-server" : "worker";
 }
 
@@ -100,6 +100,7 @@ export function nameOf({
 }: Pick<UpWorker, "role" | "cluster" | "host">): string {
   if (role === "codec") return "codec server";
   if (role === "console") return "console";
+  if (role === "api") return "submit service";
   if (role === "supervisor") return "supervisor of the workers";
   return role === "agent" ? `agent of ${host ?? cluster ?? "this host"}` : `${role} worker`;
 }

@@ -7,6 +7,7 @@
 
 import { z } from "zod";
 import type { ValuePath } from "../values/file-problem.ts";
+import { accessSchema, type Access } from "./access-schema.ts";
 import {
   clusterSchema,
   gpuTypeSchema,
@@ -38,6 +39,8 @@ export interface FleetDraft {
   /** Undefined where none was written, or what was written cannot be read. */
   readonly policy: z.output<typeof policySchema> | undefined;
   readonly links: readonly Entry<typeof linkSchema>[];
+  /** As with `policy`. */
+  readonly access: Access | undefined;
   readonly tenants: readonly Entry<typeof tenantSchema>[];
 }
 
@@ -81,6 +84,7 @@ export function draftFleet(file: unknown, problems: SchemaProblem[]): FleetDraft
     sites: entriesAt(file, ["sites"], siteSchema),
     policy: policySchema.optional().safeParse(valueAt(file, ["policy"])).data,
     links: entriesAt(file, ["links"], linkSchema),
+    access: accessSchema.optional().safeParse(valueAt(file, ["access"])).data,
     tenants: entriesAt(file, ["tenants"], tenantSchema),
   };
 }

@@ -56,7 +56,13 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
   if (all.length > 0) return refuseFile(all);
   return {
     kind: "parsed",
-    fleet: { name: draft.name ?? DEFAULT_NAME, shape: shapeOf(draft, details), details, interHost },
+    fleet: {
+      name: draft.name ?? DEFAULT_NAME,
+      shape: shapeOf(draft, details),
+      details,
+      interHost,
+      ...(draft.access !== undefined && { access: draft.access }),
+    },
   };
 }
 

@@ -6,6 +6,7 @@
 import type { z } from "zod";
 import { pathText, shown, type ValuePath } from "../values/file-problem.ts";
 import type { DraftCluster, DraftHost, Entry, FleetDraft } from "./fleet-draft.ts";
+import { accessProblems } from "./access-rules.ts";
 import { limitProblems } from "./fleet-limit-rules.ts";
 import { sameNames, unknownName, type RuleProblem } from "./fleet-names.ts";
 import type { linkSchema } from "./fleet-schema.ts";
@@ -22,6 +23,7 @@ export function fleetRuleProblems(draft: FleetDraft): SchemaProblem[] {
     ...limitProblems(draft),
     ...badLinks(draft),
     ...unknownQuotas(draft),
+    ...accessProblems(draft.access),
   ];
   return broken.map((problem) => ({ ...problem, part: "value" }));
 }

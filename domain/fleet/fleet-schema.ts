@@ -6,6 +6,7 @@
  */
 
 import { z } from "zod";
+import { accessSchema } from "./access-schema.ts";
 import { gpuType, moment, plainName, readGpuType } from "../file/file-words.ts";
 import { expandHosts, HOST_RANGE_PATTERN } from "../values/host-range.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
@@ -374,6 +375,7 @@ export const fleetSchema = z
           "Tenants with a share or a quota of their own; others have weight 1 and no limit.",
       })
       .optional(),
+    access: accessSchema.optional(),
   })
   .meta({
     title: "Orbweaver fleet",

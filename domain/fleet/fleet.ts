@@ -5,6 +5,7 @@
  * the fleet workflow's state. Measured tables are in `HostDetails` and are passed by hash (the store).
  */
 
+import type { Access } from "./access-schema.ts";
 import type { BandwidthTable } from "../bandwidth/bandwidth-table.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
 import type { HostTopology } from "../values/topology.ts";
@@ -18,6 +19,8 @@ export interface Fleet {
   readonly details: ReadonlyMap<HostId, HostDetails>;
   /** Measured bandwidth of GPU sets over several hosts, by cluster. */
   readonly interHost: ReadonlyMap<ClusterId, BandwidthTable>;
+  /** Who may do what through the submit service. It stays on the machine where that runs: no workflow has it. */
+  readonly access?: Access;
 }
 
 export interface FleetShape {

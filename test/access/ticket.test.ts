@@ -8,9 +8,9 @@ import { afterAll, expect, it } from "vitest";
 import {
   believedKeys,
   fleetKeyFiles,
-  makeFleetKeys,
-  revokeFleetKey,
-  rotateFleetKeys,
+  makeRoleKeys,
+  revokeRoleKey,
+  rotateRoleKeys,
   signingKey,
 } from "../../access/role-keys.ts";
 import {
@@ -50,7 +50,7 @@ const USE: TicketUse = {
 
 it("a ticket is good for its lease on each of its hosts, and says who submitted the job", () => {
   const files = keysAt("good");
-  const believed = makeFleetKeys(files);
+  const believed = makeRoleKeys(files);
   const signed = signTicket(TICKET, signingKey(files)());
   expect(checkTicket(signed, believed)).toEqual({ kind: "good", ticket: TICKET });
   expect(ticketMismatch(TICKET, USE)).toBeUndefined();
@@ -70,7 +70,7 @@ it.each([
 
 it("no change of a character leaves a ticket good", () => {
   const files = keysAt("changed");
-  const believed = makeFleetKeys(files);
+  const believed = makeRoleKeys(files);
   const signed = signTicket(TICKET, signingKey(files)());
   fc.assert(
     fc.property(fc.nat(signed.length - 1), fc.constantFrom(..."AQgw_.{"), (at, letter) => {
@@ -93,30 +93,30 @@ it("junk of any shape is refused", () => {
 
 it("the private key is the owner's alone; what was signed before a rotation is good until the next", () => {
   const files = keysAt("rotated");
-  const [first] = makeFleetKeys(files);
+  const [first] = makeRoleKeys(files);
   expect(statSync(files.privateFile).mode & 0o077).toBe(0);
   const key = signingKey(files);
   const believed = believedKeys(files);
   const old = signTicket(TICKET, key());
-  const [second, former] = rotateFleetKeys(files);
+  const [second, former] = rotateRoleKeys(files);
   expect(former).toBe(first);
   expect(second).not.toBe(first);
   // Both sides read their files again.
   expect(checkTicket(old, believed()).kind).toBe("good");
   expect(checkTicket(signTicket(TICKET, key()), [second ?? ""]).kind).toBe("good");
-  expect(rotateFleetKeys(files)).toHaveLength(2);
+  expect(rotateRoleKeys(files)).toHaveLength(2);
   expect(checkTicket(old, believed()).kind).toBe("unknown-key");
 });
 
 it("a revoked key counts no more; one that signs is replaced first", () => {
   const files = keysAt("revoked");
-  const [first = ""] = makeFleetKeys(files);
+  const [first = ""] = makeRoleKeys(files);
   const key = signingKey(files);
   const believed = believedKeys(files);
   const stolen = signTicket(TICKET, key());
-  const [second = ""] = revokeFleetKey(first, files);
+  const [second = ""] = revokeRoleKey(first, files);
   expect(believed()).toEqual([second]);
   expect(checkTicket(stolen, believed()).kind).toBe("unknown-key");
   expect(checkTicket(signTicket(TICKET, key()), believed()).kind).toBe("good");
-  expect(() => revokeFleetKey(first, files)).toThrow("does not list");
+  expect(() => revokeRoleKey(first, files)).toThrow("does not list");
 });

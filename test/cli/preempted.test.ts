@@ -49,23 +49,18 @@ const view = (more: Partial<JobView>): JobView => ({
   ...more,
 });
 
-/** A workflow that has nothing under way. */
-const TEMPORAL = {
-  withDeadline: <T>(_atMs: number, call: () => Promise<T>): Promise<T> => call(),
-  workflow: { getHandle: () => ({ describe: () => Promise.resolve({ raw: {} }) }) },
-};
-
 async function said(words: readonly string[], of: JobView, job: Partial<JobHandle> = {}) {
   const handle = {
     view: () => Promise.resolve(of),
     ending: () => Promise.resolve({ isCancelAsked: false }),
+    progress: () => Promise.resolve([]),
     ...job,
   } as JobHandle;
   const client = {
     job: () => handle,
     fleet: () => Promise.resolve(emptyLedger({ clusters: [], links: [], tenants: [] })),
   };
-  return run([...words, of.jobId], { client, temporal: TEMPORAL, nowMs: NOW_MS });
+  return run([...words, of.jobId], { client, nowMs: NOW_MS });
 }
 
 describe("status", () => {

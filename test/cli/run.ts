@@ -4,6 +4,8 @@ import { Writable } from "node:stream";
 import type { Io, OutputStream } from "../../cli/terminal/io.ts";
 import { runCli } from "../../cli/program.ts";
 import type { OpenSession, Session } from "../../cli/command/session.ts";
+import type { Client } from "@temporalio/client";
+import { fleetTrust } from "../../client/agent-trust.ts";
 import type { OrbweaverClient } from "../../client/index.ts";
 import { isolatedConnection } from "../../workers/connection.ts";
 
@@ -62,9 +64,11 @@ function fake(client: Partial<OrbweaverClient>, temporal?: object): OpenSession 
     namespace: "default",
     uiUrl: "http://ui",
   });
+  // As the library asks Temporal.
+  const trust: OrbweaverClient["trust"] = (ledger) => fleetTrust(temporal as Client, ledger);
   const session = {
     fleet: "default",
-    client,
+    client: "trust" in client ? client : { ...client, trust },
     temporal,
     connection,
     close: () => Promise.resolve(),

@@ -34,7 +34,7 @@ function fake({ status, type = "job", isCancelAsked = false }: Told) {
     withDeadline: (_deadline: number, call: () => Promise<unknown>) => call(),
   };
   // The fake has what a handle uses of a client.
-  return { job: openJob(client as unknown as Client, "a"), cancelled };
+  return { job: openJob(client as unknown as Client, "a", "ada"), cancelled };
 }
 
 it.each([

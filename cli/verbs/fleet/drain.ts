@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
@@ -29,11 +29,11 @@ export function drainVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (hosts: readonly string[], values: DrainValues) => {
-      const drained = await context.withSession(values, ({ client }) =>
+      const drained = await context.withFleet(values, ({ client }) =>
         client.drain(hosts, values.reason),
       );
       if (values.json === true) context.printJson({ drained });
       else for (const host of drained) context.print(`${host}  drained`);
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }

@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import type { FencedHost, FencedLease } from "../../../client/index.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { counted } from "../../terminal/duration.ts";
@@ -32,7 +32,7 @@ export function fenceVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (hosts: readonly string[], values: FenceValues) => {
-      const fenced = await context.withSession(values, ({ client }) =>
+      const fenced = await context.withFleet(values, ({ client }) =>
         client.fence(hosts, { isForced: values.force === true }),
       );
       const answering = fenced.filter(({ wasAnswering }) => wasAnswering);
@@ -40,7 +40,7 @@ export function fenceVerb(context: CommandContext): Command {
       if (values.json === true) context.printJson({ fenced });
       else for (const host of fenced) context.print(hostText(host));
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 function hostText({ host, wasFenced, gpus, leases }: FencedHost): string {

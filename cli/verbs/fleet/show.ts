@@ -3,11 +3,10 @@
 import type { Command } from "commander";
 import { harmless, shown } from "../../../domain/values/file-problem.ts";
 import type { Ledger } from "../../../client/index.ts";
-import { fleetTrust } from "../../../client/agent-trust.ts";
 import { fleetRules } from "../../../client/rules/upgrade-fleet.ts";
 import { isMassSilence } from "../../../scheduling/ledger/apply/host-silence.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { formerRepairs } from "../../text/repair-text.ts";
@@ -36,16 +35,18 @@ export function fleetShowVerb(context: CommandContext): Command {
     .option("--json", "answer with one JSON document")
     .addHelpText("after", helpEnd([["orbweaver fleet show", "all clusters and tenants"]]))
     .action(async (values: ConnectionOptionValues & { readonly json?: boolean }) => {
-      await context.withSession(values, async ({ client, temporal, fleet }) => {
+      await context.withFleet(values, async ({ client, direct, fleet }) => {
         const ledger = await client.fleet();
         const nowMs = context.io.nowMs();
-        const trust = await fleetTrust(temporal, ledger);
-        const rules = await fleetRules(temporal, { fleet, ledger, nowMs, isGone: isGoneHere });
+        const trust = await client.trust(ledger);
+        const rules =
+          direct &&
+          (await fleetRules(direct.temporal, { fleet, ledger, nowMs, isGone: isGoneHere }));
         if (values.json === true)
           context.printJson({
             ...documentOf(fleet, ledger, nowMs),
             trust,
-            rules: rulesDocument(rules),
+            ...(rules !== undefined && { rules: rulesDocument(rules) }),
           });
         else {
           const layout = { width: widthOf(context.io.stdout), colours: context.colours };
@@ -53,7 +54,9 @@ export function fleetShowVerb(context: CommandContext): Command {
           const quiet = quietLines(quietHosts(ledger, nowMs), MAX_LISTED);
           context.print(fleetText(fleet, ledger, layout));
           const agents = [...trustLines(trust), ...containmentLines(trust)];
-          context.print(["", ...rulesLines(rules, nowMs), ...agents].join("\n"));
+          context.print(
+            ["", ...(rules === undefined ? [] : rulesLines(rules, nowMs)), ...agents].join("\n"),
+          );
           printList(context, "Silent hosts:", [...quiet, ...massSilenceLines(ledger)]);
           printList(context, "Drained hosts:", drained);
           printList(context, "Repairs:", formerRepairs(ledger));
@@ -61,7 +64,7 @@ export function fleetShowVerb(context: CommandContext): Command {
         }
       });
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 const MAX_LISTED = 20;

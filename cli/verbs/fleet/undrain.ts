@@ -2,7 +2,7 @@
 
 import type { Command } from "commander";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
@@ -23,10 +23,10 @@ export function undrainVerb(context: CommandContext): Command {
         hosts: readonly string[],
         values: ConnectionOptionValues & { readonly json?: boolean },
       ) => {
-        const undrained = await context.withSession(values, ({ client }) => client.undrain(hosts));
+        const undrained = await context.withFleet(values, ({ client }) => client.undrain(hosts));
         if (values.json === true) context.printJson({ undrained });
         else for (const host of undrained) context.print(`${host}  in service`);
       },
     );
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }

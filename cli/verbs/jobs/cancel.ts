@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { addChosenJobsOptions, type ChosenJobsValues } from "../../command/chosen-jobs.ts";
@@ -46,7 +46,7 @@ export function cancelVerb(context: CommandContext): Command {
         return force === true ? "killing" : "cancelling";
       });
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 const OPEN_STATES = ["pending", "held", "running"] as const;

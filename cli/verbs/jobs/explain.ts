@@ -4,18 +4,20 @@ import type { Command } from "commander";
 import {
   OrbweaverClient,
   type ArrayView,
+  type FleetClient,
   type JobEnding,
   type JobExplanation,
   type JobOutcome,
   type JobView,
   type PendingReason,
 } from "../../../client/index.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
 import { isSuitable } from "../../../scheduling/ledger/rules/grant-check.ts";
 import { amendmentsText, pauseText } from "../../text/amendments.ts";
 import { fleetText, movesText } from "../../text/cell-moves.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { decisionText, recordedDecision } from "../../command/decision.ts";
@@ -42,7 +44,7 @@ import {
   quietLines,
   type QuietHost,
 } from "../../command/quiet-hosts.ts";
-import type { Session } from "../../command/session.ts";
+import type { FleetSession } from "../../command/service-session.ts";
 import { factsText } from "../../terminal/table.ts";
 import { countsText } from "../../command/task-table.ts";
 
@@ -72,10 +74,15 @@ export function explainVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (jobId: string, values: ExplainValues) => {
-      await context.withSession(values, async (session) => {
-        const { client } = session;
+      await context.withFleet(values, async (session) => {
+        const { client, direct } = session;
         if (values.decision === true || values.than !== undefined) {
-          const decision = await recordedDecision(session, jobId);
+          if (direct === undefined)
+            throw new OrbweaverError(
+              "BAD_INPUT",
+              "--decision reads the fleet's history, which a submit service does not show. Leave --api and ORBWEAVER_API out.",
+            );
+          const decision = await recordedDecision(direct, jobId);
           if (values.json === true) context.printJson(decision);
           else context.print(decisionText(decision, values.than));
           return;
@@ -112,7 +119,7 @@ export function explainVerb(context: CommandContext): Command {
           );
       });
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 /** With the place in the queue beside what the fleet says of the job. */
@@ -125,8 +132,10 @@ const placed = (
 });
 
 /** The client of the job's fleet, which may differ from the one that the flags name. */
-const clientThere = ({ client, temporal, fleet }: Session, view: JobView): OrbweaverClient =>
-  view.fleet === fleet ? client : new OrbweaverClient(temporal, { fleet: view.fleet });
+const clientThere = ({ client, direct, fleet }: FleetSession, view: JobView): FleetClient =>
+  view.fleet === fleet || direct === undefined
+    ? client
+    : new OrbweaverClient(direct.temporal, { fleet: view.fleet });
 
 function withHistory(text: string, view: JobView, nowMs: number): string {
   const moves = movesText(view, nowMs);
@@ -284,7 +293,7 @@ const indented = (text: string): string => text.replaceAll("\n", "\n  ");
 /** The host conditions that block a waiting job, or that affect a running one; in the fleet's order. */
 async function hostConditionsOf(
   { view, fleet }: JobExplanation,
-  { client, nowMs }: { readonly client: Session["client"]; readonly nowMs: number },
+  { client, nowMs }: { readonly client: FleetSession["client"]; readonly nowMs: number },
 ): Promise<HostConditions> {
   if (fleet?.kind !== "waiting")
     return { drained: [], quiet: await quietHostsOf(view, { client, nowMs }) };
@@ -301,7 +310,7 @@ async function hostConditionsOf(
 /** Computed here from the present ledger. */
 async function outlookFor(
   { view, fleet }: JobExplanation,
-  { client, nowMs }: { readonly client: Session["client"]; readonly nowMs: number },
+  { client, nowMs }: { readonly client: FleetSession["client"]; readonly nowMs: number },
 ): Promise<ClusterFit | undefined> {
   if (fleet?.kind !== "waiting") return undefined;
   return outlookOf(await client.fleet(), view.jobId, { nowMs });

@@ -4,7 +4,7 @@ import { Option, type Command } from "commander";
 import type { ListedJob } from "../../../client/index.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import {
@@ -16,7 +16,7 @@ import { EXIT } from "../../terminal/exit-code.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { nameList, wholeNumber } from "../../command/option-values.ts";
-import type { Session } from "../../command/session.ts";
+import type { FleetSession } from "../../command/service-session.ts";
 import { csvText } from "../../terminal/csv-text.ts";
 import { tableText } from "../../terminal/table.ts";
 import { watch } from "../../terminal/watch.ts";
@@ -82,7 +82,7 @@ export function listVerb(context: CommandContext): Command {
       ]),
     )
     .action((values: ListValues) => list(context, values));
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 async function list(context: CommandContext, values: ListValues): Promise<void> {
@@ -98,7 +98,7 @@ async function list(context: CommandContext, values: ListValues): Promise<void> 
       "--watch redraws a table, and other forms are printed once. Leave --watch or the form out.",
     );
   }
-  await context.withSession(values, async (session) => {
+  await context.withFleet(values, async (session) => {
     const wantsPlaces = [...(columns ?? []), sort.replace(/^-/, "")].some(
       (name) => name.toLowerCase() === PLACE,
     );
@@ -127,7 +127,7 @@ async function list(context: CommandContext, values: ListValues): Promise<void> 
 
 /** Sorting needs all jobs that fit, or the limit would keep the newest and not the first of that order. */
 async function jobsOf(
-  { client }: Session,
+  { client }: FleetSession,
   values: ListValues,
   view: ListView,
 ): Promise<readonly ListedJob[]> {

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { neverStarted, type LogOptions } from "../../../client/index.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { EXIT } from "../../terminal/exit-code.ts";
@@ -58,7 +58,7 @@ export function logsVerb(context: CommandContext): Command {
           "--follow streams text, but --json prints one document. Give only one of them.",
         );
       }
-      await context.withSession(values, async ({ client }) => {
+      await context.withFleet(values, async ({ client }) => {
         const job = client.job(jobId);
         let hasStarted = false;
         const options = logOptions(context, chosen(values));
@@ -84,7 +84,7 @@ export function logsVerb(context: CommandContext): Command {
         }
       });
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 function chosen({ follow, rank, tail, attempt, task }: LogsValues): LogOptions {

@@ -11,7 +11,7 @@ import {
   type TenantLine,
 } from "../../../scheduling/explain/queue-order.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { counted, durationText } from "../../terminal/duration.ts";
@@ -44,7 +44,7 @@ export function queueVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (values: QueueValues) => {
-      await context.withSession(values, async ({ client }) => {
+      await context.withFleet(values, async ({ client }) => {
         const nowMs = context.io.nowMs();
         const ledger = await client.fleet();
         const line = queueOrder(ledger, nowMs);
@@ -65,7 +65,7 @@ export function queueVerb(context: CommandContext): Command {
           );
       });
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 /** How many wait in the lobbies, as far as the fleet knows. */

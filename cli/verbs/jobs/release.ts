@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { addChosenJobsOptions, type ChosenJobsValues } from "../../command/chosen-jobs.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { forEachJob } from "../../command/each-job.ts";
@@ -35,5 +35,5 @@ export function releaseVerb(context: CommandContext): Command {
       const choice = { jobIds, values, verb: "release", states: ["held"] as const };
       await forEachJob(context, { jobIds, values, choice }, (job) => job.release());
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { addChosenJobsOptions, type ChosenJobsValues } from "../../command/chosen-jobs.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { forEachJob } from "../../command/each-job.ts";
@@ -45,5 +45,5 @@ export function resumeVerb(context: CommandContext): Command {
         );
       });
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }

@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import type { JobHandle } from "../../../client/index.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { forEachJob, type JobChange } from "../../command/each-job.ts";
@@ -38,7 +38,7 @@ export function retryVerb(context: CommandContext): Command {
     .action(async (jobId: string, values: RetryValues) => {
       await forEachJob(context, { jobIds: [jobId], values }, (job) => retry(context, job, values));
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 async function retry(

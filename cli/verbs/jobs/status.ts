@@ -1,12 +1,12 @@
 /** @file `orbweaver status JOB`: the job's settings, its state, and the result of each run. */
 
 import type { Command } from "commander";
-import type { JobEnding, JobView } from "../../../client/index.ts";
+import type { JobEnding, JobView, RunProgress } from "../../../client/index.ts";
 import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
 import { workflowUrl } from "../../../workers/connection.ts";
 import { stateColour } from "../../terminal/colour.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { durationText, timeText } from "../../terminal/duration.ts";
@@ -19,7 +19,6 @@ import { fleetText, movesText } from "../../text/cell-moves.ts";
 import { gpusText, hostsText } from "../../text/place.ts";
 import { degradedText, preemptionsText, wantedText } from "../../text/preempted-runs.ts";
 import { quietDocument, type QuietHost } from "../../command/quiet-hosts.ts";
-import { runProgress, type RunProgress } from "../../command/run-progress.ts";
 import { factsText, tableText, type Column } from "../../terminal/table.ts";
 import { arrayParts, chosenTasks, countsText, tasksText } from "../../command/task-table.ts";
 
@@ -39,17 +38,17 @@ export function statusVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (jobId: string, values: StatusValues) => {
-      await context.withSession(values, async ({ client, temporal, connection }) => {
+      await context.withFleet(values, async ({ client, direct }) => {
         const job = client.job(jobId);
         const [view, ending] = await Promise.all([job.view(), job.ending()]);
         const tasks = await chosenTasks(job, view, values.tasks);
         const isLive = view.state === "running" || view.state === "stopping";
         const nowMs = context.io.nowMs();
         const [live, quiet] = await Promise.all([
-          isLive ? runProgress(temporal, view.jobId) : [],
+          isLive ? job.progress() : [],
           quietHostsOf(view, { client, nowMs }),
         ]);
-        const ui = workflowUrl(connection, view.jobId);
+        const ui = direct && workflowUrl(direct.connection, view.jobId);
         if (values.json === true) {
           const more = {
             ...(quiet.length > 0 && { silent: quiet.map(quietDocument) }),
@@ -61,7 +60,7 @@ export function statusVerb(context: CommandContext): Command {
         else context.print(statusText(context, { view, ending, live, quiet, ui }));
       });
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 interface StatusValues extends ConnectionOptionValues {

@@ -12,7 +12,7 @@ import {
 } from "../../../client/index.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import {
@@ -83,7 +83,7 @@ export function submitVerb(context: CommandContext): Command {
       if (values.whatIf === true) await ask(context, jobs, values);
       else await submitAll(context, jobs, values);
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 /** A text is passed on unchanged, so that problems name their line; with flags it becomes one object. */
@@ -221,7 +221,7 @@ async function submitAll(
   values: SubmitValues,
 ): Promise<void> {
   const { wait, follow, json, key } = values;
-  await context.withSession(values, async ({ client }) => {
+  await context.withFleet(values, async ({ client }) => {
     const submitted: Submitted[] = [];
     for (const { job, file } of jobs) {
       const answer = await client.submit(job, {

@@ -6,12 +6,12 @@ import { MAX_PRIORITY } from "../../../domain/job/job.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { amendOne } from "../../command/amend-job.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { forEachJob, type JobChange } from "../../command/each-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import type { Session } from "../../command/session.ts";
+import type { FleetSession } from "../../command/service-session.ts";
 
 interface TopValues extends ConnectionOptionValues {
   readonly json?: boolean;
@@ -32,13 +32,13 @@ export function topVerb(context: CommandContext): Command {
         toTop(context, job, session),
       );
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }
 
 async function toTop(
   context: CommandContext,
   job: JobHandle,
-  session: Session,
+  session: FleetSession,
 ): Promise<JobChange> {
   const { jobId, spec, fleet, state } = await job.view();
   if (state !== "pending" || spec === undefined)
@@ -46,7 +46,9 @@ async function toTop(
       "NOT_ALLOWED",
       `job ${jobId} is ${state}; only a waiting job has a place in the queue`,
     );
-  const { requests } = await new OrbweaverClient(session.temporal, { fleet }).fleet();
+  const { client, direct } = session;
+  const there = direct ? new OrbweaverClient(direct.temporal, { fleet }) : client;
+  const { requests } = await there.fleet();
   const others = [...requests.values()].filter(
     (request) =>
       request.jobId !== jobId && request.tenant === spec.tenant && request.class === spec.class,

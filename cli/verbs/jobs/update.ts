@@ -3,7 +3,7 @@
 import type { Command } from "commander";
 import { amendOne } from "../../command/amend-job.ts";
 import {
-  addConnectionOptions,
+  addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { forEachJob } from "../../command/each-job.ts";
@@ -64,5 +64,5 @@ export function updateVerb(context: CommandContext): Command {
         amendOne(context, { job, session }, settings),
       );
     });
-  return addConnectionOptions(verb);
+  return addServiceOptions(verb);
 }

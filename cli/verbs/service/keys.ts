@@ -1,6 +1,6 @@
 /**
  * @file `orbweaver keys …`: creates and rotates the key file of encrypted payloads, shows the ids of its keys, the user's own
- * public key, and the keys of a fleet's orders.
+ * public key, and the keys of a fleet's orders and of its submit service.
  */
 
 import type { Command } from "commander";
@@ -9,10 +9,12 @@ import { rename, writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { ownIdentity } from "../../../access/own-identity.ts";
 import {
+  apiKeyFiles,
   fleetKeyFiles,
-  makeFleetKeys,
-  revokeFleetKey,
-  rotateFleetKeys,
+  makeRoleKeys,
+  revokeRoleKey,
+  rotateRoleKeys,
+  type RoleKeyFiles,
 } from "../../../access/role-keys.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { newKeyLine, parseKeys, readKeys } from "../../../workers/codec/key-ring.ts";
@@ -35,7 +37,8 @@ export function keysVerb(context: CommandContext): Command {
     .addCommand(rotateVerb(context))
     .addCommand(showVerb(context))
     .addCommand(identityVerb(context))
-    .addCommand(fleetVerb(context))
+    .addCommand(roleKeysVerb(context, FLEET_KEYS))
+    .addCommand(roleKeysVerb(context, API_KEYS))
     .addHelpText(
       "after",
       helpEnd([
@@ -126,34 +129,58 @@ function identityVerb(context: CommandContext): Command {
     });
 }
 
-interface FleetKeysValues extends KeysValues {
+interface RoleKeysValues extends KeysValues {
   readonly rotate?: boolean;
   readonly revoke?: string;
 }
 
-function fleetVerb(context: CommandContext): Command {
+interface RoleKeysVerb {
+  readonly name: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly filesOf: (env: CommandContext["io"]["env"]) => RoleKeyFiles;
+}
+
+const FLEET_KEYS: RoleKeysVerb = {
+  name: "fleet",
+  summary: "show, rotate or revoke the keys that sign a fleet's orders to hosts",
+  description:
+    "Shows the public keys whose orders the hosts of this user's fleets obey, the newest first, and makes a pair on first use. They stand in keys/fleet.pub beside your identity (ORBWEAVER_KEYS names another folder); agents of another user or machine need a copy of that file, never of fleet.pem. Running processes see changes at once.",
+  filesOf: fleetKeyFiles,
+};
+
+const API_KEYS: RoleKeysVerb = {
+  name: "api",
+  summary: "show, rotate or revoke the keys by which the submit service signs",
+  description:
+    "Shows the public keys by which this user's `orbweaver api` signs the jobs of others, the newest first, and makes a pair on first use. They stand in keys/api.pub beside your identity (ORBWEAVER_KEYS names another folder). A host policy names such a key among its submitters.",
+  filesOf: apiKeyFiles,
+};
+
+function roleKeysVerb(
+  context: CommandContext,
+  { name, summary, description, filesOf }: RoleKeysVerb,
+): Command {
   return context
-    .verb("fleet")
-    .summary("show, rotate or revoke the keys that sign a fleet's orders to hosts")
-    .description(
-      "Shows the public keys whose orders the hosts of this user's fleets obey, the newest first, and makes a pair on first use. They stand in keys/fleet.pub beside your identity (ORBWEAVER_KEYS names another folder); agents of another user or machine need a copy of that file, never of fleet.pem. Running processes see changes at once.",
-    )
+    .verb(name)
+    .summary(summary)
+    .description(description)
     .option("--rotate", "sign with a new key; the former one counts until the next rotation")
-    .option("--revoke <key>", "obey this key no more; one that signs is replaced first")
+    .option("--revoke <key>", "believe this key no more; one that signs is replaced first")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
       helpEnd([
-        ["orbweaver keys fleet", "the public keys"],
-        ["orbweaver keys fleet --rotate", "a new key"],
-        ["orbweaver keys fleet --revoke ed25519:…", "after a key was stolen"],
+        [`orbweaver keys ${name}`, "the public keys"],
+        [`orbweaver keys ${name} --rotate`, "a new key"],
+        [`orbweaver keys ${name} --revoke ed25519:…`, "after a key was stolen"],
       ]),
     )
-    .action(({ json, rotate, revoke }: FleetKeysValues) => {
-      const files = fleetKeyFiles(context.io.env);
-      if (revoke !== undefined) revokeFleetKey(revoke, files);
-      if (rotate === true) rotateFleetKeys(files);
-      const keys = makeFleetKeys(files);
+    .action(({ json, rotate, revoke }: RoleKeysValues) => {
+      const files = filesOf(context.io.env);
+      if (revoke !== undefined) revokeRoleKey(revoke, files);
+      if (rotate === true) rotateRoleKeys(files);
+      const keys = makeRoleKeys(files);
       if (json === true) context.printJson({ file: files.publicFile, keys });
       else for (const key of keys) context.print(key);
     });

@@ -112,7 +112,7 @@ export function upVerb(context: CommandContext): Command {
 
 function summaryOf(up: Up): object {
   const { fleet, stateDir, connection, control, workers, hosts, elsewhere, trust } = up;
-  const { consoleUrl } = up;
+  const { consoleUrl, api } = up;
   const { address, namespace, uiUrl } = connection;
   return {
     fleet,
@@ -120,6 +120,7 @@ function summaryOf(up: Up): object {
     namespace,
     ...(uiUrl !== undefined && { ui: uiUrl }),
     ...(consoleUrl !== undefined && { console: consoleUrl }),
+    ...(api !== undefined && { api }),
     stateDir,
     hosts,
     elsewhere,
@@ -143,6 +144,10 @@ function printSummary(context: CommandContext, up: Up): void {
     );
   }
   context.print(`Agents here start ${trustText(trust)}.`);
+  if (up.api !== undefined)
+    context.print(
+      `Users whom \`access\` in the fleet file admits ask \`orbweaver api\`${up.api.url === undefined ? "" : `, with tokens at ${up.api.url}`}.`,
+    );
   if (elsewhere.length > 0) {
     const [example = ""] = elsewhere;
     const [cluster = "", host = ""] = example.split("/");

@@ -2,7 +2,6 @@
 
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { userName } from "../../../access/own-identity.ts";
 import type { JobFilter, ListedJob } from "../../../client/index.ts";
 import { readCsv } from "../../../domain/values/csv.ts";
 import { hostId, jobId } from "../../../domain/values/ids.ts";
@@ -83,7 +82,7 @@ describe("filters", () => {
   it.each<[readonly string[], JobFilter]>([
     [["--state", "pending,held"], { state: ["pending", "held"] }],
     [["--user", "ada"], { user: "ada" }],
-    [["--me"], { user: userName() }],
+    [["--me"], { isMine: true }],
     [["-l", "team=vision", "--label", "sweep"], { labels: ["team=vision", "sweep"] }],
     [["--name", "probe-*"], { name: "probe-*" }],
     [["--gpu-type", "H100"], { gpuType: "H100" }],

@@ -1,7 +1,9 @@
 /** @file The progress of each host of a running job, from the heartbeats that Temporal shows of its pending `run` activities. */
 
 import type { Client } from "@temporalio/client";
-import { asked, decodedPayloads, type JobId } from "../../client/index.ts";
+import type { JobId } from "../domain/values/ids.ts";
+import { decodedPayloads } from "./payloads.ts";
+import { asked } from "./server-error.ts";
 
 export interface RunProgress {
   readonly host?: string;

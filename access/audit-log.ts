@@ -1,0 +1,187 @@
+/**
+ * @file What was asked of the submit service, by whom, from where, and how it was answered: one line of JSON each, in an append-only private file.
+ *
+ * Each line has the hash of the one before, so a line that is changed, left out or put in between shows; one that is cut off at the end does not, which
+ * is why `orbweaver audit` prints the last hash to be kept elsewhere. A file that was damaged is never mended: the next line says so and goes on.
+ * Refusals of one sender are counted, not written, beyond a number in a minute, so that nobody fills the disk.
+ */
+
+import { createHash } from "node:crypto";
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { z } from "zod";
+import { PRIVATE_DIR, PRIVATE_FILE } from "./private-files.ts";
+
+const lineSchema = z.object({
+  seq: z.number().int(),
+  atMs: z.number(),
+  /** A principal's name, or what a request that nobody proved came with. */
+  who: z.string(),
+  /** How the principal was known, and where the request came from. */
+  from: z.string(),
+  /** As in `submit`, `cancel`; for people and for `--json`. */
+  act: z.string(),
+  job: z.string().exactOptional(),
+  verdict: z.enum(["accepted", "refused", "failed"]),
+  why: z.string().exactOptional(),
+  /** Refusals like this one that were counted since the last line of this sender. */
+  more: z.number().int().exactOptional(),
+  former: z.string(),
+  hash: z.string(),
+});
+export type AuditLine = z.output<typeof lineSchema>;
+export type AuditEntry = Omit<AuditLine, "seq" | "atMs" | "former" | "hash" | "more">;
+
+export interface AuditLog {
+  readonly add: (entry: AuditEntry) => void;
+  readonly close: () => void;
+}
+
+const FIRST = "0".repeat(43);
+const MAX_TEXT = 500;
+const REFUSALS_A_MINUTE = 20;
+const MOST_SENDERS = 10_000;
+const MINUTE_MS = 60_000;
+const TAIL_BYTES = 65_536;
+
+export function openAuditLog(file: string, nowMs: () => number = Date.now): AuditLog {
+  mkdirSync(dirname(file), { recursive: true, mode: PRIVATE_DIR });
+  const handle = openSync(file, "a+", PRIVATE_FILE);
+  const last = lastLine(handle);
+  let seq = last.line?.seq ?? 0;
+  let former = last.line?.hash ?? FIRST;
+  const senders = new Map<string, { sinceMs: number; written: number; left: number }>();
+
+  function write(entry: AuditEntry, more: number): void {
+    seq += 1;
+    const line = {
+      seq,
+      atMs: nowMs(),
+      who: cut(entry.who),
+      from: cut(entry.from),
+      act: cut(entry.act),
+      ...(entry.job !== undefined && { job: cut(entry.job) }),
+      verdict: entry.verdict,
+      ...(entry.why !== undefined && { why: cut(entry.why) }),
+      ...(more > 0 && { more }),
+      former,
+    };
+    const hash = hashOf(line);
+    writeSync(handle, `${JSON.stringify({ ...line, hash })}\n`);
+    // An order that was carried out is on the disk before its answer.
+    if (entry.verdict !== "refused") fsyncSync(handle);
+    former = hash;
+  }
+  if (last.isDamaged) {
+    writeSync(handle, "\n");
+    write(
+      {
+        who: "audit",
+        from: "audit",
+        act: "open",
+        verdict: "failed",
+        why: "the last line of the former file is damaged",
+      },
+      0,
+    );
+  }
+  return {
+    add(entry) {
+      if (entry.verdict !== "refused") return write(entry, 0);
+      const key = JSON.stringify([entry.who, entry.from]);
+      const now = nowMs();
+      if (senders.size >= MOST_SENDERS) senders.clear();
+      const known = senders.get(key) ?? { sinceMs: now, written: 0, left: 0 };
+      senders.set(key, known);
+      if (now - known.sinceMs >= MINUTE_MS) Object.assign(known, { sinceMs: now, written: 0 });
+      if (known.written >= REFUSALS_A_MINUTE) {
+        known.left += 1;
+        return;
+      }
+      known.written += 1;
+      write(entry, known.left);
+      known.left = 0;
+    },
+    close() {
+      closeSync(handle);
+    },
+  };
+}
+
+export interface AuditRead {
+  readonly lines: readonly AuditLine[];
+  /** The first line, counted from 1, that is not what followed its predecessor; undefined when the chain is whole. */
+  readonly brokenAt: number | undefined;
+}
+
+/** Throws the system's error where the file cannot be read. */
+export function readAuditLog(file: string): AuditRead {
+  const texts = readFileSync(file, "utf8").split("\n");
+  let former = FIRST;
+  let brokenAt: number | undefined;
+  const lines: AuditLine[] = [];
+  for (const [at, text] of texts.entries()) {
+    if (text === "") continue;
+    const line = lineOf(text);
+    const isNext = line !== undefined && line.former === former && isWhole(line);
+    if (!isNext) brokenAt ??= at + 1;
+    if (line === undefined) continue;
+    former = line.hash;
+    lines.push(line);
+  }
+  return { lines, brokenAt };
+}
+
+const isWhole = ({ hash, ...line }: AuditLine): boolean => hashOf(line) === hash;
+
+/** In the order in which `write` names its members. */
+function hashOf(line: Omit<AuditLine, "hash">): string {
+  const { seq, atMs, who, from, act, job, verdict, why, more, former } = line;
+  const members = [
+    seq,
+    atMs,
+    who,
+    from,
+    act,
+    job ?? null,
+    verdict,
+    why ?? null,
+    more ?? null,
+    former,
+  ];
+  return createHash("sha256").update(JSON.stringify(members)).digest("base64url");
+}
+
+function lineOf(text: string): AuditLine | undefined {
+  try {
+    return lineSchema.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+function lastLine(handle: number): { readonly line?: AuditLine; readonly isDamaged: boolean } {
+  const { size } = fstatSync(handle);
+  if (size === 0) return { isDamaged: false };
+  const length = Math.min(size, TAIL_BYTES);
+  const buffer = Buffer.alloc(length);
+  readSync(handle, buffer, 0, length, size - length);
+  const text = buffer.toString("utf8");
+  const line = lineOf(text.trimEnd().split("\n").at(-1) ?? "");
+  return {
+    ...(line !== undefined && { line }),
+    isDamaged: line === undefined || !text.endsWith("\n"),
+  };
+}
+
+const cut = (text: string): string =>
+  text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`;

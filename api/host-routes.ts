@@ -1,0 +1,80 @@
+/** @file The routes about the fleet: who the caller is, the ledger, and an operator's orders about hosts. */
+
+import { z } from "zod";
+import { operatorRefusal } from "../access/principal.ts";
+import { packLedger } from "../scheduling/ledger/codec.ts";
+import { insist, route, type Route } from "./route.ts";
+
+const hosts = z
+  .array(z.string().max(300))
+  .min(1)
+  .max(10_000)
+  .meta({ description: "Hosts, as cluster/host." });
+
+export const HOST_ROUTES: readonly Route[] = [
+  route({
+    method: "GET",
+    path: "/v1/me",
+    id: "me",
+    summary: "The caller's name, how it is known, and its roles.",
+    answer: async ({ caller: { principal, rights }, served }) =>
+      await Promise.resolve({
+        name: principal.name,
+        via: principal.via,
+        groups: principal.groups,
+        roles: rights.roles,
+        grants: rights.grants,
+        fleet: served.fleet,
+      }),
+  }),
+  route({
+    method: "GET",
+    path: "/v1/ledger",
+    id: "ledger",
+    summary: "The fleet's ledger, packed: hosts, leases and the queue. The library unpacks it.",
+    answer: async ({ served }) => packLedger(await served.client.fleet()),
+  }),
+  route({
+    method: "GET",
+    path: "/v1/trust",
+    id: "trust",
+    summary: "Whose jobs the hosts start, and in which containers, as their agents say.",
+    answer: async ({ served }) => await served.client.trust(await served.client.fleet()),
+  }),
+  route({
+    method: "POST",
+    path: "/v1/hosts/drain",
+    id: "drain",
+    summary: "Stops new grants on hosts.",
+    body: z.strictObject({ hosts, reason: z.string().max(1_000) }),
+    answer: async ({ caller, served, body, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "drain hosts"));
+      accept(body.hosts.join(" "));
+      return { hosts: await served.client.drain(body.hosts, body.reason) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/hosts/undrain",
+    id: "undrain",
+    summary: "Ends a drain.",
+    body: z.strictObject({ hosts }),
+    answer: async ({ caller, served, body, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "end drains"));
+      accept(body.hosts.join(" "));
+      return { hosts: await served.client.undrain(body.hosts) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/hosts/fence",
+    id: "fence",
+    summary: "States that nothing runs on hosts, so that their jobs move at once.",
+    body: z.strictObject({ hosts, isForced: z.boolean().exactOptional() }),
+    answer: async ({ caller, served, body: { hosts: named, ...how }, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "fence hosts"));
+      accept(named.join(" "));
+      return { hosts: await served.client.fence(named, how) };
+    },
+  }),
+];

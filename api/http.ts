@@ -1,0 +1,297 @@
+/**
+ * @file One request to the submit service: who sends it, how large and how slow it may be, which route answers it, and its line in the audit.
+ *
+ * Every refusal leaves a line, whatever it is refused for; every order leaves one before it is carried out, and another if it then fails.
+ */
+
+import {
+  createServer as createPlain,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { createServer as createSecure } from "node:https";
+import type { Socket } from "node:net";
+import { z } from "zod";
+import type { AuditEntry, AuditLog } from "../access/audit-log.ts";
+import { fleetRefusal, rightsOf, type Principal } from "../access/principal.ts";
+import { translated } from "../client/index.ts";
+import type { Access } from "../domain/fleet/access-schema.ts";
+import type { FailureCode } from "../domain/values/codes.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
+import { openApiDocument } from "./openapi.ts";
+import { AccessRefusal, type Call, type ServedFleet } from "./route.ts";
+import { findRoute, ROUTES } from "./routes.ts";
+
+/** A way into the service. */
+export interface Door {
+  /** The sender of a request; a text says why it is not known. */
+  readonly senderOf: (request: IncomingMessage) => Promise<Principal | string>;
+  /** For the audit, also of a request that has no sender yet. */
+  readonly who: string;
+  readonly fromOf: (socket: Socket) => string;
+  readonly tls?: { readonly cert: string; readonly key: string };
+}
+
+export interface ServiceParts {
+  readonly served: ServedFleet;
+  readonly access: () => Access;
+  readonly audit: AuditLog;
+  readonly version: string;
+  readonly limits: HttpLimits;
+}
+
+export interface HttpLimits {
+  /** A request has come whole in this time, its head in half of it. */
+  readonly requestMs: number;
+  readonly bodyBytes: number;
+  /** At each door. */
+  readonly connections: number;
+}
+
+export const HTTP_LIMITS: HttpLimits = Object.freeze({
+  requestMs: 20_000,
+  // JSON may write one character of a file as six.
+  bodyBytes: 6 * MAX_JOB_FILE_BYTES + 16_384,
+  connections: 200,
+});
+
+/** Not yet listening. */
+export function createDoor(door: Door, parts: ServiceParts): Server {
+  const { requestMs, connections } = parts.limits;
+  const options = {
+    requestTimeout: requestMs,
+    headersTimeout: requestMs / 2,
+    connectionsCheckingInterval: Math.min(1_000, requestMs / 4),
+    maxHeaderSize: 32_768,
+  };
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    handle(request, response, { door, parts }).catch((error: unknown) => {
+      // The audit cannot be written, or a bug: the answer says no more than that.
+      if (response.headersSent) response.destroy();
+      else sendError(response, 500, { code: "INTERNAL", message: messageOf(error) });
+    });
+  };
+  const server =
+    door.tls === undefined
+      ? createPlain(options, answer)
+      : createSecure({ ...options, ...door.tls }, answer);
+  server.maxConnections = connections;
+  const refuse = (socket: Socket | undefined, why: string): void => {
+    const from = socket === undefined ? "" : door.fromOf(socket);
+    parts.audit.add({ who: door.who, from, act: "connect", verdict: "refused", why });
+  };
+  server.on("drop", () => refuse(undefined, `more than ${String(connections)} connections`));
+  server.on("clientError", (error: Error & { readonly code?: string }, socket) => {
+    const isSlow = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
+    if (isSlow) refuse(socket as Socket, "the request did not come in time");
+    else if (error.code !== "ECONNRESET") refuse(socket as Socket, "the request is no HTTP");
+    if (socket.writable)
+      socket.end(
+        `HTTP/1.1 ${isSlow ? "408 Request Timeout" : "400 Bad Request"}\r\nConnection: close\r\n\r\n`,
+      );
+    else socket.destroy();
+  });
+  return server;
+}
+
+interface Place {
+  readonly door: Door;
+  readonly parts: ServiceParts;
+}
+
+async function handle(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { door, parts }: Place,
+): Promise<void> {
+  const { audit, version, served } = parts;
+  const { method = "GET" } = request;
+  const url = new URL(request.url ?? "/", "http://service");
+  if (method === "GET" && url.pathname === "/openapi.json")
+    return send(response, openApiDocument(ROUTES, version));
+  const from = door.fromOf(request.socket);
+  const line: Omit<AuditEntry, "verdict"> = {
+    who: door.who,
+    from,
+    act: `${method} ${url.pathname}`,
+  };
+  const refuse = (
+    { status, code, message }: Refusal,
+    by: Omit<AuditEntry, "verdict"> = line,
+  ): void => {
+    audit.add({ ...by, verdict: "refused", why: message });
+    if (!request.complete) response.setHeader("Connection", "close");
+    sendError(response, status, { code, message });
+  };
+  const sender = await senderOf(door, request);
+  if (typeof sender === "string") {
+    response.setHeader("WWW-Authenticate", "Bearer");
+    return refuse({
+      status: 401,
+      code: "NOT_ALLOWED",
+      message: `who asks is not known: ${sender}`,
+    });
+  }
+  const found = findRoute(method, url.pathname);
+  const known = { ...line, who: sender.name, from: `${sender.via} ${from}`.trim() };
+  if (typeof found === "string") {
+    const message =
+      found === "none" ? `there is no ${url.pathname}` : `${method} is not for ${url.pathname}`;
+    return refuse({ status: found === "none" ? 404 : 405, code: "NOT_FOUND", message }, known);
+  }
+  const { route, job } = found;
+  const named = { ...known, act: route.id, ...(job !== "" && { job }) };
+  const caller = { principal: sender, rights: rightsOf(sender, parts.access()) };
+  const stranger = route.id === "me" ? undefined : fleetRefusal(sender, caller.rights);
+  if (stranger !== undefined)
+    return refuse({ status: 403, code: "NOT_ALLOWED", message: stranger }, named);
+
+  const body = method === "POST" ? await bodyOf(request, parts.limits) : undefined;
+  if (body?.kind === "refused") return refuse(body, named);
+  if (body?.kind === "gone") return;
+  const query = checked(route.query, Object.fromEntries(url.searchParams));
+  const said = checked(route.body, body?.value);
+  for (const part of [query, said])
+    if (part.kind === "refused")
+      return refuse({ status: 400, code: "BAD_INPUT", message: part.message }, named);
+
+  let accepted: AuditEntry | undefined;
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
+  const call: Call = {
+    caller,
+    served,
+    job,
+    query: query.value,
+    body: said.value,
+    gone: gone.signal,
+    accept: (of) => {
+      accepted = { ...named, ...(of !== undefined && { job: of }), verdict: "accepted" };
+      audit.add(accepted);
+    },
+  };
+  try {
+    const answer = await route.answer(call, response);
+    if (!response.headersSent) send(response, answer);
+  } catch (thrown) {
+    const error = translated(thrown, "the request");
+    const why = messageOf(error);
+    if (accepted !== undefined) audit.add({ ...accepted, verdict: "failed", why });
+    else if (error instanceof AccessRefusal || method === "POST")
+      audit.add({ ...named, verdict: "refused", why });
+    if (!(error instanceof OrbweaverError)) throw error;
+    const { code, message, details } = error;
+    sendError(response, statusOf(error), {
+      code,
+      message,
+      ...(details !== undefined && { details }),
+    });
+  }
+}
+
+async function senderOf(door: Door, request: IncomingMessage): Promise<Principal | string> {
+  try {
+    return await door.senderOf(request);
+  } catch (error) {
+    // Keys of an issuer that cannot be had.
+    return messageOf(error);
+  }
+}
+
+type Body =
+  | { readonly kind: "read"; readonly value: unknown }
+  /** The sender has gone, or was cut off. */
+  | { readonly kind: "gone"; readonly value?: undefined }
+  | (Refusal & { readonly kind: "refused"; readonly value?: undefined });
+
+interface Refusal {
+  readonly status: number;
+  readonly code: FailureCode;
+  readonly message: string;
+}
+
+async function bodyOf(request: IncomingMessage, { bodyBytes }: HttpLimits): Promise<Body> {
+  const refused = (status: number, code: FailureCode, message: string): Body => ({
+    kind: "refused",
+    status,
+    code,
+    message,
+  });
+  if (!/^application\/json\b/i.test(request.headers["content-type"] ?? ""))
+    return refused(415, "BAD_INPUT", "the body is not said to be JSON (Content-Type)");
+  const parts: Buffer[] = [];
+  let bytes = Number(request.headers["content-length"] ?? 0);
+  const tooLarge = refused(
+    413,
+    "REQUEST_TOO_LARGE",
+    `the body has more than ${String(bodyBytes)} bytes`,
+  );
+  if (bytes > bodyBytes) return tooLarge;
+  bytes = 0;
+  try {
+    for await (const part of request as AsyncIterable<Buffer>) {
+      bytes += part.length;
+      if (bytes > bodyBytes) return tooLarge;
+      parts.push(part);
+    }
+  } catch {
+    return { kind: "gone" };
+  }
+  try {
+    return { kind: "read", value: JSON.parse(Buffer.concat(parts).toString("utf8")) };
+  } catch {
+    return refused(400, "BAD_INPUT", "the body is no JSON");
+  }
+}
+
+type Checked =
+  | { readonly kind: "read"; readonly value: unknown; readonly message?: undefined }
+  | { readonly kind: "refused"; readonly value?: undefined; readonly message: string };
+
+function checked(schema: z.ZodType | undefined, value: unknown): Checked {
+  const parsed = (schema ?? ANYTHING).safeParse(value);
+  return parsed.success
+    ? { kind: "read", value: parsed.data }
+    : { kind: "refused", message: z.prettifyError(parsed.error) };
+}
+
+const ANYTHING = z.unknown();
+
+function statusOf(error: OrbweaverError): number {
+  if (error instanceof AccessRefusal) return 403;
+  switch (error.code) {
+    case "BAD_INPUT":
+    case "MISCONFIGURED":
+      return 400;
+    case "NOT_FOUND":
+      return 404;
+    case "NOT_ALLOWED":
+    case "IDEMPOTENCY_CONFLICT":
+      return 409;
+    case "REQUEST_TOO_LARGE":
+      return 413;
+    default:
+      return 503;
+  }
+}
+
+function send(response: ServerResponse, answer: unknown, status = 200): void {
+  const text = JSON.stringify(answer ?? {});
+  response.writeHead(status, {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+  });
+  response.end(text);
+}
+
+const sendError = (
+  response: ServerResponse,
+  status: number,
+  error: { readonly code: string; readonly message: string; readonly details?: unknown },
+): void => send(response, { error }, status);
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);

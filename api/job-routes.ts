@@ -1,0 +1,361 @@
+/** @file The routes about jobs. Each asks first whether the caller may, then notes it, then does it by the client library. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { jobRefusal, submitRefusal } from "../access/principal.ts";
+import {
+  JOB_STATES,
+  type JobEnding,
+  type JobFile,
+  type JobFilter,
+  type JobHandle,
+  type ListedJob,
+  type Submitted,
+  type SubmitOptions,
+} from "../client/index.ts";
+import type { ServiceJob } from "../client/service-client.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
+import { endingWithout, viewWithout } from "./hidden.ts";
+import { allowed, jobFacts, mayRead } from "./job-facts.ts";
+import { jobLogs, logQuery } from "./job-logs.ts";
+import { insist, route, type Call, type Route } from "./route.ts";
+
+const MOST_LISTED = 1_000;
+const MAX_WAIT_S = 30;
+
+const submitBody = z.strictObject({
+  job: z
+    .union([z.string(), z.looseObject({})])
+    .meta({ description: "The job file: as YAML text, or as an object." }),
+  idempotencyKey: z.string().exactOptional().meta({ description: "The job's id." }),
+  file: z.string().max(4_096).exactOptional().meta({ description: "The text's name in problems." }),
+});
+const tasksText = z.string().max(10_000).meta({ description: "Tasks of an array, as in 3,7-9." });
+const nothing = z.strictObject({});
+/** The library reads the values as those of a job file. */
+const settings = z.strictObject({
+  priority: z.number().exactOptional(),
+  tenant: z.string().exactOptional(),
+  timeLimit: z.string().exactOptional(),
+  deadline: z.string().exactOptional(),
+  min: z.number().exactOptional(),
+  max: z.number().exactOptional(),
+});
+const text = z.string().max(1_000).exactOptional();
+const time = z.number().exactOptional();
+
+const filterSchema = z.strictObject({
+  class: text,
+  tenant: text,
+  state: z.union([z.enum(JOB_STATES), z.array(z.enum(JOB_STATES))]).exactOptional(),
+  cluster: text,
+  user: text,
+  isMine: z.literal(true).exactOptional(),
+  labels: z.array(z.string().max(1_000)).max(100).exactOptional(),
+  name: text,
+  gpuType: text,
+  submittedBeforeMs: time,
+  submittedAfterMs: time,
+  all: z.boolean().exactOptional(),
+  limit: z.number().int().min(1).exactOptional(),
+});
+const listQuery = z.strictObject({
+  filter: z
+    .string()
+    .max(8_192)
+    .transform((written, context) => {
+      const found = filterSchema.safeParse(jsonOf(written));
+      if (found.success) return found.data;
+      context.addIssue({ code: "custom", message: z.prettifyError(found.error) });
+      return z.NEVER;
+    })
+    .exactOptional()
+    .meta({
+      description: "JSON of the filter: class, tenant, state, user, isMine, labels, all, …",
+    }),
+});
+const whole = (most: number) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/)
+    .transform(Number)
+    .refine((value) => value <= most, { error: `at most ${String(most)}` });
+
+export const JOB_ROUTES: readonly Route[] = [
+  route({
+    method: "POST",
+    path: "/v1/jobs",
+    id: "submit",
+    summary: "Submits a job in the caller's name; the same id and job twice start one job.",
+    body: submitBody,
+    answer: submit,
+  }),
+  route({
+    method: "GET",
+    path: "/v1/jobs",
+    id: "list",
+    summary: `Lists the jobs that the caller may see, the newest first, at most ${String(MOST_LISTED)}.`,
+    query: listQuery,
+    answer: list,
+  }),
+  route({
+    method: "GET",
+    path: "/v1/jobs/{job}",
+    id: "status",
+    summary:
+      "The job's settings, state and runs; with `wait`, once it has ended or the seconds are over.",
+    query: z.strictObject({ wait: whole(MAX_WAIT_S).exactOptional() }),
+    answer: status,
+  }),
+  route({
+    method: "GET",
+    path: "/v1/jobs/{job}/explain",
+    id: "explain",
+    summary: "Why the job waits, or why it runs where it runs.",
+    answer: async ({ caller, served, job }) => {
+      const facts = await allowed(served, caller, { act: "see", jobId: job });
+      const { view, ending, ...more } = await served.client.job(job).explain();
+      return { ...shownTo({ caller, facts }, { view, ending }), ...more };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/jobs/{job}/progress",
+    id: "progress",
+    summary: "Of a running job: what its hosts have reported.",
+    answer: async ({ caller, served, job }) => {
+      await allowed(served, caller, { act: "see", jobId: job });
+      return { runs: await served.client.job(job).progress() };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/jobs/{job}/tasks",
+    id: "tasks",
+    summary: "Tasks of a job array, from a number on.",
+    query: z.strictObject({
+      from: whole(1_000_000_000),
+      count: whole(MAX_TASK_PAGE),
+      state: z.enum(TASK_STATES).exactOptional(),
+    }),
+    answer: async ({ caller, served, job, query }) => {
+      // Messages of tasks have their last lines.
+      await allowed(served, caller, { act: "read", jobId: job });
+      return await served.client.job(job).tasks(query);
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/jobs/{job}/logs",
+    id: "logs",
+    summary:
+      "The output of a job, as lines of JSON: {text}, {attempt}, {attemptEnd}, {dropped}, {isEnd}.",
+    query: logQuery,
+    isStream: true,
+    answer: jobLogs,
+  }),
+  change({
+    id: "cancel",
+    summary: "Cancels a job; `isForced` kills it without a checkpoint.",
+    body: z.strictObject({ isForced: z.boolean().exactOptional() }),
+    act: async (job, body) => {
+      await job.cancel(body);
+      return { state: body.isForced === true ? "killing" : "cancelling" };
+    },
+  }),
+  change({
+    id: "hold",
+    summary: "Takes a waiting job out of the queue.",
+    body: nothing,
+    act: async (job) => ({ state: await job.hold() }),
+  }),
+  change({
+    id: "release",
+    summary: "Puts a held job back into the queue.",
+    body: nothing,
+    act: async (job) => ({ state: await job.release() }),
+  }),
+  change({
+    id: "suspend",
+    summary: "Ends a job's run with a checkpoint, and holds the job.",
+    body: nothing,
+    act: async (job) => ({ state: await job.suspend() }),
+  }),
+  change({
+    id: "requeue",
+    summary: "Ends a job's run with a checkpoint; the job asks again at once.",
+    body: nothing,
+    act: async (job) => ({ state: await job.requeue() }),
+  }),
+  route({
+    method: "POST",
+    path: "/v1/jobs/{job}/amend",
+    id: "amend",
+    summary: "Changes settings of a job that waits or runs, to what the caller may ask for.",
+    body: settings,
+    answer: async ({ caller, served, job, body, accept }) => {
+      const { principal, rights } = caller;
+      await allowed(served, caller, { act: "change", jobId: job });
+      return await served.client.job(job, principal.name).amend(body, {
+        signer: () => served.signerOf(principal),
+        check: async (spec) => {
+          insist(submitRefusal(principal, rights, spec));
+          await Promise.resolve(accept());
+        },
+      });
+    },
+  }),
+  change({
+    id: "tasks/cancel",
+    summary: "Cancels tasks of a job array.",
+    body: z.strictObject({ tasks: tasksText }),
+    act: (job, { tasks }) => job.cancelTasks(tasks),
+  }),
+  change({
+    id: "tasks/retry",
+    summary: "Runs ended tasks of a job array that has not ended again.",
+    body: z.strictObject({ tasks: tasksText }),
+    act: (job, { tasks }) => job.retryTasks(tasks),
+  }),
+  route({
+    method: "POST",
+    path: "/v1/jobs/{job}/retry",
+    id: "retry",
+    summary: "Submits the file of an ended job as a new one, in the caller's name.",
+    body: z.strictObject({
+      tasks: tasksText.exactOptional(),
+      idempotencyKey: z.string().exactOptional(),
+    }),
+    answer: async (call) => {
+      const { caller, served, job, body } = call;
+      await allowed(served, caller, { act: "change", jobId: job });
+      return await started(call, () =>
+        served.client.job(job).rerun({ ...body, ...submission(call) }),
+      );
+    },
+  }),
+];
+
+interface JobChange<Body extends z.ZodType> {
+  /** The end of its path, too. */
+  readonly id: string;
+  readonly summary: string;
+  readonly body: Body;
+  readonly act: (job: JobHandle, body: z.output<Body>) => Promise<unknown>;
+}
+
+function change<Body extends z.ZodType>({ id, summary, body, act }: JobChange<Body>): Route {
+  return route({
+    method: "POST",
+    path: `/v1/jobs/{job}/${id}`,
+    id: id.replace("/", "-"),
+    summary,
+    body,
+    answer: async ({ caller, served, job, body: given, accept }) => {
+      await allowed(served, caller, { act: "change", jobId: job });
+      accept();
+      return await act(served.client.job(job, caller.principal.name), given);
+    },
+  });
+}
+
+/** In the caller's name, and only what it may ask for. */
+function submission({ caller, served, accept }: Call): Pick<SubmitOptions, "signer" | "admit"> {
+  const { principal, rights } = caller;
+  return {
+    signer: () => served.signerOf(principal),
+    admit: ({ jobId, spec }) => {
+      insist(submitRefusal(principal, rights, spec));
+      accept(jobId);
+    },
+  };
+}
+
+async function submit(call: Call<unknown, z.output<typeof submitBody>>): Promise<Submitted> {
+  const { job, ...how } = call.body;
+  return await started(call, () =>
+    // The library reads it as a job file, and refuses what is none.
+    call.served.client.submit(job as JobFile | string, { ...how, ...submission(call) }),
+  );
+}
+
+/** What is said of a former job with this id is said to those alone who may read it. */
+async function started<Answer extends Submitted>(
+  { caller, served }: Call,
+  start: () => Promise<Answer>,
+): Promise<Answer> {
+  const taken = (jobId: string): OrbweaverError =>
+    new OrbweaverError(
+      "IDEMPOTENCY_CONFLICT",
+      `the key ${jobId} belongs to a job that you may not read. Use another key.`,
+    );
+  try {
+    const answer = await start();
+    if (answer.isNew || (await mayRead(served, caller, answer.jobId))) return answer;
+    throw taken(answer.jobId);
+  } catch (error) {
+    if (!(error instanceof OrbweaverError) || error.code !== "IDEMPOTENCY_CONFLICT") throw error;
+    const { details } = error;
+    const isNamed = typeof details === "object" && details !== null && "jobId" in details;
+    const jobId = isNamed ? String(details.jobId) : "";
+    throw (await mayRead(served, caller, jobId)) ? error : taken(jobId);
+  }
+}
+
+async function list({
+  caller,
+  served,
+  query,
+}: Call<z.output<typeof listQuery>>): Promise<{ readonly jobs: readonly ListedJob[] }> {
+  const { principal, rights } = caller;
+  const { isMine, limit = MOST_LISTED, ...asked } = query.filter ?? {};
+  const filter: JobFilter = { ...asked, ...(isMine === true && { user: principal.name }) };
+  const most = Math.min(limit, MOST_LISTED);
+  const jobs: ListedJob[] = [];
+  for await (const listed of served.client.list(filter)) {
+    // As the search index says it: a list is no proof, and shows nothing that the queue does not.
+    const job = { user: listed.user, tenant: listed.tenant };
+    if (jobRefusal(principal, rights, { act: "see", job }) === undefined) jobs.push(listed);
+    if (jobs.length >= most) break;
+  }
+  return { jobs };
+}
+
+async function status({
+  caller,
+  served,
+  job,
+  query: { wait = 0 },
+  gone,
+}: Call<{ readonly wait?: number }>): Promise<ServiceJob> {
+  const facts = await allowed(served, caller, { act: "see", jobId: job });
+  const handle = served.client.job(job);
+  if (wait > 0) {
+    const over = new AbortController();
+    const clock = sleep(wait * 1_000, undefined, { signal: AbortSignal.any([gone, over.signal]) });
+    await Promise.race([handle.outcome(), clock.catch(() => undefined)]);
+    over.abort();
+  }
+  const [view, ending] = await Promise.all([handle.view(), handle.ending()]);
+  return shownTo({ caller, facts }, { view, ending });
+}
+
+function shownTo(
+  {
+    caller,
+    facts: job,
+  }: Pick<Call, "caller"> & { readonly facts: Awaited<ReturnType<typeof jobFacts>> },
+  { view, ending }: ServiceJob,
+): { readonly view: ServiceJob["view"]; readonly ending: JobEnding } {
+  const isHidden = jobRefusal(caller.principal, caller.rights, { act: "read", job }) !== undefined;
+  return isHidden ? { view: viewWithout(view), ending: endingWithout(ending) } : { view, ending };
+}
+
+function jsonOf(written: string): unknown {
+  try {
+    return JSON.parse(written);
+  } catch {
+    return undefined;
+  }
+}

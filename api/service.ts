@@ -1,0 +1,277 @@
+/**
+ * @file The submit service of one fleet: its doors, the keys it signs with, and the fleet file's `access:`, which it follows while it runs.
+ *
+ * Users of this machine have sockets; bearer tokens come over TCP. The user who runs the service is an operator, because its keys and files are this
+ * user's. A file that becomes wrong changes nothing: what was read last stays.
+ */
+
+import { createPublicKey } from "node:crypto";
+import { statSync } from "node:fs";
+import type { IncomingMessage, Server } from "node:http";
+import { join } from "node:path";
+import { openAuditLog } from "../access/audit-log.ts";
+import { ownIdentity, publicKeyText, userName, type Identity } from "../access/own-identity.ts";
+import type { Principal } from "../access/principal.ts";
+import { apiKeyFiles, believedKeys, makeRoleKeys, signingKey } from "../access/role-keys.ts";
+import { hostUser } from "../access/run-as.ts";
+import { checkToken, issuerKeys, keysInFile } from "../access/token.ts";
+import type { Access } from "../domain/fleet/access-schema.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { createDoor, HTTP_LIMITS, type Door, type HttpLimits, type ServiceParts } from "./http.ts";
+import type { ServedFleet } from "./route.ts";
+import { listenAt, prepareFolder, socketIn } from "./sockets.ts";
+
+export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" | "client"> {
+  /** The fleet file. */
+  readonly file: string;
+  /** Reads its `access:`; throws BAD_INPUT when it is wrong. */
+  readonly readAccess: () => Access | undefined;
+  readonly auditFile: string;
+  /** For the owner's own socket; private. */
+  readonly ownFolder: string;
+  /** For the sockets of other users. */
+  readonly sharedFolder: string;
+  readonly tcp?: {
+    readonly host: string;
+    readonly port: number;
+    readonly tls?: Door["tls"];
+  };
+  readonly version: string;
+  readonly say: (text: string) => void;
+  readonly limits?: HttpLimits;
+}
+
+export interface Service {
+  /** Of the sockets, by the names of their users. */
+  readonly sockets: () => ReadonlyMap<string, string>;
+  readonly port: number | undefined;
+  readonly close: () => Promise<void>;
+}
+
+const LOOK_EVERY_MS = 2_000;
+const WRITABLE_BY_OTHERS = 0o022;
+
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { say, tcp } = options;
+  const live = liveAccess(options);
+  const audit = openAuditLog(options.auditFile);
+  const parts: ServiceParts = {
+    served: servedFleet(options),
+    access: live.access,
+    audit,
+    version: options.version,
+    limits: options.limits ?? HTTP_LIMITS,
+  };
+  const doors = openDoors(options, parts);
+  try {
+    await doors.follow(live.access());
+    const tokens = tcp === undefined ? undefined : createDoor(tokenDoor(parts, tcp.tls), parts);
+    if (tokens !== undefined && tcp !== undefined) await listenOn(tokens, tcp);
+    const looks = setInterval(() => {
+      if (!live.isChanged()) return;
+      doors.follow(live.access()).catch((error: unknown) => {
+        say(error instanceof Error ? error.message : String(error));
+      });
+    }, LOOK_EVERY_MS);
+    const address = tokens?.address();
+    return {
+      sockets: doors.sockets,
+      port: typeof address === "object" && address !== null ? address.port : undefined,
+      async close() {
+        clearInterval(looks);
+        await Promise.all([doors.close(), ...(tokens === undefined ? [] : [closed(tokens)])]);
+        audit.close();
+      },
+    };
+  } catch (error) {
+    await doors.close();
+    audit.close();
+    throw error;
+  }
+}
+
+function servedFleet({ fleet, temporal, client }: ServiceOptions): ServedFleet {
+  const files = apiKeyFiles();
+  makeRoleKeys(files);
+  const key = signingKey(files);
+  const believed = believedKeys(files);
+  const apiIdentity = (): Identity => {
+    const privateKey = key();
+    const publicKey = publicKeyText(createPublicKey(privateKey));
+    return { name: "api", file: files.privateFile, privateKey, publicKey };
+  };
+  return {
+    fleet,
+    temporal,
+    client,
+    apiIdentity,
+    ownIdentity: () => ownIdentity(),
+    ownKeys: () => [...believed(), ownIdentity().publicKey],
+    signerOf: ({ name, isOwner }) => ({ ...(isOwner ? ownIdentity() : apiIdentity()), name }),
+  };
+}
+
+interface LiveAccess {
+  /** What was read last without a problem. */
+  readonly access: () => Access;
+  /** Reads again when the file is another one or was written; whether that was so. */
+  readonly isChanged: () => boolean;
+}
+
+function liveAccess({ file, readAccess, say }: ServiceOptions): LiveAccess {
+  const stampOf = (): string => {
+    const found = statSync(file, { throwIfNoEntry: false });
+    return found === undefined
+      ? ""
+      : `${String(found.ino)} ${String(found.mtimeMs)} ${String(found.size)}`;
+  };
+  const read = (): Access => {
+    const access = readAccess() ?? {};
+    if (Object.keys(access).length > 0) refuseWritable(file);
+    (access.issuers ?? []).forEach(keysInFile);
+    refuseOwnName(access);
+    return access;
+  };
+  let stamp = stampOf();
+  let access = read();
+  return {
+    access: () => access,
+    isChanged() {
+      const now = stampOf();
+      if (now === stamp) return false;
+      stamp = now;
+      try {
+        access = read();
+        say(`${file}: read again`);
+        return true;
+      } catch (error) {
+        say(`${file} changed, and what was read before stays in force: ${String(error)}`);
+        return false;
+      }
+    },
+  };
+}
+
+/** Who may write the file may give itself every role. */
+function refuseWritable(file: string): void {
+  const { uid, mode } = statSync(file);
+  if ((uid === 0 || uid === process.getuid?.()) && (mode & WRITABLE_BY_OTHERS) === 0) return;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `${file} says who may do what (access), so it must belong to root or to the user of the service, and nobody else may write it: chmod go-w ${file}`,
+  );
+}
+
+/** Jobs of the owner are the owner's by name. */
+function refuseOwnName({ principals = [] }: Access): void {
+  const own = userName();
+  if (!principals.some(({ name, user }) => name === own && user !== own)) return;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `access.principals gives the name ${own} to another user than ${own}, who runs the service. Give it another name, or user: ${own}.`,
+  );
+}
+
+interface Doors {
+  /** Opens doors of users that came, closes those of users that went. */
+  readonly follow: (access: Access) => Promise<void>;
+  readonly sockets: () => ReadonlyMap<string, string>;
+  readonly close: () => Promise<void>;
+}
+
+function openDoors({ ownFolder, sharedFolder, say }: ServiceOptions, parts: ServiceParts): Doors {
+  const open = new Map<
+    string,
+    { readonly server: Server; readonly path: string; readonly name: string }
+  >();
+  const own = userName();
+
+  async function openFor(user: string, name: string): Promise<void> {
+    const isOwner = user === own;
+    const uid = isOwner ? (process.getuid?.() ?? 0) : hostUser(user).uid;
+    if (!isOwner && process.getuid?.() !== 0) {
+      say(`user ${user} gets no socket: only a service of root can hand one over`);
+      return;
+    }
+    const folder = isOwner ? ownFolder : sharedFolder;
+    prepareFolder(folder, !isOwner);
+    const path = socketIn(folder, user);
+    const server = createDoor(socketDoor({ name, via: "socket", isOwner, groups: [] }), parts);
+    await listenAt(server, path, uid);
+    open.set(user, { server, path, name });
+  }
+
+  return {
+    sockets: () => new Map([...open].map(([user, { path }]) => [user, path])),
+    async follow({ principals = [] }) {
+      const wanted = new Map([[own, own]]);
+      for (const { user, name } of principals) if (user !== undefined) wanted.set(user, name);
+      for (const [user, { server, name }] of open) {
+        if (wanted.get(user) === name) continue;
+        open.delete(user);
+        await closed(server);
+      }
+      for (const [user, name] of wanted) {
+        if (open.has(user)) continue;
+        try {
+          await openFor(user, name);
+        } catch (error) {
+          // Without a socket of its own the service is none; another user's may be mended in the file.
+          if (user === own) throw error;
+          say(
+            `user ${user} gets no socket: ${error instanceof Error ? error.message : String(error)}`,
+          );
+        }
+      }
+    },
+    async close() {
+      await Promise.all([...open.values()].map(({ server }) => closed(server)));
+      open.clear();
+    },
+  };
+}
+
+const socketDoor = (principal: Principal): Door => ({
+  who: principal.name,
+  fromOf: () => "",
+  senderOf: async () => await Promise.resolve(principal),
+});
+
+function tokenDoor({ access }: ServiceParts, tls: Door["tls"]): Door {
+  const keysOf = issuerKeys();
+  return {
+    who: "unknown",
+    fromOf: ({ remoteAddress = "" }) => remoteAddress,
+    ...(tls !== undefined && { tls }),
+    async senderOf({ headers }: IncomingMessage) {
+      const token = /^Bearer (\S+)$/i.exec(headers.authorization ?? "")?.[1];
+      if (token === undefined) return "a token is missing (Authorization: Bearer …)";
+      const { issuers = [], principals = [] } = access();
+      const check = await checkToken(token, { issuers, principals, keysOf, nowMs: Date.now() });
+      if (check.kind === "refused") return check.reason;
+      const { name, issuer, groups } = check;
+      return { name, via: `token:${issuer}`, isOwner: false, groups };
+    },
+  };
+}
+
+async function listenOn(
+  server: Server,
+  { host, port }: { readonly host: string; readonly port: number },
+): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error) => {
+      const message = `the submit service cannot listen on ${host} port ${String(port)}: ${error.message}. Name another with --port or --host.`;
+      reject(new OrbweaverError("BAD_INPUT", message));
+    });
+    server.listen({ host, port }, resolve);
+  });
+}
+
+async function closed(server: Server): Promise<void> {
+  server.closeAllConnections();
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+}
+
+/** The audit of the service of a fleet, in its folder of state. */
+export const auditFileIn = (stateDir: string): string => join(stateDir, "audit.jsonl");

@@ -1,0 +1,126 @@
+/**
+ * @file `orbweaver api`: the submit service of a fleet, for users whom `access:` in the fleet file admits.
+ *
+ * Each admitted user of this machine gets a socket of its own; with --port, those elsewhere come with tokens.
+ */
+
+import type { Command } from "commander";
+import { join, resolve } from "node:path";
+import { auditFileIn, startService } from "../../../api/service.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { fleetStateDir, readUpState } from "../../../workers/state.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { readFleet } from "../../command/fleet-files.ts";
+import { wholeNumber } from "../../command/option-values.ts";
+import { packageVersion } from "../../command/package-version.ts";
+import { hostInUrl, isLoopback, textOf } from "../../command/token-file.ts";
+import { aborted } from "../../terminal/until-interrupted.ts";
+import { tellReady } from "../../up/worker-process.ts";
+
+interface ApiValues extends ConnectionOptionValues {
+  readonly file?: string;
+  readonly socketDir?: string;
+  readonly port?: number;
+  readonly host: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly plain?: boolean;
+  readonly json?: boolean;
+}
+
+const LOOPBACK = "127.0.0.1";
+
+export function apiVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("api")
+    .summary("let other users submit jobs")
+    .description(
+      "Serves the fleet to the users whom `access:` in its file admits, in the foreground. It knows who asks, decides by the file, signs jobs in the asker's name, and keeps an audit (`orbweaver audit`). A user of this machine asks at a socket of its own, which a service of root makes in /run/orbweaver/FLEET; users elsewhere ask with a token (--port). You are an operator. `orbweaver up` starts one where the fleet file has `access:`. The OpenAPI document is at /openapi.json.",
+    )
+    .option("--file <fleet.yaml>", "fleet file (default: the one that `up` was given last)")
+    .option("--socket-dir <dir>", "folder of other users' sockets (default: /run/orbweaver/FLEET)")
+    .option(
+      "--port <port>",
+      "answer tokens on this port; 0 for a free one",
+      wholeNumber("--port", 0),
+    )
+    .option("--host <address>", "address to listen on", LOOPBACK)
+    .option("--cert <file>", "serve HTTPS with this certificate")
+    .option("--key <file>", "the certificate's key")
+    .option("--plain", "HTTP beyond this machine, because a proxy in front encrypts")
+    .option("--json", "answer with one JSON document when it listens")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver api --file fleet.yaml", "for users of this machine"],
+        [
+          "orbweaver api --host 0.0.0.0 --port 8443 --cert c.pem --key k.pem",
+          "for users elsewhere, with tokens",
+        ],
+        ["ORBWEAVER_API=unix:/run/orbweaver/default orbweaver list", "what such a user does"],
+      ]),
+    )
+    .action(async (values: ApiValues) => {
+      context.endsByItself();
+      const { io } = context;
+      const tcp = tcpOf(context, values);
+      await context.withSession(values, async ({ client, temporal, fleet }) => {
+        const stateDir = fleetStateDir(io.env, fleet);
+        const file = resolve(io.cwd, values.file ?? (await notedFile(stateDir, fleet)));
+        const service = await startService({
+          ...{ fleet, temporal, client, file, say: context.say, version: packageVersion() },
+          readAccess: () => readFleet(file, io.cwd).access,
+          auditFile: auditFileIn(stateDir),
+          ownFolder: join(stateDir, "api"),
+          sharedFolder: resolve(io.cwd, values.socketDir ?? join("/run/orbweaver", fleet)),
+          ...(tcp !== undefined && { tcp }),
+        });
+        const scheme = values.cert === undefined ? "http" : "https";
+        const url =
+          service.port === undefined
+            ? undefined
+            : `${scheme}://${hostInUrl(values.host)}:${String(service.port)}`;
+        const sockets = Object.fromEntries(service.sockets());
+        if (values.json === true)
+          context.printJson({ fleet, sockets, ...(url !== undefined && { url }) });
+        else {
+          for (const [user, path] of service.sockets()) context.print(`${user}: unix:${path}`);
+          if (url !== undefined) context.print(`with tokens: ${url}`);
+        }
+        tellReady();
+        await aborted(io.interrupted);
+        await service.close();
+      });
+    });
+  return addConnectionOptions(verb);
+}
+
+function tcpOf({ io }: CommandContext, { port, host, cert, key, plain }: ApiValues) {
+  if ((cert === undefined) !== (key === undefined))
+    throw new OrbweaverError("BAD_INPUT", "HTTPS needs both. Give --cert FILE and --key FILE.");
+  if (port === undefined) return undefined;
+  if (cert === undefined && plain !== true && !isLoopback(host))
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `with --host ${host} tokens would cross the network in clear. Add --cert FILE and --key FILE, or --plain if a proxy in front encrypts.`,
+    );
+  const read = (file: string): string => textOf(resolve(io.cwd, file));
+  return {
+    host,
+    port,
+    ...(cert !== undefined && key !== undefined && { tls: { cert: read(cert), key: read(key) } }),
+  };
+}
+
+async function notedFile(stateDir: string, fleet: string): Promise<string> {
+  const noted = (await readUpState(stateDir))?.fleetFile;
+  if (noted !== undefined) return noted;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `no fleet file of fleet ${fleet} is known here. Name it with --file fleet.yaml.`,
+  );
+}

@@ -1,0 +1,155 @@
+/** @file `orbweaver audit`: who asked the submit service for what, and how it answered; of one job also what reached it past the service. */
+
+import type { Command } from "commander";
+import { readAuditLog, type AuditLine, type AuditRead } from "../../../access/audit-log.ts";
+import { auditFileIn } from "../../../api/service.ts";
+import type { JobChange } from "../../../client/job-changes.ts";
+import { parsedJobId } from "../../../client/job-handle.ts";
+import { parseDuration } from "../../../domain/values/dimensions.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { fleetStateDir } from "../../../workers/state.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import {
+  addConnectionOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { fleetNamed } from "../../command/fleet-name.ts";
+import { wholeNumber } from "../../command/option-values.ts";
+import { timeText } from "../../terminal/duration.ts";
+import { EXIT } from "../../terminal/exit-code.ts";
+import { widthOf } from "../../terminal/io.ts";
+import { tableText, type Column } from "../../terminal/table.ts";
+
+interface AuditValues extends ConnectionOptionValues {
+  readonly job?: string;
+  readonly user?: string;
+  readonly since?: string;
+  readonly limit: number;
+  readonly json?: boolean;
+}
+
+export function auditVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("audit")
+    .summary("show who asked for what, and how it was answered")
+    .description(
+      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWith --job it also shows what the history of the job says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves.",
+    )
+    .option("--job <job>", "only about this job, with its history")
+    .option("--user <user>", "only what this user asked for")
+    .option("--since <duration>", "only of this time, e.g. 2h")
+    .option("-n, --limit <count>", "most lines, the newest", wholeNumber("--limit", 1), 100)
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver audit --since 1d", "what was asked for today"],
+        ["orbweaver audit --job train-7", "who submitted and ended a job"],
+        ["orbweaver audit --user ada --json", "what a user did, for a script"],
+      ]),
+    )
+    .action(async (values: AuditValues) => {
+      const { io } = context;
+      const fleet = fleetNamed(values, io.env);
+      const file = auditFileIn(fleetStateDir(io.env, fleet));
+      const audit = read(file);
+      if (audit === undefined && values.job === undefined)
+        throw new OrbweaverError(
+          "NOT_FOUND",
+          `there is no audit at ${file}. \`orbweaver api\` keeps one; ask where it runs, as its user. Without it, --job shows the history of a job.`,
+        );
+      const { lines, brokenAt } = audit ?? { lines: [], brokenAt: undefined };
+      const chosen = lines.filter(fits(values, io.nowMs())).slice(-values.limit);
+      const history = await historyOf(context, values);
+      const last = lines.at(-1)?.hash;
+      if (values.json === true)
+        context.printJson({
+          file,
+          lines: chosen,
+          ...(history !== undefined && { history }),
+          ...(last !== undefined && { lastHash: last }),
+          ...(brokenAt !== undefined && { brokenAt }),
+        });
+      else {
+        const width = widthOf(io.stdout);
+        context.print(
+          chosen.length === 0 ? "no lines" : tableText(COLUMNS, chosen.map(row), width),
+        );
+        if (history !== undefined) {
+          context.print("\nHistory of the job:");
+          context.print(tableText(HISTORY_COLUMNS, history.map(historyRow), width));
+        }
+        if (last !== undefined) context.say(`${String(lines.length)} lines, last hash ${last}`);
+      }
+      if (brokenAt === undefined) return;
+      context.say(`the chain of hashes is broken at line ${String(brokenAt)} of ${file}`);
+      context.exitWith(EXIT.failure);
+    });
+  return addConnectionOptions(verb);
+}
+
+function read(file: string): AuditRead | undefined {
+  try {
+    return readAuditLog(file);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    const why = error instanceof Error ? error.message : String(error);
+    throw new OrbweaverError("NOT_ALLOWED", `the audit cannot be read: ${why}`, { cause: error });
+  }
+}
+
+function fits({ job, user, since }: AuditValues, nowMs: number): (line: AuditLine) => boolean {
+  const length = since === undefined ? undefined : parseDuration(since);
+  if (length?.kind === "refused")
+    throw new OrbweaverError("BAD_INPUT", `--since ${since ?? ""}: ${length.message}`);
+  const fromMs = length === undefined ? -Infinity : nowMs - length.value;
+  return (line) =>
+    line.atMs >= fromMs &&
+    (job === undefined || line.job === job) &&
+    (user === undefined || line.who === user);
+}
+
+async function historyOf(
+  context: CommandContext,
+  { job, user, ...values }: AuditValues,
+): Promise<readonly JobChange[] | undefined> {
+  if (job === undefined || user !== undefined) return undefined;
+  const { jobChanges } = await import("../../../client/job-changes.ts");
+  return await context.withSession(values, ({ temporal }) =>
+    jobChanges(temporal, parsedJobId(job)),
+  );
+}
+
+const COLUMNS: readonly Column[] = [
+  { title: "TIME" },
+  { title: "WHO", least: 6 },
+  { title: "FROM", least: 6 },
+  { title: "ACT", least: 6 },
+  { title: "ABOUT", least: 8 },
+  { title: "VERDICT" },
+  { title: "WHY", least: 10 },
+];
+
+const row = ({ atMs, who, from, act, job, verdict, why, more }: AuditLine): readonly string[] => [
+  timeText(atMs),
+  who,
+  from,
+  act,
+  job ?? "",
+  verdict,
+  `${why ?? ""}${more === undefined ? "" : ` (and ${String(more)} more)`}`,
+];
+
+const HISTORY_COLUMNS: readonly Column[] = [
+  { title: "TIME" },
+  { title: "ACT" },
+  { title: "PRINCIPAL", least: 6 },
+  { title: "SENDER", least: 10 },
+];
+
+const historyRow = ({ atMs, act, principal, identity }: JobChange): readonly string[] => [
+  timeText(atMs),
+  act,
+  principal ?? "",
+  identity,
+];

@@ -1,0 +1,89 @@
+/** The audit of the submit service: what it keeps, and what shows that it was changed. */
+
+import {
+  appendFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { openAuditLog, readAuditLog, type AuditEntry } from "../../access/audit-log.ts";
+
+let dir = "";
+let file = "";
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "orbweaver-audit-"));
+  file = join(dir, "audit.jsonl");
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const entry = (more: Partial<AuditEntry> = {}): AuditEntry => ({
+  who: "ada",
+  from: "socket",
+  act: "submit",
+  job: "train-7",
+  verdict: "accepted",
+  ...more,
+});
+
+it("goes on where it was, in a file that its owner alone can read", () => {
+  for (let time = 0; time < 3; time += 1) {
+    const log = openAuditLog(file, () => 5_000 + time);
+    log.add(entry({ job: `train-${String(time)}` }));
+    log.close();
+  }
+  const { lines, brokenAt } = readAuditLog(file);
+  expect(brokenAt).toBeUndefined();
+  expect(lines.map(({ seq, job, atMs }) => [seq, job, atMs])).toEqual([
+    [1, "train-0", 5_000],
+    [2, "train-1", 5_001],
+    [3, "train-2", 5_002],
+  ]);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+});
+
+it.each([
+  ["changed", (texts: string[]) => texts.map((text) => text.replace("train-1", "train-9")), 2],
+  ["left out", (texts: string[]) => texts.filter((_text, at) => at !== 1), 2],
+  ["put in", (texts: string[]) => [texts[0] ?? "", texts[0] ?? "", ...texts.slice(1)], 2],
+  ["written over", (texts: string[]) => ["junk", ...texts.slice(1)], 1],
+])("a line that was %s shows", (_how, change, line) => {
+  const log = openAuditLog(file);
+  for (let at = 0; at < 4; at += 1) log.add(entry({ job: `train-${String(at)}` }));
+  log.close();
+  const texts = readFileSync(file, "utf8").trimEnd().split("\n");
+  writeFileSync(file, `${change(texts).join("\n")}\n`);
+  expect(readAuditLog(file).brokenAt).toBe(line);
+});
+
+it("a line that a crash cut off is told, and the log goes on", () => {
+  openAuditLog(file).add(entry());
+  appendFileSync(file, '{"seq":2,"atM');
+  const log = openAuditLog(file);
+  log.add(entry({ job: "train-8" }));
+  log.close();
+  const { lines, brokenAt } = readAuditLog(file);
+  expect(brokenAt).toBe(2);
+  expect(lines.map(({ who }) => who)).toEqual(["ada", "audit", "ada"]);
+});
+
+it("refusals of one sender are counted beyond twenty a minute; others and orders are written", () => {
+  let nowMs = 0;
+  const log = openAuditLog(file, () => nowMs);
+  const refused = entry({ who: "eve", verdict: "refused", why: "no" });
+  for (let at = 0; at < 1_000; at += 1) log.add(refused);
+  log.add(entry({ who: "bob", verdict: "refused" }));
+  for (let at = 0; at < 30; at += 1) log.add(entry());
+  nowMs += 60_000;
+  log.add(refused);
+  log.close();
+  const { lines } = readAuditLog(file);
+  const ofEve = lines.filter(({ who }) => who === "eve");
+  expect(ofEve).toHaveLength(21);
+  expect(ofEve.at(-1)?.more).toBe(980);
+  expect(lines).toHaveLength(21 + 1 + 30);
+});

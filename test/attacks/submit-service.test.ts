@@ -1,0 +1,312 @@
+/**
+ * @file Level 1, no access to the frontend: what users who reach only the submit service cannot do there. Each attempt leaves a line in the audit, but for
+ * those that the kernel refuses before the service hears of them.
+ */
+
+import { generateKeyPairSync, sign, type KeyObject } from "node:crypto";
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { readAuditLog, type AuditLine } from "../../access/audit-log.ts";
+import { ownIdentity, publicKeyText } from "../../access/own-identity.ts";
+import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
+import { HTTP_LIMITS } from "../../api/http.ts";
+import { startService, type Service, type ServiceOptions } from "../../api/service.ts";
+import { openServiceClient, type FleetClient } from "../../client/index.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import type { JobFile } from "../../domain/job/job-file.ts";
+import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+/** The kernel has room for 107 bytes of a socket's path. */
+let dir = "";
+let world: World;
+let service: Service;
+/** With so little time for a request that tests of slow ones are short; nothing else is asked there. */
+let hasty: Service;
+const issuer = generateKeyPairSync("ed25519");
+const own = userInfo().username;
+
+const ACCESS = `
+access:
+  principals:
+    - { name: ada, subject: ada, issuer: company }
+    - { name: bob, subject: bob, issuer: company }
+    - { name: oscar, subject: oscar, issuer: company }
+    - { name: nobby, user: nobody }
+  grants:
+    - { to: [ada, bob, nobby], role: user, tenants: [research], classes: [training], priority: 0 }
+    - { to: [oscar], role: operator }
+  issuers:
+    - { name: company, issuer: "https://login.example", audience: orbweaver, keys: ["${publicKeyText(issuer.publicKey)}"] }
+`;
+
+beforeAll(async () => {
+  dir = mkdtempSync("/tmp/ow-");
+  chmodSync(dir, 0o755);
+  const policy = join(dir, "agent.yaml");
+  const [apiKey = ""] = makeRoleKeys(apiKeyFiles());
+  const submitters = [
+    { name: "api", key: apiKey },
+    { name: "own", key: ownIdentity().publicKey },
+  ];
+  const users = isRoot ? { "*": "nobody" } : undefined;
+  writeFileSync(policy, JSON.stringify({ submitters, ...(users && { users }) }), { mode: 0o600 });
+  world = await startWorld({
+    address: inject("temporalAddress"),
+    fleetYaml: SMALL_FLEET,
+    agentArgs: ["--policy", policy],
+  });
+  const file = join(dir, "fleet.yaml");
+  writeFileSync(file, `${SMALL_FLEET}${ACCESS}`, { mode: 0o600 });
+  const parsed = parseFleetYaml(`${SMALL_FLEET}${ACCESS}`, {
+    file,
+    read: () => ({ kind: "missing", reason: "is not needed" }),
+  });
+  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  const options: ServiceOptions = {
+    fleet: world.fleet,
+    temporal: world.temporal,
+    client: world.orbweaver,
+    file,
+    readAccess: () => parsed.fleet.access,
+    auditFile: join(dir, "audit.jsonl"),
+    ownFolder: join(dir, "own"),
+    sharedFolder: join(dir, "all"),
+    tcp: { host: "127.0.0.1", port: 0 },
+    version: "0.0.0",
+    say: () => undefined,
+  };
+  service = await startService(options);
+  hasty = await startService({
+    ...options,
+    auditFile: join(dir, "hasty.jsonl"),
+    ownFolder: join(dir, "own-hasty"),
+    sharedFolder: join(dir, "all-hasty"),
+    limits: { ...HTTP_LIMITS, requestMs: 2_000 },
+  });
+});
+afterAll(async () => {
+  try {
+    await Promise.all([service.close(), hasty.close()]);
+  } finally {
+    await world.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+function tokenOf(sub: string, more: object = {}, key: KeyObject = issuer.privateKey): string {
+  const exp = Math.floor(Date.now() / 1_000) + 3_600;
+  const claims = { iss: "https://login.example", aud: "orbweaver", sub, exp, ...more };
+  const text = `${part({ alg: "EdDSA" })}.${part(claims)}`;
+  return `${text}.${sign(null, Buffer.from(text), key).toString("base64url")}`;
+}
+const url = (): URL => new URL(`http://127.0.0.1:${String(service.port)}`);
+const clientOf = (sub: string, token = tokenOf(sub)): FleetClient =>
+  openServiceClient({ url: url(), token }, world.fleet);
+
+const lines = (name = "audit.jsonl"): readonly AuditLine[] => {
+  const { lines: found, brokenAt } = readAuditLog(join(dir, name));
+  expect(brokenAt).toBeUndefined();
+  return found;
+};
+/** Asserts that the attempt is refused with the code, and what it has left in the audit. */
+async function refusedLine(attempt: Promise<unknown>, code = "NOT_ALLOWED"): Promise<AuditLine> {
+  const before = lines().length;
+  await expect(attempt).rejects.toMatchObject({ code });
+  const line = lines().slice(before).at(-1);
+  if (line === undefined) throw new Error("the attempt left no line");
+  expect(["refused", "failed"]).toContain(line.verdict);
+  return line;
+}
+
+let count = 0;
+const newKey = (): string => `${world.fleet}-${String((count += 1))}`;
+const file = (more: object = {}): JobFile =>
+  ({
+    name: "job",
+    tenant: "research",
+    gang: 1,
+    run: { command: ["sh", "-c", "echo work; sleep 300"], env: { TOKEN: "s3cret" } },
+    ...more,
+  }) as JobFile;
+
+describe("level 1: with a token", () => {
+  it("an admitted user submits in its own name, sees, reads and ends its job", async () => {
+    const ada = clientOf("ada");
+    const key = newKey();
+    await ada.submit(file({ run: { command: ["sh", "-c", "id -un; echo done"] } }), {
+      idempotencyKey: key,
+    });
+    const job = ada.job(key);
+    expect(await job.outcome()).toMatchObject({ kind: "completed" });
+    let text = "";
+    for await (const part of job.logs()) text += part;
+    expect(text).toBe(`${isRoot ? "nobody" : own}\ndone\n`);
+    const handle = world.temporal.workflow.getHandle(key);
+    const user = (await handle.describe()).typedSearchAttributes.getAll();
+    expect(user.map(({ key: { name }, value }) => [name, value])).toContainEqual([
+      "OrbweaverUser",
+      "ada",
+    ]);
+    expect(lines().filter(({ job: named }) => named === key)).toMatchObject([
+      { who: "ada", act: "submit", verdict: "accepted", from: "token:company 127.0.0.1" },
+    ]);
+  });
+
+  it.each([
+    ["forged", () => tokenOf("oscar", {}, generateKeyPairSync("ed25519").privateKey), "no key of"],
+    ["expired", () => tokenOf("oscar", { exp: 1 }), "expired"],
+    ["of another audience", () => tokenOf("oscar", { aud: "wiki" }), "another audience"],
+    ["of another issuer", () => tokenOf("oscar", { iss: "https://evil.example" }), "believes"],
+    ["without a signature", () => `${part({ alg: "none" })}.${part({ sub: "oscar" })}.`, "header"],
+  ])("one that is %s opens nothing", async (_what, token, why) => {
+    const line = await refusedLine(clientOf("x", token()).fleet());
+    expect(line).toMatchObject({ who: "unknown", from: "127.0.0.1", act: "GET /v1/ledger" });
+    expect(line.why).toContain(why);
+  });
+
+  it("a user whom no grant names sees nothing", async () => {
+    const line = await refusedLine(clientOf("eve").fleet());
+    expect(line).toMatchObject({ who: "company:eve", act: "ledger" });
+  });
+
+  it.each([
+    ["another tenant", { tenant: "finance" }, "not for tenant finance"],
+    ["no tenant", { tenant: undefined }, "not for tenant default"],
+    ["another class", { class: "inference" }, "class training"],
+    ["a higher priority", { priority: 1 }, "priority 0 at most"],
+  ])("a submitter who claims %s starts nothing", async (_what, more, why) => {
+    const key = newKey();
+    const attempt = clientOf("ada").submit(file(more), { idempotencyKey: key });
+    expect((await refusedLine(attempt)).why).toContain(why);
+    await expect(world.temporal.workflow.getHandle(key).describe()).rejects.toThrow(/not found/i);
+  });
+
+  it("an id of the fleet's own workflows is no job's, even to an operator", async () => {
+    const oscar = clientOf("oscar");
+    const submitted = oscar.submit(file(), { idempotencyKey: "orbweaver-lobby-x" });
+    await refusedLine(submitted, "BAD_INPUT");
+    await refusedLine(oscar.job(`orbweaver-fleet-${world.fleet}`).cancel(), "NOT_FOUND");
+    await refusedLine(oscar.job("../hosts/fence").cancel(), "NOT_FOUND");
+  });
+
+  it("another user's job is neither seen nor read nor changed nor submitted again", async () => {
+    const key = newKey();
+    await clientOf("ada").submit(file(), { idempotencyKey: key });
+    const job = clientOf("bob").job(key);
+    const log = async (): Promise<void> => {
+      for await (const _text of job.logs());
+    };
+    const attempts: readonly (readonly [string, () => Promise<unknown>])[] = [
+      ["status", () => job.view()],
+      ["explain", () => job.explain()],
+      ["progress", () => job.progress()],
+      ["tasks", () => job.tasks({ from: 0, count: 1 })],
+      ["logs", log],
+      ["cancel", () => job.cancel()],
+      ["cancel", () => job.cancel({ isForced: true })],
+      ["hold", () => job.hold()],
+      ["release", () => job.release()],
+      ["tasks-cancel", () => job.cancelTasks("0")],
+      ["tasks-retry", () => job.retryTasks("0")],
+      ["retry", () => job.rerun()],
+    ];
+    for (const [act, attempt] of attempts)
+      expect(await refusedLine(attempt())).toMatchObject({ who: "bob", act, job: key });
+    const listed: string[] = [];
+    for await (const { jobId } of clientOf("bob").list({ all: true })) listed.push(jobId);
+    expect(listed).not.toContain(key);
+    const { isCancelAsked } = await clientOf("ada").job(key).ending();
+    expect(isCancelAsked).toBe(false);
+    await clientOf("oscar").job(key).cancel({ isForced: true });
+    expect(lines().at(-1)).toMatchObject({ who: "oscar", act: "cancel", verdict: "accepted" });
+  });
+
+  it("the key of another user's job tells nothing of it", async () => {
+    const key = newKey();
+    await clientOf("ada").submit(file({ hold: true }), { idempotencyKey: key });
+    for (const guess of [file({ hold: true }), file({ hold: true, priority: -5 })]) {
+      const attempt = clientOf("bob").submit(guess, { idempotencyKey: key });
+      const line = await refusedLine(
+        attempt.catch((error: unknown) => {
+          expect(JSON.stringify(error)).not.toMatch(/s3cret|priority/);
+          throw error;
+        }),
+        "IDEMPOTENCY_CONFLICT",
+      );
+      expect(line.job).toBe(key);
+    }
+    await clientOf("ada").job(key).cancel();
+  });
+
+  it("only operators give orders about hosts", async () => {
+    const ada = clientOf("ada");
+    await refusedLine(ada.drain(["alpha/a1"], "mine"));
+    await refusedLine(ada.undrain(["alpha/a1"]));
+    await refusedLine(ada.fence(["alpha/a1"], { isForced: true }));
+    expect(await clientOf("oscar").drain(["alpha/a3"], "fan")).toEqual(["alpha/a3"]);
+  });
+});
+
+describe("level 1: at the door", () => {
+  /** What comes back until the service closes the connection. */
+  const said = async (text: string): Promise<string> =>
+    await new Promise((resolve, reject) => {
+      const socket = connect(hasty.port ?? 0, "127.0.0.1", () => socket.write(text));
+      let answer = "";
+      socket.setEncoding("utf8").on("data", (part: string) => (answer += part));
+      socket.once("close", () => resolve(answer));
+      socket.once("error", reject);
+    });
+  const head = (length: number): string =>
+    `POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer ${tokenOf("ada")}\r\nContent-Length: ${String(length)}\r\n\r\n`;
+
+  it.each([
+    ["that says nothing", () => "", "", "connect"],
+    ["that does not end its head", () => "GET /v1/me HTTP/1.1\r\nHost:", "408", "connect"],
+    ["that does not end its body", () => `${head(1_000)}{`, "408", "connect"],
+    ["that sends a body of a terabyte", () => head(1e12), "413", "submit"],
+    ["that speaks no HTTP", () => "\u0000\u0001\u0002\r\n\r\n", "400", "connect"],
+  ])("a client %s is cut off", async (_what, text, status, act) => {
+    const before = lines("hasty.jsonl").length;
+    expect(await said(text())).toContain(status);
+    const left = lines("hasty.jsonl").slice(before);
+    expect(left.map((line) => [line.act, line.verdict])).toContainEqual([act, "refused"]);
+  });
+
+  it("a body that grows is refused where it becomes too large", async () => {
+    const job = `x: ${"y".repeat(HTTP_LIMITS.bodyBytes)}`;
+    await refusedLine(clientOf("ada").submit(job), "REQUEST_TOO_LARGE");
+  });
+});
+
+describe.runIf(isRoot)("level 1: another user of the machine", () => {
+  const openAs = async (uid: number, path: string): Promise<string> => {
+    const script = `require("net").connect(${JSON.stringify(path)}, () => { console.log("open"); process.exit() }).on("error", (e) => console.log(e.code))`;
+    return (await asUser(uid, [process.execPath, "-e", script])).stdout.trim();
+  };
+
+  it("opens its own socket alone; the kernel refuses every other one", async () => {
+    const path = service.sockets().get("nobody") ?? "";
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(await openAs(NOBODY, path)).toBe("open");
+    expect(await openAs(1, path)).toBe("EACCES");
+    expect(await openAs(NOBODY, service.sockets().get(own) ?? "")).toBe("EACCES");
+  });
+
+  it("cannot put a socket where users look for the service", async () => {
+    const script = `require("net").createServer().on("error", (e) => console.log(e.code)).listen(${JSON.stringify(join(dir, "all", "ada.sock"))})`;
+    expect((await asUser(NOBODY, [process.execPath, "-e", script])).stdout.trim()).toBe("EACCES");
+  });
+
+  it("is known by its socket, whatever token it shows", async () => {
+    const path = service.sockets().get("nobody") ?? "";
+    const nobby = openServiceClient({ socket: path, token: tokenOf("oscar") }, world.fleet);
+    const line = await refusedLine(nobby.drain(["alpha/a1"], "mine"));
+    expect(line).toMatchObject({ who: "nobby", from: "socket" });
+  });
+});
