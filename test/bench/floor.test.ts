@@ -7,21 +7,25 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { runSupervised } from "../../bench/floor/supervised-process.ts";
 import { findContainment } from "../../agent/system/find-containment.ts";
+import { builtNative } from "../agent/fixture.ts";
 
 const FLOOR = join(import.meta.dirname, "../../bench/floor");
 
-/** What is measured beside the floor is tuned after these were written. A floor with the product's own shortcuts goes beside it, never here. */
+/**
+ * What is measured beside the floor is tuned after these were written. A floor with the product's own shortcuts goes beside it, never here.
+ * Its process has the product's supervisor: the two files that choose and start it changed with the native one, and nothing else.
+ */
 const FROZEN: Readonly<Record<string, string>> = {
   "activities.ts": "6fb1c4555291dbe8e83d7a7d001dc27a1775b93aae1233442c56f68e4751d8a5",
   "floor.ts": "d3a49bb59b839305d11e3adbca1c01a7c66769996de210907ac34e83538d48f9",
-  "main.ts": "fd517343768e785c3456ce9491f7069f62a17d7370de379bbffadb9f4ab88268",
-  "supervised-process.ts": "1e6b4cf1972ecefef8143629e0c4f4d1c3339ab4b33cb2c580433ca8ffc89789",
+  "main.ts": "f0975eb9f69dfa477daf1c4babf0828a784c02eea9e7eae80ad9840e68f648e3",
+  "supervised-process.ts": "20e68af79b033879018019f0eaee70994cd4adaa7ef3ba529c04009ca42f96ce",
   "workflows.ts": "191abfdddf61c6c972c7ff9ccd624b13bf660286cec8c258546f832ab399321d",
 };
 
 describe("the floor of the live figures", () => {
-  const dir = mkdtempSync(join(tmpdir(), "orbweaver-floor-"));
-  afterAll(() => rmSync(dir, { recursive: true, force: true }));
+  const top = mkdtempSync(join(tmpdir(), "orbweaver-floor-"));
+  afterAll(() => rmSync(top, { recursive: true, force: true }));
 
   test("has not changed since it was frozen", () => {
     const now = readdirSync(FLOOR).map((file) => [
@@ -33,22 +37,30 @@ describe("the floor of the live figures", () => {
     expect(Object.fromEntries(now)).toEqual(FROZEN);
   });
 
-  test("starts a process under the product's supervisor and container, and keeps its output and exit status", async () => {
-    const containment = findContainment();
-    const place = {
-      dir,
-      shimPath: join(import.meta.dirname, "../../dist/workers/shim.cjs"),
-      containment,
-      log: { partBytes: 1_024, parts: 2 },
-    };
-    const exitCode = await runSupervised(["/bin/sh", "-c", "echo out; exit 7"], place);
-    const [launch = ""] = readdirSync(dir);
-    const ranks = join(dir, launch, "ranks/0");
-    const output = readdirSync(ranks).map((part) => readFileSync(join(ranks, part), "utf8"));
-    expect(exitCode).toBe(7);
-    expect(output.join("")).toContain("out");
-    expect(JSON.parse(readFileSync(join(dir, launch, "container.json"), "utf8"))).toMatchObject({
-      kind: containment.kind,
-    });
-  });
+  test.each([
+    ["native supervisor", builtNative()],
+    ["shim in Node", undefined],
+  ])(
+    "starts a process under the product's %s and container, and keeps its output and exit status",
+    async (of, nativePath) => {
+      const containment = findContainment();
+      const dir = join(top, of);
+      const place = {
+        dir,
+        nativePath,
+        shimPath: join(import.meta.dirname, "../../dist/workers/shim.cjs"),
+        containment,
+        log: { partBytes: 1_024, parts: 2 },
+      };
+      const exitCode = await runSupervised(["/bin/sh", "-c", "echo out; exit 7"], place);
+      const [launch = ""] = readdirSync(dir);
+      const ranks = join(dir, launch, "ranks/0");
+      const output = readdirSync(ranks).map((part) => readFileSync(join(ranks, part), "utf8"));
+      expect(exitCode).toBe(7);
+      expect(output.join("")).toContain("out");
+      expect(JSON.parse(readFileSync(join(dir, launch, "container.json"), "utf8"))).toMatchObject({
+        kind: containment.kind,
+      });
+    },
+  );
 });
