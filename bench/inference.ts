@@ -4,6 +4,7 @@ import { size, type Bench } from "./bench.ts";
 
 const INFERENCE_PARTS = [
   "compare",
+  "layouts",
   "p4d",
   "remaining",
   "sweep",
@@ -21,11 +22,17 @@ export const inferenceBench: Bench = {
     "Plans four models at four input shapes on the paper's three servers and on p4d.24xlarge, and executes every plan,\n" +
     "ours and the rivals', in a simulator of the paper's executor with 5 % noise on kernels. Latency is cold: from\n" +
     "parameters in pinned host memory to the last output. All speed-ups are over one GPU: copies first, then kernels.\n" +
+    "The part `layouts` plans the A6000 server once for each way in which its three GPUs can share PCIe buses.\n" +
     "The part `executor` is `bench serving`: a split model that really runs on this machine's cores, which must be idle.",
   options: [
     { kind: "choice", name: "only", choices: INFERENCE_PARTS, what: "measure only these parts" },
     { kind: "text", name: "graph", value: "file", what: "plan this model instead of the paper's" },
-    { kind: "text", name: "host", value: "file", what: "on this host (with --graph)" },
+    {
+      kind: "text",
+      name: "host",
+      value: "file",
+      what: "on this host (with --graph); data/hosts/v100.yaml",
+    },
     {
       kind: "text",
       name: "profiled-on",
@@ -45,6 +52,7 @@ export const inferenceBench: Bench = {
   examples: [
     ["orbweaver bench inference", "everything"],
     ["orbweaver bench inference --only compare --json", "the paper's table"],
+    ["orbweaver bench inference --graph model.onnx", "another model, on the paper's V100 server"],
     ["orbweaver bench inference --graph model.onnx --host host.yaml", "another model and host"],
     ["orbweaver bench inference --only optimum --cases 200 --prove 20", "against proven optima"],
     ["orbweaver bench inference --plot figures", "the paper's figures as SVG"],

@@ -1,6 +1,5 @@
 /** @file `bench inference`, part by part. */
 
-import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Bar } from "../bar.ts";
 import { atLeast, barOf, REPORTED } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
@@ -9,6 +8,7 @@ import { readInferenceGraph, readInferenceHost } from "../../cli/planning/infere
 import { ablationBars, ablationTable, measureAblation } from "./ablation.ts";
 import {
   cellName,
+  hostNamed,
   measure,
   paperCells,
   PAPER_HOSTS,
@@ -28,10 +28,14 @@ import {
 import { measureExecutor } from "./executor-part.ts";
 import { drawAblation, drawCompare, drawMilp, drawRemaining } from "./figures.ts";
 import { frozenBar } from "./frozen.ts";
+import { layoutBars, layoutTable, measureLayouts } from "./layouts.ts";
 import { measureMilp, milpBars, milpTable } from "./milp-part.ts";
 import { measureOptimum } from "./optimum-bars.ts";
 import { measureRemaining, remainingBars, remainingTable } from "./remaining.ts";
 import { measureSweep, sweepBars, sweepTable } from "./sweep.ts";
+
+/** The paper's first server: where a model is planned when nobody names a host. */
+const DEFAULT_HOST = "v100";
 
 export async function runInference(request: BenchRequest): Promise<BenchAnswer> {
   const options: MeasureOptions = {
@@ -78,6 +82,11 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
     tables.push(compareTable("Speed-up over one GPU (copies, then kernels), executed", cells));
     details["cells"] = cells.map(({ plan: _plan, problem: _problem, ...cell }) => cell);
     if (plotDir !== undefined) drawCompare(plotDir, cells);
+  }
+  if (isChosen("layouts")) {
+    const layouts = measureLayouts(options, say);
+    bars.push(...layoutBars(layouts));
+    tables.push(layoutTable(layouts));
   }
   if (isChosen("p4d")) {
     const paper = paperCells(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(
@@ -159,11 +168,11 @@ async function compareOne(
   options: MeasureOptions & { readonly graphFile: string },
 ): Promise<BenchAnswer> {
   const hostFile = request.text("host");
-  if (hostFile === undefined)
-    throw new OrbweaverError("BAD_INPUT", "--graph needs the host to plan for. Give --host FILE.");
   const source = { cwd: process.cwd(), profiledOn: request.text("profiled-on") ?? "V100" };
   const graph = await readInferenceGraph(options.graphFile, source);
-  const problem = problemFor(graph, readInferenceHost(hostFile, source));
+  const host =
+    hostFile === undefined ? hostNamed(DEFAULT_HOST) : readInferenceHost(hostFile, source);
+  const problem = problemFor(graph, host);
   const names = {
     cell: `${problem.host.name} ${problem.graph.name}`,
     host: problem.host.name,

@@ -3,7 +3,8 @@
  *
  * Peaks are the makers' (cores × 2 × clock, memory by the data sheet); the shares are those that large cuBLAS products and
  * streaming kernels reach. V100: 5,120 cores at 1.5 GHz, HBM2 900 GB/s. A6000: 10,752 cores at 1.8 GHz, of which half share their
- * issue slots with integers and the card is held at 300 W, hence the lower share; GDDR6 768 GB/s. A100: FP32 products on the tensor
+ * issue slots with integers and the card is held at 300 W, hence the lower share; GDDR6 768 GB/s; `A6000-TF32` with FP32 products on the
+ * tensor cores, 77.4 TFLOP/s. A100: FP32 products on the tensor
  * cores (TF32), 156 TFLOP/s; `A100-FP32` without them, 6,912 cores at 1.41 GHz; HBM2 1,555 GB/s. H100 SXM: TF32 494 TFLOP/s, HBM3
  * 3,350 GB/s. V100 and A6000 run FP32 on their plain cores, TVM 0.15's setting of cuBLAS. Products of 16-bit numbers run on the
  * tensor cores of all of them, without sparsity: 125 (V100, FP16 only), 154.8 (A6000), 312 (A100) and 989 TFLOP/s (H100).
@@ -30,6 +31,13 @@ export const KNOWN_DEVICES: readonly InferenceDevice[] = Object.freeze([
   device("V100", { peakTflops: 15.4, halfTflops: 125, memoryGBs: 900, memoryGiB: 32 }),
   device("A6000", {
     peakTflops: 38.7,
+    halfTflops: 154.8,
+    gemmShare: 0.65,
+    memoryGBs: 768,
+    memoryGiB: 48,
+  }),
+  device("A6000-TF32", {
+    peakTflops: 77.4,
     halfTflops: 154.8,
     gemmShare: 0.65,
     memoryGBs: 768,

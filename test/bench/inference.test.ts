@@ -1,8 +1,9 @@
 /** @file The inference bench: its frozen cost model, and rivals that do not fit into memory. */
 
 import { expect, it } from "vitest";
-import { measure, paperCells } from "../../bench/inference/cells.ts";
+import { measure, paperCells, type Measured } from "../../bench/inference/cells.ts";
 import { rivalsAhead } from "../../bench/inference/compare-bars.ts";
+import { layoutBars } from "../../bench/inference/layouts.ts";
 import { frozenBar } from "../../bench/inference/frozen.ts";
 import { tinyGraph, tinyHost, tinyProblem } from "../planning/inference/problems.ts";
 
@@ -33,4 +34,38 @@ it("counts no rival ahead whose plan does not fit", () => {
   expect(measured.deepPlanMs).toBeUndefined();
   expect(measured.memoryShare).toBeLessThanOrEqual(1);
   expect(rivalsAhead(measured)).toEqual([]);
+});
+
+it("judges the layout that is worst for ours, among those that can be the paper's", () => {
+  const problem = tinyProblem(
+    tinyGraph([{ kernelMs: 1, parameters: [0], inputs: [], outputMB: 1 }], [1]),
+    tinyHost({ buses: [0, 1], memoryGiB: 1 }),
+  );
+  const names = { cell: "a", host: "a6000", model: "a" };
+  const measured = measure(problem, names, { seed: 1, draws: 1, estimates: 10 });
+  const cell = (oursMs: number, efficientMipMs: number): Measured => ({
+    ...measured,
+    baseMs: 100,
+    oursMs,
+    efficientMipMs,
+  });
+  const layout = (name: string, cells: readonly Measured[], precision = "FP32") => ({
+    name,
+    precision,
+    cells,
+  });
+  const bars = layoutBars({
+    others: [cell(40, 90)],
+    a6000: [
+      layout("apart", [cell(25, 62)]),
+      layout("a pair", [cell(50, 65)]),
+      layout("one bus", [cell(80, 95)]),
+      layout("tensor cores", [cell(90, 62)], "TF32"),
+    ],
+  });
+  expect(bars.find(({ id }) => id.includes("mean, worst"))).toMatchObject({
+    got: (2.5 + 2) / 2,
+    note: "FP32, 2 cells; a pair",
+  });
+  expect(bars.find(({ id }) => id.includes("max, worst"))).toMatchObject({ got: 2.5 });
 });
