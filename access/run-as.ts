@@ -55,7 +55,7 @@ umask 077
 bin=/usr/bin owner=$1 tmp=$2 state=$3 cover=$4 given=$5 count=$6
 shift 6
 $bin/mkdir -p "$tmp"
-[ -z "$given" ] || $bin/chown -hR "$owner" "$given"
+[ -z "$given" ] || [ ! -O "$given" ] || $bin/chown -hR "$owner" "$given"
 while [ "$count" -gt 0 ]; do
   $bin/chown -h "$owner" "$1"
   at=$1
@@ -67,6 +67,7 @@ while [ "$count" -gt 0 ]; do
 done
 exec 9<"$state"
 $bin/mount --bind "$tmp" /tmp
+case "$cover/" in /tmp/*) cover= ;; esac
 [ -z "$cover" ] || $bin/mount -t tmpfs -o mode=0755,size=1m tmpfs "$cover"
 hidden=$cover
 case "$state/" in /tmp/*) hidden=/tmp ;; esac

@@ -14,6 +14,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
@@ -107,7 +108,11 @@ export async function build({ say = () => {} } = {}) {
 function buildSupervisor(say) {
   if (process.platform !== "linux") return;
   const folder = path.join(ROOT, "agent/native");
-  const sources = readdirSync(folder).map((name) => path.join(folder, name));
+  // This file has the flags of the compiler.
+  const sources = [
+    ...readdirSync(folder).map((name) => path.join(folder, name)),
+    fileURLToPath(import.meta.url),
+  ];
   const out = path.join(ROOT, "dist/agent/native", `supervisor-linux-${process.arch}`);
   const builtAt = existsSync(out) ? statSync(out).mtimeMs : 0;
   if (sources.every((file) => statSync(file).mtimeMs < builtAt)) return;
@@ -116,12 +121,15 @@ function buildSupervisor(say) {
   const done = compileSupervisor(folder, aside);
   // An agent may be running the old one.
   if (done.status === 0) renameSync(aside, out);
-  else
+  else {
+    // One of older sources would be taken for the present one.
+    rmSync(out, { force: true });
     say(
       done.error === undefined
         ? `no native supervisor, launches take the one in Node: ${done.stderr.trim()}`
         : "no C compiler (cc), so launches take the supervisor in Node",
     );
+  }
 }
 
 /** The result of the compiler, `error` where there is none. */

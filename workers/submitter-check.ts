@@ -149,7 +149,7 @@ function extrasRefusal(
     : `its launch extras set ${variable}, which no part of them does`;
 }
 
-/** As whom a host runs an order: the user that its policy names for the tenant, looked up once. Throws BAD_INPUT where that cannot work here. */
+/** As whom a host runs an order: the user that its policy names for the tenant. Throws BAD_INPUT where that cannot work here. */
 export function runAsOf(
   trust: HostTrust,
   { stateDir, native }: { readonly stateDir: string; readonly native: string | undefined },
@@ -169,7 +169,8 @@ export function runAsOf(
     const user = users.get(userOfTenant(policy, holder.tenant) ?? "");
     return (
       user && {
-        ...{ user, limits, stateDir: realDir },
+        // The groups of today: util-linux looks them up itself at each start.
+        ...{ user: native === undefined ? user : hostUser(user.name), limits, stateDir: realDir },
         ...(cover && { cover }),
         ...(native !== undefined && { native }),
       }

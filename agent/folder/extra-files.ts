@@ -1,7 +1,7 @@
 /**
  * @file The launch extras of a run on this host: their files in a folder of the launch, and their variables, which may name that folder.
  *
- * Each file is written by rename before any process starts, so a launch that is prepared twice finds the same files.
+ * Each file is written by rename, so a launch that is prepared twice finds the same files.
  */
 
 import { join } from "node:path";
@@ -16,7 +16,8 @@ export function writeExtras(files: Files, extras: LaunchExtras, launchDir: strin
   const dir = extrasDir(launchDir);
   files.makeFolder(dir);
   for (const { name, text } of extras.files) {
-    const aside = join(dir, `.${name}.tmp`);
+    // In the launch's own folder, which stays the agent's: in `given` the job's user may have put a link there by now.
+    const aside = files.asideOf(join(launchDir, `given-${name}`));
     files.write(aside, text);
     files.rename(aside, join(dir, name));
   }

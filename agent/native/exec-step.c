@@ -64,17 +64,27 @@ static unsigned long number(const char *word) {
   return value;
 }
 
-/* With what is in it; links are changed themselves, and never followed. */
+/*
+ * With what is in it; links are changed themselves, and never followed. Only what is still the agent's, each folder after what is in it: a folder
+ * that the user has was handed over whole, and the job may have linked files of others into it.
+ */
 static void hand_over_tree(int parent, const char *name, uid_t uid, gid_t gid, int depth) {
-  must(fchownat(parent, name, uid, gid, AT_SYMLINK_NOFOLLOW) == 0, name);
-  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 || depth > MOST_DEPTH) return;
-  DIR *dir = fdopendir(fd);
-  must(dir != NULL, name);
-  for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-      hand_over_tree(fd, entry->d_name, uid, gid, depth + 1);
-  closedir(dir);
+  struct stat found;
+  int at = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (at < 0 && errno == ENOENT && depth > 0) return;
+  must(at >= 0 && fstat(at, &found) == 0, name);
+  bool is_folder = S_ISDIR(found.st_mode);
+  if (found.st_uid == geteuid() && (is_folder || found.st_nlink == 1)) {
+    int fd = is_folder && depth <= MOST_DEPTH ? openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    must(dir != NULL || fd < 0, name);
+    for (struct dirent *entry = dir == NULL ? NULL : readdir(dir); entry != NULL; entry = readdir(dir))
+      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+        hand_over_tree(fd, entry->d_name, uid, gid, depth + 1);
+    if (dir != NULL) closedir(dir);
+    must(fchownat(at, "", uid, gid, AT_EMPTY_PATH) == 0, name);
+  }
+  close(at);
 }
 
 static bool is_in(const char *path, const char *folder) {
@@ -124,8 +134,10 @@ static void set_apart(const char *tmp, const char *state, const char *cover) {
   int kept = open(state, O_PATH | O_DIRECTORY | O_CLOEXEC);
   must(kept >= 0, state);
   must(mount(tmp, "/tmp", NULL, MS_BIND, NULL) == 0, "mount /tmp");
-  if (*cover != '\0') must(mount("tmpfs", cover, "tmpfs", 0, "mode=0755,size=1m") == 0, cover);
-  if (*cover != '\0' || is_in(state, "/tmp")) {
+  // What lay below /tmp is hidden already.
+  bool is_covered = *cover != '\0' && !is_in(cover, "/tmp");
+  if (is_covered) must(mount("tmpfs", cover, "tmpfs", 0, "mode=0755,size=1m") == 0, cover);
+  if (is_covered || is_in(state, "/tmp")) {
     umask(066);
     int at = make_folders(state, 0777);
     umask(077);

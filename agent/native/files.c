@@ -140,8 +140,13 @@ int64_t now_ms(void) { return in_ms(read_clock(CLOCK_REALTIME)); }
 /* Never set. For durations. */
 int64_t elapsed_ms(void) { return in_ms(read_clock(CLOCK_MONOTONIC)); }
 
-/* As `/proc/uptime`, the machine's sleep included. */
+/* As Node's os.uptime(), by which the agent writes contact.json: some containers have a /proc/uptime of their own. */
 double since_boot_ms(void) {
+  char *text = read_whole(AT_FDCWD, "/proc/uptime", 256, NULL), *end = text;
+  double seconds = text == NULL ? 0 : strtod(text, &end);
+  bool is_read = end != text;
+  free(text);
+  if (is_read) return seconds * 1e3;
   struct timespec time = read_clock(CLOCK_BOOTTIME);
   return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }

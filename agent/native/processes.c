@@ -196,8 +196,9 @@ static void thaw(const char *group, void *context) {
 static bool kill_group(const char *group) {
   struct pid_list held = pids_of(group);
   free(held.pids);
-  if (held.count == 0) return false;
-  if (write_word(group, "cgroup.kill", "1")) return true;
+  // Reaches every depth, and so also what is too deep to be listed.
+  bool is_killed = write_word(group, "cgroup.kill", "1");
+  if (held.count == 0 || is_killed) return held.count > 0;
   visit_groups(group, 0, freeze, NULL);
   struct pid_list frozen = pids_of(group);
   for (size_t at = 0; at < frozen.count; at += 1) kill(frozen.pids[at], SIGKILL);

@@ -58,7 +58,11 @@ _Noreturn static void become(const struct plan *plan, char **env, const struct c
   if (chdir(plan->cwd) == 0) {
     join_groups(container);
     environ = env;
-    if (is_own_step(plan->command)) run_as_user(plan->command + 2);
+    if (is_own_step(plan->command)) {
+      // Trouble is told by a line and an exit code from here on: nothing that the job's user can stop may hold the supervisor up.
+      close(trouble);
+      run_as_user(plan->command + 2);
+    }
     execvp(plan->command[0], plan->command);
   }
   int error = errno;

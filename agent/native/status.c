@@ -39,7 +39,7 @@ static void print_end(FILE *to, const struct end *end) {
 
 static void print_rank(FILE *to, const struct rank *rank, const struct identity *identity) {
   fprintf(to, "{\"rank\":%d", rank->number);
-  if (identity->pid != 0) {
+  if (identity->pid != 0 && identity->started[0] != '\0') {
     fputs(",\"process\":", to);
     print_identity(to, identity);
   }

@@ -41,6 +41,8 @@ static struct fence fence;
 static int64_t due[TIMERS];
 static bool is_final;
 static unsigned char buffer[HELD_SIZE + OUTPUT_BYTES];
+/* Both streams of each rank, and the ends of children. */
+static struct pollfd *polls;
 
 static void set(enum timer timer, int64_t in_ms) { due[timer] = elapsed_ms() + in_ms; }
 
@@ -226,7 +228,7 @@ static bool is_over(void) {
   return true;
 }
 
-static void look_at_streams(struct pollfd *polls, int signals) {
+static void look_at_streams(int signals) {
   int count = launch.plan.rank_count;
   for (int at = 0; at < count * STREAMS; at += 1)
     polls[at] = (struct pollfd){.fd = launch.ranks[at / STREAMS].streams[at % STREAMS], .events = POLLIN};
@@ -239,18 +241,16 @@ static void look_at_streams(struct pollfd *polls, int signals) {
 }
 
 static int supervise(int signals) {
-  struct pollfd *polls = calloc((size_t)launch.plan.rank_count * STREAMS + 1, sizeof *polls);
-  if (polls == NULL) return EXIT_FAILURE;
   while (!is_over()) {
-    look_at_streams(polls, signals);
+    look_at_streams(signals);
     for (int timer = 0; timer < TIMERS; timer += 1)
       if (due[timer] <= elapsed_ms()) run_timer((enum timer)timer);
   }
   return EXIT_SUCCESS;
 }
 
-static int start_all(void) {
-  bool is_running = false;
+/* Where the ends of children are told; -1 where the system has no room for it. */
+static int take_signals(void) {
   // The agent signals the ranks itself; a supervisor that died of the same signal could not write how they ended.
   const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
   for (size_t at = 0; at < sizeof ignored / sizeof ignored[0]; at += 1) signal(ignored[at], SIG_IGN);
@@ -258,7 +258,11 @@ static int start_all(void) {
   sigemptyset(&children);
   sigaddset(&children, SIGCHLD);
   sigprocmask(SIG_BLOCK, &children, NULL);
-  int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+  return signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int start_all(int signals) {
+  bool is_running = false;
   if (launch.container.is_subreaper) prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   for (int at = 0; at < launch.plan.rank_count && launch.failure.kind == NULL; at += 1) start(at);
   free_plan(&launch.plan);
@@ -278,7 +282,8 @@ static bool prepare(const char *dir) {
   launch.ranks = calloc((size_t)launch.plan.rank_count + 1, sizeof *launch.ranks);
   launch.identities = calloc((size_t)launch.plan.rank_count + 1, sizeof *launch.identities);
   for (int timer = 0; timer < TIMERS; timer += 1) due[timer] = OFF;
-  if (launch.ranks == NULL || launch.identities == NULL || fence.host_dir == NULL) return false;
+  polls = calloc((size_t)launch.plan.rank_count * STREAMS + 1, sizeof *polls);
+  if (launch.ranks == NULL || launch.identities == NULL || polls == NULL || fence.host_dir == NULL) return false;
   for (int at = 0; at < launch.plan.rank_count; at += 1)
     launch.ranks[at] = (struct rank){.number = launch.plan.ranks[at].number, .streams = {NO_STREAM, NO_STREAM}};
   return asprintf(&launch.mark, "ORBWEAVER_LAUNCH=%s", dir) >= 0 && identity_of(getpid(), &own);
@@ -297,13 +302,15 @@ int main(int count, char **words) {
     fprintf(stderr, "supervisor: %s/plan.words is missing or broken\n", words[1]);
     return EXIT_FAILURE;
   }
-  if (!prepare(words[1]) || !write_claim(launch.dir, &own, &is_ours)) {
+  // All that can fail for want of room comes before the claim.
+  int signals = take_signals();
+  if (signals < 0 || !prepare(words[1]) || !write_claim(launch.dir, &own, &is_ours)) {
     fprintf(stderr, "supervisor: cannot take the claim of %s: %s\n", words[1], strerror(errno));
     return EXIT_FAILURE;
   }
   if (!is_ours) return EXIT_SUCCESS;
   launch.container = read_container(launch.dir);
-  if (faccessat(launch.dir, "stop.json", F_OK, 0) != 0) return start_all();
+  if (faccessat(launch.dir, "stop.json", F_OK, 0) != 0) return start_all(signals);
   launch.is_ended = is_final = true;
   while (!write_status(&launch, true)) usleep(RETRY_WRITE_MS * 1000);
   return EXIT_SUCCESS;

@@ -19,7 +19,8 @@ export const nativeFile = (root: string): string =>
   join(root, "dist/agent/native", `supervisor-${process.platform}-${process.arch}`);
 
 /** Undefined where launches are the shim's. Throws BAD_INPUT for a choice that cannot be had. */
-export function findNative(path: string, choice = "auto"): string | undefined {
+export function findNative(path: string, asked?: string): string | undefined {
+  const choice = asked === undefined || asked === "" ? "auto" : asked;
   if (!CHOICES.includes(choice))
     throw new OrbweaverError(
       "BAD_INPUT",

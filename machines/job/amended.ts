@@ -86,8 +86,9 @@ export function readJobAmendment(
     return notAllowed(
       `job ${jobId} runs at the cost of its tenant. Requeue or suspend it first, then change the tenant.`,
     );
+  // A grant may have come while the stage is still that of the request: its ticket names the content as it was.
   const isStarting =
-    stage.kind === "granted" || stage.kind === "preparing" || stage.kind === "ready";
+    grant !== undefined && stage.kind !== "running" && stage.kind !== "settling";
   if (isChanged(read, "timeLimitMs") && isStarting)
     return notAllowed(`job ${jobId} is just being started. Try again.`);
   return read;

@@ -4,12 +4,14 @@ import { execFile, execFileSync } from "node:child_process";
 import {
   chmodSync,
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   realpathSync,
   rmSync,
   statSync,
   symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -130,6 +132,26 @@ ls "${other}" "${state}" > /dev/null 2>&1 || echo denied`;
       });
       expect(statSync(join(given, "deep")).uid).toBe(user.uid);
       expect(statSync(elsewhere).uid).toBe(0);
+      // The next process of the job finds the tree with what the job has linked into it by now.
+      const secret = join(state, "secret");
+      writeFileSync(secret, "");
+      linkSync(secret, join(given, "deep", "own"));
+      await expect(run(program, args, { env: { PATH: "/bin" } })).rejects.toMatchObject({
+        code: 127,
+      });
+      expect(statSync(secret).uid).toBe(0);
+    });
+
+    it("starts where the state lies behind a closed folder in /tmp", async () => {
+      const closed = folder(tmpdir());
+      chmodSync(closed, 0o700);
+      const state = join(closed, "state");
+      mkdirSync(state);
+      const limits = { processes: 30_000, openFiles: 512 };
+      const runAs = { user: hostUser("nobody"), limits, stateDir: state, cover: closed };
+      const step = asUser({ ...runAs, ...native }, { tmp: join(state, "tmp"), folders: [] });
+      const [program = "", ...args] = [...step, "id", "-un"];
+      expect((await run(program, args, { cwd: "/" })).stdout.trim()).toBe("nobody");
     });
   },
 );

@@ -47,6 +47,7 @@ it("a choice of supervisor that is none, or cannot be had, is refused", () => {
   expect(() => findNative("/no/such", "perl")).toThrow(/auto, native, node/);
   expect(() => findNative("/no/such", "native")).toThrow(/compiler/);
   expect(findNative("/no/such")).toBeUndefined();
+  expect(findNative("/no/such", "")).toBeUndefined();
   expect(findNative("/no/such", "node")).toBeUndefined();
 });
 

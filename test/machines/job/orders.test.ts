@@ -187,6 +187,14 @@ describe("a change is refused", () => {
     expect(refusal(play(), changes, more)).toBe(want);
   });
 
+  test("of the time limit that a grant's ticket names already, though its job has not begun to start", () => {
+    const played = playJob();
+    const changes = { timeLimitMs: 9_000 };
+    played.together(played.grant(1), { kind: "amend", order: { by: "ada", changes, basis: 0 } });
+    expect(played.job().amended.count).toBe(0);
+    expect(played.job().spec?.timeLimitMs).toBeUndefined();
+  });
+
   test("once the job is being ended", () => {
     const played = running();
     played.feed({ kind: "cancel" });
