@@ -4,6 +4,7 @@
  * Errors without a code of ours (a bug, a broken payload) pass through unchanged.
  */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@temporalio/client";
 import {
   ApplicationFailure,
@@ -17,19 +18,34 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 /** A running worker answers a query or an update within seconds. */
 export const ANSWER_WITHIN_MS = 15_000;
 
-/** Runs `call` with a deadline; `subject` names the addressee in messages, e.g. `job train-7`. */
+const DROPPED = /unexpected workflow task failure/i;
+const ASK_AGAIN_MS = 100;
+
+/**
+ * Runs `call` with a deadline; `subject` names the addressee in messages, e.g. `job train-7`.
+ *
+ * The server drops an update with the workflow task that was to take it, as when a run ends while a signal comes in. Nothing of it was accepted,
+ * so the next task is asked.
+ */
 export async function asked<T>(
   client: Client,
   subject: string,
   call: () => Promise<T>,
   { withinMs = ANSWER_WITHIN_MS }: { readonly withinMs?: number } = {},
 ): Promise<T> {
-  try {
-    return await client.withDeadline(Date.now() + withinMs, call);
-  } catch (error) {
-    throw translated(error, subject);
+  const untilMs = Date.now() + withinMs;
+  for (;;) {
+    try {
+      return await client.withDeadline(untilMs, call);
+    } catch (error) {
+      if (!isDropped(error) || Date.now() + ASK_AGAIN_MS >= untilMs)
+        throw translated(error, subject);
+      await sleep(ASK_AGAIN_MS);
+    }
   }
 }
+
+const isDropped = (error: unknown): boolean => DROPPED.test(findGrpc(error)?.details ?? "");
 
 /** Our error for `error`, or `error` itself. */
 export function translated(error: unknown, subject: string): unknown {
@@ -147,7 +163,7 @@ function fromGrpc(error: unknown, subject: string): OrbweaverError | undefined {
         error,
       );
     case GRPC.FAILED_PRECONDITION:
-      if (/Workflow Task in failed state/i.test(said)) {
+      if (/Workflow Task in failed state/i.test(said) || DROPPED.test(said)) {
         return new OrbweaverError(
           "NOT_ALLOWED",
           `${subject} cannot answer: its workers fail on it and retry. Their log and Temporal's UI show the cause; most often it was written with an encryption key or a codec that they lack.`,

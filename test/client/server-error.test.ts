@@ -1,6 +1,7 @@
 /** @file What Temporal's client throws becomes one error with a code; what has none passes through. */
 
 import {
+  type Client,
   QueryNotRegisteredError,
   ServiceError,
   WorkflowUpdateFailedError,
@@ -13,7 +14,7 @@ import {
   WorkflowNotFoundError,
 } from "@temporalio/common";
 import { expect, it } from "vitest";
-import { translated } from "../../client/server-error.ts";
+import { asked, translated } from "../../client/server-error.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 
 const refusal = ApplicationFailure.create({
@@ -100,6 +101,40 @@ it.each([
   ["no error at all", "x"],
 ])("%s passes through", (_name, thrown) => {
   expect(translated(thrown, "job a")).toBe(thrown);
+});
+
+const DROPPED = grpc(
+  9,
+  "Unable to perform workflow execution update due to unexpected workflow task failure.",
+);
+// Only what `asked` calls.
+const client = {
+  withDeadline: async (_atMs: number, call: () => Promise<unknown>) => await call(),
+} as unknown as Client;
+
+it("asks again for an update that the server dropped with its workflow task", async () => {
+  const answers = [DROPPED, DROPPED, "done"];
+  const call = async (): Promise<unknown> => {
+    const answer = answers.shift();
+    if (answer instanceof Error) throw answer;
+    return await Promise.resolve(answer);
+  };
+  expect(await asked(client, "fleet a", call)).toBe("done");
+});
+
+it("says that the workers fail where every task fails until the deadline, and asks once for any other failure", async () => {
+  const dropped = async (): Promise<never> => await Promise.reject(DROPPED);
+  await expect(asked(client, "fleet a", dropped, { withinMs: 250 })).rejects.toMatchObject({
+    code: "NOT_ALLOWED",
+    message: expect.stringContaining("fail on it"),
+  });
+  let calls = 0;
+  const refused = async (): Promise<never> => {
+    calls += 1;
+    return await Promise.reject(grpc(3, "invalid"));
+  };
+  await expect(asked(client, "fleet a", refused)).rejects.toMatchObject({ code: "BAD_INPUT" });
+  expect(calls).toBe(1);
 });
 
 /** As grpc-js makes them, inside the SDK's own error. */
