@@ -53,7 +53,12 @@ const MOST_SENDERS = 10_000;
 const MINUTE_MS = 60_000;
 const TAIL_BYTES = 65_536;
 
-export function openAuditLog(file: string, nowMs: () => number = Date.now): AuditLog {
+/** `put` writes bytes from a place on, and returns how many. */
+export function openAuditLog(
+  file: string,
+  nowMs: () => number = Date.now,
+  put: (handle: number, bytes: Buffer, from: number) => number = writeSync,
+): AuditLog {
   mkdirSync(dirname(file), { recursive: true, mode: PRIVATE_DIR });
   const handle = openSync(file, "a+", PRIVATE_FILE);
   const last = lastLine(handle);
@@ -61,10 +66,18 @@ export function openAuditLog(file: string, nowMs: () => number = Date.now): Audi
   let former = last.line?.hash ?? FIRST;
   const senders = new Map<string, { sinceMs: number; written: number; left: number }>();
 
+  /** A line that the disk took only a part of is ended before the next. */
+  let isTorn = last.isDamaged;
+  function append(text: string): void {
+    const bytes = Buffer.from(isTorn ? `\n${text}` : text);
+    isTorn = true;
+    for (let at = 0; at < bytes.length;) at += put(handle, bytes, at);
+    isTorn = false;
+  }
+
   function write(entry: AuditEntry, more: number): void {
-    seq += 1;
     const line = {
-      seq,
+      seq: seq + 1,
       atMs: nowMs(),
       who: cut(entry.who),
       from: cut(entry.from),
@@ -76,13 +89,13 @@ export function openAuditLog(file: string, nowMs: () => number = Date.now): Audi
       former,
     };
     const hash = hashOf(line);
-    writeSync(handle, `${JSON.stringify({ ...line, hash })}\n`);
+    append(`${JSON.stringify({ ...line, hash })}\n`);
+    seq += 1;
+    former = hash;
     // An order that was carried out is on the disk before its answer.
     if (entry.verdict !== "refused") fsyncSync(handle);
-    former = hash;
   }
   if (last.isDamaged) {
-    writeSync(handle, "\n");
     write(
       {
         who: "audit",

@@ -83,6 +83,19 @@ function limitRefusal(
     : `${may} GPUs of type ${gpuTypes.join(", ")}, not ${other}`;
 }
 
+/** Why the principal may not have these fleets run its job; undefined when it may. `home` is the fleet whose `access:` is asked: it says nothing of others. */
+export function fleetsRefusal(
+  { name }: Principal,
+  { roles }: Rights,
+  { home, fleets }: { readonly home: string; readonly fleets: readonly string[] },
+): string | undefined {
+  if (roles.includes("operator")) return undefined;
+  const other = fleets.find((each) => each !== home);
+  return other === undefined
+    ? undefined
+    : `${name} may not submit to fleet ${other} here: only operators of ${home} may. Ask the submit service of ${other}, or leave fleets out`;
+}
+
 /** Why the principal may not do this with the job; undefined when it may. */
 export function jobRefusal(
   { name }: Principal,
@@ -101,6 +114,11 @@ export function jobRefusal(
     job.user === undefined ? "a job whose submitter is not known" : `a job of ${job.user}`;
   return `${name} may not ${verb} ${whose}`;
 }
+
+/** Whether it may see jobs of others. */
+export const seesOthers = ({ roles, grants }: Rights): boolean =>
+  roles.some((role) => role !== "user") ||
+  grants.some(({ role, jobs }) => role === "user" && jobs === "tenant");
 
 /** Why the principal may not give orders about hosts; undefined when it may. */
 export const operatorRefusal = (

@@ -162,23 +162,47 @@ export function issuerKeys({
   fetch: get = fetch,
   nowMs = Date.now,
 }: { readonly fetch?: typeof fetch; readonly nowMs?: () => number } = {}): KeysOf {
-  const sets = new Map<string, { readonly atMs: number; readonly keys: readonly IssuerKey[] }>();
+  const sets = new Map<string, KeySet>();
   return async (issuer, id) => {
     const { jwks } = issuer;
     if (jwks === undefined) return keysInFile(issuer);
-    const known = sets.get(jwks);
-    const ageMs = known === undefined ? Infinity : nowMs() - known.atMs;
-    const isThere = known?.keys.some((key) => id === undefined || key.id === id) === true;
-    // A token that names a key that does not exist may not have us ask the issuer each time.
-    if (known !== undefined && ageMs < (isThere ? KEPT_MS : ASK_AGAIN_MS)) return known.keys;
-    const keys = await keySet(get, jwks, issuer.name);
-    sets.set(jwks, { atMs: nowMs(), keys });
-    return keys;
+    const now = nowMs();
+    const set: KeySet = sets.get(jwks) ?? { askedMs: -Infinity, answer: Promise.resolve([]) };
+    sets.set(jwks, set);
+    const isYoung = (ageMs: number): boolean =>
+      set.good !== undefined && now - set.good.atMs < ageMs;
+    const isThere = set.good?.keys.some((key) => id === undefined || key.id === id) === true;
+    if (set.good !== undefined && isThere && isYoung(KEPT_MS)) return set.good.keys;
+    // A token that names a key that does not exist may not have us ask the issuer each time; nor may an issuer that does not answer.
+    if (now - set.askedMs >= ASK_AGAIN_MS) {
+      set.askedMs = now;
+      set.answer = keySet(get, jwks, issuer.name).then((keys) => {
+        set.good = { atMs: now, keys };
+        return keys;
+      });
+    }
+    try {
+      return await set.answer;
+    } catch (error) {
+      if (set.good !== undefined && isYoung(GOOD_UNASKED_MS)) return set.good.keys;
+      throw error;
+    }
   };
+}
+
+interface KeySet {
+  /** The last time that the issuer was asked; milliseconds since 1970. */
+  askedMs: number;
+  /** To that question, shared by all who wait for it. */
+  answer: Promise<readonly IssuerKey[]>;
+  /** What it answered with last. */
+  good?: { readonly atMs: number; readonly keys: readonly IssuerKey[] };
 }
 
 const KEPT_MS = 600_000;
 const ASK_AGAIN_MS = 30_000;
+/** So long keys stay good while their issuer does not answer. */
+const GOOD_UNASKED_MS = 3_600_000;
 const FETCH_WITHIN_MS = 5_000;
 const MAX_SET_CHARS = 262_144;
 

@@ -48,6 +48,8 @@ export interface HttpLimits {
   readonly bodyBytes: number;
   /** At each door. */
   readonly connections: number;
+  /** At once, of one sender at one door. */
+  readonly requests: number;
 }
 
 export const HTTP_LIMITS: HttpLimits = Object.freeze({
@@ -55,11 +57,13 @@ export const HTTP_LIMITS: HttpLimits = Object.freeze({
   // JSON may write one character of a file as six.
   bodyBytes: 6 * MAX_JOB_FILE_BYTES + 16_384,
   connections: 200,
+  requests: 20,
 });
 
 /** Not yet listening. */
 export function createDoor(door: Door, parts: ServiceParts): Server {
   const { requestMs, connections } = parts.limits;
+  const busy = new Map<string, number>();
   const options = {
     requestTimeout: requestMs,
     headersTimeout: requestMs / 2,
@@ -67,7 +71,7 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
     maxHeaderSize: 32_768,
   };
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    handle(request, response, { door, parts }).catch((error: unknown) => {
+    handle(request, response, { door, parts, busy }).catch((error: unknown) => {
       // The audit cannot be written, or a bug: the answer says no more than that.
       if (response.headersSent) response.destroy();
       else sendError(response, 500, { code: "INTERNAL", message: messageOf(error) });
@@ -76,11 +80,15 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
   const server =
     door.tls === undefined
       ? createPlain(options, answer)
-      : createSecure({ ...options, ...door.tls }, answer);
+      : createSecure({ ...options, ...door.tls, handshakeTimeout: requestMs / 2 }, answer);
   server.maxConnections = connections;
   const refuse = (socket: Socket | undefined, why: string): void => {
     const from = socket === undefined ? "" : door.fromOf(socket);
-    parts.audit.add({ who: door.who, from, act: "connect", verdict: "refused", why });
+    try {
+      parts.audit.add({ who: door.who, from, act: "connect", verdict: "refused", why });
+    } catch {
+      // The disk is full: the connection is refused all the same, and no order passes without its line.
+    }
   };
   server.on("drop", () => refuse(undefined, `more than ${String(connections)} connections`));
   server.on("clientError", (error: Error & { readonly code?: string }, socket) => {
@@ -99,12 +107,14 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
 interface Place {
   readonly door: Door;
   readonly parts: ServiceParts;
+  /** Requests of each sender that are not answered yet. */
+  readonly busy: Map<string, number>;
 }
 
 async function handle(
   request: IncomingMessage,
   response: ServerResponse,
-  { door, parts }: Place,
+  { door, parts, busy }: Place,
 ): Promise<void> {
   const { audit, version, served } = parts;
   const { method = "GET" } = request;
@@ -118,24 +128,34 @@ async function handle(
     act: `${method} ${url.pathname}`,
   };
   const refuse = (
-    { status, code, message }: Refusal,
+    { status, code, message, why = message }: Refusal,
     by: Omit<AuditEntry, "verdict"> = line,
   ): void => {
-    audit.add({ ...by, verdict: "refused", why: message });
+    audit.add({ ...by, verdict: "refused", why });
     if (!request.complete) response.setHeader("Connection", "close");
     sendError(response, status, { code, message });
   };
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
   const sender = await senderOf(door, request);
-  if (typeof sender === "string") {
+  if ("said" in sender) {
     response.setHeader("WWW-Authenticate", "Bearer");
+    const { said, why } = sender;
+    const unknown = "who asks is not known: ";
     return refuse({
       status: 401,
       code: "NOT_ALLOWED",
-      message: `who asks is not known: ${sender}`,
+      message: `${unknown}${said}`,
+      why: `${unknown}${why}`,
     });
   }
+  if (gone.signal.aborted) return;
   const found = findRoute(method, url.pathname);
   const known = { ...line, who: sender.name, from: `${sender.via} ${from}`.trim() };
+  if (!enter(busy, { sender, most: parts.limits.requests, gone: gone.signal })) {
+    const message = `${sender.name} has ${String(parts.limits.requests)} requests here already. Try again when one is answered.`;
+    return refuse({ status: 429, code: "NOT_ALLOWED", message }, known);
+  }
   if (typeof found === "string") {
     const message =
       found === "none" ? `there is no ${url.pathname}` : `${method} is not for ${url.pathname}`;
@@ -158,8 +178,6 @@ async function handle(
       return refuse({ status: 400, code: "BAD_INPUT", message: part.message }, named);
 
   let accepted: AuditEntry | undefined;
-  const gone = new AbortController();
-  response.once("close", () => gone.abort());
   const call: Call = {
     caller,
     served,
@@ -191,13 +209,41 @@ async function handle(
   }
 }
 
-async function senderOf(door: Door, request: IncomingMessage): Promise<Principal | string> {
+interface Unknown {
+  /** To who asks. */
+  readonly said: string;
+  /** To the audit. */
+  readonly why: string;
+}
+
+async function senderOf(door: Door, request: IncomingMessage): Promise<Principal | Unknown> {
   try {
-    return await door.senderOf(request);
+    const sender = await door.senderOf(request);
+    return typeof sender === "string" ? { said: sender, why: sender } : sender;
   } catch (error) {
-    // Keys of an issuer that cannot be had.
-    return messageOf(error);
+    if (!(error instanceof OrbweaverError) || error.code !== "NO_CONNECTION") throw error;
+    return { said: "the issuer's keys cannot be had", why: error.message };
   }
+}
+
+/** Counts the request until its answer is closed; false where the sender has too many. */
+function enter(
+  busy: Map<string, number>,
+  {
+    sender: { name },
+    most,
+    gone,
+  }: { readonly sender: Principal; readonly most: number; readonly gone: AbortSignal },
+): boolean {
+  const count = busy.get(name) ?? 0;
+  if (count >= most) return false;
+  busy.set(name, count + 1);
+  gone.addEventListener("abort", () => {
+    const left = (busy.get(name) ?? 1) - 1;
+    if (left > 0) busy.set(name, left);
+    else busy.delete(name);
+  });
+  return true;
 }
 
 type Body =
@@ -210,6 +256,8 @@ interface Refusal {
   readonly status: number;
   readonly code: FailureCode;
   readonly message: string;
+  /** For the audit, where it says more. */
+  readonly why?: string;
 }
 
 async function bodyOf(request: IncomingMessage, { bodyBytes }: HttpLimits): Promise<Body> {

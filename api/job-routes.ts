@@ -1,8 +1,8 @@
 /** @file The routes about jobs. Each asks first whether the caller may, then notes it, then does it by the client library. */
 
-import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
-import { jobRefusal, submitRefusal } from "../access/principal.ts";
+import type { Identity } from "../access/own-identity.ts";
+import { fleetsRefusal, jobRefusal, seesOthers, submitRefusal } from "../access/principal.ts";
 import {
   JOB_STATES,
   type JobEnding,
@@ -19,7 +19,7 @@ import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
 import { endingWithout, viewWithout } from "./hidden.ts";
 import { allowed, jobFacts, mayRead } from "./job-facts.ts";
 import { jobLogs, logQuery } from "./job-logs.ts";
-import { insist, route, type Call, type Route } from "./route.ts";
+import { AccessRefusal, insist, route, type Call, type Route } from "./route.ts";
 
 const MOST_LISTED = 1_000;
 const MAX_WAIT_S = 30;
@@ -198,7 +198,7 @@ export const JOB_ROUTES: readonly Route[] = [
       const { principal, rights } = caller;
       await allowed(served, caller, { act: "change", jobId: job });
       return await served.client.job(job, principal.name).amend(body, {
-        signer: () => served.signerOf(principal),
+        signer: ({ publicKey }) => changeSigner({ caller, served }, publicKey),
         check: async (spec) => {
           insist(submitRefusal(principal, rights, spec));
           await Promise.resolve(accept());
@@ -260,13 +260,27 @@ function change<Body extends z.ZodType>({ id, summary, body, act }: JobChange<Bo
   });
 }
 
+/** The kind of key that has signed the job; throws where the caller may not have it signed. */
+function changeSigner(
+  { caller: { principal }, served }: Pick<Call, "caller" | "served">,
+  formerKey: string,
+): Identity {
+  const own = served.ownIdentity();
+  if (formerKey === own.publicKey && principal.isOwner) return own;
+  if (formerKey !== own.publicKey && served.ownKeys().includes(formerKey))
+    return { ...served.apiIdentity(), name: principal.name };
+  throw new AccessRefusal("only its submitter may change tenant or time limit of this job");
+}
+
 /** In the caller's name, and only what it may ask for. */
 function submission({ caller, served, accept }: Call): Pick<SubmitOptions, "signer" | "admit"> {
   const { principal, rights } = caller;
   return {
     signer: () => served.signerOf(principal),
-    admit: ({ jobId, spec }) => {
+    admit: ({ jobId, spec, fleet }) => {
       insist(submitRefusal(principal, rights, spec));
+      const fleets = [fleet, ...(spec.cells?.fleets ?? [])];
+      insist(fleetsRefusal(principal, rights, { home: served.fleet, fleets }));
       accept(jobId);
     },
   };
@@ -307,17 +321,21 @@ async function list({
   caller,
   served,
   query,
+  gone,
 }: Call<z.output<typeof listQuery>>): Promise<{ readonly jobs: readonly ListedJob[] }> {
   const { principal, rights } = caller;
   const { isMine, limit = MOST_LISTED, ...asked } = query.filter ?? {};
-  const filter: JobFilter = { ...asked, ...(isMine === true && { user: principal.name }) };
+  // Who sees only its own jobs has the server look for no others, unless no query can say the name.
+  const isOwn = isMine === true || (!seesOthers(rights) && /^[^"'\\`]+$/.test(principal.name));
+  if (isOwn && asked.user !== undefined && asked.user !== principal.name) return { jobs: [] };
+  const filter: JobFilter = { ...asked, ...(isOwn && { user: principal.name }) };
   const most = Math.min(limit, MOST_LISTED);
   const jobs: ListedJob[] = [];
   for await (const listed of served.client.list(filter)) {
     // As the search index says it: a list is no proof, and shows nothing that the queue does not.
     const job = { user: listed.user, tenant: listed.tenant };
     if (jobRefusal(principal, rights, { act: "see", job }) === undefined) jobs.push(listed);
-    if (jobs.length >= most) break;
+    if (jobs.length >= most || gone.aborted) break;
   }
   return { jobs };
 }
@@ -332,10 +350,14 @@ async function status({
   const facts = await allowed(served, caller, { act: "see", jobId: job });
   const handle = served.client.job(job);
   if (wait > 0) {
-    const over = new AbortController();
-    const clock = sleep(wait * 1_000, undefined, { signal: AbortSignal.any([gone, over.signal]) });
-    await Promise.race([handle.outcome(), clock.catch(() => undefined)]);
-    over.abort();
+    const over = AbortSignal.any([gone, AbortSignal.timeout(wait * 1_000)]);
+    try {
+      await served.temporal.withAbortSignal(over, () => handle.outcome());
+    } catch (error) {
+      // The call was cut off: the library takes it for one that nobody answers.
+      const isCut = error instanceof OrbweaverError && error.code === "NO_CONNECTION";
+      if (!over.aborted || !isCut) throw error;
+    }
   }
   const [view, ending] = await Promise.all([handle.view(), handle.ending()]);
   return shownTo({ caller, facts }, { view, ending });

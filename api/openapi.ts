@@ -75,6 +75,7 @@ const REFUSALS = {
   "404": "There is no such job.",
   "409": "The state of the job does not allow this, or its id is taken.",
   "413": "The request is too large.",
+  "429": "Who asks has too many requests that are not answered yet.",
   "503": "Temporal, or the fleet, does not answer.",
 } as const;
 

@@ -8,7 +8,7 @@
 import { chmodSync, chownSync, lstatSync, mkdirSync, rmSync } from "node:fs";
 import type { Server } from "node:http";
 import { connect } from "node:net";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve as absolute } from "node:path";
 import { PRIVATE_DIR, withPrivateUmask } from "../access/private-files.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 
@@ -27,15 +27,21 @@ export function prepareFolder(folder: string, isForOthers: boolean): void {
       `sockets cannot be made in ${folder}: ${why}. Name another folder (--socket-dir).`,
     );
   try {
-    for (const dir of [dirname(folder), folder]) {
-      mkdirSync(dir, { recursive: true, mode: isForOthers ? PASSABLE_DIR : PRIVATE_DIR });
-    }
+    for (const dir of [dirname(folder), folder])
+      makeFolder(absolute(dir), isForOthers ? PASSABLE_DIR : PRIVATE_DIR);
   } catch (error) {
     throw wrong(error instanceof Error ? error.message : String(error));
   }
   const found = lstatSync(folder);
   if (!found.isDirectory() || found.uid !== process.getuid?.() || (found.mode & OTHERS_WRITE) !== 0)
     throw wrong("it must be a folder of this user that nobody else may write");
+}
+
+/** With this mode, whatever the process's umask says; a folder that is there keeps its own. */
+function makeFolder(dir: string, mode: number): void {
+  const made = mkdirSync(dir, { recursive: true, mode });
+  if (made === undefined) return;
+  for (let each = dir; each.startsWith(absolute(made)); each = dirname(each)) chmodSync(each, mode);
 }
 
 /** Throws BAD_INPUT where it cannot listen, or another service does. */

@@ -5,16 +5,17 @@
  */
 
 import type { Client } from "@temporalio/client";
-import { signJob } from "../access/job-proof.ts";
-import { ownIdentity, userName, type Identity } from "../access/own-identity.ts";
+import { checkJobProof, signJob, type ProvenSubmitter } from "../access/job-proof.ts";
+import { ownIdentity, type Identity } from "../access/own-identity.ts";
 import { amendSpec, type JobChanges } from "../domain/job/amendment.ts";
 import { formatProblem, parseJobFile, type JobFile } from "../domain/job/job-file.ts";
 import { MAX_GANG_GPUS, type JobSpec } from "../domain/job/job.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import { amendUpdate, type AmendAnswer, type JobView } from "../protocol/messages.ts";
-import { contentOfSpec } from "../protocol/signed-job.ts";
+import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { asked } from "./server-error.ts";
+import { firstInput } from "./submission.ts";
 
 /** As in a job file; absent: as before. */
 export interface NewSettings extends Pick<
@@ -32,8 +33,8 @@ export interface AmendOptions {
   readonly onUnsigned?: (why: string) => void;
   /** Called with what the job would be before it is asked; throws to leave it as it is. */
   readonly check?: (spec: JobSpec) => Promise<void>;
-  /** Whose key signs, in whose name; the user's own when absent. */
-  readonly signer?: () => Identity;
+  /** Whose key signs, in whose name, a job that `former` has signed; throws to leave it as it is. The user's own when absent. */
+  readonly signer?: (former: ProvenSubmitter) => Identity;
 }
 
 const TRIES = 3;
@@ -66,7 +67,7 @@ export function changesOf({ min, max, ...rest }: NewSettings): JobChanges {
 }
 
 export async function amendJob(
-  { client, jobId, view }: AmendedJob,
+  { client, jobId, view, by }: AmendedJob,
   changes: JobChanges,
   { onUnsigned, check, signer }: AmendOptions,
 ): Promise<AmendAnswer> {
@@ -84,13 +85,12 @@ export async function amendJob(
     const isSigned = made.changes.some(
       ({ setting }) => setting === "tenant" || setting === "timeLimitMs",
     );
-    const { runId } = await asked(client, subject, () => workflow.describe());
     const proof = isSigned
-      ? signature({ jobId, runId, spec: made.spec }, { onUnsigned, signer })
+      ? await signature({ client, jobId, spec: made.spec }, { onUnsigned, signer })
       : undefined;
     const order = {
       changes,
-      by: signer?.().name ?? userName(),
+      by,
       basis,
       ...(proof !== undefined && { proof }),
     };
@@ -109,6 +109,8 @@ export interface AmendedJob {
   readonly client: Client;
   readonly jobId: JobId;
   readonly view: () => Promise<JobView>;
+  /** The name of who asks. */
+  readonly by: string;
 }
 
 /** The job file with the settings that the job has now: what an amendment said holds for its reruns, too. */
@@ -139,21 +141,40 @@ export function fileAsAmended(file: JobFile, spec: JobSpec): JobFile {
 
 const milliseconds = (length = 0): string => `${String(length)}ms`;
 
-function signature(
-  { jobId, runId, spec }: { readonly jobId: JobId; readonly runId: string; readonly spec: JobSpec },
+/** Of what the job's submitter has signed, with the new tenant and time limit: what a job says of itself now proves nothing. */
+async function signature(
+  { client, jobId, spec }: Pick<AmendedJob, "client" | "jobId"> & { readonly spec: JobSpec },
   {
     onUnsigned,
-    signer = ownIdentity,
+    signer = () => ownIdentity(),
   }: {
     readonly onUnsigned: AmendOptions["onUnsigned"];
     readonly signer: AmendOptions["signer"];
   },
-): string | undefined {
+): Promise<string | undefined> {
+  const workflow = client.workflow.getHandle(jobId);
+  const { runId, memo } = await asked(client, `job ${jobId}`, () => workflow.describe());
+  const former = memo?.[PROOF_MEMO];
+  if (former === undefined) {
+    onUnsigned?.(`job ${jobId} was not signed, either`);
+    return undefined;
+  }
+  const [file] = (await firstInput(client, jobId)) ?? [];
+  const first = parseJobFile(file);
+  const content = first.kind === "refused" ? undefined : contentOfSpec(first.spec);
+  const check = checkJobProof(former, { jobId, content, run: runId });
+  if (content === undefined || check.kind === "refused")
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `job ${jobId} was not signed as it is: submit it again`,
+    );
+  const { tenant, timeLimitMs } = spec;
+  const amended = { ...content, tenant, ...(timeLimitMs !== undefined && { timeLimitMs }) };
   try {
-    const job = { jobId, content: contentOfSpec(spec), run: runId };
-    return signJob(job, signer(), Date.now());
+    return signJob({ jobId, content: amended, run: runId }, signer(check.by), Date.now());
   } catch (error) {
-    if (!(error instanceof OrbweaverError)) throw error;
+    // The user's key cannot be read.
+    if (!(error instanceof OrbweaverError) || error.code !== "BAD_INPUT") throw error;
     onUnsigned?.(error.message);
     return undefined;
   }

@@ -134,9 +134,30 @@ function hasLabel({ labels = {} }: ListedJob, key: string, value: string | undef
 }
 
 function patternOf(pattern: string): (text: string) => boolean {
-  const source = [...pattern].map((each) =>
-    each === "*" ? ".*" : each === "?" ? "." : each.replace(/[.+^${}()|[\]\\]/g, "\\$&"),
-  );
-  const whole = new RegExp(`^${source.join("")}$`, "s");
-  return (text) => whole.test(text);
+  const wanted = [...pattern];
+  return (text) => isMatch(wanted, [...text]);
+}
+
+/** Steps: at most the product of both lengths, because only the last star that was met is tried anew. */
+function isMatch(pattern: readonly string[], text: readonly string[]): boolean {
+  let at = 0;
+  let star = -1;
+  let afterStar = 0;
+  for (let read = 0; read < text.length;) {
+    const wanted = pattern[at];
+    if (wanted === "*") {
+      star = at;
+      at += 1;
+      afterStar = read;
+    } else if (wanted === "?" || wanted === text[read]) {
+      at += 1;
+      read += 1;
+    } else if (star >= 0) {
+      // The star stands for one character more.
+      afterStar += 1;
+      read = afterStar;
+      at = star + 1;
+    } else return false;
+  }
+  return pattern.slice(at).every((each) => each === "*");
 }

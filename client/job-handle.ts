@@ -187,7 +187,7 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     suspend: () => ordered(suspendUpdate),
     requeue: () => ordered(requeueUpdate),
     amend: async (settings, amend = {}) =>
-      amendJob({ client, jobId, view }, changesOf(settings), amend),
+      amendJob({ client, jobId, view, by }, changesOf(settings), amend),
     release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
     progress: () => runProgress(client, jobId),

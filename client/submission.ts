@@ -63,7 +63,11 @@ export interface SubmitOptions {
   /** Whose key signs, in whose name; the user's own when absent. A submit service signs in the name of who asks it. */
   readonly signer?: () => Identity;
   /** Called with what was read, before anything is started; what it throws is thrown. */
-  readonly admit?: (job: { readonly jobId: JobId; readonly spec: JobSpec }) => void;
+  readonly admit?: (job: {
+    readonly jobId: JobId;
+    readonly spec: JobSpec;
+    readonly fleet: string;
+  }) => void;
 }
 
 export interface Submitted {
@@ -91,8 +95,8 @@ export async function submitJob(
     idempotencyKey === undefined ? written : readJob({ ...written.file, idempotencyKey });
   checkSize(requestTooLarge(spec));
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
-  options.admit?.({ jobId, spec });
   const fleet = options.fleet ?? DEFAULT_FLEET;
+  options.admit?.({ jobId, spec, fleet });
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
   const { memo, user } = signature(jobId, spec, options);
   const start: JobStart = {

@@ -12,7 +12,10 @@ const PLAIN = {
 } as const;
 
 /** A tenant, cluster, site, rack or jurisdiction; `what` has its article. */
-export const plainName = (what: string, schema: LeafSchema) => word({ ...PLAIN, what }, schema);
+export const plainName = (
+  what: string,
+  { maxLength = PLAIN.maxLength, ...schema }: LeafSchema & { readonly maxLength?: number },
+) => word({ ...PLAIN, what, maxLength }, schema);
 
 /** `<cluster>/<host>`. */
 export const hostName = (schema: LeafSchema) =>

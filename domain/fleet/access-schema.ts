@@ -18,6 +18,8 @@ export const JOB_REACHES = ["own", "tenant"] as const;
 /** In `to`: every principal. */
 export const EVERYBODY = "*";
 const MOST_ENTRIES = 10_000;
+/** The proofs of jobs have room for no longer name. */
+const MAX_PRINCIPAL_CHARS = 64;
 const MOST_KEYS = 8;
 
 const names = (what: string, description: string, example: readonly string[]) =>
@@ -30,6 +32,7 @@ export const principalSchema = z
   .strictObject({
     name: plainName("a principal", {
       description: "The name by which jobs, lists and the audit know this user.",
+      maxLength: MAX_PRINCIPAL_CHARS,
       examples: ["ada"],
     }),
     user: text({

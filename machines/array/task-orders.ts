@@ -4,7 +4,11 @@
  * A task that waits is cancelled at once. A task that runs is stopped on its hosts, and the end of its batch says how it ended.
  */
 
-import { formatTaskRanges, parseTaskRanges } from "../../domain/job/task-ranges.ts";
+import {
+  checkTaskRanges,
+  formatTaskRanges,
+  parseTaskRanges,
+} from "../../domain/job/task-ranges.ts";
 import type { TaskOrder, TaskOrderAnswer } from "../../protocol/job.ts";
 import type { OrderRefusal } from "../job/amended.ts";
 import type { Step } from "../machine.ts";
@@ -28,9 +32,9 @@ export function refuseTasks(array: JobArray, order: unknown): OrderRefusal | und
   const refusal = refuseEnding(array);
   if (refusal !== undefined) return refusal;
   const named = typeof order === "object" && order !== null && "tasks" in order ? order.tasks : "";
-  const read = parseTaskRanges(String(named), array.rule.count);
-  if (read.kind === "read") return undefined;
-  const message = `tasks of ${array.jobId}: ${read.message}; ${read.remedy}`;
+  const wrong = checkTaskRanges(String(named), array.rule.count);
+  if (wrong === undefined) return undefined;
+  const message = `tasks of ${array.jobId}: ${wrong.message}; ${wrong.remedy}`;
   return { code: "BAD_INPUT", message };
 }
 

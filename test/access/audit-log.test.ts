@@ -7,6 +7,7 @@ import {
   rmSync,
   statSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -86,4 +87,40 @@ it("refusals of one sender are counted beyond twenty a minute; others and orders
   expect(ofEve).toHaveLength(21);
   expect(ofEve.at(-1)?.more).toBe(980);
   expect(lines).toHaveLength(21 + 1 + 30);
+});
+
+/** A disk that takes so many bytes at the next writes, and none where it is full. */
+const disk =
+  (takes: number[]) =>
+  (handle: number, bytes: Buffer, from: number): number => {
+    const most = takes.shift() ?? bytes.length;
+    if (most === 0) throw new Error("ENOSPC");
+    return writeSync(handle, bytes, from, Math.min(most, bytes.length - from));
+  };
+
+it("a line that the disk takes in parts is whole", () => {
+  const log = openAuditLog(file, Date.now, disk([1, 30, 7]));
+  log.add(entry());
+  log.add(entry());
+  log.close();
+  expect(readAuditLog(file)).toMatchObject({
+    brokenAt: undefined,
+    lines: [{ seq: 1 }, { seq: 2 }],
+  });
+});
+
+it("a line that the disk took a part of shows, and the next one counts on", () => {
+  const takes: number[] = [];
+  const log = openAuditLog(file, Date.now, disk(takes));
+  log.add(entry());
+  takes.push(20, 0);
+  expect(() => log.add(entry({ job: "train-8" }))).toThrow("ENOSPC");
+  log.add(entry({ job: "train-9" }));
+  log.close();
+  const { lines, brokenAt } = readAuditLog(file);
+  expect(brokenAt).toBe(2);
+  expect(lines.map(({ seq, job }) => [seq, job])).toEqual([
+    [1, "train-7"],
+    [2, "train-9"],
+  ]);
 });

@@ -3,9 +3,11 @@
 import { describe, expect, it } from "vitest";
 import {
   fleetRefusal,
+  fleetsRefusal,
   jobRefusal,
   operatorRefusal,
   rightsOf,
+  seesOthers,
   submitRefusal,
   type JobAct,
   type Principal,
@@ -109,4 +111,23 @@ it("orders about hosts are an operator's, and the fleet is seen by those who hav
 it("a token's group that the file does not name gives nothing", () => {
   const mallory = principal("company:m", { groups: ["vision "] });
   expect(rightsOf(mallory, ACCESS).roles).toEqual([]);
+});
+
+it.each([
+  ["to this fleet", ada, ["here"], undefined],
+  ["to another one", ada, ["here", "there"], "may not submit to fleet there"],
+  ["to another one, as an operator", oscar, ["there"], undefined],
+])("a job goes %s", (_where, who, fleets, want) => {
+  const refusal = fleetsRefusal(who, rightsOf(who, ACCESS), { home: "here", fleets });
+  if (want === undefined) expect(refusal).toBeUndefined();
+  else expect(refusal).toContain(want);
+});
+
+it("others' jobs are seen by all but plain users", () => {
+  const own: Access = { grants: [{ to: ["ada"], role: "user", tenants: ["research"] }] };
+  expect(seesOthers(rightsOf(ada, own))).toBe(false);
+  // A grant of all jobs of its tenants.
+  expect(seesOthers(rightsOf(ada, ACCESS))).toBe(true);
+  expect(seesOthers(rightsOf(vera, ACCESS))).toBe(true);
+  expect(seesOthers(rightsOf(owner, own))).toBe(true);
 });

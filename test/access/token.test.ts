@@ -130,6 +130,33 @@ describe("the key set of an issuer", () => {
     expect(fetched).toBe(2);
   });
 
+  it("that cannot be had is asked for again after a while, by one for all; its keys stay good for an hour", async () => {
+    let [fetched, nowMs, isThere] = [0, 0, false];
+    const keys = [{ ...ed.publicKey.export({ format: "jwk" }), kid: "first" }];
+    const keysOf = issuerKeys({
+      nowMs: () => nowMs,
+      fetch: async () => {
+        fetched += 1;
+        if (!isThere) return await Promise.reject(new Error("no route"));
+        return await Promise.resolve(new Response(JSON.stringify({ keys })));
+      },
+    });
+    const ask = () =>
+      checkToken(token(CLAIMS, { kid: "first" }), rule({ issuers: [REMOTE], keysOf }));
+    for (let time = 0; time < 3; time += 1)
+      await expect(ask()).rejects.toMatchObject({ code: "NO_CONNECTION" });
+    expect(fetched).toBe(1);
+    [nowMs, isThere] = [30_000, true];
+    expect(await Promise.all([ask(), ask(), ask()])).toEqual([KNOWN, KNOWN, KNOWN]);
+    expect(fetched).toBe(2);
+    [nowMs, isThere] = [30_000 + 3_599_000, false];
+    expect(await ask()).toEqual(KNOWN);
+    expect(fetched).toBe(3);
+    nowMs += 1_000;
+    await expect(ask()).rejects.toMatchObject({ code: "NO_CONNECTION" });
+    expect(fetched).toBe(3);
+  });
+
   it("that cannot be had lets nobody pass", async () => {
     const keysOf = issuerKeys({ fetch: () => Promise.reject(new Error("no route")) });
     await expect(checkToken(token(), rule({ issuers: [REMOTE], keysOf }))).rejects.toMatchObject({

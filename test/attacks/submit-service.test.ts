@@ -10,6 +10,7 @@ import { userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { readAuditLog, type AuditLine } from "../../access/audit-log.ts";
+import { claimedIn } from "../../access/job-proof.ts";
 import { ownIdentity, publicKeyText } from "../../access/own-identity.ts";
 import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
 import { HTTP_LIMITS } from "../../api/http.ts";
@@ -17,6 +18,7 @@ import { startService, type Service, type ServiceOptions } from "../../api/servi
 import { openServiceClient, type FleetClient } from "../../client/index.ts";
 import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import type { JobFile } from "../../domain/job/job-file.ts";
+import { proofsIn } from "../../protocol/signed-job.ts";
 import { asUser, isRoot, NOBODY } from "../support/as-user.ts";
 import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
@@ -179,6 +181,7 @@ describe("level 1: with a token", () => {
     ["no tenant", { tenant: undefined }, "not for tenant default"],
     ["another class", { class: "inference" }, "class training"],
     ["a higher priority", { priority: 1 }, "priority 0 at most"],
+    ["another fleet", { fleets: ["elsewhere"] }, "may not submit to fleet elsewhere"],
   ])("a submitter who claims %s starts nothing", async (_what, more, why) => {
     const key = newKey();
     const attempt = clientOf("ada").submit(file(more), { idempotencyKey: key });
@@ -241,6 +244,23 @@ describe("level 1: with a token", () => {
       expect(line.job).toBe(key);
     }
     await clientOf("ada").job(key).cancel();
+  });
+
+  it("a time limit is signed as the submitter's job is, and the owner's jobs are signed by the owner alone", async () => {
+    const key = newKey();
+    await clientOf("ada").submit(file({ hold: true, timeLimit: "2h" }), { idempotencyKey: key });
+    const { changes } = await clientOf("ada").job(key).amend({ timeLimit: "1h" });
+    expect(changes).toMatchObject([{ setting: "timeLimitMs", after: 3_600_000 }]);
+    const { memo = {} } = await world.temporal.workflow.getHandle(key).describe();
+    const [, amended] = proofsIn(memo);
+    const [apiKey = ""] = makeRoleKeys(apiKeyFiles());
+    expect(claimedIn(amended)?.publicKey).toBe(apiKey);
+    await clientOf("ada").job(key).cancel();
+    const owners = newKey();
+    await world.orbweaver.submit(file({ hold: true }), { idempotencyKey: owners });
+    await refusedLine(clientOf("oscar").job(owners).amend({ timeLimit: "1h" }));
+    await clientOf("oscar").job(owners).amend({ priority: 1 });
+    await clientOf("oscar").job(owners).cancel();
   });
 
   it("only operators give orders about hosts", async () => {
