@@ -87,8 +87,7 @@ export function readJobAmendment(
       `job ${jobId} runs at the cost of its tenant. Requeue or suspend it first, then change the tenant.`,
     );
   // A grant may have come while the stage is still that of the request: its ticket names the content as it was.
-  const isStarting =
-    grant !== undefined && stage.kind !== "running" && stage.kind !== "settling";
+  const isStarting = grant !== undefined && stage.kind !== "running" && stage.kind !== "settling";
   if (isChanged(read, "timeLimitMs") && isStarting)
     return notAllowed(`job ${jobId} is just being started. Try again.`);
   return read;
