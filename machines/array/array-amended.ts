@@ -8,6 +8,7 @@
 import type { AmendAnswer } from "../../protocol/job.ts";
 import {
   isChanged,
+  notAllowed,
   noted,
   readAmendment,
   type OrderRefusal,
@@ -27,12 +28,11 @@ export function readArrayAmendment(
   if ("code" in read) return read;
   const { jobId, reason, phase, leases, arrivals } = array;
   if (reason !== undefined || phase.kind !== "open")
-    return { code: "NOT_ALLOWED", message: `job ${jobId} is being ended` };
+    return notAllowed(`job ${jobId} is being ended`);
   if (isChanged(read, "tenant") && leases.size + arrivals.size > 0)
-    return {
-      code: "NOT_ALLOWED",
-      message: `tasks of job ${jobId} run at the cost of its tenant. Requeue or suspend it first, then change the tenant.`,
-    };
+    return notAllowed(
+      `tasks of job ${jobId} run at the cost of its tenant. Requeue or suspend it first, then change the tenant.`,
+    );
   return read;
 }
 

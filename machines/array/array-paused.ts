@@ -1,7 +1,7 @@
 /** @file Holds, suspends and requeues a job array: a hold lets running batches end, the others stop them and give all leases back. */
 
 import { authorIn, type GivenUp } from "../../protocol/job-orders.ts";
-import type { OrderRefusal } from "../job/amended.ts";
+import { notAllowed, type OrderRefusal } from "../job/amended.ts";
 import { notRunning, UNNAMED, type NamedState } from "../job/paused.ts";
 import type { JobArray } from "./array-state.ts";
 import type { HeldLease } from "./held-lease.ts";
@@ -17,9 +17,7 @@ export function releaseArray({ pause: _over, ...array }: JobArray): JobArray {
 }
 
 export const requeueArrayProblem = (array: JobArray): OrderRefusal | undefined =>
-  array.leases.size > 0
-    ? undefined
-    : { code: "NOT_ALLOWED", message: notRunning(namedState(array)) };
+  array.leases.size > 0 ? undefined : notAllowed(notRunning(namedState(array)));
 
 const namedState = ({ jobId, isHeld }: JobArray): NamedState => ({
   jobId,

@@ -149,4 +149,4 @@ export function noted(
   };
 }
 
-const notAllowed = (message: string): OrderRefusal => ({ code: "NOT_ALLOWED", message });
+export const notAllowed = (message: string): OrderRefusal => ({ code: "NOT_ALLOWED", message });

@@ -161,21 +161,19 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
     },
     unless(requeueProblem),
   );
+  const amendment = (order: unknown) => {
+    const read = readJobAmendment(state(), order, Date.now());
+    if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
+    return read;
+  };
   setHandler(
     amendUpdate,
     (order) => {
-      const before = state();
-      const read = readJobAmendment(before, order, Date.now());
-      if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
+      const answer = amendAnswer(state(), amendment(order));
       feed({ kind: "amend", order });
-      return amendAnswer(before, read);
+      return answer;
     },
-    {
-      validator: (order) => {
-        const read = readJobAmendment(state(), order, Date.now());
-        if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
-      },
-    },
+    { validator: (order) => void amendment(order) },
   );
   setHandler(releaseUpdate, (): JobState => {
     const { shown } = state();
