@@ -2,7 +2,15 @@
 
 import { size, type Bench } from "./bench.ts";
 
-export const COLLECTIVE_PARTS = ["bandit", "noise", "characterisation", "shift", "lag"] as const;
+export const COLLECTIVE_PARTS = [
+  "bandit",
+  "noise",
+  "characterisation",
+  "shift",
+  "lag",
+  "worlds",
+  "sizes",
+] as const;
 export type CollectivePart = (typeof COLLECTIVE_PARTS)[number];
 
 export const collectivesBench: Bench = {
@@ -24,6 +32,7 @@ export const collectivesBench: Bench = {
       usual: 0,
       least: 0,
     }),
+    size("worlds", "worlds drawn at random, of the part worlds", { usual: 1_000 }),
     { kind: "text", name: "nccl", value: "file", what: "also calibrate to this log of nccl-tests" },
   ],
   draws: true,
@@ -32,6 +41,7 @@ export const collectivesBench: Bench = {
     ["orbweaver bench collectives --seeds 50 --only bandit", "a quick look"],
     ["orbweaver bench collectives --lag 10", "decisions come ten iterations late"],
     ["orbweaver bench collectives --only lag", "whole jobs at lags of 0, 10 and 20"],
+    ["orbweaver bench collectives --only worlds --worlds 10000", "worlds drawn at random"],
     ["orbweaver bench collectives --plot figures", "figures 1 to 5 as SVG"],
   ],
   run: async (request) => (await import("./collectives/run.ts")).runCollectives(request),

@@ -2,11 +2,13 @@
  * @file Plays one job under one tuner: the time and the arm of each iteration, and which iterations explored.
  *
  * A chooser is asked as the live tuner would be: when the exploring runs of its last choice are over (`lag` iterations later, until when the job runs
- * on what the choice named), and every `LOOK` iterations while an arm is in use.
+ * on what the choice named), and every `LOOK` iterations while an arm is in use. It sees the times that are `lag` iterations old or older, as far as
+ * a tuner's memory keeps them.
  */
 
 import type { Arm } from "../../domain/bandwidth/collective-arm.ts";
 import type { Chooser, Sample } from "../../tuning/choice.ts";
+import { keptSamples } from "../../workflows/learners/collective-memory.ts";
 import type { Draws } from "../../simulator/collectives/draws.ts";
 import { isEmulated, type EmulatedArm } from "../../simulator/collectives/emulated-arms.ts";
 
@@ -23,14 +25,26 @@ export interface Played {
   readonly last: EmulatedArm;
 }
 
-export function playChooser(
-  draws: Draws,
-  { chooser, arms, lag = 0 }: { chooser: Chooser; arms: readonly EmulatedArm[]; lag?: number },
-): Played {
+interface Tuner {
+  readonly chooser: Chooser;
+  readonly arms: readonly EmulatedArm[];
+  /** Iterations. */
+  readonly lag?: number;
+  /** Of what is kept, the part that still counts; all when absent. */
+  readonly since?: (samples: readonly Sample[]) => readonly Sample[];
+}
+
+export function playChooser(draws: Draws, tuner: Tuner): Played {
+  const { chooser, arms, lag = 0, since = (samples) => samples } = tuner;
   const tape = tapeOf(draws);
+  let known: readonly Sample[] = [];
+  let arrived = 0;
   let last: EmulatedArm = "auto";
   while (tape.length() < draws.iterations) {
-    const choice = chooser(tape.samples, arms);
+    const until = Math.max(0, tape.length() - lag);
+    known = since(keptSamples([...known, ...tape.samples.slice(arrived, until)]));
+    arrived = until;
+    const choice = chooser(known, arms);
     if (choice.kind === "exploit") {
       last = emulated(choice.arm);
       tape.run(last, LOOK);

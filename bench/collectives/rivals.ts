@@ -1,7 +1,7 @@
 /**
  * @file The rivals, each at its best reading: the paper's bandit, its offline tuner, UCB1, Thompson, epsilon-greedy with and without agreement.
  *
- * All have the paper's four arms, and learn of an iteration when its time arrives, `lag` iterations later. UCB1 and Thompson learn from log time, stalls
+ * All have the paper's four arms unless they are given others, and learn of an iteration when its time arrives, `lag` iterations later. UCB1 and Thompson learn from log time, stalls
  * clipped, with the standard deviation of what they have seen (pooled over arms, shrunk to that of collectives as ours is; UCB1's own assumes
  * rewards from 0 to 1). Without agreement each rank draws for itself and learns from what all of them wait for.
  */
@@ -11,6 +11,7 @@ import type { Sample } from "../../tuning/choice.ts";
 import { eliminationChoice } from "../../tuning/elimination.ts";
 import { offlineChoice } from "../rivals/tuning/offline-tuner.ts";
 import { roundRobinChoice } from "../../tuning/round-robin.ts";
+import { sinceShift } from "../../tuning/shift.ts";
 import { mismatchedMs, type Draws } from "../../simulator/collectives/draws.ts";
 import {
   EMULATED_ARMS,
@@ -27,6 +28,8 @@ export interface Setting {
   readonly best: EmulatedArm;
   readonly seed: number;
   readonly lag: number;
+  /** For every learner alike. Absent: the paper's four for the rivals, all that are emulated for ours. */
+  readonly arms?: readonly EmulatedArm[];
 }
 
 export type Player = (setting: Setting) => Played;
@@ -39,22 +42,24 @@ const EPSILON = 0.1;
 const RANKS = 8;
 
 export const PLAYERS = {
-  ours: ({ draws, lag }) =>
-    playChooser(draws, { chooser: eliminationChoice, arms: EMULATED_ARMS, lag }),
-  "paper's bandit": ({ draws, lag }) =>
-    playChooser(draws, { chooser: roundRobinChoice, arms: PAPER_CHOICES, lag }),
+  ours: ({ draws, lag, arms = EMULATED_ARMS }) =>
+    playChooser(draws, { chooser: eliminationChoice, since: sinceShift, arms, lag }),
+  "paper's bandit": ({ draws, lag, arms = PAPER_CHOICES }) =>
+    playChooser(draws, { chooser: roundRobinChoice, arms, lag }),
   "offline tuner": ({ draws, profile, bytes }) => {
     const choice = offlineChoice(profiled(profile), EMULATED_ARMS, bytes).arm;
     return playFixed(draws, EMULATED_ARMS.find((arm) => arm === choice) ?? "auto");
   },
-  UCB1: ({ draws, lag }) => playLearner(draws, ucb1(), lag),
-  Thompson: ({ draws, seed, lag }) =>
-    playLearner(draws, thompson(randomFrom(seed, "thompson")), lag),
-  "ε-greedy, agreed": ({ draws, seed, lag }) =>
-    playLearner(draws, greedy(randomFrom(seed, "epsilon")), lag),
+  UCB1: ({ draws, lag, arms }) => playLearner(draws, ucb1(arms), lag),
+  Thompson: ({ draws, seed, lag, arms }) =>
+    playLearner(draws, thompson(randomFrom(seed, "thompson"), arms), lag),
+  "ε-greedy, agreed": ({ draws, seed, lag, arms }) =>
+    playLearner(draws, greedy(randomFrom(seed, "epsilon"), arms), lag),
   "ε-greedy, each rank alone": ({ draws, seed }) => playAlone(draws, seed),
   AUTO: ({ draws }) => playFixed(draws, "auto"),
   oracle: ({ draws, best }) => playFixed(draws, best),
+  "told after a round": ({ draws, best, lag, arms = PAPER_CHOICES }) =>
+    playLearner(draws, toldAfterRound(arms, lag, best)),
 } as const satisfies Readonly<Record<string, Player>>;
 export type PlayerName = keyof typeof PLAYERS;
 
@@ -67,7 +72,21 @@ export const profiled = (profile: Draws): readonly Sample[] =>
     })),
   );
 
+/** A bound for tuners that names tell nothing: each arm once, AUTO until these times have arrived, and then the truth. */
+function toldAfterRound(arms: readonly EmulatedArm[], lag: number, best: EmulatedArm): Learner {
+  let at = 0;
+  return {
+    next: () => {
+      const arm = arms[at] ?? (at < arms.length + lag ? "auto" : best);
+      at += 1;
+      return { arm, isExploring: at <= arms.length };
+    },
+    learn: () => undefined,
+  };
+}
+
 interface Book {
+  readonly arms: readonly EmulatedArm[];
   readonly count: number[];
   readonly sum: number[];
   /** Iterations that were started under each arm, whether or not their times have arrived. */
@@ -77,10 +96,11 @@ interface Book {
   squares: number;
 }
 
-const emptyBook = (): Book => ({
-  count: PAPER_CHOICES.map(() => 0),
-  sum: PAPER_CHOICES.map(() => 0),
-  asked: PAPER_CHOICES.map(() => 0),
+const emptyBook = (arms: readonly EmulatedArm[]): Book => ({
+  arms,
+  count: arms.map(() => 0),
+  sum: arms.map(() => 0),
+  asked: arms.map(() => 0),
   total: 0,
   squares: 0,
 });
@@ -94,7 +114,7 @@ const sigmaIn = ({ squares, total, count }: Book): number => {
 const meanIn = ({ sum, count }: Book, at: number): number => (sum[at] ?? 0) / (count[at] ?? 1);
 
 function noteIn(book: Book, arm: EmulatedArm, ms: number): void {
-  const at = PAPER_CHOICES.indexOf(arm);
+  const at = book.arms.indexOf(arm);
   const isFirst = (book.count[at] ?? 0) === 0;
   const before = isFirst ? Infinity : meanIn(book, at);
   const logMs = Math.min(Math.log(ms), before + CLIP_SIGMAS * sigmaIn(book));
@@ -108,21 +128,20 @@ function noteIn(book: Book, arm: EmulatedArm, ms: number): void {
 const untried = ({ count, asked }: Book): number =>
   count.every((value) => value > 0) ? -1 : asked.indexOf(Math.min(...asked));
 
-function leastBy(score: (at: number) => number): number {
-  return PAPER_CHOICES.reduce((best, _, at) => (score(at) < score(best) ? at : best), 0);
+function leastBy({ arms }: Pick<Book, "arms">, score: (at: number) => number): number {
+  return arms.reduce((best, _, at) => (score(at) < score(best) ? at : best), 0);
 }
 
-const armAt = (at: number): EmulatedArm => PAPER_CHOICES[at] ?? "auto";
-
-function learnerBy(choose: (book: Book) => number): Learner {
-  const book = emptyBook();
+/** `last` of what it played is the arm with the lowest mean, which the gate of no rival checks. */
+function learnerBy(arms: readonly EmulatedArm[], choose: (book: Book) => number): Learner {
+  const book = emptyBook(arms);
   return {
     next: () => {
       const fresh = untried(book);
       const at = fresh >= 0 ? fresh : choose(book);
-      const isExploring = fresh >= 0 || at !== leastBy((each) => meanIn(book, each));
+      const isExploring = fresh >= 0 || at !== leastBy(book, (each) => meanIn(book, each));
       book.asked[at] = (book.asked[at] ?? 0) + 1;
-      return { arm: armAt(at), isExploring };
+      return { arm: arms[at] ?? "auto", isExploring };
     },
     learn: (arm, ms) => {
       noteIn(book, arm, ms);
@@ -130,28 +149,29 @@ function learnerBy(choose: (book: Book) => number): Learner {
   };
 }
 
-const ucb1 = (): Learner =>
-  learnerBy((book) =>
+const ucb1 = (arms = PAPER_CHOICES): Learner =>
+  learnerBy(arms, (book) =>
     leastBy(
+      book,
       (at) =>
         meanIn(book, at) -
         sigmaIn(book) * Math.sqrt((2 * Math.log(book.total)) / (book.count[at] ?? 1)),
     ),
   );
 
-const thompson = (random: Random): Learner =>
-  learnerBy((book) => {
-    const drawn = PAPER_CHOICES.map(
+const thompson = (random: Random, arms = PAPER_CHOICES): Learner =>
+  learnerBy(arms, (book) => {
+    const drawn = arms.map(
       (_, at) =>
         meanIn(book, at) + (sigmaIn(book) / Math.sqrt(book.count[at] ?? 1)) * random.normal(),
     );
-    return leastBy((at) => drawn[at] ?? Infinity);
+    return leastBy(book, (at) => drawn[at] ?? Infinity);
   });
 
-const greedyPick = (book: Book, random: Random): number =>
-  random.unit() < EPSILON ? random.below(PAPER_CHOICES.length) : leastBy((at) => meanIn(book, at));
-
-const greedy = (random: Random): Learner => learnerBy((book) => greedyPick(book, random));
+const greedy = (random: Random, arms = PAPER_CHOICES): Learner =>
+  learnerBy(arms, (book) =>
+    random.unit() < EPSILON ? random.below(arms.length) : leastBy(book, (at) => meanIn(book, at)),
+  );
 
 /** Every rank draws for itself, and books what all waited for under what it chose. */
 function playAlone(draws: Draws, seed: number): Played {
@@ -166,8 +186,10 @@ function playAlone(draws: Draws, seed: number): Played {
     const chosen = ranks.map(({ random, count, sum }) => {
       if (random.unit() < EPSILON) return random.below(PAPER_CHOICES.length);
       const fresh = count.findIndex((value) => value === 0);
-      return fresh >= 0 ? fresh : leastBy((arm) => (sum[arm] ?? 0) / (count[arm] ?? 1));
+      const mean = (arm: number): number => (sum[arm] ?? 0) / (count[arm] ?? 1);
+      return fresh >= 0 ? fresh : leastBy({ arms: PAPER_CHOICES }, mean);
     });
+    const armAt = (arm: number): EmulatedArm => PAPER_CHOICES[arm] ?? "auto";
     const slowest = Math.max(...chosen.map((arm) => draws.ms(armAt(arm), at)));
     const waited = new Set(chosen).size > 1 ? mismatchedMs(slowest) : slowest;
     for (const [rank, { count, sum }] of ranks.entries()) {
@@ -176,7 +198,7 @@ function playAlone(draws: Draws, seed: number): Played {
       sum[arm] = (sum[arm] ?? 0) + waited;
     }
     ms.push(waited);
-    arms.push(armAt(chosen[0] ?? 0));
+    arms.push(PAPER_CHOICES[chosen[0] ?? 0] ?? "auto");
   }
   return { ms, arms, exploring: 0, exploitFrom: 40, last: arms.at(-1) ?? "auto" };
 }

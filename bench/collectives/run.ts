@@ -11,6 +11,8 @@ import { measureScenario, type Outcome, type Plan } from "./measure.ts";
 import { PLAYERS, type PlayerName } from "./rivals.ts";
 import { SCENARIOS, type Scenario } from "./scenarios.ts";
 import { measureShifts } from "./shift-part.ts";
+import { measureSizes } from "./sizes-part.ts";
+import { measureWorlds } from "./worlds-part.ts";
 
 const ALL: readonly PlayerName[] = namesOf(PLAYERS);
 const NOISE_SCALES = [0.5, 2] as const;
@@ -18,6 +20,9 @@ const NOISE_SCALES = [0.5, 2] as const;
 const MOST_NOISE_SEEDS = 200;
 /** Three lags and jobs ten times as long. */
 const MOST_LAG_SEEDS = 10;
+/** Six sizes and jobs of 2,400 iterations. */
+const MOST_SIZE_SEEDS = 50;
+const LONG_PARTS = ["lag", "worlds", "sizes"] as const;
 
 export function runCollectives(request: BenchRequest): Promise<BenchAnswer> {
   const parts = new Set(request.chosen("only"));
@@ -59,17 +64,32 @@ export function runCollectives(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...found.bars);
     tables.push(...found.tables);
   }
-  if (isChosen("lag")) {
-    request.say("whole jobs, by lag");
-    const tick = (): void => {
-      request.interrupted.throwIfAborted();
-    };
-    const found = measureLags({ seeds: seeds.slice(0, MOST_LAG_SEEDS), tick });
-    bars.push(...found.bars);
-    tables.push(found.table);
+  for (const { bars: own, table } of longJobs(request, seeds, isChosen)) {
+    bars.push(...own);
+    tables.push(table);
   }
   if (request.plotDir !== undefined) drawCollectives(request.plotDir, byScenario);
   return Promise.resolve({ bars, tables, details });
+}
+
+/** The parts whose jobs have thousands of iterations. */
+function longJobs(
+  request: BenchRequest,
+  seeds: readonly number[],
+  isChosen: (part: CollectivePart) => boolean,
+): readonly { readonly bars: readonly Bar[]; readonly table: BenchTable }[] {
+  const tick = (): void => {
+    request.interrupted.throwIfAborted();
+  };
+  const parts = {
+    lag: () => measureLags({ seeds: seeds.slice(0, MOST_LAG_SEEDS), tick }),
+    worlds: () => measureWorlds({ seed: request.seed, worlds: request.size("worlds"), tick }),
+    sizes: () => measureSizes({ seeds: seeds.slice(0, MOST_SIZE_SEEDS), tick }),
+  };
+  return LONG_PARTS.filter(isChosen).map((part) => {
+    request.say(`whole jobs: ${part}`);
+    return parts[part]();
+  });
 }
 
 function planOf(

@@ -5,6 +5,10 @@ import { describe, expect, it } from "vitest";
 import type { BenchRequest } from "../../bench/bench.ts";
 import { COLLECTIVE_PARTS, collectivesBench } from "../../bench/collectives.ts";
 import { breakEven } from "../../bench/collectives/measure.ts";
+import { measureSizes } from "../../bench/collectives/sizes-part.ts";
+import { FAMILIES, worldOf } from "../../bench/collectives/worlds.ts";
+import { measureWorlds } from "../../bench/collectives/worlds-part.ts";
+import { EMULATED_ARMS } from "../../simulator/collectives/emulated-arms.ts";
 import { measureLags } from "../../bench/collectives/lag-part.ts";
 import { playChooser } from "../../bench/collectives/play.ts";
 import { runCollectives } from "../../bench/collectives/run.ts";
@@ -23,8 +27,8 @@ const requestFor = (
   size: (name) => sizes[name] ?? usual(name),
   flag: () => false,
   text: () => undefined,
-  // Jobs of 2,400 iterations take long: that part is tried below.
-  chosen: () => COLLECTIVE_PARTS.filter((part) => part !== "lag"),
+  // Jobs of 2,400 iterations take long: their parts are tried below.
+  chosen: () => COLLECTIVE_PARTS.filter((part) => !["lag", "worlds", "sizes"].includes(part)),
   say: () => undefined,
   interrupted: new AbortController().signal,
   env: {},
@@ -94,4 +98,55 @@ it("ours is ahead of the paper's bandit and behind the oracle when times arrive 
     true,
   ]);
   for (const row of table.rows) expect(Number(row[1])).toBeGreaterThan(Number(row[5]));
+});
+
+describe("worlds drawn at random", () => {
+  it("take on average what was drawn, in every family of noise", () => {
+    for (const [at, family] of FAMILIES.entries()) {
+      const ratios = Array.from({ length: 40 }, (_, round) => {
+        const world = worldOf(1, at + round * FAMILIES.length, 4_000);
+        expect(world.family).toBe(family);
+        let sum = 0;
+        for (let iteration = 400; iteration < 4_000; iteration += 1)
+          sum += world.draws.ms("auto", iteration);
+        return sum / 3_600 / world.meanMs("auto");
+      });
+      const mean = ratios.reduce((sum, each) => sum + each, 0) / ratios.length;
+      expect(mean).toBeGreaterThan(0.98);
+      expect(mean).toBeLessThan(1.02);
+    }
+  });
+
+  it("have the best forced arm at its gain, and the others behind it", () => {
+    for (let index = 0; index < 60; index += 1) {
+      const { gain, best, meanMs } = worldOf(2, index, 10);
+      const fastest = Math.min(...EMULATED_ARMS.map(meanMs));
+      expect(meanMs(best)).toBe(fastest);
+      const forced = EMULATED_ARMS.filter((arm) => arm !== "auto").map(meanMs);
+      expect(1 - Math.min(...forced) / meanMs("auto")).toBeCloseTo(gain, 12);
+      expect(Math.max(...forced) / Math.min(...forced)).toBeLessThanOrEqual(1.6);
+    }
+  });
+
+  it("are the same for the same seed, and saved is a share of what the oracle saves", () => {
+    const plan = { seed: 3, worlds: 9, lengths: [240], tick: () => undefined };
+    const { bars } = measureWorlds(plan);
+    expect(measureWorlds(plan).bars).toEqual(bars);
+    const saved = bars.find(({ id }) => id === "worlds-240-saved")?.got ?? NaN;
+    expect(saved).toBeGreaterThan(0);
+    expect(saved).toBeLessThan(100);
+  });
+});
+
+it("tells of table 2's cluster how often the right arm is kept, size by size", () => {
+  const { bars, table } = measureSizes({ seeds: [1], iterations: 240, tick: () => undefined });
+  expect(table.rows.map(([size]) => size)).toEqual([
+    "256 KB",
+    "1 MB",
+    "4 MB",
+    "16 MB",
+    "64 MB",
+    "256 MB",
+  ]);
+  expect(bars.map(({ id }) => id)).toEqual(["table-2-right", "table-2-right-worst-size"]);
 });

@@ -13,7 +13,6 @@ import {
   NO_POLICY,
   type CollectiveReward,
   type OverlapEvidence,
-  type RewardSample,
   type RowEvidence,
 } from "../../domain/bandwidth/collective-evidence.ts";
 import { crc32 } from "../../lib/crc32.ts";
@@ -152,12 +151,13 @@ const withRewardOf =
       maxBytes,
       calls: most,
       run,
-      samples: arm === "mixed" ? samples : bounded([...samples, { arm, micros, version, run }]),
+      samples: arm === "mixed" ? samples : keptSamples([...samples, { arm, micros, version, run }]),
     };
     return former === undefined ? [...rows, row] : rows.map((each) => (isOf(each) ? row : each));
   };
 
-const bounded = (samples: readonly RewardSample[]): readonly RewardSample[] =>
+/** Of a row's samples, in order of arrival. */
+export const keptSamples = <Kept>(samples: readonly Kept[]): readonly Kept[] =>
   samples.length <= FIRST_SAMPLES + LAST_SAMPLES
     ? samples
     : [...samples.slice(0, FIRST_SAMPLES), ...samples.slice(-LAST_SAMPLES)];
