@@ -8,6 +8,7 @@ import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { ServingPlan } from "../domain/model/serving-plan.ts";
+import type { GpuPlan } from "./serving-gpu-plan.ts";
 import { planServing, type ServingOptions } from "./serving-planner.ts";
 
 export interface PlannerTask {
@@ -17,7 +18,7 @@ export interface PlannerTask {
 }
 
 export type PlannerAnswer =
-  | { readonly kind: "planned"; readonly plan: ServingPlan }
+  | { readonly kind: "planned"; readonly plan: ServingPlan; readonly onGpus?: GpuPlan }
   | { readonly kind: "refused"; readonly message: string };
 
 /** Throws when the signal aborts first. Without compiled threads (unit tests), plans in the caller's thread. */

@@ -12,7 +12,9 @@ const task = workerData as PlannerTask;
 async function answer({ file, gpus, options }: PlannerTask): Promise<PlannerAnswer> {
   const name = basename(file).replace(/\.onnx$/, "");
   const planned = await planServing({ name, bytes: readFileSync(file) }, gpus, options);
-  return planned.kind === "planned" ? { kind: "planned", plan: planned.plan } : planned;
+  if (planned.kind === "refused") return planned;
+  const { plan, onGpus } = planned;
+  return { kind: "planned", plan, ...(onGpus !== undefined && { onGpus }) };
 }
 
 void answer(task)

@@ -24,6 +24,7 @@ import { partList, retimedMs, type RunCosts } from "../models/onnx/part-list.ts"
 import { partTimes } from "../models/onnx/part-times.ts";
 import { planningProblem } from "../planning/inference/problem.ts";
 import { searchPlan } from "../planning/inference/search.ts";
+import { gpuPlan, type GpuPlan } from "./serving-gpu-plan.ts";
 
 export interface ServingOptions {
   /** Sizes of open dimensions; others are 1. */
@@ -33,6 +34,8 @@ export interface ServingOptions {
   readonly budgetMs?: number;
   readonly seed?: number;
   readonly lanes?: LaneCosts;
+  /** The lease's GPUs; the model is planned over them from cold as well. */
+  readonly gpuHost?: InferenceHost;
 }
 
 export interface LaneCosts extends Omit<RunCosts, "operationMs"> {
@@ -56,6 +59,8 @@ export const LANE_COSTS: LaneCosts = Object.freeze({
 export interface PlannedServing {
   readonly plan: ServingPlan;
   readonly measured: OnnxOperatorGraph;
+  /** Present when `gpuHost` was given. */
+  readonly onGpus?: GpuPlan;
 }
 
 export type PlanServing =
@@ -91,7 +96,13 @@ export async function planServing(
   }
   const plan = await planOver(read.model, measured, { gpus, options });
   if (typeof plan === "string") return { kind: "refused", message: `${name}: ${plan}` };
-  return { kind: "planned", measured, plan: { model: identityOf({ name, bytes }), gpus, ...plan } };
+  const { gpuHost } = options;
+  return {
+    kind: "planned",
+    measured,
+    plan: { model: identityOf({ name, bytes }), gpus, ...plan },
+    ...(gpuHost !== undefined && { onGpus: gpuPlan(measured.graph, gpuHost) }),
+  };
 }
 
 export const identityOf = ({ name, bytes }: ModelFile): ServingPlan["model"] => ({

@@ -1,15 +1,21 @@
 /**
  * @file The provider of the inference part: plans a served model for the GPUs of its lease on a solver worker before the start.
  *
- * A gang that was degraded or moved gets a new plan, because every run gets new launch extras. The model is read on the worker
+ * The same worker plans it over the GPUs of the lease from cold, with the topology that the fleet knows of the host; `status` shows that
+ * plan. A gang that was degraded or moved gets a new plan, because every run gets new launch extras. The model is read on the worker
  * by its path on the hosts; where the file is missing, the host plans for itself when it starts.
  */
 
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import type { FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import { SERVING_ENV } from "../../domain/job/serving-env.ts";
+import { leaseHost, type LeaseHost } from "../../domain/model/lease-host.ts";
 import { servingPlanLine, servingPlanText } from "../../domain/model/serving-plan.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type { HostTopology } from "../../domain/values/topology.ts";
+import type { GpuPlan } from "../serving-gpu-plan.ts";
 import { planInThread } from "../serving-planner-port.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
@@ -18,26 +24,58 @@ const DEADLINE_MS = 60_000;
 /** Share of the deadline for timing the operators, and again for timing the parts. */
 const TIMING_MS = 10_000;
 
-export const inferenceProvider: LaunchExtrasProvider = {
+export interface InferencePorts {
+  /** The matrix of a host's GPUs; undefined where the fleet has none. */
+  topologyOf(fleetWorkflowId: string, host: HostId): Promise<HostTopology | undefined>;
+}
+
+export const inferenceProviderOver = ({ topologyOf }: InferencePorts): LaunchExtrasProvider => ({
   part: "inference",
   deadlineMs: DEADLINE_MS,
-  async provide({ spec, gpus }, _shape, signal) {
+  async provide({ spec, gpus, fleetWorkflowId }, shape, signal) {
     const { model, run } = spec;
     if (model === undefined) return undefined;
     const file = resolve(run.workdir ?? "/", model);
     if (!existsSync(file)) {
       throw new Error(`${file} is not on the machine that plans; the host plans when it starts`);
     }
+    const [place] = gpus;
+    const found = place && hostIn(shape, place.host);
+    const topology = found && (await topologyOf(fleetWorkflowId, found.id));
+    const lease =
+      found && leaseHost(found, { mask: place.mask, ...(topology !== undefined && { topology }) });
     const count = gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
     const answer = await planInThread(
-      { file, gpus: count, options: { budgetMs: TIMING_MS } },
+      {
+        file,
+        gpus: count,
+        options: {
+          budgetMs: TIMING_MS,
+          ...(lease?.kind === "host" && { gpuHost: lease.host }),
+        },
+      },
       signal,
     );
     if (answer.kind === "refused") throw new Error(answer.message);
+    const { plan, onGpus } = answer;
     return {
       env: { [SERVING_ENV.plan]: `{files}/${PLAN_FILE}` },
-      files: [{ name: PLAN_FILE, text: servingPlanText(answer.plan) }],
-      message: servingPlanLine(answer.plan),
+      files: [{ name: PLAN_FILE, text: servingPlanText(plan) }],
+      message: [servingPlanLine(plan), ...gpuRemark(lease, onGpus)].join("; "),
+      ...(onGpus?.kind === "planned" && { onGpus: onGpus.facts }),
     };
   },
-};
+});
+
+const hostIn = ({ clusters }: FleetShape, id: HostId): HostShape | undefined =>
+  clusters.flatMap(({ hosts }) => hosts).find((host) => host.id === id);
+
+/** Why there is no plan over the GPUs, or what it assumes. */
+function gpuRemark(lease: LeaseHost | undefined, onGpus: GpuPlan | undefined): readonly string[] {
+  if (onGpus?.kind === "refused") return [`no plan over the GPUs: ${onGpus.message}`];
+  if (lease === undefined) return [];
+  if (lease.kind === "unknown") return [`no plan over the GPUs: ${lease.message}`];
+  const { assumed } = lease;
+  if (assumed.length === 0) return [];
+  return [`assumed, since the fleet has no matrix of the host: ${assumed.join(", ")}`];
+}

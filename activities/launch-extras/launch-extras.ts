@@ -98,8 +98,8 @@ async function makePart(
     ]);
     if (made === "late") return without(`it was not ready after ${String(deadlineMs / 1_000)} s`);
     if (made === undefined) return without("it has nothing for this job and these GPUs");
-    const { env, files, message } = made;
-    return { part, launchExtras: { env, files }, note: { part, kind: "done", message } };
+    const { env, files, ...told } = made;
+    return { part, launchExtras: { env, files }, note: { part, kind: "done", ...told } };
   } catch (error) {
     return without(error instanceof Error ? error.message : String(error));
   }

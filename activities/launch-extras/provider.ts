@@ -1,7 +1,11 @@
 /** @file The interface of a provider, which makes one part of the launch extras. */
 
 import type { FleetShape } from "../../domain/fleet/fleet.ts";
-import type { LaunchExtras, LaunchExtra } from "../../domain/lease/launch-extras.ts";
+import type {
+  LaunchExtras,
+  LaunchExtra,
+  LaunchExtrasNote,
+} from "../../domain/lease/launch-extras.ts";
 import type { LaunchExtrasOrder } from "../../protocol/launch-extras-contract.ts";
 
 export interface LaunchExtrasProvider {
@@ -10,11 +14,11 @@ export interface LaunchExtrasProvider {
   readonly deadlineMs: number;
   /**
    * `shape`: the clusters of the lease with all their hosts, and the links between them. Throws, or returns `undefined` when
-   * the part is empty; users read the note `message`.
+   * the part is empty; the note of the run has the rest.
    */
   provide(
     order: LaunchExtrasOrder,
     shape: FleetShape,
     signal: AbortSignal,
-  ): Promise<(LaunchExtras & { readonly message: string }) | undefined>;
+  ): Promise<(LaunchExtras & Pick<LaunchExtrasNote, "message" | "onGpus">) | undefined>;
 }

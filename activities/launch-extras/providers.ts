@@ -1,7 +1,11 @@
 /** @file All providers of launch extras, one line for each; a provider is loaded when a job wants its part. */
 
 import type { Client } from "@temporalio/client";
+import { clusterOf } from "../../domain/values/ids.ts";
 import type { LaunchExtra } from "../../domain/lease/launch-extras.ts";
+import { clusterQuery } from "../../protocol/messages.ts";
+import { directoryStore, type FleetDetails } from "../store.ts";
+import type { InferencePorts } from "./inference.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
 /** `storeDir`: the folder of the fleet's store. */
@@ -16,7 +20,7 @@ export type LoadProvider = (
 
 export const providersOver =
   (client: Client): LoadProvider =>
-  async (part) => {
+  async (part, { storeDir }) => {
     switch (part) {
       case "collectives": {
         const { collectivesProvider, tunerOver } = await import("./collectives.ts");
@@ -27,8 +31,21 @@ export const providersOver =
         return planProvider;
       }
       case "inference": {
-        const { inferenceProvider } = await import("./inference.ts");
-        return inferenceProvider;
+        const { inferenceProviderOver } = await import("./inference.ts");
+        return inferenceProviderOver({ topologyOf: topologiesOver(client, storeDir) });
       }
     }
+  };
+
+/** From the fleet's measured tables. A store without them, or a damaged one, has no matrices. */
+const topologiesOver =
+  (client: Client, storeDir: string): InferencePorts["topologyOf"] =>
+  async (fleetWorkflowId, host) => {
+    const fleet = client.workflow.getHandle(fleetWorkflowId);
+    const found = await fleet.query(clusterQuery, clusterOf(host));
+    if (found?.detailsHash === undefined) return undefined;
+    const details = await directoryStore(storeDir)
+      .get<FleetDetails>(found.detailsHash)
+      .catch(() => undefined);
+    return details?.hosts.find(([id]) => id === host)?.[1].topology;
   };

@@ -29,6 +29,7 @@ import { measureExecutor } from "./executor-part.ts";
 import { drawAblation, drawCompare, drawMilp, drawRemaining } from "./figures.ts";
 import { frozenBar } from "./frozen.ts";
 import { layoutBars, layoutTable, measureLayouts } from "./layouts.ts";
+import { liveBars, liveTable, measureLive } from "./live.ts";
 import { measureMilp, milpBars, milpTable } from "./milp-part.ts";
 import { measureOptimum } from "./optimum-bars.ts";
 import { measureRemaining, remainingBars, remainingTable } from "./remaining.ts";
@@ -87,6 +88,11 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
     const layouts = measureLayouts(options, say);
     bars.push(...layoutBars(layouts));
     tables.push(layoutTable(layouts));
+  }
+  if (isChosen("live")) {
+    const rows = await measureLive(options, say);
+    bars.push(...liveBars(rows));
+    tables.push(liveTable(rows));
   }
   if (isChosen("p4d")) {
     const paper = paperCells(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(

@@ -3,15 +3,16 @@
 import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { InferenceFacts } from "../../domain/model/inference-facts.ts";
 import type { InferenceHost } from "../../domain/model/inference-host.ts";
 import { checkOperatorGraph, type OperatorGraph } from "../../domain/model/operator-graph.ts";
-import { bounds } from "../../planning/inference/bounds.ts";
 import { execute } from "../../planning/inference/executor.ts";
+import { planFacts } from "../../planning/inference/plan-facts.ts";
 import { planningProblem, type PlanningProblem } from "../../planning/inference/problem.ts";
-import { fastestGpu, overlappedPlan, seriesMs } from "../../planning/inference/rivals.ts";
 import { searchPlan, type PlanFound } from "../../planning/inference/search.ts";
 import { chromeTrace, timelineSvg } from "../../planning/inference/timeline.ts";
 import type { CommandContext } from "../command/command-context.ts";
+import { inferencePlanText } from "../text/inference-plan.ts";
 import { readInferenceGraph, readInferenceHost, refusal } from "./inference-source.ts";
 
 export interface InferenceOptions {
@@ -46,7 +47,7 @@ export async function planInference(
     writeFileSync(resolve(cwd, options.trace), chromeTrace(host, spans));
   const document = documentOf(problem, found);
   if (options.json) context.printJson(document);
-  else context.print(textOf(document));
+  else context.print(inferencePlanText(document));
 }
 
 function problemOf(graph: OperatorGraph, host: InferenceHost): PlanningProblem {
@@ -55,31 +56,9 @@ function problemOf(graph: OperatorGraph, host: InferenceHost): PlanningProblem {
   return planningProblem(graph, host, { order: checked.order });
 }
 
-interface PlanDocument {
-  readonly model: string;
-  readonly host: string;
-  readonly expectedMs: number;
-  /** Executed by the simulator of the paper's executor, without noise. */
-  readonly simulatedMs: number;
-  readonly oneGpuMs: { readonly series: number; readonly overlapped: number };
-  readonly lowerBoundMs: number;
-  readonly speedUp: number;
-  readonly gpus: readonly GpuRow[];
-  readonly buses: readonly {
-    readonly name: string;
-    readonly copies: number;
-    readonly gb: number;
-  }[];
+interface PlanDocument extends InferenceFacts {
   readonly stats: unknown;
   readonly plan: unknown;
-}
-
-interface GpuRow {
-  readonly name: string;
-  readonly operations: number;
-  readonly direct: number;
-  readonly busyMs: number;
-  readonly peakGiB: number;
 }
 
 function documentOf(
@@ -87,38 +66,10 @@ function documentOf(
   found: Extract<PlanFound, { kind: "planned" }>,
 ): PlanDocument {
   const { graph, host } = problem;
-  const executed = execute(problem, found.plan);
-  const series = seriesMs(problem, fastestGpu(problem));
-  const bytes = (parameter: number): number => graph.parameters[parameter]?.bytes ?? 0;
-  const gpus = host.gpus.map(({ name }, gpu): GpuRow => {
-    const queue = found.plan.gpuQueues[gpu] ?? [];
-    const own = executed.spans.filter(({ lane }) => lane.kind === "gpu" && lane.index === gpu);
-    return {
-      name,
-      operations: queue.reduce((sum, { operations }) => sum + operations.length, 0),
-      direct: queue.filter(({ isDirect }) => isDirect).length,
-      busyMs: own.reduce((sum, { startMs, endMs }) => sum + endMs - startMs, 0),
-      peakGiB: (executed.peakBytes[gpu] ?? 0) / 2 ** 30,
-    };
-  });
-  const buses = host.buses.map(({ name }, bus) => {
-    const copies = found.plan.busQueues[bus] ?? [];
-    const gb = copies.reduce((sum, { parameter }) => sum + bytes(parameter), 0) / 1e9;
-    return { name, copies: copies.length, gb };
-  });
   const named = (index: number): string => graph.operations[index]?.id ?? String(index);
   const parameterName = (index: number): string => graph.parameters[index]?.id ?? String(index);
   return {
-    model: graph.name,
-    host: host.name,
-    expectedMs: found.expectedMs,
-    simulatedMs: executed.latencyMs,
-    oneGpuMs: { series, overlapped: execute(problem, overlappedPlan(problem)).latencyMs },
-    lowerBoundMs: bounds(problem).lowerMs,
-    // A model without parameters whose kernels take no time is as fast anywhere.
-    speedUp: executed.latencyMs > 0 ? series / executed.latencyMs : 1,
-    gpus,
-    buses,
+    ...planFacts(problem, found),
     stats: found.stats,
     plan: {
       gpuQueues: found.plan.gpuQueues.map((queue) =>
@@ -133,26 +84,4 @@ function documentOf(
       ),
     },
   };
-}
-
-function textOf(plan: PlanDocument): string {
-  const ms = (value: number): string => `${value.toFixed(value < 10 ? 3 : 1)} ms`;
-  const wide = Math.max(9, ...plan.gpus.map(({ name }) => name.length));
-  return [
-    `${plan.model} on ${plan.host}: ${ms(plan.simulatedMs)} from cold, ${plan.speedUp.toFixed(2)} × one GPU`,
-    `  expected      ${ms(plan.expectedMs)}`,
-    `  one GPU       ${ms(plan.oneGpuMs.series)} (copies, then kernels), ${ms(plan.oneGpuMs.overlapped)} overlapped`,
-    `  no plan below ${ms(plan.lowerBoundMs)}`,
-    "",
-    `${"GPU".padEnd(wide)}  OPERATIONS  DIRECT       BUSY    MEMORY`,
-    ...plan.gpus.map(
-      ({ name, operations, direct, busyMs, peakGiB }) =>
-        `${name.padEnd(wide)}  ${String(operations).padStart(10)}  ${String(direct).padStart(6)}  ${ms(busyMs).padStart(9)}  ${peakGiB.toFixed(1).padStart(4)} GiB`,
-    ),
-    "",
-    ...plan.buses.map(
-      ({ name, copies, gb }) =>
-        `bus ${name}: ${copies} ${copies === 1 ? "parameter" : "parameters"}, ${gb.toFixed(2)} GB`,
-    ),
-  ].join("\n");
 }

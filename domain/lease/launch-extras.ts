@@ -4,6 +4,7 @@
  */
 
 import type { JobSpec } from "../job/job.ts";
+import type { InferenceFacts } from "../model/inference-facts.ts";
 import { jobModel } from "../job/job-model.ts";
 
 export const LAUNCH_EXTRAS = ["plan", "collectives", "inference"] as const;
@@ -15,6 +16,8 @@ export interface LaunchExtrasNote {
   readonly kind: "done" | "fallback";
   /** Shown to users, one line. */
   readonly message: string;
+  /** Of the part `inference`: the plan over the lease's GPUs. */
+  readonly onGpus?: InferenceFacts;
 }
 
 /** Names the file of the parallelism plan. */

@@ -120,7 +120,13 @@ describe("an inference job with an .onnx model", () => {
     );
     const { url } = await served(jobId, 1);
     const { attempts } = await statusOf(jobId);
-    expect(attempts.at(-1)?.launchExtras).toMatchObject([{ part: "inference", kind: "done" }]);
+    const onGpus = { host: "alpha/a1", gpus: [{ direct: expect.any(Number) }, {}] };
+    expect(attempts.at(-1)?.launchExtras).toMatchObject([
+      { part: "inference", kind: "done", onGpus },
+    ]);
+    const shown = (await world.cli(["status", jobId])).stdout;
+    expect(shown).toMatch(/branchy.* on alpha\/a1: .* ms from cold/);
+    expect(shown).toMatch(/^bus bus0 \(52 GB\/s, GPU\d\): \d+ parameters?/m);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     expectSame(await answered(url), await wanted());
     await cancelled(jobId);

@@ -16,6 +16,7 @@ import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
 import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts";
 import { fleetText, movesText } from "../../text/cell-moves.ts";
+import { inferencePlanText } from "../../text/inference-plan.ts";
 import { gpusText, hostsText } from "../../text/place.ts";
 import { degradedText, preemptionsText, wantedText } from "../../text/preempted-runs.ts";
 import { quietDocument, type QuietHost } from "../../command/quiet-hosts.ts";
@@ -103,6 +104,8 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["UI", ui],
   ]);
   const parts = [facts];
+  for (const { onGpus } of view.attempts.at(-1)?.launchExtras ?? [])
+    if (onGpus !== undefined) parts.push(inferencePlanText(onGpus));
   if (live.length > 0)
     parts.push(
       tableText(

@@ -4,10 +4,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { inferenceProvider } from "../../../activities/launch-extras/inference.ts";
+import { inferenceProviderOver } from "../../../activities/launch-extras/inference.ts";
 import type { LaunchExtrasOrder } from "../../../protocol/launch-extras-contract.ts";
-import type { FleetShape } from "../../../domain/fleet/fleet.ts";
-import { jobId, parseHostId } from "../../../domain/values/ids.ts";
+import { parseNvidiaSmiTopo } from "../../../domain/bandwidth/parse-nvidia-smi.ts";
+import type { FleetShape, HostShape } from "../../../domain/fleet/fleet.ts";
+import { clusterId, jobId, parseHostId } from "../../../domain/values/ids.ts";
+import { gib, watts } from "../../../domain/values/units.ts";
 import { parseJobFile } from "../../../domain/job/job-file.ts";
 import { parseServingPlan } from "../../../domain/model/serving-plan.ts";
 import { branchySample } from "../../../models/onnx/onnx-samples.ts";
@@ -35,9 +37,46 @@ const orderOf = (model: string, mask: number): LaunchExtrasOrder => {
     parts: ["inference"],
   };
 };
-const SHAPE: FleetShape = { clusters: [], links: [], tenants: [] };
-const provide = (order: LaunchExtrasOrder) =>
-  inferenceProvider.provide(order, SHAPE, AbortSignal.timeout(60_000));
+const CLUSTER = {
+  id: clusterId("a"),
+  site: "here",
+  jurisdiction: "EU",
+  isSimulated: true,
+  hosts: [hostOfType("V100")],
+};
+const shapeOf = (gpuType: string): FleetShape => ({
+  clusters: [{ ...CLUSTER, hosts: [hostOfType(gpuType)] }],
+  links: [],
+  tenants: [],
+});
+
+function hostOfType(gpuType: string): HostShape {
+  return {
+    id: parseHostId("a/b"),
+    gpuType,
+    gpuCount: 4,
+    gpuMemoryGiB: gib(16),
+    gpuWatts: watts(300),
+  };
+}
+
+/** GPU0 and GPU1 behind one switch, GPU2 and GPU3 behind another; NVLink between GPU1 and GPU2. */
+const MATRIX = `\tGPU0\tGPU1\tGPU2\tGPU3
+GPU0\t X \tPIX\tSYS\tSYS
+GPU1\tPIX\t X \tNV2\tSYS
+GPU2\tSYS\tNV2\t X \tPIX
+GPU3\tSYS\tSYS\tPIX\t X 
+`;
+const matrix = parseNvidiaSmiTopo(MATRIX, { source: "topo" });
+const topology = matrix.kind === "parsed" ? matrix.topology : undefined;
+
+const provide = (
+  order: LaunchExtrasOrder,
+  { gpuType = "V100", isMeasured = true }: { gpuType?: string; isMeasured?: boolean } = {},
+) =>
+  inferenceProviderOver({
+    topologyOf: async () => (isMeasured ? topology : undefined),
+  }).provide(order, shapeOf(gpuType), AbortSignal.timeout(60_000));
 
 describe("the plan of a served model", () => {
   it.each([
@@ -49,7 +88,36 @@ describe("the plan of a served model", () => {
     const [file] = launchExtras?.files ?? [];
     const read = parseServingPlan(file?.text ?? "", { file: file?.name ?? "" });
     expect(read).toMatchObject({ kind: "parsed", plan: { gpus, model: { name: "m" } } });
-    expect(launchExtras?.message).toMatch(/a request expected/);
+    expect(launchExtras?.message).toMatch(/a request expected$/);
+  });
+
+  it.each([
+    [0b0011, [["GPU0", "GPU1"]], []],
+    [0b0110, [["GPU1"], ["GPU2"]], [{ kind: "nvlink", pairs: [] }]],
+    [0b1110, [["GPU1"], ["GPU2", "GPU3"]], [{ kind: "nvlink", pairs: ["GPU1-GPU2"] }]],
+  ])("is made over their buses and NVLinks, too: mask %i", async (mask, behind, nvlinks) => {
+    const onGpus = (await provide(orderOf("m.onnx", mask)))?.onGpus;
+    expect(onGpus?.host).toBe("a/b");
+    expect(onGpus?.buses.map(({ gpus }) => gpus)).toEqual(behind);
+    expect(onGpus?.ways.filter(({ kind }) => kind === "nvlink")).toMatchObject(nvlinks);
+    expect(onGpus?.lowerBoundMs).toBeLessThanOrEqual(onGpus?.simulatedMs ?? 0);
+    const operations = onGpus?.gpus.reduce((sum, gpu) => sum + gpu.operations, 0);
+    expect(operations).toBeGreaterThan(0);
+  });
+
+  it("says what it assumes of a host without a matrix", async () => {
+    const found = await provide(orderOf("m.onnx", 0b11), { isMeasured: false });
+    expect(found?.message).toMatch(/assumed, .*: a PCIe bus for each GPU, no NVLink$/);
+    expect(found?.onGpus).toMatchObject({
+      ways: [],
+      buses: [{ gpus: ["GPU0"] }, { gpus: ["GPU1"] }],
+    });
+  });
+
+  it("says why there is none over GPUs of unknown speed", async () => {
+    const found = await provide(orderOf("m.onnx", 0b11), { gpuType: "X9" });
+    expect(found?.message).toMatch(/no plan over the GPUs: the speed of GPU type X9 is not known/);
+    expect(found).not.toHaveProperty("onGpus");
   });
 
   it("is left to the host where the model is not to be had", async () => {

@@ -1,0 +1,30 @@
+/**
+ * @file Plans a served model over the GPUs of its lease from cold: SortingHat's plan, with their buses, NVLink, direct host access and memory.
+ *
+ * Kernels are timed by the cost model of `planning/inference/problem.ts`, from the operators' FLOPs and bytes and the kind of GPU.
+ * The lanes that answer requests on the host's processor follow their own plan (`serving-planner.ts`).
+ */
+
+import type { InferenceFacts } from "../domain/model/inference-facts.ts";
+import type { InferenceHost } from "../domain/model/inference-host.ts";
+import { checkOperatorGraph, type OperatorGraph } from "../domain/model/operator-graph.ts";
+import { problemText } from "../domain/values/problem.ts";
+import { planFacts } from "../planning/inference/plan-facts.ts";
+import { planningProblem } from "../planning/inference/problem.ts";
+import { searchPlan } from "../planning/inference/search.ts";
+
+export type GpuPlan =
+  | { readonly kind: "planned"; readonly facts: InferenceFacts }
+  | { readonly kind: "refused"; readonly message: string };
+
+export function gpuPlan(graph: OperatorGraph, host: InferenceHost): GpuPlan {
+  const checked = checkOperatorGraph(graph, graph.name);
+  if (checked.kind === "refused") {
+    const texts = checked.problems.map((problem) => problemText(checked.source, problem));
+    return { kind: "refused", message: texts.join("; ") };
+  }
+  const problem = planningProblem(graph, host, { order: checked.order });
+  const found = searchPlan(problem);
+  if (found.kind === "too large") return { kind: "refused", message: found.message };
+  return { kind: "planned", facts: planFacts(problem, found) };
+}
