@@ -8,14 +8,22 @@ import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import type { BearerRule } from "../access/bearer.ts";
 import type { JobId } from "../domain/values/ids.ts";
-import type { Facts } from "../page/wire.ts";
+import type { Facts, Message } from "../page/wire.ts";
 import { unblock } from "../scheduling/explain/remedies.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import { fleetWorkflowId } from "../protocol/messages.ts";
 import { followFleet } from "./follow/follower.ts";
 import { createFleetMetrics } from "./metrics/fleet-metrics.ts";
-import { createHub } from "./http/hub.ts";
-import { json, plain, startHttpConsole, type Answer, type HttpConsole } from "./http/server.ts";
+import { createHub, KEPT_CHANGES } from "./http/hub.ts";
+import { createJobStreams } from "./job/job-streams.ts";
+import {
+  json,
+  plain,
+  startHttpConsole,
+  type Answer,
+  type HttpConsole,
+  type Stream,
+} from "./http/server.ts";
 import { decisionRow } from "./view/decisions.ts";
 import { createTables } from "./view/tables.ts";
 
@@ -42,7 +50,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   const { client, fleet, codecs, host, port, rule, files, say } = options;
   const tables = createTables();
   const metrics = createFleetMetrics();
-  const hub = createHub(tables.snapshot);
+  const hub = createHub<Message>(tables.snapshot, KEPT_CHANGES);
   const ending = new AbortController();
   let ledger: Ledger | undefined;
   let at = { runId: "0", event: 0 };
@@ -50,7 +58,15 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   let trouble: string | undefined;
   let timer: NodeJS.Timeout | undefined;
 
-  const http = await startHttpConsole({ host, port, rule, files, stream: hub.add, answer });
+  const jobs = createJobStreams({ client, codecs, fleet, isKnown: knows });
+  const streams = new Map<string, Stream>([
+    ["/api/events", (_url, response, seen) => hub.add(response, seen)],
+    [
+      "/api/job-events",
+      ({ searchParams }, response, seen) => jobs.add(searchParams.get("job") ?? "", response, seen),
+    ],
+  ]);
+  const http = await startHttpConsole({ host, port, rule, files, streams, answer });
   const looks = setInterval(look, LOOK_EVERY_MS);
   const following = followFleet({
     client,
@@ -82,17 +98,11 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       diverged: (runId, why) => say(`console: run ${runId} cannot be followed exactly: ${why}`),
     },
   });
-  return {
-    port: http.port,
-    async close() {
-      ending.abort();
-      clearInterval(looks);
-      clearTimeout(timer);
-      hub.close();
-      await http.close();
-      await following;
-    },
-  };
+  function knows(job: string): boolean {
+    if (ledger === undefined) return false;
+    const requests: ReadonlyMap<string, unknown> = ledger.requests;
+    return requests.has(job) || [...ledger.leases.values()].some(({ jobId }) => jobId === job);
+  }
 
   function soon(): void {
     timer ??= setTimeout(look, TELL_EVERY_MS);
@@ -125,6 +135,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
         workflow: fleetWorkflowId(fleet),
         ...at,
         browsers: hub.count(),
+        jobs: jobs.count(),
         toldBytes: hub.toldBytes(),
       });
     if (pathname === "/api/snapshot") return json(tables.snapshot());
@@ -136,4 +147,17 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
     const job = searchParams.get("job") ?? "";
     return json({ job, changes: unblock(ledger, job as JobId, { nowMs }) });
   }
+
+  return {
+    port: http.port,
+    async close() {
+      ending.abort();
+      clearInterval(looks);
+      clearTimeout(timer);
+      hub.close();
+      jobs.close();
+      await http.close();
+      await following;
+    },
+  };
 }

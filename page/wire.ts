@@ -30,6 +30,7 @@ export interface LeaseRow {
   readonly sinceMs: number;
   readonly forJob?: string;
   readonly lostGpuSeconds?: number;
+  readonly checkpointedAtMs?: number;
   readonly wanted?: number;
 }
 

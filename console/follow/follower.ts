@@ -13,6 +13,7 @@ import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { Diverged } from "./fleet-run.ts";
+import { endOf, pagesOf, type RunEnd } from "./history-pages.ts";
 import { openFollowedRun, type FoldedTask, type FollowedRun } from "./followed-run.ts";
 import type { HistoryEvent } from "./workflow-task.ts";
 
@@ -39,14 +40,7 @@ export interface FollowerListener {
   readonly diverged: (runId: string, why: string) => void;
 }
 
-/** A page of history takes this long when nothing happens; the server ends the wait before. */
-const WAIT_MS = 70_000;
 const RETRY_MS = 1_000;
-
-/** How a run's history ended: with its next run, in another way, or not yet. */
-interface RunEnd {
-  readonly nextRunId: string | undefined;
-}
 
 /** Resolves when the signal ends it. */
 export async function followFleet(options: FollowerOptions): Promise<void> {
@@ -157,64 +151,4 @@ function readRun(
       listener.diverged(runId, error.message);
     }
   }
-}
-
-/** Pages of a run's history until the run ends; an empty page where nothing has happened for long. */
-async function* pagesOf({
-  client,
-  signal,
-  execution,
-}: {
-  readonly client: Client;
-  readonly signal: AbortSignal;
-  readonly execution: { readonly workflowId: string; readonly runId: string };
-}): AsyncGenerator<readonly HistoryEvent[]> {
-  const { namespace } = client.options;
-  let nextPageToken: Uint8Array | undefined;
-  for (;;) {
-    const request = {
-      namespace,
-      execution,
-      waitNewEvent: true,
-      ...(nextPageToken !== undefined && { nextPageToken }),
-    };
-    const page = await abortable(signal, (call) =>
-      client.withAbortSignal(call, () =>
-        client.withDeadline(Date.now() + WAIT_MS, () =>
-          client.workflowService.getWorkflowExecutionHistory(request),
-        ),
-      ),
-    );
-    yield page.history?.events ?? [];
-    if (page.nextPageToken.length === 0) return;
-    nextPageToken = page.nextPageToken;
-  }
-}
-
-/** A signal for one call, because the client never takes its listeners off again. */
-async function abortable<Value>(
-  signal: AbortSignal,
-  work: (call: AbortSignal) => Promise<Value>,
-): Promise<Value> {
-  const call = new AbortController();
-  const stop = (): void => call.abort();
-  signal.addEventListener("abort", stop, { once: true });
-  try {
-    return await work(call.signal);
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
-}
-
-function endOf(events: readonly HistoryEvent[]): RunEnd | undefined {
-  const last = events.at(-1);
-  const continued = last?.workflowExecutionContinuedAsNewEventAttributes;
-  if (continued) return { nextRunId: continued.newExecutionRunId ?? undefined };
-  const isOver =
-    last?.workflowExecutionTerminatedEventAttributes ??
-    last?.workflowExecutionCanceledEventAttributes ??
-    last?.workflowExecutionFailedEventAttributes ??
-    last?.workflowExecutionTimedOutEventAttributes ??
-    last?.workflowExecutionCompletedEventAttributes;
-  return isOver ? { nextRunId: undefined } : undefined;
 }

@@ -6,30 +6,36 @@
  */
 
 import type { ServerResponse } from "node:http";
-import type { Message } from "../../page/wire.ts";
 
-export interface Hub {
+export interface Hub<Told> {
   readonly add: (response: ServerResponse, lastId: string | undefined) => void;
-  readonly tell: (message: Message, at: { readonly runId: string; readonly event: number }) => void;
+  readonly tell: (message: Told, at: { readonly runId: string; readonly event: number }) => void;
   readonly count: () => number;
   /** Of all messages told, to one browser. */
   readonly toldBytes: () => number;
   readonly close: () => void;
 }
 
-const KEPT_MESSAGES = 1_000;
-const KEPT_BYTES = 2 * 1024 * 1024;
+/** For browsers that come back. */
+export const KEPT_CHANGES: KeptMessages = { messages: 1_000, bytes: 2 * 1024 * 1024 };
+/** Where each message says all. */
+export const KEPT_NEWEST: KeptMessages = { messages: 1, bytes: Infinity };
 const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
 const PING_MS = 15_000;
 const RETRY_MS = 1_000;
 const MAX_BROWSERS = 500;
+
+export interface KeptMessages {
+  readonly messages: number;
+  readonly bytes: number;
+}
 
 interface Kept {
   readonly id: string;
   readonly text: string;
 }
 
-export function createHub(snapshot: () => Message): Hub {
+export function createHub<Told>(snapshot: () => Told, most: KeptMessages): Hub<Told> {
   const browsers = new Set<ServerResponse>();
   const kept: Kept[] = [];
   let keptBytes = 0;
@@ -64,7 +70,7 @@ export function createHub(snapshot: () => Message): Hub {
   }
 
   function tell(
-    message: Message,
+    message: Told,
     { runId, event }: { readonly runId: string; readonly event: number },
   ): void {
     const here = `${runId}/${event}`;
@@ -75,7 +81,7 @@ export function createHub(snapshot: () => Message): Hub {
     toldBytes += text.length;
     kept.push({ id: lastId, text });
     keptBytes += text.length;
-    while (kept.length > KEPT_MESSAGES || keptBytes > KEPT_BYTES)
+    while (kept.length > most.messages || keptBytes > most.bytes)
       keptBytes -= kept.shift()?.text.length ?? 0;
     for (const browser of browsers) {
       if (browser.writableLength > MAX_UNREAD_BYTES) browser.destroy();
@@ -89,5 +95,5 @@ export function createHub(snapshot: () => Message): Hub {
   }
 }
 
-const eventText = (id: string, message: Message): string =>
+const eventText = (id: string, message: unknown): string =>
   `id: ${id}\ndata: ${JSON.stringify(message)}\n\n`;

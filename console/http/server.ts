@@ -22,13 +22,16 @@ export interface Answer {
   readonly body: string | Buffer;
 }
 
+export type Stream = (url: URL, response: ServerResponse, lastId: string | undefined) => void;
+
 export interface HttpConsoleOptions {
   readonly host: string;
   readonly port: number;
   readonly rule: BearerRule;
   /** Files of the page by path. */
   readonly files: ReadonlyMap<string, Answer>;
-  readonly stream: (response: ServerResponse, lastId: string | undefined) => void;
+  /** Streams of events by path. */
+  readonly streams: ReadonlyMap<string, Stream>;
   /** Answers any other GET; undefined when there is no such path. */
   readonly answer: (url: URL) => Promise<Answer | undefined>;
 }
@@ -99,10 +102,11 @@ async function handle(
   if (file !== undefined) return send(response, file);
   const why = hasCookie(request, secret) ? undefined : bearerRefusal(request, rule);
   if (why !== undefined) return send(response, plain(401, why));
-  if (url.pathname === "/api/events") {
+  const stream = options.streams.get(url.pathname);
+  if (stream !== undefined) {
     for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
     const seen = request.headers["last-event-id"];
-    return options.stream(response, typeof seen === "string" ? seen : undefined);
+    return stream(url, response, typeof seen === "string" ? seen : undefined);
   }
   const answer = await options.answer(url);
   send(response, answer ?? plain(404, `there is no ${url.pathname}`));

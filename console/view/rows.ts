@@ -22,7 +22,15 @@ export const masksOf = (gpus: readonly HostGpus[]): readonly GpuMask[] =>
   gpus.map(({ host, mask }) => [host, mask] as const);
 
 export function leaseRow(lease: Lease): LeaseRow {
-  const { jobId: job, tenant, state, grantedAtMs: sinceMs, eviction, terms } = lease;
+  const {
+    jobId: job,
+    tenant,
+    state,
+    grantedAtMs: sinceMs,
+    eviction,
+    terms,
+    checkpointedAtMs,
+  } = lease;
   return {
     job,
     class: lease.class,
@@ -31,6 +39,7 @@ export function leaseRow(lease: Lease): LeaseRow {
     gpus: masksOf(takenGpus(lease)),
     sinceMs,
     ...(eviction && { forJob: eviction.forJob, lostGpuSeconds: eviction.lostGpuSeconds }),
+    ...(checkpointedAtMs !== undefined && { checkpointedAtMs }),
     ...(terms && { wanted: terms.gang.gpus }),
   };
 }

@@ -3,9 +3,12 @@
 import { h, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Go } from "../place.ts";
+import { useJobPage } from "../job-feed.ts";
+import type { JobMoment } from "../job-wire.ts";
 import type { Store } from "../store.ts";
-import { bits, counted, durationText, gpuCount, timeText } from "../text.ts";
+import { counted, durationText, gpuCount } from "../text.ts";
 import type { LeaseRow } from "../wire.ts";
+import { Attempts, LifeStrip, Timeline } from "./job-life.ts";
 import { changesFor, type Change } from "./queue.ts";
 
 interface Props {
@@ -19,6 +22,8 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
   const leases = [...tables.leases].filter(([, lease]) => lease.job === job);
   const request = tables.requests.get(job);
   const { temporalUrl } = store.facts();
+  const life = useJobPage(job);
+  const about = life?.about;
   return h(
     "section",
     { class: "job wide", "aria-label": `Job ${job}` },
@@ -34,13 +39,42 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
           "History in Temporal",
         ),
     ),
-    leases.length === 0 &&
+    about &&
+      h(
+        "p",
+        null,
+        `${about.name} · ${about.class} of ${about.tenant} · ${counted(about.gpus, "GPU")}`,
+        about.tasks !== undefined && ` for each of ${counted(about.tasks, "task")}`,
+      ),
+    life?.trouble !== undefined && h("p", { class: "bad" }, life.trouble),
+    life && h(LifeStrip, { page: life, nowMs: Date.now() }),
+    life?.ended === undefined &&
+      leases.length === 0 &&
       request === undefined &&
       h("p", null, "The fleet's ledger has no such job: it has ended, or has not asked for GPUs."),
     leases.map(([id, lease]) => h(LeaseFacts, { key: id, id, lease })),
     request && h(WaitFacts, { store, job }),
-    h(Mentions, { store, job }),
+    life && life.attempts.length > 0 && h("p", { class: "quiet" }, `Output: orbweaver logs ${job}`),
+    life && h(Attempts, { page: life }),
+    life &&
+      h(Timeline, { moments: withDecisions(store, life.moments, job), omitted: life.omitted }),
   );
+}
+
+/** The job's own moments, and what the last decisions of the fleet say of its reservations and of evictions for it. */
+function withDecisions(
+  store: Store,
+  moments: readonly JobMoment[],
+  job: string,
+): readonly JobMoment[] {
+  const said = [...store.tables.decisions.values()].flatMap(
+    ({ atMs, evictions, reservations }): readonly JobMoment[] =>
+      [
+        ...reservations.filter((line) => line.startsWith(`${job}: `)),
+        ...evictions.filter((line) => line.includes(` for ${job},`)),
+      ].map((text) => ({ atMs, kind: "reserved", text })),
+  );
+  return [...moments, ...said].sort((one, other) => one.atMs - other.atMs);
 }
 
 function LeaseFacts({
@@ -50,7 +84,7 @@ function LeaseFacts({
   readonly id: string;
   readonly lease: LeaseRow;
 }): ComponentChildren {
-  const { wanted, forJob, lostGpuSeconds = 0 } = lease;
+  const { wanted, forJob, checkpointedAtMs, lostGpuSeconds = 0 } = lease;
   const count = gpuCount(lease.gpus);
   return h(
     "div",
@@ -67,21 +101,10 @@ function LeaseFacts({
         null,
         `Makes room for ${forJob}; ${Math.round(lostGpuSeconds)} GPU-seconds of work are lost.`,
       ),
-    h(
-      "ul",
-      { class: "gang" },
-      lease.gpus.map(([host, mask]) =>
-        h("li", { key: host }, `${host}: `, h("code", null, maskText(mask)), ` (${bits(mask)})`),
-      ),
-    ),
+    checkpointedAtMs !== undefined &&
+      h("p", null, `Newest checkpoint ${durationText(Date.now() - checkpointedAtMs)} ago.`),
   );
 }
-
-/** `0 1 5`: the numbers of the GPUs. */
-const maskText = (mask: number): string =>
-  Array.from({ length: 31 }, (_, gpu) => gpu)
-    .filter((gpu) => ((mask >>> gpu) & 1) === 1)
-    .join(" ");
 
 function WaitFacts({
   store,
@@ -146,34 +169,5 @@ function WaitFacts({
               ),
             ),
           ),
-  );
-}
-
-/** The last decisions that name the job. */
-function Mentions({
-  store,
-  job,
-}: {
-  readonly store: Store;
-  readonly job: string;
-}): ComponentChildren {
-  const lines = [...store.tables.decisions.values()].flatMap(
-    ({ atMs, grants, evictions, reservations, refusals }) =>
-      [...grants, ...evictions, ...reservations, ...refusals]
-        .filter((line) => line.includes(job))
-        .map((line) => ({ atMs, line })),
-  );
-  if (lines.length === 0) return null;
-  return h(
-    "div",
-    { class: "card" },
-    h("h3", null, "Decisions"),
-    h(
-      "ol",
-      { class: "timeline" },
-      lines.map(({ atMs, line }) =>
-        h("li", { key: `${atMs} ${line}` }, h("time", null, timeText(atMs)), " ", line),
-      ),
-    ),
   );
 }

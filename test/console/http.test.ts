@@ -2,7 +2,7 @@
 
 import { request } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
-import { createHub } from "../../console/http/hub.ts";
+import { createHub, KEPT_CHANGES } from "../../console/http/hub.ts";
 import { plain, startHttpConsole, type HttpConsole } from "../../console/http/server.ts";
 import type { Message } from "../../page/wire.ts";
 
@@ -15,7 +15,7 @@ const SNAPSHOT: Message = {
 const DELTA: Message = { kind: "delta", order: ["job-1"] };
 
 let open: HttpConsole | undefined;
-const hub = createHub(() => SNAPSHOT);
+const hub = createHub<Message>(() => SNAPSHOT, KEPT_CHANGES);
 afterEach(async () => {
   await open?.close();
   open = undefined;
@@ -27,7 +27,7 @@ async function start(rule: { readonly token?: string }): Promise<number> {
     port: 0,
     rule,
     files: new Map([["/", plain(200, "page")]]),
-    stream: hub.add,
+    streams: new Map([["/api/events", (_url, response, seen) => hub.add(response, seen)]]),
     answer: async ({ pathname }) => (pathname === "/api/state" ? plain(200, "state") : undefined),
   });
   return open.port;

@@ -7,12 +7,16 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import type { JobPage } from "../../page/job-wire.ts";
+import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { drawFreePort } from "../../workers/server/ports.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
 let shown: ChildProcess;
 let url: string;
+let ended: string;
+let waits: string;
 
 beforeAll(async () => {
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
@@ -52,10 +56,10 @@ it("counts what a live fleet does, without a wake of it", async () => {
         run: { command: ["sleep", String(seconds)] },
       })
     ).jobId;
-  const first = await submit("first", 4, 1);
-  await world.temporal.workflow.getHandle(first).result();
+  ended = await submit("first", 4, 1);
+  await world.temporal.workflow.getHandle(ended).result();
   await submit("holds", 12, 600);
-  await submit("waits", 8, 1);
+  waits = await submit("waits", 8, 1);
   await world.until(
     "one holds and one waits",
     ({ leases, reasons }) =>
@@ -73,6 +77,44 @@ it("counts what a live fleet does, without a wake of it", async () => {
   expect(said("orbweaver_run_seconds_sum{")).toBeGreaterThan(1);
   expect(said("orbweaver_history_reached")).toBe(1);
 });
+
+it("follows a job's own history while its page is open, once for all browsers", async () => {
+  const isOver = ({ ended }: JobPage): boolean => ended !== undefined;
+  const [page, other] = await Promise.all([pageOf(ended, isOver), pageOf(ended, isOver)]);
+  expect(other).toEqual(page);
+  expect(page.moments.map(({ kind }) => kind)).toEqual([
+    ...["submitted", "granted", "starting", "running", "stopped", "ended"],
+  ]);
+  expect(page).toMatchObject({ job: ended, ended: { how: "completed" }, attempts: [{}] });
+  const state = (await (await fetch(`${url}api/state`)).json()) as { readonly jobs: number };
+  expect(state.jobs).toBe(1);
+  const waiting = await pageOf(waits, ({ moments }) => moments.length > 1);
+  expect(waiting.moments.map(({ kind }) => kind)).toEqual(["submitted", "waiting"]);
+  const fleet = await pageOf(fleetWorkflowId(world.fleet), () => false);
+  expect(fleet.trouble).toMatch(/ is no job$/);
+});
+
+/** Reads the stream of a job until its page is as wanted, or tells of trouble. */
+async function pageOf(job: string, isWanted: (page: JobPage) => boolean): Promise<JobPage> {
+  const { body } = await fetch(`${url}api/job-events?job=${job}`);
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = (await reader?.read()) ?? { done: true };
+    if (done) throw new Error(`the stream of ${job} ended early`);
+    text += value;
+    const blocks = text.split("\n\n");
+    text = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const data = /^data: (.*)$/m.exec(block)?.[1];
+      if (data === undefined) continue;
+      const page = JSON.parse(data) as JobPage;
+      if (!isWanted(page) && page.trouble === undefined) continue;
+      await reader?.cancel();
+      return page;
+    }
+  }
+}
 
 it("a worker serves the metrics of Temporal's SDK where it is asked to", async () => {
   const address = `127.0.0.1:${String(await drawFreePort())}`;

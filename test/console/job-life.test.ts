@@ -1,0 +1,139 @@
+/** @file A job's page, from the recorded histories of jobs: what happened and when, each run, and what was lost. */
+
+import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { msOf } from "../../console/follow/workflow-task.ts";
+import { createJobLife } from "../../console/job/job-life.ts";
+import { createJobReader } from "../../console/job/job-reader.ts";
+import { phasesOf } from "../../page/job-phases.ts";
+import type { JobPage, MomentKind } from "../../page/job-wire.ts";
+import { renderView, textsOf } from "../support/page-view.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+
+const FOLDER = path.join(import.meta.dirname, "../histories");
+const files = readdirSync(FOLDER).filter((file) => /^job\..*\.json$/.test(file));
+const codecs = createConverters().worker.payloadCodecs ?? [];
+
+async function pageOf(name: string): Promise<JobPage> {
+  const history = historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, name), "utf8")));
+  const life = createJobLife("job");
+  const reader = createJobReader(codecs);
+  for (const event of history.events ?? []) {
+    const fact = await reader.read(event);
+    if (fact !== undefined) life.fold(fact, msOf(event.eventTime));
+  }
+  return life.page();
+}
+
+const kindsOf = ({ moments }: JobPage): readonly MomentKind[] => moments.map(({ kind }) => kind);
+
+describe("a job's page in a browser", () => {
+  it("shows phases without a gap, each run's GPUs, and every moment", async () => {
+    const page = await pageOf("job.preempted.json");
+    const spans = phasesOf(page, 0);
+    expect(spans.map(({ phase }) => phase)).toEqual([
+      ...["waiting", "preparing", "running", "stopping", "waiting"],
+      ...["preparing", "running", "waiting"],
+    ]);
+    for (const [at, { toMs }] of spans.entries())
+      expect(toMs).toBe(spans[at + 1]?.fromMs ?? page.ended?.atMs);
+    const runs = await renderView("views/job-life.ts", "Attempts", { page });
+    expect(textsOf(runs, "h3")).toEqual([
+      "lease-3: 8 GPUs, completed, ran 11s",
+      "lease-1: 8 GPUs, stopped, ran 0s",
+    ]);
+    // Two hosts a run with four GPUs of eight each.
+    expect(runs.filter(({ props }) => props["class"] === "in").length).toBe(16);
+    expect(runs.filter(({ props }) => props["class"] === "out").length).toBe(16);
+    const lines = await renderView("views/job-life.ts", "Timeline", page);
+    expect(textsOf(lines, "li").length).toBe(page.moments.length);
+  });
+
+  it("shows expected beside measured bandwidth", async () => {
+    const life = createJobLife("job");
+    const page: JobPage = {
+      ...life.page(),
+      attempts: [
+        {
+          lease: "lease-1",
+          grantedAtMs: 0,
+          gpus: [["eu/a", 255]],
+          reason: "best found",
+          extras: [{ part: "plan", text: "DP 2 × PP 4" }],
+          predictedGbs: 200,
+          measuredGbs: 100,
+        },
+      ],
+    };
+    const shown = await renderView("views/job-life.ts", "Attempts", { page });
+    const widths = shown.flatMap(({ props }) =>
+      String(props["class"]).startsWith("bar-") ? props["width"] : [],
+    );
+    expect(widths).toEqual([200, 100]);
+    expect(textsOf(shown, "dd")).toContain("DP 2 × PP 4");
+  });
+});
+
+describe("a job's page", () => {
+  it.each(files)("tells %s in the order of time, from its submission to its end", async (file) => {
+    const page = await pageOf(file);
+    const kinds = kindsOf(page);
+    expect(kinds[0]).toBe("submitted");
+    expect(kinds.at(-1)).toBe("ended");
+    expect(page.ended).toBeDefined();
+    expect(page.about?.gpus).toBeGreaterThan(0);
+    const times = page.moments.map(({ atMs }) => atMs);
+    expect(times).toEqual([...times].sort((one, other) => one - other));
+    for (const { grantedAtMs, startedAtMs = grantedAtMs, endedAtMs } of page.attempts)
+      if (endedAtMs !== undefined) {
+        expect(startedAtMs).toBeGreaterThanOrEqual(grantedAtMs);
+        expect(endedAtMs).toBeGreaterThanOrEqual(startedAtMs);
+      }
+  });
+
+  it("tells for whom a job was preempted, its checkpoint and the work lost", async () => {
+    const page = await pageOf("job.preempted.json");
+    expect(kindsOf(page)).toEqual([
+      ...["submitted", "granted", "starting", "running", "preempted", "stopping", "checkpoint"],
+      ...["stopped", "waiting", "granted", "starting", "running", "stopped", "ended"],
+    ]);
+    const [first, second] = page.attempts;
+    expect(first).toMatchObject({ lease: "lease-1", end: "stopped" });
+    // 8 GPUs for 29 ms after the checkpoint, on the host that ended last.
+    expect(first?.lostGpuSeconds).toBeCloseTo(0.232, 3);
+    expect(first?.checkpoint).toMatch(/step-8$/);
+    expect(second).toMatchObject({ lease: "lease-3", end: "completed" });
+    expect(second?.lostGpuSeconds).toBeUndefined();
+    const preempted = page.moments.find(({ kind }) => kind === "preempted");
+    expect(preempted?.text).toMatch(/^lease-1: room for answers-/);
+  });
+
+  it("tells why a job waited and why one failed", async () => {
+    const waited = await pageOf("job.waited.json");
+    expect(waited.moments.find(({ kind }) => kind === "waiting")?.text).toMatch(
+      /^WaitingForGpus: /,
+    );
+    const failed = await pageOf("job.gang-failed.json");
+    expect(failed.ended?.how).toBe("failed");
+    expect(failed.attempts[0]?.end).toBe("failed");
+    expect(failed.attempts[0]?.cause).toMatch(/^[A-Z_]+ on alpha\//);
+  });
+
+  it("tells what was made for a run", async () => {
+    const { attempts } = await pageOf("job.launch-extras.json");
+    expect(attempts[0]?.extras.map(({ part }) => part)).toEqual(["collectives"]);
+  });
+
+  it("keeps the first and the last of very many moments", () => {
+    const life = createJobLife("job");
+    for (let at = 0; at < 5_000; at += 1)
+      life.fold({ kind: "said", as: "order", text: `line ${at}` }, at);
+    const { moments, omitted } = life.page();
+    expect(moments.length + omitted).toBe(5_000);
+    expect(moments.length).toBeLessThanOrEqual(400);
+    expect(moments[0]?.text).toBe("line 0");
+    expect(moments.at(-1)?.text).toBe("line 4999");
+  });
+});
