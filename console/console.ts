@@ -24,6 +24,8 @@ import {
   type HttpConsole,
   type Stream,
 } from "./http/server.ts";
+import { readEarlierRun } from "./past/earlier-run.ts";
+import { createPast } from "./past/past.ts";
 import { decisionRow } from "./view/decisions.ts";
 import { createTables } from "./view/tables.ts";
 
@@ -52,6 +54,8 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   const metrics = createFleetMetrics();
   const hub = createHub<Message>(tables.snapshot, KEPT_CHANGES);
   const ending = new AbortController();
+  const { signal } = ending;
+  const past = createPast((runId) => readEarlierRun(runId, { client, fleet, codecs, signal }));
   let ledger: Ledger | undefined;
   let at = { runId: "0", event: 0 };
   let atMs = 0;
@@ -72,10 +76,11 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
     client,
     fleet,
     codecs,
-    signal: ending.signal,
+    signal,
     listener: {
       began(run) {
         ledger = run.ledger;
+        past.begin(run);
         at = { runId: run.runId, event: 0 };
         atMs = Math.max(atMs, run.startedAtMs);
         soon();
@@ -83,6 +88,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       folded(runId, { task, folded, ledger: reached }) {
         for (const one of folded) {
           metrics.fold(one);
+          past.add(one);
           const row = decisionRow(one);
           if (row !== undefined) tables.note(row);
         }
@@ -118,13 +124,22 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
 
   function facts(): Facts {
     const { uiUrl } = options;
+    const reach = past.reach();
     const temporalUrl = `${uiUrl ?? ""}/namespaces/${encodeURIComponent(client.options.namespace)}/workflows/`;
     return {
       fleet,
       atMs,
       ...(trouble !== undefined && { trouble }),
       ...(uiUrl !== undefined && { temporalUrl }),
+      ...(reach !== undefined && { past: reach }),
     };
+  }
+
+  async function pastAnswer(at: string): Promise<Answer> {
+    if (!/^\d{1,16}$/.test(at))
+      return plain(400, "at: a time in milliseconds since 1970 is needed");
+    const shown = await past.at(Number(at), facts());
+    return shown === undefined ? plain(404, "nothing is known of that time") : json(shown);
   }
 
   async function answer(url: URL): Promise<Answer | undefined> {
@@ -139,6 +154,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
         toldBytes: hub.toldBytes(),
       });
     if (pathname === "/api/snapshot") return json(tables.snapshot());
+    if (pathname === "/api/past") return pastAnswer(searchParams.get("at") ?? "");
     if (pathname !== "/metrics" && pathname !== "/api/changes") return undefined;
     if (ledger === undefined) return plain(503, "the fleet's history has not been read yet");
     const nowMs = Date.now();

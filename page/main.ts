@@ -4,11 +4,13 @@ import { h, render, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { connect } from "./connection.ts";
 import { MapView } from "./map/map-view.ts";
+import { usePast } from "./past-feed.ts";
 import { usePlace, type View } from "./place.ts";
 import { createStore, type Store } from "./store.ts";
 import { counted, timeText } from "./text.ts";
 import { JobView } from "./views/job.ts";
 import { QueueView } from "./views/queue.ts";
+import { TimeBar } from "./views/time-bar.ts";
 import { DecisionsView, HostsView, TenantsView } from "./views/tables.ts";
 import type { ViewProps } from "./views/view-props.ts";
 
@@ -35,7 +37,10 @@ function Page({ store }: { readonly store: Store }): ComponentChildren {
       });
     });
   }, []);
-  const { fleet } = store.facts();
+  const facts = store.facts();
+  const { fleet } = facts;
+  const at = place.get("at");
+  const { shown, trouble } = usePast(at);
   useEffect(() => {
     document.title = fleet === "" ? "Orbweaver" : `${fleet} · Orbweaver`;
   }, [fleet]);
@@ -43,12 +48,13 @@ function Page({ store }: { readonly store: Store }): ComponentChildren {
     "div",
     { class: "page" },
     h(Head, { store, place, go }),
+    h(TimeBar, { at, facts, answer: shown?.answer, trouble, nowMs: Date.now(), go }),
     h(
       "main",
       null,
       store.tables.hosts.size === 0
         ? h("p", { class: "quiet wide" }, "Reading the fleet's history…")
-        : h(ViewOf, { store, place, go }),
+        : h(ViewOf, { store: shown?.store ?? store, place, go }),
     ),
   );
 }

@@ -16,7 +16,10 @@ export interface Store {
   readonly facts: () => Facts;
   /** The waiting jobs, the next one first. */
   readonly order: () => readonly string[];
-  /** Grows with every change. */
+  /** The present, or the instant of the past that the tables show. */
+  readonly nowMs: () => number;
+  readonly isPast: () => boolean;
+  /** Another one after every change, and in every store. */
   readonly revision: () => number;
   readonly isConnected: () => boolean;
   readonly take: (message: Message) => void;
@@ -25,9 +28,12 @@ export interface Store {
   readonly onChange: (listener: () => void) => () => void;
 }
 
+let revisions = 0;
+
 const NO_FACTS: Facts = { fleet: "", atMs: 0 };
 
-export function createStore(): Store {
+/** `pastMs`: of a store that shows an instant of the past. */
+export function createStore(pastMs?: number): Store {
   const tables: Kept = {
     hosts: new Map(),
     leases: new Map(),
@@ -40,13 +46,15 @@ export function createStore(): Store {
   const listeners = new Set<() => void>();
   let facts = NO_FACTS;
   let order: readonly string[] = [];
-  let revision = 0;
+  let revision = (revisions += 1);
   let isConnected = false;
 
   return {
     tables,
     facts: () => facts,
     order: () => order,
+    nowMs: () => pastMs ?? Date.now(),
+    isPast: () => pastMs !== undefined,
     revision: () => revision,
     isConnected: () => isConnected,
     take,
@@ -71,7 +79,7 @@ export function createStore(): Store {
   }
 
   function changed(): void {
-    revision += 1;
+    revision = revisions += 1;
     for (const listener of listeners) listener();
   }
 }

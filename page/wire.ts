@@ -115,6 +115,19 @@ export interface Facts {
   readonly trouble?: string;
   /** Page of the fleet's own workflow in Temporal's UI; those of jobs lie beside it. */
   readonly temporalUrl?: string;
+  /** From when on the fleet can be shown as it was, and whether still older runs may be read. */
+  readonly past?: { readonly fromMs: number; readonly isMore: boolean };
+}
+
+/** The fleet at an instant of its past. */
+export interface PastAnswer {
+  readonly message: Message;
+  /** Of the last event at or before the instant. */
+  readonly atMs: number;
+  /** When something happened before and after it. */
+  readonly beforeMs?: number;
+  readonly afterMs?: number;
+  readonly past: NonNullable<Facts["past"]>;
 }
 
 export type Message =

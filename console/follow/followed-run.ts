@@ -23,6 +23,8 @@ export interface FoldedTask {
 export interface FollowedRun {
   readonly runId: string;
   readonly startedAtMs: number;
+  /** The run that continued as this one; undefined for the first. */
+  readonly previousRunId: string | undefined;
   /** The packed ledger with which the run began, as JSON. */
   readonly carried: string;
   readonly ledger: () => Ledger;
@@ -47,6 +49,7 @@ export async function openFollowedRun(
   return {
     runId,
     startedAtMs,
+    previousRunId: started?.continuedExecutionRunId || undefined,
     carried: JSON.stringify(input.ledger),
     ledger: run.ledger,
     next: run.next,

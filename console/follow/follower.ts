@@ -31,6 +31,7 @@ export interface FollowerListener {
   readonly began: (run: {
     readonly runId: string;
     readonly startedAtMs: number;
+    readonly previousRunId: string | undefined;
     readonly ledger: Ledger;
   }) => void;
   readonly folded: (runId: string, task: FoldedTask) => void;
@@ -126,10 +127,10 @@ function readRun(
   }
 
   function begin(opened: FollowedRun): void {
-    const { runId, startedAtMs } = opened;
+    const { runId, startedAtMs, previousRunId } = opened;
     if (expected !== undefined && JSON.stringify(expected.ledger) !== opened.carried)
       listener.diverged(runId, "the run before ended with another ledger than the followed one");
-    listener.began({ runId, startedAtMs, ledger: opened.ledger() });
+    listener.began({ runId, startedAtMs, previousRunId, ledger: opened.ledger() });
   }
 
   async function* told(

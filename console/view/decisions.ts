@@ -4,18 +4,22 @@ import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
 import type { DecisionRow } from "../../page/wire.ts";
 import type { Folded } from "../follow/fleet-run.ts";
+import type { Applied } from "../../scheduling/ledger/ledger.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
 
 /** Sentences of one kind in a row; the others are counted. */
 const MAX_LINES = 20;
 
+/** `refusals`: of the plan's application, where they are known. */
+export type Decided = Pick<Folded, "event" | "before"> & Partial<Pick<Applied, "refusals">>;
+
 /** Undefined for an event that is no plan, and for a plan that changes nothing. */
-export function decisionRow({ event, before }: Folded): DecisionRow | undefined {
+export function decisionRow({ event, before, refusals: known }: Decided): DecisionRow | undefined {
   if (event.kind !== "plan") return undefined;
   const { plan, nowMs } = event;
   const { items, evict = [], reserve = [], pending } = plan;
   if (items.length + evict.length + reserve.length === 0) return undefined;
-  const { refusals } = apply(before, event);
+  const refusals = known ?? apply(before, event).refusals;
   return {
     atMs: nowMs,
     method: plan.stats.method,

@@ -86,7 +86,7 @@ export function MapView({ store, place, go }: ViewProps): ComponentChildren {
           go({ job: chosen === job ? "" : (chosen ?? "") });
         },
       }),
-      pointed && h(Tip, { book, pointed, layout, width: size.width }),
+      pointed && h(Tip, { book, pointed, layout, width: size.width, nowMs: store.nowMs() }),
     ),
     h("p", { class: "quiet" }, summaryText(book)),
     h(
@@ -140,12 +140,13 @@ interface TipProps {
   readonly pointed: Pointed;
   readonly layout: Layout;
   readonly width: number;
+  readonly nowMs: number;
 }
 
 const TIP_WIDTH = 280;
 
 /** The place of the tip is set by script: the policy of the page allows no style in its markup. */
-function Tip({ book, pointed, layout, width }: TipProps): ComponentChildren {
+function Tip({ book, pointed, layout, width, nowMs }: TipProps): ComponentChildren {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (!box.current) return;
@@ -172,7 +173,7 @@ function Tip({ book, pointed, layout, width }: TipProps): ComponentChildren {
       h(
         "div",
         null,
-        `${lease.job} (${lease.class}, ${lease.tenant}) for ${durationText(Date.now() - lease.sinceMs)}`,
+        `${lease.job} (${lease.class}, ${lease.tenant}) for ${durationText(nowMs - lease.sinceMs)}`,
       ),
     lease?.forJob !== undefined && h("div", null, `makes room for ${lease.forJob}`),
     claim !== undefined && h("div", null, `reserved for ${claim}`),

@@ -47,12 +47,12 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
         about.tasks !== undefined && ` for each of ${counted(about.tasks, "task")}`,
       ),
     life?.trouble !== undefined && h("p", { class: "bad" }, life.trouble),
-    life && h(LifeStrip, { page: life, nowMs: Date.now() }),
+    life && h(LifeStrip, { page: life, nowMs: store.nowMs() }),
     life?.ended === undefined &&
       leases.length === 0 &&
       request === undefined &&
       h("p", null, "The fleet's ledger has no such job: it has ended, or has not asked for GPUs."),
-    leases.map(([id, lease]) => h(LeaseFacts, { key: id, id, lease })),
+    leases.map(([id, lease]) => h(LeaseFacts, { key: id, id, lease, nowMs: store.nowMs() })),
     request && h(WaitFacts, { store, job }),
     life && life.attempts.length > 0 && h("p", { class: "quiet" }, `Output: orbweaver logs ${job}`),
     life && h(Attempts, { page: life }),
@@ -80,9 +80,11 @@ function withDecisions(
 function LeaseFacts({
   id,
   lease,
+  nowMs,
 }: {
   readonly id: string;
   readonly lease: LeaseRow;
+  readonly nowMs: number;
 }): ComponentChildren {
   const { wanted, forJob, checkpointedAtMs, lostGpuSeconds = 0 } = lease;
   const count = gpuCount(lease.gpus);
@@ -92,7 +94,7 @@ function LeaseFacts({
     h(
       "p",
       null,
-      `${id}: ${counted(count, "GPU")}, ${lease.state}, for ${durationText(Date.now() - lease.sinceMs)} · ${lease.class} of ${lease.tenant}`,
+      `${id}: ${counted(count, "GPU")}, ${lease.state}, for ${durationText(nowMs - lease.sinceMs)} · ${lease.class} of ${lease.tenant}`,
       wanted !== undefined && wanted > count && ` · asked for ${wanted}`,
     ),
     forJob !== undefined &&
@@ -102,7 +104,7 @@ function LeaseFacts({
         `Makes room for ${forJob}; ${Math.round(lostGpuSeconds)} GPU-seconds of work are lost.`,
       ),
     checkpointedAtMs !== undefined &&
-      h("p", null, `Newest checkpoint ${durationText(Date.now() - checkpointedAtMs)} ago.`),
+      h("p", null, `Newest checkpoint ${durationText(nowMs - checkpointedAtMs)} ago.`),
   );
 }
 
@@ -117,13 +119,15 @@ function WaitFacts({
   const { tables } = store;
   const request = tables.requests.get(job);
   const reason = tables.reasons.get(job);
+  const isPast = store.isPast();
   useEffect(() => {
+    if (isPast) return;
     let isOver = false;
     void changesFor(job).then((found) => {
       if (!isOver) setChanges(found);
     });
     return () => void (isOver = true);
-  }, [job, reason?.code]);
+  }, [job, isPast, reason?.code]);
   if (request === undefined) return null;
   const place = store.order().indexOf(job) + 1;
   return h(
@@ -132,7 +136,7 @@ function WaitFacts({
     h(
       "p",
       null,
-      `Waits for ${counted(request.gpus, "GPU")}${request.slots === undefined ? "" : ` × ${request.slots}`}, ${durationText(Date.now() - request.submittedAtMs)}; place ${place} of ${store.order().length} · ${request.class} of ${request.tenant}, priority ${request.priority}`,
+      `Waits for ${counted(request.gpus, "GPU")}${request.slots === undefined ? "" : ` × ${request.slots}`}, ${durationText(store.nowMs() - request.submittedAtMs)}; place ${place} of ${store.order().length} · ${request.class} of ${request.tenant}, priority ${request.priority}`,
     ),
     h(
       "p",
@@ -151,23 +155,31 @@ function WaitFacts({
           h("dd", { key: `${name}=` }, value.toLocaleString("en")),
         ]),
       ),
-    h("h3", null, "What would start it now"),
-    changes === undefined
-      ? h("p", { class: "quiet" }, "The scheduler is trying changes…")
-      : changes.length === 0
-        ? h("p", { class: "quiet" }, "No change that was tried would.")
-        : h(
-            "ol",
-            null,
-            changes.map(({ text, lostGpuSeconds, gpus }) =>
-              h(
-                "li",
-                { key: text },
-                `${text}: ${counted(gpus, "GPU")}`,
-                lostGpuSeconds > 0 &&
-                  `, ${Math.round(lostGpuSeconds)} GPU-seconds of others' work lost`,
-              ),
-            ),
-          ),
+    !isPast && h(Remedies, { changes }),
   );
 }
+
+const Remedies = ({
+  changes,
+}: {
+  readonly changes: readonly Change[] | undefined;
+}): ComponentChildren => [
+  h("h3", { key: "title" }, "What would start it now"),
+  changes === undefined
+    ? h("p", { key: "none", class: "quiet" }, "The scheduler is trying changes…")
+    : changes.length === 0
+      ? h("p", { key: "none", class: "quiet" }, "No change that was tried would.")
+      : h(
+          "ol",
+          { key: "list" },
+          changes.map(({ text, lostGpuSeconds, gpus }) =>
+            h(
+              "li",
+              { key: text },
+              `${text}: ${counted(gpus, "GPU")}`,
+              lostGpuSeconds > 0 &&
+                `, ${Math.round(lostGpuSeconds)} GPU-seconds of others' work lost`,
+            ),
+          ),
+        ),
+];

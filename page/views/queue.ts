@@ -44,8 +44,8 @@ export function QueueView({ store, place, go }: ViewProps): ComponentChildren {
     }),
     [store.revision()],
   );
-  const { changeOf, look } = useChanges();
-  const nowMs = Date.now();
+  const { changeOf, look } = useChanges(store.isPast());
+  const nowMs = store.nowMs();
   return h(
     "section",
     { class: "queue", "aria-label": "Queue" },
@@ -157,8 +157,8 @@ interface FoundChange {
   readonly text: string;
 }
 
-/** What the console finds for the jobs in sight, kept for a while. */
-function useChanges(): {
+/** What the console finds for the jobs in sight, kept for a while; nothing for jobs of the past. */
+function useChanges(isPast: boolean): {
   readonly changeOf: (job: string) => string | undefined;
   readonly look: (jobs: readonly string[]) => void;
 } {
@@ -166,6 +166,7 @@ function useChanges(): {
   const wanted = useRef<readonly string[]>([]);
   const [, setCount] = useState(0);
   useEffect(() => {
+    if (isPast) return;
     let isOver = false;
     const timer = setInterval(() => {
       const job = wanted.current.find(
@@ -183,9 +184,9 @@ function useChanges(): {
       isOver = true;
       clearInterval(timer);
     };
-  }, []);
+  }, [isPast]);
   return {
-    changeOf: (job) => found.current.get(job)?.text || undefined,
+    changeOf: (job) => (isPast ? undefined : found.current.get(job)?.text || undefined),
     look: (jobs) => void (wanted.current = jobs),
   };
 }

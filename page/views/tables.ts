@@ -149,7 +149,7 @@ export function HostsView({
           case "held":
             return String(row.gpus - free);
           case "health":
-            return healthText(row);
+            return healthText(row, store.nowMs());
           default:
             return jobs.map((job) =>
               h(
@@ -164,14 +164,14 @@ export function HostsView({
   );
 }
 
-function healthText({ condition, drainReason, silentSinceMs }: HostRow): string {
+function healthText({ condition, drainReason, silentSinceMs }: HostRow, nowMs: number): string {
   if (condition === undefined) return "ready";
   if (condition === "drained")
     return drainReason === undefined ? "drained" : `drained: ${drainReason}`;
   if (condition === "agentless") return "no agent";
   return silentSinceMs === undefined
     ? condition
-    : `${condition}, silent for ${durationText(Date.now() - silentSinceMs)}`;
+    : `${condition}, silent for ${durationText(nowMs - silentSinceMs)}`;
 }
 
 export function DecisionsView({ store }: { readonly store: Store }): ComponentChildren {

@@ -8,6 +8,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import type { JobPage } from "../../page/job-wire.ts";
+import type { PastAnswer } from "../../page/wire.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import { drawFreePort } from "../../workers/server/ports.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
@@ -92,6 +93,19 @@ it("follows a job's own history while its page is open, once for all browsers", 
   expect(waiting.moments.map(({ kind }) => kind)).toEqual(["submitted", "waiting"]);
   const fleet = await pageOf(fleetWorkflowId(world.fleet), () => false);
   expect(fleet.trouble).toMatch(/ is no job$/);
+});
+
+it("shows the fleet as it was when a job ran that has ended", async () => {
+  const { attempts } = await pageOf(ended, ({ attempts: [first] }) => first?.end !== undefined);
+  const [run] = attempts;
+  const said = await fetch(`${url}api/past?at=${String(run?.startedAtMs)}`);
+  const { message, past, afterMs } = (await said.json()) as PastAnswer;
+  const held = Object.values(message.changes?.leases?.set ?? {}).map(({ job }) => job);
+  expect(held).toEqual([ended]);
+  expect(Object.keys(message.changes?.requests?.set ?? {})).toEqual([]);
+  expect(past.fromMs).toBeLessThan(run?.grantedAtMs ?? 0);
+  expect(afterMs).toBeGreaterThan(run?.startedAtMs ?? Infinity);
+  expect((await fetch(`${url}api/past?at=yesterday`)).status).toBe(400);
 });
 
 /** Reads the stream of a job until its page is as wanted, or tells of trouble. */

@@ -1,0 +1,196 @@
+/** @file The past as the console shows it: at any instant the ledger that the fleet had then, within bounds of memory and of time. */
+
+import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
+import fc from "fast-check";
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Folded } from "../../console/follow/fleet-run.ts";
+import { openFollowedRun } from "../../console/follow/followed-run.ts";
+import { ARCHIVE_LIMITS, createLedgerArchive } from "../../console/past/ledger-archive.ts";
+import { createPast } from "../../console/past/past.ts";
+import { createTables } from "../../console/view/tables.ts";
+import { createStore } from "../../page/store.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { renderView } from "../support/page-view.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+
+const FOLDER = path.join(import.meta.dirname, "../histories");
+const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
+const codecs = createConverters().worker.payloadCodecs ?? [];
+
+interface Recorded {
+  readonly opened: Ledger;
+  readonly startedAtMs: number;
+  readonly folded: readonly Folded[];
+}
+
+async function recorded(file: string): Promise<Recorded> {
+  const history = historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, file), "utf8")));
+  const events = history.events ?? [];
+  const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
+  const { startedAtMs } = run;
+  const opened = run.ledger();
+  return { opened, startedAtMs, folded: (await run.read(events)).flatMap((task) => task.folded) };
+}
+
+/** The ledger after the last event at or before the instant, as it was recorded. */
+const ledgerAt = ({ opened, folded }: Recorded, ms: number): Ledger =>
+  folded.filter(({ event }) => event.nowMs <= ms).at(-1)?.ledger ?? opened;
+
+const SMALL = { ...ARCHIVE_LIMITS, events: 7, plans: 3 };
+
+describe("the ledger at an instant", () => {
+  it.each(files)("equals the recorded one of %s at 100 random instants", async (file) => {
+    const run = await recorded(file);
+    for (const limits of [SMALL, ARCHIVE_LIMITS]) {
+      const archive = createLedgerArchive(limits);
+      archive.begin(run.opened, run.startedAtMs);
+      for (const { event, ledger } of run.folded) archive.add(event, ledger);
+      const { fromMs, toMs } = archive.span() ?? { fromMs: 0, toMs: 0 };
+      expect(fromMs).toBe(run.startedAtMs);
+      expect(toMs).toBe(run.folded.at(-1)?.event.nowMs);
+      const instants = fc.sample(fc.integer({ min: fromMs, max: toMs + 1_000 }), {
+        numRuns: 100,
+        seed: 23,
+      });
+      for (const ms of instants) {
+        const found = archive.at(ms);
+        expect(packLedger(found?.ledger ?? run.opened)).toEqual(packLedger(ledgerAt(run, ms)));
+      }
+      expect(archive.at(fromMs - 1)).toBeUndefined();
+    }
+  });
+
+  it.each(files)("steps through each time at which %s changed, forth and back", async (file) => {
+    const run = await recorded(file);
+    const archive = createLedgerArchive(SMALL);
+    archive.begin(run.opened, run.startedAtMs);
+    for (const { event, ledger } of run.folded) archive.add(event, ledger);
+    const times = [...new Set([run.startedAtMs, ...run.folded.map(({ event }) => event.nowMs)])];
+    const forth: number[] = [];
+    for (let ms: number | undefined = run.startedAtMs; ms !== undefined;) {
+      forth.push(ms);
+      ms = archive.at(ms)?.afterMs;
+    }
+    expect(forth).toEqual(times);
+    const back: number[] = [];
+    for (let ms = times.at(-1); ms !== undefined;) {
+      back.push(ms);
+      ms = archive.at(ms)?.beforeMs;
+    }
+    expect(back.reverse()).toEqual(times);
+  });
+
+  it("forgets the oldest where all is too large, and takes an older run in front where there is room", async () => {
+    const run = await recorded("fleet.first-jobs.json");
+    const fill = (limits: typeof SMALL): ReturnType<typeof createLedgerArchive> => {
+      const archive = createLedgerArchive(limits);
+      archive.begin(run.opened, run.startedAtMs);
+      for (const { event, ledger } of run.folded) archive.add(event, ledger);
+      return archive;
+    };
+    const small = fill({ ...SMALL, bytes: 4_000 });
+    expect(small.bytes()).toBeLessThanOrEqual(4_000);
+    const fromMs = small.span()?.fromMs ?? 0;
+    expect(fromMs).toBeGreaterThan(run.startedAtMs);
+    expect(small.at(fromMs - 1)).toBeUndefined();
+    expect(packLedger(small.at(fromMs)?.ledger ?? run.opened)).toEqual(
+      packLedger(ledgerAt(run, fromMs)),
+    );
+    expect(small.prepend(fill(SMALL))).toBe(false);
+    const later = createLedgerArchive(SMALL);
+    later.begin(run.folded.at(-1)?.ledger ?? run.opened, Number.MAX_SAFE_INTEGER);
+    expect(later.prepend(fill(SMALL))).toBe(true);
+    expect(later.span()?.fromMs).toBe(run.startedAtMs);
+    expect(packLedger(later.at(fromMs)?.ledger ?? run.opened)).toEqual(
+      packLedger(ledgerAt(run, fromMs)),
+    );
+  });
+});
+
+describe("the page of an instant", () => {
+  const facts = { fleet: "f", atMs: 1 };
+
+  it("shows the rows that browsers had seen then", async () => {
+    const run = await recorded("fleet.preempting.json");
+    const past = createPast(() => Promise.reject(new Error("there is no run before")));
+    past.begin({ ledger: run.opened, startedAtMs: run.startedAtMs, previousRunId: undefined });
+    for (const one of run.folded) past.add(one);
+    for (const { event } of run.folded) {
+      const answer = await past.at(event.nowMs, facts);
+      const tables = createTables();
+      tables.look(ledgerAt(run, event.nowMs), facts, event.nowMs);
+      const [was, shown] = [createStore(), createStore(event.nowMs)];
+      was.take(tables.snapshot());
+      if (answer !== undefined) shown.take(answer.message);
+      for (const name of ["hosts", "leases", "reservations", "requests", "reasons"] as const)
+        expect(shown.tables[name]).toEqual(was.tables[name]);
+      expect(shown.order()).toEqual(was.order());
+    }
+  });
+
+  it("reads the runs before as far as they are there, once for all that ask", async () => {
+    const run = await recorded("fleet.first-jobs.json");
+    const asked: string[] = [];
+    const past = createPast((runId) => {
+      asked.push(runId);
+      if (runId === "gone") return Promise.reject(new Error("Temporal has dropped it"));
+      const archive = createLedgerArchive();
+      archive.begin(run.opened, run.startedAtMs);
+      for (const { event, ledger } of run.folded) archive.add(event, ledger);
+      return Promise.resolve({ archive, previousRunId: "gone" });
+    });
+    const last = run.folded.at(-1)?.ledger ?? run.opened;
+    const startedAtMs = (run.folded.at(-1)?.event.nowMs ?? 0) + 1;
+    past.begin({ ledger: last, startedAtMs, previousRunId: "run-0" });
+    expect(past.reach()).toEqual({ fromMs: startedAtMs, isMore: true });
+    expect(asked).toEqual([]);
+    const [one, other] = await Promise.all([
+      past.at(run.startedAtMs, facts),
+      past.at(run.startedAtMs, facts),
+    ]);
+    expect(one).toEqual(other);
+    expect(asked).toEqual(["run-0"]);
+    const earliest = await past.at(0, facts);
+    expect(earliest?.past).toEqual({ fromMs: run.startedAtMs, isMore: false });
+    expect(asked).toEqual(["run-0", "gone"]);
+  });
+});
+
+describe("the time bar", () => {
+  const facts = { fleet: "f", atMs: 5_000, past: { fromMs: 1_000, isMore: true } };
+  const bar = async (
+    props: object,
+  ): Promise<{ readonly moves: string[]; readonly press: (label: string) => void }> => {
+    const moves: string[] = [];
+    const elements = await renderView("views/time-bar.ts", "TimeBar", {
+      facts,
+      nowMs: 9_000,
+      go: ({ at }: { readonly at: string }) => moves.push(at),
+      ...props,
+    });
+    return {
+      moves,
+      press(label) {
+        const found = elements.find(
+          ({ props: { "aria-label": name }, text }) => (name ?? text) === label,
+        );
+        if (found?.props["disabled"] !== true)
+          (found?.props["onClick"] as (() => void) | undefined)?.();
+      },
+    };
+  };
+
+  it("steps from the present to the event before, and from an instant both ways and back", async () => {
+    const live = await bar({ at: "" });
+    for (const label of ["The event before", "The event after"]) live.press(label);
+    expect(live.moves).toEqual(["4999"]);
+    const answer = { atMs: 3_000, beforeMs: 2_500, afterMs: 3_500, past: facts.past };
+    const past = await bar({ at: "3000", answer });
+    for (const label of ["The event before", "The event after", "back to live"]) past.press(label);
+    past.press("Read the run of the fleet before");
+    expect(past.moves).toEqual(["2500", "3500", "", "999"]);
+  });
+});
