@@ -9,8 +9,8 @@ import type { InferenceFacts } from "../domain/model/inference-facts.ts";
 import type { InferenceHost } from "../domain/model/inference-host.ts";
 import { checkOperatorGraph, type OperatorGraph } from "../domain/model/operator-graph.ts";
 import { problemText } from "../domain/values/problem.ts";
-import { planFacts } from "../planning/inference/plan-facts.ts";
-import { planningProblem } from "../planning/inference/problem.ts";
+import { planFacts, type FoundPlan } from "../planning/inference/plan-facts.ts";
+import { planningProblem, type PlanningProblem } from "../planning/inference/problem.ts";
 import { searchPlan } from "../planning/inference/search.ts";
 
 export type GpuPlan =
@@ -18,6 +18,16 @@ export type GpuPlan =
   | { readonly kind: "refused"; readonly message: string };
 
 export function gpuPlan(graph: OperatorGraph, host: InferenceHost): GpuPlan {
+  const planned = plannedOnGpus(graph, host);
+  if (planned.kind === "refused") return planned;
+  return { kind: "planned", facts: planFacts(planned.problem, planned.found) };
+}
+
+export type PlannedOnGpus =
+  | { readonly kind: "planned"; readonly problem: PlanningProblem; readonly found: FoundPlan }
+  | { readonly kind: "refused"; readonly message: string };
+
+export function plannedOnGpus(graph: OperatorGraph, host: InferenceHost): PlannedOnGpus {
   const checked = checkOperatorGraph(graph, graph.name);
   if (checked.kind === "refused") {
     const texts = checked.problems.map((problem) => problemText(checked.source, problem));
@@ -26,5 +36,5 @@ export function gpuPlan(graph: OperatorGraph, host: InferenceHost): GpuPlan {
   const problem = planningProblem(graph, host, { order: checked.order });
   const found = searchPlan(problem);
   if (found.kind === "too large") return { kind: "refused", message: found.message };
-  return { kind: "planned", facts: planFacts(problem, found) };
+  return { kind: "planned", problem, found };
 }

@@ -1,25 +1,35 @@
-/** @file The thread of `serving-planner-port.ts`: makes one plan and ends. */
+/** @file The thread of `serving-planner-port.ts`: makes or improves one plan and ends. */
 
-import { readFileSync } from "node:fs";
-import { basename } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
+import { highsSolver } from "../solvers/index.ts";
 import { planServing } from "./serving-planner.ts";
-import type { PlannerAnswer, PlannerTask } from "./serving-planner-port.ts";
+import {
+  modelIn,
+  type PlannerAnswer,
+  type PlannerTask,
+  type PolishTask,
+} from "./serving-planner-port.ts";
+import { polishServing } from "./serving-polish.ts";
 
-// Only `planInThread` starts this thread, with a task.
-const task = workerData as PlannerTask;
+// Only `serving-planner-port.ts` starts this thread, with a task.
+const task = workerData as PlannerTask | PolishTask;
 
-async function answer({ file, gpus, options }: PlannerTask): Promise<PlannerAnswer> {
-  const name = basename(file).replace(/\.onnx$/, "");
-  const planned = await planServing({ name, bytes: readFileSync(file) }, gpus, options);
-  if (planned.kind === "refused") return planned;
-  const { plan, onGpus } = planned;
+async function planned({ file, gpus, options }: PlannerTask): Promise<PlannerAnswer> {
+  const answer = await planServing(modelIn(file), gpus, options);
+  if (answer.kind === "refused") return answer;
+  const { plan, onGpus } = answer;
   return { kind: "planned", plan, ...(onGpus !== undefined && { onGpus }) };
 }
 
-void answer(task)
-  .catch((error: unknown): PlannerAnswer => {
-    const message = error instanceof Error ? error.message : String(error);
-    return { kind: "refused", message };
-  })
-  .then((reply) => parentPort?.postMessage(reply));
+const answer =
+  "gpuHost" in task
+    ? polishServing(modelIn(task.file), task.gpuHost, {
+        solver: highsSolver,
+        limitMs: task.limitMs,
+      })
+    : planned(task).catch((error: unknown): PlannerAnswer => {
+        const message = error instanceof Error ? error.message : String(error);
+        return { kind: "refused", message };
+      });
+
+void answer.then((reply) => parentPort?.postMessage(reply));

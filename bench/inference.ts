@@ -6,6 +6,7 @@ const INFERENCE_PARTS = [
   "compare",
   "layouts",
   "live",
+  "polish",
   "p4d",
   "remaining",
   "sweep",
@@ -25,6 +26,7 @@ export const inferenceBench: Bench = {
     "parameters in pinned host memory to the last output. All speed-ups are over one GPU: copies first, then kernels.\n" +
     "The part `layouts` plans the A6000 server once for each way in which its three GPUs can share PCIe buses.\n" +
     "The part `live` executes the plan of a served job with its GPUs' topology beside one by their number.\n" +
+    "The part `polish` lets a solver better six plans, as it does for a served model that stays.\n" +
     "The part `executor` is `bench serving`: a split model that really runs on this machine's cores, which must be idle.",
   options: [
     { kind: "choice", name: "only", choices: INFERENCE_PARTS, what: "measure only these parts" },
@@ -49,6 +51,7 @@ export const inferenceBench: Bench = {
     size("cases", "proven cases that the search is compared with", { usual: 256 }),
     size("prove", "how many of these HiGHS proves again", { usual: 3, least: 0 }),
     size("milp-seconds", "time of each submodel's MILP; 0: no MILP", { usual: 1, least: 0 }),
+    size("polish-seconds", "time in which a solver may better each plan", { usual: 60, least: 3 }),
   ],
   draws: true,
   examples: [

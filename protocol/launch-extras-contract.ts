@@ -1,5 +1,6 @@
 /** @file What a job that was granted GPUs asks of a solver worker before it starts on them. Types only. */
 
+import type { InferenceFacts } from "../domain/model/inference-facts.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
@@ -25,4 +26,21 @@ export interface LaunchExtrasOrder {
 
 export interface LaunchExtrasReport extends LaunchExtras {
   readonly notes: readonly LaunchExtrasNote[];
+  /** When the plan of the run is to be improved, if it still runs then, and the time that may be spent on it. */
+  readonly polish?: { readonly afterMs: number; readonly limitMs: number };
+}
+
+export interface PolishActivities {
+  /**
+   * Improves and certifies the plan of a served model over the GPUs of its lease within `limitMs`. The plan that it starts from is that of
+   * `launchExtras`, and the answer is never slower. Null when there is none, or when it took too long.
+   */
+  polishPlan(order: PolishOrder): Promise<InferenceFacts | null>;
+}
+
+export interface PolishOrder extends Pick<
+  LaunchExtrasOrder,
+  "fleetWorkflowId" | "jobId" | "spec" | "gpus"
+> {
+  readonly limitMs: number;
 }

@@ -9,6 +9,7 @@
 import { heartbeat } from "@temporalio/activity";
 import { createModelActivities } from "../activities/model-activities.ts";
 import { createLaunchExtrasActivities } from "../activities/launch-extras/launch-extras.ts";
+import { createPolishActivities } from "../activities/launch-extras/polish.ts";
 import { providersOver } from "../activities/launch-extras/providers.ts";
 import { directoryStore } from "../activities/store.ts";
 import type { Learner } from "../models/bandwidth/learner.ts";
@@ -35,6 +36,7 @@ export async function runSolverWorker(setting: SolverWorkerSetting): Promise<voi
         nowMs: Date.now,
         beat: () => heartbeat(),
       }),
+      ...createPolishActivities({ client, storeDir, beat: () => heartbeat() }),
       ...createLaunchExtrasActivities({ client, storeDir, loadProvider: providersOver(client) }),
     },
     tuning: { maxConcurrentActivityTaskExecutions: 4, maxCachedWorkflows: 10 },

@@ -8,14 +8,16 @@
 
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import type { FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
+import type { FleetShape } from "../../domain/fleet/fleet.ts";
 import { popCount } from "../../domain/lease/lease.ts";
+import type { JobSpec } from "../../domain/job/job.ts";
 import { SERVING_ENV } from "../../domain/job/serving-env.ts";
 import { leaseHost, type LeaseHost } from "../../domain/model/lease-host.ts";
 import { servingPlanLine, servingPlanText } from "../../domain/model/serving-plan.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type { HostTopology } from "../../domain/values/topology.ts";
 import type { GpuPlan } from "../serving-gpu-plan.ts";
+import type { LaunchExtrasOrder } from "../../protocol/launch-extras-contract.ts";
 import { planInThread } from "../serving-planner-port.ts";
 import type { LaunchExtrasProvider } from "./provider.ts";
 
@@ -29,21 +31,16 @@ export interface InferencePorts {
   topologyOf(fleetWorkflowId: string, host: HostId): Promise<HostTopology | undefined>;
 }
 
-export const inferenceProviderOver = ({ topologyOf }: InferencePorts): LaunchExtrasProvider => ({
+export const inferenceProviderOver = (ports: InferencePorts): LaunchExtrasProvider => ({
   part: "inference",
   deadlineMs: DEADLINE_MS,
   async provide({ spec, gpus, fleetWorkflowId }, shape, signal) {
-    const { model, run } = spec;
-    if (model === undefined) return undefined;
-    const file = resolve(run.workdir ?? "/", model);
+    const file = servedModel(spec);
+    if (file === undefined) return undefined;
     if (!existsSync(file)) {
       throw new Error(`${file} is not on the machine that plans; the host plans when it starts`);
     }
-    const [place] = gpus;
-    const found = place && hostIn(shape, place.host);
-    const topology = found && (await topologyOf(fleetWorkflowId, found.id));
-    const lease =
-      found && leaseHost(found, { mask: place.mask, ...(topology !== undefined && { topology }) });
+    const lease = await hostOfLease({ fleetWorkflowId, gpus }, shape, ports);
     const count = gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
     const answer = await planInThread(
       {
@@ -67,8 +64,22 @@ export const inferenceProviderOver = ({ topologyOf }: InferencePorts): LaunchExt
   },
 });
 
-const hostIn = ({ clusters }: FleetShape, id: HostId): HostShape | undefined =>
-  clusters.flatMap(({ hosts }) => hosts).find((host) => host.id === id);
+/** The path of a served job's model. */
+export const servedModel = ({ model, run }: JobSpec): string | undefined =>
+  model === undefined ? undefined : resolve(run.workdir ?? "/", model);
+
+/** The GPUs of a lease, which one host has; undefined when the fleet no longer has that host. */
+export async function hostOfLease(
+  { fleetWorkflowId, gpus }: Pick<LaunchExtrasOrder, "fleetWorkflowId" | "gpus">,
+  { clusters }: FleetShape,
+  { topologyOf }: InferencePorts,
+): Promise<LeaseHost | undefined> {
+  const [place] = gpus;
+  const found = clusters.flatMap(({ hosts }) => hosts).find(({ id }) => id === place?.host);
+  if (found === undefined || place === undefined) return undefined;
+  const topology = await topologyOf(fleetWorkflowId, found.id);
+  return leaseHost(found, { mask: place.mask, ...(topology !== undefined && { topology }) });
+}
 
 /** Why there is no plan over the GPUs, or what it assumes. */
 function gpuRemark(lease: LeaseHost | undefined, onGpus: GpuPlan | undefined): readonly string[] {

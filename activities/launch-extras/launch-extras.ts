@@ -23,6 +23,7 @@ import type {
   LaunchExtrasOrder,
   LaunchExtrasReport,
 } from "../../protocol/launch-extras-contract.ts";
+import { POLISH_TERMS } from "./polish-terms.ts";
 import type { LoadProvider, ProviderPlace } from "./providers.ts";
 
 export interface LaunchExtrasPorts extends ProviderPlace {
@@ -69,7 +70,8 @@ export async function extrasFrom(
     Object.assign(env, launchExtras.env);
     notes.push(note);
   }
-  return { env, files, notes };
+  const isPlanned = notes.some(({ onGpus }) => onGpus !== undefined);
+  return { env, files, notes, ...(isPlanned && { polish: POLISH_TERMS }) };
 }
 
 async function makePart(

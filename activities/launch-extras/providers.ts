@@ -38,7 +38,7 @@ export const providersOver =
   };
 
 /** From the fleet's measured tables. A store without them, or a damaged one, has no matrices. */
-const topologiesOver =
+export const topologiesOver =
   (client: Client, storeDir: string): InferencePorts["topologyOf"] =>
   async (fleetWorkflowId, host) => {
     const fleet = client.workflow.getHandle(fleetWorkflowId);

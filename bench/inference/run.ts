@@ -32,6 +32,7 @@ import { layoutBars, layoutTable, measureLayouts } from "./layouts.ts";
 import { liveBars, liveTable, measureLive } from "./live.ts";
 import { measureMilp, milpBars, milpTable } from "./milp-part.ts";
 import { measureOptimum } from "./optimum-bars.ts";
+import { measurePolish, polishBars, polishTable } from "./polish-part.ts";
 import { measureRemaining, remainingBars, remainingTable } from "./remaining.ts";
 import { measureSweep, sweepBars, sweepTable } from "./sweep.ts";
 
@@ -94,36 +95,19 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
     bars.push(...liveBars(rows));
     tables.push(liveTable(rows));
   }
+  if (isChosen("polish")) {
+    const limitMs = request.size("polish-seconds") * 1e3;
+    const rows = await measurePolish({ ...options, limitMs }, say);
+    bars.push(...polishBars(rows));
+    tables.push(polishTable(rows));
+  }
   if (isChosen("p4d")) {
     const paper = paperCells(["p4d.24xlarge", "p4d.24xlarge-fp32"]).filter(
       ({ shape }) => shape.batch === 32,
     );
     const cells = compareCells(paper);
     tables.push(compareTable("p4d.24xlarge, products in TF32 and in plain FP32", cells));
-    const best = (host: string): number =>
-      Math.max(
-        ...speedUps(
-          cells.filter((cell) => cell.host === host),
-          "oursMs",
-        ),
-      );
-    bars.push(
-      barOf({
-        id: "p4d.24xlarge (32, 64), best model",
-        unit: "×",
-        paper: PAPER.p4d,
-        target: atLeast(PAPER.p4d),
-        got: best("p4d.24xlarge"),
-        note: "products in TF32",
-      }),
-      barOf({
-        id: "p4d.24xlarge (32, 64) in FP32, best model",
-        unit: "×",
-        target: REPORTED,
-        got: best("p4d.24xlarge-fp32"),
-        note: "no plan can reach 3.7 there: see the bounds in the table",
-      }),
-    );
+    bars.push(...p4dBars(cells));
   }
   if (isChosen("remaining")) {
     const rows = measureRemaining(options, say);
@@ -166,6 +150,33 @@ export async function runInference(request: BenchRequest): Promise<BenchAnswer> 
   isChosen();
   details["cpuSeconds"] = cpuSeconds;
   return { bars, tables, details };
+}
+
+function p4dBars(cells: readonly Measured[]): readonly Bar[] {
+  const best = (host: string): number =>
+    Math.max(
+      ...speedUps(
+        cells.filter((cell) => cell.host === host),
+        "oursMs",
+      ),
+    );
+  return [
+    barOf({
+      id: "p4d.24xlarge (32, 64), best model",
+      unit: "×",
+      paper: PAPER.p4d,
+      target: atLeast(PAPER.p4d),
+      got: best("p4d.24xlarge"),
+      note: "products in TF32",
+    }),
+    barOf({
+      id: "p4d.24xlarge (32, 64) in FP32, best model",
+      unit: "×",
+      target: REPORTED,
+      got: best("p4d.24xlarge-fp32"),
+      note: "no plan can reach 3.7 there: see the bounds in the table",
+    }),
+  ];
 }
 
 /** Another model on another host: no published figures, so the bars are about rivals and the estimate only. */

@@ -15,12 +15,25 @@ export interface InferenceFacts {
   /** The same for the next request. */
   readonly againMs: number;
   readonly oneGpuMs: { readonly series: number; readonly overlapped: number };
+  /** No plan is faster. */
   readonly lowerBoundMs: number;
   readonly speedUp: number;
   readonly gpus: readonly GpuFacts[];
   readonly buses: readonly BusFacts[];
   /** Paths between GPUs, the fastest first; those through host memory are left out. */
   readonly ways: readonly WayFacts[];
+  /** Once a solver has tried to better the plan. */
+  readonly polish?: PolishFacts;
+}
+
+export interface PolishFacts {
+  /** The time that it might take. */
+  readonly limitMs: number;
+  /** The simulated latency before. */
+  readonly formerMs: number;
+  /** Of the MILP: its submodels, and those that were solved to a proven optimum. */
+  readonly submodels: number;
+  readonly proven: number;
 }
 
 export interface GpuFacts {

@@ -26,6 +26,7 @@ import { attemptView } from "./job-view.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
 import { stopReasonOf } from "./paused.ts";
+import { polishLater } from "./polish.ts";
 import { enter, withoutPending } from "./waiting.ts";
 
 type JobStep = Step<Job, JobCommand>;
@@ -76,9 +77,16 @@ export function preparing(job: Job, grant: Grant, id: number): JobStep {
   return { state: ready, commands: [{ kind: "cancel-extras", id }] };
 }
 
-export function prepared(job: Job, grant: Grant, report: LaunchExtrasReport | null): Job {
+export function prepared(
+  job: Job,
+  { grant, report }: { readonly grant: Grant; readonly report: LaunchExtrasReport | null },
+  nowMs: number,
+): Job {
   const { env, files, notes } = report ?? withoutExtras(job);
-  const noted = changeAttempt(job, (attempt) => ({ ...attempt, launchExtras: notes }));
+  const noted = changeAttempt(polishLater(job, report, nowMs), (attempt) => ({
+    ...attempt,
+    launchExtras: notes,
+  }));
   return enter(noted, { kind: "ready", grant, launchExtras: { env, files } });
 }
 

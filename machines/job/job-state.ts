@@ -9,6 +9,7 @@ import type { Amendment } from "../../domain/job/amendment.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { LaunchExtra, LaunchExtras } from "../../domain/lease/launch-extras.ts";
+import type { InferenceFacts } from "../../domain/model/inference-facts.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { FailureCode } from "../../domain/values/codes.ts";
@@ -29,6 +30,7 @@ import type { LobbyCall } from "../../protocol/lobby.ts";
 import type {
   LaunchExtrasOrder,
   LaunchExtrasReport,
+  PolishOrder,
 } from "../../protocol/launch-extras-contract.ts";
 import type { GangCommand } from "../gang/gang-commands.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
@@ -106,9 +108,15 @@ export interface Job extends JobIdentity {
   readonly usedCredit?: number;
   /** How often its present request was inside and gave way; absent for a request that was never called in. */
   readonly round?: number;
+  /** The improvement of the present run's plan, while it is due or under way. */
+  readonly polish?: PolishState;
   /** Something has happened that it has not acted on yet. */
   readonly isStirred: boolean;
 }
+
+export type PolishState =
+  | { readonly kind: "due"; readonly atMs: number; readonly limitMs: number }
+  | { readonly kind: "asked"; readonly id: number };
 
 /** How the settings of a job were changed since its submission. */
 export interface AmendedSoFar {
@@ -225,6 +233,8 @@ export type JobEvent =
       readonly id: number;
       readonly report: LaunchExtrasReport | null;
     }
+  /** `facts` is null when nothing came of it. */
+  | { readonly kind: "polished"; readonly id: number; readonly facts: InferenceFacts | null }
   | GangAnswer;
 
 export type JobCommand =
@@ -258,6 +268,8 @@ export type JobCommand =
   /** Answered by `extras`. */
   | { readonly kind: "make-extras"; readonly id: number; readonly order: LaunchExtrasOrder }
   | { readonly kind: "cancel-extras"; readonly id: number }
+  /** Answered by `polished`. */
+  | { readonly kind: "polish-plan"; readonly id: number; readonly order: PolishOrder }
   | { readonly kind: "mark"; readonly mark: SearchMark }
   | { readonly kind: "memo"; readonly move: CellMemo }
   /** Keeps the signatures where hosts look for them. */

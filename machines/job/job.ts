@@ -36,6 +36,7 @@ import { orphanAnswered, watchOrphan } from "./orphan-lease.ts";
 import { answerCall } from "./called-in.ts";
 import { outsideUntilMs } from "./outside.ts";
 import { isGrant, isHostLoss, isLobbyCall, isWaitNote } from "./signals.ts";
+import { askForPolish, polishDueAtMs, polished } from "./polish.ts";
 import {
   asked,
   enter,
@@ -92,7 +93,7 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
   if (job.stage.kind === "over" || job.stage.kind === "array") return quiet(job);
   if (event.kind !== "tick") return take({ ...job, isStirred: true }, event, nowMs);
   const timed = toGang({ ...takeDeadline(job, nowMs), isStirred: false }, event, nowMs);
-  return [advance, answerCall, pump, watchOrphan].reduce(
+  return [advance, askForPolish, answerCall, pump, watchOrphan].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     timed,
   );
@@ -111,6 +112,7 @@ export function jobDueAtMs(job: Job): number {
     stage.kind === "holding" ? stage.atMs : Infinity,
     stage.kind === "waiting" ? Math.min(outsideUntilMs(job), reask?.atMs ?? Infinity) : Infinity,
     stage.kind === "running" ? gangDueAtMs(stage.gang) : Infinity,
+    polishDueAtMs(job),
   );
 }
 
@@ -154,8 +156,10 @@ function take(job: Job, event: JobEvent, nowMs: number): JobStep {
         : quiet(job);
     case "extras":
       return job.stage.kind === "preparing" && job.stage.id === event.id
-        ? quiet(prepared(job, job.stage.grant, event.report))
+        ? quiet(prepared(job, { grant: job.stage.grant, report: event.report }, nowMs))
         : quiet(job);
+    case "polished":
+      return quiet(polished(job, event.id, event.facts));
     case "ran":
     case "stopped":
     case "found":

@@ -3,7 +3,6 @@
  *
  * Every MILP has the warm start "all on the fastest GPU", so a solver that runs out of time still answers. The values become decisions,
  * which the executor model times like any others. The solver's statuses and gaps are reported unchanged.
- * Not reached by the product yet: used by `bench inference` and tests.
  */
 
 import { checkAnswer, type MilpSolver } from "../../lib/milp.ts";
@@ -18,8 +17,8 @@ import { listAt, type PlanningProblem } from "./problem.ts";
 export interface MilpPlanOptions {
   readonly nDom?: number;
   readonly q?: number;
-  /** Time limit of each submodel. */
-  readonly timeLimitMs?: number;
+  /** Time limit of each submodel, or how it follows from the number of submodels left, this one included. */
+  readonly timeLimitMs?: number | ((left: number) => number);
   /** Called before each submodel; an exception ends the planning. */
   readonly onSubmodel?: (done: number, of: number) => void;
 }
@@ -66,7 +65,9 @@ export async function milpPlan(
     onSubmodel?.(index, parts.length);
     const made = submodelMilp(problem, part, { state, q });
     const start = slotValues(made, plainSlots(problem, made));
-    const answer = await solver.solve(made.milp, { timeLimitMs, relativeGap: 0, start });
+    const limitMs =
+      typeof timeLimitMs === "number" ? timeLimitMs : timeLimitMs(parts.length - index);
+    const answer = await solver.solve(made.milp, { timeLimitMs: limitMs, relativeGap: 0, start });
     const solved = answer.status === "optimal" || answer.status === "feasible" ? answer : undefined;
     const wrong = solved === undefined ? checkAnswer(made.milp, start) : undefined;
     if (wrong !== undefined)

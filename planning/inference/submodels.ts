@@ -4,7 +4,6 @@
  * Each submodel ends with its `nDom`-th partition node; an operation belongs to the first submodel whose end it leads to. The
  * placeholders of a submodel are the results of earlier submodels that it reads: the last partition node, and any result that skips over
  * it. Models that are planned together are cut separately, and their n-th submodels form one integrated submodel (§6). Cost: O(edges).
- * Not reached by the product yet: used by `bench inference` and tests.
  */
 
 import {

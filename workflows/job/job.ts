@@ -59,7 +59,7 @@ import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { onSignal } from "../runtime/signal-intake.ts";
 import { failure, readId } from "./failure.ts";
-import { extrasCarrier } from "./launch-extras.ts";
+import { extrasCarrier, polish } from "./launch-extras.ts";
 import { mark, STATE } from "./search-attributes.ts";
 
 const { admit } = proxyLocalActivities<Pick<JobActivities, "admit">>({
@@ -225,6 +225,8 @@ function carrierOf(
       case "cancel-extras":
         extras.cancel();
         return undefined;
+      case "polish-plan":
+        return polish(command);
       case "mark":
         mark(command.mark);
         return undefined;

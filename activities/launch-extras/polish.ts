@@ -1,0 +1,53 @@
+/**
+ * @file The activity that improves the plan of a served model while it runs.
+ *
+ * A model that is gone from the machine that plans, a GPU type of unknown speed, and a thread that outlives its limit give no answer:
+ * the plan stays as it is.
+ */
+
+import { existsSync } from "node:fs";
+import type { Client } from "@temporalio/client";
+import { clusterOf } from "../../domain/values/ids.ts";
+import { shapeQuery } from "../../protocol/messages.ts";
+import type { PolishActivities } from "../../protocol/launch-extras-contract.ts";
+import { polishInThread } from "../serving-planner-port.ts";
+import { hostOfLease, servedModel } from "./inference.ts";
+import { topologiesOver } from "./providers.ts";
+
+/** Above the limit: for reading the model, and for a solver that is late. */
+const SLACK_MS = 60_000;
+const BEAT_MS = 5_000;
+
+export interface PolishPorts {
+  readonly client: Client;
+  readonly storeDir: string;
+  /** Tells the server that the activity lives. */
+  readonly beat: () => void;
+}
+
+export const createPolishActivities = ({
+  client,
+  storeDir,
+  beat,
+}: PolishPorts): PolishActivities => ({
+  async polishPlan({ fleetWorkflowId, spec, gpus, limitMs }) {
+    const file = servedModel(spec);
+    if (file === undefined || !existsSync(file)) return null;
+    const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))];
+    const shape = await client.workflow.getHandle(fleetWorkflowId).query(shapeQuery, clusters);
+    const lease = await hostOfLease({ fleetWorkflowId, gpus }, shape, {
+      topologyOf: topologiesOver(client, storeDir),
+    });
+    if (lease?.kind !== "host") return null;
+    const beats = setInterval(beat, BEAT_MS);
+    try {
+      const signal = AbortSignal.timeout(limitMs + SLACK_MS);
+      const facts = await polishInThread({ file, gpuHost: lease.host, limitMs }, signal);
+      return facts ?? null;
+    } catch {
+      return null;
+    } finally {
+      clearInterval(beats);
+    }
+  },
+});
