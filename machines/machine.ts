@@ -15,7 +15,7 @@ export interface Step<State, Command> {
 
 export interface Machine<State, Event, Command> {
   readonly step: (state: State, event: Event | Tick, nowMs: number) => Step<State, Command>;
-  /** When the state wants a tick, in milliseconds since the epoch; infinite when only events change it. */
+  /** When the state wants a tick, in milliseconds since the epoch; 0 when events make it due at once, infinite when only events change it. */
   readonly dueAtMs: (state: State) => number;
   /**
    * The clock that the machine set when it last came to rest; undefined when none runs. A new object is a new clock. Only for a machine
@@ -27,7 +27,19 @@ export interface Machine<State, Event, Command> {
 
 export interface Clock {
   readonly atMs: number;
+  /**
+   * Nothing but its ring tells that this time has come. Without it a state may also turn out to be due when something else is fed, and the
+   * end of a local activity may bring another time live than on replay (docs/decisions/0014).
+   */
+  readonly isAlone?: true;
 }
+
+/** Whether the state wants a tick now, its clock's ring aside. */
+export const isDue = <State, Event, Command>(
+  { dueAtMs, clockOf }: Machine<State, Event, Command>,
+  state: State,
+  nowMs: number,
+): boolean => dueAtMs(state) <= (clockOf?.(state)?.isAlone === true ? 0 : nowMs);
 
 /** Time has passed. */
 export interface Tick {

@@ -12,7 +12,7 @@ import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import { mayBeRead } from "../../machines/fleet/inbox.ts";
 import type { FleetState, FleetStep } from "../../machines/fleet/state.ts";
 import { orderOf } from "../../machines/fleet/update-orders.ts";
-import type { Clock, Tick } from "../../machines/machine.ts";
+import { isDue as isDueBy, type Clock, type Tick } from "../../machines/machine.ts";
 import type { Decision } from "../../protocol/control-contract.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
@@ -121,15 +121,16 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
   function settle(): void {
     for (let ticks = 0; isDue(); ticks += 1) {
       if (ticks >= MAX_TICKS) throw new Diverged("the fleet is due without end");
+      const hasRung = alarm.hasRung() && current().clock?.isAlone === true;
       alarm.set(undefined);
-      if (!isDue()) break;
+      if (!(hasRung || isDue())) break;
       feed({ kind: "tick" });
     }
     alarm.set(current().clock);
   }
 
   function isDue(): boolean {
-    return alarm.hasRung() || fleetMachine.dueAtMs(current()) <= nowMs;
+    return alarm.hasRung() || isDueBy(fleetMachine, current(), nowMs);
   }
 
   function current(): FleetState {

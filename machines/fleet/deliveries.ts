@@ -5,6 +5,7 @@
  */
 
 import type { DeliveryReport } from "../../protocol/control-contract.ts";
+import { isClocked } from "../../scheduling/ledger/ledger.ts";
 import { COST, spend } from "./continue.ts";
 import { putBack } from "./held.ts";
 import { parcelsOf } from "./lobby-news.ts";
@@ -37,8 +38,16 @@ export function nextTimedPostAtMs(state: FleetState): number {
   return Math.max(postAtMs, redeliverAtMs ?? 0);
 }
 
-/** Sends what is ready, if there is a place for a delivery. */
+/** Sends what is ready, while there is a place for a delivery; by older rules one delivery, and a further turn sends the next. */
 export function post(step: FleetStep, nowMs: number): FleetStep {
+  const posted = postOne(step, nowMs);
+  const isAnySent = posted.state.nextId > step.state.nextId;
+  return isAnySent && isClocked(posted.state.ledger) && nextUnsentAtMs(posted.state) <= nowMs
+    ? post(posted, nowMs)
+    : posted;
+}
+
+function postOne(step: FleetStep, nowMs: number): FleetStep {
   const { deliveries, nextId } = step.state;
   if (deliveries.underway.size >= MAX_DELIVERIES) return step;
   if (deliveries.redeliverAtMs !== undefined && deliveries.redeliverAtMs > nowMs) return step;

@@ -15,7 +15,7 @@ import {
   nextLookAtMs,
   nextReturnAtMs,
 } from "../../scheduling/ledger/apply/apply.ts";
-import { isBounded, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { isBounded, isClocked, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { appended, inOrder } from "../../lib/chain.ts";
 import type { Machine, Tick } from "../machine.ts";
@@ -153,6 +153,7 @@ function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;
   if (state.isBacklogged) return state.clock?.atMs ?? 0;
   if (!isEmpty(state.inbox) || state.isTurnDue || mustContinue(state)) return 0;
+  if (isClocked(state.ledger)) return state.clock?.atMs ?? Infinity;
   return Math.min(nextUnsentAtMs(state), nextTimeAtMs(state));
 }
 
@@ -242,8 +243,12 @@ function endCycle(
  */
 function rest(done: FleetStep, nowMs: number): FleetStep {
   // The timer ends the activation, so that queries and other workflows have their turn before the next slice.
-  const atMs = done.state.isBacklogged ? nowMs : nextTimeAtMs(done.state);
-  return update(done, { clock: atMs < Infinity ? { atMs: Math.max(nowMs + 1, atMs) } : undefined });
+  const nextMs = done.state.isBacklogged ? nowMs : nextTimeAtMs(done.state);
+  if (nextMs === Infinity) return update(done, { clock: undefined });
+  const atMs = Math.max(nowMs + 1, nextMs);
+  return update(done, {
+    clock: isClocked(done.state.ledger) ? { atMs, isAlone: true } : { atMs },
+  });
 }
 
 /** Between cycles. */

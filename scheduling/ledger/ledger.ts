@@ -38,7 +38,7 @@ import type { KeptEstimate } from "./rules/start-estimates.ts";
  * the one in its ledger; `upgrade.ts` goes from one to the next. New fleets begin with the newest.
  */
 export const OLDEST_RULES = 1;
-export const NEWEST_RULES = 2;
+export const NEWEST_RULES = 3;
 
 /** From these rules on intake is bounded, words from outside are refused and never clamped, and the decider keeps its ledger. */
 export const BOUNDED_RULES = 2;
@@ -46,6 +46,13 @@ export const BOUNDED_RULES = 2;
 /** Whether the ledger follows these rules. */
 export const isBounded = ({ applyVersion }: Pick<Ledger, "applyVersion">): boolean =>
   applyVersion >= BOUNDED_RULES;
+
+/** From these rules on nothing but its clock tells a fleet's machine that time has made it due (docs/decisions/0014). */
+export const CLOCKED_RULES = 3;
+
+/** Whether the ledger follows these rules. */
+export const isClocked = ({ applyVersion }: Pick<Ledger, "applyVersion">): boolean =>
+  applyVersion >= CLOCKED_RULES;
 
 export interface Ledger {
   readonly applyVersion: number;

@@ -6,13 +6,14 @@
  * Replayed: a step that a fleet has taken must not change.
  */
 
-import { BOUNDED_RULES, NEWEST_RULES, OLDEST_RULES, type Ledger } from "./ledger.ts";
+import { BOUNDED_RULES, CLOCKED_RULES, NEWEST_RULES, OLDEST_RULES, type Ledger } from "./ledger.ts";
 
 type Step = (ledger: Ledger) => Ledger;
 
 /** By the version that a step starts from. */
 const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [OLDEST_RULES, (ledger) => ({ ...ledger, applyVersion: BOUNDED_RULES })],
+  [BOUNDED_RULES, (ledger) => ({ ...ledger, applyVersion: CLOCKED_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

@@ -18,7 +18,7 @@ import {
   type ChainLink,
   type EventChain,
 } from "../../scheduling/ledger/event-chain.ts";
-import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import { NEWEST_RULES, type Ledger, type LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 import { ask, fleetShape, readyLedger } from "../scheduling/builders.ts";
 
 /** The machine may be busy; what the threads answer is the question here. */
@@ -118,7 +118,7 @@ describe("with its own threads", () => {
   /** A fleet as its machine would feed it. */
   function fleetOf(name: string) {
     let ledger: Ledger = readyLedger(fleetShape([{ hosts: [{}, {}] }]));
-    let chain: EventChain = extendChain(NEW_CHAIN, { kind: "run", run: name, rules: 2 });
+    let chain: EventChain = extendChain(NEW_CHAIN, { kind: "run", run: name, rules: NEWEST_RULES });
     let nowMs = 0;
     const fold = (event: LedgerEvent, link: ChainLink = event): void => {
       ledger = apply(ledger, event).ledger;
@@ -147,7 +147,15 @@ describe("with its own threads", () => {
       feed(by: Decider = decider): Promise<Decision> {
         const { since = "", links, hash } = chain;
         const figures = figuresOf(ledger);
-        const feed: Feed = { fleet: name, run: name, rules: 2, since, links, hash, figures };
+        const feed: Feed = {
+          fleet: name,
+          run: name,
+          rules: NEWEST_RULES,
+          since,
+          links,
+          hash,
+          figures,
+        };
         return by.decideNext({ kind: "feed", feed, nowMs }).then(receive);
       },
       give(by: Decider = decider): Promise<Decision> {

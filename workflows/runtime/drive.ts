@@ -8,7 +8,7 @@
  */
 
 import { condition } from "@temporalio/workflow";
-import type { Machine, Tick } from "../../machines/machine.ts";
+import { isDue as isDueBy, type Machine, type Tick } from "../../machines/machine.ts";
 import { createAlarm, createTimers } from "./timers.ts";
 
 export interface Drive<State, Event> {
@@ -51,7 +51,7 @@ export function drive<State, Event, Command>(
     const clock = machine.clockOf?.(state);
     if (clock !== before) alarm.set(clock);
   };
-  const isDue = (): boolean => alarm.hasRung() || machine.dueAtMs(state) <= Date.now();
+  const isDue = (): boolean => alarm.hasRung() || isDueBy(machine, state, Date.now());
   commands.forEach(start);
 
   return { state: () => state, feed, until };
@@ -68,9 +68,10 @@ export function drive<State, Event, Command>(
         ticks = 0;
         continue;
       }
+      const hasRung = alarm.hasRung() && machine.clockOf?.(state)?.isAlone === true;
       alarm.stop();
       await everythingFed();
-      if (bug !== undefined || !isDue()) continue;
+      if (bug !== undefined || !(hasRung || isDue())) continue;
       feed({ kind: "tick" });
       ticks += 1;
     }

@@ -12,7 +12,7 @@ import {
 } from "../../../machines/fleet/inbox.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
-import { OLDEST_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { NEWEST_RULES, OLDEST_RULES } from "../../../scheduling/ledger/ledger.ts";
 import { ask, fleetShape, planOf, readyLedger } from "../../scheduling/builders.ts";
 import { play, type Played } from "../harness.ts";
 
@@ -100,7 +100,7 @@ describe("a fleet with more in its inbox than a slice", () => {
       fleet.feed({ kind: "tick" }, 10);
       expect([waiting(fleet), fleet.state().isBacklogged]).toEqual([want, true]);
       fleet.feed({ kind: "decided", id: fleet.take("decide").id, plan: planOf([]) }, 10);
-      expect(fleet.state().clock).toEqual({ atMs: 11 });
+      expect(fleet.state().clock).toEqual({ atMs: 11, isAlone: true });
       expect(fleetMachine.dueAtMs(fleet.state())).toBe(11);
     }
     fleet.feed({ kind: "tick" }, 11);
@@ -124,7 +124,7 @@ describe("a fleet with more in its inbox than a slice", () => {
     fleet.take("finish-handlers");
     fleet.feed({ kind: "handlers-finished" });
     expect([fleet.state().phase, waiting(fleet)]).toEqual(["over", 4_000]);
-    expect(fleet.take("continue-as-new").input.rules).toBe(2);
+    expect(fleet.take("continue-as-new").input.rules).toBe(NEWEST_RULES);
   });
 
   it("folds all of it at once by the first rules", () => {
