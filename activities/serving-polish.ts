@@ -38,15 +38,15 @@ export async function polishServing(
     : polishedFacts(planned.problem, planned.found, limits);
 }
 
-/** The search after the MILPs takes about as long as the first one, which small models make short. */
-const SEARCH_MS = 2_000;
+/** Of the time, for the MILPs: the rest is for the search after them, and for a solver that looks at its clock late. */
+const MILP_SHARE = 0.75;
 
 export async function polishedFacts(
   problem: PlanningProblem,
   found: FoundPlan,
   { solver, limitMs }: PolishLimits,
 ): Promise<InferenceFacts> {
-  const endMs = performance.now() + limitMs - SEARCH_MS;
+  const endMs = performance.now() + limitMs * MILP_SHARE;
   const polished = await polishPlan(problem, found, {
     solver,
     remainingMs: () => endMs - performance.now(),

@@ -3,22 +3,27 @@
  *
  * | request | answer |
  * | --- | --- |
- * | `GET /healthz`, `/v2/health/live`, `/v2/health/ready` | 200 while requests are taken, 503 while it drains |
+ * | `GET /v2/health/live` | 200 as long as the process answers |
+ * | `GET /healthz`, `/v2/health/ready`, `/v2/models/<name>/ready` | 200 while requests are taken, 503 while it drains |
+ * | `GET /v2` | the server and its extensions |
  * | `GET /v2/models/<name>`, `GET /` | inputs, outputs, the plan in a line |
- * | `POST /infer`, `POST /v2/models/<name>/infer` | 200 with outputs; 400 what is wrong with the request; 429 with `Retry-After` when the line is full; 500 when the model fails on it; 503 while it drains |
+ * | `GET /v2/models/<name>/stats` | counts and times of requests, as Triton's statistics extension has them |
+ * | `POST /infer`, `POST /v2/models/<name>/infer` | 200 with outputs; 400 what is wrong with the request; 408, 413, 429, 500, 503: see `docs/serving.md` |
  * | `GET /metrics` | counts for Prometheus |
  *
- * All but the health paths ask for a token, or answer our own user on loopback alone (`access/bearer.ts`).
- * A client that hangs up is not waited for. The body is limited, and read whole before anything is done with it.
+ * All but the health paths ask for a token, or answer our own user on loopback alone (`access/bearer.ts`). Nobody is waited for without end:
+ * a request comes whole in a time, an answer is taken without long pauses, and all bodies together have a bound. What is wrong with a request
+ * is said before its body is read, where that is known.
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
 import { servingPlanLine } from "../../domain/model/serving-plan.ts";
-import type { SessionPort, TensorValue } from "../../models/onnx/onnx-session.ts";
-import type { Tensors } from "./batcher.ts";
+import type { SessionPort } from "../../models/onnx/onnx-session.ts";
+import { createBodyWork, type BodyWork } from "./body-work.ts";
 import type { ModelService } from "./model-service.ts";
-import { datatypeOf, readTensor, tensorEntry } from "./tensor-json.ts";
+import { metricsText, statistics } from "./service-metrics.ts";
+import { datatypeOf } from "./tensor-json.ts";
 
 export interface HttpService {
   readonly port: number;
@@ -26,28 +31,99 @@ export interface HttpService {
   drain(): Promise<void>;
 }
 
-const MAX_BODY_BYTES = 256 * 1024 * 1024;
+export interface ServingLimits {
+  readonly bodyBytes: number;
+  /** Of all requests that are read or answered at one time. */
+  readonly bodiesBytes: number;
+  /** A request has come whole in this time, its head in a sixth of it. */
+  readonly requestMs: number;
+  /** An answer of which the client takes nothing for so long is given up. */
+  readonly stallMs: number;
+  readonly connections: number;
+}
+
+export const SERVING_LIMITS: ServingLimits = Object.freeze({
+  bodyBytes: 256 * 1024 * 1024,
+  bodiesBytes: 512 * 1024 * 1024,
+  requestMs: 120_000,
+  stallMs: 30_000,
+  connections: 1_000,
+});
 
 interface Answer {
   readonly status: number;
+  /** Bytes are JSON; a text is plain. */
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
+}
+
+interface Open {
+  readonly service: ModelService;
+  readonly rule: BearerRule;
+  readonly limits: ServingLimits;
+  readonly work: BodyWork;
+  readonly isDraining: () => boolean;
+  /** Counts the bytes of one body among those of all. */
+  readonly room: () => BodyRoom;
+  readonly bodiesBytes: () => number;
+  /** Requests whose bodies are still coming. */
+  readonly uploads: Set<IncomingMessage>;
+}
+
+interface BodyRoom {
+  /** False when all bodies together would be too many bytes. */
+  readonly take: (bytes: number) => boolean;
+  readonly leave: () => void;
 }
 
 export async function serveHttp(
   service: ModelService,
   { host, port, ...rule }: BearerRule & { readonly host: string; readonly port: number },
+  limits: ServingLimits = SERVING_LIMITS,
 ): Promise<HttpService> {
   let isDraining = false;
-  const server = createServer((request, response) => {
-    answerTo(service, request, { isDraining, rule }).then(
-      (answer) => send(response, answer),
-      (error: unknown) => {
-        const message = error instanceof Error ? error.message : String(error);
-        send(response, { status: 500, body: { error: message } });
-      },
-    );
+  let bodiesBytes = 0;
+  const work = createBodyWork(service);
+  const open: Open = {
+    service,
+    rule,
+    limits,
+    work,
+    isDraining: () => isDraining,
+    bodiesBytes: () => bodiesBytes,
+    uploads: new Set(),
+    room: () => {
+      let taken = 0;
+      return {
+        take: (bytes) => {
+          if (bodiesBytes + bytes > limits.bodiesBytes) return false;
+          bodiesBytes += bytes;
+          taken += bytes;
+          return true;
+        },
+        leave: () => (bodiesBytes -= taken),
+      };
+    },
+  };
+  const { requestMs } = limits;
+  const options = {
+    requestTimeout: requestMs,
+    headersTimeout: Math.ceil(requestMs / 6),
+    connectionsCheckingInterval: Math.min(1_000, Math.ceil(requestMs / 6)),
+  };
+  const server = createServer(options, (request, response) => {
+    const answered = (answer: Answer): void => {
+      // What is left of a refused body is not read.
+      const isCut = !request.complete && request.method === "POST";
+      if (isCut) response.setHeader("connection", "close");
+      send(response, answer, limits.stallMs);
+    };
+    answerTo(request, open).then(answered, (error: unknown) => {
+      const message = error instanceof Error ? error.message : String(error);
+      answered({ status: 500, body: { error: message } });
+    });
   });
+  server.maxConnections = limits.connections;
   await listening(server, { host, port });
   const address = server.address();
   return {
@@ -56,8 +132,11 @@ export async function serveHttp(
       isDraining = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       await service.close();
+      // What is still on its way would be refused, and might never come.
+      for (const upload of open.uploads) upload.destroy();
       server.closeIdleConnections();
       await closed;
+      await work.close();
     },
   };
 }
@@ -71,46 +150,64 @@ const listening = (
     server.listen(port, host, () => resolve());
   });
 
-async function answerTo(
-  service: ModelService,
-  request: IncomingMessage,
-  { isDraining, rule }: { readonly isDraining: boolean; readonly rule: BearerRule },
-): Promise<Answer> {
+async function answerTo(request: IncomingMessage, open: Open): Promise<Answer> {
+  const { service, rule, isDraining } = open;
   const { pathname } = new URL(request.url ?? "/", "http://model");
   const about = `/v2/models/${encodeURIComponent(service.name)}`;
-  if (HEALTH.includes(pathname) || pathname === `${about}/ready`) {
-    return isDraining
-      ? { status: 503, body: { status: "draining" } }
-      : { status: 200, body: { status: "ready" } };
-  }
+  const health = healthOf(pathname, { about, name: service.name, isReady: !isDraining() });
+  if (health !== undefined) return health;
   const why = bearerRefusal(request, rule);
   if (why !== undefined) {
     return { status: 401, body: { error: why }, headers: { "www-authenticate": "Bearer" } };
   }
   switch (pathname) {
+    case "/v2":
+      return { status: 200, body: { name: "orbweaver", extensions: ["statistics"] } };
     case "/":
     case about:
       return { status: 200, body: description(service) };
+    case `${about}/stats`:
+      return { status: 200, body: statistics(service) };
     case "/metrics":
-      return { status: 200, body: metricsText(service) };
+      return { status: 200, body: metricsText(service, open.bodiesBytes()) };
     case "/infer":
     case `${about}/infer`:
       if (request.method !== "POST") {
         return { status: 405, body: { error: "send a POST" }, headers: { allow: "POST" } };
       }
-      return isDraining ? DRAINING : await inferred(service, request);
+      return isDraining() ? DRAINING : await inferred(request, open);
     default:
       return {
         status: 404,
         body: {
-          error: `there is no ${pathname}; there are /infer, /healthz, /metrics and ${about}`,
+          error: `there is no ${pathname.slice(0, 200)}; there are /infer, /healthz, /metrics and ${about}`,
         },
       };
   }
 }
 
+interface Health {
+  readonly about: string;
+  readonly name: string;
+  readonly isReady: boolean;
+}
+
 /** Says nothing about the model, so that balancers need no token. */
-const HEALTH = ["/healthz", "/v2/health/live", "/v2/health/ready"];
+function healthOf(pathname: string, { about, name, isReady }: Health): Answer | undefined {
+  const status = isReady ? 200 : 503;
+  switch (pathname) {
+    case "/v2/health/live":
+      return { status: 200, body: { live: true } };
+    case "/v2/health/ready":
+      return { status, body: { ready: isReady } };
+    case `${about}/ready`:
+      return { status, body: { name, ready: isReady } };
+    case "/healthz":
+      return { status, body: { status: isReady ? "ready" : "draining" } };
+    default:
+      return undefined;
+  }
+}
 
 const DRAINING: Answer = {
   status: 503,
@@ -118,28 +215,42 @@ const DRAINING: Answer = {
   headers: { "retry-after": "1", connection: "close" },
 };
 
-async function inferred(service: ModelService, request: IncomingMessage): Promise<Answer> {
+async function inferred(request: IncomingMessage, open: Open): Promise<Answer> {
+  const { limits } = open;
   const wrong = (error: string, status = 400): Answer => ({ status, body: { error } });
-  const text = await bodyOf(request);
-  if (text === undefined) {
-    return wrong(`the body has more than ${MAX_BODY_BYTES} bytes; send fewer rows`, 413);
-  }
-  let body: unknown;
+  const tooLarge = wrong(`the body has more than ${limits.bodyBytes} bytes; send fewer rows`, 413);
+  if (Number(request.headers["content-length"] ?? 0) > limits.bodyBytes) return tooLarge;
+  const room = open.room();
   try {
-    body = JSON.parse(text);
-  } catch (error) {
-    return wrong(`the body is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+    open.uploads.add(request);
+    const { take } = room;
+    const body = await bodyOf(request, { bodyBytes: limits.bodyBytes, take }).finally(() =>
+      open.uploads.delete(request),
+    );
+    if (body === "too large") return tooLarge;
+    if (body === "no room") {
+      const why = `the bodies of requests under way fill ${limits.bodiesBytes} bytes; retry in 1 s`;
+      return { ...wrong(why, 429), headers: { "retry-after": "1" } };
+    }
+    return await answerOf(body, open);
+  } finally {
+    room.leave();
   }
-  const read = readInputs(service, body);
-  if (typeof read === "string") return wrong(read);
+}
+
+async function answerOf(body: Uint8Array, { service, work }: Open): Promise<Answer> {
+  const wrong = (error: string, status = 400): Answer => ({ status, body: { error } });
+  const read = await work.read(body);
+  if (read.kind === "refused") return wrong(read.message);
   const submitted = await service.batcher.submit(read.inputs);
   switch (submitted.kind) {
     case "answered": {
-      const outputs = [...submitted.outputs].map(([name, tensor]) => tensorEntry(name, tensor));
+      const { outputs, batchedRows } = submitted;
+      const { id } = read;
       return {
         status: 200,
-        body: { model_name: service.name, ...(read.id !== undefined && { id: read.id }), outputs },
-        headers: { "orbweaver-batch-rows": String(submitted.batchedRows) },
+        body: await work.write({ model: service.name, ...(id !== undefined && { id }), outputs }),
+        headers: { "orbweaver-batch-rows": String(batchedRows) },
       };
     }
     case "full": {
@@ -156,44 +267,6 @@ async function inferred(service: ModelService, request: IncomingMessage): Promis
       return wrong(`the model fails on this request: ${submitted.message}`, 500);
   }
 }
-
-interface ReadRequest {
-  readonly inputs: Tensors;
-  readonly id?: string;
-}
-
-/** The problem of the request, or its tensors in the order of the model's inputs. */
-function readInputs(service: ModelService, body: unknown): ReadRequest | string {
-  if (!isRecord(body) || !Array.isArray(body["inputs"])) {
-    return 'the body has no list "inputs"; write {"inputs": [{"name", "shape", "datatype", "data"}]}';
-  }
-  const entries = new Map<string, Readonly<Record<string, unknown>>>();
-  for (const entry of body["inputs"]) {
-    if (!isRecord(entry) || typeof entry["name"] !== "string") return "an input has no name";
-    entries.set(entry["name"], entry);
-  }
-  const inputs = new Map<string, TensorValue>();
-  for (const port of service.inputs) {
-    const entry = entries.get(port.name);
-    const names = service.inputs.map(({ name }) => name).join(", ");
-    if (entry === undefined) return `input ${port.name} is missing; the model takes ${names}`;
-    const tensor = readTensor(port, entry);
-    if (tensor.kind === "refused") return tensor.message;
-    inputs.set(port.name, tensor.tensor);
-    entries.delete(port.name);
-  }
-  const [stray] = entries.keys();
-  if (stray !== undefined) return `the model has no input ${stray}`;
-  const rows = new Set([...inputs.values()].map(({ shape }) => shape[0] ?? 1));
-  if (service.maxBatch > 1 && rows.size > 1) {
-    return `the inputs have ${[...rows].join(", ")} rows; all need the same`;
-  }
-  const { id } = body;
-  return { inputs, ...(typeof id === "string" && { id }) };
-}
-
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 function description({ name, plan, inputs, outputs, maxBatch }: ModelService): unknown {
   return {
@@ -213,46 +286,60 @@ const portEntry = ({ name, type, shape }: SessionPort): unknown => ({
   shape: shape.map((size) => (typeof size === "string" ? -1 : size)),
 });
 
-function metricsText({ batcher }: ModelService): string {
-  const { waiting, running, answered, failed, turnedAway, runs, rows, runMs } = batcher.counts();
-  const rowsOf = [
-    ["orbweaver_serving_waiting", "gauge", "Queued requests", waiting],
-    ["orbweaver_serving_running", "gauge", "Runs in progress", running],
-    ["orbweaver_serving_answered_total", "counter", "Requests answered", answered],
-    ["orbweaver_serving_failed_total", "counter", "Requests that the model failed on", failed],
-    ["orbweaver_serving_turned_away_total", "counter", "Requests refused with 429", turnedAway],
-    ["orbweaver_serving_runs_total", "counter", "Runs of the model", runs],
-    ["orbweaver_serving_rows_total", "counter", "Rows in all runs", rows],
-    ["orbweaver_serving_run_seconds_total", "counter", "Time of all runs", runMs / 1_000],
-  ] as const;
-  return rowsOf
-    .map(
-      ([name, type, help, value]) =>
-        `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${name} ${value}\n`,
-    )
-    .join("");
+interface Intake {
+  readonly bodyBytes: number;
+  readonly take: (bytes: number) => boolean;
 }
 
-async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+/** Rejects when the client hangs up. What is refused is not read to its end. */
+function bodyOf(
+  request: IncomingMessage,
+  { bodyBytes, take }: Intake,
+): Promise<Uint8Array | "too large" | "no room"> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of request) {
-    if (!Buffer.isBuffer(chunk)) continue;
-    bytes += chunk.length;
-    if (bytes > MAX_BODY_BYTES) return undefined;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
+  return new Promise((resolve, reject) => {
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      const trouble = bytes > bodyBytes ? "too large" : take(chunk.length) ? undefined : "no room";
+      if (trouble === undefined) chunks.push(chunk);
+      else {
+        request.pause();
+        resolve(trouble);
+      }
+    });
+    // Memory of its own, which a thread can be handed.
+    request.once("end", () => resolve(joined(chunks, bytes)));
+    request.once("error", reject);
+    request.once("close", () => reject(new Error("the client has hung up")));
+  });
 }
 
-function send(response: ServerResponse, { status, body, headers = {} }: Answer): void {
+function joined(chunks: readonly Buffer[], bytes: number): Uint8Array {
+  const body = new Uint8Array(bytes);
+  let at = 0;
+  for (const chunk of chunks) {
+    body.set(chunk, at);
+    at += chunk.length;
+  }
+  return body;
+}
+
+function send(
+  response: ServerResponse,
+  { status, body, headers = {} }: Answer,
+  stallMs: number,
+): void {
   if (response.destroyed || response.headersSent) return;
-  const text = typeof body === "string" ? body : `${JSON.stringify(body)}\n`;
-  const type = typeof body === "string" ? "text/plain; version=0.0.4" : "application/json";
+  const isText = typeof body === "string";
+  const bytes =
+    body instanceof Uint8Array ? body : Buffer.from(isText ? body : `${JSON.stringify(body)}\n`);
   response.writeHead(status, {
-    "content-type": type,
-    "content-length": Buffer.byteLength(text),
+    "content-type": isText ? "text/plain; version=0.0.4" : "application/json",
+    "content-length": bytes.length,
     ...headers,
   });
-  response.end(text);
+  // Nothing moves on the connection for so long.
+  response.setTimeout(stallMs, () => response.destroy());
+  response.end(bytes);
 }

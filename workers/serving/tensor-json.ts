@@ -50,7 +50,8 @@ export function readTensor(
   }
   const misfit = misfitOf(port, shape);
   if (misfit !== undefined) return refused(misfit);
-  const numbers: unknown = Array.isArray(data) ? data.flat(Infinity) : data;
+  // Deeper lists stay, and are no numbers.
+  const numbers: unknown = Array.isArray(data) ? data.flat(shape.length) : data;
   if (!Array.isArray(numbers)) return refused("its data is not a list");
   const count = shape.reduce((product, size) => product * size, 1);
   if (numbers.length !== count) {
@@ -128,4 +129,5 @@ function dataOf(type: OnnxType, numbers: readonly number[]): TensorData {
   }
 }
 
-const shown = (value: unknown): string => (JSON.stringify(value) ?? String(value)).slice(0, 40);
+const shown = (value: unknown): string =>
+  Array.isArray(value) ? "a list" : (JSON.stringify(value) ?? String(value)).slice(0, 40);

@@ -1,0 +1,266 @@
+/** @file Clients of a served model that mean no good, or are slow: each costs a bounded time and memory, and the others are answered meanwhile. */
+
+import { once } from "node:events";
+import { request as ask, type IncomingMessage } from "node:http";
+import { connect, type Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import type { ServingPlan } from "../../../domain/model/serving-plan.ts";
+import { onnxBytes } from "../../../models/onnx/onnx-file.ts";
+import { LARGE_BYTES } from "../../../workers/serving/body-work.ts";
+import {
+  serveHttp,
+  SERVING_LIMITS,
+  type HttpService,
+  type ServingLimits,
+} from "../../../workers/serving/http-service.ts";
+import { openService } from "../../../workers/serving/model-service.ts";
+import { SERVICE_DEFAULTS } from "../../../workers/serving/service-options.ts";
+
+/** y = x · 1: sixty-four columns for each number. */
+const COLUMNS = 64;
+const BYTES = onnxBytes({
+  name: "wide",
+  nodes: [{ op: "MatMul", inputs: ["x", "w"], outputs: ["y"], attributes: new Map() }],
+  constants: [
+    { name: "w", type: "float32", shape: [1, COLUMNS], values: new Array<number>(COLUMNS).fill(2) },
+  ],
+  inputs: [{ name: "x", type: "float32", shape: ["n", 1] }],
+  outputs: [{ name: "y", type: "float32", shape: ["n", COLUMNS] }],
+});
+const PLAN: ServingPlan = {
+  model: { name: "wide", sha256: "0".repeat(64) },
+  gpus: 1,
+  parts: [{ gpu: 0, operators: [0] }],
+};
+const TOKEN = "a secret";
+const BODIES = { bodyBytes: 4 * LARGE_BYTES, bodiesBytes: 6 * LARGE_BYTES };
+
+const open: HttpService[] = [];
+async function serve(limits: Partial<ServingLimits>): Promise<number> {
+  const opened = await openService({ name: "wide", bytes: BYTES }, PLAN, SERVICE_DEFAULTS);
+  if (opened.kind === "refused") throw new Error(opened.message);
+  const place = { host: "127.0.0.1", port: 0, token: TOKEN };
+  const http = await serveHttp(opened.service, place, { ...SERVING_LIMITS, ...limits });
+  open.push(http);
+  return http.port;
+}
+
+let port: number;
+/** Waits for nobody. */
+let hasty: number;
+beforeAll(async () => {
+  port = await serve(BODIES);
+  hasty = await serve({ requestMs: 5_000, stallMs: 500 });
+});
+afterAll(async () => {
+  await Promise.all(open.map((http) => http.drain()));
+});
+
+interface Got {
+  readonly status: number;
+  readonly text: string;
+  readonly connection: string | undefined;
+}
+
+/** Sends a body whole, by its length. */
+async function post(body: string, headers: Record<string, string> = {}, at = port): Promise<Got> {
+  const length = String(Buffer.byteLength(body));
+  const sent = ask({
+    port: at,
+    path: "/infer",
+    method: "POST",
+    agent: false,
+    headers: { authorization: `Bearer ${TOKEN}`, "content-length": length, ...headers },
+  });
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    sent.once("response", resolve);
+    // A refused body may meet a closed connection, after its answer.
+    sent.on("error", reject);
+  });
+  sent.end(body);
+  const response = await answered;
+  let text = "";
+  response.setEncoding("utf8");
+  for await (const chunk of response) text += String(chunk);
+  return { status: response.statusCode ?? 0, text, connection: response.headers.connection };
+}
+const bodyOf = (rows: number): string =>
+  JSON.stringify({ inputs: [{ name: "x", shape: [rows, 1], data: new Array(rows).fill(1) }] });
+const small = (at = port): Promise<Got> => post(bodyOf(2), {}, at);
+/** Whole requests of about this many bytes, most of them blanks. */
+const ofBytes = (bytes: number): string => bodyOf(1) + " ".repeat(bytes);
+
+async function bodyBytes(at = port): Promise<number> {
+  const headers = { authorization: `Bearer ${TOKEN}` };
+  const text = await (await fetch(`http://127.0.0.1:${at}/metrics`, { headers })).text();
+  return Number(/^orbweaver_serving_body_bytes (\d+)$/m.exec(text)?.[1]);
+}
+
+/** A connection that has said this much. */
+async function raw(text: string, at = port): Promise<Socket> {
+  const socket = connect(at, "127.0.0.1");
+  socket.on("error", () => undefined);
+  await once(socket, "connect");
+  socket.write(text);
+  return socket;
+}
+const HEAD = `POST /infer HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${TOKEN}\r\n`;
+
+describe("who asks", () => {
+  it.each([
+    ["no token", {}],
+    ["another token", { authorization: "Bearer a secre" }],
+    ["a token in another scheme", { authorization: `Basic ${TOKEN}` }],
+  ])("is refused with %s, whatever is asked, and its body is not read", async (_, headers) => {
+    for (const path of [
+      "/",
+      "/infer",
+      "/metrics",
+      "/v2",
+      "/v2/models/wide",
+      "/v2/models/wide/stats",
+    ]) {
+      const answer = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+      expect([path, answer.status]).toEqual([path, 401]);
+    }
+    const refused = await post(ofBytes(2 * LARGE_BYTES), { authorization: "", ...headers });
+    expect([refused.status, refused.connection]).toEqual([401, "close"]);
+  });
+
+  it("may ask for health in the protocol's words without a token", async () => {
+    const said = async (path: string): Promise<unknown> =>
+      (await fetch(`http://127.0.0.1:${port}${path}`)).json();
+    expect(await said("/v2/health/live")).toEqual({ live: true });
+    expect(await said("/v2/health/ready")).toEqual({ ready: true });
+    expect(await said("/v2/models/wide/ready")).toEqual({ name: "wide", ready: true });
+  });
+});
+
+describe("a body", () => {
+  it("of more than a megabyte is neither read nor written by the event loop's thread", async () => {
+    const rows = 60_000;
+    const body = bodyOf(rows) + " ".repeat(LARGE_BYTES);
+    const [parse, stringify] = [vi.spyOn(JSON, "parse"), vi.spyOn(JSON, "stringify")];
+    const got = await post(body);
+    const most = Math.max(
+      0,
+      ...parse.mock.calls.map(([text]) => text.length),
+      ...stringify.mock.results.map(({ value }) => String(value).length),
+    );
+    vi.restoreAllMocks();
+    expect(most).toBeLessThanOrEqual(LARGE_BYTES);
+    expect(got.status).toBe(200);
+    // What the test itself reads.
+    const { outputs } = JSON.parse(got.text) as { outputs: { data: number[] }[] };
+    expect(got.text.length).toBeGreaterThan(LARGE_BYTES);
+    expect([outputs[0]?.data.length, ...new Set(outputs[0]?.data)]).toEqual([rows * COLUMNS, 2]);
+  });
+
+  it.each([
+    ["said to be too large", ofBytes(5 * LARGE_BYTES), {}],
+    ["said to be of another length", "x", { "content-length": "99999999999" }],
+  ])("%s is refused before it is read", async (_, body, headers) => {
+    const got = await post(body, headers);
+    expect([got.status, got.connection]).toEqual([413, "close"]);
+    expect(got.text).toMatch(/more than 4194304 bytes; send fewer rows/);
+  });
+
+  it("without a length is refused once it is too large", async () => {
+    const socket = await raw(`${HEAD}transfer-encoding: chunked\r\n\r\n`);
+    const piece = "1".repeat(65_536);
+    let said = "";
+    socket.on("data", (data) => (said += String(data)));
+    const closed = once(socket, "close");
+    while (said === "" && !socket.destroyed) {
+      socket.write(`10000\r\n${piece}\r\n`);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(said).toMatch(/^HTTP\/1.1 413 /);
+    socket.destroy();
+    await closed;
+  });
+
+  it.each([
+    [
+      "lists in lists",
+      `{"inputs":[{"name":"x","shape":[1,1],"data":${"[".repeat(400_000)}${"]".repeat(400_000)}}]}`,
+    ],
+    [
+      "lists in lists, larger",
+      `{"inputs":[{"name":"x","shape":[1,1],"data":${"[".repeat(900_000)}${"]".repeat(900_000)}}]}`,
+    ],
+    [
+      "a shape without end",
+      `{"inputs":[{"name":"x","shape":[${"9,".repeat(200_000)}9],"data":[]}]}`,
+    ],
+    [
+      "a shape of more numbers than there are",
+      '{"inputs":[{"name":"x","shape":[4e9,4e9],"data":[1]}]}',
+    ],
+    [
+      "names of the language",
+      '{"inputs":[{"name":"__proto__"},{"name":"x","shape":[1,1],"data":[1]}]}',
+    ],
+    ["words", '{"inputs":[{"name":"x","shape":[1,1],"data":["NaN"]}]}'],
+    ["half a body", '{"inputs":[{"name":"x","sha'],
+  ])("of %s is told what is wrong", async (_, body) => {
+    const got = await post(body);
+    expect([got.status, (JSON.parse(got.text) as { error: string }).error.length]).toEqual([
+      400,
+      expect.any(Number),
+    ]);
+    expect((await small()).status).toBe(200);
+  });
+});
+
+describe("slow clients", () => {
+  it("are cut off after a while, and hold no other up", async () => {
+    const slow = await Promise.all([
+      raw("POST /infer HTTP/1.1\r\nhost: x\r\n", hasty),
+      raw(`${HEAD}content-length: 1000\r\n\r\n{"inputs"`, hasty),
+      raw("", hasty),
+    ]);
+    expect((await small(hasty)).status).toBe(200);
+    await Promise.all(slow.map((socket) => once(socket.resume(), "close")));
+  });
+
+  it("that take no answer are cut off, and hold no other up", async () => {
+    const body = bodyOf(100_000);
+    const length = Buffer.byteLength(body);
+    const socket = await raw(`${HEAD}content-length: ${length}\r\n\r\n${body}`, hasty);
+    // The answer has begun, and its reader takes nothing more of it.
+    await once(socket, "readable");
+    expect((await small(hasty)).status).toBe(200);
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    let [said, bytes] = ["", 0];
+    const closed = once(socket, "close");
+    socket.on("data", (data: Buffer) => {
+      if (bytes === 0) said = data.subarray(0, 500).toString("latin1");
+      bytes += data.length;
+    });
+    await closed;
+    const wanted = Number(/content-length: (\d+)/i.exec(said)?.[1]);
+    expect(said).toMatch(/^HTTP\/1\.1 200 /);
+    expect(bytes).toBeLessThan(wanted);
+  });
+
+  it("that fill the room for bodies are refused, and leave it when they go", async () => {
+    const part = " ".repeat(3 * LARGE_BYTES);
+    const head = `${HEAD}content-length: ${4 * LARGE_BYTES}\r\n\r\n`;
+    const holding = await Promise.all([1, 2].map(() => raw(head + part)));
+    await expect.poll(bodyBytes, { timeout: 60_000 }).toBe(6 * LARGE_BYTES);
+    expect((await small()).status).toBe(429);
+    for (const socket of holding) socket.destroy();
+    await expect.poll(bodyBytes, { timeout: 60_000 }).toBe(0);
+    expect((await small()).status).toBe(200);
+  });
+
+  it("do not hold up the end of the service", async () => {
+    const ending = await serve({});
+    const socket = await raw(`${HEAD}content-length: 1000\r\n\r\n{"inputs"`, ending);
+    await expect.poll(() => bodyBytes(ending), { timeout: 60_000 }).toBeGreaterThan(0);
+    const closed = once(socket.resume(), "close");
+    await open.pop()?.drain();
+    await closed;
+  });
+});
