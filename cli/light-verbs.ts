@@ -25,8 +25,8 @@ export const LIGHT_VERBS: ReadonlyMap<string, string> = new Map([
   ["fence", "fleet/fence"],
 ]);
 
-/** A decision is replayed with Temporal's worker; a codec is a module of the user's, which a bundle cannot import. */
-const HEAVY_FLAGS: readonly string[] = ["--decision", "--codec"];
+/** A decision is replayed with Temporal's worker; ended jobs come from a database with code of its platform; a codec is a module of the user's, which a bundle cannot import. */
+const HEAVY_FLAGS: readonly string[] = ["--decision", "--codec", "--ended"];
 
 /** `env`: names the codec, too. */
 export const isLightRun = (

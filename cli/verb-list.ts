@@ -59,6 +59,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("drain", async () => (await import("./verbs/fleet/drain.ts")).drainVerb),
       verb("undrain", async () => (await import("./verbs/fleet/undrain.ts")).undrainVerb),
       verb("fence", async () => (await import("./verbs/fleet/fence.ts")).fenceVerb),
+      verb("usage", async () => (await import("./verbs/service/usage.ts")).usageVerb),
       verb("audit", async () => (await import("./verbs/service/audit.ts")).auditVerb),
     ],
   },

@@ -24,7 +24,8 @@ import {
   type HttpConsole,
   type Stream,
 } from "./http/server.ts";
-import { readEarlierRun } from "./past/earlier-run.ts";
+import { startHistory, type KeptHistory } from "./history/start-history.ts";
+import { earlierRuns } from "./past/earlier-run.ts";
 import { createPast } from "./past/past.ts";
 import { decisionRow } from "./view/decisions.ts";
 import { createTables } from "./view/tables.ts";
@@ -40,6 +41,8 @@ export interface ConsoleOptions {
   readonly files: ReadonlyMap<string, Answer>;
   /** Of Temporal's Web UI. */
   readonly uiUrl?: string;
+  /** The file of the history database; absent: none is kept. */
+  readonly historyFile?: string;
   readonly say: (line: string) => void;
 }
 
@@ -55,7 +58,9 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   const hub = createHub<Message>(tables.snapshot, KEPT_CHANGES);
   const ending = new AbortController();
   const { signal } = ending;
-  const past = createPast((runId) => readEarlierRun(runId, { client, fleet, codecs, signal }));
+  const readEarlier = earlierRuns({ client, fleet, codecs, signal });
+  const past = createPast(readEarlier);
+  const kept = await keptHistory();
   let ledger: Ledger | undefined;
   let at = { runId: "0", event: 0 };
   let atMs = 0;
@@ -81,6 +86,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       began(run) {
         ledger = run.ledger;
         past.begin(run);
+        kept?.began(run);
         at = { runId: run.runId, event: 0 };
         atMs = Math.max(atMs, run.startedAtMs);
         soon();
@@ -92,6 +98,11 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
           const row = decisionRow(one);
           if (row !== undefined) tables.note(row);
         }
+        kept?.folded(folded, reached, {
+          run: runId,
+          event: task.lastEvent,
+          atMs: task.startedAtMs,
+        });
         ledger = reached;
         at = { runId, event: task.lastEvent };
         atMs = Math.max(atMs, task.startedAtMs);
@@ -104,6 +115,18 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       diverged: (runId, why) => say(`console: run ${runId} cannot be followed exactly: ${why}`),
     },
   });
+  /** The page is worth more than its books: it is shown without them where they cannot be kept. */
+  async function keptHistory(): Promise<KeptHistory | undefined> {
+    const { historyFile: file } = options;
+    if (file === undefined) return undefined;
+    try {
+      return await startHistory({ file, client, codecs, fleet, signal, readEarlier, say });
+    } catch (error) {
+      say(`console: no history is kept: ${error instanceof Error ? error.message : String(error)}`);
+      return undefined;
+    }
+  }
+
   function knows(job: string): boolean {
     if (ledger === undefined) return false;
     const requests: ReadonlyMap<string, unknown> = ledger.requests;
@@ -174,6 +197,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       jobs.close();
       await http.close();
       await following;
+      await kept?.close();
     },
   };
 }

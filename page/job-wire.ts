@@ -4,7 +4,11 @@ import type { GpuMask } from "./wire.ts";
 
 export interface JobPage {
   readonly job: string;
+  /** The run of its workflow that was read last. */
+  readonly run?: string;
   readonly about?: JobAbout;
+  /** Who signed it. */
+  readonly user?: string;
   /** In the order of time. */
   readonly moments: readonly JobMoment[];
   /** Moments for which there was no room, between the first ones and the last. */
@@ -28,6 +32,7 @@ export interface JobAbout {
 export interface JobEnd {
   readonly atMs: number;
   readonly how: "completed" | "failed" | "cancelled" | "terminated" | "timed out";
+  readonly why: string;
 }
 
 export interface JobMoment {

@@ -244,8 +244,16 @@ function outsideOfBundle(request, context, light) {
   const cli = path.join(ROOT, "dist/cli");
   const file = path.relative(cli, path.resolve(context, request)).split(path.sep).join("/");
   const isHeavyVerb = context === cli && file.startsWith("verbs/") && !light.has(`./${file}`);
-  const isHeavy = /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$/.test(file);
-  return isHeavy ? file : isHeavyVerb ? `./${file}` : undefined;
+  const isHeavy = /^\.\.\/(models|solvers)\/|^\.\.\/workers\/recorded-fleet\.js$|^history\//.test(
+    file,
+  );
+  return isHeavy
+    ? file.startsWith("../")
+      ? file
+      : `./${file}`
+    : isHeavyVerb
+      ? `./${file}`
+      : undefined;
 }
 
 /** What V8 has compiled once a verb has been set up; see `cli/bundled.ts`. */

@@ -129,3 +129,7 @@ function parseJson(text: string): unknown {
     return undefined;
   }
 }
+
+/** The history database that the console of `orbweaver up` keeps. */
+export const historyFileIn = (env: Environment, fleet: string): string =>
+  join(fleetStateDir(env, fleet), "history.db");

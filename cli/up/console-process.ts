@@ -5,6 +5,7 @@
  */
 
 import { becomesFree, drawFreePort, LOOPBACK } from "../../workers/server/ports.ts";
+import { historyFileIn } from "../../workers/state.ts";
 import type { CommandContext } from "../command/command-context.ts";
 import type { FleetNotes } from "./fleet-notes.ts";
 import { createStarter, type ProcessSurroundings } from "./processes.ts";
@@ -19,9 +20,13 @@ export async function provideConsole(
   const { workers, consoleUrl: former } = notes.state();
   if (former !== undefined && workers.some(({ role }) => role === "console")) return former;
   const port = await freePort(portOf(former));
-  const args = ["--port", String(port), "--fleet", at.fleet, ...at.surroundings.args];
+  const history = historyFileIn(context.io.env, at.fleet);
+  const args = ["--port", String(port), "--fleet", at.fleet, "--history", history];
   try {
-    await createStarter(context, notes, at).ensure({ role: "console", args });
+    await createStarter(context, notes, at).ensure({
+      role: "console",
+      args: [...args, ...at.surroundings.args],
+    });
   } catch (error) {
     context.say(`there is no console: ${error instanceof Error ? error.message : String(error)}`);
     return undefined;

@@ -16,10 +16,13 @@ export async function* pagesOf({
   client,
   signal,
   execution,
+  isFollowed = true,
 }: {
   readonly client: Client;
   readonly signal: AbortSignal;
   readonly execution: { readonly workflowId: string; readonly runId: string };
+  /** Whether to wait for what comes; else the pages end with what there is. */
+  readonly isFollowed?: boolean;
 }): AsyncGenerator<readonly HistoryEvent[]> {
   const { namespace } = client.options;
   let nextPageToken: Uint8Array | undefined;
@@ -27,7 +30,7 @@ export async function* pagesOf({
     const request = {
       namespace,
       execution,
-      waitNewEvent: true,
+      waitNewEvent: isFollowed,
       ...(nextPageToken !== undefined && { nextPageToken }),
     };
     const page = await abortable(signal, (call) =>
@@ -70,3 +73,10 @@ export function endOf(events: readonly HistoryEvent[]): RunEnd | undefined {
     last?.workflowExecutionCompletedEventAttributes;
   return isOver ? { nextRunId: undefined } : undefined;
 }
+
+/** gRPC: no such workflow, or no such id. */
+const GONE_CODES: readonly unknown[] = [3, 5];
+
+/** Whether a history is not there, or no more. */
+export const isGone = (error: unknown): boolean =>
+  error instanceof Error && "code" in error && GONE_CODES.includes(error.code);

@@ -5,7 +5,7 @@ import type { PayloadCodec } from "@temporalio/common";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JobPage } from "../../page/job-wire.ts";
 import { DEFAULT_FLEET } from "../../protocol/messages.ts";
-import { endOf, pagesOf } from "../follow/history-pages.ts";
+import { endOf, isGone, pagesOf } from "../follow/history-pages.ts";
 import { decoded, msOf, valueOf, type HistoryEvent } from "../follow/workflow-task.ts";
 import { createJobLife } from "./job-life.ts";
 import { createJobReader } from "./job-reader.ts";
@@ -21,8 +21,6 @@ export interface FollowedJob {
 }
 
 const RETRY_MS = 1_000;
-/** gRPC: no such workflow, or no such id. */
-const FINAL_CODES: readonly unknown[] = [3, 5];
 
 /** Resolves when the job's history has ended, cannot be shown, or the signal ends it. */
 export async function followJob(options: FollowedJob): Promise<void> {
@@ -35,8 +33,7 @@ export async function followJob(options: FollowedJob): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       const why = error instanceof Error ? error.message : String(error);
-      if (isFinal(error))
-        return tell({ ...page, trouble: `there is no history of ${job}: ${why}` });
+      if (isGone(error)) return tell({ ...page, trouble: `there is no history of ${job}: ${why}` });
       tell({ ...page, trouble: why });
       // Ends early with the signal.
       await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
@@ -44,8 +41,23 @@ export async function followJob(options: FollowedJob): Promise<void> {
   }
 }
 
-const isFinal = (error: unknown): boolean =>
-  error instanceof Error && "code" in error && FINAL_CODES.includes(error.code);
+/** The page of a job by what its history has now; undefined where there is none. */
+export async function readJobPage(
+  options: Pick<FollowedJob, "client" | "codecs" | "job" | "fleet" | "signal">,
+): Promise<JobPage | undefined> {
+  let page: JobPage | undefined;
+  try {
+    await readJob({
+      ...options,
+      isKnown: () => true,
+      isFollowed: false,
+      tell: (now) => void (page = now),
+    });
+  } catch (error) {
+    if (!isGone(error)) throw error;
+  }
+  return page;
+}
 
 async function readJob({
   client,
@@ -55,7 +67,8 @@ async function readJob({
   isKnown,
   signal,
   tell,
-}: FollowedJob): Promise<void> {
+  isFollowed = true,
+}: FollowedJob & { readonly isFollowed?: boolean }): Promise<void> {
   const life = createJobLife(job);
   const reader = createJobReader(codecs);
   let runId: string | undefined = "";
@@ -63,7 +76,7 @@ async function readJob({
   while (runId !== undefined) {
     const execution: { workflowId: string; runId: string } = { workflowId: job, runId };
     runId = undefined;
-    for await (const events of pagesOf({ client, signal, execution })) {
+    for await (const events of pagesOf({ client, signal, execution, isFollowed })) {
       const [first] = events;
       if (isFirst && first !== undefined) {
         const why = (await strangerText(first, codecs, fleet)) ?? "";

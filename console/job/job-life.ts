@@ -16,7 +16,12 @@ import type { LaunchExtrasReport } from "../../protocol/launch-extras-contract.t
 import type { Grant, PreemptOrder, WaitNote } from "../../protocol/job.ts";
 
 export type JobFact =
-  | { readonly kind: "submitted"; readonly summary: string }
+  | {
+      readonly kind: "submitted";
+      readonly run: string;
+      readonly summary: string;
+      readonly user?: string;
+    }
   | { readonly kind: "admitted"; readonly spec: JobSpec }
   | { readonly kind: "waits"; readonly note: WaitNote }
   | { readonly kind: "granted"; readonly grants: readonly Grant[] }
@@ -28,7 +33,7 @@ export type JobFact =
   | { readonly kind: "stopped"; readonly order: StopOrder; readonly report: StopReport }
   /** Anything else worth a line. */
   | { readonly kind: "said"; readonly as: MomentKind; readonly text: string }
-  | { readonly kind: "ended"; readonly how: JobEnd["how"]; readonly text: string };
+  | { readonly kind: "ended"; readonly how: JobEnd["how"]; readonly why: string };
 
 export interface JobLife {
   readonly fold: (fact: JobFact, atMs: number) => void;
@@ -48,6 +53,7 @@ interface Attempt {
   isStopping: boolean;
   /** It runs batches of tasks, whose starts and ends are moments of their own. */
   isBatched: boolean;
+  startedAtMs: number | undefined;
   extras: AttemptRow["extras"];
   checkpoint: { readonly path: string; readonly atMs: number } | undefined;
 }
@@ -60,6 +66,8 @@ export function createJobLife(job: string): JobLife {
   let about: JobPage["about"];
   let ended: JobEnd | undefined;
   let waits = "";
+  let user: string | undefined;
+  let run: string | undefined;
   let newest: Attempt | undefined;
 
   function say(kind: MomentKind, atMs: number, text: string): void {
@@ -74,6 +82,9 @@ export function createJobLife(job: string): JobLife {
   function fold(fact: JobFact, atMs: number): void {
     switch (fact.kind) {
       case "submitted":
+        user ??= fact.user;
+        run = fact.run;
+        if (first.length > 0) return;
         return say("submitted", atMs, fact.summary);
       case "admitted":
         about = aboutOf(fact.spec);
@@ -107,8 +118,8 @@ export function createJobLife(job: string): JobLife {
       case "said":
         return say(fact.as, atMs, fact.text);
       case "ended":
-        ended = { atMs, how: fact.how };
-        return say("ended", atMs, fact.text);
+        ended = { atMs, how: fact.how, why: shortened(fact.why) };
+        return say("ended", atMs, fact.why === "" ? fact.how : `${fact.how}: ${fact.why}`);
     }
   }
 
@@ -122,6 +133,7 @@ export function createJobLife(job: string): JobLife {
       isLaunched: false,
       isStopping: false,
       isBatched: false,
+      startedAtMs: undefined,
       extras: [],
       checkpoint: undefined,
     };
@@ -143,13 +155,17 @@ export function createJobLife(job: string): JobLife {
     say("starting", atMs, `${leaseId}: ${hosts} prepare the gang`);
   }
 
-  function ran({ leaseId, taskBatch }: RunOrder, report: RunReport): void {
+  function ran(
+    { leaseId, taskBatch }: Pick<RunOrder, "leaseId" | "taskBatch">,
+    report: RunReport,
+  ): void {
     const attempt = attempts.get(leaseId);
     const { host, startedAtMs, endedAtMs, end } = report;
     if (attempt === undefined) return;
     if (report.checkpoint) saved(attempt, report.checkpoint);
     if (attempt.hosts.size >= MOST_HOSTS && !attempt.hosts.has(host)) return;
     attempt.hosts.set(host, report);
+    attempt.startedAtMs = Math.min(attempt.startedAtMs ?? Infinity, startedAtMs ?? Infinity);
     if (taskBatch === undefined) return;
     const batch = `${leaseId}: batch ${taskBatch.seq}, ${taskBatch.tasks.length} tasks on ${host}`;
     if (startedAtMs !== undefined) say("running", startedAtMs, batch);
@@ -169,7 +185,7 @@ export function createJobLife(job: string): JobLife {
     if (attempt === undefined) return;
     if (checkpoint) saved(attempt, checkpoint);
     if (report !== undefined && !attempt.hosts.has(report.host) && attempt.hosts.size < MOST_HOSTS)
-      attempt.hosts.set(report.host, report);
+      ran({ leaseId }, report);
   }
 
   function saved(attempt: Attempt, mark: { readonly path: string; readonly atMs: number }): void {
@@ -187,6 +203,8 @@ export function createJobLife(job: string): JobLife {
     return {
       job,
       ...(about !== undefined && { about }),
+      ...(user !== undefined && { user }),
+      ...(run !== undefined && { run }),
       moments: moments.sort((one, other) => one.atMs - other.atMs),
       omitted: omitted + last.length - tail.length,
       attempts: rows,
@@ -207,10 +225,10 @@ const aboutOf = ({ name, tenant, gang, array, ...spec }: JobSpec): JobPage["abou
   };
 };
 
-function attemptRow({ grant, hosts, extras, checkpoint }: Attempt): AttemptRow {
+function attemptRow({ grant, hosts, extras, checkpoint, ...attempt }: Attempt): AttemptRow {
   const { lease, reason, predictedGBs, bandwidth } = grant;
   const reports = [...hosts.values()];
-  const startedAtMs = least(reports.flatMap((report) => report.startedAtMs ?? []));
+  const startedAtMs = attempt.startedAtMs === Infinity ? undefined : attempt.startedAtMs;
   // A gang has ended when all of its hosts say so.
   const isOver = reports.length >= lease.gpus.length;
   const endedAtMs = isOver ? Math.max(...reports.map((report) => report.endedAtMs)) : undefined;
@@ -273,9 +291,6 @@ function firstCause(reports: readonly RunReport[]): string | undefined {
   const [first] = causes.sort((one, other) => one.cause.atMs - other.cause.atMs);
   return first && shortened(`${first.cause.code} on ${first.host}: ${first.cause.message}`);
 }
-
-const least = (times: readonly number[]): number | undefined =>
-  times.length === 0 ? undefined : Math.min(...times);
 
 const shortened = (text: string): string =>
   text.length <= MOST_TEXT ? text : `${text.slice(0, MOST_TEXT - 1)}…`;

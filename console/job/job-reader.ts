@@ -28,6 +28,7 @@ import {
   type PreemptOrder,
   type WaitNote,
 } from "../../protocol/messages.ts";
+import { USER_KEY } from "../../client/search-keys.ts";
 import { decoded, valueOf, type HistoryEvent } from "../follow/workflow-task.ts";
 import type { JobFact } from "./job-life.ts";
 
@@ -53,7 +54,14 @@ export function createJobReader(codecs: readonly PayloadCodec[]): JobReader {
     const started = event.workflowExecutionStartedEventAttributes;
     if (started) {
       const summary = await valueIn(event.userMetadata?.summary);
-      return { kind: "submitted", summary: typeof summary === "string" ? summary : "submitted" };
+      // Search attributes are never encrypted.
+      const user = valueOf(started.searchAttributes?.indexedFields?.[USER_KEY.name] ?? undefined);
+      return {
+        kind: "submitted",
+        run: started.originalExecutionRunId ?? "",
+        summary: typeof summary === "string" ? summary : "submitted",
+        ...(typeof user === "string" && { user }),
+      };
     }
     const signal = event.workflowExecutionSignaledEventAttributes;
     if (signal)
@@ -191,5 +199,5 @@ function endFact(event: HistoryEvent): JobFact | undefined {
     event.workflowExecutionFailedEventAttributes?.failure?.message ??
     event.workflowExecutionTerminatedEventAttributes?.reason ??
     "";
-  return { kind: "ended", how: end[1], text: why === "" ? end[1] : `${end[1]}: ${why}` };
+  return { kind: "ended", how: end[1], why };
 }

@@ -3,7 +3,7 @@
 import type { Facts, PastAnswer } from "../../page/wire.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import { stillOf } from "../view/still.ts";
-import type { EarlierRun } from "./earlier-run.ts";
+import type { ReadEarlierRun } from "./earlier-run.ts";
 import { createLedgerArchive } from "./ledger-archive.ts";
 
 export interface Past {
@@ -22,7 +22,7 @@ export interface Past {
 /** One request reads at most so many runs. */
 const MOST_RUNS = 5;
 
-export function createPast(readEarlier: (runId: string) => Promise<EarlierRun>): Past {
+export function createPast(readEarlier: ReadEarlierRun): Past {
   const archive = createLedgerArchive();
   let earlierRunId: string | undefined;
   let isBegun = false;
@@ -33,8 +33,12 @@ export function createPast(readEarlier: (runId: string) => Promise<EarlierRun>):
     const runId = earlierRunId;
     if (runId === undefined) return;
     try {
-      const earlier = await readEarlier(runId);
-      earlierRunId = archive.prepend(earlier.archive) ? earlier.previousRunId : undefined;
+      const older = createLedgerArchive();
+      const previousRunId = await readEarlier(runId, {
+        began: older.begin,
+        folded: ({ event, ledger }) => older.add(event, ledger),
+      });
+      earlierRunId = archive.prepend(older) ? previousRunId : undefined;
     } catch {
       earlierRunId = undefined;
     }

@@ -44,6 +44,7 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
         "p",
         null,
         `${about.name} · ${about.class} of ${about.tenant} · ${counted(about.gpus, "GPU")}`,
+        life?.user !== undefined && ` · signed by ${life.user}`,
         about.tasks !== undefined && ` for each of ${counted(about.tasks, "task")}`,
       ),
     life?.trouble !== undefined && h("p", { class: "bad" }, life.trouble),

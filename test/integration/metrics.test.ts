@@ -23,7 +23,15 @@ beforeAll(async () => {
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
   const child = spawn(
     process.execPath,
-    [path.join(ROOT, "dist/cli/main.js"), "console", "--port", "0", "--json"],
+    [
+      path.join(ROOT, "dist/cli/main.js"),
+      "console",
+      "--port",
+      "0",
+      "--history",
+      historyFile(),
+      "--json",
+    ],
     { env: world.env, stdio: ["ignore", "pipe", "inherit"] },
   );
   shown = child;
@@ -38,6 +46,8 @@ afterAll(async () => {
   shown.kill();
   await world.stop();
 });
+
+const historyFile = (): string => path.join(world.stateDir, "history.db");
 
 const scrape = async (): Promise<string> => await (await fetch(`${url}metrics`)).text();
 
@@ -129,6 +139,27 @@ async function pageOf(job: string, isWanted: (page: JobPage) => boolean): Promis
     }
   }
 }
+
+it("keeps what an ended job held and how it ended", async () => {
+  const list = ["list", "--ended", "--history", historyFile(), "--json"];
+  await expect
+    .poll(async () => (await world.cli(list)).stdout, { timeout: 60_000, interval: 500 })
+    .toContain(ended);
+  const { jobs } = JSON.parse((await world.cli(list)).stdout) as { readonly jobs: object[] };
+  expect(jobs).toMatchObject([{ job: ended, name: "first", outcome: "completed", gpus: 4 }]);
+  const usage = await world.cli([
+    ...["usage", "--by", "job", "--month", "all", "--history", historyFile(), "-o", "csv"],
+  ]);
+  const [head, ...rows] = usage.stdout.trim().split("\n");
+  expect(head).toBe(
+    "job,leases,held_gpu_hours,useful_gpu_hours,lost_gpu_hours,idle_gpu_hours,unknown_gpu_hours",
+  );
+  const row = rows.find((line) => line.startsWith(`${ended},1,`))?.split(",") ?? [];
+  const [held = 0, useful = 0, lost, idle = 0, unknown] = row.slice(2).map(Number);
+  expect(useful).toBeGreaterThan(0.001);
+  expect(useful + idle).toBeCloseTo(held, 3);
+  expect([lost, unknown]).toEqual([0, 0]);
+});
 
 it("a worker serves the metrics of Temporal's SDK where it is asked to", async () => {
   const address = `127.0.0.1:${String(await drawFreePort())}`;

@@ -37,6 +37,9 @@ const FORMATS = ["table", "wide", "json", "yaml", "csv", "name"] as const;
 
 interface ListValues extends ConnectionOptionValues, JobFilterValues {
   readonly all?: boolean;
+  readonly ended?: boolean;
+  readonly since?: string;
+  readonly history?: string;
   readonly limit: number;
   readonly columns?: readonly string[];
   readonly sort?: string;
@@ -57,6 +60,12 @@ export function listVerb(context: CommandContext): Command {
       ),
   )
     .option("-a, --all", "include ended jobs")
+    .option(
+      "--ended",
+      "only ended jobs, from the history database, also those that Temporal has dropped",
+    )
+    .option("--since <duration>", "with --ended: of this time, e.g. 30d; 1d when absent")
+    .option("--history <file>", "with --ended: this history database")
     .option("-n, --limit <count>", "most jobs to list", wholeNumber("--limit", 1), 100)
     .option("--columns <names>", `only these columns: ${JOB_COLUMN_NAMES.join(", ")}`, nameList)
     .option("--sort <column>", "in the order of this column; -column for the other way round")
@@ -78,6 +87,7 @@ export function listVerb(context: CommandContext): Command {
         ],
         ["orbweaver list --columns job,user,gpus,age --sort -age", "own columns, the oldest first"],
         ["orbweaver cancel $(orbweaver list --name 'probe-*' -o name)", "ids for another command"],
+        ["orbweaver list --ended --since 90d -o csv", "what ended in 90 days, for a spreadsheet"],
         ["orbweaver list --all --limit 20 --json", "the last 20 jobs, for a script"],
       ]),
     )
@@ -92,6 +102,15 @@ async function list(context: CommandContext, values: ListValues): Promise<void> 
   if (sort !== "") jobColumn(sort.replace(/^-/, ""));
   // `-o json` and `-o yaml` have set it (`command/output-format.ts`).
   const isDocument = values.json === true;
+  if (values.ended !== true && (values.since ?? values.history) !== undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--since and --history choose among ended jobs. Add --ended, or say --newer-than.",
+    );
+  if (values.ended === true) {
+    const { printEnded } = await import("../../history/ended.ts");
+    return await printEnded(context, values);
+  }
   if (values.watch === true && (isDocument || output === "csv" || output === "name")) {
     throw new OrbweaverError(
       "BAD_INPUT",

@@ -5,6 +5,7 @@
  */
 
 import type { Command } from "commander";
+import { resolve } from "node:path";
 import { startConsole } from "../../../console/console.ts";
 import { readPage } from "../../../console/http/page-files.ts";
 import { packageRoot } from "../../../workers/server/package-root.ts";
@@ -23,6 +24,7 @@ interface ConsoleValues extends ConnectionOptionValues {
   readonly host: string;
   readonly tokenFile?: string;
   readonly anyone?: boolean;
+  readonly history?: string;
   readonly json?: boolean;
 }
 
@@ -45,6 +47,7 @@ export function consoleVerb(context: CommandContext): Command {
     .option("--host <address>", "address to listen on", LOOPBACK)
     .option("--token-file <file>", "ask for the token in this file")
     .option("--anyone", "answer everybody without a token, because a proxy in front decides")
+    .option("--history <file>", "keep what leases held and how jobs ended in this database")
     .option("--json", "answer with one JSON document when it listens")
     .addHelpText(
       "after",
@@ -70,6 +73,7 @@ export function consoleVerb(context: CommandContext): Command {
           port,
           rule: { ...(token !== undefined && { token }), isOpen: values.anyone === true },
           files,
+          ...(values.history !== undefined && { historyFile: resolve(io.cwd, values.history) }),
           say: context.say,
           ...(connection.uiUrl !== undefined && { uiUrl: connection.uiUrl }),
         });

@@ -1,0 +1,129 @@
+/** @file `orbweaver usage`: the GPU-hours that tenants, users and classes held, and what became of them, from the console's history database. */
+
+import { Option, type Command } from "commander";
+import { openHistory } from "../../../console/history/database.ts";
+import {
+  USAGE_GROUPS,
+  usageBy,
+  type UsageGroup,
+  type UsageRow,
+  type UsageSpan,
+} from "../../../console/history/usage.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { historyFileIn } from "../../../workers/state.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { fleetNamed } from "../../command/fleet-name.ts";
+import { nameList } from "../../command/option-values.ts";
+import { csvText } from "../../terminal/csv-text.ts";
+import { widthOf } from "../../terminal/io.ts";
+import { tableText } from "../../terminal/table.ts";
+
+interface UsageValues {
+  readonly fleet?: string;
+  readonly by?: readonly string[];
+  readonly month?: string;
+  readonly history?: string;
+  readonly output?: string;
+  readonly json?: boolean;
+}
+
+const DEFAULT_GROUPS: readonly string[] = ["tenant", "user", "class"];
+
+export function usageVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("usage")
+    .summary("show who held how many GPU-hours")
+    .description(
+      "Sums the GPU-hours of leases: held; useful, while processes ran and their work was kept; lost, work since the last checkpoint of runs that were preempted, stopped or failed; idle, before the processes started and after they had ended; unknown, of jobs that have not ended, whose runs are counted once they have. Users are those who signed their jobs.\n\nThe numbers come from the history database that the console of `orbweaver up` writes, so they reach back further than Temporal keeps histories.",
+    )
+    .option(
+      "--by <names>",
+      `rows for each of: ${USAGE_GROUPS.join(", ")}; ${DEFAULT_GROUPS.join(",")} when absent`,
+      nameList,
+    )
+    .option(
+      "--month <month>",
+      "this month, as 2027-03 (UTC); the present one when absent; `all` for all",
+    )
+    .option("--fleet <name>", "name of the fleet (ORBWEAVER_FLEET; default: default)")
+    .option("--history <file>", "this history database")
+    .addOption(
+      new Option("-o, --output <format>", "form of the answer").choices([
+        "table",
+        "json",
+        "yaml",
+        "csv",
+      ]),
+    )
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver usage --by tenant", "this month, by tenant"],
+        [
+          "orbweaver usage --by tenant,user,class --month 2027-03 -o csv",
+          "a month, for a spreadsheet",
+        ],
+        ["orbweaver usage --by month --month all --json", "month by month, for a script"],
+      ]),
+    )
+    .action(async (values: UsageValues) => {
+      const { io } = context;
+      const groups = (values.by ?? DEFAULT_GROUPS).map(groupNamed);
+      const span = spanOf(values.month, io.nowMs());
+      const file = values.history ?? historyFileIn(io.env, fleetNamed(values, io.env));
+      const database = await openHistory(file, { isNew: false });
+      try {
+        const rows = usageBy(database, groups, span);
+        if (values.json === true) context.printJson({ file, ...span, by: groups, rows });
+        else
+          context.print(textOf(rows, groups, values.output === "csv" ? "csv" : widthOf(io.stdout)));
+      } finally {
+        database.close();
+      }
+    });
+  return verb;
+}
+
+function groupNamed(name: string): UsageGroup {
+  const group = USAGE_GROUPS.find((one) => one === name);
+  if (group !== undefined) return group;
+  throw new OrbweaverError("BAD_INPUT", `--by ${name}: there is ${USAGE_GROUPS.join(", ")}.`);
+}
+
+function spanOf(month: string | undefined, nowMs: number): UsageSpan {
+  if (month === "all") return { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
+  const said = month ?? new Date(nowMs).toISOString().slice(0, 7);
+  const fromMs = /^\d{4}-(0[1-9]|1[0-2])$/.test(said) ? Date.parse(`${said}-01T00:00:00Z`) : NaN;
+  if (Number.isNaN(fromMs))
+    throw new OrbweaverError("BAD_INPUT", `--month ${said}: write a month as 2027-03, or all.`);
+  const next = new Date(fromMs);
+  next.setUTCMonth(next.getUTCMonth() + 1);
+  return { fromMs, toMs: next.getTime() };
+}
+
+const FIGURES = ["held", "useful", "lost", "idle", "unknown"] as const;
+
+function textOf(
+  rows: readonly UsageRow[],
+  groups: readonly UsageGroup[],
+  form: "csv" | number,
+): string {
+  const lines = rows.map((row) => [
+    ...row.names,
+    String(row.leases),
+    ...FIGURES.map((name) => row[name].toFixed(form === "csv" ? 4 : 2)),
+  ]);
+  if (form === "csv")
+    return csvText([
+      [...groups, "leases", ...FIGURES.map((name) => `${name}_gpu_hours`)],
+      ...lines,
+    ]);
+  if (rows.length === 0) return "no leases in that time";
+  const columns = [
+    ...groups.map((name) => ({ title: name.toUpperCase(), least: 6 })),
+    { title: "LEASES" },
+    ...FIGURES.map((name) => ({ title: `${name.toUpperCase()} GPU-H` })),
+  ];
+  return tableText(columns, lines, form);
+}

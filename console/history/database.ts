@@ -1,0 +1,205 @@
+/**
+ * @file The history database: what each lease of a fleet held, how each job ended, and how far the fleet's history was read. One file (SQLite, by
+ * libsql), written by a console, read by verbs at the same time.
+ *
+ * Rows are upserted by (job, run, lease), so reading a part of the history again changes nothing. Times are milliseconds since 1970. The rows of
+ * a batch, the jobs whose own histories are still to be read, and the cursor are written in one transaction.
+ */
+
+import type Libsql from "libsql";
+import { closeSync, existsSync, openSync } from "node:fs";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+
+export interface LeaseRecord {
+  readonly job: string;
+  readonly run: string;
+  readonly lease: string;
+  readonly attempt: number;
+  readonly tenant: string;
+  readonly class: string;
+  readonly gpus: number;
+  readonly gpuType: string;
+  readonly clusters: string;
+  readonly grantedMs: number;
+  /** Null while it is held. */
+  readonly freedMs: number | null;
+  /** GPU-seconds, as the fleet estimated them when it evicted the lease. */
+  readonly lostGpuSeconds: number;
+}
+
+export interface JobRecord {
+  readonly job: string;
+  readonly run: string;
+  readonly name: string;
+  readonly tenant: string;
+  readonly class: string;
+  readonly user: string;
+  readonly gpus: number;
+  readonly tasks: number;
+  readonly submittedMs: number;
+  readonly endedMs: number;
+  readonly outcome: string;
+  readonly why: string;
+}
+
+/** What a job's own history says of one of its leases. */
+export interface RunRecord {
+  readonly job: string;
+  readonly lease: string;
+  readonly startedMs: number | null;
+  readonly endedMs: number | null;
+  readonly lostGpuSeconds: number | null;
+  readonly outcome: string;
+}
+
+export interface Cursor {
+  readonly run: string;
+  readonly event: number;
+  readonly atMs: number;
+}
+
+export interface DueJob {
+  readonly job: string;
+  readonly tries: number;
+  readonly notBeforeMs: number;
+}
+
+export interface Batch {
+  readonly leases: readonly LeaseRecord[];
+  readonly due: readonly DueJob[];
+  readonly cursor?: Cursor;
+}
+
+export interface ReadJob {
+  readonly job: string;
+  /** Undefined where there is nothing to keep. */
+  readonly record?: JobRecord;
+  readonly runs: readonly RunRecord[];
+  /** Absent when its history needs no further reading. */
+  readonly again?: DueJob;
+}
+
+export interface HistoryDatabase {
+  readonly cursor: () => Cursor | undefined;
+  readonly write: (batch: Batch) => void;
+  /** Leases that are held by the books, granted before this time. */
+  readonly open: (grantedBeforeMs: number) => readonly LeaseRecord[];
+  readonly due: (nowMs: number, most: number) => readonly DueJob[];
+  readonly writeJobs: (jobs: readonly ReadJob[]) => void;
+  readonly all: <Row>(query: string, values: Readonly<Record<string, unknown>>) => readonly Row[];
+  readonly close: () => void;
+}
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS cursor (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, event INTEGER NOT NULL, atMs INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS due (job TEXT PRIMARY KEY, tries INTEGER NOT NULL, notBeforeMs INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leases (
+  job TEXT NOT NULL, run TEXT NOT NULL, lease TEXT NOT NULL, attempt INTEGER NOT NULL, tenant TEXT NOT NULL, class TEXT NOT NULL,
+  gpus INTEGER NOT NULL, gpuType TEXT NOT NULL, clusters TEXT NOT NULL, grantedMs INTEGER NOT NULL, freedMs INTEGER,
+  lostGpuSeconds REAL NOT NULL, startedMs INTEGER, endedMs INTEGER, outcome TEXT, PRIMARY KEY (job, run, lease)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS leases_by_time ON leases (grantedMs);
+CREATE TABLE IF NOT EXISTS jobs (
+  job TEXT NOT NULL, run TEXT NOT NULL, name TEXT NOT NULL, tenant TEXT NOT NULL, class TEXT NOT NULL, user TEXT NOT NULL, gpus INTEGER NOT NULL,
+  tasks INTEGER NOT NULL, submittedMs INTEGER NOT NULL, endedMs INTEGER NOT NULL, outcome TEXT NOT NULL, why TEXT NOT NULL,
+  PRIMARY KEY (job, run)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (endedMs);
+`;
+const VERSION = 1;
+/** Another process may be writing. */
+const BUSY_MS = 5_000;
+
+/** `isNew`: it may be made. Fails with a reason where this platform has no libsql, or the file is none of ours. */
+export async function openHistory(
+  file: string,
+  { isNew }: { readonly isNew: boolean },
+): Promise<HistoryDatabase> {
+  if (!isNew && !existsSync(file))
+    throw new OrbweaverError(
+      "NOT_FOUND",
+      `there is no history database at ${file}. The console of \`orbweaver up\` writes one; \`orbweaver console --history FILE\` does, too.`,
+    );
+  const { default: Database } = await import("libsql");
+  try {
+    // Who ran what is for the eyes of its owner; the files beside it are made with the same right.
+    if (isNew) closeSync(openSync(file, "a", 0o600));
+    const database = new Database(file, { readonly: !isNew });
+    database.exec(`PRAGMA busy_timeout = ${String(BUSY_MS)}`);
+    return prepared(database, isNew);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new OrbweaverError("BAD_INPUT", `${file} is no history database: ${why}`, {
+      cause: error,
+    });
+  }
+}
+
+function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
+  const { user_version: version } = database.prepare("PRAGMA user_version").get() as {
+    readonly user_version: number;
+  };
+  if (version > VERSION)
+    throw new RangeError(`a later release wrote it (version ${String(version)})`);
+  if (isNew) {
+    database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
+    database.exec(SCHEMA);
+    database.exec(`PRAGMA user_version = ${String(VERSION)}`);
+  }
+  const all = <Row>(query: string, values: Readonly<Record<string, unknown>>): readonly Row[] =>
+    database.prepare(query).all(values) as readonly Row[];
+  const run = (query: string, values: object): void => void database.prepare(query).run(values);
+
+  function write({ leases, due, cursor }: Batch): void {
+    database.transaction(() => {
+      for (const lease of leases) run(PUT_LEASE, lease);
+      for (const job of due) run(PUT_DUE, job);
+      if (cursor !== undefined) run(PUT_CURSOR, cursor);
+    })();
+  }
+
+  function writeJobs(jobs: readonly ReadJob[]): void {
+    database.transaction(() => {
+      for (const { job, record, runs, again } of jobs) {
+        if (record !== undefined) run(PUT_JOB, record);
+        for (const one of runs) run(PUT_RUN, one);
+        if (again === undefined) run("DELETE FROM due WHERE job = :job", { job });
+        else run(PUT_DUE, again);
+      }
+    })();
+  }
+
+  return {
+    cursor: () => all<Cursor>("SELECT run, event, atMs FROM cursor", {})[0],
+    write,
+    writeJobs,
+    open: (beforeMs) =>
+      all<LeaseRecord>("SELECT * FROM leases WHERE freedMs IS NULL AND grantedMs < :beforeMs", {
+        beforeMs,
+      }),
+    due: (nowMs, most) =>
+      all<DueJob>(
+        "SELECT job, tries, notBeforeMs FROM due WHERE notBeforeMs <= :nowMs ORDER BY notBeforeMs, job LIMIT :most",
+        { nowMs, most },
+      ),
+    all,
+    close: () => void database.close(),
+  };
+}
+
+const PUT_LEASE = `
+INSERT INTO leases (job, run, lease, attempt, tenant, class, gpus, gpuType, clusters, grantedMs, freedMs, lostGpuSeconds)
+VALUES (:job, :run, :lease, :attempt, :tenant, :class, :gpus, :gpuType, :clusters, :grantedMs, :freedMs, :lostGpuSeconds)
+ON CONFLICT DO UPDATE SET freedMs = coalesce(excluded.freedMs, freedMs),
+  lostGpuSeconds = CASE WHEN endedMs IS NULL THEN max(lostGpuSeconds, excluded.lostGpuSeconds) ELSE lostGpuSeconds END`;
+const PUT_RUN = `
+UPDATE leases SET startedMs = :startedMs, endedMs = :endedMs, outcome = :outcome, lostGpuSeconds = coalesce(:lostGpuSeconds, lostGpuSeconds)
+WHERE job = :job AND lease = :lease`;
+const PUT_JOB = `
+INSERT INTO jobs (job, run, name, tenant, class, user, gpus, tasks, submittedMs, endedMs, outcome, why)
+VALUES (:job, :run, :name, :tenant, :class, :user, :gpus, :tasks, :submittedMs, :endedMs, :outcome, :why)
+ON CONFLICT DO UPDATE SET endedMs = excluded.endedMs, outcome = excluded.outcome, why = excluded.why`;
+const PUT_DUE = `
+INSERT INTO due (job, tries, notBeforeMs) VALUES (:job, :tries, :notBeforeMs)
+ON CONFLICT DO UPDATE SET tries = excluded.tries, notBeforeMs = excluded.notBeforeMs`;
+const PUT_CURSOR = `
+INSERT INTO cursor (one, run, event, atMs) VALUES (1, :run, :event, :atMs)
+ON CONFLICT DO UPDATE SET run = excluded.run, event = excluded.event, atMs = excluded.atMs`;

@@ -1,0 +1,37 @@
+/** @file What the history database keeps of a job, from the job's page. */
+
+import type { AttemptRow, JobPage } from "../../page/job-wire.ts";
+import type { JobRecord, ReadJob, RunRecord } from "./database.ts";
+
+export function jobRecords(page: JobPage): Pick<ReadJob, "record" | "runs"> {
+  const { job, run = "", about, ended, user = "", moments } = page;
+  const runs = page.attempts
+    .filter(({ end }) => ended !== undefined || end !== undefined)
+    .map((attempt) => runRecord(job, attempt));
+  if (ended === undefined) return { runs };
+  const record: JobRecord = {
+    ...{ job, run, user },
+    name: about?.name ?? "",
+    tenant: about?.tenant ?? "",
+    class: about?.class ?? "",
+    gpus: about?.gpus ?? 0,
+    tasks: about?.tasks ?? 0,
+    submittedMs: moments[0]?.atMs ?? ended.atMs,
+    endedMs: ended.atMs,
+    outcome: ended.how,
+    why: ended.why,
+  };
+  return { record, runs };
+}
+
+/** A run that never started ended, too: all that it held was idle. */
+const runRecord = (job: string, attempt: AttemptRow): RunRecord => {
+  const { lease, startedAtMs, endedAtMs, lostGpuSeconds, end } = attempt;
+  return {
+    ...{ job, lease },
+    startedMs: startedAtMs ?? null,
+    endedMs: endedAtMs ?? null,
+    lostGpuSeconds: lostGpuSeconds ?? null,
+    outcome: end ?? "ended",
+  };
+};

@@ -1,0 +1,126 @@
+/**
+ * @file Writes what the follower folds into the history database, in batches, and reads the own history of each job that the fleet has done with.
+ *
+ * A job's history says what the fleet's does not: its user, how it ended, when its processes ran, what was lost. It is read once the ledger has
+ * neither a request nor a lease of the job; a read wakes no worker. A job that has not ended by then is looked at again a few times.
+ */
+
+import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import type { Folded } from "../follow/fleet-run.ts";
+import type { Cursor, HistoryDatabase, LeaseRecord, ReadJob } from "./database.ts";
+
+export interface HistoryKeeper {
+  /** A run begins: leases that the books still have and the ledger has not are over. Runs may come in any order. */
+  readonly begin: (ledger: Ledger, startedAtMs: number) => void;
+  readonly fold: (folded: Pick<Folded, "event" | "before" | "ledger">) => void;
+  /** The ledger of this moment. */
+  readonly now: (ledger: Ledger) => void;
+  /** So far everything before was read, too. */
+  readonly reached: (cursor: Cursor) => void;
+  /** Writes what has gathered, then reads jobs that are due; one call after the other. */
+  readonly keep: (nowMs: number) => Promise<void>;
+}
+
+/** Reads a job's history; undefined where Temporal has none. */
+export type ReadJobHistory = (job: string) => Promise<Pick<ReadJob, "record" | "runs"> | undefined>;
+
+const JOBS_AT_ONCE = 20;
+const MOST_TRIES = 6;
+const AGAIN_MS = 2_000;
+
+export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory): HistoryKeeper {
+  const leases = new Map<string, LeaseRecord>();
+  const due = new Set<string>();
+  let cursor: Cursor | undefined;
+  let ledger: Ledger | undefined;
+
+  function begin(opened: Ledger, startedAtMs: number): void {
+    for (const lease of opened.leases.values()) put(leaseRecord(lease, opened));
+    const held: ReadonlySet<string> = new Set(opened.leases.keys());
+    for (const record of database.open(startedAtMs)) {
+      if (held.has(record.lease)) continue;
+      put({ ...record, freedMs: startedAtMs });
+      due.add(record.job);
+    }
+  }
+
+  function fold({
+    event,
+    before,
+    ledger: after,
+  }: Pick<Folded, "event" | "before" | "ledger">): void {
+    if (before.leases !== after.leases) {
+      for (const [id, lease] of after.leases)
+        if (before.leases.get(id) !== lease) put(leaseRecord(lease, after));
+      for (const [id, lease] of before.leases)
+        if (!after.leases.has(id)) {
+          put({ ...leaseRecord(lease, before), freedMs: event.nowMs });
+          due.add(lease.jobId);
+        }
+    }
+    if (before.requests !== after.requests)
+      for (const job of before.requests.keys()) if (!after.requests.has(job)) due.add(job);
+  }
+
+  function put(record: LeaseRecord): void {
+    const key = `${record.job} ${record.run} ${record.lease}`;
+    const freedMs = record.freedMs ?? leases.get(key)?.freedMs ?? null;
+    leases.set(key, { ...record, freedMs });
+  }
+
+  async function keep(nowMs: number): Promise<void> {
+    const done = [...due].filter((job) => !isIn(ledger, job));
+    if (leases.size + done.length > 0 || cursor !== undefined)
+      database.write({
+        leases: [...leases.values()],
+        due: done.map((job) => ({ job, tries: 0, notBeforeMs: nowMs })),
+        ...(cursor !== undefined && { cursor }),
+      });
+    leases.clear();
+    due.clear();
+    cursor = undefined;
+    const read: ReadJob[] = [];
+    for (const { job, tries } of database.due(nowMs, JOBS_AT_ONCE)) {
+      const found = await readJob(job);
+      const isOver = found === undefined || found.record !== undefined || tries >= MOST_TRIES;
+      const notBeforeMs = nowMs + AGAIN_MS * 2 ** tries;
+      const again = isOver ? undefined : { job, tries: tries + 1, notBeforeMs };
+      read.push({ job, runs: [], ...found, ...(again && { again }) });
+    }
+    if (read.length > 0) database.writeJobs(read);
+  }
+
+  return {
+    begin,
+    fold,
+    now: (present) => void (ledger = present),
+    reached: (now) => void (cursor = now),
+    keep,
+  };
+}
+
+function isIn(ledger: Ledger | undefined, job: string): boolean {
+  if (ledger === undefined) return false;
+  const requests: ReadonlyMap<string, unknown> = ledger.requests;
+  return requests.has(job) || [...ledger.leases.values()].some(({ jobId }) => jobId === job);
+}
+
+function leaseRecord(lease: Lease, { shape }: Ledger): LeaseRecord {
+  const { jobId: job, runId: run, id, seq: attempt, tenant, gpus, grantedAtMs, eviction } = lease;
+  const clusters = [...new Set(gpus.map(({ host }) => host.split("/")[0] ?? ""))];
+  const [first] = gpus;
+  const host = shape.clusters
+    .find((cluster) => cluster.id === clusters[0])
+    ?.hosts.find((one) => one.id === first?.host);
+  return {
+    ...{ job, run, lease: id, attempt, tenant },
+    class: lease.class,
+    gpus: gpuCountOf(gpus),
+    gpuType: host?.gpuType ?? "",
+    clusters: clusters.join(","),
+    grantedMs: grantedAtMs,
+    freedMs: null,
+    lostGpuSeconds: eviction?.lostGpuSeconds ?? 0,
+  };
+}

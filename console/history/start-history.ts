@@ -1,0 +1,127 @@
+/**
+ * @file Keeps a fleet's history database beside the follower: what happened while no console ran is read from Temporal first.
+ *
+ * The cursor moves only once everything before it has been read; until then a console that starts again begins at the former one.
+ */
+
+import type { Client } from "@temporalio/client";
+import type { PayloadCodec } from "@temporalio/common";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import type { Folded } from "../follow/fleet-run.ts";
+import { isGone } from "../follow/history-pages.ts";
+import { readJobPage } from "../job/follow-job.ts";
+import type { ReadEarlierRun } from "../past/earlier-run.ts";
+import { openHistory, type Cursor } from "./database.ts";
+import { jobRecords } from "./job-records.ts";
+import { createKeeper, type HistoryKeeper } from "./keeper.ts";
+
+export interface KeptHistory {
+  readonly began: (run: {
+    readonly runId: string;
+    readonly ledger: Ledger;
+    readonly startedAtMs: number;
+    readonly previousRunId: string | undefined;
+  }) => void;
+  readonly folded: (folded: readonly Folded[], ledger: Ledger, cursor: Cursor) => void;
+  /** Writes what has gathered. */
+  readonly close: () => Promise<void>;
+}
+
+export interface HistoryOptions {
+  readonly file: string;
+  readonly client: Client;
+  readonly codecs: readonly PayloadCodec[];
+  readonly fleet: string;
+  readonly signal: AbortSignal;
+  readonly readEarlier: ReadEarlierRun;
+  readonly say: (line: string) => void;
+}
+
+const RETRY_MS = 1_000;
+const WRITE_EVERY_MS = 2_000;
+/** Read back at most, where the last console ended long ago. */
+const MOST_RUNS = 200;
+
+export async function startHistory(options: HistoryOptions): Promise<KeptHistory> {
+  const { file, client, codecs, fleet, signal, readEarlier, say } = options;
+  const database = await openHistory(file, { isNew: true });
+  const keeper = createKeeper(database, async (job) => {
+    const page = await readJobPage({ client, codecs, fleet, job, signal });
+    return page && jobRecords(page);
+  });
+  let catching: Promise<void> | undefined;
+  let isCaughtUp = false;
+  let trouble = "";
+  let keeping: Promise<void> | undefined;
+
+  const timer = setInterval(() => void keep(), WRITE_EVERY_MS);
+
+  /** One at a time; what could not be written stays for the next. */
+  function keep(): Promise<void> {
+    keeping ??= keeper
+      .keep(Date.now())
+      .then(() => (trouble = ""))
+      .catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error);
+        if (why !== trouble && !signal.aborted) say(`console: the history database: ${why}`);
+        trouble = why;
+      })
+      .then(() => (keeping = undefined));
+    return keeping;
+  }
+
+  return {
+    began({ runId, ledger, startedAtMs, previousRunId }) {
+      keeper.now(ledger);
+      keeper.begin(ledger, startedAtMs);
+      const until = database.cursor()?.run;
+      catching ??= catchUp(keeper, readEarlier, {
+        from: until === runId ? undefined : previousRunId,
+        until,
+        signal,
+      }).then(() => void (isCaughtUp = true));
+    },
+    folded(folded, ledger, cursor) {
+      for (const one of folded) keeper.fold(one);
+      keeper.now(ledger);
+      if (isCaughtUp) keeper.reached(cursor);
+    },
+    async close() {
+      clearInterval(timer);
+      await keeping;
+      await keep();
+      database.close();
+    },
+  };
+}
+
+/** Runs back to the one that was read last, that one included: it was read to some event. */
+async function catchUp(
+  keeper: HistoryKeeper,
+  readEarlier: ReadEarlierRun,
+  {
+    from,
+    until,
+    signal,
+  }: {
+    readonly from: string | undefined;
+    readonly until: string | undefined;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  let runId = from;
+  for (let runs = 0; runId !== undefined && runs < MOST_RUNS;) {
+    const isLast = runId === until;
+    try {
+      const previous = await readEarlier(runId, { began: keeper.begin, folded: keeper.fold });
+      runId = isLast ? undefined : previous;
+      runs += 1;
+    } catch (error) {
+      // Temporal has it no more.
+      if (isGone(error) || signal.aborted) return;
+      // Ends early with the signal; rows that were told already are upserted.
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}

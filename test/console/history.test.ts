@@ -1,0 +1,189 @@
+/** @file The history database against the ledger's own counts: over recorded fleets, read twice, in pieces, and after a gap. */
+
+import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import type { Folded } from "../../console/follow/fleet-run.ts";
+import { openFollowedRun } from "../../console/follow/followed-run.ts";
+import { msOf } from "../../console/follow/workflow-task.ts";
+import { openHistory, type HistoryDatabase } from "../../console/history/database.ts";
+import { jobRecords } from "../../console/history/job-records.ts";
+import { createKeeper, type ReadJobHistory } from "../../console/history/keeper.ts";
+import { endedJobs, usageBy } from "../../console/history/usage.ts";
+import { createJobLife } from "../../console/job/job-life.ts";
+import { createJobReader } from "../../console/job/job-reader.ts";
+import { gpuCountOf } from "../../domain/lease/lease.ts";
+import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { createConverters } from "../../workers/codec/converters.ts";
+
+const FOLDER = path.join(import.meta.dirname, "../histories");
+const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
+const codecs = createConverters().worker.payloadCodecs ?? [];
+const scratch = mkdtempSync(path.join(tmpdir(), "orbweaver-history-"));
+let opened = 0;
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const open = async (): Promise<HistoryDatabase> =>
+  openHistory(path.join(scratch, `${String((opened += 1))}.db`), { isNew: true });
+
+const eventsOf = (file: string) =>
+  historyFromJSON(JSON.parse(readFileSync(path.join(FOLDER, file), "utf8"))).events ?? [];
+
+async function recorded(file: string): Promise<{
+  readonly ledger: Ledger;
+  readonly startedAtMs: number;
+  readonly folded: readonly Folded[];
+}> {
+  const events = eventsOf(file);
+  const run = await openFollowedRun("run-1", events[0] ?? {}, codecs);
+  const { startedAtMs } = run;
+  const ledger = run.ledger();
+  return { ledger, startedAtMs, folded: (await run.read(events)).flatMap((task) => task.folded) };
+}
+
+const NOTHING: ReadJobHistory = () => Promise.resolve(undefined);
+const ALL = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
+
+describe("the history database", () => {
+  it.each(files)(
+    "has the leases of %s as its ledger counted them, however it is read",
+    async (file) => {
+      const { ledger, startedAtMs, folded } = await recorded(file);
+      const endMs = folded.at(-1)?.event.nowMs ?? 0;
+      const grantedAt = new Map(
+        folded.flatMap(({ ledger: after }) =>
+          [...after.leases.values()].map((lease) => [lease.id, lease] as const),
+        ),
+      );
+      const freedAt = new Map(
+        folded.flatMap(({ event, before, ledger: after }) =>
+          [...before.leases.keys()]
+            .filter((id) => !after.leases.has(id))
+            .map((id) => [id, event.nowMs] as const),
+        ),
+      );
+      const gpuMs = [...grantedAt.values()].reduce(
+        (sum, { id, gpus, grantedAtMs }) =>
+          sum + gpuCountOf(gpus) * ((freedAt.get(id) ?? endMs) - grantedAtMs),
+        0,
+      );
+      const database = await open();
+      for (const size of [1_000, 7]) {
+        // The second reading finds all rows there.
+        const keeper = createKeeper(database, NOTHING);
+        keeper.begin(ledger, startedAtMs);
+        for (let at = 0; at < folded.length; at += size) {
+          folded.slice(at, at + size).forEach(keeper.fold);
+          keeper.now(folded.at(-1)?.ledger ?? ledger);
+          keeper.reached({ run: "run-1", event: at, atMs: endMs });
+          await keeper.keep(endMs);
+        }
+        const [row] = usageBy(database, ["month"], ALL);
+        expect(row?.leases).toBe(grantedAt.size);
+        expect((row?.held ?? 0) * 3_600_000).toBeCloseTo(gpuMs, 3);
+        expect(row?.unknown).toBeCloseTo(row?.held ?? 0, 9);
+        expect(database.cursor()?.run).toBe("run-1");
+      }
+      database.close();
+    },
+  );
+
+  it("closes leases that ended while nobody read, at the beginning of the next run that is read", async () => {
+    const { ledger, startedAtMs, folded } = await recorded("fleet.preempting.json");
+    const held =
+      folded.filter(({ ledger: after }) => after.leases.size > 0).at(-1)?.ledger ?? ledger;
+    const database = await open();
+    const first = createKeeper(database, NOTHING);
+    first.begin(held, startedAtMs);
+    await first.keep(0);
+    const laterMs = startedAtMs + 3_600_000;
+    expect(database.open(laterMs).length).toBe(held.leases.size);
+    const asked: string[] = [];
+    const second = createKeeper(database, (job) => {
+      asked.push(job);
+      return Promise.resolve(undefined);
+    });
+    second.begin({ ...ledger, leases: new Map() }, laterMs);
+    await second.keep(laterMs);
+    expect(database.open(laterMs)).toEqual([]);
+    expect(asked.sort()).toEqual(
+      [...new Set([...held.leases.values()].map(({ jobId }) => jobId))].sort(),
+    );
+    database.close();
+  });
+
+  it("parts the GPU-hours of a preempted job into useful, lost and idle, and cuts them by month", async () => {
+    const life = createJobLife("saved");
+    const reader = createJobReader(codecs);
+    for (const event of eventsOf("job.preempted.json")) {
+      const fact = await reader.read(event);
+      if (fact !== undefined) life.fold(fact, msOf(event.eventTime));
+    }
+    const page = life.page();
+    const run = page.run ?? "";
+    const database = await open();
+    database.write({
+      due: [{ job: "saved", tries: 0, notBeforeMs: 0 }],
+      leases: page.attempts.map(({ lease, grantedAtMs, endedAtMs = 0 }, at) => ({
+        ...{ job: "saved", run, lease, attempt: at + 1, tenant: "default", class: "training" },
+        ...{ gpus: 8, gpuType: "H100", clusters: "alpha", lostGpuSeconds: 0 },
+        grantedMs: grantedAtMs,
+        freedMs: endedAtMs + 500,
+      })),
+    });
+    const keeper = createKeeper(database, () => Promise.resolve(jobRecords(page)));
+    await keeper.keep(1);
+    expect(database.due(Infinity, 10)).toEqual([]);
+    const [row] = usageBy(database, ["tenant", "class", "job"], ALL);
+    expect(row?.names).toEqual(["default", "training", "saved"]);
+    const gpuSeconds = (hours: number | undefined): number => (hours ?? 0) * 3_600;
+    const ran = page.attempts.reduce(
+      (sum, { startedAtMs = 0, endedAtMs = 0 }) => sum + (8 * (endedAtMs - startedAtMs)) / 1_000,
+      0,
+    );
+    expect(gpuSeconds(row?.lost)).toBeCloseTo(0.232, 6);
+    expect(gpuSeconds(row?.useful)).toBeCloseTo(ran - 0.232, 6);
+    const { held = 0, useful = 0, lost = 0, idle = 0, unknown = 0 } = row ?? {};
+    expect(useful + lost + idle + unknown).toBeCloseTo(held, 9);
+    expect(idle).toBeGreaterThan(0);
+    // Two spans that meet in the middle of the second run.
+    const middle = (page.attempts[1]?.startedAtMs ?? 0) + 5_000;
+    const halves = [
+      usageBy(database, ["tenant"], { fromMs: 0, toMs: middle }),
+      usageBy(database, ["tenant"], { fromMs: middle, toMs: Number.MAX_SAFE_INTEGER }),
+    ].map(([half]) => half);
+    for (const name of ["held", "useful", "lost", "idle"] as const)
+      expect((halves[0]?.[name] ?? 0) + (halves[1]?.[name] ?? 0)).toBeCloseTo(row?.[name] ?? -1, 9);
+    expect(endedJobs(database, 0)).toMatchObject([
+      { job: "saved", name: "saved", outcome: "completed", gpus: 8, tenant: "default" },
+    ]);
+    expect(endedJobs(database, Number.MAX_SAFE_INTEGER)).toEqual([]);
+    database.close();
+  });
+
+  it("looks at a job that has not ended a few times, ever later, and then leaves it", async () => {
+    const database = await open();
+    database.write({ leases: [], due: [{ job: "held", tries: 0, notBeforeMs: 0 }] });
+    const asked: number[] = [];
+    let nowMs = 0;
+    const keeper = createKeeper(database, () => {
+      asked.push(nowMs);
+      return Promise.resolve({ runs: [] });
+    });
+    for (; nowMs < 400_000; nowMs += 1_000) await keeper.keep(nowMs);
+    expect(asked).toEqual([0, 2_000, 6_000, 14_000, 30_000, 62_000, 126_000]);
+    expect(database.due(Infinity, 1)).toEqual([]);
+    database.close();
+  });
+
+  it("refuses a file that is none of its own, and one that is not there", async () => {
+    const file = path.join(scratch, "text.db");
+    writeFileSync(file, "no database\n".repeat(1_000));
+    await expect(openHistory(file, { isNew: false })).rejects.toMatchObject({ code: "BAD_INPUT" });
+    await expect(openHistory(`${file}2`, { isNew: false })).rejects.toMatchObject({
+      code: "NOT_FOUND",
+    });
+  });
+});
