@@ -28,6 +28,7 @@ import { startHistory, type KeptHistory } from "./history/start-history.ts";
 import { earlierRuns } from "./past/earlier-run.ts";
 import { createPast } from "./past/past.ts";
 import { decisionRow } from "./view/decisions.ts";
+import { hasJob } from "./view/rows.ts";
 import { createTables } from "./view/tables.ts";
 
 export interface ConsoleOptions {
@@ -67,7 +68,12 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   let trouble: string | undefined;
   let timer: NodeJS.Timeout | undefined;
 
-  const jobs = createJobStreams({ client, codecs, fleet, isKnown: knows });
+  const jobs = createJobStreams({
+    client,
+    codecs,
+    fleet,
+    isKnown: (job) => ledger !== undefined && hasJob(ledger, job),
+  });
   const streams = new Map<string, Stream>([
     ["/api/events", (_url, response, seen) => hub.add(response, seen)],
     [
@@ -125,12 +131,6 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       say(`console: no history is kept: ${error instanceof Error ? error.message : String(error)}`);
       return undefined;
     }
-  }
-
-  function knows(job: string): boolean {
-    if (ledger === undefined) return false;
-    const requests: ReadonlyMap<string, unknown> = ledger.requests;
-    return requests.has(job) || [...ledger.leases.values()].some(({ jobId }) => jobId === job);
   }
 
   function soon(): void {

@@ -8,6 +8,7 @@
 import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
+import { hasJob } from "../view/rows.ts";
 import type { Cursor, HistoryDatabase, LeaseRecord, ReadJob } from "./database.ts";
 
 export interface HistoryKeeper {
@@ -70,7 +71,7 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
   }
 
   async function keep(nowMs: number): Promise<void> {
-    const done = [...due].filter((job) => !isIn(ledger, job));
+    const done = [...due].filter((job) => ledger === undefined || !hasJob(ledger, job));
     if (leases.size + done.length > 0 || cursor !== undefined)
       database.write({
         leases: [...leases.values()],
@@ -98,12 +99,6 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
     reached: (now) => void (cursor = now),
     keep,
   };
-}
-
-function isIn(ledger: Ledger | undefined, job: string): boolean {
-  if (ledger === undefined) return false;
-  const requests: ReadonlyMap<string, unknown> = ledger.requests;
-  return requests.has(job) || [...ledger.leases.values()].some(({ jobId }) => jobId === job);
 }
 
 function leaseRecord(lease: Lease, { shape }: Ledger): LeaseRecord {

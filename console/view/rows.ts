@@ -124,3 +124,9 @@ const NO_RESERVATIONS: ReadonlyMap<string, Reservation> = new Map();
 export const sourcesOf = ({ leases, requests, reservations }: Ledger): Sources => {
   return { leases, requests, reservations: reservations ?? NO_RESERVATIONS };
 };
+
+/** Whether the job waits or holds something. */
+export function hasJob(ledger: Ledger, job: string): boolean {
+  const requests: ReadonlyMap<string, unknown> = ledger.requests;
+  return requests.has(job) || [...ledger.leases.values()].some(({ jobId }) => jobId === job);
+}

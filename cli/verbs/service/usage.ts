@@ -123,7 +123,7 @@ function textOf(
   const columns = [
     ...groups.map((name) => ({ title: name.toUpperCase(), least: 6 })),
     { title: "LEASES" },
-    ...FIGURES.map((name) => ({ title: `${name.toUpperCase()} GPU-H` })),
+    ...FIGURES.map((name) => ({ title: name.toUpperCase() })),
   ];
-  return tableText(columns, lines, form);
+  return `${tableText(columns, lines, form)}\nIn GPU-hours.`;
 }
