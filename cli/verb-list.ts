@@ -47,6 +47,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
   {
     heading: "Fleet:",
     verbs: [
+      verb("init", async () => (await import("./verbs/fleet/init.ts")).initVerb),
       verb("up", async () => (await import("./verbs/service/up.ts")).upVerb),
       verb("down", async () => (await import("./verbs/service/down.ts")).downVerb),
       verb("console", async () => (await import("./verbs/service/console.ts")).consoleVerb),

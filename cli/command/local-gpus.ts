@@ -1,0 +1,76 @@
+/** @file The GPUs of this machine, as its NVIDIA driver names them: kind, memory, board power, and how they are joined. */
+
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { gpuTypeOfDevice } from "../../domain/values/gpu-device-name.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { harmless } from "../../domain/values/file-problem.ts";
+
+export interface LocalGpus {
+  readonly count: number;
+  /** As the driver names them, e.g. `NVIDIA H100 80GB HBM3`. */
+  readonly device: string;
+  /** The well-known type; absent for a device that is none. */
+  readonly type?: string;
+  readonly memoryMiB: number;
+  /** Absent where the driver does not say. */
+  readonly watts?: number;
+  /** The output of `nvidia-smi topo -m`; absent where that fails, as in some virtual machines. */
+  readonly topology?: string;
+}
+
+const run = promisify(execFile);
+/** A driver that hangs answers nobody. */
+const PATIENCE_MS = 20_000;
+
+const QUERY = [
+  "--query-gpu=name,memory.total,power.default_limit",
+  "--format=csv,noheader,nounits",
+];
+
+/**
+ * `path`: where programs are looked for. Undefined on a machine without `nvidia-smi`.
+ * Throws `BAD_INPUT` when `nvidia-smi` fails, and for GPUs of several kinds, which one entry of a fleet file cannot describe.
+ */
+export async function localGpus(path: string | undefined): Promise<LocalGpus | undefined> {
+  const options = { timeout: PATIENCE_MS, env: { ...(path !== undefined && { PATH: path }) } };
+  const ask = async (args: readonly string[]): Promise<string> =>
+    (await run("nvidia-smi", [...args], options)).stdout;
+  let listed: string;
+  try {
+    listed = await ask(QUERY);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    const said = error instanceof Error && "stdout" in error ? String(error.stdout) : "";
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `nvidia-smi fails: ${harmless(said.trim() || String(error))}. Mend the driver, or hide nvidia-smi from PATH for a fleet of made-up GPUs.`,
+    );
+  }
+  const gpus = listed.split("\n").flatMap((line) => gpuOf(line) ?? []);
+  const [first] = gpus;
+  if (first === undefined) return undefined;
+  const others = [...new Set(gpus.map(({ device }) => device))];
+  if (others.length > 1) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `this machine has GPUs of ${others.length} kinds (${others.map(harmless).join(", ")}), and a host of a fleet has one. Write the file by hand, without the others.`,
+    );
+  }
+  const topology = await ask(["topo", "-m"]).catch(() => undefined);
+  return { ...first, count: gpus.length, ...(topology !== undefined && { topology }) };
+}
+
+function gpuOf(line: string): Omit<LocalGpus, "count" | "topology"> | undefined {
+  const [device = "", memory, power] = line.split(",").map((cell) => cell.trim());
+  if (device === "") return undefined;
+  const [memoryMiB, watts] = [Number(memory), Number(power)];
+  if (!(memoryMiB > 0)) return undefined;
+  const type = gpuTypeOfDevice(device);
+  return {
+    device,
+    memoryMiB,
+    ...(type !== undefined && { type }),
+    ...(watts > 0 && { watts }),
+  };
+}
