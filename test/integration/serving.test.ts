@@ -4,13 +4,26 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { directoryStore, type FleetDetails } from "../../activities/store.ts";
+import { parseNvidiaSmiTopo } from "../../domain/bandwidth/parse-nvidia-smi.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import { branchySample } from "../../models/onnx/onnx-samples.ts";
 import { openOnnx } from "../../models/onnx/onnx-session.ts";
+import { parseHostId } from "../../domain/values/ids.ts";
+import { configureUpdate, fleetWorkflowId } from "../../protocol/messages.ts";
+import { storeDirOf } from "../../cli/up/places.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 const SIDE = 16;
 const MODEL = branchySample({ side: SIDE, depth: 2, width: 8 });
+
+/** All GPUs behind one switch. */
+const MATRIX = `\tGPU0\tGPU1\tGPU2\tGPU3
+GPU0\t X \tPIX\tPIX\tPIX
+GPU1\tPIX\t X \tPIX\tPIX
+GPU2\tPIX\tPIX\t X \tPIX
+GPU3\tPIX\tPIX\tPIX\t X 
+`;
 
 /** What guests hold is lent to them by the owner, who may have it back. */
 const FLEET = `
@@ -35,12 +48,27 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "orbweaver-serving-"));
   await writeFile(path.join(folder, "branchy.onnx"), MODEL);
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: FLEET });
+  await describeHost(world);
   await world.start("solver", ["worker", "--role", "solver"]);
 });
 afterAll(async () => {
   await world.stop();
   await rm(folder, { recursive: true });
 });
+
+/** As `fleet apply` does with a fleet file that names the matrix. */
+async function describeHost({ stateDir, temporal, fleet, ledger }: World): Promise<void> {
+  const read = parseNvidiaSmiTopo(MATRIX, { source: "topo.txt" });
+  if (read.kind === "refused") throw new Error("the matrix is refused");
+  const details: FleetDetails = {
+    hosts: [[parseHostId("alpha/a1"), { topology: read.topology }]],
+    interHost: [],
+  };
+  const detailsHash = await directoryStore(storeDirOf(path.join(stateDir, fleet))).put(details);
+  const { shape } = await ledger();
+  const handle = temporal.workflow.getHandle(fleetWorkflowId(fleet));
+  await handle.executeUpdate(configureUpdate, { args: [{ shape, detailsHash }] });
+}
 
 interface Status {
   readonly state: string;
@@ -126,7 +154,8 @@ describe("an inference job with an .onnx model", () => {
     ]);
     const shown = (await world.cli(["status", jobId])).stdout;
     expect(shown).toMatch(/branchy.* on alpha\/a1: .* ms from cold/);
-    expect(shown).toMatch(/^bus bus0 \(52 GB\/s, GPU\d\): \d+ parameters?/m);
+    expect(shown).toMatch(/^bus bus0 \(52 GB\/s, GPU\d, GPU\d\): \d+ parameters?/m);
+    expect(shown).not.toMatch(/assumed/);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     expectSame(await answered(url), await wanted());
     await cancelled(jobId);
