@@ -37,7 +37,7 @@ export const collectivesBench: Bench = {
   ],
   draws: true,
   examples: [
-    ["orbweaver bench collectives", "everything, about four minutes"],
+    ["orbweaver bench collectives", "everything, about ten minutes"],
     ["orbweaver bench collectives --seeds 50 --only bandit", "a quick look"],
     ["orbweaver bench collectives --lag 10", "decisions come ten iterations late"],
     ["orbweaver bench collectives --only lag", "whole jobs at lags of 0, 10 and 20"],

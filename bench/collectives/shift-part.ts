@@ -8,7 +8,7 @@
 import { atMost, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean, quantile } from "../statistics.ts";
-import { eliminationChoice, ELIMINATION } from "../../tuning/elimination.ts";
+import { eliminationChoice } from "../../tuning/elimination.ts";
 import { offlineChoice } from "../rivals/tuning/offline-tuner.ts";
 import { roundRobinChoice } from "../../tuning/round-robin.ts";
 import type { Draws } from "../../simulator/collectives/draws.ts";
@@ -78,7 +78,7 @@ export function measureShifts(
     barOf({
       id: "neighbour-price",
       unit: "iterations",
-      target: atMost(ELIMINATION.budget),
+      target: REPORTED,
       got: of("neighbour", "ours")?.exploringAfter,
       note: "exploring after the shift, mean",
     }),

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { BenchRequest } from "../../bench/bench.ts";
 import { COLLECTIVE_PARTS, collectivesBench } from "../../bench/collectives.ts";
 import { breakEven } from "../../bench/collectives/measure.ts";
+import { measureShifts } from "../../bench/collectives/shift-part.ts";
 import { measureSizes } from "../../bench/collectives/sizes-part.ts";
 import { FAMILIES, worldOf } from "../../bench/collectives/worlds.ts";
 import { measureWorlds } from "../../bench/collectives/worlds-part.ts";
@@ -27,8 +28,9 @@ const requestFor = (
   size: (name) => sizes[name] ?? usual(name),
   flag: () => false,
   text: () => undefined,
-  // Jobs of 2,400 iterations take long: their parts are tried below.
-  chosen: () => COLLECTIVE_PARTS.filter((part) => !["lag", "worlds", "sizes"].includes(part)),
+  // Jobs of 2,400 iterations take long, and a mean over shifts needs more seeds: these parts are tried below.
+  chosen: () =>
+    COLLECTIVE_PARTS.filter((part) => !["shift", "lag", "worlds", "sizes"].includes(part)),
   say: () => undefined,
   interrupted: new AbortController().signal,
   env: {},
@@ -88,6 +90,12 @@ describe("bench collectives", () => {
   ])("breaks even: $what", ({ own, auto, want }) => {
     expect(breakEven(own, auto)).toBe(want);
   });
+});
+
+it("ours is back at AUTO's times after a shift, announced or not", () => {
+  const seeds = Array.from({ length: 30 }, (_, at) => at + 1);
+  const { bars } = measureShifts({ iterations: 240 }, seeds);
+  expect(bars.filter(({ holds }) => !holds)).toEqual([]);
 });
 
 it("ours is ahead of the paper's bandit and behind the oracle when times arrive ten and twenty iterations late", () => {
