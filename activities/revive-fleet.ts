@@ -9,11 +9,8 @@
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { fleetShapeProblem } from "../domain/fleet/fleet-shape.ts";
-import { emptyLedger } from "../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger/codec.ts";
-import { NO_INTAKE, type Intake } from "../scheduling/ledger/intake.ts";
-import { isBounded, type HostStatus, type Ledger } from "../scheduling/ledger/ledger.ts";
-import { afterLoss } from "../scheduling/ledger/apply/ledger-recovery.ts";
+import { ledgerAfterLoss, RECOVER_AFTER_MS } from "../scheduling/ledger/lost-ledger.ts";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import {
   FLEET_TASK_QUEUE,
@@ -22,9 +19,6 @@ import {
   type FleetInput,
 } from "../protocol/messages.ts";
 import { startedWith } from "./started-with.ts";
-
-/** Jobs that were started just before the loss may not be visible at first: agents and jobs are asked three times. */
-const RECOVER_AFTER_MS = [0, 60_000, 600_000] as const;
 
 export type Revival = "revived" | "running" | "never-was";
 
@@ -64,44 +58,6 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
   });
   return "revived";
 }
-
-/** The parts that are kept: the description, and what operators have stated about hosts. */
-function ledgerAfterLoss(lost: Ledger): Ledger {
-  const hosts = [...lost.hosts].flatMap(
-    ([host, { isDrained, drainReason, isFenced, fencedAtMs, agent, lastEpoch }]) => {
-      if (!isDrained && isFenced !== true) return [];
-      const newest = agent?.epoch ?? lastEpoch;
-      const hostStatus: HostStatus = {
-        isDrained,
-        ...(drainReason !== undefined && { drainReason }),
-        ...(isFenced === true && { isFenced }),
-        ...(fencedAtMs !== undefined && { fencedAtMs }),
-        ...(isFenced === true && newest !== undefined && { lastEpoch: newest }),
-      };
-      return [[host, hostStatus] as const];
-    },
-  );
-  return {
-    ...emptyLedger(lost.shape, lost.detailsHash),
-    applyVersion: lost.applyVersion,
-    ...afterLoss(lost),
-    nextArrival: lost.nextArrival,
-    // The closed run may have given its first credits after its input was written.
-    ...(isBounded(lost) && {
-      intake: intakeAfterLoss(lost.intake ?? NO_INTAKE),
-    }),
-    hosts: new Map(hosts),
-  };
-}
-
-/** Credits are numbered on: a job that used one of the lost ledger must not take a new one for it. */
-const intakeAfterLoss = ({ nextCredit }: Intake): Intake => ({
-  ...NO_INTAKE,
-  nextCredit: nextCredit + LOST_CREDITS,
-});
-
-/** More than a run of a fleet can have given. */
-const LOST_CREDITS = 1_000_000;
 
 async function inputOf(client: Client, workflowId: string, runId: string): Promise<FleetInput> {
   const input = await startedWith(client, { workflowId, runId });

@@ -17,6 +17,7 @@ import { servingBench } from "./serving.ts";
 import { spiderflowBench } from "./spiderflow.ts";
 import { stormBench } from "./storm.ts";
 import { tracesBench } from "./traces.ts";
+import { worldBench } from "./world.ts";
 
 export const BENCHES: readonly Bench[] = [
   collectivesBench,
@@ -35,4 +36,5 @@ export const BENCHES: readonly Bench[] = [
   spiderflowBench,
   stormBench,
   tracesBench,
+  worldBench,
 ];

@@ -7,7 +7,7 @@
 
 import type { Plan } from "../domain/lease/plan.ts";
 import type { HostId, LeaseId } from "../domain/values/ids.ts";
-import { eventQueue, type EventQueue } from "./event-queue.ts";
+import { eventQueue, type EventQueue } from "../lib/event-queue.ts";
 import type { JobState } from "./job-state.ts";
 
 /** An event of a job counts only while the job's `version` is the one that it was entered with. */

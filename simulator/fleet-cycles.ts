@@ -11,7 +11,7 @@ import type { Plan } from "../domain/lease/plan.ts";
 import type { InboxEntry } from "../domain/lease/inbox-entry.ts";
 import type { LedgerEvent } from "../scheduling/ledger/ledger.ts";
 import type { Agenda } from "./agenda.ts";
-import { eventQueue, type EventQueue } from "./event-queue.ts";
+import { eventQueue, type EventQueue } from "../lib/event-queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { SimulationCosts } from "./options.ts";
 import type { Scheduler } from "./scheduler.ts";

@@ -36,6 +36,7 @@ const ROOMS = [
   "models",
   "solvers",
   "simulator",
+  "world",
   "workflows",
   "activities",
   "workers",

@@ -61,6 +61,8 @@ export const ROOMS = {
   },
   // It packs the followed fleet's ledger for its clients.
   api: { may: ["client", "access", "protocol", "scheduling/ledger", ...GROUND] },
+  // Its stores and activities are models; machines and brain are the product's.
+  world: pure(["machines", "protocol", ...SCHEDULING, ...GROUND]),
   // Runs in a browser.
   page: { may: GROUND, packages: ["preact", "preact/hooks"], hasNoNode: true },
   agent: { may: ["access", "protocol", ...GROUND] },

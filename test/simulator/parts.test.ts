@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { randomFrom } from "../../lib/random.ts";
 import { openAccounts } from "../../simulator/accounts.ts";
-import { eventQueue } from "../../simulator/event-queue.ts";
+import { eventQueue } from "../../lib/event-queue.ts";
 import { spreadOf } from "../../simulator/spread.ts";
 
 describe("random streams", () => {

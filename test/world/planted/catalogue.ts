@@ -1,0 +1,332 @@
+/**
+ * @file Bugs that tests plant into a world, each as a change around a machine, in what is carried over, or in a rule of the model's agents.
+ *
+ * Each says what is wrong in the words of a review. None of them is in the product.
+ */
+
+import type { Step } from "../../../machines/machine.ts";
+import type { Planted } from "../../../world/planted.ts";
+import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
+
+export interface PlantedBug {
+  readonly name: string;
+  readonly planted: Planted;
+}
+
+/** Leaves out commands, or changes them. */
+const commands =
+  <Command>(change: (command: Command) => readonly Command[]) =>
+  <State>(step: Step<State, Command>): Step<State, Command> => ({
+    ...step,
+    commands: step.commands.flatMap(change),
+  });
+
+export const PLANTED: readonly PlantedBug[] = [
+  {
+    name: "the token is not checked",
+    planted: { agent: { refusalOf: () => undefined } },
+  },
+  {
+    name: "a higher token does not stop what a lower one runs",
+    planted: { agent: { isInTheWay: () => false } },
+  },
+  {
+    name: "an order to stop does not revoke its token",
+    planted: { agent: { revoke: () => undefined } },
+  },
+  {
+    name: "an order to stop answers before anything has stopped",
+    planted: { agent: { stopWaits: false } },
+  },
+  {
+    name: "the fence counts the server's wall time from its own start",
+    planted: { agent: { isCutOff: ({ terms }, { wallMs }) => wallMs < 0 && terms.fenceMs > 0 } },
+  },
+  {
+    name: "a host fences itself too late",
+    planted: {
+      agent: {
+        isCutOff: ({ terms, atSinceBootMs }, { sinceBootMs }) =>
+          sinceBootMs - atSinceBootMs > terms.fenceMs * 4,
+      },
+    },
+  },
+  {
+    name: "adopt forgets the boot id",
+    planted: { agent: { mayRun: ({ phase }) => phase === "started" } },
+  },
+  {
+    name: "a restarted agent starts again instead of taking over",
+    planted: { agent: { takesOver: ({ phase }) => phase === "over" } },
+  },
+  {
+    name: "a host starts its part before the others are prepared",
+    planted: { agent: { isGangReady: () => true } },
+  },
+  {
+    name: "what the state folder does not know is left running",
+    planted: { agent: { endsStrays: false } },
+  },
+  {
+    name: "a host that has lost its tokens begins at nothing",
+    planted: { agent: { heals: false } },
+  },
+  {
+    name: "the barrier takes beats of any token",
+    planted: {
+      agent: {
+        isGangReady: ({ gang, host }, beats) =>
+          gang.every(
+            (part) => part.host === host || beats.some((beat) => beat.host === part.host),
+          ),
+      },
+    },
+  },
+  {
+    name: "a job ends without giving its lease back",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          commands<ReturnType<typeof machine.step>["commands"][number]>((command) =>
+            command.kind === "tell" && command.entry.kind === "end"
+              ? [{ ...command, entry: { ...command.entry, seq: 0 } }]
+              : [command],
+          )(machine.step(state, event, nowMs)),
+      }),
+    },
+  },
+  {
+    name: "a job calls hosts free that have not confirmed",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          commands<ReturnType<typeof machine.step>["commands"][number]>((command) =>
+            command.kind === "tell" && command.entry.kind === "end"
+              ? [{ ...command, entry: { ...command.entry, unconfirmedHosts: [] } }]
+              : [command],
+          )(machine.step(state, event, nowMs)),
+      }),
+    },
+  },
+  {
+    name: "a job forgets the hosts that it could not reach when it stopped",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          const step = machine.step(state, event, nowMs);
+          return { ...step, state: { ...step.state, doubtful: [] } };
+        },
+      }),
+    },
+  },
+  {
+    name: "a grant for an older request starts a run",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "grant" && typeof event.offer === "object" && event.offer !== null
+            ? machine.step(state, { ...event, offer: { ...event.offer, seq: state.seq } }, nowMs)
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a held job is asked for all the same",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "hold" ? { state, commands: [] } : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a release is lost",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "release" ? { state, commands: [] } : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a call from the lobby is not answered",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "call-in" ? { state, commands: [] } : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a lobby credit is lost with its job",
+    planted: {
+      lobby: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "called"
+            ? machine.step(state, { ...event, gone: [] }, nowMs)
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a lobby does not hear of those who leave",
+    planted: {
+      lobby: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "leave" ? { state, commands: [] } : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "continue-as-new forgets the waiting requests' ledger part",
+    planted: {
+      carried: (input) => ({ ...input, ledger: { ...input.ledger, requests: [] } as never }),
+    },
+  },
+  {
+    name: "a fleet drops the silence of hosts",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "inbox" && Array.isArray(event.batch)
+            ? machine.step(
+                state,
+                {
+                  ...event,
+                  batch: event.batch.filter(
+                    (entry: unknown) => (entry as { readonly kind?: string }).kind !== "silence",
+                  ),
+                },
+                nowMs,
+              )
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a delivery that gave up counts as delivered",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "delivered"
+            ? machine.step(
+                state,
+                {
+                  ...event,
+                  report: {
+                    ...event.report,
+                    accepted: [...event.report.accepted, ...event.report.gone],
+                    gone: [],
+                  },
+                },
+                nowMs,
+              )
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "audits find nobody closed",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "audited"
+            ? machine.step(state, { ...event, report: { closed: [] } }, nowMs)
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a fleet frees leases whose hosts have not confirmed",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          const step = machine.step(state, event, nowMs);
+          const { leases } = step.state.ledger;
+          const kept = new Map([...leases].filter(([, { state: how }]) => how !== "vacating"));
+          if (kept.size === leases.size) return step;
+          return { ...step, state: { ...step.state, ledger: { ...step.state.ledger, leases: kept } } };
+        },
+      }),
+    },
+  },
+  {
+    name: "a fleet begins again at the first token after a loss",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          const step = machine.step(state, event, nowMs);
+          const { ledger } = step.state;
+          if (ledger.recovery === undefined || ledger.nextToken < 1_000) return step;
+          return { ...step, state: { ...step.state, ledger: { ...ledger, nextToken: 1 } } };
+        },
+      }),
+    },
+  },
+  {
+    name: "a presence does not tell of a silence",
+    planted: {
+      presence: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "contact-over" ? { state, commands: [] } : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a sweep tells that hosts have confirmed that did not answer",
+    planted: {
+      sweep: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "stopped"
+            ? machine.step(state, { ...event, isConfirmed: true }, nowMs)
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a machine counts in a variable of its own",
+    planted: {
+      job: (machine) => {
+        let count = 0;
+        return {
+          ...machine,
+          step: (state, event, nowMs) => {
+            count += 1;
+            return commands<ReturnType<typeof machine.step>["commands"][number]>((command) =>
+              command.kind === "tell" ? [{ ...command, id: command.id + (count > 400 ? 1 : 0) }] : [command],
+            )(machine.step(state, event, nowMs));
+          },
+        };
+      },
+    },
+  },
+  {
+    name: "a host raises no token when it starts a run",
+    planted: { agent: { raise: () => undefined } },
+  },
+  {
+    name: "an agent lets a revoked token start, and refuses higher ones alone",
+    planted: {
+      agent: {
+        refusalOf: ({ seen, revoked: _revoked }, token, mask) =>
+          AGENT_RULES.refusalOf({ seen, revoked: new Set() }, token, mask),
+      },
+    },
+  },
+];

@@ -1,0 +1,42 @@
+/** @file Worlds: no seed breaks a law, the same seed gives the same story, and seeds that once broke one keep their names. */
+
+import { expect, test } from "vitest";
+import { drawSettings } from "../../world/settings.ts";
+import { diagram, tellStory } from "../../world/story/tell.ts";
+import { play } from "../../world/world.ts";
+import { caseCount } from "../support/case-count.ts";
+
+/** In ten tests, so that a slow machine says how far it has come. */
+const PARTS = 10;
+const SEEDS = 30;
+
+test.each(Array.from({ length: PARTS }, (_, part) => part))(
+  "a part of three hundred seeds breaks no law (%i)",
+  (part) => {
+    const broken: string[] = [];
+    const count = caseCount(SEEDS);
+    for (let seed = part * SEEDS + 1; seed <= part * SEEDS + count; seed += 1) {
+      const { violation } = play(drawSettings(seed));
+      if (violation !== undefined) broken.push(`${seed}: ${violation.law}: ${violation.message}`);
+    }
+    expect(broken).toEqual([]);
+  },
+);
+
+test("the same seed gives the same story, byte for byte, with a diagram", () => {
+  const told = () => play(drawSettings(7), { isTold: true });
+  const [first, second] = [told(), told()];
+  expect(tellStory(first)).toBe(tellStory(second));
+  expect(first.story.length).toBeGreaterThan(100);
+  expect(diagram(first).startsWith("```mermaid\nsequenceDiagram\n")).toBe(true);
+});
+
+test("a seed has enough of everything", () => {
+  const outcomes = Array.from({ length: 20 }, (_, at) => play(drawSettings(at + 1)));
+  const mean = (of: (outcome: (typeof outcomes)[number]) => number): number =>
+    outcomes.reduce((sum, outcome) => sum + of(outcome), 0) / outcomes.length;
+  expect(mean(({ events }) => events)).toBeGreaterThanOrEqual(2_000);
+  expect(mean(({ jobs }) => jobs)).toBeGreaterThanOrEqual(20);
+  expect(mean(({ faults }) => faults)).toBeGreaterThanOrEqual(10);
+  expect(mean(({ replays }) => replays)).toBeGreaterThan(1);
+});

@@ -1,0 +1,151 @@
+/** @file The faults of a world: each strikes once and passes after its time; when the world gets calm, all of them are over. */
+
+import type { HostId, JobId } from "../domain/values/ids.ts";
+import type { Checker } from "./checker/checker.ts";
+import type { Host } from "./hosts/host.ts";
+import type { Kernel } from "./kernel/kernel.ts";
+import { CALM, type Network } from "./kernel/network.ts";
+import type { Process } from "./kernel/process.ts";
+import type { DrawnJob, Fault } from "./settings.ts";
+import type { Server } from "./temporal/server.ts";
+
+export interface FaultPorts {
+  readonly kernel: Kernel;
+  readonly network: Network;
+  readonly server: Server;
+  readonly hosts: ReadonlyMap<HostId, Host>;
+  /** The agents, by their hosts. */
+  readonly machines: ReadonlyMap<HostId, Process>;
+  /** Workers of the control plane. */
+  readonly control: readonly Process[];
+  readonly refusing: Set<HostId>;
+  readonly jobs: readonly DrawnJob[];
+  readonly checker: Checker;
+}
+
+export interface Faults {
+  readonly strike: (fault: Fault) => void;
+  /** Everything comes back. */
+  readonly calm: () => void;
+  /** The machine is without power: nothing runs on it. */
+  readonly turnOff: (host: Host) => void;
+  readonly turnOn: (host: Host) => void;
+}
+
+const REBOOT_MS = 3_000;
+const FLEET = "orbweaver-fleet-default";
+
+export function createFaults(ports: FaultPorts): Faults {
+  const { kernel, network, server, hosts, machines, control, refusing } = ports;
+  const all = [...control, ...machines.values()];
+  /** By an operator: no fault turns them on. */
+  const off = new Set<HostId>();
+  let isCalm = false;
+
+  const restart = (process: Process): void => {
+    const host = [...machines].find(([, each]) => each === process)?.[0];
+    if (host === undefined || !off.has(host)) process.start();
+  };
+  const powerOff = (host: Host): void => {
+    machines.get(host.id)?.crash();
+    host.reboot();
+  };
+  const powerOn = (host: Host): void => {
+    if (!off.has(host.id)) machines.get(host.id)?.start();
+  };
+
+  function strike(fault: Fault): void {
+    if (isCalm) return;
+    const process = all[fault.target % all.length];
+    const host = [...hosts.values()][fault.target % hosts.size];
+    if (process === undefined || host === undefined) return;
+    const over = (end: () => void, afterMs = fault.forMs): void => kernel.after(afterMs, end);
+    const tell = (whom: string): void =>
+      kernel.tell("a fault", whom, () => `${fault.kind} for ${(fault.forMs / 1_000).toFixed(1)} s`);
+    switch (fault.kind) {
+      case "crash":
+        tell(process.name);
+        process.crash();
+        return over(() => restart(process));
+      case "pause":
+        tell(process.name);
+        return process.pause(fault.forMs);
+      case "server-down":
+        tell("server");
+        network.setServer(false);
+        return over(() => {
+          network.setServer(true);
+          server.flush();
+        });
+      case "cut":
+        tell(process.name);
+        network.cut(process.name, fault.direction);
+        return over(() => {
+          network.heal(process.name);
+          server.flush();
+        });
+      case "weather":
+        tell("network");
+        network.setWeather(fault);
+        return over(() => network.setWeather(CALM));
+      case "reboot":
+        tell(host.id);
+        powerOff(host);
+        return over(() => powerOn(host), REBOOT_MS);
+      case "lose-disk":
+        tell(host.id);
+        machines.get(host.id)?.crash();
+        host.loseDisk();
+        return over(() => powerOn(host));
+      case "refuse":
+        tell(host.id);
+        refusing.add(host.id);
+        return over(() => void refusing.delete(host.id));
+      case "clock":
+        tell("server");
+        return server.jumpClock(fault.byMs);
+      case "end-fleet":
+        tell("fleet");
+        return server.lastRun(FLEET)?.run.terminate();
+      case "end-lobby": {
+        const lobbies = server.openIds("lobby");
+        tell("lobby");
+        return server
+          .openRun(lobbies[fault.target % Math.max(1, lobbies.length)] ?? "")
+          ?.terminate();
+      }
+      case "end-job": {
+        const id = ports.jobs[fault.target % ports.jobs.length]?.id ?? "";
+        const run = server.openRun(id);
+        if (run === undefined) return;
+        tell(id);
+        ports.checker.noteOrder(id as JobId, "terminate"); // as drawn
+        return run.terminate();
+      }
+    }
+  }
+
+  return {
+    strike,
+    turnOff: (host) => {
+      off.add(host.id);
+      powerOff(host);
+    },
+    turnOn: (host) => {
+      off.delete(host.id);
+      powerOn(host);
+    },
+    calm: () => {
+      isCalm = true;
+      network.setServer(true);
+      network.setWeather(CALM);
+      refusing.clear();
+      off.clear();
+      for (const process of all) {
+        network.heal(process.name);
+        process.start();
+      }
+      server.flush();
+    },
+  };
+}

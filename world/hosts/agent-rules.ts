@@ -1,0 +1,67 @@
+/**
+ * @file The rules by which a model agent keeps its promises, one function each, as `agent/` has them: a test replaces one to see that it is missed.
+ */
+
+import type { RunHeartbeat, RunOrder } from "../../protocol/agent-contract.ts";
+import type { Contact, Launch, Tokens } from "./host.ts";
+
+export interface AgentRules {
+  /** Why a run under the token may not start on these GPUs. */
+  readonly refusalOf: (tokens: Tokens, token: number, mask: number) => string | undefined;
+  readonly raise: (tokens: Tokens, token: number, mask: number) => void;
+  readonly revoke: (tokens: Tokens, token: number) => void;
+  /** A gang starts once every host says so for this token. */
+  readonly isGangReady: (order: RunOrder, beats: readonly RunHeartbeat[]) => boolean;
+  /** Whether a launch that was started may still run, on a host with this boot id. */
+  readonly mayRun: (launch: Launch, bootId: number) => boolean;
+  /** Launches that have to end before the order may start: lower tokens on the same GPUs. */
+  readonly isInTheWay: (launch: Launch, order: RunOrder, mask: number) => boolean;
+  /** Whether the host has been cut off for its fence. */
+  readonly isCutOff: (contact: Contact, now: HostClock) => boolean;
+  /** An agent ends, at its start, what runs and its folder does not know. */
+  readonly endsStrays: boolean;
+  /** A stop returns when nothing runs any more. */
+  readonly stopWaits: boolean;
+  /** An attempt takes over the launch that an earlier one has started. */
+  readonly takesOver: (launch: Launch) => boolean;
+  /** A host without tokens asks the fleet which it gave. */
+  readonly heals: boolean;
+}
+
+export interface HostClock {
+  readonly sinceBootMs: number;
+  readonly wallMs: number;
+  readonly bootId: number;
+}
+
+export const AGENT_RULES: AgentRules = {
+  refusalOf: ({ seen, revoked }, token, mask) => {
+    if (revoked.has(token)) return "revoked";
+    return seen.some((known, gpu) => has(mask, gpu) && known > token) ? "higher seen" : undefined;
+  },
+  raise: ({ seen }, token, mask) =>
+    seen.forEach((known, gpu) => {
+      if (has(mask, gpu)) seen[gpu] = Math.max(known, token);
+    }),
+  revoke: ({ revoked }, token) => void revoked.add(token),
+  isGangReady: ({ gang, host, token }, beats) =>
+    gang.every(
+      (part) =>
+        part.host === host || beats.some((beat) => beat.host === part.host && beat.token === token),
+    ),
+  mayRun: (launch, bootId) => launch.phase === "started" && launch.bootId === bootId,
+  isInTheWay: ({ order, phase }, next, mask) =>
+    phase !== "over" && order.token < next.token && (maskOn(order) & mask) !== 0,
+  isCutOff: ({ terms, atSinceBootMs }, { sinceBootMs }) =>
+    terms.onSilence === "fence" && sinceBootMs - atSinceBootMs > terms.fenceMs,
+  endsStrays: true,
+  stopWaits: true,
+  takesOver: ({ phase }) => phase !== "stored",
+  heals: true,
+};
+
+const has = (mask: number, gpu: number): boolean => (mask >>> gpu) % 2 === 1;
+
+/** This host's GPUs in an order; 0 when it has none. */
+export const maskOn = ({ gang, host }: RunOrder): number =>
+  gang.find((part) => part.host === host)?.mask ?? 0;

@@ -1,0 +1,428 @@
+/**
+ * @file A model of the program on a host: the activities of `protocol/agent-contract.ts`, what it does at its start, and how it announces itself.
+ *
+ * Launches, tokens and the last contact lie on the host's disk; all else dies with the process. It follows `agent/` step by step as far as the
+ * protocol sees it; checkpoints, output and containment are left out.
+ */
+
+import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type {
+  AgentReport,
+  PresenceTerms,
+  RunHeartbeat,
+  RunOrder,
+  RunReport,
+  StopOrder,
+  StopReport,
+} from "../../protocol/agent-contract.ts";
+import { presenceWorkflowId } from "../../protocol/names.ts";
+import { clusterOf } from "../../domain/values/ids.ts";
+import { sleep, type Process, type Task } from "../kernel/process.ts";
+import type { ActivityEnd, Attempt } from "../temporal/activity.ts";
+import { askFleet, type Site } from "../shells/site.ts";
+import { maskOn, type AgentRules } from "./agent-rules.ts";
+import {
+  callOff,
+  reportOf as reportOfLaunch,
+  type Fate,
+  type Host,
+  type Launch,
+  type Witness,
+} from "./host.ts";
+
+/** All agents of a world. */
+export interface Agents {
+  readonly site: () => Site;
+  readonly fleet: string;
+  readonly hosts: ReadonlyMap<HostId, Host>;
+  readonly rules: AgentRules;
+  readonly witness: Witness;
+  readonly fateOf: (order: RunOrder) => Fate;
+  /** Something that is wrong with the host itself: it refuses to start anything. */
+  readonly isRefusing: (host: HostId) => boolean;
+}
+
+const LOOK_MS = 1_000;
+const ASK_MS = 10_000;
+const AGAIN_MS = 30_000;
+const LINGER_MS = 90_000;
+const RETRY_MS = 1_000;
+const FLEET = "orbweaver-fleet-default";
+
+const failed = (code: string): ActivityEnd<never> => ({ kind: "failed", code, isFinal: true });
+
+/** The life of an agent, from its start. */
+export function* agentLife(agents: Agents, host: Host, process: Process): Task<void> {
+  const { kernel, server } = agents.site();
+  host.agent = process;
+  for (const launch of host.launches.values()) launch.watched = 0;
+  if (agents.rules.endsStrays)
+    for (const lease of [...host.running.keys()])
+      if (!host.launches.has(lease)) yield* host.killRanks(lease, 0);
+  for (const launch of host.launches.values()) settleLost(agents, host, launch);
+  if (host.tokens === undefined) {
+    const tokens = { seen: new Array<number>(host.gpuCount).fill(0), revoked: new Set<number>() };
+    if (agents.rules.heals) process.spawn(heal(agents, host, { process, tokens }));
+    else host.tokens = tokens;
+  }
+  const address = addressOf(host, process);
+  server.poll(address.runQueue, process);
+  server.poll(address.orderQueue, process);
+  for (const launch of host.launches.values())
+    if (launch.phase !== "over") process.spawn(watchUnattended(agents, host, { process, launch }));
+  const { contact } = host;
+  if (contact !== undefined)
+    host.note(
+      contact.bootId === host.bootId()
+        ? contact
+        : { ...contact, bootId: host.bootId(), atSinceBootMs: host.sinceBootMs() },
+    );
+  for (;;) {
+    if (counterOf(process).count === 0) yield* announce(agents, host, process);
+    yield* sleep(kernel, AGAIN_MS);
+  }
+}
+
+/** Heartbeat activities that run, by process; of its present incarnation. */
+const contacts = new WeakMap<Process, { incarnation: number; count: number }>();
+
+function addressOf(host: Host, process: Process): AgentAddress {
+  // Of one host in the order of its lives; no two hosts have the same.
+  const epoch = `${1_000_000 + process.incarnation()}-${host.id}`;
+  return {
+    epoch,
+    runQueue: `run-${epoch}`,
+    orderQueue: `orders-${epoch}`,
+    address: host.id,
+  };
+}
+
+function* announce(agents: Agents, host: Host, process: Process): Task<void> {
+  const { network, server, kernel } = agents.site();
+  const cluster = clusterOf(host.id);
+  const id = presenceWorkflowId(agents.fleet, cluster);
+  const word = {
+    name: "announce",
+    payload: { agent: addressOf(host, process), hosts: [host.id] },
+  };
+  for (;;) {
+    const reply = yield* network.call(process, () => {
+      server.start("presence", id, { fleet: agents.fleet, cluster });
+      server.signal(id, word);
+    });
+    if (reply.isHeard) return;
+    yield* sleep(kernel, RETRY_MS);
+  }
+}
+
+/** A host that has lost its tokens takes them from the fleet; until then it admits nothing. */
+function* heal(
+  agents: Agents,
+  host: Host,
+  { process, tokens }: { readonly process: Process; readonly tokens: NonNullable<Host["tokens"]> },
+): Task<void> {
+  for (;;) {
+    const found = yield* askFleet(agents.site(), process, {
+      fleet: FLEET,
+      question: ({ ledger }) => {
+        if (ledger.hosts.get(host.id)?.agent === undefined) return [];
+        const leases = [...ledger.leases.values()];
+        return tokens.seen.map((_, gpu) => {
+          const lease = leases.find(({ gpus }) =>
+            gpus.some((part) => part.host === host.id && (part.mask >>> gpu) % 2 === 1),
+          );
+          return lease?.token ?? ledger.nextToken - 1;
+        });
+      },
+    });
+    if (found.kind !== "failed") {
+      const given = found.kind === "answer" ? found.value : [];
+      host.tokens = { seen: tokens.seen.map((_, gpu) => given[gpu] ?? 0), revoked: new Set() };
+      return;
+    }
+    yield* sleep(agents.site().kernel, RETRY_MS);
+  }
+}
+
+/** A launch whose supervisor is gone with an earlier boot. */
+function settleLost({ rules, site }: Agents, host: Host, launch: Launch): void {
+  if (launch.phase !== "started" || rules.mayRun(launch, host.bootId())) return;
+  launch.phase = "over";
+  launch.report = reportOfLaunch(launch, "lost", { nowMs: site().server.clockMs() });
+}
+
+/** A launch that no attempt watches is stopped once its job is closed, and the fleet hears of its end. */
+function* watchUnattended(
+  agents: Agents,
+  host: Host,
+  { process, launch }: { readonly process: Process; readonly launch: Launch },
+): Task<void> {
+  const { kernel, network, server } = agents.site();
+  while (launch.phase !== "over") {
+    yield* sleep(kernel, ASK_MS);
+    if (launch.watched > 0) continue;
+    const { workflowId, workflowRunId } = launch.order;
+    const reply = yield* network.call(
+      process,
+      () => server.openRun(workflowId)?.runId !== workflowRunId,
+    );
+    if (reply.isHeard && reply.value) yield* stopLaunch(agents, host, launch);
+  }
+  if (launch.watched > 0) return;
+  const { leaseId } = launch.order;
+  const payload = [{ kind: "vacated", lease: leaseId, hosts: [host.id] }];
+  yield* network.call(process, () => server.signal(FLEET, { name: "inbox", payload }));
+}
+
+function* stopLaunch({ site, rules }: Agents, host: Host, launch: Launch): Task<boolean> {
+  if (launch.phase === "stored") callOff(launch, site().server.clockMs());
+  const { leaseId, run } = launch.order;
+  if (!rules.stopWaits) {
+    host.agent?.spawn(host.killRanks(leaseId, run.graceMs));
+    return true;
+  }
+  return yield* host.killRanks(leaseId, run.graceMs);
+}
+
+export function* runOn(
+  agents: Agents,
+  attempt: Attempt<RunReport>,
+  order: RunOrder,
+): Task<ActivityEnd<RunReport>> {
+  const host = agents.hosts.get(order.host);
+  if (host === undefined) return failed("HOST_REFUSED");
+  const known = host.launches.get(order.leaseId);
+  if (known?.report !== undefined) return { kind: "done", value: known.report };
+  const isNew = known === undefined || !agents.rules.takesOver(known);
+  let launch = known;
+  if (isNew) {
+    const started = yield* start(agents, attempt, { host, order });
+    if ("kind" in started) return started;
+    launch = started;
+  }
+  if (launch === undefined) return failed("STALE_TOKEN");
+  return yield* watch(agents, attempt, { host, launch });
+}
+
+/** Prepare, barrier, commit. */
+function* start(
+  agents: Agents,
+  attempt: Attempt<RunReport>,
+  { host, order }: { readonly host: Host; readonly order: RunOrder },
+): Task<Launch | ActivityEnd<RunReport>> {
+  const { kernel, network, beatsOf, server } = agents.site();
+  const { rules } = agents;
+  const mask = maskOn(order);
+  if (agents.isRefusing(host.id) || mask <= 0 || mask >= 2 ** host.gpuCount)
+    return failed("HOST_REFUSED");
+  const { tokens } = host;
+  if (tokens === undefined) return failed("HOST_REFUSED");
+  if (rules.refusalOf(tokens, order.token, mask) !== undefined) return failed("STALE_TOKEN");
+  rules.raise(tokens, order.token, mask);
+  for (const lower of [...host.launches.values()])
+    if (rules.isInTheWay(lower, order, mask)) yield* stopLaunch(agents, host, lower);
+  const launch: Launch = host.launches.get(order.leaseId) ?? {
+    order,
+    phase: "stored",
+    bootId: host.bootId(),
+    watched: 0,
+  };
+  host.launches.set(order.leaseId, launch);
+  agents.witness.prepared(host.id, order);
+  const beat: RunHeartbeat = { phase: "prepared", host: host.id, token: order.token };
+  yield* attempt.beat(beat);
+  const untilMs = kernel.nowMs() + order.prepareTimeoutMs;
+  for (;;) {
+    const beats = yield* network.call(attempt.process, () => ({
+      isClosed: server.openRun(order.workflowId)?.runId !== order.workflowRunId,
+      beats: beatsOf(order.workflowId) as readonly RunHeartbeat[], // of our own agents
+    }));
+    if (launch.phase === "over") break;
+    if (beats.isHeard && beats.value.isClosed) {
+      callOff(launch, server.clockMs());
+      break;
+    }
+    if (beats.isHeard && rules.isGangReady(order, beats.value.beats)) break;
+    if (kernel.nowMs() > untilMs) {
+      callOff(launch, server.clockMs());
+      return failed("GANG_NOT_READY");
+    }
+    const said = yield* attempt.beat(beat);
+    if (said === "cancel") {
+      callOff(launch, server.clockMs());
+      break;
+    }
+    yield* sleep(kernel, LOOK_MS);
+  }
+  if (launch.phase === "stored" && host.tokens !== undefined) {
+    const isStale = rules.refusalOf(host.tokens, order.token, mask) !== undefined;
+    if (isStale) callOff(launch, server.clockMs());
+    else host.startRanks(launch, agents.fateOf(order));
+  }
+  return launch;
+}
+
+/** Until its processes are gone. */
+function* watch(
+  agents: Agents,
+  attempt: Attempt<RunReport>,
+  { host, launch }: { readonly host: Host; readonly launch: Launch },
+): Task<ActivityEnd<RunReport>> {
+  const { kernel } = agents.site();
+  const { order } = launch;
+  const everyMs = (attempt.heartbeatMs ?? 60_000) / 3;
+  const beat: RunHeartbeat = { phase: "running", host: host.id, token: order.token };
+  launch.watched += 1;
+  try {
+    let nextBeatMs = 0;
+    while (launch.report === undefined) {
+      if (kernel.nowMs() >= nextBeatMs) {
+        nextBeatMs = kernel.nowMs() + everyMs;
+        const said = yield* attempt.beat(beat);
+        if (said === "cancel") yield* stopLaunch(agents, host, launch);
+        if (said === "forgotten") {
+          attempt.process.spawn(
+            watchUnattended(agents, host, { process: attempt.process, launch }),
+          );
+          return { kind: "stays open" };
+        }
+      }
+      if (launch.report === undefined) yield* sleep(kernel, Math.min(everyMs, LOOK_MS * 2));
+    }
+    yield* awaitSiblings(agents, attempt.process, launch);
+    return { kind: "done", value: launch.report };
+  } finally {
+    launch.watched -= 1;
+  }
+}
+
+/** After a good end: a sibling that still stands at the barrier must not miss this host there. */
+function* awaitSiblings(agents: Agents, process: Process, { order, report }: Launch): Task<void> {
+  if (report?.end !== "completed" || order.gang.length === 1) return;
+  const { kernel, network, beatsOf } = agents.site();
+  const untilMs = kernel.nowMs() + LINGER_MS;
+  while (kernel.nowMs() < untilMs) {
+    const beats = yield* network.call(
+      process,
+      () => beatsOf(order.workflowId) as readonly RunHeartbeat[], // of our own agents
+    );
+    const isAnyLeft =
+      !beats.isHeard ||
+      beats.value.some(
+        ({ host, token, phase }) =>
+          host !== order.host && token === order.token && phase === "prepared",
+      );
+    if (!isAnyLeft) return;
+    yield* sleep(kernel, LOOK_MS);
+  }
+}
+
+export function* stopOn(
+  agents: Agents,
+  _attempt: Attempt<StopReport>,
+  order: StopOrder,
+): Task<ActivityEnd<StopReport>> {
+  const host = agents.hosts.get(order.host);
+  if (host?.tokens === undefined) return failed("HOST_LOST");
+  const launch = host.launches.get(order.leaseId);
+  agents.rules.revoke(host.tokens, order.token);
+  if (launch !== undefined) agents.rules.raise(host.tokens, order.token, maskOn(launch.order));
+  const hadProcesses = launch !== undefined && (yield* stopLaunch(agents, host, launch));
+  agents.witness.stopped(host.id, order.leaseId);
+  const report = launch?.report;
+  return {
+    kind: "done",
+    value: {
+      host: host.id,
+      hadProcesses,
+      ...(report?.hasStarted === true && { report }),
+    },
+  };
+}
+
+interface Asked {
+  readonly epoch: string;
+  readonly terms: PresenceTerms;
+}
+
+const hostOf = (agents: Agents, { process }: Attempt<never>): Host | undefined =>
+  [...agents.hosts.values()].find(({ agent }) => agent === process);
+
+export function* reportOf(
+  agents: Agents,
+  attempt: Attempt<AgentReport>,
+  { terms }: Asked,
+): Task<ActivityEnd<AgentReport>> {
+  const host = hostOf(agents, attempt as Attempt<never>);
+  if (host === undefined) return failed("HOST_REFUSED");
+  yield* sleep(agents.site().kernel, 1);
+  const atSinceBootMs = host.contact?.atSinceBootMs ?? host.sinceBootMs();
+  const wallMs = host.contact?.wallMs ?? agents.site().server.clockMs();
+  host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs });
+  const { tokens } = host;
+  const running = [...host.launches.values()].flatMap(({ phase, order }) =>
+    phase === "over" ? [] : [{ host: host.id, lease: factOf(order) }],
+  );
+  return {
+    kind: "done",
+    value: {
+      agent: addressOf(host, attempt.process),
+      hosts: [host.id],
+      running,
+      highestToken: Math.max(0, ...(tokens?.seen ?? []), ...(tokens?.revoked ?? [])),
+    },
+  };
+}
+
+const factOf = (order: RunOrder): AgentReport["running"][number]["lease"] => ({
+  id: order.leaseId,
+  token: order.token,
+  jobId: order.jobId,
+  gpus: order.gang.map(({ host, mask }) => ({ host, mask })),
+  ...order.holder,
+});
+
+export function* keepContact(
+  agents: Agents,
+  attempt: Attempt<"ended">,
+  { terms }: Asked,
+): Task<ActivityEnd<"ended">> {
+  const host = hostOf(agents, attempt as Attempt<never>);
+  if (host !== undefined) attempt.process.spawn(heartbeats(agents, attempt, { host, terms }));
+  yield* sleep(agents.site().kernel, 0);
+  return { kind: "stays open" };
+}
+
+function* heartbeats(
+  agents: Agents,
+  attempt: Attempt<"ended">,
+  { host, terms }: { readonly host: Host; readonly terms: PresenceTerms },
+): Task<void> {
+  const { kernel, server } = agents.site();
+  const { process } = attempt;
+  const count = counterOf(process);
+  count.count += 1;
+  for (;;) {
+    const atSinceBootMs = host.sinceBootMs();
+    const said = yield* attempt.beat();
+    if (said === "forgotten" || said === "cancel") {
+      count.count -= 1;
+      if (said === "cancel") yield* attempt.finish({ kind: "cancelled" });
+      else yield* announce(agents, host, process);
+      return;
+    }
+    const last = host.contact?.atSinceBootMs ?? 0;
+    if (said === "known" && atSinceBootMs >= last)
+      host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs: server.clockMs() });
+    yield* sleep(kernel, terms.silenceMs / 3);
+  }
+}
+
+function counterOf(process: Process): { incarnation: number; count: number } {
+  const known = contacts.get(process);
+  if (known?.incarnation === process.incarnation()) return known;
+  const fresh = { incarnation: process.incarnation(), count: 0 };
+  contacts.set(process, fresh);
+  return fresh;
+}

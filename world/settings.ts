@@ -1,0 +1,218 @@
+/**
+ * @file What a seed draws: the fleet, the jobs, the faults and the orders of people, each as a list, so that a part of it can be left out and the rest
+ * stays as it is.
+ */
+
+import { parseJobFile } from "../domain/job/job-file.ts";
+import type { JobClass, JobSpec } from "../domain/job/job.ts";
+import { DEFAULT_POLICY, type FleetShape } from "../domain/fleet/fleet.ts";
+import { clusterId, hostId, tenantId } from "../domain/values/ids.ts";
+import { gbps, gib, ms, watts } from "../domain/values/units.ts";
+import { randomFrom, type Random } from "../lib/random.ts";
+import type { Direction } from "./kernel/network.ts";
+
+/** Faults stop at this time. */
+export const CALM_AT_MS = 300_000;
+/** So long after that everything that can end must have ended. */
+export const BOUND_MS = 3_600_000;
+
+export interface DrawnJob {
+  readonly id: string;
+  readonly atMs: number;
+  readonly spec: JobSpec;
+  readonly runMs: number;
+  /** So many of its runs fail by themselves. */
+  readonly failures: number;
+}
+
+export type Fault = { readonly atMs: number; readonly target: number; readonly forMs: number } & (
+  | {
+      readonly kind:
+        | "crash"
+        | "pause"
+        | "server-down"
+        | "reboot"
+        | "lose-disk"
+        | "refuse"
+        | "end-fleet"
+        | "end-job"
+        | "end-lobby";
+    }
+  | { readonly kind: "cut"; readonly direction: Direction }
+  | { readonly kind: "weather"; readonly lost: number; readonly meanDelayMs: number }
+  | { readonly kind: "clock"; readonly byMs: number }
+);
+
+export interface Order {
+  readonly atMs: number;
+  readonly target: number;
+  readonly kind: (typeof ORDERS)[number];
+  readonly forMs: number;
+}
+
+export interface Settings {
+  readonly seed: number;
+  readonly shape: FleetShape;
+  readonly jobs: readonly DrawnJob[];
+  readonly faults: readonly Fault[];
+  readonly orders: readonly Order[];
+  /** Plans come from the product's `decide`, not from chance. */
+  readonly isDeciding: boolean;
+}
+
+const FAULTS: readonly (readonly [kind: Fault["kind"], weight: number])[] = [
+  ["crash", 10],
+  ["pause", 6],
+  ["cut", 7],
+  ["weather", 4],
+  ["reboot", 3],
+  ["server-down", 2],
+  ["refuse", 2],
+  ["clock", 2],
+  ["lose-disk", 2],
+  ["end-job", 2],
+  ["end-fleet", 1],
+  ["end-lobby", 1],
+];
+
+const ORDERS = ["cancel", "hold", "suspend", "requeue", "drain", "fence", "configure"] as const;
+const CLASSES: readonly JobClass[] = ["training", "training", "interactive", "inference"];
+const TENANTS = ["red", "red", "blue", "green"].map(tenantId);
+const GPU_TYPE = "H100";
+
+export function drawSettings(seed: number, isDeciding = seed % 10 === 0): Settings {
+  const random = randomFrom(seed, "world");
+  const shape = drawShape(random.stream("fleet"));
+  const most = shape.clusters[0]?.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0) ?? 1;
+  return {
+    seed,
+    shape,
+    jobs: drawJobs(random.stream("jobs"), most),
+    faults: drawFaults(random.stream("faults")),
+    orders: drawOrders(random.stream("orders")),
+    isDeciding,
+  };
+}
+
+function drawShape(random: Random): FleetShape {
+  const { below } = random;
+  const silenceMs = ms(15_000 + 5_000 * below(4));
+  const fenceMs = ms(45_000 + 15_000 * below(5));
+  const clusters = Array.from({ length: 1 + below(2) }, (_, at) => {
+    const id = clusterId(`c${at}`);
+    return {
+      id,
+      site: `site-${at}`,
+      jurisdiction: "EU",
+      fabricGbps: gbps(400),
+      isSimulated: false,
+      silenceMs,
+      fenceMs,
+      ...(below(10) === 0 && { onSilence: "hold" as const }),
+      hosts: Array.from({ length: 2 + below(3) }, (_each, host) => ({
+        id: hostId(id, `h${host}`),
+        gpuType: GPU_TYPE,
+        gpuCount: 2 + 2 * below(2),
+        gpuMemoryGiB: gib(80),
+        gpuWatts: watts(700),
+      })),
+    };
+  });
+  const quota = below(3) === 0 ? { [GPU_TYPE]: 3 + below(4) } : {};
+  return {
+    clusters,
+    links: [],
+    tenants: [
+      { id: tenantId("red"), weight: 1, quota, borrowingLimit: 0 },
+      { id: tenantId("blue"), weight: 2, quota: {}, borrowingLimit: 0 },
+    ],
+    policy: { ...DEFAULT_POLICY, places: [3, 6, 12, 40][below(4)] ?? 12 },
+  };
+}
+
+let plain: JobSpec | undefined;
+
+/** One process that does nothing; a seed fills in the rest. */
+function plainSpec(): JobSpec {
+  if (plain !== undefined) return plain;
+  const parsed = parseJobFile({
+    name: "job",
+    gang: { gpus: 1, timeout: "30s" },
+    run: { command: ["true"], grace: "2s" },
+  });
+  if (parsed.kind === "refused") throw new Error("the world's own job file is wrong");
+  plain = parsed.spec;
+  return plain;
+}
+
+function drawJobs(random: Random, most: number): readonly DrawnJob[] {
+  const { below } = random;
+  const count = 20 + below(9);
+  return Array.from({ length: count }, (_, at): DrawnJob => {
+    const gpus = below(4) === 0 ? Math.min(most, 3 + below(4)) : 1 + below(2);
+    const tenant = TENANTS[below(TENANTS.length)] ?? tenantId("red");
+    const base = plainSpec();
+    const preemption = { isPreemptible: below(2) === 0, mayShrink: false, minRuntimeMs: ms(1_000) };
+    // A quota may be as small as three GPUs.
+    const size = tenant === "red" ? Math.min(gpus, 3) : gpus;
+    return {
+      id: `job-${at}`,
+      atMs: below(220_000),
+      runMs: 1_000 + below(25_000),
+      failures: below(4) === 0 ? 1 + below(2) : 0,
+      spec: {
+        ...base,
+        name: `job-${at}`,
+        tenant,
+        class: CLASSES[below(CLASSES.length)] ?? "training",
+        priority: below(3),
+        gang: { ...base.gang, gpus: size, min: size },
+        retry: { attempts: 1 + below(3), backoffMs: ms(2_000) },
+        preemption,
+        isHeld: below(20) === 0,
+        ...(below(15) === 0 && { deadlineMs: ms(60_000 + below(300_000)) }),
+      },
+    };
+  });
+}
+
+/** They come in waves: quiet minutes and rough ones. */
+function drawFaults(random: Random): readonly Fault[] {
+  const { below } = random;
+  const total = FAULTS.reduce((sum, [, weight]) => sum + weight, 0);
+  const waves = Array.from({ length: 1 + below(3) }, () => 10_000 + below(CALM_AT_MS - 60_000));
+  const count = 8 + below(10);
+  const faults = Array.from({ length: count }, (): Fault => {
+    const wave = waves[below(waves.length)] ?? 0;
+    const atMs = below(3) === 0 ? 5_000 + below(CALM_AT_MS - 40_000) : wave + below(30_000);
+    const forMs = below(4) === 0 ? 20_000 + below(100_000) : 500 + below(20_000);
+    const common = { atMs, target: below(1_000), forMs };
+    let left = below(total);
+    const kind = FAULTS.find(([, weight]) => (left -= weight) < 0)?.[0] ?? "crash";
+    switch (kind) {
+      case "cut":
+        return {
+          ...common,
+          kind,
+          direction: (["both", "there", "back"] as const)[below(3)] ?? "both",
+        };
+      case "weather":
+        return { ...common, kind, lost: below(30) / 100, meanDelayMs: 5 + below(600) };
+      case "clock":
+        return { ...common, kind, byMs: below(2_000) - 1_000 };
+      default:
+        return { ...common, kind };
+    }
+  });
+  return faults.sort((a, b) => a.atMs - b.atMs);
+}
+
+function drawOrders(random: Random): readonly Order[] {
+  const { below } = random;
+  const orders = Array.from({ length: 5 + below(8) }, (): Order => {
+    const atMs = 5_000 + below(CALM_AT_MS - 20_000);
+    const kind = ORDERS[below(ORDERS.length)] ?? "cancel";
+    return { atMs, target: below(1_000), kind, forMs: 5_000 + below(60_000) };
+  });
+  return orders.sort((a, b) => a.atMs - b.atMs);
+}

@@ -1,0 +1,131 @@
+/**
+ * @file The workflow of a tenant's lobby in a world, as `workflows/lobby/lobby.ts` and `activities/lobby-*.ts` carry it out.
+ *
+ * A world's lobbies are too small to use the store: a command to it is a hole in the model, and is said to be one.
+ */
+
+import { lobbyMachine, openLobby } from "../../machines/lobby/lobby.ts";
+import type { Lobby, LobbyCommand, LobbyEvent } from "../../machines/lobby/lobby-state.ts";
+import type { LobbyInput } from "../../protocol/lobby-contract.ts";
+import type { LobbyNews } from "../../protocol/lobby.ts";
+import { fleetWorkflowId, lobbyWorkflowId } from "../../protocol/names.ts";
+import type { Process, Task } from "../kernel/process.ts";
+import type { ActivityEnd } from "../temporal/activity.ts";
+import { openRun } from "../temporal/run.ts";
+import type { Server } from "../temporal/server.ts";
+import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
+import { JOB_QUEUE, type Site } from "./site.ts";
+
+export function registerLobby(site: Site): void {
+  const { server, planted } = site;
+  const machine = planted.lobby?.(lobbyMachine) ?? lobbyMachine;
+  server.register("lobby", (identity, input) => {
+    const given = input as LobbyInput; // of `lobbyInputFor`, or of the run before
+    const type: WorkflowType<Lobby, LobbyEvent, LobbyCommand> = {
+      queue: JOB_QUEUE,
+      machine,
+      open: ({ runId }, nowMs) => ({ state: openLobby(given, runId, nowMs), commands: [] }),
+      signal: (name, payload) => {
+        if (name === "lobby-news") return { kind: "news", news: payload };
+        if (name === "lobby-leave") return { kind: "leave", leave: payload };
+        return name === "report-again" ? { kind: name } : undefined;
+      },
+      atOnce: () => undefined,
+      isLocal: () => false,
+      *local() {
+        return undefined;
+      },
+      carryOut: (command, run) => carryOut(site, given, { command, run }),
+      endOf: ({ end }) => {
+        if (end === undefined) return undefined;
+        return end.next === undefined
+          ? { kind: "completed" }
+          : { kind: "continued", input: end.next };
+      },
+    };
+    return openRun(server, type, identity);
+  });
+}
+
+function carryOut(
+  site: Site,
+  { fleet, tenant }: LobbyInput,
+  {
+    command,
+    run,
+  }: { readonly command: LobbyCommand; readonly run: WorkflowRun<Lobby, LobbyEvent> },
+): void {
+  site.activity<LobbyEvent>(run, {
+    queue: JOB_QUEUE,
+    name: `${run.workflowId}-${command.id}`,
+    startToCloseMs: 60_000,
+    body: ({ process }) => body(site, process, { command, lobby: lobbyWorkflowId(fleet, tenant) }),
+    onEnd: (outcome) => {
+      if (outcome.kind === "done") run.arrive({ kind: "event", event: outcome.value });
+    },
+  });
+}
+
+function* body(
+  site: Site,
+  process: Process,
+  { command, lobby }: { readonly command: LobbyCommand; readonly lobby: string },
+): Task<ActivityEnd<LobbyEvent>> {
+  const { id } = command;
+  const { network, server } = site;
+  switch (command.kind) {
+    case "call-in": {
+      const gone: number[] = [];
+      for (const { jobId: to, runId, ...payload } of command.calls) {
+        const reply = yield* network.call(process, () =>
+          server.signal(to, { name: "call-in", payload, runId }),
+        );
+        if (!reply.isHeard) return FAILED;
+        if (!reply.value) gone.push(payload.credit);
+      }
+      return { kind: "done", value: { kind: "called", id, gone } };
+    }
+    case "tell": {
+      const { fleet } = command.entry as { readonly fleet?: string };
+      const to = fleetWorkflowId(fleet ?? "default");
+      const result = yield* site.tellFleet(process, to, command.entry);
+      if (result === undefined) return FAILED;
+      return { kind: "done", value: { kind: "told", id, isHeard: result.kind === "delivered" } };
+    }
+    case "retell":
+      yield* network.call(process, () => retell(server, lobby, command.runs));
+      return { kind: "done", value: { kind: "retold", id } };
+    case "muster":
+      yield* network.call(process, () => {
+        for (const job of server.openIds("job")) server.signal(job, { name: "assert" });
+      });
+      return { kind: "done", value: { kind: "mustered", id } };
+    default:
+      throw new Error(`the world has no store for lobbies: ${command.kind}`);
+  }
+}
+
+/** What closed runs of the lobby were told, without credits, which the fleet gives again by itself. */
+function retell(server: Server, lobby: string, runs: readonly string[]): void {
+  for (const { name, payload } of server.signalsOf(runs)) {
+    const isNews = name === "lobby-news" && typeof payload === "object" && payload !== null;
+    if (name === "lobby-leave") server.signal(lobby, { name, payload });
+    if (isNews) server.signal(lobby, { name, payload: { ...payload, credits: [] } });
+  }
+}
+
+/** As `activities/lobby-post.ts` makes it. */
+export function lobbyInputFor(
+  server: Server,
+  { fleet, tenant }: LobbyNews,
+  workflowId: string,
+): LobbyInput {
+  const empty: LobbyInput = { fleet, tenant };
+  const last = server.lastRun(workflowId);
+  const end = last?.run.end()?.kind;
+  if (last === undefined || end === undefined || end === "completed") return empty;
+  const input = last.input as LobbyInput; // of a lobby
+  return { ...input, former: [...(input.former ?? []), last.run.runId] };
+}
+
+const FAILED: ActivityEnd<never> = { kind: "failed", code: "UNAVAILABLE" };

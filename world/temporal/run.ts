@@ -1,0 +1,277 @@
+/**
+ * @file One run of a workflow: its history, its workflow tasks, and who works on them.
+ *
+ * A workflow task takes all that has arrived, ticks while the machine is due, runs local activities, and becomes history when the server takes its
+ * completion. What a worker did before that is lost with the worker, except for what its local activities did. A worker that has no copy of the
+ * state repeats the history (`replay.ts`).
+ */
+
+import type { Tick } from "../../machines/machine.ts";
+import type { Process, Task } from "../kernel/process.ts";
+import { createLocalActivities, type LocalActivities } from "./local-activities.ts";
+import { replay, type Fed } from "./replay.ts";
+import type { Server } from "./server.ts";
+import {
+  copied,
+  type Arrival,
+  type RunEnd,
+  type RunIdentity,
+  type WorkflowRun,
+  type WorkflowType,
+} from "./workflow.ts";
+
+/** Of a workflow task. */
+const TASK_TIMEOUT_MS = 10_000;
+/** After this a task with local activities hands in what it has, and goes on. */
+const TASK_BEAT_MS = 8_000;
+const MAX_TICKS = 100;
+
+/** What a task has done and the server does not have yet. */
+interface Draft<State, Event, Command> {
+  state: State;
+  fed: Fed<Event>[];
+  commands: Command[];
+  /** Local activities of these commands that were started. */
+  started: number;
+  /** Arrivals that were taken. */
+  taken: number;
+  answers: (() => void)[];
+}
+
+const fresh = () => ({ fed: [], commands: [], started: 0, taken: 0, answers: [] });
+
+export function openRun<State, Event, Command>(
+  server: Server,
+  type: WorkflowType<State, Event, Command>,
+  identity: RunIdentity,
+): WorkflowRun<State, Event> {
+  type Work = Draft<State, Event, Command>;
+  const { kernel, network } = server;
+  const { machine } = type;
+  let state: State | undefined;
+  let end: RunEnd | undefined;
+  const history: Fed<Event>[] = [];
+  const given: Command[] = [];
+  const openLocals = new Map<number, Command>();
+  const signals: { name: string; payload: unknown }[] = [];
+  const arrivals: Arrival<State, Event>[] = [];
+  let cachedOn: { readonly process: Process; readonly incarnation: number } | undefined;
+  let attempt = 0;
+  let isTaskOpen = false;
+  let beatAtMs = 0;
+  let timer = 0;
+
+  const run: WorkflowRun<State, Event> = {
+    ...identity,
+    state: () => state,
+    isOpen: () => end === undefined,
+    end: () => end,
+    signals: () => signals,
+    terminate: () => close({ kind: "terminated" }),
+    arrive: (arrival) => {
+      if (end !== undefined) return;
+      arrivals.push(arrival);
+      wake();
+    },
+    signal: (name, payload) => {
+      const value = copied(payload);
+      signals.push({ name, payload: value });
+      const event = type.signal(name, value);
+      if (event !== undefined) run.arrive({ kind: "event", event });
+    },
+  };
+  wake();
+  return run;
+
+  function close(how: RunEnd): void {
+    if (end !== undefined) return;
+    end = how;
+    server.closed(run, how);
+  }
+
+  function wake(): void {
+    if (isTaskOpen || end !== undefined) return;
+    isTaskOpen = true;
+    attempt += 1;
+    const own = attempt;
+    server.dispatch({
+      queue: type.queue,
+      ...(cachedOn !== undefined && { sticky: cachedOn.process }),
+      isValid: () => own === attempt && end === undefined,
+      start: (process) => {
+        beatAtMs = kernel.nowMs();
+        watch(own);
+        process.spawn(work(process, own));
+      },
+    });
+  }
+
+  /** A task that is not handed in in time goes to another worker. */
+  function watch(own: number): void {
+    kernel.after(beatAtMs + TASK_TIMEOUT_MS - kernel.nowMs(), () => {
+      if (own !== attempt || !isTaskOpen || end !== undefined) return;
+      if (beatAtMs + TASK_TIMEOUT_MS > kernel.nowMs()) watch(own);
+      else again();
+    });
+  }
+
+  function again(): void {
+    isTaskOpen = false;
+    cachedOn = undefined;
+    wake();
+  }
+
+  function* work(process: Process, own: number): Task<void> {
+    const draft = begin(process);
+    if (draft === undefined) return;
+    const locals = createLocalActivities<Event>(kernel, process);
+    const startLocal = (number: number, command: Command): void =>
+      locals.start(number, () =>
+        type.local(command, { process, state: draft.state, workflowId: identity.workflowId }),
+      );
+    for (const [number, command] of openLocals) startLocal(number, command);
+    takeArrivals(draft);
+    for (;;) {
+      startNew(draft, startLocal);
+      if (!locals.isAnyOpen()) break;
+      if (!(yield* progress(draft, locals, { process, own }))) return;
+    }
+    const isTaken = yield* handIn(draft, { process, own, isLast: true });
+    if (isTaken) cachedOn = { process, incarnation: process.incarnation() };
+  }
+
+  /** Feeds the next answer, or hands in what there is. False when the task is somebody else's by now. */
+  function* progress(
+    draft: Work,
+    locals: LocalActivities<Event>,
+    by: { readonly process: Process; readonly own: number },
+  ): Task<boolean> {
+    const answer = yield* locals.next(beatAtMs + TASK_BEAT_MS);
+    if (answer === undefined) {
+      if (!(yield* handIn(draft, { ...by, isLast: false }))) return false;
+      takeArrivals(draft);
+      return true;
+    }
+    feed(draft, { event: answer.event, nowMs: server.clockMs(), answers: answer.number });
+    tickWhileDue(draft);
+    return true;
+  }
+
+  function begin(process: Process): Work | undefined {
+    const nowMs = server.clockMs();
+    if (state === undefined) {
+      const opened = type.open(identity, nowMs);
+      return {
+        ...fresh(),
+        ...opened,
+        fed: [{ event: undefined, nowMs }],
+        commands: [...opened.commands],
+      };
+    }
+    const isKept = cachedOn?.process === process && cachedOn.incarnation === process.incarnation();
+    if (isKept) return { ...fresh(), state };
+    server.noteReplay();
+    const replayed = replay(type, identity, { history, given });
+    if (replayed.kind === "same") return { ...fresh(), state: replayed.state };
+    server.onViolation("replay", replayed.message);
+    return undefined;
+  }
+
+  function takeArrivals(draft: Work): void {
+    const nowMs = server.clockMs();
+    for (; draft.taken < arrivals.length; draft.taken += 1) {
+      const arrival = arrivals[draft.taken];
+      if (arrival === undefined) continue;
+      if (arrival.kind === "update") {
+        const problem = arrival.problemOf(draft.state);
+        draft.answers.push(() => arrival.onAnswer(problem));
+        if (problem !== undefined) continue;
+      }
+      feed(draft, { event: arrival.event, nowMs });
+    }
+    tickWhileDue(draft);
+  }
+
+  function feed(draft: Work, fed: Fed<Event>): void {
+    const step = machine.step(draft.state, fed.event ?? TICK, fed.nowMs);
+    draft.state = step.state;
+    draft.fed.push(fed);
+    draft.commands.push(...step.commands);
+    for (const command of step.commands) {
+      const answer = type.atOnce(command);
+      if (answer !== undefined) feed(draft, { event: answer, nowMs: fed.nowMs });
+    }
+  }
+
+  function tickWhileDue(draft: Work): void {
+    const nowMs = server.clockMs();
+    for (let ticks = 0; ticks < MAX_TICKS && dueMs(draft.state) <= nowMs; ticks += 1)
+      feed(draft, { event: TICK, nowMs });
+  }
+
+  function dueMs(now: State): number {
+    return Math.min(machine.dueAtMs(now), machine.clockOf?.(now)?.atMs ?? Infinity);
+  }
+
+  function startNew(draft: Work, start: (number: number, command: Command) => void): void {
+    for (; draft.started < draft.commands.length; draft.started += 1) {
+      const command = draft.commands[draft.started];
+      if (command !== undefined && type.isLocal(command))
+        start(given.length + draft.started, command);
+    }
+  }
+
+  /** False when the server did not take it, or its word was lost: then the task is somebody else's. */
+  function* handIn(
+    draft: Work,
+    by: { readonly process: Process; readonly own: number; readonly isLast: boolean },
+  ): Task<boolean> {
+    const reply = yield* network.call(by.process, () => {
+      if (by.own !== attempt || !isTaskOpen || end !== undefined) return false;
+      const over = type.endOf(draft.state, draft.commands);
+      if (over !== undefined && arrivals.length > draft.taken) {
+        // As the server does: a run does not close over news that it has not seen.
+        again();
+        return false;
+      }
+      commit(draft);
+      if (over !== undefined) close(over);
+      else if (by.isLast) rest();
+      else beatAtMs = kernel.nowMs();
+      return true;
+    });
+    return reply.isHeard && reply.value;
+  }
+
+  function commit(draft: Work): void {
+    const { commands } = draft;
+    const first = given.length;
+    history.push(...draft.fed);
+    given.push(...commands);
+    arrivals.splice(0, draft.taken);
+    commands.forEach((command, at) => {
+      if (type.isLocal(command)) openLocals.set(first + at, command);
+    });
+    for (const { answers } of draft.fed) if (answers !== undefined) openLocals.delete(answers);
+    state = draft.state;
+    for (const answer of draft.answers) answer();
+    for (const command of commands)
+      if (!type.isLocal(command) && type.atOnce(command) === undefined) type.carryOut(command, run);
+    server.committed(run);
+    Object.assign(draft, fresh());
+  }
+
+  function rest(): void {
+    isTaskOpen = false;
+    if (arrivals.length > 0) return wake();
+    timer += 1;
+    const own = timer;
+    const atMs = state === undefined ? Infinity : dueMs(state);
+    if (atMs === Infinity) return;
+    kernel.after(Math.max(1, atMs - server.clockMs()), () => {
+      if (own === timer) wake();
+    });
+  }
+}
+
+const TICK: Tick = { kind: "tick" };

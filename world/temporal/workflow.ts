@@ -1,0 +1,70 @@
+/** @file What the model of the server must know of a workflow type: its machine, what its commands become, and when a run is over. Types. */
+
+import type { Machine, Step } from "../../machines/machine.ts";
+import type { Process, Task } from "../kernel/process.ts";
+
+/** Of one run of a workflow. */
+export interface RunIdentity {
+  readonly workflowId: string;
+  readonly runId: string;
+  /** By the server's clock. */
+  readonly startedAtMs: number;
+}
+
+export type RunEnd =
+  | { readonly kind: "completed" | "failed" | "cancelled" | "terminated" }
+  | { readonly kind: "continued"; readonly input: unknown };
+
+export interface WorkflowType<State, Event, Command> {
+  /** The task queue of its workflow tasks. */
+  readonly queue: string;
+  readonly machine: Machine<State, Event, Command>;
+  readonly open: (identity: RunIdentity, nowMs: number) => Step<State, Command>;
+  /** Undefined for a signal that changes nothing. */
+  readonly signal: (name: string, payload: unknown) => Event | undefined;
+  /** Of a command that is answered before anything else happens; undefined of all others. */
+  readonly atOnce: (command: Command) => Event | undefined;
+  readonly isLocal: (command: Command) => boolean;
+  /** One try of the local activity behind a command; undefined: it failed, and comes again. */
+  readonly local: (command: Command, on: LocalCall<State>) => Task<Event | undefined>;
+  /** Everything else: what the server does with the command once it has it. */
+  readonly carryOut: (command: Command, run: WorkflowRun<State, Event>) => void;
+  readonly endOf: (state: State, commands: readonly Command[]) => RunEnd | undefined;
+}
+
+export interface LocalCall<State> {
+  readonly process: Process;
+  /** When the command was given, or later. */
+  readonly state: State;
+  readonly workflowId: string;
+}
+
+/** A run as those see it who do not know its type. */
+export interface AnyRun extends RunIdentity {
+  readonly isOpen: () => boolean;
+  readonly signal: (name: string, payload: unknown) => void;
+  /** Ends it from outside. */
+  readonly terminate: () => void;
+  readonly signals: () => readonly { readonly name: string; readonly payload: unknown }[];
+  /** Its client's view, once it is closed. */
+  readonly end: () => RunEnd | undefined;
+}
+
+export interface WorkflowRun<State, Event> extends AnyRun {
+  /** As the server has it; undefined before the first workflow task. */
+  readonly state: () => State | undefined;
+  readonly arrive: (arrival: Arrival<State, Event>) => void;
+}
+
+export type Arrival<State, Event> =
+  | { readonly kind: "event"; readonly event: Event }
+  | {
+      readonly kind: "update";
+      readonly event: Event;
+      readonly problemOf: (state: State) => string | undefined;
+      /** Called when the answer is durable. */
+      readonly onAnswer: (problem: string | undefined) => void;
+    };
+
+export const copied = <Value>(value: Value): Value =>
+  value === undefined ? value : (JSON.parse(JSON.stringify(value)) as Value); // as Temporal does

@@ -1,0 +1,210 @@
+/**
+ * @file One world: the product's machines, a model of Temporal, of hosts and of the network, played from a seed until everything has ended.
+ *
+ * The same settings give the same events. Faults stop at `CALM_AT_MS`; all processes come back, and everything that can end has to within
+ * `BOUND_MS`. The first violation ends the world.
+ */
+
+import type { HostId, JobId } from "../domain/values/ids.ts";
+import type { FleetState } from "../machines/fleet/state.ts";
+import { randomFrom } from "../lib/random.ts";
+import { decide } from "../scheduling/cycle/decide.ts";
+import { emptyLedger } from "../scheduling/ledger/apply/apply.ts";
+import { packLedger } from "../scheduling/ledger/codec.ts";
+import { createChecker, type Violation } from "./checker/checker.ts";
+import { unsettled } from "./checker/settled.ts";
+import { createFaults } from "./faults.ts";
+import { AGENT_RULES } from "./hosts/agent-rules.ts";
+import { agentLife, type Agents } from "./hosts/agent.ts";
+import { createHost, type Host } from "./hosts/host.ts";
+import { createKernel, type StoryLine } from "./kernel/kernel.ts";
+import { createNetwork } from "./kernel/network.ts";
+import { createProcess, type Process } from "./kernel/process.ts";
+import { giveOrder, release, submit, type People } from "./people.ts";
+import type { Planted } from "./planted.ts";
+import { randomPlanner } from "./planner.ts";
+import { BOUND_MS, CALM_AT_MS, type Settings } from "./settings.ts";
+import { registerFleet, type FleetRun } from "./shells/fleet.ts";
+import { registerHosts } from "./shells/hosts.ts";
+import { createInbox } from "./shells/inbox.ts";
+import { registerJob, type JobRun } from "./shells/job.ts";
+import { registerLobby } from "./shells/lobby.ts";
+import { FLEET_QUEUE, JOB_QUEUE, type Site } from "./shells/site.ts";
+import { startActivity, type Activity } from "./temporal/activity.ts";
+import { createServer } from "./temporal/server.ts";
+
+export interface Outcome {
+  readonly events: number;
+  readonly jobs: number;
+  readonly faults: number;
+  readonly leases: number;
+  readonly replays: number;
+  /** Virtual time until everything had ended. */
+  readonly lastedMs: number;
+  readonly violation?: Violation;
+  /** Empty unless it was asked for. */
+  readonly story: readonly StoryLine[];
+}
+
+export interface PlayOptions {
+  readonly isTold?: boolean;
+  readonly planted?: Planted;
+}
+
+const FLEET = "orbweaver-fleet-default";
+const LOOK_MS = 2_000;
+/** A world that plays more events than this runs in circles. */
+const MOST_EVENTS = 400_000;
+
+export function play(settings: Settings, options: PlayOptions = {}): Outcome {
+  const world = buildWorld(settings, options);
+  const { kernel, checker, isSettled } = world;
+  const untilMs = CALM_AT_MS + BOUND_MS;
+  let lookedAtMs = 0;
+  while (checker.violation() === undefined && kernel.playNext(untilMs)) {
+    if (kernel.events() > MOST_EVENTS) checker.violate("liveness", "the world runs in circles");
+    if (kernel.nowMs() < lookedAtMs + LOOK_MS) continue;
+    lookedAtMs = kernel.nowMs();
+    if (kernel.nowMs() > CALM_AT_MS && isSettled()) break;
+  }
+  if (checker.violation() === undefined && !isSettled())
+    checker.violate("liveness", `left after ${untilMs / 1_000} s: ${world.left().join("; ")}`);
+  const violation = checker.violation();
+  return {
+    events: kernel.events(),
+    jobs: settings.jobs.length,
+    faults: settings.faults.length,
+    leases: checker.leases(),
+    replays: world.replays(),
+    lastedMs: kernel.nowMs(),
+    ...(violation !== undefined && { violation }),
+    story: kernel.story,
+  };
+}
+
+function buildWorld(settings: Settings, { isTold = false, planted = {} }: PlayOptions) {
+  const { seed, shape, jobs } = settings;
+  const kernel = createKernel(seed, isTold);
+  const network = createNetwork(kernel);
+  const hosts = new Map<HostId, Host>();
+  const checker = createChecker(kernel.nowMs, () => hosts, jobs);
+  const jobRuns = new Map<string, JobRun>();
+  const activities = new Map<string, Set<Activity>>();
+  let fleet: FleetRun | undefined;
+  const isRecovering = ({ ledger, recovery }: FleetState): boolean =>
+    ledger.recovery !== undefined || recovery.quietUntilMs > 0 || recovery.recoverAtMs.length > 0;
+  const server = createServer({
+    kernel,
+    network,
+    onViolation: checker.violate,
+    onChange: (kind, run) => {
+      const state = kind === "fleet" && run === fleet ? fleet.state() : undefined;
+      if (state !== undefined) checker.ledgerChanged(state.ledger, isRecovering(state));
+      const end = kind === "job" ? run.end() : undefined;
+      if (end !== undefined) checker.jobEnded(run.workflowId as JobId, end.kind);
+    },
+  });
+  const inboxes = new Map<string, ReturnType<typeof createInbox>>();
+  const site: Site = {
+    kernel,
+    network,
+    server,
+    planted,
+    fleetOf: (id) => (id === FLEET && fleet?.isOpen() === true ? fleet.state() : undefined),
+    jobOf: (id) => jobRuns.get(id),
+    tellFleet: (from, to, entry) => {
+      const inbox = inboxes.get(from.name) ?? createInbox(server, network, from);
+      inboxes.set(from.name, inbox);
+      return inbox.tell(to, entry);
+    },
+    activity: (run, order) => {
+      const activity = startActivity(server, run, order);
+      const all = activities.get(run.workflowId) ?? new Set();
+      activities.set(run.workflowId, all.add(activity));
+      for (const each of all) if (!each.isOpen()) all.delete(each);
+      return activity;
+    },
+    beatsOf: (id) => [...(activities.get(id) ?? [])].flatMap((each) => each.details() ?? []),
+  };
+  const rules = { ...AGENT_RULES, ...planted.agent };
+  const { witness } = checker;
+  for (const { id, gpuCount } of shape.clusters.flatMap((cluster) => cluster.hosts))
+    hosts.set(id, createHost({ kernel, wallMs: server.clockMs, rules, witness }, id, gpuCount));
+  const refusing = new Set<HostId>();
+  const agents: Agents = {
+    site: () => site,
+    fleet: "default",
+    hosts,
+    rules,
+    witness,
+    isRefusing: (host) => refusing.has(host),
+    fateOf: ({ jobId, attempt }) => {
+      const job = jobs.find(({ id }) => id === jobId);
+      return { afterMs: job?.runMs ?? 1_000, isGood: attempt > (job?.failures ?? 0) };
+    },
+  };
+  const dice = randomPlanner(randomFrom(seed, "plans"), () => kernel.nowMs() > CALM_AT_MS);
+  registerFleet(site, settings.isDeciding ? decide : dice, (run) => (fleet = run));
+  registerJob(site, agents, (run) => void jobRuns.set(run.workflowId, run));
+  registerLobby(site);
+  registerHosts(site, agents);
+
+  const control = [
+    createProcess(kernel, "fleet-worker", (process) => server.poll(FLEET_QUEUE, process)),
+    ...["jobs-worker-1", "jobs-worker-2"].map((name) =>
+      createProcess(kernel, name, (process) => server.poll(JOB_QUEUE, process)),
+    ),
+  ];
+  const machines = new Map<HostId, Process>(
+    [...hosts.values()].map((host) => [
+      host.id,
+      createProcess(kernel, `agent-${host.id}`, (process) =>
+        process.spawn(agentLife(agents, host, process)),
+      ),
+    ]),
+  );
+  const client = createProcess(kernel, "client", () => undefined);
+  client.start();
+  const faults = createFaults({
+    kernel,
+    network,
+    server,
+    hosts,
+    machines,
+    control,
+    refusing,
+    jobs,
+    checker,
+  });
+  const people: People = {
+    site,
+    client,
+    checker,
+    jobs,
+    hosts,
+    shape,
+    fleet: () => fleet,
+    jobRun: (id) => jobRuns.get(id),
+    turnOff: faults.turnOff,
+    turnOn: faults.turnOn,
+  };
+  server.start("fleet", FLEET, { name: "default", ledger: packLedger(emptyLedger(shape)) });
+  for (const process of [...control, ...machines.values()]) process.start();
+  for (const job of jobs) kernel.after(job.atMs, () => client.spawn(submit(people, job)));
+  for (const fault of settings.faults) kernel.after(fault.atMs, () => faults.strike(fault));
+  for (const order of settings.orders)
+    kernel.after(order.atMs, () => client.spawn(giveOrder(people, order)));
+  kernel.after(CALM_AT_MS, () => {
+    faults.calm();
+    // Whoever was held is let go.
+    for (const { id } of jobs) client.spawn(release(people, id as JobId)); // as drawn
+  });
+  const left = (): readonly string[] => unsettled({ jobs, jobRuns, hosts, fleet: fleet?.state() });
+  return {
+    kernel,
+    checker,
+    replays: server.replays,
+    left,
+    isSettled: () => left().length === 0,
+  };
+}
