@@ -25,7 +25,7 @@ export interface FaultPorts {
 
 export interface Faults {
   readonly strike: (fault: Fault) => void;
-  /** Everything comes back. */
+  /** Everything comes back, but what an operator has turned off. */
   readonly calm: () => void;
   /** The machine is without power: nothing runs on it. */
   readonly turnOff: (host: Host) => void;
@@ -140,10 +140,9 @@ export function createFaults(ports: FaultPorts): Faults {
       network.setServer(true);
       network.setWeather(CALM);
       refusing.clear();
-      off.clear();
       for (const process of all) {
         network.heal(process.name);
-        process.start();
+        restart(process);
       }
       server.flush();
     },

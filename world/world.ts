@@ -15,7 +15,8 @@ import { createChecker, type Violation } from "./checker/checker.ts";
 import { unsettled } from "./checker/settled.ts";
 import { createFaults } from "./faults.ts";
 import { AGENT_RULES } from "./hosts/agent-rules.ts";
-import { agentLife, type Agents } from "./hosts/agent.ts";
+import { agentLife } from "./hosts/agent.ts";
+import type { Agents } from "./hosts/agents.ts";
 import { createHost, type Host } from "./hosts/host.ts";
 import { createKernel, type StoryLine } from "./kernel/kernel.ts";
 import { createNetwork } from "./kernel/network.ts";
@@ -98,7 +99,7 @@ function buildWorld(settings: Settings, { isTold = false, planted = {} }: PlayOp
     network,
     onViolation: checker.violate,
     onChange: (kind, run) => {
-      const state = kind === "fleet" && run === fleet ? fleet.state() : undefined;
+      const state = kind === "fleet" && run.runId === fleet?.runId ? fleet.state() : undefined;
       if (state !== undefined) checker.ledgerChanged(state.ledger, isRecovering(state));
       const end = kind === "job" ? run.end() : undefined;
       if (end !== undefined) checker.jobEnded(run.workflowId as JobId, end.kind);

@@ -3,7 +3,7 @@
  */
 
 import type { RunHeartbeat, RunOrder } from "../../protocol/agent-contract.ts";
-import type { Contact, Launch, Tokens } from "./host.ts";
+import type { Contact, Launch, Tokens } from "./disk.ts";
 
 export interface AgentRules {
   /** Why a run under the token may not start on these GPUs. */

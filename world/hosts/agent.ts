@@ -5,43 +5,21 @@
  * protocol sees it; checkpoints, output and containment are left out.
  */
 
-import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
-import type { HostId } from "../../domain/values/ids.ts";
 import type {
-  AgentReport,
-  PresenceTerms,
   RunHeartbeat,
   RunOrder,
   RunReport,
   StopOrder,
   StopReport,
 } from "../../protocol/agent-contract.ts";
-import { presenceWorkflowId } from "../../protocol/names.ts";
-import { clusterOf } from "../../domain/values/ids.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { ActivityEnd, Attempt } from "../temporal/activity.ts";
-import { askFleet, type Site } from "../shells/site.ts";
-import { maskOn, type AgentRules } from "./agent-rules.ts";
-import {
-  callOff,
-  reportOf as reportOfLaunch,
-  type Fate,
-  type Host,
-  type Launch,
-  type Witness,
-} from "./host.ts";
-
-/** All agents of a world. */
-export interface Agents {
-  readonly site: () => Site;
-  readonly fleet: string;
-  readonly hosts: ReadonlyMap<HostId, Host>;
-  readonly rules: AgentRules;
-  readonly witness: Witness;
-  readonly fateOf: (order: RunOrder) => Fate;
-  /** Something that is wrong with the host itself: it refuses to start anything. */
-  readonly isRefusing: (host: HostId) => boolean;
-}
+import { askFleet } from "../shells/site.ts";
+import { maskOn } from "./agent-rules.ts";
+import { addressOf, announce, counterOf } from "./agent-presence.ts";
+import type { Agents } from "./agents.ts";
+import type { Launch } from "./disk.ts";
+import { callOff, reportOf as reportOfLaunch, type Host } from "./host.ts";
 
 const LOOK_MS = 1_000;
 const ASK_MS = 10_000;
@@ -81,38 +59,6 @@ export function* agentLife(agents: Agents, host: Host, process: Process): Task<v
   for (;;) {
     if (counterOf(process).count === 0) yield* announce(agents, host, process);
     yield* sleep(kernel, AGAIN_MS);
-  }
-}
-
-/** Heartbeat activities that run, by process; of its present incarnation. */
-const contacts = new WeakMap<Process, { incarnation: number; count: number }>();
-
-function addressOf(host: Host, process: Process): AgentAddress {
-  // Of one host in the order of its lives; no two hosts have the same.
-  const epoch = `${1_000_000 + process.incarnation()}-${host.id}`;
-  return {
-    epoch,
-    runQueue: `run-${epoch}`,
-    orderQueue: `orders-${epoch}`,
-    address: host.id,
-  };
-}
-
-function* announce(agents: Agents, host: Host, process: Process): Task<void> {
-  const { network, server, kernel } = agents.site();
-  const cluster = clusterOf(host.id);
-  const id = presenceWorkflowId(agents.fleet, cluster);
-  const word = {
-    name: "announce",
-    payload: { agent: addressOf(host, process), hosts: [host.id] },
-  };
-  for (;;) {
-    const reply = yield* network.call(process, () => {
-      server.start("presence", id, { fleet: agents.fleet, cluster });
-      server.signal(id, word);
-    });
-    if (reply.isHeard) return;
-    yield* sleep(kernel, RETRY_MS);
   }
 }
 
@@ -339,90 +285,4 @@ export function* stopOn(
       ...(report?.hasStarted === true && { report }),
     },
   };
-}
-
-interface Asked {
-  readonly epoch: string;
-  readonly terms: PresenceTerms;
-}
-
-const hostOf = (agents: Agents, { process }: Attempt<never>): Host | undefined =>
-  [...agents.hosts.values()].find(({ agent }) => agent === process);
-
-export function* reportOf(
-  agents: Agents,
-  attempt: Attempt<AgentReport>,
-  { terms }: Asked,
-): Task<ActivityEnd<AgentReport>> {
-  const host = hostOf(agents, attempt as Attempt<never>);
-  if (host === undefined) return failed("HOST_REFUSED");
-  yield* sleep(agents.site().kernel, 1);
-  const atSinceBootMs = host.contact?.atSinceBootMs ?? host.sinceBootMs();
-  const wallMs = host.contact?.wallMs ?? agents.site().server.clockMs();
-  host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs });
-  const { tokens } = host;
-  const running = [...host.launches.values()].flatMap(({ phase, order }) =>
-    phase === "over" ? [] : [{ host: host.id, lease: factOf(order) }],
-  );
-  return {
-    kind: "done",
-    value: {
-      agent: addressOf(host, attempt.process),
-      hosts: [host.id],
-      running,
-      highestToken: Math.max(0, ...(tokens?.seen ?? []), ...(tokens?.revoked ?? [])),
-    },
-  };
-}
-
-const factOf = (order: RunOrder): AgentReport["running"][number]["lease"] => ({
-  id: order.leaseId,
-  token: order.token,
-  jobId: order.jobId,
-  gpus: order.gang.map(({ host, mask }) => ({ host, mask })),
-  ...order.holder,
-});
-
-export function* keepContact(
-  agents: Agents,
-  attempt: Attempt<"ended">,
-  { terms }: Asked,
-): Task<ActivityEnd<"ended">> {
-  const host = hostOf(agents, attempt as Attempt<never>);
-  if (host !== undefined) attempt.process.spawn(heartbeats(agents, attempt, { host, terms }));
-  yield* sleep(agents.site().kernel, 0);
-  return { kind: "stays open" };
-}
-
-function* heartbeats(
-  agents: Agents,
-  attempt: Attempt<"ended">,
-  { host, terms }: { readonly host: Host; readonly terms: PresenceTerms },
-): Task<void> {
-  const { kernel, server } = agents.site();
-  const { process } = attempt;
-  const count = counterOf(process);
-  count.count += 1;
-  for (;;) {
-    const atSinceBootMs = host.sinceBootMs();
-    const said = yield* attempt.beat();
-    if (said === "forgotten" || said === "cancel") {
-      count.count -= 1;
-      if (said === "cancel") yield* attempt.finish({ kind: "cancelled" });
-      else yield* announce(agents, host, process);
-      return;
-    }
-    const last = host.contact?.atSinceBootMs ?? 0;
-    if (said === "known" && atSinceBootMs >= last)
-      host.note({ terms, bootId: host.bootId(), atSinceBootMs, wallMs: server.clockMs() });
-    yield* sleep(kernel, terms.silenceMs / 3);
-  }
-}
-
-function counterOf(process: Process): { incarnation: number; count: number } {
-  const known = contacts.get(process);
-  if (known?.incarnation === process.incarnation()) return known;
-  const fresh = { incarnation: process.incarnation(), count: 0 };
-  contacts.set(process, fresh);
-  return fresh;
 }

@@ -5,41 +5,12 @@
  * cut off for its fence.
  */
 
-import type {
-  PresenceTerms,
-  RunCause,
-  RunOrder,
-  RunReport,
-} from "../../protocol/agent-contract.ts";
+import type { RunCause, RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { AgentRules } from "./agent-rules.ts";
-
-export interface Tokens {
-  /** The highest token that each GPU has seen. */
-  readonly seen: number[];
-  readonly revoked: Set<number>;
-}
-
-/** What the disk knows of a launch. */
-export interface Launch {
-  readonly order: RunOrder;
-  /** `over` without a report of its own: called off before it started. */
-  phase: "stored" | "started" | "over";
-  bootId: number;
-  startedAtMs?: number;
-  report?: RunReport;
-  /** Attempts of `run` that watch it. */
-  watched: number;
-}
-
-export interface Contact {
-  readonly terms: PresenceTerms;
-  readonly bootId: number;
-  readonly atSinceBootMs: number;
-  readonly wallMs: number;
-}
+import type { Contact, Launch, Tokens } from "./disk.ts";
 
 /** How the processes of a launch would end by themselves. */
 export interface Fate {

@@ -23,7 +23,9 @@ import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { Activity, ActivityEnd } from "../temporal/activity.ts";
 import { openRun } from "../temporal/run.ts";
 import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
-import { keepContact, reportOf, stopOn, type Agents } from "../hosts/agent.ts";
+import { keepContact, reportOf } from "../hosts/agent-presence.ts";
+import { stopOn } from "../hosts/agent.ts";
+import type { Agents } from "../hosts/agents.ts";
 import { askFleet, JOB_QUEUE, type Site } from "./site.ts";
 
 const UNLIMITED_MS = 365 * 24 * 3_600_000;

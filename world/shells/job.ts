@@ -17,7 +17,8 @@ import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { Activity, ActivityEnd, ActivityOutcome } from "../temporal/activity.ts";
 import { openRun } from "../temporal/run.ts";
 import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
-import { runOn, stopOn, type Agents } from "../hosts/agent.ts";
+import { runOn, stopOn } from "../hosts/agent.ts";
+import type { Agents } from "../hosts/agents.ts";
 import { reviveFleet } from "./inbox.ts";
 import { askFleet, JOB_QUEUE, type Site } from "./site.ts";
 

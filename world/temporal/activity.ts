@@ -69,16 +69,6 @@ export function startActivity<Value>(
   let isCancelled = false;
   let beatAtMs = 0;
   let details: unknown;
-  schedule();
-  return {
-    cancel: () => {
-      if (isClosed || isCancelled) return;
-      isCancelled = true;
-      if (!isStarted || order.isCancelAwaited !== true) close({ kind: "cancelled" });
-    },
-    details: () => (isStarted && !isClosed ? details : undefined),
-    isOpen: () => !isClosed && run.isOpen(),
-  };
 
   function schedule(): void {
     attempt += 1;
@@ -169,4 +159,15 @@ export function startActivity<Value>(
     isClosed = true;
     if (run.isOpen()) order.onEnd(outcome);
   }
+
+  schedule();
+  return {
+    cancel: () => {
+      if (isClosed || isCancelled) return;
+      isCancelled = true;
+      if (!isStarted || order.isCancelAwaited !== true) close({ kind: "cancelled" });
+    },
+    details: () => (isStarted && !isClosed ? details : undefined),
+    isOpen: () => !isClosed && run.isOpen(),
+  };
 }

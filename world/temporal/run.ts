@@ -80,8 +80,6 @@ export function openRun<State, Event, Command>(
       if (event !== undefined) run.arrive({ kind: "event", event });
     },
   };
-  wake();
-  return run;
 
   function close(how: RunEnd): void {
     if (end !== undefined) return;
@@ -272,6 +270,9 @@ export function openRun<State, Event, Command>(
       if (own === timer) wake();
     });
   }
+
+  wake();
+  return { ...run };
 }
 
 const TICK: Tick = { kind: "tick" };

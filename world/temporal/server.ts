@@ -147,14 +147,14 @@ export function createServer({ kernel, network, onViolation, onChange }: ServerP
       ),
     closed: (run: AnyRun, how: RunEnd): void => {
       const started = runs.get(run.workflowId);
-      if (started?.run !== run) return;
+      if (started?.run.runId !== run.runId) return;
       kernel.tell(run.workflowId, run.workflowId, () => `ends: ${how.kind}`);
       onChange(started.kind, run);
       if (how.kind === "continued") start(started.kind, run.workflowId, how.input);
     },
     committed: (run: AnyRun): void => {
       const started = runs.get(run.workflowId);
-      if (started?.run === run) onChange(started.kind, run);
+      if (started?.run.runId === run.runId) onChange(started.kind, run);
     },
     noteReplay: (): void => {
       replays += 1;

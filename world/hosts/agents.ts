@@ -1,0 +1,19 @@
+/** @file What all agents of a world share. Types. */
+
+import type { HostId } from "../../domain/values/ids.ts";
+import type { RunOrder } from "../../protocol/agent-contract.ts";
+import type { Site } from "../shells/site.ts";
+import type { AgentRules } from "./agent-rules.ts";
+import type { Fate, Host, Witness } from "./host.ts";
+
+/** All agents of a world. */
+export interface Agents {
+  readonly site: () => Site;
+  readonly fleet: string;
+  readonly hosts: ReadonlyMap<HostId, Host>;
+  readonly rules: AgentRules;
+  readonly witness: Witness;
+  readonly fateOf: (order: RunOrder) => Fate;
+  /** Something that is wrong with the host itself: it refuses to start anything. */
+  readonly isRefusing: (host: HostId) => boolean;
+}
