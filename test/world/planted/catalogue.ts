@@ -81,9 +81,7 @@ export const PLANTED: readonly PlantedBug[] = [
     planted: {
       agent: {
         isGangReady: ({ gang, host }, beats) =>
-          gang.every(
-            (part) => part.host === host || beats.some((beat) => beat.host === part.host),
-          ),
+          gang.every((part) => part.host === host || beats.some((beat) => beat.host === part.host)),
       },
     },
   },
@@ -267,7 +265,10 @@ export const PLANTED: readonly PlantedBug[] = [
           const { leases } = step.state.ledger;
           const kept = new Map([...leases].filter(([, { state: how }]) => how !== "vacating"));
           if (kept.size === leases.size) return step;
-          return { ...step, state: { ...step.state, ledger: { ...step.state.ledger, leases: kept } } };
+          return {
+            ...step,
+            state: { ...step.state, ledger: { ...step.state.ledger, leases: kept } },
+          };
         },
       }),
     },
@@ -292,7 +293,9 @@ export const PLANTED: readonly PlantedBug[] = [
       presence: (machine) => ({
         ...machine,
         step: (state, event, nowMs) =>
-          event.kind === "contact-over" ? { state, commands: [] } : machine.step(state, event, nowMs),
+          event.kind === "contact-over"
+            ? { state, commands: [] }
+            : machine.step(state, event, nowMs),
       }),
     },
   },
@@ -319,7 +322,9 @@ export const PLANTED: readonly PlantedBug[] = [
           step: (state, event, nowMs) => {
             count += 1;
             return commands<ReturnType<typeof machine.step>["commands"][number]>((command) =>
-              command.kind === "tell" ? [{ ...command, id: command.id + (count > 400 ? 1 : 0) }] : [command],
+              command.kind === "tell"
+                ? [{ ...command, id: command.id + (count > 400 ? 1 : 0) }]
+                : [command],
             )(machine.step(state, event, nowMs));
           },
         };
