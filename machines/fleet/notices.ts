@@ -2,7 +2,8 @@
  * @file Chooses the waiting jobs that are to be notified now of why they wait, and says when the next notice is or was due.
  *
  * A notice costs its job four events of history, so most jobs never get one. The first goes out after three seconds of waiting, or at
- * once when the fleet can never satisfy the request. Another follows only when the code has changed, at most once a minute. Live numbers
+ * once when the fleet can never satisfy the request. Another follows only when the code has changed, at most once a minute; from rules of
+ * version 3 on also for a later request of the job, because a job acts upon its code (it asks again for hosts that refused it). Live numbers
  * come from asking the fleet. Cost: O(waiting requests) after a change of any, else O(notices to come).
  */
 
@@ -11,12 +12,14 @@ import { HOPELESS_CODES, PENDING_CODES, type PendingCode } from "../../domain/va
 import type { JobId } from "../../domain/values/ids.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
-import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { isClocked, type Ledger } from "../../scheduling/ledger/ledger.ts";
 
 /** The last notice to a job. */
 export interface Notified {
   readonly code: PendingCode;
   readonly atMs: number;
+  /** Of the request that it was about; absent by rules before version 3. */
+  readonly seq?: number;
 }
 
 const NEVER = "-";
@@ -27,10 +30,10 @@ export const packNotified = (
   { requests }: Pick<Ledger, "requests">,
   notified: ReadonlyMap<JobId, Notified>,
 ): string =>
-  [...requests.keys()]
-    .map((job) => {
+  [...requests]
+    .map(([job, { seq }]) => {
       const last = notified.get(job);
-      return last === undefined
+      return last === undefined || (last.seq ?? seq) !== seq
         ? NEVER
         : String.fromCharCode(FIRST_CODE + PENDING_CODES.indexOf(last.code));
     })
@@ -38,17 +41,23 @@ export const packNotified = (
 
 /** Whoever was notified was so at `atMs` at the latest. */
 export function unpackNotified(
-  { requests }: Pick<Ledger, "requests">,
+  ledger: Pick<Ledger, "requests" | "applyVersion">,
   codes: string,
   atMs: number,
 ): Map<JobId, Notified> {
   const notified = new Map<JobId, Notified>();
-  [...requests.keys()].forEach((job, place) => {
+  [...ledger.requests.values()].forEach(({ jobId, seq }, place) => {
     const code = PENDING_CODES[codes.charCodeAt(place) - FIRST_CODE];
-    if (code !== undefined) notified.set(job, { code, atMs });
+    if (code !== undefined) notified.set(jobId, noticeOf(ledger, { code, atMs, seq }));
   });
   return notified;
 }
+
+/** As the rules of the ledger keep it. */
+export const noticeOf = (
+  ledger: Pick<Ledger, "applyVersion">,
+  { code, atMs, seq }: Required<Notified>,
+): Notified => ({ code, atMs, ...(isClocked(ledger) && { seq }) });
 
 const FIRST_NOTICE_MS = 3_000;
 const NEXT_NOTICE_MS = 60_000;
@@ -105,15 +114,15 @@ function untoldIn(
   const untold: Untold[] = [];
   for (const [jobId, reason] of reasons) {
     const last = notified.get(jobId);
-    if (last?.code === reason.code) continue;
     const request = requests.get(jobId);
+    if (last?.code === reason.code && (last.seq ?? request?.seq) === request?.seq) continue;
     if (request !== undefined) untold.push({ jobId, reason, atMs: dueAtMs(request, reason, last) });
   }
   FOUND.set(reasons, { requests, notified, untold });
   return untold;
 }
 
-/** Of a job that does not know the code yet. */
+/** Of a request whose job does not know the code yet. */
 function dueAtMs(
   { requestedAtMs }: PendingRequest,
   { code }: PendingReason,

@@ -15,7 +15,7 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { copyOf } from "../../lib/draft-map.ts";
 import { lossesOf, sweepsOf } from "./audit-order.ts";
 import { revokedLosses, unsentOrders } from "./evictions.ts";
-import { noticesDue, type Notified } from "./notices.ts";
+import { noticeOf, noticesDue, type Notified } from "./notices.ts";
 import { heldForPost, withHeld } from "./held.ts";
 import { lobbyNews, outsideReasons } from "./lobby-news.ts";
 import { clusterNamed } from "./orders.ts";
@@ -115,7 +115,8 @@ function packNotices(
     .filter(({ jobId }) => !isExpired.has(jobId))
     .slice(0, MAX_POST);
   const newest = plain.map(
-    ({ jobId, reason }) => [jobId, { code: reason.code, atMs: nowMs }] as const,
+    ({ jobId, seq, reason }) =>
+      [jobId, noticeOf(ledger, { code: reason.code, atMs: nowMs, seq })] as const,
   );
   const notified = notifiedAfter(deliveries.notified, newest, ledger.requests);
   return { notes: [...expired, ...plain], patience, notified };
