@@ -19,6 +19,12 @@ function done(task: BodyTask): readonly [BodyReply, readonly ArrayBuffer[]] {
 }
 
 parentPort?.on("message", (task: BodyTask) => {
-  const [reply, memory] = done(task);
-  parentPort?.postMessage(reply, [...new Set(memory)]);
+  try {
+    const [reply, memory] = done(task);
+    parentPort?.postMessage(reply, [...new Set(memory)]);
+  } catch (error) {
+    // Others' bodies wait in this thread: one that is too much for it fails alone.
+    const message = error instanceof Error ? error.message : String(error);
+    parentPort?.postMessage({ kind: "failed", task: task.task, message } satisfies BodyReply);
+  }
 });

@@ -1,8 +1,8 @@
 /**
  * @file Reads and writes bodies: small ones at once, those above a megabyte in a thread, so that no large body holds up other requests.
  *
- * One thread for all large bodies of a model, started by the first. When it dies (of memory, say), the bodies that it had fail, and the next
- * one starts another thread.
+ * One thread for all large bodies of a model, started by the first. A body that throws fails alone. When the thread dies (of memory, say), the
+ * bodies that it had fail, and the next one starts another.
  */
 
 import { fileURLToPath } from "node:url";
@@ -35,7 +35,9 @@ export type BodyTask =
 
 export type BodyReply =
   | { readonly kind: "read"; readonly task: number; readonly body: ReadBody }
-  | { readonly kind: "written"; readonly task: number; readonly bytes: Uint8Array };
+  | { readonly kind: "written"; readonly task: number; readonly bytes: Uint8Array }
+  /** The others go on. */
+  | { readonly kind: "failed"; readonly task: number; readonly message: string };
 
 interface Waiting {
   readonly resolve: (reply: BodyReply) => void;
@@ -63,8 +65,11 @@ export function createBodyWork({ inputs, maxBatch }: ModelForm): BodyWork {
       waiting.clear();
     };
     made.on("message", (reply: BodyReply) => {
-      waiting.get(reply.task)?.resolve(reply);
+      const asked = waiting.get(reply.task);
       waiting.delete(reply.task);
+      if (reply.kind === "failed")
+        asked?.reject(new Error(`a large body failed: ${reply.message}`));
+      else asked?.resolve(reply);
     });
     made.once("error", (error: Error) => lose(error.message));
     made.once("exit", (code) => {

@@ -3,8 +3,8 @@
  *
  * | request | answer |
  * | --- | --- |
- * | `GET /v2/health/live` | 200 as long as the process answers |
- * | `GET /healthz`, `/v2/health/ready`, `/v2/models/<name>/ready` | 200 while requests are taken, 503 while it drains |
+ * | `GET /v2/health/live` | 200 as long as the service listens |
+ * | `GET /healthz`, `/v2/health/ready`, `/v2/models/<name>/ready` | 200 while requests are taken, 503 while the accepted ones are answered |
  * | `GET /v2` | the server and its extensions |
  * | `GET /v2/models/<name>`, `GET /` | inputs, outputs, the plan in a line |
  * | `GET /v2/models/<name>/stats` | counts and times of requests, as Triton's statistics extension has them |
@@ -17,9 +17,11 @@
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
 import { servingPlanLine } from "../../domain/model/serving-plan.ts";
 import type { SessionPort } from "../../models/onnx/onnx-session.ts";
+import { bodyOf, type Intake } from "./body-intake.ts";
 import { createBodyWork, type BodyWork } from "./body-work.ts";
 import type { ModelService } from "./model-service.ts";
 import { metricsText, statistics } from "./service-metrics.ts";
@@ -27,7 +29,7 @@ import { datatypeOf } from "./tensor-json.ts";
 
 export interface HttpService {
   readonly port: number;
-  /** Refuses new requests, answers the accepted ones, then closes. */
+  /** Refuses new requests while it answers the accepted ones, then closes: `stallMs` after the last result at the latest. */
   drain(): Promise<void>;
 }
 
@@ -70,9 +72,7 @@ interface Open {
   readonly uploads: Set<IncomingMessage>;
 }
 
-interface BodyRoom {
-  /** False when all bodies together would be too many bytes. */
-  readonly take: (bytes: number) => boolean;
+interface BodyRoom extends Pick<Intake, "take"> {
   readonly leave: () => void;
 }
 
@@ -111,7 +111,11 @@ export async function serveHttp(
     headersTimeout: Math.ceil(requestMs / 6),
     connectionsCheckingInterval: Math.min(1_000, Math.ceil(requestMs / 6)),
   };
+  const connections: Connections = new Map();
   const server = createServer(options, (request, response) => {
+    const answers = connections.get(request.socket);
+    answers?.add(response);
+    response.once("close", () => answers?.delete(response));
     const answered = (answer: Answer): void => {
       // What is left of a refused body is not read.
       const isCut = !request.complete && request.method === "POST";
@@ -120,8 +124,12 @@ export async function serveHttp(
     };
     answerTo(request, open).then(answered, (error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
-      answered({ status: 500, body: { error: message } });
+      answered(wrong(message, 500));
     });
+  });
+  server.on("connection", (socket) => {
+    connections.set(socket, new Set());
+    socket.once("close", () => connections.delete(socket));
   });
   server.maxConnections = limits.connections;
   await listening(server, { host, port });
@@ -130,16 +138,37 @@ export async function serveHttp(
     port: typeof address === "object" && address !== null ? address.port : port,
     async drain() {
       isDraining = true;
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       await service.close();
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       // What is still on its way would be refused, and might never come.
       for (const upload of open.uploads) upload.destroy();
-      server.closeIdleConnections();
+      await sent(connections, limits.stallMs);
+      // A closed server looks after no timeouts: connections without a whole request would stay for ever.
+      server.closeAllConnections();
       await closed;
       await work.close();
     },
   };
 }
+
+/** Answers under way, by their connections. A pipelined one whose connection ends before its turn never closes by itself. */
+type Connections = Map<Socket, Set<ServerResponse>>;
+
+/** Resolves when all answers under way are sent or their clients gone, or after this time. */
+async function sent(connections: Connections, atMostMs: number): Promise<void> {
+  const each = [...connections]
+    .filter(([, answers]) => answers.size > 0)
+    .map(([socket, answers]) =>
+      Promise.race([closeOf(socket), Promise.all([...answers].map(closeOf))]),
+    );
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise((resolve) => (timer = setTimeout(resolve, atMostMs)));
+  await Promise.race([Promise.all(each), late]);
+  clearTimeout(timer);
+}
+
+const closeOf = (stream: Socket | ServerResponse): Promise<void> =>
+  new Promise((resolve) => stream.once("close", () => resolve()));
 
 const listening = (
   server: Server,
@@ -215,9 +244,14 @@ const DRAINING: Answer = {
   headers: { "retry-after": "1", connection: "close" },
 };
 
+const MESSAGE_LENGTH = 1_000;
+const wrong = (error: string, status = 400): Answer => ({
+  status,
+  body: { error: error.slice(0, MESSAGE_LENGTH) },
+});
+
 async function inferred(request: IncomingMessage, open: Open): Promise<Answer> {
   const { limits } = open;
-  const wrong = (error: string, status = 400): Answer => ({ status, body: { error } });
   const tooLarge = wrong(`the body has more than ${limits.bodyBytes} bytes; send fewer rows`, 413);
   if (Number(request.headers["content-length"] ?? 0) > limits.bodyBytes) return tooLarge;
   const room = open.room();
@@ -239,7 +273,6 @@ async function inferred(request: IncomingMessage, open: Open): Promise<Answer> {
 }
 
 async function answerOf(body: Uint8Array, { service, work }: Open): Promise<Answer> {
-  const wrong = (error: string, status = 400): Answer => ({ status, body: { error } });
   const read = await work.read(body);
   if (read.kind === "refused") return wrong(read.message);
   const submitted = await service.batcher.submit(read.inputs);
@@ -285,45 +318,6 @@ const portEntry = ({ name, type, shape }: SessionPort): unknown => ({
   // The protocol has −1 for an open dimension.
   shape: shape.map((size) => (typeof size === "string" ? -1 : size)),
 });
-
-interface Intake {
-  readonly bodyBytes: number;
-  readonly take: (bytes: number) => boolean;
-}
-
-/** Rejects when the client hangs up. What is refused is not read to its end. */
-function bodyOf(
-  request: IncomingMessage,
-  { bodyBytes, take }: Intake,
-): Promise<Uint8Array | "too large" | "no room"> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  return new Promise((resolve, reject) => {
-    request.on("data", (chunk: Buffer) => {
-      bytes += chunk.length;
-      const trouble = bytes > bodyBytes ? "too large" : take(chunk.length) ? undefined : "no room";
-      if (trouble === undefined) chunks.push(chunk);
-      else {
-        request.pause();
-        resolve(trouble);
-      }
-    });
-    // Memory of its own, which a thread can be handed.
-    request.once("end", () => resolve(joined(chunks, bytes)));
-    request.once("error", reject);
-    request.once("close", () => reject(new Error("the client has hung up")));
-  });
-}
-
-function joined(chunks: readonly Buffer[], bytes: number): Uint8Array {
-  const body = new Uint8Array(bytes);
-  let at = 0;
-  for (const chunk of chunks) {
-    body.set(chunk, at);
-    at += chunk.length;
-  }
-  return body;
-}
 
 function send(
   response: ServerResponse,

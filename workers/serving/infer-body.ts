@@ -19,6 +19,9 @@ export type ReadBody =
   | { readonly kind: "read"; readonly inputs: Tensors; readonly id?: string }
   | { readonly kind: "refused"; readonly message: string };
 
+/** An id comes back with the answer, on the event loop. */
+const ID_LENGTH = 1_000;
+
 export interface InferAnswer {
   readonly model: string;
   readonly id?: string;
@@ -33,7 +36,13 @@ export function readBody(bytes: Uint8Array, form: ModelForm): ReadBody {
     const why = error instanceof Error ? error.message : String(error);
     return { kind: "refused", message: `the body is not JSON: ${why}` };
   }
-  return readInputs(form, body);
+  try {
+    return readInputs(form, body);
+  } catch (error) {
+    // A text or a list longer than the language has, for one.
+    const why = error instanceof Error ? error.message : String(error);
+    return { kind: "refused", message: `the body cannot be read: ${why}` };
+  }
 }
 
 export function writeAnswer({ model, id, outputs }: InferAnswer): Uint8Array {
@@ -74,6 +83,8 @@ function readInputs(form: ModelForm, body: unknown): ReadBody {
     return refused(`the inputs have ${[...rows].join(", ")} rows; all need the same`);
   }
   const { id } = body;
+  if (typeof id === "string" && id.length > ID_LENGTH)
+    return refused(`the id has ${id.length} characters; at most ${ID_LENGTH} are echoed`);
   return { kind: "read", inputs, ...(typeof id === "string" && { id }) };
 }
 

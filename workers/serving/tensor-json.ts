@@ -77,8 +77,14 @@ function misfitOf({ shape: wanted }: SessionPort, shape: readonly number[]): str
     wanted.every((size, axis) => typeof size === "string" || size === shape[axis]);
   return fits
     ? undefined
-    : `its shape is [${shape.join(", ")}], but the model takes [${wanted.join(", ")}]`;
+    : `its shape is ${shownShape(shape)}, but the model takes ${shownShape(wanted)}`;
 }
+
+const SHOWN_AXES = 16;
+const shownShape = (shape: readonly (number | string)[]): string =>
+  shape.length <= SHOWN_AXES
+    ? `[${shape.join(", ")}]`
+    : `[${shape.slice(0, SHOWN_AXES).join(", ")}, … ${shape.length} axes]`;
 
 const isSize = (value: unknown): value is number =>
   typeof value === "number" && Number.isInteger(value) && value >= 0;
@@ -129,5 +135,9 @@ function dataOf(type: OnnxType, numbers: readonly number[]): TensorData {
   }
 }
 
-const shown = (value: unknown): string =>
-  Array.isArray(value) ? "a list" : (JSON.stringify(value) ?? String(value)).slice(0, 40);
+/** What is nested is named only: it may be deeper than the stack. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object" && value !== null) return "an object";
+  return typeof value === "string" ? JSON.stringify(value.slice(0, 40)) : String(value);
+}
