@@ -38,8 +38,8 @@ const FLEET = "orbweaver-fleet-default";
 export function createFaults(ports: FaultPorts): Faults {
   const { kernel, network, server, hosts, machines, control, refusing } = ports;
   const all = [...control, ...machines.values()];
-  /** By an operator: no fault turns them on. */
-  const off = new Set<HostId>();
+  /** How many operators have turned each host off: no fault turns it on, and one operator not under another. */
+  const off = new Map<HostId, number>();
   let isCalm = false;
 
   const restart = (process: Process): void => {
@@ -128,11 +128,13 @@ export function createFaults(ports: FaultPorts): Faults {
   return {
     strike,
     turnOff: (host) => {
-      off.add(host.id);
+      off.set(host.id, (off.get(host.id) ?? 0) + 1);
       powerOff(host);
     },
     turnOn: (host) => {
-      off.delete(host.id);
+      const others = (off.get(host.id) ?? 1) - 1;
+      if (others > 0) off.set(host.id, others);
+      else off.delete(host.id);
       powerOn(host);
     },
     calm: () => {
