@@ -77,6 +77,8 @@ export interface AttemptRow {
   /** Why it failed. */
   readonly cause?: string;
   readonly checkpoint?: string;
-  /** Work since the newest checkpoint; absent while it runs, and of a run that completed. */
+  /** It was launched and is over, and no host reported: when its processes ran is not known. */
+  readonly isUnreported?: true;
+  /** Work since the newest checkpoint, or of an array's tasks that did not complete; absent while it runs, and of a gang that completed. */
   readonly lostGpuSeconds?: number;
 }

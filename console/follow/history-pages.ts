@@ -77,6 +77,10 @@ export function endOf(events: readonly HistoryEvent[]): RunEnd | undefined {
 /** gRPC: no such workflow, or no such id. */
 const GONE_CODES: readonly unknown[] = [3, 5];
 
+/** Whether the server, or the call to it, failed: what was read had no part in it. gRPC's codes are numbers. */
+export const isServersFault = (error: unknown): boolean =>
+  error instanceof Error && "code" in error && typeof error.code === "number";
+
 /** Whether a history is not there, or no more. */
 export const isGone = (error: unknown): boolean =>
   error instanceof Error && "code" in error && GONE_CODES.includes(error.code);

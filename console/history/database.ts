@@ -21,8 +21,10 @@ export interface LeaseRecord {
   readonly gpuType: string;
   readonly clusters: string;
   readonly grantedMs: number;
-  /** Null while it is held. */
+  /** When the fleet took it back: a lease whose job is gone is freed then, though hosts may still vacate. Null while it is held. */
   readonly freedMs: number | null;
+  /** Not held after this, where no `freedMs` is known. */
+  readonly freedByMs?: number | null;
   /** GPU-seconds, as the fleet estimated them when it evicted the lease. */
   readonly lostGpuSeconds: number;
 }
@@ -150,7 +152,7 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
 
   function write({ leases, due, cursor }: Batch): void {
     database.transaction(() => {
-      for (const lease of leases) run(PUT_LEASE, lease);
+      for (const lease of leases) run(PUT_LEASE, { freedByMs: null, ...lease });
       for (const job of due) run(PUT_DUE, job);
       if (cursor !== undefined) run(PUT_CURSOR, cursor);
     })();
@@ -187,8 +189,8 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
 
 const PUT_LEASE = `
 INSERT INTO leases (job, run, lease, attempt, tenant, class, gpus, gpuType, clusters, grantedMs, freedMs, lostGpuSeconds)
-VALUES (:job, :run, :lease, :attempt, :tenant, :class, :gpus, :gpuType, :clusters, :grantedMs, :freedMs, :lostGpuSeconds)
-ON CONFLICT DO UPDATE SET freedMs = coalesce(excluded.freedMs, freedMs),
+VALUES (:job, :run, :lease, :attempt, :tenant, :class, :gpus, :gpuType, :clusters, :grantedMs, coalesce(:freedMs, :freedByMs), :lostGpuSeconds)
+ON CONFLICT DO UPDATE SET freedMs = coalesce(:freedMs, freedMs, :freedByMs),
   lostGpuSeconds = CASE WHEN endedMs IS NULL THEN max(lostGpuSeconds, excluded.lostGpuSeconds) ELSE lostGpuSeconds END`;
 const PUT_RUN = `
 UPDATE leases SET startedMs = :startedMs, endedMs = :endedMs, outcome = :outcome, lostGpuSeconds = coalesce(:lostGpuSeconds, lostGpuSeconds)

@@ -6,7 +6,7 @@ import type { JobRecord, ReadJob, RunRecord } from "./database.ts";
 export function jobRecords(page: JobPage): Pick<ReadJob, "record" | "runs"> {
   const { job, run = "", about, ended, user = "", moments } = page;
   const runs = page.attempts
-    .filter(({ end }) => ended !== undefined || end !== undefined)
+    .filter(({ end, isUnreported }) => end !== undefined || (ended !== undefined && !isUnreported))
     .map((attempt) => runRecord(job, attempt));
   if (ended === undefined) return { runs };
   const record: JobRecord = {
@@ -24,14 +24,15 @@ export function jobRecords(page: JobPage): Pick<ReadJob, "record" | "runs"> {
   return { record, runs };
 }
 
-/** A run that never started ended, too: all that it held was idle. */
+/** A run that never started ended, too: all that it held was idle. Of one that nobody reported nothing is known, so it has no record. */
 const runRecord = (job: string, attempt: AttemptRow): RunRecord => {
   const { lease, startedAtMs, endedAtMs, lostGpuSeconds, end } = attempt;
   return {
     ...{ job, lease },
     startedMs: startedAtMs ?? null,
     endedMs: endedAtMs ?? null,
-    lostGpuSeconds: lostGpuSeconds ?? null,
+    // Also in the place of what the fleet estimated for an eviction that the run outran.
+    lostGpuSeconds: lostGpuSeconds ?? (end === undefined ? null : 0),
     outcome: end ?? "ended",
   };
 };

@@ -8,6 +8,7 @@
 import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
+import { isServersFault } from "../follow/history-pages.ts";
 import { hasJob } from "../view/rows.ts";
 import type { Cursor, HistoryDatabase, LeaseRecord, ReadJob } from "./database.ts";
 
@@ -37,10 +38,14 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
   let ledger: Ledger | undefined;
 
   function begin(opened: Ledger, startedAtMs: number): void {
-    for (const lease of opened.leases.values()) put(leaseRecord(lease, opened));
-    const held: ReadonlySet<string> = new Set(opened.leases.keys());
+    const held = new Set<string>();
+    for (const lease of opened.leases.values()) {
+      const record = leaseRecord(lease, opened);
+      held.add(keyOf(record));
+      put(lease.state === "vacating" ? { ...record, freedByMs: startedAtMs } : record);
+    }
     for (const record of database.open(startedAtMs)) {
-      if (held.has(record.lease)) continue;
+      if (held.has(keyOf(record))) continue;
       put({ ...record, freedMs: startedAtMs });
       due.add(record.job);
     }
@@ -53,10 +58,16 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
   }: Pick<Folded, "event" | "before" | "ledger">): void {
     if (before.leases !== after.leases) {
       for (const [id, lease] of after.leases)
-        if (before.leases.get(id) !== lease) put(leaseRecord(lease, after));
+        if (before.leases.get(id) !== lease) {
+          const record = leaseRecord(lease, after);
+          const turns = lease.state === "vacating" && before.leases.get(id)?.state !== "vacating";
+          put(turns ? { ...record, freedMs: event.nowMs } : record);
+        }
       for (const [id, lease] of before.leases)
         if (!after.leases.has(id)) {
-          put({ ...leaseRecord(lease, before), freedMs: event.nowMs });
+          // A vacating lease was freed when it turned so.
+          if (lease.state !== "vacating")
+            put({ ...leaseRecord(lease, before), freedMs: event.nowMs });
           due.add(lease.jobId);
         }
     }
@@ -65,9 +76,13 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
   }
 
   function put(record: LeaseRecord): void {
-    const key = `${record.job} ${record.run} ${record.lease}`;
-    const freedMs = record.freedMs ?? leases.get(key)?.freedMs ?? null;
-    leases.set(key, { ...record, freedMs });
+    const key = keyOf(record);
+    const former = leases.get(key);
+    leases.set(key, {
+      ...record,
+      freedMs: record.freedMs ?? former?.freedMs ?? null,
+      freedByMs: record.freedByMs ?? former?.freedByMs ?? null,
+    });
   }
 
   async function keep(nowMs: number): Promise<void> {
@@ -81,15 +96,36 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
     leases.clear();
     due.clear();
     cursor = undefined;
-    const read: ReadJob[] = [];
-    for (const { job, tries } of database.due(nowMs, JOBS_AT_ONCE)) {
-      const found = await readJob(job);
-      const isOver = found === undefined || found.record !== undefined || tries >= MOST_TRIES;
-      const notBeforeMs = nowMs + AGAIN_MS * 2 ** tries;
-      const again = isOver ? undefined : { job, tries: tries + 1, notBeforeMs };
-      read.push({ job, runs: [], ...found, ...(again && { again }) });
-    }
+    const { read, trouble } = await readDue(nowMs);
     if (read.length > 0) database.writeJobs(read);
+    if (trouble !== undefined) throw trouble;
+  }
+
+  /** A job that cannot be read is put back behind the others, so it holds none of them up. */
+  async function readDue(nowMs: number): Promise<{
+    readonly read: readonly ReadJob[];
+    readonly trouble?: Error;
+  }> {
+    const read: ReadJob[] = [];
+    let trouble: Error | undefined;
+    for (const { job, tries } of database.due(nowMs, JOBS_AT_ONCE)) {
+      const again = { job, tries: tries + 1, notBeforeMs: nowMs + AGAIN_MS * 2 ** tries };
+      const isLast = tries >= MOST_TRIES;
+      try {
+        const found = await readJob(job);
+        const isOver = found === undefined || found.record !== undefined || isLast;
+        read.push({ job, runs: [], ...found, ...(!isOver && { again }) });
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        trouble = new Error(`the history of ${job} cannot be read: ${why}`, { cause: error });
+        const isServers = isServersFault(error);
+        // The server's trouble is none of the job's, and the next job would only wait for it, too.
+        if (isServers) read.push({ job, runs: [], again: { ...again, tries } });
+        else read.push({ job, runs: [], ...(!isLast && { again }) });
+        if (isServers) break;
+      }
+    }
+    return { read, ...(trouble && { trouble }) };
   }
 
   return {
@@ -100,6 +136,8 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
     keep,
   };
 }
+
+const keyOf = ({ job, run, lease }: LeaseRecord): string => `${job} ${run} ${lease}`;
 
 function leaseRecord(lease: Lease, { shape }: Ledger): LeaseRecord {
   const { jobId: job, runId: run, id, seq: attempt, tenant, gpus, grantedAtMs, eviction } = lease;

@@ -30,16 +30,62 @@ const GROUPS: Readonly<Record<UsageGroup, string>> = {
   tenant: "l.tenant",
   user: "coalesce(nullif((SELECT j.user FROM jobs j WHERE j.job = l.job LIMIT 1), ''), '-')",
   class: "l.class",
-  month: "strftime('%Y-%m', l.grantedMs / 1000, 'unixepoch')",
+  month: ":month",
   type: "l.gpuType",
   job: "l.job",
 };
 
-/** Parts of leases within the span; lost work counts where its run ended. A lease that is held counts to the last event that was read. */
+/**
+ * Parts of leases within the span; lost work counts where its run ended. A lease that is held counts to the last event that was read, and by
+ * months in each month in which it was held.
+ */
 export function usageBy(
   database: HistoryDatabase,
   groups: readonly UsageGroup[],
-  { fromMs, toMs }: UsageSpan,
+  span: UsageSpan,
+): readonly UsageRow[] {
+  if (!groups.includes("month")) return usageIn(database, groups, { ...span, month: "" });
+  return monthsIn(database, span)
+    .flatMap((month) => usageIn(database, groups, month))
+    .sort((one, other) => compareNames(one.names, other.names));
+}
+
+interface Month extends UsageSpan {
+  /** `2027-03`, in UTC. */
+  readonly month: string;
+}
+
+/** The months of the span in which leases were held, cut by the span. */
+function monthsIn(database: HistoryDatabase, { fromMs, toMs }: UsageSpan): readonly Month[] {
+  const [held] = database.all<{ readonly firstMs: number | null; readonly lastMs: number }>(
+    `SELECT min(grantedMs) AS firstMs, max(coalesce(freedMs, (SELECT atMs FROM cursor), grantedMs)) AS lastMs FROM leases`,
+    {},
+  );
+  const months: Month[] = [];
+  let beginMs = Math.max(fromMs, held?.firstMs ?? Infinity);
+  const lastMs = Math.min(toMs - 1, held?.lastMs ?? 0);
+  while (beginMs <= lastMs) {
+    const day = new Date(beginMs);
+    const nextMs = Date.UTC(day.getUTCFullYear(), day.getUTCMonth() + 1);
+    const month = day.toISOString().slice(0, 7);
+    months.push({ month, fromMs: beginMs, toMs: Math.min(nextMs, toMs) });
+    beginMs = nextMs;
+  }
+  return months;
+}
+
+function compareNames(one: readonly string[], other: readonly string[]): number {
+  for (const [at, name] of one.entries()) {
+    const against = other[at] ?? "";
+    if (name !== against) return name < against ? -1 : 1;
+  }
+  return 0;
+}
+
+function usageIn(
+  database: HistoryDatabase,
+  groups: readonly UsageGroup[],
+  { fromMs, toMs, month }: Month,
 ): readonly UsageRow[] {
   const names = groups.map((group) => GROUPS[group]);
   const rows = database.all<Readonly<Record<string, string | number>>>(
@@ -60,7 +106,7 @@ export function usageBy(
        sum(CASE WHEN outcome IS NULL THEN held ELSE 0 END) AS unknown
      FROM parts GROUP BY ${names.map((_, at) => String(at + 1)).join(", ")}
      ORDER BY ${names.map((_, at) => String(at + 1)).join(", ")}`,
-    { fromMs, toMs },
+    { fromMs, toMs, month },
   );
   const hours = (value: string | number | undefined): number => Number(value) / 3_600_000;
   return rows.map((row) => ({

@@ -41,7 +41,7 @@ export async function followJob(options: FollowedJob): Promise<void> {
   }
 }
 
-/** The page of a job by what its history has now; undefined where there is none. */
+/** The page of a job by what its history has now, with all of its leases; undefined where there is none. */
 export async function readJobPage(
   options: Pick<FollowedJob, "client" | "codecs" | "job" | "fleet" | "signal">,
 ): Promise<JobPage | undefined> {
@@ -51,6 +51,7 @@ export async function readJobPage(
       ...options,
       isKnown: () => true,
       isFollowed: false,
+      mostAttempts: Infinity,
       tell: (now) => void (page = now),
     });
   } catch (error) {
@@ -68,8 +69,12 @@ async function readJob({
   signal,
   tell,
   isFollowed = true,
-}: FollowedJob & { readonly isFollowed?: boolean }): Promise<void> {
-  const life = createJobLife(job);
+  mostAttempts,
+}: FollowedJob & {
+  readonly isFollowed?: boolean;
+  readonly mostAttempts?: number;
+}): Promise<void> {
+  const life = createJobLife(job, mostAttempts === undefined ? {} : { mostAttempts });
   const reader = createJobReader(codecs);
   let runId: string | undefined = "";
   let isFirst = true;
@@ -84,10 +89,11 @@ async function readJob({
         isFirst = false;
       }
       for (const event of events) await foldEvent(event);
-      if (events.length > 0) tell(life.page());
+      if (isFollowed && events.length > 0) tell(life.page());
       runId = endOf(events)?.nextRunId;
     }
   }
+  if (!isFollowed) tell(life.page());
 
   /** Anybody may signal a job, so one event that cannot be read must not hide the others. */
   async function foldEvent(event: HistoryEvent): Promise<void> {

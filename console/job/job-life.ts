@@ -28,6 +28,8 @@ export type JobFact =
   | { readonly kind: "extras"; readonly report: LaunchExtrasReport }
   | { readonly kind: "launched"; readonly order: RunOrder }
   | { readonly kind: "ran"; readonly order: RunOrder; readonly report: RunReport }
+  /** The host of the order reports no end of its run: it died, or its agent did. */
+  | { readonly kind: "unreported"; readonly order: Pick<RunOrder, "leaseId" | "host"> }
   | { readonly kind: "preempted"; readonly order: PreemptOrder }
   | { readonly kind: "stopping"; readonly order: StopOrder }
   | { readonly kind: "stopped"; readonly order: StopOrder; readonly report: StopReport }
@@ -43,22 +45,35 @@ export interface JobLife {
 const FIRST_MOMENTS = 100;
 const LAST_MOMENTS = 300;
 const MOST_ATTEMPTS = 50;
-const MOST_HOSTS = 256;
 const MOST_TEXT = 500;
 
 interface Attempt {
   readonly grant: Grant;
-  readonly hosts: Map<string, RunReport>;
+  /** As many as the lease has, at most. */
+  readonly hosts: Map<string, HostEnd>;
+  /** Hosts that report no end of their run. */
+  readonly silent: Set<string>;
   isLaunched: boolean;
   isStopping: boolean;
   /** It runs batches of tasks, whose starts and ends are moments of their own. */
   isBatched: boolean;
+  /** Of a batched one: of tasks that started and did not complete, over all batches. */
+  lostTaskGpuSeconds: number;
   startedAtMs: number | undefined;
   extras: AttemptRow["extras"];
   checkpoint: { readonly path: string; readonly atMs: number } | undefined;
 }
 
-export function createJobLife(job: string): JobLife {
+/** What is kept of a host's report. */
+interface HostEnd extends Pick<RunReport, "endedAtMs" | "end" | "measuredGbs"> {
+  readonly cause?: { readonly atMs: number; readonly text: string };
+}
+
+/** `mostAttempts`: of more leases the last are kept. */
+export function createJobLife(
+  job: string,
+  { mostAttempts = MOST_ATTEMPTS }: { readonly mostAttempts?: number } = {},
+): JobLife {
   const attempts = new Map<string, Attempt>();
   const first: JobMoment[] = [];
   let last: JobMoment[] = [];
@@ -106,6 +121,11 @@ export function createJobLife(job: string): JobLife {
         return launched(fact.order, atMs);
       case "ran":
         return ran(fact.order, fact.report);
+      case "unreported": {
+        const { leaseId, host } = fact.order;
+        attempts.get(leaseId)?.silent.add(host);
+        return say("stopping", atMs, `${leaseId}: ${host} reports no end of its run`);
+      }
       case "preempted": {
         const { lease, forJob, reason, keep } = fact.order;
         const rest = keep === undefined ? "" : `; it may go on with ${gpuCountOf(keep)} GPUs`;
@@ -123,22 +143,17 @@ export function createJobLife(job: string): JobLife {
     }
   }
 
+  /** Signals may come from anybody: a grant of which no row can be made fails here, once, and not with every page. */
   function granted(grant: Grant): void {
+    if (!isGrant(grant)) throw new TypeError("the grant has another shape");
     const { lease, reason } = grant;
     if (attempts.has(lease.id)) return;
+    const attempt = attemptOf(grant);
+    attemptRow(attempt, false);
+    newest = attempt;
     waits = "";
-    newest = {
-      grant,
-      hosts: new Map(),
-      isLaunched: false,
-      isStopping: false,
-      isBatched: false,
-      startedAtMs: undefined,
-      extras: [],
-      checkpoint: undefined,
-    };
     attempts.set(lease.id, newest);
-    if (attempts.size > MOST_ATTEMPTS) attempts.delete(attempts.keys().next().value ?? "");
+    if (attempts.size > mostAttempts) attempts.delete(attempts.keys().next().value ?? "");
     const count = gpuCountOf(lease.gpus);
     const wanted = lease.slots === undefined ? about?.gpus : undefined;
     const size = wanted !== undefined && wanted > count ? `${count} of ${wanted}` : String(count);
@@ -147,8 +162,9 @@ export function createJobLife(job: string): JobLife {
     say("granted", lease.grantedAtMs, `${lease.id}: ${size} GPUs on ${where}. ${reason}`);
   }
 
-  function launched({ leaseId, gang }: RunOrder, atMs: number): void {
+  function launched({ leaseId, gang, host }: RunOrder, atMs: number): void {
     const attempt = attempts.get(leaseId);
+    attempt?.silent.delete(host);
     if (attempt === undefined || attempt.isLaunched) return;
     attempt.isLaunched = true;
     const hosts = gang.length === 1 ? (gang[0]?.host ?? "") : `${gang.length} hosts`;
@@ -163,14 +179,17 @@ export function createJobLife(job: string): JobLife {
     const { host, startedAtMs, endedAtMs, end } = report;
     if (attempt === undefined) return;
     if (report.checkpoint) saved(attempt, report.checkpoint);
-    if (attempt.hosts.size >= MOST_HOSTS && !attempt.hosts.has(host)) return;
-    attempt.hosts.set(host, report);
+    const isKnown = attempt.hosts.has(host);
+    if (!isKnown && attempt.hosts.size >= attempt.grant.lease.gpus.length) return;
+    attempt.hosts.set(host, hostEnd(report));
+    attempt.silent.delete(host);
     attempt.startedAtMs = Math.min(attempt.startedAtMs ?? Infinity, startedAtMs ?? Infinity);
     if (taskBatch === undefined) return;
     const batch = `${leaseId}: batch ${taskBatch.seq}, ${taskBatch.tasks.length} tasks on ${host}`;
     if (startedAtMs !== undefined) say("running", startedAtMs, batch);
     say("stopped", endedAtMs, `${batch}: ${end}`);
     attempt.isBatched = true;
+    attempt.lostTaskGpuSeconds += lostOfTasks(report, taskBatch.gpusPerTask);
   }
 
   function stopping({ leaseId, reason }: StopOrder, atMs: number): void {
@@ -184,8 +203,7 @@ export function createJobLife(job: string): JobLife {
     const attempt = attempts.get(leaseId);
     if (attempt === undefined) return;
     if (checkpoint) saved(attempt, checkpoint);
-    if (report !== undefined && !attempt.hosts.has(report.host) && attempt.hosts.size < MOST_HOSTS)
-      ran({ leaseId }, report);
+    if (report !== undefined && !attempt.hosts.has(report.host)) ran({ leaseId }, report);
   }
 
   function saved(attempt: Attempt, mark: { readonly path: string; readonly atMs: number }): void {
@@ -197,7 +215,7 @@ export function createJobLife(job: string): JobLife {
 
   function page(): JobPage {
     const tail = last.slice(-LAST_MOMENTS);
-    const rows = [...attempts.values()].map(attemptRow);
+    const rows = [...attempts.values()].map((attempt) => attemptRow(attempt, ended !== undefined));
     const runs = rows.filter(({ lease }) => attempts.get(lease)?.isBatched !== true);
     const moments = [...first, ...tail, ...runs.flatMap(runMoments)];
     return {
@@ -225,13 +243,66 @@ const aboutOf = ({ name, tenant, gang, array, ...spec }: JobSpec): JobPage["abou
   };
 };
 
-function attemptRow({ grant, hosts, extras, checkpoint, ...attempt }: Attempt): AttemptRow {
+const attemptOf = (grant: Grant): Attempt => ({
+  grant,
+  hosts: new Map(),
+  silent: new Set(),
+  isLaunched: false,
+  isStopping: false,
+  isBatched: false,
+  lostTaskGpuSeconds: 0,
+  startedAtMs: undefined,
+  extras: [],
+  checkpoint: undefined,
+});
+
+/** The parts of a grant that a page or a record is made of. */
+function isGrant({ lease, reason }: Grant): boolean {
+  const { id, gpus, grantedAtMs } = lease;
+  const isText = [id, reason].every((text) => typeof text === "string");
+  return (
+    isText &&
+    Number.isFinite(grantedAtMs) &&
+    Array.isArray(gpus) &&
+    gpus.every(({ host, mask }) => typeof host === "string" && Number.isInteger(mask))
+  );
+}
+
+const hostEnd = ({ host, endedAtMs, end, cause, measuredGbs }: RunReport): HostEnd => ({
+  ...{ endedAtMs, end },
+  ...(measuredGbs !== undefined && { measuredGbs }),
+  ...(cause !== undefined && {
+    cause: { atMs: cause.atMs, text: shortened(`${cause.code} on ${host}: ${cause.message}`) },
+  }),
+});
+
+/** A task that did not complete is run again from its beginning. */
+const lostOfTasks = ({ tasks = [], endedAtMs }: RunReport, gpusPerTask: number): number =>
+  tasks
+    .filter(({ end }) => end !== "completed")
+    .reduce(
+      (sum, task) =>
+        sum +
+        lostGpuSeconds({
+          gpus: gpusPerTask,
+          ...(task.startedAtMs !== undefined && { startedAtMs: task.startedAtMs }),
+          endedAtMs: task.endedAtMs ?? endedAtMs,
+        }),
+      0,
+    );
+
+/** `isEnded`: the job has, so nothing more will be reported. */
+function attemptRow(
+  { grant, hosts, silent, extras, checkpoint, ...attempt }: Attempt,
+  isEnded: boolean,
+): AttemptRow {
   const { lease, reason, predictedGBs, bandwidth } = grant;
   const reports = [...hosts.values()];
   const startedAtMs = attempt.startedAtMs === Infinity ? undefined : attempt.startedAtMs;
-  // A gang has ended when all of its hosts say so.
-  const isOver = reports.length >= lease.gpus.length;
-  const endedAtMs = isOver ? Math.max(...reports.map((report) => report.endedAtMs)) : undefined;
+  // A gang has ended when all of its hosts say so; of a host that will not say, the last of the others' reports stands for its end.
+  const isOver = isEnded || reports.length + silent.size >= lease.gpus.length;
+  const isReported = isOver && reports.length > 0;
+  const endedAtMs = isReported ? Math.max(...reports.map((report) => report.endedAtMs)) : undefined;
   const measuredGbs = reports.find((report) => report.measuredGbs !== undefined)?.measuredGbs;
   const predictedGbs = bandwidth?.predictedGbs ?? predictedGBs;
   const text = runBandwidthText({
@@ -239,7 +310,7 @@ function attemptRow({ grant, hosts, extras, checkpoint, ...attempt }: Attempt): 
     ...(bandwidth !== undefined && { bandwidth }),
     ...(measuredGbs !== undefined && { measuredGbs }),
   });
-  const end = isOver ? endOf(reports) : undefined;
+  const end = isReported ? endOf(reports, lease.gpus.length) : undefined;
   const cause = firstCause(reports);
   return {
     lease: lease.id,
@@ -255,14 +326,17 @@ function attemptRow({ grant, hosts, extras, checkpoint, ...attempt }: Attempt): 
     ...(end !== undefined && { end }),
     ...(cause !== undefined && { cause }),
     ...(checkpoint !== undefined && { checkpoint: checkpoint.path }),
+    ...(isOver && !isReported && attempt.isLaunched && { isUnreported: true }),
     ...(endedAtMs !== undefined &&
-      end !== "completed" && {
-        lostGpuSeconds: lostGpuSeconds({
-          gpus: gpuCountOf(lease.gpus),
-          ...(startedAtMs !== undefined && { startedAtMs }),
-          endedAtMs,
-          ...(checkpoint !== undefined && { checkpoint }),
-        }),
+      (attempt.isBatched || end !== "completed") && {
+        lostGpuSeconds: attempt.isBatched
+          ? attempt.lostTaskGpuSeconds
+          : lostGpuSeconds({
+              gpus: gpuCountOf(lease.gpus),
+              ...(startedAtMs !== undefined && { startedAtMs }),
+              endedAtMs,
+              ...(checkpoint !== undefined && { checkpoint }),
+            }),
       }),
   };
 }
@@ -280,17 +354,16 @@ function runMoments(row: AttemptRow): readonly JobMoment[] {
   return moments;
 }
 
-const endOf = (reports: readonly RunReport[]): RunReport["end"] =>
-  reports.find(({ end }) => end === "failed")?.end ??
-  reports.find(({ end }) => end === "stopped")?.end ??
-  "completed";
+function endOf(reports: readonly HostEnd[], hosts: number): RunReport["end"] {
+  const ends = new Set(reports.map(({ end }) => end));
+  if (ends.has("failed")) return "failed";
+  if (ends.has("stopped")) return "stopped";
+  return reports.length < hosts ? "failed" : "completed";
+}
 
 /** Over a gang the earliest cause is the reported one. */
-function firstCause(reports: readonly RunReport[]): string | undefined {
-  const causes = reports.flatMap(({ host, cause }) => (cause === undefined ? [] : { host, cause }));
-  const [first] = causes.sort((one, other) => one.cause.atMs - other.cause.atMs);
-  return first && shortened(`${first.cause.code} on ${first.host}: ${first.cause.message}`);
-}
+const firstCause = (reports: readonly HostEnd[]): string | undefined =>
+  reports.flatMap(({ cause }) => cause ?? []).sort((one, other) => one.atMs - other.atMs)[0]?.text;
 
 const shortened = (text: string): string =>
   text.length <= MOST_TEXT ? text : `${text.slice(0, MOST_TEXT - 1)}…`;

@@ -123,11 +123,8 @@ function lost(call: Called): JobFact {
   if (call.name === "launchExtras")
     return { kind: "said", as: "starting", text: "nothing was made for its run in time" };
   const { leaseId, host } = call.order;
-  const text =
-    call.name === "run"
-      ? `${leaseId}: ${host} reports no end of its run`
-      : `${leaseId}: ${host} does not confirm the stop`;
-  return { kind: "said", as: "stopping", text };
+  if (call.name === "run") return { kind: "unreported", order: { leaseId, host } };
+  return { kind: "said", as: "stopping", text: `${leaseId}: ${host} does not confirm the stop` };
 }
 
 function admitted(admission: Admission): JobFact {

@@ -80,7 +80,8 @@ export const Attempts = ({ page }: { readonly page: JobPage }): ComponentChildre
   [...page.attempts].reverse().map((row) => h(AttemptCard, { key: row.lease, row }));
 
 function AttemptCard({ row }: { readonly row: AttemptRow }): ComponentChildren {
-  const { lease, gpus, end, cause, checkpoint, extras, bandwidth, reason, lostGpuSeconds } = row;
+  const { lease, gpus, cause, checkpoint, extras, bandwidth, reason, lostGpuSeconds } = row;
+  const end = row.end ?? (row.isUnreported ? "no host reported its end" : "not over");
   const facts: readonly (readonly [string, string | undefined])[] = [
     ["Here because", reason],
     ["Bandwidth", bandwidth],
@@ -95,11 +96,7 @@ function AttemptCard({ row }: { readonly row: AttemptRow }): ComponentChildren {
   return h(
     "div",
     { class: "card" },
-    h(
-      "h3",
-      null,
-      `${lease}: ${counted(gpuCount(gpus), "GPU")}, ${end ?? "not over"}${spanText(row)}`,
-    ),
+    h("h3", null, `${lease}: ${counted(gpuCount(gpus), "GPU")}, ${end}${spanText(row)}`),
     h(Bars, { row }),
     h(Gang, { gpus }),
     h(

@@ -8,13 +8,18 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { Folded } from "../../console/follow/fleet-run.ts";
 import { openFollowedRun } from "../../console/follow/followed-run.ts";
 import { msOf } from "../../console/follow/workflow-task.ts";
-import { openHistory, type HistoryDatabase } from "../../console/history/database.ts";
+import {
+  openHistory,
+  type HistoryDatabase,
+  type LeaseRecord,
+} from "../../console/history/database.ts";
 import { jobRecords } from "../../console/history/job-records.ts";
 import { createKeeper, type ReadJobHistory } from "../../console/history/keeper.ts";
 import { endedJobs, usageBy } from "../../console/history/usage.ts";
 import { createJobLife } from "../../console/job/job-life.ts";
 import { createJobReader } from "../../console/job/job-reader.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
+import type { LeaseId } from "../../domain/values/ids.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 
@@ -43,8 +48,19 @@ async function recorded(file: string): Promise<{
   return { ledger, startedAtMs, folded: (await run.read(events)).flatMap((task) => task.folded) };
 }
 
+/** The GPUs of a vacating lease are free but for hosts that have not confirmed. */
+const isOver = ({ leases }: Ledger, id: LeaseId): boolean =>
+  (leases.get(id)?.state ?? "vacating") === "vacating";
+
 const NOTHING: ReadJobHistory = () => Promise.resolve(undefined);
 const ALL = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
+
+const leaseOf = (job: string, rest: Partial<LeaseRecord>): LeaseRecord => ({
+  ...{ job, run: "run-1", lease: `${job}-lease`, attempt: 1, tenant: "default", class: "training" },
+  ...{ gpus: 8, gpuType: "H100", clusters: "alpha", lostGpuSeconds: 0, grantedMs: 0 },
+  freedMs: null,
+  ...rest,
+});
 
 describe("the history database", () => {
   it.each(files)(
@@ -60,7 +76,7 @@ describe("the history database", () => {
       const freedAt = new Map(
         folded.flatMap(({ event, before, ledger: after }) =>
           [...before.leases.keys()]
-            .filter((id) => !after.leases.has(id))
+            .filter((id) => isOver(after, id) && !isOver(before, id))
             .map((id) => [id, event.nowMs] as const),
         ),
       );
@@ -175,6 +191,74 @@ describe("the history database", () => {
     for (; nowMs < 400_000; nowMs += 1_000) await keeper.keep(nowMs);
     expect(asked).toEqual([0, 2_000, 6_000, 14_000, 30_000, 62_000, 126_000]);
     expect(database.due(Infinity, 1)).toEqual([]);
+    database.close();
+  });
+
+  it("cuts a lease that was held over several months by month", async () => {
+    const database = await open();
+    const at = (day: string): number => Date.parse(`${day}T00:00:00Z`);
+    database.write({
+      due: [],
+      leases: [leaseOf("long", { grantedMs: at("2027-01-31"), freedMs: at("2027-04-02") })],
+    });
+    expect(
+      usageBy(database, ["tenant", "month"], ALL).map(({ names, leases, held }) => [
+        ...names,
+        leases,
+        held,
+      ]),
+    ).toEqual([
+      ["default", "2027-01", 1, 8 * 24],
+      ["default", "2027-02", 1, 8 * 24 * 28],
+      ["default", "2027-03", 1, 8 * 24 * 31],
+      ["default", "2027-04", 1, 8 * 24],
+    ]);
+    const march = { fromMs: at("2027-03-01"), toMs: at("2027-04-01") };
+    expect(usageBy(database, ["month"], march).map(({ names }) => names)).toEqual([["2027-03"]]);
+    database.close();
+  });
+
+  it("reads the other jobs where the history of one cannot be read, and leaves that one after some tries", async () => {
+    const database = await open();
+    const asked: string[] = [];
+    database.write({
+      leases: [],
+      due: ["bad", "good"].map((job) => ({ job, tries: 0, notBeforeMs: 0 })),
+    });
+    const keeper = createKeeper(database, (job) => {
+      asked.push(job);
+      return job === "good" ? Promise.resolve(undefined) : Promise.reject(new TypeError("shape"));
+    });
+    await expect(keeper.keep(0)).rejects.toThrow(/history of bad cannot be read: shape/);
+    expect(asked).toEqual(["bad", "good"]);
+    expect(database.due(Infinity, 10)).toEqual([{ job: "bad", tries: 1, notBeforeMs: 2_000 }]);
+    for (let nowMs = 0; nowMs < 400_000; nowMs += 1_000)
+      await keeper.keep(nowMs).catch(() => undefined);
+    expect(asked.length).toBe(8);
+    expect(database.due(Infinity, 10)).toEqual([]);
+    database.close();
+  });
+
+  it("counts no try where the server does not answer", async () => {
+    const database = await open();
+    database.write({ leases: [], due: [{ job: "held", tries: 0, notBeforeMs: 0 }] });
+    const unavailable = Object.assign(new Error("unavailable"), { code: 14 });
+    const keeper = createKeeper(database, () => Promise.reject(unavailable));
+    for (let nowMs = 0; nowMs < 400_000; nowMs += 1_000)
+      await keeper.keep(nowMs).catch(() => undefined);
+    expect(database.due(Infinity, 10)).toMatchObject([{ job: "held", tries: 0 }]);
+    database.close();
+  });
+
+  it("has the exact time of a lease's end over one that is known as a bound", async () => {
+    const database = await open();
+    const ends = [{ freedByMs: 900 }, { freedMs: 500 }, { freedByMs: 900 }];
+    const held: unknown[] = [];
+    for (const end of ends) {
+      database.write({ due: [], leases: [leaseOf("gone", end)] });
+      held.push(database.all("SELECT freedMs FROM leases", {}));
+    }
+    expect(held).toEqual([[{ freedMs: 900 }], [{ freedMs: 500 }], [{ freedMs: 500 }]]);
     database.close();
   });
 

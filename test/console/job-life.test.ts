@@ -5,8 +5,11 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { msOf } from "../../console/follow/workflow-task.ts";
-import { createJobLife } from "../../console/job/job-life.ts";
+import { jobRecords } from "../../console/history/job-records.ts";
+import { createJobLife, type JobFact } from "../../console/job/job-life.ts";
 import { createJobReader } from "../../console/job/job-reader.ts";
+import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
+import type { Grant } from "../../protocol/job.ts";
 import { phasesOf } from "../../page/job-phases.ts";
 import type { JobPage, MomentKind } from "../../page/job-wire.ts";
 import { renderView, textsOf } from "../support/page-view.ts";
@@ -26,6 +29,23 @@ async function pageOf(name: string): Promise<JobPage> {
   }
   return life.page();
 }
+
+const grantOf = (id: string, hosts: number): Grant =>
+  ({
+    reason: "best found",
+    lease: {
+      id,
+      grantedAtMs: 0,
+      gpus: Array.from({ length: hosts }, (_, at) => ({ host: `eu/${at}`, mask: 255 })),
+    },
+  }) as unknown as Grant;
+const orderOf = (leaseId: string, host: string): RunOrder =>
+  ({ leaseId, host, gang: [{ host }] }) as unknown as RunOrder;
+const reportOf = (host: string): RunReport =>
+  ({
+    ...{ host, hasStarted: true, startedAtMs: 1_000, endedAtMs: 4_000, ranks: [] },
+    end: "completed",
+  }) as unknown as RunReport;
 
 const kindsOf = ({ moments }: JobPage): readonly MomentKind[] => moments.map(({ kind }) => kind);
 
@@ -124,6 +144,86 @@ describe("a job's page", () => {
   it("tells what was made for a run", async () => {
     const { attempts } = await pageOf("job.launch-extras.json");
     expect(attempts[0]?.extras.map(({ part }) => part)).toEqual(["collectives"]);
+  });
+
+  it("ends a run by the reports of its other hosts where one died, and calls it failed", () => {
+    const life = createJobLife("job");
+    life.fold({ kind: "granted", grants: [grantOf("lease-1", 2)] }, 0);
+    for (const host of ["eu/0", "eu/1"])
+      life.fold({ kind: "launched", order: orderOf("lease-1", host) }, 0);
+    life.fold({ kind: "ran", order: orderOf("lease-1", "eu/0"), report: reportOf("eu/0") }, 5_000);
+    expect(life.page().attempts[0]?.end).toBeUndefined();
+    life.fold({ kind: "unreported", order: orderOf("lease-1", "eu/1") }, 60_000);
+    expect(life.page().attempts[0]).toMatchObject({
+      ...{ end: "failed", startedAtMs: 1_000, endedAtMs: 4_000 },
+      lostGpuSeconds: 2 * 8 * 3,
+    });
+  });
+
+  it("knows no end of a run that nobody reported, and keeps no record of it", () => {
+    const life = createJobLife("job");
+    life.fold({ kind: "granted", grants: [grantOf("lease-1", 1), grantOf("lease-2", 1)] }, 0);
+    life.fold({ kind: "launched", order: orderOf("lease-1", "eu/0") }, 0);
+    life.fold({ kind: "ended", how: "terminated", why: "" }, 9_000);
+    expect(life.page().attempts[0]).toMatchObject({ isUnreported: true });
+    expect(jobRecords(life.page()).runs.map(({ lease }) => lease)).toEqual(["lease-2"]);
+  });
+
+  it("counts every host of a very large gang", () => {
+    const life = createJobLife("job");
+    life.fold({ kind: "granted", grants: [grantOf("lease-1", 600)] }, 0);
+    for (let at = 0; at < 600; at += 1) {
+      const host = `eu/${at}`;
+      life.fold({ kind: "ran", order: orderOf("lease-1", host), report: reportOf(host) }, 5_000);
+    }
+    expect(life.page().attempts[0]?.end).toBe("completed");
+  });
+
+  it("loses the tasks of an array's lease that did not complete, and no others", () => {
+    const life = createJobLife("job");
+    life.fold({ kind: "granted", grants: [grantOf("lease-1", 1)] }, 0);
+    const batch = (seq: number, tasks: RunReport["tasks"]): void =>
+      life.fold(
+        {
+          kind: "ran",
+          order: {
+            ...orderOf("lease-1", "eu/0"),
+            taskBatch: { seq, tasks: [0, 1], slots: 2, gpusPerTask: 4, count: 4 },
+          },
+          report: { ...reportOf("eu/0"), end: seq === 1 ? "completed" : "stopped", tasks },
+        } as JobFact,
+        5_000,
+      );
+    batch(1, [{ task: 0, end: "completed", startedAtMs: 1_000, endedAtMs: 4_000 }]);
+    batch(2, [
+      { task: 1, end: "stopped", startedAtMs: 2_000, endedAtMs: 4_000 },
+      { task: 2, end: "not-run" },
+    ]);
+    expect(life.page().attempts[0]).toMatchObject({ end: "stopped", lostGpuSeconds: 4 * 2 });
+  });
+
+  it("takes no grant of another shape, which would fail with every page", () => {
+    const life = createJobLife("job");
+    const { lease } = grantOf("lease-1", 1);
+    for (const grant of [
+      { lease },
+      { lease: { ...lease, gpus: "all" }, reason: "" },
+      { lease: { ...lease, grantedAtMs: "now" }, reason: "" },
+      { lease, reason: "", predictedGBs: "much" },
+    ])
+      expect(() =>
+        life.fold({ kind: "granted", grants: [grant as unknown as Grant] }, 0),
+      ).toThrow();
+    expect(life.page().attempts).toEqual([]);
+  });
+
+  it("keeps the last of many leases for a page, and all of them for the books", () => {
+    for (const [options, want] of [[{}, 50] as const, [{ mostAttempts: Infinity }, 80] as const]) {
+      const life = createJobLife("job", options);
+      for (let at = 0; at < 80; at += 1)
+        life.fold({ kind: "granted", grants: [grantOf(`lease-${at}`, 1)] }, at);
+      expect(life.page().attempts.length).toBe(want);
+    }
   });
 
   it("keeps the first and the last of very many moments", () => {

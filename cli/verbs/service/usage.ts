@@ -34,7 +34,7 @@ export function usageVerb(context: CommandContext): Command {
     .verb("usage")
     .summary("show who held how many GPU-hours")
     .description(
-      "Sums the GPU-hours of leases: held; useful, while processes ran and their work was kept; lost, work since the last checkpoint of runs that were preempted, stopped or failed; idle, before the processes started and after they had ended; unknown, of jobs that have not ended, whose runs are counted once they have. Users are those who signed their jobs.\n\nThe numbers come from the history database that the console of `orbweaver up` writes, so they reach back further than Temporal keeps histories.",
+      "Sums the GPU-hours of leases: held; useful, while processes ran and their work was kept; lost, work since the last checkpoint of runs that were preempted, stopped or failed; idle, before the processes started and after they had ended; unknown, of jobs that have not ended, whose runs are counted once they have, and of runs whose hosts reported no end. Users are those who signed their jobs.\n\nThe numbers come from the history database that the console of `orbweaver up` writes, so they reach back further than Temporal keeps histories.",
     )
     .option(
       "--by <names>",
