@@ -17,10 +17,15 @@ export type GpuPlan =
   | { readonly kind: "planned"; readonly facts: InferenceFacts }
   | { readonly kind: "refused"; readonly message: string };
 
+/** Never throws: the plan is shown beside that of the lanes, which is not lost with it. */
 export function gpuPlan(graph: OperatorGraph, host: InferenceHost): GpuPlan {
-  const planned = plannedOnGpus(graph, host);
-  if (planned.kind === "refused") return planned;
-  return { kind: "planned", facts: planFacts(planned.problem, planned.found) };
+  try {
+    const planned = plannedOnGpus(graph, host);
+    if (planned.kind === "refused") return planned;
+    return { kind: "planned", facts: planFacts(planned.problem, planned.found) };
+  } catch (error) {
+    return { kind: "refused", message: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 export type PlannedOnGpus =

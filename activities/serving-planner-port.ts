@@ -62,6 +62,7 @@ async function inThread<Answer>(
   task: PlannerTask | PolishTask,
   signal: AbortSignal,
 ): Promise<Answer> {
+  signal.throwIfAborted();
   const thread = new Worker(ENTRY, { workerData: task });
   try {
     return await new Promise<Answer>((resolve, reject) => {

@@ -33,7 +33,7 @@ export interface LaunchExtrasReport extends LaunchExtras {
 export interface PolishActivities {
   /**
    * Improves and certifies the plan of a served model over the GPUs of its lease within `limitMs`. The plan that it starts from is that of
-   * `launchExtras`, and the answer is never slower. Null when there is none, or when it took too long.
+   * `launchExtras`, and the answer is never slower. Null when there is none, when it took too long, or when the worker improves another plan.
    */
   polishPlan(order: PolishOrder): Promise<InferenceFacts | null>;
 }

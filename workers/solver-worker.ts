@@ -6,7 +6,7 @@
  * of them.
  */
 
-import { heartbeat } from "@temporalio/activity";
+import { cancellationSignal, heartbeat } from "@temporalio/activity";
 import { createModelActivities } from "../activities/model-activities.ts";
 import { createLaunchExtrasActivities } from "../activities/launch-extras/launch-extras.ts";
 import { createPolishActivities } from "../activities/launch-extras/polish.ts";
@@ -36,7 +36,12 @@ export async function runSolverWorker(setting: SolverWorkerSetting): Promise<voi
         nowMs: Date.now,
         beat: () => heartbeat(),
       }),
-      ...createPolishActivities({ client, storeDir, beat: () => heartbeat() }),
+      ...createPolishActivities({
+        client,
+        storeDir,
+        beat: () => heartbeat(),
+        cancelled: () => cancellationSignal(),
+      }),
       ...createLaunchExtrasActivities({ client, storeDir, loadProvider: providersOver(client) }),
     },
     tuning: { maxConcurrentActivityTaskExecutions: 4, maxCachedWorkflows: 10 },

@@ -40,7 +40,13 @@ export const inferenceProviderOver = (ports: InferencePorts): LaunchExtrasProvid
     if (!existsSync(file)) {
       throw new Error(`${file} is not on the machine that plans; the host plans when it starts`);
     }
-    const lease = await hostOfLease({ fleetWorkflowId, gpus }, shape, ports);
+    // What is only shown never costs the plan that is served.
+    const lease = await hostOfLease({ fleetWorkflowId, gpus }, shape, ports).catch(
+      (error: unknown): LeaseHost => {
+        const why = error instanceof Error ? error.message : String(error);
+        return { kind: "unknown", message: `the fleet does not say what the host is: ${why}` };
+      },
+    );
     const count = gpus.reduce((sum, { mask }) => sum + popCount(mask), 0);
     const answer = await planInThread(
       {

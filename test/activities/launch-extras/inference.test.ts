@@ -120,6 +120,15 @@ describe("the plan of a served model", () => {
     expect(found).not.toHaveProperty("onGpus");
   });
 
+  it("is made even if the fleet does not say what the host is", async () => {
+    const ports = { topologyOf: () => Promise.reject(new Error("no answer")) };
+    const signal = AbortSignal.timeout(60_000);
+    const order = orderOf("m.onnx", 0b11);
+    const found = await inferenceProviderOver(ports).provide(order, shapeOf("V100"), signal);
+    expect(found?.files).toHaveLength(1);
+    expect(found?.message).toMatch(/no plan over the GPUs: .*: no answer$/);
+  });
+
   it("is left to the host where the model is not to be had", async () => {
     await expect(provide(orderOf("gone.onnx", 1))).rejects.toThrow(
       /gone\.onnx is not on the machine that plans; the host plans when it starts/,
