@@ -41,12 +41,17 @@ export async function printEnded(context: CommandContext, values: EndedValues): 
   const database = await openHistory(file, { isNew: false });
   try {
     const all = endedJobs(database, io.nowMs() - since.value);
-    const jobs = all.filter(fits).slice(0, values.limit);
+    const found = all.filter(fits);
+    const jobs = found.slice(0, values.limit);
     if (values.json === true) context.printJson({ file, jobs });
     else if (values.output === "name") for (const { job } of jobs) context.print(job);
     else if (values.output === "csv") context.print(csvText([NAMES, ...jobs.map(plainRow)]));
     else if (jobs.length === 0) context.print("no jobs");
     else context.print(tableText(COLUMNS, jobs.map(row), widthOf(io.stdout)));
+    if (found.length > jobs.length)
+      context.say(
+        `${jobs.length} of ${found.length} jobs are listed, those that ended last. --limit ${found.length} lists all.`,
+      );
   } finally {
     database.close();
   }

@@ -51,6 +51,8 @@ async function abortable<Value>(
   signal: AbortSignal,
   work: (call: AbortSignal) => Promise<Value>,
 ): Promise<Value> {
+  // Nothing tells of an abort that is over.
+  signal.throwIfAborted();
   const call = new AbortController();
   const stop = (): void => call.abort();
   signal.addEventListener("abort", stop, { once: true });

@@ -93,6 +93,7 @@ export interface HistoryDatabase {
 }
 
 const SCHEMA = `
+CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), namespace TEXT NOT NULL, fleet TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS cursor (one INTEGER PRIMARY KEY CHECK (one = 1), run TEXT NOT NULL, event INTEGER NOT NULL, atMs INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS due (job TEXT PRIMARY KEY, tries INTEGER NOT NULL, notBeforeMs INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS leases (
@@ -110,10 +111,19 @@ const VERSION = 1;
 /** Another process may be writing. */
 const BUSY_MS = 5_000;
 
-/** `isNew`: it may be made. Fails with a reason where this platform has no libsql, or the file is none of ours. */
+/** Whose history a file has. */
+export interface HistoryOwner {
+  readonly namespace: string;
+  readonly fleet: string;
+}
+
+/**
+ * `isNew`: it may be made. `owner`: who writes it. Fails with a reason where this platform has no libsql, the file is none of ours, or it has the
+ * history of another fleet.
+ */
 export async function openHistory(
   file: string,
-  { isNew }: { readonly isNew: boolean },
+  { isNew, owner }: { readonly isNew: boolean; readonly owner?: HistoryOwner },
 ): Promise<HistoryDatabase> {
   if (!isNew && !existsSync(file))
     throw new OrbweaverError(
@@ -126,13 +136,30 @@ export async function openHistory(
     if (isNew) closeSync(openSync(file, "a", 0o600));
     const database = new Database(file, { readonly: !isNew });
     database.exec(`PRAGMA busy_timeout = ${String(BUSY_MS)}`);
-    return prepared(database, isNew);
+    const opened = prepared(database, isNew);
+    if (owner !== undefined) claim(database, file, owner);
+    return opened;
   } catch (error) {
+    if (error instanceof OrbweaverError) throw error;
     const why = error instanceof Error ? error.message : String(error);
     throw new OrbweaverError("BAD_INPUT", `${file} is no history database: ${why}`, {
       cause: error,
     });
   }
+}
+
+/** Lease ids of two fleets are alike, so their rows must not meet in one file. */
+function claim(database: Libsql.Database, file: string, owner: HistoryOwner): void {
+  database
+    .prepare("INSERT OR IGNORE INTO owner (one, namespace, fleet) VALUES (1, :namespace, :fleet)")
+    .run(owner);
+  const found = database.prepare("SELECT namespace, fleet FROM owner").get() as HistoryOwner;
+  if (found.namespace === owner.namespace && found.fleet === owner.fleet) return;
+  database.close();
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `${file} has the history of fleet ${found.fleet} in namespace ${found.namespace}, not of fleet ${owner.fleet} in namespace ${owner.namespace}. Name another file with --history.`,
+  );
 }
 
 function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {

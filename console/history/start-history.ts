@@ -16,13 +16,15 @@ import { openHistory, type Cursor } from "./database.ts";
 import { jobRecords } from "./job-records.ts";
 import { createKeeper, type HistoryKeeper } from "./keeper.ts";
 
+interface BegunRun {
+  readonly runId: string;
+  readonly ledger: Ledger;
+  readonly startedAtMs: number;
+  readonly previousRunId: string | undefined;
+}
+
 export interface KeptHistory {
-  readonly began: (run: {
-    readonly runId: string;
-    readonly ledger: Ledger;
-    readonly startedAtMs: number;
-    readonly previousRunId: string | undefined;
-  }) => void;
+  readonly began: (run: BegunRun) => void;
   readonly folded: (folded: readonly Folded[], ledger: Ledger, cursor: Cursor) => void;
   /** Writes what has gathered. */
   readonly close: () => Promise<void>;
@@ -45,7 +47,10 @@ const MOST_RUNS = 200;
 
 export async function startHistory(options: HistoryOptions): Promise<KeptHistory> {
   const { file, client, codecs, fleet, signal, readEarlier, say } = options;
-  const database = await openHistory(file, { isNew: true });
+  const database = await openHistory(file, {
+    isNew: true,
+    owner: { namespace: client.options.namespace, fleet },
+  });
   const keeper = createKeeper(database, async (job) => {
     const page = await readJobPage({ client, codecs, fleet, job, signal });
     return page && jobRecords(page);
@@ -62,25 +67,38 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
     keeping ??= keeper
       .keep(Date.now())
       .then(() => (trouble = ""))
-      .catch((error: unknown) => {
-        const why = error instanceof Error ? error.message : String(error);
-        if (why !== trouble && !signal.aborted) say(`console: the history database: ${why}`);
-        trouble = why;
-      })
+      .catch(told)
       .then(() => (keeping = undefined));
     return keeping;
   }
 
+  /** Once for each new trouble. */
+  function told(error: unknown): void {
+    const why = error instanceof Error ? error.message : String(error);
+    if (why !== trouble && !signal.aborted) say(`console: the history database: ${why}`);
+    trouble = why;
+  }
+
+  function began({ runId, ledger, startedAtMs, previousRunId }: BegunRun): void {
+    keeper.now(ledger);
+    keeper.begin(ledger, startedAtMs);
+    const until = database.cursor()?.run;
+    catching ??= catchUp(keeper, readEarlier, {
+      from: until === runId ? undefined : previousRunId,
+      until,
+      signal,
+      say,
+    }).then(() => void (isCaughtUp = !signal.aborted));
+  }
+
   return {
-    began({ runId, ledger, startedAtMs, previousRunId }) {
-      keeper.now(ledger);
-      keeper.begin(ledger, startedAtMs);
-      const until = database.cursor()?.run;
-      catching ??= catchUp(keeper, readEarlier, {
-        from: until === runId ? undefined : previousRunId,
-        until,
-        signal,
-      }).then(() => void (isCaughtUp = true));
+    began(run) {
+      // The page goes on without the books.
+      try {
+        began(run);
+      } catch (error) {
+        told(error);
+      }
     },
     folded(folded, ledger, cursor) {
       for (const one of folded) keeper.fold(one);
@@ -104,13 +122,16 @@ async function catchUp(
     from,
     until,
     signal,
+    say,
   }: {
     readonly from: string | undefined;
     readonly until: string | undefined;
     readonly signal: AbortSignal;
+    readonly say: (line: string) => void;
   },
 ): Promise<void> {
   let runId = from;
+  let trouble = "";
   for (let runs = 0; runId !== undefined && runs < MOST_RUNS;) {
     const isLast = runId === until;
     try {
@@ -120,6 +141,12 @@ async function catchUp(
     } catch (error) {
       // Temporal has it no more.
       if (isGone(error) || signal.aborted) return;
+      const why = error instanceof Error ? error.message : String(error);
+      const text = `console: run ${runId} of the fleet cannot be read for the history database: ${why}`;
+      if (text !== trouble) say(text);
+      trouble = text;
+      // Of the server's and the database's errors each has a code; another one would come again.
+      if (!(error instanceof Error && "code" in error)) return;
       // Ends early with the signal; rows that were told already are upserted.
       await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
     }

@@ -262,6 +262,22 @@ describe("the history database", () => {
     database.close();
   });
 
+  it("refuses the history of another fleet, and takes its own again", async () => {
+    const file = path.join(scratch, "owned.db");
+    const owner = { namespace: "default", fleet: "eu" };
+    for (let times = 0; times < 2; times += 1)
+      (await openHistory(file, { isNew: true, owner })).close();
+    for (const other of [
+      { ...owner, fleet: "us" },
+      { ...owner, namespace: "test" },
+    ])
+      await expect(openHistory(file, { isNew: true, owner: other })).rejects.toMatchObject({
+        code: "BAD_INPUT",
+        message: expect.stringMatching(/has the history of fleet eu in namespace default/),
+      });
+    (await openHistory(file, { isNew: false })).close();
+  });
+
   it("refuses a file that is none of its own, and one that is not there", async () => {
     const file = path.join(scratch, "text.db");
     writeFileSync(file, "no database\n".repeat(1_000));
