@@ -1,12 +1,13 @@
 /**
  * @file Has a run's launch extras made by a solver worker, and its plan improved. A failure costs a note, never the run. History: three
- * events for a job that wants any, and three for an improvement.
+ * events for a job that wants any, and five for an improvement.
  */
 
-import { CancellationScope, proxyActivities } from "@temporalio/workflow";
+import { CancellationScope, patched, proxyActivities } from "@temporalio/workflow";
 import type { JobCommand, JobEvent } from "../../machines/job/job-state.ts";
 import type {
   LaunchExtrasActivities,
+  LaunchExtrasReport,
   PolishActivities,
 } from "../../protocol/launch-extras-contract.ts";
 import { SOLVER_TASK_QUEUE } from "../../protocol/messages.ts";
@@ -52,11 +53,19 @@ export function extrasCarrier(): ExtrasCarrier {
       const own = new CancellationScope();
       scope = own;
       try {
-        return { kind: "extras", id, report: await own.run(() => launchExtras(order)) };
+        return { kind: "extras", id, report: heeded(await own.run(() => launchExtras(order))) };
       } catch {
         return { kind: "extras", id, report: null };
       }
     },
     cancel: () => scope?.cancel(),
   };
+}
+
+/**
+ * A jobs worker that knew of no improvement set no timer for it, whatever a newer solver worker reported: such a history has no marker.
+ */
+function heeded(report: LaunchExtrasReport): LaunchExtrasReport {
+  const { polish: terms, ...rest } = report;
+  return terms === undefined || patched("polish") ? report : rest;
 }
