@@ -1,8 +1,8 @@
 /**
  * @file Makes the policy of one kind of communicator from its evidence: the activity of the collective tuner.
  *
- * `tuning/` chooses each row. This activity decides when a policy is new: only when some row differs from the last version,
- * because every version costs the ranks of all jobs a vote.
+ * `tuning/` chooses each row. This activity decides when a policy is new: only when some row differs from the last version, or is to be explored
+ * again as it was, because every version costs the ranks of all jobs a vote.
  */
 
 import type {
@@ -57,6 +57,7 @@ function formerRows({ text }: PublishedPolicy): readonly PolicyRow[] | undefined
 }
 
 const isSame = (former: readonly PolicyRow[], rows: readonly TunedRow[]): boolean =>
+  !rows.some(({ isRepeated }) => isRepeated) &&
   JSON.stringify(former) === JSON.stringify(rows.map(({ row }) => row));
 
 const keyOf = ({ collective, minBytes, maxBytes }: PolicyRow): CollectiveRow => ({

@@ -34,6 +34,8 @@ export interface TunedRow {
   readonly arms: RowReason["arms"];
   /** Number of first samples from before the last shift. */
   readonly shiftedAt: number;
+  /** The published schedule is gone through and is to be gone through again: ranks do so only under a new version. */
+  readonly isRepeated: boolean;
 }
 
 const MiB = 1024 * 1024;
@@ -83,7 +85,7 @@ function inTurn(rows: readonly TunedRow[], evidence: OverlapEvidence): readonly 
     if (each === first || !open.includes(each)) return each;
     const { collective, minBytes, maxBytes, arm } = each.row;
     const why = `waits: ${first?.row.collective ?? ""} is tried first`;
-    return { ...each, row: { collective, minBytes, maxBytes, arm }, why };
+    return { ...each, row: { collective, minBytes, maxBytes, arm }, why, isRepeated: false };
   });
 }
 
@@ -108,17 +110,21 @@ function tunedRow(question: RowQuestion): TunedRow {
     return { arm, samples: micros.length, typicalMicros };
   });
   const shiftedAt = known.length - sinceShift(known).length;
-  return { row: rowOf(key, choice, question), why: choice.why, arms: tried, shiftedAt };
+  const row = rowOf(key, choice, question);
+  const isRepeated = row.explore !== undefined && isGoneThrough(question);
+  return { row, why: choice.why, arms: tried, shiftedAt, isRepeated };
 }
+
+const isGoneThrough = ({ former, samples, version }: RowQuestion): boolean =>
+  former?.explore !== undefined &&
+  samples.filter((sample) => sample.version === version).length >= exploredIterations(former);
 
 function rowOf(key: RowQuestion["key"], choice: Choice, question: RowQuestion): PolicyRow {
   if (choice.kind === "exploit") return { ...key, arm: choice.arm };
-  const { former, calls, samples, version } = question;
+  const { former, calls } = question;
   const row = { ...key, arm: choice.meanwhile, explore: { stride: calls, runs: choice.runs } };
   if (former?.explore === undefined || former.explore.stride !== calls) return row;
-  const isGoneThrough =
-    samples.filter((sample) => sample.version === version).length >= exploredIterations(former);
-  return isGoneThrough || !isWithin(choice.runs, former.explore.runs) ? row : former;
+  return isGoneThrough(question) || !isWithin(choice.runs, former.explore.runs) ? row : former;
 }
 
 /** Whether the published schedule has all wanted arms: how often each is wanted grows while its times arrive. */

@@ -97,9 +97,11 @@ const areWordsLost = (state: FleetState): boolean =>
   isAnyLeft(state) ||
   [...state.deliveries.underway.values()].some(({ held }) => held.length > 0);
 
-/** Newer rules believe reports of unknown leases only while a lost ledger is rebuilt, which ledgers of older rules do not say. */
+/** Newer rules believe reports of unknown leases only while a lost ledger is rebuilt, which ledgers of the first rules do not say. */
 const asLost = ({ ledger, recovery, nextRules }: FleetState): Ledger =>
-  nextRules > ledger.applyVersion && (recovery.quietUntilMs > 0 || recovery.recoverAtMs.length > 0)
+  nextRules > ledger.applyVersion &&
+  !isBounded(ledger) &&
+  (recovery.quietUntilMs > 0 || recovery.recoverAtMs.length > 0)
     ? { ...ledger, recovery: { tokensBelow: tokenAfterLoss(ledger.nextToken) } }
     : ledger;
 

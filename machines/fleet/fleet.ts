@@ -279,7 +279,9 @@ function receive(begun: FleetStep, event: DeferrableEvent, nowMs: number): Fleet
 function endRun(begun: FleetStep, nowMs: number): FleetStep {
   const folded = foldInbox(begun, nowMs);
   if (!isAnyLeft(folded.state) || isSpent(folded.state)) return continueAsNew(folded, nowMs);
-  return rest(update(folded, { phase: "open" }), nowMs);
+  // Nobody else may call the turn that sends what is held back.
+  const isTurnDue = folded.state.isTurnDue || isClocked(folded.state.ledger);
+  return rest(update(folded, { phase: "open", isTurnDue }), nowMs);
 }
 
 /** What an activity gave up comes again by its own clock. */

@@ -66,7 +66,10 @@ function learn(topology: TopologyClass, millisOf: (arm: string) => number) {
     const iterations = rowIn(policy).explore?.runs.reduce((sum, { count }) => sum + count, 0) ?? 0;
     samples = [...samples, ...play(policy, iterations, millisOf)];
     const order = { topology, evidence: evidence(policy, samples), version: policy.version + 1 };
+    const { version } = policy;
     ({ policy } = tuned(order));
+    // Ranks count calls since a version took effect: the same schedule again is a new version.
+    if (rowIn(policy).explore !== undefined) expect(policy.version).toBe(version + 1);
   }
   return { policy, samples };
 }
