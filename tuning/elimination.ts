@@ -39,11 +39,21 @@ export const ELIMINATION = Object.freeze({
   worthSigmas: 2,
 });
 
-export function eliminationChoice(samples: readonly Sample[], arms: readonly Arm[]): Choice {
+/** What was decided last, where that is known; else the arm of a long stretch of iterations counts as decided for. */
+export interface Published {
+  readonly exploited: Arm | undefined;
+}
+
+/** Samples of arms that are not among `arms`, of another release or forged, do not count. */
+export function eliminationChoice(
+  samples: readonly Sample[],
+  arms: readonly Arm[],
+  published?: Published,
+): Choice {
   if (arms.length < 2)
     return { kind: "exploit", arm: arms[0] ?? "auto", why: "nothing else runs here" };
-  const epoch = sinceShift(samples);
-  const found = raceOf(epoch, arms);
+  const epoch = sinceShift(samples).filter(({ arm }) => arms.includes(arm));
+  const found = raceOf(epoch, arms, published ?? { exploited: inUseOf(epoch) });
   if (found.kind === "explore") return found;
   const { arm, why } = found;
   const tried = probed(epoch, found);
@@ -79,6 +89,7 @@ type Decision = Extract<Choice, { kind: "exploit" }> & {
 function raceOf(
   samples: readonly Sample[],
   arms: readonly Arm[],
+  { exploited }: Published,
 ): Decision | Extract<Choice, { kind: "explore" }> {
   const known = contrastsOf(comparable(samples));
   const missing = arms.filter((arm) => known.count(arm) === 0);
@@ -106,7 +117,7 @@ function raceOf(
   const percent = `${(100 * (1 - Math.exp(-gain))).toFixed(1)} %`;
   const isOver = samples.length >= ELIMINATION.mostSamples;
   // What was kept for long stays while it is ahead: its rival's samples become fewer.
-  const isKept = isOver && gain > 0 && inUseOf(samples) === leader;
+  const isKept = isOver && gain > 0 && exploited === leader;
   if (isOver || (inRace.length === 0 && !isAutoIn))
     return isSure || isKept
       ? {

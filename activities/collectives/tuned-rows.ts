@@ -103,7 +103,10 @@ function tunedRow(question: RowQuestion): TunedRow {
   const known: readonly Sample[] = samples.flatMap(({ arm, micros, run }) =>
     isArm(arm) ? [{ arm, ms: micros / 1000, run: String(run) }] : [],
   );
-  const choice = eliminationChoice(known, arms);
+  const { former } = question;
+  const choice = eliminationChoice(known, arms, {
+    exploited: former?.explore === undefined ? former?.arm : undefined,
+  });
   const tried = arms.map((arm) => {
     const micros = samples.filter((sample) => sample.arm === arm).map((sample) => sample.micros);
     const typicalMicros = micros.length === 0 ? 0 : Math.round(medianOf(micros));

@@ -12,8 +12,8 @@ export interface LocalGpus {
   readonly device: string;
   /** The well-known type; absent for a device that is none. */
   readonly type?: string;
-  readonly memoryMiB: number;
-  /** Absent where the driver does not say. */
+  /** Absent where the driver does not say, as with memory that is the machine's. */
+  readonly memoryMiB?: number;
   readonly watts?: number;
   /** The output of `nvidia-smi topo -m`; absent where that fails, as in some virtual machines. */
   readonly topology?: string;
@@ -47,7 +47,7 @@ export async function localGpus(path: string | undefined): Promise<LocalGpus | u
       `nvidia-smi fails: ${harmless(said.trim() || String(error))}. Mend the driver, or hide nvidia-smi from PATH for a fleet of made-up GPUs.`,
     );
   }
-  const gpus = listed.split("\n").flatMap((line) => gpuOf(line) ?? []);
+  const gpus = listed.split("\n").flatMap((line) => (line.trim() === "" ? [] : [gpuOf(line)]));
   const [first] = gpus;
   if (first === undefined) return undefined;
   const others = [...new Set(gpus.map(({ device }) => device))];
@@ -61,16 +61,14 @@ export async function localGpus(path: string | undefined): Promise<LocalGpus | u
   return { ...first, count: gpus.length, ...(topology !== undefined && { topology }) };
 }
 
-function gpuOf(line: string): Omit<LocalGpus, "count" | "topology"> | undefined {
+function gpuOf(line: string): Omit<LocalGpus, "count" | "topology"> {
   const [device = "", memory, power] = line.split(",").map((cell) => cell.trim());
-  if (device === "") return undefined;
   const [memoryMiB, watts] = [Number(memory), Number(power)];
-  if (!(memoryMiB > 0)) return undefined;
   const type = gpuTypeOfDevice(device);
   return {
     device,
-    memoryMiB,
     ...(type !== undefined && { type }),
+    ...(memoryMiB > 0 && { memoryMiB }),
     ...(watts > 0 && { watts }),
   };
 }

@@ -51,7 +51,8 @@ export function initVerb(context: CommandContext): Command {
       const { io } = context;
       const path = resolve(io.cwd, file);
       const topologyPath = resolve(dirname(path), TOPOLOGY);
-      const gpus = await localGpus(io.env["PATH"]);
+      const found = await localGpus(io.env["PATH"]);
+      const gpus = readable(found, values, (problem) => context.say(problem));
       const text = fleetText(gpus, values);
       const files = [
         { name: file, path, text },
@@ -59,7 +60,9 @@ export function initVerb(context: CommandContext): Command {
           ? []
           : [{ name: TOPOLOGY, path: topologyPath, text: gpus.topology }]),
       ];
-      check(text, gpus?.topology);
+      const problems = problemsOf(text, gpus?.topology);
+      if (problems.length > 0)
+        throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
       const taken = files.filter((each) => existsSync(each.path)).map(({ name }) => name);
       if (taken.length > 0 && values.force !== true) {
         throw new OrbweaverError(
@@ -132,10 +135,10 @@ ${
 /** A type that is not well-known is described as the driver describes it. */
 function ownType({ device, memoryMiB, watts }: LocalGpus, type: string): string {
   if (knownGpuType(type) !== undefined) return "";
-  if (watts === undefined) {
+  if (watts === undefined || memoryMiB === undefined) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      `${shown(type)} is no well-known GPU type, and the driver does not say what power "${harmless(device)}" draws. Give --type with one of ${GPU_TYPES.join(", ")}.`,
+      `${shown(type)} is no well-known GPU type, and the driver does not say what memory "${harmless(device)}" has and what power it draws. Give --type with one of ${GPU_TYPES.join(", ")}.`,
     );
   }
   return `gpuTypes:
@@ -143,8 +146,23 @@ function ownType({ device, memoryMiB, watts }: LocalGpus, type: string): string 
 `;
 }
 
+/** Without a topology that the fleet file's parser refuses: the file is worth having without it. */
+function readable(
+  gpus: LocalGpus | undefined,
+  values: InitValues,
+  say: (problem: string) => void,
+): LocalGpus | undefined {
+  if (gpus?.topology === undefined) return gpus;
+  const { topology, ...rest } = gpus;
+  const problems = problemsOf(fleetText(gpus, values), topology);
+  if (problems.length === 0 || problemsOf(fleetText(rest, values), undefined).length > 0)
+    return gpus;
+  say(`without the topology, which cannot be read:\n${problems.join("\n")}`);
+  return rest;
+}
+
 /** Whatever a flag or the machine's name brought, what is written is a fleet file. */
-function check(text: string, topology: string | undefined): void {
+function problemsOf(text: string, topology: string | undefined): readonly string[] {
   const parsed = parseFleetYaml(text, {
     file: "the new file",
     read: () =>
@@ -152,7 +170,5 @@ function check(text: string, topology: string | undefined): void {
         ? { kind: "missing", reason: "does not exist" }
         : { kind: "text", text: topology },
   });
-  if (parsed.kind === "parsed") return;
-  const problems = parsed.problems.map(formatProblem);
-  throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
+  return parsed.kind === "parsed" ? [] : parsed.problems.map(formatProblem);
 }
