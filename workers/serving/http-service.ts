@@ -35,9 +35,9 @@ export interface HttpService {
 
 export interface ServingLimits {
   readonly bodyBytes: number;
-  /** Of all requests that are read or answered at one time. */
+  /** Of all requests that are read or answered at one time, and of their answers until they are sent. */
   readonly bodiesBytes: number;
-  /** A request has come whole in this time, its head in a sixth of it. */
+  /** A request has come whole in this time, its head in a sixth of it; an answer has gone in this time. */
   readonly requestMs: number;
   /** An answer of which the client takes nothing for so long is given up. */
   readonly stallMs: number;
@@ -115,14 +115,18 @@ export async function serveHttp(
   const server = createServer(options, (request, response) => {
     const answers = connections.get(request.socket);
     answers?.add(response);
-    response.once("close", () => answers?.delete(response));
+    const room = open.room();
+    response.once("close", () => {
+      answers?.delete(response);
+      room.leave();
+    });
     const answered = (answer: Answer): void => {
       // What is left of a refused body is not read.
       const isCut = !request.complete && request.method === "POST";
       if (isCut) response.setHeader("connection", "close");
-      send(response, answer, limits.stallMs);
+      send(response, answer, limits);
     };
-    answerTo(request, open).then(answered, (error: unknown) => {
+    answerTo(request, open, room).then(answered, (error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
       answered(wrong(message, 500));
     });
@@ -179,7 +183,7 @@ const listening = (
     server.listen(port, host, () => resolve());
   });
 
-async function answerTo(request: IncomingMessage, open: Open): Promise<Answer> {
+async function answerTo(request: IncomingMessage, open: Open, room: BodyRoom): Promise<Answer> {
   const { service, rule, isDraining } = open;
   const { pathname } = new URL(request.url ?? "/", "http://model");
   const about = `/v2/models/${encodeURIComponent(service.name)}`;
@@ -204,7 +208,7 @@ async function answerTo(request: IncomingMessage, open: Open): Promise<Answer> {
       if (request.method !== "POST") {
         return { status: 405, body: { error: "send a POST" }, headers: { allow: "POST" } };
       }
-      return isDraining() ? DRAINING : await inferred(request, open);
+      return isDraining() ? DRAINING : await inferred(request, open, room);
     default:
       return {
         status: 404,
@@ -250,26 +254,27 @@ const wrong = (error: string, status = 400): Answer => ({
   body: { error: error.slice(0, MESSAGE_LENGTH) },
 });
 
-async function inferred(request: IncomingMessage, open: Open): Promise<Answer> {
+async function inferred(request: IncomingMessage, open: Open, room: BodyRoom): Promise<Answer> {
   const { limits } = open;
   const tooLarge = wrong(`the body has more than ${limits.bodyBytes} bytes; send fewer rows`, 413);
   if (Number(request.headers["content-length"] ?? 0) > limits.bodyBytes) return tooLarge;
-  const room = open.room();
-  try {
-    open.uploads.add(request);
-    const { take } = room;
-    const body = await bodyOf(request, { bodyBytes: limits.bodyBytes, take }).finally(() =>
-      open.uploads.delete(request),
-    );
-    if (body === "too large") return tooLarge;
-    if (body === "no room") {
-      const why = `the bodies of requests under way fill ${limits.bodiesBytes} bytes; retry in 1 s`;
-      return { ...wrong(why, 429), headers: { "retry-after": "1" } };
-    }
-    return await answerOf(body, open);
-  } finally {
-    room.leave();
-  }
+  const { take } = room;
+  const full: Answer = {
+    ...wrong(
+      `the bodies of requests under way fill ${limits.bodiesBytes} bytes; retry in 1 s`,
+      429,
+    ),
+    headers: { "retry-after": "1" },
+  };
+  open.uploads.add(request);
+  const body = await bodyOf(request, { bodyBytes: limits.bodyBytes, take }).finally(() =>
+    open.uploads.delete(request),
+  );
+  if (body === "too large") return tooLarge;
+  if (body === "no room") return full;
+  const answer = await answerOf(body, open);
+  // A client that takes its answer slowly holds it all that time.
+  return answer.body instanceof Uint8Array && !take(answer.body.length) ? full : answer;
 }
 
 async function answerOf(body: Uint8Array, { service, work }: Open): Promise<Answer> {
@@ -322,7 +327,7 @@ const portEntry = ({ name, type, shape }: SessionPort): unknown => ({
 function send(
   response: ServerResponse,
   { status, body, headers = {} }: Answer,
-  stallMs: number,
+  { stallMs, requestMs }: ServingLimits,
 ): void {
   if (response.destroyed || response.headersSent) return;
   const isText = typeof body === "string";
@@ -335,5 +340,7 @@ function send(
   });
   // Nothing moves on the connection for so long.
   response.setTimeout(stallMs, () => response.destroy());
+  const late = setTimeout(() => response.destroy(), requestMs);
+  response.once("close", () => clearTimeout(late));
   response.end(bytes);
 }
