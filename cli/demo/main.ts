@@ -8,7 +8,7 @@
 import type { Client } from "@temporalio/client";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile } from "node:fs/promises";
+import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,12 +18,15 @@ import { readPhillyTrace } from "../../domain/trace/parse-philly.ts";
 import { isolatedConnection, openClient } from "../../workers/connection.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import type { JobResult } from "../../protocol/messages.ts";
+import { fleetPicture } from "../picture/fleet-picture.ts";
 import { createBoard, whereOf, type Board, type DemoRow } from "./board.ts";
 import { printSummary, summarise, type DemoEnd, type DemoSummary } from "./summary.ts";
 
 const FIRST_ROW = 50_000;
 const FLEET = "demo";
 const REDRAW_MS = 400;
+/** In the folder where the demo was started: the fleet when most jobs waited. */
+const PICTURE = "orbweaver-demo.svg";
 const root = packageRoot();
 
 export interface DemoOptions {
@@ -63,7 +66,9 @@ async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
       rows: [],
       ends: [],
     };
-    await playJobs(run, jobs, board);
+    const busiest = await playJobs(run, jobs, board);
+    if (busiest !== undefined)
+      await writeFile(PICTURE, fleetPicture({ fleet: FLEET, mode: "tenant", ...busiest }));
     const summary = summarise({
       ends: run.ends,
       workload,
@@ -77,6 +82,7 @@ async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
     await close();
     if (isJson) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
     else printSummary(process.stdout, summary);
+    if (busiest !== undefined) say(`${PICTURE}: the fleet and its queue when most jobs waited`);
     return isGood(summary, jobs.length) && !interruption.signal.aborted;
   } finally {
     if (isKept) sayKept(stateDir);
@@ -101,19 +107,32 @@ interface DemoRun {
   readonly ends: DemoEnd[];
 }
 
-/** Submits the jobs at their times and shows them until all have ended. */
-async function playJobs(run: DemoRun, jobs: readonly DemoJob[], board: Board): Promise<void> {
+interface Seen {
+  readonly ledger: Ledger;
+  readonly nowMs: number;
+}
+
+/** Submits the jobs at their times and shows them until all have ended; returns what it saw when most jobs waited. */
+async function playJobs(
+  run: DemoRun,
+  jobs: readonly DemoJob[],
+  board: Board,
+): Promise<Seen | undefined> {
   const { orbweaver, interrupted, rows, ends } = run;
+  let busiest: Seen | undefined;
   const submitting = submitAll(jobs, async (job) => await submitJob(run, job));
   while (!interrupted.aborted && ends.length < jobs.length) {
     const ledger = await orbweaver.fleet();
     for (const row of rows) updateRow(row, ledger);
-    board.update(rows, ledger, Date.now());
+    const nowMs = Date.now();
+    if (ledger.requests.size > (busiest?.ledger.requests.size ?? -1)) busiest = { ledger, nowMs };
+    board.update(rows, ledger, nowMs);
     await sleep(REDRAW_MS);
   }
   await submitting;
   board.update(rows, undefined, Date.now());
   board.close();
+  return busiest;
 }
 
 async function submitJob(

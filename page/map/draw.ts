@@ -1,4 +1,7 @@
-/** @file Draws the map on a canvas: all GPUs by colour, what is special by form, and the outline of one gang. Cost: O(GPUs), 1 to 2 ms for 6,000. */
+/**
+ * @file Draws the map on a canvas, or on what draws like one: all GPUs by colour, what is special by form, and the outline of one gang. Cost: O(GPUs),
+ * 1 to 2 ms for 6,000.
+ */
 
 import type { Painting, Theme } from "./colours.ts";
 import type { GpuBook } from "./gpus.ts";
@@ -13,15 +16,30 @@ export interface Picture {
   readonly job: string;
 }
 
+/** What the map needs of a canvas's context. */
+export interface Brush {
+  fillStyle: string | object;
+  strokeStyle: string | object;
+  globalAlpha: number;
+  lineWidth: number;
+  font: string;
+  readonly beginPath: () => void;
+  readonly rect: (...box: [x: number, y: number, width: number, height: number]) => void;
+  readonly moveTo: (x: number, y: number) => void;
+  readonly lineTo: (x: number, y: number) => void;
+  readonly fill: () => void;
+  readonly stroke: () => void;
+  readonly fillText: (text: string, x: number, y: number) => void;
+}
+
 const DIMMED = 0.22;
 const EVICTED = 3;
 const VACATING = 4;
 const RESERVED = 5;
 
-export function draw(context: CanvasRenderingContext2D, picture: Picture): void {
+/** On what is empty. */
+export function draw(context: Brush, picture: Picture): void {
   const { layout, theme } = picture;
-  const { width } = context.canvas;
-  context.clearRect(0, 0, width, context.canvas.height);
   drawLabels(context, layout, theme);
   const isOfJob = gangOf(picture);
   const shown = cellsByColour(picture, isOfJob);
@@ -55,7 +73,7 @@ function cellsByColour(
 }
 
 function fill(
-  context: CanvasRenderingContext2D,
+  context: Brush,
   { layout }: Picture,
   {
     colour,
@@ -78,7 +96,7 @@ function fill(
 }
 
 /** Evicted and vacating GPUs are cut by a diagonal, reserved ones have a hole: readable without colour. */
-function drawForms(context: CanvasRenderingContext2D, { book, layout, theme }: Picture): void {
+function drawForms(context: Brush, { book, layout, theme }: Picture): void {
   const { boxes, cellWidth, cellHeight } = layout;
   context.fillStyle = theme.back;
   context.beginPath();
@@ -102,7 +120,7 @@ function drawForms(context: CanvasRenderingContext2D, { book, layout, theme }: P
 }
 
 /** Drained hosts are struck through, fenced and silent ones framed. */
-function drawHosts(context: CanvasRenderingContext2D, { book, layout, theme }: Picture): void {
+function drawHosts(context: Brush, { book, layout, theme }: Picture): void {
   const { boxes, cellWidth, cellHeight } = layout;
   context.lineWidth = 1;
   book.hosts.forEach(({ row }, host) => {
@@ -119,7 +137,7 @@ function drawHosts(context: CanvasRenderingContext2D, { book, layout, theme }: P
   });
 }
 
-function drawLabels(context: CanvasRenderingContext2D, { labels }: Layout, theme: Theme): void {
+function drawLabels(context: Brush, { labels }: Layout, theme: Theme): void {
   for (const { x, y, text, kind } of labels) {
     const isCluster = kind === "cluster";
     context.font = isCluster ? "600 13px system-ui, sans-serif" : "10px system-ui, sans-serif";
@@ -137,7 +155,7 @@ function gangOf({ book, job }: Picture): (gpu: number) => boolean {
 }
 
 function outline(
-  context: CanvasRenderingContext2D,
+  context: Brush,
   { book, layout, theme }: Picture,
   isOfJob: (gpu: number) => boolean,
 ): void {

@@ -4,6 +4,7 @@
  * GPUs are numbered host by host in the order of the fleet file. Cost: O(GPUs + leases).
  */
 
+import { counted } from "../text.ts";
 import type { HostRow, LeaseRow, ReservationRow } from "../wire.ts";
 
 /** In the order of the legend. */
@@ -76,4 +77,14 @@ function eachGpu(
     for (let gpu = 0, rest = mask >>> 0; rest !== 0; gpu += 1, rest >>>= 1)
       if ((rest & 1) === 1) see(first + gpu);
   }
+}
+
+/** `16 GPUs on 2 hosts: 4 free, 12 held`. */
+export function summaryText({ count, states, hosts }: GpuBook): string {
+  const counts = GPU_STATES.map((name, state) => ({
+    name,
+    count: states.reduce((sum, one) => sum + (one === state ? 1 : 0), 0),
+  }));
+  const parts = counts.filter((one) => one.count > 0).map((one) => `${one.count} ${one.name}`);
+  return `${counted(count, "GPU")} on ${counted(hosts.length, "host")}: ${parts.join(", ")}`;
 }

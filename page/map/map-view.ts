@@ -2,12 +2,12 @@
 
 import { h, type ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { counted, durationText } from "../text.ts";
+import { durationText } from "../text.ts";
 import type { Go } from "../place.ts";
 import type { ViewProps } from "../views/view-props.ts";
 import { MODES, paint, type Mode, type Theme } from "./colours.ts";
 import { draw } from "./draw.ts";
-import { GPU_STATES, readGpus, type GpuBook } from "./gpus.ts";
+import { GPU_STATES, readGpus, summaryText, type GpuBook } from "./gpus.ts";
 import { at, layOut, type Layout } from "./layout.ts";
 
 /** Redraws are told here, for those who measure. */
@@ -187,15 +187,6 @@ function jobOf(book: GpuBook, { host, gpu }: Pointed): string | undefined {
   return book.leases[book.leaseOf[at_] ?? -1]?.job ?? book.claimants[book.claimOf[at_] ?? -1];
 }
 
-function summaryText({ count, states, hosts }: GpuBook): string {
-  const counts = GPU_STATES.map((name, state) => ({
-    name,
-    count: states.reduce((sum, one) => sum + (one === state ? 1 : 0), 0),
-  }));
-  const parts = counts.filter((one) => one.count > 0).map((one) => `${one.count} ${one.name}`);
-  return `${counted(count, "GPU")} on ${counted(hosts.length, "host")}: ${parts.join(", ")}`;
-}
-
 /** Changes when a host comes, goes or moves. */
 const hostsKey = ({ hosts }: GpuBook): string =>
   `${hosts[0]?.id ?? ""} ${hosts.at(-1)?.id ?? ""} ${hosts.reduce((sum, { row }) => sum + row.gpus, 0)}`;
@@ -209,6 +200,7 @@ function fit(context: CanvasRenderingContext2D, width: number, height: number): 
   canvas.style.width = `${width}px`;
   canvas.style.height = `${Math.max(1, height)}px`;
   context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, width, Math.max(1, height));
 }
 
 function useSize(frame: { readonly current: HTMLElement | null }): {

@@ -1,9 +1,13 @@
 /** @file `orbweaver fleet show`: clusters, hosts, each GPU's state, and tenants with their use of quotas. */
 
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
+import { writeFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { harmless, shown } from "../../../domain/values/file-problem.ts";
 import type { Ledger } from "../../../client/index.ts";
 import { fleetRules } from "../../../client/rules/upgrade-fleet.ts";
+import { MODES, type Mode } from "../../../page/map/colours.ts";
 import { isMassSilence } from "../../../scheduling/ledger/apply/host-silence.ts";
 import {
   addServiceOptions,
@@ -17,6 +21,7 @@ import { containmentLines } from "../../text/containment-text.ts";
 import { trustLines } from "../../text/trust-text.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import type { FleetPicture } from "../../picture/fleet-picture.ts";
 import { isGoneHere } from "./upgrade.ts";
 import {
   massSilenceLines,
@@ -33,11 +38,24 @@ export function fleetShowVerb(context: CommandContext): Command {
       "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows why hosts are drained, which hosts are silent, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
     )
     .option("--json", "answer with one JSON document")
-    .addHelpText("after", helpEnd([["orbweaver fleet show", "all clusters and tenants"]]))
-    .action(async (values: ConnectionOptionValues & { readonly json?: boolean }) => {
+    .option("--plot <file.svg>", "write a picture of the map and the queue")
+    .addOption(new Option("--by <mode>", "colours of the picture").choices(MODES).default("tenant"))
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver fleet show", "all clusters and tenants"],
+        [
+          "orbweaver fleet show --plot fleet.svg --by class",
+          "a picture, for a browser or a report",
+        ],
+      ]),
+    )
+    .action(async (values: ShowValues) => {
       await context.withFleet(values, async ({ client, direct, fleet }) => {
         const ledger = await client.fleet();
         const nowMs = context.io.nowMs();
+        if (values.plot !== undefined)
+          await plot(context, { file: values.plot, fleet, ledger, mode: values.by, nowMs });
         const trust = await client.trust(ledger);
         const rules =
           direct &&
@@ -65,6 +83,28 @@ export function fleetShowVerb(context: CommandContext): Command {
       });
     });
   return addServiceOptions(verb);
+}
+
+interface ShowValues extends ConnectionOptionValues {
+  readonly json?: boolean;
+  readonly plot?: string;
+  readonly by: Mode;
+}
+
+async function plot(
+  context: CommandContext,
+  { file, ...shown }: FleetPicture & { readonly file: string },
+): Promise<void> {
+  const { fleetPicture } = await import("../../picture/fleet-picture.ts");
+  try {
+    writeFileSync(resolve(context.io.cwd, file), fleetPicture(shown));
+  } catch (error) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `--plot: ${file} cannot be written: ${error instanceof Error ? error.message : String(error)}. Name a file in a folder of yours.`,
+    );
+  }
+  context.say(`${file}: a picture of fleet ${shown.fleet}`);
 }
 
 const MAX_LISTED = 20;
