@@ -21,6 +21,8 @@ export interface TrustShare {
 export interface ContainmentShare {
   /** A kind of container; `unknown` as above. */
   readonly containment: string;
+  /** What it limits of `processes`, `memory` and `cpus`. */
+  readonly limits: readonly string[];
   readonly hosts: number;
 }
 
@@ -55,10 +57,10 @@ export async function fleetTrust(
   const left = queues.slice(MAX_AGENTS);
   return {
     shares: countBy(({ trust }) => trust).map(([trust, count]) => ({ trust, hosts: count })),
-    containment: countBy((said) => said.containment).map(([containment, count]) => ({
-      containment,
-      hosts: count,
-    })),
+    containment: countBy((said) => said.containment).map(([word, count]) => {
+      const [containment = word, ...limits] = word.split("+");
+      return { containment, limits, hosts: count };
+    }),
     unasked: left.reduce((sum, queue) => sum + (hostsOf.get(queue) ?? 0), 0),
   };
 }

@@ -181,6 +181,8 @@ export interface RunReport {
   readonly checkpoint?: CheckpointMark;
   /** Collective bandwidth of the whole gang, from the host whose processes measured it. */
   readonly measuredGbs?: number;
+  /** The most memory that the launch used at once there, file cache included; absent where it was not limited. */
+  readonly peakMemoryBytes?: number;
   /** Of a batch, one for each of its tasks; a failed task does not fail the batch. */
   readonly tasks?: readonly TaskEnd[];
 }

@@ -106,6 +106,8 @@ export interface AttemptView {
   readonly bandwidth?: BandwidthNote;
   /** What its processes measured, once that was reported. */
   readonly measuredGbs?: number;
+  /** The most host memory that it used at once on any host, file cache included, once it has ended. */
+  readonly peakMemoryBytes?: number;
   readonly reason: string;
   readonly end?: "completed" | "failed" | "stopped";
   readonly cause?: RunCause & { readonly host: HostId };

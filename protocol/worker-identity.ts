@@ -14,7 +14,7 @@ export interface WorkerIdentity {
   readonly rules: number;
   /** Of an agent: whose jobs its hosts start, in a word (`access/host-trust.ts`). */
   readonly trust?: string;
-  /** Of an agent: the kind of container in which its launches run (`agent/containment/container.ts`). */
+  /** Of an agent: the kind of container in which its launches run, and the limits that it keeps (`agent/containment/container.ts`). */
   readonly containment?: string;
 }
 

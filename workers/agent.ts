@@ -23,7 +23,8 @@ import {
   type AgentHost,
 } from "../agent/runs/agent-host.ts";
 import { reportCheckpoints } from "../agent/telemetry/checkpoint-report.ts";
-import type { ContainerKind } from "../agent/containment/container.ts";
+import { containmentWord, type ContainerKind } from "../agent/containment/container.ts";
+import type { HostResources } from "../agent/containment/limits.ts";
 import { findContainment } from "../agent/system/find-containment.ts";
 import { findNative, nativeFile, SUPERVISOR_VARIABLE } from "../agent/system/native-supervisor.ts";
 import { openContactStore, type ContactStore } from "../agent/presence/contact-store.ts";
@@ -81,7 +82,12 @@ export interface AgentOptions {
   readonly dataConverter?: DataConverter;
   readonly fleet: string;
   readonly cluster: ClusterId;
-  readonly hosts: readonly { readonly id: HostId; readonly gpuCount: number }[];
+  readonly hosts: readonly {
+    readonly id: HostId;
+    readonly gpuCount: number;
+    /** What its launches share; by default only what a job asks for is limited. */
+    readonly resources?: HostResources;
+  }[];
   /** Folder of all agents of this machine; see `agent/system/state-layout.ts`. */
   readonly stateDir: string;
   /** The address that the other hosts of a gang connect to. */
@@ -144,9 +150,9 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   const heal = (host: Parameters<typeof healTokens>[0]): Promise<void> =>
     healTokens(host, { client, fleet, closing: closing.signal, onNote });
   const hosts = new Map(
-    options.hosts.map(({ id, gpuCount }) => {
-      const setup = { stateDir, fleet, id, gpuCount, containment, owner: ownerOf(id), heal };
-      return [id, openHost(setup, nodeSystem)];
+    options.hosts.map((host) => {
+      const setup = { ...host, stateDir, fleet, containment, owner: ownerOf(host.id), heal };
+      return [host.id, openHost(setup, nodeSystem)];
     }),
   );
   await endAndSayStrays([...hosts.values()], onNote);
@@ -294,7 +300,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     namespace,
     identity: ownPollerIdentity({
       trust: trustWord(trust),
-      containment: findContainment(options.containers).kind,
+      containment: containmentWord(findContainment(options.containers)),
     }),
     ...(dataConverter !== undefined && { dataConverter }),
     activityTaskPollerBehavior: POLLERS,

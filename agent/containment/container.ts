@@ -9,6 +9,7 @@
 
 import { basename, join } from "node:path";
 import { readJson } from "../folder/json-files.ts";
+import type { LaunchLimits } from "./limits.ts";
 import { BATCHES, type LaunchFiles } from "../folder/launch-files.ts";
 import type { Files } from "../ports/files.ts";
 
@@ -22,6 +23,10 @@ export type Container =
       readonly group: string;
       /** A second group where another hierarchy counts processes; the same one where it counts them itself. */
       readonly bound?: { readonly group: string; readonly pids: number };
+      /** Where the kernel limits the memory of the launch, in the group itself or in another hierarchy. */
+      readonly memory?: { readonly group: string; readonly bytes: number };
+      /** Where the launch has its share of the processors. */
+      readonly cpu?: { readonly group: string; readonly cpus: number };
     }
   | { readonly kind: "subreaper" | "marks" };
 
@@ -33,6 +38,9 @@ export type Containment =
       readonly base: string;
       /** The most processes and threads of one launch, and the folder under which they are counted. */
       readonly bound?: { readonly base: string; readonly pids: number };
+      /** The folders under which memory is limited, and processors are shared. */
+      readonly memory?: { readonly base: string };
+      readonly cpu?: { readonly base: string };
     }
   /** Words before a command that make it the reaper of its orphans, and then become it. */
   | { readonly kind: "subreaper"; readonly prefix: readonly string[] }
@@ -40,21 +48,48 @@ export type Containment =
 
 export const MARKS_ALONE: Containment = Object.freeze({ kind: "marks" });
 
-/** The container of the launch with this folder. `owner` tells fleets and hosts of one machine apart. */
+export interface LaunchPlace {
+  /** Tells fleets and hosts of one machine apart. */
+  readonly owner: string;
+  readonly launchDir: string;
+  readonly limits?: LaunchLimits;
+}
+
+/** The container of the launch with this folder; limits that the machine cannot keep are left out. */
 export function containerFor(
   containment: Containment,
-  owner: string,
-  launchDir: string,
+  { owner, launchDir, limits = {} }: LaunchPlace,
 ): Container {
   if (!("base" in containment)) return { kind: containment.kind };
-  const { kind, base, bound } = containment;
+  const { kind, base, bound, memory, cpu } = containment;
+  const { memoryBytes, cpus } = limits;
   const groupIn = (dir: string): string => join(ownerGroup(dir, owner), groupName(launchDir));
   return {
     kind,
     group: groupIn(base),
     ...(bound !== undefined && { bound: { group: groupIn(bound.base), pids: bound.pids } }),
+    ...(memory !== undefined &&
+      memoryBytes !== undefined && { memory: { group: groupIn(memory.base), bytes: memoryBytes } }),
+    ...(cpu !== undefined && cpus !== undefined && { cpu: { group: groupIn(cpu.base), cpus } }),
   };
 }
+
+/** The kind, and the limits that it keeps: `cgroup2+processes+memory+cpus`. */
+export const containmentWord = (containment: Containment): string => {
+  if (!("base" in containment)) return containment.kind;
+  const { kind, bound, memory, cpu } = containment;
+  const kept = [bound && "processes", memory && "memory", cpu && "cpus"];
+  return [kind, ...kept.filter((each) => each !== undefined)].join("+");
+};
+
+/** The folders of the containment under which groups of launches lie. */
+export const basesOf = (containment: Containment): readonly string[] =>
+  "base" in containment
+    ? distinct(
+        [containment, containment.bound, containment.memory, containment.cpu],
+        (each) => each?.base,
+      )
+    : [];
 
 /** Holds the groups of all launches of one host. */
 export const ownerGroup = (base: string, owner: string): string => join(base, "orbweaver", owner);
@@ -73,5 +108,10 @@ export const readContainer = (files: Files, { container }: LaunchFiles): Contain
 /** The groups that the kernel keeps for the container; the first holds every process of it. */
 export const groupsOf = (container: Container): readonly string[] =>
   "group" in container
-    ? [...new Set([container.group, container.bound?.group ?? container.group])]
+    ? distinct([container, container.bound, container.memory, container.cpu], (each) => each?.group)
     : [];
+
+const distinct = <Part>(
+  parts: readonly Part[],
+  pathOf: (part: Part) => string | undefined,
+): readonly string[] => [...new Set(parts.flatMap((part) => pathOf(part) ?? []))];

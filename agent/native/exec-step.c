@@ -29,6 +29,8 @@
 enum { NOT_JOINED = 125, NOT_STARTED = 126, NOT_FOUND = 127 };
 /* From -1000 to 1000; agent and supervisors have the value of their user's session, mostly 0. */
 #define OOM_SCORE "500"
+/* Open files of one process. */
+#define MOST_FILES 65536
 #define MOST_USER_GROUPS 65536
 #define MOST_DEPTH 64
 #define OTHERS_PASS 0001
@@ -50,6 +52,9 @@ static void must(bool is_done, const char *what) {
 void join_groups(const struct container *container) {
   // Refused where the score would fall.
   write_word("/proc/self", "oom_score_adj", OOM_SCORE);
+  // A limit that is lower already stays where it may not be raised.
+  struct rlimit files = {MOST_FILES, MOST_FILES};
+  setrlimit(RLIMIT_NOFILE, &files);
   for (int at = 0; at < container->group_count; at += 1)
     if (!write_word(container->groups[at], "cgroup.procs", "0"))
       fail(NOT_JOINED, "this process cannot join %s", container->groups[at]);

@@ -88,7 +88,7 @@ void free_plan(struct plan *plan) {
 
 /* Of `container.json`: without one, marks alone (agent/containment/container.ts). */
 struct container read_container(int dir) {
-  struct container found = {false, 0, {NULL, NULL}};
+  struct container found = {false, 0, {NULL}};
   char *text = read_whole(dir, "container.json", MOST_CONTAINER_BYTES, NULL);
   char *kind = json_plain_string(json_after(text, "kind"));
   found.is_subreaper = kind != NULL && strcmp(kind, "subreaper") == 0;
@@ -96,7 +96,9 @@ struct container read_container(int dir) {
   const char *at = text;
   while (found.group_count < MAX_GROUPS && (at = json_after(at, "group")) != NULL) {
     char *group = json_plain_string(at);
-    bool is_known = group == NULL || (found.group_count > 0 && strcmp(group, found.groups[0]) == 0);
+    bool is_known = group == NULL;
+    for (int each = 0; each < found.group_count && !is_known; each += 1)
+      is_known = strcmp(group, found.groups[each]) == 0;
     if (is_known) free(group);
     else found.groups[found.group_count++] = group;
   }

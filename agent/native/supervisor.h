@@ -41,7 +41,8 @@ struct plan {
   struct rank_plan *ranks;
 };
 
-#define MAX_GROUPS 2
+/* One for all processes; where other hierarchies do so, one that counts them, one for memory, one for processors. */
+#define MAX_GROUPS 4
 
 struct container {
   bool is_subreaper;

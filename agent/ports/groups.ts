@@ -5,11 +5,24 @@
  * A group is named by the path of its folder. Nothing here waits.
  */
 
+export interface MemoryUse {
+  /** The most that the group has used at once, file cache included; absent where the kernel does not say (version 2 before Linux 5.19). */
+  readonly peakBytes?: number;
+  /** Processes that the kernel killed because the group was at its limit. */
+  readonly oomKills: number;
+}
+
 export interface Groups {
   /** Makes the group with its parents; nothing happens when it is there. Throws the system's error. */
   make(path: string): void;
   /** The most processes and threads that the group may hold; more are not forked. Throws the system's error. */
   limitPids(path: string, most: number): void;
+  /** The most memory that the group may use, file cache included, swap none. At its end the kernel kills in the group alone. Throws the system's error. */
+  limitMemory(path: string, bytes: number): void;
+  /** The group's weight against others where processors are short; `of` is what all groups of the host share. Throws the system's error. */
+  weighCpus(path: string, share: { readonly cpus: number; readonly of: number }): void;
+  /** What its memory came to; undefined where it is not counted. */
+  memoryUse(path: string): MemoryUse | undefined;
   /** The pids in the group and in those below it, zombies perhaps included; none when there is no such group. */
   pids(path: string): readonly number[];
   /** The names of the groups right below. */

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { MARKS_ALONE, type Containment } from "../containment/container.ts";
+import type { HostResources } from "../containment/limits.ts";
 import { failure } from "../system/failures.ts";
 import {
   batchDir,
@@ -31,6 +32,8 @@ export interface AgentHost {
   readonly layout: HostLayout;
   readonly tokens: TokenStore;
   readonly containment: Containment;
+  /** What launches share in proportion to their GPUs. */
+  readonly resources: HostResources;
   /** Names this host of this fleet among all that agents of the machine serve. */
   readonly owner: string;
   /** Settled when the tokens are known; `tokens.isReady` says whether they are. */
@@ -43,6 +46,8 @@ export interface HostSetup extends HostPlace {
   readonly gpuCount: number;
   /** By default the marks alone. */
   readonly containment?: Containment;
+  /** By default none: only what a job asks for is limited. */
+  readonly resources?: HostResources;
   /** By default one made from the folder's name. */
   readonly owner?: string;
   /** Asks the fleet for the tokens where the folder holds none; never fails. By default a missing file is that of a new host. */
@@ -50,7 +55,7 @@ export interface HostSetup extends HostPlace {
 }
 
 export function openHost(setup: HostSetup, system: System): AgentHost {
-  const { gpuCount, containment = MARKS_ALONE, owner, heal, ...place } = setup;
+  const { gpuCount, containment = MARKS_ALONE, resources = {}, owner, heal, ...place } = setup;
   const { files: disk } = system;
   const layout = hostLayout(disk, place);
   const tokens = openTokenStore(disk, layout.tokens, gpuCount);
@@ -64,6 +69,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     tokens,
     ready: isAsked ? heal({ id: place.id, gpuCount, tokens }) : Promise.resolve(),
     containment,
+    resources,
     owner: owner ?? ownerName([layout.dir]),
     open: new Map(),
   };

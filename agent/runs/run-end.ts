@@ -9,7 +9,7 @@
 
 import type { RunReport } from "../../protocol/agent-contract.ts";
 import type { AgentHost } from "./agent-host.ts";
-import { groupsOf, readContainer } from "../containment/container.ts";
+import { groupsOf, readContainer, type Container } from "../containment/container.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
 import { newestCheckpoint } from "../folder/checkpoints.ts";
@@ -19,6 +19,7 @@ import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { lastLines } from "../shim/log-reader.ts";
 import { endShim, killAll, terminate } from "./process-end.ts";
 import { neverStarted, runReport, type Facts } from "./run-report.ts";
+import type { Groups } from "../ports/groups.ts";
 import { createJsonOnce, readJson, replaceJson } from "../folder/json-files.ts";
 import { batchReport } from "./task-report.ts";
 import { readTurns } from "../folder/slot-journal.ts";
@@ -113,7 +114,9 @@ export async function settleRun(
   // A stop may still grant a grace to processes that the ranks have left behind.
   await run.stopping?.catch(() => undefined);
   if (phase.kind !== "revoked") await killAll(run);
-  for (const group of groupsOf(readContainer(disk, files))) system.groups.remove(group);
+  const container = readContainer(disk, files);
+  const memory = memoryOf(container, system.groups);
+  for (const group of groupsOf(container)) system.groups.remove(group);
   const nowMs = system.clock.nowMs();
   const report =
     stored === undefined
@@ -123,6 +126,7 @@ export async function settleRun(
           phase,
           stop: readJson<StopNote>(disk, files.stop),
           bootId: system.processes.bootId(),
+          memory,
           nowMs,
         });
   try {
@@ -135,10 +139,17 @@ export async function settleRun(
   return readJson<RunReport>(disk, files.report) ?? report;
 }
 
+/** Read before the group is removed; the second settler of a launch finds none. */
+function memoryOf(container: Container, groups: Groups): Facts["memory"] {
+  const limit = "memory" in container ? container.memory : undefined;
+  const use = limit && groups.memoryUse(limit.group);
+  return use && { ...use, limitBytes: limit.bytes };
+}
+
 function reportOf(
   host: AgentHost,
   run: LocalRun,
-  known: Pick<Facts, "order" | "phase" | "stop" | "bootId" | "nowMs">,
+  known: Pick<Facts, "order" | "phase" | "stop" | "bootId" | "memory" | "nowMs">,
 ): RunReport {
   const { files, leaseId } = run;
   const { files: disk } = run.system;

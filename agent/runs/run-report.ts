@@ -14,6 +14,8 @@ import type {
   RunOrder,
   RunReport,
 } from "../../protocol/agent-contract.ts";
+import { amountText } from "../../domain/job/job-resources.ts";
+import type { MemoryUse } from "../ports/groups.ts";
 import type { RankFailure, RankGroupStatus, StopNote } from "../folder/launch-files.ts";
 import type { FinalPhase } from "./local-run.ts";
 
@@ -25,12 +27,14 @@ export interface Facts {
   readonly checkpoint: CheckpointMark | undefined;
   /** Measured by the processes here; absent when they wrote no measurement. */
   readonly measuredGbs?: number | undefined;
+  /** Of the launch's group, where its memory is limited. */
+  readonly memory?: (MemoryUse & { readonly limitBytes: number }) | undefined;
   lastLines(rank: number): string;
   readonly nowMs: number;
 }
 
 export function runReport(facts: Facts): RunReport {
-  const { order, phase, checkpoint, measuredGbs, nowMs } = facts;
+  const { order, phase, checkpoint, measuredGbs, memory, nowMs } = facts;
   const status = phase.kind === "revoked" ? undefined : phase.status;
   const ranks = (status?.ranks ?? []).flatMap(({ rank, end }): RankEnd[] => {
     if (end === undefined) return [];
@@ -46,6 +50,7 @@ export function runReport(facts: Facts): RunReport {
     ...verdict(facts, status),
     ...(checkpoint !== undefined && { checkpoint }),
     ...(measuredGbs !== undefined && { measuredGbs }),
+    ...(memory?.peakBytes !== undefined && { peakMemoryBytes: memory.peakBytes }),
   };
 }
 
@@ -90,7 +95,7 @@ function cutOff(
   return { end: "failed", cause: { code: "HOST_LOST", message, atMs } };
 }
 
-function failureCause({ order, lastLines }: Facts, failure: RankFailure): RunCause {
+function failureCause({ order, memory, lastLines }: Facts, failure: RankFailure): RunCause {
   const { rank, kind, exitCode, signal, atMs } = failure;
   const lines = lastLines(rank);
   const common = {
@@ -101,6 +106,8 @@ function failureCause({ order, lastLines }: Facts, failure: RankFailure): RunCau
     ...(lines !== "" && { lastLines: lines }),
   };
   const who = `rank ${rank} of ${order.jobName} on ${order.host}`;
+  if (memory !== undefined && isOutOfMemory(failure, { order, memory }))
+    return { code: "OUT_OF_MEMORY", message: outOfMemoryMessage(who, memory), ...common };
   switch (kind) {
     case "exited":
       return {
@@ -123,6 +130,26 @@ function failureCause({ order, lastLines }: Facts, failure: RankFailure): RunCau
         ...common,
       };
   }
+}
+
+/**
+ * A rank may end by itself because the kernel killed a process of its own. The tasks of a batch share one limit, so of them only one that was
+ * killed itself counts.
+ */
+function isOutOfMemory(
+  { kind, signal }: RankFailure,
+  { order, memory }: { readonly order: RunOrder; readonly memory: MemoryUse },
+): boolean {
+  if (memory.oomKills === 0) return false;
+  return signal === "SIGKILL" || (kind === "exited" && order.taskBatch === undefined);
+}
+
+function outOfMemoryMessage(
+  who: string,
+  { oomKills, limitBytes, peakBytes = limitBytes }: NonNullable<Facts["memory"]>,
+): string {
+  const [most, peak] = [limitBytes, peakBytes].map((bytes) => amountText("memoryBytes", bytes));
+  return `${who} ran out of memory: the job may use ${most} there, it came to ${peak}, and the kernel killed ${oomKills} of its processes. Raise resources, or use less memory.`;
 }
 
 function hintFor({ run }: RunOrder, signal: string | undefined): string {

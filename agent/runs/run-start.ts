@@ -22,6 +22,7 @@ import { extrasDir, writeExtras } from "../folder/extra-files.ts";
 import { planRanks } from "./rank-environment.ts";
 import { findTunerPlugin } from "./tuner-plugin.ts";
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
+import { launchLimits } from "../containment/limits.ts";
 import { launchGroups, makeContainer, startShim, type Supervisors } from "./shim-start.ts";
 import { createJsonOnce, replaceJson } from "../folder/json-files.ts";
 import type { Files } from "../ports/files.ts";
@@ -168,12 +169,15 @@ function timeLeft({ timeLimitMs, ranMs = 0 }: RunOrder): Pick<LaunchPlan, "timeL
 }
 
 function makeOwnContainer(host: AgentHost, run: LocalRun, order: RunOrder): void {
+  const found = launchLimits(order, host);
+  // `prepare` has refused what the host cannot keep.
+  const owned = { ...host, limits: "limits" in found ? found.limits : undefined };
   try {
-    makeContainer(run, host);
+    makeContainer(run, owned);
   } catch (error) {
     throw failure(
       "HOST_REFUSED",
-      `${order.host} cannot make the group ${launchGroups(run, host).join(", ")} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Delegate the cgroup to the agent again, and restart it.`,
+      `${order.host} cannot make the group ${launchGroups(run, owned).join(", ")} for ${order.jobName}: ${error instanceof Error ? error.message : String(error)}. Delegate the cgroup to the agent again, and restart it.`,
     );
   }
 }
@@ -238,6 +242,8 @@ function refuseImpossible(
       `the lease names GPU ${31 - Math.clz32(mask)}, and it has ${host.gpuCount}. Bring the fleet file and the agent's hosts together.`,
     );
   }
+  const limits = launchLimits(order, host);
+  if ("refusal" in limits) refuse(limits.refusal);
   const trouble = batchTrouble(order);
   if (trouble !== undefined) refuse(trouble);
   const { workdir } = order.run;

@@ -9,8 +9,10 @@ import {
   containerFor,
   groupsOf,
   readContainer,
+  type Container,
   type Containment,
 } from "../containment/container.ts";
+import type { LaunchLimits } from "../containment/limits.ts";
 import { readJson, replaceJson, replaceText } from "../folder/json-files.ts";
 import { LAUNCH_MARK, OWNER_MARK, type LaunchPlan } from "../folder/launch-files.ts";
 import { planWords } from "./plan-words.ts";
@@ -20,6 +22,10 @@ export interface ContainerOwner {
   readonly containment: Containment;
   /** Tells fleets and hosts of one machine apart. */
   readonly owner: string;
+}
+
+export interface LimitedContainer extends ContainerOwner {
+  readonly limits?: LaunchLimits | undefined;
 }
 
 export interface Supervisors {
@@ -36,20 +42,34 @@ export interface ShimStart extends ContainerOwner, Supervisors {
 }
 
 /** The groups for a launch with these files, made or not. */
-export const launchGroups = (
+export const launchGroups = (launch: Launch, owned: LimitedContainer): readonly string[] =>
+  groupsOf(containerOf(launch, owned));
+
+const containerOf = (
   { files }: Launch,
-  { containment, owner }: ContainerOwner,
-): readonly string[] => groupsOf(containerFor(containment, owner, files.dir));
+  { containment, owner, limits }: LimitedContainer,
+): Container =>
+  containerFor(containment, {
+    owner,
+    launchDir: files.dir,
+    ...(limits !== undefined && { limits }),
+  });
 
 /** Throws the system's error when a group cannot be made. */
-export function makeContainer(
-  { files, system }: Launch,
-  { containment, owner }: ContainerOwner,
-): void {
-  const container = containerFor(containment, owner, files.dir);
+export function makeContainer(launch: Launch, owned: LimitedContainer): void {
+  const { files, system } = launch;
+  const container = containerOf(launch, owned);
   for (const group of groupsOf(container)) system.groups.make(group);
-  const bound = "bound" in container ? container.bound : undefined;
-  if (bound !== undefined) system.groups.limitPids(bound.group, bound.pids);
+  if ("group" in container) {
+    const { bound, memory, cpu } = container;
+    if (bound !== undefined) system.groups.limitPids(bound.group, bound.pids);
+    if (memory !== undefined) system.groups.limitMemory(memory.group, memory.bytes);
+    if (cpu !== undefined)
+      system.groups.weighCpus(cpu.group, {
+        cpus: cpu.cpus,
+        of: owned.limits?.hostCpus ?? cpu.cpus,
+      });
+  }
   replaceJson(system.files, files.container, container);
 }
 

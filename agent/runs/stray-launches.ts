@@ -7,7 +7,7 @@
  */
 
 import { basename, join } from "node:path";
-import { groupsOf, ownerGroup, readContainer } from "../containment/container.ts";
+import { basesOf, groupsOf, ownerGroup, readContainer } from "../containment/container.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type { Processes } from "../ports/processes.ts";
 import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
@@ -94,9 +94,7 @@ function knownLaunches({ open, system }: AgentHost): Known {
 }
 
 function groupsOn({ containment, owner, system }: AgentHost): readonly string[] {
-  if (!("base" in containment)) return [];
-  const bases = new Set([containment.base, containment.bound?.base ?? containment.base]);
-  return [...bases].flatMap((base) => {
+  return basesOf(containment).flatMap((base) => {
     const dir = ownerGroup(base, owner);
     return system.groups.below(dir).map((name) => join(dir, name));
   });

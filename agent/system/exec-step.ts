@@ -14,11 +14,15 @@ import { hasErrorCode } from "../ports/files.ts";
 const NOT_JOINED = 125;
 /** From -1000 to 1000; the agent and its shims have the value of their user's session, mostly 0. */
 const OOM_SCORE = 500;
+/** Open files of one process. */
+const MOST_FILES = 65_536;
 /** Where the system looks when the environment says nothing. */
 const DEFAULT_PATH = "/bin:/usr/bin";
 
 const SCRIPT = [
   `echo ${OOM_SCORE} 2>/dev/null > /proc/self/oom_score_adj`,
+  // A limit that is lower already stays where it may not be raised.
+  `ulimit -n ${MOST_FILES} 2>/dev/null`,
   'while [ "$1" != -- ]; do',
   `  echo 0 > "$1/cgroup.procs" || { echo "orbweaver: this process cannot join $1" >&2; exit ${NOT_JOINED}; }`,
   "  shift",

@@ -50,12 +50,12 @@ export function findContainment(kinds: readonly ContainerKind[] = CONTAINER_KIND
 const FINDERS: Readonly<Record<ContainerKind, () => Containment | undefined>> = {
   cgroup2: () => {
     const base = ownBase({ type: "cgroup2", controller: "" });
-    return base === undefined ? undefined : { kind: "cgroup2", base, ...pidsBound(base) };
+    return base === undefined ? undefined : { kind: "cgroup2", base, ...keptLimits(base) };
   },
   cgroup1: () => {
     for (const controller of CONTROLLERS) {
       const base = ownBase({ type: "cgroup", controller });
-      if (base !== undefined) return { kind: "cgroup1", base, ...pidsBound() };
+      if (base !== undefined) return { kind: "cgroup1", base, ...keptLimits() };
     }
     return undefined;
   },
@@ -70,28 +70,39 @@ const FINDERS: Readonly<Record<ContainerKind, () => Containment | undefined>> = 
 };
 
 /**
- * Where processes are counted: version 2 itself where its controller is or can be passed down to our groups, else the hierarchy of version 1.
- * A quarter of what the kernel can number, so that one launch that forks without end leaves room for agent, shims and other launches.
+ * Where processes are counted, memory is limited and processors are shared: version 2 itself where its controller is or can be passed down to our
+ * groups, else the hierarchy of version 1.
  */
-function pidsBound(unified?: string): Pick<GroupContainment, "bound"> {
-  const pids = Math.max(LEAST_PIDS, Math.floor(Number(textOf(PID_MAX)) / LAUNCHES_OF_ALL_PIDS));
-  const base =
-    unified !== undefined && countsPids(unified)
+function keptLimits(unified?: string): Pick<GroupContainment, "bound" | "memory" | "cpu"> {
+  const baseFor = (controller: string, file: string): string | undefined =>
+    unified !== undefined && isPassedDown(unified, controller, file)
       ? unified
-      : ownBase({ type: "cgroup", controller: "pids" });
-  return base === undefined ? {} : { bound: { base, pids } };
+      : ownBase({ type: "cgroup", controller });
+  const counted = baseFor("pids", "pids.max");
+  const limited = baseFor("memory", "memory.max");
+  const shared = baseFor("cpu", "cpu.weight");
+  return {
+    ...(counted !== undefined && { bound: { base: counted, pids: mostPids() } }),
+    ...(limited !== undefined && { memory: { base: limited } }),
+    ...(shared !== undefined && { cpu: { base: shared } }),
+  };
 }
 
 type GroupContainment = Extract<Containment, { readonly base: string }>;
 
+/** A quarter of what the kernel can number, so that one launch that forks without end leaves room for agent, shims and other launches. */
+const mostPids = (): number =>
+  Math.max(LEAST_PIDS, Math.floor(Number(textOf(PID_MAX)) / LAUNCHES_OF_ALL_PIDS));
+
 /** Controllers are passed down level by level; a group that holds processes itself, as our own may, refuses that. */
-function countsPids(base: string): boolean {
+function isPassedDown(base: string, controller: string, file: string): boolean {
   const ours = join(base, "orbweaver");
   const trial = join(ours, `trial-${process.pid}`);
   try {
     nodeGroups.make(trial);
-    for (const group of [base, ours]) writeFileSync(join(group, "cgroup.subtree_control"), "+pids");
-    return existsSync(join(trial, "pids.max"));
+    for (const group of [base, ours])
+      writeFileSync(join(group, "cgroup.subtree_control"), `+${controller}`);
+    return existsSync(join(trial, file));
   } catch {
     return false;
   } finally {

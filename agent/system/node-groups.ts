@@ -26,9 +26,42 @@ export const nodeGroups: Groups = {
     mkdirSync(path, { recursive: true });
   },
   limitPids: (path, most) => {
-    // In version 2 a controller reaches a group only through the one above it.
-    if (!existsSync(join(path, "pids.max"))) sent(dirname(path), "cgroup.subtree_control", "+pids");
+    passDown(path, "pids", "pids.max");
     writeFileSync(join(path, "pids.max"), String(most));
+  },
+  limitMemory: (path, bytes) => {
+    const most = String(bytes);
+    if (!isVersion1(path, "memory.limit_in_bytes")) {
+      passDown(path, "memory", "memory.max");
+      writeFileSync(join(path, "memory.max"), most);
+      sent(path, "memory.swap.max", "0");
+      // A gang without one of its processes is of no use.
+      sent(path, "memory.oom.group", "1");
+      return;
+    }
+    writeFileSync(join(path, "memory.limit_in_bytes"), most);
+    // Of memory and swap together, where swap is counted.
+    sent(path, "memory.memsw.limit_in_bytes", most);
+  },
+  weighCpus: (path, { cpus, of }) => {
+    const above = [dirname(path), dirname(dirname(path))];
+    if (isVersion1(path, "cpu.shares")) {
+      for (const group of above) sent(group, "cpu.shares", sharesOf(of));
+      writeFileSync(join(path, "cpu.shares"), sharesOf(cpus));
+      return;
+    }
+    passDown(path, "cpu", "cpu.weight");
+    for (const group of above) sent(group, "cpu.weight", weightOf(of));
+    writeFileSync(join(path, "cpu.weight"), weightOf(cpus));
+  },
+  memoryUse: (path) => {
+    const counts = textIn(path, "memory.events") ?? textIn(path, "memory.oom_control");
+    if (counts === undefined) return undefined;
+    const peak = textIn(path, "memory.peak") ?? textIn(path, "memory.max_usage_in_bytes");
+    return {
+      oomKills: Number(/^oom_kill (\d+)$/m.exec(counts)?.[1] ?? 0),
+      ...(peak !== undefined && { peakBytes: Number(peak) }),
+    };
   },
   pids: (path) =>
     [path, ...treeBelow(path)].flatMap((group) =>
@@ -56,6 +89,23 @@ export const nodeGroups: Groups = {
     }
   },
 };
+
+/** In version 2 a controller reaches a group only through the one above it. */
+function passDown(path: string, controller: string, file: string): void {
+  if (!existsSync(join(path, file)))
+    sent(dirname(path), "cgroup.subtree_control", `+${controller}`);
+}
+
+const isVersion1 = (path: string, file: string): boolean => existsSync(join(path, file));
+const textIn = (path: string, file: string): string | undefined =>
+  nodeFiles.readText(join(path, file));
+
+/** Of version 1: 1024 a processor, as for a single process in the group's place. */
+const sharesOf = (cpus: number): string => inBounds(cpus * 1_024, 2, 262_144);
+/** Of version 2, where a group has 100 unless told otherwise. */
+const weightOf = (cpus: number): string => inBounds(cpus * 10, 1, 10_000);
+const inBounds = (weight: number, least: number, most: number): string =>
+  String(Math.min(most, Math.max(least, Math.round(weight))));
 
 /** The groups below, each after those below it. */
 const treeBelow = (path: string): readonly string[] =>

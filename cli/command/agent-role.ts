@@ -14,6 +14,7 @@ import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
 import { clusterId } from "../../domain/values/ids.ts";
 import { tellLinkMonitor } from "../../workers/fleet-notice.ts";
+import { hostResources } from "../../workers/host-resources.ts";
 import { runAgent } from "../../workers/agent.ts";
 import { trustText } from "../../workers/submitter-check.ts";
 import { openNative, type ConnectionConfig } from "../../workers/connection.ts";
@@ -62,7 +63,11 @@ export async function runAgentRole(
       dataConverter: connection.workerPayloads.dataConverter,
       fleet,
       cluster: cluster.id,
-      hosts: hosts.map(({ id, gpuCount }) => ({ id, gpuCount })),
+      hosts: hosts.map((host) => ({
+        id: host.id,
+        gpuCount: host.gpuCount,
+        resources: hostResources(host, cluster),
+      })),
       stateDir: stateRoot(context.io.env),
       trust,
       address: settings.hostAddress ?? (cluster.isSimulated ? LOOPBACK : hostname()),

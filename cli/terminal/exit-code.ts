@@ -68,6 +68,8 @@ function exitCodeOfFailure({ code, exitCode, signal }: JobFailureDetails): numbe
   switch (code) {
     case "PROCESS_EXITED":
       return exitCode === undefined || exitCode === 0 ? EXIT.failure : exitCode;
+    case "OUT_OF_MEMORY":
+      return 128 + constants.signals.SIGKILL;
     case "PROCESS_SIGNALLED":
       return 128 + (signalNumber(signal) ?? 0);
     case "COMMAND_NOT_FOUND":

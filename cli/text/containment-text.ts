@@ -6,13 +6,32 @@ import { counted } from "../terminal/duration.ts";
 export function containmentLines({
   containment,
 }: Pick<FleetTrust, "containment">): readonly string[] {
-  return containment.flatMap(({ containment: kind, hosts }) => {
+  return containment.flatMap(({ containment: kind, limits, hosts }) => {
     const [does, doesNot] = MEANINGS[kind] ?? UNKNOWN;
     return [
       `containment: ${counted(hosts, "host")} ${does}`,
-      ...(doesNot === undefined ? [] : [`  not guaranteed: ${doesNot}`]),
+      ...(limits.length === 0
+        ? []
+        : [`  limited: ${limits.map((each) => LIMITS[each] ?? each).join(", ")}`]),
+      ...(doesNot === undefined
+        ? []
+        : [`  not guaranteed: ${[doesNot, ...unlimited(limits)].join("; ")}`]),
     ];
   });
+}
+
+const LIMITS: Readonly<Partial<Record<string, string>>> = {
+  processes: "processes",
+  memory: "memory",
+  cpus: "processors",
+};
+
+/** Nothing more, where all is limited. */
+function unlimited(limits: readonly string[]): readonly string[] {
+  const open = Object.keys(LIMITS).filter((each) => !limits.includes(each));
+  return open.length === 0
+    ? []
+    : [`a launch's ${open.map((each) => LIMITS[each]).join(" and ")} are not limited`];
 }
 
 const DAEMONS = "what a container daemon starts for a job is outside";

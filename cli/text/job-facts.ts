@@ -2,6 +2,7 @@
 
 import type { Constraints, JobSpec } from "../../client/index.ts";
 import { labelTexts } from "../../domain/job/job-labels.ts";
+import { needText } from "../../domain/job/job-resources.ts";
 import { counted, durationText } from "../terminal/duration.ts";
 
 type Fact = readonly [label: string, value: string | undefined];
@@ -17,6 +18,7 @@ export function specFacts(spec: JobSpec): readonly Fact[] {
     ["GPUs", gangText(gang)],
     ["tasks", arrayText(spec.array)],
     ["needs", constraintsText(spec.constraints)],
+    ["resources", run.resources === undefined ? undefined : needText(run.resources)],
     ["command", run.command.map(shellWord).join(" ")],
     ["time limit", spec.timeLimitMs === undefined ? undefined : durationText(spec.timeLimitMs)],
     [

@@ -164,7 +164,7 @@ function hostsOf(
   { item, names, facts }: DraftHost,
   details: Fleet["details"],
 ): HostShape[] {
-  const { type, gpus, rack } = item;
+  const { type, gpus, rack, cpus, hostMemory } = item;
   const { memoryGiB, watts } = facts;
   if (type === undefined || gpus === undefined || memoryGiB === undefined || watts === undefined)
     return [];
@@ -177,6 +177,8 @@ function hostsOf(
       gpuCount: gpus,
       gpuMemoryGiB: memoryGiB,
       gpuWatts: watts,
+      ...(cpus !== undefined && { cpus }),
+      ...(hostMemory !== undefined && { hostMemoryGiB: hostMemory }),
       ...(rack !== undefined && { rack }),
       ...(topology !== undefined && domainsOf(topology)),
     };

@@ -31,6 +31,7 @@ const MAX_RESERVE_SHARE = 0.5;
 /** GPU sets of a host are bit masks in which the sign bit and its neighbour stay free. */
 const MAX_GPUS_PER_HOST = 30;
 const MAX_GPUS = 100_000;
+const MAX_CPUS = 100_000;
 /** Windows travel with the fleet's state. */
 const MAX_WINDOWS = 1_000;
 
@@ -73,6 +74,17 @@ export const hostSchema = z
     }),
     memory: memory({ description: "Memory of each GPU. Default: that of the type." }).optional(),
     watts: power({ description: "Draw of one busy GPU. Default: that of the type." }).optional(),
+    cpus: positiveNumber({
+      max: MAX_CPUS,
+      description:
+        "Processors of the host that jobs share, each GPU its part. Default: all that its agent finds.",
+      examples: [96],
+    }).optional(),
+    hostMemory: memory({
+      description:
+        "Memory of the host, not of its GPUs, that jobs share, each GPU its part. Default: 15/16 of what its agent finds.",
+      examples: ["960 GiB"],
+    }).optional(),
     rack: plainName("a rack", { description: "Rack of the host.", examples: ["r12"] }).optional(),
     topology: filePath(
       "File with the output of `nvidia-smi topo -m` on the host, relative to this file.",

@@ -102,6 +102,9 @@ function hostProblem(host: unknown, cluster: string): string | undefined {
     return `host ${id} has ${String(gpuCount)} GPUs; 1 to 30 are possible`;
   if (!isAmount(gpuMemoryGiB) || !isAmount(gpuWatts))
     return `host ${id} needs gpuMemoryGiB and gpuWatts`;
+  for (const key of ["cpus", "hostMemoryGiB"]) {
+    if (host[key] !== undefined && !isAmount(host[key])) return `${key} of host ${id} is no amount`;
+  }
   for (const key of ["nvlinkDomains", "numaNodes"]) {
     const masks = host[key];
     if (masks !== undefined && !(Array.isArray(masks) && masks.every(isCount)))

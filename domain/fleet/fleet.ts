@@ -119,6 +119,9 @@ export interface HostShape {
   readonly gpuMemoryGiB: GiB;
   /** Draw of one busy GPU. */
   readonly gpuWatts: Watts;
+  /** What its jobs share, each GPU an equal part; where absent its agent takes what the machine has. */
+  readonly cpus?: number;
+  readonly hostMemoryGiB?: GiB;
   readonly rack?: string;
   /** GPU masks of its NVLink domains and of its NUMA nodes, ascending by lowest GPU, where known. */
   readonly nvlinkDomains?: readonly number[];

@@ -15,6 +15,7 @@ import { clusterId, parseHostId, tenantId } from "../values/ids.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
+import { resourceNeed } from "./resources-schema.ts";
 import { formatTaskRanges, selectedTasks } from "./task-ranges.ts";
 import { DEFAULT_PREEMPTION } from "./job.ts";
 import type { CheckpointRule, Constraints, Gang, JobClass, JobSpec } from "./job.ts";
@@ -146,6 +147,7 @@ function specOf(file: ReadJobFile): JobSpec {
       launch: isServed ? "per-host" : (run.launch ?? DEFAULTS.launch),
       ...checkpointOf(run.checkpoint),
       graceMs: run.grace ?? DEFAULTS.graceMs,
+      ...resourceNeed(file.resources),
     },
     retry: {
       attempts: retry?.attempts ?? DEFAULTS.attempts,

@@ -8,6 +8,7 @@
 import { shown, type ValuePath } from "../values/file-problem.ts";
 import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
+import { resourceProblems } from "./resources-schema.ts";
 import { checkTaskRanges } from "./task-ranges.ts";
 import { isServedFile } from "./job-serving.ts";
 import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
@@ -24,6 +25,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...cellProblems(value),
     ...modelProblems(value),
     ...labelProblems(value),
+    ...resourceProblems(value),
   ];
 }
 

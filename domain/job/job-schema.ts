@@ -22,6 +22,7 @@ import {
 } from "../file/schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
 import { labelMap } from "./job-labels.ts";
+import { resources } from "./resources-schema.ts";
 import { serve } from "./serve-schema.ts";
 
 /** Each second task of a few thousand; more are written as ranges. */
@@ -281,6 +282,7 @@ export const jobSchema = z
     constraints: constraints.optional(),
     ...MODEL_KEYS,
     run: run.optional(),
+    resources: resources.optional(),
     serve: serve.optional(),
     retry: z
       .strictObject({

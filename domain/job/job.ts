@@ -7,6 +7,7 @@
 import type { FrameworkChoice } from "../model/framework-names.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
 import type { Labels } from "./job-labels.ts";
+import type { ResourceNeed } from "./job-resources.ts";
 import { ms, type GiB, type Ms } from "../values/units.ts";
 
 export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
@@ -138,6 +139,8 @@ export interface RunSpec {
   readonly checkpoint?: CheckpointRule;
   /** After the stop order: time to end by itself, then TERM; the same time again, then KILL. */
   readonly graceMs: Ms;
+  /** Processors and memory of the hosts; in proportion to the GPUs when absent. */
+  readonly resources?: ResourceNeed;
 }
 
 export interface CheckpointRule {

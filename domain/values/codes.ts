@@ -72,6 +72,8 @@ export const FAILURE_CODES = [
   "PROCESS_EXITED",
   /** A process was killed by a signal that Orbweaver did not send. */
   "PROCESS_SIGNALLED",
+  /** A process was killed because the job was at its limit of memory. */
+  "OUT_OF_MEMORY",
   /** The command does not exist on the host or may not be executed. */
   "COMMAND_NOT_FOUND",
   /** The run lasted longer than its time limit. */

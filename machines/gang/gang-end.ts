@@ -24,6 +24,8 @@ export interface GangEnd {
   readonly checkpoint?: CheckpointMark;
   /** Bandwidth of the gang's collectives, from the first of its hosts whose processes reported it. */
   readonly measuredGbs?: number;
+  /** The most memory that any host's part used at once, where that is known. */
+  readonly peakMemoryBytes?: number;
   /** The ends of a batch's tasks, as its hosts reported them. */
   readonly tasks?: readonly TaskEnd[];
 }
@@ -69,6 +71,7 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
   const started = reported.length === 0 && hadProcesses ? [grantedAtMs] : reported;
   const checkpoint = newest([...reports, ...stops].flatMap((answer) => answer.checkpoint ?? []));
   const cause = earliestCause(ends);
+  const peaks = reports.flatMap(({ peakMemoryBytes = [] }) => peakMemoryBytes);
   const measured = reports.flatMap(({ host, measuredGbs }) =>
     measuredGbs === undefined ? [] : [{ host, measuredGbs }],
   );
@@ -83,6 +86,7 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
     endedAtMs: Math.max(nowMs, ...reports.map((report) => report.endedAtMs)),
     ...(checkpoint !== undefined && { checkpoint }),
     ...(first !== undefined && { measuredGbs: first.measuredGbs }),
+    ...(peaks.length > 0 && { peakMemoryBytes: Math.max(...peaks) }),
     ...(reports.some(({ tasks }) => tasks !== undefined) && {
       tasks: reports.flatMap(({ tasks = [] }) => tasks),
     }),

@@ -24,7 +24,11 @@ const UNCHARGED_BACKOFF_MS = 1_000;
 const UNCHARGED_BACKOFF_MAX_MS = 60_000;
 
 /** Failures of the user's own processes that another run may cure. */
-const RETRYABLE: ReadonlySet<FailureCode> = new Set(["PROCESS_EXITED", "PROCESS_SIGNALLED"]);
+const RETRYABLE: ReadonlySet<FailureCode> = new Set([
+  "PROCESS_EXITED",
+  "PROCESS_SIGNALLED",
+  "OUT_OF_MEMORY",
+]);
 /** Failures of hosts, not of the job. */
 const UNCHARGED: ReadonlySet<FailureCode> = new Set([
   "HOST_REFUSED",

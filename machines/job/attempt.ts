@@ -162,7 +162,7 @@ function ofGang(job: Job, { state: gang, commands }: Step<Gang, GangCommand>): J
 
 /** The run is over: its end is noted, and the fleet is told. */
 function settle(job: Job, end: GangEnd): Job {
-  const { end: how, cause, startedAtMs, endedAtMs, measuredGbs } = end;
+  const { end: how, cause, startedAtMs, endedAtMs, measuredGbs, peakMemoryBytes } = end;
   const { givenUp } = job;
   const isGivenUp = givenUp !== undefined && gaveWay(end);
   const noted = changeAttempt(job, ({ preempted, ...former }) => {
@@ -173,6 +173,7 @@ function settle(job: Job, end: GangEnd): Job {
       endedAtMs,
       ...(startedAtMs !== undefined && { startedAtMs }),
       ...(measuredGbs !== undefined && { measuredGbs }),
+      ...(peakMemoryBytes !== undefined && { peakMemoryBytes }),
       ...(cause !== undefined && !isPreempted && !isGivenUp && { cause }),
       ...(isGivenUp && { givenUp }),
       ...(isPreempted && {

@@ -120,7 +120,12 @@ for (const { kind, containment } of found) {
       const groups = groupsOf(readContainer(nodeSystem.files, agent.filesOf(order)));
       for (const group of groups) await eventually(() => !existsSync(group));
       expect(groups).toEqual(
-        groupsOf(containerFor(containment, agent.host.owner, agent.filesOf(order).dir)),
+        groupsOf(
+          containerFor(containment, {
+            owner: agent.host.owner,
+            launchDir: agent.filesOf(order).dir,
+          }),
+        ),
       );
     });
 

@@ -129,6 +129,9 @@ export class FakeMachine {
       this.groupPaths.add(path);
     },
     limitPids: () => undefined,
+    limitMemory: () => undefined,
+    weighCpus: () => undefined,
+    memoryUse: () => undefined,
     pids: (path) =>
       [...this.running.values()].flatMap(({ pid, order }) =>
         order.joins?.includes(path) === true ? [pid] : [],

@@ -27,6 +27,7 @@ import type {
   GangWatcher,
 } from "../../agent/ports/temporal.ts";
 import type { Containment } from "../../agent/containment/container.ts";
+import type { HostResources } from "../../agent/containment/limits.ts";
 import type { System } from "../../agent/ports/system.ts";
 import type { Launch } from "../../agent/runs/local-run.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
@@ -97,6 +98,7 @@ export interface AgentSetup {
   /** By default the one that the project of these tests names. */
   readonly nativePath?: string | undefined;
   readonly containment?: Containment;
+  readonly resources?: HostResources;
   readonly owner?: string;
 }
 
@@ -109,6 +111,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
       id: HOST,
       gpuCount: 8,
       ...(setup.containment !== undefined && { containment: setup.containment }),
+      ...(setup.resources !== undefined && { resources: setup.resources }),
       ...(setup.owner !== undefined && { owner: setup.owner }),
     },
     nodeSystem,

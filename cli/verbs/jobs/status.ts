@@ -9,6 +9,7 @@ import {
   addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
+import { amountText } from "../../../domain/job/job-resources.ts";
 import { durationText, timeText } from "../../terminal/duration.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { specFacts } from "../../text/job-facts.ts";
@@ -98,6 +99,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
     ["bandwidth", bandwidthText(view, live)],
+    ["peak memory", peakText(view)],
     ["serves", servedText(live)],
     ...extrasFacts(view),
     ["silent", jobSilenceText(quiet)],
@@ -180,6 +182,14 @@ function bandwidthText({ attempts }: JobView, live: readonly RunProgress[]): str
   if (last === undefined) return undefined;
   const measuredGbs = last.measuredGbs ?? live.flatMap((run) => run.measuredGbs ?? []).at(0);
   return runBandwidthText({ ...last, ...(measuredGbs !== undefined && { measuredGbs }) });
+}
+
+/** Of the last run, once it has ended. */
+function peakText({ attempts }: JobView): string | undefined {
+  const bytes = attempts.at(-1)?.peakMemoryBytes;
+  return bytes === undefined
+    ? undefined
+    : `${amountText("memoryBytes", bytes)}, file cache included`;
 }
 
 function servedText(live: readonly RunProgress[]): string | undefined {

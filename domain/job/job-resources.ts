@@ -1,0 +1,31 @@
+/** @file Processors and memory of the hosts that a job may use beside its GPUs, as it asked for them, and in words. */
+
+import type { GiB } from "../values/units.ts";
+
+export interface ResourceNeed {
+  /** For each of its GPUs; or for the whole gang, in a job array for each task. */
+  readonly per: "gpu" | "total";
+  /** Processors; parts of one count. */
+  readonly cpus?: number;
+  readonly memoryGiB?: GiB;
+}
+
+const MIB = 2 ** 20;
+const GIB = 2 ** 30;
+
+/** `12.5 CPUs`, `64 GiB`, `512 MiB`. */
+export function amountText(key: "cpus" | "memoryBytes", amount: number): string {
+  if (key === "cpus") return `${rounded(amount)} CPUs`;
+  return amount < GIB ? `${rounded(amount / MIB)} MiB` : `${rounded(amount / GIB)} GiB`;
+}
+
+const rounded = (amount: number): string => String(Math.round(amount * 10) / 10);
+
+/** As a job's author thinks of it: `8 CPUs and 64 GiB for each GPU`. */
+export function needText({ per, cpus, memoryGiB }: ResourceNeed): string {
+  const parts = [
+    ...(cpus === undefined ? [] : [amountText("cpus", cpus)]),
+    ...(memoryGiB === undefined ? [] : [amountText("memoryBytes", memoryGiB * GIB)]),
+  ];
+  return `${parts.join(" and ")} ${per === "gpu" ? "for each GPU" : "in all"}`;
+}

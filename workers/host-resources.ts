@@ -1,0 +1,32 @@
+/**
+ * @file What the jobs of a host share beside its GPUs: as the fleet's description states it, else as the machine has it.
+ *
+ * A simulated cluster has one machine for all its made-up hosts, so there only stated amounts are shared out.
+ */
+
+import { availableParallelism, totalmem } from "node:os";
+import type { HostResources } from "../agent/containment/limits.ts";
+import type { ClusterShape, HostShape } from "../domain/fleet/fleet.ts";
+
+/** The rest is the system's, the agent's and the shims'. */
+const SHARED_MEMORY = 15 / 16;
+const GIB = 2 ** 30;
+
+export function hostResources(
+  { cpus, hostMemoryGiB }: Pick<HostShape, "cpus" | "hostMemoryGiB">,
+  { isSimulated }: Pick<ClusterShape, "isSimulated">,
+): HostResources {
+  return {
+    ...(isSimulated
+      ? {}
+      : { cpus: availableParallelism(), memoryBytes: Math.floor(machineBytes() * SHARED_MEMORY) }),
+    ...(cpus !== undefined && { cpus }),
+    ...(hostMemoryGiB !== undefined && { memoryBytes: hostMemoryGiB * GIB }),
+  };
+}
+
+/** An agent in a container of its own may have less than its machine. */
+function machineBytes(): number {
+  const constrained = process.constrainedMemory();
+  return constrained > 0 ? Math.min(totalmem(), constrained) : totalmem();
+}
