@@ -24,7 +24,7 @@ import {
   type HttpConsole,
   type Stream,
 } from "./http/server.ts";
-import { startHistory, type KeptHistory } from "./history/start-history.ts";
+import { startHistory, type KeptHistory, type NotifyOptions } from "./history/start-history.ts";
 import { earlierRuns } from "./past/earlier-run.ts";
 import { createPast } from "./past/past.ts";
 import { decisionRow } from "./view/decisions.ts";
@@ -44,6 +44,8 @@ export interface ConsoleOptions {
   readonly uiUrl?: string;
   /** The file of the history database; absent: none is kept. */
   readonly historyFile?: string;
+  /** Who is told of what; needs the history database. */
+  readonly notify?: NotifyOptions;
   readonly say: (line: string) => void;
 }
 
@@ -123,10 +125,13 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   });
   /** The page is worth more than its books: it is shown without them where they cannot be kept. */
   async function keptHistory(): Promise<KeptHistory | undefined> {
-    const { historyFile: file } = options;
+    const { historyFile: file, notify } = options;
     if (file === undefined) return undefined;
     try {
-      return await startHistory({ file, client, codecs, fleet, signal, readEarlier, say });
+      return await startHistory({
+        ...{ file, client, codecs, fleet, signal, readEarlier, say },
+        ...(notify && { notify }),
+      });
     } catch (error) {
       say(`console: no history is kept: ${error instanceof Error ? error.message : String(error)}`);
       return undefined;

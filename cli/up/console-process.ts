@@ -17,11 +17,12 @@ export async function provideConsole(
   notes: FleetNotes,
   at: ProcessSurroundings,
 ): Promise<string | undefined> {
-  const { workers, consoleUrl: former } = notes.state();
+  const { workers, consoleUrl: former, fleetFile } = notes.state();
   if (former !== undefined && workers.some(({ role }) => role === "console")) return former;
   const port = await freePort(portOf(former));
   const history = historyFileIn(context.io.env, at.fleet);
   const args = ["--port", String(port), "--fleet", at.fleet, "--history", history];
+  if (fleetFile !== undefined) args.push("--notify", fleetFile);
   try {
     await createStarter(context, notes, at).ensure({
       role: "console",

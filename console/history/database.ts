@@ -1,6 +1,6 @@
 /**
- * @file The history database: what each lease of a fleet held, how each job ended, and how far the fleet's history was read. One file (SQLite, by
- * libsql), written by a console, read by verbs at the same time.
+ * @file The history database: what each lease of a fleet held, how each job ended, how far the fleet's history was read, and who is still to be told
+ * of what. One file (SQLite, by libsql), written by a console, read by verbs at the same time.
  *
  * Rows are upserted by (job, run, lease), so reading a part of the history again changes nothing. Times are milliseconds since 1970. The rows of
  * a batch, the jobs whose own histories are still to be read, and the cursor are written in one transaction.
@@ -66,8 +66,29 @@ export interface DueJob {
   readonly notBeforeMs: number;
 }
 
+export interface NoticeRow {
+  readonly id: string;
+  readonly target: string;
+  readonly atMs: number;
+  readonly body: string;
+}
+
+export interface DueNotice extends NoticeRow {
+  readonly tries: number;
+}
+
+export interface SentNotice {
+  readonly id: string;
+  readonly target: string;
+  readonly tries: number;
+  /** Absent: it is tried again. */
+  readonly doneMs?: number;
+  readonly notBeforeMs?: number;
+}
+
 export interface Batch {
   readonly leases: readonly LeaseRecord[];
+  readonly notices?: readonly NoticeRow[];
   readonly due: readonly DueJob[];
   readonly cursor?: Cursor;
 }
@@ -77,6 +98,7 @@ export interface ReadJob {
   /** Undefined where there is nothing to keep. */
   readonly record?: JobRecord;
   readonly runs: readonly RunRecord[];
+  readonly notices?: readonly NoticeRow[];
   /** Absent when its history needs no further reading. */
   readonly again?: DueJob;
 }
@@ -88,6 +110,15 @@ export interface HistoryDatabase {
   readonly open: (grantedBeforeMs: number) => readonly LeaseRecord[];
   readonly due: (nowMs: number, most: number) => readonly DueJob[];
   readonly writeJobs: (jobs: readonly ReadJob[]) => void;
+  /** Since when there is somebody to be told; the first call decides. */
+  readonly noticesSince: (nowMs: number) => number;
+  readonly dueNotices: (
+    target: string,
+    limits: { readonly nowMs: number; readonly most: number },
+  ) => readonly DueNotice[];
+  readonly noteSent: (sent: SentNotice) => void;
+  /** Forgets what was done with before this time, and what is older and was never done with. */
+  readonly forgetNotices: (beforeMs: number) => void;
   readonly all: <Row>(query: string, values: Readonly<Record<string, unknown>>) => readonly Row[];
   readonly close: () => void;
 }
@@ -106,8 +137,13 @@ CREATE TABLE IF NOT EXISTS jobs (
   tasks INTEGER NOT NULL, submittedMs INTEGER NOT NULL, endedMs INTEGER NOT NULL, outcome TEXT NOT NULL, why TEXT NOT NULL,
   PRIMARY KEY (job, run)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (endedMs);
+CREATE TABLE IF NOT EXISTS notified (one INTEGER PRIMARY KEY CHECK (one = 1), sinceMs INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS notices (
+  id TEXT NOT NULL, target TEXT NOT NULL, atMs INTEGER NOT NULL, body TEXT NOT NULL, tries INTEGER NOT NULL, notBeforeMs INTEGER NOT NULL,
+  doneMs INTEGER, PRIMARY KEY (id, target)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS notices_by_target ON notices (target, doneMs, atMs);
 `;
-const VERSION = 1;
+const VERSION = 2;
 /** Another process may be writing. */
 const BUSY_MS = 5_000;
 
@@ -177,9 +213,10 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
     database.prepare(query).all(values) as readonly Row[];
   const run = (query: string, values: object): void => void database.prepare(query).run(values);
 
-  function write({ leases, due, cursor }: Batch): void {
+  function write({ leases, notices = [], due, cursor }: Batch): void {
     database.transaction(() => {
       for (const lease of leases) run(PUT_LEASE, { freedByMs: null, ...lease });
+      for (const notice of notices) run(PUT_NOTICE, notice);
       for (const job of due) run(PUT_DUE, job);
       if (cursor !== undefined) run(PUT_CURSOR, cursor);
     })();
@@ -187,8 +224,9 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
 
   function writeJobs(jobs: readonly ReadJob[]): void {
     database.transaction(() => {
-      for (const { job, record, runs, again } of jobs) {
+      for (const { job, record, runs, notices = [], again } of jobs) {
         if (record !== undefined) run(PUT_JOB, record);
+        for (const notice of notices) run(PUT_NOTICE, notice);
         for (const one of runs) run(PUT_RUN, one);
         if (again === undefined) run("DELETE FROM due WHERE job = :job", { job });
         else run(PUT_DUE, again);
@@ -209,6 +247,14 @@ function prepared(database: Libsql.Database, isNew: boolean): HistoryDatabase {
         "SELECT job, tries, notBeforeMs FROM due WHERE notBeforeMs <= :nowMs ORDER BY notBeforeMs, job LIMIT :most",
         { nowMs, most },
       ),
+    noticesSince(nowMs) {
+      run("INSERT OR IGNORE INTO notified (one, sinceMs) VALUES (1, :nowMs)", { nowMs });
+      return all<{ sinceMs: number }>("SELECT sinceMs FROM notified", {})[0]?.sinceMs ?? nowMs;
+    },
+    dueNotices: (target, limits) => all<DueNotice>(DUE_NOTICES, { target, ...limits }),
+    noteSent: (sent) => run(NOTE_SENT, { doneMs: null, notBeforeMs: 0, ...sent }),
+    forgetNotices: (beforeMs) =>
+      run("DELETE FROM notices WHERE coalesce(doneMs, atMs) < :beforeMs", { beforeMs }),
     all,
     close: () => void database.close(),
   };
@@ -232,3 +278,10 @@ ON CONFLICT DO UPDATE SET tries = excluded.tries, notBeforeMs = excluded.notBefo
 const PUT_CURSOR = `
 INSERT INTO cursor (one, run, event, atMs) VALUES (1, :run, :event, :atMs)
 ON CONFLICT DO UPDATE SET run = excluded.run, event = excluded.event, atMs = excluded.atMs`;
+const PUT_NOTICE = `
+INSERT OR IGNORE INTO notices (id, target, atMs, body, tries, notBeforeMs) VALUES (:id, :target, :atMs, :body, 0, 0)`;
+const DUE_NOTICES = `
+SELECT id, target, atMs, body, tries FROM notices
+WHERE target = :target AND doneMs IS NULL AND notBeforeMs <= :nowMs ORDER BY atMs, id LIMIT :most`;
+const NOTE_SENT = `
+UPDATE notices SET tries = :tries, doneMs = :doneMs, notBeforeMs = :notBeforeMs WHERE id = :id AND target = :target`;

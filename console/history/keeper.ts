@@ -10,7 +10,8 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import { isServersFault } from "../follow/history-pages.ts";
 import { hasJob } from "../view/rows.ts";
-import type { Cursor, HistoryDatabase, LeaseRecord, ReadJob } from "./database.ts";
+import type { Outbox } from "../notices/outbox.ts";
+import type { Cursor, HistoryDatabase, LeaseRecord, NoticeRow, ReadJob } from "./database.ts";
 
 export interface HistoryKeeper {
   /** A run begins: leases that the books still have and the ledger has not are over. Runs may come in any order. */
@@ -31,8 +32,14 @@ const JOBS_AT_ONCE = 20;
 const MOST_TRIES = 6;
 const AGAIN_MS = 2_000;
 
-export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory): HistoryKeeper {
+/** `outbox`: who is told of what; absent: nobody. */
+export function createKeeper(
+  database: HistoryDatabase,
+  readJob: ReadJobHistory,
+  outbox?: Outbox,
+): HistoryKeeper {
   const leases = new Map<string, LeaseRecord>();
+  let notices: NoticeRow[] = [];
   const due = new Set<string>();
   let cursor: Cursor | undefined;
   let ledger: Ledger | undefined;
@@ -56,6 +63,7 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
     before,
     ledger: after,
   }: Pick<Folded, "event" | "before" | "ledger">): void {
+    if (outbox !== undefined) notices.push(...outbox.ofEvent({ event, before, ledger: after }));
     if (before.leases !== after.leases) {
       for (const [id, lease] of after.leases)
         if (before.leases.get(id) !== lease) {
@@ -87,13 +95,17 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
 
   async function keep(nowMs: number): Promise<void> {
     const done = [...due].filter((job) => ledger === undefined || !hasJob(ledger, job));
-    if (leases.size + done.length > 0 || cursor !== undefined)
+    if (outbox !== undefined && ledger !== undefined)
+      notices.push(...outbox.ofQueue(ledger, nowMs));
+    if (leases.size + notices.length + done.length > 0 || cursor !== undefined)
       database.write({
         leases: [...leases.values()],
+        notices,
         due: done.map((job) => ({ job, tries: 0, notBeforeMs: nowMs })),
         ...(cursor !== undefined && { cursor }),
       });
     leases.clear();
+    notices = [];
     due.clear();
     cursor = undefined;
     const { read, trouble } = await readDue(nowMs);
@@ -114,7 +126,12 @@ export function createKeeper(database: HistoryDatabase, readJob: ReadJobHistory)
       try {
         const found = await readJob(job);
         const isOver = found === undefined || found.record !== undefined || isLast;
-        read.push({ job, runs: [], ...found, ...(!isOver && { again }) });
+        const told = found?.record && outbox?.ofEnd(found.record);
+        read.push({
+          ...{ job, runs: [], ...found },
+          ...(told && { notices: told }),
+          ...(!isOver && { again }),
+        });
       } catch (error) {
         const why = error instanceof Error ? error.message : String(error);
         trouble = new Error(`the history of ${job} cannot be read: ${why}`, { cause: error });

@@ -12,6 +12,10 @@ import type { Folded } from "../follow/fleet-run.ts";
 import { isGone } from "../follow/history-pages.ts";
 import { readJobPage } from "../job/follow-job.ts";
 import type { ReadEarlierRun } from "../past/earlier-run.ts";
+import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
+import { deliver } from "../notices/deliver.ts";
+import { createOutbox, OLDEST_MS } from "../notices/outbox.ts";
+import { createSender } from "../notices/send.ts";
 import { openHistory, type Cursor } from "./database.ts";
 import { jobRecords } from "./job-records.ts";
 import { createKeeper, type HistoryKeeper } from "./keeper.ts";
@@ -37,30 +41,56 @@ export interface HistoryOptions {
   readonly fleet: string;
   readonly signal: AbortSignal;
   readonly readEarlier: ReadEarlierRun;
+  /** Who is told of what; absent: nobody. */
+  readonly notify?: NotifyOptions;
   readonly say: (line: string) => void;
+}
+
+export interface NotifyOptions {
+  /** As they stand in the fleet file now. */
+  readonly targets: () => readonly NoticeTarget[];
+  /** Of that file. */
+  readonly folder: string;
 }
 
 const RETRY_MS = 1_000;
 const WRITE_EVERY_MS = 2_000;
+const FORGET_EVERY_MS = 3_600_000;
+const KEPT_NOTICES_MS = 7 * OLDEST_MS;
 /** Read back at most, where the last console ended long ago. */
 const MOST_RUNS = 200;
 
 export async function startHistory(options: HistoryOptions): Promise<KeptHistory> {
-  const { file, client, codecs, fleet, signal, readEarlier, say } = options;
+  const { file, client, codecs, fleet, signal, readEarlier, notify, say } = options;
   const database = await openHistory(file, {
     isNew: true,
     owner: { namespace: client.options.namespace, fleet },
   });
-  const keeper = createKeeper(database, async (job) => {
-    const page = await readJobPage({ client, codecs, fleet, job, signal });
-    return page && jobRecords(page);
-  });
+  const outbox =
+    notify &&
+    createOutbox({
+      fleet,
+      targets: notify.targets,
+      sinceMs: database.noticesSince(Date.now()),
+      nowMs: Date.now,
+    });
+  const keeper = createKeeper(
+    database,
+    async (job) => {
+      const page = await readJobPage({ client, codecs, fleet, job, signal });
+      return page && jobRecords(page);
+    },
+    outbox,
+  );
+  const send = createSender(notify?.folder ?? "", signal);
+  let telling: Promise<void> | undefined;
+  let forgotAtMs = 0;
   let catching: Promise<void> | undefined;
   let isCaughtUp = false;
   let trouble = "";
   let keeping: Promise<void> | undefined;
 
-  const timer = setInterval(() => void keep(), WRITE_EVERY_MS);
+  const timer = setInterval(() => void keep().then(tell).catch(told), WRITE_EVERY_MS);
 
   /** One at a time; what could not be written stays for the next. */
   function keep(): Promise<void> {
@@ -70,6 +100,19 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       .catch(told)
       .then(() => (keeping = undefined));
     return keeping;
+  }
+
+  /** Beside the books: a slow target holds up only notices. */
+  function tell(): void {
+    if (notify === undefined || telling !== undefined || signal.aborted) return;
+    const nowMs = Date.now();
+    if (nowMs > forgotAtMs + FORGET_EVERY_MS) {
+      forgotAtMs = nowMs;
+      database.forgetNotices(nowMs - KEPT_NOTICES_MS);
+    }
+    telling = deliver(database, { targets: notify.targets(), send, nowMs: Date.now, signal, say })
+      .catch(told)
+      .then(() => (telling = undefined));
   }
 
   /** Once for each new trouble. */
@@ -109,6 +152,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       clearInterval(timer);
       await keeping;
       await keep();
+      await telling;
       database.close();
     },
   };

@@ -8,6 +8,7 @@
 import { z } from "zod";
 import type { ValuePath } from "../values/file-problem.ts";
 import { accessSchema, type Access } from "./access-schema.ts";
+import { notifySchema, type NoticeTarget } from "./notify-schema.ts";
 import {
   clusterSchema,
   gpuTypeSchema,
@@ -41,6 +42,7 @@ export interface FleetDraft {
   readonly links: readonly Entry<typeof linkSchema>[];
   /** As with `policy`. */
   readonly access: Access | undefined;
+  readonly notify: readonly NoticeTarget[] | undefined;
   readonly tenants: readonly Entry<typeof tenantSchema>[];
 }
 
@@ -85,6 +87,7 @@ export function draftFleet(file: unknown, problems: SchemaProblem[]): FleetDraft
     policy: policySchema.optional().safeParse(valueAt(file, ["policy"])).data,
     links: entriesAt(file, ["links"], linkSchema),
     access: accessSchema.optional().safeParse(valueAt(file, ["access"])).data,
+    notify: notifySchema.optional().safeParse(valueAt(file, ["notify"])).data,
     tenants: entriesAt(file, ["tenants"], tenantSchema),
   };
 }

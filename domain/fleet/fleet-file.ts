@@ -62,6 +62,7 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
       details,
       interHost,
       ...(draft.access !== undefined && { access: draft.access }),
+      ...(draft.notify !== undefined && { notify: draft.notify }),
     },
   };
 }

@@ -7,6 +7,7 @@
 
 import { z } from "zod";
 import { accessSchema } from "./access-schema.ts";
+import { notifySchema } from "./notify-schema.ts";
 import { gpuType, moment, plainName, readGpuType } from "../file/file-words.ts";
 import { expandHosts, HOST_RANGE_PATTERN } from "../values/host-range.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
@@ -388,6 +389,7 @@ export const fleetSchema = z
       })
       .optional(),
     access: accessSchema.optional(),
+    notify: notifySchema.optional(),
   })
   .meta({
     title: "Orbweaver fleet",

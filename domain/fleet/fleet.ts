@@ -6,6 +6,7 @@
  */
 
 import type { Access } from "./access-schema.ts";
+import type { NoticeTarget } from "./notify-schema.ts";
 import type { BandwidthTable } from "../bandwidth/bandwidth-table.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
 import type { HostTopology } from "../values/topology.ts";
@@ -21,6 +22,8 @@ export interface Fleet {
   readonly interHost: ReadonlyMap<ClusterId, BandwidthTable>;
   /** Who may do what through the submit service. It stays on the machine where that runs: no workflow has it. */
   readonly access?: Access;
+  /** Who is told of jobs and hosts. It stays on the machine of the console. */
+  readonly notify?: readonly NoticeTarget[];
 }
 
 export interface FleetShape {

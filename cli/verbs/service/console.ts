@@ -7,7 +7,9 @@
 import type { Command } from "commander";
 import { resolve } from "node:path";
 import { startConsole } from "../../../console/console.ts";
+import type { NotifyOptions } from "../../../console/history/start-history.ts";
 import { readPage } from "../../../console/http/page-files.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { packageRoot } from "../../../workers/server/package-root.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
@@ -15,6 +17,7 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { wholeNumber } from "../../command/option-values.ts";
+import { readNotify } from "../../command/notice-targets.ts";
 import { hostInUrl, readToken, refuseStrangers } from "../../command/token-file.ts";
 import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
@@ -25,6 +28,7 @@ interface ConsoleValues extends ConnectionOptionValues {
   readonly tokenFile?: string;
   readonly anyone?: boolean;
   readonly history?: string;
+  readonly notify?: string;
   readonly json?: boolean;
 }
 
@@ -48,6 +52,7 @@ export function consoleVerb(context: CommandContext): Command {
     .option("--token-file <file>", "ask for the token in this file")
     .option("--anyone", "answer everybody without a token, because a proxy in front decides")
     .option("--history <file>", "keep what leases held and how jobs ended in this database")
+    .option("--notify <fleet.yaml>", "tell those whom its notify: names; needs --history")
     .option("--json", "answer with one JSON document when it listens")
     .addHelpText(
       "after",
@@ -64,6 +69,7 @@ export function consoleVerb(context: CommandContext): Command {
       refuseStrangers(values, "see the fleet");
       const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
       const files = readPage(packageRoot());
+      const notify = notifyOf(values, { cwd: io.cwd, say: context.say });
       await context.withSession(values, async ({ temporal, fleet, connection }) => {
         const served = await startConsole({
           client: temporal,
@@ -74,6 +80,7 @@ export function consoleVerb(context: CommandContext): Command {
           rule: { ...(token !== undefined && { token }), isOpen: values.anyone === true },
           files,
           ...(values.history !== undefined && { historyFile: resolve(io.cwd, values.history) }),
+          ...(notify && { notify }),
           say: context.say,
           ...(connection.uiUrl !== undefined && { uiUrl: connection.uiUrl }),
         });
@@ -86,4 +93,16 @@ export function consoleVerb(context: CommandContext): Command {
       });
     });
   return addConnectionOptions(verb);
+}
+
+function notifyOf(
+  { notify, history }: ConsoleValues,
+  place: Parameters<typeof readNotify>[1],
+): NotifyOptions | undefined {
+  if (notify === undefined) return undefined;
+  if (history !== undefined) return readNotify(notify, place);
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    "--notify needs the database in which notices wait until they are sent. Add --history FILE.",
+  );
 }

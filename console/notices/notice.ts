@@ -1,0 +1,208 @@
+/**
+ * @file What there is to tell of a fleet: notices from folded events, from the queue, and from how jobs ended. Pure.
+ *
+ * The same history gives the same notices with the same ids, so what is read again is told once.
+ */
+
+import type { NoticeEvent, NoticeTarget } from "../../domain/fleet/notify-schema.ts";
+import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
+import { durationText } from "../../page/text.ts";
+import type { HostStatus, Ledger } from "../../scheduling/ledger/ledger.ts";
+import type { Folded } from "../follow/fleet-run.ts";
+import type { JobRecord } from "../history/database.ts";
+
+export interface Notice {
+  readonly id: string;
+  readonly event: NoticeEvent;
+  readonly atMs: number;
+  /** One line for people. */
+  readonly text: string;
+  readonly job?: NoticeJob;
+  readonly hosts?: readonly string[];
+  /** Facts of the event, for programs. */
+  readonly facts?: Readonly<Record<string, string | number>>;
+}
+
+export interface NoticeJob {
+  readonly id: string;
+  readonly tenant: string;
+  readonly class: string;
+  readonly gpus: number;
+  readonly name?: string;
+  readonly user?: string;
+}
+
+/** A notice names no more hosts. */
+const MOST_HOSTS = 20;
+
+export function noticesOf({
+  event,
+  before,
+  ledger,
+}: Pick<Folded, "event" | "before" | "ledger">): readonly Notice[] {
+  const atMs = event.nowMs;
+  return [
+    ...(before.leases === ledger.leases ? [] : leaseNotices(before, ledger, atMs)),
+    ...(before.hosts === ledger.hosts ? [] : hostNotices(before, ledger, atMs)),
+  ];
+}
+
+function leaseNotices(before: Ledger, ledger: Ledger, atMs: number): readonly Notice[] {
+  const notices: Notice[] = [];
+  for (const [id, lease] of ledger.leases) {
+    const former = before.leases.get(id);
+    if (former === lease) continue;
+    if (former?.state === "granted" && lease.state === "held" && !hasOther(ledger, lease))
+      notices.push(startNotice(lease, atMs));
+    if (lease.eviction !== undefined && former !== undefined && former.eviction === undefined)
+      notices.push(preemptionNotice(lease, lease.eviction, atMs));
+  }
+  return notices;
+}
+
+/** An array holds many leases; it starts with the first. */
+const hasOther = ({ leases }: Ledger, { id, jobId }: Lease): boolean =>
+  [...leases.values()].some(
+    (other) => other.jobId === jobId && other.id !== id && other.state === "held",
+  );
+
+function startNotice(lease: Lease, atMs: number): Notice {
+  const job = jobOf(lease);
+  const hosts = lease.gpus.map(({ host }) => host);
+  const waitedSeconds = Math.max(0, Math.round((lease.grantedAtMs - lease.requestedAtMs) / 1_000));
+  const where = hosts.length === 1 ? (hosts[0] ?? "") : `${hosts.length} hosts`;
+  return {
+    id: `started:${lease.id}`,
+    event: "started",
+    atMs,
+    text: `${job.id} starts on ${gpusText(job.gpus)} of ${where}`,
+    job,
+    hosts: hosts.slice(0, MOST_HOSTS),
+    facts: { lease: lease.id, waitedSeconds },
+  };
+}
+
+function preemptionNotice(
+  lease: Lease,
+  { forJob, lostGpuSeconds }: NonNullable<Lease["eviction"]>,
+  atMs: number,
+): Notice {
+  const job = jobOf(lease);
+  const why = forJob === job.id ? "to go on with more GPUs" : `for ${forJob}`;
+  return {
+    id: `preempted:${lease.id}`,
+    event: "preempted",
+    atMs,
+    text: `${job.id} gives up its ${gpusText(job.gpus)} ${why}; about ${Math.round(lostGpuSeconds)} GPU-seconds of work are lost`,
+    job,
+    facts: { lease: lease.id, forJob, lostGpuSeconds },
+  };
+}
+
+const jobOf = ({ jobId, tenant, gpus, class: name }: Lease): NoticeJob => {
+  return { id: jobId, tenant, class: name, gpus: gpuCountOf(gpus) };
+};
+
+const gpusText = (count: number): string => `${count} GPU${count === 1 ? "" : "s"}`;
+
+interface HostChange {
+  readonly event: NoticeEvent;
+  readonly text: string;
+  readonly is: (status: HostStatus, former: HostStatus) => boolean;
+}
+
+const isAway = ({ isDrained, silentSinceMs, isFenced }: HostStatus): boolean =>
+  isDrained || silentSinceMs !== undefined || isFenced === true;
+
+const HOST_CHANGES: readonly HostChange[] = [
+  {
+    event: "host-drained",
+    text: "drained",
+    is: (status, former) => status.isDrained && !former.isDrained,
+  },
+  {
+    event: "host-silent",
+    text: "silent",
+    is: (status, former) =>
+      status.silentSinceMs !== undefined && former.silentSinceMs === undefined,
+  },
+  {
+    event: "host-back",
+    text: "back",
+    is: (status, former) => isAway(former) && !isAway(status),
+  },
+];
+
+/** The hosts that changed alike in one event are one notice. */
+function hostNotices(before: Ledger, ledger: Ledger, atMs: number): readonly Notice[] {
+  const changed = [...ledger.hosts].flatMap(([host, status]) => {
+    const former = before.hosts.get(host);
+    return former === undefined || former === status ? [] : [{ host, status, former }];
+  });
+  return HOST_CHANGES.flatMap(({ event, text, is }): readonly Notice[] => {
+    const those = changed.filter(({ status, former }) => is(status, former));
+    const [first] = those;
+    if (first === undefined) return [];
+    const hosts = those.map(({ host }) => host);
+    const reason = event === "host-drained" ? first.status.drainReason : undefined;
+    const rest = hosts.length === 1 ? "" : ` and ${hosts.length - 1} more`;
+    return [
+      {
+        id: `${event}:${first.host}:${atMs}`,
+        event,
+        atMs,
+        text: `${first.host}${rest}: ${text}${reason === undefined ? "" : `, ${reason}`}`,
+        hosts: hosts.slice(0, MOST_HOSTS),
+        facts: { hosts: hosts.length, ...(reason !== undefined && { reason }) },
+      },
+    ];
+  });
+}
+
+/** Of the jobs inside the fleet that have waited for longer; those in lobbies are not in the ledger. */
+export function waitNotices(ledger: Ledger, nowMs: number, afterMs: number): readonly Notice[] {
+  const notices: Notice[] = [];
+  for (const request of ledger.requests.values()) {
+    const { jobId: id, seq, tenant, gang, requestedAtMs, name } = request;
+    const waitedMs = nowMs - requestedAtMs;
+    if (waitedMs < afterMs) continue;
+    const reason = ledger.reasons.get(id);
+    const why = reason === undefined ? "" : `: ${reason.code}: ${reason.message}`;
+    notices.push({
+      id: `waiting:${id}:${seq}:${requestedAtMs}:${afterMs}`,
+      event: "waiting",
+      atMs: requestedAtMs + afterMs,
+      text: `${id} has waited for ${gpusText(gang.gpus)} for ${durationText(waitedMs)}${why}`,
+      job: { id, tenant, class: request.class, gpus: gang.gpus, name },
+      facts: {
+        waitedSeconds: Math.round(waitedMs / 1_000),
+        ...(reason !== undefined && { code: reason.code }),
+      },
+    });
+  }
+  return notices;
+}
+
+const FAILURES: readonly string[] = ["failed", "terminated", "timed out"];
+
+export function endNotice(record: JobRecord): Notice {
+  const { job: id, run, name, tenant, user, gpus, outcome, why, endedMs, submittedMs } = record;
+  const isFailure = FAILURES.includes(outcome);
+  return {
+    id: `ended:${id}:${run}`,
+    event: isFailure ? "failed" : "ended",
+    atMs: endedMs,
+    text: `${id} ${outcome === "timed out" || outcome === "completed" || outcome === "failed" ? outcome : `was ${outcome}`}${isFailure && why !== "" ? `: ${why}` : ""}`,
+    job: { id, tenant, class: record.class, gpus, name, ...(user !== "" && { user }) },
+    facts: { outcome, why, seconds: Math.round((endedMs - submittedMs) / 1_000) },
+  };
+}
+
+/** A failure is also an end. */
+export function isFor({ on, tenants, classes }: NoticeTarget, { event, job }: Notice): boolean {
+  if (!on.includes(event) && !(event === "failed" && on.includes("ended"))) return false;
+  if (job === undefined) return true;
+  return (
+    (tenants?.includes(job.tenant) ?? true) && (classes?.some((name) => name === job.class) ?? true)
+  );
+}
