@@ -24,7 +24,7 @@ import {
 import type { OperatorGraph } from "../../domain/model/operator-graph.ts";
 import { isLayerTimes } from "../../domain/model/parse-layer-times.ts";
 import { parseMsrGraph } from "../../domain/model/parse-msr-graph.ts";
-import { parseNvidiaSmiTopo } from "../../domain/bandwidth/parse-nvidia-smi.ts";
+import { parseTopology } from "../../domain/bandwidth/parse-topology.ts";
 import { parsePipeDream } from "../../domain/model/parse-pipedream.ts";
 import { problemText, type Problem } from "../../domain/values/problem.ts";
 import { joinedGraph } from "../../planning/inference/joined-graph.ts";
@@ -136,7 +136,7 @@ export function readInferenceHost(
   const text = readInput(name, cwd, remedy).toString("utf8");
   const file = basename(name);
   if (TOPOLOGY.test(text)) {
-    const parsed = parseNvidiaSmiTopo(text, { source: file });
+    const parsed = parseTopology(text, { source: file });
     if (parsed.kind === "refused") throw refusal(name, parsed.problems);
     return hostFromTopology(parsed.topology, { name: file, device: deviceNamed(profiledOn) });
   }

@@ -2,9 +2,9 @@
  * @file The matrix of `nvidia-smi topo -m` as labelled cells, not yet interpreted.
  *
  * Accepts the tool's own output (tabs), copies from terminals and wikis (aligned spaces, Markdown
- * tables), and prefixes of launchers on each line ("0: ", "node1: ", "# "). A row's cells are split at
- * tabs when there are enough of them, else at white space; trailing cells that may be empty (CPU
- * affinity, NUMA node) are told apart by count first and by position under the header second.
+ * tables, tabs and spaces mixed), and prefixes of launchers on each line ("0: ", "node1: ", "# "). A link has no space
+ * and is never empty, so links are split at white space whatever it is; trailing cells that may be empty (CPU
+ * affinity, NUMA node) are told apart by tabs where they have them, else by count, else by position under the header.
  */
 
 import { shown } from "../values/file-problem.ts";
@@ -55,8 +55,14 @@ const PREFIX = /^(?:[#>]|\S+:) ?(?=\s*GPU\d+(?:\s|$))/;
 const TRAILING =
   /(?<cpuAffinity>CPU\s*Affinity)|(?<numaAffinity>NUMA\s*Affinity)|(?<gpuNumaId>GPU\s*NUMA\s*ID)/gi;
 
-/** The first matrix of the lines; `undefined` when there is no header line. */
-export function readMatrix(lines: readonly string[]): Matrix | undefined {
+/** The underlining of nvidia-smi's header, in a copy that has lost the escape character or writes it out. */
+const UNDERLINE = /(?:\u241b|\^\[|\\(?:x1b|u001b|033|e))?\[(?:0|4|24)?m/gi;
+/** Instances on a GPU, which some tools list below it; they have no links of their own. */
+const MIG_LINE = /^\s*MIG\b/;
+
+/** The first matrix of the text's lines; `undefined` when there is no header line. */
+export function readMatrix(text: readonly string[]): Matrix | undefined {
+  const lines = text.map((line) => line.replace(UNDERLINE, ""));
   const header = findHeader(lines);
   if (header === undefined) return undefined;
   const rows: MatrixRow[] = [];
@@ -64,7 +70,7 @@ export function readMatrix(lines: readonly string[]): Matrix | undefined {
   let at = header.line;
   for (; at < lines.length; at += 1) {
     const line = withoutPrefix(lines[at] ?? "", header.prefix);
-    if (line.trim() === "" || /^[\s|:-]+$/.test(line)) continue;
+    if (line.trim() === "" || /^[\s|:-]+$/.test(line) || MIG_LINE.test(line)) continue;
     if (!isRow(line, header)) break;
     const row = header.isMarkdown
       ? markdownRow(line, at + 1, header)
@@ -134,15 +140,17 @@ function headerCells(
   const trailing = trailingNames(wide);
   const devices = splitAtSpace(wide.slice(0, trailing[0]?.at ?? wide.length));
   const [first, second] = devices;
-  if (first === undefined || !GPU_LABEL.test(first.text)) return undefined;
+  if (first === undefined || !devices.some(({ text }) => GPU_LABEL.test(text))) return undefined;
   // A row has a link in the second place, perhaps a broken one; cards have numbers in their names.
-  const isDevice =
-    second === undefined ||
-    trailing.length > 0 ||
-    (/\d/.test(second.text) && DEVICE_LABEL.test(second.text) && !LINK_SHAPE.test(second.text));
-  if (!isDevice) return undefined;
+  const isDevices = GPU_LABEL.test(first.text)
+    ? second === undefined || trailing.length > 0 || isDeviceName(second)
+    : devices.every(isDeviceName);
+  if (!isDevices) return undefined;
   return { isMarkdown: false, devices, trailing };
 }
+
+const isDeviceName = ({ text }: Cell): boolean =>
+  /\d/.test(text) && DEVICE_LABEL.test(text) && !LINK_SHAPE.test(text);
 
 function trailingNames(text: string): { name: TrailingColumn; at: number }[] {
   return [...text.matchAll(TRAILING)].map((match) => {
@@ -167,20 +175,27 @@ function textRow(line: string, lineNumber: number, header: Header): MatrixRow | 
   const count = header.devices.length;
   const [label, ...bySpace] = splitAtSpace(line);
   if (label === undefined) throw new Error("a row without a label was taken for a row");
-  const byTab = splitAtTab(line).slice(1);
-  const isTabbed = byTab.length >= count;
-  const cells = isTabbed ? byTab : bySpace;
-  const links = cells.slice(0, count);
-  const extra = cells.slice(count);
+  const links = bySpace.slice(0, count);
   const row = { line: lineNumber, label: label.text, links };
   const ragged = raggedRow(row, count);
   if (ragged !== undefined) return ragged;
-  const trailing = isTabbed
-    ? byCount(withoutAlignmentTabs(extra, header.trailing.length), header)
-    : extra.length < header.trailing.length
-      ? byPosition(line, extra, header)
-      : byCount(extra, header);
-  return closedRow(row, trailing);
+  const last = links.at(-1) ?? label;
+  return closedRow(row, trailingCells(line, last.column - 1 + last.text.length, header));
+}
+
+/** The cells after the links, which end before `from`. */
+function trailingCells(line: string, from: number, header: Header): Trailing {
+  const moved = ({ text, column }: Cell): Cell => ({ text, column: column + from });
+  const rest = line.slice(from);
+  const byTab = splitAtTab(rest).map(moved);
+  const isTabbed = byTab[0]?.text === "" && byTab.every(({ text }) => !/\s/.test(text));
+  if (isTabbed && byTab.length > 1) {
+    return byCount(withoutAlignmentTabs(byTab.slice(1), header.trailing.length), header);
+  }
+  const bySpace = splitAtSpace(rest).map(moved);
+  return bySpace.length < header.trailing.length
+    ? byPosition(line, bySpace, header)
+    : byCount(bySpace, header);
 }
 
 function markdownRow(line: string, lineNumber: number, header: Header): MatrixRow | Problem {

@@ -17,7 +17,7 @@ import {
   parseMeasurements,
   type Measurements,
 } from "../bandwidth/measured-bandwidth.ts";
-import { parseNvidiaSmiTopo } from "../bandwidth/parse-nvidia-smi.ts";
+import { parseTopology } from "../bandwidth/parse-topology.ts";
 import type { Refused } from "../values/problem.ts";
 import type { SchemaProblem } from "../file/schema-problems.ts";
 import type { HostTopology } from "../values/topology.ts";
@@ -87,7 +87,7 @@ interface Desk {
 type Contents<Value> = { readonly kind: "read"; readonly value: Value } | Refused;
 
 function readTopology(text: string, source: string): Contents<HostTopology> {
-  const parsed = parseNvidiaSmiTopo(text, { source });
+  const parsed = parseTopology(text, { source });
   return parsed.kind === "parsed" ? { kind: "read", value: parsed.topology } : parsed;
 }
 

@@ -88,7 +88,7 @@ export const hostSchema = z
     }).optional(),
     rack: plainName("a rack", { description: "Rack of the host.", examples: ["r12"] }).optional(),
     topology: filePath(
-      "File with the output of `nvidia-smi topo -m` on the host, relative to this file.",
+      "File with the output of `nvidia-smi topo -m` on the host, or NCCL's topology XML, relative to this file.",
       "topology/h100.txt",
     ).optional(),
     bandwidth: z

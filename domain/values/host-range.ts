@@ -16,13 +16,16 @@ const WHOLE = new RegExp(`^${HOST_RANGE_PATTERN}$`);
 const MAX_CHARS = 200;
 
 /** The names in the order written; at most `MAX_HOSTS`. */
-export function expandHosts(text: string): Reading<readonly string[]> {
+export function expandHosts(
+  text: string,
+  maxChars: number = MAX_CHARS,
+): Reading<readonly string[]> {
   const refuse = (message: string, remedy: string): Reading<never> => ({
     kind: "refused",
     message,
     remedy,
   });
-  if (text.length > MAX_CHARS || !WHOLE.test(text)) {
+  if (text.length > maxChars || !WHOLE.test(text)) {
     const remedy = "write letters, digits, ., _ and -, and ranges such as node[01-16]";
     return refuse(`${shown(text)} is not a host name`, remedy);
   }

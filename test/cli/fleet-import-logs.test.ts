@@ -161,7 +161,7 @@ describe("fleet import of logs", () => {
   });
 
   it.each([
-    ["no file at all", [], /nothing to import\. Give --topology, --bandwidth or both/],
+    ["no file at all", [], /nothing to import\. Give --topology, --bandwidth, --fabric or several/],
     ["a file that is not there", ["--bandwidth", "no.log"], /no\.log does not exist/],
     [
       "a device that nobody knows",

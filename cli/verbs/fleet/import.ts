@@ -1,5 +1,5 @@
 /**
- * @file `orbweaver fleet import`: host entries of a fleet file from `nvidia-smi topo -m` and nccl-tests outputs.
+ * @file `orbweaver fleet import`: host entries of a fleet file from topologies, files about the fabric, and nccl-tests outputs.
  *
  * A log of nccl-tests over several hosts is a measurement of their cluster, and makes the result a whole fleet file. The
  * files stay where they are; the entries name them relative to where the result will lie. The result is read back
@@ -24,17 +24,25 @@ import {
 import { fleetYaml, hostYaml } from "../../../domain/fleet/fleet-yaml.ts";
 import { gpuTypeName, knownGpuType } from "../../../domain/values/gpu-types.ts";
 import { namesText } from "../../../domain/bandwidth/measured-runs.ts";
-import { parseNvidiaSmiTopo } from "../../../domain/bandwidth/parse-nvidia-smi.ts";
+import { parseTopology } from "../../../domain/bandwidth/parse-topology.ts";
 import { problemText } from "../../../domain/values/problem.ts";
 import { counted } from "../../terminal/duration.ts";
 import { readText } from "../../command/fleet-files.ts";
 import { hostsOf, surveyFiles, type SurveyedFile } from "../../command/import-measurements.ts";
+import {
+  hostsOfFabrics,
+  readFabrics,
+  withRacks,
+  type FabricFile,
+} from "../../command/import-fabric.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { nameList } from "../../command/option-values.ts";
+import { nameList, wholeNumber } from "../../command/option-values.ts";
 
 interface ImportValues {
   readonly type?: string;
   readonly topology?: readonly string[];
+  readonly fabric?: readonly string[];
+  readonly gpus?: number;
   readonly name?: readonly string[];
   readonly bandwidth?: readonly string[];
   readonly cluster?: string;
@@ -49,9 +57,23 @@ export function fleetImportVerb(context: CommandContext): Command {
     .verb("import")
     .summary("describe hosts from measurements")
     .description(
-      "Writes host entries of a fleet file from the output of `nvidia-smi topo -m` and nccl-tests on the hosts. For several hosts, give their files and names in the same order, separated by commas or as repeated flags. Without --topology, the logs of nccl-tests name the hosts and GPUs. With --cluster, or from a log over several hosts, writes a whole fleet file. Needs no connection.",
+      "Writes host entries of a fleet file from what the hosts' own tools say: topologies, measurements of nccl-tests, and the fabric, whose leaf switches and NVLink domains become racks. For several hosts, give their files and names in the same order, separated by commas or as repeated flags. Without --topology, the logs of nccl-tests name the hosts and GPUs. With --cluster, or from a log over several hosts, writes a whole fleet file. Needs no connection.",
     )
-    .option("--topology <files>", "output of `nvidia-smi topo -m`", nameList)
+    .option(
+      "--topology <files>",
+      "output of `nvidia-smi topo -m`, or NCCL's topology XML",
+      nameList,
+    )
+    .option(
+      "--fabric <files>",
+      "output of ibnetdiscover, Slurm's topology.conf or topology.yaml, or `nvidia-smi -q` of each host",
+      nameList,
+    )
+    .option(
+      "--gpus <count>",
+      "GPUs of each host, where only the fabric is known",
+      wholeNumber("--gpus", 1),
+    )
     .option("--type <type>", "GPU type, e.g. H100 (default: the device in the logs)")
     .option(
       "--name <names>",
@@ -83,10 +105,23 @@ export function fleetImportVerb(context: CommandContext): Command {
           "orbweaver fleet import --bandwidth all_reduce_2_hosts.log --cluster eu-1 --jurisdiction EU",
           "a cluster from one log over its hosts",
         ],
+        [
+          "orbweaver fleet import --fabric topology.conf --type H100 --gpus 8 --cluster eu-1 --jurisdiction EU",
+          "hosts and racks as Slurm knows them",
+        ],
+        [
+          "orbweaver fleet import --topology n1.txt,n2.txt --type H100 --fabric ibnetdiscover.out",
+          "hosts with the racks of their leaf switches",
+        ],
+        [
+          "orbweaver fleet import --fabric n1-q.txt,n2-q.txt --name n1,n2",
+          "NVLink domains from `nvidia-smi -q`",
+        ],
       ]),
     )
     .action((values: ImportValues) => {
       const found = importedFrom(context.io.cwd, values);
+      for (const note of found.notes) context.say(note);
       const { hosts } = found;
       const isWhole = values.cluster !== undefined || found.bandwidth.length > 0;
       const file = checked(context.io.cwd, values, found);
@@ -122,14 +157,23 @@ interface Imported {
   readonly bandwidth: readonly ClusterBandwidth[];
   /** The user's names of the files, by their names in the result. */
   readonly givenByPath: ReadonlyMap<string, string>;
+  /** What was left out, for people. */
+  readonly notes: readonly string[];
 }
 
 function importedFrom(cwd: string, values: ImportValues): Imported {
-  const { topology, bandwidth = [] } = values;
-  if (topology === undefined && bandwidth.length === 0) {
+  const { topology, bandwidth = [], fabric = [] } = values;
+  if (topology === undefined && bandwidth.length === 0 && fabric.length === 0) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      "nothing to import. Give --topology, --bandwidth or both.",
+      "nothing to import. Give --topology, --bandwidth, --fabric or several of them.",
+    );
+  }
+  const isOfFabric = topology === undefined && bandwidth.length === 0;
+  if (values.gpus !== undefined && !isOfFabric) {
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--gpus is for --fabric alone: the other files say how many GPUs there are. Leave it out.",
     );
   }
   const surveys = surveyFiles(cwd, bandwidth);
@@ -137,12 +181,26 @@ function importedFrom(cwd: string, values: ImportValues): Imported {
   const asSeen = (file: string): string => relative(folder, resolve(cwd, file));
   const files = [...(topology ?? []), ...bandwidth];
   const givenByPath = new Map(files.map((file) => [asSeen(file), file]));
+  if (isOfFabric) {
+    const fabrics = readFabrics(cwd, fabric, values.name);
+    const notes = notesOf(fabrics);
+    return { hosts: hostsOfFabrics(fabrics, values), bandwidth: [], givenByPath, notes };
+  }
   const made =
     topology === undefined
       ? entriesOfLogs(surveys, values, asSeen)
       : entriesOfTopologies({ cwd, topology, surveys, asSeen }, values);
-  return { ...made, givenByPath };
+  if (fabric.length === 0) return { ...made, givenByPath, notes: [] };
+  const fabrics = readFabrics(
+    cwd,
+    fabric,
+    made.hosts.map(({ name }) => name),
+  );
+  return { ...made, hosts: withRacks(made.hosts, fabrics), givenByPath, notes: notesOf(fabrics) };
 }
+
+const notesOf = (fabrics: readonly FabricFile[]): readonly string[] =>
+  fabrics.flatMap(({ file, notes }) => notes.map((note) => `${harmless(file)}: ${note}`));
 
 const folderOf = (cwd: string, { output }: ImportValues): string =>
   output === undefined ? cwd : dirname(resolve(cwd, output));
@@ -229,10 +287,10 @@ function gpuCountIn(path: string, name: string): number {
   if (text.kind === "missing") {
     throw new OrbweaverError(
       "BAD_INPUT",
-      `${name} ${text.reason}. Name the output of \`nvidia-smi topo -m\`.`,
+      `${name} ${text.reason}. Name the output of \`nvidia-smi topo -m\`, or NCCL's topology XML.`,
     );
   }
-  const parsed = parseNvidiaSmiTopo(text.text, { source: name });
+  const parsed = parseTopology(text.text, { source: name });
   if (parsed.kind === "refused") {
     const problems = parsed.problems.map((problem) => problemText(name, problem));
     throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
