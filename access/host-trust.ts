@@ -5,11 +5,11 @@
  * each, tenants; and it limits commands and environment for all. What it does not name is refused.
  */
 
-import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { z } from "zod";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { ProvenSubmitter } from "./job-proof.ts";
+import { readOwnedFile } from "./owned-file.ts";
 import { parsePublicKey } from "./own-identity.ts";
 import type { ProcessLimits } from "./run-as.ts";
 
@@ -69,7 +69,6 @@ export const LOADER_VARIABLES = [
 ] as const;
 /** The dynamic linker, libc and bash obey more such names than a list could hold. */
 const LOADER_PREFIXES = ["LD_", "GLIBC_", "MALLOC_", "BASH"] as const;
-const WRITABLE_BY_OTHERS = 0o022;
 /** Enough for data loaders of eight ranks; far from what makes a host unusable. */
 const DEFAULT_LIMITS: ProcessLimits = Object.freeze({ processes: 32_768, openFiles: 1_048_576 });
 
@@ -107,17 +106,7 @@ export function readHostPolicy(file: string): HostPolicy {
     new OrbweaverError("BAD_INPUT", `the host policy ${file} cannot be used: ${why}`);
   let text: string;
   try {
-    const handle = openSync(file, "r");
-    try {
-      const { uid, mode } = fstatSync(handle);
-      if ((uid !== 0 && uid !== process.getuid?.()) || (mode & WRITABLE_BY_OTHERS) !== 0)
-        throw new Error(
-          "it must belong to root or to the agent's user, and only they may write it",
-        );
-      text = readFileSync(handle, "utf8");
-    } finally {
-      closeSync(handle);
-    }
+    text = readOwnedFile(file);
   } catch (error) {
     throw wrong(error instanceof Error ? error.message : String(error));
   }

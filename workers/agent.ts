@@ -58,6 +58,8 @@ import { tunerOver } from "../activities/launch-extras/collectives.ts";
 import type { PresenceActivities, RunActivities } from "../protocol/agent-contract.ts";
 import type { ClusterId, HostId } from "../domain/values/ids.ts";
 import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
+import type { HealthRules } from "./health-file.ts";
+import { watchHealth } from "./host-health.ts";
 import { endAndSayStrays, healTokens, hostOwners } from "./lost-state.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
 import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
@@ -108,6 +110,8 @@ export interface AgentOptions {
   readonly minFreeBytes?: number;
   /** Whose jobs the hosts start; by default those of this process's user. */
   readonly trust?: HostTrust;
+  /** How the health of the hosts is watched; by default not at all. */
+  readonly health?: HealthRules;
   /** The kinds of containers to try for launches, the best first; by default all. */
   readonly containers?: readonly ContainerKind[];
 }
@@ -146,13 +150,15 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   const { fleet, stateDir, client, onNote = () => undefined } = options;
   const containment = findContainment(options.containers);
   const closing = new AbortController();
+  const health = watchHealth(options, closing.signal);
   const ownerOf = await hostOwners(client, fleet);
   const heal = (host: Parameters<typeof healTokens>[0]): Promise<void> =>
     healTokens(host, { client, fleet, closing: closing.signal, onNote });
   const hosts = new Map(
     options.hosts.map((host) => {
-      const setup = { ...host, stateDir, fleet, containment, owner: ownerOf(host.id), heal };
-      return [host.id, openHost(setup, nodeSystem)];
+      const { id } = host;
+      const ends = { owner: ownerOf(id), settled: health.endsOn(id) };
+      return [id, openHost({ ...host, ...ends, stateDir, fleet, containment, heal }, nodeSystem)];
     }),
   );
   await endAndSayStrays([...hosts.values()], onNote);
@@ -215,6 +221,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   }
   watchFence(fence, { hosts, contacts, clock }, closing.signal);
   void reportCheckpoints({ hosts: hosts.values(), clock, tellFleet, closing: closing.signal });
+  await health.begin();
   const running = workers.map((worker) => worker.run());
   void presence.keep();
 

@@ -6,7 +6,7 @@
 
 import { join } from "node:path";
 import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
-import type { RunOrder } from "../../protocol/agent-contract.ts";
+import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 import { MARKS_ALONE, type Containment } from "../containment/container.ts";
 import type { HostResources } from "../containment/limits.ts";
 import { failure } from "../system/failures.ts";
@@ -36,6 +36,8 @@ export interface AgentHost {
   readonly resources: HostResources;
   /** Names this host of this fleet among all that agents of the machine serve. */
   readonly owner: string;
+  /** Called once for each launch, when its report is written. */
+  readonly settled?: (order: RunOrder, report: RunReport) => void;
   /** Settled when the tokens are known; `tokens.isReady` says whether they are. */
   readonly ready: Promise<void>;
   /** Launches without a report, by `runKey`. */
@@ -50,12 +52,21 @@ export interface HostSetup extends HostPlace {
   readonly resources?: HostResources;
   /** By default one made from the folder's name. */
   readonly owner?: string;
+  readonly settled?: AgentHost["settled"];
   /** Asks the fleet for the tokens where the folder holds none; never fails. By default a missing file is that of a new host. */
   readonly heal?: (host: Pick<AgentHost, "id" | "gpuCount" | "tokens">) => Promise<void>;
 }
 
 export function openHost(setup: HostSetup, system: System): AgentHost {
-  const { gpuCount, containment = MARKS_ALONE, resources = {}, owner, heal, ...place } = setup;
+  const {
+    gpuCount,
+    containment = MARKS_ALONE,
+    resources = {},
+    owner,
+    settled,
+    heal,
+    ...place
+  } = setup;
   const { files: disk } = system;
   const layout = hostLayout(disk, place);
   const tokens = openTokenStore(disk, layout.tokens, gpuCount);
@@ -70,6 +81,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     ready: isAsked ? heal({ id: place.id, gpuCount, tokens }) : Promise.resolve(),
     containment,
     resources,
+    ...(settled !== undefined && { settled }),
     owner: owner ?? ownerName([layout.dir]),
     open: new Map(),
   };

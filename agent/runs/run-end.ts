@@ -130,7 +130,8 @@ export async function settleRun(
           nowMs,
         });
   try {
-    createJsonOnce(disk, files.report, report);
+    const isNew = createJsonOnce(disk, files.report, report);
+    if (isNew && stored !== undefined) host.settled?.(stored.order, report);
   } catch {
     // A full disk: this answer still counts, and the files that it was made from give it again.
     return report;

@@ -14,6 +14,7 @@ import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
 import { clusterId } from "../../domain/values/ids.ts";
 import { tellLinkMonitor } from "../../workers/fleet-notice.ts";
+import { readHealthRules } from "../../workers/health-file.ts";
 import { hostResources } from "../../workers/host-resources.ts";
 import { runAgent } from "../../workers/agent.ts";
 import { trustText } from "../../workers/submitter-check.ts";
@@ -70,6 +71,7 @@ export async function runAgentRole(
       })),
       stateDir: stateRoot(context.io.env),
       trust,
+      health: readHealthRules(context.io.env),
       address: settings.hostAddress ?? (cluster.isSimulated ? LOOPBACK : hostname()),
       onRegistered: ({ epoch }) => {
         logger.info(

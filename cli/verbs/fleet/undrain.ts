@@ -11,7 +11,7 @@ export function undrainVerb(context: CommandContext): Command {
   const verb = context
     .verb("undrain")
     .summary("grant GPUs of hosts again")
-    .description("Ends `orbweaver drain`: the scheduler grants GPUs of these hosts again.")
+    .description("Ends `orbweaver drain`, and the drains by which agents took these hosts out of service: the scheduler grants their GPUs again.")
     .argument("<host...>", "hosts as <cluster>/<host>")
     .option("--json", "answer with one JSON document")
     .addHelpText(

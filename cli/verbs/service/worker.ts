@@ -108,7 +108,7 @@ export function agentVerb(context: CommandContext): Command {
     .verb("agent")
     .summary("run the agent of a host")
     .description(
-      "Runs the agent that starts, watches and stops the processes of jobs on this host; the same as `orbweaver worker --role agent`. Processes of jobs survive the agent, and a restarted agent adopts them.",
+      "Runs the agent that starts, watches and stops the processes of jobs on this host; the same as `orbweaver worker --role agent`. Processes of jobs survive the agent, and a restarted agent adopts them. A health file of the machine (/etc/orbweaver/health.yaml, or the one that ORBWEAVER_HEALTH names) has it check the host.",
     )
     .addHelpText(
       "after",

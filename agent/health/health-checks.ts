@@ -1,0 +1,75 @@
+/**
+ * @file Runs an operator's check program again and again: a check that fails drains the agent's hosts at once, one that passes brings them back.
+ *
+ * Only a drain of this kind is ended by a pass; what an operator drained, or a host that was set aside, stays drained. The first check runs before
+ * the agent says hello. A fleet that does not answer is told again soon, whatever the period of the check.
+ */
+
+import type { Clock } from "../ports/clock.ts";
+import { instantText } from "./black-hole.ts";
+
+export interface HealthCheck {
+  /** argv, never a shell line. */
+  readonly command: readonly string[];
+  readonly everyMs: number;
+  /** A check that takes longer is killed, and has failed. */
+  readonly timeoutMs: number;
+}
+
+export type CheckResult =
+  { readonly kind: "passed" } | { readonly kind: "failed"; readonly why: string };
+
+export interface HealthCheckPorts {
+  readonly clock: Clock;
+  readonly closing: AbortSignal;
+  readonly onNote: (note: string) => void;
+  runCheck(check: HealthCheck, closing: AbortSignal): Promise<CheckResult>;
+  /** Drains those of the agent's hosts that are not drained yet; fails where the fleet does not answer. */
+  drain(reason: string): Promise<void>;
+  /** Ends the drains of the agent's hosts whose reasons begin so; how many. */
+  undrain(prefix: string): Promise<number>;
+}
+
+/** How each reason of this file begins. */
+export const CHECK_FAILED = "health check failing";
+const TELL_AGAIN_MS = 5_000;
+
+/** Returns when the first check has ended; the later ones run until the agent ends. */
+export async function keepChecking(check: HealthCheck, ports: HealthCheckPorts): Promise<void> {
+  const { clock, closing } = ports;
+  let reason: string | undefined;
+  /** A former agent of these hosts may have drained them. */
+  let mayBeDrained = true;
+  const round = async (): Promise<boolean> => {
+    const result = await ports.runCheck(check, closing);
+    if (closing.aborted) return true;
+    if (result.kind === "failed") {
+      const isNew = reason === undefined;
+      reason ??= `${CHECK_FAILED} since ${instantText(clock.nowMs())}: ${check.command[0] ?? ""} ${result.why}`;
+      if (isNew) ports.onNote(reason);
+      mayBeDrained = true;
+      const told = reason;
+      return await isTold(() => ports.drain(told));
+    }
+    if (reason !== undefined)
+      ports.onNote(`the health check ${check.command[0] ?? ""} passes again`);
+    reason = undefined;
+    if (!mayBeDrained) return true;
+    mayBeDrained = !(await isTold(() => ports.undrain(CHECK_FAILED)));
+    return !mayBeDrained;
+  };
+  const isTold = async (tell: () => Promise<unknown>): Promise<boolean> => {
+    try {
+      await tell();
+      return true;
+    } catch (error) {
+      ports.onNote(`the fleet could not be told of the health check: ${String(error)}`);
+      return false;
+    }
+  };
+  const first = await round();
+  void (async () => {
+    for (let isHeard = first; !closing.aborted; isHeard = await round())
+      await clock.pause(isHeard ? check.everyMs : Math.min(check.everyMs, TELL_AGAIN_MS), closing);
+  })();
+}

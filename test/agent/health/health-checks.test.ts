@@ -1,0 +1,153 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import {
+  CHECK_FAILED,
+  keepChecking,
+  type CheckResult,
+  type HealthCheckPorts,
+} from "../../../agent/health/health-checks.ts";
+import { runCheckProgram } from "../../../agent/system/check-program.ts";
+import { readHealthRules } from "../../../workers/health-file.ts";
+import { nodeClock } from "../../../agent/system/node-clock.ts";
+
+const CHECK = { command: ["check"], everyMs: 60_000, timeoutMs: 1_000 };
+const passed: CheckResult = { kind: "passed" };
+const bad: CheckResult = { kind: "failed", why: "ended with exit code 2: no GPU" };
+
+/** Runs the rounds one after the other, without waiting, and returns what the fleet was told and the pauses. */
+async function play(rounds: readonly CheckResult[], isFleetThere: (round: number) => boolean) {
+  const told: string[] = [];
+  const pauses: number[] = [];
+  const closing = new AbortController();
+  let over: () => void = () => undefined;
+  const ended = new Promise<void>((resolve) => {
+    over = resolve;
+  });
+  let at = -1;
+  const tell = (word: string): Promise<void> => {
+    if (!isFleetThere(at)) return Promise.reject(new Error("no answer"));
+    told.push(`${at} ${word}`);
+    return Promise.resolve();
+  };
+  const ports: HealthCheckPorts = {
+    clock: {
+      ...nodeClock,
+      nowMs: () => at * 1_000,
+      pause: (forMs) => {
+        pauses.push(forMs);
+        if (at === rounds.length - 1) {
+          closing.abort();
+          over();
+        }
+        return Promise.resolve();
+      },
+    },
+    closing: closing.signal,
+    onNote: () => undefined,
+    runCheck: () => {
+      at += 1;
+      return Promise.resolve(rounds[at] ?? passed);
+    },
+    drain: (reason) => tell(`drain ${reason}`),
+    undrain: async (prefix) => {
+      await tell(`undrain ${prefix}`);
+      return 1;
+    },
+  };
+  await keepChecking(CHECK, ports);
+  await ended;
+  return { told, pauses };
+}
+
+const DRAIN = `drain ${CHECK_FAILED} since 1970-01-01T00:00:01Z: check ended with exit code 2: no GPU`;
+
+describe("an operator's check", () => {
+  it("drains the hosts while it fails, with why and since when, and brings them back", async () => {
+    const { told } = await play([passed, bad, bad, passed, passed], () => true);
+    expect(told).toEqual([
+      // A former agent of these hosts may have left a drain.
+      `0 undrain ${CHECK_FAILED}`,
+      `1 ${DRAIN}`,
+      `2 ${DRAIN}`,
+      `3 undrain ${CHECK_FAILED}`,
+    ]);
+  });
+
+  it("tells a fleet that did not answer again soon", async () => {
+    const { told, pauses } = await play([passed, bad, bad], (round) => round !== 1);
+    expect(told).toEqual([`0 undrain ${CHECK_FAILED}`, `2 ${DRAIN}`]);
+    expect(pauses.slice(0, 2)).toEqual([60_000, 5_000]);
+  });
+});
+
+describe("a check program", () => {
+  const run = (line: string, timeoutMs = 60_000) =>
+    runCheckProgram(
+      { command: ["sh", "-c", line], everyMs: 1, timeoutMs },
+      new AbortController().signal,
+    );
+
+  it.each([
+    ["passes with status 0", "echo fine", 60_000, passed],
+    [
+      "fails with another, and its last line says why",
+      "echo first; echo 'GPU 3 is gone' >&2; exit 4",
+      60_000,
+      { kind: "failed", why: "ended with exit code 4: GPU 3 is gone" },
+    ],
+    ["fails by a signal", "kill -9 $$", 60_000, { kind: "failed", why: "was killed by SIGKILL" }],
+    [
+      "fails at its time limit",
+      "sleep 600",
+      50,
+      { kind: "failed", why: "took longer than 0.05 s" },
+    ],
+    ["is not held up by what it left behind", "sleep 600 & exit 0", 60_000, passed],
+  ])("%s", async (_, line, timeoutMs, want) => {
+    expect(await run(line, timeoutMs)).toEqual(want);
+  });
+
+  it("fails where it is missing", async () => {
+    const missing = { command: ["/no/such/check"], everyMs: 1, timeoutMs: 1_000 };
+    expect(await runCheckProgram(missing, new AbortController().signal)).toMatchObject({
+      kind: "failed",
+      why: expect.stringContaining("could not be started") as string,
+    });
+  });
+});
+
+describe("a health file", () => {
+  const dir = mkdtempSync(join(tmpdir(), "orbweaver-health-"));
+  afterAll(() => {
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const rulesOf = (text: string, mode = 0o644) => {
+    const file = join(dir, "health.yaml");
+    writeFileSync(file, text);
+    chmodSync(file, mode);
+    return readHealthRules({ ORBWEAVER_HEALTH: file });
+  };
+
+  it("names a check, and whether hosts are set aside", () => {
+    expect(rulesOf("check: [/bin/check, --all]\nevery: 5m\nsetAside: false\n")).toEqual({
+      check: { command: ["/bin/check", "--all"], everyMs: 300_000, timeoutMs: 30_000 },
+      isSetAside: false,
+    });
+    expect(rulesOf("")).toEqual({ isSetAside: true });
+  });
+
+  it.each([
+    ["that others may write", "check: [a]", 0o666, /belong to root/],
+    ["with a line for a shell", "check: a b", 0o644, /check/],
+    ["with a time and no check", "every: 1m", 0o644, /without check/],
+    ["with a time without a unit", "check: [a]\nevery: 5", 0o644, /every/],
+  ])("%s is refused", (_, text, mode, want) => {
+    expect(() => rulesOf(text, mode)).toThrow(want);
+  });
+
+  it("that is named and missing is refused", () => {
+    expect(() => readHealthRules({ ORBWEAVER_HEALTH: join(dir, "none") })).toThrow(/ENOENT/);
+  });
+});

@@ -1,0 +1,112 @@
+/**
+ * @file Hosts that drain themselves, on a live fleet: one on which jobs of different tenants fail fast in a row, and those of an agent whose
+ * check fails. Both by the operators' own words, so `undrain` works as ever.
+ */
+
+import { rmSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { HEALTH_VARIABLE } from "../../workers/health-file.ts";
+import { cliOf } from "../support/own-cli.ts";
+
+const FLEET = "healthy";
+const HOST = "local/node1";
+let dir = "";
+let good = "";
+const cli = cliOf(FLEET, () => join(dir, "state"));
+
+interface Shown {
+  readonly clusters: readonly {
+    readonly hosts: readonly {
+      readonly id: string;
+      readonly isDrained?: boolean;
+      readonly drainReason?: string;
+    }[];
+  }[];
+}
+
+const hosts = async () =>
+  (JSON.parse(await cli("fleet", "show", "--json")) as Shown).clusters.flatMap(
+    (each) => each.hosts,
+  );
+
+/** Asks until the hosts are so. */
+async function until(are: (shown: Awaited<ReturnType<typeof hosts>>) => boolean) {
+  for (;;) {
+    const shown = await hosts();
+    if (are(shown)) return shown;
+    await new Promise((wake) => setTimeout(wake, 100));
+  }
+}
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "orbweaver-health-"));
+  good = join(dir, "good");
+  writeFileSync(good, "");
+  writeFileSync(
+    join(dir, "health.yaml"),
+    JSON.stringify({ check: ["test", "-e", good], every: "200ms", timeout: "1m" }),
+  );
+  process.env[HEALTH_VARIABLE] = join(dir, "health.yaml");
+  await cli("up", "--always-on");
+});
+afterAll(async () => {
+  Reflect.deleteProperty(process.env, HEALTH_VARIABLE);
+  await cli("down", "--stop-jobs").catch(() => undefined);
+  await rm(dir, { recursive: true, force: true });
+});
+
+it("a host on which jobs of two tenants fail fast in a row is drained, with the evidence, until it is undrained", async () => {
+  for (const [name, tenant] of [
+    ["one", "red"],
+    ["two", "red"],
+    ["three", "blue"],
+  ] as const) {
+    const file = join(dir, `${name}.yaml`);
+    const job = {
+      name,
+      tenant,
+      idempotencyKey: name,
+      gang: 1,
+      constraints: { hosts: [HOST] },
+      run: { command: ["sh", "-c", "exit 3"] },
+    };
+    writeFileSync(file, JSON.stringify(job));
+    await cli("submit", "--wait", file).catch(() => undefined);
+  }
+  const shown = await until((all) => all.some(({ isDrained }) => isDrained === true));
+  expect(shown.filter(({ isDrained }) => isDrained === true)).toMatchObject([
+    {
+      id: HOST,
+      drainReason: expect.stringMatching(
+        /^set aside at .*Z: 3 jobs of 2 tenants .* one of red PROCESS_EXITED after .* three of blue/,
+      ) as string,
+    },
+  ]);
+  expect(await cli("fleet", "show")).toMatch(/Drained hosts:\n +local\/node1: set aside at /);
+  await cli("undrain", HOST);
+  await until((all) => all.every(({ isDrained }) => isDrained !== true));
+});
+
+it("hosts whose check fails are drained, and come back when it passes", async () => {
+  rmSync(good);
+  const shown = await until((all) => all.every(({ isDrained }) => isDrained === true));
+  for (const { drainReason } of shown)
+    expect(drainReason).toMatch(/^health check failing since .*Z: test ended with exit code 1$/);
+  writeFileSync(good, "");
+  await until((all) => all.every(({ isDrained }) => isDrained !== true));
+});
+
+it("a host that an operator drained keeps that drain and its reason", async () => {
+  await cli("drain", HOST, "--reason", "new fans");
+  rmSync(good);
+  await until((all) => all.every(({ isDrained }) => isDrained === true));
+  writeFileSync(good, "");
+  const shown = await until((all) => all.some(({ isDrained }) => isDrained !== true));
+  expect(shown.find(({ id }) => id === HOST)).toMatchObject({
+    isDrained: true,
+    drainReason: "new fans",
+  });
+});

@@ -1,0 +1,63 @@
+/**
+ * @file The health file of a machine: which program its agent runs to check its hosts, and whether hosts that fail whatever they are given are set aside.
+ *
+ * It names a program that runs as the agent's user, often root. So it lies on the machine and belongs to root or the agent's user; a fleet's
+ * description, which comes over the network, cannot name one.
+ */
+
+import { existsSync } from "node:fs";
+import { parse } from "yaml";
+import { z } from "zod";
+import { readOwnedFile } from "../access/owned-file.ts";
+import type { HealthCheck } from "../agent/health/health-checks.ts";
+import { duration } from "../domain/file/schema-leaf.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+
+export interface HealthRules {
+  readonly check?: HealthCheck;
+  readonly isSetAside: boolean;
+}
+
+/** Names another file than the machine's. */
+export const HEALTH_VARIABLE = "ORBWEAVER_HEALTH";
+const HEALTH_FILE = "/etc/orbweaver/health.yaml";
+const DEFAULTS = Object.freeze({ everyMs: 60_000, timeoutMs: 30_000, isSetAside: true });
+
+const time = (description: string) => duration({ description, examples: ["1m"] }).optional();
+
+const healthSchema = z.strictObject({
+  check: z.array(z.string().min(1)).min(1).optional(),
+  every: time("Pause between two checks."),
+  timeout: time("Longest time of a check."),
+  setAside: z.boolean().optional(),
+});
+
+/** Throws BAD_INPUT when the file is wrong, when a named one is missing, or when others may write it. */
+export function readHealthRules(env: Readonly<Record<string, string | undefined>>): HealthRules {
+  const named = env[HEALTH_VARIABLE];
+  const file = named ?? HEALTH_FILE;
+  if (named === undefined && !existsSync(file)) return { isSetAside: DEFAULTS.isSetAside };
+  const wrong = (why: string): OrbweaverError =>
+    new OrbweaverError("BAD_INPUT", `the health file ${file} cannot be used: ${why}`);
+  let value: unknown;
+  try {
+    value = parse(readOwnedFile(file));
+  } catch (error) {
+    throw wrong(error instanceof Error ? error.message : String(error));
+  }
+  const parsed = healthSchema.safeParse(value ?? {});
+  if (!parsed.success) throw wrong(z.prettifyError(parsed.error));
+  const { check, every, timeout, setAside } = parsed.data;
+  if (check === undefined && (every ?? timeout) !== undefined)
+    throw wrong("every and timeout say nothing without check. Name a program, or leave them out.");
+  return {
+    ...(check !== undefined && {
+      check: {
+        command: check,
+        everyMs: every ?? DEFAULTS.everyMs,
+        timeoutMs: timeout ?? DEFAULTS.timeoutMs,
+      },
+    }),
+    isSetAside: setAside ?? DEFAULTS.isSetAside,
+  };
+}
