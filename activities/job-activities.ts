@@ -17,13 +17,16 @@ import {
   type SilenceTerms,
 } from "../protocol/messages.ts";
 import { JOB_RULES, type JobActivities } from "../protocol/control-contract.ts";
+import type { FollowActivities } from "../protocol/predecessors.ts";
+import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
 import { leaveLobby } from "./lobby-activities.ts";
 import { untilForgotten } from "./until-forgotten.ts";
 
-export function createJobActivities(client: Client): JobActivities {
+export function createJobActivities(client: Client): JobActivities & FollowActivities {
   const inbox = createInbox(client);
   return {
+    ...createFollowActivities(client),
     async admit(file, entry) {
       const tooLong = fileTooLarge(file);
       if (tooLong !== undefined)
@@ -42,20 +45,21 @@ export function createJobActivities(client: Client): JobActivities {
       if (excess !== undefined) {
         return { kind: "refused", code: "REQUEST_TOO_LARGE", message: excess.message };
       }
-      const notified = spec.isHeld
-        ? ({ kind: "silent" } as const)
-        : await inbox.tell(entry.fleetWorkflowId, {
-            kind: "request",
-            request: {
-              ...scheduledPart(spec),
-              ...firstPatience(spec, entry.fleetWorkflowId),
-              jobId,
-              runId,
-              seq: 1,
-              submittedAtMs,
-              requestedAtMs: nowMs,
-            },
-          });
+      const notified =
+        spec.isHeld || spec.after !== undefined
+          ? ({ kind: "silent" } as const)
+          : await inbox.tell(entry.fleetWorkflowId, {
+              kind: "request",
+              request: {
+                ...scheduledPart(spec),
+                ...firstPatience(spec, entry.fleetWorkflowId),
+                jobId,
+                runId,
+                seq: 1,
+                submittedAtMs,
+                requestedAtMs: nowMs,
+              },
+            });
       const launchExtras = extrasOf(spec);
       return {
         kind: "admitted",

@@ -47,14 +47,14 @@ export async function allowed(
   return job;
 }
 
-/** Whether a job with this id is one that the caller may read; false where there is none. */
-export async function mayRead(
+/** Whether there is a job with this id with which the caller may do so. */
+export async function mayDo(
   served: ServedFleet,
   caller: Caller,
-  jobId: string,
+  to: { readonly act: JobAct; readonly jobId: string },
 ): Promise<boolean> {
   try {
-    await allowed(served, caller, { act: "read", jobId });
+    await allowed(served, caller, to);
     return true;
   } catch (error) {
     if (error instanceof OrbweaverError || error instanceof WorkflowNotFoundError) return false;

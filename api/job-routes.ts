@@ -17,7 +17,7 @@ import type { ServiceJob } from "../client/service-client.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
 import { endingWithout, viewWithout } from "./hidden.ts";
-import { allowed, jobFacts, mayRead } from "./job-facts.ts";
+import { allowed, jobFacts, mayDo } from "./job-facts.ts";
 import { jobLogs, logQuery } from "./job-logs.ts";
 import { AccessRefusal, insist, route, type Call, type Route } from "./route.ts";
 
@@ -273,10 +273,15 @@ function changeSigner(
 }
 
 /** In the caller's name, and only what it may ask for. */
-function submission({ caller, served, accept }: Call): Pick<SubmitOptions, "signer" | "admit"> {
+function submission({
+  caller,
+  served,
+  accept,
+}: Call): Pick<SubmitOptions, "signer" | "admit" | "maySee"> {
   const { principal, rights } = caller;
   return {
     signer: () => served.signerOf(principal),
+    maySee: (jobId) => mayDo(served, caller, { act: "see", jobId }),
     admit: ({ jobId, spec, fleet }) => {
       insist(submitRefusal(principal, rights, spec));
       const fleets = [fleet, ...(spec.cells?.fleets ?? [])];
@@ -306,14 +311,15 @@ async function started<Answer extends Submitted>(
     );
   try {
     const answer = await start();
-    if (answer.isNew || (await mayRead(served, caller, answer.jobId))) return answer;
+    if (answer.isNew || (await mayDo(served, caller, { act: "read", jobId: answer.jobId })))
+      return answer;
     throw taken(answer.jobId);
   } catch (error) {
     if (!(error instanceof OrbweaverError) || error.code !== "IDEMPOTENCY_CONFLICT") throw error;
     const { details } = error;
     const isNamed = typeof details === "object" && details !== null && "jobId" in details;
     const jobId = isNamed ? String(details.jobId) : "";
-    throw (await mayRead(served, caller, jobId)) ? error : taken(jobId);
+    throw (await mayDo(served, caller, { act: "read", jobId })) ? error : taken(jobId);
   }
 }
 

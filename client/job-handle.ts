@@ -196,8 +196,13 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
 }
 
 async function insistOnArray(view: () => Promise<JobView>): Promise<void> {
-  const { array, jobId } = await view();
+  const { array, jobId, spec } = await view();
   if (array !== undefined) return;
+  if (spec?.array !== undefined)
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `job ${jobId} waits for other jobs, and has no tasks before they have come. Cancel or hold the whole job, or try again later.`,
+    );
   throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
 }
 

@@ -12,7 +12,14 @@ import { labelsOf } from "../domain/job/job-labels.ts";
 import { byCodeUnit, clusterId, jobId, type JobId } from "../domain/values/ids.ts";
 import { gpuCountOf, type Lease } from "../domain/lease/lease.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
-import { ARRAY_MEMO, CELL_MEMO, type ArrayMemo, type CellMemo } from "../protocol/messages.ts";
+import type { PendingReason } from "../domain/lease/pending.ts";
+import {
+  ARRAY_MEMO,
+  CELL_MEMO,
+  WAITS_MEMO,
+  type ArrayMemo,
+  type CellMemo,
+} from "../protocol/messages.ts";
 import { jobFits, visibilityQuery, type JobFilter } from "./job-filter.ts";
 import { stateOf, type ListedJob } from "./listed-job.ts";
 import {
@@ -126,6 +133,8 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
   const gpus = attributes.get(GPUS_KEY);
   const tasks = info.memo?.[ARRAY_MEMO] as ArrayMemo | undefined;
   const moved = info.memo?.[CELL_MEMO] as CellMemo | undefined;
+  const waits = info.memo?.[WAITS_MEMO] as PendingReason | null | undefined;
+  const pending = info.closeTime === undefined ? waits : undefined;
   const fleet = attributes.get(FLEET_KEY);
   const name = attributes.get(NAME_KEY);
   const user = attributes.get(USER_KEY);
@@ -142,6 +151,7 @@ export function listedJob(info: WorkflowExecutionInfo): ListedJob {
     ...(tasks !== undefined && { tasks }),
     ...(fleet !== undefined && { fleet }),
     ...(moved !== undefined && { moved }),
+    ...(pending && { pending }),
     clusters: (attributes.get(CLUSTER_KEY) ?? []).map(clusterId),
     hosts: [],
     submittedAtMs: info.startTime.getTime(),

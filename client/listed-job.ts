@@ -35,7 +35,7 @@ export interface ListedJob {
   readonly endedAtMs?: number;
   /** Of a job array: progress of its tasks, to about a twentieth. */
   readonly tasks?: ArrayMemo;
-  /** The fleet's present reason for its waiting. */
+  /** The fleet's present reason for its waiting, or its own while it waits for other jobs. */
   readonly pending?: PendingReason;
   /**
    * The fleet that has its request or its run, or had its last run; jobs of this fleet that moved to another fleet are listed

@@ -40,6 +40,7 @@ import {
 import { tenantPriority } from "../protocol/fair-tasks.ts";
 import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { decodedPayloads } from "./payloads.ts";
+import { checkPredecessors } from "./predecessors.ts";
 import {
   CLASS_KEY,
   FLEET_KEY,
@@ -68,6 +69,8 @@ export interface SubmitOptions {
     readonly spec: JobSpec;
     readonly fleet: string;
   }) => void;
+  /** Whether its submitter may see a job that it is to wait for; absent: any. */
+  readonly maySee?: (job: JobId) => Promise<boolean>;
 }
 
 export interface Submitted {
@@ -97,6 +100,7 @@ export async function submitJob(
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
   const fleet = options.fleet ?? DEFAULT_FLEET;
   options.admit?.({ jobId, spec, fleet });
+  await insistOnPredecessors(client, { jobId, spec, isKeyed: key !== undefined }, options);
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
   const { memo, user } = signature(jobId, spec, options);
   const start: JobStart = {
@@ -129,6 +133,25 @@ export async function submitJob(
     }
     await checkSame(client, jobId, { spec, fleet });
     return { jobId, isNew: false };
+  }
+}
+
+/** A submission that is repeated is answered as before, whatever the server has forgotten since. */
+async function insistOnPredecessors(
+  client: Client,
+  {
+    jobId,
+    spec,
+    isKeyed,
+  }: { readonly jobId: JobId; readonly spec: JobSpec; readonly isKeyed: boolean },
+  { maySee }: SubmitOptions,
+): Promise<void> {
+  try {
+    await checkPredecessors(client, spec, maySee);
+  } catch (error) {
+    const isKnown =
+      isKeyed && (await firstInput(client, jobId).catch(() => undefined)) !== undefined;
+    if (!isKnown) throw error;
   }
 }
 

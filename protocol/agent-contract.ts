@@ -8,6 +8,7 @@
 import type { FailureCode } from "../domain/values/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/values/ids.ts";
 import type { HostGpus, Lease, LeaseFact } from "../domain/lease/lease.ts";
+import type { Dependency } from "../domain/job/dependency.ts";
 import type { RunSpec } from "../domain/job/job.ts";
 import type { LaunchExtras } from "../domain/lease/launch-extras.ts";
 import type { AgentAddress } from "../domain/lease/inbox-entry.ts";
@@ -92,6 +93,8 @@ export interface RunOrder {
   /** How long the whole gang may take to get prepared. */
   readonly prepareTimeoutMs: number;
   readonly timeLimitMs?: number;
+  /** The jobs that it was to wait for: hosts read nothing in it but what its submitter has signed. */
+  readonly after?: readonly Dependency[];
   /** How much of the time limit suspended runs of the job have used. */
   readonly ranMs?: number;
   /** Files and variables that were made for this run; see `domain/lease/launch-extras.ts`. */

@@ -12,6 +12,7 @@ import type { PendingReason } from "../domain/lease/pending.ts";
 import type { Amendment, ChangedSetting } from "../domain/job/amendment.ts";
 import type { RunCause } from "./agent-contract.ts";
 import type { GivenUp, Pause } from "./job-orders.ts";
+import type { PredecessorView } from "./predecessors.ts";
 
 /** Second, optional argument of the job workflow. */
 export interface JobOptions {
@@ -73,6 +74,8 @@ export interface JobView {
   /** Why it waits, as far as the job was told; the fleet's `explain` has the live numbers. */
   readonly pending?: PendingReason;
   readonly submittedAtMs: number;
+  /** The jobs that it waits for or has waited for; absent where there are none. */
+  readonly after?: readonly PredecessorView[];
   readonly attempts: readonly AttemptView[];
   /** Of a job array; it has no attempts, its tasks have. */
   readonly array?: ArrayView;

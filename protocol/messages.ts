@@ -14,6 +14,7 @@ import type { HostId, JobId, LeaseId } from "../domain/values/ids.ts";
 import type { LogChunk, LogQuery } from "./agent-contract.ts";
 import type { AmendOrder, Ordered } from "./job-orders.ts";
 import type { PresentAgent, SilenceTerms } from "./fleet.ts";
+import type { PredecessorNews } from "./predecessors.ts";
 import type {
   AmendAnswer,
   Grant,
@@ -35,6 +36,7 @@ export * from "./link-messages.ts";
 export * from "./lobby.ts";
 export * from "./model-messages.ts";
 export * from "./names.ts";
+export * from "./predecessors.ts";
 export * from "./repair.ts";
 export type { FleetAnswer } from "../domain/lease/pending.ts";
 
@@ -119,6 +121,11 @@ export const fenceUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: re
 /** Tells a job that nothing of this lease counts on these hosts any more: they were fenced, or the lease is another's. */
 export const fencedSignal =
   defineSignal<[{ readonly lease: LeaseId; readonly hosts: readonly HostId[] }]>("fenced");
+
+/** A job wants to hear of the start and of the end of the one that gets this. */
+export const followSignal = defineSignal<[{ readonly job: JobId }]>("follow");
+
+export const predecessorSignal = defineSignal<[PredecessorNews]>("predecessor");
 
 /** Asks a job to tell the fleet again what it waits for or holds: the fleet has lost its ledger, or doubts it. */
 export const assertSignal = defineSignal("assert");

@@ -6,6 +6,7 @@
  * reads.
  */
 
+import type { Dependency } from "../domain/job/dependency.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import type { RunOrder } from "./agent-contract.ts";
 import { AMENDED_MEMO, MAX_PROOFS } from "./job-orders.ts";
@@ -33,6 +34,7 @@ export interface SignedContent {
   readonly model?: string;
   readonly batch?: number;
   readonly timeLimitMs?: number;
+  readonly after?: readonly Dependency[];
 }
 
 export const contentOfSpec = (spec: JobSpec): SignedContent => ({
@@ -42,6 +44,7 @@ export const contentOfSpec = (spec: JobSpec): SignedContent => ({
   ...(spec.model !== undefined && { model: spec.model }),
   ...(spec.batch !== undefined && { batch: spec.batch }),
   ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
+  ...(spec.after !== undefined && { after: spec.after }),
 });
 
 export const contentOfOrder = (order: RunOrder): SignedContent => ({
@@ -51,4 +54,5 @@ export const contentOfOrder = (order: RunOrder): SignedContent => ({
   ...(order.model !== undefined && { model: order.model }),
   ...(order.batch !== undefined && { batch: order.batch }),
   ...(order.timeLimitMs !== undefined && { timeLimitMs: order.timeLimitMs }),
+  ...(order.after !== undefined && { after: order.after }),
 });

@@ -6,6 +6,7 @@
 
 import { basename, extname } from "node:path";
 import { OrbweaverError, type JobFile } from "../../client/index.ts";
+import { parseDependency } from "../../domain/job/dependency.ts";
 import { readJobText } from "../../domain/job/job-file.ts";
 import { formatProblem } from "../../domain/values/file-problem.ts";
 
@@ -36,6 +37,8 @@ export interface JobFlags {
   readonly attempts?: number;
   readonly fleets?: readonly string[];
   readonly patience?: string;
+  readonly after?: readonly string[];
+  readonly onFailedDependency?: string;
   readonly hold?: boolean;
   readonly array?: number;
   readonly parallel?: number;
@@ -70,6 +73,8 @@ const JOB_FLAGS = [
   "attempts",
   "fleets",
   "patience",
+  "after",
+  "onFailedDependency",
   "hold",
   "array",
   "parallel",
@@ -119,10 +124,12 @@ export function jobFileWith(
     ...given({ count: flags.array, parallel: flags.parallel }),
   };
   const { tenant, priority, timeLimit, deadline, fleets, patience, hold, modelConfig } = flags;
+  const { after, onFailedDependency } = flags;
   const merged = {
     ...file,
     ...given({ name, class: flags.class, tenant, priority, timeLimit, deadline, hold }),
-    ...given({ fleets, patience, modelConfig }),
+    ...given({ fleets, patience, modelConfig, onFailedDependency }),
+    ...given({ after: after?.map(parseDependency) }),
     ...given({ gang: gangWith(file["gang"], flags) }),
     ...(label !== undefined && {
       labels: { ...asMap(file["labels"]), ...Object.fromEntries(label) },

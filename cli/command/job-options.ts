@@ -1,6 +1,7 @@
 /** @file The flags of `submit` that set keys of the job file; `job-flags.ts` merges their values into it. */
 
 import { Option, type Command } from "commander";
+import { DEPENDENCY_EVENTS, FAILED_DEPENDENCY_RULES } from "../../domain/job/dependency.ts";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { keyValue, nameList, wholeNumber } from "./option-values.ts";
@@ -72,6 +73,17 @@ export function addJobOptions(verb: Command): Command {
       "--parallel <count>",
       "most tasks of an array that run at once",
       wholeNumber("--parallel", 1),
+    )
+    .option(
+      "--after <JOB[:on]>",
+      `wait for a job: until its success (default), ${DEPENDENCY_EVENTS.slice(1).join(", ")}; repeatable`,
+      (text: string, former: readonly string[] | undefined) => [...(former ?? []), text],
+    )
+    .addOption(
+      new Option(
+        "--on-failed-dependency <what>",
+        "once --after can never come true: end the job (default), or release it",
+      ).choices(FAILED_DEPENDENCY_RULES),
     )
     .option("--hold", "hold the job until `orbweaver release`");
 }

@@ -6,6 +6,7 @@
  */
 
 import { basename } from "node:path";
+import type { DependencyEvent } from "../../domain/job/dependency.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { MAX_TASKS } from "../../domain/job/task-ranges.ts";
 import { durationText } from "../../domain/values/dimensions.ts";
@@ -52,7 +53,8 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   "cpus-per-task": "a launch may use the host's processors",
   ntasks: "one process runs on each host",
   "ntasks-per-node": "one process runs on each host",
-  dependency: "jobs do not wait for other jobs yet",
+  "kill-on-invalid-dep":
+    "the job ends with DEPENDENCY_FAILED; --on-failed-dependency release lets it run",
   qos: "priority and quota belong to the tenant",
   "mail-type": "no mail is sent",
   "mail-user": "no mail is sent",
@@ -102,6 +104,7 @@ export function readSbatch(
     ...gpusOf(read, file),
     ...given("timeLimit", read("time", timeOf)),
     ...given("array", read("array", arrayOf)),
+    ...read("dependency", dependencyOf),
     ...(options.has("hold") && { hold: read("hold", () => true) }),
     run: {
       command: [...interpreterOf(lines[0] ?? "", file), withSlurmNames(lines)],
@@ -187,6 +190,26 @@ function timeOf(value: string): string | undefined {
   const [h = 0, min = 0, s = 0] = days !== undefined || parts.length === 3 ? parts : [0, ...parts];
   return durationText(1000 * (((Number(days ?? 0) * 24 + h) * 60 + min) * 60 + s));
 }
+
+const SLURM_EVENTS: Readonly<Record<string, DependencyEvent>> = {
+  after: "start",
+  afterany: "end",
+  afternotok: "failure",
+  afterok: "success",
+};
+
+/** `afterok:a:b,afterany:c`; `?` (any of them), a delay, aftercorr and burst buffers have no counterpart. */
+function dependencyOf(value: string): object | undefined {
+  const after = value.split(",").flatMap((part) => {
+    const [kind = "", ...jobs] = part.split(":");
+    const on = SLURM_EVENTS[kind];
+    const isSound = on !== undefined && jobs.length > 0 && jobs.every((job) => JOB_ID.test(job));
+    return isSound ? jobs.map((job) => ({ job, on })) : [undefined];
+  });
+  return after.includes(undefined) ? undefined : { after };
+}
+
+const JOB_ID = /^[A-Za-z0-9][A-Za-z0-9._@=/-]*$/;
 
 /** `0-15`, `1,3,5`, `0-99%10`, `0-15:4`. */
 function arrayOf(value: string): object | undefined {

@@ -11,7 +11,8 @@ import {
   type FileProblem,
   type RefusedFile,
 } from "../values/file-problem.ts";
-import { clusterId, parseHostId, tenantId } from "../values/ids.ts";
+import { clusterId, jobId, parseHostId, tenantId } from "../values/ids.ts";
+import type { Dependency } from "./dependency.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
@@ -156,6 +157,7 @@ function specOf(file: ReadJobFile): JobSpec {
     ...(deadline !== undefined && { deadlineMs: deadline }),
     ...(timeLimit !== undefined && { timeLimitMs: timeLimit }),
     ...preemptionOf(file.preemption, jobClass),
+    ...dependenciesOf(file),
     isHeld: file.hold ?? false,
     ...arrayOf(file.array),
     ...collectivesOf(file.collectives),
@@ -233,6 +235,21 @@ function arrayOf(array: ReadJobFile["array"]): Pick<JobSpec, "array"> {
       parallel: Math.min(parallel, named.length),
       tasks: formatTaskRanges(named),
     },
+  };
+}
+
+/** Each once. */
+function dependenciesOf({
+  after = [],
+  onFailedDependency,
+}: ReadJobFile): Pick<JobSpec, "after" | "mayFollowFailure"> {
+  if (after.length === 0) return {};
+  const named = after.map(({ job, on = "success" }) => ({ job: jobId(job), on }));
+  const isFirst = ({ job, on }: Dependency, at: number): boolean =>
+    at === named.findIndex((each) => each.job === job && each.on === on);
+  return {
+    after: named.filter(isFirst),
+    ...(onFailedDependency === "release" && { mayFollowFailure: true }),
   };
 }
 

@@ -26,12 +26,20 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...modelProblems(value),
     ...labelProblems(value),
     ...resourceProblems(value),
+    ...dependencyProblems(value),
   ];
 }
 
 function labelProblems(file: unknown): SchemaProblem[] {
   const excess = labelCountProblem(valueAt(file, ["labels"]));
   return excess === undefined ? [] : [problem(file, ["labels"], excess)];
+}
+
+function dependencyProblems(file: unknown): SchemaProblem[] {
+  const path = ["onFailedDependency"];
+  if (valueAt(file, path) === undefined || valueAt(file, ["after"]) !== undefined) return [];
+  const message = "it says nothing, because the job waits for no other";
+  return [problem(file, path, { message, remedy: "write after: [...], or leave it out" })];
 }
 
 function commandProblems(file: unknown): SchemaProblem[] {

@@ -21,6 +21,7 @@ import {
   type WordRule,
 } from "../file/schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
+import { DEPENDENCY_KEYS } from "./dependency.ts";
 import { labelMap } from "./job-labels.ts";
 import { resources } from "./resources-schema.ts";
 import { serve } from "./serve-schema.ts";
@@ -339,6 +340,7 @@ export const jobSchema = z
         "So long each of `fleets` is waited for before the next is asked; twice as long in every further round, up to 6h. Default: 2m.",
       examples: ["2m"],
     }).optional(),
+    ...DEPENDENCY_KEYS,
     hold: flag("Wait until released with `orbweaver release`. Default: false.").optional(),
     array: z
       .strictObject({

@@ -6,6 +6,7 @@
 
 import type { FrameworkChoice } from "../model/framework-names.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
+import type { Dependency } from "./dependency.ts";
 import type { Labels } from "./job-labels.ts";
 import type { ResourceNeed } from "./job-resources.ts";
 import { ms, type GiB, type Ms } from "../values/units.ts";
@@ -47,6 +48,10 @@ export interface JobSpec {
   readonly timeLimitMs?: Ms;
   /** `DEFAULT_PREEMPTION` of its class when absent. */
   readonly preemption?: PreemptionRule;
+  /** Waits for these jobs before it asks for GPUs; absent: for none. */
+  readonly after?: readonly Dependency[];
+  /** A dependency that can never be met counts as met; absent: it ends the job. */
+  readonly mayFollowFailure?: true;
   /** Wait with OnHold until released. */
   readonly isHeld: boolean;
   /** Many tasks with one description: each is a gang of its own, with its own retries and time limit. */

@@ -21,6 +21,7 @@ export interface PendingReason {
 
 export type WakeEvent =
   | "lease-released"
+  | "predecessor-changed"
   | "host-ready"
   | "fleet-changed"
   | "job-released"

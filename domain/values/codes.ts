@@ -9,6 +9,8 @@
 export const PENDING_CODES = [
   /** Held by its owner. */
   "OnHold",
+  /** Jobs that it was submitted to follow have not come so far; it has asked no fleet for anything yet. */
+  "WaitingForJobs",
   /** No scheduling cycle has considered the request yet. */
   "PendingEvaluation",
   /** No fleet answers; the job asks again. */
@@ -80,6 +82,8 @@ export const FAILURE_CODES = [
   "TIME_LIMIT",
   /** Some tasks of a job array failed or were cancelled. */
   "TASKS_FAILED",
+  /** A job that it was to follow can no longer end or start as it was to. */
+  "DEPENDENCY_FAILED",
   /** The job did not end before its deadline. */
   "DEADLINE_EXCEEDED",
   /** A host refused to start its part of the gang. */

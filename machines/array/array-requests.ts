@@ -184,7 +184,7 @@ function request(array: JobArray, nowMs: number): ArrayStep {
 
 /** The seniority of an array without leases is that of its submission; with leases it has had its turn. */
 function requestOf(
-  { spec, jobId, runId, submittedAtMs, leases, requests }: JobArray,
+  { spec, jobId, runId, submittedAtMs, eligibleAtMs, leases, requests }: JobArray,
   slots: number,
   nowMs: number,
 ): GangRequest {
@@ -195,7 +195,7 @@ function requestOf(
     jobId,
     runId,
     seq,
-    submittedAtMs: leases.size > 0 ? nowMs : submittedAtMs,
+    submittedAtMs: leases.size > 0 ? nowMs : (eligibleAtMs ?? submittedAtMs),
     requestedAtMs: nowMs,
     ...(avoidHosts.length > 0 && { avoidHosts }),
   };

@@ -17,6 +17,8 @@ import type { GangCommand } from "../gang/gang-commands.ts";
 import type { GangAnswer, StopReason } from "../gang/gang-state.ts";
 import type { GivenUp, Pause } from "../../protocol/job-orders.ts";
 import type { AmendedSoFar, JobCommand, JobOutcome, SearchMark } from "../job/job-state.ts";
+import type { PredecessorView } from "../../protocol/predecessors.ts";
+import type { Followers } from "../job/followers.ts";
 import type { Step } from "../machine.ts";
 import type { HeldLease, HeldLeases, LeaseWork } from "./held-lease.ts";
 import type { TaskTable } from "./task-table.ts";
@@ -31,6 +33,10 @@ interface ArrayIdentity {
   readonly spec: JobSpec;
   readonly rule: ArrayRule;
   readonly submittedAtMs: number;
+  /** The jobs that it has waited for. */
+  readonly after?: readonly PredecessorView[];
+  /** When all of those had come; its age at the fleet counts from then. */
+  readonly eligibleAtMs?: number;
 }
 
 /** The job whose file describes an array, as far as it has got when its tasks begin. */
@@ -44,6 +50,8 @@ export interface ArrayEntry extends ArrayIdentity {
   readonly reason?: StopReason;
   readonly isKilled?: true;
   readonly marks: number;
+  readonly followers: Followers;
+  readonly amended: AmendedSoFar;
 }
 
 export interface JobArray extends ArrayIdentity {
@@ -61,6 +69,7 @@ export interface JobArray extends ArrayIdentity {
   readonly isHeld: boolean;
   readonly pause?: Pause;
   readonly amended: AmendedSoFar;
+  readonly followers: Followers;
   readonly reason?: StopReason;
   /** Whatever is stopped of it is killed at once. */
   readonly isKilled?: true;
@@ -146,6 +155,7 @@ export type ArrayEvent =
   | { readonly kind: "preempt"; readonly order: unknown }
   | { readonly kind: "fenced"; readonly loss: unknown }
   | { readonly kind: "assert" }
+  | { readonly kind: "follow"; readonly note: unknown }
   | { readonly kind: "call-in"; readonly call: unknown }
   /** Orders of people; what they say of themselves may be junk. */
   | { readonly kind: "hold"; readonly order?: unknown }
@@ -191,6 +201,8 @@ export type ArrayCommand =
     }
   /** Answered by `gang` where the gang's command is answered. */
   | { readonly kind: "gang"; readonly lease: LeaseId; readonly command: GangCommand }
+  /** That it has started; not answered. */
+  | { readonly kind: "tell-followers"; readonly followers: readonly JobId[] }
   | { readonly kind: "mark"; readonly mark: SearchMark }
   | Extract<JobCommand, { readonly kind: "proofs" }>
   | { readonly kind: "memo"; readonly memo: ArrayMemo };

@@ -26,7 +26,7 @@ export function shownState({ phase, reason, leases, isHeld }: JobArray): JobStat
 
 export function arrayView(array: JobArray): JobView {
   const { jobId, fleet, spec, submittedAtMs, rule, tasks, leases, preemptions } = array;
-  const { pause, isHeld, amended } = array;
+  const { pause, isHeld, amended, after } = array;
   const { pending } = array.requests;
   return {
     jobId,
@@ -35,6 +35,7 @@ export function arrayView(array: JobArray): JobView {
     state: shownState(array),
     ...(pending !== undefined && { pending }),
     submittedAtMs,
+    ...(after !== undefined && { after }),
     attempts: [],
     ...(pause !== undefined && isHeld && { pause }),
     ...amendedView(amended),

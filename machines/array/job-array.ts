@@ -13,10 +13,10 @@ import type { ArrayRule } from "../../domain/job/job.ts";
 import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
+import { tellAll, withFollower } from "../job/followers.ts";
 import { isHostLoss } from "../job/signals.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
-import { NOT_AMENDED } from "../job/amended.ts";
 import { amendArray } from "./array-amended.ts";
 import { advanceEnd, endDelivered } from "./array-end.ts";
 import { changeNamed, noteGrants, takeArrivals } from "./array-grants.ts";
@@ -61,7 +61,6 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
     seen: new Set(),
     requests: openRequests(entry, nowMs),
     unconfirmed: new Set(),
-    amended: NOT_AMENDED,
     unwanted: new Set(),
     pauses: [],
     lostInARow: 0,
@@ -88,16 +87,32 @@ function openTasks(rule: ArrayRule): TaskTable {
 }
 
 function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): ArrayStep {
+  if (event.kind === "follow")
+    return quiet({
+      ...array,
+      followers: withFollower(array.followers, event.note),
+      isStirred: array.phase.kind !== "over",
+    });
   if (array.phase.kind === "over") return quiet(array);
   if (event.kind !== "tick") return take({ ...array, isStirred: true }, event, nowMs);
   const timed = resume(takeDeadline({ ...array, isStirred: false }, nowMs), nowMs);
   const moved = forEach(timed, timed.leases.keys(), (before: JobArray, lease) =>
     advanceLease(before, lease, nowMs),
   );
-  return [takeArrivals, advanceRequests, memoizeSome, advanceEnd].reduce(
+  return [takeArrivals, advanceRequests, memoizeSome, tellStart, advanceEnd].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     moved,
   );
+}
+
+/** Those that wait for its start hear of its first lease. */
+function tellStart(array: JobArray): ArrayStep {
+  const { followers, untold } = tellAll(array.followers);
+  if (array.firstGrantAtMs === undefined || untold.length === 0) return quiet(array);
+  return {
+    state: { ...array, followers },
+    commands: [{ kind: "tell-followers", followers: untold }],
+  };
 }
 
 /** When the array acts next unless something happens before: at once where something has happened. */
@@ -126,7 +141,11 @@ function takeDeadline(array: JobArray, nowMs: number): JobArray {
   return isMissed && reason === undefined ? { ...array, reason: "deadline" } : array;
 }
 
-function take(array: JobArray, event: ArrayEvent, nowMs: number): ArrayStep {
+function take(
+  array: JobArray,
+  event: Exclude<ArrayEvent, { readonly kind: "follow" }>,
+  nowMs: number,
+): ArrayStep {
   switch (event.kind) {
     case "grants":
       return quiet(noteGrants(array, event.offers));

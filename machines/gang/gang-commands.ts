@@ -162,6 +162,7 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     ...(spec.array === undefined && { gpusRequested: spec.gang.gpus }),
     prepareTimeoutMs: PREPARE_TIMEOUT_MS,
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
+    ...(spec.after !== undefined && { after: spec.after }),
     ...(spec.timeLimitMs !== undefined && ranMs !== undefined && { ranMs }),
     ...(taskBatch !== undefined && { taskBatch }),
     ...(launchExtras !== undefined && { launchExtras }),

@@ -39,13 +39,16 @@ export function tell(
   job: Job,
   entry: InboxEntry | undefined,
   purpose: Purpose,
-  { fleet = presentFleet(job.cells), exit }: Partial<Pick<FleetMessage, "fleet" | "exit">> = {},
+  {
+    fleet = presentFleet(job.cells),
+    ...more
+  }: Partial<Pick<FleetMessage, "fleet" | "exit" | "followers">> = {},
 ): Job {
   const message: FleetMessage = {
     fleet,
     purpose,
     ...(entry !== undefined && { entry }),
-    ...(exit !== undefined && { exit }),
+    ...more,
   };
   return changeLane(job, { queue: [...job.lane.queue, message] });
 }
@@ -73,7 +76,7 @@ export function tellRequest(
     jobId: job.jobId,
     runId: job.runId,
     seq: job.seq,
-    submittedAtMs: job.submittedAtMs,
+    submittedAtMs: job.eligibleAtMs ?? job.submittedAtMs,
     requestedAtMs: atMs,
     ...(credit !== undefined && { credit }),
     ...(round > 0 && { round }),
@@ -115,13 +118,15 @@ export function pump(job: Job, nowMs: number): JobStep {
 
 function send(job: Job, message: FleetMessage): JobStep {
   const id = job.lane.count + 1;
-  const { fleet, entry, exit } = message;
+  const { fleet, entry, exit, followers } = message;
   const state = changeLane(job, { sent: { id, message }, count: id });
   const told = { ...(exit !== undefined && { exit }) };
   if (entry !== undefined) {
     const at = fleetWorkflowId(fleet);
     return { state, commands: [{ kind: "tell", id, fleetWorkflowId: at, entry, ...told }] };
   }
+  if (followers !== undefined)
+    return { state, commands: [{ kind: "tell-followers", id, followers }] };
   return { state, commands: exit === undefined ? [] : [{ kind: "leave-lobby", id, exit }] };
 }
 
@@ -140,7 +145,7 @@ function speakAside(job: Job, nowMs: number): Job {
   if (isAnswering) return answer(changeLane(job, { isAnswering: false }), nowMs);
   if (isAsked && job.orphan === undefined) {
     const heard = changeLane(job, { isAsked: false });
-    if (job.isHeld) return heard;
+    if (job.isHeld || job.stage.kind === "following") return heard;
     const answering = changeLane(heard, { isAnswering: true });
     return job.seq > 1 ? tell(answering, endEntry(job, job.seq - 1, "all"), "aside") : answering;
   }

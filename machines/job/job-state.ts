@@ -25,6 +25,7 @@ import type {
   PreemptOrder,
 } from "../../protocol/job.ts";
 import type { GivenUp, Pause } from "../../protocol/job-orders.ts";
+import type { PredecessorNews, PredecessorView } from "../../protocol/predecessors.ts";
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
 import type {
@@ -37,6 +38,7 @@ import type { GangEnd } from "../gang/gang-end.ts";
 import type { Gang, GangAnswer, StopReason } from "../gang/gang-state.ts";
 import type { RunAccount } from "../gang/retry-verdict.ts";
 import type { Cells } from "./cells.ts";
+import type { Followers } from "./followers.ts";
 
 /** What never changes in one run of the workflow. */
 export interface JobIdentity {
@@ -62,6 +64,11 @@ export interface Job extends JobIdentity {
   /** A fleet may have the present request. */
   readonly hasRequest: boolean;
   readonly requestedAtMs: number;
+  /** The jobs that it waits for, or has waited for. */
+  readonly predecessors: readonly PredecessorView[];
+  /** When all of those had come; its age at the fleet counts from then. */
+  readonly eligibleAtMs?: number;
+  readonly followers: Followers;
   /** Why the fleet has not granted the request yet, as far as the job was told. */
   readonly pending?: PendingReason;
   /** The answer to the present request. */
@@ -132,6 +139,13 @@ export type Stage =
   | { readonly kind: "entering" }
   /** It is an array, whose own logic has taken over. */
   | { readonly kind: "array"; readonly notified: NotifyResult; readonly rules: number }
+  /** It waits for other jobs. `askId`: a look at them is under way. */
+  | {
+      readonly kind: "following";
+      readonly rules: number;
+      readonly lookAtMs: number;
+      readonly askId?: number;
+    }
   /** It has no request at a fleet, and what it does next depends on its holds and wishes. */
   | { readonly kind: "unasked" }
   | { readonly kind: "asking" }
@@ -197,8 +211,10 @@ export interface OrphanLease {
 
 export interface FleetMessage {
   readonly fleet: string;
-  /** Absent when the lobby alone is told. */
+  /** Absent when the lobby alone is told, or jobs that follow this one. */
   readonly entry?: InboxEntry;
+  /** They are told that it has started. */
+  readonly followers?: readonly JobId[];
   /** For the lobby in which the request has waited. */
   readonly exit?: LobbyExit;
   readonly purpose: Purpose;
@@ -215,6 +231,9 @@ export type JobEvent =
   | { readonly kind: "preempt"; readonly order: unknown }
   | { readonly kind: "fenced"; readonly loss: unknown }
   | { readonly kind: "assert" }
+  | { readonly kind: "follow"; readonly note: unknown }
+  | { readonly kind: "predecessor"; readonly note: unknown }
+  | { readonly kind: "followed"; readonly id: number; readonly news: readonly PredecessorNews[] }
   | { readonly kind: "call-in"; readonly call: unknown }
   /** Orders of people; what they say of themselves may be junk. */
   | { readonly kind: "hold"; readonly order?: unknown }
@@ -251,6 +270,17 @@ export type JobCommand =
     }
   /** Answered by `told`, like every message. */
   | { readonly kind: "leave-lobby"; readonly id: number; readonly exit: LobbyExit }
+  /** Answered by `told`. */
+  | { readonly kind: "tell-followers"; readonly id: number; readonly followers: readonly JobId[] }
+  /** Answered by `followed`. */
+  | {
+      readonly kind: "follow-jobs";
+      readonly id: number;
+      readonly jobs: readonly JobId[];
+      readonly follower: JobId;
+    }
+  /** Says for lists why it waits before any fleet knows of it; null: it does not any more. */
+  | { readonly kind: "waits"; readonly reason: PendingReason | null }
   /** Answered by `lease`. */
   | {
       readonly kind: "has-lease";

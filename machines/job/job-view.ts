@@ -9,6 +9,7 @@ import type { AmendedSoFar, Job } from "./job-state.ts";
 export function jobView(job: Job): JobView {
   const { jobId, cells, spec, shown, pending, submittedAtMs, attempts, pause, isHeld } = job;
   const ring = cellsView(cells);
+  const { predecessors: after } = job;
   return {
     jobId,
     fleet: presentFleet(cells),
@@ -17,6 +18,7 @@ export function jobView(job: Job): JobView {
     state: shown,
     ...(pending !== undefined && { pending }),
     submittedAtMs,
+    ...(after.length > 0 && { after }),
     attempts,
     ...(pause !== undefined && isHeld && { pause }),
     ...amendedView(job.amended),

@@ -8,6 +8,7 @@
  * Cost: O(attempts + hosts) for each event.
  */
 
+import type { JobSpec } from "../../domain/job/job.ts";
 import type { Machine, Step, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
 import type { Admission } from "../../protocol/control-contract.ts";
@@ -28,7 +29,9 @@ import {
 } from "./attempt.ts";
 import { amendJob, NOT_AMENDED } from "./amended.ts";
 import { openCells } from "./cells.ts";
-import { changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
+import { NO_FOLLOWERS, tellAll, withFollower } from "./followers.ts";
+import { following, looked, openPredecessors, takeNews, waitingReason } from "./predecessors.ts";
+import { changeLane, EMPTY_LANE, pump, received, tell } from "./fleet-conversation.ts";
 import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
 import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
@@ -70,6 +73,8 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     seq: 1,
     hasRequest: false,
     requestedAtMs: nowMs,
+    predecessors: [],
+    followers: NO_FOLLOWERS,
     isHeld: false,
     isReleased: false,
     suspendedRunMs: 0,
@@ -90,10 +95,17 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
 }
 
 export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobStep {
+  // Also of a job that is over, before its workflow is: those are told of its end.
+  if (event.kind === "follow")
+    return quiet({
+      ...job,
+      followers: withFollower(job.followers, event.note),
+      isStirred: job.stage.kind !== "over",
+    });
   if (job.stage.kind === "over" || job.stage.kind === "array") return quiet(job);
   if (event.kind !== "tick") return take({ ...job, isStirred: true }, event, nowMs);
   const timed = toGang({ ...takeDeadline(job, nowMs), isStirred: false }, event, nowMs);
-  return [advance, askForPolish, answerCall, pump, watchOrphan].reduce(
+  return [advance, askForPolish, answerCall, tellStart, pump, watchOrphan].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     timed,
   );
@@ -110,13 +122,18 @@ export function jobDueAtMs(job: Job): number {
     orphan?.askAtMs ?? Infinity,
     stage.kind === "no-fleet" || stage.kind === "backing-off" ? stage.untilMs : Infinity,
     stage.kind === "holding" ? stage.atMs : Infinity,
+    stage.kind === "following" && stage.askId === undefined ? stage.lookAtMs : Infinity,
     stage.kind === "waiting" ? Math.min(outsideUntilMs(job), reask?.atMs ?? Infinity) : Infinity,
     stage.kind === "running" ? gangDueAtMs(stage.gang) : Infinity,
     polishDueAtMs(job),
   );
 }
 
-function take(job: Job, event: JobEvent, nowMs: number): JobStep {
+function take(
+  job: Job,
+  event: Exclude<JobEvent, { readonly kind: "follow" }>,
+  nowMs: number,
+): JobStep {
   switch (event.kind) {
     case "admission":
       return admitted(job, event.admission, nowMs);
@@ -130,6 +147,10 @@ function take(job: Job, event: JobEvent, nowMs: number): JobStep {
       return quiet(takeLoss(job, event.loss));
     case "assert":
       return quiet(changeLane(job, { isAsked: true }));
+    case "predecessor":
+      return takeNews(job, [event.note]);
+    case "followed":
+      return looked(job, event.id, event.news);
     case "call-in":
       return quiet(isLobbyCall(event.call) ? { ...job, call: event.call } : job);
     case "hold":
@@ -188,11 +209,32 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
   const isHeld = job.isHeld || (spec.isHeld && !job.isReleased);
   const read: Job = { ...job, spec, isHeld };
   return andThen(markEntry(read), (marked) => {
-    if (spec.array !== undefined) return quiet(enter(marked, { kind: "array", notified, rules }));
     const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
+    if (spec.after !== undefined) return quiet(follow(ready, { spec, rules, nowMs }));
+    if (spec.array !== undefined) return quiet(enter(marked, { kind: "array", notified, rules }));
     if (notified.kind === "silent") return quiet(enter(ready, { kind: "unasked" }));
     return quiet(asked({ ...ready, hasRequest: true, requestedAtMs: nowMs }, notified, nowMs));
   });
+}
+
+function follow(
+  job: Job,
+  {
+    spec,
+    rules,
+    nowMs,
+  }: { readonly spec: JobSpec; readonly rules: number; readonly nowMs: number },
+): Job {
+  const predecessors = openPredecessors(spec, job.jobId);
+  const pending = waitingReason(predecessors);
+  return enter({ ...job, predecessors, pending }, { kind: "following", rules, lookAtMs: nowMs });
+}
+
+/** Those that wait for its start hear of its first grant. */
+function tellStart(job: Job): JobStep {
+  const { followers, untold } = tellAll(job.followers);
+  if (job.attempts.length === 0 || untold.length === 0) return quiet(job);
+  return quiet(tell({ ...job, followers }, undefined, "aside", { followers: untold }));
 }
 
 /** On entering, unless the client has set the search attributes at the start. */
@@ -263,6 +305,8 @@ function advance(job: Job, nowMs: number): JobStep {
 function pass(job: Job, nowMs: number): JobStep {
   const { stage } = job;
   switch (stage.kind) {
+    case "following":
+      return following(job, stage, nowMs);
     case "unasked":
       return unasked(job, nowMs);
     case "waiting":

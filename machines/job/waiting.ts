@@ -25,7 +25,7 @@ type JobStep = Step<Job, JobCommand>;
 export const enter = (job: Job, stage: Stage): Job => ({ ...job, stage });
 
 /** Nothing was granted, and the job is to stop: its last message to the fleet, then its end. */
-const endWaiting = (job: Job): Job =>
+export const endWaiting = (job: Job): Job =>
   tell(enter(job, { kind: "ending" }), endEntry(job, job.seq), "end", exitOf(job));
 
 /** A reason to stop, or a grant, ends every kind of waiting. */
@@ -143,7 +143,7 @@ function becomeHeld(job: Job): JobStep {
 }
 
 /** A suspended job has made its changes: these come beside them, two for each order of a user, and its next run is marked again. */
-const markAnew = (job: Job, state: "held" | "pending"): JobStep => ({
+export const markAnew = (job: Job, state: "held" | "pending"): JobStep => ({
   state: { ...job, marks: Math.min(job.marks, 1) },
   commands: [{ kind: "mark", mark: { state } }],
 });

@@ -36,7 +36,7 @@ import { heldUnder } from "../ledger/rules/usage.ts";
 /** The codes that a cycle can find; the others are the job's own. */
 export type WaitCode = Exclude<
   PendingCode,
-  "OnHold" | "PendingEvaluation" | "NoFleet" | "PatienceOver" | "QueueFull"
+  "OnHold" | "WaitingForJobs" | "PendingEvaluation" | "NoFleet" | "PatienceOver" | "QueueFull"
 >;
 
 /** Only another fleet, quota or job would help. */

@@ -37,6 +37,8 @@ export const FULL_JOB = {
   deadline: "2h",
   timeLimit: "1h",
   preemption: { allowed: true, shrink: false, minRuntime: "10m" },
+  after: [{ job: "prepare-1", on: "end" }],
+  onFailedDependency: "release",
   hold: true,
   array: { count: 1000, parallel: 50 },
 };

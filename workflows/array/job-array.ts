@@ -14,6 +14,8 @@ import {
   setHandler,
   upsertMemo,
 } from "@temporalio/workflow";
+import type { JobId } from "../../domain/values/ids.ts";
+import type { Followers } from "../../machines/job/followers.ts";
 import { unconfirmedHosts } from "../../machines/array/array-end.ts";
 import type {
   ArrayCommand,
@@ -59,6 +61,7 @@ import {
   type TaskOrder,
 } from "../../protocol/messages.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
+import { onFollow, tellStartOfArray } from "../job/followers.ts";
 import { mark } from "../job/search-attributes.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { onSignal } from "../runtime/signal-intake.ts";
@@ -73,17 +76,23 @@ const { othersWait } = proxyActivities<Pick<JobActivities, "othersWait">>({
   retry: { maximumAttempts: 1 },
 });
 
+export interface EndedArray {
+  readonly outcome: JobOutcome;
+  /** Those that it knows of by now. */
+  readonly followers: () => Followers;
+}
+
 /** Runs until the array is over. `onCancel` is told how to cancel it. */
 export async function runJobArray(
   entry: ArrayEntry,
   onCancel: (cancel: () => void) => void,
-): Promise<JobOutcome> {
+): Promise<EndedArray> {
   const { state, commands } = openArray(entry, Date.now());
   const life = drive<JobArray, ArrayEvent, ArrayCommand>(
     {
       machine: arrayMachine,
       state,
-      carryOut: carrier(),
+      carryOut: carrier(entry.jobId),
       show: (array) => setCurrentDetails(arraySummary(arrayView(array))),
     },
     commands,
@@ -93,7 +102,7 @@ export async function runJobArray(
   acceptOrders(life);
   const { phase } = await untilOver(life);
   if (phase.kind !== "over") throw new Error(`the array is not over but ${phase.kind}`);
-  return phase.outcome;
+  return { outcome: phase.outcome, followers: () => life.state().followers };
 }
 
 function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
@@ -104,6 +113,7 @@ function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
   onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
   onSignal(assertSignal, () => feed({ kind: "assert" }));
+  onFollow(feed);
   onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
 }
@@ -169,12 +179,14 @@ function refuse(refusal: OrderRefusal | undefined): void {
 }
 
 /** Commands are carried out to their end, even once the workflow is cancelled. */
-function carrier(): (command: ArrayCommand) => Promise<ArrayEvent | undefined> {
-  const carryOut = carrierOf();
+function carrier(jobId: JobId): (command: ArrayCommand) => Promise<ArrayEvent | undefined> {
+  const carryOut = carrierOf(jobId);
   return (command) => CancellationScope.nonCancellable(async () => carryOut(command));
 }
 
-function carrierOf(): (command: ArrayCommand) => Promise<ArrayEvent | undefined> | undefined {
+function carrierOf(
+  jobId: JobId,
+): (command: ArrayCommand) => Promise<ArrayEvent | undefined> | undefined {
   const gang = gangCarrier();
   return (command) => {
     switch (command.kind) {
@@ -205,6 +217,8 @@ function carrierOf(): (command: ArrayCommand) => Promise<ArrayEvent | undefined>
           lease: command.lease,
           answer,
         }));
+      case "tell-followers":
+        return tellStartOfArray(jobId, command.followers).then(() => undefined);
       case "mark":
         mark(command.mark);
         return undefined;

@@ -16,7 +16,7 @@ import {
   workflowInfo,
 } from "@temporalio/workflow";
 import type { ArrayEntry } from "../../machines/array/array-state.ts";
-import { runId as toRunId } from "../../domain/values/ids.ts";
+import { runId as toRunId, type JobId } from "../../domain/values/ids.ts";
 import { presentFleet } from "../../machines/job/cells.ts";
 import { amendAnswer, readJobAmendment } from "../../machines/job/amended.ts";
 import { jobMachine, openJob } from "../../machines/job/job.ts";
@@ -46,6 +46,7 @@ import {
   jobViewQuery,
   killSignal,
   pendingSignal,
+  predecessorSignal,
   preemptSignal,
   releaseUpdate,
   requeueUpdate,
@@ -53,12 +54,14 @@ import {
   type JobOptions,
   type JobResult,
   type JobState,
+  WAITS_MEMO,
 } from "../../protocol/messages.ts";
-import { runJobArray } from "../array/job-array.ts";
+import { runJobArray, type EndedArray } from "../array/job-array.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { onSignal } from "../runtime/signal-intake.ts";
 import { failure, readId } from "./failure.ts";
+import { followJobs, onFollow, tellFollowersEnd, tellStart } from "./followers.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
 import { mark, STATE } from "./search-attributes.ts";
 
@@ -93,7 +96,12 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   };
   const opened = openJob(identity, Date.now());
   const life = drive<Job, JobEvent, JobCommand>(
-    { machine: jobMachine, state: opened.state, carryOut: carrier(file), show: showJob },
+    {
+      machine: jobMachine,
+      state: opened.state,
+      carryOut: carrier(identity.jobId, file),
+      show: showJob,
+    },
     opened.commands,
   );
   handle(life);
@@ -105,8 +113,11 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
   });
   return CancellationScope.nonCancellable(async () => {
     const job = await untilOver(life);
-    const outcome =
-      job.stage.kind === "array" ? await runArray(job, job.stage, cancellation) : outcomeOf(job);
+    const { outcome, followers } =
+      job.stage.kind === "array"
+        ? await runArray(job, job.stage, cancellation)
+        : { outcome: outcomeOf(job), followers: () => life.state().followers };
+    await tellFollowersEnd(job.jobId, outcome, followers);
     return resultOf(outcome, cancellation);
   });
 }
@@ -129,6 +140,8 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
   onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
   onSignal(assertSignal, () => feed({ kind: "assert" }));
+  onFollow(feed);
+  onSignal(predecessorSignal, (note) => feed({ kind: "predecessor", note }));
   onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
   const unless = (problemOf: (job: Job) => string | undefined) => ({
@@ -183,12 +196,16 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
 }
 
 /** Commands are carried out to their end, even once the workflow is cancelled. */
-function carrier(file: unknown): (command: JobCommand) => Promise<JobEvent | undefined> {
-  const carryOut = carrierOf(file);
+function carrier(
+  jobId: JobId,
+  file: unknown,
+): (command: JobCommand) => Promise<JobEvent | undefined> {
+  const carryOut = carrierOf(jobId, file);
   return (command) => CancellationScope.nonCancellable(async () => carryOut(command));
 }
 
 function carrierOf(
+  jobId: JobId,
   file: unknown,
 ): (command: JobCommand) => Promise<JobEvent | undefined> | undefined {
   const gang = gangCarrier();
@@ -208,6 +225,20 @@ function carrierOf(
           id: command.id,
           result: { kind: "delivered" },
         }));
+      case "tell-followers": {
+        const { followers, id } = command;
+        const delivered = { kind: "told", id, result: { kind: "delivered" } } as const;
+        return tellStart(jobId, followers).then(() => delivered);
+      }
+      case "follow-jobs":
+        return followJobs(command.jobs, command.follower).then((news) => ({
+          kind: "followed",
+          id: command.id,
+          news,
+        }));
+      case "waits":
+        upsertMemo({ [WAITS_MEMO]: command.reason });
+        return undefined;
       case "has-lease":
         return hasLease(command.fleetWorkflowId, command.lease).then((isThere) => ({
           kind: "lease",
@@ -276,10 +307,12 @@ function resultOf(outcome: JobOutcome, cancellation: Cancellation): JobResult {
 
 /** Hands the job over to the logic of arrays, which sets handlers of its own. */
 function runArray(
-  { spec, home, jobId, runId, submittedAtMs, isHeld, pause, lane, reason, isKilled, marks }: Job,
+  job: Job,
   { rules, notified }: Extract<Stage, { readonly kind: "array" }>,
   cancellation: Cancellation,
-): Promise<JobOutcome> {
+): Promise<EndedArray> {
+  const { spec, home, jobId, runId, isHeld, pause, lane, reason, isKilled, eligibleAtMs } = job;
+  const { submittedAtMs, marks, followers, amended, predecessors: after } = job;
   if (spec?.array === undefined) throw new Error(`job ${jobId} is no array`);
   const entry: ArrayEntry = {
     rules,
@@ -296,6 +329,10 @@ function runArray(
     ...(reason !== undefined && { reason }),
     ...(isKilled === true && { isKilled }),
     marks,
+    followers,
+    amended,
+    ...(after.length > 0 && { after }),
+    ...(eligibleAtMs !== undefined && { eligibleAtMs }),
   };
   return runJobArray(entry, (cancel) => (cancellation.onRequest = cancel));
 }

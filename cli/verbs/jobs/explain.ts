@@ -26,6 +26,7 @@ import { counted, durationText } from "../../terminal/duration.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
 import { wantedText } from "../../text/preempted-runs.ts";
+import { predecessorsText } from "../../text/predecessors.ts";
 import { lobbyFacts } from "../../text/lobby-place.ts";
 import { givesWayText } from "../../text/gives-way.ts";
 import { gpusText, hostsText } from "../../text/place.ts";
@@ -227,9 +228,11 @@ function heldText(view: JobView): string {
   const { jobId, pause } = view;
   const verb = pause?.kind === "suspend" ? "resume" : "release";
   const who = pauseText(view) ?? "Its owner keeps it from starting";
+  const after = predecessorsText(view);
   return [
     `${jobId} is ${verb === "resume" ? "suspended" : "held"}: OnHold`,
     `  ${who[0]?.toUpperCase() ?? ""}${who.slice(1)}. \`orbweaver ${verb} ${jobId}\` ends that.`,
+    ...(after === undefined ? [] : [factsText([["after", after]]).replace(/^/gm, "  ")]),
   ].join("\n");
 }
 
@@ -337,14 +340,17 @@ function pendingText({ view, fleet, lobby }: JobExplanation, nowMs: number): str
 }
 
 function reasonFacts(
-  { numbers, holders, wakeOn }: PendingReason,
+  { code, numbers, holders, wakeOn }: PendingReason,
   more: readonly (readonly [string, string | undefined])[],
 ): string {
   const figures = Object.entries(numbers).map(([name, value]) => `${name} ${String(value)}`);
   return factsText([
     ...more,
     ["numbers", figures.length === 0 ? undefined : figures.join(", ")],
-    ["held by", holders.length === 0 ? undefined : holders.join(", ")],
+    [
+      code === "WaitingForJobs" ? "jobs" : "held by",
+      holders.length === 0 ? undefined : holders.join(", "),
+    ],
     ["changes on", wakeOn.join(", ")],
   ]).replace(/^/gm, "  ");
 }

@@ -15,6 +15,7 @@ import { widthOf } from "../../terminal/io.ts";
 import { specFacts } from "../../text/job-facts.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
+import { predecessorsText } from "../../text/predecessors.ts";
 import { amendmentsText, givenUpText, pauseText } from "../../text/amendments.ts";
 import { fleetText, movesText } from "../../text/cell-moves.ts";
 import { inferencePlanText } from "../../text/inference-plan.ts";
@@ -93,6 +94,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
       `${timeText(view.submittedAtMs)} (${durationText(nowMs - view.submittedAtMs)} ago)`,
     ],
     ["changed", amendmentsText(view)],
+    ["after", predecessorsText(view)],
     ["held", view.state === "held" ? pauseText(view) : undefined],
     ["ended", endedText(ending, nowMs)],
     ["progress", view.array === undefined ? undefined : countsText(view.array.counts)],

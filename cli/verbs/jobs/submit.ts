@@ -70,6 +70,10 @@ export function submitVerb(context: CommandContext): Command {
             "orbweaver submit --fleets us,ap --patience 5m train.yaml",
             "let other fleets run the job",
           ],
+          [
+            "orbweaver submit --after train-7k2m1x --gpus 1 -- ./evaluate.sh",
+            "run it once another job has completed",
+          ],
           ["orbweaver submit train.sbatch", "a batch script of Slurm"],
           ["orbweaver submit --what-if train.yaml", "show where and when the job would start"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],

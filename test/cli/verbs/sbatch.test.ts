@@ -56,6 +56,18 @@ it.each<[readonly string[], object]>([
   [["-G1", "-a 0-3"], { array: { count: 4 } }],
   [["-G1", "--array=1,3-9:2%2"], { array: { count: 10, tasks: "1,3,5,7,9", parallel: 2 } }],
   [["-G1", "-G2"], { gang: 2 }],
+  [
+    ["-G1", "-d afterok:a-1:b,afterany:c,after:d,afternotok:e"],
+    {
+      after: [
+        { job: "a-1", on: "success" },
+        { job: "b", on: "success" },
+        { job: "c", on: "end" },
+        { job: "d", on: "start" },
+        { job: "e", on: "failure" },
+      ],
+    },
+  ],
 ])("%j becomes %j", (options, wantJob) => {
   const { job, unmapped } = read(options);
   expect(job).toMatchObject(wantJob);
@@ -70,6 +82,8 @@ it.each([
   [["-G1", "--array=5-1"], /--array=5-1 cannot be read/],
   [["-G1", "--array=0-999999"], /cannot be read/],
   [["--gres=license:1"], /cannot be read/],
+  [["-G1", "--dependency=afterok:a?afterok:b"], /--dependency=afterok:a\?afterok:b cannot be read/],
+  [["-G1", "-d aftercorr:a"], /cannot be read/],
 ])("%j is refused", (options, wantError) => {
   expect(() => read(options)).toThrow(
     expect.objectContaining({ code: "BAD_INPUT", message: expect.stringMatching(wantError) }),

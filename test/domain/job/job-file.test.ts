@@ -48,6 +48,8 @@ describe("a right job file", () => {
         deadlineMs: 7_200_000,
         timeLimitMs: 3_600_000,
         preemption: { isPreemptible: true, mayShrink: false, minRuntimeMs: 600_000 },
+        after: [{ job: "prepare-1", on: "end" }],
+        mayFollowFailure: true,
         isHeld: true,
         array: { count: 1000, parallel: 50 },
       },

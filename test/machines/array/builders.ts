@@ -12,6 +12,8 @@ import { arrayView } from "../../../machines/array/array-view.ts";
 import { arrayMachine, openArray } from "../../../machines/array/job-array.ts";
 import type { GangCommand } from "../../../machines/gang/gang-commands.ts";
 import type { RunOutcome } from "../../../machines/gang/gang-state.ts";
+import { NOT_AMENDED } from "../../../machines/job/amended.ts";
+import { NO_FOLLOWERS } from "../../../machines/job/followers.ts";
 import type { JobOutcome } from "../../../machines/job/job-state.ts";
 import type { Tick } from "../../../machines/machine.ts";
 import type { TaskEnd } from "../../../protocol/agent-contract.ts";
@@ -93,6 +95,8 @@ export function playArray({
       isHeld: false,
       isAsked: false,
       marks: 0,
+      followers: NO_FOLLOWERS,
+      amended: NOT_AMENDED,
       ...entry,
     },
     nowMs,

@@ -167,7 +167,7 @@ export function playJob({
         kind: "admitted",
         rules: 1,
         spec: read,
-        notified: read.isHeld ? { kind: "silent" } : notified,
+        notified: read.isHeld || read.after !== undefined ? { kind: "silent" } : notified,
         ...(extras !== undefined && { launchExtras: extras }),
       },
     });

@@ -1,0 +1,41 @@
+/** @file What jobs tell the jobs that wait for them, and what those show of it. The signals are in `messages.ts`. */
+
+import type { Dependency } from "../domain/job/dependency.ts";
+import type { JobId } from "../domain/values/ids.ts";
+
+/** `terminated`: ended from outside its own code. `gone`: the server knows no job of that id, or does not any more. */
+export const PREDECESSOR_STATES = [
+  "pending",
+  "held",
+  "running",
+  "completed",
+  "failed",
+  "cancelled",
+  "terminated",
+  "gone",
+] as const;
+export type PredecessorState = (typeof PREDECESSOR_STATES)[number];
+
+export interface PredecessorNews {
+  readonly job: JobId;
+  readonly state: PredecessorState;
+}
+
+/** A dependency, and how far it has come. */
+export interface PredecessorView extends Dependency {
+  /** As far as the job has heard; absent before it has. */
+  readonly state?: PredecessorState;
+  /** `failed`: it can never be met. */
+  readonly verdict: "open" | "met" | "failed";
+}
+
+/** Memo in which a job that waits for others says so, so that a list need not ask it; the reason is a `PendingReason`. */
+export const WAITS_MEMO = "orbweaverWaits";
+
+/** Activities of the jobs' workers about jobs that follow each other. */
+export interface FollowActivities {
+  /** Tells the jobs that this one follows them, and looks at them: also those that have ended already. */
+  followJobs(jobs: readonly JobId[], follower: JobId): Promise<readonly PredecessorNews[]>;
+  /** Signals each; one that has ended does not matter. */
+  tellFollowers(followers: readonly JobId[], news: PredecessorNews): Promise<void>;
+}
