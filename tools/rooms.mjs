@@ -24,8 +24,14 @@ const SCHEDULING = [
   "pick",
   "ledger",
 ].map((name) => `scheduling/${name}`);
-const PLANNING = ["planning/parallelism", "planning/inference", "tuning"];
-const BRAIN = [...SCHEDULING, ...PLANNING];
+/** Serving counts a transformer's layers as training does. */
+const PLANNING = [
+  ["planning/serving", ["planning/parallelism"]],
+  ["planning/parallelism", []],
+  ["planning/inference", []],
+  ["tuning", []],
+];
+const BRAIN = [...SCHEDULING, ...PLANNING.map(([room]) => room)];
 
 const pure = (may, packages = []) => ({ may, packages, isPure: true });
 
@@ -81,7 +87,7 @@ export const ROOMS = {
   ...Object.fromEntries(
     SCHEDULING.map((room, floor) => [room, pure([...SCHEDULING.slice(floor + 1), ...GROUND])]),
   ),
-  ...Object.fromEntries(PLANNING.map((room) => [room, pure(GROUND)])),
+  ...Object.fromEntries(PLANNING.map(([room, may]) => [room, pure([...may, ...GROUND])])),
   models: { may: GROUND, packages: ["onnxruntime-node", "protobufjs"] },
   solvers: { may: GROUND },
   domain: pure(["lib"], ["zod", "yaml", "@dagrejs/graphlib"]),

@@ -34,6 +34,10 @@ export const providersOver =
         const { inferenceProviderOver } = await import("./inference.ts");
         return inferenceProviderOver({ topologyOf: topologiesOver(client, storeDir) });
       }
+      case "engine": {
+        const { engineProvider } = await import("./engine.ts");
+        return engineProvider;
+      }
     }
   };
 

@@ -14,6 +14,7 @@ import {
 import { clusterId, jobId, parseHostId, tenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
 import { jobRuleProblems } from "./job-rules.ts";
+import { engineRule } from "./job-engine.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
 import { resourceNeed } from "./resources-schema.ts";
@@ -121,7 +122,9 @@ function specOf(file: ReadJobFile): JobSpec {
     deadline,
     timeLimit,
   } = file;
-  const isServed = isServedFile(file);
+  const engine = engineRule(file.serve);
+  const isServed = engine === undefined && isServedFile(file);
+  const isOneProcess = isServed || engine !== undefined;
   const jobClass = file.class ?? DEFAULTS.class;
   return {
     name,
@@ -132,7 +135,7 @@ function specOf(file: ReadJobFile): JobSpec {
     gang: gangOf(file.gang, jobClass),
     constraints: constraintsOf({
       ...file.constraints,
-      ...(isServed && { sameHost: true }),
+      ...(isOneProcess && { sameHost: true }),
     }),
     ...(model !== undefined && { model }),
     ...(modelConfig !== undefined && { modelConfig }),
@@ -140,12 +143,13 @@ function specOf(file: ReadJobFile): JobSpec {
     ...(sequence !== undefined && { sequence }),
     ...(framework !== undefined && { framework }),
     ...(isServed && { isServed }),
+    ...(engine !== undefined && { engine }),
     run: {
       // `job-rules.ts` has checked that a job without a served model has a command.
       command: isServed ? SERVE_COMMAND : (run.command ?? []),
       env: { ...run.env, ...(isServed && servingVariables(file.serve ?? {})) },
       ...(run.workdir !== undefined && { workdir: run.workdir }),
-      launch: isServed ? "per-host" : (run.launch ?? DEFAULTS.launch),
+      launch: isOneProcess ? "per-host" : (run.launch ?? DEFAULTS.launch),
       ...checkpointOf(run.checkpoint),
       graceMs: run.grace ?? DEFAULTS.graceMs,
       ...resourceNeed(file.resources),

@@ -10,6 +10,7 @@ import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
 import { resourceProblems } from "./resources-schema.ts";
 import { checkTaskRanges } from "./task-ranges.ts";
+import { engineProblems, isEngineFile } from "./job-engine.ts";
 import { isServedFile } from "./job-serving.ts";
 import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
 
@@ -17,6 +18,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
   return [
     ...commandProblems(value),
     ...servingProblems(value),
+    ...engineProblems(value),
     ...gangProblems(value),
     ...checkpointProblems(value),
     ...growthProblems(value),
@@ -44,7 +46,7 @@ function dependencyProblems(file: unknown): SchemaProblem[] {
 
 function commandProblems(file: unknown): SchemaProblem[] {
   if (typeof file !== "object" || file === null || Array.isArray(file)) return [];
-  if (isServedFile(file)) return [];
+  if (isServedFile(file) && !isEngineFile(file)) return [];
   const run = valueAt(file, ["run"]);
   if (run === undefined) {
     const remedy =
@@ -63,13 +65,15 @@ function commandProblems(file: unknown): SchemaProblem[] {
 
 /** A service is one process on one host and uses none of the keys for training. */
 function servingProblems(file: unknown): SchemaProblem[] {
+  if (isEngineFile(file)) return [];
   if (!isServedFile(file)) {
     if (valueAt(file, ["serve"]) === undefined) return [];
     const message = "Orbweaver serves only the .onnx model of an inference job without a command";
     return [
       problem(file, ["serve"], {
         message,
-        remedy: "leave it out, or run.command, and write class: inference",
+        remedy:
+          "leave it out, or run.command, and write class: inference; for a language model name serve.engine",
       }),
     ];
   }

@@ -5,6 +5,7 @@
  */
 
 import type { FrameworkChoice } from "../model/framework-names.ts";
+import type { EngineRule } from "./job-engine.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
 import type { Labels } from "./job-labels.ts";
@@ -40,6 +41,8 @@ export interface JobSpec {
   readonly framework?: FrameworkChoice;
   /** `model` is an ONNX file, and the job's only command is `orbweaver serve`. */
   readonly isServed?: true;
+  /** Its command is an engine for language models, whose arguments are planned for each lease. */
+  readonly engine?: EngineRule;
   readonly run: RunSpec;
   readonly retry: RetryRule;
   /** Time after its submission by which the job must have ended. */

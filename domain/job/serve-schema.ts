@@ -1,7 +1,14 @@
-/** @file The key `serve` of `job.yaml`: how an ONNX model without a command is served. */
+/**
+ * @file The key `serve` of `job.yaml`: how an ONNX model without a command is served, or which times an engine for language models is to keep.
+ *
+ * Which keys belong to which of the two is said by `job-rules.ts` and `job-engine.ts`.
+ */
 
 import { z } from "zod";
-import { duration, wholeNumber } from "../file/schema-leaf.ts";
+import { ENGINES } from "../model/engine-names.ts";
+import { choice, duration, wholeNumber } from "../file/schema-leaf.ts";
+
+const MOST_TOKENS = 10_000_000;
 
 export const serve = z
   .strictObject({
@@ -28,9 +35,43 @@ export const serve = z
       description: "Requests in line; more are answered with 429. Default: 64.",
       examples: [64],
     }).optional(),
+    engine: choice(ENGINES, {
+      description:
+        "The engine that run.command starts: Orbweaver plans how it splits the model over the GPUs of each lease, and writes its arguments into ORBWEAVER_ENGINE_ARGS. The other keys below go with it.",
+    }).optional(),
+    ttft: duration({
+      description: "Longest time to the first token of 99 requests in 100.",
+      examples: ["500ms"],
+    }).optional(),
+    tpot: duration({
+      description: "Longest time for each further token of 99 requests in 100.",
+      examples: ["40ms"],
+    }).optional(),
+    prompt: wholeNumber({
+      min: 1,
+      max: MOST_TOKENS,
+      description: "Tokens of a usual prompt. Default: 1024.",
+      examples: [1024],
+    }).optional(),
+    output: wholeNumber({
+      min: 1,
+      max: MOST_TOKENS,
+      description: "Tokens of a usual answer. Default: 256.",
+      examples: [256],
+    }).optional(),
+    context: wholeNumber({
+      min: 2,
+      max: MOST_TOKENS,
+      description:
+        "Tokens of the longest request with its answer; longer ones are refused by the engine. Default: what the model's shape says, at least prompt and output.",
+      examples: [8192],
+    }).optional(),
   })
   .meta({
     description:
-      "How the ONNX model of an inference job without a command is served: over HTTP, one thread for each GPU.",
-    examples: [{ port: 8000, maxBatch: 8 }],
+      "How the ONNX model of an inference job without a command is served: over HTTP, one thread for each GPU. Or which times an engine such as vLLM is to keep: engine, ttft, tpot.",
+    examples: [
+      { port: 8000, maxBatch: 8 },
+      { engine: "vllm", ttft: "500ms", tpot: "40ms" },
+    ],
   });

@@ -1,13 +1,13 @@
 /**
  * @file Files and variables that a run may get before it starts: a plan of its model, a policy for its collectives, the parts of an
- * inference model. The job's description says which it wants; a run starts without them if need be.
+ * inference model, the arguments of an engine. The job's description says which it wants; a run starts without them if need be.
  */
 
 import type { JobSpec } from "../job/job.ts";
 import type { InferenceFacts } from "../model/inference-facts.ts";
 import { jobModel } from "../job/job-model.ts";
 
-export const LAUNCH_EXTRAS = ["plan", "collectives", "inference"] as const;
+export const LAUNCH_EXTRAS = ["plan", "collectives", "inference", "engine"] as const;
 export type LaunchExtra = (typeof LAUNCH_EXTRAS)[number];
 
 /** The outcome of one part: made, or the reason why the run starts without it. */
@@ -58,12 +58,13 @@ const isPlanned = (spec: JobSpec): boolean =>
 
 /** The parts that a job's description asks for, one line each. */
 export function extrasOf(spec: JobSpec): readonly LaunchExtra[] {
-  const { array, collectives, isServed } = spec;
+  const { array, collectives, engine, isServed } = spec;
   // Array tasks are small and many, so they get no plan.
   if (array !== undefined) return [];
   return [
     ...(isPlanned(spec) ? (["plan"] as const) : []),
     ...(collectives === undefined ? [] : (["collectives"] as const)),
     ...(isServed === true ? (["inference"] as const) : []),
+    ...(engine === undefined ? [] : (["engine"] as const)),
   ];
 }

@@ -88,3 +88,13 @@ export function sequenceProblem(
     };
   return undefined;
 }
+
+/** Why it makes no text, token by token; undefined when it does. */
+export const decoderProblem = ({
+  image,
+  isEncoder,
+  family,
+}: TransformerShape): string | undefined =>
+  image !== undefined || isEncoder
+    ? `a model of type ${family} makes no text, token by token`
+    : undefined;

@@ -20,10 +20,16 @@ import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { keyValue, wholeNumber } from "../../command/option-values.ts";
 import { embeddedConfig } from "../../planning/embedded-config.ts";
 import { PROFILED_ON, readPlanModel, trainedAt } from "../../planning/model-source.ts";
+import {
+  answerServing,
+  engineOf,
+  withServingOptions,
+  type ServingValues,
+} from "../../planning/serving.ts";
 import { planText, reasons } from "../../planning/plan-text.ts";
 import { fleetFileSite, writtenSite } from "../../planning/site-source.ts";
 
-interface Values {
+interface Values extends ServingValues {
   readonly model?: string;
   readonly batch?: number;
   readonly sequence?: number;
@@ -45,11 +51,11 @@ interface Values {
 }
 
 export function planVerb(context: CommandContext): Command {
-  return context
+  const verb = context
     .verb("plan")
     .summary("plan how to split a model over GPUs")
     .description(
-      "Chooses the data, pipeline and tensor parallel degrees, the micro-batch, the layers of each stage and their GPUs. Predicts the step time and its parts, and prints arguments for Megatron-LM, DeepSpeed (ZeRO 1 to 3) or PyTorch's FSDP2. Models: a preset (gpt2-1.3b, llama-3-8b, …), a config.json of Hugging Face or its folder (llama, qwen, mistral, mixtral, deepseek, gpt-neox, gpt2, opt, bert, vit), a PipeDream profile, an MSR graph or an .onnx file. A running job with a preset or a config.json as `model`, and `batch`, gets such a plan automatically.\n\nWith --host: chooses which GPU of one host runs which operation of an inference model, and over which bus each parameter is loaded. Models then: GPT2-large, GPT2-xl, OpenLLaMA-3B, OpenLLaMA-7B and llama-3.1-8b, each with @<batch>x<tokens> (llama-3.1-8b@1x1+2048: one token after 2,048); the same kinds of files; a table of layer times; or several of these separated by commas.",
+      "Chooses the data, pipeline and tensor parallel degrees, the micro-batch, the layers of each stage and their GPUs. Predicts the step time and its parts, and prints arguments for Megatron-LM, DeepSpeed (ZeRO 1 to 3) or PyTorch's FSDP2. Models: a preset (gpt2-1.3b, llama-3-8b, …), a config.json of Hugging Face or its folder (llama, qwen, mistral, mixtral, deepseek, gpt-neox, gpt2, opt, bert, vit), a PipeDream profile, an MSR graph or an .onnx file. A running job with a preset or a config.json as `model`, and `batch`, gets such a plan automatically.\n\nWith --host: chooses which GPU of one host runs which operation of an inference model, and over which bus each parameter is loaded. Models then: GPT2-large, GPT2-xl, OpenLLaMA-3B, OpenLLaMA-7B and llama-3.1-8b, each with @<batch>x<tokens> (llama-3.1-8b@1x1+2048: one token after 2,048); the same kinds of files; a table of layer times; or several of these separated by commas.\n\nWith --serve: chooses the tensor and pipeline degrees and the replicas with which vLLM or SGLang serves a language model within stated times to the first and to each further token, and prints the engine's arguments. A running job with `serve.engine` gets them automatically.",
     )
     .argument("[job.yaml]", "job file with model, batch and GPU count")
     .option("--model <name or file>", "model to plan")
@@ -97,7 +103,8 @@ export function planVerb(context: CommandContext): Command {
     )
     .option("--timeline <file.svg>", "write a timeline of the run as SVG (with --host)")
     .option("--trace <file.json>", "write a Chrome trace of the run (with --host)")
-    .option("--json", "answer with one JSON document")
+    .option("--json", "answer with one JSON document");
+  return withServingOptions(verb)
     .addHelpText(
       "after",
       helpEnd([
@@ -121,6 +128,14 @@ export function planVerb(context: CommandContext): Command {
           "orbweaver plan --model llama-3.1-8b@1x512 --host topo.txt --profiled-on A6000",
           "on a server of A6000 whose nvidia-smi topo -m is in topo.txt",
         ],
+        [
+          "orbweaver plan --serve vllm --model llama-3-8b --ttft 500ms --tpot 40ms --gpus a:8:H100",
+          "as many requests a second as eight GPUs keep",
+        ],
+        [
+          "orbweaver plan --serve sglang --model llama-3-70b --ttft 1s --tpot 50ms --rate 2 --gpus a:8:H100",
+          "the fewest GPUs for two requests a second",
+        ],
       ]),
     )
     .action(async (file: string | undefined, values: Values) => {
@@ -136,6 +151,17 @@ async function answer(
   const name = values.model ?? spec?.model ?? (spec?.modelConfig && "modelConfig");
   if (values.host !== undefined)
     return answerForHost(context, name, { ...values, host: values.host });
+  const rule = engineOf(values, spec?.engine);
+  if (rule !== undefined) {
+    if (name === undefined) throw noModel();
+    return answerServing(context, {
+      rule,
+      model: await modelOf(context, name, { spec, values }),
+      site: siteOf(context, spec, values),
+      ratePerS: values.rate,
+      isJson: values.json === true,
+    });
+  }
   const batch = values.batch ?? spec?.batch;
   if (name === undefined || batch === undefined)
     throw new OrbweaverError(
@@ -203,16 +229,18 @@ async function modelOf(
   });
 }
 
+const noModel = (): OrbweaverError =>
+  new OrbweaverError(
+    "BAD_INPUT",
+    "there is no model to plan with. Give --model, or a job file that has it.",
+  );
+
 async function answerForHost(
   context: CommandContext,
   model: string | undefined,
   values: Values & { readonly host: string },
 ): Promise<void> {
-  if (model === undefined)
-    throw new OrbweaverError(
-      "BAD_INPUT",
-      "there is no model to plan with. Give --model, or a job file that has it.",
-    );
+  if (model === undefined) throw noModel();
   const { host, profiledOn, timeline, trace } = values;
   const { planInference } = await import("../../planning/inference.ts");
   await planInference(context, {

@@ -225,3 +225,62 @@ test.each([
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toMatch(want);
 });
+
+describe("--serve", () => {
+  const SERVE = ["plan", "--serve", "vllm", "--ttft", "500ms", "--tpot", "40ms"];
+  const ON = ["--model", "llama-3-8b", "--gpus", "a:8:H100"];
+
+  it("shows the split, its times and memory, the engine's arguments and the other splits within 80 columns", async () => {
+    const { stdout, stderr } = await run([...SERVE, ...ON]);
+    expect(stderr).toBe("");
+    expect(stdout).toMatch(/llama-3-8b by vllm, on 8 of 8 H100 GPUs/);
+    expect(stdout).toMatch(
+      /99 requests in 100 at [\d.]+ requests\/s: TTFT \d+ of 500 ms, TPOT [\d.]+ of 40 ms/,
+    );
+    expect(stdout).toMatch(/--tensor-parallel-size \d/);
+    for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it("takes the fewest GPUs for a stated rate, and says when all are too few", async () => {
+    const few = await run([...SERVE, ...ON, "--rate", "5", "--json"]);
+    expect(JSON.parse(few.stdout)).toMatchObject({ gpus: 1, isKept: true, statedRatePerS: 5 });
+    const much = await run([...SERVE, ...ON, "--rate", "5000"]);
+    expect(much.stdout).toMatch(/These GPUs do not keep both times at 5000\.0 requests\/s/);
+  });
+
+  it("plans a job file with serve.engine by its own times", async () => {
+    const cwd = mkdtempSync(join(tmpdir(), "orbweaver-plan-"));
+    writeFileSync(
+      join(cwd, "job.yaml"),
+      `name: chat\nclass: inference\nmodel: llama-3-8b\ngang: 2\nserve: { engine: sglang, ttft: 1s, tpot: 60ms }\nrun: { command: "python -m sglang.launch_server $ORBWEAVER_ENGINE_ARGS" }\n`,
+    );
+    const { stdout } = await run(["plan", "job.yaml", "--json"], { cwd });
+    expect(JSON.parse(stdout)).toMatchObject({
+      engine: "sglang",
+      goal: { ttftMs: 1000, tpotMs: 60 },
+      gpus: 2,
+    });
+  });
+
+  test.each([
+    { words: ["--serve", "vllm", "--ttft", "1s", ...ON], want: /Give --tpot/ },
+    {
+      words: ["--rate", "3", "--batch", "8", ...ON],
+      want: /--rate says nothing without an engine/,
+    },
+    { words: [...SERVE.slice(1), ...ON, "--batch", "8"], want: /--batch/ },
+    {
+      words: [...SERVE.slice(1), "--model", "llama-3.1-405b", "--gpus", "a:8"],
+      want: /does not fit/,
+    },
+    {
+      words: [...SERVE.slice(1), "--model", "llama-7b", "--gpus", "a:8:H100,b:8:A100"],
+      want: /GPUs of one kind/,
+    },
+    { words: [...SERVE.slice(1), "--model", PIPEDREAM, "--gpus", "a:8"], want: /no transformer/ },
+  ])("refuses $words", async ({ words, want }) => {
+    const { code, stderr } = await run(["plan", ...words]);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(want);
+  });
+});

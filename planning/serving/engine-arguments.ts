@@ -1,0 +1,59 @@
+/**
+ * @file A plan as the arguments of an engine: its degrees, and the limits that the predicted memory and times rely on. Each entry is a flag with its value,
+ * as vLLM 0.12 and SGLang 0.5 take it.
+ */
+
+import type { EngineChoice } from "../../domain/model/engine-names.ts";
+import { ENGINE, type ServingMemory } from "./engine-memory.ts";
+import type { ServingPlan } from "./plan-serving.ts";
+import type { TransformerShape } from "../../domain/model/transformer-shape.ts";
+
+export function engineArguments(
+  engine: EngineChoice,
+  { split, replicas, goal, cardGiB }: ServingPlan,
+): readonly string[] {
+  const { width, stages, requests } = split;
+  const { memoryShare, stepTokens } = ENGINE;
+  switch (engine) {
+    case "vllm":
+      return [
+        `--tensor-parallel-size ${width}`,
+        `--pipeline-parallel-size ${stages}`,
+        ...(replicas > 1 ? [`--data-parallel-size ${replicas}`] : []),
+        `--max-model-len ${goal.contextTokens}`,
+        `--max-num-seqs ${requests}`,
+        `--max-num-batched-tokens ${stepTokens}`,
+        `--gpu-memory-utilization ${memoryShare}`,
+      ];
+    case "sglang":
+      return [
+        `--tp ${width}`,
+        `--pp-size ${stages}`,
+        ...(replicas > 1 ? [`--dp ${replicas}`] : []),
+        `--context-length ${goal.contextTokens}`,
+        `--max-running-requests ${requests}`,
+        `--chunked-prefill-size ${stepTokens}`,
+        `--mem-fraction-static ${staticShare(split.memory, cardGiB)}`,
+      ];
+  }
+}
+
+/** The share of a card for weights, keys and values, on the stage where it is least; rounded down. */
+const staticShare = (memory: readonly ServingMemory[], cardGiB: number): number =>
+  Math.floor(
+    (1000 * Math.min(...memory.map(({ weightsGiB, keyValueGiB }) => weightsGiB + keyValueGiB))) /
+      cardGiB,
+  ) / 1000;
+
+/** What the arguments do not do. */
+export function engineNotes(
+  engine: EngineChoice,
+  { replicas }: ServingPlan,
+  { experts }: TransformerShape,
+): readonly string[] {
+  return engine === "vllm" && replicas > 1 && experts !== undefined
+    ? [
+        "vLLM's replicas of a mixture of experts share the experts and wait for each other in every layer: slower than planned, with less memory.",
+      ]
+    : [];
+}
