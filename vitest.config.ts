@@ -8,8 +8,8 @@ import { configDefaults, defineConfig } from "vitest/config";
 const files = (...names: readonly string[]): string[] =>
   names.map((name) => `test/integration/${name}.test.ts`);
 
-/** Mostly wait: for protected time to pass, for checkpoints, for fences. */
-const PATIENT = files("fence", "preemption", "recovery", "silence");
+/** Mostly wait: for protected time to pass, for checkpoints, for fences, for heartbeats that do not come. */
+const PATIENT = files("backup", "fence", "preemption", "recovery", "silence");
 /** Wait and work in turns. About as long as the patient ones, and as all the others together. */
 const STEADY = files("array", "crowd", "frozen-query", "measure", "on-demand", "presence");
 

@@ -52,6 +52,8 @@ const upState = z.object({
   consoleUrl: z.string().exactOptional(),
   /** Where the submit service answers tokens, in the same way. */
   apiUrl: z.string().exactOptional(),
+  /** The state is that of a backup of this time, and the fleet has not been started from it yet. */
+  restoredFromMs: z.number().exactOptional(),
   workers: z.array(
     z.object({
       ...identity,

@@ -52,7 +52,13 @@ import {
   type OnDemandPlace,
 } from "./control-plane.ts";
 import { openNotes, type FleetNotes } from "./fleet-notes.ts";
-import { configureFleet, discardOldDetails, startFleet, storeDetails } from "./fleet-start.ts";
+import {
+  configureFleet,
+  discardOldDetails,
+  endRun,
+  startFleet,
+  storeDetails,
+} from "./fleet-start.ts";
 import { agentSettings, controlSettings, createStarter, isControl } from "./processes.ts";
 import { provideServer } from "./server.ts";
 import { endAll } from "./take-down.ts";
@@ -176,6 +182,7 @@ async function prepare(
     ...(keyFile !== undefined && { encryptionKeys: keyFile }),
     ...(former?.consoleUrl !== undefined && { consoleUrl: former.consoleUrl }),
     ...(former?.apiUrl !== undefined && { apiUrl: former.apiUrl }),
+    ...(former?.restoredFromMs !== undefined && { restoredFromMs: former.restoredFromMs }),
     ...(server === undefined ? configuredPlace(former, connection.address) : { server }),
     workers: alive,
   });
@@ -240,6 +247,21 @@ async function provideMode(
   return "always-on";
 }
 
+/** Ends the restored run of the fleet's workflow, once, so that the fleet goes on as after the loss of its ledger (decision 13). */
+async function beginAnew(
+  context: CommandContext,
+  client: Client,
+  { fleet, notes }: Pick<Ground, "fleet" | "notes">,
+): Promise<void> {
+  const { restoredFromMs, ...rest } = notes.state();
+  if (restoredFromMs === undefined) return;
+  const takenAt = new Date(restoredFromMs).toISOString();
+  await endRun(client, fleet, `the fleet was restored from a backup of ${takenAt}`);
+  notes.replace(rest);
+  await notes.write();
+  context.say(`fleet ${fleet}: starts anew from the backup of ${takenAt}`);
+}
+
 /** Starts the fleet's workflow, the processes of the control plane and the agents of this machine; returns when the fleet knows them. */
 async function startProcesses(
   context: CommandContext,
@@ -257,6 +279,7 @@ async function startProcesses(
   const { io } = context;
   const at = { fleet, stateDir, surroundings };
   const detailsHash = await storeDetails(description, stateDir);
+  await beginAnew(context, client, { fleet, notes });
   const start = { name: fleet, fleet: description, detailsHash };
   const isNewFleet = await startFleet(client, start);
 

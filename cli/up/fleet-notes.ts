@@ -6,6 +6,8 @@ export interface FleetNotes {
   readonly state: () => UpState;
   /** Takes effect in the file at the next `write`. */
   readonly change: (part: Partial<UpState>) => void;
+  /** As `change`, with all of the state. */
+  readonly replace: (whole: UpState) => void;
   /** Adds `workers` and writes the file. */
   readonly write: (workers?: readonly UpWorker[]) => Promise<void>;
 }
@@ -18,6 +20,7 @@ export function openNotes(stateDir: string, initial: UpState): FleetNotes {
     change(part) {
       state = { ...state, ...part };
     },
+    replace: (whole) => void (state = whole),
     async write(workers = []) {
       state = { ...state, workers: [...state.workers, ...workers] };
       const next = state;

@@ -5,7 +5,11 @@
  * for the rest, because what runs on its hosts runs on.
  */
 
-import { WorkflowExecutionAlreadyStartedError, type Client } from "@temporalio/client";
+import {
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+  type Client,
+} from "@temporalio/client";
 import { reviveFleet, UnreadableFleetError } from "../../activities/revive-fleet.ts";
 import { directoryStore, fleetDetails } from "../../activities/store.ts";
 import { asked } from "../../client/index.ts";
@@ -68,6 +72,15 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return false;
     throw error;
+  }
+}
+
+/** Ends the run of a fleet's workflow, if there is one; `startFleet` starts the next from its input. */
+export async function endRun(client: Client, name: string, why: string): Promise<void> {
+  try {
+    await client.workflow.getHandle(fleetWorkflowId(name)).terminate(why);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
 }
 

@@ -1,0 +1,131 @@
+/**
+ * @file A fleet's state from a backup. The next `up` starts the fleet anew from it, as after the loss of its ledger, because what was granted since
+ * the backup is not in it: tokens go on far above, and agents and jobs say what they hold.
+ */
+
+import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, normalize } from "node:path";
+import { isAlive } from "../../agent/system/process-identity.ts";
+import { PRIVATE_DIR } from "../../access/private-files.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { readUpState, writeUpState } from "../../workers/state.ts";
+import { FLEET_FOLDER, hashOf, MANIFEST, manifestSchema, STATE, type Manifest } from "./backup.ts";
+import { livingServer } from "./own-server.ts";
+import { databaseFileOf } from "./places.ts";
+
+export interface Restored {
+  /** Where the former state folder is now. */
+  readonly aside: string | undefined;
+  readonly fleetFile: string;
+}
+
+export async function restoreBackup({
+  folder,
+  manifest,
+  stateDir: to,
+  isForced,
+}: {
+  readonly folder: string;
+  readonly manifest: Manifest;
+  readonly stateDir: string;
+  /** A state that is there is moved aside. */
+  readonly isForced: boolean;
+}): Promise<Restored> {
+  await verify(folder, manifest);
+  await refuseLiving(to, manifest.fleet);
+  const hadState = existsSync(to);
+  if (hadState && !isForced)
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `${to} has a state of fleet ${manifest.fleet}. Add --force to move it aside, or remove it with \`orbweaver down --purge\`.`,
+    );
+  const made = `${to}.restoring`;
+  rmSync(made, { recursive: true, force: true });
+  for (const { path } of manifest.files) {
+    mkdirSync(dirname(join(made, path)), { recursive: true, mode: PRIVATE_DIR });
+    copyFileSync(join(folder, path), join(made, path));
+  }
+  const fleetFile = await settleState(made, { to, manifest });
+  const aside = hadState ? `${to}.before-${String(Date.now())}` : undefined;
+  if (aside !== undefined) renameSync(to, aside);
+  renameSync(made, to);
+  return { aside, fleetFile };
+}
+
+/** `fleet`: of which it must be; absent: of any. */
+export async function readManifest(folder: string, fleet: string | undefined): Promise<Manifest> {
+  let text: string;
+  try {
+    text = await readFile(join(folder, MANIFEST), "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${folder} is no backup: its ${MANIFEST} cannot be read (${code}). Name a folder that \`orbweaver backup\` has written.`,
+    );
+  }
+  const parsed = manifestSchema.safeParse(jsonOf(text));
+  const isInside = (path: string): boolean =>
+    !isAbsolute(path) && !normalize(path).startsWith("..") && normalize(path) === path;
+  if (parsed.success && parsed.data.files.every(({ path }) => isInside(path))) {
+    if (fleet === undefined || fleet === parsed.data.fleet) return parsed.data;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${folder} is of fleet ${parsed.data.fleet}, not of ${fleet}. A fleet's histories name it, so it keeps its name.`,
+    );
+  }
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `${join(folder, MANIFEST)} is none that this release writes. Take the backup with this release.`,
+  );
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Nothing is restored from a backup of which one byte is wrong. */
+async function verify(folder: string, { files }: Manifest): Promise<void> {
+  for (const { path, sha256 } of files) {
+    const file = join(folder, path);
+    if (existsSync(file) && (await hashOf(file)) === sha256) continue;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${file} is ${existsSync(file) ? "not as it was written" : "missing"}. The backup is damaged, and nothing was restored; take another one.`,
+    );
+  }
+}
+
+async function refuseLiving(stateDir: string, fleet: string): Promise<void> {
+  const state = existsSync(stateDir) ? await readUpState(stateDir) : undefined;
+  if (livingServer(stateDir, state) === undefined && !(state?.workers ?? []).some(isAlive)) return;
+  throw new OrbweaverError(
+    "NOT_ALLOWED",
+    `fleet ${fleet} is up here. Run \`orbweaver down --fleet ${fleet}\` first.`,
+  );
+}
+
+/** The state file for its new place; the fleet file is its own copy where the original is gone. */
+async function settleState(
+  made: string,
+  { to, manifest }: { readonly to: string; readonly manifest: Manifest },
+): Promise<string> {
+  const state = await readUpState(made);
+  if (state === undefined) throw new OrbweaverError("BAD_INPUT", `the backup has no ${STATE}.`);
+  const fleetFile = existsSync(state.fleetFile)
+    ? state.fleetFile
+    : join(to, FLEET_FOLDER, basename(manifest.fleetFile));
+  await writeUpState(made, {
+    ...state,
+    fleetFile,
+    workers: [],
+    restoredFromMs: manifest.takenAtMs,
+    ...(state.server && { server: { ...state.server, databaseFile: databaseFileOf(to) } }),
+  });
+  return fleetFile;
+}

@@ -1,0 +1,77 @@
+/**
+ * @file A backup is rehearsed: a fleet at work is copied, lost with all its state, and brought back by the commands that a user has. Also what is
+ * refused, with nothing half done.
+ */
+
+import { appendFileSync, cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { cliOf } from "../support/own-cli.ts";
+
+const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-backup-"));
+const state = path.join(folder, "state");
+const cli = cliOf("kept", () => state);
+const backup = path.join(folder, "backup");
+
+afterAll(async () => {
+  await cli("down", "--stop-jobs", "--purge");
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Listed {
+  readonly jobs: readonly { readonly jobId: string; readonly state: string }[];
+}
+
+async function states(): Promise<Readonly<Record<string, string>>> {
+  const { jobs } = JSON.parse(await cli("list", "--all", "--json")) as Listed;
+  return Object.fromEntries(jobs.map((job) => [job.jobId, job.state]));
+}
+
+it("brings back the jobs that had ended, ran and waited; those of later are lost", async () => {
+  await cli("up", "--isolated");
+  await cli("submit", "--key", "done", "--gpus", "1", "--wait", "--", "true");
+  await cli("submit", "--key", "held", "--gpus", "1", "--hold", "--", "echo", "held until then");
+  await cli("submit", "--key", "runs", "--gpus", "2", "--", "sleep", "5");
+  await cli("submit", "--key", "waits", "--gpus", "8", "--", "true");
+  await expect.poll(states, { timeout: 60_000 }).toMatchObject({ runs: "running" });
+  const taken = JSON.parse(await cli("backup", backup, "--json")) as object;
+  expect(taken).toMatchObject({ fleet: "kept", folder: backup, left: [] });
+  await expect(cli("backup", backup)).rejects.toThrow(/is there already/);
+  await expect(cli("restore", backup)).rejects.toThrow(/is up here. Run `orbweaver down/);
+  await cli("submit", "--key", "late", "--gpus", "1", "--", "true");
+  await cli("down", "--stop-jobs", "--purge");
+  expect(existsSync(path.join(state, "kept"))).toBe(false);
+
+  await cli("restore", backup, "--fleet", "kept");
+  await cli("up");
+  await cli("release", "held");
+  await expect
+    .poll(states, { timeout: 120_000 })
+    .toEqual({ done: "completed", held: "completed", runs: "completed", waits: "completed" });
+  expect(await cli("logs", "held")).toContain("held until then");
+  const { gpus } = JSON.parse(await cli("fleet", "show", "--json")) as { gpus: object };
+  expect(gpus).toMatchObject({ held: 0, vacating: 0 });
+}, 300_000);
+
+it("refuses another fleet's backup, a damaged one, and a state that is there; then nothing has changed", async () => {
+  await cli("down");
+  const before = readdirSync(path.join(state, "kept")).sort();
+  await expect(cli("restore", backup)).rejects.toThrow(/has a state of fleet kept. Add --force/);
+  await expect(cli("restore", backup, "--fleet", "other")).rejects.toThrow(/is of fleet kept/);
+  await expect(cli("restore", state)).rejects.toThrow(/is no backup: its backup.json/);
+  const damaged = path.join(folder, "damaged");
+  cpSync(backup, damaged, { recursive: true });
+  appendFileSync(path.join(damaged, "temporal.db"), "x");
+  await expect(cli("restore", damaged, "--force")).rejects.toThrow(
+    /temporal.db is not as it was written. .* nothing was restored/,
+  );
+  rmSync(path.join(damaged, "temporal.db"));
+  await expect(cli("restore", damaged, "--force")).rejects.toThrow(/temporal.db is missing/);
+  expect(readdirSync(path.join(state, "kept")).sort()).toEqual(before);
+  expect(readdirSync(state).filter((name) => name.includes("restoring"))).toEqual([]);
+  const { aside } = JSON.parse(await cli("restore", backup, "--force", "--json")) as {
+    aside: string;
+  };
+  expect(readdirSync(aside).sort()).toEqual(before);
+}, 120_000);
