@@ -5,6 +5,7 @@
  */
 
 import type { Client } from "@temporalio/client";
+import type { HostId } from "../domain/values/ids.ts";
 import proto from "@temporalio/proto";
 import { parseIdentity, type WorkerIdentity } from "../protocol/worker-identity.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
@@ -30,6 +31,11 @@ export interface FleetTrust {
   /** Sorted by their names. */
   readonly shares: readonly TrustShare[];
   readonly containment: readonly ContainmentShare[];
+  /** Hosts whose machines show other GPUs than the fleet's description (`domain/fleet/machine-differences.ts`). */
+  readonly differences: readonly {
+    readonly host: HostId;
+    readonly differences: readonly string[];
+  }[];
   /** Hosts whose agents were not asked. */
   readonly unasked: number;
 }
@@ -38,11 +44,12 @@ export async function fleetTrust(
   client: Client,
   { hosts }: Pick<Ledger, "hosts">,
 ): Promise<FleetTrust> {
-  const hostsOf = new Map<string, number>();
-  for (const { agent } of hosts.values()) {
+  const hostsOf = new Map<string, HostId[]>();
+  for (const [host, { agent }] of hosts) {
     if (agent !== undefined)
-      hostsOf.set(agent.orderQueue, (hostsOf.get(agent.orderQueue) ?? 0) + 1);
+      hostsOf.set(agent.orderQueue, [...(hostsOf.get(agent.orderQueue) ?? []), host]);
   }
+  const countOn = (queue: string): number => hostsOf.get(queue)?.length ?? 0;
   const queues = [...hostsOf.keys()];
   const asked = queues.slice(0, MAX_AGENTS);
   const words = await Promise.all(asked.map((queue) => wordsOn(client, queue)));
@@ -50,7 +57,7 @@ export async function fleetTrust(
     const counts = new Map<string, number>();
     asked.forEach((queue, index) => {
       const word = wordOf(words[index] ?? {}) ?? "unknown";
-      counts.set(word, (counts.get(word) ?? 0) + (hostsOf.get(queue) ?? 0));
+      counts.set(word, (counts.get(word) ?? 0) + countOn(queue));
     });
     return [...counts].sort(([one], [other]) => (one < other ? -1 : 1));
   };
@@ -61,11 +68,17 @@ export async function fleetTrust(
       const [containment = word, ...limits] = word.split("+");
       return { containment, limits, hosts: count };
     }),
-    unasked: left.reduce((sum, queue) => sum + (hostsOf.get(queue) ?? 0), 0),
+    differences: asked.flatMap((queue, index) => {
+      const { differences = [] } = words[index] ?? {};
+      return differences.length === 0
+        ? []
+        : (hostsOf.get(queue) ?? []).map((host) => ({ host, differences }));
+    }),
+    unasked: left.reduce((sum, queue) => sum + countOn(queue), 0),
   };
 }
 
-type AgentWords = Pick<WorkerIdentity, "trust" | "containment">;
+type AgentWords = Pick<WorkerIdentity, "trust" | "containment" | "differences">;
 
 /** None where the server does not tell: these are remarks beside the fleet, which must be shown all the same. */
 async function wordsOn(client: Client, taskQueue: string): Promise<AgentWords> {

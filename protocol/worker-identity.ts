@@ -16,6 +16,8 @@ export interface WorkerIdentity {
   readonly trust?: string;
   /** Of an agent: the kind of container in which its launches run, and the limits that it keeps (`agent/containment/container.ts`). */
   readonly containment?: string;
+  /** Of an agent: how the GPUs of its host differ from the fleet's description (`domain/fleet/machine-differences.ts`). */
+  readonly differences?: readonly string[];
 }
 
 /** Known to every release that does not say more. */
@@ -28,17 +30,19 @@ export const identityText = ({
   rules,
   trust,
   containment,
+  differences = [],
 }: WorkerIdentity & { readonly release: string }): string =>
   [
     `${pid}@${host} orbweaver=${release} rules=${rules}`,
     ...(trust === undefined ? [] : [`trust=${trust}`]),
     ...(containment === undefined ? [] : [`containment=${containment}`]),
+    ...(differences.length === 0 ? [] : [`differs=${differences.join(",")}`]),
   ].join(" ");
 
 /** Undefined for an identity of another program's making. */
 export function parseIdentity(text: string): WorkerIdentity | undefined {
-  const [, pid, host, release, rules, trust, containment] =
-    /^(\d+)@(\S*)(?: orbweaver=(\S+) rules=(\d+)(?: trust=(\S+))?(?: containment=(\S+))?)?$/.exec(
+  const [, pid, host, release, rules, trust, containment, differs] =
+    /^(\d+)@(\S*)(?: orbweaver=(\S+) rules=(\d+)(?: trust=(\S+))?(?: containment=(\S+))?(?: differs=(\S+))?)?$/.exec(
       text,
     ) ?? [];
   if (pid === undefined || host === undefined) return undefined;
@@ -49,5 +53,6 @@ export function parseIdentity(text: string): WorkerIdentity | undefined {
     rules: rules === undefined ? FIRST_RULES : Number(rules),
     ...(trust !== undefined && { trust }),
     ...(containment !== undefined && { containment }),
+    ...(differs !== undefined && { differences: differs.split(",") }),
   };
 }

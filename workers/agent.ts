@@ -110,6 +110,8 @@ export interface AgentOptions {
   readonly minFreeBytes?: number;
   /** Whose jobs the hosts start; by default those of this process's user. */
   readonly trust?: HostTrust;
+  /** How the machine differs from the host's description, in words of `domain/fleet/machine-differences.ts`. */
+  readonly differences?: readonly string[];
   /** How the health of the hosts is watched; by default not at all. */
   readonly health?: HealthRules;
   /** The kinds of containers to try for launches, the best first; by default all. */
@@ -308,6 +310,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     identity: ownPollerIdentity({
       trust: trustWord(trust),
       containment: containmentWord(findContainment(options.containers)),
+      differences: options.differences ?? [],
     }),
     ...(dataConverter !== undefined && { dataConverter }),
     activityTaskPollerBehavior: POLLERS,

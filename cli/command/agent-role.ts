@@ -9,9 +9,11 @@ import type { NativeConnection } from "@temporalio/worker";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { machineDevices } from "../../agent/system/machine-devices.ts";
 import { asked } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ClusterShape, FleetShape, HostShape } from "../../domain/fleet/fleet.ts";
+import { differenceText, machineDifferences } from "../../domain/fleet/machine-differences.ts";
 import { clusterId } from "../../domain/values/ids.ts";
 import { tellLinkMonitor } from "../../workers/fleet-notice.ts";
 import { readHealthRules } from "../../workers/health-file.ts";
@@ -56,6 +58,9 @@ export async function runAgentRole(
   try {
     const shape = await fleetShape(context, native, role);
     const { cluster, hosts } = hostsToServe(shape, fleet, settings);
+    const differences = await differencesHere(context, { cluster, hosts });
+    for (const each of differences)
+      logger.warn({ difference: each }, `not as in the fleet file: ${differenceText(each)}`);
     const agentClient = clientOver(native, connection);
     const agent = await runAgent({
       connection: native,
@@ -71,6 +76,7 @@ export async function runAgentRole(
       })),
       stateDir: stateRoot(context.io.env),
       trust,
+      differences,
       health: readHealthRules(context.io.env),
       address: settings.hostAddress ?? (cluster.isSimulated ? LOOPBACK : hostname()),
       onRegistered: ({ epoch }) => {
@@ -121,6 +127,16 @@ async function fleetShape(
     }
     await sleep(ASK_AGAIN_MS);
   }
+}
+
+/** Between this machine and its host's description; made-up GPUs are on no machine. */
+async function differencesHere(
+  { io }: CommandContext,
+  { cluster, hosts }: Served,
+): Promise<readonly string[]> {
+  const [host] = hosts;
+  if (cluster.isSimulated || host === undefined) return [];
+  return machineDifferences(host, await machineDevices({ path: io.env["PATH"] }));
 }
 
 interface Served {

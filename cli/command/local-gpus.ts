@@ -1,7 +1,7 @@
 /** @file The GPUs of this machine, as its NVIDIA driver names them: kind, memory, board power, and how they are joined. */
 
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
+import { askNvidiaSmi } from "../../agent/system/machine-devices.ts";
+import { parseDeviceQuery } from "../../domain/fleet/parse-device-query.ts";
 import { gpuTypeOfDevice } from "../../domain/values/gpu-device-name.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { harmless } from "../../domain/values/file-problem.ts";
@@ -19,10 +19,6 @@ export interface LocalGpus {
   readonly topology?: string;
 }
 
-const run = promisify(execFile);
-/** A driver that hangs answers nobody. */
-const PATIENCE_MS = 20_000;
-
 const QUERY = [
   "--query-gpu=name,memory.total,power.default_limit",
   "--format=csv,noheader,nounits",
@@ -33,21 +29,18 @@ const QUERY = [
  * Throws `BAD_INPUT` when `nvidia-smi` fails, and for GPUs of several kinds, which one entry of a fleet file cannot describe.
  */
 export async function localGpus(path: string | undefined): Promise<LocalGpus | undefined> {
-  const options = { timeout: PATIENCE_MS, env: { ...(path !== undefined && { PATH: path }) } };
-  const ask = async (args: readonly string[]): Promise<string> =>
-    (await run("nvidia-smi", [...args], options)).stdout;
-  let listed: string;
+  let gpus: readonly KindOfGpu[];
   try {
-    listed = await ask(QUERY);
+    const answer = await askNvidiaSmi(path, ["-q", "-x"]);
+    if (answer === undefined) return undefined;
+    gpus = parseDeviceQuery(answer) ?? listedGpus((await askNvidiaSmi(path, QUERY)) ?? "");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     const said = error instanceof Error && "stdout" in error ? String(error.stdout) : "";
     throw new OrbweaverError(
       "BAD_INPUT",
       `nvidia-smi fails: ${harmless(said.trim() || String(error))}. Mend the driver, or hide nvidia-smi from PATH for a fleet of made-up GPUs.`,
     );
   }
-  const gpus = listed.split("\n").flatMap((line) => (line.trim() === "" ? [] : [gpuOf(line)]));
   const [first] = gpus;
   if (first === undefined) return undefined;
   const others = [...new Set(gpus.map(({ device }) => device))];
@@ -57,11 +50,25 @@ export async function localGpus(path: string | undefined): Promise<LocalGpus | u
       `this machine has GPUs of ${others.length} kinds (${others.map(harmless).join(", ")}), and a host of a fleet has one. Write the file by hand, without the others.`,
     );
   }
-  const topology = await ask(["topo", "-m"]).catch(() => undefined);
-  return { ...first, count: gpus.length, ...(topology !== undefined && { topology }) };
+  const topology = await askNvidiaSmi(path, ["topo", "-m"]).catch(() => undefined);
+  const { device, type, memoryMiB, watts } = first;
+  return {
+    device,
+    ...(type !== undefined && { type }),
+    ...(memoryMiB !== undefined && { memoryMiB }),
+    ...(watts !== undefined && { watts }),
+    count: gpus.length,
+    ...(topology !== undefined && { topology }),
+  };
 }
 
-function gpuOf(line: string): Omit<LocalGpus, "count" | "topology"> {
+type KindOfGpu = Omit<LocalGpus, "count" | "topology">;
+
+/** Of a driver that does not know the longer answer. */
+const listedGpus = (listed: string): readonly KindOfGpu[] =>
+  listed.split("\n").flatMap((line) => (line.trim() === "" ? [] : [gpuOf(line)]));
+
+function gpuOf(line: string): KindOfGpu {
   const [device = "", memory, power] = line.split(",").map((cell) => cell.trim());
   const [memoryMiB, watts] = [Number(memory), Number(power)];
   const type = gpuTypeOfDevice(device);

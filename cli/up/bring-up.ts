@@ -60,6 +60,7 @@ import {
   storeDetails,
 } from "./fleet-start.ts";
 import { agentSettings, controlSettings, createStarter, isControl } from "./processes.ts";
+import { ownFleetFile } from "./own-fleet-file.ts";
 import { provideServer } from "./server.ts";
 import { endAll } from "./take-down.ts";
 import { workerSurroundings, type WorkerSurroundings } from "./worker-environment.ts";
@@ -155,7 +156,10 @@ async function prepare(
   const { trust, noted: notedTrust } = upTrust(asked, io, former);
   const fleetFile = resolve(
     io.cwd,
-    file ?? former?.fleetFile ?? join(packageRoot(), DEFAULT_FLEET_FILE),
+    file ??
+      former?.fleetFile ??
+      (await ownFleetFile(context, stateDir)) ??
+      join(packageRoot(), DEFAULT_FLEET_FILE),
   );
   const description = readFleet(file ?? fleetFile, io.cwd);
   if (file !== undefined) warnOfOtherName(context, fleet, description.name);

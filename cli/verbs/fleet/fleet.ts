@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { fleetApplyVerb } from "./apply.ts";
 import { fleetCheckVerb } from "./check.ts";
+import { fleetDiscoverVerb } from "./discover.ts";
 import { fleetImportVerb } from "./import.ts";
 import { fleetLinksVerb } from "./links.ts";
 import { fleetMeasureVerb } from "./measure.ts";
@@ -20,6 +21,7 @@ export function fleetVerb(context: CommandContext): Command {
     )
     .addCommand(fleetShowVerb(context))
     .addCommand(fleetLinksVerb(context))
+    .addCommand(fleetDiscoverVerb(context))
     .addCommand(fleetImportVerb(context))
     .addCommand(fleetMeasureVerb(context))
     .addCommand(fleetCheckVerb(context))

@@ -18,6 +18,7 @@ import { drainedHosts, drainedLines } from "../../text/drained-hosts.ts";
 import { fleetCounts, fleetText } from "../../text/fleet-map.ts";
 import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
 import { containmentLines } from "../../text/containment-text.ts";
+import { differenceLines } from "../../text/machine-differences.ts";
 import { trustLines } from "../../text/trust-text.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
@@ -35,7 +36,7 @@ export function fleetShowVerb(context: CommandContext): Command {
     .verb("show")
     .summary("show clusters, hosts, GPUs and tenants")
     .description(
-      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows why hosts are drained, which hosts are silent, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
+      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows why hosts are drained, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
     )
     .option("--json", "answer with one JSON document")
     .option("--plot <file.svg>", "write a picture of the map and the queue")
@@ -76,6 +77,7 @@ export function fleetShowVerb(context: CommandContext): Command {
             ["", ...(rules === undefined ? [] : rulesLines(rules, nowMs)), ...agents].join("\n"),
           );
           printList(context, "Silent hosts:", [...quiet, ...massSilenceLines(ledger)]);
+          printList(context, "Hosts that differ from the fleet file:", differenceLines(trust));
           printList(context, "Drained hosts:", drained);
           printList(context, "Repairs:", formerRepairs(ledger));
           printList(context, "Last dead letters:", letterLines(ledger));

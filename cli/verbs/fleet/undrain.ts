@@ -11,7 +11,9 @@ export function undrainVerb(context: CommandContext): Command {
   const verb = context
     .verb("undrain")
     .summary("grant GPUs of hosts again")
-    .description("Ends `orbweaver drain`, and the drains by which agents took these hosts out of service: the scheduler grants their GPUs again.")
+    .description(
+      "Ends `orbweaver drain`, and the drains by which agents took these hosts out of service: the scheduler grants their GPUs again.",
+    )
     .argument("<host...>", "hosts as <cluster>/<host>")
     .option("--json", "answer with one JSON document")
     .addHelpText(

@@ -36,7 +36,7 @@ export function upVerb(context: CommandContext): Command {
     .verb("up")
     .summary("start a fleet on this machine")
     .description(
-      "Starts the missing parts of a fleet: a Temporal server (unless one is configured), the workers of the control plane, the agents of simulated clusters and of this machine, and a console for your browser. The processes keep running after the terminal closes. Without a file, starts a small simulated fleet.",
+      "Starts the missing parts of a fleet: a Temporal server (unless one is configured), the workers of the control plane, the agents of simulated clusters and of this machine, and a console for your browser. The processes keep running after the terminal closes. Without a file, takes the GPUs of this machine, or without any a small simulated fleet.",
     )
     .argument("[fleet.yaml]", "fleet file; changes the fleet when it runs already")
     .option("--name <name>", "name of the fleet; the same as --fleet")
@@ -70,7 +70,7 @@ export function upVerb(context: CommandContext): Command {
     .addHelpText(
       "after",
       helpEnd([
-        ["orbweaver up", "a small simulated fleet, to try Orbweaver"],
+        ["orbweaver up", "the GPUs of this machine; without any, a small simulated fleet"],
         ["orbweaver up fleet.yaml", "start a fleet from its file, or apply a changed file"],
         ["orbweaver up --always-on", "never wait for a worker to start"],
         ["orbweaver up --trust namespace", "run jobs of all who reach the Temporal server"],

@@ -1,0 +1,73 @@
+/** @file A stand-in for `nvidia-smi`: a script that answers `-q -x` and `topo -m` as the driver does, and nothing else. */
+
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+export interface StandInGpu {
+  readonly device: string;
+  readonly memory?: string;
+  readonly watts?: string;
+  /** Instances of MIG, each with memory of its own. */
+  readonly instances?: number;
+}
+
+const instance = (index: number): string => `
+				<mig_device>
+					<index>${index}</index>
+					<gpu_instance_id>${index + 7}</gpu_instance_id>
+					<fb_memory_usage>
+						<total>9856 MiB</total>
+					</fb_memory_usage>
+				</mig_device>`;
+
+/** The elements that are read, in the order and among neighbours as the driver (550) prints them. */
+export const deviceQuery = (gpus: readonly StandInGpu[]): string => `<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
+<nvidia_smi_log>
+	<driver_version>550.54.15</driver_version>
+	<attached_gpus>${gpus.length}</attached_gpus>
+${gpus
+  .map(
+    (
+      { device, memory = "81559 MiB", watts = "700.00 W", instances = 0 },
+      at,
+    ) => `	<gpu id="00000000:${at + 1}8:00.0">
+		<product_name>${device}</product_name>
+		<mig_mode>
+			<current_mig>${instances > 0 ? "Enabled" : "Disabled"}</current_mig>
+		</mig_mode>
+		<mig_devices>${instances > 0 ? Array.from({ length: instances }, (_, index) => instance(index)).join("") : "\n			None"}
+		</mig_devices>
+		<uuid>GPU-0000000${at}-1111-2222-3333-444444444444</uuid>
+		<fb_memory_usage>
+			<total>${memory}</total>
+			<used>4 MiB</used>
+		</fb_memory_usage>
+		<gpu_power_readings>
+			<default_power_limit>${watts}</default_power_limit>
+		</gpu_power_readings>
+	</gpu>`,
+  )
+  .join("\n")}
+</nvidia_smi_log>
+`;
+
+export const NV4_PAIR = "\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n";
+
+/** Makes it in the folder, which belongs on the PATH; again to change its answers. */
+export function standInNvidiaSmi(
+  bin: string,
+  {
+    gpus,
+    topology = NV4_PAIR,
+  }: { readonly gpus: readonly StandInGpu[]; readonly topology?: string },
+): void {
+  mkdirSync(bin, { recursive: true });
+  const path = join(bin, "nvidia-smi");
+  const say = (text: string): string => `/bin/cat <<'EOF'\n${text}EOF`;
+  writeFileSync(
+    path,
+    `#!/bin/sh\ncase "$*" in\n"-q -x")\n${say(deviceQuery(gpus))}\n;;\n"topo -m")\n${say(topology)}\n;;\n*) exit 3 ;;\nesac\n`,
+  );
+  chmodSync(path, 0o755);
+}
