@@ -13,9 +13,10 @@ const AT_ONCE = 16;
 export const createFollowActivities = (client: Client): FollowActivities => ({
   async followJobs(jobs, follower) {
     // First the word, then the look: what happens between the two is told.
-    await inTurns(jobs, (job) =>
-      ifThere(() => client.workflow.getHandle(job).signal(followSignal, { job: follower })),
-    );
+    if (follower !== undefined)
+      await inTurns(jobs, (job) =>
+        ifThere(() => client.workflow.getHandle(job).signal(followSignal, { job: follower })),
+      );
     const news: { readonly job: JobId; readonly state: PredecessorState }[] = [];
     await inTurns(jobs, async (job) => {
       news.push({ job, state: (await ifThere(() => stateOf(client, job))) ?? "gone" });

@@ -34,8 +34,8 @@ export const WAITS_MEMO = "orbweaverWaits";
 
 /** Activities of the jobs' workers about jobs that follow each other. */
 export interface FollowActivities {
-  /** Tells the jobs that this one follows them, and looks at them: also those that have ended already. */
-  followJobs(jobs: readonly JobId[], follower: JobId): Promise<readonly PredecessorNews[]>;
+  /** Looks at the jobs, also those that have ended already; tells them before that they have this follower, if one is named. */
+  followJobs(jobs: readonly JobId[], follower?: JobId): Promise<readonly PredecessorNews[]>;
   /** Signals each; one that has ended does not matter. */
   tellFollowers(followers: readonly JobId[], news: PredecessorNews): Promise<void>;
 }

@@ -2,6 +2,7 @@
 
 import { Option, type Command } from "commander";
 import { parseJobState, type JobFilter } from "../../client/index.ts";
+import { groupChoice } from "../../domain/job/job-labels.ts";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import { parseDuration } from "../../domain/values/dimensions.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
@@ -15,6 +16,7 @@ export interface JobFilterValues {
   readonly user?: string;
   readonly me?: boolean;
   readonly label?: readonly string[];
+  readonly group?: string;
   readonly name?: string;
   readonly gpuType?: string;
   readonly olderThan?: string;
@@ -33,6 +35,7 @@ export function addJobFilterOptions(verb: Command): Command {
       "only jobs with this label, or with this key; repeatable",
       nameList,
     )
+    .option("--group <name>", "only jobs of this group")
     .option("--name <pattern>", "only jobs with this name or id; * is any text, ? one character")
     .option("--gpu-type <type>", "only jobs that hold this type of GPU, or wait for it by name")
     .option("--cluster <cluster>", "only jobs that run, or last ran, in this cluster")
@@ -45,7 +48,8 @@ export function jobFilterOf(values: JobFilterValues, nowMs: number): JobFilter {
   const { class: jobClass, tenant, cluster, name, gpuType, label, olderThan, newerThan } = values;
   if (values.me === true && values.user !== undefined)
     throw new OrbweaverError("BAD_INPUT", "--me and --user both name a user. Give one of them.");
-  const { user } = values;
+  const { user, group } = values;
+  const labels = [...(label ?? []), ...(group === undefined ? [] : [groupChoice(group)])];
   const states = (values.state ?? []).map(parseJobState);
   const [state, ...others] = states;
   const before = olderThan === undefined ? undefined : ago("--older-than", olderThan, nowMs);
@@ -57,7 +61,7 @@ export function jobFilterOf(values: JobFilterValues, nowMs: number): JobFilter {
     ...(cluster !== undefined && { cluster }),
     ...(values.me === true && { isMine: true as const }),
     ...(user !== undefined && { user }),
-    ...(label !== undefined && { labels: label }),
+    ...(labels.length > 0 && { labels }),
     ...(name !== undefined && { name }),
     ...(gpuType !== undefined && { gpuType }),
     ...(before !== undefined && { submittedBeforeMs: before }),

@@ -39,6 +39,7 @@ export interface JobFlags {
   readonly patience?: string;
   readonly after?: readonly string[];
   readonly onFailedDependency?: string;
+  readonly group?: string;
   readonly hold?: boolean;
   readonly array?: number;
   readonly parallel?: number;
@@ -75,6 +76,7 @@ const JOB_FLAGS = [
   "patience",
   "after",
   "onFailedDependency",
+  "group",
   "hold",
   "array",
   "parallel",
@@ -128,7 +130,7 @@ export function jobFileWith(
   const merged = {
     ...file,
     ...given({ name, class: flags.class, tenant, priority, timeLimit, deadline, hold }),
-    ...given({ fleets, patience, modelConfig, onFailedDependency }),
+    ...given({ fleets, patience, modelConfig, onFailedDependency, group: flags.group }),
     ...given({ after: after?.map(parseDependency) }),
     ...given({ gang: gangWith(file["gang"], flags) }),
     ...(label !== undefined && {

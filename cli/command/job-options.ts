@@ -29,6 +29,7 @@ export function addJobOptions(verb: Command): Command {
       "label by which `list` and `cancel` find the job; repeatable",
       keyValue("--label"),
     )
+    .option("--group <name>", "group that is listed, shown and cancelled as one")
     .option(
       "-e, --env <KEY=VALUE>",
       "environment variable of the processes; repeatable",

@@ -13,6 +13,7 @@ import {
 } from "../values/file-problem.ts";
 import { clusterId, jobId, parseHostId, tenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
+import { labelsWithGroup } from "./job-labels.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { engineRule } from "./job-engine.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
@@ -111,7 +112,8 @@ function parsed(file: ReadJobFile): ParsedJob {
 function specOf(file: ReadJobFile): JobSpec {
   const {
     name,
-    labels,
+    labels: named,
+    group,
     model,
     modelConfig,
     batch,
@@ -122,13 +124,14 @@ function specOf(file: ReadJobFile): JobSpec {
     deadline,
     timeLimit,
   } = file;
+  const labels = labelsWithGroup(named, group);
   const engine = engineRule(file.serve);
   const isServed = engine === undefined && isServedFile(file);
   const isOneProcess = isServed || engine !== undefined;
   const jobClass = file.class ?? DEFAULTS.class;
   return {
     name,
-    ...(labels !== undefined && Object.keys(labels).length > 0 && { labels }),
+    ...(Object.keys(labels).length > 0 && { labels }),
     tenant: tenantId(file.tenant ?? DEFAULTS.tenant),
     class: jobClass,
     priority: file.priority ?? DEFAULTS.priority,

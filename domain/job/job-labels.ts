@@ -4,7 +4,14 @@
  * The search index stores each as `key=value`, so neither part may hold `=` or quotes.
  */
 
-import { mapLeaf, readWord, refused, type LeafSchema, type WordRule } from "../file/schema-leaf.ts";
+import {
+  mapLeaf,
+  readWord,
+  refused,
+  word,
+  type LeafSchema,
+  type WordRule,
+} from "../file/schema-leaf.ts";
 import { shown } from "../values/file-problem.ts";
 import { byCodeUnit } from "../values/ids.ts";
 import type { Reading } from "../values/quantity.ts";
@@ -35,6 +42,17 @@ export const labelMap = (schema: LeafSchema) =>
     },
     { readKey: (key) => readWord(key, KEY), readValue: (value) => readWord(value, VALUE) },
   );
+
+/** The jobs of a group have this label: lists and orders find them by it. */
+const GROUP = "group";
+
+export const groupName = (schema: LeafSchema) => word({ ...VALUE, what: "a group" }, schema);
+
+/** As `parseLabelChoice` reads it. */
+export const groupChoice = (group: string): string => `${GROUP}=${group}`;
+
+export const labelsWithGroup = (labels: Labels = {}, group?: string): Labels =>
+  group === undefined ? labels : { ...labels, [GROUP]: group };
 
 export interface LabelChoice {
   readonly key: string;
@@ -69,9 +87,15 @@ export function labelsOf(texts: readonly string[]): Labels {
 }
 
 /** Undefined when there are not too many. */
-export function labelCountProblem(labels: unknown): ReturnType<typeof refused> | undefined {
+export function labelCountProblem(
+  labels: unknown,
+  group: unknown,
+): ReturnType<typeof refused> | undefined {
   if (typeof labels !== "object" || labels === null) return undefined;
-  const count = Object.keys(labels).length;
+  const own = Object.hasOwn(labels, GROUP) ? Reflect.get(labels, GROUP) : undefined;
+  if (group !== undefined && own !== undefined && own !== group)
+    return refused(`the label ${GROUP} is ${shown(own)}, and group is ${shown(group)}`, "keep one");
+  const count = Object.keys(labels).length + (group === undefined || own !== undefined ? 0 : 1);
   if (count <= MAX_LABELS) return undefined;
   return refused(`${shown(count)} labels`, `write at most ${MAX_LABELS}`);
 }

@@ -33,7 +33,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
 }
 
 function labelProblems(file: unknown): SchemaProblem[] {
-  const excess = labelCountProblem(valueAt(file, ["labels"]));
+  const excess = labelCountProblem(valueAt(file, ["labels"]), valueAt(file, ["group"]));
   return excess === undefined ? [] : [problem(file, ["labels"], excess)];
 }
 

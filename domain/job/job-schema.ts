@@ -22,7 +22,7 @@ import {
 } from "../file/schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
 import { DEPENDENCY_KEYS } from "./dependency.ts";
-import { labelMap } from "./job-labels.ts";
+import { groupName, labelMap } from "./job-labels.ts";
 import { resources } from "./resources-schema.ts";
 import { serve } from "./serve-schema.ts";
 
@@ -271,6 +271,11 @@ export const jobSchema = z
     labels: labelMap({
       description: "Words by which `list` and `cancel` find the job; they change nothing else.",
       examples: [{ team: "vision", sweep: "lr-7" }],
+    }).optional(),
+    group: groupName({
+      description:
+        "Jobs of one group are listed, shown and cancelled as one (`--group`). It is the label `group`.",
+      examples: ["nightly-12"],
     }).optional(),
     idempotencyKey: word(KEY, {
       description:

@@ -139,11 +139,12 @@ export type Stage =
   | { readonly kind: "entering" }
   /** It is an array, whose own logic has taken over. */
   | { readonly kind: "array"; readonly notified: NotifyResult; readonly rules: number }
-  /** It waits for other jobs. `askId`: a look at them is under way. */
+  /** It waits for other jobs. `askId`: a look at them is under way; `isKnown`: they have been told of it. */
   | {
       readonly kind: "following";
       readonly rules: number;
       readonly lookAtMs: number;
+      readonly isKnown: boolean;
       readonly askId?: number;
     }
   /** It has no request at a fleet, and what it does next depends on its holds and wishes. */
@@ -277,7 +278,8 @@ export type JobCommand =
       readonly kind: "follow-jobs";
       readonly id: number;
       readonly jobs: readonly JobId[];
-      readonly follower: JobId;
+      /** Who is to be told; absent where they know it. */
+      readonly follower?: JobId;
     }
   /** Says for lists why it waits before any fleet knows of it; null: it does not any more. */
   | { readonly kind: "waits"; readonly reason: PendingReason | null }

@@ -227,7 +227,10 @@ function follow(
 ): Job {
   const predecessors = openPredecessors(spec, job.jobId);
   const pending = waitingReason(predecessors);
-  return enter({ ...job, predecessors, pending }, { kind: "following", rules, lookAtMs: nowMs });
+  return enter(
+    { ...job, predecessors, pending },
+    { kind: "following", rules, lookAtMs: nowMs, isKnown: false },
+  );
 }
 
 /** Those that wait for its start hear of its first grant. */

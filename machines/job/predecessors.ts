@@ -2,7 +2,7 @@
  * @file A job that waits for other jobs, before it has asked any fleet for anything: what it hears of them, and when it goes on or ends.
  *
  * It registers with each of them and hears of its start and its end. Nobody can tell of a job that was terminated from outside, so
- * the job also looks at them after a quarter of the time that it has waited, at least 20 s and at most an hour: some forty looks in the first day.
+ * the job also looks at them, without a word, after a quarter of the time that it has waited, at least 20 s and at most an hour: some forty looks in the first day.
  * An end is final: later news change nothing. The job gathers no age while it waits so, as in Slurm.
  */
 
@@ -98,8 +98,13 @@ function look(job: Job, stage: Following, nowMs: number): JobStep {
   const pauseMs = Math.min(LOOK_MAX_MS, Math.max(LOOK_MIN_MS, LOOK_SHARE * waitedMs));
   const jobs = job.predecessors.flatMap(({ job: id, verdict }) => (verdict === "open" ? [id] : []));
   return ask(job, (askId) => ({
-    stage: { ...stage, askId, lookAtMs: nowMs + pauseMs },
-    command: { kind: "follow-jobs", id: askId, jobs: [...new Set(jobs)], follower: job.jobId },
+    stage: { ...stage, askId, lookAtMs: nowMs + pauseMs, isKnown: true },
+    command: {
+      kind: "follow-jobs",
+      id: askId,
+      jobs: [...new Set(jobs)],
+      ...(!stage.isKnown && { follower: job.jobId }),
+    },
   }));
 }
 

@@ -85,7 +85,7 @@ describe("wrong usage", () => {
       ["list", "--tennant", "a"],
       "error BAD_INPUT: unknown option '--tennant' (Did you mean --tenant?)\n",
     ],
-    ["a missing argument", ["status"], "error BAD_INPUT: missing required argument 'job'\n"],
+    ["a missing argument", ["explain"], "error BAD_INPUT: missing required argument 'job'\n"],
     [
       "an argument too many",
       ["explain", "a", "b"],

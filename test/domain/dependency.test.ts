@@ -32,6 +32,20 @@ it.each<[object, RegExp]>([
   expect(problemsOf({ ...SMALL_JOB, ...keys })).toEqual([expect.stringMatching(wantProblem)]);
 });
 
+it("a group is the label of that name, and one of the sixteen", () => {
+  expect(specOf({ ...SMALL_JOB, group: "n-1", labels: { a: "b" } }).labels).toEqual({
+    a: "b",
+    group: "n-1",
+  });
+  const labels = Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`k${at}`, "v"]));
+  expect(problemsOf({ ...SMALL_JOB, group: "n-1", labels })).toEqual([
+    expect.stringMatching(/labels: 17 labels/),
+  ]);
+  expect(problemsOf({ ...SMALL_JOB, group: "n-1", labels: { group: "n-2" } })).toEqual([
+    expect.stringMatching(/labels: the label group is "n-2", and group is "n-1"/),
+  ]);
+});
+
 it.each([
   ["train-7", { job: "train-7" }],
   ["train-7:end", { job: "train-7", on: "end" }],

@@ -165,3 +165,56 @@ it("a job that would wait for one that there is not is refused before anything s
   expect(code).toBe(3);
   expect(stderr).toMatch(/^error NOT_FOUND: after: the server knows no job nobody/);
 });
+
+describe("a group", () => {
+  const steps = (flag: string): string =>
+    [
+      `name: prepare\ngang: 1\nrun: { command: "while [ ! -e ${flag} ]; do sleep 0.1; done", grace: 1s }`,
+      `name: train\ngang: 1\nafter: [{ job: prepare }]\nrun: { command: "true" }`,
+      `name: publish\ngang: 1\nafter: [{ job: train, on: end }]\nrun: { command: "true" }`,
+    ].join("\n---\n");
+  const submitGroup = async (group: string, flag: string): Promise<readonly string[]> => {
+    const words = ["submit", "-", "--group", group];
+    const { code, stdout, stderr } = await world.cli(words, steps(flag));
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    return stdout.trim().split("\n");
+  };
+  const shown = async (group: string): Promise<unknown> => {
+    const { stdout } = await world.cli(["status", "--group", group, "--json"]);
+    return JSON.parse(stdout);
+  };
+
+  it("of one file is submitted with its dependencies, and shown as one", async () => {
+    const flag = path.join(world.stateDir, "group-1");
+    const [prepare = "", train = "", publish = ""] = await submitGroup("night-1", flag);
+    expect((await viewOf(publish)).spec?.after).toEqual([{ job: train, on: "end" }]);
+    await untilHeard(train, "running");
+    await expect
+      .poll(() => shown("night-1"), POLL)
+      .toMatchObject({
+        count: 3,
+        states: { running: 1, pending: 2 },
+        gpus: 1,
+        waits: { WaitingForJobs: 2 },
+      });
+    await writeFile(flag, "");
+    for (const id of [prepare, train, publish])
+      expect(await outcomeOf(id)).toMatchObject({ kind: "completed" });
+    await expect.poll(() => shown("night-1"), POLL).toMatchObject({ states: { completed: 3 } });
+  });
+
+  it("is cancelled as one, and is listed", async () => {
+    const ids = await submitGroup("night-2", path.join(world.stateDir, "never"));
+    const listed = async () => (await orbweaver("list", "--group", "night-2", "-o", "name")).trim();
+    await expect
+      .poll(async () => (await listed()).split("\n").sort(), POLL)
+      .toEqual([...ids].sort());
+    await world.cli(["cancel", "--group", "night-2", "--yes"]);
+    const ends = await Promise.all(ids.map(outcomeOf));
+    // A cancelled predecessor may end its follower before that one's own cancellation comes.
+    expect(ends[0]).toEqual({ kind: "cancelled" });
+    for (const { kind } of ends) expect(["cancelled", "failed"]).toContain(kind);
+    const { code } = await world.cli(["status", "--group", "night-3"]);
+    expect(code).toBe(3);
+  });
+});

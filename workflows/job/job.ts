@@ -230,12 +230,11 @@ function carrierOf(
         const delivered = { kind: "told", id, result: { kind: "delivered" } } as const;
         return tellStart(jobId, followers).then(() => delivered);
       }
-      case "follow-jobs":
-        return followJobs(command.jobs, command.follower).then((news) => ({
-          kind: "followed",
-          id: command.id,
-          news,
-        }));
+      case "follow-jobs": {
+        const { id, jobs, follower } = command;
+        const looked = follower === undefined ? followJobs(jobs) : followJobs(jobs, follower);
+        return looked.then((news) => ({ kind: "followed", id, news }));
+      }
       case "waits":
         upsertMemo({ [WAITS_MEMO]: command.reason });
         return undefined;

@@ -31,6 +31,7 @@ export function cancelVerb(context: CommandContext): Command {
         ["orbweaver cancel train-7 train-8", "cancel two jobs"],
         ["orbweaver cancel sweep-3 --task 3,7-9", "cancel four tasks of an array"],
         ["orbweaver cancel --me --label sweep=lr-7 --state pending", "what waits of a sweep"],
+        ["orbweaver cancel --group nightly-12", "a group as one"],
         ["orbweaver cancel --user ada --yes", "everything of a user, without a question"],
         ["orbweaver cancel train-7 --force", "kill a job at once"],
       ]),

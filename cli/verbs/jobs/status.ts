@@ -13,6 +13,8 @@ import { amountText } from "../../../domain/job/job-resources.ts";
 import { durationText, timeText } from "../../terminal/duration.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { specFacts } from "../../text/job-facts.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { tellGroup } from "../../command/group-status.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { jobSilenceText, quietHostsOf } from "../../command/job-silence.ts";
 import { predecessorsText } from "../../text/predecessors.ts";
@@ -28,20 +30,36 @@ import { arrayParts, chosenTasks, countsText, tasksText } from "../../command/ta
 export function statusVerb(context: CommandContext): Command {
   const verb = context
     .verb("status")
-    .summary("show one job")
-    .description("Shows the job file's main settings, the job's state, and the result of each run.")
-    .argument("<job>", "job id")
+    .summary("show one job, or a group")
+    .description(
+      "Shows the job file's main settings, the job's state, and the result of each run. With --group, shows the jobs of a group as one: how many are in which state, the GPUs that they hold, those that failed, and why the others wait.",
+    )
+    .argument("[job]", "job id")
+    .option("--group <name>", "the jobs of this group as one")
     .option("--tasks [state]", "list the tasks of a job array, or those in one state")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
       helpEnd([
         ["orbweaver status train-7", "everything about one job"],
+        ["orbweaver status --group nightly-12", "all jobs of a group as one"],
         ["orbweaver status sweep-3 --tasks failed", "failed tasks of an array, with reasons"],
       ]),
     )
-    .action(async (jobId: string, values: StatusValues) => {
-      await context.withFleet(values, async ({ client, direct }) => {
+    .action(async (jobId: string | undefined, values: StatusValues) => {
+      const { group } = values;
+      if ((jobId === undefined) === (group === undefined))
+        throw new OrbweaverError(
+          "BAD_INPUT",
+          "status shows one job or one group. Give a job id, or --group.",
+        );
+      await context.withFleet(values, async (session) => {
+        if (jobId === undefined)
+          return await tellGroup(context, session, {
+            group: group ?? "",
+            isJson: values.json === true,
+          });
+        const { client, direct } = session;
         const job = client.job(jobId);
         const [view, ending] = await Promise.all([job.view(), job.ending()]);
         const tasks = await chosenTasks(job, view, values.tasks);
@@ -69,6 +87,7 @@ export function statusVerb(context: CommandContext): Command {
 interface StatusValues extends ConnectionOptionValues {
   readonly json?: boolean;
   readonly tasks?: string | true;
+  readonly group?: string;
 }
 
 interface Status {

@@ -28,6 +28,7 @@ import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { embeddedConfig } from "../../planning/embedded-config.ts";
 import { modelFolder } from "../../serving/model-folder.ts";
 import { tellWhatIf } from "../../command/what-if.ts";
+import { checkNames, documentsOf, outsidersOf, withIds } from "../../command/job-documents.ts";
 import { isSbatchScript, readSbatch } from "../../command/sbatch.ts";
 import { addJobOptions } from "../../command/job-options.ts";
 
@@ -43,7 +44,7 @@ export function submitVerb(context: CommandContext): Command {
   const verb = addJobOptions(context.verb("submit"))
     .summary("submit jobs")
     .description(
-      "Submits one job for each file (`-` reads standard input), or one job from the flags and the command line after `--`. Flags override the values in the file. A script with #SBATCH lines is read as sbatch does, and options without a counterpart are named. Prints the job's id.",
+      "Submits one job for each file (`-` reads standard input; a file may have several jobs, divided by `---`, and a job may wait for an earlier one by its name), or one job from the flags and the command line after `--`. Flags override the values in the file. A script with #SBATCH lines is read as sbatch does, and options without a counterpart are named. Prints the job's id.",
     )
     .argument("[files...]", "job files")
     .usage("[options] [files...] [-- command...]")
@@ -74,6 +75,10 @@ export function submitVerb(context: CommandContext): Command {
             "orbweaver submit --after train-7k2m1x --gpus 1 -- ./evaluate.sh",
             "run it once another job has completed",
           ],
+          [
+            "orbweaver submit --group nightly-12 steps.yaml",
+            "several jobs of one file, as a group",
+          ],
           ["orbweaver submit train.sbatch", "a batch script of Slurm"],
           ["orbweaver submit --what-if train.yaml", "show where and when the job would start"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
@@ -94,6 +99,8 @@ export function submitVerb(context: CommandContext): Command {
 interface JobSource {
   readonly job: JobFile | string;
   readonly file?: string;
+  /** Of a file of several jobs: it may name earlier ones of them. */
+  readonly series?: string;
 }
 
 async function jobsToSubmit(
@@ -101,7 +108,7 @@ async function jobsToSubmit(
   files: readonly string[],
   values: SubmitValues,
 ): Promise<readonly JobSource[]> {
-  const { commandLine, io } = context;
+  const { commandLine } = context;
   if (commandLine?.length === 0) {
     throw new OrbweaverError(
       "BAD_INPUT",
@@ -119,42 +126,70 @@ async function jobsToSubmit(
     readJob(job);
     return [{ job }];
   }
+  const read = await Promise.allSettled(
+    files.map((name) => sourcesOf(context, name, { files, values })),
+  );
+  const reasons = read.flatMap((one): unknown[] => (one.status === "rejected" ? [one.reason] : []));
+  if (reasons.length > 0) throw together(reasons);
+  const jobs = read.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
   if (
-    files.length > 1 &&
+    jobs.length > 1 &&
     (values.key !== undefined ||
       values.follow === true ||
       (values.json === true && values.wait === true))
   ) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      "--key, --follow, and --wait with --json work with one job only. Submit the files one by one.",
+      "--key, --follow, and --wait with --json work with one job only. Submit the jobs one by one.",
     );
   }
-  const read = await Promise.allSettled(
-    files.map(async (name): Promise<JobSource> => {
-      const text =
-        name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
-      const file = name === "-" ? "standard input" : name;
-      if (isSbatchScript(text)) return fromSbatch(context, { text, file }, values);
-      const workdir = name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name));
-      const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
-      const modelConfig = embeddedConfig({ text, file, folder });
-      const flags = {
-        ...values,
-        ...(workdir !== undefined && values.workdir === undefined && { workdir }),
-        ...(modelConfig !== undefined && { modelConfig }),
-      };
-      const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
-      const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);
-      // A text's problems name their file; with flags the file is only a part of the job.
-      if (isAsWritten || files.length === 1) readJob(job, file);
-      else checkMerged(job, file);
-      return isAsWritten ? { job, file } : { job };
-    }),
+  return jobs;
+}
+
+/** The jobs of one file: one, or one for each of its documents. */
+async function sourcesOf(
+  context: CommandContext,
+  name: string,
+  { files, values }: { readonly files: readonly string[]; readonly values: SubmitValues },
+): Promise<readonly JobSource[]> {
+  const { commandLine, io } = context;
+  const all = name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
+  const file = name === "-" ? "standard input" : name;
+  if (isSbatchScript(all)) return [fromSbatch(context, { text: all, file }, values)];
+  const documents = documentsOf(all);
+  const isAlone = files.length === 1 && documents.length === 1;
+  const sourceOf = (text: string): JobSource => {
+    const workdir = name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name));
+    const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
+    const modelConfig = embeddedConfig({ text, file, folder });
+    const flags = {
+      ...values,
+      ...(workdir !== undefined && values.workdir === undefined && { workdir }),
+      ...(modelConfig !== undefined && { modelConfig }),
+    };
+    const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
+    const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);
+    // A text's problems name their file; with flags the file is only a part of the job.
+    if (isAsWritten || isAlone) readJob(job, file);
+    else checkMerged(job, file);
+    return isAsWritten ? { job, file } : { job };
+  };
+  const problems: unknown[] = [];
+  const sources = documents.flatMap((text): JobSource[] => {
+    try {
+      return [sourceOf(text)];
+    } catch (problem) {
+      problems.push(problem);
+      return [];
+    }
+  });
+  if (problems.length > 0) throw together(problems);
+  if (sources.length === 1) return sources;
+  checkNames(
+    sources.map(({ job }) => job),
+    file,
   );
-  const reasons = read.flatMap((one): unknown[] => (one.status === "rejected" ? [one.reason] : []));
-  if (reasons.length > 0) throw together(reasons);
-  return read.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  return sources.map((source) => ({ ...source, series: file }));
 }
 
 /** A batch script of Slurm; the flags override its options. */
@@ -227,8 +262,14 @@ async function submitAll(
   const { wait, follow, json, key } = values;
   await context.withFleet(values, async ({ client }) => {
     const submitted: Submitted[] = [];
-    for (const { job, file } of jobs) {
-      const answer = await client.submit(job, {
+    const named = new Map<string, Map<string, string>>();
+    if (jobs.length > 1)
+      // Before the first is submitted; the submission of each would find it too.
+      for (const id of outsidersOf(jobs)) await client.job(id).ending();
+    for (const { job, file, series } of jobs) {
+      const ids =
+        series === undefined ? undefined : (named.get(series) ?? new Map<string, string>());
+      const answer = await client.submit(ids === undefined ? job : withIds(job, ids), {
         onUnsigned: (why) => {
           context.say(
             `the job is not signed, so only hosts that trust the namespace run it: ${why}`,
@@ -238,6 +279,8 @@ async function submitAll(
         ...(file !== undefined && { file }),
       });
       submitted.push(answer);
+      if (series !== undefined && ids !== undefined)
+        named.set(series, ids.set(readJob(job).file.name, answer.jobId));
       if (!answer.isNew)
         context.say(`${answer.jobId} had been submitted before; nothing was started`);
       // For a followed job, the log is the answer.
