@@ -68,7 +68,8 @@ export function parsePublicKey(text: string): KeyObject | undefined {
   }
 }
 
-function identityFile(env: Environment): string {
+/** Whether it is there or not. */
+export function identityFile(env: Environment): string {
   const given = env["ORBWEAVER_IDENTITY"];
   if (given !== undefined && given !== "") return given;
   return join(configFolder(env), "identity.pem");

@@ -50,6 +50,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("init", async () => (await import("./verbs/fleet/init.ts")).initVerb),
       verb("up", async () => (await import("./verbs/service/up.ts")).upVerb),
       verb("down", async () => (await import("./verbs/service/down.ts")).downVerb),
+      verb("doctor", async () => (await import("./verbs/service/doctor.ts")).doctorVerb),
       verb("backup", async () => (await import("./verbs/service/backup.ts")).backupVerb),
       verb("restore", async () => (await import("./verbs/service/restore.ts")).restoreVerb),
       verb("console", async () => (await import("./verbs/service/console.ts")).consoleVerb),

@@ -1,9 +1,17 @@
 /**
- * @file A backup is rehearsed: a fleet at work is copied, lost with all its state, and brought back by the commands that a user has. Also what is
- * refused, with nothing half done.
+ * @file A backup is rehearsed: a fleet at work is copied, lost with all its state, and brought back by the commands that a user has, and a doctor finds
+ * it well. Also what is refused, with nothing half done.
  */
 
-import { appendFileSync, cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, expect, it } from "vitest";
@@ -53,6 +61,27 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   const { gpus } = JSON.parse(await cli("fleet", "show", "--json")) as { gpus: object };
   expect(gpus).toMatchObject({ held: 0, vacating: 0 });
 }, 300_000);
+
+interface Doctored {
+  readonly findings: readonly { readonly check: string; readonly verdict: string }[];
+}
+
+it("a doctor finds no problem then, and names what was made wrong", async () => {
+  const look = async (): Promise<Readonly<Record<string, string>>> => {
+    const { findings } = JSON.parse(await cli("doctor", "--json")) as Doctored;
+    return Object.fromEntries(findings.map(({ check, verdict }) => [check, verdict]));
+  };
+  const sound = await look();
+  expect(Object.values(sound)).not.toContain("problem");
+  expect(sound).toMatchObject({
+    ...{ server: "ok", authorisation: "warning", clock: "ok", "search attributes": "ok" },
+    ...{ fleet: "ok", workers: "ok", agents: "ok", trust: "ok", files: "ok" },
+  });
+  await cli("drain", "local/node1");
+  chmodSync(path.join(state, "kept", "history.db"), 0o644);
+  expect(await look()).toMatchObject({ agents: "warning", files: "warning" });
+  await cli("undrain", "local/node1");
+}, 120_000);
 
 it("refuses another fleet's backup, a damaged one, and a state that is there; then nothing has changed", async () => {
   await cli("down");

@@ -43,7 +43,7 @@ export async function ensureSearchAttributes(
   namespace: string,
   wanted: readonly SearchAttribute[],
 ): Promise<readonly string[]> {
-  const missing = await missingAttributes(connection, namespace, wanted);
+  const missing = await missingSearchAttributes(connection, namespace, wanted);
   if (missing.length === 0) return [];
   try {
     await connection.operatorService.addSearchAttributes({
@@ -54,13 +54,14 @@ export async function ensureSearchAttributes(
     });
   } catch (error) {
     // Another worker may have added them at the same moment.
-    const stillMissing = await missingAttributes(connection, namespace, wanted);
+    const stillMissing = await missingSearchAttributes(connection, namespace, wanted);
     if (stillMissing.length > 0) throw refusal(namespace, stillMissing, detailsOf(error));
   }
   return missing.map(({ name }) => name);
 }
 
-async function missingAttributes(
+/** Those that the namespace lacks; throws SEARCH_ATTRIBUTES_MISSING where one has another type, or they cannot be listed. */
+export async function missingSearchAttributes(
   connection: OperatorConnection,
   namespace: string,
   wanted: readonly SearchAttribute[],
