@@ -21,7 +21,7 @@ export interface ServingValues {
   readonly ttft?: number;
   readonly tpot?: number;
   readonly prompt?: number;
-  readonly output?: number;
+  readonly answer?: number;
   readonly context?: number;
   readonly rate?: number;
 }
@@ -52,9 +52,9 @@ export const withServingOptions = (verb: Command): Command =>
       wholeNumber("--prompt", 1),
     )
     .option(
-      "--output <tokens>",
+      "--answer <tokens>",
       `tokens of a usual answer (with --serve; default: ${USUAL_REQUEST.outputTokens})`,
-      wholeNumber("--output", 1),
+      wholeNumber("--answer", 1),
     )
     .option(
       "--context <tokens>",
@@ -74,7 +74,7 @@ export function engineOf(
 ): EngineRule | undefined {
   const engine = values.serve ?? job?.engine;
   if (engine === undefined) {
-    const flag = (["ttft", "tpot", "prompt", "output", "context", "rate"] as const).find(
+    const flag = (["ttft", "tpot", "prompt", "answer", "context", "rate"] as const).find(
       (name) => values[name] !== undefined,
     );
     if (flag === undefined) return undefined;
@@ -95,7 +95,7 @@ export function engineOf(
     ttftMs,
     tpotMs,
     promptTokens: values.prompt ?? job?.promptTokens ?? USUAL_REQUEST.promptTokens,
-    outputTokens: values.output ?? job?.outputTokens ?? USUAL_REQUEST.outputTokens,
+    outputTokens: values.answer ?? job?.outputTokens ?? USUAL_REQUEST.outputTokens,
     ...(context !== undefined && { contextTokens: context }),
   };
 }

@@ -126,10 +126,10 @@ export function createKeeper(
       try {
         const found = await readJob(job);
         const isOver = found === undefined || found.record !== undefined || isLast;
-        const told = found?.record && outbox?.ofEnd(found.record);
+        const notices = found?.record && outbox?.ofEnd(found.record);
         read.push({
           ...{ job, runs: [], ...found },
-          ...(told && { notices: told }),
+          ...(notices && { notices }),
           ...(!isOver && { again }),
         });
       } catch (error) {

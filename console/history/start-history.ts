@@ -90,14 +90,14 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
   let trouble = "";
   let keeping: Promise<void> | undefined;
 
-  const timer = setInterval(() => void keep().then(tell).catch(told), WRITE_EVERY_MS);
+  const timer = setInterval(() => void keep().then(tell).catch(sayTrouble), WRITE_EVERY_MS);
 
   /** One at a time; what could not be written stays for the next. */
   function keep(): Promise<void> {
     keeping ??= keeper
       .keep(Date.now())
       .then(() => (trouble = ""))
-      .catch(told)
+      .catch(sayTrouble)
       .then(() => (keeping = undefined));
     return keeping;
   }
@@ -111,12 +111,12 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       database.forgetNotices(nowMs - KEPT_NOTICES_MS);
     }
     telling = deliver(database, { targets: notify.targets(), send, nowMs: Date.now, signal, say })
-      .catch(told)
+      .catch(sayTrouble)
       .then(() => (telling = undefined));
   }
 
   /** Once for each new trouble. */
-  function told(error: unknown): void {
+  function sayTrouble(error: unknown): void {
     const why = error instanceof Error ? error.message : String(error);
     if (why !== trouble && !signal.aborted) say(`console: the history database: ${why}`);
     trouble = why;
@@ -140,7 +140,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       try {
         began(run);
       } catch (error) {
-        told(error);
+        sayTrouble(error);
       }
     },
     folded(folded, ledger, cursor) {
