@@ -114,7 +114,10 @@ export function amendJob(job: Job, order: unknown, nowMs: number): Step<Job, Job
     ...job,
     spec,
     amended,
-    ...(isChanged(read, "tenant") && { tenantBefore: { upTo: seq, tenant: job.spec.tenant } }),
+    ...(isChanged(read, "tenant") && {
+      // A job that is held, or waits for others, makes its next request under its present number.
+      tenantBefore: { upTo: job.hasRequest ? seq : seq - 1, tenant: job.spec.tenant },
+    }),
   };
   if (!isAsked) return { state: changed, commands };
   const asking = { ...withoutPending(changed), seq: seq + 1 };

@@ -2,10 +2,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DEPENDENCY_EVENTS } from "../../../domain/job/dependency.ts";
+import { tenantId } from "../../../domain/values/ids.ts";
 import { jobView } from "../../../machines/job/job-view.ts";
 import { PREDECESSOR_STATES, type PredecessorState } from "../../../protocol/predecessors.ts";
 import { caseCount } from "../../support/case-count.ts";
-import { playJob, START_MS, type PlayedJob } from "./builders.ts";
+import { noteOf, playJob, START_MS, type PlayedJob } from "./builders.ts";
 
 const follower = (after: readonly object[], more: object = {}): PlayedJob =>
   playJob({ file: { after, ...more } });
@@ -126,6 +127,19 @@ describe("a job that waits for others", () => {
     played.feed({ kind: "release" });
     played.deliver();
     expect(played.requests()).toHaveLength(1);
+  });
+
+  test("takes another tenant, whose lobby it leaves when it is put outside and cancelled", () => {
+    const played = follower([{ job: "a" }]);
+    look(played, { a: "running" });
+    const changes = { tenant: tenantId("blue") };
+    played.feed({ kind: "amend", order: { by: "ada", changes, basis: 0 } });
+    hear(played, "a", "completed");
+    played.deliver();
+    expect(played.requests()).toMatchObject([{ seq: 1, tenant: "blue" }]);
+    played.feed(noteOf(1, "QueueFull"));
+    played.feed({ kind: "cancel" });
+    expect(played.open("tell")).toMatchObject([{ exit: { tenant: "blue", seq: 1 } }]);
   });
 
   test("is cancelled, and ends at its deadline", () => {
