@@ -163,14 +163,15 @@ function userRefusal(
 }
 
 function contentRefusal(
-  { commands, deniedEnv }: HostPolicy,
+  policy: HostPolicy,
   file: string,
   { command, checkpointCommand, env }: PolicyQuestion,
 ): string | undefined {
+  const { deniedEnv } = policy;
   const programs = [command, ...(checkpointCommand === undefined ? [] : [checkpointCommand])];
-  for (const [program = ""] of programs) {
-    if (commands?.some((allowed) => isAllowed(program, allowed)) === false)
-      return `${file} does not allow the command ${JSON.stringify(program)}`;
+  for (const program of programs) {
+    const refusal = commandRefusal({ kind: "policy", policy, file }, program);
+    if (refusal !== undefined) return refusal;
   }
   const denied = new Set<string>([...LOADER_VARIABLES, ...deniedEnv]);
   const name = Object.keys(env).find(
@@ -178,6 +179,16 @@ function contentRefusal(
       denied.has(variable) || LOADER_PREFIXES.some((prefix) => variable.startsWith(prefix)),
   );
   return name === undefined ? undefined : `${file} denies the environment variable ${name}`;
+}
+
+/** Why a policy does not let this program be started beside a job; undefined when it does. */
+export function commandRefusal(
+  { policy: { commands }, file }: Extract<HostTrust, { readonly kind: "policy" }>,
+  [program = ""]: readonly string[],
+): string | undefined {
+  return commands?.some((allowed) => isAllowed(program, allowed)) === false
+    ? `${file} does not allow the command ${JSON.stringify(program)}`
+    : undefined;
 }
 
 /** A path with `..` may leave the folder that it begins with. */

@@ -20,19 +20,11 @@ import type { Access } from "../domain/fleet/access-schema.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
+import { senderOf, type Door } from "./door.ts";
 import { openApiDocument } from "./openapi.ts";
 import { AccessRefusal, type Call, type ServedFleet } from "./route.ts";
 import { findRoute, ROUTES } from "./routes.ts";
-
-/** A way into the service. */
-export interface Door {
-  /** The sender of a request; a text says why it is not known. */
-  readonly senderOf: (request: IncomingMessage) => Promise<Principal | string>;
-  /** For the audit, also of a request that has no sender yet. */
-  readonly who: string;
-  readonly fromOf: (socket: Socket) => string;
-  readonly tls?: { readonly cert: string; readonly key: string };
-}
+import type { SessionDoor } from "./sessions.ts";
 
 export interface ServiceParts {
   readonly served: ServedFleet;
@@ -40,13 +32,14 @@ export interface ServiceParts {
   readonly audit: AuditLog;
   readonly version: string;
   readonly limits: HttpLimits;
+  readonly sessions: SessionDoor;
 }
 
 export interface HttpLimits {
   /** A request has come whole in this time, its head in half of it. */
   readonly requestMs: number;
   readonly bodyBytes: number;
-  /** At each door. */
+  /** At each door; a session has two. */
   readonly connections: number;
   /** At once, of one sender at one door. */
   readonly requests: number;
@@ -56,7 +49,7 @@ export const HTTP_LIMITS: HttpLimits = Object.freeze({
   requestMs: 20_000,
   // JSON may write one character of a file as six.
   bodyBytes: 6 * MAX_JOB_FILE_BYTES + 16_384,
-  connections: 200,
+  connections: 1_000,
   requests: 20,
 });
 
@@ -81,6 +74,9 @@ export function createDoor(door: Door, parts: ServiceParts): Server {
     door.tls === undefined
       ? createPlain(options, answer)
       : createSecure({ ...options, ...door.tls, handshakeTimeout: requestMs / 2 }, answer);
+  server.on("upgrade", (request: IncomingMessage, socket: Socket, first: Buffer) => {
+    parts.sessions.take({ request, socket, first }, door).catch(() => socket.destroy());
+  });
   server.maxConnections = connections;
   const refuse = (socket: Socket | undefined, why: string): void => {
     const from = socket === undefined ? "" : door.fromOf(socket);
@@ -206,23 +202,6 @@ async function handle(
       message,
       ...(details !== undefined && { details }),
     });
-  }
-}
-
-interface Unknown {
-  /** To who asks. */
-  readonly said: string;
-  /** To the audit. */
-  readonly why: string;
-}
-
-async function senderOf(door: Door, request: IncomingMessage): Promise<Principal | Unknown> {
-  try {
-    const sender = await door.senderOf(request);
-    return typeof sender === "string" ? { said: sender, why: sender } : sender;
-  } catch (error) {
-    if (!(error instanceof OrbweaverError) || error.code !== "NO_CONNECTION") throw error;
-    return { said: "the issuer's keys cannot be had", why: error.message };
   }
 }
 

@@ -8,7 +8,8 @@
 import { createPublicKey } from "node:crypto";
 import { statSync } from "node:fs";
 import type { IncomingMessage, Server } from "node:http";
-import { join } from "node:path";
+import { hostname } from "node:os";
+import { join, resolve } from "node:path";
 import { openAuditLog } from "../access/audit-log.ts";
 import { ownIdentity, publicKeyText, userName, type Identity } from "../access/own-identity.ts";
 import type { Principal } from "../access/principal.ts";
@@ -17,8 +18,10 @@ import { hostUser } from "../access/run-as.ts";
 import { checkToken, issuerKeys, keysInFile } from "../access/token.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
-import { createDoor, HTTP_LIMITS, type Door, type HttpLimits, type ServiceParts } from "./http.ts";
+import type { Door } from "./door.ts";
+import { createDoor, HTTP_LIMITS, type HttpLimits, type ServiceParts } from "./http.ts";
 import type { ServedFleet } from "./route.ts";
+import { createSessionDoor } from "./sessions.ts";
 import { listenAt, prepareFolder, socketIn } from "./sockets.ts";
 
 export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" | "client"> {
@@ -36,6 +39,8 @@ export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" |
     readonly port: number;
     readonly tls?: Door["tls"];
   };
+  /** Where agents elsewhere reach this service, where it is not its own name and port. */
+  readonly relay?: string;
   readonly version: string;
   readonly say: (text: string) => void;
   readonly limits?: HttpLimits;
@@ -55,10 +60,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { say, tcp } = options;
   const live = liveAccess(options);
   const audit = openAuditLog(options.auditFile);
+  const served = servedFleet(options);
+  let port: number | undefined;
+  const sessions = createSessionDoor({
+    ...{ served, access: live.access, audit },
+    relays: () => relaysOf(options, port),
+  });
   const parts: ServiceParts = {
-    served: servedFleet(options),
-    access: live.access,
-    audit,
+    ...{ served, access: live.access, audit, sessions },
     version: options.version,
     limits: options.limits ?? HTTP_LIMITS,
   };
@@ -74,11 +83,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       });
     }, LOOK_EVERY_MS);
     const address = tokens?.address();
+    port = typeof address === "object" && address !== null ? address.port : undefined;
     return {
       sockets: doors.sockets,
-      port: typeof address === "object" && address !== null ? address.port : undefined,
+      port,
       async close() {
         clearInterval(looks);
+        sessions.close();
         await Promise.all([doors.close(), ...(tokens === undefined ? [] : [closed(tokens)])]);
         audit.close();
       },
@@ -88,6 +99,18 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     audit.close();
     throw error;
   }
+}
+
+/** Where agents dial in: the owner's socket on this machine, and the port, if what crosses the network is encrypted. */
+function relaysOf({ ownFolder, relay, tcp }: ServiceOptions, port: number | undefined): string[] {
+  const own = `unix:${resolve(socketIn(ownFolder, userName()))}`;
+  if (relay !== undefined) return [own, relay];
+  if (tcp === undefined || port === undefined) return [own];
+  const { host, tls } = tcp;
+  const isAny = host === "0.0.0.0" || host === "::";
+  const name = isAny ? hostname() : host.includes(":") ? `[${host}]` : host;
+  if (tls === undefined && !["127.0.0.1", "[::1]", "localhost"].includes(name)) return [own];
+  return [own, `${tls === undefined ? "http" : "https"}://${name}:${String(port)}`];
 }
 
 function servedFleet({ fleet, temporal, client }: ServiceOptions): ServedFleet {

@@ -36,6 +36,7 @@ const FIRST_STEPS = [
 ] as const;
 
 const INTERRUPT_GRACE_MS = 2_000;
+const COMMAND_LINE_VERBS: readonly string[] = ["submit", "exec"];
 
 /** Runs the command with the words after its name and returns its exit status; never throws. */
 export async function runCli(
@@ -104,7 +105,7 @@ const hasJson = (command: Command): boolean =>
   command.options.some(({ long }) => long === "--json");
 
 /**
- * The words of `submit` after `--` are somebody else's command line. Commander would mix them with the files before
+ * The words of these verbs after `--` are somebody else's command line. Commander would mix them with the files before
  * them, so they are taken off first.
  */
 function splitCommandLine(words: readonly string[]): {
@@ -112,7 +113,8 @@ function splitCommandLine(words: readonly string[]): {
   readonly commandLine: readonly string[] | undefined;
 } {
   const at = words.indexOf("--");
-  if (words[0] !== "submit" || at === -1) return { own: words, commandLine: undefined };
+  if (!COMMAND_LINE_VERBS.includes(words[0] ?? "") || at === -1)
+    return { own: words, commandLine: undefined };
   return { own: words.slice(0, at), commandLine: words.slice(at + 1) };
 }
 

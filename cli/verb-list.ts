@@ -33,6 +33,11 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("explain", async () => (await import("./verbs/jobs/explain.ts")).explainVerb),
       verb("queue", async () => (await import("./verbs/jobs/queue.ts")).queueVerb),
       verb("logs", async () => (await import("./verbs/jobs/logs.ts")).logsVerb),
+      verb("exec", async () => (await import("./verbs/jobs/exec.ts")).execVerb),
+      verb(
+        "port-forward",
+        async () => (await import("./verbs/jobs/port-forward.ts")).portForwardVerb,
+      ),
       verb("cancel", async () => (await import("./verbs/jobs/cancel.ts")).cancelVerb),
       verb("retry", async () => (await import("./verbs/jobs/retry.ts")).retryVerb),
       verb("update", async () => (await import("./verbs/jobs/update.ts")).updateVerb),

@@ -21,6 +21,8 @@ export const FLEET_WORKFLOW = "fleet";
 
 export const LOG_SESSION_WORKFLOW = "log-session";
 
+export const SESSION_WORKFLOW = "session";
+
 /** Started on a task queue to wake its workers; see `client/waking.ts`. */
 export const WAKE_WORKFLOW = "wake";
 

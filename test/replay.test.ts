@@ -42,6 +42,7 @@ describe("recorded histories", () => {
       "lobby",
       "log-session",
       "presence",
+      "session",
       "sweep",
     ]);
   });

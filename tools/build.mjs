@@ -33,6 +33,7 @@ const ROOMS = [
   "protocol",
   "machines",
   "agent",
+  "streams",
   "models",
   "solvers",
   "simulator",

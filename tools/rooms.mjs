@@ -44,6 +44,7 @@ export const ROOMS = {
       "console",
       "client",
       "access",
+      "streams",
       "protocol",
       "simulator",
       ...BRAIN,
@@ -66,14 +67,14 @@ export const ROOMS = {
     ],
   },
   // It packs the followed fleet's ledger for its clients.
-  api: { may: ["client", "access", "protocol", "scheduling/ledger", ...GROUND] },
+  api: { may: ["client", "access", "streams", "protocol", "scheduling/ledger", ...GROUND] },
   // Its stores and activities are models; machines and brain are the product's.
   world: pure(["machines", "protocol", ...SCHEDULING, ...GROUND]),
   // Runs in a browser.
   page: { may: GROUND, packages: ["preact", "preact/hooks"], hasNoNode: true },
-  agent: { may: ["access", "protocol", ...GROUND] },
+  agent: { may: ["access", "streams", "protocol", ...GROUND] },
   // A client reads a fleet's ledger with the codec of its room.
-  client: { may: ["access", "protocol", "scheduling/ledger", ...GROUND] },
+  client: { may: ["access", "streams", "protocol", "scheduling/ledger", ...GROUND] },
   workflows: {
     may: ["machines", "protocol", "scheduling/ledger", ...GROUND],
     packages: ["@temporalio/workflow", "@temporalio/common"],
@@ -82,6 +83,8 @@ export const ROOMS = {
   machines: pure(["protocol", "scheduling/ledger", ...GROUND]),
   activities: { may: ["access", "protocol", ...BRAIN, "models", "solvers", ...GROUND] },
   access: { may: GROUND },
+  // Bytes between a user and a host; it knows nothing of jobs.
+  streams: { may: ["lib"], packages: ["ws"] },
   protocol: pure(GROUND, ["@temporalio/workflow"]),
   simulator: pure([...BRAIN, ...GROUND], ["d3-scale", "d3-shape"]),
   ...Object.fromEntries(

@@ -47,6 +47,7 @@ import {
 } from "../agent/telemetry/measure-report.ts";
 import { nodeSystem } from "../agent/system/node-system.ts";
 import { createOrderActivities } from "../agent/orders/order-activities.ts";
+import { createSessionActivities } from "../agent/sessions/session-activities.ts";
 import { beginEpoch } from "../agent/presence/epoch.ts";
 import { temporalHeartbeatTask } from "../agent/system/heartbeat-task.ts";
 import { openPresence } from "../agent/presence/presence.ts";
@@ -65,6 +66,7 @@ import { ownPollerIdentity } from "./own-identity.ts";
 import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
 import { removeOldOutput } from "./old-output.ts";
 import { onlyFrom, orderCheck } from "./order-check.ts";
+import { sessionCheck } from "./session-check.ts";
 import { packageRoot } from "./server/package-root.ts";
 import { ownUserTrust, runAsOf, submitterCheck, trustWord } from "./submitter-check.ts";
 import {
@@ -378,6 +380,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       taskQueue: agent.orderQueue,
       activities: {
         ...orders,
+        ...createSessionActivities({ hosts, check: sessionCheck(access), closing: duty.closing }),
         ...onlyFrom(presenceWorkflowId(options.fleet, options.cluster), presence),
         ...onlyFrom(linkMonitorWorkflowId(options.fleet), links),
       },

@@ -8,5 +8,6 @@ export { linkMonitor as "link-monitor" } from "./learners/link-monitor.ts";
 export { lobby } from "./lobby/lobby.ts";
 export { logSession as "log-session" } from "./job/log-session.ts";
 export { presence } from "./hosts/presence.ts";
+export { session } from "./hosts/session.ts";
 export { sweep } from "./hosts/sweep.ts";
 export { wake } from "./runtime/wake.ts";

@@ -1,6 +1,7 @@
 /** @file Parsers of option values; an error says what is accepted. */
 
 import { isIP } from "node:net";
+import { durationText, parseDuration } from "../../domain/values/dimensions.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 
 /** A whole number of at least `min`. */
@@ -11,6 +12,24 @@ export function wholeNumber(flag: string, min: number): (text: string) => number
     throw new OrbweaverError(
       "BAD_INPUT",
       `${flag} ${JSON.stringify(text)} is not a whole number from ${String(min)} on. Write one, e.g. ${flag} ${String(Math.max(min, 8))}.`,
+    );
+  };
+}
+
+/** `30m`, in milliseconds. */
+export function durationMs(
+  flag: string,
+  { leastMs, mostMs }: { readonly leastMs: number; readonly mostMs: number },
+): (text: string) => number {
+  return (text) => {
+    const reading = parseDuration(text);
+    if (reading.kind === "refused")
+      throw new OrbweaverError("BAD_INPUT", `${flag} ${text}: ${reading.message}`);
+    const { value } = reading;
+    if (value >= leastMs && value <= mostMs) return value;
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${flag} ${text}: write a time from ${durationText(leastMs)} to ${durationText(mostMs)}.`,
     );
   };
 }

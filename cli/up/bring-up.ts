@@ -119,7 +119,8 @@ export async function bringUp(context: CommandContext, request: UpRequest): Prom
     await endOutdated(context, notes, [
       ...controlSettings(control.mode, at),
       ...(hasConsole ? [{ role: "console" as const }] : []),
-      ...(access === undefined ? [] : [{ role: "api" as const }]),
+      // Sessions may have started it (`own-service.ts`); without access it admits its owner alone.
+      { role: "api" },
     ]);
     const { workers } = notes.state();
     return {

@@ -45,6 +45,7 @@ beforeAll(async () => {
       audit,
       version: "0.0.0",
       limits: HTTP_LIMITS,
+      sessions: { take: async () => await Promise.resolve(), close: () => undefined },
     },
   );
   await new Promise<void>((resolve) => server.listen(socketPath(), resolve));

@@ -28,6 +28,7 @@ interface ApiValues extends ConnectionOptionValues {
   readonly host: string;
   readonly cert?: string;
   readonly key?: string;
+  readonly relay?: string;
   readonly plain?: boolean;
   readonly json?: boolean;
 }
@@ -51,6 +52,10 @@ export function apiVerb(context: CommandContext): Command {
     .option("--host <address>", "address to listen on", LOOPBACK)
     .option("--cert <file>", "serve HTTPS with this certificate")
     .option("--key <file>", "the certificate's key")
+    .option(
+      "--relay <url>",
+      "https://HOST:PORT at which agents elsewhere reach this service for sessions (default: its own name and port, with --cert)",
+    )
     .option("--plain", "HTTP beyond this machine, because a proxy in front encrypts")
     .option("--json", "answer with one JSON document when it listens")
     .addHelpText(
@@ -78,6 +83,7 @@ export function apiVerb(context: CommandContext): Command {
           ownFolder: join(stateDir, "api"),
           sharedFolder: resolve(io.cwd, values.socketDir ?? join("/run/orbweaver", fleet)),
           ...(tcp !== undefined && { tcp }),
+          ...(values.relay !== undefined && { relay: relayUrl(values.relay) }),
         });
         const scheme = values.cert === undefined ? "http" : "https";
         const url =
@@ -114,6 +120,14 @@ function tcpOf({ io }: CommandContext, { port, host, cert, key, plain }: ApiValu
     port,
     ...(cert !== undefined && key !== undefined && { tls: { cert: read(cert), key: read(key) } }),
   };
+}
+
+function relayUrl(text: string): string {
+  if (URL.canParse(text) && new URL(text).protocol === "https:") return text;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `--relay ${JSON.stringify(text)} is no https://HOST:PORT. What is typed in sessions crosses the network encrypted alone.`,
+  );
 }
 
 async function notedFile(stateDir: string, fleet: string): Promise<string> {

@@ -1,0 +1,26 @@
+/** @file The end of a session as an exit status, and what is said of it. */
+
+import { constants } from "node:os";
+import type { SessionExit } from "../../protocol/session-contract.ts";
+import type { CommandContext } from "../command/command-context.ts";
+import { EXIT } from "../terminal/exit-code.ts";
+
+const SIGNALLED = 128;
+const REASONS: Readonly<Record<NonNullable<SessionExit["reason"]>, string>> = {
+  idle: "the session has ended: no byte has passed for the time of --idle",
+  time: "the session has ended: it was open for a day",
+  "job-ended": "the session has ended: the job's run has ended",
+};
+
+/** The command's own, 128 + n for signal n; 1 for a session that was ended without it. */
+export function statusOfExit({ say }: CommandContext, exit: SessionExit | undefined): number {
+  if (exit?.reason !== undefined) {
+    say(REASONS[exit.reason]);
+    return EXIT.failure;
+  }
+  if (exit?.signal !== undefined) {
+    const numbers: Readonly<Record<string, number>> = constants.signals;
+    return SIGNALLED + (numbers[exit.signal] ?? 0);
+  }
+  return exit?.exitCode ?? EXIT.failure;
+}

@@ -1,0 +1,56 @@
+/** @file Joins this process's standard streams and signals to an exec session until that is over. */
+
+import type { SessionEvents, UserSession } from "../../client/session.ts";
+import type { SessionExit, SessionSignal } from "../../protocol/session-contract.ts";
+import { CHANNEL } from "../../streams/words.ts";
+import type { CommandContext } from "../command/command-context.ts";
+
+const PASSED_ON = ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"] as const;
+
+export async function joinStandardStreams(
+  context: CommandContext,
+  open: (events: SessionEvents) => UserSession,
+): Promise<SessionExit | undefined> {
+  const { stdout, stderr } = context.io;
+  const { stdin } = process;
+  context.endsByItself();
+  const session = open({
+    onData: (channel, bytes, taken) => {
+      const stream = channel === CHANNEL.errors ? stderr : stdout;
+      stream.write(bytes, () => taken());
+    },
+    onRoom: (channel) => {
+      if (channel === CHANNEL.input) stdin.resume();
+    },
+  });
+  const read = (bytes: Buffer): void => {
+    if (!session.write(CHANNEL.input, bytes)) stdin.pause();
+  };
+  const ended = (): void => session.end(CHANNEL.input);
+  stdin.on("data", read);
+  stdin.on("end", ended);
+  const giveBack = takeSignals((signal) => session.say({ signal }));
+  try {
+    return await session.over;
+  } finally {
+    giveBack();
+    stdin.off("data", read);
+    stdin.off("end", ended);
+    stdin.pause();
+  }
+}
+
+/** Two of Ctrl-C end a command of ours; here each is the other command's. Returns what undoes it. */
+function takeSignals(tell: (signal: SessionSignal) => void): () => void {
+  const former = process.listeners("SIGINT");
+  process.removeAllListeners("SIGINT");
+  const listeners = PASSED_ON.map((signal) => {
+    const listener = (): void => tell(signal);
+    process.on(`SIG${signal}`, listener);
+    return (): void => void process.off(`SIG${signal}`, listener);
+  });
+  return () => {
+    for (const forget of listeners) forget();
+    for (const listener of former) process.on("SIGINT", listener);
+  };
+}

@@ -1,0 +1,73 @@
+/** @file Whom an agent opens sessions for: by a ticket of the right key, for this very run, that was never used and is not over. */
+
+import { generateKeyPairSync } from "node:crypto";
+import { expect, it } from "vitest";
+import { publicKeyText, type Identity } from "../../access/own-identity.ts";
+import {
+  SESSION_TICKET_MS,
+  signSessionTicket,
+  type SessionTicket,
+} from "../../access/session-ticket.ts";
+import { hostId, jobId, leaseId, token } from "../../domain/values/ids.ts";
+import type { RunOrder } from "../../protocol/agent-contract.ts";
+import { sessionCheck } from "../../workers/session-check.ts";
+
+const NOW = 1_000_000_000;
+const identity = (): Identity => {
+  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+  return { name: "ada", file: "", privateKey, publicKey: publicKeyText(publicKey) };
+};
+const ADA = identity();
+const CLAIMS: Omit<SessionTicket, "kind" | "by"> = {
+  ...{ principal: "ada", job: "job-1", lease: "lease-1", host: "eu/node1", rank: 0 },
+  ...{ verb: "exec", nonce: "n".repeat(24), relays: ["unix:/run/api.sock"] },
+  ...{ until: NOW + SESSION_TICKET_MS, ends: NOW + 3_600_000 },
+};
+// The check reads these two of a stored order.
+const STORED = { jobId: "job-1" } as unknown as RunOrder;
+const orderWith = (ticket: string) => ({
+  ...{ jobId: jobId("job-1"), host: hostId("eu", "node1"), leaseId: leaseId(token(1)), ticket },
+});
+const check = (nowMs = NOW) =>
+  sessionCheck({ trust: { kind: "own-user", publicKey: ADA.publicKey, name: "ada" } }, () => nowMs);
+const signed = (claims: Partial<typeof CLAIMS> = {}, by = ADA): string =>
+  signSessionTicket({ ...CLAIMS, ...claims }, by);
+
+it("opens one session by a ticket, and none by the same one again", () => {
+  const checks = check();
+  expect(checks.opens(orderWith(signed()), STORED)).toMatchObject({ verb: "exec", rank: 0 });
+  expect(checks.opens(orderWith(signed()), STORED)).toBe("its ticket was used before");
+});
+
+const [text = "", signature = ""] = signed().split(".");
+const others = Buffer.from(text, "base64url").toString().replace("job-1", "job-2");
+it.each<readonly [what: string, ticket: string, why: RegExp]>([
+  ["of another key", signed({}, identity()), /only the submitter/],
+  ["that was changed", `${Buffer.from(others).toString("base64url")}.${signature}`, /forged/],
+  ["without a form", "ticket", /another form/],
+  ["of another job", signed({ job: "job-2" }), /another run/],
+  ["of another lease", signed({ lease: "lease-2" }), /another run/],
+  ["of another host", signed({ host: "eu/node2" }), /for host eu\/node2/],
+  ["that is over", signed({ until: NOW - 1 }), /over/],
+  ["that is good for too long", signed({ until: NOW + 3_600_000 }), /over/],
+])("refuses a ticket %s", (_what, ticket, why) => {
+  expect(check().opens(orderWith(ticket), STORED)).toMatch(why);
+});
+
+it("refuses a run that this host has not started", () => {
+  expect(check().opens(orderWith(signed()), undefined)).toMatch(/has not started/);
+});
+
+it("lets a host's policy have the word on commands", () => {
+  const policy = { submitters: [], commands: ["/opt/tools/"], deniedEnv: [], operators: [] };
+  const limits = { processes: 1, openFiles: 16 };
+  const checks = sessionCheck({
+    trust: { kind: "policy", file: "agent.yaml", policy: { ...policy, limits } },
+  });
+  const ticket: SessionTicket = { ...CLAIMS, kind: "session", by: ADA.publicKey };
+  const idleMs = 1_000;
+  expect(checks.starts(ticket, { command: ["/opt/tools/top"], idleMs })).toBeUndefined();
+  expect(checks.starts(ticket, { command: ["bash"], idleMs })).toMatch(
+    /does not allow the command/,
+  );
+});

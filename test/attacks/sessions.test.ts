@@ -1,0 +1,346 @@
+/**
+ * @file Interactive sessions by a submit service on a live fleet: what its users do, and what nobody does with another's job, a ticket of another session,
+ * or a port of another process.
+ */
+
+import { generateKeyPairSync, sign } from "node:crypto";
+import { once } from "node:events";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { readAuditLog } from "../../access/audit-log.ts";
+import { ownIdentity, publicKeyText } from "../../access/own-identity.ts";
+import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
+import { startService, type Service, type ServiceOptions } from "../../api/service.ts";
+import { forwardPort } from "../../cli/sessions/forwarded-port.ts";
+import { openServiceClient } from "../../client/index.ts";
+import type { ServiceAddress } from "../../client/service-client.ts";
+import { openUserSession, type SessionRequest, type UserSession } from "../../client/session.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import { JOB_TASK_QUEUE, SESSION_WORKFLOW } from "../../protocol/messages.ts";
+import type { SessionExit } from "../../protocol/session-contract.ts";
+import { dialRelay, type RelayWord } from "../../streams/carry.ts";
+import { AGENT_PATH, CHANNEL, CLIENT_PATH } from "../../streams/words.ts";
+import { isRoot } from "../support/as-user.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+let dir = "";
+let world: World;
+let service: Service;
+let options: ServiceOptions;
+let job = "";
+const issuer = generateKeyPairSync("ed25519");
+
+const ACCESS = `
+access:
+  principals:
+    - { name: ada, subject: ada, issuer: company }
+    - { name: bob, subject: bob, issuer: company }
+    - { name: vera, subject: vera, issuer: company }
+  grants:
+    - { to: [ada, bob], role: user, tenants: [research] }
+    - { to: [vera], role: viewer }
+  issuers:
+    - { name: company, issuer: "https://login.example", audience: orbweaver, keys: ["${publicKeyText(issuer.publicKey)}"] }
+`;
+/** Answers each connection at a free port with a word, once it has written which. */
+const SERVER =
+  'open F,">port.tmp"; $s=IO::Socket::INET->new(Listen=>5,LocalAddr=>"127.0.0.1") or die; print F $s->sockport; close F; rename "port.tmp","port"; while($c=$s->accept){print $c "job\\n"; close $c}';
+
+beforeAll(async () => {
+  dir = mkdtempSync("/tmp/ow-");
+  chmodSync(dir, 0o755);
+  const policy = join(dir, "agent.yaml");
+  const [apiKey = ""] = makeRoleKeys(apiKeyFiles());
+  const submitters = [
+    { name: "api", key: apiKey },
+    { name: "own", key: ownIdentity().publicKey },
+  ];
+  const users = isRoot ? { "*": "nobody" } : undefined;
+  writeFileSync(policy, JSON.stringify({ submitters, ...(users && { users }) }), { mode: 0o600 });
+  world = await startWorld({
+    ...{ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET },
+    agentArgs: ["--policy", policy],
+  });
+  const file = join(dir, "fleet.yaml");
+  writeFileSync(file, `${SMALL_FLEET}${ACCESS}`, { mode: 0o600 });
+  const parsed = parseFleetYaml(`${SMALL_FLEET}${ACCESS}`, {
+    file,
+    read: () => ({ kind: "missing", reason: "is not needed" }),
+  });
+  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  options = {
+    ...{ fleet: world.fleet, temporal: world.temporal, client: world.orbweaver, file },
+    readAccess: () => parsed.fleet.access,
+    auditFile: join(dir, "audit.jsonl"),
+    ...{ ownFolder: join(dir, "own"), sharedFolder: join(dir, "all") },
+    tcp: { host: "127.0.0.1", port: 0 },
+    ...{ version: "0.0.0", say: () => undefined },
+  };
+  service = await startService(options);
+  job = `${world.fleet}-served`;
+  const command = ["perl", "-MIO::Socket::INET", "-e", SERVER];
+  const run = { command, env: { SECRET: "of-ada" } };
+  await openServiceClient(addressOf("ada"), world.fleet).submit(
+    { name: "served", tenant: "research", gang: { gpus: 1 }, run },
+    { idempotencyKey: job },
+  );
+  await world.until("the job runs", ({ leases }) =>
+    [...leases.values()].some((lease) => lease.jobId === job),
+  );
+  for (;;) {
+    const found = await exec("ada", ["cat", "port"]).catch((error: unknown) => error);
+    if (typeof found === "object" && found !== null && "text" in found && found.text !== "") return;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+});
+afterAll(async () => {
+  try {
+    await service.close();
+    await world.orbweaver.job(job).cancel({ isForced: true });
+    await world.orbweaver.job(job).outcome();
+  } finally {
+    await world.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+function addressOf(sub: string): ServiceAddress {
+  const exp = Math.floor(Date.now() / 1_000) + 3_600;
+  const claims = { iss: "https://login.example", aud: "orbweaver", sub, exp };
+  const text = `${part({ alg: "EdDSA" })}.${part(claims)}`;
+  const token = `${text}.${sign(null, Buffer.from(text), issuer.privateKey).toString("base64url")}`;
+  return { url: new URL(`http://127.0.0.1:${String(service.port)}`), token };
+}
+
+interface Attached {
+  readonly session: UserSession;
+  readonly text: () => string;
+  readonly until: (part: string) => Promise<void>;
+}
+
+function open(
+  who: string,
+  command: readonly string[],
+  more: Partial<SessionRequest> = {},
+): Attached {
+  let text = "";
+  const waiting = new Set<() => void>();
+  const start = { command, idleMs: 600_000 };
+  const session = openUserSession(
+    addressOf(who),
+    { job, rank: 0, verb: "exec", start, ...more },
+    {
+      onData(_channel, bytes, taken) {
+        text += bytes.toString();
+        taken();
+        for (const look of waiting) look();
+      },
+      onRoom: () => undefined,
+    },
+  );
+  session.over.catch(() => undefined);
+  return {
+    session,
+    text: () => text,
+    until: (wanted) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          if (text.includes(wanted)) resolve();
+        };
+        waiting.add(look);
+        look();
+      }),
+  };
+}
+
+async function exec(
+  who: string,
+  command: readonly string[],
+): Promise<{ readonly exit: SessionExit | undefined; readonly text: string }> {
+  const { session, text } = open(who, command);
+  session.end(CHANNEL.input);
+  return { exit: await session.over, text: text() };
+}
+
+const lines = () => readAuditLog(options.auditFile).lines;
+
+describe("a session with a rank", () => {
+  it("runs a command as the job's user, in its folder, with its environment and GPUs, and ends with its status", async () => {
+    const user = isRoot ? "nobody" : userInfo().username;
+    const script =
+      'id -un; echo "$SECRET $CUDA_VISIBLE_DEVICES $RANK"; ls port; echo no >&2; exit 7';
+    const { exit, text } = await exec("ada", ["sh", "-c", script]);
+    expect(exit).toEqual({ exitCode: 7 });
+    const said = text.split("\n");
+    expect(said).toEqual(expect.arrayContaining([user, "no", "port"]));
+    expect(said.find((line) => line.startsWith("of-ada"))).toMatch(/^of-ada \d 0$/);
+    expect(lines().at(-1)).toMatchObject({ who: "ada", act: "exec", job, verdict: "accepted" });
+  });
+
+  it("passes input and signals on, and tells how a signal ended it", async () => {
+    const { session, until } = open("ada", [
+      "sh",
+      "-c",
+      "read word; echo got $word; exec sleep 600",
+    ]);
+    session.write(CHANNEL.input, Buffer.from("hello\n"));
+    await until("got hello");
+    session.say({ signal: "TERM" });
+    expect(await session.over).toEqual({ signal: "SIGTERM" });
+  });
+
+  it("says that a command is missing", async () => {
+    const { exit, text } = await exec("ada", ["no-such-command"]);
+    // The step that becomes another user says 126, as for what may not be executed.
+    expect([126, 127]).toContain(exit?.exitCode);
+    expect(text).toContain("no-such-command");
+  });
+
+  it("goes on where it was when the service was started again; the job runs on", async () => {
+    const { session, until, text } = open("ada", ["cat"]);
+    session.write(CHANNEL.input, Buffer.from("before "));
+    await until("before ");
+    const { port = 0 } = service;
+    await service.close();
+    session.write(CHANNEL.input, Buffer.from("after"));
+    service = await startService({ ...options, tcp: { host: "127.0.0.1", port } });
+    await until("after");
+    session.end(CHANNEL.input);
+    expect([await session.over, text()]).toEqual([{ exitCode: 0 }, "before after"]);
+    const { state } = await world.orbweaver.job(job).view();
+    expect(state).toBe("running");
+  });
+
+  it("ends when nothing passes for its idle time", async () => {
+    const start = { command: ["sleep", "600"], idleMs: 1_000 };
+    const { session } = open("ada", start.command, { start });
+    expect(await session.over).toEqual({ reason: "idle" });
+  });
+});
+
+describe("a forwarded port", () => {
+  async function ask(remote: number, says: (text: string) => void): Promise<string> {
+    const start = { idleMs: 600_000 };
+    const request = { job, rank: 0, verb: "port-forward", port: remote, start } as const;
+    const forwarded = await forwardPort(
+      0,
+      (events) => openUserSession(addressOf("ada"), request, events),
+      says,
+    );
+    const socket = connect(forwarded.port, "127.0.0.1");
+    let text = "";
+    socket.on("data", (bytes) => (text += bytes.toString()));
+    socket.on("error", () => undefined);
+    await once(socket, "close");
+    forwarded.session.close();
+    forwarded.close();
+    await forwarded.session.over;
+    return text;
+  }
+
+  it("is one on which a process of the job listens", async () => {
+    const port = Number((await exec("ada", ["cat", "port"])).text);
+    expect(await ask(port, () => undefined)).toBe("job\n");
+    expect(lines().at(-1)).toMatchObject({ act: "port-forward", job, verdict: "accepted" });
+  });
+
+  it("is none on which another process listens", async () => {
+    let calls = 0;
+    const server = createServer(() => (calls += 1)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const said: string[] = [];
+    expect(await ask(port, (text) => said.push(text))).toBe("");
+    server.close();
+    expect([calls, said]).toEqual([0, [expect.stringContaining("no process of the job listens")]]);
+  });
+});
+
+describe("nobody", () => {
+  it.each(["bob", "vera"])("enters another's job: %s", async (who) => {
+    await expect(exec(who, ["id"])).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+    expect(lines().at(-1)).toMatchObject({ who, act: "exec", job, verdict: "refused" });
+  });
+
+  it("enters a rank that is not there, or a job that does not run", async () => {
+    const { session } = open("ada", ["id"], { rank: 9 });
+    await expect(session.over).rejects.toMatchObject({ code: "NOT_FOUND" });
+    const held = `${world.fleet}-held`;
+    await openServiceClient(addressOf("ada"), world.fleet).submit(
+      { name: "h", tenant: "research", gang: { gpus: 1 }, hold: true, run: { command: ["true"] } },
+      { idempotencyKey: held },
+    );
+    const waiting = open("ada", ["id"], { job: held });
+    await expect(waiting.session.over).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+  });
+
+  it("uses a ticket again, at a host or at the relay", async () => {
+    const { ticket, close } = await ticketOf("ada");
+    const { attempts } = await world.orbweaver.job(job).view();
+    const [part] = attempts.at(-1)?.gpus ?? [];
+    const order = { jobId: job, host: part?.host, leaseId: attempts.at(-1)?.leaseId, ticket };
+    const again = world.temporal.workflow.execute(SESSION_WORKFLOW, {
+      workflowId: `session-again-${world.fleet}`,
+      ...{ taskQueue: JOB_TASK_QUEUE, args: [{ rules: 1, fleet: world.fleet, order }] },
+    });
+    await expect(again).rejects.toMatchObject({
+      cause: { cause: { message: expect.stringContaining("used before") as string } },
+    });
+    expect(await statusAt(ticket)).toBe(401);
+    expect(await statusAt(`${ticket.slice(0, -4)}AAAA`)).toBe(401);
+    await close();
+    expect(await statusAt(ticket)).toBe(401);
+  });
+});
+
+/** The ticket of a session whose agent has come. */
+async function ticketOf(
+  who: string,
+): Promise<{ readonly ticket: string; readonly close: () => Promise<void> }> {
+  const { url, token = "" } = addressOf(who);
+  const socket = dialRelay({ url, headers: { Authorization: `Bearer ${token}` } }, CLIENT_PATH);
+  await once(socket, "open");
+  const start = { command: ["true"], idleMs: 600_000 };
+  let ticket = "";
+  const paired = new Promise<void>((resolve) => {
+    socket.on("message", (data: Buffer, isBinary: boolean) => {
+      if (isBinary) return;
+      const word = JSON.parse(data.toString()) as RelayWord;
+      ticket = word.ticket ?? ticket;
+      if (word.paired !== undefined) resolve();
+    });
+  });
+  socket.send(JSON.stringify({ open: { job, rank: 0, verb: "exec", start } }));
+  await paired;
+  return {
+    ticket,
+    async close() {
+      const closed = once(socket, "close");
+      socket.close(1_000);
+      await closed;
+    },
+  };
+}
+
+/** How the relay answers somebody who comes as an agent. */
+async function statusAt(ticket: string): Promise<number> {
+  const headers = { "X-Orbweaver-Ticket": ticket, "X-Orbweaver-Key": "another" };
+  const { url } = addressOf("ada");
+  const socket = dialRelay({ url, headers }, AGENT_PATH);
+  socket.on("error", () => undefined);
+  return await new Promise((resolve) => {
+    socket.once("unexpected-response", (_request, response) => {
+      resolve(response.statusCode ?? 0);
+      socket.terminate();
+    });
+    socket.once("open", () => {
+      resolve(101);
+      socket.terminate();
+    });
+  });
+}
