@@ -41,6 +41,7 @@ import { tenantPriority } from "../protocol/fair-tasks.ts";
 import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
 import { decodedPayloads } from "./payloads.ts";
 import { checkPredecessors } from "./predecessors.ts";
+import { checkResources } from "./resource-fit.ts";
 import {
   CLASS_KEY,
   FLEET_KEY,
@@ -100,7 +101,7 @@ export async function submitJob(
   const jobId = toJobId(key ?? `${spec.name}-${randomSuffix()}`);
   const fleet = options.fleet ?? DEFAULT_FLEET;
   options.admit?.({ jobId, spec, fleet });
-  await insistOnPredecessors(client, { jobId, spec, isKeyed: key !== undefined }, options);
+  await insist(client, { jobId, spec, fleet, isKeyed: key !== undefined }, options);
   const jobOptions: readonly JobOptions[] = fleet === DEFAULT_FLEET ? [] : [{ fleet }];
   const { memo, user } = signature(jobId, spec, options);
   const start: JobStart = {
@@ -137,17 +138,24 @@ export async function submitJob(
 }
 
 /** A submission that is repeated is answered as before, whatever the server has forgotten since. */
-async function insistOnPredecessors(
+async function insist(
   client: Client,
   {
     jobId,
     spec,
+    fleet,
     isKeyed,
-  }: { readonly jobId: JobId; readonly spec: JobSpec; readonly isKeyed: boolean },
+  }: {
+    readonly jobId: JobId;
+    readonly spec: JobSpec;
+    readonly fleet: string;
+    readonly isKeyed: boolean;
+  },
   { maySee }: SubmitOptions,
 ): Promise<void> {
   try {
     await checkPredecessors(client, spec, maySee);
+    await checkResources(client, spec, fleet);
   } catch (error) {
     const isKnown =
       isKeyed && (await firstInput(client, jobId).catch(() => undefined)) !== undefined;

@@ -1,0 +1,66 @@
+/**
+ * @file Refuses, before a job is submitted, what no host of its fleet can give for each GPU: more processors or memory than the share of a GPU.
+ *
+ * Judged at the full size of the gang, and only by hosts of which the fleet file states the amounts. What the others have is known to their agents,
+ * which refuse by name. Nobody is asked for a job that names no resources, and a fleet that does not answer refuses nothing.
+ */
+
+import type { Client } from "@temporalio/client";
+import type { ClusterShape, FleetShape, HostShape } from "../domain/fleet/fleet.ts";
+import { amountText } from "../domain/job/job-resources.ts";
+import type { JobSpec } from "../domain/job/job.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { FLEET_TASK_QUEUE, fleetWorkflowId, ledgerQuery } from "../protocol/messages.ts";
+import { queried } from "./waking.ts";
+
+const GIB = 2 ** 30;
+
+/** Throws BAD_INPUT with what is asked for and the largest share. A job that other fleets may run is left to them. */
+export async function checkResources(client: Client, spec: JobSpec, fleet: string): Promise<void> {
+  if (spec.run.resources === undefined || spec.cells !== undefined) return;
+  const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
+  const ledger = await queried(client, `fleet ${fleet}`, {
+    taskQueue: FLEET_TASK_QUEUE,
+    query: () => workflow.query(ledgerQuery),
+  }).catch(() => undefined);
+  const refusal = ledger && resourceRefusal(spec, ledger.shape);
+  if (refusal !== undefined) throw new OrbweaverError("BAD_INPUT", refusal);
+}
+
+/** Undefined where some host that the job may use can give it, or does not say what it has. */
+export function resourceRefusal(
+  { name, gang, constraints, run }: Pick<JobSpec, "name" | "gang" | "constraints" | "run">,
+  { clusters }: Pick<FleetShape, "clusters">,
+): string | undefined {
+  if (run.resources === undefined) return undefined;
+  const { per, cpus, memoryGiB } = run.resources;
+  const times = per === "gpu" ? 1 : 1 / gang.gpus;
+  const hosts = clusters.flatMap((cluster) =>
+    cluster.hosts.filter((host) => isAllowed(constraints, cluster, host)),
+  );
+  for (const { key, need, has } of [
+    { key: "cpus", need: cpus, has: (host: HostShape) => host.cpus },
+    {
+      key: "memoryBytes",
+      need: memoryGiB && memoryGiB * GIB,
+      has: (host: HostShape) => host.hostMemoryGiB && host.hostMemoryGiB * GIB,
+    },
+  ] as const) {
+    if (need === undefined || hosts.length === 0) continue;
+    const wanted = need * times;
+    const shares = hosts.map((host) => ({ host, most: (has(host) ?? Infinity) / host.gpuCount }));
+    const [largest] = shares.sort((a, b) => b.most - a.most);
+    if (largest === undefined || wanted <= largest.most) continue;
+    return `resources: ${name} needs ${amountText(key, wanted)} for each GPU, and the largest share of one in this fleet is ${amountText(key, largest.most)} (${largest.host.id}). Ask for less, or for more GPUs.`;
+  }
+  return undefined;
+}
+
+const isAllowed = (
+  { clusters, hosts, gpuTypes }: JobSpec["constraints"],
+  cluster: Pick<ClusterShape, "id">,
+  host: Pick<HostShape, "id" | "gpuType">,
+): boolean =>
+  (clusters?.includes(cluster.id) ?? true) &&
+  (hosts?.includes(host.id) ?? true) &&
+  (gpuTypes?.includes(host.gpuType) ?? true);
