@@ -95,6 +95,7 @@ export interface RunOrder {
   readonly timeLimitMs?: number;
   /** The jobs that it was to wait for: hosts read nothing in it but what its submitter has signed. */
   readonly after?: readonly Dependency[];
+  readonly mayFollowFailure?: true;
   /** How much of the time limit suspended runs of the job have used. */
   readonly ranMs?: number;
   /** Files and variables that were made for this run; see `domain/lease/launch-extras.ts`. */

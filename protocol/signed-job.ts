@@ -35,6 +35,7 @@ export interface SignedContent {
   readonly batch?: number;
   readonly timeLimitMs?: number;
   readonly after?: readonly Dependency[];
+  readonly mayFollowFailure?: true;
 }
 
 export const contentOfSpec = (spec: JobSpec): SignedContent => ({
@@ -45,6 +46,7 @@ export const contentOfSpec = (spec: JobSpec): SignedContent => ({
   ...(spec.batch !== undefined && { batch: spec.batch }),
   ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
   ...(spec.after !== undefined && { after: spec.after }),
+  ...(spec.mayFollowFailure === true && { mayFollowFailure: true }),
 });
 
 export const contentOfOrder = (order: RunOrder): SignedContent => ({
@@ -55,4 +57,5 @@ export const contentOfOrder = (order: RunOrder): SignedContent => ({
   ...(order.batch !== undefined && { batch: order.batch }),
   ...(order.timeLimitMs !== undefined && { timeLimitMs: order.timeLimitMs }),
   ...(order.after !== undefined && { after: order.after }),
+  ...(order.mayFollowFailure === true && { mayFollowFailure: true }),
 });

@@ -163,6 +163,7 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     prepareTimeoutMs: PREPARE_TIMEOUT_MS,
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
     ...(spec.after !== undefined && { after: spec.after }),
+    ...(spec.mayFollowFailure === true && { mayFollowFailure: true }),
     ...(spec.timeLimitMs !== undefined && ranMs !== undefined && { ranMs }),
     ...(taskBatch !== undefined && { taskBatch }),
     ...(launchExtras !== undefined && { launchExtras }),

@@ -58,6 +58,8 @@ it.each([
 it("are a part of what is signed", () => {
   const one = contentOfSpec(specOf({ ...SMALL_JOB, after: [{ job: "a" }] }));
   expect(one).toMatchObject({ after: [{ job: "a", on: "success" }] });
+  const released = { ...SMALL_JOB, after: [{ job: "a" }], onFailedDependency: "release" };
+  expect(contentOfSpec(specOf(released))).toEqual({ ...one, mayFollowFailure: true });
   expect(contentOfSpec(specOf(SMALL_JOB))).not.toHaveProperty("after");
 });
 
