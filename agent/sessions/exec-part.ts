@@ -7,14 +7,18 @@
 
 import { spawn, type ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
-import type { SessionStart } from "../../protocol/session-contract.ts";
-import { SESSION_SIGNALS, type ClientWord } from "../../protocol/session-contract.ts";
+import {
+  SESSION_SIGNALS,
+  type SessionStart,
+  type TerminalSize,
+} from "../../protocol/session-contract.ts";
 import { CHANNEL } from "../../streams/words.ts";
 import { groupsOf, readContainer } from "../containment/container.ts";
 import type { LaunchPlan, RankPlan } from "../folder/launch-files.ts";
 import type { Launch } from "../runs/local-run.ts";
 import { execTrouble, withExecStep } from "../system/exec-step.ts";
 import type { SessionPart, SessionVoice } from "./session-end.ts";
+import { atTerminal, resize, terminalEnv, terminalTrouble } from "./terminal.ts";
 
 export interface ExecPlace {
   readonly launch: Launch;
@@ -25,12 +29,13 @@ export interface ExecPlace {
 /** Output that a process of the background holds open is not waited for. */
 const DRAIN_MS = 500;
 const HANG_UP_MS = 3_000;
+const NOT_EXECUTED = 126;
 const NOT_FOUND = 127;
 
 export function execPart(place: ExecPlace, start: SessionStart, voice: SessionVoice): SessionPart {
   const { launch, plan, rank } = place;
-  const { command = [] } = start;
-  const env = { ...rank.env };
+  const { command = [], terminal } = start;
+  const env = { ...rank.env, ...(terminal !== undefined && terminalEnv(terminal)) };
   const trouble =
     plan.asUser === undefined
       ? execTrouble(command[0] ?? "", { cwd: plan.cwd, path: env["PATH"] })
@@ -39,8 +44,14 @@ export function execPart(place: ExecPlace, start: SessionStart, voice: SessionVo
     voice.write(CHANNEL.errors, Buffer.from(`orbweaver: ${trouble.message}\n`));
     return ended(voice, { exitCode: NOT_FOUND });
   }
+  const noTerminal = terminal === undefined ? undefined : terminalTrouble();
+  if (noTerminal !== undefined) {
+    voice.write(CHANNEL.errors, Buffer.from(`orbweaver: ${noTerminal}\n`));
+    return ended(voice, { exitCode: NOT_EXECUTED });
+  }
   const groups = groupsOf(readContainer(launch.system.files, launch.files));
-  const words = [...(plan.asUser ?? []), ...command];
+  const program = terminal === undefined ? command : atTerminal(command, terminal);
+  const words = [...(plan.asUser ?? []), ...program];
   const [file = "", ...args] = withExecStep(groups, words);
   const child = spawn(file, args, {
     cwd: plan.cwd,
@@ -104,8 +115,9 @@ function running(child: ChildProcess, voice: SessionVoice): SessionPart {
   };
   return {
     onWord(word) {
-      const { signal } = word as Partial<Record<"signal", ClientWord>>;
-      const name = SESSION_SIGNALS.find((known) => known === (signal as unknown));
+      const { signal, size } = word as Readonly<Record<string, unknown>>;
+      const name = SESSION_SIGNALS.find((known) => known === signal);
+      if (isSize(size) && child.pid !== undefined) resize(child.pid, size);
       if (name !== undefined) kill(`SIG${name}`);
     },
     onData(channel, bytes, taken) {
@@ -127,6 +139,11 @@ function running(child: ChildProcess, voice: SessionVoice): SessionPart {
       });
     },
   };
+}
+
+function isSize(size: unknown): size is TerminalSize {
+  const { rows, columns } = (size ?? {}) as Readonly<Record<string, unknown>>;
+  return [rows, columns].every((side) => Number.isInteger(side) && Number(side) > 0);
 }
 
 function sayEnd(voice: SessionVoice, exit: object): void {

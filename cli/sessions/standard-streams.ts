@@ -1,18 +1,26 @@
 /** @file Joins this process's standard streams and signals to an exec session until that is over. */
 
 import type { SessionEvents, UserSession } from "../../client/session.ts";
-import type { SessionExit, SessionSignal } from "../../protocol/session-contract.ts";
+import type { SessionExit, SessionSignal, TerminalSize } from "../../protocol/session-contract.ts";
 import { CHANNEL } from "../../streams/words.ts";
 import type { CommandContext } from "../command/command-context.ts";
 
 const PASSED_ON = ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"] as const;
 
+/** The size of this process's terminal, or a usual one. */
+export const terminalSize = ({ io: { stdout } }: CommandContext): TerminalSize => ({
+  ...{ rows: stdout.rows ?? 24, columns: stdout.columns ?? 80 },
+});
+
+/** With a terminal at the other end, what is typed goes there as it is, Ctrl-C included, and sizes follow. */
 export async function joinStandardStreams(
   context: CommandContext,
+  hasTerminal: boolean,
   open: (events: SessionEvents) => UserSession,
 ): Promise<SessionExit | undefined> {
   const { stdout, stderr } = context.io;
   const { stdin } = process;
+  const isRaw = hasTerminal && stdin.isTTY;
   context.endsByItself();
   const session = open({
     onData: (channel, bytes, taken) => {
@@ -30,10 +38,15 @@ export async function joinStandardStreams(
   stdin.on("data", read);
   stdin.on("end", ended);
   const giveBack = takeSignals((signal) => session.say({ signal }));
+  const resized = (): void => session.say({ size: terminalSize(context) });
+  if (hasTerminal) process.on("SIGWINCH", resized);
+  if (isRaw) stdin.setRawMode(true);
   try {
     return await session.over;
   } finally {
     giveBack();
+    process.off("SIGWINCH", resized);
+    if (isRaw) stdin.setRawMode(false);
     stdin.off("data", read);
     stdin.off("end", ended);
     stdin.pause();

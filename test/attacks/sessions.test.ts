@@ -193,6 +193,19 @@ describe("a session with a rank", () => {
     expect(await session.over).toEqual({ signal: "SIGTERM" });
   });
 
+  it("has a terminal whose size follows, and a status, where it asks for one", async () => {
+    const script = "stty size; read word; stty size; test -t 0 && test -t 1 && exit 9";
+    const command = ["sh", "-c", script];
+    const terminal = { rows: 33, columns: 99, name: "xterm" };
+    const start = { command, idleMs: 600_000, terminal };
+    const { session, until } = open("ada", command, { start });
+    await until("33 99");
+    session.say({ size: { rows: 44, columns: 111 } });
+    session.write(CHANNEL.input, Buffer.from("\n"));
+    await until("44 111");
+    expect(await session.over).toEqual({ exitCode: 9 });
+  });
+
   it("says that a command is missing", async () => {
     const { exit, text } = await exec("ada", ["no-such-command"]);
     // The step that becomes another user says 126, as for what may not be executed.

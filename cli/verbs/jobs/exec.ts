@@ -7,8 +7,12 @@ import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { statusOfExit } from "../../sessions/exit.ts";
 import { addSessionOptions, type SessionOptionValues } from "../../sessions/options.ts";
 import { rankNamed } from "../../sessions/rank-name.ts";
-import { joinStandardStreams } from "../../sessions/standard-streams.ts";
+import { joinStandardStreams, terminalSize } from "../../sessions/standard-streams.ts";
 import { serviceFor } from "../../up/own-service.ts";
+
+interface ExecValues extends SessionOptionValues {
+  readonly pty?: boolean;
+}
 
 export function execVerb(context: CommandContext): Command {
   const verb = context
@@ -18,18 +22,20 @@ export function execVerb(context: CommandContext): Command {
       "Starts a command on the host of a rank of a running job: in the job's container, as its user, in its folder, with its environment and its GPUs. Input, output, errors and signals are passed on; the exit status is the command's. It ends with the job at the latest. The way is the submit service (--api), else that of the fleet that `up` has started here; nothing that is typed or printed goes through Temporal.",
     )
     .argument("<job[:rank]>", "job id, and a rank (default: 0)")
+    .option("-t, --pty", "at a terminal of its own, as a shell wants it")
     .addHelpText(
       "after",
       helpEnd(
         [
           ["orbweaver exec train-7 -- nvidia-smi", "look at the GPUs of rank 0"],
+          ["orbweaver exec --pty train-7 -- bash", "a shell beside rank 0"],
           ["orbweaver exec train-7:3 -- py-spy dump --pid 1234", "beside rank 3"],
           ["orbweaver exec train-7 -- tar c ckpt > ckpt.tar", "copy a folder out"],
         ],
         "Exit status: the command's; 128+n for signal n, 127 command not found. Of\nOrbweaver itself: 1 refused or lost, 2 wrong usage, 3 not found, 4 no connection.",
       ),
     )
-    .action(async (name: string, { idle: idleMs, ...values }: SessionOptionValues) => {
+    .action(async (name: string, { idle: idleMs, pty, ...values }: ExecValues) => {
       const command = context.commandLine ?? [];
       if (command.length === 0)
         throw new OrbweaverError(
@@ -38,8 +44,10 @@ export function execVerb(context: CommandContext): Command {
         );
       const { job, rank } = rankNamed(name);
       const address = await serviceFor(context, values);
-      const start = { command, idleMs };
-      const exit = await joinStandardStreams(context, (events) =>
+      const hasTerminal = pty === true;
+      const terminal = { ...terminalSize(context), name: context.io.env["TERM"] ?? "xterm" };
+      const start = { command, idleMs, ...(hasTerminal && { terminal }) };
+      const exit = await joinStandardStreams(context, hasTerminal, (events) =>
         openUserSession(address, { job, rank, verb: "exec", start }, events),
       );
       context.exitWith(statusOfExit(context, exit));
