@@ -31,6 +31,7 @@ import { maskOn } from "../agent/runs/agent-host.ts";
 import { failure } from "../agent/system/failures.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { extrasProblem, PLAN_VARIABLE } from "../domain/lease/launch-extras.ts";
+import { isPlannedVariable } from "../domain/model/engine-names.ts";
 import { SERVING_ENV } from "../domain/job/serving-env.ts";
 import type { RunOrder } from "../protocol/agent-contract.ts";
 import { POLICY_VARIABLE, REWARDS_VARIABLE, SEAL_VARIABLE } from "../protocol/collective-files.ts";
@@ -143,10 +144,13 @@ function extrasRefusal(
   extras: NonNullable<RunOrder["launchExtras"]>,
   hosts: number,
 ): string | undefined {
-  const variable = Object.keys(extras.env).find((name) => !EXTRA_VARIABLES.includes(name));
+  const [variable] =
+    Object.entries(extras.env).find(
+      ([name, value]) => !EXTRA_VARIABLES.includes(name) && !isPlannedVariable(name, value),
+    ) ?? [];
   return variable === undefined
     ? extrasProblem(extras, hosts)
-    : `its launch extras set ${variable}, which no part of them does`;
+    : `its launch extras set ${variable}, which no part of them does in this way`;
 }
 
 /** As whom a host runs an order: the user that its policy names for the tenant. Throws BAD_INPUT where that cannot work here. */

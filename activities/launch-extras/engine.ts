@@ -32,7 +32,7 @@ export const engineProvider: LaunchExtrasProvider = {
     if (answer.kind === "blocked") throw new Error(answer.message);
     const document = servingDocument(answer.plan, { engine: spec.engine.engine, ...named });
     return Promise.resolve({
-      env: { [ENGINE_ARGS_VARIABLE]: document.arguments.join(" ") },
+      env: { ...document.environment, [ENGINE_ARGS_VARIABLE]: document.arguments.join(" ") },
       files: [],
       message: [`${spec.engine.engine}: ${servingLine(answer.plan)}`, ...document.notes].join("; "),
     });

@@ -25,7 +25,11 @@ export function servingPlanText(document: ServingDocument, view: ServingView): s
     ].join("\n"),
     levelText(document, view.ratePerS),
     memoryTable(document, view.width),
-    [`${document.engine}`, ...document.arguments.map((line) => `  ${line}`)].join("\n"),
+    [
+      document.engine,
+      ...document.arguments.map((line) => `  ${line}`),
+      ...Object.entries(document.environment).map(([name, value]) => `  ${name}=${value}`),
+    ].join("\n"),
     ...notes,
     splitsTable(document, view.width),
   ].join("\n\n");

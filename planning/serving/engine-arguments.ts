@@ -1,10 +1,11 @@
 /**
  * @file A plan as the arguments of an engine: its degrees, and the limits that the predicted memory and times rely on. Each entry is a flag with its value,
  * as vLLM 0.12 and SGLang 0.5 take it.
+ * Hosts accept the flags that `domain/model/engine-names.ts` names, and no others.
  */
 
-import type { EngineChoice } from "../../domain/model/engine-names.ts";
-import { ENGINE, type ServingMemory } from "./engine-memory.ts";
+import { partitionVariable, type EngineChoice } from "../../domain/model/engine-names.ts";
+import { ENGINE, stageStarts, type ServingMemory } from "./engine-memory.ts";
 import type { ServingPlan } from "./plan-serving.ts";
 import type { TransformerShape } from "../../domain/model/transformer-shape.ts";
 
@@ -36,6 +37,18 @@ export function engineArguments(
         `--mem-fraction-static ${staticShare(split.memory, cardGiB)}`,
       ];
   }
+}
+
+/** Variables that the arguments go with: blocks are dealt out as was planned where a stage has more of them, since each engine has a rule of its own. */
+export function engineEnvironment(
+  engine: EngineChoice,
+  { split: { stages } }: ServingPlan,
+  { layers }: TransformerShape,
+): Readonly<Record<string, string>> {
+  if (layers % stages === 0) return {};
+  const starts = stageStarts(layers, stages);
+  const counts = starts.slice(1).map((end, stage) => end - (starts[stage] ?? 0));
+  return { [partitionVariable(engine)]: counts.join(",") };
 }
 
 /** The share of a card for weights, keys and values, on the stage where it is least; rounded down. */

@@ -45,7 +45,7 @@ export interface ServingMemory {
 
 const GIB = 2 ** 30;
 
-/** First block of each stage, and the number of blocks behind the last: as both engines deal them out. */
+/** First block of each stage, and the number of blocks behind the last: as vLLM deals them out. */
 export function stageStarts(blocks: number, stages: number): readonly number[] {
   const least = Math.floor(blocks / stages);
   const left = blocks % stages;

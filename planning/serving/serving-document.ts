@@ -2,7 +2,7 @@
 
 import type { EngineChoice, ServiceGoal } from "../../domain/model/engine-names.ts";
 import type { TransformerShape } from "../../domain/model/transformer-shape.ts";
-import { engineArguments, engineNotes } from "./engine-arguments.ts";
+import { engineArguments, engineEnvironment, engineNotes } from "./engine-arguments.ts";
 import type { ServingMemory } from "./engine-memory.ts";
 import type { ServingPlan, ServingSplit } from "./plan-serving.ts";
 
@@ -30,6 +30,8 @@ export interface ServingDocument {
   readonly memory: readonly ServingMemory[];
   /** One flag with its value each. */
   readonly arguments: readonly string[];
+  /** Variables beside them. */
+  readonly environment: Readonly<Record<string, string>>;
   readonly notes: readonly string[];
   readonly splits: readonly SplitFacts[];
 }
@@ -67,6 +69,7 @@ export function servingDocument(
     requests: split.requests,
     memory: split.memory,
     arguments: engineArguments(engine, plan),
+    environment: engineEnvironment(engine, plan, shape),
     notes: engineNotes(engine, plan, shape),
     splits: plan.splits.map(splitFacts),
   };

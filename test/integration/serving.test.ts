@@ -1,4 +1,4 @@
-/** @file ONNX models served as jobs: from the job file to answers that are the whole model's, through an eviction, to the end. */
+/** @file Models served as jobs, by Orbweaver itself and by an engine: from the job file to answers or arguments, through an eviction, to the end. */
 
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -196,6 +196,44 @@ run: { grace: 5s }
     ]);
     const held = (await statusOf(guest)).attempts.at(-1)?.gpus ?? [];
     expect(held.map(({ mask }) => popCount(mask))).toEqual([2]);
+    await Promise.all([cancelled(guest), cancelled(owner)]);
+  });
+});
+
+describe("an inference job with an engine for language models", () => {
+  it("finds arguments for the GPUs of its lease, and others for fewer after a preemption", async () => {
+    const guest = await submit(
+      "chat",
+      `tenant: guest
+model: llama-3-8b
+gang: { gpus: 4, min: 2, timeout: 1s }
+preemption: { allowed: true, minRuntime: 0s }
+serve: { engine: vllm, ttft: 1s, tpot: 60ms }
+run: { command: "echo stand-in $ORBWEAVER_ENGINE_ARGS; exec sleep 600", grace: 5s }
+`,
+    );
+    const gpusOf = async (): Promise<number> => {
+      const { stdout } = await world.cli(["logs", guest]);
+      const said = stdout.trim().split("\n").at(-1) ?? "";
+      const degrees = [...said.matchAll(/--(?:tensor|pipeline|data)-parallel-size (\d+)/g)];
+      return degrees.reduce((product, [, degree]) => product * Number(degree), degrees.length && 1);
+    };
+    await expect.poll(gpusOf, { timeout: 90_000, interval: 500 }).toBe(4);
+    expect((await world.cli(["status", guest])).stdout).toMatch(/engine +vllm: TP .* requests\/s/);
+
+    const owner = await submit(
+      "again",
+      "tenant: owner\ngang: 2\nrun: { command: [sleep, '600'] }\n",
+    );
+    await expect.poll(gpusOf, { timeout: 90_000, interval: 500 }).toBe(2);
+    expect((await statusOf(guest)).attempts).toMatchObject([
+      {
+        gpus: [{ mask: 0b1111 }],
+        end: "stopped",
+        launchExtras: [{ part: "engine", kind: "done" }],
+      },
+      { launchExtras: [{ part: "engine", kind: "done" }] },
+    ]);
     await Promise.all([cancelled(guest), cancelled(owner)]);
   });
 });

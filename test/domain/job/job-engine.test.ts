@@ -3,6 +3,7 @@
 import { describe, expect, it, test } from "vitest";
 import { serviceGoal } from "../../../domain/job/job-engine.ts";
 import { parseJobYaml } from "../../../domain/job/job-file.ts";
+import { isPlannedVariable } from "../../../domain/model/engine-names.ts";
 import { modelPreset } from "../../../domain/model/model-presets.ts";
 import { extrasOf } from "../../../domain/lease/launch-extras.ts";
 
@@ -116,4 +117,18 @@ test.each([
   expect(`${found?.message ?? JSON.stringify(job.problems)} ${found?.remedy ?? ""}`).toMatch(
     want.text,
   );
+});
+
+test.each([
+  { name: "ORBWEAVER_ENGINE_ARGS", value: "--tp 2 --mem-fraction-static 0.873", want: true },
+  { name: "ORBWEAVER_ENGINE_ARGS", value: "--tp 2 --trust-remote-code", want: false },
+  { name: "ORBWEAVER_ENGINE_ARGS", value: "--tp 2 --model 5", want: false },
+  { name: "ORBWEAVER_ENGINE_ARGS", value: "--tp $(id)", want: false },
+  { name: "ORBWEAVER_ENGINE_ARGS", value: "--tp", want: false },
+  { name: "ORBWEAVER_ENGINE_ARGS", value: "", want: false },
+  { name: "VLLM_PP_LAYER_PARTITION", value: "11,11,10", want: true },
+  { name: "SGLANG_PP_LAYER_PARTITION", value: "11,/x", want: false },
+  { name: "LD_PRELOAD", value: "8", want: false },
+])("a host takes $name=$value from a plan: $want", ({ name, value, want }) => {
+  expect(isPlannedVariable(name, value)).toBe(want);
 });

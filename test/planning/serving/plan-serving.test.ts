@@ -4,13 +4,17 @@ import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import type { ServiceGoal } from "../../../domain/model/engine-names.ts";
+import {
+  ENGINES,
+  isPlannedVariable,
+  type ServiceGoal,
+} from "../../../domain/model/engine-names.ts";
 import { MODEL_PRESETS } from "../../../domain/model/model-presets.ts";
 import { layerMs, parseLayerTimes } from "../../../domain/model/parse-layer-times.ts";
 import type { TransformerShape } from "../../../domain/model/transformer-shape.ts";
 import { gpuMemoryGbs, gpuTeraflops } from "../../../domain/values/gpu-speed.ts";
 import { GPU_TYPES, knownGpuType } from "../../../domain/values/gpu-types.ts";
-import { engineArguments } from "../../../planning/serving/engine-arguments.ts";
+import { engineArguments, engineEnvironment } from "../../../planning/serving/engine-arguments.ts";
 import { ENGINE, stageMemory, stageStarts } from "../../../planning/serving/engine-memory.ts";
 import { promptTime, tokenMs } from "../../../planning/serving/engine-time.ts";
 import { planServing, type ServingPlan } from "../../../planning/serving/plan-serving.ts";
@@ -320,10 +324,21 @@ describe("measured layers of Llama-3.1-8B", () => {
 });
 
 describe("single facts", () => {
-  it("deals blocks out as the engines do: those left go before the last stage", () => {
-    expect(stageStarts(32, 3)).toEqual(
-      [0, 11, 22, 32].map((at, stage) => (stage === 1 ? 10 + 1 : at)),
-    );
+  it("says how blocks are dealt out where stages have not as many each", () => {
+    const shape = preset("llama-3-8b");
+    const plan = planned("llama-3-8b", site("H100", [3]));
+    const of = (stages: number): ServingPlan => ({ ...plan, split: { ...plan.split, stages } });
+    expect(engineEnvironment("vllm", of(3), shape)).toEqual({
+      VLLM_PP_LAYER_PARTITION: "11,11,10",
+    });
+    expect(engineEnvironment("sglang", of(5), shape)).toEqual({
+      SGLANG_PP_LAYER_PARTITION: "6,6,7,7,6",
+    });
+    expect(engineEnvironment("vllm", of(4), shape)).toEqual({});
+  });
+
+  it("deals blocks out as vLLM does: those left go before the last stage", () => {
+    expect(stageStarts(32, 3)).toEqual([0, 11, 22, 32]);
     expect(stageStarts(10, 4)).toEqual([0, 2, 5, 8, 10]);
     fc.assert(
       fc.property(
@@ -384,6 +399,10 @@ describe("single facts", () => {
       "--max-num-batched-tokens 2048",
       "--gpu-memory-utilization 0.9",
     ]);
+    for (const engine of ENGINES)
+      expect(
+        isPlannedVariable("ORBWEAVER_ENGINE_ARGS", engineArguments(engine, plan).join(" ")),
+      ).toBe(true);
     expect(engineArguments("sglang", plan).slice(0, 4)).toEqual([
       "--tp 1",
       "--pp-size 1",
