@@ -50,6 +50,8 @@ const upState = z.object({
     .exactOptional(),
   /** Where the console is, running or not; its port is used again, so that open pages go on. */
   consoleUrl: z.string().exactOptional(),
+  /** The fleet file whose `notify` it reads. */
+  consoleFile: z.string().exactOptional(),
   /** Where the submit service answers tokens, in the same way. */
   apiUrl: z.string().exactOptional(),
   /** The state is that of a backup of this time, and the fleet has not been started from it yet. */

@@ -32,7 +32,12 @@ export function readNotify(
   };
 }
 
-const stampOf = (path: string): string => {
-  const found = statSync(path, { throwIfNoEntry: false });
-  return found === undefined ? "" : `${found.mtimeMs} ${found.size} ${found.ino}`;
-};
+/** What cannot be looked at has a stamp of its own, so that reading it says why. */
+function stampOf(path: string): string {
+  try {
+    const { mtimeMs, size, ino } = statSync(path);
+    return `${mtimeMs} ${size} ${ino}`;
+  } catch (error) {
+    return error instanceof Error && "code" in error ? String(error.code) : "unknown";
+  }
+}

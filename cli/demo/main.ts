@@ -67,8 +67,6 @@ async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
       ends: [],
     };
     const busiest = await playJobs(run, jobs, board);
-    if (busiest !== undefined)
-      await writeFile(PICTURE, fleetPicture({ fleet: FLEET, mode: "tenant", ...busiest }));
     const summary = summarise({
       ends: run.ends,
       workload,
@@ -82,7 +80,7 @@ async function runDemo({ isKept, isJson }: DemoOptions): Promise<boolean> {
     await close();
     if (isJson) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
     else printSummary(process.stdout, summary);
-    if (busiest !== undefined) say(`${PICTURE}: the fleet and its queue when most jobs waited`);
+    if (busiest !== undefined) await writePicture(busiest);
     return isGood(summary, jobs.length) && !interruption.signal.aborted;
   } finally {
     if (isKept) sayKept(stateDir);
@@ -105,6 +103,15 @@ interface DemoRun {
   /** Submitted jobs, in order. */
   readonly rows: DemoRow[];
   readonly ends: DemoEnd[];
+}
+
+async function writePicture(seen: Seen): Promise<void> {
+  try {
+    await writeFile(PICTURE, fleetPicture({ fleet: FLEET, mode: "tenant", ...seen }));
+    say(`${PICTURE}: the fleet and its queue when most jobs waited`);
+  } catch (error) {
+    say(`${PICTURE} could not be written here: ${messageOf(error)}`);
+  }
 }
 
 interface Seen {

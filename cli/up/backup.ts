@@ -13,6 +13,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -21,11 +22,13 @@ import {
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { PRIVATE_DIR, PRIVATE_FILE } from "../../access/private-files.ts";
+import type { Fleet } from "../../domain/fleet/fleet.ts";
 import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import { formatProblem } from "../../domain/values/file-problem.ts";
 import { readUpState, type UpState } from "../../workers/state.ts";
 import { readText } from "../command/fleet-files.ts";
-import { databaseFileOf, storeDirOf } from "./places.ts";
+import { databaseFileOf } from "./places.ts";
 
 const { COPYFILE_FICLONE: FICLONE } = constants;
 export const MANIFEST = "backup.json";
@@ -34,6 +37,8 @@ export const HISTORY = "history.db";
 export const DATABASE = "temporal.db";
 export const STATE = "up.json";
 export const STORE = "store";
+/** Kept beside the databases, and not to be had anew. */
+export const RECORDS = ["audit.jsonl", "measured"] as const;
 
 export const manifestSchema = z.object({
   version: z.literal(1),
@@ -48,8 +53,10 @@ export type Manifest = z.infer<typeof manifestSchema>;
 
 export interface Backup {
   readonly manifest: Manifest;
-  /** Files of the fleet that are elsewhere, and so not in it. */
+  /** Files that the fleet's file names and that are not in it: they lie elsewhere, or are secrets. */
   readonly left: readonly string[];
+  /** What is wrong with the fleet's file. */
+  readonly problems: readonly string[];
   /** The fleet's history is in this Temporal server, whose database has a backup of its own. */
   readonly elsewhere: string | undefined;
 }
@@ -73,25 +80,28 @@ export async function takeBackup({
     );
   if (existsSync(folder))
     throw new OrbweaverError("BAD_INPUT", `${folder} is there already. Name a new folder.`);
-  const aside = `${folder}.partial`;
-  rmSync(aside, { recursive: true, force: true });
-  mkdirSync(aside, { recursive: true, mode: PRIVATE_DIR });
-  const elsewhere = await copyDatabases(state, { stateDir, to: aside });
-  copyTree(storeDirOf(stateDir), join(aside, STORE));
-  const left = copyFleetFiles(state.fleetFile, join(aside, FLEET_FOLDER));
-  writeFileSync(join(aside, STATE), JSON.stringify(state, null, 2), { mode: PRIVATE_FILE });
-  const manifest: Manifest = {
-    version: 1,
-    fleet,
-    takenAtMs: nowMs,
-    fleetFile: basename(state.fleetFile),
-    files: await listed(aside),
-  };
-  writeFileSync(join(aside, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, {
-    mode: PRIVATE_FILE,
-  });
-  renameSync(aside, folder);
-  return { manifest, left, elsewhere };
+  mkdirSync(dirname(folder), { recursive: true, mode: PRIVATE_DIR });
+  const aside = mkdtempSync(`${folder}.partial-`);
+  try {
+    const elsewhere = await copyDatabases(state, { stateDir, to: aside });
+    for (const name of [STORE, ...RECORDS]) copyTree(join(stateDir, name), join(aside, name));
+    const found = copyFleetFiles(state.fleetFile, join(aside, FLEET_FOLDER));
+    writeFileSync(join(aside, STATE), JSON.stringify(state, null, 2), { mode: PRIVATE_FILE });
+    const manifest: Manifest = {
+      version: 1,
+      fleet,
+      takenAtMs: nowMs,
+      fleetFile: basename(state.fleetFile),
+      files: await listed(aside),
+    };
+    writeFileSync(join(aside, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, {
+      mode: PRIVATE_FILE,
+    });
+    renameSync(aside, folder);
+    return { manifest, ...found, elsewhere };
+  } finally {
+    rmSync(aside, { recursive: true, force: true });
+  }
 }
 
 /** Returns the address of the server whose database is not here. */
@@ -142,24 +152,27 @@ async function copyDatabase(from: string, to: string): Promise<void> {
   for (const log of ["-wal", "-shm"]) rmSync(`${to}${log}`, { force: true });
 }
 
+/** A file, or a folder with all that is in it. */
 function copyTree(from: string, to: string): void {
-  if (!existsSync(from)) return;
+  const found = lstatSync(from, { throwIfNoEntry: false });
+  if (found?.isFile() === true) copyFileSync(from, to);
+  if (found?.isDirectory() !== true) return;
   mkdirSync(to, { recursive: true, mode: PRIVATE_DIR });
-  for (const entry of readdirSync(from, { withFileTypes: true })) {
-    const [source, copy] = [join(from, entry.name), join(to, entry.name)];
-    if (entry.isDirectory()) copyTree(source, copy);
+  for (const name of readdirSync(from))
     // A value that is being written has a name that begins with a dot.
-    else if (entry.isFile() && !entry.name.startsWith(".")) copyFileSync(source, copy);
-  }
+    if (!name.startsWith(".")) copyTree(join(from, name), join(to, name));
 }
 
 /** The fleet file, and the measurements that it names where they lie beside it or below. */
-function copyFleetFiles(fleetFile: string, to: string): readonly string[] {
+function copyFleetFiles(
+  fleetFile: string,
+  to: string,
+): { readonly left: readonly string[]; readonly problems: readonly string[] } {
   const folder = dirname(fleetFile);
   const named = new Set<string>();
   const text = readText(fleetFile);
-  if (text.kind === "missing") return [fleetFile];
-  parseFleetYaml(text.text, {
+  if (text.kind === "missing") return { left: [fleetFile], problems: [] };
+  const parsed = parseFleetYaml(text.text, {
     file: fleetFile,
     read(name) {
       named.add(resolve(folder, name));
@@ -167,7 +180,8 @@ function copyFleetFiles(fleetFile: string, to: string): readonly string[] {
     },
   });
   mkdirSync(to, { recursive: true, mode: PRIVATE_DIR });
-  const left: string[] = [];
+  const isSound = parsed.kind === "parsed";
+  const left = isSound ? secretsOf(parsed.fleet).map((name) => resolve(folder, name)) : [];
   for (const file of [fleetFile, ...named]) {
     const inside = relative(folder, file);
     if (inside.startsWith("..") || !existsSync(file)) {
@@ -177,8 +191,11 @@ function copyFleetFiles(fleetFile: string, to: string): readonly string[] {
     mkdirSync(dirname(join(to, inside)), { recursive: true, mode: PRIVATE_DIR });
     copyFileSync(file, join(to, inside));
   }
-  return left;
+  return { left, problems: isSound ? [] : parsed.problems.map(formatProblem) };
 }
+
+const secretsOf = ({ notify = [] }: Fleet): string[] =>
+  notify.flatMap(({ secretFile, slackFile }) => [secretFile ?? [], slackFile ?? []].flat());
 
 /** All files below a folder, sorted by path. */
 async function listed(folder: string): Promise<Manifest["files"]> {

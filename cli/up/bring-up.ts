@@ -7,12 +7,14 @@
  */
 
 import type { Client } from "@temporalio/client";
+import { existsSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import type { HostTrust } from "../../access/host-trust.ts";
 import { isAlive } from "../../agent/system/process-identity.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { SEARCH_ATTRIBUTES } from "../../domain/values/search-attributes.ts";
 import {
   keyFileOf,
@@ -61,6 +63,7 @@ import {
 } from "./fleet-start.ts";
 import { agentSettings, controlSettings, createStarter, isControl } from "./processes.ts";
 import { ownFleetFile } from "./own-fleet-file.ts";
+import { UNFINISHED } from "./restore.ts";
 import { provideServer } from "./server.ts";
 import { endAll } from "./take-down.ts";
 import { workerSurroundings, type WorkerSurroundings } from "./worker-environment.ts";
@@ -105,6 +108,7 @@ export async function bringUp(context: CommandContext, request: UpRequest): Prom
   try {
     await ensureSearchAttributes(client.connection, connection.namespace, SEARCH_ATTRIBUTES);
     await notes.write();
+    await beginAnew(context, client, ground);
     const { control, surroundings } = await provideControl(context, client, ground);
     const at = { fleet, stateDir, surroundings };
     const { hosts, elsewhere, startedCount } = await startProcesses(context, client, {
@@ -152,6 +156,11 @@ async function prepare(
 ): Promise<Ground> {
   const { io } = context;
   const stateDir = fleetStateDir(io.env, fleet);
+  if (existsSync(join(stateDir, UNFINISHED)))
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `a restore of fleet ${fleet} was not finished. Run \`orbweaver restore --force FOLDER\` again.`,
+    );
   const former = await readUpState(stateDir);
   closeState(stateDir, former);
   const { trust, noted: notedTrust } = upTrust(asked, io, former);
@@ -186,6 +195,7 @@ async function prepare(
     ...(notedTrust !== undefined && { trust: notedTrust }),
     ...(keyFile !== undefined && { encryptionKeys: keyFile }),
     ...(former?.consoleUrl !== undefined && { consoleUrl: former.consoleUrl }),
+    ...(former?.consoleFile !== undefined && { consoleFile: former.consoleFile }),
     ...(former?.apiUrl !== undefined && { apiUrl: former.apiUrl }),
     ...(former?.restoredFromMs !== undefined && { restoredFromMs: former.restoredFromMs }),
     ...(server === undefined ? configuredPlace(former, connection.address) : { server }),
@@ -284,7 +294,6 @@ async function startProcesses(
   const { io } = context;
   const at = { fleet, stateDir, surroundings };
   const detailsHash = await storeDetails(description, stateDir);
-  await beginAnew(context, client, { fleet, notes });
   const start = { name: fleet, fleet: description, detailsHash };
   const isNewFleet = await startFleet(client, start);
 

@@ -10,6 +10,7 @@ import type { CommandContext } from "../command/command-context.ts";
 import type { FleetNotes } from "./fleet-notes.ts";
 import { createStarter, type ProcessSurroundings } from "./processes.ts";
 import { portOf } from "./server.ts";
+import { endAll } from "./take-down.ts";
 
 /** Its address; undefined where it could not start. */
 export async function provideConsole(
@@ -17,12 +18,16 @@ export async function provideConsole(
   notes: FleetNotes,
   at: ProcessSurroundings,
 ): Promise<string | undefined> {
-  const { workers, consoleUrl: former, fleetFile } = notes.state();
-  if (former !== undefined && workers.some(({ role }) => role === "console")) return former;
+  const { workers, consoleUrl: former, fleetFile, consoleFile } = notes.state();
+  const running = workers.filter(({ role }) => role === "console");
+  if (former !== undefined && running.length > 0 && consoleFile === fleetFile) return former;
+  // One that tells those whom another file names.
+  await endAll(context, running);
+  notes.change({ workers: notes.state().workers.filter((worker) => !running.includes(worker)) });
   const port = await freePort(portOf(former));
   const history = historyFileIn(context.io.env, at.fleet);
   const args = ["--port", String(port), "--fleet", at.fleet, "--history", history];
-  if (fleetFile !== undefined) args.push("--notify", fleetFile);
+  args.push("--notify", fleetFile);
   try {
     await createStarter(context, notes, at).ensure({
       role: "console",
@@ -33,7 +38,7 @@ export async function provideConsole(
     return undefined;
   }
   const consoleUrl = `http://${LOOPBACK}:${String(port)}`;
-  notes.change({ consoleUrl });
+  notes.change({ consoleUrl, consoleFile: fleetFile });
   await notes.write();
   return consoleUrl;
 }

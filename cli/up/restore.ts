@@ -3,54 +3,80 @@
  * the backup is not in it: tokens go on far above, and agents and jobs say what they hold.
  */
 
-import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize } from "node:path";
 import { isAlive } from "../../agent/system/process-identity.ts";
 import { PRIVATE_DIR } from "../../access/private-files.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { readUpState, writeUpState } from "../../workers/state.ts";
-import { FLEET_FOLDER, hashOf, MANIFEST, manifestSchema, STATE, type Manifest } from "./backup.ts";
+import {
+  DATABASE,
+  FLEET_FOLDER,
+  hashOf,
+  MANIFEST,
+  manifestSchema,
+  RECORDS,
+  STATE,
+  type Manifest,
+} from "./backup.ts";
 import { livingServer } from "./own-server.ts";
 import { databaseFileOf } from "./places.ts";
 
 export interface Restored {
-  /** Where the former state folder is now. */
+  /** Where the former databases and tables are now. */
   readonly aside: string | undefined;
   readonly fleetFile: string;
+  /** The fleet's jobs are in this Temporal server, and none of them was restored. */
+  readonly elsewhere: string | undefined;
 }
+
+/** In the state folder, while a restore is under way; `up` starts nothing beside it. */
+export const UNFINISHED = ".restoring";
+/** What a state consists of, beside what agents keep there: launches and checkpoints, which stay. */
+const PARTS = /^(?:(?:temporal|history)\.db(?:[.-].*)?|store|fleet|up\.json)$/;
+const isRecord = (name: string): boolean => RECORDS.some((record) => record === name);
 
 export async function restoreBackup({
   folder,
   manifest,
   stateDir: to,
   isForced,
+  nowMs,
 }: {
   readonly folder: string;
   readonly manifest: Manifest;
   readonly stateDir: string;
   /** A state that is there is moved aside. */
   readonly isForced: boolean;
+  readonly nowMs: number;
 }): Promise<Restored> {
   await verify(folder, manifest);
   await refuseLiving(to, manifest.fleet);
-  const hadState = existsSync(to);
-  if (hadState && !isForced)
+  mkdirSync(to, { recursive: true, mode: PRIVATE_DIR });
+  const former = readdirSync(to).filter((name) => PARTS.test(name));
+  if (former.length > 0 && !isForced)
     throw new OrbweaverError(
       "NOT_ALLOWED",
-      `${to} has a state of fleet ${manifest.fleet}. Add --force to move it aside, or remove it with \`orbweaver down --purge\`.`,
+      `${to} has a state of fleet ${manifest.fleet}. Add --force to move it aside; launches and checkpoints of jobs stay.`,
     );
-  const made = `${to}.restoring`;
+  const made = join(to, UNFINISHED);
   rmSync(made, { recursive: true, force: true });
+  mkdirSync(made, { mode: PRIVATE_DIR });
   for (const { path } of manifest.files) {
     mkdirSync(dirname(join(made, path)), { recursive: true, mode: PRIVATE_DIR });
     copyFileSync(join(folder, path), join(made, path));
   }
-  const fleetFile = await settleState(made, { to, manifest });
-  const aside = hadState ? `${to}.before-${String(Date.now())}` : undefined;
-  if (aside !== undefined) renameSync(to, aside);
-  renameSync(made, to);
-  return { aside, fleetFile };
+  const settled = await settleState(made, { to, manifest });
+  const aside = former.length > 0 ? join(to, `before-${String(nowMs)}`) : undefined;
+  if (aside !== undefined) mkdirSync(aside, { mode: PRIVATE_DIR });
+  for (const name of former) renameSync(join(to, name), join(aside ?? to, name));
+  // The records of today have those of the backup, and more.
+  for (const name of readdirSync(made))
+    if (!isRecord(name) || !existsSync(join(to, name)))
+      renameSync(join(made, name), join(to, name));
+  rmSync(made, { recursive: true });
+  return { aside, ...settled };
 }
 
 /** `fleet`: of which it must be; absent: of any. */
@@ -110,22 +136,26 @@ async function refuseLiving(stateDir: string, fleet: string): Promise<void> {
   );
 }
 
-/** The state file for its new place; the fleet file is its own copy where the original is gone. */
+/** The state file for its new place. The fleet file is the one of the backup, where that is not the same as the one at its old place. */
 async function settleState(
   made: string,
   { to, manifest }: { readonly to: string; readonly manifest: Manifest },
-): Promise<string> {
+): Promise<Omit<Restored, "aside">> {
   const state = await readUpState(made);
   if (state === undefined) throw new OrbweaverError("BAD_INPUT", `the backup has no ${STATE}.`);
-  const fleetFile = existsSync(state.fleetFile)
-    ? state.fleetFile
-    : join(to, FLEET_FOLDER, basename(manifest.fleetFile));
+  const copy = join(FLEET_FOLDER, basename(manifest.fleetFile));
+  const kept = manifest.files.find(({ path }) => path === copy);
+  const isSame =
+    existsSync(state.fleetFile) &&
+    (kept === undefined || (await hashOf(state.fleetFile)) === kept.sha256);
+  const fleetFile = isSame || kept === undefined ? state.fleetFile : join(to, copy);
+  const hasDatabase = manifest.files.some(({ path }) => path === DATABASE);
   await writeUpState(made, {
     ...state,
     fleetFile,
     workers: [],
-    restoredFromMs: manifest.takenAtMs,
+    ...(hasDatabase && { restoredFromMs: manifest.takenAtMs }),
     ...(state.server && { server: { ...state.server, databaseFile: databaseFileOf(to) } }),
   });
-  return fleetFile;
+  return { fleetFile, elsewhere: hasDatabase ? undefined : state.configuredAddress };
 }

@@ -13,7 +13,7 @@ import { isGone } from "../follow/history-pages.ts";
 import { readJobPage } from "../job/follow-job.ts";
 import type { ReadEarlierRun } from "../past/earlier-run.ts";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
-import { deliver } from "../notices/deliver.ts";
+import { createDelivery } from "../notices/deliver.ts";
 import { createOutbox, OLDEST_MS } from "../notices/outbox.ts";
 import { createSender } from "../notices/send.ts";
 import { openHistory, type Cursor } from "./database.ts";
@@ -82,8 +82,12 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
     },
     outbox,
   );
-  const send = createSender(notify?.folder ?? "", signal);
-  let telling: Promise<void> | undefined;
+  const delivery = createDelivery({
+    ...{ database, signal, say },
+    send: createSender(notify?.folder ?? "", signal),
+    nowMs: Date.now,
+  });
+  const rounds = new Set<Promise<void>>();
   let forgotAtMs = 0;
   let catching: Promise<void> | undefined;
   let isCaughtUp = false;
@@ -104,15 +108,17 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
 
   /** Beside the books: a slow target holds up only notices. */
   function tell(): void {
-    if (notify === undefined || telling !== undefined || signal.aborted) return;
+    if (notify === undefined || signal.aborted) return;
     const nowMs = Date.now();
     if (nowMs > forgotAtMs + FORGET_EVERY_MS) {
       forgotAtMs = nowMs;
       database.forgetNotices(nowMs - KEPT_NOTICES_MS);
     }
-    telling = deliver(database, { targets: notify.targets(), send, nowMs: Date.now, signal, say })
+    const round = delivery
+      .round(notify.targets())
       .catch(sayTrouble)
-      .then(() => (telling = undefined));
+      .finally(() => rounds.delete(round));
+    rounds.add(round);
   }
 
   /** Once for each new trouble. */
@@ -152,7 +158,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       clearInterval(timer);
       await keeping;
       await keep();
-      await telling;
+      await Promise.all(rounds);
       database.close();
     },
   };

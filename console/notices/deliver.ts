@@ -1,12 +1,12 @@
 /**
- * @file Delivers the notices of the outbox: to each target one after the other, the oldest first, all targets side by side. A notice may arrive
- * twice, when the console dies between sending and noting; its id tells.
+ * @file Delivers the notices of the outbox: to each target one after the other, the oldest first, the targets apart from each other. A notice may
+ * arrive twice, when the console dies between sending and noting; its id tells.
  *
- * What fails is tried again, ever later, for a day. A target that fails holds up no other.
+ * What fails is tried again, ever later, for a day. A target that fails or is slow holds up no other.
  */
 
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
-import type { HistoryDatabase } from "../history/database.ts";
+import type { DueNotice, HistoryDatabase, SentNotice } from "../history/database.ts";
 import { OLDEST_MS } from "./outbox.ts";
 import type { SendNotice } from "./send.ts";
 
@@ -15,52 +15,90 @@ const FIRST_AGAIN_MS = 5_000;
 const LATEST_AGAIN_MS = 3_600_000;
 const MOST_DOUBLINGS = 10;
 
-/** One round: whatever is due. */
-export async function deliver(
-  database: Pick<HistoryDatabase, "dueNotices" | "noteSent">,
-  {
-    targets,
-    send,
-    nowMs,
-    signal,
-    say,
-  }: {
-    readonly targets: readonly NoticeTarget[];
-    readonly send: SendNotice;
-    readonly nowMs: () => number;
-    readonly signal: AbortSignal;
-    readonly say: (line: string) => void;
-  },
-): Promise<void> {
-  await Promise.all(
-    targets.map(async (target) => {
-      for (const row of database.dueNotices(target.name, { nowMs: nowMs(), most: AT_ONCE })) {
-        if (signal.aborted) return;
-        const { id, tries, atMs } = row;
-        try {
-          await send(target, row, nowMs());
-          database.noteSent({ id, target: target.name, tries: tries + 1, doneMs: nowMs() });
-        } catch (error) {
-          // The console ends; the next one sends it.
-          if (signal.aborted) return;
-          const why = error instanceof Error ? error.message : String(error);
-          const isLate = nowMs() - atMs > OLDEST_MS;
-          const waitMs = Math.min(
-            LATEST_AGAIN_MS,
-            FIRST_AGAIN_MS * 2 ** Math.min(tries, MOST_DOUBLINGS),
-          );
-          if (tries === 0 || isLate)
-            say(
-              `console: ${target.name} was not told of ${id}: ${why}; ${isLate ? "it is given up" : "it is tried again"}`,
-            );
-          database.noteSent({
-            ...{ id, target: target.name, tries: tries + 1 },
-            ...(isLate ? { doneMs: nowMs() } : { notBeforeMs: nowMs() + waitMs }),
-          });
-          // The next one waits for the next round: what is the target's trouble would be met again.
-          return;
-        }
-      }
-    }),
-  );
+export interface DeliveryParts {
+  readonly database: Pick<HistoryDatabase, "dueNotices" | "noteSent">;
+  readonly send: SendNotice;
+  readonly nowMs: () => number;
+  readonly signal: AbortSignal;
+  readonly say: (line: string) => void;
+}
+
+export interface Delivery {
+  /** Whatever is due, to those to whom nothing is on its way. Fails with the trouble of the database. */
+  readonly round: (targets: readonly NoticeTarget[]) => Promise<void>;
+}
+
+export function createDelivery({ database, send, nowMs, signal, say }: DeliveryParts): Delivery {
+  const busy = new Set<string>();
+  /** What the database could not note, by target; before it has, nothing more goes there, or it would go again and again. */
+  const unnoted = new Map<string, SentNotice>();
+
+  return {
+    async round(targets) {
+      await Promise.all(
+        targets.map(async (target) => {
+          if (busy.has(target.name)) return;
+          busy.add(target.name);
+          try {
+            await serve(target);
+          } finally {
+            busy.delete(target.name);
+          }
+        }),
+      );
+    },
+  };
+
+  async function serve(target: NoticeTarget): Promise<void> {
+    const { name } = target;
+    const former = unnoted.get(name);
+    if (former !== undefined) note(former);
+    for (const row of database.dueNotices(name, { nowMs: nowMs(), most: AT_ONCE })) {
+      if (signal.aborted) return;
+      const outcome = await attempt(target, row);
+      if (outcome === undefined) return;
+      note(outcome);
+      // The next one waits for the next round: what is the target's trouble would be met again.
+      if (outcome.isFailed) return;
+    }
+  }
+
+  function note(sent: SentNotice): void {
+    const { id, target, tries, doneMs, notBeforeMs } = sent;
+    unnoted.set(target, sent);
+    database.noteSent({
+      ...{ id, target, tries },
+      ...(doneMs !== undefined && { doneMs }),
+      ...(notBeforeMs !== undefined && { notBeforeMs }),
+    });
+    unnoted.delete(target);
+  }
+
+  /** Undefined where the console ends; the next one sends it. */
+  async function attempt(
+    target: NoticeTarget,
+    row: DueNotice,
+  ): Promise<(SentNotice & { readonly isFailed: boolean }) | undefined> {
+    const { id, tries, atMs } = row;
+    const base = { id, target: target.name, tries: tries + 1 };
+    try {
+      await send(target, row, nowMs());
+      return { ...base, doneMs: nowMs(), isFailed: false };
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      const why = error instanceof Error ? error.message : String(error);
+      const isLate = nowMs() - atMs > OLDEST_MS;
+      const ends = isLate ? "it is given up" : "it is tried again";
+      if (tries === 0 || isLate)
+        say(`console: ${target.name} was not told of ${id}: ${why}; ${ends}`);
+      const waitMs = FIRST_AGAIN_MS * 2 ** Math.min(tries, MOST_DOUBLINGS);
+      return {
+        ...base,
+        ...(isLate
+          ? { doneMs: nowMs() }
+          : { notBeforeMs: nowMs() + Math.min(LATEST_AGAIN_MS, waitMs) }),
+        isFailed: true,
+      };
+    }
+  }
 }

@@ -90,22 +90,36 @@ function slackBody(body: string): string {
   return JSON.stringify({ text: line });
 }
 
+/** Ends the command and all that it has started when its time is over, or the console's. */
 async function run(
   command: readonly string[],
   body: string,
-  where: { readonly cwd: string; readonly signal: AbortSignal },
+  { cwd, signal }: { readonly cwd: string; readonly signal: AbortSignal },
 ): Promise<void> {
   const [program = "", ...args] = command;
-  const child = spawn(program, args, {
-    ...where,
-    stdio: ["pipe", "ignore", "ignore"],
-    timeout: COMMAND_PATIENCE_MS,
-    killSignal: "SIGKILL",
-  });
+  const child = spawn(program, args, { cwd, stdio: ["pipe", "ignore", "ignore"], detached: true });
+  const ending = AbortSignal.any([signal, AbortSignal.timeout(COMMAND_PATIENCE_MS)]);
+  const kill = (): void => {
+    if (child.pid !== undefined) killGroup(child.pid);
+  };
+  ending.addEventListener("abort", kill);
   // A command that reads nothing is none that failed.
   child.stdin.on("error", () => undefined);
   child.stdin.end(body);
-  const [code, signal] = (await once(child, "exit")) as [number | null, string | null];
-  if (code === 0) return;
-  throw new Error(code === null ? `it ended by ${signal ?? "a signal"}` : `it ended with ${code}`);
+  try {
+    const [code, by] = (await once(child, "exit")) as [number | null, string | null];
+    if (code === 0) return;
+    throw new Error(code === null ? `it ended by ${by ?? "a signal"}` : `it ended with ${code}`);
+  } finally {
+    ending.removeEventListener("abort", kill);
+  }
+}
+
+function killGroup(leader: number): void {
+  try {
+    process.kill(-leader, "SIGKILL");
+  } catch (error) {
+    // It has ended by itself.
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
 }

@@ -18,7 +18,7 @@ import {
   type NoticeRow,
 } from "../../console/history/database.ts";
 import { createKeeper } from "../../console/history/keeper.ts";
-import { deliver } from "../../console/notices/deliver.ts";
+import { createDelivery } from "../../console/notices/deliver.ts";
 import { createOutbox, OLDEST_MS } from "../../console/notices/outbox.ts";
 import { createSender } from "../../console/notices/send.ts";
 import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
@@ -166,14 +166,14 @@ describe("delivery", () => {
     send: (target: string, id: string) => boolean,
   ): Promise<readonly string[]> => {
     const said: string[] = [];
-    await deliver(database, {
-      targets: [targetOf("down"), targetOf("up")],
+    await createDelivery({
+      database,
       send: ({ name }, { id }) =>
         send(name, id) ? Promise.resolve() : Promise.reject(new Error("no answer")),
       nowMs: () => nowMs,
       signal: ended.signal,
       say: (line) => said.push(line),
-    });
+    }).round([targetOf("down"), targetOf("up")]);
     return said;
   };
   const put = (database: HistoryDatabase, count: number): void =>
@@ -209,6 +209,56 @@ describe("delivery", () => {
       "console: down was not told of n0: no answer; it is given up",
     ]);
     expect(database.dueNotices("down", { nowMs: Infinity, most: 10 })).toEqual([]);
+    database.close();
+  });
+
+  it("is not held up by a target that takes long", async () => {
+    const database = await open();
+    put(database, 2);
+    const sent: string[] = [];
+    let free: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (free = resolve));
+    const { round: go } = createDelivery({
+      ...{ database, signal: ended.signal, nowMs: () => 10, say: () => undefined },
+      send: async ({ name }, { id }) => {
+        if (name === "down") await held;
+        sent.push(`${name} ${id}`);
+      },
+    });
+    const targets = [targetOf("down"), targetOf("up")];
+    const first = go(targets);
+    await new Promise((resolve) => setImmediate(resolve));
+    put(database, 3);
+    await go(targets);
+    expect(sent).toEqual(["up n0", "up n1", "up n2"]);
+    free();
+    await first;
+    expect(sent.slice(3)).toEqual(["down n0", "down n1"]);
+    database.close();
+  });
+
+  it("sends nothing again where only the noting failed", async () => {
+    const database = await open();
+    put(database, 2);
+    const sent: string[] = [];
+    let isFull = true;
+    const { round: go } = createDelivery({
+      database: {
+        dueNotices: database.dueNotices,
+        noteSent(one) {
+          if (isFull) throw new Error("disk full");
+          database.noteSent(one);
+        },
+      },
+      ...{ signal: ended.signal, nowMs: () => 10, say: () => undefined },
+      send: (_target, { id }) => Promise.resolve(void sent.push(id)),
+    });
+    for (let times = 0; times < 3; times += 1)
+      await expect(go([targetOf("up")])).rejects.toThrow("disk full");
+    expect(sent).toEqual(["n0"]);
+    isFull = false;
+    await go([targetOf("up")]);
+    expect(sent).toEqual(["n0", "n1"]);
     database.close();
   });
 
@@ -299,6 +349,11 @@ describe("sending", () => {
     const failing = { ...rest, command: ["sh", "-c", "exit 3"] };
     await expect(send(failing, row, 0)).rejects.toThrow("it ended with 3");
     await expect(send({ ...rest, command: ["/no/such"] }, row, 0)).rejects.toThrow("ENOENT");
+    const ending = new AbortController();
+    const long = { ...rest, command: ["sh", "-c", "sleep 600 & wait"] };
+    const cut = createSender(scratch, ending.signal)(long, row, 0);
+    ending.abort();
+    await expect(cut).rejects.toThrow("SIGKILL");
   });
 });
 

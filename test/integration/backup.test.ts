@@ -8,6 +8,7 @@ import {
   chmodSync,
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   rmSync,
@@ -85,7 +86,8 @@ it("a doctor finds no problem then, and names what was made wrong", async () => 
 
 it("refuses another fleet's backup, a damaged one, and a state that is there; then nothing has changed", async () => {
   await cli("down");
-  const before = readdirSync(path.join(state, "kept")).sort();
+  const kept = path.join(state, "kept");
+  const before = readdirSync(kept).sort();
   await expect(cli("restore", backup)).rejects.toThrow(/has a state of fleet kept. Add --force/);
   await expect(cli("restore", backup, "--fleet", "other")).rejects.toThrow(/is of fleet kept/);
   await expect(cli("restore", state)).rejects.toThrow(/is no backup: its backup.json/);
@@ -97,10 +99,18 @@ it("refuses another fleet's backup, a damaged one, and a state that is there; th
   );
   rmSync(path.join(damaged, "temporal.db"));
   await expect(cli("restore", damaged, "--force")).rejects.toThrow(/temporal.db is missing/);
-  expect(readdirSync(path.join(state, "kept")).sort()).toEqual(before);
-  expect(readdirSync(state).filter((name) => name.includes("restoring"))).toEqual([]);
+  expect(readdirSync(kept).sort()).toEqual(before);
+  const launches = path.join(kept, "hosts");
+  const hosts = readdirSync(launches);
   const { aside } = JSON.parse(await cli("restore", backup, "--force", "--json")) as {
     aside: string;
   };
-  expect(readdirSync(aside).sort()).toEqual(before);
+  expect(readdirSync(aside)).toEqual(
+    expect.arrayContaining(["history.db", "temporal.db", "up.json"]),
+  );
+  // What runs on the hosts is theirs.
+  expect(readdirSync(launches)).toEqual(hosts);
+  mkdirSync(path.join(kept, ".restoring"));
+  await expect(cli("up")).rejects.toThrow(/a restore of fleet kept was not finished/);
+  await cli("restore", backup, "--force");
 }, 120_000);

@@ -40,7 +40,7 @@ export function fleetShowVerb(context: CommandContext): Command {
     )
     .option("--json", "answer with one JSON document")
     .option("--plot <file.svg>", "write a picture of the map and the queue")
-    .addOption(new Option("--by <mode>", "colours of the picture").choices(MODES).default("tenant"))
+    .addOption(new Option("--by <mode>", "colours of the picture (default: tenant)").choices(MODES))
     .addHelpText(
       "after",
       helpEnd([
@@ -52,11 +52,19 @@ export function fleetShowVerb(context: CommandContext): Command {
       ]),
     )
     .action(async (values: ShowValues) => {
+      if (values.by !== undefined && values.plot === undefined)
+        throw new OrbweaverError(
+          "BAD_INPUT",
+          "--by is of a picture, and none is asked for. Add --plot FILE.svg.",
+        );
       await context.withFleet(values, async ({ client, direct, fleet }) => {
         const ledger = await client.fleet();
         const nowMs = context.io.nowMs();
         if (values.plot !== undefined)
-          await plot(context, { file: values.plot, fleet, ledger, mode: values.by, nowMs });
+          await plot(context, {
+            ...{ file: values.plot, fleet, ledger, nowMs },
+            mode: values.by ?? "tenant",
+          });
         const trust = await client.trust(ledger);
         const rules =
           direct &&
@@ -90,7 +98,7 @@ export function fleetShowVerb(context: CommandContext): Command {
 interface ShowValues extends ConnectionOptionValues {
   readonly json?: boolean;
   readonly plot?: string;
-  readonly by: Mode;
+  readonly by?: Mode;
 }
 
 async function plot(

@@ -6,6 +6,7 @@ import { fleetStateDir } from "../../../workers/state.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { counted } from "../../terminal/duration.ts";
+import { oneAtATime } from "../../up/one-at-a-time.ts";
 import { takeBackup } from "../../up/backup.ts";
 
 interface BackupValues {
@@ -35,14 +36,13 @@ export function backupVerb(context: CommandContext): Command {
       const fleet = fleetNamed(values, io.env);
       const folder = resolve(io.cwd, name);
       const stateDir = fleetStateDir(io.env, fleet);
-      const { manifest, left, elsewhere } = await takeBackup({
-        ...{ fleet, stateDir, folder },
-        nowMs: io.nowMs(),
-      });
+      const { manifest, left, problems, elsewhere } = await oneAtATime(context, stateDir, () =>
+        takeBackup({ fleet, stateDir, folder, nowMs: io.nowMs() }),
+      );
       const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
       if (values.json === true)
         return context.printJson({
-          ...{ fleet, folder, bytes, left },
+          ...{ fleet, folder, bytes, left, problems },
           takenAt: new Date(manifest.takenAtMs).toISOString(),
           files: manifest.files.length,
           ...(elsewhere !== undefined && { temporal: elsewhere }),
@@ -54,7 +54,8 @@ export function backupVerb(context: CommandContext): Command {
         context.say(
           `jobs and histories are in the Temporal server at ${elsewhere}; back up its database as well`,
         );
-      for (const file of left) context.say(`not in it, because it is elsewhere: ${file}`);
+      for (const each of problems) context.say(each);
+      for (const file of left) context.say(`not in it, because it is elsewhere or secret: ${file}`);
       context.say("not in it: private keys, logs, checkpoints");
     });
 }

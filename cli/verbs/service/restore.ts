@@ -22,7 +22,7 @@ export function restoreVerb(context: CommandContext): Command {
     )
     .argument("<folder>", "a folder that `orbweaver backup` has written")
     .option("--fleet <name>", "refuse a backup of another fleet")
-    .option("--force", "move a state that is there aside")
+    .option("--force", "move databases and tables that are there aside")
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
@@ -36,17 +36,26 @@ export function restoreVerb(context: CommandContext): Command {
       const folder = resolve(io.cwd, name);
       const manifest = await readManifest(folder, fleet);
       const stateDir = fleetStateDir(io.env, manifest.fleet);
-      const { aside, fleetFile } = await oneAtATime(context, stateDir, () =>
-        restoreBackup({ folder, manifest, stateDir, isForced: force === true }),
+      const { aside, fleetFile, elsewhere } = await oneAtATime(context, stateDir, () =>
+        restoreBackup({
+          ...{ folder, manifest, stateDir, isForced: force === true },
+          nowMs: io.nowMs(),
+        }),
       );
       const takenAt = new Date(manifest.takenAtMs).toISOString();
       if (json === true)
         return context.printJson({
           ...{ fleet: manifest.fleet, takenAt, fleetFile, stateDir },
           ...(aside !== undefined && { aside }),
+          ...(elsewhere !== undefined && { temporal: elsewhere }),
         });
       context.print(`fleet ${manifest.fleet} is as it was at ${takenAt}`);
-      if (aside !== undefined) context.say(`its former state is in ${aside}`);
+      if (aside !== undefined) context.say(`its former databases and tables are in ${aside}`);
+      if (elsewhere !== undefined)
+        context.say(
+          `its jobs are in the Temporal server at ${elsewhere}, as that has them; none of them was restored`,
+        );
+      context.say(`its fleet file: ${fleetFile}`);
       context.say(`start it with: orbweaver up --fleet ${manifest.fleet}`);
     });
 }
