@@ -36,10 +36,14 @@ export const pickBench: Bench = {
     size("seeds", "seeds, counted from --seed", { usual: 3 }),
     size("each", "states of the cluster for each size of request", { usual: 50 }),
     size("largest", "largest request", { usual: 32, least: 2 }),
-    size("samples", "size of the training set; 0: 50, 100, 250, 400, on mixed clusters 500 too", {
-      usual: 0,
-      least: 0,
-    }),
+    size(
+      "samples",
+      "size of the training set; 0: 25, 50, 100, 250, 400; of mixed clusters 50 to 500",
+      {
+        usual: 0,
+        least: 0,
+      },
+    ),
     size("decisions", "picks timed among 1,798 GPUs", { usual: 200, least: 10 }),
     size("jobs", "jobs that share network cards", { usual: 200, least: 10 }),
     size("recorded", "jobs of the fleet whose grants are judged", { usual: 300, least: 20 }),

@@ -6,13 +6,21 @@
  * bars that compare our Topo and Random with the paper's take the mean in that way too.
  */
 
-import { atLeast, atMost, barOf, REPORTED, type Bar, type Figure } from "../bar.ts";
+import { atLeast, atMost, barOf, REPORTED, type Bar, type Figure, type Target } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { figureText } from "../report.ts";
-import { mean } from "../statistics.ts";
+import { mean, quantile } from "../statistics.ts";
 import { PAPER_SAMPLES, type Compared, type Run } from "./compare.ts";
-import { figuresOf, gbePercent, isKnown, type Figures } from "./protocol.ts";
+import {
+  figuresOf,
+  gbePercent,
+  isCounted,
+  isKnown,
+  type Figures,
+  type Judged,
+} from "./protocol.ts";
 import { PRODUCT_WAY, TRAINING_WAYS, type TrainingWay } from "./training-sets.ts";
+import { countsKey } from "./truth.ts";
 
 interface Summary {
   readonly name: string;
@@ -45,6 +53,7 @@ function summaries(compared: readonly Compared[]): readonly Summary[] {
         mean: {
           gbePercent: mean("gbePercent"),
           worstPercent: Math.min(...figures.map(({ worstPercent }) => worstPercent)),
+          lowPercent: quantile(runs.flatMap(sharesOf), 0.01),
           lossGbs: mean("lossGbs"),
           scenarios: mean("scenarios"),
         },
@@ -54,18 +63,21 @@ function summaries(compared: readonly Compared[]): readonly Summary[] {
   });
 }
 
+const sharesOf = ({ judged }: Run): readonly number[] => judged.filter(isCounted).map(gbePercent);
+
 const isAtPaperSize = ({ samples }: Summary): boolean => samples === 0 || samples === PAPER_SAMPLES;
 
 export function compareTable(cluster: string, compared: readonly Compared[]): BenchTable {
   return {
-    title: `${cluster}: GBE in percent of the best, mean over ${String(compared.length)} seeds, its worst seed, its worst single pick; mean loss in GB/s. Models from ${String(PAPER_SAMPLES)} samples`,
-    columns: ["DISPATCHER", "GBE", "WORST SEED", "WORST PICK", "LOSS"],
+    title: `${cluster}: GBE in percent of the best, mean over ${String(compared.length)} seeds, its worst seed, the 1st percentile of its picks, the worst one; mean loss in GB/s. Models from ${String(PAPER_SAMPLES)} samples`,
+    columns: ["DISPATCHER", "GBE", "WORST SEED", "P1", "WORST PICK", "LOSS"],
     rows: summaries(compared)
       .filter(isAtPaperSize)
       .map(({ name, training, mean, worstSeed }) => [
         training === undefined ? name : `${name}, ${training} sets`,
         mean.gbePercent.toFixed(2),
         worstSeed.gbePercent.toFixed(2),
+        mean.lowPercent.toFixed(1),
         mean.worstPercent.toFixed(1),
         mean.lossGbs.toFixed(2),
       ]),
@@ -77,15 +89,19 @@ export function sizesTable(cluster: string, compared: readonly Compared[]): Benc
   const ours = summaries(compared).filter(({ name }) => name === "ours");
   const ways = TRAINING_WAYS.filter((way) => ours.some(({ training }) => training === way));
   return {
-    title: `${cluster}: ours by the number of samples and how they were chosen. GBE in percent, mean over ${String(compared.length)} seeds, and its worst single pick; ${PRODUCT_WAY}: as fleet measure does`,
-    columns: ["SAMPLES", ...ways.flatMap((way) => [way.toUpperCase(), "WORST PICK"])],
+    title: `${cluster}: ours by the number of samples and how they were chosen. GBE in percent, mean over ${String(compared.length)} seeds, the 1st percentile of its picks, the worst one; ${PRODUCT_WAY}: as fleet measure does`,
+    columns: ["SAMPLES", ...ways.flatMap((way) => [way.toUpperCase(), "P1", "WORST PICK"])],
     rows: [...new Set(ours.map(({ samples }) => samples))].map((samples) => [
       String(samples),
       ...ways.flatMap((way) => {
         const own = ours.find((each) => each.samples === samples && each.training === way);
         return own === undefined
-          ? ["", ""]
-          : [own.mean.gbePercent.toFixed(2), own.mean.worstPercent.toFixed(1)];
+          ? ["", "", ""]
+          : [
+              own.mean.gbePercent.toFixed(2),
+              own.mean.lowPercent.toFixed(1),
+              own.mean.worstPercent.toFixed(1),
+            ];
       }),
     ]),
   };
@@ -123,15 +139,18 @@ interface KnownTarget {
 }
 
 const TARGETS: ReadonlyMap<string, KnownTarget> = new Map([
-  ["H100", { gbe: 99.5, paperGbe: 96.99, paperLoss: 3.01, paperTopo: 84.53, paperRandom: 66.75 }],
+  ["H100", { gbe: 99.8, paperGbe: 96.99, paperLoss: 3.01, paperTopo: 84.53, paperRandom: 66.75 }],
   ["Het-4Mix", { gbe: 97, paperGbe: 89.9, paperLoss: 2.1, paperTopo: 58.9, paperRandom: 47 }],
   ["Het-RA", { gbe: 97 }],
   ["Het-VA", { gbe: 97 }],
 ]);
 
-/** GBE that the issue wants from 50 samples of the measured cluster, and of its worst pick from 250. */
-const FROM_FEW = 98.5;
-const WORST_PICK = 85;
+/** What picks on the measured cluster have to reach from few sets: GBE and the 1st percentile; what is not said is reported. */
+const FROM_FEW: ReadonlyMap<number, { readonly gbe?: number; readonly low?: number }> = new Map([
+  [25, {}],
+  [50, { gbe: 99.2, low: 80 }],
+]);
+const LOW_PICK = 90;
 const NEAR_PAPER = 3;
 
 interface BarsOf {
@@ -150,7 +169,6 @@ export function compareBars(
   const target = TARGETS.get(cluster);
   const ours = find("ours", PAPER_SAMPLES);
   const trees = find("boosted trees", PAPER_SAMPLES);
-  const few = find("ours", 50);
   const name = cluster.toLowerCase();
   const bar = (id: string, figures: Omit<Figure, "id">): Bar =>
     barOf({ id: `${name} ${id}`, ...figures });
@@ -166,7 +184,13 @@ export function compareBars(
     );
     if (cluster === "H100")
       bars.push(
-        bar("worst pick", { unit: "%", target: atLeast(WORST_PICK), got: mean.worstPercent }),
+        bar("1st percentile", { unit: "%", target: atLeast(LOW_PICK), got: mean.lowPercent }),
+        bar("worst pick", {
+          unit: "%",
+          target: REPORTED,
+          got: mean.worstPercent,
+          ...worstNote(compared, PAPER_SAMPLES),
+        }),
       );
   }
   for (const way of TRAINING_WAYS.filter((each) => each !== PRODUCT_WAY))
@@ -186,10 +210,17 @@ export function compareBars(
         got: ours.mean.gbePercent - trees.mean.gbePercent,
       }),
     );
-  if (cluster === "H100" && few !== undefined)
+  for (const [samples, wanted] of cluster === "H100" ? FROM_FEW : []) {
+    const few = find("ours", samples);
+    if (few === undefined) continue;
+    const { gbePercent: got, lowPercent: low } = few.mean;
+    const from = `from ${String(samples)}`;
+    const asked = (least?: number): Target => (least === undefined ? REPORTED : atLeast(least));
     bars.push(
-      bar("GBE from 50", { unit: "%", target: atLeast(FROM_FEW), got: few.mean.gbePercent }),
+      bar(`GBE ${from}`, { unit: "%", target: asked(wanted.gbe), got }),
+      bar(`1st percentile ${from}`, { unit: "%", target: asked(wanted.low), got: low }),
     );
+  }
   for (const [rival, paper] of [
     ["Topo", target?.paperTopo],
     ["Random", target?.paperRandom],
@@ -208,6 +239,24 @@ export function compareBars(
     );
   }
   return bars;
+}
+
+/** Our worst pick: what it is, and whether a measured set could have shown what it has. */
+function worstNote(compared: readonly Compared[], samples: number): { readonly note?: string } {
+  const runs = compared
+    .flatMap((each) => each.runs)
+    .filter(
+      (run) => run.name === "ours" && run.samples === samples && run.training === PRODUCT_WAY,
+    );
+  let worst: { readonly judged: Judged; readonly known: Run["known"] } | undefined;
+  for (const { judged, known } of runs)
+    for (const each of judged.filter(isCounted))
+      if (worst === undefined || gbePercent(each) < gbePercent(worst.judged))
+        worst = { judged: each, known };
+  if (worst === undefined) return {};
+  const shape = countsKey(worst.judged.pick);
+  const isShown = worst.known?.has(shape) === true;
+  return { note: `it is ${shape}, a shape that was ${isShown ? "" : "not "}measured` };
 }
 
 /** As the paper means it: every request, forced or not; one GPU has full marks. */

@@ -27,7 +27,7 @@ import {
 import { scenariosOf, type ScenarioSizes } from "./scenarios.ts";
 import type { Trainings } from "./trained.ts";
 import { PRODUCT_WAY, type TrainingWay } from "./training-sets.ts";
-import type { Truth } from "./truth.ts";
+import { countsKey, type Truth } from "./truth.ts";
 
 /** At which the paper compares dispatchers. */
 export const PAPER_SAMPLES = 250;
@@ -50,6 +50,8 @@ export interface Run {
   /** Absent of those that learn nothing. */
   readonly training?: TrainingWay;
   readonly judged: readonly Judged[];
+  /** The shapes that it was trained on (`countsKey`); absent of those that learn nothing. */
+  readonly known?: ReadonlySet<string>;
 }
 
 interface ModelFigures {
@@ -80,28 +82,33 @@ export async function compareOn(truth: Truth, seed: number, plan: ComparePlan): 
   const say = (what: string): void => {
     plan.say(`pick: ${truth.name}, seed ${String(seed)}, ${what}`);
   };
-  const enter = (name: string, dispatch: Dispatcher, learned?: Learned): void => {
+  const enter = (
+    name: string,
+    dispatch: Dispatcher,
+    learned?: Learned & Pick<Run, "known">,
+  ): void => {
     runs.push({ name, samples: 0, ...learned, judged: judge(field, dispatch) });
   };
-  const known = truthPredictor(truth);
+  const all = truthPredictor(truth);
   say("those that learn nothing");
   enter("Random", randomChoice(random.stream("Random")));
   enter("Default by id", defaultById);
   enter("Default NUMA first", defaultNumaFirst(domain, plan.links));
   enter("Topo", compact);
   enter("Topo, any", topoAny(domain, plan.links, random.stream("Topo")));
-  enter("EHA, true values", searching(eha, known, compact));
-  enter("Ideal-BP", searching(hybrid, known, compact));
+  enter("EHA, true values", searching(eha, all, compact));
+  enter("Ideal-BP", searching(hybrid, all, compact));
   const main = plan.training.includes(PRODUCT_WAY) ? PRODUCT_WAY : plan.training[0];
   for (const samples of plan.samples)
     for (const training of plan.training) {
       const learned = { samples, training };
       say(`ours from ${String(samples)} ${training} sets`);
       const { train, test, model, took } = await plan.trainings(truth, { ...learned, seed });
+      const known = new Set(train.map(({ shares }) => countsKey(shares)));
       const ours = openSyncPredictor(model, domain, { version: "ours" });
       const named = (name: string, each: BandwidthPredictor, cpuMs = NaN): void => {
         models.push({ name, ...learned, ...accuracyOf(each, test), cpuMs });
-        enter(name, searching(searchPick, each, compact), learned);
+        enter(name, searching(searchPick, each, compact), { ...learned, known });
       };
       named("ours", ours, took.cpuMs);
       if (samples !== PAPER_SAMPLES) continue;

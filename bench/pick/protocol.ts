@@ -9,13 +9,14 @@
 import type { BandwidthPredictor, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
 import { exactCounts } from "../../scheduling/pick/exact-counts.ts";
 import type { PickSearch } from "../../scheduling/pick/search.ts";
-import { mean } from "../statistics.ts";
+import { mean, quantile } from "../statistics.ts";
 import type { Dispatcher } from "./rivals.ts";
 import type { Scenario } from "./scenarios.ts";
 import type { Truth } from "./truth.ts";
 
 export interface Judged {
   readonly scenario: Scenario;
+  readonly pick: Candidate;
   readonly gbs: number;
   readonly bestGbs: number;
 }
@@ -24,6 +25,8 @@ export interface Figures {
   readonly gbePercent: number;
   /** The worst single scenario. */
   readonly worstPercent: number;
+  /** The 1st percentile of single scenarios. */
+  readonly lowPercent: number;
   readonly lossGbs: number;
   readonly scenarios: number;
 }
@@ -50,11 +53,10 @@ export interface Field {
 }
 
 export function judge({ truth, scenarios, best }: Field, dispatch: Dispatcher): readonly Judged[] {
-  return scenarios.map((scenario, at) => ({
-    scenario,
-    gbs: truth.gbs(dispatch(scenario)) ?? 0,
-    bestGbs: best[at] ?? NaN,
-  }));
+  return scenarios.map((scenario, at) => {
+    const pick = dispatch(scenario);
+    return { scenario, pick, gbs: truth.gbs(pick) ?? 0, bestGbs: best[at] ?? NaN };
+  });
 }
 
 /** Searches that find nothing fall back to `otherwise`. */
@@ -79,6 +81,7 @@ export function figuresOf(judged: readonly Judged[]): Figures {
   return {
     gbePercent: mean(shares),
     worstPercent: shares.reduce((worst, share) => Math.min(worst, share), Infinity),
+    lowPercent: quantile(shares, 0.01),
     lossGbs: mean(counted.map(({ gbs, bestGbs: best }) => best - gbs)),
     scenarios: counted.length,
   };

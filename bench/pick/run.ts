@@ -27,7 +27,7 @@ import { readTruthData } from "./truth-data.ts";
 import { h100Truth, HET_KINDS, hetTruth, type Truth } from "./truth.ts";
 
 const SAMPLES = {
-  measured: [50, 100, PAPER_SAMPLES, 400],
+  measured: [25, 50, 100, PAPER_SAMPLES, 400],
   mixed: [50, 100, PAPER_SAMPLES, 400, 500],
 };
 

@@ -2,7 +2,8 @@
  * @file Chooses the sets over several hosts to measure: those that decide picks, and others that cover the rest of the space.
  *
  * A model must be right where picks are decided, and everywhere else too (users see predictions, neighbours
- * are weighed, drift is noticed). The larger part of the sets are those that picks are decided by: on hosts of one type alternatives for
+ * are weighed, drift is noticed). On hosts of one type the first fifty are all such that picks are decided by: with so few, what a model does not
+ * know costs most in picks. Of the further ones, and of several types from the start, the larger part are: on hosts of one type alternatives for
  * every state with a choice (deciding-sets.ts), and when those are known, as of mixed types from the start, such as picks hesitate
  * about (training-sets.ts); more where types are mixed, because there a slow host explains most of everything and its table says so
  * already. The first of the others are those that lower the variance over everything most (measuring-plan.ts). That plan goes to the
@@ -30,16 +31,22 @@ interface MeasuringNeed {
 
 /** How a number of sets is divided; found on seeds 1 to 6 of the paper's data, see docs/benchmarks.md. */
 interface Division {
-  /** Of all sets, those that picks are decided by. */
+  /** The first of all sets, all of which picks are decided by: what a small budget loses, it loses in picks. */
+  readonly first: number;
+  /** Of the further sets, those that picks are decided by. */
   readonly chosen: number;
   /** With so many of the plan known, what is left of the variance is noise. */
   readonly mostPlanned: number;
 }
 
 const DIVISION: Readonly<Record<"oneType" | "severalTypes", Division>> = Object.freeze({
-  oneType: { chosen: 0.68, mostPlanned: 50 },
-  severalTypes: { chosen: 0.8, mostPlanned: 75 },
+  oneType: { first: 50, chosen: 0.6, mostPlanned: 50 },
+  severalTypes: { first: 0, chosen: 0.8, mostPlanned: 75 },
 });
+
+/** Of so many sets in all, those that picks are decided by. */
+const chosenOf = (total: number, { first, chosen }: Division): number =>
+  Math.min(total, first) + chosen * Math.max(0, total - first);
 
 export function measuringSets(
   domain: BandwidthDomain,
@@ -47,8 +54,10 @@ export function measuringSets(
 ): readonly Candidate[] {
   const members = hosts ?? [...domain.hosts.keys()];
   const types = new Set(members.map((host) => domain.hosts[host]?.gpuType));
-  const { chosen: share, mostPlanned } = DIVISION[types.size > 1 ? "severalTypes" : "oneType"];
-  const wanted = Math.round(count * share);
+  const division = DIVISION[types.size > 1 ? "severalTypes" : "oneType"];
+  // What was measured counts as divided in the same way: budgets in parts are one budget.
+  const formerly = chosenOf(measured.length, division);
+  const wanted = Math.round(chosenOf(measured.length + count, division) - formerly);
   const deciding =
     types.size > 1
       ? []
@@ -68,7 +77,10 @@ export function measuringSets(
   const chosen = [...deciding, ...hopeful];
   const { picks: planned } = planBetween(domain, {
     ...among,
-    count: Math.min(count - chosen.length, Math.max(0, mostPlanned - measured.length)),
+    count: Math.min(
+      count - chosen.length,
+      Math.max(0, Math.round(division.mostPlanned - (measured.length - formerly))),
+    ),
     random: random.stream("planned"),
     measured: [...measured, ...chosen],
   });

@@ -5,6 +5,7 @@ import { hostId } from "../../../domain/values/ids.ts";
 import { popCount } from "../../../domain/lease/lease.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { insideGbs } from "../../../models/bandwidth/inside.ts";
+import { decidingSets } from "../../../models/measuring/deciding-sets.ts";
 import { keyOf, planBetween } from "../../../models/measuring/measuring-plan.ts";
 import { measuringSets } from "../../../models/measuring/measuring-sets.ts";
 
@@ -61,5 +62,31 @@ describe("the sets that are measured over hosts", () => {
     expect(next.filter((set) => known.has(keyOf(set)))).toEqual([]);
     const hosts = [...first, ...next].flatMap((set) => set.map(({ host }) => host));
     expect(new Set(hosts)).toEqual(new Set([0, 2]));
+  });
+});
+
+describe("small budgets over hosts of one type", () => {
+  const sets = (count: number, measured: readonly Candidate[] = []): readonly Candidate[] =>
+    measuringSets(domainOf(["X", "X", "X", "X"]), {
+      count,
+      measured,
+      random: randomFrom(5, "sets"),
+    });
+  const deciding = (count: number): readonly string[] =>
+    decidingSets(ONE_TYPE, {
+      count,
+      measured: [],
+      hosts: [0, 1, 2, 3],
+      random: randomFrom(5, "sets").stream("deciding"),
+    }).map(keyOf);
+
+  test("go to what picks are decided by alone", () => {
+    expect(sets(12).map(keyOf)).toEqual(deciding(12));
+  });
+
+  test("in parts are divided as one: what is planned after the first fifty is planned then", () => {
+    const first = sets(50);
+    const next = sets(20, first);
+    expect(new Set([...first, ...next].map(keyOf)).size).toBe(70);
   });
 });
