@@ -11,7 +11,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import type { ProvenSubmitter } from "./job-proof.ts";
 import { readOwnedFile } from "./owned-file.ts";
 import { parsePublicKey } from "./own-identity.ts";
-import type { ProcessLimits } from "./run-as.ts";
+import { MOST_OPEN_FILES, type ProcessLimits } from "./run-as.ts";
 
 export type HostTrust =
   | { readonly kind: "own-user"; readonly publicKey: string; readonly name: string }
@@ -70,7 +70,10 @@ export const LOADER_VARIABLES = [
 /** The dynamic linker, libc and bash obey more such names than a list could hold. */
 const LOADER_PREFIXES = ["LD_", "GLIBC_", "MALLOC_", "BASH"] as const;
 /** Enough for data loaders of eight ranks; far from what makes a host unusable. */
-const DEFAULT_LIMITS: ProcessLimits = Object.freeze({ processes: 32_768, openFiles: 1_048_576 });
+const DEFAULT_LIMITS: ProcessLimits = Object.freeze({
+  processes: 32_768,
+  openFiles: MOST_OPEN_FILES,
+});
 
 const publicKey = z.string().refine((text) => parsePublicKey(text) !== undefined, {
   error:

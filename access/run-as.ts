@@ -125,14 +125,17 @@ export function hostUser(name: string): HostUser {
   throw new OrbweaverError("BAD_INPUT", `this host has no user ${name}, whom its policy names`);
 }
 
-/** Without a privilege of its own even root may only lower its limits: the policy's, as far as the agent's own allow. */
+/** Of every process of a job: the exec step has lowered the hard limit to this by the time its user is taken (`agent/system/exec-step.ts`). */
+export const MOST_OPEN_FILES = 65_536;
+
+/** Without a privilege of its own even root may only lower its limits: the policy's, as far as the agent's own and the exec step's allow. */
 export function withinOwnLimits({ processes, openFiles }: ProcessLimits): ProcessLimits {
   const own = readFileSync("/proc/self/limits", "utf8");
   const most = (name: string): number =>
     Number(new RegExp(`^${name} +\\S+ +(\\d+)`, "m").exec(own)?.[1] ?? Infinity);
   return {
     processes: Math.min(processes, most("Max processes")),
-    openFiles: Math.min(openFiles, most("Max open files")),
+    openFiles: Math.min(openFiles, MOST_OPEN_FILES, most("Max open files")),
   };
 }
 

@@ -29,7 +29,7 @@
 enum { NOT_JOINED = 125, NOT_STARTED = 126, NOT_FOUND = 127 };
 /* From -1000 to 1000; agent and supervisors have the value of their user's session, mostly 0. */
 #define OOM_SCORE "500"
-/* Open files of one process. */
+/* Open files of one process; `run_as_user` may only lower it. */
 #define MOST_FILES 65536
 #define MOST_USER_GROUPS 65536
 #define MOST_DEPTH 64

@@ -14,8 +14,8 @@ import { hasErrorCode } from "../ports/files.ts";
 const NOT_JOINED = 125;
 /** From -1000 to 1000; the agent and its shims have the value of their user's session, mostly 0. */
 const OOM_SCORE = 500;
-/** Open files of one process. */
-const MOST_FILES = 65_536;
+/** Open files of one process. A step to the job's user may only lower it (`access/run-as.ts`). */
+export const MOST_FILES = 65_536;
 /** Where the system looks when the environment says nothing. */
 const DEFAULT_PATH = "/bin:/usr/bin";
 
