@@ -23,6 +23,9 @@ export const HEALTH_VARIABLE = "ORBWEAVER_HEALTH";
 const HEALTH_FILE = "/etc/orbweaver/health.yaml";
 const DEFAULTS = Object.freeze({ everyMs: 60_000, timeoutMs: 30_000, isSetAside: true });
 
+/** Longer ones are mistakes: no check takes minutes by the dozen, and timers hold no month. */
+const LONGEST = Object.freeze({ everyMs: 86_400_000, timeoutMs: 600_000 });
+
 const time = (description: string) => duration({ description, examples: ["1m"] }).optional();
 
 const healthSchema = z.strictObject({
@@ -50,6 +53,9 @@ export function readHealthRules(env: Readonly<Record<string, string | undefined>
   const { check, every, timeout, setAside } = parsed.data;
   if (check === undefined && (every ?? timeout) !== undefined)
     throw wrong("every and timeout say nothing without check. Name a program, or leave them out.");
+  if ((every ?? 0) > LONGEST.everyMs) throw wrong("every is longer than a day. Check more often.");
+  if ((timeout ?? 0) > LONGEST.timeoutMs)
+    throw wrong("timeout is longer than 10m. Name a program that takes less.");
   return {
     ...(check !== undefined && {
       check: {

@@ -4,12 +4,14 @@
  *
  * A launch counts that failed by itself within a minute of its start, without a checkpoint: `FAST_MS`. Three such jobs, of at least two
  * tenants, with no sound launch between them and within an hour, are evidence: a single user's broken job fails everywhere. A sound launch is one
- * that completed, or ran longer. A stop, a lost supervisor or a limit of the job says nothing about the host. Pure.
+ * that completed, or ran longer. A stop, a lost supervisor or a limit of the job says nothing about the host, nor does the failure of a gang over
+ * several hosts: any of them may have caused it. Pure.
  */
 
 import type { FailureCode } from "../../domain/values/codes.ts";
 import type { JobId, TenantId } from "../../domain/values/ids.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
+import { SET_ASIDE } from "./set-aside.ts";
 
 export interface FastFailure {
   readonly jobId: JobId;
@@ -39,16 +41,19 @@ export type LaunchWord =
   | { readonly kind: "nothing" };
 
 /** What the end of a launch says about its host. */
-export function judgeLaunch({ jobId, holder }: RunOrder, report: RunReport): LaunchWord {
+export function launchWord({ jobId, holder, gang }: RunOrder, report: RunReport): LaunchWord {
   const { end, cause, startedAtMs, endedAtMs, checkpoint, tasks } = report;
   const lastedMs = endedAtMs - (startedAtMs ?? endedAtMs);
   const hasSaved =
     checkpoint !== undefined && startedAtMs !== undefined && checkpoint.atMs >= startedAtMs;
   if (lastedMs >= FAST_MS || hasSaved) return { kind: "sound" };
-  const failure = (code: FailureCode): LaunchWord => ({
-    kind: "failed-fast",
-    failure: { jobId, tenant: holder.tenant, code, lastedMs, atMs: endedAtMs },
-  });
+  const failure = (code: FailureCode): LaunchWord =>
+    gang.length > 1
+      ? { kind: "nothing" }
+      : {
+          kind: "failed-fast",
+          failure: { jobId, tenant: holder.tenant, code, lastedMs, atMs: endedAtMs },
+        };
   if (tasks !== undefined) {
     if (tasks.some((task) => task.end === "completed")) return { kind: "sound" };
     const isFailed = tasks.length > 0 && tasks.every((task) => task.end === "failed");
@@ -84,7 +89,7 @@ export function evidenceText(row: readonly FastFailure[], nowMs: number): string
         `${jobId} of ${tenant} ${code} after ${Math.round(lastedMs / 100) / 10} s`,
     );
   const tenants = new Set(row.map(({ tenant }) => tenant)).size;
-  return `set aside at ${instantText(nowMs)}: ${row.length} jobs of ${tenants} tenants failed here in a row, each within ${FAST_MS / 1_000} s of its start: ${shown.join(", ")}`;
+  return `${SET_ASIDE}${instantText(nowMs)}: ${row.length} jobs of ${tenants} tenants failed here in a row, each within ${FAST_MS / 1_000} s of its start: ${shown.join(", ")}`;
 }
 
 /** `2030-05-04T06:00:00Z` */

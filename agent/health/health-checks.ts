@@ -1,8 +1,8 @@
 /**
  * @file Runs an operator's check program again and again: a check that fails drains the agent's hosts at once, one that passes brings them back.
  *
- * Only a drain of this kind is ended by a pass; what an operator drained, or a host that was set aside, stays drained. The first check runs before
- * the agent says hello. A fleet that does not answer is told again soon, whatever the period of the check.
+ * Only a drain of this kind is ended by a pass; what an operator drained, or a host that was set aside, stays drained. A fleet that
+ * does not answer is told again soon, whatever the period of the check.
  */
 
 import type { Clock } from "../ports/clock.ts";
@@ -26,20 +26,25 @@ export interface HealthCheckPorts {
   runCheck(check: HealthCheck, closing: AbortSignal): Promise<CheckResult>;
   /** Drains those of the agent's hosts that are not drained yet; fails where the fleet does not answer. */
   drain(reason: string): Promise<void>;
-  /** Ends the drains of the agent's hosts whose reasons begin so; how many. */
-  undrain(prefix: string): Promise<number>;
+  /** Ends the drains of the agent's hosts whose reasons begin so. */
+  undrain(prefix: string): Promise<void>;
 }
 
 /** How each reason of this file begins. */
 export const CHECK_FAILED = "health check failing";
+/** An agent that waits longer is silent, and what it should adopt is ended as of a lost host. */
+const FIRST_CHECK_MS = 20_000;
 const TELL_AGAIN_MS = 5_000;
+/** While a check goes on failing, the fleet is looked at this often: somebody may have undrained a host. Each look reads the whole ledger. */
+const LOOK_AGAIN_MS = 300_000;
 
-/** Returns when the first check has ended; the later ones run until the agent ends. */
+/** Returns when the first check has ended and been told of, at the latest after `FIRST_CHECK_MS`; the later ones run until the agent ends. */
 export async function keepChecking(check: HealthCheck, ports: HealthCheckPorts): Promise<void> {
   const { clock, closing } = ports;
   let reason: string | undefined;
   /** A former agent of these hosts may have drained them. */
   let mayBeDrained = true;
+  let toldAtMs: number | undefined;
   const round = async (): Promise<boolean> => {
     const result = await ports.runCheck(check, closing);
     if (closing.aborted) return true;
@@ -49,8 +54,13 @@ export async function keepChecking(check: HealthCheck, ports: HealthCheckPorts):
       if (isNew) ports.onNote(reason);
       mayBeDrained = true;
       const told = reason;
-      return await isTold(() => ports.drain(told));
+      const nowMs = clock.elapsedMs();
+      if (toldAtMs !== undefined && nowMs - toldAtMs < LOOK_AGAIN_MS) return true;
+      const isHeard = await isTold(() => ports.drain(told));
+      toldAtMs = isHeard ? nowMs : undefined;
+      return isHeard;
     }
+    toldAtMs = undefined;
     if (reason !== undefined)
       ports.onNote(`the health check ${check.command[0] ?? ""} passes again`);
     reason = undefined;
@@ -67,9 +77,10 @@ export async function keepChecking(check: HealthCheck, ports: HealthCheckPorts):
       return false;
     }
   };
-  const first = await round();
+  const first = round();
   void (async () => {
-    for (let isHeard = first; !closing.aborted; isHeard = await round())
+    for (let isHeard = await first; !closing.aborted; isHeard = await round())
       await clock.pause(isHeard ? check.everyMs : Math.min(check.everyMs, TELL_AGAIN_MS), closing);
   })();
+  await Promise.race([first, clock.pause(FIRST_CHECK_MS, closing)]);
 }

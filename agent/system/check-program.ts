@@ -21,11 +21,18 @@ export function runCheckProgram(
     const [program = "", ...words] = command;
     let output = Buffer.alloc(0);
     let [isLate, isOver] = [false, false];
-    const child = spawn(program, words, {
-      detached: true,
-      stdio: ["ignore", "pipe", "pipe"],
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
-    });
+    let child;
+    try {
+      child = spawn(program, words, {
+        detached: true,
+        stdio: ["ignore", "pipe", "pipe"],
+        env: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
+      });
+    } catch (error) {
+      // A word with a NUL byte, for one.
+      resolve({ kind: "failed", why: notStarted(error) });
+      return;
+    }
     const kill = (): void => {
       try {
         if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
@@ -41,8 +48,10 @@ export function runCheckProgram(
     const keep = (bytes: Buffer): void => {
       output = Buffer.concat([output, bytes]).subarray(-KEPT_BYTES);
     };
-    child.stdout.on("data", keep);
-    child.stderr.on("data", keep);
+    // Where no file can be opened any more there are no pipes.
+    const { stdout, stderr }: Partial<typeof child> = child;
+    stdout?.on("data", keep);
+    stderr?.on("data", keep);
     const end = (why: string | undefined): void => {
       if (isOver) return;
       isOver = true;
@@ -57,7 +66,7 @@ export function runCheckProgram(
       );
     };
     child.on("error", (error) => {
-      end(`could not be started (${error.message})`);
+      end(notStarted(error));
     });
     const ended = (code: number | null, signal: string | null): void => {
       if (isLate) end(`took longer than ${timeoutMs / 1_000} s`);
@@ -70,6 +79,9 @@ export function runCheckProgram(
     child.on("exit", (code, signal) => setTimeout(() => ended(code, signal), DRAIN_MS));
   });
 }
+
+const notStarted = (error: unknown): string =>
+  `could not be started (${error instanceof Error ? error.message : String(error)})`;
 
 function lastLine(output: string): string {
   const lines = output.split("\n").filter((line) => line.trim() !== "");

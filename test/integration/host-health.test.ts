@@ -8,11 +8,24 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { LEAST_HOSTS } from "../../agent/health/set-aside.ts";
 import { HEALTH_VARIABLE } from "../../workers/health-file.ts";
 import { cliOf } from "../support/own-cli.ts";
 
 const FLEET = "healthy";
-const HOST = "local/node1";
+const HOST = "lab/h1";
+/** As few as may be for one to be set aside. */
+const HOSTS = LEAST_HOSTS;
+const FLEET_FILE = `name: ${FLEET}
+clusters:
+  - name: lab
+    site: here
+    jurisdiction: EU
+    simulated: true
+    fabric: { bandwidth: 100 Gbps }
+    hosts:
+      - { name: "h[1-${String(HOSTS)}]", gpus: 2, type: H100 }
+`;
 let dir = "";
 let good = "";
 const cli = cliOf(FLEET, () => join(dir, "state"));
@@ -50,7 +63,9 @@ beforeAll(async () => {
     JSON.stringify({ check: ["test", "-e", good], every: "200ms", timeout: "1m" }),
   );
   process.env[HEALTH_VARIABLE] = join(dir, "health.yaml");
-  await cli("up", "--always-on");
+  const file = join(dir, "fleet.yaml");
+  writeFileSync(file, FLEET_FILE);
+  await cli("up", "--always-on", file);
 });
 afterAll(async () => {
   Reflect.deleteProperty(process.env, HEALTH_VARIABLE);
@@ -58,34 +73,40 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-it("a host on which jobs of two tenants fail fast in a row is drained, with the evidence, until it is undrained", async () => {
+/** Jobs of two tenants on this host alone that fail at once, in a row. */
+async function failOn(host: string): Promise<void> {
   for (const [name, tenant] of [
     ["one", "red"],
     ["two", "red"],
     ["three", "blue"],
   ] as const) {
-    const file = join(dir, `${name}.yaml`);
+    const key = `${name}-${host.replace("/", "-")}`;
+    const file = join(dir, `${key}.yaml`);
     const job = {
       name,
       tenant,
-      idempotencyKey: name,
+      idempotencyKey: key,
       gang: 1,
-      constraints: { hosts: [HOST] },
+      constraints: { hosts: [host] },
       run: { command: ["sh", "-c", "exit 3"] },
     };
     writeFileSync(file, JSON.stringify(job));
     await cli("submit", "--wait", file).catch(() => undefined);
   }
+}
+
+it("a host on which jobs of two tenants fail fast in a row is drained, with the evidence, until it is undrained", async () => {
+  await failOn(HOST);
   const shown = await until((all) => all.some(({ isDrained }) => isDrained === true));
   expect(shown.filter(({ isDrained }) => isDrained === true)).toMatchObject([
     {
       id: HOST,
       drainReason: expect.stringMatching(
-        /^set aside at .*Z: 3 jobs of 2 tenants .* one of red PROCESS_EXITED after .* three of blue/,
+        /^set aside at .*Z: 3 jobs of 2 tenants .* one-lab-h1 of red PROCESS_EXITED after .* three-lab-h1 of blue/,
       ) as string,
     },
   ]);
-  expect(await cli("fleet", "show")).toMatch(/Drained hosts:\n +local\/node1: set aside at /);
+  expect(await cli("fleet", "show")).toMatch(/Drained hosts:\n +lab\/h1: set aside at /);
   await cli("undrain", HOST);
   await until((all) => all.every(({ isDrained }) => isDrained !== true));
 });

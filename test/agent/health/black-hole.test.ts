@@ -2,11 +2,11 @@ import { describe, expect, it } from "vitest";
 import {
   afterLaunch,
   evidenceText,
-  judgeLaunch,
+  launchWord,
   type FastFailure,
   type LaunchWord,
 } from "../../../agent/health/black-hole.ts";
-import { jobId, tenantId } from "../../../domain/values/ids.ts";
+import { hostId, jobId, tenantId } from "../../../domain/values/ids.ts";
 import type { RunReport } from "../../../protocol/agent-contract.ts";
 import { HOST, orderOf } from "../fixture.ts";
 
@@ -49,8 +49,19 @@ describe("the end of a launch", () => {
     ["with bad tasks alone counts", { tasks: [{ task: 0, end: "failed" }] }, "failed-fast"],
     ["whose tasks had no turn says nothing", { tasks: [{ task: 0, end: "not-run" }] }, "nothing"],
   ])("%s", (_, over, want) => {
-    expect(judgeLaunch(order, report(over)).kind).toBe(want);
+    expect(launchWord(order, report(over)).kind).toBe(want);
   });
+});
+
+it("a failure of a gang over several hosts says nothing about one of them", () => {
+  const [own] = order.gang;
+  const wide = orderOf("false", {
+    gang: [...(own ? [own] : []), { host: hostId("eu-1", "other"), mask: 1, address: "10.0.0.2" }],
+  });
+  expect(launchWord(wide, report({})).kind).toBe("nothing");
+  const tasks = [{ task: 0, end: "failed" as const }];
+  expect(launchWord(wide, report({ tasks })).kind).toBe("nothing");
+  expect(launchWord(wide, report({ end: "completed" })).kind).toBe("sound");
 });
 
 const failure = (job: string, tenant: string, atMs = 0): FastFailure => ({

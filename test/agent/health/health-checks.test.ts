@@ -17,7 +17,11 @@ const passed: CheckResult = { kind: "passed" };
 const bad: CheckResult = { kind: "failed", why: "ended with exit code 2: no GPU" };
 
 /** Runs the rounds one after the other, without waiting, and returns what the fleet was told and the pauses. */
-async function play(rounds: readonly CheckResult[], isFleetThere: (round: number) => boolean) {
+async function play(
+  rounds: readonly CheckResult[],
+  isFleetThere: (round: number) => boolean,
+  roundMs = 1_000,
+) {
   const told: string[] = [];
   const pauses: number[] = [];
   const closing = new AbortController();
@@ -35,6 +39,7 @@ async function play(rounds: readonly CheckResult[], isFleetThere: (round: number
     clock: {
       ...nodeClock,
       nowMs: () => at * 1_000,
+      elapsedMs: () => at * roundMs,
       pause: (forMs) => {
         pauses.push(forMs);
         if (at === rounds.length - 1) {
@@ -51,10 +56,7 @@ async function play(rounds: readonly CheckResult[], isFleetThere: (round: number
       return Promise.resolve(rounds[at] ?? passed);
     },
     drain: (reason) => tell(`drain ${reason}`),
-    undrain: async (prefix) => {
-      await tell(`undrain ${prefix}`);
-      return 1;
-    },
+    undrain: (prefix) => tell(`undrain ${prefix}`),
   };
   await keepChecking(CHECK, ports);
   await ended;
@@ -70,15 +72,41 @@ describe("an operator's check", () => {
       // A former agent of these hosts may have left a drain.
       `0 undrain ${CHECK_FAILED}`,
       `1 ${DRAIN}`,
-      `2 ${DRAIN}`,
       `3 undrain ${CHECK_FAILED}`,
+    ]);
+  });
+
+  it("that goes on failing looks at the ledger every five minutes, for somebody may have undrained a host", async () => {
+    const { told } = await play([bad, bad, bad, bad, bad, bad], () => true, 120_000);
+    expect(told.map((word) => word.split(" ").slice(0, 2).join(" "))).toEqual([
+      "0 drain",
+      "3 drain",
     ]);
   });
 
   it("tells a fleet that did not answer again soon", async () => {
     const { told, pauses } = await play([passed, bad, bad], (round) => round !== 1);
     expect(told).toEqual([`0 undrain ${CHECK_FAILED}`, `2 ${DRAIN}`]);
-    expect(pauses.slice(0, 2)).toEqual([60_000, 5_000]);
+    expect(pauses.slice(0, 3)).toEqual([20_000, 60_000, 5_000]);
+  });
+
+  it("that takes for ever holds the agent up for a bounded time", async () => {
+    const waits: number[] = [];
+    await keepChecking(CHECK, {
+      clock: {
+        ...nodeClock,
+        pause: (forMs) => {
+          waits.push(forMs);
+          return Promise.resolve();
+        },
+      },
+      closing: new AbortController().signal,
+      onNote: () => undefined,
+      runCheck: () => new Promise(() => undefined),
+      drain: () => Promise.resolve(),
+      undrain: () => Promise.resolve(),
+    });
+    expect(waits).toEqual([20_000]);
   });
 });
 
@@ -109,8 +137,11 @@ describe("a check program", () => {
     expect(await run(line, timeoutMs)).toEqual(want);
   });
 
-  it("fails where it is missing", async () => {
-    const missing = { command: ["/no/such/check"], everyMs: 1, timeoutMs: 1_000 };
+  it.each([
+    ["it is missing", ["/no/such/check"]],
+    ["a word cannot be given to a program", ["true", "a\0b"]],
+  ])("fails where %s", async (_, command) => {
+    const missing = { command, everyMs: 1, timeoutMs: 1_000 };
     expect(await runCheckProgram(missing, new AbortController().signal)).toMatchObject({
       kind: "failed",
       why: expect.stringContaining("could not be started") as string,
@@ -142,6 +173,8 @@ describe("a health file", () => {
     ["that others may write", "check: [a]", 0o666, /belong to root/],
     ["with a line for a shell", "check: a b", 0o644, /check/],
     ["with a time and no check", "every: 1m", 0o644, /without check/],
+    ["with a check that may take for ever", "check: [a]\ntimeout: 1h", 0o644, /timeout .*10m/],
+    ["with a pause of weeks", "check: [a]\nevery: 50d", 0o644, /every .*a day/],
     ["with a time without a unit", "check: [a]\nevery: 5", 0o644, /every/],
   ])("%s is refused", (_, text, mode, want) => {
     expect(() => rulesOf(text, mode)).toThrow(want);

@@ -1,0 +1,100 @@
+/**
+ * @file Sets a host aside in its fleet, and takes that back where too many are: then the jobs are to blame, or something that all hosts share.
+ *
+ * Several hosts may find evidence at once, and looking and draining are two calls. So each looks again after its drain, and undrains itself where
+ * more are set aside than may be: whoever looks last sees all the others, so the limit holds once all have looked. It looks at a time of its own, so
+ * that hosts give way one after the other. A host that anybody drained before keeps that drain.
+ */
+
+import type { HostId } from "../../domain/values/ids.ts";
+import type { Clock } from "../ports/clock.ts";
+
+export interface DrainedHost {
+  readonly isDrained: boolean;
+  readonly drainReason?: string;
+}
+
+export interface SeenFleet {
+  readonly hostCount: number;
+  /** Those that are drained, at least. */
+  readonly hosts: ReadonlyMap<HostId, DrainedHost>;
+}
+
+export interface SetAsidePorts {
+  readonly clock: Pick<Clock, "pause" | "elapsedMs">;
+  readonly closing: AbortSignal;
+  readonly onNote: (note: string) => void;
+  /** These three fail where the fleet does not answer, or refuses. */
+  look(): Promise<SeenFleet>;
+  drain(host: HostId, reason: string): Promise<void>;
+  undrain(host: HostId): Promise<void>;
+  /** Whether asking again would end the same way. */
+  isRefusal(error: unknown): boolean;
+  /** Between drain and second look, milliseconds: another one each time. */
+  waitMs(): number;
+}
+
+/** How each reason of a host that was set aside begins. */
+export const SET_ASIDE = "set aside at ";
+/** In a smaller fleet one host is too much to lose to evidence that jobs may have made. */
+export const LEAST_HOSTS = 5;
+const MOST_SET_ASIDE = 1 / 5;
+const RETRY_MS = 5_000;
+/** Evidence is no news after that. */
+const GIVE_UP_MS = 3_600_000;
+
+/** How many hosts of a fleet may be set aside at a time. */
+export const mostSetAside = (hostCount: number): number =>
+  hostCount < LEAST_HOSTS ? 0 : Math.floor(hostCount * MOST_SET_ASIDE);
+
+/** Returns when the host is set aside, or will not be. `reason` begins with `SET_ASIDE`. */
+export async function setAside(host: HostId, reason: string, ports: SetAsidePorts): Promise<void> {
+  const { clock, closing, onNote } = ports;
+  const begunMs = clock.elapsedMs();
+  let isNoted = false;
+  while (!closing.aborted) {
+    try {
+      onNote(`${host}: ${await onceAside(host, reason, ports)}`);
+      return;
+    } catch (error) {
+      const isOver = ports.isRefusal(error) || clock.elapsedMs() - begunMs >= GIVE_UP_MS;
+      if (isOver || !isNoted)
+        onNote(
+          `${host}: not drained${isOver ? "" : " yet"} (${String(error)}), though to be ${reason}`,
+        );
+      if (isOver) return;
+      isNoted = true;
+      await clock.pause(RETRY_MS, closing);
+    }
+  }
+}
+
+/** What was done, for the log. May be repeated: a drain whose answer was lost is found. */
+async function onceAside(host: HostId, reason: string, ports: SetAsidePorts): Promise<string> {
+  const seen = await ports.look();
+  const status = seen.hosts.get(host);
+  if (status?.isDrained === true && !isOwn(status, reason))
+    return `drained already, and so not ${reason}`;
+  if (status?.isDrained !== true) {
+    if (asideIn(seen) >= mostSetAside(seen.hostCount)) return `${tooMany(seen)}${reason}`;
+    await ports.drain(host, reason);
+  }
+  await ports.clock.pause(ports.waitMs(), ports.closing);
+  const now = await ports.look();
+  if (asideIn(now) <= mostSetAside(now.hostCount)) return reason;
+  // An operator may have given another reason meanwhile.
+  if (isOwn(now.hosts.get(host), reason)) await ports.undrain(host);
+  return `${tooMany(now)}${reason}`;
+}
+
+/** The ledger cuts long reasons. */
+const isOwn = (status: DrainedHost | undefined, reason: string): boolean =>
+  status?.drainReason?.startsWith(SET_ASIDE) === true && reason.startsWith(status.drainReason);
+
+const asideIn = ({ hosts }: SeenFleet): number =>
+  [...hosts.values()].filter(
+    ({ isDrained, drainReason }) => isDrained && drainReason?.startsWith(SET_ASIDE) === true,
+  ).length;
+
+const tooMany = ({ hostCount }: SeenFleet): string =>
+  `not drained, for of ${hostCount} hosts at most ${mostSetAside(hostCount)} may be set aside; `;

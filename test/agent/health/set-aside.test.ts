@@ -1,0 +1,119 @@
+import { describe, expect, it } from "vitest";
+import {
+  LEAST_HOSTS,
+  mostSetAside,
+  SET_ASIDE,
+  setAside,
+  type DrainedHost,
+  type SetAsidePorts,
+} from "../../../agent/health/set-aside.ts";
+import { hostId, type HostId } from "../../../domain/values/ids.ts";
+
+const REASON = `${SET_ASIDE}noon: 3 jobs`;
+const names = (count: number) => Array.from({ length: count }, (_, at) => hostId("eu-1", `h${at}`));
+
+/** A fleet of so many hosts; each call takes the turns of the event loop that `delay` says. */
+function fleetOf(hostCount: number, delay: () => number = () => 0) {
+  const hosts = new Map<HostId, DrainedHost>();
+  const notes: string[] = [];
+  const late = async (): Promise<void> => {
+    for (let turns = delay(); turns > 0; turns -= 1) await Promise.resolve();
+  };
+  let elapsedMs = 0;
+  const ports: SetAsidePorts = {
+    clock: {
+      elapsedMs: () => elapsedMs,
+      pause: (forMs) => {
+        elapsedMs += forMs;
+        return late();
+      },
+    },
+    closing: new AbortController().signal,
+    onNote: (note) => notes.push(note),
+    look: async () => {
+      await late();
+      const seen = { hostCount, hosts: new Map(hosts) };
+      await late();
+      return seen;
+    },
+    drain: async (host, drainReason) => {
+      await late();
+      hosts.set(host, { isDrained: true, drainReason });
+    },
+    undrain: async (host) => {
+      await late();
+      hosts.delete(host);
+    },
+    isRefusal: () => false,
+    waitMs: () => 0,
+  };
+  return { hosts, notes, ports };
+}
+
+describe("hosts that are set aside", () => {
+  it.each([
+    [1, 0],
+    [LEAST_HOSTS - 1, 0],
+    [LEAST_HOSTS, 1],
+    [9, 1],
+    [10, 2],
+  ])("of %i are at most %i", async (count, most) => {
+    expect(mostSetAside(count)).toBe(most);
+    const { hosts, ports } = fleetOf(count);
+    for (const host of names(count)) await setAside(host, REASON, ports);
+    expect(hosts.size).toBe(most);
+  });
+
+  it("are never more than that, though all look before any drains", async () => {
+    for (let seed = 1; seed <= 50; seed += 1) {
+      let drawn = seed;
+      const delay = () => (drawn = (drawn * 48_271) % 2_147_483_647) % 12;
+      const { hosts, ports } = fleetOf(10, delay);
+      await Promise.all(names(10).map((host) => setAside(host, REASON, ports)));
+      expect(hosts.size).toBeLessThanOrEqual(mostSetAside(10));
+    }
+  });
+
+  it("give way by themselves alone: what an operator says meanwhile stays", async () => {
+    const { hosts, ports } = fleetOf(5);
+    const [own = hostId("eu-1", "a"), other = hostId("eu-1", "b")] = names(5);
+    const between = (): number => {
+      hosts.set(other, { isDrained: true, drainReason: `${SET_ASIDE}one: 3 jobs` });
+      hosts.set(own, { isDrained: true, drainReason: "new fans" });
+      hosts.set(hostId("eu-1", "c"), { isDrained: true, drainReason: `${SET_ASIDE}two: 3 jobs` });
+      return 0;
+    };
+    await setAside(own, REASON, { ...ports, waitMs: between });
+    expect(hosts.get(own)).toEqual({ isDrained: true, drainReason: "new fans" });
+  });
+
+  it("leave a host alone that is drained already", async () => {
+    const { hosts, ports } = fleetOf(5);
+    const [own = hostId("eu-1", "a")] = names(5);
+    hosts.set(own, { isDrained: true, drainReason: "new fans" });
+    await setAside(own, REASON, ports);
+    expect(hosts.get(own)?.drainReason).toBe("new fans");
+  });
+
+  it("are said once while the fleet does not answer, and given up after an hour, or at once where it refuses", async () => {
+    const [own = hostId("eu-1", "a")] = names(5);
+    const { notes, ports, hosts } = fleetOf(5);
+    const deaf = { ...ports, look: () => Promise.reject(new Error("no answer")) };
+    await setAside(own, REASON, deaf);
+    expect(notes).toEqual([
+      expect.stringMatching(/not drained yet .*no answer/),
+      expect.stringMatching(/not drained \(.*no answer/),
+    ]);
+    notes.length = 0;
+    await setAside(own, REASON, { ...deaf, isRefusal: () => true });
+    expect(notes).toHaveLength(1);
+    let tries = 0;
+    const lost = async (host: HostId, reason: string): Promise<void> => {
+      tries += 1;
+      await ports.drain(host, reason);
+      throw new Error("no answer");
+    };
+    await setAside(own, REASON, { ...ports, drain: lost });
+    expect([tries, hosts.get(own)?.drainReason]).toEqual([1, REASON]);
+  });
+});
