@@ -12,13 +12,21 @@ export interface MemoryUse {
   readonly oomKills: number;
 }
 
+export interface MemoryLimit {
+  readonly bytes: number;
+  readonly endsWhole: boolean;
+}
+
 export interface Groups {
   /** Makes the group with its parents; nothing happens when it is there. Throws the system's error. */
   make(path: string): void;
   /** The most processes and threads that the group may hold; more are not forked. Throws the system's error. */
   limitPids(path: string, most: number): void;
-  /** The most memory that the group may use, file cache included, swap none. At its end the kernel kills in the group alone. Throws the system's error. */
-  limitMemory(path: string, bytes: number): void;
+  /**
+   * The most memory that the group may use, file cache included, swap none. At its end the kernel kills in the group alone: all of it where it
+   * `endsWhole` and the kernel can, else one process. Throws the system's error.
+   */
+  limitMemory(path: string, limit: MemoryLimit): void;
   /** The group's weight against others where processors are short; `of` is what all groups of the host share. Throws the system's error. */
   weighCpus(path: string, share: { readonly cpus: number; readonly of: number }): void;
   /** What its memory came to; undefined where it is not counted. */

@@ -116,7 +116,6 @@ export async function settleRun(
   if (phase.kind !== "revoked") await killAll(run);
   const container = readContainer(disk, files);
   const memory = memoryOf(container, system.groups);
-  for (const group of groupsOf(container)) system.groups.remove(group);
   const nowMs = system.clock.nowMs();
   const report =
     stored === undefined
@@ -136,11 +135,13 @@ export async function settleRun(
     // A full disk: this answer still counts, and the files that it was made from give it again.
     return report;
   }
+  // An agent that ends before this finds them without their launch at its start.
+  for (const group of groupsOf(container)) system.groups.remove(group);
   host.open.delete(runKey(run));
   return readJson<RunReport>(disk, files.report) ?? report;
 }
 
-/** Read before the group is removed; the second settler of a launch finds none. */
+/** Counted in the group, which stays until the report is written: whoever settles after a crash reads the same. */
 function memoryOf(container: Container, groups: Groups): Facts["memory"] {
   const limit = "memory" in container ? container.memory : undefined;
   const use = limit && groups.memoryUse(limit.group);

@@ -171,7 +171,11 @@ function timeLeft({ timeLimitMs, ranMs = 0 }: RunOrder): Pick<LaunchPlan, "timeL
 function makeOwnContainer(host: AgentHost, run: LocalRun, order: RunOrder): void {
   const found = launchLimits(order, host);
   // `prepare` has refused what the host cannot keep.
-  const owned = { ...host, limits: "limits" in found ? found.limits : undefined };
+  const owned = {
+    ...host,
+    limits: "limits" in found ? found.limits : undefined,
+    isBatch: order.taskBatch !== undefined,
+  };
   try {
     makeContainer(run, owned);
   } catch (error) {

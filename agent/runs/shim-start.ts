@@ -26,6 +26,8 @@ export interface ContainerOwner {
 
 export interface LimitedContainer extends ContainerOwner {
   readonly limits?: LaunchLimits | undefined;
+  /** Array tasks share the launch. */
+  readonly isBatch?: boolean;
 }
 
 export interface Supervisors {
@@ -63,7 +65,12 @@ export function makeContainer(launch: Launch, owned: LimitedContainer): void {
   if ("group" in container) {
     const { bound, memory, cpu } = container;
     if (bound !== undefined) system.groups.limitPids(bound.group, bound.pids);
-    if (memory !== undefined) system.groups.limitMemory(memory.group, memory.bytes);
+    // A gang without one of its processes is of no use; the tasks of a batch are nothing to each other.
+    if (memory !== undefined)
+      system.groups.limitMemory(memory.group, {
+        bytes: memory.bytes,
+        endsWhole: owned.isBatch !== true,
+      });
     if (cpu !== undefined)
       system.groups.weighCpus(cpu.group, {
         cpus: cpu.cpus,

@@ -29,14 +29,13 @@ export const nodeGroups: Groups = {
     passDown(path, "pids", "pids.max");
     writeFileSync(join(path, "pids.max"), String(most));
   },
-  limitMemory: (path, bytes) => {
+  limitMemory: (path, { bytes, endsWhole }) => {
     const most = String(bytes);
     if (!isVersion1(path, "memory.limit_in_bytes")) {
       passDown(path, "memory", "memory.max");
       writeFileSync(join(path, "memory.max"), most);
       sent(path, "memory.swap.max", "0");
-      // A gang without one of its processes is of no use.
-      sent(path, "memory.oom.group", "1");
+      sent(path, "memory.oom.group", endsWhole ? "1" : "0");
       return;
     }
     writeFileSync(join(path, "memory.limit_in_bytes"), most);

@@ -87,6 +87,7 @@ export interface TestTask {
 }
 
 export interface AgentSetup {
+  readonly settled?: AgentHost["settled"];
   /** A used folder: the agent was restarted. */
   readonly stateDir?: string;
   readonly gang?: GangWatcher;
@@ -113,6 +114,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
       ...(setup.containment !== undefined && { containment: setup.containment }),
       ...(setup.resources !== undefined && { resources: setup.resources }),
       ...(setup.owner !== undefined && { owner: setup.owner }),
+      ...(setup.settled !== undefined && { settled: setup.settled }),
     },
     nodeSystem,
   );

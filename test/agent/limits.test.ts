@@ -69,6 +69,23 @@ describe.skipIf(!limits.memory)("memory of a launch (needs a memory controller)"
     });
   });
 
+  it("is still counted when the report is written, so that a crash before that loses nothing", async () => {
+    const order = orderOf("true", { run: { resources: resourcesOf(1) } });
+    const counted: boolean[] = [];
+    const agent = testAgent({
+      containment,
+      settled: (of) => {
+        const container = containerOf(agent, of);
+        const group = container && "memory" in container ? container.memory?.group : undefined;
+        counted.push(nodeSystem.groups.memoryUse(group ?? "") !== undefined);
+      },
+    });
+    await agent.runs.run(order);
+    expect(counted).toEqual([true]);
+    const { group } = containerOf(agent, order) as { readonly group: string };
+    expect(existsSync(group)).toBe(false);
+  });
+
   it("is named in the message of an array's task that was killed for it", async () => {
     const agent = testAgent({ containment });
     const order = orderOf(HOG, {
