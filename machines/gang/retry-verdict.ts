@@ -6,7 +6,8 @@
  */
 
 import type { FailureCode } from "../../domain/values/codes.ts";
-import type { RetryRule } from "../../domain/job/job.ts";
+import type { JobSpec, RetryRule } from "../../domain/job/job.ts";
+import type { HostId } from "../../domain/values/ids.ts";
 
 /** Failed runs so far: those charged to the retry rule, and those that hosts caused. */
 export interface RunAccount {
@@ -20,6 +21,8 @@ export type RunVerdict =
 
 /** Starts that hosts refused or lost before the job gives up. */
 export const MAX_UNCHARGED_FAILURES = 10;
+/** Hosts whose refusals count as one in a round over the fleet. Each takes a start. */
+export const MOST_REFUSING_HOSTS = 32;
 const UNCHARGED_BACKOFF_MS = 1_000;
 const UNCHARGED_BACKOFF_MAX_MS = 60_000;
 
@@ -54,4 +57,30 @@ export function retryVerdict(code: FailureCode, before: RunAccount, retry: Retry
   const charged = before.charged + 1;
   if (!RETRYABLE.has(code) || charged >= retry.attempts) return { kind: "final" };
   return { kind: "again", backoffMs: retry.backoffMs, account: { ...before, charged } };
+}
+
+export interface RefusedRun {
+  readonly cause: { readonly code: FailureCode; readonly host: HostId } | undefined;
+  readonly account: RunAccount;
+  /** Those that have refused in this round. */
+  readonly avoidHosts: readonly HostId[];
+}
+
+/**
+ * The same, of a job that knows who refused it. The scheduler does not choose hosts by their processors and memory, so one that asks for these may
+ * be refused by many hosts before it comes to one that has them: only the first refusal of a round counts.
+ */
+export function verdictOn(
+  { cause, account, avoidHosts }: RefusedRun,
+  { run, retry }: { readonly run: Pick<JobSpec["run"], "resources">; readonly retry: RetryRule },
+): RunVerdict {
+  const isOneMore =
+    run.resources !== undefined &&
+    cause?.code === "HOST_REFUSED" &&
+    avoidHosts.length > 0 &&
+    avoidHosts.length < MOST_REFUSING_HOSTS &&
+    !avoidHosts.includes(cause.host);
+  return isOneMore
+    ? { kind: "again", backoffMs: UNCHARGED_BACKOFF_MS, account }
+    : retryVerdict(cause?.code ?? "STOPPED", account, retry);
 }

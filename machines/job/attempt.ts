@@ -18,7 +18,7 @@ import type { GangCommand } from "../gang/gang-commands.ts";
 import type { Gang, GangAnswer, GangEvent } from "../gang/gang-state.ts";
 import { openGang, stepGang } from "../gang/gang.ts";
 import { gaveWay, preemptionOf, settledPreemption } from "../gang/preemption.ts";
-import { retryVerdict } from "../gang/retry-verdict.ts";
+import { verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
 import { finish } from "./job-end.ts";
@@ -203,7 +203,7 @@ export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
   const givesWay = isPreempted || isGivenUp;
   const verdict = givesWay
     ? ({ kind: "again", backoffMs: 0, account } as const)
-    : retryVerdict(end.cause?.code ?? "STOPPED", account, spec.retry);
+    : verdictOn({ cause: end.cause, account, avoidHosts: job.avoidHosts }, spec);
   if (verdict.kind === "final") return finish(job, end);
   const refusing = end.cause?.code === "HOST_REFUSED" ? [end.cause.host] : [];
   return quiet({

@@ -1,9 +1,12 @@
 /** @file The decision after a run that did not complete. */
 
 import { describe, expect, it } from "vitest";
+import { hostId, type HostId } from "../../../domain/values/ids.ts";
 import { ms } from "../../../domain/values/units.ts";
 import {
+  MOST_REFUSING_HOSTS,
   retryVerdict,
+  verdictOn,
   MAX_UNCHARGED_FAILURES,
   type RunAccount,
 } from "../../../machines/gang/retry-verdict.ts";
@@ -71,5 +74,42 @@ describe("retryVerdict", () => {
       runs += 1;
     }
     expect(runs).toBe(MAX_UNCHARGED_FAILURES);
+  });
+});
+
+describe("a job that asks for processors or memory", () => {
+  const spec = { run: { resources: { per: "gpu" as const, cpus: 8 } }, retry };
+  const host = (at: number) => hostId("eu-1", `h${String(at)}`);
+  /** How many starts are refused until the job gives up, in a fleet whose hosts all refuse. */
+  function refusals(hosts: number, of: Parameters<typeof verdictOn>[1]): number {
+    let [account, avoidHosts, runs] = [NONE, [] as readonly HostId[], 0];
+    for (;;) {
+      if (avoidHosts.length === hosts) avoidHosts = [];
+      const cause = { code: "HOST_REFUSED" as const, host: host(avoidHosts.length) };
+      const verdict = verdictOn({ cause, account, avoidHosts }, of);
+      runs += 1;
+      if (verdict.kind === "final") return runs;
+      [account, avoidHosts] = [verdict.account, [...avoidHosts, cause.host]];
+    }
+  }
+
+  it("comes to the host that has them past twenty that have not", () => {
+    expect(refusals(20, spec)).toBeGreaterThan(20);
+    expect(refusals(20, { ...spec, run: {} })).toBe(MAX_UNCHARGED_FAILURES);
+  });
+
+  it("gives up all the same: after ten rounds, or ten refusals past the most of one", () => {
+    expect(refusals(20, spec)).toBe(9 * 20 + 1);
+    expect(refusals(10_000, spec)).toBe(MOST_REFUSING_HOSTS + 9);
+  });
+
+  it("counts other failures of hosts as ever", () => {
+    const lost = { cause: { code: "HOST_LOST" as const, host: host(1) }, account: NONE };
+    expect(verdictOn({ ...lost, avoidHosts: [host(0)] }, spec)).toMatchObject({
+      account: { uncharged: 1 },
+    });
+    expect(verdictOn({ cause: undefined, account: NONE, avoidHosts: [] }, spec)).toMatchObject({
+      account: { uncharged: 1 },
+    });
   });
 });
