@@ -39,18 +39,31 @@ export const identityText = ({
     ...(differences.length === 0 ? [] : [`differs=${differences.join(",")}`]),
   ].join(" ");
 
-/** Undefined for an identity of another program's making. */
+/**
+ * Undefined for an identity of another program's making. Words that are not known here, of a newer release, are passed over. Releases before
+ * `differs=` know no identity that has it, and show such an agent as one that says nothing.
+ */
 export function parseIdentity(text: string): WorkerIdentity | undefined {
-  const [, pid, host, release, rules, trust, containment, differs] =
-    /^(\d+)@(\S*)(?: orbweaver=(\S+) rules=(\d+)(?: trust=(\S+))?(?: containment=(\S+))?(?: differs=(\S+))?)?$/.exec(
-      text,
-    ) ?? [];
-  if (pid === undefined || host === undefined) return undefined;
+  const [process = "", ...words] = text.split(" ");
+  const [, pid, host] = /^(\d+)@(\S*)$/.exec(process) ?? [];
+  if (pid === undefined || host === undefined || words.some((word) => !/^[a-z]+=\S+$/.test(word)))
+    return undefined;
+  const said = new Map(
+    words.map((word) => {
+      const at = word.indexOf("=");
+      return [word.slice(0, at), word.slice(at + 1)];
+    }),
+  );
+  const [release, rules] = [said.get("orbweaver"), Number(said.get("rules") ?? FIRST_RULES)];
+  if (words.length > 0 && (release === undefined || !Number.isInteger(rules))) return undefined;
+  const [trust, containment, differs] = ["trust", "containment", "differs"].map((key) =>
+    said.get(key),
+  );
   return {
     pid: Number(pid),
     host,
     ...(release !== undefined && { release }),
-    rules: rules === undefined ? FIRST_RULES : Number(rules),
+    rules,
     ...(trust !== undefined && { trust }),
     ...(containment !== undefined && { containment }),
     ...(differs !== undefined && { differences: differs.split(",") }),

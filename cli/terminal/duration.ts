@@ -25,3 +25,15 @@ export function counted(count: number, noun: string): string {
 function twoDigits(value: number): string {
   return String(value).padStart(2, "0");
 }
+
+/** `1 host keeps each launch`, `2 hosts keep each launch`, of what many do. */
+export function countedDo(count: number, noun: string, manyDo: string): string {
+  const [verb = "", ...rest] = manyDo.split(" ");
+  const oneDoes = IRREGULAR.get(verb) ?? `${verb}s`;
+  return [counted(count, noun), count === 1 ? oneDoes : verb, ...rest].join(" ");
+}
+
+const IRREGULAR: ReadonlyMap<string, string> = new Map([
+  ["have", "has"],
+  ["were", "was"],
+]);

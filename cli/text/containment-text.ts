@@ -1,7 +1,7 @@
 /** @file How surely the hosts of a fleet end all processes of a job, and what each kind of container does not guarantee. */
 
 import type { FleetTrust } from "../../client/agent-trust.ts";
-import { counted } from "../terminal/duration.ts";
+import { countedDo } from "../terminal/duration.ts";
 
 export function containmentLines({
   containment,
@@ -9,7 +9,7 @@ export function containmentLines({
   return containment.flatMap(({ containment: kind, limits, hosts }) => {
     const [does, doesNot] = MEANINGS[kind] ?? UNKNOWN;
     return [
-      `containment: ${counted(hosts, "host")} ${does}`,
+      `containment: ${countedDo(hosts, "host", does)}`,
       ...(limits.length === 0
         ? []
         : [`  limited: ${limits.map((each) => LIMITS[each] ?? each).join(", ")}`]),

@@ -1,13 +1,15 @@
 /** @file Whose jobs the hosts of a fleet start. */
 
 import type { FleetTrust } from "../../client/agent-trust.ts";
-import { counted } from "../terminal/duration.ts";
+import { countedDo } from "../terminal/duration.ts";
 
 export function trustLines({ shares, unasked }: FleetTrust): readonly string[] {
   const lines = shares.map(
-    ({ trust, hosts }) => `trust: ${counted(hosts, "host")} start ${meaningOf(trust)}`,
+    ({ trust, hosts }) => `trust: ${countedDo(hosts, "host", `start ${meaningOf(trust)}`)}`,
   );
-  return unasked === 0 ? lines : [...lines, `trust: ${counted(unasked, "host")} were not asked`];
+  return unasked === 0
+    ? lines
+    : [...lines, `trust: ${countedDo(unasked, "host", "were not asked")}`];
 }
 
 function meaningOf(trust: string): string {

@@ -106,6 +106,13 @@ describe("the words of versions", () => {
     expect(parseIdentity(NEW)).toEqual({ pid: 7, host: "h", release: "0.2.0-abc", rules: 2 });
     expect(parseIdentity("8@h")).toEqual({ pid: 8, host: "h", rules: 1 });
     expect(parseIdentity("temporal-system")).toBeUndefined();
+    expect(parseIdentity("8@h of another program")).toBeUndefined();
+    expect(parseIdentity("8@h rules=2")).toBeUndefined();
+    expect(parseIdentity(`${NEW} differs=missing:1,nvlink later=word trust=policy`)).toEqual({
+      ...parseIdentity(NEW),
+      trust: "policy",
+      differences: ["missing:1", "nvlink"],
+    });
   });
 
   it("a build id names rules or a build", () => {
