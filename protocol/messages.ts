@@ -78,17 +78,19 @@ export const cancelTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("can
 /** Runs ended tasks again, as if they had never been tried. */
 export const retryTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("retry-tasks");
 
+/** `isNew`: refused where one of the hosts is drained already, so that its reason stays. */
 export const drainUpdate = defineUpdate<
   readonly HostId[],
-  [{ readonly hosts: readonly string[]; readonly reason: string }]
+  [{ readonly hosts: readonly string[]; readonly reason: string; readonly isNew?: true }]
 >("drain");
 
 /** The operator commits newer rules: the next run of the fleet follows them, and there is no way back. */
 export const upgradeUpdate = defineUpdate<void, [rules: number]>("upgrade");
 
+/** `of`: refused where one of the hosts has been drained for a reason that does not begin so. */
 export const undrainUpdate = defineUpdate<
   readonly HostId[],
-  [{ readonly hosts: readonly string[] }]
+  [{ readonly hosts: readonly string[]; readonly of?: string }]
 >("undrain");
 
 /** Replaces the fleet's description; what runs goes on, over-use shows as such. */

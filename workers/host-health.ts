@@ -2,7 +2,8 @@
  * @file Watches the health of an agent's hosts, and drains them in its fleet: where jobs of different tenants fail fast in a row, and where the
  * operator's check fails.
  *
- * It uses the operators' own updates, `drain` and `undrain`, and looks at the ledger first: a host that anybody drained before keeps that reason.
+ * It uses the operators' own updates, `drain` and `undrain`, and looks at the ledger first: a host that anybody drained before keeps that reason. What an
+ * operator orders between look and update is kept by the fleet, which refuses an update that goes by other drains than there are.
  */
 
 import { randomInt } from "node:crypto";
@@ -63,6 +64,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
         const { isDrained = false, drainReason } = seen.hosts.get(host) ?? {};
         return isDrained && drainReason?.startsWith(prefix) === true;
       }),
+      prefix,
     );
   };
   const aside: SetAsidePorts = {
@@ -71,7 +73,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     onNote,
     look: fleet.look,
     drain: (host, reason) => fleet.drain([host], reason),
-    undrain: (host) => fleet.undrain([host]),
+    undrain: (host, of) => fleet.undrain([host], of),
     isRefusal: (error) =>
       error instanceof WorkflowUpdateFailedError ||
       (isGrpcServiceError(error) && REFUSALS.includes(Number(error.code))),
@@ -111,11 +113,13 @@ function fleetOrders({ client, fleet }: HealthSetup) {
     },
     drain: async (hosts: readonly HostId[], reason: string): Promise<void> => {
       if (hosts.length > 0)
-        await withinTime(() => workflow.executeUpdate(drainUpdate, { args: [{ hosts, reason }] }));
+        await withinTime(() =>
+          workflow.executeUpdate(drainUpdate, { args: [{ hosts, reason, isNew: true }] }),
+        );
     },
-    undrain: async (hosts: readonly HostId[]): Promise<void> => {
+    undrain: async (hosts: readonly HostId[], of: string): Promise<void> => {
       if (hosts.length > 0)
-        await withinTime(() => workflow.executeUpdate(undrainUpdate, { args: [{ hosts }] }));
+        await withinTime(() => workflow.executeUpdate(undrainUpdate, { args: [{ hosts, of }] }));
     },
   };
 }

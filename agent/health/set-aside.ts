@@ -27,7 +27,8 @@ export interface SetAsidePorts {
   /** These three fail where the fleet does not answer, or refuses. */
   look(): Promise<SeenFleet>;
   drain(host: HostId, reason: string): Promise<void>;
-  undrain(host: HostId): Promise<void>;
+  /** Only where the host is drained for a reason that begins so. */
+  undrain(host: HostId, of: string): Promise<void>;
   /** Whether asking again would end the same way. */
   isRefusal(error: unknown): boolean;
   /** Between drain and second look, milliseconds: another one each time. */
@@ -83,7 +84,7 @@ async function onceAside(host: HostId, reason: string, ports: SetAsidePorts): Pr
   const now = await ports.look();
   if (asideIn(now) <= mostSetAside(now.hostCount)) return reason;
   // An operator may have given another reason meanwhile.
-  if (isOwn(now.hosts.get(host), reason)) await ports.undrain(host);
+  if (isOwn(now.hosts.get(host), reason)) await ports.undrain(host, SET_ASIDE);
   return `${tooMany(now)}${reason}`;
 }
 

@@ -6,6 +6,8 @@
 
 import { fleetShapeProblem } from "../../domain/fleet/fleet-shape.ts";
 import type { ClusterShape, FleetShape } from "../../domain/fleet/fleet.ts";
+import { parseHostId } from "../../domain/values/ids.ts";
+import { inOrder } from "../../lib/chain.ts";
 import { shapeRefusal } from "../../scheduling/ledger/apply/apply.ts";
 import { NEWEST_RULES, type LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 import type { OperatorOrder } from "./events.ts";
@@ -37,6 +39,33 @@ export function refuseHosts(
         ? "no host was named"
         : `fleet ${name} has no host ${unknown.join(", ")}; hosts are named cluster/host, see \`orbweaver fleet show\``,
   };
+}
+
+/**
+ * Refuses what an agent orders by drains that it has seen, where these have changed since: `isNew` and `of` in `protocol/messages.ts`. Orders that wait
+ * for the end of a cycle count.
+ */
+export function refuseOutdated(
+  { ledger, deferred }: Pick<FleetState, "ledger" | "deferred">,
+  order: unknown,
+): OrderRefusal | undefined {
+  if (typeof order !== "object" || order === null) return undefined;
+  const isNew = "isNew" in order && order.isNew === true;
+  const of = "of" in order && typeof order.of === "string" ? order.of : undefined;
+  if (!isNew && of === undefined) return undefined;
+  const ordered = inOrder(deferred).flatMap((event) => (event.kind === "order" ? event.order : []));
+  for (const host of hostsIn(order)) {
+    const known = ledger.hosts.get(parseHostId(host));
+    let reason = known?.isDrained === true ? (known.drainReason ?? "") : undefined;
+    for (const one of ordered)
+      if ((one.kind === "drain" || one.kind === "undrain") && one.hosts.includes(parseHostId(host)))
+        reason = one.kind === "drain" ? one.reason : undefined;
+    const isAsSeen = isNew ? reason === undefined : reason?.startsWith(of ?? "") === true;
+    if (isAsSeen) continue;
+    const found = reason === undefined ? "is not drained" : `is drained: ${reason}`;
+    return { code: "NOT_ALLOWED", message: `${host} ${found}. Look again.` };
+  }
+  return undefined;
 }
 
 /** Refuses a description that is no fleet's, and one for which the ledger has no room beside what it holds. */

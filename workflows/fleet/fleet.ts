@@ -26,6 +26,7 @@ import { linkEndsOf } from "../../machines/fleet/link-ends.ts";
 import {
   refuseDescription,
   refuseHosts,
+  refuseOutdated,
   refuseRules,
   type OrderRefusal,
 } from "../../machines/fleet/orders.ts";
@@ -185,7 +186,8 @@ const answerOf = <Answer>(
 ): Promise<FleetEvent> => activity.then(eventOf, () => ({ kind: "failed", id }));
 
 function acceptOrders(state: () => FleetState, accept: (order: OperatorOrder) => void): void {
-  const validator = (order: unknown): void => refuse(refuseHosts(state(), order));
+  const validator = (order: unknown): void =>
+    refuse(refuseHosts(state(), order) ?? refuseOutdated(state(), order));
   const acceptAbout = (order: OperatorOrder & { readonly hosts: readonly HostId[] }) => {
     accept(order);
     return order.hosts;

@@ -1,7 +1,14 @@
 /** @file Which of an operator's orders a fleet refuses. */
 
 import { describe, expect, it } from "vitest";
-import { refuseDescription, refuseHosts, refuseRules } from "../../../machines/fleet/orders.ts";
+import { appended } from "../../../lib/chain.ts";
+import {
+  refuseDescription,
+  refuseHosts,
+  refuseOutdated,
+  refuseRules,
+} from "../../../machines/fleet/orders.ts";
+import { UPDATE_ORDERS } from "../../../machines/fleet/update-orders.ts";
 import { NEWEST_RULES } from "../../../scheduling/ledger/ledger.ts";
 import { fleetShape, readyLedger } from "../../scheduling/builders.ts";
 
@@ -20,6 +27,45 @@ describe("refuseHosts", () => {
 
   it("names the hosts that the fleet lacks", () => {
     expect(refuseHosts(FLEET, { hosts: ["c0/h9"] })?.message).toContain("c0/h9");
+  });
+});
+
+describe("refuseOutdated", () => {
+  const [host] = [...FLEET.ledger.hosts.keys()];
+  const hosts = [String(host)];
+  const drained = (reason: string) =>
+    new Map(
+      [...FLEET.ledger.hosts].map(([id, status]) => [
+        id,
+        { ...status, isDrained: true, drainReason: reason },
+      ]),
+    );
+  const free = { ledger: FLEET.ledger, deferred: undefined };
+  const fans = { ...free, ledger: { ...FLEET.ledger, hosts: drained("new fans") } };
+  const own = { ...free, ledger: { ...FLEET.ledger, hosts: drained("check failing since noon") } };
+  const order = UPDATE_ORDERS.drain({ hosts, reason: "new fans" });
+  const soon = { ...free, deferred: appended(undefined, { kind: "order" as const, order }) };
+  it.each([
+    { name: "a first drain", fleet: free, order: { isNew: true }, want: undefined },
+    { name: "a second one", fleet: fans, order: { isNew: true }, want: "NOT_ALLOWED" },
+    {
+      name: "one beside a drain to come",
+      fleet: soon,
+      order: { isNew: true },
+      want: "NOT_ALLOWED",
+    },
+    { name: "an operator's second one", fleet: fans, order: {}, want: undefined },
+    { name: "the end of one's own", fleet: own, order: { of: "check" }, want: undefined },
+    { name: "the end of another's", fleet: fans, order: { of: "check" }, want: "NOT_ALLOWED" },
+    {
+      name: "the end of another's to come",
+      fleet: soon,
+      order: { of: "check" },
+      want: "NOT_ALLOWED",
+    },
+    { name: "an operator's end of any", fleet: fans, order: {}, want: undefined },
+  ])("$name", ({ fleet, order: over, want }) => {
+    expect(refuseOutdated(fleet, { hosts, ...over })?.code).toBe(want);
   });
 });
 
