@@ -1,37 +1,64 @@
 /** @file Activities of jobs that follow each other: a job registers with those that it waits for and looks at them, and is told by them. */
 
-import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import {
+  WorkflowNotFoundError,
+  type Client,
+  type WorkflowExecutionDescription,
+} from "@temporalio/client";
 import { defineSearchAttributeKey } from "@temporalio/common";
 import type { JobId } from "../domain/values/ids.ts";
 import { followSignal, JOB_WORKFLOW, predecessorSignal } from "../protocol/messages.ts";
-import type { FollowActivities, PredecessorState } from "../protocol/predecessors.ts";
+import {
+  FULL_MEMO,
+  type FollowActivities,
+  type PredecessorState,
+} from "../protocol/predecessors.ts";
+import { isInvalidArgument } from "./audit.ts";
 
 const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
 /** Signals that are under way at a time. */
 const AT_ONCE = 16;
+const OPEN: ReadonlySet<string> = new Set(["RUNNING", "PAUSED"]);
 
 export const createFollowActivities = (client: Client): FollowActivities => ({
   async followJobs(jobs, follower) {
-    // First the word, then the look: what happens between the two is told.
-    if (follower !== undefined)
-      await inTurns(jobs, (job) =>
-        ifThere(() => client.workflow.getHandle(job).signal(followSignal, { job: follower })),
-      );
-    const news: { readonly job: JobId; readonly state: PredecessorState }[] = [];
-    await inTurns(jobs, async (job) => {
-      news.push({ job, state: (await ifThere(() => stateOf(client, job))) ?? "gone" });
-    });
-    return news;
+    const { answers, failures } = await inTurns(jobs, async (job) => ({
+      job,
+      state: await look(client, job, follower),
+    }));
+    if (answers.length === 0 && failures.length > 0) throw failures[0];
+    return answers;
   },
   async tellFollowers(followers, news) {
-    await inTurns(followers, (job) =>
+    const { failures } = await inTurns(followers, (job) =>
       ifThere(() => client.workflow.getHandle(job).signal(predecessorSignal, news)),
     );
+    if (failures.length > 0) throw failures[0];
   },
 });
 
-async function stateOf(client: Client, job: JobId): Promise<PredecessorState> {
-  const { type, status, typedSearchAttributes } = await client.workflow.getHandle(job).describe();
+/** With a follower: the word first, then the look, so what happens between the two is told. Only the first look may fail: no second word for a job. */
+async function look(client: Client, job: JobId, follower?: JobId): Promise<PredecessorState> {
+  const handle = client.workflow.getHandle(job);
+  const found = await ifThere(() => handle.describe());
+  if (found === undefined) return "gone";
+  const doesNote =
+    found.type === JOB_WORKFLOW && OPEN.has(found.status.name) && found.memo?.[FULL_MEMO] !== true;
+  if (follower === undefined || !doesNote) return stateOf(found);
+  try {
+    await handle.signal(followSignal, { job: follower });
+    return stateOf(await handle.describe());
+  } catch {
+    // The follower looks again.
+    return stateOf(found);
+  }
+}
+
+function stateOf({
+  type,
+  status,
+  typedSearchAttributes,
+}: WorkflowExecutionDescription): PredecessorState {
   if (type !== JOB_WORKFLOW) return "gone";
   switch (status.name) {
     case "COMPLETED":
@@ -50,20 +77,26 @@ async function stateOf(client: Client, job: JobId): Promise<PredecessorState> {
   }
 }
 
-/** Undefined of a workflow that has ended or never was. */
+/** Undefined of a workflow that has ended or never was, or whose run takes no more signals, and of what is no id. */
 async function ifThere<Answer>(ask: () => Promise<Answer>): Promise<Answer | undefined> {
   try {
     return await ask();
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return undefined;
+    if (error instanceof WorkflowNotFoundError || isInvalidArgument(error)) return undefined;
     throw error;
   }
 }
 
-async function inTurns(
+/** All of them, whatever becomes of one. */
+async function inTurns<Answer>(
   jobs: readonly JobId[],
-  tell: (job: JobId) => Promise<unknown>,
-): Promise<void> {
+  ask: (job: JobId) => Promise<Answer>,
+): Promise<{ readonly answers: readonly Answer[]; readonly failures: readonly unknown[] }> {
+  const ends: PromiseSettledResult<Answer>[] = [];
   for (let at = 0; at < jobs.length; at += AT_ONCE)
-    await Promise.all(jobs.slice(at, at + AT_ONCE).map(tell));
+    ends.push(...(await Promise.allSettled(jobs.slice(at, at + AT_ONCE).map(ask))));
+  return {
+    answers: ends.flatMap((end) => (end.status === "fulfilled" ? [end.value] : [])),
+    failures: ends.flatMap((end): unknown[] => (end.status === "rejected" ? [end.reason] : [])),
+  };
 }

@@ -153,6 +153,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     if (ended.has(nonce) || Date.now() > ends)
       throw new OrbweaverError("NOT_FOUND", "the session is over");
     await allowed(parts.served, caller, { act: "change", jobId: job });
+    if (client.readyState !== client.OPEN) return;
     enter(nonce, caller.principal);
     relay.join(nonce, "client", client);
   }
@@ -165,8 +166,9 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     const { served, audit } = parts;
     const { signedBy } = await allowed(served, caller, { act: "change", jobId: wanted.job });
     const place = await placeOf(served, wanted);
+    // Whoever went meanwhile leaves nothing behind.
+    if (client.readyState !== client.OPEN) return;
     const nonce = randomBytes(18).toString("base64url");
-    enter(nonce, caller.principal);
     const now = Date.now();
     const api = served.apiIdentity();
     const claims: Omit<SessionTicket, "kind" | "by"> = {
@@ -178,7 +180,13 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     };
     const signer = signedBy === api.publicKey ? api : served.ownIdentity();
     const ticket = signSessionTicket(claims, signer);
-    audit.add({ ...line, verdict: "accepted", why: whatFor(wanted) });
+    enter(nonce, caller.principal);
+    try {
+      audit.add({ ...line, verdict: "accepted", why: whatFor(wanted) });
+    } catch (error) {
+      open.delete(nonce);
+      throw error;
+    }
     client.send(JSON.stringify({ ticket }));
     relay.join(nonce, "client", client);
     try {
@@ -220,7 +228,11 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
         greeted().catch((error: unknown) => {
           const why = error instanceof Error ? error.message : String(error);
           const code = error instanceof OrbweaverError ? error.code : "NO_CONNECTION";
-          parts.audit.add({ ...named, verdict: "refused", why });
+          try {
+            parts.audit.add({ ...named, verdict: "refused", why });
+          } catch {
+            // What the audit cannot take was not done, and the asker hears so.
+          }
           client.send(JSON.stringify({ error: { code, message: why } }));
           client.close(1_000);
         });
@@ -326,5 +338,7 @@ async function orderDial(
 }
 
 function refuse(socket: Socket, status: number): void {
-  socket.end(`HTTP/1.1 ${String(status)} Refused\r\nConnection: close\r\n\r\n`);
+  socket.end(`HTTP/1.1 ${String(status)} Refused\r\nConnection: close\r\n\r\n`, () =>
+    socket.destroy(),
+  );
 }

@@ -57,7 +57,8 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
   const { array } = file;
   if (array === undefined && options.tasks !== undefined)
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
-  const tasks = array === undefined ? undefined : (options.tasks ?? (await unfinished(job, end)));
+  const tasks =
+    array === undefined ? undefined : (options.tasks ?? (await unfinishedTasks(job, end)));
   const { idempotencyKey: _former, after: _met, onFailedDependency: _rule, ...again } = file;
   const { idempotencyKey = followingId(jobId), tasks: _tasks, ...how } = options;
   const submitted = await submitJob(
@@ -90,9 +91,15 @@ async function formerJob({
   return { file: file as JobFile, fleet };
 }
 
-async function unfinished({ jobId, view, tasksOf }: EndedJob, end: string): Promise<string> {
-  const { spec } = await view();
+/** Those that run again unless others are named. Throws NOT_ALLOWED where there are none. */
+export async function unfinishedTasks(
+  { jobId, view, tasksOf }: Pick<EndedJob, "jobId" | "view" | "tasksOf">,
+  end: string,
+): Promise<string> {
+  const { spec, array } = await view();
   const rule = spec?.array ?? { count: 0 };
+  // It ended before its tasks began, so it knows none to be asked for.
+  if (array === undefined && rule.count > 0) return formatTaskRanges(selectedTasks(rule));
   const wanted = new Set(selectedTasks(rule));
   const states: readonly TaskState[] =
     end === "failed" || end === "completed"

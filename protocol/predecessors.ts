@@ -32,10 +32,16 @@ export interface PredecessorView extends Dependency {
 /** Memo in which a job that waits for others says so, so that a list need not ask it; the reason is a `PendingReason`. */
 export const WAITS_MEMO = "orbweaverWaits";
 
+/** Memo of a job that notes no more followers; `true`. A signal to it would be lost, and a run takes 10,000 in its life. */
+export const FULL_MEMO = "orbweaverFollowersFull";
+
 /** Activities of the jobs' workers about jobs that follow each other. */
 export interface FollowActivities {
-  /** Looks at the jobs, also those that have ended already; tells them before that they have this follower, if one is named. */
+  /**
+   * Looks at the jobs, also those that have ended already. If a follower is named, those that run and note followers hear of it before. Says nothing of a
+   * job that cannot be reached; throws if none can.
+   */
   followJobs(jobs: readonly JobId[], follower?: JobId): Promise<readonly PredecessorNews[]>;
-  /** Signals each; one that has ended does not matter. */
+  /** Signals each; one that has ended, or can take no signal, does not matter. Throws once all others were signalled if one could not be reached. */
   tellFollowers(followers: readonly JobId[], news: PredecessorNews): Promise<void>;
 }

@@ -178,6 +178,8 @@ export function createLink(events: LinkEvents): Link {
 
   return {
     open(id) {
+      if (!Number.isInteger(id) || id > MAX_CHANNEL_ID)
+        throw new LinkFault(`${String(id)} is no channel`);
       if (id <= highest) throw new LinkFault(`channel ${String(id)} was opened before`);
       if (channels.size >= MAX_CHANNELS) throw new LinkFault("too many channels");
       channels.set(id, newChannel());
@@ -231,6 +233,9 @@ export function createLink(events: LinkEvents): Link {
       [...channels.values()].every(({ base, next, isEnded }) => base >= next + (isEnded ? 1 : 0)),
   };
 }
+
+/** Frames have four bytes for it. */
+const MAX_CHANNEL_ID = 0xff_ff_ff_ff;
 
 function release(channel: Channel, offset: number): void {
   while (channel.kept.length > 0) {

@@ -29,6 +29,7 @@ export interface ExecPlace {
 /** Output that a process of the background holds open is not waited for. */
 const DRAIN_MS = 500;
 const HANG_UP_MS = 3_000;
+const RESIZE_EVERY_MS = 100;
 const NOT_EXECUTED = 126;
 const NOT_FOUND = 127;
 
@@ -59,10 +60,10 @@ export function execPart(place: ExecPlace, start: SessionStart, voice: SessionVo
     detached: true,
     stdio: ["pipe", "pipe", "pipe"],
   });
-  return running(child, voice);
+  return running(child, voice, terminal !== undefined);
 }
 
-function running(child: ChildProcess, voice: SessionVoice): SessionPart {
+function running(child: ChildProcess, voice: SessionVoice, hasTerminal: boolean): SessionPart {
   let isOver = false;
   let end: object | undefined;
   let drain: NodeJS.Timeout | undefined;
@@ -106,7 +107,24 @@ function running(child: ChildProcess, voice: SessionVoice): SessionPart {
     finishWhenQuiet();
   });
   child.once("close", () => finish(end ?? { exitCode: 1 }));
+  let newest: TerminalSize | undefined;
+  let pause: NodeJS.Timeout | undefined;
+  /** At once, then the newest size alone, a few times a second: each is a question to the kernel and a program. */
+  const follow = (size: TerminalSize): void => {
+    newest = size;
+    if (pause !== undefined || end !== undefined || child.pid === undefined) return;
+    resize(child.pid, size);
+    pause = setTimeout(() => {
+      pause = undefined;
+      if (newest !== undefined && newest !== size) follow(newest);
+    }, RESIZE_EVERY_MS);
+  };
+  /** Not once the command has ended: its number may be another group's by then. */
   const kill = (signal: NodeJS.Signals): void => {
+    if (end !== undefined) return;
+    killGroup(signal);
+  };
+  const killGroup = (signal: NodeJS.Signals): void => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, signal);
     } catch {
@@ -117,7 +135,7 @@ function running(child: ChildProcess, voice: SessionVoice): SessionPart {
     onWord(word) {
       const { signal, size } = word as Readonly<Record<string, unknown>>;
       const name = SESSION_SIGNALS.find((known) => known === signal);
-      if (isSize(size) && child.pid !== undefined) resize(child.pid, size);
+      if (hasTerminal && isSize(size)) follow(size);
       if (name !== undefined) kill(`SIG${name}`);
     },
     onData(channel, bytes, taken) {
@@ -131,11 +149,13 @@ function running(child: ChildProcess, voice: SessionVoice): SessionPart {
       outputs.get(channel)?.resume();
     },
     hangUp() {
+      if (end !== undefined) return;
       kill("SIGHUP");
       const late = setTimeout(() => kill("SIGKILL"), HANG_UP_MS);
       child.once("exit", () => {
         clearTimeout(late);
-        kill("SIGKILL");
+        // At once, so what is left of its group still has its number.
+        killGroup("SIGKILL");
       });
     },
   };

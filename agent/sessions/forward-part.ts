@@ -9,24 +9,34 @@ import type { Launch } from "../runs/local-run.ts";
 import { listenerOf } from "./lease-ports.ts";
 import type { SessionPart, SessionVoice } from "./session-end.ts";
 
+const LOOK_EVERY_MS = 200;
 /** At once; the other channels of a link are for words. */
 const MOST_CONNECTIONS = MAX_CHANNELS - FIRST_CONNECTION;
 
 export function forwardPart(launch: Launch, port: number, voice: SessionVoice): SessionPart {
   const sockets = new Map<number, Socket>();
 
+  let looked: { readonly address: string | undefined; readonly atMs: number } | undefined;
+  /** A look reads tables of the whole machine, so a few a second are enough for any number of connections. */
+  function listener(): string | undefined {
+    const atMs = performance.now();
+    if (looked === undefined || atMs - looked.atMs > LOOK_EVERY_MS)
+      looked = { address: listenerOf(launch, port), atMs };
+    return looked.address;
+  }
+
   function open(channel: number): void {
     voice.open(channel);
-    const address = listenerOf(launch, port);
     const refuse = (message: string): void => {
       voice.say({ refused: channel, message });
       voice.drop(channel);
     };
+    if (sockets.size >= MOST_CONNECTIONS) return refuse("too many connections at once");
+    const address = listener();
     if (address === undefined)
       return refuse(
         `no process of the job listens on port ${String(port)} of a loopback address of its host`,
       );
-    if (sockets.size >= MOST_CONNECTIONS) return refuse("too many connections at once");
     const socket = connect({ host: address, port, allowHalfOpen: true });
     sockets.set(channel, socket);
     socket.on("data", (bytes) => {

@@ -40,6 +40,8 @@ const DIAL_WITHIN_MS = 15_000;
 /** How long a client may be away before what it has started is ended. */
 const GRACE_MS = 60_000;
 const LOOK_EVERY_MS = 1_000;
+/** In which the client says what is to be started. */
+const START_WITHIN_MS = 30_000;
 const LOOPBACK = ["127.0.0.1", "[::1]", "localhost"];
 
 export function createSessionActivities(ports: SessionPorts): SessionActivities {
@@ -106,7 +108,8 @@ function openSession(
   const closed = new AbortController();
   let part: SessionPart | undefined;
   let idleMs = Infinity;
-  let lastByteMs = performance.now();
+  const openedMs = performance.now();
+  let lastByteMs = openedMs;
   const hear = wordReader((word) => {
     const { start } = word as { readonly start?: SessionStart };
     if (part !== undefined) part.onWord(word);
@@ -130,7 +133,10 @@ function openSession(
     onRoom: (channel) => part?.onRoom(channel),
   });
   const voice: SessionVoice = {
-    say: (word) => void link.write(CHANNEL.words, wordBytes(word)),
+    say: (word) => {
+      // A client that takes no words is none that can be served.
+      if (!link.write(CHANNEL.words, wordBytes(word))) closed.abort();
+    },
     write(channel, bytes) {
       lastByteMs = performance.now();
       return link.write(channel, bytes);
@@ -148,14 +154,16 @@ function openSession(
     setTimeout(() => closed.abort(), LOOK_EVERY_MS).unref();
   };
   const looks = setInterval(() => {
-    if (performance.now() - lastByteMs > idleMs) stop("idle");
+    const isSilent = part === undefined && performance.now() - openedMs > START_WITHIN_MS;
+    if (isSilent || performance.now() - lastByteMs > idleMs) stop("idle");
     else if (run.system.clock.nowMs() > ticket.ends) stop("time");
     // A command ends with the job by itself.
     else if (ticket.verb === "port-forward" && phaseOf(run).kind !== "running") stop("job-ended");
     else return;
     clearInterval(looks);
   }, LOOK_EVERY_MS);
-  ports.closing.addEventListener("abort", () => closed.abort(), { once: true });
+  const end = (): void => closed.abort();
+  ports.closing.addEventListener("abort", end, { once: true });
 
   let dials = 0;
   const key = randomBytes(18).toString("base64url");
@@ -171,10 +179,11 @@ function openSession(
     closed: closed.signal,
     onWord: () => settle.resolve(),
   });
-  const over = carrying.then((end: CarryEnd) => {
+  const over = carrying.then(({ message }: CarryEnd) => {
     clearTimeout(late);
+    ports.closing.removeEventListener("abort", end);
     clearInterval(looks);
-    settle.reject(new Error(end.message));
+    settle.reject(new Error(message));
     part?.hangUp();
   });
   here.then(

@@ -11,7 +11,7 @@ import {
   type TaskView,
 } from "../../client/index.ts";
 import { stateColour } from "../terminal/colour.ts";
-import { durationText } from "../terminal/duration.ts";
+import { counted, durationText } from "../terminal/duration.ts";
 import { widthOf } from "../terminal/io.ts";
 import type { CommandContext } from "./command-context.ts";
 import { hostsText } from "../text/place.ts";
@@ -48,10 +48,15 @@ export function taskAnswer(done: string, answer: TaskOrderAnswer): string {
 /** The tasks that `--tasks [state]` selects; undefined when it is absent. */
 export async function chosenTasks(
   job: JobHandle,
-  { array, jobId }: JobView,
+  { array, jobId, spec }: JobView,
   wanted: string | true | undefined,
 ): Promise<readonly TaskView[] | undefined> {
   if (wanted === undefined) return undefined;
+  if (array === undefined && spec?.array !== undefined)
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `the ${counted(spec.array.count, "task")} of job ${jobId} have not begun: the array waits for other jobs, or ended before they had come. \`orbweaver status ${jobId}\` shows them.`,
+    );
   if (array === undefined)
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
   const state = wanted === true || wanted === "all" ? undefined : taskState(wanted);

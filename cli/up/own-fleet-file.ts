@@ -5,20 +5,19 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { localGpus } from "../command/local-gpus.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
 import { fleetText, readable, TOPOLOGY } from "../command/own-fleet.ts";
 import type { CommandContext } from "../command/command-context.ts";
 
 /** As `orbweaver init` has them. */
 const PLACE = Object.freeze({ site: "here", jurisdiction: "local" });
 
-/** Undefined on a machine without an NVIDIA driver. Throws BAD_INPUT where the driver fails. */
+/** Undefined on a machine without an NVIDIA driver, or with GPUs that a user has to name. */
 export async function ownFleetFile(
   context: CommandContext,
   stateDir: string,
 ): Promise<string | undefined> {
-  const gpus = readable(await localGpus(context.io.env["PATH"]), PLACE, (problem) =>
-    context.say(problem),
-  );
+  const gpus = await ownGpus(context);
   if (gpus === undefined) return undefined;
   const path = join(stateDir, "own-fleet", "fleet.yaml");
   if (existsSync(path)) return path;
@@ -27,4 +26,19 @@ export async function ownFleetFile(
   writeFileSync(path, fleetText(gpus, PLACE));
   context.say(`${gpus.count} × ${gpus.device} of this machine: ${path}`);
   return path;
+}
+
+/** Undefined, with a word, where nobody but the user can say what they are: of two types, or of one that nobody knows. */
+async function ownGpus(context: CommandContext): Promise<ReturnType<typeof readable>> {
+  try {
+    return readable(await localGpus(context.io.env["PATH"]), PLACE, (problem) =>
+      context.say(problem),
+    );
+  } catch (error) {
+    if (!(error instanceof OrbweaverError)) throw error;
+    context.say(
+      `the GPUs of this machine are left out, and the fleet is simulated: ${error.message} \`orbweaver init\` takes --type; then name its file to \`orbweaver up\`.`,
+    );
+    return undefined;
+  }
 }

@@ -29,10 +29,11 @@ export type FailedDependencyRule = (typeof FAILED_DEPENDENCY_RULES)[number];
 export const MAX_DEPENDENCIES = 32;
 
 const MAX_ID_CHARS = 200;
+const ID_PATTERN = "[^\\s\"'\\\\]+";
 
 const ID: WordRule = {
   what: "a job's id",
-  pattern: "[^\\s\"'\\\\]+",
+  pattern: ID_PATTERN,
   characters: "characters without spaces and quotes",
   maxLength: MAX_ID_CHARS,
 };
@@ -66,6 +67,12 @@ export const DEPENDENCY_KEYS = {
       "Once one of `after` can never come true: end the job with DEPENDENCY_FAILED, or release it, as if that one had been met. Default: end.",
   }).optional(),
 };
+
+const WHOLE_ID = new RegExp(`^${ID_PATTERN}$`);
+
+/** Whether it may stand in `after`, so that other jobs can wait for it and hear of it. */
+export const isJobReference = (id: unknown): id is JobId =>
+  typeof id === "string" && id.length <= MAX_ID_CHARS && WHOLE_ID.test(id);
 
 const EVENTS: readonly string[] = DEPENDENCY_EVENTS;
 

@@ -18,7 +18,7 @@ import type { GangAnswer, StopReason } from "../gang/gang-state.ts";
 import type { GivenUp, Pause } from "../../protocol/job-orders.ts";
 import type { AmendedSoFar, JobCommand, JobOutcome, SearchMark } from "../job/job-state.ts";
 import type { PredecessorView } from "../../protocol/predecessors.ts";
-import type { Followers } from "../job/followers.ts";
+import type { Followers, FollowersCommand } from "../job/followers.ts";
 import type { Step } from "../machine.ts";
 import type { HeldLease, HeldLeases, LeaseWork } from "./held-lease.ts";
 import type { TaskTable } from "./task-table.ts";
@@ -201,8 +201,7 @@ export type ArrayCommand =
     }
   /** Answered by `gang` where the gang's command is answered. */
   | { readonly kind: "gang"; readonly lease: LeaseId; readonly command: GangCommand }
-  /** That it has started; not answered. */
-  | { readonly kind: "tell-followers"; readonly followers: readonly JobId[] }
+  | FollowersCommand
   | { readonly kind: "mark"; readonly mark: SearchMark }
   | Extract<JobCommand, { readonly kind: "proofs" }>
   | { readonly kind: "memo"; readonly memo: ArrayMemo };

@@ -13,7 +13,7 @@ import type { ArrayRule } from "../../domain/job/job.ts";
 import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
-import { tellAll, withFollower } from "../job/followers.ts";
+import { newsForFollowers, withFollower } from "../job/followers.ts";
 import { isHostLoss } from "../job/signals.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
@@ -99,20 +99,17 @@ function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): Ar
   const moved = forEach(timed, timed.leases.keys(), (before: JobArray, lease) =>
     advanceLease(before, lease, nowMs),
   );
-  return [takeArrivals, advanceRequests, memoizeSome, tellStart, advanceEnd].reduce(
+  return [takeArrivals, advanceRequests, memoizeSome, tellFollowers, advanceEnd].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     moved,
   );
 }
 
 /** Those that wait for its start hear of its first lease. */
-function tellStart(array: JobArray): ArrayStep {
-  const { followers, untold } = tellAll(array.followers);
-  if (array.firstGrantAtMs === undefined || untold.length === 0) return quiet(array);
-  return {
-    state: { ...array, followers },
-    commands: [{ kind: "tell-followers", followers: untold }],
-  };
+function tellFollowers(array: JobArray): ArrayStep {
+  const hasStarted = array.firstGrantAtMs !== undefined;
+  const { followers, commands } = newsForFollowers(array.followers, hasStarted);
+  return commands.length === 0 ? quiet(array) : { state: { ...array, followers }, commands };
 }
 
 /** When the array acts next unless something happens before: at once where something has happened. */

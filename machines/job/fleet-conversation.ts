@@ -39,10 +39,7 @@ export function tell(
   job: Job,
   entry: InboxEntry | undefined,
   purpose: Purpose,
-  {
-    fleet = presentFleet(job.cells),
-    ...more
-  }: Partial<Pick<FleetMessage, "fleet" | "exit" | "followers">> = {},
+  { fleet = presentFleet(job.cells), ...more }: Partial<Pick<FleetMessage, "fleet" | "exit">> = {},
 ): Job {
   const message: FleetMessage = {
     fleet,
@@ -118,15 +115,17 @@ export function pump(job: Job, nowMs: number): JobStep {
 
 function send(job: Job, message: FleetMessage): JobStep {
   const id = job.lane.count + 1;
-  const { fleet, entry, exit, followers } = message;
+  const { fleet, entry, exit } = message;
   const state = changeLane(job, { sent: { id, message }, count: id });
-  const told = { ...(exit !== undefined && { exit }) };
   if (entry !== undefined) {
     const at = fleetWorkflowId(fleet);
-    return { state, commands: [{ kind: "tell", id, fleetWorkflowId: at, entry, ...told }] };
+    return {
+      state,
+      commands: [
+        { kind: "tell", id, fleetWorkflowId: at, entry, ...(exit !== undefined && { exit }) },
+      ],
+    };
   }
-  if (followers !== undefined)
-    return { state, commands: [{ kind: "tell-followers", id, followers }] };
   return { state, commands: exit === undefined ? [] : [{ kind: "leave-lobby", id, exit }] };
 }
 

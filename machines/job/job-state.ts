@@ -38,7 +38,7 @@ import type { GangEnd } from "../gang/gang-end.ts";
 import type { Gang, GangAnswer, StopReason } from "../gang/gang-state.ts";
 import type { RunAccount } from "../gang/retry-verdict.ts";
 import type { Cells } from "./cells.ts";
-import type { Followers } from "./followers.ts";
+import type { Followers, FollowersCommand } from "./followers.ts";
 
 /** What never changes in one run of the workflow. */
 export interface JobIdentity {
@@ -212,10 +212,8 @@ export interface OrphanLease {
 
 export interface FleetMessage {
   readonly fleet: string;
-  /** Absent when the lobby alone is told, or jobs that follow this one. */
+  /** Absent when the lobby alone is told. */
   readonly entry?: InboxEntry;
-  /** They are told that it has started. */
-  readonly followers?: readonly JobId[];
   /** For the lobby in which the request has waited. */
   readonly exit?: LobbyExit;
   readonly purpose: Purpose;
@@ -271,8 +269,7 @@ export type JobCommand =
     }
   /** Answered by `told`, like every message. */
   | { readonly kind: "leave-lobby"; readonly id: number; readonly exit: LobbyExit }
-  /** Answered by `told`. */
-  | { readonly kind: "tell-followers"; readonly id: number; readonly followers: readonly JobId[] }
+  | FollowersCommand
   /** Answered by `followed`. */
   | {
       readonly kind: "follow-jobs";

@@ -29,9 +29,9 @@ import {
 } from "./attempt.ts";
 import { amendJob, NOT_AMENDED } from "./amended.ts";
 import { openCells } from "./cells.ts";
-import { NO_FOLLOWERS, tellAll, withFollower } from "./followers.ts";
+import { NO_FOLLOWERS, newsForFollowers, withFollower } from "./followers.ts";
 import { following, looked, openPredecessors, takeNews, waitingReason } from "./predecessors.ts";
-import { changeLane, EMPTY_LANE, pump, received, tell } from "./fleet-conversation.ts";
+import { changeLane, EMPTY_LANE, pump, received } from "./fleet-conversation.ts";
 import type { Job, JobCommand, JobEvent, JobIdentity } from "./job-state.ts";
 import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
@@ -105,7 +105,7 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
   if (job.stage.kind === "over" || job.stage.kind === "array") return quiet(job);
   if (event.kind !== "tick") return take({ ...job, isStirred: true }, event, nowMs);
   const timed = toGang({ ...takeDeadline(job, nowMs), isStirred: false }, event, nowMs);
-  return [advance, askForPolish, answerCall, tellStart, pump, watchOrphan].reduce(
+  return [advance, askForPolish, answerCall, tellFollowers, pump, watchOrphan].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
     timed,
   );
@@ -227,17 +227,18 @@ function follow(
 ): Job {
   const predecessors = openPredecessors(spec, job.jobId);
   const pending = waitingReason(predecessors);
+  // As its search attribute says: set by the client from the file alone, or just now.
+  const shown = (job.isListed ? spec.isHeld : job.isHeld) ? "held" : "pending";
   return enter(
-    { ...job, predecessors, pending },
+    { ...job, predecessors, pending, shown },
     { kind: "following", rules, lookAtMs: nowMs, isKnown: false },
   );
 }
 
 /** Those that wait for its start hear of its first grant. */
-function tellStart(job: Job): JobStep {
-  const { followers, untold } = tellAll(job.followers);
-  if (job.attempts.length === 0 || untold.length === 0) return quiet(job);
-  return quiet(tell({ ...job, followers }, undefined, "aside", { followers: untold }));
+function tellFollowers(job: Job): JobStep {
+  const { followers, commands } = newsForFollowers(job.followers, job.attempts.length > 0);
+  return commands.length === 0 ? quiet(job) : { state: { ...job, followers }, commands };
 }
 
 /** On entering, unless the client has set the search attributes at the start. */

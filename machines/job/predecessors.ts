@@ -18,7 +18,7 @@ import {
 } from "../../protocol/predecessors.ts";
 import { isFields } from "../../scheduling/ledger/json-fields.ts";
 import type { Step } from "../machine.ts";
-import { quiet } from "../steps.ts";
+import { andThen, quiet } from "../steps.ts";
 import { ask } from "./fleet-conversation.ts";
 import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
@@ -77,7 +77,13 @@ function goOn(job: Job, { rules }: Following, nowMs: number): JobStep {
   const stage: Stage = isArray
     ? { kind: "array", notified: { kind: "silent" }, rules }
     : { kind: "unasked" };
-  return { state: enter(eligible, stage), commands: [{ kind: "waits", reason: null }] };
+  const waits = { kind: "waits", reason: null } as const;
+  const entered: JobStep = { state: enter(eligible, stage), commands: [waits] };
+  // A release that comes with the last news has not been shown yet, and who looks for waiting jobs must find it.
+  const isShownHeld = job.shown === "held" && !job.isHeld;
+  return isShownHeld
+    ? andThen(entered, (state) => markAnew({ ...state, shown: "pending" }, "pending"))
+    : entered;
 }
 
 /** No fleet has heard of it, so none needs to hear of its end. */

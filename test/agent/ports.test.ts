@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 
 const ROOM = join(import.meta.dirname, "../../agent");
-/** The real ports, and probes of real links. */
-const OUTSIDE = ["system/", "link-probe/"];
+/** The real ports, probes of real links, and sessions, which copy bytes of real processes and sockets. */
+const OUTSIDE = ["system/", "link-probe/", "sessions/"];
 /** Paths, digests and URLs are values; everything else of Node and the SDK goes through a port. */
 const PURE = ["node:path", "node:crypto", "node:url"];
 const EFFECT =

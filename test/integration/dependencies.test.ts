@@ -117,6 +117,13 @@ describe("a job that waits for another", () => {
     // Run again by hand, it waits for nothing.
     await orbweaver("retry", afterSuccess);
     expect(await outcomeOf(`${afterSuccess}-r1`)).toMatchObject({ kind: "completed" });
+    const tasks = await submit("never-tasks", { array: { count: 2 }, after: [{ job: bad.id }] });
+    expect(await outcomeOf(tasks)).toMatchObject(failed);
+    await orbweaver("retry", tasks);
+    expect(await outcomeOf(`${tasks}-r1`)).toMatchObject({
+      kind: "completed",
+      result: { tasks: { completed: 2 } },
+    });
   });
 
   it("is held, changed, released and cancelled meanwhile", async () => {

@@ -61,7 +61,7 @@ import {
   type TaskOrder,
 } from "../../protocol/messages.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
-import { onFollow, tellStartOfArray } from "../job/followers.ts";
+import { onFollow, refuseFollowers, tellStart } from "../job/followers.ts";
 import { mark } from "../job/search-attributes.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { onSignal } from "../runtime/signal-intake.ts";
@@ -218,7 +218,9 @@ function carrierOf(
           answer,
         }));
       case "tell-followers":
-        return tellStartOfArray(jobId, command.followers).then(() => undefined);
+        return tellStart(jobId, command.followers);
+      case "refuse-followers":
+        return refuseFollowers();
       case "mark":
         mark(command.mark);
         return undefined;

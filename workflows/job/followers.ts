@@ -1,41 +1,47 @@
-/** @file What a job tells the jobs that follow it, and how it follows others. Failures cost a word: every follower also looks for itself. */
+/**
+ * @file What a job tells the jobs that follow it, and how it follows others. Failures cost a word: every follower also looks for itself.
+ *
+ * All by plain activities, beside the local ones that tell fleets: no follower that is hard to reach holds up what a fleet is to hear.
+ */
 
-import { patched, proxyActivities, proxyLocalActivities } from "@temporalio/workflow";
+import { patched, proxyActivities, upsertMemo } from "@temporalio/workflow";
 import type { Followers } from "../../machines/job/followers.ts";
 import type { JobOutcome } from "../../machines/job/job-state.ts";
 import type { JobId } from "../../domain/values/ids.ts";
 import { followSignal } from "../../protocol/messages.ts";
-import type { FollowActivities } from "../../protocol/predecessors.ts";
+import { FULL_MEMO, type FollowActivities } from "../../protocol/predecessors.ts";
 import { onSignal } from "../runtime/signal-intake.ts";
 
-const { followJobs, tellFollowers: tellThem } = proxyActivities<FollowActivities>({
+const { followJobs } = proxyActivities<Pick<FollowActivities, "followJobs">>({
   startToCloseTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
   summary: "jobs that follow each other",
 });
-const { tellFollowers: tellEnd } = proxyActivities<Pick<FollowActivities, "tellFollowers">>({
+/** Each try signals all followers, and a follower takes 10,000 signals in its life. */
+const FEW_TRIES = {
   startToCloseTimeout: "60s",
   scheduleToCloseTimeout: "5m",
-  retry: { initialInterval: "500ms", maximumInterval: "30s" },
+  retry: { initialInterval: "500ms", maximumInterval: "30s", maximumAttempts: 5 },
+} as const;
+const { tellFollowers } = proxyActivities<Pick<FollowActivities, "tellFollowers">>({
+  ...FEW_TRIES,
+  summary: "the start, for the jobs that follow",
+});
+const { tellFollowers: tellEnd } = proxyActivities<Pick<FollowActivities, "tellFollowers">>({
+  ...FEW_TRIES,
   summary: "the end, for the jobs that follow",
 });
-const { tellFollowers: tellAtOnce } = proxyLocalActivities<Pick<FollowActivities, "tellFollowers">>(
-  {
-    startToCloseTimeout: "60s",
-    scheduleToCloseTimeout: "2m",
-    retry: { initialInterval: "500ms", maximumInterval: "10s" },
-  },
-);
-
 export { followJobs };
 
-/** The next word of a job without an array: one local activity at a time (docs/decisions/0014). */
-export const tellStart = (job: JobId, followers: readonly JobId[]): Promise<void> =>
-  tellAtOnce(followers, { job, state: "running" }).catch(() => undefined);
+export const tellStart = (job: JobId, followers: readonly JobId[]): Promise<undefined> =>
+  tellFollowers(followers, { job, state: "running" }).then(
+    () => undefined,
+    () => undefined,
+  );
 
-/** The same for an array, which has no local activities. */
-export const tellStartOfArray = (job: JobId, followers: readonly JobId[]): Promise<void> =>
-  tellThem(followers, { job, state: "running" }).catch(() => undefined);
+export function refuseFollowers(): undefined {
+  upsertMemo({ [FULL_MEMO]: true });
+}
 
 /** A jobs worker that knew of no followers left their words alone: such a history has no marker. */
 export const onFollow = (
@@ -51,11 +57,11 @@ export async function tellFollowersEnd(
   { kind: state }: JobOutcome,
   followers: () => Followers,
 ): Promise<void> {
-  const told = new Set<JobId>();
+  let knownTo = 0;
   for (;;) {
-    const untold = followers().jobs.filter((id) => !told.has(id));
-    if (untold.length === 0) return;
-    for (const id of untold) told.add(id);
-    await tellEnd(untold, { job, state }).catch(() => undefined);
+    const unaware = followers().jobs.slice(knownTo);
+    if (unaware.length === 0) return;
+    knownTo += unaware.length;
+    await tellEnd(unaware, { job, state }).catch(() => undefined);
   }
 }

@@ -61,7 +61,7 @@ import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { onSignal } from "../runtime/signal-intake.ts";
 import { failure, readId } from "./failure.ts";
-import { followJobs, onFollow, tellFollowersEnd, tellStart } from "./followers.ts";
+import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
 import { mark, STATE } from "./search-attributes.ts";
 
@@ -225,11 +225,10 @@ function carrierOf(
           id: command.id,
           result: { kind: "delivered" },
         }));
-      case "tell-followers": {
-        const { followers, id } = command;
-        const delivered = { kind: "told", id, result: { kind: "delivered" } } as const;
-        return tellStart(jobId, followers).then(() => delivered);
-      }
+      case "tell-followers":
+        return tellStart(jobId, command.followers);
+      case "refuse-followers":
+        return refuseFollowers();
       case "follow-jobs": {
         const { id, jobs, follower } = command;
         const looked = follower === undefined ? followJobs(jobs) : followJobs(jobs, follower);

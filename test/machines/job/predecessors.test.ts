@@ -4,6 +4,8 @@ import { describe, expect, test } from "vitest";
 import { DEPENDENCY_EVENTS } from "../../../domain/job/dependency.ts";
 import { tenantId } from "../../../domain/values/ids.ts";
 import { jobView } from "../../../machines/job/job-view.ts";
+import { stepJob } from "../../../machines/job/job.ts";
+import { andThen } from "../../../machines/steps.ts";
 import { PREDECESSOR_STATES, type PredecessorState } from "../../../protocol/predecessors.ts";
 import { caseCount } from "../../support/case-count.ts";
 import { noteOf, playJob, START_MS, type PlayedJob } from "./builders.ts";
@@ -129,6 +131,18 @@ describe("a job that waits for others", () => {
     expect(played.requests()).toHaveLength(1);
   });
 
+  test("that is released when the last news comes is shown as pending, where fleets that have lost their ledger look for it", () => {
+    const played = follower([{ job: "a" }], { hold: true });
+    look(played, { a: "running" });
+    expect(jobView(played.job()).state).toBe("held");
+    const { state } = andThen(stepJob(played.job(), { kind: "release" }, played.now()), (job) =>
+      stepJob(job, { kind: "predecessor", note: { job: "a", state: "completed" } }, played.now()),
+    );
+    const { state: after, commands } = stepJob(state, { kind: "tick" }, played.now());
+    expect(after.shown).toBe("pending");
+    expect(commands).toContainEqual({ kind: "mark", mark: { state: "pending" } });
+  });
+
   test("takes another tenant, whose lobby it leaves when it is put outside and cancelled", () => {
     const played = follower([{ job: "a" }]);
     look(played, { a: "running" });
@@ -234,23 +248,31 @@ test("whatever it hears, twice or in any order: it asks a fleet only when each h
 });
 
 describe("a job that others wait for", () => {
-  test("tells each once that it has started, and again who asks again", () => {
+  test("tells each once that it has started, whoever asks again, and what its fleet is to hear waits for none of it", () => {
     const played = playJob();
     played.feed({ kind: "follow", note: { job: "late" } });
     played.feed({ kind: "follow", note: { job: "late" } });
     played.feed({ kind: "follow", note: { job: 7 } });
     expect(played.open("tell-followers")).toEqual([]);
     played.feed(played.grant(1));
-    const [told] = played.open("tell-followers");
-    expect(told?.followers).toEqual(["late"]);
-    const done = { kind: "told", id: told?.id ?? 0, result: { kind: "delivered" } } as const;
-    if (told !== undefined) played.answer(told, done);
+    const told = () => played.open("tell-followers").map(({ followers }) => followers);
+    expect(told()).toEqual([["late"]]);
     played.feed({ kind: "follow", note: { job: "later" } });
-    expect(played.open("tell-followers").map(({ followers }) => followers)).toEqual([["later"]]);
-    // One word at a time.
     played.feed({ kind: "follow", note: { job: "late" } });
-    expect(played.open("tell-followers")).toHaveLength(1);
-    expect(played.job().followers.jobs).toEqual(["later", "late"]);
+    expect(told()).toEqual([["late"], ["later"]]);
+    expect(played.job().lane.sent).toBeUndefined();
+    expect(played.job().followers.jobs).toEqual(["late", "later"]);
+  });
+
+  test("notes a thousand, says once that it notes no more, and takes no id that no job file could name", () => {
+    const played = playJob();
+    for (const job of ["", "a b", "x".repeat(201), 'say"', "\u0000".repeat(300), null])
+      played.feed({ kind: "follow", note: { job } });
+    expect(played.job().followers.jobs).toEqual([]);
+    for (let at = 0; at < 1_002; at += 1)
+      played.feed({ kind: "follow", note: { job: `f-${String(at)}` } });
+    expect(played.job().followers.jobs).toHaveLength(1_000);
+    expect(played.commands.filter(({ kind }) => kind === "refuse-followers")).toHaveLength(1);
   });
 
   test("takes followers after its last step too: its workflow tells them of its end", () => {

@@ -1,0 +1,24 @@
+/** @file Which tasks of an ended array run again. */
+
+import { expect, test } from "vitest";
+import { unfinishedTasks, type EndedJob } from "../../client/rerun.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import { jobId } from "../../domain/values/ids.ts";
+import type { JobView } from "../../client/index.ts";
+
+const noTasks: EndedJob["tasksOf"] = () =>
+  Promise.reject(new OrbweaverError("NOT_FOUND", "nobody answers the query"));
+
+const endedBefore = (array: object): Pick<EndedJob, "jobId" | "view" | "tasksOf"> => ({
+  jobId: jobId("sweep"),
+  view: () => Promise.resolve({ spec: { array } } as unknown as JobView),
+  tasksOf: noTasks,
+});
+
+test.each(["failed", "cancelled"])(
+  "all selected tasks of an array that %s while it waited for other jobs",
+  async (end) => {
+    expect(await unfinishedTasks(endedBefore({ count: 5 }), end)).toBe("0-4");
+    expect(await unfinishedTasks(endedBefore({ count: 9, tasks: "2,4-6" }), end)).toBe("2,4-6");
+  },
+);
