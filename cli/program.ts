@@ -31,12 +31,12 @@ export interface ProgramOptions {
 
 const FIRST_STEPS = [
   ["orbweaver up", "start a small simulated fleet on this machine"],
-  ["orbweaver submit --gpus 2 --follow -- sh -c 'echo rank $RANK'", "run a first job"],
+  ["orbweaver run --gpus 2 -- sh -c 'echo rank $RANK'", "run a first job"],
   ["orbweaver list", "show the jobs"],
 ] as const;
 
 const INTERRUPT_GRACE_MS = 2_000;
-const COMMAND_LINE_VERBS: readonly string[] = ["submit", "exec"];
+const COMMAND_LINE_VERBS: readonly string[] = ["submit", "run", "exec"];
 
 /** Runs the command with the words after its name and returns its exit status; never throws. */
 export async function runCli(

@@ -1,7 +1,7 @@
 /**
  * @file The logs of a job: of one rank or all ranks, of one attempt or, when followed, of every later attempt too.
  *
- * One rank's text is passed on unchanged. Of several ranks, whole lines are passed on, each with the prefix `[rank] `.
+ * One rank's text is passed on unchanged, also where it is all ranks. Of several ranks, whole lines are passed on, each with the prefix `[rank] `.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -124,7 +124,7 @@ async function* readAttempt(
         return attempts.find(({ leaseId }) => leaseId === attempt.leaseId)?.end !== undefined;
       },
     });
-    return options.rank === "all" ? prefixed(text, `[${String(place.rank)}] `) : text;
+    return places.length > 1 ? prefixed(text, `[${String(place.rank)}] `) : text;
   });
   try {
     yield* merged(streams);

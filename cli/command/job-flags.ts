@@ -146,13 +146,14 @@ export function jobFileWith(
   return merged as JobFile;
 }
 
+/** Whether the program takes a script as its first word. */
+export const isInterpreter = (program: string): boolean =>
+  /^(python[0-9.]*|node|bash|sh|torchrun|uv|accelerate|deepspeed)$/.test(basename(program));
+
 /** A readable name from the script or the program: `python src/train.py` → `train`. */
 export function nameOf(commandLine: readonly string[]): string {
   const [program = "", first = ""] = commandLine;
-  const isInterpreter = /^(python[0-9.]*|node|bash|sh|torchrun|uv|accelerate|deepspeed)$/.test(
-    basename(program),
-  );
-  const script = isInterpreter && first !== "" && !first.startsWith("-") ? first : program;
+  const script = isInterpreter(program) && first !== "" && !first.startsWith("-") ? first : program;
   const plain = basename(script, extname(script)).replace(/[^A-Za-z0-9._-]+/g, "-");
   const name = plain.replace(/^[^A-Za-z0-9]+/, "").slice(0, 40);
   return name === "" ? "job" : name;

@@ -1,38 +1,55 @@
-/** @file Waits for the end of a job and prints each change of its state on standard error. */
+/** @file Waits for the end of a job: prints each change of its state on standard error and, where that is wanted, its output on standard output. */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { JobHandle, JobOutcome, JobView } from "../../client/index.ts";
+import type { JobHandle, JobOutcome, JobView, LogOptions } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { counted, durationText } from "../terminal/duration.ts";
 import type { CommandContext } from "./command-context.ts";
 import { logOptions, logWriter } from "./log-options.ts";
+import { EXIT, exitCodeOfOutcome } from "../terminal/exit-code.ts";
 import { hostsText } from "../text/place.ts";
 import { wantedText } from "../text/preempted-runs.ts";
 import { countsText } from "./task-table.ts";
-import { untilInterrupted } from "../terminal/until-interrupted.ts";
+import { aborted, untilInterrupted } from "../terminal/until-interrupted.ts";
 
 const LOOK_EVERY_MS = 2_000;
 
-/** The end of the job; undefined when Ctrl-C came first. `isFollowed`: the log of rank 0 goes to standard output. */
+export interface Following {
+  /** The output of all ranks goes to standard output, and control characters in it pass a terminal. */
+  readonly output?: { readonly isRaw: boolean };
+  /** Ends the wait, not the job; Ctrl-C when absent. */
+  readonly stop?: AbortSignal;
+  /** Called with each run of the job, when it is known. */
+  readonly onRun?: () => void;
+}
+
+/** The end of the job; undefined when the wait was ended first. */
 export async function followJob(
   context: CommandContext,
   job: JobHandle,
-  isFollowed: boolean,
+  { output, stop = context.io.interrupted, onRun }: Following = {},
 ): Promise<JobOutcome | undefined> {
-  const { interrupted } = context.io;
-  const stopped = new Promise<undefined>((resolve) => {
-    interrupted.addEventListener("abort", () => {
-      resolve(undefined);
-    });
-  });
+  const stopped = aborted(stop).then(() => undefined);
   const over = new AbortController();
   const outcome = job.outcome().finally(() => {
     over.abort();
   });
-  const logs = isFollowed ? showLogs(context, job) : Promise.resolve();
-  const telling = tellChanges(context, job, AbortSignal.any([over.signal, interrupted]));
-  const both = Promise.all([outcome, logs, telling]).then(([end]) => end);
+  const shown =
+    output === undefined ? undefined : showLogs(context, job, { ...output, stop, onRun });
+  const telling = tellChanges(context, job, AbortSignal.any([over.signal, stop]));
+  const both = Promise.all([outcome, shown, telling]).then(([end]) => end);
   return await Promise.race([both, stopped]);
+}
+
+/** Says how the job has ended, and ends the command as the job's process did. */
+export function endAsJob(
+  { say, exitWith }: CommandContext,
+  jobId: string,
+  outcome: JobOutcome,
+): void {
+  say(outcomeText(jobId, outcome));
+  const exitCode = exitCodeOfOutcome(outcome);
+  if (exitCode !== EXIT.ok) exitWith(exitCode);
 }
 
 /** One line for the end of a job. */
@@ -53,11 +70,34 @@ export function outcomeText(jobId: string, outcome: JobOutcome): string {
   }
 }
 
-async function showLogs(context: CommandContext, job: JobHandle): Promise<void> {
+async function showLogs(
+  context: CommandContext,
+  { jobId, logs }: JobHandle,
+  {
+    isRaw,
+    stop,
+    onRun,
+  }: {
+    readonly isRaw: boolean;
+    readonly stop: AbortSignal;
+    readonly onRun: Following["onRun"];
+  },
+): Promise<void> {
+  let hasRun = false;
+  let hasPrinted = false;
+  const options = logOptions(context, { follow: true, rank: "all" });
+  const onAttempt: LogOptions["onAttempt"] = (attempt) => {
+    hasRun = true;
+    onRun?.();
+    options.onAttempt?.(attempt);
+  };
   try {
-    const texts = job.logs(logOptions(context, { follow: true }));
-    const write = logWriter(context.io);
-    for await (const text of untilInterrupted(texts, context.io.interrupted)) write(text);
+    const write = logWriter(context.io, { isRaw });
+    for await (const text of untilInterrupted(logs({ ...options, onAttempt }), stop)) {
+      hasPrinted ||= text !== "";
+      write(text);
+    }
+    if (hasRun && !hasPrinted && !stop.aborted) context.say(`${jobId} has printed nothing`);
   } catch (error) {
     // The log is lost with its host; the job's end is still reported.
     if (!(error instanceof OrbweaverError)) throw error;

@@ -35,7 +35,10 @@ export function addJobOptions(verb: Command): Command {
       "environment variable of the processes; repeatable",
       keyValue("--env"),
     )
-    .option("--workdir <folder>", "working folder of the processes, as a path on the hosts")
+    .option(
+      "--workdir <folder>",
+      "working folder of the processes, as the hosts see it (default: this folder where they are known to have it)",
+    )
     .addOption(
       new Option("--launch <how>", "one process for each GPU or each host").choices([
         "per-gpu",

@@ -54,7 +54,7 @@ export async function joinStandardStreams(
 }
 
 /** Two of Ctrl-C end a command of ours; here each is the other command's. Returns what undoes it. */
-function takeSignals(tell: (signal: SessionSignal) => void): () => void {
+export function takeSignals(tell: (signal: SessionSignal) => void): () => void {
   const former = process.listeners("SIGINT");
   process.removeAllListeners("SIGINT");
   const listeners = PASSED_ON.map((signal) => {

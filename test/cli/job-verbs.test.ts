@@ -12,6 +12,7 @@ import type {
   JobSpec,
   JobView,
   ListedJob,
+  LogOptions,
 } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import {
@@ -380,18 +381,22 @@ describe("status of a job that has ended", () => {
 describe("submit --wait", () => {
   const submitted = (outcome: () => Promise<JobOutcome>, isNew = true) => ({
     submit: () => Promise.resolve({ jobId: jobId("b"), isNew }),
-    ...handle({ jobId: jobId("b"), outcome, view: () => Promise.resolve(VIEW) }),
+    ...handle({ jobId: jobId("b"), outcome, logs, view: () => Promise.resolve(VIEW) }),
   });
+  const logs = async function* ({ onAttempt }: LogOptions = {}) {
+    onAttempt?.({ attempt: 1, leaseId: leaseId(token(3)), gpus: [] } as never);
+    yield await Promise.resolve("out\n");
+  };
   const words = ["submit", "--wait", "--key", "b", "--gpus", "1", "--", "x"];
 
-  it("prints the id and ends as the job's process did", async () => {
+  it("prints the output and ends as the job's process did", async () => {
     const failure = { code: "PROCESS_EXITED", attempts: 1, exitCode: 3 } as const;
     const client = submitted(() =>
       Promise.resolve({ kind: "failed", message: "rank 0 ended with 3", failure }),
     );
     const { code, stdout, stderr } = await run(words, { client });
-    expect({ code, stdout }).toEqual({ code: 3, stdout: "b\n" });
-    expect(stderr).toContain("b failed: PROCESS_EXITED: rank 0 ended with 3\n");
+    expect({ code, stdout }).toEqual({ code: 3, stdout: "out\n" });
+    expect(stderr).toContain("b\nb failed: PROCESS_EXITED: rank 0 ended with 3\n");
   });
 
   it("says that a key was used before, and still waits", async () => {

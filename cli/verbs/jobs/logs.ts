@@ -28,11 +28,11 @@ export function logsVerb(context: CommandContext): Command {
     .verb("logs")
     .summary("show the output of a job's processes")
     .description(
-      "Shows the output of rank 0, of another rank, or of all ranks with `[rank]` before each line. Works from any machine that reaches Temporal; the logs stay on the hosts. On a terminal control characters are shown, not obeyed; a pipe or file gets the bytes.",
+      "Shows the output of all ranks with `[rank]` before each line, or of one of them. Works from any machine that reaches Temporal; the logs stay on the hosts. On a terminal control characters are shown, not obeyed; a pipe or file gets the bytes.",
     )
     .argument("<job>", "job id")
     .option("-f, --follow", "follow the log until the job has ended, across its runs")
-    .option("-r, --rank <rank>", "number of a rank, or `all`", readRank)
+    .option("-r, --rank <rank>", "number of a rank, or `all` (default; of a task: 0)", readRank)
     .option("-n, --tail <lines>", "only the last lines of each rank", wholeNumber("--tail", 0))
     .option(
       "--attempt <number>",
@@ -45,8 +45,9 @@ export function logsVerb(context: CommandContext): Command {
     .addHelpText(
       "after",
       helpEnd([
-        ["orbweaver logs -f train-7", "follow rank 0"],
-        ["orbweaver logs train-7 --rank all --tail 5", "the last lines of each rank"],
+        ["orbweaver logs -f train-7", "follow all ranks"],
+        ["orbweaver logs train-7 --tail 5", "the last lines of each rank"],
+        ["orbweaver logs train-7 --rank 3", "the output of rank 3"],
         ["orbweaver logs train-7 --attempt 1", "the output of the first run"],
         ["orbweaver logs sweep-3 --task 17 -f", "follow one task of an array"],
       ]),
@@ -60,7 +61,7 @@ export function logsVerb(context: CommandContext): Command {
       }
       await context.withFleet(values, async ({ client }) => {
         const job = client.job(jobId);
-        let hasStarted = false;
+        let [hasStarted, hasPrinted] = [false, false];
         const options = logOptions(context, chosen(values));
         const onAttempt: LogOptions["onAttempt"] = (attempt) => {
           hasStarted = true;
@@ -70,18 +71,20 @@ export function logsVerb(context: CommandContext): Command {
         if (values.json === true) {
           let text = "";
           for await (const part of texts) text += part;
-          const { task } = values;
-          const of = { jobId, ...(task !== undefined && { task }), rank: values.rank ?? 0 };
+          const { task, rank } = chosen(values);
+          const of = { jobId, ...(task !== undefined && { task }), rank: rank ?? 0 };
           context.printJson({ ...of, text });
           return;
         }
         if (values.task !== undefined) hasStarted = true;
         const write = logWriter(context.io, { isRaw: values.raw === true });
-        for await (const text of untilInterrupted(texts, context.io.interrupted)) write(text);
-        if (context.io.interrupted.aborted) context.exitWith(EXIT.interrupted);
-        else if (!hasStarted) {
-          throw neverStarted(jobId, (await job.ending()).outcome?.kind ?? "unknown");
+        for await (const text of untilInterrupted(texts, context.io.interrupted)) {
+          hasPrinted ||= text !== "";
+          write(text);
         }
+        if (context.io.interrupted.aborted) return context.exitWith(EXIT.interrupted);
+        if (!hasStarted) throw neverStarted(jobId, (await job.ending()).outcome?.kind ?? "unknown");
+        if (!hasPrinted && values.tail !== 0) context.say(nothingOf(jobId, values));
       });
     });
   return addServiceOptions(verb);
@@ -90,11 +93,17 @@ export function logsVerb(context: CommandContext): Command {
 function chosen({ follow, rank, tail, attempt, task }: LogsValues): LogOptions {
   return {
     ...(follow !== undefined && { follow }),
-    ...(rank !== undefined && { rank }),
+    ...((rank !== undefined || task === undefined) && { rank: rank ?? "all" }),
     ...(tail !== undefined && { tail }),
     ...(attempt !== undefined && { attempt }),
     ...(task !== undefined && { task }),
   };
+}
+
+function nothingOf(jobId: string, { task, rank }: LogsValues): string {
+  const part = task === undefined ? "" : `task ${String(task)} of `;
+  const of = rank === undefined || rank === "all" ? "" : `rank ${String(rank)} of `;
+  return `${of}${part}${jobId} has printed nothing so far`;
 }
 
 function readRank(text: string): number | "all" {

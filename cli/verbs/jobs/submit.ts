@@ -18,15 +18,22 @@ import {
 import {
   EXIT,
   EXIT_CODE_HELP,
-  exitCodeOfOutcome,
   WAIT_EXIT_CODE_HELP,
   WHAT_IF_EXIT_CODE_HELP,
 } from "../../terminal/exit-code.ts";
 import { hasJobFlags, jobFileWith, type JobFlags } from "../../command/job-flags.ts";
-import { followJob, outcomeText } from "../../command/job-follower.ts";
+import { endAsJob, followJob } from "../../command/job-follower.ts";
+import { submitJob } from "../../command/submit-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { embeddedConfig } from "../../planning/embedded-config.ts";
 import { modelFolder } from "../../serving/model-folder.ts";
+import {
+  folderOfFile,
+  namedFolder,
+  sharingOf,
+  type Sharing,
+} from "../../command/working-folder.ts";
+import { typedJob } from "../../command/typed-job.ts";
 import { tellWhatIf } from "../../command/what-if.ts";
 import { checkNames, documentsOf, outsidersOf, withIds } from "../../command/job-documents.ts";
 import { isSbatchScript, readSbatch } from "../../command/sbatch.ts";
@@ -49,8 +56,11 @@ export function submitVerb(context: CommandContext): Command {
     .argument("[files...]", "job files")
     .usage("[options] [files...] [-- command...]")
     .option("-k, --key <key>", "id of the job; submitting the same key twice starts only one job")
-    .option("-w, --wait", "wait until the job has ended; exit with the job's own status")
-    .option("-f, --follow", "like --wait, and show the log of rank 0")
+    .option(
+      "-w, --wait",
+      "wait until the job has ended, and show its output as it comes; exit with the job's own status",
+    )
+    .option("-f, --follow", "the same as --wait")
     .option(
       "--what-if",
       "submit nothing; show where and when the job would start, and which jobs it would preempt",
@@ -65,7 +75,7 @@ export function submitVerb(context: CommandContext): Command {
             "orbweaver submit --gpus 8 --time-limit 2h -- python train.py --lr 3e-4",
             "one job from a command line",
           ],
-          ["orbweaver submit -f train.yaml --gpus 4", "a file with fewer GPUs, and its log"],
+          ["orbweaver submit -f train.yaml --gpus 4", "a file with fewer GPUs, and its output"],
           ["orbweaver submit --gpus 1 --array 1000 --parallel 50 -- ./sweep.sh", "a job array"],
           [
             "orbweaver submit --fleets us,ap --patience 5m train.yaml",
@@ -122,12 +132,11 @@ async function jobsToSubmit(
         "no job is given. Name a file (or `-`), or write `--gpus 8 -- python train.py`.",
       );
     }
-    const job = jobFileWith(undefined, values, commandLine);
-    readJob(job);
-    return [{ job }];
+    return [{ job: await typedJob(context, values, commandLine) }];
   }
+  const sharing = await sharingOf(values, context.io);
   const read = await Promise.allSettled(
-    files.map((name) => sourcesOf(context, name, { files, values })),
+    files.map((name) => sourcesOf(context, name, { files, values, sharing })),
   );
   const reasons = read.flatMap((one): unknown[] => (one.status === "rejected" ? [one.reason] : []));
   if (reasons.length > 0) throw together(reasons);
@@ -135,12 +144,11 @@ async function jobsToSubmit(
   if (
     jobs.length > 1 &&
     (values.key !== undefined ||
-      values.follow === true ||
-      (values.json === true && values.wait === true))
+      (values.json === true && (values.wait === true || values.follow === true)))
   ) {
     throw new OrbweaverError(
       "BAD_INPUT",
-      "--key, --follow, and --wait with --json work with one job only. Submit the jobs one by one.",
+      "--key, and --wait with --json, work with one job only. Submit the jobs one by one.",
     );
   }
   return jobs;
@@ -150,7 +158,15 @@ async function jobsToSubmit(
 async function sourcesOf(
   context: CommandContext,
   name: string,
-  { files, values }: { readonly files: readonly string[]; readonly values: SubmitValues },
+  {
+    files,
+    values,
+    sharing,
+  }: {
+    readonly files: readonly string[];
+    readonly values: SubmitValues;
+    readonly sharing: Sharing;
+  },
 ): Promise<readonly JobSource[]> {
   const { commandLine, io } = context;
   const all = name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
@@ -159,12 +175,15 @@ async function sourcesOf(
   const documents = documentsOf(all);
   const isAlone = files.length === 1 && documents.length === 1;
   const sourceOf = (text: string): JobSource => {
-    const workdir = name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name));
+    const workdir =
+      namedFolder(values, io) ??
+      (name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name))) ??
+      folderOfFile(text, { sharing, commandLine, cwd: io.cwd });
     const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
     const modelConfig = embeddedConfig({ text, file, folder });
     const flags = {
       ...values,
-      ...(workdir !== undefined && values.workdir === undefined && { workdir }),
+      ...(workdir !== undefined && { workdir }),
       ...(modelConfig !== undefined && { modelConfig }),
     };
     const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
@@ -200,7 +219,9 @@ function fromSbatch(
 ): JobSource {
   const { job, unmapped } = readSbatch(text, { file, cwd: context.io.cwd });
   for (const line of unmapped) context.say(`left out: ${line}`);
-  const merged = jobFileWith({ text: JSON.stringify(job), file }, values, context.commandLine);
+  const workdir = namedFolder(values, context.io);
+  const flags = { ...values, ...(workdir !== undefined && { workdir }) };
+  const merged = jobFileWith({ text: JSON.stringify(job), file }, flags, context.commandLine);
   checkMerged(merged, file);
   return { job: merged };
 }
@@ -259,7 +280,10 @@ async function submitAll(
   jobs: readonly JobSource[],
   values: SubmitValues,
 ): Promise<void> {
-  const { wait, follow, json, key } = values;
+  const { json, key } = values;
+  const isAwaited = values.wait === true || values.follow === true;
+  // The outputs of several jobs, or of the tasks of an array, have logs of their own.
+  const isShown = isAwaited && json !== true && jobs.length === 1 && !jobs.some(isArray);
   await context.withFleet(values, async ({ client }) => {
     const submitted: Submitted[] = [];
     const named = new Map<string, Map<string, string>>();
@@ -269,55 +293,44 @@ async function submitAll(
     for (const { job, file, series } of jobs) {
       const ids =
         series === undefined ? undefined : (named.get(series) ?? new Map<string, string>());
-      const answer = await client.submit(ids === undefined ? job : withIds(job, ids), {
-        onUnsigned: (why) => {
-          context.say(
-            `the job is not signed, so only hosts that trust the namespace run it: ${why}`,
-          );
-        },
-        ...(key !== undefined && { idempotencyKey: key }),
-        ...(file !== undefined && { file }),
+      const answer = await submitJob(context, client, {
+        job: ids === undefined ? job : withIds(job, ids),
+        ...{ key, file },
       });
       submitted.push(answer);
       if (series !== undefined && ids !== undefined)
         named.set(series, ids.set(readJob(job).file.name, answer.jobId));
-      if (!answer.isNew)
-        context.say(`${answer.jobId} had been submitted before; nothing was started`);
-      // For a followed job, the log is the answer.
-      if (json !== true && follow !== true) context.print(answer.jobId);
+      // For a job that is waited for, its output is the answer.
+      if (json !== true && !isShown) context.print(answer.jobId);
       else if (json !== true) context.say(answer.jobId);
     }
-    if (wait !== true && follow !== true) {
+    if (!isAwaited) {
       if (json === true)
         context.printJson(submitted.length === 1 ? submitted[0] : { jobs: submitted });
       return;
     }
     for (const one of submitted) {
-      const outcome = await waitFor(
-        context,
-        client.job(one.jobId),
-        follow === true && json !== true,
-      );
+      const outcome = await waitFor(context, client.job(one.jobId), isShown);
       if (outcome === undefined) return;
       if (json === true) context.printJson({ ...one, outcome });
     }
   });
 }
 
+const isArray = ({ job }: JobSource): boolean => readJob(job).file.array !== undefined;
+
 /** The end of the job; undefined when Ctrl-C ended the wait. */
 async function waitFor(
   context: CommandContext,
   job: JobHandle,
-  isFollowed: boolean,
+  isShown: boolean,
 ): Promise<JobOutcome | undefined> {
-  const outcome = await followJob(context, job, isFollowed);
+  const outcome = await followJob(context, job, isShown ? { output: { isRaw: false } } : {});
   if (outcome === undefined) {
     context.say(`${job.jobId} continues; \`orbweaver cancel ${job.jobId}\` stops it`);
     context.exitWith(EXIT.interrupted);
     return undefined;
   }
-  context.say(outcomeText(job.jobId, outcome));
-  const exitCode = exitCodeOfOutcome(outcome);
-  if (exitCode !== EXIT.ok) context.exitWith(exitCode);
+  endAsJob(context, job.jobId, outcome);
   return outcome;
 }

@@ -157,7 +157,7 @@ function printSummary(context: CommandContext, up: Up): void {
     );
   }
   if (startedCount > 0)
-    context.print("Try: orbweaver submit --gpus 2 --follow -- sh -c 'echo rank $RANK; sleep 5'");
+    context.print("Try: orbweaver run --gpus 2 -- sh -c 'echo rank $RANK; sleep 5'");
 }
 
 async function untilAborted(signal: AbortSignal): Promise<void> {
