@@ -8,6 +8,7 @@
 import { parse } from "yaml";
 import { z } from "zod";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import { parseSecret } from "../domain/job/job-secret.ts";
 import type { ProvenSubmitter } from "./job-proof.ts";
 import { readOwnedFile } from "./owned-file.ts";
 import { parsePublicKey } from "./own-identity.ts";
@@ -31,6 +32,11 @@ export interface HostPolicy {
   readonly deniedEnv: readonly string[];
   /** Which user of the host runs a tenant's jobs; `*` stands for every other tenant. */
   readonly users?: Readonly<Record<string, string>>;
+  /**
+   * References to secrets that the jobs of a tenant may name; `*` stands for every other tenant. A file that ends in a slash allows all that lies
+   * below it.
+   */
+  readonly secrets: Readonly<Record<string, readonly string[]>>;
   readonly limits: ProcessLimits;
   /** Public keys of those who may read every job's output. */
   readonly operators: readonly string[];
@@ -45,6 +51,8 @@ export interface PolicyQuestion {
   /** Run beside the processes to make them write a checkpoint. */
   readonly checkpointCommand?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** References by the names of their variables. */
+  readonly secrets?: Readonly<Record<string, string>>;
   /** The user that the agent runs as. */
   readonly agent: { readonly name: string; readonly isRoot: boolean };
 }
@@ -75,10 +83,19 @@ const DEFAULT_LIMITS: ProcessLimits = Object.freeze({
   openFiles: MOST_OPEN_FILES,
 });
 
+const FOLDER = /^(file:.*)\/$/;
+
 const publicKey = z.string().refine((text) => parsePublicKey(text) !== undefined, {
   error:
     "no public key; `orbweaver keys identity` prints a user's, `orbweaver keys fleet` the fleet's",
 });
+
+/** A reference, or a folder of files. */
+const secretRule = z
+  .string()
+  .refine((rule) => parseSecret(rule.replace(FOLDER, "$1/any")).kind === "read", {
+    error: "no file:/PATH, file:/FOLDER/, env:NAME or command:LINE",
+  });
 
 const policySchema = z.strictObject({
   submitters: z
@@ -93,6 +110,7 @@ const policySchema = z.strictObject({
   commands: z.array(z.string().min(1)).exactOptional(),
   deniedEnv: z.array(z.string().min(1)).default([]),
   users: z.record(z.string(), z.string().regex(/^[a-z_][a-z0-9_.-]*$/)).exactOptional(),
+  secrets: z.record(z.string(), z.array(secretRule)).default({}),
   limits: z
     .strictObject({
       processes: z.number().int().min(1).default(DEFAULT_LIMITS.processes),
@@ -168,21 +186,37 @@ function userRefusal(
 function contentRefusal(
   policy: HostPolicy,
   file: string,
-  { command, checkpointCommand, env }: PolicyQuestion,
+  question: PolicyQuestion,
 ): string | undefined {
+  const { command, checkpointCommand, env } = question;
   const { deniedEnv } = policy;
   const programs = [command, ...(checkpointCommand === undefined ? [] : [checkpointCommand])];
   for (const program of programs) {
     const refusal = commandRefusal({ kind: "policy", policy, file }, program);
     if (refusal !== undefined) return refusal;
   }
+  const { secrets = {} } = question;
+  const secret = Object.values(secrets).find(
+    (reference) => !mayName(policy, question.tenant, reference),
+  );
+  if (secret !== undefined)
+    return `${file} names no secret ${JSON.stringify(secret)} for tenant ${question.tenant} (secrets)`;
   const denied = new Set<string>([...LOADER_VARIABLES, ...deniedEnv]);
-  const name = Object.keys(env).find(
+  const name = [...Object.keys(env), ...Object.keys(secrets)].find(
     (variable) =>
       denied.has(variable) || LOADER_PREFIXES.some((prefix) => variable.startsWith(prefix)),
   );
   return name === undefined ? undefined : `${file} denies the environment variable ${name}`;
 }
+
+function mayName({ secrets }: HostPolicy, tenant: string, reference: string): boolean {
+  const rules = Object.hasOwn(secrets, tenant) ? secrets[tenant] : secrets["*"];
+  return rules?.some((rule) => isNamed(reference, rule)) === true;
+}
+
+/** Only a folder stands for more than itself: a line that begins with an allowed one may go on to anything. */
+const isNamed = (reference: string, rule: string): boolean =>
+  FOLDER.test(rule) ? isAllowed(reference, rule) : reference === rule;
 
 /** Why a policy does not let this program be started beside a job; undefined when it does. */
 export function commandRefusal(

@@ -88,7 +88,6 @@ export function asUser(
   { user, limits, stateDir, cover = "", native }: RunAs,
   { tmp, folders, given = "" }: HandedOver,
 ): readonly string[] {
-  const limit = (name: string, most: number): string => `--${name}=${String(most)}:${String(most)}`;
   const handed = [...folders, tmp, ...(given === "" ? [] : [given])];
   if (native !== undefined)
     return [
@@ -100,11 +99,19 @@ export function asUser(
     ...["/usr/bin/unshare", "--mount", "--propagation", "private", "--"],
     ...["/bin/sh", "-c", APART, "apart", `${String(user.uid)}:${String(user.gid)}`],
     ...[tmp, stateDir, cover, given, String(handed.length), ...handed],
+    ...becomeUser({ user, limits }),
+    ...["/bin/sh", "-c", START, "job"],
+  ];
+}
+
+/** The same user, limits and privileges without a mount namespace; what such a process begins with, by util-linux. */
+export function becomeUser({ user, limits }: Pick<RunAs, "user" | "limits">): readonly string[] {
+  const limit = (name: string, most: number): string => `--${name}=${String(most)}:${String(most)}`;
+  return [
     ...["/usr/bin/prlimit", limit("nproc", limits.processes), limit("nofile", limits.openFiles)],
     "--core=0:0",
     ...["/usr/bin/setpriv", `--reuid=${String(user.uid)}`, `--regid=${String(user.gid)}`],
     ...["--init-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--"],
-    ...["/bin/sh", "-c", START, "job"],
   ];
 }
 

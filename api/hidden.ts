@@ -1,6 +1,7 @@
 /** @file What a viewer does not see of a job: the values of its environment, and what its processes have written. */
 
 import type { JobEnding, JobView } from "../client/index.ts";
+import type { JobSpec } from "../domain/job/job.ts";
 import type { JobFailureDetails } from "../protocol/messages.ts";
 
 const HIDDEN = "(hidden)";
@@ -10,7 +11,7 @@ export function viewWithout(view: JobView): JobView {
   return {
     ...view,
     ...(spec !== undefined && {
-      spec: { ...spec, run: { ...spec.run, env: namesOnly(spec.run.env) } },
+      spec: { ...spec, run: runWithout(spec.run) },
     }),
     attempts: attempts.map((attempt) => {
       if (attempt.cause === undefined) return attempt;
@@ -44,6 +45,12 @@ function failureWithout({
     }),
   };
 }
+
+const runWithout = (run: JobSpec["run"]): JobSpec["run"] => ({
+  ...run,
+  env: namesOnly(run.env),
+  ...(run.secrets !== undefined && { secrets: namesOnly(run.secrets) }),
+});
 
 const namesOnly = (env: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.keys(env).map((name) => [name, HIDDEN]));

@@ -52,6 +52,7 @@ import { beginEpoch } from "../agent/presence/epoch.ts";
 import { temporalHeartbeatTask } from "../agent/system/heartbeat-task.ts";
 import { openPresence } from "../agent/presence/presence.ts";
 import { createRunActivities } from "../agent/runs/run-activities.ts";
+import { hostSecrets } from "../agent/system/host-secrets.ts";
 import { hostLayout } from "../agent/system/state-layout.ts";
 import { watchUnattended } from "../agent/runs/unattended-run.ts";
 import type { AskTuner } from "../protocol/collective-files.ts";
@@ -208,17 +209,11 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     closing: closing.signal,
     system: nodeSystem,
   });
-  const heartbeating = presence.activities;
-  const duty = {
-    hosts,
-    agent,
-    contacts,
-    onUnattended,
-    measured,
-    collectives,
-    presence: heartbeating,
-  };
-  const workers = await createWorkers(options, { ...duty, closing: closing.signal });
+  const workers = await createWorkers(options, {
+    ...{ hosts, agent, contacts, onUnattended, measured, collectives },
+    presence: presence.activities,
+    closing: closing.signal,
+  });
   for (const host of hosts.values()) {
     for (const run of startedRuns(host)) onUnattended(host, run);
     removeOldOutput(host, closing.signal, onNote);
@@ -320,6 +315,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     defaultHeartbeatThrottleInterval: "100ms",
   } as const;
   const gpuCount = options.hosts.reduce((sum, host) => sum + host.gpuCount, 0);
+  const asWhom = runAsOf(trust, { stateDir: options.stateDir, native });
   const { run } = createRunActivities({
     hosts,
     gang: createGangWatcher(client),
@@ -330,7 +326,8 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       (order) => hosts.get(order.host)?.tokens.isNewest(order.token, maskOn(order)) === true,
     ),
     onUnattended,
-    runAsOf: runAsOf(trust, { stateDir: options.stateDir, native }),
+    runAsOf: asWhom,
+    readSecrets: hostSecrets({ runAsOf: asWhom, env: process.env }),
     shimPath: options.shimPath ?? defaultShimPath(),
     nativePath: native,
     env: process.env,

@@ -3,6 +3,7 @@
  * processes.
  */
 
+import { readFileSync } from "node:fs";
 import { watchContact } from "../agent/presence/fence-last-resort.ts";
 import { superviseLaunch } from "../agent/shim/supervisor.ts";
 import { nodeSystem } from "../agent/system/node-system.ts";
@@ -16,6 +17,6 @@ if (dir === undefined) {
   process.exitCode = 2;
 } else {
   for (const signal of IGNORED) process.on(signal, () => undefined);
-  superviseLaunch(dir, nodeSystem);
+  superviseLaunch(dir, nodeSystem, () => readFileSync(process.stdin.fd, "utf8"));
   watchContact(dir, nodeSystem);
 }

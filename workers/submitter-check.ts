@@ -93,7 +93,10 @@ export function submitterCheck(
     if (typeof found === "string") return found;
     if (Date.now() > found.until && !hasStarted(order))
       throw failure("STALE_TOKEN", `the ticket of ${order.leaseId} is over; ask for GPUs again`);
-    if (trust.kind === "namespace") return undefined;
+    if (trust.kind === "namespace")
+      return agent.isRoot && order.run.secrets !== undefined
+        ? "it names secrets, and an agent of root looks up none for submitters that nobody has checked. Give the host a policy with secrets (--policy)."
+        : undefined;
     const { workflowId, workflowRunId: runId } = order;
     const { memo, startedAtMs } = await memoOf(client, { workflowId, runId });
     const content = contentOfOrder(order);
@@ -104,11 +107,12 @@ export function submitterCheck(
     const ageMs = Math.abs(startedAtMs - check.by.signedAtMs);
     if (check.by.run === undefined && ageMs > PROOF_AGE_MS)
       return `it was signed ${String(Math.round(ageMs / 60_000))} minutes away from its start, and a signature is good for ${String(PROOF_AGE_MS / 60_000)}. Submit it again, or set the clocks.`;
-    const { command, env, checkpoint } = order.run;
+    const { command, env, secrets, checkpoint } = order.run;
     return trustRefusal(trust, check.by, {
       tenant: order.holder.tenant,
       command,
       env,
+      ...(secrets !== undefined && { secrets }),
       agent,
       ...(checkpoint?.order.kind === "command" && { checkpointCommand: checkpoint.order.command }),
     });

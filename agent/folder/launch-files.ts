@@ -87,6 +87,8 @@ export interface LaunchPlan {
   /** Already in `command`; what else is started for the job begins with it. */
   readonly asUser?: readonly string[];
   readonly cwd: string;
+  /** Names of variables whose values the shim gets by its input (`shim/secret-input.ts`). */
+  readonly secrets?: readonly string[];
   /** None for a batch. */
   readonly ranks: readonly RankPlan[];
   readonly graceMs: number;

@@ -14,10 +14,8 @@
 #define PRIVATE_FILE 0600
 #define NAME_SIZE 64
 
-/* The bytes of the file and a NUL behind them; NULL when it cannot be read, or is longer than `most`. */
-char *read_whole(int dir, const char *name, size_t most, size_t *size) {
-  int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return NULL;
+/* All that can be read and a NUL behind it; NULL when it is longer than `most`, or cannot be read. */
+char *read_all(int fd, size_t most, size_t *size) {
   size_t room = 4096, filled = 0;
   char *bytes = malloc(room + 1);
   while (bytes != NULL) {
@@ -38,8 +36,16 @@ char *read_whole(int dir, const char *name, size_t most, size_t *size) {
       bytes = larger;
     }
   }
-  close(fd);
   if (size != NULL) *size = filled;
+  return bytes;
+}
+
+/* The same of a file. */
+char *read_whole(int dir, const char *name, size_t most, size_t *size) {
+  int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return NULL;
+  char *bytes = read_all(fd, most, size);
+  close(fd);
   return bytes;
 }
 

@@ -6,11 +6,14 @@
 #include "supervisor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_BYTES (64u << 20)
 #define MOST_CONTAINER_BYTES (64u << 10)
+#define MOST_SECRET_BYTES (8u << 20)
 #define MOST_RANKS 1024
 #define MOST_PARTS 1000000
 #define MOST_MS INT64_C(9007199254740991)
@@ -65,9 +68,11 @@ bool read_plan(int dir, struct plan *plan) {
   plan->parts = (int)next_number(&words, 1, MOST_PARTS);
   plan->cwd = next_word(&words);
   plan->command = next_list(&words);
+  plan->secrets = next_list(&words);
   plan->rank_count = (int)next_number(&words, 0, MOST_RANKS);
   plan->ranks = calloc((size_t)plan->rank_count + 1, sizeof *plan->ranks);
-  if (plan->ranks == NULL || plan->command == NULL || plan->command[0] == NULL) return false;
+  if (plan->ranks == NULL || plan->command == NULL || plan->command[0] == NULL || plan->secrets == NULL)
+    return false;
   for (int at = 0; at < plan->rank_count && !words.is_broken; at += 1) {
     plan->ranks[at].number = (int)next_number(&words, 0, INT32_MAX);
     plan->ranks[at].env = next_list(&words);
@@ -75,8 +80,52 @@ bool read_plan(int dir, struct plan *plan) {
   return strcmp(next_word(&words), "end") == 0 && !words.is_broken && words.at == words.end;
 }
 
+static size_t count_of(char **list) {
+  size_t count = 0;
+  while (list[count] != NULL) count += 1;
+  return count;
+}
+
+/* As agent/shim/secret-input.ts writes them: `NAME=VALUE` and a NUL for each name, in their order. */
+bool take_secrets(struct plan *plan) {
+  size_t count = count_of(plan->secrets);
+  if (count == 0) return true;
+  plan->secret_bytes = read_all(STDIN_FILENO, MOST_SECRET_BYTES, &plan->secret_size);
+  // Ranks have our input.
+  int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (none < 0 || dup2(none, STDIN_FILENO) < 0 || plan->secret_bytes == NULL) return false;
+  close(none);
+  struct words words = {plan->secret_bytes, plan->secret_bytes + plan->secret_size, false};
+  char **values = calloc(count + 1, sizeof *values);
+  if (values == NULL) return false;
+  bool is_whole = true;
+  for (size_t at = 0; at < count; at += 1) {
+    size_t size = strlen(plan->secrets[at]);
+    values[at] = next_word(&words);
+    if (strncmp(values[at], plan->secrets[at], size) != 0 || values[at][size] != '=') is_whole = false;
+  }
+  if (words.is_broken || words.at != words.end) is_whole = false;
+  for (int each = 0; each < plan->rank_count && is_whole; each += 1) {
+    struct rank_plan *rank = &plan->ranks[each];
+    size_t own = count_of(rank->env);
+    char **env = realloc(rank->env, (own + count + 1) * sizeof *env);
+    if (env == NULL) is_whole = false;
+    else {
+      memcpy(env + own, values, (count + 1) * sizeof *env);
+      rank->env = env;
+    }
+  }
+  free(values);
+  return is_whole;
+}
+
 /* The environment of jobs is large, and of no use once they run. */
 void free_plan(struct plan *plan) {
+  if (plan->secret_bytes != NULL) explicit_bzero(plan->secret_bytes, plan->secret_size);
+  free(plan->secret_bytes);
+  free(plan->secrets);
+  plan->secret_bytes = NULL;
+  plan->secrets = NULL;
   for (int at = 0; at < plan->rank_count; at += 1) free(plan->ranks[at].env);
   free(plan->ranks);
   free(plan->command);

@@ -302,6 +302,10 @@ int main(int count, char **words) {
     fprintf(stderr, "supervisor: %s/plan.words is missing or broken\n", words[1]);
     return EXIT_FAILURE;
   }
+  if (!take_secrets(&launch.plan)) {
+    fputs("supervisor: the values of the job's secrets have not come\n", stderr);
+    return EXIT_FAILURE;
+  }
   // All that can fail for want of room comes before the claim.
   int signals = take_signals();
   if (signals < 0 || !prepare(words[1]) || !write_claim(launch.dir, &own, &is_ours)) {

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 /* First word of `plan.words` (agent/runs/plan-words.ts), and what `--protocol` prints. */
-#define PROTOCOL "orbweaver-supervisor-1"
+#define PROTOCOL "orbweaver-supervisor-2"
 #define BOOT_ID_SIZE 64
 #define STARTED_SIZE 24
 
@@ -37,6 +37,10 @@ struct plan {
   int parts;
   char *cwd;
   char **command;
+  /* Names of variables whose values come by our input. */
+  char **secrets;
+  char *secret_bytes;
+  size_t secret_size;
   int rank_count;
   struct rank_plan *ranks;
 };
@@ -71,6 +75,7 @@ struct rank_log {
 
 /* files.c */
 char *read_whole(int dir, const char *name, size_t most, size_t *size);
+char *read_all(int fd, size_t most, size_t *size);
 bool replace_file(int dir, const char *name, const char *text);
 /* 1: created by this call, 0: it was there already, -1: could not be written. */
 int create_once(int dir, const char *name, const char *text);
@@ -81,6 +86,8 @@ void print_json_string(void *stream, const char *text);
 
 /* plan.c */
 bool read_plan(int dir, struct plan *plan);
+/* Puts the values into the environment of every rank; false where they have not come whole. */
+bool take_secrets(struct plan *plan);
 void free_plan(struct plan *plan);
 struct container read_container(int dir);
 

@@ -30,6 +30,8 @@ export interface StartOrder {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** A file to which output is appended, or the reader of its pieces. */
   readonly output: string | OutputReader;
+  /** What the process can read; by default it has no input. */
+  readonly input?: string;
   /**
    * Groups that the process joins before it runs its program (`groups.ts`). Present, also when empty, for the processes of a job: these are the
    * first to go when the machine runs out of memory.
@@ -71,7 +73,7 @@ export interface Processes {
   /** As `signal`, for all of a process group. */
   signalGroup(pgid: number, signal: string): string | undefined;
   /**
-   * Starts a process as the leader of a session of its own, without input. The pid is undefined when it could not be started and
+   * Starts a process as the leader of a session of its own. The pid is undefined when it could not be started and
    * `onNotStarted` will say why; some reasons are thrown at once instead. No callback comes before this returns.
    */
   start(order: StartOrder): number | undefined;

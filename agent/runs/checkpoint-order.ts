@@ -17,6 +17,7 @@ import { FINAL_KINDS, phaseOf, untilPhase, type LocalRun, type Phase } from "./l
 import { isAliveIn, type Processes } from "../ports/processes.ts";
 import type { Files } from "../ports/files.ts";
 import { readJson } from "../folder/json-files.ts";
+import { secretsOf } from "./rank-secrets.ts";
 import { ranksOfTask } from "../shim/task-environment.ts";
 import { readTurns } from "../folder/slot-journal.ts";
 
@@ -101,14 +102,17 @@ interface Writer {
 }
 
 function writersOf(
-  { files, system: { files: disk } }: LocalRun,
+  { files, system: { files: disk, processes } }: LocalRun,
   { token, taskBatch }: RunOrder,
   { status, checkpointDir }: { readonly status: LaunchStatus; readonly checkpointDir: string },
 ): readonly Writer[] {
   const plan = readJson<LaunchPlan>(disk, files.plan);
+  const secrets = ([first]: readonly RankStatus[]): Writer["env"] =>
+    secretsOf(processes, plan ?? {}, first?.process);
   if (taskBatch === undefined) {
     const dir = tokenDir(checkpointDir, token);
-    return [{ dir, ranks: status.ranks, env: plan?.ranks[0]?.env ?? {}, made: newIn(disk, dir) }];
+    const env = { ...plan?.ranks[0]?.env, ...secrets(status.ranks) };
+    return [{ dir, ranks: status.ranks, env, made: newIn(disk, dir) }];
   }
   return [...readTurns(disk, files.journal)].flatMap(([task, turn]) => {
     if (turn.isOver) return [];
@@ -118,7 +122,10 @@ function writersOf(
     return {
       dir,
       ranks: turn.status?.ranks ?? [],
-      env: plan === undefined ? {} : envOfTask(plan, { task, slot: turn.slot, dir: files.dir }),
+      env: {
+        ...(plan !== undefined && envOfTask(plan, { task, slot: turn.slot, dir: files.dir })),
+        ...secrets(turn.status?.ranks ?? []),
+      },
       made: () => made() ?? (isOver() ? "ended" : undefined),
     };
   });

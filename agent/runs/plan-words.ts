@@ -9,17 +9,18 @@ import { groupsOf, type Container } from "../containment/container.ts";
 import type { LaunchPlan } from "../folder/launch-files.ts";
 
 /** Of these words and files. `supervisor --protocol` prints it; another one is not used. */
-export const NATIVE_PROTOCOL = "orbweaver-supervisor-1";
+export const NATIVE_PROTOCOL = "orbweaver-supervisor-2";
 const NONE = -1;
 
 /** Undefined for a launch that only the shim in Node can supervise. */
 export function planWords(plan: LaunchPlan, container: Container): string | undefined {
-  const { command, cwd, ranks, graceMs, timeLimitMs = NONE, log, batch } = plan;
+  const { command, cwd, secrets = [], ranks, graceMs, timeLimitMs = NONE, log, batch } = plan;
   const words = [
     NATIVE_PROTOCOL,
     ...[graceMs, timeLimitMs, log.partBytes, log.parts].map(inWhole),
     cwd,
     ...listed(command),
+    ...listed(secrets),
     String(ranks.length),
     ...ranks.flatMap(({ rank, env }) => [
       String(rank),

@@ -12,6 +12,7 @@
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace a variable that is set here.
  */
 
+import { isSettable } from "../../domain/job/job-env.ts";
 import { isServing, SERVING_ENV } from "../../domain/job/serving-env.ts";
 import { grantedBatch } from "../../domain/lease/granted-batch.ts";
 import { popCount } from "../../domain/lease/lease.ts";
@@ -42,11 +43,16 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
   const { gang, host, run } = order;
   const nodeRank = gang.findIndex((part) => part.host === host);
   const mask = gang[nodeRank]?.mask ?? 0;
-  const base: Record<string, string> = {
+  const own = {
     ...passedOn(surroundings.agentEnv),
     ...(order.launchExtras !== undefined && extrasEnv(order.launchExtras, surroundings.launchDir)),
     ...(surroundings.tunerPlugin !== undefined && { NCCL_TUNER_PLUGIN: surroundings.tunerPlugin }),
     ...run.env,
+  };
+  const secrets = secretNames(order);
+  const base: Record<string, string> = {
+    // The supervisor adds the values (`shim/secret-input.ts`).
+    ...Object.fromEntries(Object.entries(own).filter(([name]) => !secrets.includes(name))),
     ...commonEnv(order, surroundings),
     CUDA_VISIBLE_DEVICES: gpuIds(mask).join(","),
     NODE_RANK: String(nodeRank),
@@ -73,6 +79,12 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
     return { rank, env: { ...base, ...ofRank({ rank, worldSize, localRank, localSize }) } };
   });
 }
+
+/** Of the variables whose values are looked up here. An order that nobody signed may name any; those of Orbweaver are not its to set. */
+export const secretNames = ({ run }: RunOrder): readonly string[] =>
+  Object.keys(run.secrets ?? {})
+    .filter(isSettable)
+    .sort();
 
 /** GPU ids of a host's mask, ascending. */
 export function gpuIds(mask: number): readonly number[] {

@@ -14,12 +14,13 @@ import type {
   RunOrder,
   RunReport,
 } from "../../protocol/agent-contract.ts";
+import type { ReadSecrets, SecretValues } from "../ports/secrets.ts";
 import type { ActivityTask, GangWatcher } from "../ports/temporal.ts";
 import { forgetUnstored, refOf, runOf, type AgentHost } from "./agent-host.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { watchProgress } from "./batch-progress.ts";
 import { failure, stoppedWatching, staysOpen } from "../system/failures.ts";
-import { notAllowed } from "./run-report.ts";
+import { refusedOrder } from "./run-report.ts";
 import { awaitGang, awaitSiblings } from "./gang-barrier.ts";
 import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
@@ -31,6 +32,7 @@ import { readJson } from "../folder/json-files.ts";
 export interface RunPorts extends StartPorts {
   /** Why this host does not start the order for whoever submitted the job; undefined when it does. Fails when that cannot be found out. */
   readonly refusalOf: (order: RunOrder) => Promise<string | undefined>;
+  readonly readSecrets: ReadSecrets;
   readonly hosts: ReadonlyMap<HostId, AgentHost>;
   readonly gang: GangWatcher;
   /** The activity that is being executed. */
@@ -103,7 +105,10 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
       // Before anything is noted or stopped for the order's token: it may be forged.
       const refusal = await submitterRefusal(ports, of);
       if (refusal !== undefined) return refusal;
-      const isReady = await start(ports, of, () => say({ phase: "prepared" }));
+      const secrets = await lookUpSecrets(ports, of);
+      if ("report" in secrets) return secrets.report;
+      const sayPrepared = (): void => say({ phase: "prepared" });
+      const isReady = await start(ports, of, { sayPrepared, secrets: secrets.values });
       if (!isReady) return await reportNotStarted(ports, of);
       barrierAtMs = clock.elapsedMs();
     } else if (phaseOf(run).kind === "revoked" && run.stopping === undefined) {
@@ -170,18 +175,31 @@ async function submitterRefusal(
   });
   if (why === undefined) return undefined;
   forget();
-  return notAllowed(
-    order,
-    `${host.id} does not start ${order.jobName}: ${why}`,
-    run.system.clock.nowMs(),
-  );
+  const message = `${host.id} does not start ${order.jobName}: ${why}`;
+  return refusedOrder(order, { code: "NOT_ALLOWED", message }, run.system.clock.nowMs());
+}
+
+/** Before the gang starts anywhere. A run that is called off meanwhile needs none. */
+async function lookUpSecrets(
+  ports: RunPorts,
+  { host, run, order, task }: Attempt,
+): Promise<{ readonly values: SecretValues } | { readonly report: RunReport }> {
+  if (order.run.secrets === undefined) return { values: {} };
+  const signal = AbortSignal.any([task.cancelled, run.halt.signal]);
+  const reading = await ports.readSecrets(order, signal);
+  if (reading.kind === "read") return reading;
+  if (signal.aborted) return { values: {} };
+  forgetUnstored(host, run);
+  const message = `${host.id} cannot look up a secret of ${order.jobName}: ${reading.why}. Put it there, or correct run.env.`;
+  const atMs = run.system.clock.nowMs();
+  return { report: refusedOrder(order, { code: "SECRET_UNAVAILABLE", message }, atMs) };
 }
 
 /** Both phases of the start. False when an order to stop or the cancellation came first. */
 async function start(
   ports: RunPorts,
   { host, run, order, task }: Attempt,
-  sayPrepared: () => void,
+  { sayPrepared, secrets }: { readonly sayPrepared: () => void; readonly secrets: SecretValues },
 ): Promise<boolean> {
   const signal = AbortSignal.any([task.cancelled, run.halt.signal]);
   const { clock } = run.system;
@@ -209,7 +227,7 @@ async function start(
   }
   if (gang.kind === "halted") return false;
   const { masterPort, isTuned = false } = gang;
-  await commit(host, run, { order, masterPort, isTuned, ports });
+  await commit(host, run, { order, masterPort, isTuned, secrets, ports });
   return true;
 }
 

@@ -184,12 +184,15 @@ export function neverStarted(host: HostId, reason: string, nowMs: number): RunRe
   return { host, hasStarted: false, endedAtMs: nowMs, ranks: [], ...stopped(reason, nowMs) };
 }
 
-/** What is reported of an order that this host starts for nobody, or not for its submitter. */
-export function notAllowed(order: RunOrder, message: string, nowMs: number): RunReport {
-  const { host, taskBatch } = order;
+/** What is reported of an order that this host does not start for a reason of the job's own. */
+export function refusedOrder(
+  { host, taskBatch }: RunOrder,
+  { code, message }: Pick<RunCause, "code" | "message">,
+  nowMs: number,
+): RunReport {
   const none = { host, hasStarted: false, endedAtMs: nowMs, ranks: [] } as const;
   if (taskBatch === undefined)
-    return { ...none, end: "failed", cause: { code: "NOT_ALLOWED", message, atMs: nowMs } };
+    return { ...none, end: "failed", cause: { code, message, atMs: nowMs } };
   // A failed task does not fail its batch.
   const tasks = taskBatch.tasks.map(
     (task) => ({ task, end: "failed", endedAtMs: nowMs, message }) as const,

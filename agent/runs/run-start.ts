@@ -19,11 +19,13 @@ import { ownCommand } from "../system/own-command.ts";
 import type { LaunchPlan, LogLimits, StoredOrder } from "../folder/launch-files.ts";
 import { phaseOf, type LocalRun } from "./local-run.ts";
 import { extrasDir, writeExtras } from "../folder/extra-files.ts";
-import { planRanks } from "./rank-environment.ts";
+import { planRanks, secretNames } from "./rank-environment.ts";
 import { findTunerPlugin } from "./tuner-plugin.ts";
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
 import { launchLimits } from "../containment/limits.ts";
 import { launchGroups, makeContainer, startShim, type Supervisors } from "./shim-start.ts";
+import type { SecretValues } from "../ports/secrets.ts";
+import { secretInput } from "../shim/secret-input.ts";
 import { createJsonOnce, replaceJson } from "../folder/json-files.ts";
 import type { Files } from "../ports/files.ts";
 
@@ -95,11 +97,13 @@ export async function commit(
     order,
     masterPort,
     isTuned,
+    secrets,
     ports,
   }: {
     readonly order: RunOrder;
     readonly masterPort: number;
     readonly isTuned: boolean;
+    readonly secrets: SecretValues;
     readonly ports: StartPorts;
   },
 ): Promise<void> {
@@ -138,10 +142,12 @@ export async function commit(
   };
   const given = order.launchExtras === undefined ? {} : { given: extrasDir(files.dir) };
   const become = runAs && asUser(runAs, { tmp: join(leaseDir, "tmp"), folders: handed, ...given });
+  const names = secretNames(order);
   const plan: LaunchPlan = {
     command: [...(become ?? []), ...ownCommand(order.run.command, ports.shimPath, disk)],
     ...(become !== undefined && { asUser: become }),
     cwd,
+    ...(names.length > 0 && { secrets: names }),
     ...(order.taskBatch === undefined
       ? { ranks: planRanks(order, surroundings) }
       : {
@@ -158,7 +164,8 @@ export async function commit(
   if (run.halt.signal.aborted || phaseOf(run).kind !== "unclaimed") return;
   makeOwnContainer(host, run, order);
   createJsonOnce(disk, files.plan, plan);
-  await startOwnShim(host, run, { order, ports });
+  const input = names.length === 0 ? undefined : secretInput(names, secrets);
+  await startOwnShim(host, run, { order, ports, ...(input !== undefined && { secrets: input }) });
 }
 
 /** The time limit is signed, and what suspended runs have used of it is not: that only shortens it. */
@@ -202,7 +209,11 @@ function agreedPlugin(run: LocalRun, order: RunOrder, env: StartPorts["env"]): s
 async function startOwnShim(
   { containment, owner }: AgentHost,
   run: LocalRun,
-  { order, ports }: { readonly order: RunOrder; readonly ports: StartPorts },
+  {
+    order,
+    ports,
+    ...given
+  }: { readonly order: RunOrder; readonly ports: StartPorts; readonly secrets?: string },
 ): Promise<void> {
   const { shimPath, nativePath, env } = ports;
   const { files, system } = run;
@@ -214,6 +225,7 @@ async function startOwnShim(
     nativePath,
     env,
     leaseId,
+    ...given,
   });
   if (phase !== undefined || !revoke(run, "its supervisor could not be started")) return;
   throw failure(

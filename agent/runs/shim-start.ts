@@ -41,6 +41,8 @@ export interface ShimStart extends ContainerOwner, Supervisors {
   /** The agent's own environment; little of it is passed on. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly leaseId: string;
+  /** For its input; see `shim/secret-input.ts`. */
+  readonly secrets?: string;
 }
 
 /** The groups for a launch with these files, made or not. */
@@ -83,7 +85,7 @@ export function makeContainer(launch: Launch, owned: LimitedContainer): void {
 /** Returns when the shim, or an order to stop, has the claim; undefined when the shim ended without it. */
 export async function startShim(
   launch: Launch,
-  { containment, owner, shimPath, nativePath, env, leaseId }: ShimStart,
+  { containment, owner, shimPath, nativePath, env, leaseId, secrets }: ShimStart,
 ): Promise<Phase | undefined> {
   const { files, system } = launch;
   const gone = new AbortController();
@@ -106,6 +108,7 @@ export async function startShim(
       [OWNER_MARK]: owner,
     },
     output: files.shimLog,
+    ...(secrets !== undefined && { input: secrets }),
     isLeftBehind: true,
     onEnd: () => gone.abort(),
     onNotStarted: () => gone.abort(),

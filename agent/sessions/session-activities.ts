@@ -23,6 +23,7 @@ import type { LaunchPlan, RankPlan } from "../folder/launch-files.ts";
 import type { SessionCheck } from "../ports/session-check.ts";
 import { newestOrder, openRuns, type AgentHost } from "../runs/agent-host.ts";
 import { phaseOf, type LocalRun } from "../runs/local-run.ts";
+import { secretsOf } from "../runs/rank-secrets.ts";
 import { failure } from "../system/failures.ts";
 import { execPart } from "./exec-part.ts";
 import { forwardPart } from "./forward-part.ts";
@@ -219,9 +220,12 @@ function started(
   const { files } = run.system;
   const plan = readJson<LaunchPlan>(files, run.files.plan);
   const rank = plan?.ranks.find((candidate: RankPlan) => candidate.rank === ticket.rank);
-  if (plan === undefined || rank === undefined || phaseOf(run).kind !== "running")
+  const phase = phaseOf(run);
+  if (plan === undefined || rank === undefined || phase.kind !== "running")
     return fail("RUN_UNKNOWN", `rank ${String(ticket.rank)} does not run here now`);
-  return execPart({ launch: run, plan, rank }, start, voice);
+  const beside = phase.status.ranks.find((each) => each.rank === ticket.rank)?.process;
+  const env = { ...rank.env, ...secretsOf(run.system.processes, plan, beside) };
+  return execPart({ launch: run, plan, rank: { ...rank, env } }, start, voice);
 }
 
 /** Plain HTTP never leaves the machine: what is typed may be a password. */

@@ -15,6 +15,7 @@ import { startRanks, type RankGroupPorts } from "./rank-group.ts";
 import { superviseBatch } from "./task-batch.ts";
 import { hasMembers, killOnce } from "../runs/process-end.ts";
 import { createJsonOnce, readJson, replaceJson } from "../folder/json-files.ts";
+import { withSecrets } from "./secret-input.ts";
 
 /** Ends of ranks that come close together are written down together. */
 const GATHER_MS = 20;
@@ -22,11 +23,14 @@ const RETRY_WRITE_MS = 500;
 /** Between two looks for orphans that were killed. */
 const ORPHAN_LOOK_MS = 10;
 
-export function superviseLaunch(dir: string, system: System): void {
+/** `input`: all that the agent has given to the shim to read. */
+export function superviseLaunch(dir: string, system: System, input: () => string): void {
   const files = launchFiles(dir);
   const launch: Launch = { files, system };
-  const plan = readJson<LaunchPlan>(system.files, files.plan);
-  if (plan === undefined) throw new Error(`${files.plan} is missing or broken`);
+  const written = readJson<LaunchPlan>(system.files, files.plan);
+  if (written === undefined) throw new Error(`${files.plan} is missing or broken`);
+  // Before the claim: an agent that ended before it had given them starts another shim.
+  const plan = withSecrets(written, input);
   const claim: Claim = { kind: "shim", shim: system.processes.own() };
   if (!createJsonOnce(system.files, files.claim, claim)) return;
   const { batch } = plan;

@@ -7,7 +7,7 @@
 
 import { execFileSync, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
-import type { Readable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import type {
   OutputReader,
   Processes,
@@ -97,7 +97,7 @@ function sent(target: number, signal: string): string | undefined {
 }
 
 function start(order: StartOrder): number | undefined {
-  const { cwd, env, output, joins, isLeftBehind = false } = order;
+  const { cwd, env, output, input, joins, isLeftBehind = false } = order;
   const trouble = joins && execTrouble(order.command[0] ?? "", { cwd, path: env["PATH"] });
   if (trouble !== undefined) {
     queueMicrotask(() => order.onNotStarted(trouble));
@@ -106,9 +106,11 @@ function start(order: StartOrder): number | undefined {
   const command = joins === undefined ? order.command : withExecStep(joins, order.command);
   const [file = "", ...args] = command;
   const options = { cwd, env, detached: true };
+  const stdin = input === undefined ? "ignore" : "pipe";
   if (typeof output !== "string") {
-    const child = spawn(file, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
-    if (child.pid !== undefined) {
+    const child = spawn(file, args, { ...options, stdio: [stdin, "pipe", "pipe"] });
+    give(child.stdin, input);
+    if (child.pid !== undefined && child.stdout !== null && child.stderr !== null) {
       readStream(child.stdout, "out", output);
       readStream(child.stderr, "err", output);
     }
@@ -116,12 +118,19 @@ function start(order: StartOrder): number | undefined {
   }
   const log = openSync(output, "a", PRIVATE_FILE);
   try {
-    const child = spawn(file, args, { ...options, stdio: ["ignore", log, log] });
+    const child = spawn(file, args, { ...options, stdio: [stdin, log, log] });
+    give(child.stdin, input);
     if (isLeftBehind) child.unref();
     return followed(child, order);
   } finally {
     closeSync(log);
   }
+}
+
+/** A process that ends before it has read all is no trouble of ours. */
+function give(stdin: Writable | null, input: string | undefined): void {
+  stdin?.on("error", () => undefined);
+  stdin?.end(input);
 }
 
 function followed(

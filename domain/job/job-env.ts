@@ -1,8 +1,17 @@
-/** @file The environment variables of a job's processes: the names that users may set, and those that Orbweaver sets. */
+/**
+ * @file The environment variables of a job's processes: the names that users may set, and those that Orbweaver sets. A value is text, or
+ * `{ secret: REFERENCE }` for one that hosts look up (`job-secret.ts`).
+ */
 
 import { shown } from "../values/file-problem.ts";
 import type { Reading } from "../values/quantity.ts";
 import { mapLeaf, readText, refused, type LeafSchema } from "../file/schema-leaf.ts";
+import { parseSecret, SECRET_PATTERN } from "./job-secret.ts";
+
+export interface SecretVariable {
+  readonly secret: string;
+}
+export type Variable = string | SecretVariable;
 
 /**
  * The variables that give each process its place in the gang or the array; a job that set one of them would break its own run.
@@ -26,16 +35,42 @@ const NAME = "[A-Za-z_][A-Za-z0-9_]*";
 export const MAX_ARGUMENT_CHARS = 128 * 1024 - 1;
 
 export const environment = (schema: LeafSchema) =>
-  mapLeaf<string>(
+  mapLeaf<Variable>(
     {
       ...schema,
-      additionalProperties: { type: "string", maxLength: MAX_ARGUMENT_CHARS },
+      additionalProperties: {
+        anyOf: [
+          { type: "string", maxLength: MAX_ARGUMENT_CHARS },
+          {
+            type: "object",
+            properties: { secret: { type: "string", pattern: SECRET_PATTERN } },
+            required: ["secret"],
+            additionalProperties: false,
+          },
+        ],
+      },
       propertyNames: {
         pattern: `^(?!${RESERVED_ENV_PREFIX}|(${RESERVED_ENV.join("|")})$)${NAME}$`,
       },
     },
-    { readKey: readName, readValue: (value) => readText(value, MAX_ARGUMENT_CHARS) },
+    { readKey: readName, readValue },
   );
+
+function readValue(value: unknown): Reading<Variable> {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return readText(value, MAX_ARGUMENT_CHARS);
+  const { secret, ...others } = value as Readonly<Record<string, unknown>>;
+  if (secret === undefined || Object.keys(others).length > 0)
+    return refused(
+      `${shown(JSON.stringify(value))} is neither text nor a secret`,
+      "write text, or { secret: file:/PATH }",
+    );
+  const source = parseSecret(secret);
+  return source.kind === "refused" ? source : { kind: "read", value: { secret: secret as string } };
+}
+
+/** Whether a job may set the variable. */
+export const isSettable = (name: string): boolean => readName(name).kind === "read";
 
 function readName(name: string): Reading<string> {
   if (name.startsWith(RESERVED_ENV_PREFIX) || RESERVED_ENV.includes(name)) {

@@ -13,6 +13,7 @@ import {
 } from "../values/file-problem.ts";
 import { clusterId, jobId, parseHostId, tenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
+import type { Variable } from "./job-env.ts";
 import { labelsWithGroup } from "./job-labels.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { engineRule } from "./job-engine.ts";
@@ -150,7 +151,7 @@ function specOf(file: ReadJobFile): JobSpec {
     run: {
       // `job-rules.ts` has checked that a job without a served model has a command.
       command: isServed ? SERVE_COMMAND : (run.command ?? []),
-      env: { ...run.env, ...(isServed && servingVariables(file.serve ?? {})) },
+      ...variablesOf({ ...run.env, ...(isServed && servingVariables(file.serve ?? {})) }),
       ...(run.workdir !== undefined && { workdir: run.workdir }),
       launch: isOneProcess ? "per-host" : (run.launch ?? DEFAULTS.launch),
       ...checkpointOf(run.checkpoint),
@@ -169,6 +170,21 @@ function specOf(file: ReadJobFile): JobSpec {
     ...arrayOf(file.array),
     ...collectivesOf(file.collectives),
     ...cellsOf(file),
+  };
+}
+
+function variablesOf(
+  variables: Readonly<Record<string, Variable>>,
+): Pick<JobSpec["run"], "env" | "secrets"> {
+  const texts = new Map<string, string>();
+  const secrets = new Map<string, string>();
+  for (const [name, value] of Object.entries(variables)) {
+    if (typeof value === "string") texts.set(name, value);
+    else secrets.set(name, value.secret);
+  }
+  return {
+    env: Object.fromEntries(texts),
+    ...(secrets.size > 0 && { secrets: Object.fromEntries(secrets) }),
   };
 }
 

@@ -8,6 +8,7 @@
 import { shown, type ValuePath } from "../values/file-problem.ts";
 import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
+import { MAX_SECRETS } from "./job-secret.ts";
 import { resourceProblems } from "./resources-schema.ts";
 import { checkTaskRanges } from "./task-ranges.ts";
 import { engineProblems, isEngineFile } from "./job-engine.ts";
@@ -29,6 +30,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...labelProblems(value),
     ...resourceProblems(value),
     ...dependencyProblems(value),
+    ...secretProblems(value),
   ];
 }
 
@@ -42,6 +44,16 @@ function dependencyProblems(file: unknown): SchemaProblem[] {
   if (valueAt(file, path) === undefined || valueAt(file, ["after"]) !== undefined) return [];
   const message = "it says nothing, because the job waits for no other";
   return [problem(file, path, { message, remedy: "write after: [...], or leave it out" })];
+}
+
+function secretProblems(file: unknown): SchemaProblem[] {
+  const path = ["run", "env"];
+  const env = valueAt(file, path);
+  if (typeof env !== "object" || env === null) return [];
+  const count = Object.values(env).filter((value) => typeof value === "object").length;
+  if (count <= MAX_SECRETS) return [];
+  const remedy = `name at most ${String(MAX_SECRETS)}; one file may hold several`;
+  return [problem(file, path, { message: `${String(count)} secrets`, remedy })];
 }
 
 function commandProblems(file: unknown): SchemaProblem[] {

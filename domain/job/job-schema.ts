@@ -205,8 +205,8 @@ const run = z
     command: command.optional(),
     env: environment({
       description:
-        "Variables of the processes. RANK, WORLD_SIZE, CUDA_VISIBLE_DEVICES, ORBWEAVER_* and the like are set by Orbweaver.",
-      examples: [{ EPOCHS: "10" }],
+        "Variables of the processes. RANK, WORLD_SIZE, CUDA_VISIBLE_DEVICES, ORBWEAVER_* and the like are set by Orbweaver. A value `{ secret: file:/PATH }` (or `env:NAME`, `command:LINE`) is looked up by the host.",
+      examples: [{ EPOCHS: "10" }, { TOKEN: { secret: "file:~/.config/token" } }],
     }).optional(),
     workdir: absolutePath({
       description:

@@ -141,6 +141,8 @@ export interface RunSpec {
   /** argv, never a shell line. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** Variables whose values hosts look up, by their references (`job-secret.ts`); absent when there are none. */
+  readonly secrets?: Readonly<Record<string, string>>;
   /** Folder of the processes; the lease's own scratch folder when absent. */
   readonly workdir?: string;
   readonly launch: "per-gpu" | "per-host";

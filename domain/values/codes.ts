@@ -78,6 +78,8 @@ export const FAILURE_CODES = [
   "OUT_OF_MEMORY",
   /** The command does not exist on the host or may not be executed. */
   "COMMAND_NOT_FOUND",
+  /** A host could not look up a secret that the job names. */
+  "SECRET_UNAVAILABLE",
   /** The run lasted longer than its time limit. */
   "TIME_LIMIT",
   /** Some tasks of a job array failed or were cancelled. */

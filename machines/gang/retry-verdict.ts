@@ -1,7 +1,7 @@
 /**
  * @file Decides whether a run that did not complete is followed by another one, when, and whether the retry rule is charged.
  *
- * Failures of the user's own processes are charged to the job's retry rule. Refusals and losses of hosts are not, but ten of them end the
+ * Failures of the user's own processes and secrets are charged to the job's retry rule. Refusals and losses of hosts are not, but ten of them end the
  * job. A command that does not exist and a time limit are final, since another run would end the same way.
  */
 
@@ -26,11 +26,12 @@ export const MOST_REFUSING_HOSTS = 32;
 const UNCHARGED_BACKOFF_MS = 1_000;
 const UNCHARGED_BACKOFF_MAX_MS = 60_000;
 
-/** Failures of the user's own processes that another run may cure. */
+/** Failures of what the user has brought that another run may cure. */
 const RETRYABLE: ReadonlySet<FailureCode> = new Set([
   "PROCESS_EXITED",
   "PROCESS_SIGNALLED",
   "OUT_OF_MEMORY",
+  "SECRET_UNAVAILABLE",
 ]);
 /** Failures of hosts, not of the job. */
 const UNCHARGED: ReadonlySet<FailureCode> = new Set([

@@ -81,6 +81,7 @@ export function fakeAgent(
     env: { PATH: "/bin" },
     log: { partBytes: 1_000, parts: 2 },
     refusalOf: () => Promise.resolve(undefined),
+    readSecrets: () => Promise.resolve({ kind: "read", values: {} }),
     minFreeBytes: 1_000,
   });
   machine.onStart = (started) => {
@@ -110,7 +111,7 @@ function runShim(machine: FakeMachine, shim: FakeProcess): void {
   const dir = shim.order.command[2] ?? "";
   const system = machine.systemOf(shim.pid);
   const { status, claim } = launchFiles(dir);
-  superviseLaunch(dir, system);
+  superviseLaunch(dir, system, () => shim.order.input ?? "");
   watchContact(dir, system);
   const holder = JSON.parse(machine.text(claim) ?? "{}") as { readonly shim?: { pid: number } };
   if (holder.shim?.pid !== shim.pid) {

@@ -13,6 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import ts from "typescript";
+import { hostSecrets } from "../../agent/system/host-secrets.ts";
 import { SUPERVISOR_VARIABLE } from "../../agent/system/native-supervisor.ts";
 import { compileSupervisor } from "../../tools/build.mjs";
 import { createOrderActivities } from "../../agent/orders/order-activities.ts";
@@ -131,6 +132,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
   const closing = new AbortController().signal;
   const runs = createRunActivities({
     refusalOf: () => Promise.resolve(undefined),
+    readSecrets: hostSecrets({ env: { ...process.env, ...setup.env } }),
     hosts,
     gang: setup.gang ?? gangOf(() => ({ isClosed: false, beats: [] })),
     task: () => task,

@@ -21,5 +21,6 @@ export const plainRuns = (
     env: process.env,
     log: { partBytes: 1_000_000, parts: 4 },
     refusalOf: () => Promise.resolve(undefined),
+    readSecrets: () => Promise.resolve({ kind: "read", values: {} }),
     minFreeBytes: 0,
   });

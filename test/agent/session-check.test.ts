@@ -59,10 +59,10 @@ it("refuses a run that this host has not started", () => {
 });
 
 it("lets a host's policy have the word on commands", () => {
-  const policy = { submitters: [], commands: ["/opt/tools/"], deniedEnv: [], operators: [] };
+  const policy = { submitters: [], commands: ["/opt/tools/"], deniedEnv: [], secrets: {} };
   const limits = { processes: 1, openFiles: 16 };
   const checks = sessionCheck({
-    trust: { kind: "policy", file: "agent.yaml", policy: { ...policy, limits } },
+    trust: { kind: "policy", file: "agent.yaml", policy: { ...policy, operators: [], limits } },
   });
   const ticket: SessionTicket = { ...CLAIMS, kind: "session", by: ADA.publicKey };
   const idleMs = 1_000;
