@@ -7,7 +7,13 @@
  * test never reaches the production server of a developer's configuration.
  */
 
-import { Client, Connection } from "@temporalio/client";
+import {
+  Client,
+  Connection,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+  type ConnectionOptions as ClientOptions,
+} from "@temporalio/client";
 import type { DataConverter } from "@temporalio/common";
 import { loadClientConfigProfile, toClientOptions } from "@temporalio/envconfig";
 import type { ClientConfigProfile, ClientConfigTLS } from "@temporalio/envconfig";
@@ -182,16 +188,51 @@ export interface OpenClient {
 
 /** Connects eagerly, so that a dead address is one NO_CONNECTION error and not a failure of the first call. */
 export async function openClient(config: ConnectionConfig): Promise<OpenClient> {
+  let isClosed = false;
+  const interceptors = [
+    makeGrpcRetryInterceptor(defaultGrpcRetryOptions()),
+    silentOnce(() => isClosed),
+  ];
   const connection = await connected(config, () =>
-    Connection.connect({ connectTimeout: CONNECT_TIMEOUT_MS, ...config.options }),
+    Connection.connect({ connectTimeout: CONNECT_TIMEOUT_MS, interceptors, ...config.options }),
   );
   const client = new Client({
     connection,
     namespace: config.namespace,
     dataConverter: config.dataConverter,
   });
-  return { client, close: () => connection.close() };
+  return {
+    client,
+    close: async () => {
+      isClosed = true;
+      await connection.close();
+    },
+  };
 }
+
+type Interceptor = NonNullable<ClientOptions["interceptors"]>[number];
+type Call = ReturnType<Interceptor>;
+
+/**
+ * After its connection was closed a call goes nowhere and has no answer. The retry of a call that nobody awaits any more, the loser of a race, would
+ * throw out of its timer there and end the process.
+ */
+const silentOnce =
+  (isClosed: () => boolean): Interceptor =>
+  (options, nextCall) =>
+    isClosed() ? SILENT_CALL : (nextCall(options) as Call); // as the retrying interceptor takes it
+
+const nothing = (): void => undefined;
+const SILENT_CALL = {
+  start: nothing,
+  sendMessage: nothing,
+  sendMessageWithContext: nothing,
+  startRead: nothing,
+  halfClose: nothing,
+  cancelWithStatus: nothing,
+  getPeer: () => "",
+  getAuthContext: () => null,
+} as unknown as Call; // its class has private fields
 
 /** The connection of workers; the caller gives `config.namespace` and `config.workerPayloads` to `Worker.create`. */
 export async function openNative(config: ConnectionConfig): Promise<NativeConnection> {

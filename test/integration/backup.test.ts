@@ -12,6 +12,7 @@ import {
   mkdtempSync,
   readdirSync,
   rmSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -22,6 +23,7 @@ const folder = mkdtempSync(path.join(tmpdir(), "orbweaver-backup-"));
 const state = path.join(folder, "state");
 const cli = cliOf("kept", () => state);
 const backup = path.join(folder, "backup");
+const go = path.join(folder, "go");
 
 afterAll(async () => {
   await cli("down", "--stop-jobs", "--purge");
@@ -41,7 +43,8 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   await cli("up", "--isolated");
   await cli("submit", "--key", "done", "--gpus", "1", "--wait", "--", "true");
   await cli("submit", "--key", "held", "--gpus", "1", "--hold", "--", "echo", "held until then");
-  await cli("submit", "--key", "runs", "--gpus", "2", "--", "sleep", "5");
+  const waitForGo = `until [ -e '${go}' ]; do sleep 0.2; done`;
+  await cli("submit", "--key", "runs", "--gpus", "2", "--", "sh", "-c", waitForGo);
   await cli("submit", "--key", "waits", "--gpus", "8", "--", "true");
   await expect.poll(states, { timeout: 60_000 }).toMatchObject({ runs: "running" });
   const taken = JSON.parse(await cli("backup", backup, "--json")) as object;
@@ -55,6 +58,7 @@ it("brings back the jobs that had ended, ran and waited; those of later are lost
   await cli("restore", backup, "--fleet", "kept");
   await cli("up");
   await cli("release", "held");
+  writeFileSync(go, "");
   await expect
     .poll(states, { timeout: 120_000 })
     .toEqual({ done: "completed", held: "completed", runs: "completed", waits: "completed" });

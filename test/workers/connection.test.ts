@@ -1,6 +1,9 @@
 /** @file Which server is meant: flags over environment over profile over `up`'s own; isolation shuts out the middle two. */
 
+import { once } from "node:events";
 import { mkdtempSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http2";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -266,4 +269,34 @@ describe("workers that `up` starts", () => {
       env: { PATH: "/bin", TEMPORAL_API_KEY: "k", TEMPORAL_PROFILE: "cloud" },
     });
   });
+});
+
+it("a call that still tries again when its connection is closed ends nothing but itself", async () => {
+  let calls = 0;
+  const unavailable = createServer().on("stream", (stream, headers) => {
+    const isHello = String(headers[":path"]).endsWith("GetSystemInfo");
+    if (!isHello) calls += 1;
+    // 12: unimplemented, which is a server of long ago; 14: unavailable, which the client tries again.
+    const head = { ":status": 200, "content-type": "application/grpc" };
+    stream.respond({ ...head, "grpc-status": isHello ? 12 : 14 }, { endStream: true });
+  });
+  await once(unavailable.listen(0, "127.0.0.1"), "listening");
+  const { port } = unavailable.address() as AddressInfo; // it listens on TCP
+  const config = await resolveConnection(
+    { address: `127.0.0.1:${port}` },
+    { env: noFile, cwd: folder, stateDir: folder },
+  );
+  const { client, close } = await openClient(config);
+  const thrown: unknown[] = [];
+  const note = (error: unknown): void => void thrown.push(error);
+  process.on("uncaughtException", note);
+  void client.workflowService.describeNamespace({ namespace: "default" }).catch(() => undefined);
+  await expect.poll(() => calls).toBeGreaterThan(0);
+  await close();
+  const before = calls;
+  // Longer than the longest first pause between two tries.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  process.off("uncaughtException", note);
+  unavailable.close();
+  expect({ calls, thrown }).toEqual({ calls: before, thrown: [] });
 });
