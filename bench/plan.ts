@@ -2,7 +2,7 @@
 
 import { size, type Bench } from "./bench.ts";
 
-const PLAN_PARTS = ["cuts", "models", "shares", "links", "fit", "buddy"] as const;
+const PLAN_PARTS = ["cuts", "models", "pipelines", "shares", "links", "fit", "buddy"] as const;
 export type PlanPart = (typeof PLAN_PARTS)[number];
 
 export const planBench: Bench = {
@@ -11,9 +11,9 @@ export const planBench: Bench = {
   description:
     "Cuts drawn graphs (uniform and clustered, weighted, connected) and graphs of models into 4, 8 and 16 parts within 3 %\n" +
     "and into the uneven ones of 2, 2, 2, 2, 2, 4, 1 and 1 GPUs; every cut is verified and compared with the best known one\n" +
-    "(data/plan). Reproduces figures 1, 10 and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates\n" +
-    "with what links carry, fits the step-time model on five rows of a profile, tests it on the others, and compares the buddy\n" +
-    "allocator with best fit on the same arrivals.",
+    "(data/plan), and graphs of models into pipelines of 4, 8 and 16 stages, beside the best known slowest stage. Reproduces figures 1, 10\n" +
+    "and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates with what links carry, fits the step-time\n" +
+    "model on five rows of a profile, tests it on the others, and compares the buddy allocator with best fit on the same arrivals.",
   options: [
     { kind: "choice", name: "only", choices: PLAN_PARTS, what: "measure only these parts" },
     { kind: "text", name: "graph", value: "file", what: "cut this graph and nothing else" },

@@ -6,8 +6,6 @@
  */
 
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { gunzipSync } from "node:zlib";
 import { randomFrom } from "../../lib/random.ts";
 import { hostProgramme } from "../../planning/parallelism/arrange.ts";
 import { cutGraph, CUT_EFFORT, type CutEffort } from "../../planning/parallelism/cut.ts";
@@ -18,13 +16,12 @@ import {
   type Cut,
   type CutGraph,
 } from "../../planning/parallelism/cut-graph.ts";
-import { packageRoot } from "../../workers/server/package-root.ts";
 import { packableCapacities, type Packable } from "../rivals/parallelism/least-slack.ts";
 import { highsSolver } from "../../solvers/index.ts";
-import { OrbweaverError } from "../../domain/values/failure.ts";
 import { atMost, barOf, REPORTED, unmeasured, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 import { mean } from "../statistics.ts";
+import { badInput, dataPath, textOf } from "./files.ts";
 import { geneticCut } from "./genetic-cut.ts";
 import { drawnGraph, GRAPH_KINDS, readCutGraph } from "./graphs.ts";
 
@@ -266,9 +263,6 @@ function ilpCut(graph: CutGraph, values: readonly number[], partCount: number): 
   return { parts, weight: cutWeight(graph, parts) };
 }
 
-/** From sources and from the package alike. */
-export const dataPath = (path: string): string => join(packageRoot(), "data", path);
-
 export function readReferences(): ReadonlyMap<string, number> {
   const text = readFileSync(dataPath("plan/cut-references.json"), "utf8");
   const read: { readonly cuts: Readonly<Record<string, readonly [number, string]>> } =
@@ -367,17 +361,3 @@ function graphAt(path: string, file: string): CutGraph {
       .join("\n"),
   );
 }
-
-function textOf(path: string): string {
-  try {
-    const bytes = readFileSync(path);
-    return (path.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8");
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw badInput(
-      `The graph ${path} cannot be read (${reason}). Name a METIS, MSR or PipeDream file or lines \`a b weight\`, plain or .gz.`,
-    );
-  }
-}
-
-const badInput = (message: string): OrbweaverError => new OrbweaverError("BAD_INPUT", message);

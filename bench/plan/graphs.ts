@@ -6,10 +6,10 @@
  * profile, METIS' `.graph`, or an edge list `a b [weight]`.
  */
 
-import type { ModelGraph } from "../../domain/model/model-graph.ts";
+import type { ModelGraph, ParsedGraph } from "../../domain/model/model-graph.ts";
 import { parseMsrGraph } from "../../domain/model/parse-msr-graph.ts";
 import { parsePipeDream } from "../../domain/model/parse-pipedream.ts";
-import { refuse, type Problem, type Refused } from "../../domain/values/problem.ts";
+import { refuse, type Problem } from "../../domain/values/problem.ts";
 import { randomFrom } from "../../lib/random.ts";
 import {
   cutGraphOf,
@@ -62,10 +62,25 @@ type ReadCutGraph =
   | { readonly kind: "parsed"; readonly graph: CutGraph; readonly format: string }
   | { readonly kind: "refused"; readonly problems: readonly Problem[] };
 
+/** Read as MSR's JSON or as a PipeDream profile; undefined of a format whose edges have no direction. */
+function readModel(text: string, file: string): (ParsedGraph & { format: string }) | undefined {
+  if (text.trimStart().startsWith("{")) return { ...parseMsrGraph(text, file), format: "MSR" };
+  return /^node\S* -- /m.test(text)
+    ? { ...parsePipeDream(text, file), format: "PipeDream" }
+    : undefined;
+}
+
+/** Undefined where edges have no direction, and of a broken file, which `readCutGraph` refuses. */
+export function modelGraphOf(text: string, file: string): ModelGraph | undefined {
+  const read = readModel(text, file);
+  return read?.kind === "parsed" ? read.graph : undefined;
+}
+
 export function readCutGraph(text: string, file: string): ReadCutGraph {
-  const first = text.trimStart().slice(0, 1);
-  if (first === "{") return ofModel(parseMsrGraph(text, file), "MSR");
-  if (/^node\S* -- /m.test(text)) return ofModel(parsePipeDream(text, file), "PipeDream");
+  const model = readModel(text, file);
+  if (model?.kind === "refused") return model;
+  if (model !== undefined)
+    return { kind: "parsed", graph: modelCutGraph(model.graph), format: model.format };
   // The last line ends; what follows it is none.
   const rows = text
     .replace(/(\r\n|\n|\r)$/, "")
@@ -183,16 +198,4 @@ function checkedWeights(graph: CutGraph, file: string, format: string): ReadCutG
           remedy: "give weights from 0",
         },
       ]);
-}
-
-function ofModel(
-  read:
-    | { kind: "parsed"; graph: ModelGraph }
-    | Refused
-    | { kind: "refused"; problems: readonly Problem[] },
-  format: string,
-): ReadCutGraph {
-  return read.kind === "refused"
-    ? read
-    : { kind: "parsed", graph: modelCutGraph(read.graph), format };
 }

@@ -5,7 +5,6 @@ import type { Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
 import type { PlanPart } from "../plan.ts";
 import {
-  dataPath,
   measureCuts,
   measureModelCuts,
   measureOwnGraph,
@@ -14,9 +13,16 @@ import {
   type CutSetting,
 } from "./cuts.ts";
 import { drawPlanFigures } from "./figures.ts";
+import { dataPath } from "./files.ts";
 import { measureFits } from "./fit.ts";
 import { measureFragmentation } from "./fragmentation.ts";
 import { measureLinks } from "./links.ts";
+import {
+  measureOwnPipelines,
+  measurePipelines,
+  readOperators,
+  type PipelineFound,
+} from "./pipelines.ts";
 import { measureShares } from "./shares.ts";
 
 export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
@@ -36,7 +42,15 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
   const own = request.text("graph");
   if (own !== undefined) {
     const { bars, tables, found } = measureOwnGraph(resolve(own), setting);
-    return { bars, tables, details: { cuts: found } };
+    const graph = readOperators(resolve(own), own);
+    if (graph === undefined) return { bars, tables, details: { cuts: found } };
+    const counts = parts.filter((part) => part !== "uneven").map(Number);
+    const pipelines = measureOwnPipelines(graph, counts);
+    return {
+      bars: [...bars, ...pipelines.bars],
+      tables: [...tables, ...pipelines.tables],
+      details: { cuts: found, pipelines: pipelines.found },
+    };
   }
   const chosen = new Set(request.chosen("only"));
   const isChosen = (part: PlanPart): boolean => chosen.has(part);
@@ -54,6 +68,13 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...measured.bars);
     tables.push(...measured.tables);
     cuts.push(...measured.found);
+  }
+  const pipelines: PipelineFound[] = [];
+  if (isChosen("pipelines")) {
+    const measured = measurePipelines(setting.say);
+    bars.push(...measured.bars);
+    tables.push(...measured.tables);
+    pipelines.push(...measured.found);
   }
   if (isChosen("shares")) {
     const shares = measureShares();
@@ -76,5 +97,5 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...fragmentation.bars);
     tables.push(fragmentation.table);
   }
-  return { bars, tables, details: { cuts } };
+  return { bars, tables, details: { cuts, pipelines } };
 }

@@ -61,7 +61,8 @@ function nodeOf(row: Row, at: number, { problems, byId }: Reading): GraphNode {
     });
   byId.set(id, at);
   const number = (key: string): number => amountOf(row, key, { place, problems });
-  const isBackward = row.get("isBackwardNode") === true;
+  // Written as 0 and 1 in the layer graphs, as booleans in the operator graphs.
+  const isBackward = row.get("isBackwardNode") === true || row.get("isBackwardNode") === 1;
   const acceleratorMs = number("fpgaLatency");
   const group = row.get("colorClass");
   const name = row.get("name");
@@ -74,7 +75,6 @@ function nodeOf(row: Row, at: number, { problems, byId }: Reading): GraphNode {
     parameterBytes: number("size"),
     outputBytes: 0,
     isBackward,
-    // Written as 0 and 1 in the layer graphs, as booleans in the operator graphs.
     isAcceleratable: row.get("supportedOnFpga") !== false && row.get("supportedOnFpga") !== 0,
     ...(group !== undefined && group !== null && { group: String(group) }),
   };

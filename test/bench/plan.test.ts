@@ -4,8 +4,10 @@ import { describe, expect, it, test } from "vitest";
 import { randomFrom } from "../../lib/random.ts";
 import { geneticCut } from "../../bench/plan/genetic-cut.ts";
 import { measureFragmentation } from "../../bench/plan/fragmentation.ts";
-import { drawnGraph, GRAPH_KINDS, readCutGraph } from "../../bench/plan/graphs.ts";
+import { dataPath } from "../../bench/plan/files.ts";
+import { drawnGraph, GRAPH_KINDS, modelGraphOf, readCutGraph } from "../../bench/plan/graphs.ts";
 import { measureOwnGraph, readReferences, sharesOf } from "../../bench/plan/cuts.ts";
+import { measureOwnPipelines, readOperators } from "../../bench/plan/pipelines.ts";
 import { measureShares } from "../../bench/plan/shares.ts";
 import { cutGraph } from "../../planning/parallelism/cut.ts";
 import { capacitiesOf, checkCut } from "../../planning/parallelism/cut-graph.ts";
@@ -97,4 +99,19 @@ describe("what cannot be cut is bad input, and no bug", () => {
       expect.objectContaining({ code: "BAD_INPUT", message: expect.stringContaining(parts) }),
     );
   });
+});
+
+test("a model's own graph gets pipelines with the stage of each operator, and an undirected one none", () => {
+  const file = "pipedream/alexnet.txt";
+  const graph = readOperators(dataPath(`model-graphs/${file}`), file);
+  if (graph === undefined) throw new Error("none");
+  const { bars, found } = measureOwnPipelines(graph, [4]);
+  expect(bars.map(({ id, holds }) => [id, holds])).toEqual([["pipeline-4", true]]);
+  const stages = new Map(found[0]?.assignment);
+  expect([...stages.keys()].sort()).toEqual(graph.nodes.map(({ id }) => id).sort());
+  for (const { from, to } of graph.edges)
+    expect(stages.get(graph.nodes[from]?.id ?? "")).toBeLessThanOrEqual(
+      stages.get(graph.nodes[to]?.id ?? "") ?? -1,
+    );
+  expect(modelGraphOf("0 1 5\n1 2 5\n", "t.txt")).toBeUndefined();
 });

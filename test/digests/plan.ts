@@ -6,7 +6,8 @@
  */
 
 import { readdirSync, readFileSync } from "node:fs";
-import { dataPath, sharesOf, SLACK } from "../../bench/plan/cuts.ts";
+import { sharesOf, SLACK } from "../../bench/plan/cuts.ts";
+import { dataPath } from "../../bench/plan/files.ts";
 import { drawnGraph, GRAPH_KINDS, readCutGraph } from "../../bench/plan/graphs.ts";
 import { modelPreset } from "../../domain/model/model-presets.ts";
 import { randomFrom } from "../../lib/random.ts";
