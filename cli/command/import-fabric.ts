@@ -8,7 +8,7 @@
 import { basename, extname, resolve } from "node:path";
 import type { HostEntry } from "../../domain/fleet/fleet-file.ts";
 import type { Fabric, FabricHost } from "../../domain/fabric/fabric-hosts.ts";
-import { parseFabric } from "../../domain/fabric/parse-fabric.ts";
+import { needsHostName, parseFabric } from "../../domain/fabric/parse-fabric.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { harmless } from "../../domain/values/file-problem.ts";
 import { gpuTypeOfDevice } from "../../domain/values/gpu-device-name.ts";
@@ -22,38 +22,75 @@ import { readText } from "./fleet-files.ts";
 export interface FabricFile extends Fabric {
   /** As the user gave it. */
   readonly file: string;
+  /** The host of an `nvidia-smi -q` that does not say whose it is. */
+  readonly named?: string;
 }
 
-/** All problems of all files at once. `names` are those of the hosts whose `nvidia-smi -q` the files are, where there is one for each. */
+/**
+ * All problems of all files at once. Files of `nvidia-smi -q` are of the hosts of `names`, in the same order, where there is one for each, and else
+ * each of the host that the file is called by.
+ */
 export function readFabrics(
   cwd: string,
   files: readonly string[],
   names: readonly string[] | undefined,
 ): readonly FabricFile[] {
   const problems: string[] = [];
-  const each = names?.flatMap(namesIn);
-  const isOneEach = each?.length === files.length;
-  const fabrics = files.flatMap((file, index): FabricFile[] => {
+  const texts = files.flatMap((file) => {
     const found = readText(resolve(cwd, file));
-    if (found.kind === "missing") {
-      problems.push(`${harmless(file)} ${found.reason}. Name a file about the fabric.`);
-      return [];
+    if (found.kind === "text") return [{ file, text: found.text }];
+    problems.push(`${harmless(file)} ${found.reason}. Name a file about the fabric.`);
+    return [];
+  });
+  const ofHosts = texts.filter(({ text }) => needsHostName(text));
+  const wanted = names?.flatMap(namesIn);
+  const isOneEach = wanted?.length === ofHosts.length;
+  const fabrics = texts.flatMap((each): FabricFile[] => {
+    const { file, text } = each;
+    const index = ofHosts.indexOf(each);
+    const host = (isOneEach ? wanted[index] : undefined) ?? basename(file, extname(file));
+    const parsed = parseFabric(text, { source: file, host });
+    if (parsed.kind === "parsed") {
+      return [{ file, ...parsed.fabric, ...(index !== -1 && { named: host }) }];
     }
-    const host = (isOneEach ? each[index] : undefined) ?? basename(file, extname(file));
-    const parsed = parseFabric(found.text, { source: file, host });
-    if (parsed.kind === "parsed") return [{ file, ...parsed.fabric }];
     problems.push(...parsed.problems.map((problem) => problemText(file, problem)));
     return [];
   });
+  problems.push(...misnamed(fabrics, wanted));
   if (problems.length > 0) {
     throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });
   }
   return fabrics;
 }
 
+/** Files that are called by one host, or by a host that is not wanted: their NVLink domains would be lost without a word. */
+function misnamed(
+  fabrics: readonly FabricFile[],
+  wanted: readonly string[] | undefined,
+): readonly string[] {
+  const files = new Map<string, string>();
+  const count = fabrics.filter(({ named }) => named !== undefined).length;
+  return fabrics.flatMap(({ file, named }) => {
+    if (named === undefined) return [];
+    const former = files.get(named);
+    files.set(named, file);
+    if (former !== undefined) {
+      return [
+        `${harmless(former)} and ${harmless(file)} are both taken for host ${harmless(named)}. Give --name with one name for each file of nvidia-smi -q, in the same order.`,
+      ];
+    }
+    if (wanted?.some((name) => shortName(name) === shortName(named)) ?? true) return [];
+    return [
+      `${counted(wanted?.length ?? 0, "name")} for ${counted(count, "file")} of nvidia-smi -q, and ${harmless(file)} is called by none of them. Give one name for each of these files, in the same order, or call each by its host, e.g. ${harmless(wanted?.[0] ?? "")}${harmless(extname(file))}.`,
+    ];
+  });
+}
+
 const FROM_DRIVER = "nvidia-smi -q";
 
-const shortName = (name: string): string => name.replace(/\..*$/, "");
+/** Without the domain; an address has none. */
+const shortName = (name: string): string =>
+  /^\d+(\.\d+){3}$/.test(name) ? name : name.replace(/\..*$/, "");
 
 function byNames(fabrics: readonly FabricFile[]): ReadonlyMap<string, FabricHost> {
   const inTurn = [
@@ -117,15 +154,7 @@ export function hostsOfFabrics(
   wanted: Wanted,
 ): readonly HostEntry[] {
   const known = byNames(fabrics);
-  const isNamed = fabrics.some(({ form }) => form !== FROM_DRIVER);
-  const given = wanted.name?.flatMap(namesIn);
-  if (given !== undefined && !isNamed && given.length !== known.size) {
-    throw new OrbweaverError(
-      "BAD_INPUT",
-      `${counted(given.length, "name")} for ${counted(known.size, "host")}. Give one name for each file, in the same order.`,
-    );
-  }
-  const names = given !== undefined && isNamed ? given : [...known.keys()];
+  const names = wanted.name?.flatMap(namesIn) ?? [...known.keys()];
   const bare = names.map((name): HostEntry => {
     const host = known.get(name);
     return { name, gpus: gpusOf(name, host, wanted), type: typeOf(name, host, wanted) };

@@ -4,9 +4,12 @@ import { cleanLines } from "../values/text-lines.ts";
 import { refuse } from "../values/problem.ts";
 import type { ParsedFabric } from "./fabric-hosts.ts";
 import { isIbnetdiscover, parseIbnetdiscover } from "./parse-ibnetdiscover.ts";
-import { isNvidiaSmiQuery, parseNvlinkFabric } from "./parse-nvlink-fabric.ts";
+import { isNvidiaSmiQuery, isOfOneHost, parseNvlinkFabric } from "./parse-nvlink-fabric.ts";
 import { isTopologyConf, parseTopologyConf } from "./parse-slurm-topology.ts";
 import { isTopologyYaml, parseTopologyYaml } from "./parse-slurm-topology-yaml.ts";
+
+/** Whether the text is of one host that it does not name. */
+export const needsHostName = (text: string): boolean => isOfOneHost(cleanLines(text));
 
 /** `host` is the name of the host whose `nvidia-smi -q` the text is; other forms name their hosts. */
 export function parseFabric(

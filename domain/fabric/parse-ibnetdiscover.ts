@@ -18,10 +18,12 @@ const ADAPTER = /^(?:Ca|Rt|Hca)\s+\d+\s+"([^"]+)"\s*#\s*"([^"]*)"/;
 const NODE = /^(Switch|Ca|Rt|Hca)\b/;
 /** A port, the node at its other end, and that node's description (behind a switch's port) or a switch's (behind an adapter's). */
 const PORT = /^\[\d+\](?:\([\da-fA-F]+\))?\s+"([^"]+)"\[\d+\](?:\([\da-fA-F]+\))?\s*#\s*(.*)$/;
-/** `-p`: type, lid, port, GUID, speed of one end, then the other end, then both descriptions. */
+/** `-p`: type, lid, port, GUID, speed of one end, then the other end, then both descriptions: 64 bytes each, apostrophes among them. */
 const PORT_LIST =
-  /^(CA|SW|RT)\s+\d+\s+\d+\s+0x([\da-f]+)\s+.*?\s-\s+(CA|SW|RT)\s+\d+\s+\d+\s+0x([\da-f]+)\s+\(\s*'([^']*)'\s+-\s+'([^']*)'\s*\)/i;
-const UNCONNECTED = /^(CA|SW|RT)\s+\d+\s+\d+\s+0x[\da-f]+\s+/i;
+  /^(CA|SW|RT)\s+\d+\s+\d+\s+0x([\da-f]+)\s+.*?\s-\s+(CA|SW|RT)\s+\d+\s+\d+\s+0x([\da-f]+)\s+\(\s*'(.{0,64}?)'\s+-\s+'(.{0,64})'\s*\)$/i;
+/** One end alone; a line that has another end and is no `PORT_LIST` is damaged. */
+const UNCONNECTED =
+  /^(CA|SW|RT)\s+\d+\s+\d+\s+0x[\da-f]+\s+(?!.*?\s-\s+(?:CA|SW|RT)\s+\d+\s+\d+\s+0x)/i;
 const PREAMBLE =
   /^(vendid|devid|sysimgguid|switchguid|caguid|rtguid|hcaguid)=|^(DDR|Chassis|Spine|Line)\b/i;
 

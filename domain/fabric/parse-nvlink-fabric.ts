@@ -32,6 +32,10 @@ export const isNvidiaSmiQuery = (lines: readonly string[]): boolean =>
     /NVSMI LOG|<nvidia_smi_log>|^\s*(\S+: ?\s*)?(ClusterUUID|CliqueId)\s*:/i.test(line),
   );
 
+/** Whether the host's name is not in the text, but has to be given. */
+export const isOfOneHost = (lines: readonly string[]): boolean =>
+  isNvidiaSmiQuery(lines) && !hasPrefixes(lines);
+
 export function parseNvlinkFabric(
   text: string,
   { source, host }: { readonly source: string; readonly host: string },
@@ -54,14 +58,18 @@ export function parseNvlinkFabric(
   return { kind: "parsed", fabric: { form: "nvidia-smi -q", hosts, notes } };
 }
 
-function gpusOfText(lines: readonly string[], host: string): Map<string, GpuFabric[]> {
+function hasPrefixes(lines: readonly string[]): boolean {
   const written = lines.filter((line) => line.trim() !== "");
   const prefixed = written.filter((line) => HOST_PREFIX.test(line)).length;
-  const hasPrefixes = prefixed * 10 >= written.length * 9;
+  return prefixed * 10 >= written.length * 9;
+}
+
+function gpusOfText(lines: readonly string[], host: string): Map<string, GpuFabric[]> {
+  const isOfMany = hasPrefixes(lines);
   const byHost = new Map<string, GpuFabric[]>();
   const section = new Map<string, { isInside: boolean; indent: number }>();
   for (const [index, raw] of lines.entries()) {
-    const [prefix = "", name = host] = hasPrefixes ? (HOST_PREFIX.exec(raw) ?? []) : [];
+    const [prefix = "", name = host] = isOfMany ? (HOST_PREFIX.exec(raw) ?? []) : [];
     const line = raw.slice(prefix.length);
     if (line.trim() === "") continue;
     const gpus = byHost.get(name) ?? [];

@@ -82,7 +82,8 @@ function statementsOf(lines: readonly string[], problems: Problem[]): Statement[
   const statements: Statement[] = [];
   let joined = "";
   let first = 0;
-  for (const [index, raw] of lines.entries()) {
+  // The empty line ends a statement that the last line would continue.
+  for (const [index, raw] of [...lines, ""].entries()) {
     const line = raw.replace(/#.*$/, "").trimEnd();
     if (joined === "") first = index + 1;
     if (line.endsWith("\\")) {

@@ -92,7 +92,29 @@ describe("racks", () => {
   });
 });
 
+describe("descriptions of ports", () => {
+  const line = (leaf: string, host: string): string =>
+    `SW     7  1 0x0002c90200401234 4x QDR - CA     3  1 0x0002c90300001111 ( '${leaf}' - '${host}' )`;
+  test.each<[string, string, Record<string, string>]>([
+    [
+      "an apostrophe in a switch's name",
+      line("Ann's leaf", "node01 HCA-1"),
+      { node01: "Ann-s-leaf" },
+    ],
+    ["a quoted name", line("leaf", "'node01 HCA-1'"), { node01: "leaf" }],
+  ])("%s hides no cable", (_, text, want) => {
+    expect(racks(text)).toEqual(want);
+  });
+});
+
 describe("topology.conf in any layout", () => {
+  test("a backslash at the end of the file continues nothing and loses nothing", () => {
+    expect(racks("SwitchName=leaf1 \\\n Nodes=a\nSwitchName=leaf2 Nodes=b \\")).toEqual({
+      a: "leaf1",
+      b: "leaf2",
+    });
+  });
+
   const space = fc.constantFrom(" ", "  ", "\t", " \t ");
   const cased = fc.constantFrom("SwitchName", "switchname", "SWITCHNAME");
   test("keys in any case and order, any white space, continued lines, comments", () => {
@@ -201,6 +223,11 @@ describe("refusals name line, value and remedy", () => {
       name: "a port that is cut",
       text: 'Switch 64 "S-1" # "leaf" base\n[1] "H-2',
       want: /^f:2: "\[1\].* is no port and no node/,
+    },
+    {
+      name: "a cable whose other end is cut",
+      text: `${fixtureText("fabric/ports.ibnetdiscover-p.txt").trimEnd()}\nSW 7 1 0x0002c90200401234 4x QDR - CA 3 1 0x0002c90300001111 ( 'leaf-a' - 'no`,
+      want: /^f:9: "SW 7 .* is no port and no node/,
     },
     {
       name: "only nameless adapters",
