@@ -1,7 +1,7 @@
 /**
  * @file The provider of the engine part: how vLLM or SGLang splits a language model over the GPUs of its lease, as the engine's arguments.
  *
- * The run finds them in `ORBWEAVER_ENGINE_ARGS`. All GPUs of the lease are used. A gang that was degraded or moved gets new arguments, because every run
+ * The run finds them in `ORBWEAVER_ENGINE_ARGS`. A note says how many GPUs of the lease no replica uses. A gang that was degraded or moved gets new arguments, because every run
  * gets new launch extras. A model that does not fit leaves a note with the reason, and the run starts without arguments.
  */
 
@@ -31,10 +31,18 @@ export const engineProvider: LaunchExtrasProvider = {
     const answer = planServing({ ...named, site: found.site, goal });
     if (answer.kind === "blocked") throw new Error(answer.message);
     const document = servingDocument(answer.plan, { engine: spec.engine.engine, ...named });
+    const leased = found.site.hostGpus.reduce((sum, count) => sum + count, 0);
+    const idle = leased - answer.plan.gpus;
     return Promise.resolve({
       env: { ...document.environment, [ENGINE_ARGS_VARIABLE]: document.arguments.join(" ") },
       files: [],
-      message: [`${spec.engine.engine}: ${servingLine(answer.plan)}`, ...document.notes].join("; "),
+      message: [
+        `${spec.engine.engine}: ${servingLine(answer.plan)}`,
+        ...(idle > 0
+          ? [`${idle} of ${leased} GPUs idle: no split over all of them is better`]
+          : []),
+        ...document.notes,
+      ].join("; "),
     });
   },
 };

@@ -11,7 +11,11 @@ import {
   type EngineChoice,
   type ServiceGoal,
 } from "../model/engine-names.ts";
-import { decoderProblem, type TransformerShape } from "../model/transformer-shape.ts";
+import {
+  decoderProblem,
+  requestProblem,
+  type TransformerShape,
+} from "../model/transformer-shape.ts";
 import { jobModel } from "./job-model.ts";
 
 /** The key `serve` of such a job, with its defaults. */
@@ -154,8 +158,24 @@ function shapeProblem(file: unknown, problem: Problem): SchemaProblem | undefine
     });
   const wrong = decoderProblem(found.shape);
   return wrong === undefined
-    ? undefined
+    ? lengthProblem(file, found.shape, problem)
     : problem(["model"], { message: wrong, remedy: "name a language model, or leave serve out" });
+}
+
+/** Of the requests that the file says; what is no number has a problem of its own. */
+function lengthProblem(
+  file: unknown,
+  shape: TransformerShape,
+  problem: Problem,
+): SchemaProblem | undefined {
+  const [prompt, output, context] = ["prompt", "output", "context"].map((key) => {
+    const value = valueAt(file, ["serve", key]);
+    return typeof value === "number" ? value : undefined;
+  });
+  const rule = engineRule({ engine: "vllm", ttft: 0, tpot: 0, prompt, output, context });
+  const wrong = rule && requestProblem(shape, serviceGoal(rule, shape));
+  const key = context !== undefined ? "context" : prompt !== undefined ? "prompt" : "output";
+  return wrong && problem(["serve", key], wrong);
 }
 
 const oneProcessProblems = (

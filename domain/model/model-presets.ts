@@ -34,9 +34,16 @@ const GPT = {
 } as const;
 
 const FAMILY = {
-  gpt2: { ...GPT, vocabulary: 50_257, positions: 1024, sequence: 1024 },
+  gpt2: { ...GPT, vocabulary: 50_257, positions: 1024, sequence: 1024, maxTokens: 1024 },
   // OPT's table of positions has two rows more than it has positions.
-  opt: { ...GPT, activation: "relu", vocabulary: 50_272, positions: 2050, sequence: 2048 },
+  opt: {
+    ...GPT,
+    activation: "relu",
+    vocabulary: 50_272,
+    positions: 2050,
+    sequence: 2048,
+    maxTokens: 2048,
+  },
   bert: {
     ...GPT,
     normEpsilon: 1e-12,
@@ -44,6 +51,7 @@ const FAMILY = {
     vocabulary: 30_522,
     positions: 512,
     sequence: 512,
+    maxTokens: 512,
   },
   llama: {
     activation: "swiglu",
@@ -55,6 +63,7 @@ const FAMILY = {
     vocabulary: 32_000,
     positions: 0,
     sequence: 4096,
+    maxTokens: 4096,
     ropeBase: 10_000,
   },
 } as const;
@@ -67,6 +76,7 @@ const llama3 = (
   ...shape("llama", size, { ...rest, keyValueHeads: 8 }),
   vocabulary: 128_256,
   sequence: 8192,
+  maxTokens: 8192,
   ropeBase: 500_000,
 });
 
@@ -83,7 +93,11 @@ export const MODEL_PRESETS: ReadonlyMap<string, TransformerShape> = new Map([
   ["llama-70b", shape("llama", [80, 8192, 64], { feedForward: 28_672, keyValueHeads: 8 })],
   ["llama-3-8b", llama3([32, 4096, 32], { feedForward: 14_336 })],
   ["llama-3-70b", llama3([80, 8192, 64], { feedForward: 28_672 })],
-  ["llama-3.1-405b", llama3([126, 16_384, 128], { feedForward: 53_248 })],
+  // Its rotations are stretched.
+  [
+    "llama-3.1-405b",
+    { ...llama3([126, 16_384, 128], { feedForward: 53_248 }), maxTokens: 131_072 },
+  ],
 ]);
 
 /** `GPT2-1.3B`, `gpt2_1.3b` and `gpt-2 1.3B` are one preset. */

@@ -2,8 +2,9 @@
  * @file Reads a `config.json` of Hugging Face Transformers as the shape of a transformer.
  *
  * The key `model_type` says which keys hold width, depth and heads; what a file leaves out has the default of that class. All problems are
- * reported at once; JSON keeps no lines, so a message names the key. Sizes above `MOST` are refused: they are no model. Sources: the
- * configuration classes of Transformers 4.57.
+ * reported at once; JSON keeps no lines, so a message names the key. Sizes above `MOST` are refused: they are no model. The longest sequence is
+ * what engines derive from the positions; windows of attention do not shorten it. Sources: the configuration classes of Transformers 4.57;
+ * `_get_and_verify_max_len` of vLLM.
  */
 
 import { refuse, type Refused } from "../values/problem.ts";
@@ -41,6 +42,8 @@ export const HF_MODEL_TYPES = [
 type ModelType = (typeof HF_MODEL_TYPES)[number];
 
 const MOST = 10_000_000;
+/** The deepest published models have a tenth of it; plans look at every block. */
+const MOST_LAYERS = 1000;
 /** Tokens of a sample where nobody says how many: models take more than anybody trains with at first. */
 const USUAL_SEQUENCE = 4096;
 
@@ -115,13 +118,31 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
 
 interface Reader {
   /** The first of the keys that is there; without any of them the fallback, which may be none. */
-  readonly count: (keys: string, fallback?: number) => number;
+  readonly count: (keys: string, fallback?: number, most?: number) => number;
   readonly number: (key: string, fallback: number) => number;
   readonly claim: (key: string, fallback: boolean) => boolean;
   readonly word: (key: string, fallback: string) => string;
   readonly ropeScaling: () => TransformerShape["ropeScaling"];
+  /** So many positions with the rotations as they are stretched. */
+  readonly stretched: (positions: number) => number;
   readonly refuse: (key: string, wanted: string) => void;
 }
+
+interface Rope {
+  readonly kind: string;
+  readonly factor: number;
+  /** Positions of pre-training. */
+  readonly original?: number;
+}
+
+/** Kinds of stretched rotations whose models state the positions after it. */
+const STRETCHED_ALREADY: ReadonlySet<string> = new Set([
+  "default",
+  "llama3",
+  "longrope",
+  "mrope",
+  "su",
+]);
 
 /** Notes the keys that it looks at. */
 function readerOf(
@@ -136,15 +157,29 @@ function readerOf(
     keys.add(key);
     return found[key] !== undefined && found[key] !== null;
   };
+  const rope = (): Rope | undefined => {
+    keys.add("rope_scaling");
+    const value = found["rope_scaling"];
+    if (typeof value !== "object" || value === null) return undefined;
+    const entries = new Map(Object.entries(value));
+    const kind = entries.get("rope_type") ?? entries.get("type");
+    const [factor, original] = [
+      entries.get("factor"),
+      entries.get("original_max_position_embeddings"),
+    ];
+    return typeof kind === "string" && typeof factor === "number"
+      ? { kind, factor, ...(typeof original === "number" && { original }) }
+      : undefined;
+  };
   return {
-    count: (keys, fallback) => {
+    count: (keys, fallback, most = MOST) => {
       const [first = "", ...others] = keys.split(" ");
       const key = [first, ...others].find(isThere);
       if (key === undefined && fallback !== undefined) return fallback;
       const value = found[key ?? first];
-      if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= MOST)
+      if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= most)
         return value;
-      wrong(key ?? first, `a whole number up to ${MOST}`);
+      wrong(key ?? first, `a whole number up to ${most}`);
       return 1;
     },
     number: (key, fallback) => {
@@ -168,15 +203,14 @@ function readerOf(
     },
     refuse: wrong,
     ropeScaling: () => {
-      keys.add("rope_scaling");
-      const value = found["rope_scaling"];
-      if (typeof value !== "object" || value === null) return undefined;
-      const entries = new Map(Object.entries(value));
-      const [kind, factor] = [
-        entries.get("rope_type") ?? entries.get("type"),
-        entries.get("factor"),
-      ];
-      return typeof kind === "string" && typeof factor === "number" ? { kind, factor } : undefined;
+      const { kind, factor } = rope() ?? {};
+      return kind === undefined || factor === undefined ? undefined : { kind, factor };
+    },
+    stretched: (positions) => {
+      const { kind = "default", factor = 1, original = positions } = rope() ?? {};
+      if (STRETCHED_ALREADY.has(kind)) return positions;
+      const before = kind === "yarn" ? original : positions;
+      return Math.max(positions, Math.floor(before * factor));
     },
   };
 }
@@ -207,7 +241,7 @@ type Common = Pick<TransformerShape, "family" | "layers" | "hidden" | "heads">;
 /** At least 1: what divides must not be 0. */
 const commonOf = (type: ModelType, read: Reader): Common => ({
   family: type,
-  layers: Math.max(1, read.count("num_hidden_layers n_layer")),
+  layers: Math.max(1, read.count("num_hidden_layers n_layer", undefined, MOST_LAYERS)),
   hidden: Math.max(1, read.count("hidden_size n_embd")),
   heads: Math.max(1, read.count("num_attention_heads n_head")),
 });
@@ -218,7 +252,8 @@ function gatedShape(type: ModelType, read: Reader): TransformerShape {
   const { hidden, heads } = common;
   const isDeepSeek = type === "deepseek_v2" || type === "deepseek_v3";
   const hasExperts = type === "mixtral" || type === "qwen3_moe" || isDeepSeek;
-  const positions = read.count("max_position_embeddings", USUAL_SEQUENCE);
+  const stated = read.count("max_position_embeddings", 0);
+  const positions = stated === 0 ? USUAL_SEQUENCE : stated;
   const hasBias = read.claim("attention_bias", type === "qwen2");
   const ropeScaling = read.ropeScaling();
   const feedForward = read.count("intermediate_size");
@@ -230,6 +265,7 @@ function gatedShape(type: ModelType, read: Reader): TransformerShape {
     vocabulary: read.count("vocab_size"),
     positions: 0,
     sequence: Math.min(positions, USUAL_SEQUENCE),
+    ...(stated > 0 && { maxTokens: read.stretched(stated) }),
     activation: "swiglu",
     norm: "rms",
     normEpsilon: read.number("rms_norm_eps", 1e-6),
@@ -288,7 +324,8 @@ function classicShape(type: ModelType, read: Reader): TransformerShape {
   const common = commonOf(type, read);
   const { hidden, heads } = common;
   const isNeoX = type === "gpt_neox";
-  const positions = read.count("max_position_embeddings n_positions", 1024);
+  const stated = read.count("max_position_embeddings n_positions", 0);
+  const positions = stated === 0 ? 1024 : stated;
   if (read.count("word_embed_proj_dim", hidden) !== hidden)
     read.refuse("word_embed_proj_dim", "an embedding as wide as the model");
   const isRelu = /^relu/.test(
@@ -303,6 +340,7 @@ function classicShape(type: ModelType, read: Reader): TransformerShape {
     // OPT's table of positions has two rows more than it has positions.
     positions: isNeoX ? 0 : positions + (type === "opt" ? 2 : 0),
     sequence: positions,
+    ...(stated > 0 && { maxTokens: isNeoX ? read.stretched(stated) : stated }),
     activation: isRelu ? "relu" : "gelu",
     norm: "layer",
     normEpsilon: read.number(type === "gpt2" ? "layer_norm_epsilon" : "layer_norm_eps", 1e-5),

@@ -1,5 +1,7 @@
 /** @file The shape of a transformer: what its parameters, activations and FLOPs follow from. */
 
+import type { ServiceGoal } from "./engine-names.ts";
+
 export interface TransformerShape {
   /** As the model's makers name it. */
   readonly family: string;
@@ -16,6 +18,8 @@ export interface TransformerShape {
   readonly positions: number;
   /** Tokens of a sample that training uses. */
   readonly sequence: number;
+  /** Tokens of the longest sequence that it takes as it is, stretched rotations included; absent where nobody says. */
+  readonly maxTokens?: number;
   /** `swiglu` has three matrices, the others two. */
   readonly activation: "gelu" | "relu" | "swiglu";
   /** `layer` has scale and shift, `rms` scale alone. */
@@ -87,6 +91,26 @@ export function sequenceProblem(
       remedy: `write at most ${positions}`,
     };
   return undefined;
+}
+
+/** Why requests of so many tokens cannot be answered; undefined when they can. */
+export function requestProblem(
+  { maxTokens, positions }: TransformerShape,
+  goal: Pick<ServiceGoal, "promptTokens" | "outputTokens" | "contextTokens">,
+): { readonly message: string; readonly remedy: string } | undefined {
+  const { promptTokens, outputTokens, contextTokens } = goal;
+  if (promptTokens + outputTokens > contextTokens)
+    return {
+      message: `a usual request has ${promptTokens} + ${outputTokens} tokens, the longest ${contextTokens}`,
+      remedy: "raise the longest, or lower the others",
+    };
+  const most = maxTokens ?? (positions > 0 ? positions : Infinity);
+  return contextTokens > most
+    ? {
+        message: `the model takes ${most} tokens, and a request may have ${contextTokens}`,
+        remedy: `let it have at most ${most}`,
+      }
+    : undefined;
 }
 
 /** Why it makes no text, token by token; undefined when it does. */

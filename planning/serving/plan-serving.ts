@@ -8,7 +8,11 @@
  */
 
 import type { ServiceGoal } from "../../domain/model/engine-names.ts";
-import { decoderProblem, type TransformerShape } from "../../domain/model/transformer-shape.ts";
+import {
+  decoderProblem,
+  requestProblem,
+  type TransformerShape,
+} from "../../domain/model/transformer-shape.ts";
 import { ENGINE, stageMemory, type ServingMemory } from "./engine-memory.ts";
 import { promptTime, tokenMs } from "./engine-time.ts";
 import { servedModel, widthProblem } from "./served-model.ts";
@@ -74,8 +78,11 @@ export type ServingAnswer =
 
 export function planServing(order: ServingOrder): ServingAnswer {
   const { name, shape, site, goal, ratePerS } = order;
-  const wrong = decoderProblem(shape) ?? contextProblem(shape, goal);
+  const wrong = decoderProblem(shape);
   if (wrong !== undefined) return { kind: "blocked", message: `${name}: ${wrong}` };
+  const tooLong = requestProblem(shape, goal);
+  if (tooLong !== undefined)
+    return { kind: "blocked", message: `${name}: ${tooLong.message}; ${tooLong.remedy}` };
   const found = allSplits(order);
   if ("message" in found) return { kind: "blocked", message: found.message };
   const [first] = found.splits;
@@ -229,16 +236,6 @@ const baselineOf = (
 /** By how much a request alone misses the goal: the worse of both ratios. */
 const excess = ({ alone }: ServingSplit, { ttftMs, tpotMs }: ServiceGoal): number =>
   Math.max(alone.ttftMs / ttftMs, alone.tpotMs / tpotMs);
-
-function contextProblem({ positions }: TransformerShape, goal: ServiceGoal): string | undefined {
-  const { promptTokens, outputTokens, contextTokens } = goal;
-  const each = promptTokens + outputTokens;
-  if (each > contextTokens)
-    return `a usual request has ${promptTokens} + ${outputTokens} tokens, the longest ${contextTokens}. Raise the longest, or lower the others.`;
-  return positions > 0 && contextTokens > positions
-    ? `it has ${positions} positions, and a request may have ${contextTokens} tokens. Lower that.`
-    : undefined;
-}
 
 function shortfall(name: string, site: ServingSite, misses: readonly Miss[]): string {
   const [best] = [...misses].sort((a, b) => b.memory.keyValueGiB - a.memory.keyValueGiB);

@@ -66,6 +66,17 @@ it("splits a model over all GPUs of the lease, and anew over fewer", async () =>
   ]);
 });
 
+it("says how many GPUs of the lease no replica uses", async () => {
+  const [even, odd] = [await made("llama-3-70b", 0x3f), await made("llama-3-70b", 0x7f)];
+  expect(odd.notes).toMatchObject([
+    {
+      kind: "done",
+      message: expect.stringMatching(/PP 2, 3 replicas: .*; 1 of 7 GPUs idle: no split/) as string,
+    },
+  ]);
+  expect(even.notes[0]?.message).not.toMatch(/idle/);
+});
+
 it("leaves a note with the shortfall when the model does not fit the lease", async () => {
   const small = await made("llama-70b", 0b1);
   expect(small.env).toEqual({});

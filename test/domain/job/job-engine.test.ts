@@ -106,6 +106,21 @@ test.each([
     want: { path: "constraints.sameHost", text: /one host/ },
   },
   {
+    what: "a longest request beyond the model's positions",
+    lines: [...INFERENCE, "serve: { engine: vllm, ttft: 1s, tpot: 1s, context: 8193 }", COMMAND],
+    want: { path: "serve.context", text: /takes 8192 tokens.*8193 let it have at most 8192/ },
+  },
+  {
+    what: "a usual request beyond them",
+    lines: [...INFERENCE, "serve: { engine: vllm, ttft: 1s, tpot: 1s, prompt: 8000 }", COMMAND],
+    want: { path: "serve.prompt", text: /takes 8192 tokens.*8256/ },
+  },
+  {
+    what: "a usual request beyond the longest",
+    lines: [...INFERENCE, "serve: { engine: vllm, ttft: 1s, tpot: 1s, context: 1000 }", COMMAND],
+    want: { path: "serve.context", text: /1024 \+ 256 tokens, the longest 1000/ },
+  },
+  {
     what: "an engine that is not known",
     lines: [...INFERENCE, "serve: { engine: triton, ttft: 1s, tpot: 1s }", COMMAND],
     want: { path: "serve.engine", text: /vllm/ },

@@ -183,6 +183,35 @@ test("a mixture of experts computes with the chosen ones alone", () => {
   expect(forwardFlops(model) / 2 / 128 / 12.75e9).toBeLessThan(1.02);
 });
 
+describe("the longest sequence is what engines derive from the positions", () => {
+  it.each<[string, Readonly<Record<string, unknown>>, number | undefined]>([
+    ["rotations as they are", {}, 32_768],
+    ["a window of attention", { sliding_window: 4096 }, 32_768],
+    ["nothing said", { max_position_embeddings: undefined }, undefined],
+    ["llama3, stated after it", { rope_scaling: { factor: 8, rope_type: "llama3" } }, 32_768],
+    ["linear", { rope_scaling: { factor: 4, type: "linear" } }, 131_072],
+    [
+      "yarn, of the positions before it",
+      {
+        max_position_embeddings: 163_840,
+        rope_scaling: { factor: 40, type: "yarn", original_max_position_embeddings: 4096 },
+      },
+      163_840,
+    ],
+    [
+      "yarn, not stated after it",
+      { rope_scaling: { factor: 4, type: "yarn", original_max_position_embeddings: 32_768 } },
+      131_072,
+    ],
+  ])("%s", (_, rest, want) => {
+    expect(shapeOf({ ...MODELS["Mistral-7B"], ...rest }).maxTokens).toBe(want);
+  });
+
+  it("of a table of positions: its rows for text", () => {
+    expect(shapeOf(MODELS["OPT-6.7B"] ?? {}).maxTokens).toBe(2048);
+  });
+});
+
 describe("what is no such file is refused with the key and a remedy", () => {
   it.each([
     { config: { model_type: "t5" }, want: /model_type is "t5"/ },
@@ -193,7 +222,10 @@ describe("what is no such file is refused with the key and a remedy", () => {
     { config: { ...MODELS["GPT-2"], vocab_size: -1 }, want: /vocab_size is -1/ },
     { config: { ...MODELS["GPT-2"], n_head: 7 }, want: /768 is not divided by 7 heads/ },
     { config: { ...MODELS["Mistral-7B"], num_key_value_heads: 5 }, want: /5 key-value heads/ },
-    { config: { ...MODELS["Mistral-7B"], num_hidden_layers: 1e12 }, want: /num_hidden_layers/ },
+    {
+      config: { ...MODELS["Mistral-7B"], num_hidden_layers: 1001 },
+      want: /num_hidden_layers is 1001/,
+    },
     { config: { ...MODELS["OPT-6.7B"], word_embed_proj_dim: 512 }, want: /word_embed_proj_dim/ },
   ])("$want", ({ config, want }) => {
     const parsed = parseHfConfig(JSON.stringify(config), "config.json");

@@ -369,7 +369,7 @@ describe("single facts", () => {
   it("refuses encoders, and requests beyond the model's positions", () => {
     for (const [name, want] of [
       ["bert-340m", /no text/],
-      ["gpt2-350m", /1024 positions/],
+      ["gpt2-350m", /takes 1024 tokens, and a request may have 2048; let it have at most 1024$/],
     ] as const) {
       const answer = planServing({
         name,
@@ -379,6 +379,18 @@ describe("single facts", () => {
       });
       expect(answer).toMatchObject({ message: expect.stringMatching(want) as string });
     }
+  });
+
+  it("refuses requests beyond the positions that rotations were trained for", () => {
+    const blocked = (contextTokens: number): string => {
+      const [name, goal] = ["llama-3-8b", { ...GOAL, contextTokens }];
+      const answer = planServing({ name, shape: preset(name), site: site("H100", [8]), goal });
+      return answer.kind === "blocked" ? answer.message : "";
+    };
+    expect([blocked(8192), blocked(8193)]).toEqual([
+      "",
+      expect.stringMatching(/takes 8192 tokens/),
+    ]);
   });
 
   it("says the nearest plan when no split keeps the times even for a request alone", () => {
