@@ -5,7 +5,6 @@ import type { Identity } from "../access/own-identity.ts";
 import { fleetsRefusal, jobRefusal, seesOthers, submitRefusal } from "../access/principal.ts";
 import {
   JOB_STATES,
-  type JobEnding,
   type JobFile,
   type JobFilter,
   type JobHandle,
@@ -17,9 +16,10 @@ import type { ServiceJob } from "../client/service-client.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
 import { endingWithout, viewWithout } from "./hidden.ts";
-import { allowed, jobFacts, mayDo } from "./job-facts.ts";
+import { allowed, mayDo, type JobFacts } from "./job-facts.ts";
 import { jobLogs, logQuery } from "./job-logs.ts";
 import { AccessRefusal, insist, route, type Call, type Route } from "./route.ts";
+import { hiddenFrom, lineWithoutUnseen, withoutUnseen } from "./unseen-predecessors.ts";
 
 const MOST_LISTED = 1_000;
 const MAX_WAIT_S = 30;
@@ -116,7 +116,7 @@ export const JOB_ROUTES: readonly Route[] = [
     answer: async ({ caller, served, job }) => {
       const facts = await allowed(served, caller, { act: "see", jobId: job });
       const { view, ending, ...more } = await served.client.job(job).explain();
-      return { ...shownTo({ caller, facts }, { view, ending }), ...more };
+      return { ...(await shownTo({ caller, served, facts }, { view, ending })), ...more };
     },
   }),
   route({
@@ -337,10 +337,12 @@ async function list({
   const filter: JobFilter = { ...asked, ...(isOwn && { user: principal.name }) };
   const most = Math.min(limit, MOST_LISTED);
   const jobs: ListedJob[] = [];
+  const isHidden = hiddenFrom({ caller, served });
   for await (const listed of served.client.list(filter)) {
     // As the search index says it: a list is no proof, and shows nothing that the queue does not.
     const job = { user: listed.user, tenant: listed.tenant };
-    if (jobRefusal(principal, rights, { act: "see", job }) === undefined) jobs.push(listed);
+    if (jobRefusal(principal, rights, { act: "see", job }) === undefined)
+      jobs.push(await lineWithoutUnseen(listed, isHidden));
     if (jobs.length >= most || gone.aborted) break;
   }
   return { jobs };
@@ -366,16 +368,14 @@ async function status({
     }
   }
   const [view, ending] = await Promise.all([handle.view(), handle.ending()]);
-  return shownTo({ caller, facts }, { view, ending });
+  return await shownTo({ caller, served, facts }, { view, ending });
 }
 
-function shownTo(
-  {
-    caller,
-    facts: job,
-  }: Pick<Call, "caller"> & { readonly facts: Awaited<ReturnType<typeof jobFacts>> },
-  { view, ending }: ServiceJob,
-): { readonly view: ServiceJob["view"]; readonly ending: JobEnding } {
+async function shownTo(
+  { caller, served, facts: job }: Pick<Call, "caller" | "served"> & { readonly facts: JobFacts },
+  whole: ServiceJob,
+): Promise<ServiceJob> {
+  const { view, ending } = await withoutUnseen(whole, hiddenFrom({ caller, served }), job.user);
   const isHidden = jobRefusal(caller.principal, caller.rights, { act: "read", job }) !== undefined;
   return isHidden ? { view: viewWithout(view), ending: endingWithout(ending) } : { view, ending };
 }
