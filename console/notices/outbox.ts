@@ -29,6 +29,7 @@ export function createOutbox({
   nowMs,
 }: {
   readonly fleet: string;
+  /** Asked once for each event: the answer may cost a look at a file. */
   readonly targets: () => readonly NoticeTarget[];
   /** What is older is not told. */
   readonly sinceMs: number;
@@ -38,7 +39,7 @@ export function createOutbox({
 
   const addressed = (
     notices: readonly Notice[],
-    to: readonly NoticeTarget[] = targets(),
+    to: readonly NoticeTarget[],
   ): readonly NoticeRow[] =>
     notices
       .filter(({ atMs }) => atMs >= Math.max(sinceMs, nowMs() - OLDEST_MS))
@@ -49,8 +50,14 @@ export function createOutbox({
       );
 
   return {
-    ofEvent: (folded) => (targets().length === 0 ? [] : addressed(noticesOf(folded))),
-    ofEnd: (record) => (targets().length === 0 ? [] : addressed([endNotice(record)])),
+    ofEvent: (folded) => {
+      const to = targets();
+      return to.length === 0 ? [] : addressed(noticesOf(folded), to);
+    },
+    ofEnd: (record) => {
+      const to = targets();
+      return to.length === 0 ? [] : addressed([endNotice(record)], to);
+    },
     ofQueue: (ledger, now) =>
       targets().flatMap((target) => {
         if (target.waiting === undefined || !target.on.includes("waiting")) return [];

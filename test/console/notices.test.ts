@@ -8,7 +8,7 @@ import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import type { Folded } from "../../console/follow/fleet-run.ts";
 import { openFollowedRun } from "../../console/follow/followed-run.ts";
 import {
@@ -126,15 +126,13 @@ describe("notices of recorded fleets", () => {
       targetOf("blue", { on: ["failed"], tenants: ["blue"] }),
       targetOf("inference", { on: ["ended"], classes: ["inference"] }),
     ];
-    const outbox = createOutbox({
-      fleet: "f",
-      targets: () => targets,
-      sinceMs: 0,
-      nowMs: () => 6_000,
-    });
+    const asked = vi.fn(() => targets);
+    const outbox = createOutbox({ fleet: "f", targets: asked, sinceMs: 0, nowMs: () => 6_000 });
     const toldOf = (record: JobRecord): readonly string[] =>
       outbox.ofEnd(record).map(({ target }) => target);
     expect(toldOf(RECORD)).toEqual(["ends", "failures"]);
+    // The file of the targets is looked at once for each event.
+    expect(asked).toHaveBeenCalledTimes(1);
     expect(toldOf({ ...RECORD, outcome: "completed" })).toEqual(["ends"]);
     expect(JSON.parse(outbox.ofEnd(RECORD)[0]?.body ?? "")).toMatchObject({
       event: "failed",
