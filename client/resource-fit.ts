@@ -2,7 +2,7 @@
  * @file Refuses, before a job is submitted, what no host of its fleet can give for each GPU: more processors or memory than the share of a GPU.
  *
  * Judged at the full size of the gang, and only by hosts of which the fleet file states the amounts. What the others have is known to their agents,
- * which refuse by name. Nobody is asked for a job that names no resources, and a fleet that does not answer refuses nothing.
+ * which refuse by name. Nobody is asked for a job that names no resources, and a fleet that does not answer soon refuses nothing.
  */
 
 import type { Client } from "@temporalio/client";
@@ -14,15 +14,26 @@ import { FLEET_TASK_QUEUE, fleetWorkflowId, ledgerQuery } from "../protocol/mess
 import { queried } from "./waking.ts";
 
 const GIB = 2 ** 30;
+/** A worker that sleeps wakes in this time; nobody is to wait longer for a check that hosts make again. */
+const ANSWER_WITHIN_MS = 3_000;
 
-/** Throws BAD_INPUT with what is asked for and the largest share. A job that other fleets may run is left to them. */
-export async function checkResources(client: Client, spec: JobSpec, fleet: string): Promise<void> {
+/**
+ * Throws BAD_INPUT with what is asked for and the largest share. A job that other fleets may run is left to them; `onUnchecked` is called with the reason
+ * where the fleet does not answer.
+ */
+export async function checkResources(
+  client: Client,
+  spec: JobSpec,
+  { fleet, onUnchecked }: { readonly fleet: string; readonly onUnchecked?: (why: string) => void },
+): Promise<void> {
   if (spec.run.resources === undefined || spec.cells !== undefined) return;
   const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
   const ledger = await queried(client, `fleet ${fleet}`, {
     taskQueue: FLEET_TASK_QUEUE,
     query: () => workflow.query(ledgerQuery),
+    withinMs: ANSWER_WITHIN_MS,
   }).catch(() => undefined);
+  if (ledger === undefined) onUnchecked?.(`fleet ${fleet} does not answer`);
   const refusal = ledger && resourceRefusal(spec, ledger.shape);
   if (refusal !== undefined) throw new OrbweaverError("BAD_INPUT", refusal);
 }
@@ -34,7 +45,7 @@ export function resourceRefusal(
 ): string | undefined {
   if (run.resources === undefined) return undefined;
   const { per, cpus, memoryGiB } = run.resources;
-  const times = per === "gpu" ? 1 : 1 / gang.gpus;
+  const sharers = per === "gpu" ? 1 : gang.gpus;
   const hosts = clusters.flatMap((cluster) =>
     cluster.hosts.filter((host) => isAllowed(constraints, cluster, host)),
   );
@@ -47,7 +58,7 @@ export function resourceRefusal(
     },
   ] as const) {
     if (need === undefined || hosts.length === 0) continue;
-    const wanted = need * times;
+    const wanted = need / sharers;
     const shares = hosts.map((host) => ({ host, most: (has(host) ?? Infinity) / host.gpuCount }));
     const [largest] = shares.sort((a, b) => b.most - a.most);
     if (largest === undefined || wanted <= largest.most) continue;

@@ -62,6 +62,8 @@ export interface SubmitOptions {
   readonly file?: string;
   /** Called when the job could not be signed as the user's, with the reason: only hosts that trust the whole namespace run it. */
   readonly onUnsigned?: (why: string) => void;
+  /** Called with the reason when `resources` could not be compared with the hosts; they refuse by themselves what they cannot give. */
+  readonly onUnchecked?: (why: string) => void;
   /** Whose key signs, in whose name; the user's own when absent. A submit service signs in the name of who asks it. */
   readonly signer?: () => Identity;
   /** Called with what was read, before anything is started; what it throws is thrown. */
@@ -151,11 +153,11 @@ async function insist(
     readonly fleet: string;
     readonly isKeyed: boolean;
   },
-  { maySee }: SubmitOptions,
+  { maySee, onUnchecked }: SubmitOptions,
 ): Promise<void> {
   try {
     await checkPredecessors(client, spec, maySee);
-    await checkResources(client, spec, fleet);
+    await checkResources(client, spec, { fleet, ...(onUnchecked && { onUnchecked }) });
   } catch (error) {
     const isKnown =
       isKeyed && (await firstInput(client, jobId).catch(() => undefined)) !== undefined;

@@ -26,14 +26,22 @@ const FAILED_PRECONDITION = 9;
 export async function queried<T>(
   client: Client,
   subject: string,
-  { taskQueue, query }: { readonly taskQueue: string; readonly query: () => Promise<T> },
+  {
+    taskQueue,
+    query,
+    withinMs = ANSWER_WITHIN_MS,
+  }: {
+    readonly taskQueue: string;
+    readonly query: () => Promise<T>;
+    readonly withinMs?: number;
+  },
 ): Promise<T> {
-  const endAtMs = Date.now() + ANSWER_WITHIN_MS;
+  const endAtMs = Date.now() + withinMs;
   // When the wake cannot start, the query itself fails with the same cause.
   const wakeUp = (): void => void wake(client, taskQueue).catch(() => undefined);
   const timer = setTimeout(wakeUp, WAKE_AFTER_MS);
   try {
-    return await asked(client, subject, async () => {
+    const untilAnswered = async (): Promise<T> => {
       for (;;) {
         try {
           return await hedgedQuery(query, ASK_BESIDE_MS);
@@ -42,7 +50,8 @@ export async function queried<T>(
           await sleep(ASK_AGAIN_MS);
         }
       }
-    });
+    };
+    return await asked(client, subject, untilAnswered, { withinMs });
   } finally {
     clearTimeout(timer);
   }

@@ -19,6 +19,7 @@ export async function submitJob(
   const answer = await client.submit(job, {
     onUnsigned: (why) =>
       say(`the job is not signed, so only hosts that trust the namespace run it: ${why}`),
+    onUnchecked: (why) => say(`resources were not compared with the hosts: ${why}`),
     ...(key !== undefined && { idempotencyKey: key }),
     ...(file !== undefined && { file }),
   });

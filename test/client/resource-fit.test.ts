@@ -1,5 +1,6 @@
+import type { Client } from "@temporalio/client";
 import { describe, expect, it } from "vitest";
-import { resourceRefusal } from "../../client/resource-fit.ts";
+import { checkResources, resourceRefusal } from "../../client/resource-fit.ts";
 import { clusterId, hostId } from "../../domain/values/ids.ts";
 import { gib, watts } from "../../domain/values/units.ts";
 import { SMALL_JOB, specOf } from "../domain/job-text.ts";
@@ -30,6 +31,7 @@ describe("a job that no host of its fleet can hold is refused", () => {
     ],
     ["for processors", { total: { cpus: 17 } }, /8\.5 CPUs for each GPU.* 8 CPUs/],
     ["not where one host can", { perGpu: { cpus: 8, memory: "128 GiB" } }, undefined],
+    ["not for all of a host's", { total: { cpus: 16 } }, undefined],
     ["not for a total that its GPUs carry", { total: { memory: "256 GiB" } }, undefined],
   ])("%s", (_, resources, want) => {
     const refusal = resourceRefusal(job(resources), shapeOf(small, large));
@@ -43,6 +45,29 @@ describe("a job that no host of its fleet can hold is refused", () => {
       { constraints: { hosts: ["eu-1/small"] } },
     );
     expect(resourceRefusal(pinned, shapeOf(small, large))).toContain("32 GiB (eu-1/small)");
+  });
+
+  it("not for a share that 1 ÷ GPUs would round up", () => {
+    const asks = job({ total: { cpus: 525 } }, { gang: 75 });
+    expect(resourceRefusal(asks, shapeOf(host("even", { cpus: 56 })))).toBeUndefined();
+  });
+
+  it("not by a fleet that does not answer within three seconds, which is said", async () => {
+    const waits: number[] = [];
+    const said: string[] = [];
+    // Nothing else of it is reached.
+    const client = {
+      withDeadline: (untilMs: number) => {
+        waits.push(untilMs - Date.now());
+        return Promise.reject(new Error("deadline exceeded"));
+      },
+      workflow: { getHandle: () => undefined },
+    } as unknown as Client;
+    const asks = job({ perGpu: { cpus: 999 } });
+    await checkResources(client, asks, { fleet: "f", onUnchecked: (why) => said.push(why) });
+    expect(said).toEqual(["fleet f does not answer"]);
+    expect(waits).toHaveLength(1);
+    expect(waits[0]).toBeLessThanOrEqual(3_000);
   });
 
   it("not where a host does not say what it has", () => {
