@@ -14,6 +14,7 @@ import {
   type PredecessorState,
 } from "../protocol/predecessors.ts";
 import { isInvalidArgument } from "./audit.ts";
+import { closedState } from "../protocol/closed-state.ts";
 
 const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
 /** Signals that are under way at a time. */
@@ -60,21 +61,10 @@ function stateOf({
   typedSearchAttributes,
 }: WorkflowExecutionDescription): PredecessorState {
   if (type !== JOB_WORKFLOW) return "gone";
-  switch (status.name) {
-    case "COMPLETED":
-      return "completed";
-    case "FAILED":
-      return "failed";
-    case "CANCELLED":
-      return "cancelled";
-    case "TERMINATED":
-    case "TIMED_OUT":
-      return "terminated";
-    default: {
-      const said = typedSearchAttributes.get(STATE_KEY);
-      return said === "held" || said === "running" ? said : "pending";
-    }
-  }
+  const closed = closedState(status.name);
+  if (closed !== undefined) return closed === "timed-out" ? "terminated" : closed;
+  const said = typedSearchAttributes.get(STATE_KEY);
+  return said === "held" || said === "running" ? said : "pending";
 }
 
 /** Undefined of a workflow that has ended or never was, or whose run takes no more signals, and of what is no id. */

@@ -5,10 +5,11 @@ import type { Labels } from "../domain/job/job-labels.ts";
 import type { ClusterId, HostId, JobId } from "../domain/values/ids.ts";
 import type { PendingReason } from "../domain/lease/pending.ts";
 import type { ArrayMemo, CellMemo, JobState } from "../protocol/messages.ts";
+import { closedState, type ClosedState } from "../protocol/closed-state.ts";
 
 export interface ListedJob {
   readonly jobId: JobId;
-  readonly state: ListedState | "terminated" | "timed-out";
+  readonly state: ListedState | ClosedState;
   /** These three are absent of a job that a plain Temporal client submitted. */
   readonly name?: string;
   readonly user?: string;
@@ -48,20 +49,7 @@ export interface ListedJob {
 
 /** The state of a job from its workflow's status and the last state that it wrote (`said`). */
 export function stateOf(status: string, said: string | undefined): ListedJob["state"] {
-  switch (status) {
-    case "COMPLETED":
-      return "completed";
-    case "FAILED":
-      return "failed";
-    case "CANCELLED":
-      return "cancelled";
-    case "TERMINATED":
-      return "terminated";
-    case "TIMED_OUT":
-      return "timed-out";
-    default:
-      return isListedState(said) ? said : "pending";
-  }
+  return closedState(status) ?? (isListedState(said) ? said : "pending");
 }
 
 /** The states that jobs can be listed by. */
