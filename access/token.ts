@@ -10,6 +10,7 @@ import { z } from "zod";
 import type { Issuer, PrincipalEntry } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { parsePublicKey } from "./own-identity.ts";
+import { parsedJson } from "../lib/parsed-json.ts";
 
 export type TokenCheck =
   | {
@@ -129,13 +130,7 @@ function isSignedBy(key: KeyObject, { alg, text, signature }: Signed): boolean {
   }
 }
 
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(Buffer.from(text, "base64url").toString());
-  } catch {
-    return undefined;
-  }
-}
+const jsonOf = (text: string): unknown => parsedJson(Buffer.from(text, "base64url").toString());
 
 /** Throws BAD_INPUT for a key of the fleet file that is none. */
 export function keysInFile({ name, keys = [] }: Issuer): readonly IssuerKey[] {
@@ -228,20 +223,12 @@ async function keySet(get: typeof fetch, url: string, name: string): Promise<rea
     throw unusable(error instanceof Error ? error.message : String(error));
   }
   if (text.length > MAX_SET_CHARS) throw unusable("it is too long");
-  const set = setSchema.safeParse(parsed(text)).data;
+  const set = setSchema.safeParse(parsedJson(text)).data;
   if (set === undefined) throw unusable("it is no JSON Web Key Set");
   return set.keys.flatMap((jwk) => {
     const key = jwkKey(jwk as JsonWebKey); // what is none is refused by the reader
     return key === undefined ? [] : [{ key, ...(jwk.kid !== undefined && { id: jwk.kid }) }];
   });
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Undefined for kinds of keys that tokens here are not signed with. */

@@ -20,6 +20,7 @@ import { allowed, mayDo, type JobFacts } from "./job-facts.ts";
 import { jobLogs, logQuery } from "./job-logs.ts";
 import { AccessRefusal, insist, route, type Call, type Route } from "./route.ts";
 import { hiddenFrom, lineWithoutUnseen, withoutUnseen } from "./unseen-predecessors.ts";
+import { parsedJson } from "../lib/parsed-json.ts";
 
 const MOST_LISTED = 1_000;
 const MAX_WAIT_S = 30;
@@ -65,7 +66,7 @@ const listQuery = z.strictObject({
     .string()
     .max(8_192)
     .transform((written, context) => {
-      const found = filterSchema.safeParse(jsonOf(written));
+      const found = filterSchema.safeParse(parsedJson(written));
       if (found.success) return found.data;
       context.addIssue({ code: "custom", message: z.prettifyError(found.error) });
       return z.NEVER;
@@ -378,12 +379,4 @@ async function shownTo(
   const { view, ending } = await withoutUnseen(whole, hiddenFrom({ caller, served }), job.user);
   const isHidden = jobRefusal(caller.principal, caller.rights, { act: "read", job }) !== undefined;
   return isHidden ? { view: viewWithout(view), ending: endingWithout(ending) } : { view, ending };
-}
-
-function jsonOf(written: string): unknown {
-  try {
-    return JSON.parse(written);
-  } catch {
-    return undefined;
-  }
 }

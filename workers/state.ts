@@ -13,6 +13,7 @@ import { z } from "zod";
 import { PRIVATE_DIR, PRIVATE_FILE } from "../access/private-files.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Environment } from "./server/environment.ts";
+import { parsedJson } from "../lib/parsed-json.ts";
 
 /** As in `ProcessIdentity`, so a later process with the same pid is not mistaken for it. */
 const identity = { bootId: z.string(), pid: z.number().int().positive(), started: z.string() };
@@ -104,7 +105,7 @@ export async function readUpState(stateDir: string): Promise<UpState | undefined
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     throw error;
   }
-  const parsed = upState.safeParse(parseJson(text));
+  const parsed = upState.safeParse(parsedJson(text));
   if (!parsed.success) {
     throw new OrbweaverError(
       "BAD_INPUT",
@@ -124,14 +125,6 @@ export async function writeUpState(stateDir: string, state: UpState): Promise<vo
 
 function upFile(stateDir: string): string {
   return join(stateDir, "up.json");
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The history database that the console of `orbweaver up` keeps. */

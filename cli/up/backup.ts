@@ -5,11 +5,9 @@
  * checkpoints are not in it.
  */
 
-import { createHash } from "node:crypto";
 import {
   constants,
   copyFileSync,
-  createReadStream,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -29,6 +27,7 @@ import { formatProblem } from "../../domain/values/file-problem.ts";
 import { readUpState, type UpState } from "../../workers/state.ts";
 import { readText } from "../command/fleet-files.ts";
 import { databaseFileOf } from "./places.ts";
+import { sha256Of } from "../../workers/server/checksums.ts";
 
 const { COPYFILE_FICLONE: FICLONE } = constants;
 export const MANIFEST = "backup.json";
@@ -204,7 +203,7 @@ async function listed(folder: string): Promise<Manifest["files"]> {
     files.push({
       path,
       bytes: lstatSync(join(folder, path)).size,
-      sha256: await hashOf(join(folder, path)),
+      sha256: await sha256Of(join(folder, path)),
     });
   return files;
 }
@@ -214,9 +213,3 @@ const filesUnder = (folder: string, inside = ""): string[] =>
     const path = join(inside, entry.name);
     return entry.isDirectory() ? filesUnder(folder, path) : [path];
   });
-
-export async function hashOf(file: string): Promise<string> {
-  const hash = createHash("sha256");
-  for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
-  return hash.digest("hex");
-}

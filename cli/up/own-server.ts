@@ -12,6 +12,7 @@ import { z } from "zod";
 import { isAlive } from "../../agent/system/process-identity.ts";
 import { upServer, type UpServer, type UpState } from "../../workers/state.ts";
 import { databaseFileOf } from "./places.ts";
+import { parsedJson } from "../../lib/parsed-json.ts";
 
 export interface DatabaseUser {
   readonly server: UpServer;
@@ -38,7 +39,7 @@ export function livingDatabaseUser(databaseFile: string): DatabaseUser | undefin
     // Without a record, no server of ours has used this file.
     return undefined;
   }
-  const parsed = databaseUser.safeParse(parseJson(text));
+  const parsed = databaseUser.safeParse(parsedJson(text));
   return parsed.success && isAlive(parsed.data.server) ? parsed.data : undefined;
 }
 
@@ -50,11 +51,3 @@ export async function noteDatabaseUser(stateDir: string, server: UpServer): Prom
 }
 
 const noteFileOf = (databaseFile: string): string => `${databaseFile}.server.json`;
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

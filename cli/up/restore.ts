@@ -13,7 +13,6 @@ import { readUpState, writeUpState } from "../../workers/state.ts";
 import {
   DATABASE,
   FLEET_FOLDER,
-  hashOf,
   MANIFEST,
   manifestSchema,
   RECORDS,
@@ -22,6 +21,8 @@ import {
 } from "./backup.ts";
 import { livingServer } from "./own-server.ts";
 import { databaseFileOf } from "./places.ts";
+import { parsedJson } from "../../lib/parsed-json.ts";
+import { sha256Of } from "../../workers/server/checksums.ts";
 
 export interface Restored {
   /** Where the former databases and tables are now. */
@@ -91,7 +92,7 @@ export async function readManifest(folder: string, fleet: string | undefined): P
       `${folder} is no backup: its ${MANIFEST} cannot be read (${code}). Name a folder that \`orbweaver backup\` has written.`,
     );
   }
-  const parsed = manifestSchema.safeParse(jsonOf(text));
+  const parsed = manifestSchema.safeParse(parsedJson(text));
   const isInside = (path: string): boolean =>
     !isAbsolute(path) && !normalize(path).startsWith("..") && normalize(path) === path;
   if (parsed.success && parsed.data.files.every(({ path }) => isInside(path))) {
@@ -107,19 +108,11 @@ export async function readManifest(folder: string, fleet: string | undefined): P
   );
 }
 
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Nothing is restored from a backup of which one byte is wrong. */
 async function verify(folder: string, { files }: Manifest): Promise<void> {
   for (const { path, sha256 } of files) {
     const file = join(folder, path);
-    if (existsSync(file) && (await hashOf(file)) === sha256) continue;
+    if (existsSync(file) && (await sha256Of(file)) === sha256) continue;
     throw new OrbweaverError(
       "BAD_INPUT",
       `${file} is ${existsSync(file) ? "not as it was written" : "missing"}. The backup is damaged, and nothing was restored; take another one.`,
@@ -147,7 +140,7 @@ async function settleState(
   const kept = manifest.files.find(({ path }) => path === copy);
   const isSame =
     existsSync(state.fleetFile) &&
-    (kept === undefined || (await hashOf(state.fleetFile)) === kept.sha256);
+    (kept === undefined || (await sha256Of(state.fleetFile)) === kept.sha256);
   const fleetFile = isSame || kept === undefined ? state.fleetFile : join(to, copy);
   const hasDatabase = manifest.files.some(({ path }) => path === DATABASE);
   await writeUpState(made, {

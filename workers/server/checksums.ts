@@ -35,7 +35,8 @@ function parseChecksums(text: string): ReadonlyMap<string, string> {
   return new Map(Array.from(lines, ([, sum = "", name = ""]) => [name, sum]));
 }
 
-async function sha256Of(file: string): Promise<string> {
+/** In lower-case hexadecimal digits; reads the file as a stream. */
+export async function sha256Of(file: string): Promise<string> {
   const hash = createHash("sha256");
   for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
   return hash.digest("hex");

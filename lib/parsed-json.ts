@@ -1,0 +1,10 @@
+/** @file JSON of which nobody knows yet whether it is any. */
+
+/** Undefined for a text that is no JSON. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
