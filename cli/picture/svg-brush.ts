@@ -2,6 +2,7 @@
 
 import { harmless } from "../../domain/values/file-problem.ts";
 import type { Brush } from "../../page/map/draw.ts";
+import { escaped } from "../../simulator/report/escaped.ts";
 
 export interface SvgBrush extends Brush {
   /** What was drawn, moved by `x` and `y` pixels. */
@@ -53,12 +54,3 @@ const number = (value: number): string => String(Math.round(value * 100) / 100);
 
 const styleOf = (style: string | object): string =>
   typeof style === "string" ? escaped(style) : "";
-
-const MARKS: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-};
-
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (mark) => MARKS[mark] ?? "");

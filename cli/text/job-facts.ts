@@ -4,6 +4,7 @@ import type { Constraints, JobSpec } from "../../client/index.ts";
 import { labelTexts } from "../../domain/job/job-labels.ts";
 import { needText } from "../../domain/job/job-resources.ts";
 import { counted, durationText } from "../terminal/duration.ts";
+import { shellQuoted } from "../../lib/shell-word.ts";
 
 type Fact = readonly [label: string, value: string | undefined];
 
@@ -70,5 +71,5 @@ function constraintsText(constraints: Constraints): string | undefined {
 
 /** As typed in a shell, quoted where the shell would split or expand it. */
 function shellWord(word: string): string {
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : shellQuoted(word);
 }

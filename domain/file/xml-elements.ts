@@ -147,5 +147,6 @@ function readAttributes(inner: string): ReadonlyMap<string, string> | string {
   return found;
 }
 
-const plain = (text: string): string =>
+/** With the five entities of XML as what they stand for. */
+export const plain = (text: string): string =>
   text.replace(/&(?:lt|gt|quot|apos|amp);/g, (entity) => ENTITIES.get(entity) ?? entity);

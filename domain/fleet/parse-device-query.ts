@@ -6,6 +6,7 @@
  */
 
 import { gpuTypeOfDevice } from "../values/gpu-device-name.ts";
+import { plain } from "../file/xml-elements.ts";
 
 export interface MachineGpu {
   /** As the driver names it, e.g. `NVIDIA H100 80GB HBM3`. */
@@ -53,17 +54,10 @@ const partOf = (xml: string, name: string): string =>
 
 function valueOf(xml: string, name: string): string | undefined {
   const value = partOf(xml, name).trim();
-  return value === "" || value === "N/A" || value.includes("<") ? undefined : unescaped(value);
+  return value === "" || value === "N/A" || value.includes("<") ? undefined : plain(value);
 }
 
 function amountOf(xml: string, name: string): number | undefined {
   const amount = Number.parseFloat(valueOf(xml, name) ?? "");
   return amount > 0 ? amount : undefined;
 }
-
-const unescaped = (text: string): string =>
-  text
-    .replaceAll("&lt;", "<")
-    .replaceAll("&gt;", ">")
-    .replaceAll("&quot;", '"')
-    .replaceAll("&amp;", "&");

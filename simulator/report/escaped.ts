@@ -1,4 +1,4 @@
-/** @file Text as HTML may hold it, in elements and in quoted attributes; control characters become blanks. */
+/** @file Text as HTML and SVG may hold it, in elements and in quoted attributes; control characters become blanks. */
 
 const ENTITIES: ReadonlyMap<string, string> = new Map([
   ["&", "&amp;"],

@@ -15,6 +15,7 @@ import { makeFolder } from "../../agent/system/state-files.ts";
 import type { Environment } from "../server/environment.ts";
 import { launcherFileOf, onDemandDir, settingFileOf, type ControlRole } from "./places.ts";
 import type { OnDemandSetting } from "./setting.ts";
+import { shellQuoted } from "../../lib/shell-word.ts";
 
 /** Returns at once; a worker that finds its role served ends by itself. */
 export function startDetached(
@@ -48,7 +49,7 @@ export function writeLauncher(
   const variables = Object.entries(env).flatMap(([name, value]) =>
     // The variables that another `up` of this user may have set differently; the rest is the server's own environment.
     value !== undefined && /^ORBWEAVER_[A-Z0-9_]+$/.test(name)
-      ? [`export ${name}=${quoted(value)}`]
+      ? [`export ${name}=${shellQuoted(value)}`]
       : [],
   );
   const command = [process.execPath, entryFile(), role, settingFileOf(stateDir)];
@@ -57,8 +58,8 @@ export function writeLauncher(
     `# Starts the ${role} worker of a fleet on demand. Written by \`orbweaver up\`, removed by \`orbweaver down\`.`,
     ...variables,
     "umask 077",
-    `cd ${quoted(cwd)} || cd /`,
-    `exec setsid --fork ${command.map(quoted).join(" ")} >>${quoted(log)} 2>&1 </dev/null`,
+    `cd ${shellQuoted(cwd)} || cd /`,
+    `exec setsid --fork ${command.map(shellQuoted).join(" ")} >>${shellQuoted(log)} 2>&1 </dev/null`,
   ];
   // Readable by this user alone, because the environment may name secrets.
   writeFileSync(aside, `${lines.join("\n")}\n`, { mode: 0o700 });
@@ -70,8 +71,6 @@ export function writeLauncher(
 export function removeLauncher(stateDir: string, role: ControlRole): void {
   rmSync(launcherFileOf(stateDir, role), { force: true });
 }
-
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** Beside the logs of the workers that are always on. */
 const roleLogFile = (stateDir: string, role: ControlRole): string =>
