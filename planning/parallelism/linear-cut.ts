@@ -7,6 +7,7 @@
  */
 
 import type { Random } from "../../lib/random.ts";
+import type { PipelineGraph } from "./pipeline-graph.ts";
 import {
   bottleneckOf,
   heldBytes,
@@ -21,7 +22,7 @@ export function linearCut(task: PipelineTask, order: readonly number[]): Pipelin
   const count = order.length;
   if (count < stages.length) return undefined;
   const work = sumsOf(order, (operator) => task.graph.workMs[operator] ?? 0);
-  const crossing = crossingBytes(task, order);
+  const crossing = crossingOf(task.graph, order);
   let best = new Float64Array(count + 1).fill(Infinity);
   best[0] = 0;
   const begins: Int32Array[] = [];
@@ -65,8 +66,8 @@ function sumsOf(order: readonly number[], of: (operator: number) => number): Flo
   return sums;
 }
 
-/** Bytes of the tensors that are made or read on both sides of each place. */
-function crossingBytes({ graph }: PipelineTask, order: readonly number[]): Float64Array {
+/** Bytes of the tensors that are made or read on both sides of each place: entry n is behind the first n operators. */
+export function crossingOf(graph: PipelineGraph, order: readonly number[]): Float64Array {
   const places = new Int32Array(order.length);
   for (const [place, operator] of order.entries()) places[operator] = place;
   const change = new Float64Array(order.length + 1);
@@ -89,7 +90,7 @@ function crossingBytes({ graph }: PipelineTask, order: readonly number[]): Float
 type Rank = (operator: number, places: Int32Array) => number;
 
 /** An order in which every edge goes forward; ties go to the lower number. */
-export function orderBy({ graph }: PipelineTask, rank: Rank): readonly number[] {
+export function orderBy(graph: PipelineGraph, rank: Rank): readonly number[] {
   const missing = Int32Array.from(graph.before, ({ length }) => length);
   const ready = [...missing.keys()].filter((operator) => missing[operator] === 0);
   const order: number[] = [];
@@ -121,7 +122,7 @@ export function firstOrders(
   drawn: number,
 ): readonly (readonly number[])[] {
   const { before, after } = task.graph;
-  const byNumber = orderBy(task, (operator) => operator);
+  const byNumber = orderBy(task.graph, (operator) => operator);
   const depth = new Int32Array(before.length);
   for (const operator of byNumber)
     for (const other of before[operator] ?? [])
@@ -132,8 +133,8 @@ export function firstOrders(
       height[operator] = Math.max(height[operator] ?? 0, (height[other] ?? 0) + 1);
   return [
     byNumber,
-    orderBy(task, (operator) => depth[operator] ?? 0),
-    orderBy(task, (operator) => -(height[operator] ?? 0)),
+    orderBy(task.graph, (operator) => depth[operator] ?? 0),
+    orderBy(task.graph, (operator) => -(height[operator] ?? 0)),
     branchwise(task, () => 0),
     ...Array.from({ length: drawn }, () => branchwise(task, () => random.unit())),
   ];
@@ -143,7 +144,7 @@ export function firstOrders(
 function branchwise(task: PipelineTask, draw: () => number): readonly number[] {
   const { before } = task.graph;
   const luck = Float64Array.from(before, draw);
-  return orderBy(task, (operator, places) => {
+  return orderBy(task.graph, (operator, places) => {
     let last = -1;
     for (const other of before[operator] ?? []) last = Math.max(last, places[other] ?? 0);
     return (luck[operator] ?? 0) - last;

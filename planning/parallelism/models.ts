@@ -5,9 +5,11 @@
  * once per source. Measured times become FLOPs of the GPU on which they were measured, at `MODEL_FLOP_SHARE` of its peak.
  */
 
-import { topologicalOrder, type ModelGraph } from "../../domain/model/model-graph.ts";
+import type { ModelGraph } from "../../domain/model/model-graph.ts";
 import type { OperatorGraph } from "../../domain/model/operator-graph.ts";
 import type { TransformerShape } from "../../domain/model/transformer-shape.ts";
+import { crossingOf, orderBy } from "./linear-cut.ts";
+import { pipelineGraph, type PipelineGraph } from "./pipeline-graph.ts";
 
 export interface PlanLayer {
   readonly name: string;
@@ -30,6 +32,15 @@ export interface PlanLayer {
   readonly largestMatrix?: number;
   /** All-reduces of `outputBytes` in one forward pass when the layer is split over GPUs; 0 when it cannot be. */
   readonly tensorSyncs: number;
+  /** Of a profiled graph: its operators in this layer. */
+  readonly operators?: readonly number[];
+}
+
+/** A profiled graph, whose operators may be cut into stages in another order. */
+export interface ProfiledOperators {
+  readonly graph: ModelGraph;
+  readonly operators: PipelineGraph;
+  readonly profiledTeraflops: number;
 }
 
 export interface PlanModel {
@@ -42,6 +53,7 @@ export interface PlanModel {
   /** Parameters of the first layer that the last one uses too: a stage of its own keeps them again. */
   readonly tiedParameters?: number;
   readonly shape?: TransformerShape;
+  readonly profiled?: ProfiledOperators;
 }
 
 /** The default share of a GPU's peak that training reaches: Megatron-LM reports 44 to 52 % on A100. */
@@ -49,24 +61,40 @@ export const MODEL_FLOP_SHARE = 0.4;
 
 /** One sample of it is one profiled batch. */
 export function graphModel(graph: ModelGraph, profiledTeraflops: number): PlanModel {
-  const order = topologicalOrder(graph) ?? [];
+  const operators = pipelineGraph(graph);
+  const order = orderBy(operators, (operator) => operator);
+  return rowModel({ graph, operators, profiledTeraflops }, order, []);
+}
+
+/** With the operators in this order, and borders of layers before these places at least. */
+export function rowModel(
+  profiled: ProfiledOperators,
+  order: readonly number[],
+  borders: readonly number[],
+): PlanModel {
+  const { graph, operators, profiledTeraflops } = profiled;
   const flopsPerMs = profiledTeraflops * MODEL_FLOP_SHARE * 1e9;
-  const nodes = order.flatMap((at) => graph.nodes[at] ?? []);
-  const crossing = crossingBytes(
-    order,
-    graph.nodes.map(({ outputBytes }) => outputBytes),
-    graph.edges.map(({ from, to }) => [from, to] as const),
-  );
-  const layers = nodes.map((node, place): PlanLayer => ({
-    name: node.name,
-    parameters: node.parameterBytes / 4,
-    // Forward and backward together are three forwards.
-    forwardFlops: ((node.forwardMs + node.backwardMs) * flopsPerMs) / 3,
-    outputBytes: crossing[place] ?? 0,
-    activationBytes: node.outputBytes,
-    tensorSyncs: 0,
-  }));
-  return { name: graph.name, sample: "batch as profiled", layers: merged(layers), splitOf: 1 };
+  const crossing = crossingOf(operators, order);
+  const layers = order.map((operator, place): PlanLayer => {
+    const first = operators.members[operator]?.[0];
+    return {
+      name: graph.nodes[first ?? -1]?.name ?? "",
+      parameters: (operators.parameterBytes[operator] ?? 0) / 4,
+      // Forward and backward together are three forwards.
+      forwardFlops: ((operators.workMs[operator] ?? 0) * flopsPerMs) / 3,
+      outputBytes: crossing[place + 1] ?? 0,
+      activationBytes: operators.keptBytes[operator] ?? 0,
+      tensorSyncs: 0,
+      operators: [operator],
+    };
+  });
+  return {
+    name: graph.name,
+    sample: "batch as profiled",
+    layers: merged(layers, borders),
+    splitOf: 1,
+    profiled,
+  };
 }
 
 /** From an ONNX file's operators, for the batch to which the file was bound; inputs come first in their order. */
@@ -130,14 +158,19 @@ function crossingBytes(
 
 const MOST_LAYERS = 256;
 
-/** Neighbours joined, where least goes over the border between them last, until they are few enough to plan with. */
-function merged(layers: readonly PlanLayer[]): readonly PlanLayer[] {
+/** Neighbours joined, where least goes over the border between them last, until they are few enough to plan with; never over `borders`. */
+function merged(
+  layers: readonly PlanLayer[],
+  borders: readonly number[] = [],
+): readonly PlanLayer[] {
   if (layers.length <= MOST_LAYERS) return layers;
+  const isKept = new Set(borders.map((place) => place - 1));
+  const rank = (at: number): number => (isKept.has(at) ? 0 : 1);
   // Cuts stay where the least is handed on, since that is where a stage would end.
   const cuts = layers
     .slice(0, -1)
     .map(({ outputBytes }, at) => ({ at, outputBytes }))
-    .sort((a, b) => a.outputBytes - b.outputBytes || a.at - b.at)
+    .sort((a, b) => rank(a.at) - rank(b.at) || a.outputBytes - b.outputBytes || a.at - b.at)
     .slice(0, MOST_LAYERS - 1)
     .map(({ at }) => at)
     .sort((a, b) => a - b);
@@ -160,6 +193,7 @@ function joined(layers: readonly PlanLayer[]): PlanLayer {
     outputBytes: layers.at(-1)?.outputBytes ?? 0,
     activationBytes: sum(({ activationBytes }) => activationBytes),
     tensorSyncs: 0,
+    operators: layers.flatMap(({ operators }) => operators ?? []),
   };
 }
 

@@ -48,7 +48,7 @@ export interface PipelineRequest {
 export function pipelineCut({ task, random, effort }: PipelineRequest): PipelineAnswer {
   const { drawn, starts, steps } = { ...PIPELINE_EFFORT, ...effort };
   const orders = isChain(task)
-    ? [orderBy(task, (operator) => operator)]
+    ? [orderBy(task.graph, (operator) => operator)]
     : firstOrders(task, random.stream("orders"), drawn);
   const runs = (of: PipelineTask): PipelineCut[] =>
     orders
@@ -82,13 +82,13 @@ const withoutLimits = (task: PipelineTask): PipelineTask => ({
 function straightened(task: PipelineTask, { stageOf }: PipelineCut): PipelineCut | undefined {
   return linearCut(
     task,
-    orderBy(task, (operator) => stageOf[operator] ?? 0),
+    orderBy(task.graph, (operator) => stageOf[operator] ?? 0),
   );
 }
 
 /** Only one order lets every edge go forward. */
 function isChain({ graph }: PipelineTask): boolean {
-  const order = orderBy({ graph, stages: [], heldPerParameterByte: 0 }, (operator) => operator);
+  const order = orderBy(graph, (operator) => operator);
   return order.every(
     (operator, at) => at === 0 || (graph.before[operator] ?? []).includes(order[at - 1] ?? -1),
   );

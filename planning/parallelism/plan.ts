@@ -35,6 +35,8 @@ export interface PlanRequest {
   readonly solver?: (problem: MilpProblem) => MilpSolver;
   /** Told of each split and its predicted time, as the search goes. */
   readonly onCandidate?: (split: Split, time: StepTime) => void;
+  /** Stage bounds to try beside those that are found, for plans of as many stages. */
+  readonly bounds?: readonly number[];
   /** Only plans with these degrees. */
   readonly fixed?: Partial<Pick<Split, "replicas" | "stages" | "width">>;
 }
@@ -125,6 +127,9 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     });
     programmes.push(...(arranged?.programmes ?? []));
     const starts = [finalist];
+    const given = request.bounds === undefined ? undefined : { ...split, bounds: request.bounds };
+    if (given?.bounds.length === split.bounds.length && isHeldEverywhere(given, site, sums))
+      starts.push(timed(search, given, finalist.arrangement));
     if (arranged !== undefined) {
       const again = evaluated(search, { ...split, cells: arranged.cells }, "low cut, two levels");
       if (again !== undefined) starts.push(again);

@@ -1,6 +1,7 @@
 /** @file `orbweaver plan`: how to split a model over GPUs, the needs of each part, the step time, and the reasons. */
 
 import { Option, type Command } from "commander";
+import { writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { formatProblem } from "../../../domain/values/file-problem.ts";
@@ -9,9 +10,10 @@ import { jobModel } from "../../../domain/job/job-model.ts";
 import type { JobSpec } from "../../../domain/job/job.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { FRAMEWORKS, type FrameworkChoice } from "../../../domain/model/framework-names.ts";
+import { operatorAssignment } from "../../../planning/parallelism/operator-assignment.ts";
 import { planDocument } from "../../../planning/parallelism/plan-document.ts";
 import type { PlanModel } from "../../../planning/parallelism/models.ts";
-import { planTraining } from "../../../planning/parallelism/plan.ts";
+import { planModel } from "../../../planning/parallelism/plan-operators.ts";
 import { presetModel } from "../../../planning/parallelism/transformer-layers.ts";
 import { jobFileWith } from "../../command/job-flags.ts";
 import { readFleet, readText } from "../../command/fleet-files.ts";
@@ -26,11 +28,13 @@ import {
   withServingOptions,
   type ServingValues,
 } from "../../planning/serving.ts";
-import { planText, reasons } from "../../planning/plan-text.ts";
+import { planText, reasons, type Planned } from "../../planning/plan-text.ts";
 import { fleetFileSite, writtenSite } from "../../planning/site-source.ts";
 
 interface Values extends ServingValues {
   readonly model?: string;
+  readonly graph?: string;
+  readonly assignment?: string;
   readonly batch?: number;
   readonly sequence?: number;
   readonly gpus?: string;
@@ -104,7 +108,7 @@ export function planVerb(context: CommandContext): Command {
     .option("--timeline <file.svg>", "write a timeline of the run as SVG (with --host)")
     .option("--trace <file.json>", "write a Chrome trace of the run (with --host)")
     .option("--json", "answer with one JSON document");
-  return withServingOptions(verb)
+  return withServingOptions(withGraphOptions(verb))
     .addHelpText(
       "after",
       helpEnd([
@@ -122,7 +126,10 @@ export function planVerb(context: CommandContext): Command {
           "orbweaver plan --model llama-3-8b --batch 64 --framework fsdp2 --gpus a:8:H100",
           "sharded by PyTorch's FSDP2",
         ],
-        ["orbweaver plan --model graph.txt --batch 32 --gpus a:4:V100", "a PipeDream profile"],
+        [
+          "orbweaver plan --graph graph.txt --batch 32 --gpus a:4:V100 --assignment stages.json",
+          "a PipeDream profile; the stage and GPU of each operator in a file",
+        ],
         ["orbweaver plan --model model.onnx --host host.yaml", "inference over one host's GPUs"],
         [
           "orbweaver plan --model llama-3.1-8b@1x512 --host topo.txt --profiled-on A6000",
@@ -143,12 +150,27 @@ export function planVerb(context: CommandContext): Command {
     });
 }
 
+const withGraphOptions = (verb: Command): Command =>
+  verb
+    .addOption(
+      new Option(
+        "--graph <file>",
+        "graph to plan: a PipeDream profile or an MSR graph, whose operators are cut into stages",
+      ).conflicts(["model", "host", "serve"]),
+    )
+    .addOption(
+      new Option(
+        "--assignment <file.json>",
+        "write the stage and the GPUs of each operator of a graph",
+      ).conflicts(["host", "serve"]),
+    );
+
 async function answer(
   context: CommandContext,
   spec: JobSpec | undefined,
   values: Values,
 ): Promise<void> {
-  const name = values.model ?? spec?.model ?? (spec?.modelConfig && "modelConfig");
+  const name = values.graph ?? values.model ?? spec?.model ?? (spec?.modelConfig && "modelConfig");
   if (values.host !== undefined)
     return answerForHost(context, name, { ...values, host: values.host });
   const rule = engineOf(values, spec?.engine);
@@ -168,12 +190,21 @@ async function answer(
       "BAD_INPUT",
       `there is no ${name === undefined ? "model" : "batch"} to plan with. Give --${name === undefined ? "model" : "batch"}, or a job file that has it.`,
     );
-  const model = await modelOf(context, name, { spec, values });
+  const read = await modelOf(context, name, { spec, values });
+  for (const [flag, value] of [
+    ["--graph", values.graph],
+    ["--assignment", values.assignment],
+  ])
+    if (value !== undefined && read.profiled === undefined)
+      throw new OrbweaverError(
+        "BAD_INPUT",
+        `${flag ?? ""}: ${name} is no graph of profiled operators. Name a PipeDream profile or an MSR graph by --graph.`,
+      );
   const site = siteOf(context, spec, values);
   // Loaded on use, because solvers are large.
   const { solverFor } = await import("../../../solvers/index.ts");
-  const found = await planTraining({
-    model,
+  const { answer: found, model } = await planModel({
+    model: read,
     site,
     batch,
     framework: values.framework ?? spec?.framework ?? "megatron",
@@ -187,6 +218,7 @@ async function answer(
   });
   if (found.kind === "blocked") throw new OrbweaverError("BAD_INPUT", found.message);
   const planned = { model, site, plan: found.plan };
+  if (values.assignment !== undefined) writeAssignment(context, planned, values.assignment);
   if (values.json === true) {
     context.printJson({
       ...planDocument(found.plan, site, model.shape),
@@ -208,6 +240,25 @@ async function answer(
     return;
   }
   context.print(planText(planned, widthOf(context.io.stdout)));
+  if (values.assignment !== undefined)
+    context.print(`\nThe stage and the GPUs of each operator stand in ${values.assignment}.`);
+}
+
+function writeAssignment(
+  { io: { cwd } }: CommandContext,
+  { model, plan, site }: Planned,
+  file: string,
+): void {
+  const document = operatorAssignment(model, plan, site);
+  try {
+    writeFileSync(resolve(cwd, file), `${JSON.stringify(document, null, 2)}\n`);
+  } catch (error) {
+    const why = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `--assignment: ${file} cannot be written (${why}). Name a file in a folder that you may write to.`,
+    );
+  }
 }
 
 /** A job file may say the shape itself. */
@@ -216,7 +267,8 @@ async function modelOf(
   name: string,
   { spec, values }: { readonly spec: JobSpec | undefined; readonly values: Values },
 ): Promise<PlanModel> {
-  const said = values.model !== undefined || spec === undefined ? undefined : jobModel(spec);
+  const isNamed = values.model !== undefined || values.graph !== undefined;
+  const said = isNamed || spec === undefined ? undefined : jobModel(spec);
   const sequence = values.sequence ?? spec?.sequence;
   if (said !== undefined)
     return presetModel(said.name, trainedAt(said.shape, said.name, values.sequence));

@@ -155,10 +155,7 @@ describe("operators of a model's graph", () => {
         const found = pipelineGraph(graph);
         const placed = found.members.flat().sort((a, b) => a - b);
         expect(placed).toEqual(nodes.map((_, at) => at));
-        const order = orderBy(
-          { graph: found, stages: [], heldPerParameterByte: 1 },
-          (operator) => operator,
-        );
+        const order = orderBy(found, (operator) => operator);
         expect(order).toHaveLength(found.members.length);
       }),
       { numRuns: caseCount(150) },
