@@ -78,9 +78,11 @@ fi
 exec 9<&-
 exec "$@"`;
 
-/** As the user. */
+/** As the user. An array task whose job has no checkpoint rule has no folder for checkpoints, which only the agent could make. */
 const START = `umask 077
-[ -z "$ORBWEAVER_CHECKPOINT_DIR" ] || /usr/bin/mkdir -p -- "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN" || exit 126
+if [ -n "$ORBWEAVER_LAUNCH_TASK" ]; then /usr/bin/mkdir -p -- "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN" 2>/dev/null
+elif [ -n "$ORBWEAVER_CHECKPOINT_DIR" ]; then /usr/bin/mkdir -p -- "$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN" || exit 126
+fi
 exec "$@"`;
 
 /** What the command of each process of the job begins with. */

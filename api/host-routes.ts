@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { operatorRefusal } from "../access/principal.ts";
 import { packLedger } from "../scheduling/ledger/codec.ts";
-import { insist, route, type Route } from "./route.ts";
+import { FORCED, insist, route, type Route } from "./route.ts";
 
 const hosts = z
   .array(z.string().max(300))
@@ -47,9 +47,10 @@ export const HOST_ROUTES: readonly Route[] = [
     id: "drain",
     summary: "Stops new grants on hosts.",
     body: z.strictObject({ hosts, reason: z.string().max(1_000) }),
+    note: ({ hosts: named, reason }) => ({ about: named.join(" "), what: reason }),
     answer: async ({ caller, served, body, accept }) => {
       insist(operatorRefusal(caller.principal, caller.rights, "drain hosts"));
-      accept(body.hosts.join(" "));
+      accept();
       return { hosts: await served.client.drain(body.hosts, body.reason) };
     },
   }),
@@ -59,9 +60,10 @@ export const HOST_ROUTES: readonly Route[] = [
     id: "undrain",
     summary: "Ends a drain.",
     body: z.strictObject({ hosts }),
+    note: ({ hosts: named }) => ({ about: named.join(" ") }),
     answer: async ({ caller, served, body, accept }) => {
       insist(operatorRefusal(caller.principal, caller.rights, "end drains"));
-      accept(body.hosts.join(" "));
+      accept();
       return { hosts: await served.client.undrain(body.hosts) };
     },
   }),
@@ -71,9 +73,13 @@ export const HOST_ROUTES: readonly Route[] = [
     id: "fence",
     summary: "States that nothing runs on hosts, so that their jobs move at once.",
     body: z.strictObject({ hosts, isForced: z.boolean().exactOptional() }),
+    note: ({ hosts: named, isForced }) => ({
+      about: named.join(" "),
+      ...(isForced === true && { what: FORCED }),
+    }),
     answer: async ({ caller, served, body: { hosts: named, ...how }, accept }) => {
       insist(operatorRefusal(caller.principal, caller.rights, "fence hosts"));
-      accept(named.join(" "));
+      accept();
       return { hosts: await served.client.fence(named, how) };
     },
   }),

@@ -22,7 +22,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
 import { senderOf, type Door } from "./door.ts";
 import { openApiDocument } from "./openapi.ts";
-import { AccessRefusal, type Call, type ServedFleet } from "./route.ts";
+import { AccessRefusal, type Call, type OrderNote, type ServedFleet } from "./route.ts";
 import { findRoute, ROUTES } from "./routes.ts";
 import type { SessionDoor } from "./sessions.ts";
 
@@ -172,6 +172,7 @@ async function handle(
   for (const part of [query, said])
     if (part.kind === "refused")
       return refuse({ status: 400, code: "BAD_INPUT", message: part.message }, named);
+  const { order, why: wanted } = noted(named, route.note?.(said.value));
 
   let accepted: AuditEntry | undefined;
   const call: Call = {
@@ -182,7 +183,7 @@ async function handle(
     body: said.value,
     gone: gone.signal,
     accept: (of) => {
-      accepted = { ...named, ...(of !== undefined && { job: of }), verdict: "accepted" };
+      accepted = { ...order, ...(of !== undefined && { job: of }), ...wanted, verdict: "accepted" };
       audit.add(accepted);
     },
   };
@@ -194,7 +195,7 @@ async function handle(
     const why = messageOf(error);
     if (accepted !== undefined) audit.add({ ...accepted, verdict: "failed", why });
     else if (error instanceof AccessRefusal || method === "POST")
-      audit.add({ ...named, verdict: "refused", why });
+      audit.add({ ...order, verdict: "refused", why });
     if (!(error instanceof OrbweaverError)) throw error;
     const { code, message, details } = error;
     sendError(response, statusOf(error), {
@@ -203,6 +204,17 @@ async function handle(
       ...(details !== undefined && { details }),
     });
   }
+}
+
+/** The line of an order with what it names, and what it asks for. */
+function noted(
+  line: Omit<AuditEntry, "verdict">,
+  { about, what }: OrderNote = {},
+): { readonly order: typeof line; readonly why: Pick<AuditEntry, "why"> } {
+  return {
+    order: about === undefined ? line : { ...line, job: about },
+    why: what === undefined ? {} : { why: what },
+  };
 }
 
 /** Counts the request until its answer is closed; false where the sender has too many. */

@@ -5,7 +5,7 @@
 
 import { WorkflowNotFoundError } from "@temporalio/client";
 import { provenSigner } from "../access/job-proof.ts";
-import { jobRefusal, type JobAct, type JobOwnership } from "../access/principal.ts";
+import { jobRefusal, submitRefusal, type JobAct, type JobOwnership } from "../access/principal.ts";
 import { asked } from "../client/index.ts";
 import { FLEET_KEY, HOME_KEY, TENANT_KEY } from "../client/search-keys.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -45,6 +45,22 @@ export async function allowed(
   const job = await jobFacts(served, jobId);
   insist(jobRefusal(principal, rights, { act, job }));
   return job;
+}
+
+/** For an order after which processes of the job start: its own job, too, must be one that the caller may ask for today, as it is now. */
+export async function allowedToRun(
+  served: ServedFleet,
+  caller: Caller,
+  jobId: string,
+): Promise<JobFacts> {
+  const facts = await allowed(served, caller, { act: "change", jobId });
+  const { principal, rights } = caller;
+  if (rights.roles.includes("operator")) return facts;
+  const { spec } = await served.client.job(jobId).view();
+  if (spec === undefined)
+    throw new OrbweaverError("NOT_ALLOWED", `${jobId} has not read its job file yet. Try again.`);
+  insist(submitRefusal(principal, rights, spec));
+  return facts;
 }
 
 /** Whether there is a job with this id with which the caller may do so. */

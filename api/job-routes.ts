@@ -4,7 +4,6 @@ import { z } from "zod";
 import type { Identity } from "../access/own-identity.ts";
 import { fleetsRefusal, jobRefusal, seesOthers, submitRefusal } from "../access/principal.ts";
 import {
-  JOB_STATES,
   type JobFile,
   type JobFilter,
   type JobHandle,
@@ -16,11 +15,19 @@ import type { ServiceJob } from "../client/service-client.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_TASK_PAGE, TASK_STATES } from "../protocol/messages.ts";
 import { endingWithout, viewWithout } from "./hidden.ts";
-import { allowed, mayDo, type JobFacts } from "./job-facts.ts";
+import { allowed, allowedToRun, mayDo, type JobFacts } from "./job-facts.ts";
+import { listQuery, whole } from "./job-queries.ts";
 import { jobLogs, logQuery } from "./job-logs.ts";
-import { AccessRefusal, insist, route, type Call, type Route } from "./route.ts";
+import {
+  AccessRefusal,
+  FORCED,
+  insist,
+  route,
+  type Call,
+  type OrderNote,
+  type Route,
+} from "./route.ts";
 import { hiddenFrom, lineWithoutUnseen, withoutUnseen } from "./unseen-predecessors.ts";
-import { parsedJson } from "../lib/parsed-json.ts";
 
 const MOST_LISTED = 1_000;
 const MAX_WAIT_S = 30;
@@ -43,46 +50,6 @@ const settings = z.strictObject({
   min: z.number().exactOptional(),
   max: z.number().exactOptional(),
 });
-const text = z.string().max(1_000).exactOptional();
-const time = z.number().exactOptional();
-
-const filterSchema = z.strictObject({
-  class: text,
-  tenant: text,
-  state: z.union([z.enum(JOB_STATES), z.array(z.enum(JOB_STATES))]).exactOptional(),
-  cluster: text,
-  user: text,
-  isMine: z.literal(true).exactOptional(),
-  labels: z.array(z.string().max(1_000)).max(100).exactOptional(),
-  name: text,
-  gpuType: text,
-  submittedBeforeMs: time,
-  submittedAfterMs: time,
-  all: z.boolean().exactOptional(),
-  limit: z.number().int().min(1).exactOptional(),
-});
-const listQuery = z.strictObject({
-  filter: z
-    .string()
-    .max(8_192)
-    .transform((written, context) => {
-      const found = filterSchema.safeParse(parsedJson(written));
-      if (found.success) return found.data;
-      context.addIssue({ code: "custom", message: z.prettifyError(found.error) });
-      return z.NEVER;
-    })
-    .exactOptional()
-    .meta({
-      description: "JSON of the filter: class, tenant, state, user, isMine, labels, all, …",
-    }),
-});
-const whole = (most: number) =>
-  z
-    .string()
-    .regex(/^\d{1,9}$/)
-    .transform(Number)
-    .refine((value) => value <= most, { error: `at most ${String(most)}` });
-
 export const JOB_ROUTES: readonly Route[] = [
   route({
     method: "POST",
@@ -90,6 +57,7 @@ export const JOB_ROUTES: readonly Route[] = [
     id: "submit",
     summary: "Submits a job in the caller's name; the same id and job twice start one job.",
     body: submitBody,
+    note: ({ idempotencyKey: about }) => (about === undefined ? {} : { about }),
     answer: submit,
   }),
   route({
@@ -160,6 +128,7 @@ export const JOB_ROUTES: readonly Route[] = [
     id: "cancel",
     summary: "Cancels a job; `isForced` kills it without a checkpoint.",
     body: z.strictObject({ isForced: z.boolean().exactOptional() }),
+    note: ({ isForced }) => (isForced === true ? { what: FORCED } : {}),
     act: async (job, body) => {
       await job.cancel(body);
       return { state: body.isForced === true ? "killing" : "cancelling" };
@@ -175,6 +144,7 @@ export const JOB_ROUTES: readonly Route[] = [
     id: "release",
     summary: "Puts a held job back into the queue.",
     body: nothing,
+    isRun: true,
     act: async (job) => ({ state: await job.release() }),
   }),
   change({
@@ -187,6 +157,7 @@ export const JOB_ROUTES: readonly Route[] = [
     id: "requeue",
     summary: "Ends a job's run with a checkpoint; the job asks again at once.",
     body: nothing,
+    isRun: true,
     act: async (job) => ({ state: await job.requeue() }),
   }),
   route({
@@ -195,6 +166,7 @@ export const JOB_ROUTES: readonly Route[] = [
     id: "amend",
     summary: "Changes settings of a job that waits or runs, to what the caller may ask for.",
     body: settings,
+    note: (changes) => ({ what: settingsText(changes) }),
     answer: async ({ caller, served, job, body, accept }) => {
       const { principal, rights } = caller;
       await allowed(served, caller, { act: "change", jobId: job });
@@ -211,12 +183,15 @@ export const JOB_ROUTES: readonly Route[] = [
     id: "tasks/cancel",
     summary: "Cancels tasks of a job array.",
     body: z.strictObject({ tasks: tasksText }),
+    note: tasksNote,
     act: (job, { tasks }) => job.cancelTasks(tasks),
   }),
   change({
     id: "tasks/retry",
     summary: "Runs ended tasks of a job array that has not ended again.",
     body: z.strictObject({ tasks: tasksText }),
+    note: tasksNote,
+    isRun: true,
     act: (job, { tasks }) => job.retryTasks(tasks),
   }),
   route({
@@ -243,23 +218,38 @@ interface JobChange<Body extends z.ZodType> {
   readonly id: string;
   readonly summary: string;
   readonly body: Body;
+  readonly note?: (body: z.output<Body>) => OrderNote;
+  /** Processes of the job may start after it. */
+  readonly isRun?: true;
   readonly act: (job: JobHandle, body: z.output<Body>) => Promise<unknown>;
 }
 
-function change<Body extends z.ZodType>({ id, summary, body, act }: JobChange<Body>): Route {
+function change<Body extends z.ZodType>(of: JobChange<Body>): Route {
+  const { id, summary, body, note, isRun, act } = of;
   return route({
     method: "POST",
     path: `/v1/jobs/{job}/${id}`,
     id: id.replace("/", "-"),
     summary,
     body,
+    ...(note !== undefined && { note }),
     answer: async ({ caller, served, job, body: given, accept }) => {
-      await allowed(served, caller, { act: "change", jobId: job });
+      if (isRun === true) await allowedToRun(served, caller, job);
+      else await allowed(served, caller, { act: "change", jobId: job });
       accept();
       return await act(served.client.job(job, caller.principal.name), given);
     },
   });
 }
+
+function tasksNote({ tasks }: { readonly tasks: string }): OrderNote {
+  return { what: `tasks ${tasks}` };
+}
+
+const settingsText = (changes: z.output<typeof settings>): string =>
+  Object.entries(changes)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(", ");
 
 /** The kind of key that has signed the job; throws where the caller may not have it signed. */
 function changeSigner(

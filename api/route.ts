@@ -39,6 +39,11 @@ export interface Call<Query = unknown, Body = unknown> {
   readonly gone: AbortSignal;
 }
 
+export interface OrderNote {
+  readonly about?: string;
+  readonly what?: string;
+}
+
 export interface Route {
   readonly method: "GET" | "POST";
   readonly path: string;
@@ -47,6 +52,8 @@ export interface Route {
   readonly summary: string;
   readonly query?: z.ZodType;
   readonly body?: z.ZodType;
+  /** For the audit: what an order names where its path does not, and what it asks for. */
+  readonly note?: (body: unknown) => OrderNote;
   /** A streamed answer writes lines of JSON itself. */
   readonly isStream?: true;
   /** Called after `query` and `body` were parsed. */
@@ -55,9 +62,10 @@ export interface Route {
 
 /** A route whose handler knows the types of its query and body. */
 export function route<Query extends z.ZodType, Body extends z.ZodType>(
-  of: Omit<Route, "query" | "body" | "answer"> & {
+  of: Omit<Route, "query" | "body" | "note" | "answer"> & {
     readonly query?: Query;
     readonly body?: Body;
+    readonly note?: (body: z.output<Body>) => OrderNote;
     readonly answer: (
       call: Call<z.output<Query>, z.output<Body>>,
       response: ServerResponse,
@@ -65,8 +73,11 @@ export function route<Query extends z.ZodType, Body extends z.ZodType>(
   },
 ): Route {
   // The server parses both by these schemas before it calls the handler.
-  return { ...of, answer: of.answer as Route["answer"] };
+  return { ...of, answer: of.answer as Route["answer"] } as Route;
 }
+
+/** Of an order that spares nothing, in the audit. */
+export const FORCED = "by force";
 
 /** The caller has no right to this. */
 export class AccessRefusal extends OrbweaverError {

@@ -33,7 +33,7 @@ import { MAX_FRAME_BYTES } from "../streams/frame.ts";
 import { createRelay, RELAY, type RelayOptions } from "../streams/relay.ts";
 import { AGENT_PATH, CLIENT_PATH } from "../streams/words.ts";
 import { senderOf, type Door } from "./door.ts";
-import { allowed } from "./job-facts.ts";
+import { allowedToRun } from "./job-facts.ts";
 import { AccessRefusal, insist, type Caller, type ServedFleet } from "./route.ts";
 
 export interface SessionDoor {
@@ -152,7 +152,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
       throw new AccessRefusal(`this session is ${principal}'s`);
     if (ended.has(nonce) || Date.now() > ends)
       throw new OrbweaverError("NOT_FOUND", "the session is over");
-    await allowed(parts.served, caller, { act: "change", jobId: job });
+    await allowedToRun(parts.served, caller, job);
     if (client.readyState !== client.OPEN) return;
     enter(nonce, caller.principal);
     relay.join(nonce, "client", client);
@@ -164,7 +164,7 @@ export function createSessionDoor(parts: SessionParts): SessionDoor {
     { client, line }: { readonly client: WebSocket; readonly line: Omit<AuditEntry, "verdict"> },
   ): Promise<void> {
     const { served, audit } = parts;
-    const { signedBy } = await allowed(served, caller, { act: "change", jobId: wanted.job });
+    const { signedBy } = await allowedToRun(served, caller, wanted.job);
     const place = await placeOf(served, wanted);
     // Whoever went meanwhile leaves nothing behind.
     if (client.readyState !== client.OPEN) return;

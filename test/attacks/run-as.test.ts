@@ -66,6 +66,12 @@ ls ${world.stateDir} 2>&1 | grep -c enied`,
     expect(said).toMatch(/^1$/m);
   });
 
+  it("runs the tasks of an array, which have no folder for checkpoints without a rule", async () => {
+    const task = ["--array", "2", "--tenant", "research", "--gpus", "1"];
+    const ended = await world.cli(["submit", "--wait", ...task, "--", "sh", "-c", "id -u"]);
+    expect([ended.code, ended.stderr]).toEqual([0, expect.any(String)]);
+  });
+
   it("looks its command up as the user: a program in its PATH by the name of a tool of ours runs as nobody", async () => {
     for (const tool of ["unshare", "setpriv", "mount", "sh", "mkdir"])
       writeFileSync(join(open, tool), `#!/bin/sh\nid -u > ${join(open, "loot")}\n`, {

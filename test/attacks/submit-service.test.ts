@@ -4,7 +4,7 @@
  */
 
 import { generateKeyPairSync, sign, type KeyObject } from "node:crypto";
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { userInfo } from "node:os";
 import { join } from "node:path";
@@ -16,6 +16,7 @@ import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
 import { HTTP_LIMITS } from "../../api/http.ts";
 import { startService, type Service, type ServiceOptions } from "../../api/service.ts";
 import { openServiceClient, type FleetClient } from "../../client/index.ts";
+import type { Access, Grant } from "../../domain/fleet/access-schema.ts";
 import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import type { JobFile } from "../../domain/job/job-file.ts";
 import { proofsIn } from "../../protocol/signed-job.ts";
@@ -29,6 +30,8 @@ let service: Service;
 /** With so little time for a request that tests of slow ones are short; nothing else is asked there. */
 let hasty: Service;
 const issuer = generateKeyPairSync("ed25519");
+/** What `access:` of the fleet file says; the service looks at it when the file has changed. */
+let access: Access | undefined;
 const own = userInfo().username;
 
 const ACCESS = `
@@ -37,9 +40,11 @@ access:
     - { name: ada, subject: ada, issuer: company }
     - { name: bob, subject: bob, issuer: company }
     - { name: oscar, subject: oscar, issuer: company }
+    - { name: rita, subject: rita, issuer: company }
     - { name: nobby, user: nobody }
   grants:
     - { to: [ada, bob, nobby], role: user, tenants: [research], classes: [training], priority: 0 }
+    - { to: [rita], role: user, tenants: [research], priority: 5 }
     - { to: [oscar], role: operator }
   issuers:
     - { name: company, issuer: "https://login.example", audience: orbweaver, keys: ["${publicKeyText(issuer.publicKey)}"] }
@@ -68,12 +73,13 @@ beforeAll(async () => {
     read: () => ({ kind: "missing", reason: "is not needed" }),
   });
   if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  access = parsed.fleet.access;
   const options: ServiceOptions = {
     fleet: world.fleet,
     temporal: world.temporal,
     client: world.orbweaver,
     file,
-    readAccess: () => parsed.fleet.access,
+    readAccess: () => access,
     auditFile: join(dir, "audit.jsonl"),
     ownFolder: join(dir, "own"),
     sharedFolder: join(dir, "all"),
@@ -109,6 +115,8 @@ function tokenOf(sub: string, more: object = {}, key: KeyObject = issuer.private
 const url = (): URL => new URL(`http://127.0.0.1:${String(service.port)}`);
 const clientOf = (sub: string, token = tokenOf(sub)): FleetClient =>
   openServiceClient({ url: url(), token }, world.fleet);
+
+const pause = (): Promise<void> => new Promise((wake) => setTimeout(wake, 50));
 
 const lines = (name = "audit.jsonl"): readonly AuditLine[] => {
   const { lines: found, brokenAt } = readAuditLog(join(dir, name));
@@ -265,10 +273,62 @@ describe("level 1: with a token", () => {
 
   it("only operators give orders about hosts", async () => {
     const ada = clientOf("ada");
-    await refusedLine(ada.drain(["alpha/a1"], "mine"));
+    const refused = await refusedLine(ada.drain(["alpha/a1"], "mine"));
+    expect(refused).toMatchObject({ act: "drain", job: "alpha/a1" });
     await refusedLine(ada.undrain(["alpha/a1"]));
     await refusedLine(ada.fence(["alpha/a1"], { isForced: true }));
     expect(await clientOf("oscar").drain(["alpha/a3"], "fan")).toEqual(["alpha/a3"]);
+    expect(lines().at(-1)).toMatchObject({ who: "oscar", job: "alpha/a3", why: "fan" });
+  });
+});
+
+describe("level 1: with a grant that was taken away", () => {
+  const grantRita = async (grant: Grant): Promise<void> => {
+    const others = access?.grants?.filter(({ to }) => !to.includes("rita")) ?? [];
+    access = { ...access, grants: [...others, grant] };
+    const path = join(dir, "fleet.yaml");
+    writeFileSync(path, `${readFileSync(path, "utf8")}# ${JSON.stringify(grant)}\n`);
+    const headers = { Authorization: `Bearer ${tokenOf("rita")}` };
+    for (let said = ""; !said.includes(JSON.stringify(grant));)
+      said = await pause().then(
+        async () => await (await fetch(new URL("/v1/me", url()), { headers })).text(),
+      );
+  };
+  const full: Grant = { to: ["rita"], role: "user", tenants: ["research"], priority: 5 };
+
+  it("an old job neither goes on nor starts again, and can still be ended", async () => {
+    const rita = clientOf("rita");
+    const keys = { held: newKey(), runs: newKey(), array: newKey(), ended: newKey() };
+    await rita.submit(file({ hold: true, priority: 5 }), { idempotencyKey: keys.held });
+    await rita.submit(file(), { idempotencyKey: keys.runs });
+    await rita.submit(file({ array: { count: 2 } }), { idempotencyKey: keys.array });
+    await rita.submit(file({ run: { command: ["true"] } }), { idempotencyKey: keys.ended });
+    await rita.job(keys.ended).outcome();
+    while ((await rita.job(keys.runs).view()).state !== "running") await pause();
+    const attempts: readonly (readonly [string, string, () => Promise<unknown>])[] = [
+      ["release", keys.held, () => rita.job(keys.held).release()],
+      ["requeue", keys.runs, () => rita.job(keys.runs).requeue()],
+      ["tasks-retry", keys.array, () => rita.job(keys.array).retryTasks("0")],
+      ["retry", keys.ended, () => rita.job(keys.ended).rerun()],
+      ["amend", keys.held, () => rita.job(keys.held).amend({ priority: 1 })],
+    ];
+    await grantRita({ to: ["rita"], role: "viewer" });
+    for (const [act, job, attempt] of attempts)
+      expect(await refusedLine(attempt())).toMatchObject({
+        ...{ who: "rita", act, job, why: "rita may not submit jobs" },
+      });
+    await grantRita({ ...full, tenants: ["finance"] });
+    for (const [, , attempt] of attempts)
+      expect((await refusedLine(attempt())).why).toContain("not for tenant research");
+    await grantRita({ ...full, priority: 0 });
+    expect((await refusedLine(rita.job(keys.held).release())).why).toContain("priority 0 at most");
+    expect((await rita.job(keys.held).view()).state).toBe("held");
+    await grantRita(full);
+    expect(await rita.job(keys.held).release()).not.toBe("held");
+    await grantRita({ to: ["rita"], role: "viewer" });
+    for (const key of [keys.held, keys.runs, keys.array])
+      await rita.job(key).cancel({ isForced: true });
+    expect(lines().at(-1)).toMatchObject({ act: "cancel", verdict: "accepted", why: "by force" });
   });
 });
 

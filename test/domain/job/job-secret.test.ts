@@ -5,7 +5,9 @@ import { contentOfSpec } from "../../../protocol/signed-job.ts";
 import { contentHash } from "../../../access/job-proof.ts";
 
 const jobWith = (env: string): ReturnType<typeof parseJobYaml> =>
-  parseJobYaml(`name: toy\ngang: 1\nrun:\n  command: ["true"]\n  env: ${env}\n`, { file: "job.yaml" });
+  parseJobYaml(`name: toy\ngang: 1\nrun:\n  command: ["true"]\n  env: ${env}\n`, {
+    file: "job.yaml",
+  });
 const specWith = (env: string) => {
   const parsed = jobWith(env);
   if (parsed.kind !== "parsed") throw new Error(JSON.stringify(parsed));
