@@ -7,6 +7,7 @@
 
 import { parse } from "yaml";
 import { z } from "zod";
+import { IMAGE_RUNTIMES, type ImageRule, type ImageRuntime } from "../domain/job/job-image.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { parseSecret } from "../domain/job/job-secret.ts";
 import type { ProvenSubmitter } from "./job-proof.ts";
@@ -30,6 +31,8 @@ export interface HostPolicy {
   readonly commands?: readonly string[];
   /** Names in `env` that a job may not set, beside those that change which code a program loads. */
   readonly deniedEnv: readonly string[];
+  /** Which images may be started, by which runtimes, and what they may see of the host; none when absent. */
+  readonly containers?: ContainerPolicy;
   /** Which user of the host runs a tenant's jobs; `*` stands for every other tenant. */
   readonly users?: Readonly<Record<string, string>>;
   /**
@@ -44,6 +47,20 @@ export interface HostPolicy {
   readonly fleetKeys?: readonly string[];
 }
 
+export interface ContainerPolicy {
+  /** Every runtime when absent. */
+  readonly runtimes?: readonly ImageRuntime[];
+  /** Each an image, or what its name begins with where it ends in a slash. */
+  readonly images: readonly string[];
+  /** Each a path, or a folder with what is in it where it ends in a slash. */
+  readonly mounts: readonly PolicyMount[];
+}
+
+export interface PolicyMount {
+  readonly source: string;
+  readonly isWritable: boolean;
+}
+
 /** What a policy judges of an order. */
 export interface PolicyQuestion {
   readonly tenant: string;
@@ -53,6 +70,8 @@ export interface PolicyQuestion {
   readonly env: Readonly<Record<string, string>>;
   /** References by the names of their variables. */
   readonly secrets?: Readonly<Record<string, string>>;
+  /** In which the processes are to run. */
+  readonly image?: ImageRule;
   /** The user that the agent runs as. */
   readonly agent: { readonly name: string; readonly isRoot: boolean };
 }
@@ -97,6 +116,15 @@ const secretRule = z
     error: "no file:/PATH, file:/FOLDER/, env:NAME or command:LINE",
   });
 
+/** `/data/`, read-only unless `:rw` follows. */
+const policyMount = z
+  .string()
+  .regex(/^\/[^:]*(:r[ow])?$/, { error: "no whole path; write /data/ or /scratch/:rw" })
+  .transform((text): PolicyMount => ({
+    source: text.replace(/:r[ow]$/, ""),
+    isWritable: text.endsWith(":rw"),
+  }));
+
 const policySchema = z.strictObject({
   submitters: z
     .array(
@@ -109,6 +137,13 @@ const policySchema = z.strictObject({
     .default([]),
   commands: z.array(z.string().min(1)).exactOptional(),
   deniedEnv: z.array(z.string().min(1)).default([]),
+  containers: z
+    .strictObject({
+      runtimes: z.array(z.enum(IMAGE_RUNTIMES)).exactOptional(),
+      images: z.array(z.string().min(1)).default([]),
+      mounts: z.array(policyMount).default([]),
+    })
+    .exactOptional(),
   users: z.record(z.string(), z.string().regex(/^[a-z_][a-z0-9_.-]*$/)).exactOptional(),
   secrets: z.record(z.string(), z.array(secretRule)).default({}),
   limits: z
@@ -201,6 +236,8 @@ function contentRefusal(
   );
   if (secret !== undefined)
     return `${file} names no secret ${JSON.stringify(secret)} for tenant ${question.tenant} (secrets)`;
+  const refused = question.image && imageRefusal(policy, file, question.image);
+  if (refused !== undefined) return refused;
   const denied = new Set<string>([...LOADER_VARIABLES, ...deniedEnv]);
   const name = [...Object.keys(env), ...Object.keys(secrets)].find(
     (variable) =>
@@ -217,6 +254,30 @@ function mayName({ secrets }: HostPolicy, tenant: string, reference: string): bo
 /** Only a folder stands for more than itself: a line that begins with an allowed one may go on to anything. */
 const isNamed = (reference: string, rule: string): boolean =>
   FOLDER.test(rule) ? isAllowed(reference, rule) : reference === rule;
+
+function imageRefusal(
+  { containers }: HostPolicy,
+  file: string,
+  { image, runtime, mounts }: ImageRule,
+): string | undefined {
+  if (containers === undefined) return `${file} allows no images (containers)`;
+  const { runtimes, images, mounts: open } = containers;
+  if (runtimes !== undefined && runtime !== "auto" && !runtimes.includes(runtime))
+    return `${file} does not allow the runtime ${runtime}; it allows ${runtimes.join(", ")}`;
+  if (!images.some((allowed) => isAllowed(image, allowed)))
+    return `${file} does not allow the image ${image}`;
+  const closed = mounts.find(
+    ({ source, isReadOnly }) =>
+      !open.some((each) => isOpen(source, each) && (isReadOnly || each.isWritable)),
+  );
+  if (closed === undefined) return undefined;
+  const isReadable = open.some((each) => isOpen(closed.source, each));
+  return `${file} does not allow the mount ${closed.source}${isReadable ? " for writing; mount it with :ro" : ""}`;
+}
+
+/** A folder is in itself. */
+const isOpen = (path: string, { source }: PolicyMount): boolean =>
+  isAllowed(path, source) || isAllowed(`${path}/`, source);
 
 /** Why a policy does not let this program be started beside a job; undefined when it does. */
 export function commandRefusal(

@@ -27,10 +27,17 @@ export interface ContainmentShare {
   readonly hosts: number;
 }
 
+export interface ImageShare {
+  /** The runtimes of the hosts for images, the one that is taken first in front; none also where an agent does not say. */
+  readonly runtimes: readonly string[];
+  readonly hosts: number;
+}
+
 export interface FleetTrust {
   /** Sorted by their names. */
   readonly shares: readonly TrustShare[];
   readonly containment: readonly ContainmentShare[];
+  readonly images: readonly ImageShare[];
   /** Hosts whose machines show other GPUs than the fleet's description (`domain/fleet/machine-differences.ts`). */
   readonly differences: readonly {
     readonly host: HostId;
@@ -68,6 +75,10 @@ export async function fleetTrust(
       const [containment = word, ...limits] = word.split("+");
       return { containment, limits, hosts: count };
     }),
+    images: countBy(({ images = [] }) => images.join(",")).map(([word, count]) => ({
+      runtimes: word.split(",").filter(Boolean),
+      hosts: count,
+    })),
     differences: asked.flatMap((queue, index) => {
       const { differences = [] } = words[index] ?? {};
       return differences.length === 0
@@ -78,7 +89,7 @@ export async function fleetTrust(
   };
 }
 
-type AgentWords = Pick<WorkerIdentity, "trust" | "containment" | "differences">;
+type AgentWords = Pick<WorkerIdentity, "trust" | "containment" | "differences" | "images">;
 
 /** None where the server does not tell: these are remarks beside the fleet, which must be shown all the same. */
 async function wordsOn(client: Client, taskQueue: string): Promise<AgentWords> {

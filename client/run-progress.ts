@@ -7,8 +7,8 @@ import { asked } from "./server-error.ts";
 
 export interface RunProgress {
   readonly host?: string;
-  /** `queued`: no agent has taken the run yet; `preparing`: an agent has; the others as the agent reports. */
-  readonly phase: "queued" | "preparing" | "prepared" | "running";
+  /** `queued`: no agent has taken the run yet; `preparing`: an agent has; `pulling`: it fetches the image; the others as the agent reports. */
+  readonly phase: "queued" | "preparing" | "pulling" | "prepared" | "running";
   readonly startedAtMs?: number;
   /** Bandwidth that the processes have measured so far. */
   readonly measuredGbs?: number;
@@ -52,7 +52,7 @@ function readHeartbeat(
   const served = servedIn(beat.get("served"));
   return {
     ...(typeof host === "string" && { host }),
-    ...((phase === "prepared" || phase === "running") && { phase }),
+    ...((phase === "pulling" || phase === "prepared" || phase === "running") && { phase }),
     ...(typeof startedAtMs === "number" && { startedAtMs }),
     ...(typeof measuredGbs === "number" && { measuredGbs }),
     ...(served !== undefined && { served }),

@@ -144,7 +144,8 @@ export interface TaskEnd {
 
 /** Heartbeat details of `run`. */
 export interface RunHeartbeat {
-  readonly phase: "prepared" | "running";
+  /** `pulling`: the host fetches the image, and is not prepared yet. */
+  readonly phase: "pulling" | "prepared" | "running";
   readonly host: HostId;
   readonly token: Token;
   /** The port of rank 0; only its host says it. */

@@ -18,6 +18,8 @@ export interface WorkerIdentity {
   readonly containment?: string;
   /** Of an agent: how the GPUs of its host differ from the fleet's description (`domain/fleet/machine-differences.ts`). */
   readonly differences?: readonly string[];
+  /** Of an agent: the runtimes that start images on its hosts, the one that is taken first in front (`domain/job/job-image.ts`). */
+  readonly images?: readonly string[];
 }
 
 /** Known to every release that does not say more. */
@@ -31,12 +33,14 @@ export const identityText = ({
   trust,
   containment,
   differences = [],
+  images = [],
 }: WorkerIdentity & { readonly release: string }): string =>
   [
     `${pid}@${host} orbweaver=${release} rules=${rules}`,
     ...(trust === undefined ? [] : [`trust=${trust}`]),
     ...(containment === undefined ? [] : [`containment=${containment}`]),
     ...(differences.length === 0 ? [] : [`differs=${differences.join(",")}`]),
+    ...(images.length === 0 ? [] : [`images=${images.join(",")}`]),
   ].join(" ");
 
 /**
@@ -56,8 +60,8 @@ export function parseIdentity(text: string): WorkerIdentity | undefined {
   );
   const [release, rules] = [said.get("orbweaver"), Number(said.get("rules") ?? FIRST_RULES)];
   if (words.length > 0 && (release === undefined || !Number.isInteger(rules))) return undefined;
-  const [trust, containment, differs] = ["trust", "containment", "differs"].map((key) =>
-    said.get(key),
+  const [trust, containment, differs, images] = ["trust", "containment", "differs", "images"].map(
+    (key) => said.get(key),
   );
   return {
     pid: Number(pid),
@@ -67,5 +71,6 @@ export function parseIdentity(text: string): WorkerIdentity | undefined {
     ...(trust !== undefined && { trust }),
     ...(containment !== undefined && { containment }),
     ...(differs !== undefined && { differences: differs.split(",") }),
+    ...(images !== undefined && { images: images.split(",") }),
   };
 }

@@ -24,7 +24,6 @@ import {
 } from "../agent/runs/agent-host.ts";
 import { reportCheckpoints } from "../agent/telemetry/checkpoint-report.ts";
 import { containmentWord, type ContainerKind } from "../agent/containment/container.ts";
-import type { HostResources } from "../agent/containment/limits.ts";
 import { findContainment } from "../agent/system/find-containment.ts";
 import { findNative, nativeFile, SUPERVISOR_VARIABLE } from "../agent/system/native-supervisor.ts";
 import { openContactStore, type ContactStore } from "../agent/presence/contact-store.ts";
@@ -62,6 +61,8 @@ import type { ClusterId, HostId } from "../domain/values/ids.ts";
 import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
 import type { HealthRules } from "./health-file.ts";
 import { watchHealth } from "./host-health.ts";
+import { hostImages } from "./host-images.ts";
+import type { ServedHost } from "./host-resources.ts";
 import { endAndSayStrays, healTokens, hostOwners } from "./lost-state.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
 import { linkMonitorWorkflowId, presenceWorkflowId } from "../protocol/messages.ts";
@@ -87,12 +88,7 @@ export interface AgentOptions {
   readonly dataConverter?: DataConverter;
   readonly fleet: string;
   readonly cluster: ClusterId;
-  readonly hosts: readonly {
-    readonly id: HostId;
-    readonly gpuCount: number;
-    /** What its launches share; by default only what a job asks for is limited. */
-    readonly resources?: HostResources;
-  }[];
+  readonly hosts: readonly ServedHost[];
   /** Folder of all agents of this machine; see `agent/system/state-layout.ts`. */
   readonly stateDir: string;
   /** The address that the other hosts of a gang connect to. */
@@ -301,6 +297,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
   const believed = given === undefined ? believedKeys() : () => given;
   const access = { fleet: options.fleet, trust, believed };
   const native = findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]);
+  const images = hostImages(trust, native);
   const common = {
     connection,
     namespace,
@@ -308,6 +305,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
       trust: trustWord(trust),
       containment: containmentWord(findContainment(options.containers)),
       differences: options.differences ?? [],
+      images: images.tools.map(({ runtime }) => runtime),
     }),
     ...(dataConverter !== undefined && { dataConverter }),
     activityTaskPollerBehavior: POLLERS,
@@ -330,6 +328,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
     readSecrets: hostSecrets({ runAsOf: asWhom, env: process.env }),
     shimPath: options.shimPath ?? defaultShimPath(),
     nativePath: native,
+    images,
     env: process.env,
     log: options.log ?? LOG_LIMITS,
     minFreeBytes: options.minFreeBytes ?? MIN_FREE_BYTES,

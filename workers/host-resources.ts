@@ -6,7 +6,19 @@
 
 import { availableParallelism, totalmem } from "node:os";
 import type { HostResources } from "../agent/containment/limits.ts";
+import type { ImageGpu } from "../agent/images/image-launch.ts";
 import type { ClusterShape, HostShape } from "../domain/fleet/fleet.ts";
+import type { HostId } from "../domain/values/ids.ts";
+
+/** A host of an agent. */
+export interface ServedHost {
+  readonly id: HostId;
+  readonly gpuCount: number;
+  /** What its launches share; by default only what a job asks for is limited. */
+  readonly resources?: HostResources;
+  /** What the machine's driver shows of its GPUs, by their indices; absent where they are made up. */
+  readonly gpus?: readonly ImageGpu[];
+}
 
 /** The rest is the system's, the agent's and the shims'. */
 const SHARED_MEMORY = 15 / 16;

@@ -6,7 +6,7 @@ import { NEWEST_RULES } from "../scheduling/ledger/ledger.ts";
 import { ownBuildId } from "./on-demand/build-id.ts";
 
 export const ownPollerIdentity = (
-  agent: Pick<WorkerIdentity, "trust" | "containment" | "differences"> = {},
+  agent: Pick<WorkerIdentity, "trust" | "containment" | "differences" | "images"> = {},
 ): string =>
   identityText({
     pid: process.pid,

@@ -93,10 +93,7 @@ export function submitterCheck(
     if (typeof found === "string") return found;
     if (Date.now() > found.until && !hasStarted(order))
       throw failure("STALE_TOKEN", `the ticket of ${order.leaseId} is over; ask for GPUs again`);
-    if (trust.kind === "namespace")
-      return agent.isRoot && order.run.secrets !== undefined
-        ? "it names secrets, and an agent of root looks up none for submitters that nobody has checked. Give the host a policy with secrets (--policy)."
-        : undefined;
+    if (trust.kind === "namespace") return agent.isRoot ? refusalOfRoot(order) : undefined;
     const { workflowId, workflowRunId: runId } = order;
     const { memo, startedAtMs } = await memoOf(client, { workflowId, runId });
     const content = contentOfOrder(order);
@@ -107,7 +104,7 @@ export function submitterCheck(
     const ageMs = Math.abs(startedAtMs - check.by.signedAtMs);
     if (check.by.run === undefined && ageMs > PROOF_AGE_MS)
       return `it was signed ${String(Math.round(ageMs / 60_000))} minutes away from its start, and a signature is good for ${String(PROOF_AGE_MS / 60_000)}. Submit it again, or set the clocks.`;
-    const { command, env, secrets, checkpoint } = order.run;
+    const { command, env, secrets, checkpoint, container } = order.run;
     return trustRefusal(trust, check.by, {
       tenant: order.holder.tenant,
       command,
@@ -115,8 +112,18 @@ export function submitterCheck(
       ...(secrets !== undefined && { secrets }),
       agent,
       ...(checkpoint?.order.kind === "command" && { checkpointCommand: checkpoint.order.command }),
+      ...(container !== undefined && { image: container }),
     });
   };
+}
+
+/** What an agent of root does for nobody whom it has not checked. */
+function refusalOfRoot({ run }: RunOrder): string | undefined {
+  if (run.secrets !== undefined)
+    return "it names secrets, and an agent of root looks up none for submitters that nobody has checked. Give the host a policy with secrets (--policy).";
+  if (run.container !== undefined)
+    return "an agent of root starts images for submitters that nobody has checked only where a policy allows them. Give the host a policy with containers (--policy), or let the agent run as another user.";
+  return undefined;
 }
 
 /** By the newest signature that is good for the order; why the first one is not, where none is. */

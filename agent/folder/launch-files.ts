@@ -23,6 +23,7 @@
  */
 
 import { join } from "node:path";
+import type { ImageRuntime } from "../../domain/job/job-image.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { ProcessIdentity } from "../system/process-identity.ts";
 
@@ -86,6 +87,8 @@ export interface LaunchPlan {
   readonly command: readonly string[];
   /** Already in `command`; what else is started for the job begins with it. */
   readonly asUser?: readonly string[];
+  /** Already in `command`, behind `asUser`: the words of the runtime that starts the image. */
+  readonly image?: { readonly runtime: ImageRuntime; readonly words: readonly string[] };
   readonly cwd: string;
   /** Names of variables whose values the shim gets by its input (`shim/secret-input.ts`). */
   readonly secrets?: readonly string[];

@@ -14,6 +14,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +171,11 @@ static void drop_all(uid_t uid, gid_t gid, const gid_t *groups, size_t group_cou
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
 }
 
+_Noreturn static void run_program(char **words) {
+  execvp(words[0], words);
+  fail(errno == ENOENT || errno == ENOTDIR ? NOT_FOUND : NOT_STARTED, "%s: %s", words[0], strerror(errno));
+}
+
 /*
  * A named checkpoint folder is the user's to make. An array task whose job has no checkpoint rule has none, and only the agent could make it.
  */
@@ -226,6 +232,18 @@ _Noreturn void run_as_user(char **words) {
   limit(RLIMIT_CORE, 0, "core");
   drop_all(uid, gid, groups, group_count);
   make_checkpoint_folder();
-  execvp(words[0], words);
-  fail(errno == ENOENT || errno == ENOTDIR ? NOT_FOUND : NOT_STARTED, "%s: %s", words[0], strerror(errno));
+  run_program(words);
+}
+
+/*
+ * Before and behind a runtime that would end of a signal meant for the program in its image (agent/images/bubblewrap.ts): what is held back here
+ * stays so over the start of programs, until the second step lets it through. KILL ends the runtime at any time, and everything in it.
+ */
+_Noreturn void run_with_signals(char **words, bool is_held) {
+  const int held[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t at = 0; is_held && at < sizeof held / sizeof held[0]; at += 1) sigaddset(&set, held[at]);
+  sigprocmask(SIG_SETMASK, &set, NULL);
+  run_program(words);
 }

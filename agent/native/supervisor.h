@@ -113,6 +113,7 @@ bool has_members(const struct roots *roots, bool is_kill);
 /* exec-step.c */
 void join_groups(const struct container *container);
 _Noreturn void run_as_user(char **words);
+_Noreturn void run_with_signals(char **words, bool is_held);
 
 /* fence.c */
 struct fence {

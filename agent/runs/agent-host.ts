@@ -9,6 +9,7 @@ import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 import { MARKS_ALONE, type Containment } from "../containment/container.ts";
 import type { HostResources } from "../containment/limits.ts";
+import type { ImageGpu } from "../images/image-launch.ts";
 import { failure } from "../system/failures.ts";
 import {
   batchDir,
@@ -34,6 +35,8 @@ export interface AgentHost {
   readonly containment: Containment;
   /** What launches share in proportion to their GPUs. */
   readonly resources: HostResources;
+  /** By their indices; none where the machine's driver shows none, or the host's GPUs are made up. */
+  readonly gpus?: readonly ImageGpu[];
   /** Names this host of this fleet among all that agents of the machine serve. */
   readonly owner: string;
   /** Called once for each launch, when its report is written. */
@@ -50,6 +53,7 @@ export interface HostSetup extends HostPlace {
   readonly containment?: Containment;
   /** By default none: only what a job asks for is limited. */
   readonly resources?: HostResources;
+  readonly gpus?: AgentHost["gpus"];
   /** By default one made from the folder's name. */
   readonly owner?: string;
   readonly settled?: AgentHost["settled"];
@@ -62,6 +66,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     gpuCount,
     containment = MARKS_ALONE,
     resources = {},
+    gpus,
     owner,
     settled,
     heal,
@@ -81,6 +86,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     ready: isAsked ? heal({ id: place.id, gpuCount, tokens }) : Promise.resolve(),
     containment,
     resources,
+    ...(gpus !== undefined && { gpus }),
     ...(settled !== undefined && { settled }),
     owner: owner ?? ownerName([layout.dir]),
     open: new Map(),

@@ -9,6 +9,7 @@
 
 import { join } from "node:path";
 import type { CheckpointRule } from "../../domain/job/job.ts";
+import type { ImageRuntime } from "../../domain/job/job-image.ts";
 import type { CheckpointMark, RunOrder } from "../../protocol/agent-contract.ts";
 import { groupsOf, readContainer } from "../containment/container.ts";
 import { completeIn, taskCheckpointDir, tokenDir } from "../folder/checkpoints.ts";
@@ -166,13 +167,15 @@ function sendOrder(
     writers,
   }: { readonly rule: CheckpointRule["order"]; readonly writers: readonly Writer[] },
 ): SentOrder {
+  const { files, system } = run;
+  const runtime = readJson<LaunchPlan>(system.files, files.plan)?.image?.runtime;
   const sent =
     rule.kind === "signal"
       ? [
           signalRanks(
-            run.system.processes,
+            system.processes,
             writers.flatMap(({ ranks }) => ranks),
-            rule.signal,
+            { signal: rule.signal, generation: runtime === undefined ? 0 : GENERATIONS[runtime] },
           ),
         ]
       : writers.map(({ env }) => startCommand(run, order, { command: rule.command, env }));
@@ -190,18 +193,34 @@ interface SentOrder {
   end(): void;
 }
 
+/** How many processes of a runtime stand between a rank's own and its program, and pass no signals on. */
+const GENERATIONS: Readonly<Record<ImageRuntime, number>> = {
+  podman: 0,
+  docker: 0,
+  apptainer: 0,
+  enroot: 0,
+  bubblewrap: 2,
+};
+
 function signalRanks(
   processes: Processes,
   ranks: readonly RankStatus[],
-  signal: string,
+  { signal, generation }: { readonly signal: string; readonly generation: number },
 ): SentOrder {
   let trouble: string | undefined;
   for (const { process: rank } of ranks) {
     if (rank === undefined || !isAliveIn(processes, rank)) continue;
-    const refusal = processes.signal(rank.pid, signal);
+    const refusal = processes.signal(descendant(processes, rank.pid, generation), signal);
     if (refusal !== undefined) trouble = `${signal} could not be sent: ${refusal}`;
   }
   return { trouble: () => trouble, end: () => undefined };
+}
+
+/** The process so many generations below; the last one there is where the program has not begun yet. */
+function descendant(processes: Processes, pid: number, generation: number): number {
+  const child =
+    generation === 0 ? undefined : processes.all().find(({ ppid }) => ppid === pid)?.pid;
+  return child === undefined ? pid : descendant(processes, child, generation - 1);
 }
 
 function startCommand(
@@ -216,7 +235,7 @@ function startCommand(
     trouble = `the checkpoint command of ${order.jobName} ${what}; see checkpoint.log in ${files.dir} on ${order.host}`;
   };
   const pid = processes.start({
-    command: [...(plan?.asUser ?? []), ...command],
+    command: [...(plan?.asUser ?? []), ...(plan?.image?.words ?? []), ...command],
     cwd: plan?.cwd ?? files.dir,
     env,
     joins: groupsOf(readContainer(disk, files)),

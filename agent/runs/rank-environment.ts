@@ -24,6 +24,8 @@ import { extrasEnv } from "../folder/extra-files.ts";
 
 /** Of the agent's own environment; a job brings everything else. */
 const PASSED_ON = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH"] as const;
+/** Those that say something of this host alone, so nothing inside an image. */
+export const HOST_VARIABLES: readonly string[] = PASSED_ON.filter((name) => name !== "LANG");
 const LOOPBACK = "127.0.0.1";
 
 export interface RankSurroundings {

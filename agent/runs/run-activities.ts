@@ -25,6 +25,7 @@ import { awaitGang, awaitSiblings } from "./gang-barrier.ts";
 import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { revoke, settleRun, stopRun } from "./run-end.ts";
+import { fetchImage } from "./image-fetch.ts";
 import { commit, prepare, type StartPorts } from "./run-start.ts";
 import { readServing, untilServing } from "../folder/serving-file.ts";
 import { readJson } from "../folder/json-files.ts";
@@ -107,8 +108,7 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
       if (refusal !== undefined) return refusal;
       const secrets = await lookUpSecrets(ports, of);
       if ("report" in secrets) return secrets.report;
-      const sayPrepared = (): void => say({ phase: "prepared" });
-      const isReady = await start(ports, of, { sayPrepared, secrets: secrets.values });
+      const isReady = await start(ports, of, { say, secrets: secrets.values });
       if (!isReady) return await reportNotStarted(ports, of);
       barrierAtMs = clock.elapsedMs();
     } else if (phaseOf(run).kind === "revoked" && run.stopping === undefined) {
@@ -199,7 +199,13 @@ async function lookUpSecrets(
 async function start(
   ports: RunPorts,
   { host, run, order, task }: Attempt,
-  { sayPrepared, secrets }: { readonly sayPrepared: () => void; readonly secrets: SecretValues },
+  {
+    say,
+    secrets,
+  }: {
+    readonly say: (next: Pick<RunHeartbeat, "phase">) => void;
+    readonly secrets: SecretValues;
+  },
 ): Promise<boolean> {
   const signal = AbortSignal.any([task.cancelled, run.halt.signal]);
   const { clock } = run.system;
@@ -208,10 +214,14 @@ async function start(
     forgetUnstored(host, run);
     throw error;
   });
-  if (!signal.aborted) sayPrepared();
-  const timeoutMs = Math.max(0, order.prepareTimeoutMs - (clock.elapsedMs() - startedMs));
   let gang;
   try {
+    await fetchImage(host, run, {
+      ...{ order, ports, signal },
+      sayPulling: () => say({ phase: "pulling" }),
+    });
+    if (!signal.aborted) say({ phase: "prepared" });
+    const timeoutMs = Math.max(0, order.prepareTimeoutMs - (clock.elapsedMs() - startedMs));
     gang = await awaitGang(order, {
       gang: ports.gang,
       clock,
@@ -221,7 +231,7 @@ async function start(
       timeoutMs,
     });
   } catch (error) {
-    revoke(run, "the gang was not ready in time");
+    revoke(run, "the gang was not ready");
     host.open.delete(runKey(run));
     throw error;
   }

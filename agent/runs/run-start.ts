@@ -7,7 +7,7 @@
  */
 
 import { join } from "node:path";
-import { asUser, type RunAs } from "../../access/run-as.ts";
+import { asUser } from "../../access/run-as.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { POLICY_VARIABLE } from "../../protocol/collective-files.ts";
 import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
@@ -17,6 +17,7 @@ import { newestCheckpoint, taskCheckpointDir, tokenDir } from "../folder/checkpo
 import { failure } from "../system/failures.ts";
 import { ownCommand } from "../system/own-command.ts";
 import type { LaunchPlan, LogLimits, StoredOrder } from "../folder/launch-files.ts";
+import { inImage, pickedTool, type ImagePorts } from "./image-plan.ts";
 import { phaseOf, type LocalRun } from "./local-run.ts";
 import { extrasDir, writeExtras } from "../folder/extra-files.ts";
 import { planRanks, secretNames } from "./rank-environment.ts";
@@ -29,12 +30,10 @@ import { secretInput } from "../shim/secret-input.ts";
 import { createJsonOnce, replaceJson } from "../folder/json-files.ts";
 import type { Files } from "../ports/files.ts";
 
-export interface StartPorts extends Supervisors {
+export interface StartPorts extends Supervisors, ImagePorts {
   /** The agent's own environment; little of it is passed on. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly log: LogLimits;
-  /** As which user of the host the order's processes run; as the agent's own when undefined. */
-  readonly runAsOf?: (order: RunOrder) => RunAs | undefined;
   /** With less room than this for output and checkpoints, the host starts no run. */
   readonly minFreeBytes: number;
 }
@@ -46,10 +45,13 @@ export async function prepare(
   {
     order,
     ports,
-  }: { readonly order: RunOrder; readonly ports: Pick<StartPorts, "env" | "minFreeBytes"> },
+  }: {
+    readonly order: RunOrder;
+    readonly ports: Pick<StartPorts, "env" | "minFreeBytes" | keyof ImagePorts>;
+  },
 ): Promise<number | undefined> {
   const mask = maskOn(order);
-  refuseImpossible(host, order, { mask, minFreeBytes: ports.minFreeBytes });
+  refuseImpossible(host, order, { mask, ports });
   await untilHealed(host, order);
   const stale = await host.tokens.admit(order.token, mask);
   if (stale !== undefined) throw staleToken(order, stale);
@@ -143,17 +145,33 @@ export async function commit(
   const given = order.launchExtras === undefined ? {} : { given: extrasDir(files.dir) };
   const become = runAs && asUser(runAs, { tmp: join(leaseDir, "tmp"), folders: handed, ...given });
   const names = secretNames(order);
+  const processes = inImage(host, order, {
+    launchDir: files.dir,
+    checkpointDir:
+      order.taskBatch === undefined || order.run.checkpoint !== undefined
+        ? checkpointDir
+        : undefined,
+    cwd,
+    ...(tunerPlugin !== undefined && { tunerPlugin }),
+    processes:
+      order.taskBatch === undefined
+        ? { ranks: planRanks(order, surroundings) }
+        : {
+            ranks: [],
+            batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir, disk }),
+          },
+    ports,
+  });
+  const command =
+    processes.image === undefined
+      ? ownCommand(order.run.command, ports.shimPath, disk)
+      : [...processes.image.words, ...order.run.command];
   const plan: LaunchPlan = {
-    command: [...(become ?? []), ...ownCommand(order.run.command, ports.shimPath, disk)],
+    command: [...(become ?? []), ...command],
     ...(become !== undefined && { asUser: become }),
     cwd,
     ...(names.length > 0 && { secrets: names }),
-    ...(order.taskBatch === undefined
-      ? { ranks: planRanks(order, surroundings) }
-      : {
-          ranks: [],
-          batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir, disk }),
-        }),
+    ...processes,
     graceMs: order.run.graceMs,
     ...timeLeft(order),
     log: ports.log,
@@ -237,7 +255,10 @@ async function startOwnShim(
 function refuseImpossible(
   host: AgentHost,
   order: RunOrder,
-  { mask, minFreeBytes }: { readonly mask: number; readonly minFreeBytes: number },
+  {
+    mask,
+    ports,
+  }: { readonly mask: number; readonly ports: Pick<StartPorts, "minFreeBytes"> & ImagePorts },
 ): void {
   const refuse = (why: string): never => {
     throw failure(
@@ -260,6 +281,8 @@ function refuseImpossible(
   }
   const limits = launchLimits(order, host);
   if ("refusal" in limits) refuse(limits.refusal);
+  const picked = pickedTool(order, ports);
+  if (picked !== undefined && "refusal" in picked) refuse(picked.refusal);
   const trouble = batchTrouble(order);
   if (trouble !== undefined) refuse(trouble);
   const { workdir } = order.run;
@@ -269,9 +292,9 @@ function refuseImpossible(
     );
   }
   const freeBytes = disk.freeBytes(host.layout.dir);
-  if (freeBytes < minFreeBytes) {
+  if (freeBytes < ports.minFreeBytes) {
     refuse(
-      `its disk has ${Math.floor(freeBytes / 2 ** 20)} MiB free for ${host.layout.dir} and needs ${Math.ceil(minFreeBytes / 2 ** 20)}. Make room.`,
+      `its disk has ${Math.floor(freeBytes / 2 ** 20)} MiB free for ${host.layout.dir} and needs ${Math.ceil(ports.minFreeBytes / 2 ** 20)}. Make room.`,
     );
   }
 }

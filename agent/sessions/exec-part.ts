@@ -38,7 +38,7 @@ export function execPart(place: ExecPlace, start: SessionStart, voice: SessionVo
   const { command = [], terminal } = start;
   const env = { ...rank.env, ...(terminal !== undefined && terminalEnv(terminal)) };
   const trouble =
-    plan.asUser === undefined
+    plan.asUser === undefined && plan.image === undefined
       ? execTrouble(command[0] ?? "", { cwd: plan.cwd, path: env["PATH"] })
       : undefined;
   if (trouble !== undefined) {
@@ -51,7 +51,8 @@ export function execPart(place: ExecPlace, start: SessionStart, voice: SessionVo
     return ended(voice, { exitCode: NOT_EXECUTED });
   }
   const groups = groupsOf(readContainer(launch.system.files, launch.files));
-  const program = terminal === undefined ? command : atTerminal(command, terminal);
+  const inside = [...(plan.image?.words ?? []), ...command];
+  const program = terminal === undefined ? inside : atTerminal(inside, terminal);
   const words = [...(plan.asUser ?? []), ...program];
   const [file = "", ...args] = withExecStep(groups, words);
   const child = spawn(file, args, {

@@ -16,6 +16,17 @@ export interface TaskPlace {
   readonly masterPort?: number;
 }
 
+/** What a task may have beside its slot's. */
+export const TASK_VARIABLES: readonly string[] = [
+  "ARRAY_INDEX",
+  "ARRAY_COUNT",
+  "ORBWEAVER_ARRAY_INDEX",
+  "ORBWEAVER_ARRAY_COUNT",
+  "ORBWEAVER_CHECKPOINT_DIR",
+  "ORBWEAVER_CHECKPOINT",
+  TASK_MARK,
+];
+
 export function ranksOfTask(slot: readonly RankPlan[], place: TaskPlace): readonly RankPlan[] {
   const { plan, count, launchDir, masterPort } = place;
   const own = {

@@ -9,6 +9,7 @@ import type { NativeConnection } from "@temporalio/worker";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
+import { gpuNodes } from "../../agent/system/gpu-nodes.ts";
 import { machineDevices } from "../../agent/system/machine-devices.ts";
 import { asked } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
@@ -73,6 +74,7 @@ export async function runAgentRole(
         id: host.id,
         gpuCount: host.gpuCount,
         resources: hostResources(host, cluster),
+        ...(!cluster.isSimulated && { gpus: gpuNodes() }),
       })),
       stateDir: stateRoot(context.io.env),
       trust,

@@ -19,6 +19,7 @@ import { jobRuleProblems } from "./job-rules.ts";
 import { engineRule } from "./job-engine.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
+import { imageRule } from "./image-schema.ts";
 import { resourceNeed } from "./resources-schema.ts";
 import { formatTaskRanges, selectedTasks } from "./task-ranges.ts";
 import { DEFAULT_PREEMPTION } from "./job.ts";
@@ -157,6 +158,7 @@ function specOf(file: ReadJobFile): JobSpec {
       ...checkpointOf(run.checkpoint),
       graceMs: run.grace ?? DEFAULTS.graceMs,
       ...resourceNeed(file.resources),
+      ...imageRule(run.container),
     },
     retry: {
       attempts: retry?.attempts ?? DEFAULTS.attempts,

@@ -6,6 +6,7 @@
  */
 
 import { shown, type ValuePath } from "../values/file-problem.ts";
+import { imageProblems } from "./image-schema.ts";
 import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
 import { MAX_SECRETS } from "./job-secret.ts";
@@ -29,6 +30,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...modelProblems(value),
     ...labelProblems(value),
     ...resourceProblems(value),
+    ...imageProblems(value, isServedFile(value) && !isEngineFile(value)),
     ...dependencyProblems(value),
     ...secretProblems(value),
   ];

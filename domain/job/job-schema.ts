@@ -22,6 +22,7 @@ import {
 } from "../file/schema-leaf.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
 import { DEPENDENCY_KEYS } from "./dependency.ts";
+import { container } from "./image-schema.ts";
 import { groupName, labelMap } from "./job-labels.ts";
 import { resources } from "./resources-schema.ts";
 import { serve } from "./serve-schema.ts";
@@ -218,6 +219,7 @@ const run = z
         "One process for each GPU, or one for each host (as torchrun wants it). Default: per-gpu.",
     }).optional(),
     checkpoint: checkpoint.optional(),
+    container: container.optional(),
     grace: duration({
       description:
         "When the job is stopped: time to end by itself, then TERM; the same time again, then KILL. Default: 30s.",

@@ -8,6 +8,7 @@ import type { FrameworkChoice } from "../model/framework-names.ts";
 import type { EngineRule } from "./job-engine.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
+import type { ImageRule } from "./job-image.ts";
 import type { Labels } from "./job-labels.ts";
 import type { ResourceNeed } from "./job-resources.ts";
 import { ms, type GiB, type Ms } from "../values/units.ts";
@@ -151,6 +152,8 @@ export interface RunSpec {
   readonly graceMs: Ms;
   /** Processors and memory of the hosts; in proportion to the GPUs when absent. */
   readonly resources?: ResourceNeed;
+  /** The image in which the processes run; the host's own files when absent. */
+  readonly container?: ImageRule;
 }
 
 export interface CheckpointRule {

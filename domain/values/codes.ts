@@ -90,6 +90,8 @@ export const FAILURE_CODES = [
   "DEADLINE_EXCEEDED",
   /** A host refused to start its part of the gang. */
   "HOST_REFUSED",
+  /** A host could not get the image of the job. */
+  "IMAGE_UNAVAILABLE",
   /** Some hosts of the gang were not ready in time. */
   "GANG_NOT_READY",
   /** A host stopped answering while the job ran there. */

@@ -11,6 +11,7 @@ import type { GangEnd } from "../gang/gang-end.ts";
 import { openGang } from "../gang/gang.ts";
 import type { Gang } from "../gang/gang-state.ts";
 import { gaveWay } from "../gang/preemption.ts";
+import { isHostsRefusal } from "../gang/retry-verdict.ts";
 import { quiet } from "../steps.ts";
 import {
   changeRequests,
@@ -124,7 +125,7 @@ export function settle(before: JobArray, former: HeldLease, ended: EndedBatch): 
 }
 
 function avoidRefusing(array: JobArray, { cause }: GangEnd): JobArray {
-  if (cause?.code !== "HOST_REFUSED") return array;
+  if (cause === undefined || !isHostsRefusal(cause.code)) return array;
   const avoidHosts = new Set([...array.requests.avoidHosts, cause.host]);
   return changeRequests(array, { avoidHosts: [...avoidHosts], isOutdated: true });
 }

@@ -105,7 +105,7 @@ export function runCommand(
     summary: runSummary(order),
     timeouts: {
       scheduleToStartMs: PICKUP_TIMEOUT_MS,
-      startToCloseMs: runMs(spec, taskBatch) + PREPARE_TIMEOUT_MS + stopMs(spec),
+      startToCloseMs: runMs(spec, taskBatch) + prepareMs(spec) + stopMs(spec),
       heartbeatMs: Math.min(silenceMs, HEARTBEAT_TIMEOUT_MS),
     },
   };
@@ -160,7 +160,7 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     ...(spec.model !== undefined && { model: spec.model }),
     ...(spec.batch !== undefined && { batch: spec.batch }),
     ...(spec.array === undefined && { gpusRequested: spec.gang.gpus }),
-    prepareTimeoutMs: PREPARE_TIMEOUT_MS,
+    prepareTimeoutMs: prepareMs(spec),
     ...(spec.timeLimitMs !== undefined && { timeLimitMs: spec.timeLimitMs }),
     ...(spec.after !== undefined && { after: spec.after }),
     ...(spec.mayFollowFailure === true && { mayFollowFailure: true }),
@@ -170,6 +170,10 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     ...(grant.ticket !== undefined && { ticket: grant.ticket }),
   };
 }
+
+/** A host that has an image waits for one that still fetches it. */
+const prepareMs = ({ run }: JobSpec): number =>
+  PREPARE_TIMEOUT_MS + (run.container?.pullTimeoutMs ?? 0);
 
 /** The longest that the processes may run. Each turn of a slot has the time limit, and the time to stop, to itself. */
 function runMs(spec: JobSpec, batch: TaskBatch | undefined): number {

@@ -21,6 +21,8 @@ export type RunVerdict =
 
 /** Starts that hosts refused or lost before the job gives up. */
 export const MAX_UNCHARGED_FAILURES = 10;
+/** The same where hosts cannot get the job's image: what three cannot get is mostly misspelt. */
+const MAX_IMAGE_FAILURES = 3;
 /** Hosts whose refusals count as one in a round over the fleet. Each takes a start. */
 export const MOST_REFUSING_HOSTS = 32;
 const UNCHARGED_BACKOFF_MS = 1_000;
@@ -36,11 +38,16 @@ const RETRYABLE: ReadonlySet<FailureCode> = new Set([
 /** Failures of hosts, not of the job. */
 const UNCHARGED: ReadonlySet<FailureCode> = new Set([
   "HOST_REFUSED",
+  "IMAGE_UNAVAILABLE",
   "GANG_NOT_READY",
   "HOST_LOST",
   "STALE_TOKEN",
   "STOPPED",
 ]);
+
+/** Failures that say that a host will not do, and another one may. */
+export const isHostsRefusal = (code: FailureCode): boolean =>
+  code === "HOST_REFUSED" || code === "IMAGE_UNAVAILABLE";
 
 /** Whether hosts or Orbweaver, not the job's own processes, ended a run. */
 export const isUncharged = (code: FailureCode): boolean => UNCHARGED.has(code);
@@ -48,7 +55,8 @@ export const isUncharged = (code: FailureCode): boolean => UNCHARGED.has(code);
 export function retryVerdict(code: FailureCode, before: RunAccount, retry: RetryRule): RunVerdict {
   if (UNCHARGED.has(code)) {
     const uncharged = before.uncharged + 1;
-    if (uncharged >= MAX_UNCHARGED_FAILURES) return { kind: "final" };
+    const most = code === "IMAGE_UNAVAILABLE" ? MAX_IMAGE_FAILURES : MAX_UNCHARGED_FAILURES;
+    if (uncharged >= most) return { kind: "final" };
     const backoffMs = Math.min(
       UNCHARGED_BACKOFF_MS * 2 ** before.uncharged,
       UNCHARGED_BACKOFF_MAX_MS,
@@ -68,15 +76,18 @@ export interface RefusedRun {
 }
 
 /**
- * The same, of a job that knows who refused it. The scheduler does not choose hosts by their processors and memory, so one that asks for these may
+ * The same, of a job that knows who refused it. The scheduler does not choose hosts by processors, memory and runtimes for images, so one that asks for these may
  * be refused by many hosts before it comes to one that has them: only the first refusal of a round counts.
  */
 export function verdictOn(
   { cause, account, avoidHosts }: RefusedRun,
-  { run, retry }: { readonly run: Pick<JobSpec["run"], "resources">; readonly retry: RetryRule },
+  {
+    run,
+    retry,
+  }: { readonly run: Pick<JobSpec["run"], "resources" | "container">; readonly retry: RetryRule },
 ): RunVerdict {
   const isOneMore =
-    run.resources !== undefined &&
+    (run.resources !== undefined || run.container !== undefined) &&
     cause?.code === "HOST_REFUSED" &&
     avoidHosts.length > 0 &&
     avoidHosts.length < MOST_REFUSING_HOSTS &&

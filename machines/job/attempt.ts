@@ -18,7 +18,7 @@ import type { GangCommand } from "../gang/gang-commands.ts";
 import type { Gang, GangAnswer, GangEvent } from "../gang/gang-state.ts";
 import { openGang, stepGang } from "../gang/gang.ts";
 import { gaveWay, preemptionOf, settledPreemption } from "../gang/preemption.ts";
-import { verdictOn } from "../gang/retry-verdict.ts";
+import { isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
 import { finish } from "./job-end.ts";
@@ -205,7 +205,8 @@ export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
     ? ({ kind: "again", backoffMs: 0, account } as const)
     : verdictOn({ cause: end.cause, account, avoidHosts: job.avoidHosts }, spec);
   if (verdict.kind === "final") return finish(job, end);
-  const refusing = end.cause?.code === "HOST_REFUSED" ? [end.cause.host] : [];
+  const refusing =
+    end.cause !== undefined && isHostsRefusal(end.cause.code) ? [end.cause.host] : [];
   return quiet({
     ...advanceRequest(withoutPending(job)),
     account: verdict.account,

@@ -29,6 +29,7 @@ import type {
 } from "../../agent/ports/temporal.ts";
 import type { Containment } from "../../agent/containment/container.ts";
 import type { HostResources } from "../../agent/containment/limits.ts";
+import type { Images } from "../../agent/ports/images.ts";
 import type { System } from "../../agent/ports/system.ts";
 import type { Launch } from "../../agent/runs/local-run.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
@@ -101,6 +102,7 @@ export interface AgentSetup {
   readonly nativePath?: string | undefined;
   readonly containment?: Containment;
   readonly resources?: HostResources;
+  readonly images?: Images;
   readonly owner?: string;
 }
 
@@ -142,6 +144,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
         () => undefined,
       );
     },
+    ...(setup.images !== undefined && { images: setup.images }),
     shimPath: setup.shimPath ?? builtShim(),
     nativePath: "nativePath" in setup ? setup.nativePath : builtNative(),
     env: { PATH: process.env["PATH"], HOME: "/nowhere", SECRET_OF_THE_AGENT: "1", ...setup.env },

@@ -30,6 +30,8 @@ export function runOutcomeOf(error: unknown, host: HostId): RunOutcome {
       return failed("nothing runs", "GANG_NOT_READY", message);
     case "HOST_REFUSED":
       return failed("never started", "HOST_REFUSED", message);
+    case "IMAGE_UNAVAILABLE":
+      return failed("never started", "IMAGE_UNAVAILABLE", message);
     case "HOST_LOST":
       return failed("silent", "HOST_LOST", message);
     default:

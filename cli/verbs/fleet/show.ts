@@ -18,6 +18,7 @@ import { drainedHosts, drainedLines } from "../../text/drained-hosts.ts";
 import { fleetCounts, fleetText } from "../../text/fleet-map.ts";
 import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
 import { containmentLines } from "../../text/containment-text.ts";
+import { imageLines } from "../../text/image-text.ts";
 import { differenceLines } from "../../text/machine-differences.ts";
 import { trustLines } from "../../text/trust-text.ts";
 import { widthOf } from "../../terminal/io.ts";
@@ -80,7 +81,7 @@ export function fleetShowVerb(context: CommandContext): Command {
           const drained = drainedLines(drainedHosts(ledger), MAX_LISTED);
           const quiet = quietLines(quietHosts(ledger, nowMs), MAX_LISTED);
           context.print(fleetText(fleet, ledger, layout));
-          const agents = [...trustLines(trust), ...containmentLines(trust)];
+          const agents = [...trustLines(trust), ...containmentLines(trust), ...imageLines(trust)];
           context.print(
             ["", ...(rules === undefined ? [] : rulesLines(rules, nowMs)), ...agents].join("\n"),
           );

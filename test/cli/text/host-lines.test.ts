@@ -30,6 +30,7 @@ it.each([
     shares: [{ trust: "own-user:ada", hosts }],
     containment,
     differences,
+    images: [],
     unasked: hosts,
   });
   expect(first).toMatch(starts);

@@ -1,0 +1,159 @@
+/** @file The key `run.container` of a job file: the image of the processes, and the rules between it and other keys. */
+
+import { z } from "zod";
+import type { ValuePath } from "../values/file-problem.ts";
+import { shown } from "../values/file-problem.ts";
+import { ms } from "../values/units.ts";
+import { absolutePath, choice, duration, leaf, readText, refused } from "../file/schema-leaf.ts";
+import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
+import {
+  IMAGE_RUNTIMES,
+  IMAGE_USERS,
+  imageForm,
+  runtimesFor,
+  type ImageMount,
+  type ImageRule,
+} from "./job-image.ts";
+
+const MAX_IMAGE_CHARS = 1_024;
+const MAX_MOUNTS = 64;
+const PULL_TIMEOUT_MS = ms(600_000);
+/** A word that no tool takes for a flag, for two words, or for the end of a field. */
+const REFERENCE = "[A-Za-z0-9][A-Za-z0-9._/:@-]*";
+const PATH = "/[A-Za-z0-9._/@+=~-]*";
+/** Made anew in every container. */
+const OWN_FOLDERS = ["/proc", "/sys", "/dev", "/tmp"];
+
+const image = leaf<string, string>(
+  {
+    description:
+      "A reference of a registry, or the path of an unpacked root folder, a .sif or a .sqsh file on the hosts.",
+    type: "string",
+    pattern: `^(${REFERENCE}|${PATH})$`,
+    maxLength: MAX_IMAGE_CHARS,
+    examples: ["nvcr.io/nvidia/pytorch:25.01-py3", "/images/pytorch-25.01"],
+  },
+  (value) => {
+    const reading = readText(value, MAX_IMAGE_CHARS);
+    if (reading.kind === "refused") return reading;
+    const isSound = new RegExp(`^(${REFERENCE}|${PATH})$`).test(reading.value);
+    if (isSound && reading.value !== "/" && !hasDots(reading.value)) return reading;
+    return refused(
+      `${shown(value)} is no image`,
+      "write a reference such as nvcr.io/nvidia/pytorch:25.01-py3, or the whole path of a folder, .sif or .sqsh file",
+    );
+  },
+);
+
+const mount = leaf<string, ImageMount>(
+  {
+    description: "SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro; whole paths.",
+    type: "string",
+    pattern: `^${PATH}(:${PATH})?(:r[ow])?$`,
+    examples: ["/data:/data:ro"],
+  },
+  (value) => {
+    const remedy =
+      "write SOURCE:TARGET or SOURCE:TARGET:ro with whole paths, such as /data:/data:ro";
+    const text = typeof value === "string" ? value : "";
+    const [, source = "", target = source, mode] =
+      new RegExp(`^(${PATH}?)(?::(${PATH}))?(?::(r[ow]))?$`).exec(text) ?? [];
+    if (source === "" || [source, target].some(hasDots))
+      return refused(`${shown(value)} is no mount`, remedy);
+    const own = OWN_FOLDERS.find((each) => `${target}/`.startsWith(`${each}/`));
+    if (target === "/" || own !== undefined)
+      return refused(
+        `${own ?? "/"} of the container is its own`,
+        "mount it elsewhere, such as on /data",
+      );
+    return { kind: "read", value: { source, target, isReadOnly: mode === "ro" } };
+  },
+);
+
+export const container = z
+  .strictObject({
+    image,
+    runtime: choice([...IMAGE_RUNTIMES, "auto"], {
+      description:
+        "The tool of the hosts that starts the image. Default: auto, the first one that a host has and that can.",
+    }).optional(),
+    mounts: z
+      .array(mount)
+      .max(MAX_MOUNTS)
+      .meta({
+        description:
+          "Folders and files of the hosts that the processes see. The folder of the run, checkpoints and what Orbweaver gives are always there.",
+        examples: [["/data:/data:ro"]],
+      })
+      .optional(),
+    workdir: absolutePath({
+      description:
+        "Folder of the processes inside the image. Default: the folder of the run, which is mounted.",
+      examples: ["/workspace"],
+    }).optional(),
+    user: choice(IMAGE_USERS, {
+      description:
+        "As which user the processes see themselves: with the ids of the job's user of the host, or as root without a right of the host's root. Default: host.",
+    }).optional(),
+    pullTimeout: duration({
+      description: "Time that a host may take to fetch the image. Default: 10m.",
+      examples: ["10m"],
+    }).optional(),
+  })
+  .meta({
+    description: "The image in which the processes run; the host's own files when absent.",
+    examples: [{ image: "nvcr.io/nvidia/pytorch:25.01-py3", mounts: ["/data:/data:ro"] }],
+  });
+
+export function imageRule(
+  file: z.output<typeof container> | undefined,
+): { readonly container: ImageRule } | Record<string, never> {
+  if (file === undefined) return {};
+  const { image: name, runtime = "auto", mounts = [], workdir, user = "host", pullTimeout } = file;
+  return {
+    container: {
+      image: name,
+      runtime,
+      mounts,
+      ...(workdir !== undefined && { workdir }),
+      user,
+      pullTimeoutMs: pullTimeout ?? PULL_TIMEOUT_MS,
+    },
+  };
+}
+
+export function imageProblems(file: unknown, isServed: boolean): SchemaProblem[] {
+  const path = ["run", "container"];
+  const value = valueAt(file, path);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
+  if (isServed)
+    return [
+      problem(file, path, {
+        message: "an ONNX model is served by the agent's own program",
+        remedy: "leave it out",
+      }),
+    ];
+  const [name, runtime] = ["image", "runtime"].map((key) => valueAt(value, [key]));
+  const known = IMAGE_RUNTIMES.find((each) => each === runtime);
+  if (typeof name !== "string" || known === undefined) return [];
+  const form = imageForm(name);
+  const fit = runtimesFor(form);
+  if (fit.includes(known)) return [];
+  const what = form === "reference" ? "a reference of a registry" : `a ${form} on the hosts`;
+  return [
+    problem(file, [...path, "runtime"], {
+      message: `${known} does not start ${what}`,
+      remedy: `write ${fit.join(" or ")}, or leave it out`,
+    }),
+  ];
+}
+
+const hasDots = (path: string): boolean => path.split("/").includes("..");
+
+function problem(
+  file: unknown,
+  path: ValuePath,
+  { message, remedy }: Pick<SchemaProblem, "message" | "remedy">,
+): SchemaProblem {
+  return { path, part: "value", value: valueAt(file, path), message, remedy };
+}
