@@ -42,13 +42,16 @@ export function createModelActivities(ports: ModelPorts): ModelActivities {
         (error: unknown) => reasonOf(error),
       );
       if (typeof opened === "string") return { kind: "unusable", reason: opened };
-      const fit = samples.map((sample) => candidateOf(cluster.domain, sample.gpus));
-      const known = fit.filter((candidate) => candidate !== undefined);
+      const fit = samples.map(({ gpus, messages }) => {
+        const shares = candidateOf(cluster.domain, gpus);
+        return shares && { shares, ...(messages !== undefined && { messages }) };
+      });
+      const known = fit.filter((asked) => asked !== undefined);
       const predicted = opened(known).values();
       return {
         kind: "evaluated",
-        predictedGbs: fit.map((candidate) => {
-          const gbs = candidate === undefined ? null : (predicted.next().value ?? null);
+        predictedGbs: fit.map((asked) => {
+          const gbs = asked === undefined ? null : (predicted.next().value ?? null);
           return gbs !== null && Number.isFinite(gbs) ? gbs : null;
         }),
       };

@@ -4,6 +4,7 @@ import type { Client } from "@temporalio/client";
 import type { BandwidthDomain, Candidate } from "../domain/bandwidth/bandwidth-port.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import { predictAsked, type PredictAsked } from "../models/bandwidth/gate.ts";
 import type { Learner } from "../models/bandwidth/learner.ts";
 import { clusterDomain } from "../models/bandwidth/lookup.ts";
 import type { ModelRegistry } from "../models/bandwidth/registry.ts";
@@ -43,12 +44,11 @@ export async function openVersion(
   registry: ModelRegistry,
   version: string,
   { learner, domain }: { readonly learner: Learner; readonly domain: BandwidthDomain },
-): Promise<(candidates: readonly Candidate[]) => readonly number[]> {
+): Promise<PredictAsked> {
   const manifest = await registry.manifest(version);
   if (manifest === undefined)
     throw new OrbweaverError("NOT_FOUND", `there is no version ${version} in ${registry.dir}`);
-  const opened = learner.open(await registry.files(manifest), { domain, version });
-  return (candidates) => opened.predict(candidates);
+  return predictAsked(learner.open(await registry.files(manifest), { domain, version }));
 }
 
 /** Undefined when the cluster does not have these hosts with these GPUs. */

@@ -13,6 +13,7 @@ import {
   evaluateVersion,
   LEAST_CANDIDATES,
   plainGuess,
+  predictAsked,
   scoreOf,
   splitSamples,
   type GateSample,
@@ -55,7 +56,7 @@ export async function trainVersion(
     ...(parent?.learner === learner.name && parentFiles !== undefined && { from: parentFiles }),
   });
   const { heldOut } = split;
-  const own = scoreOf(learner.open(files, { domain, version: "new" }).predict, heldOut);
+  const own = scoreOf(predictAsked(learner.open(files, { domain, version: "new" })), heldOut);
   const plain = scoreOf(plainGuess(split.training), heldOut);
   const rival = await servingScore(registry, serving, { learner, domain, heldOut });
   const rivals = { plain, ...(rival !== undefined && { serving: rival }) };
@@ -89,11 +90,18 @@ function samplesOn(
   domain: BandwidthDomain,
   samples: readonly OrderedSample[],
 ): readonly GateSample[] {
-  return samples.flatMap(({ gpus, gbs, isStale }) => {
+  return samples.flatMap(({ gpus, gbs, messages, isStale }) => {
     const shares = candidateOf(domain, gpus);
     return shares === undefined
       ? []
-      : [{ shares, gbs, weight: isStale === true ? STALE_WEIGHT : 1 }];
+      : [
+          {
+            shares,
+            gbs,
+            weight: isStale === true ? STALE_WEIGHT : 1,
+            ...(messages !== undefined && { messages }),
+          },
+        ];
   });
 }
 

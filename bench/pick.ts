@@ -10,6 +10,7 @@ const PICK_PARTS = [
   "neighbours",
   "drift",
   "granted",
+  "sizes",
 ] as const;
 export type PickPart = (typeof PICK_PARTS)[number];
 
@@ -33,6 +34,18 @@ export const pickBench: Bench = {
     },
     { kind: "text", name: "intra", value: "file", what: "other measurements inside hosts" },
     { kind: "text", name: "inter", value: "file", what: "other measurements over hosts" },
+    {
+      kind: "text",
+      name: "intra-at",
+      value: "size=file,…",
+      what: "measurements inside hosts at several sizes of messages, for --only sizes",
+    },
+    {
+      kind: "text",
+      name: "inter-at",
+      value: "size=file,…",
+      what: "the same over hosts, of the same sizes",
+    },
     size("seeds", "seeds, counted from --seed", { usual: 3 }),
     size("each", "states of the cluster for each size of request", { usual: 50 }),
     size("largest", "largest request", { usual: 32, least: 2 }),
@@ -54,6 +67,10 @@ export const pickBench: Bench = {
     ["orbweaver bench pick --only compare --clusters H100 --samples 250", "one table"],
     ["orbweaver bench pick --only granted", "what the live fleet grants, judged by replay"],
     ["orbweaver bench pick --intra intra.csv --inter inter.csv --json", "other measurements"],
+    [
+      "orbweaver bench pick --only sizes --intra-at 16MiB=a,2GiB=b --inter-at 16MiB=c,2GiB=d",
+      "picks at a size of which 25 sets were measured",
+    ],
     ["orbweaver bench pick --plot figures", "the paper's figures as SVG"],
   ],
   run: async (request) => (await import("./pick/run.ts")).runPick(request),

@@ -5,6 +5,7 @@
  * slots of its own, so that long runs never starve it. Every order is idempotent by (lease, token).
  */
 
+import type { MessageProfile } from "../domain/bandwidth/message-profile.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import type { HostId, JobId, LeaseId, Token } from "../domain/values/ids.ts";
 import type { HostGpus, Lease, LeaseFact } from "../domain/lease/lease.ts";
@@ -186,6 +187,8 @@ export interface RunReport {
   readonly checkpoint?: CheckpointMark;
   /** Collective bandwidth of the whole gang, from the host whose processes measured it. */
   readonly measuredGbs?: number;
+  /** What that is of; `USUAL_MESSAGES` when absent. */
+  readonly messages?: MessageProfile;
   /** The most memory that the launch used at once there, file cache included; absent where it was not limited. */
   readonly peakMemoryBytes?: number;
   /** Of a batch, one for each of its tasks; a failed task does not fail the batch. */

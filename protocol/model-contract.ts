@@ -1,5 +1,6 @@
 /** @file What the bandwidth model of a cluster asks of a solver worker. Types only; every activity is idempotent by its order. */
 
+import type { MessageProfile } from "../domain/bandwidth/message-profile.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import type { ModelManifest } from "../domain/model/model-manifest.ts";
 import type { ServingVersion } from "./model-messages.ts";
@@ -23,6 +24,8 @@ export interface ModelPlace {
 export interface OrderedSample {
   readonly gpus: readonly HostGpus[];
   readonly gbs: number;
+  /** `USUAL_MESSAGES` when absent. */
+  readonly messages?: MessageProfile;
   /** Counts a tenth in training, and not at all in the gate. */
   readonly isStale?: true;
 }

@@ -1,6 +1,7 @@
 /** @file The words between who measures bandwidth, the bandwidth model of a cluster, and who looks after it. */
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
+import type { MessageProfile } from "../domain/bandwidth/message-profile.ts";
 import type { HostId, JobId } from "../domain/values/ids.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import type { ClusterDescription } from "./fleet.ts";
@@ -24,6 +25,8 @@ export interface MeasuredNote {
   /** Bus bandwidth of the gang's collectives. */
   readonly gbs: number;
   readonly atMs: number;
+  /** What was sent; `USUAL_MESSAGES` when absent. Only with it GPUs of one host are news: its table has the usual ones. */
+  readonly messages?: MessageProfile;
 }
 
 /** What was measured, in a batch. */
@@ -136,6 +139,8 @@ export interface KeptSample {
   readonly gpus: readonly HostGpus[];
   readonly gbs: number;
   readonly atMs: number;
+  /** `USUAL_MESSAGES` when absent. */
+  readonly messages?: MessageProfile;
   /** By the version that serves; absent until it was asked. */
   readonly predictedGbs?: number;
   /** Measured before something about its hosts changed: it counts little. */

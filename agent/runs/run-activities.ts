@@ -154,7 +154,7 @@ function withMeasured(
   { files, system }: LocalRun,
 ): RunHeartbeat | undefined {
   if (beat?.phase !== "running" || beat.tasks !== undefined) return beat;
-  const measuredGbs = readBandwidth(system.files, files.dir);
+  const measuredGbs = readBandwidth(system.files, files.dir)?.gbs;
   const served = readServing(system.files, files.dir);
   return {
     ...beat,

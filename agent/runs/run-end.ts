@@ -160,7 +160,7 @@ function reportOf(
     return runReport({
       ...known,
       checkpoint: newestCheckpoint(disk, checkpointDirOf(host, run)),
-      measuredGbs: readBandwidth(disk, files.dir),
+      measured: readBandwidth(disk, files.dir),
       lastLines: (rank) => lastLines(disk, rankDir(files.dir, rank), LAST_LINES_BYTES),
     });
   }

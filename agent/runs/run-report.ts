@@ -6,6 +6,7 @@
  * The exit status of a rank after TERM is ignored: a trainer that saves and exits with 0 has not completed its work.
  */
 
+import type { MeasuredFigure } from "../folder/bandwidth-file.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type {
   CheckpointMark,
@@ -26,7 +27,7 @@ export interface Facts {
   readonly bootId: string;
   readonly checkpoint: CheckpointMark | undefined;
   /** Measured by the processes here; absent when they wrote no measurement. */
-  readonly measuredGbs?: number | undefined;
+  readonly measured?: MeasuredFigure | undefined;
   /** Of the launch's group, where its memory is limited. */
   readonly memory?: (MemoryUse & { readonly limitBytes: number }) | undefined;
   lastLines(rank: number): string;
@@ -34,7 +35,7 @@ export interface Facts {
 }
 
 export function runReport(facts: Facts): RunReport {
-  const { order, phase, checkpoint, measuredGbs, memory, nowMs } = facts;
+  const { order, phase, checkpoint, measured, memory, nowMs } = facts;
   const status = phase.kind === "revoked" ? undefined : phase.status;
   const ranks = (status?.ranks ?? []).flatMap(({ rank, end }): RankEnd[] => {
     if (end === undefined) return [];
@@ -49,7 +50,8 @@ export function runReport(facts: Facts): RunReport {
     ranks,
     ...verdict(facts, status),
     ...(checkpoint !== undefined && { checkpoint }),
-    ...(measuredGbs !== undefined && { measuredGbs }),
+    ...(measured !== undefined && { measuredGbs: measured.gbs }),
+    ...(measured?.messages !== undefined && { messages: measured.messages }),
     ...(memory?.peakBytes !== undefined && { peakMemoryBytes: memory.peakBytes }),
   };
 }

@@ -13,7 +13,7 @@ import type { MeasuredNote } from "../../protocol/messages.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 import type { System } from "../ports/system.ts";
 import type { AgentHost } from "../runs/agent-host.ts";
-import { readBandwidth } from "../folder/bandwidth-file.ts";
+import { readBandwidth, type MeasuredFigure } from "../folder/bandwidth-file.ts";
 import { phaseOf } from "../runs/local-run.ts";
 
 /** Brings notes to the bandwidth model of a cluster, or fails. */
@@ -49,12 +49,13 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
   const reported = new Map<string, readonly [window: number, gbs: number]>();
   const waiting: MeasuredNote[] = [];
 
-  const note = (order: RunOrder, gbs: number, isEnd: boolean): void => {
+  const note = (order: RunOrder, { gbs, messages }: MeasuredFigure, isEnd: boolean): void => {
     const [window, former] = [windowOf(order, clock.nowMs()), reported.get(keyOf(order))];
     const isKnown = former?.[0] === window && (!isEnd || former[1] === gbs);
     if (isKnown) return;
     reported.set(keyOf(order), [window, gbs]);
-    waiting.push(noteOf(order, { window, gbs, atMs: clock.nowMs() }));
+    const measured = { window, gbs, atMs: clock.nowMs() };
+    waiting.push(noteOf(order, { ...measured, ...(messages !== undefined && { messages }) }));
     if (waiting.length > MAX_WAITING) waiting.shift();
   };
 
@@ -63,8 +64,8 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
       for (const run of host.open.values()) {
         const order = run.stored?.order;
         if (order === undefined || !isNotified(order) || phaseOf(run).kind !== "running") continue;
-        const gbs = readBandwidth(files, run.files.dir);
-        if (gbs !== undefined) note(order, gbs, false);
+        const measured = readBandwidth(files, run.files.dir);
+        if (measured !== undefined) note(order, measured, false);
       }
     }
   };
@@ -96,9 +97,9 @@ export function reportMeasured(options: MeasureReporting): MeasureReports {
   };
 
   return {
-    ended(order, { measuredGbs, hasStarted }) {
+    ended(order, { measuredGbs, messages, hasStarted }) {
       if (hasStarted && measuredGbs !== undefined && isNotified(order))
-        note(order, measuredGbs, true);
+        note(order, { gbs: measuredGbs, ...(messages !== undefined && { messages }) }, true);
       reported.delete(keyOf(order));
     },
     done: run(),
@@ -119,7 +120,7 @@ const windowOf = ({ holder }: RunOrder, nowMs: number): number =>
 
 const noteOf = (
   { jobId, holder, attempt, gang }: RunOrder,
-  measured: Pick<MeasuredNote, "window" | "gbs" | "atMs">,
+  measured: Pick<MeasuredNote, "window" | "gbs" | "atMs" | "messages">,
 ): MeasuredNote => ({
   jobId,
   runId: holder.runId,

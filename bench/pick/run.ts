@@ -21,6 +21,8 @@ import { measureScale } from "./scale.ts";
 import { measureSearchTimes } from "./search-times.ts";
 import { measureSpeed } from "./speed.ts";
 import { readTestedSettings } from "./tested-settings.ts";
+import { measureSizes } from "./sizes.ts";
+import { readSizedTruths } from "./sized-truths.ts";
 import { openTrainings, type Trainings } from "./trained.ts";
 import { PRODUCT_WAY, TRAINING_WAYS, type TrainingWay } from "./training-sets.ts";
 import { readTruthData } from "./truth-data.ts";
@@ -86,6 +88,18 @@ export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
     bars.push(...granted.bars);
     tables.push(granted.table);
   }
+  const sized = readSizedTruths(request);
+  if (isChosen("sizes") && sized.length > 0) {
+    const found = await measureSizes({
+      truths: sized,
+      seeds: seedsOf(request),
+      links: readLinks(),
+      sizes: { smallest: 1, largest: request.size("largest"), each: request.size("each") },
+      say: saying(request),
+    });
+    bars.push(...found.bars);
+    tables.push(found.table);
+  }
   return { bars, tables, details };
 }
 
@@ -131,11 +145,15 @@ const accuracyOn = (
     training: waysOf(request),
     withFlat: true,
     trainings,
-    say: (line) => {
-      request.interrupted.throwIfAborted();
-      request.say(line);
-    },
+    say: saying(request),
   });
+
+const saying =
+  (request: BenchRequest) =>
+  (line: string): void => {
+    request.interrupted.throwIfAborted();
+    request.say(line);
+  };
 
 async function compareSeeds(
   request: BenchRequest,
@@ -148,10 +166,7 @@ async function compareSeeds(
     samples: samplesFor(request, truth),
     training: waysOf(request),
     trainings,
-    say: (line: string): void => {
-      request.interrupted.throwIfAborted();
-      request.say(line);
-    },
+    say: saying(request),
   };
   const compared: Compared[] = [];
   for (const seed of seedsOf(request)) compared.push(await compareOn(truth, seed, plan));

@@ -14,6 +14,7 @@ import type { Ledger, OrbweaverClient } from "../../client/index.ts";
 import type { BandwidthTable, IntraHostTable } from "../../domain/bandwidth/bandwidth-table.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ClusterShape, HostDetails, HostShape } from "../../domain/fleet/fleet.ts";
+import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import {
   sharesKey,
@@ -33,9 +34,10 @@ import {
   intraCsv,
   intraTable,
   measuredSets,
+  readingsOf,
   type Results,
 } from "./results.ts";
-import { tellModel } from "./tell-model.ts";
+import { tellModel, tellWords, wordsOfReadings } from "./tell-model.ts";
 import { setsBetween, type Work, type WorkNeed } from "./work.ts";
 
 export interface MeasureTerms extends JobTerms {
@@ -49,6 +51,8 @@ export interface MeasureTerms extends JobTerms {
   readonly maxSeconds?: number;
   readonly seed: number;
   readonly results: Results;
+  /** Other messages than the tables have; the usual ones when absent. */
+  readonly messages?: MessageProfile;
   readonly orderFor: (hosts: readonly HostShape[]) => Omit<MeasuringOrder, "sets">;
   /** A line for people. */
   readonly say: (line: string) => void;
@@ -62,7 +66,7 @@ export interface Known {
 
 export async function knownOf(terms: MeasureTerms, ledger: Ledger): Promise<Known> {
   const former = await formerDetails(terms, ledger);
-  const sets = measuredSets(terms.results.readings);
+  const sets = measuredSets(readingsOf(terms.results));
   const formerHosts = new Map<HostId, HostDetails>(former.hosts);
   const details = new Map(formerHosts);
   for (const host of terms.cluster.hosts) {
@@ -76,30 +80,39 @@ export async function knownOf(terms: MeasureTerms, ledger: Ledger): Promise<Know
   return { details, inter };
 }
 
-export function needOf(terms: MeasureTerms, { details, inter }: Known): WorkNeed {
-  const { cluster, hosts, between, maxSeconds, results, seed } = terms;
+export function needOf(terms: MeasureTerms, known: Known): WorkNeed {
+  const { cluster, hosts, between, maxSeconds, results, seed, messages } = terms;
+  const { details } = known;
   const domain = clusterDomain(cluster, details);
   const topologies = [...details].flatMap(([id, { topology }]) =>
     topology === undefined ? [] : [[id, topology] as const],
   );
-  const names = inter?.hosts ?? [];
-  const places = names.map((name) => cluster.hosts.findIndex(({ id }) => id === name));
-  const measured = (inter?.sets ?? []).map(({ masks }) =>
-    masks
-      .flatMap((mask, at) => (mask === 0 ? [] : [{ host: places[at] ?? -1, mask }]))
+  const measured = messages === undefined ? setsOf(known) : otherSets(terms, messages);
+  const placed = measured.map((shares) =>
+    shares
+      .map(([name, mask]) => ({ host: cluster.hosts.findIndex(({ id }) => id === name), mask }))
       .sort((a, b) => a.host - b.host),
   );
   return {
     domain,
     hosts,
     topologies: new Map(topologies),
-    measured: measured.filter((shares) => shares.every(({ host }) => host >= 0)),
+    measured: placed.filter((shares) => shares.every(({ host }) => host >= 0)),
     between,
     timedSeconds: timedSeconds(results),
     ...(maxSeconds !== undefined && { maxSeconds }),
     random: randomFrom(seed, "measure"),
+    ...(messages !== undefined && { isOther: true }),
   };
 }
+
+const setsOf = ({ inter }: Known): readonly HostShares[] =>
+  (inter?.sets ?? []).map(({ masks }) =>
+    masks.flatMap((mask, at): HostShares => (mask === 0 ? [] : [[inter?.hosts[at] ?? "", mask]])),
+  );
+
+const otherSets = ({ results }: MeasureTerms, messages: MessageProfile): readonly HostShares[] =>
+  measuredSets(readingsOf(results, messages)).map(({ shares }) => shares);
 
 /** By host id: the median time of a set inside it. */
 function timedSeconds({ readings }: Results): ReadonlyMap<string, number> {
@@ -155,6 +168,14 @@ export async function measureBetween(
   return gathered;
 }
 
+/** Sends what was measured of other messages to the bandwidth model: tables are of the usual ones. Returns the number of sets. */
+export const publishOther = (terms: MeasureTerms, messages: MessageProfile): Promise<number> =>
+  tellWords(
+    terms.temporal,
+    { fleet: terms.fleet, cluster: terms.cluster.id },
+    wordsOfReadings(readingsOf(terms.results, messages), messages),
+  );
+
 export interface Published {
   readonly detailsHash: string;
   readonly files: readonly string[];
@@ -208,10 +229,10 @@ export async function publish(terms: MeasureTerms, { details, inter }: Known): P
 /** Time of a set's last reading, by its masks; 0 for a set that was not read here. */
 function lastReadAt(
   hosts: readonly string[],
-  { readings }: Results,
+  results: Results,
 ): (masks: readonly number[]) => number {
   const lastMs = new Map<string, number>();
-  for (const { shares, atMs } of readings) {
+  for (const { shares, atMs } of readingsOf(results)) {
     const key = sharesKey(shares);
     lastMs.set(key, Math.max(lastMs.get(key) ?? 0, atMs));
   }

@@ -25,6 +25,11 @@ import {
   type BandwidthTable,
   type IntraHostTable,
 } from "../../domain/bandwidth/bandwidth-table.ts";
+import {
+  areSameMessages,
+  USUAL_MESSAGES,
+  type MessageProfile,
+} from "../../domain/bandwidth/message-profile.ts";
 import type { HostShape } from "../../domain/fleet/fleet.ts";
 import { byCodeUnit } from "../../domain/values/ids.ts";
 import {
@@ -88,6 +93,13 @@ function namesIn(text: string): readonly string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === "string") : [];
 }
 
+/** Those of these messages; the usual ones have none named. */
+export const readingsOf = (
+  { readings }: Pick<Results, "readings">,
+  messages: MessageProfile = USUAL_MESSAGES,
+): readonly MeasuredReading[] =>
+  readings.filter((reading) => areSameMessages(reading.messages ?? USUAL_MESSAGES, messages));
+
 export interface MeasuredSetOf {
   readonly shares: HostShares;
   /** Every reading, in order. */
@@ -149,11 +161,9 @@ export function interTable(
     intraHost: names.map(() => null),
     sets: [...byMasks.values()],
     op: former?.op ?? "all_reduce",
-    messageBytes: MESSAGE_BYTES,
+    messageBytes: USUAL_MESSAGES.bytes,
   };
 }
-
-const MESSAGE_BYTES = 16 * 1024 * 1024;
 
 /** In the formats of a fleet file's `bandwidth`. */
 export function intraCsv(tables: ReadonlyMap<string, IntraHostTable>): string {
@@ -176,7 +186,9 @@ export function interCsv({ hosts, sets, op = "all_reduce" }: BandwidthTable): st
     const gpus = masks.reduce((sum, mask) => sum + gpusOfMask(mask).length, 0);
     const used = masks.filter((mask) => mask !== 0).length;
     return gbs.map((one) =>
-      [`${op}_perf`, gpus, used, ...masks, MESSAGE_BYTES, one.toFixed(2)].map(String).join(","),
+      [`${op}_perf`, gpus, used, ...masks, USUAL_MESSAGES.bytes, one.toFixed(2)]
+        .map(String)
+        .join(","),
     );
   });
   return `op,n_gpus,n_hosts,${head},bytes,bandwidth_gbs\n${rows.join("\n")}\n`;

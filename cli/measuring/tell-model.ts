@@ -9,6 +9,10 @@ import type { Client } from "@temporalio/client";
 import { meanGbs, type BandwidthTable } from "../../domain/bandwidth/bandwidth-table.ts";
 import { jobId, parseHostId, type ClusterId } from "../../domain/values/ids.ts";
 import { signalModel } from "../../workers/fleet-notice.ts";
+import { median } from "../../lib/median.ts";
+import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
+import { sharesKey, type MeasuredReading } from "../../domain/bandwidth/measuring.ts";
+import { measuredSets } from "./results.ts";
 import type { MeasuredNote } from "../../protocol/messages.ts";
 
 /** Stands for the job id where a measuring command or a file is the source. */
@@ -28,12 +32,39 @@ export async function tellModel(
   fleet: string,
   { cluster, ...measured }: MeasuredTable,
 ): Promise<number> {
-  const words = wordsOf(measured);
+  return await tellWords(client, { fleet, cluster }, wordsOf(measured));
+}
+
+export async function tellWords(
+  client: Client,
+  { fleet, cluster }: { readonly fleet: string; readonly cluster: ClusterId },
+  words: readonly MeasuredNote[],
+): Promise<number> {
   const tell = signalModel(client, fleet);
   for (let from = 0; from < words.length; from += MAX_WORDS)
     await tell(cluster, words.slice(from, from + MAX_WORDS));
   return words.length;
 }
+
+/** Of other messages than the tables have: each set with the median of its readings, inside hosts and over several. */
+export const wordsOfReadings = (
+  readings: readonly MeasuredReading[],
+  messages: MessageProfile,
+): readonly MeasuredNote[] =>
+  measuredSets(readings).map(({ shares, gbs }) => ({
+    jobId: SOURCE,
+    runId: `${sharesKey(shares).replaceAll(" ", "/")}@${String(messages.bytes)}/${messages.collective}=${median(gbs).toFixed(3)}`,
+    attempt: 0,
+    window: 0,
+    gpus: shares.map(([host, mask]) => ({ host: parseHostId(host), mask })),
+    gbs: median(gbs),
+    atMs: Math.max(
+      ...readings
+        .filter((reading) => sharesKey(reading.shares) === sharesKey(shares))
+        .map(({ atMs }) => atMs),
+    ),
+    messages,
+  }));
 
 /** Of a fleet file: every cluster that has sets over hosts. */
 export async function tellModels(

@@ -12,6 +12,7 @@ import type { HostShape } from "../../domain/fleet/fleet.ts";
 import type { HostShares, MeasuringOrder } from "../../domain/bandwidth/measuring.ts";
 import type { HostTopology } from "../../domain/values/topology.ts";
 import type { Random } from "../../lib/random.ts";
+import { byCodeUnit } from "../../domain/values/ids.ts";
 import { isOneGpu } from "../../models/bandwidth/lookup.ts";
 import {
   measuringCost,
@@ -20,6 +21,7 @@ import {
   type MeasuringCost,
 } from "../../models/measuring/measuring-cost.ts";
 import { measuringSets } from "../../models/measuring/measuring-sets.ts";
+import { otherMessageSets } from "../../models/measuring/other-message-sets.ts";
 import { lookOf, masksByLook } from "../../models/bandwidth/symmetry-prior.ts";
 
 const GROUP_HOSTS = 4;
@@ -38,6 +40,8 @@ export interface WorkNeed {
   readonly timedSeconds: ReadonlyMap<string, number>;
   readonly maxSeconds?: number;
   readonly random: Random;
+  /** Other messages than the tables have: what is known is of these messages, and a few sets are measured, inside hosts too. */
+  readonly isOther?: true;
 }
 
 export type Sets = MeasuringOrder["sets"];
@@ -49,8 +53,8 @@ export interface Work {
 }
 
 export function workOf(need: WorkNeed): Work {
-  const { hosts, maxSeconds } = need;
-  const wanted = hosts.map((host) => ({ host, sets: setsInside(host, need) }));
+  const { hosts, maxSeconds, isOther } = need;
+  const wanted = hosts.map((host) => ({ host, sets: isOther ? [] : setsInside(host, need) }));
   const inside = wanted.map(({ host, sets }) => ({
     host,
     sets: sets.slice(0, maxSeconds === undefined ? MAX_SETS : within(maxSeconds, host, need)),
@@ -72,13 +76,20 @@ export function setsBetween(need: WorkNeed, members: readonly HostShape[], count
   const names = new Set(members.map(({ id }): string => id));
   const hosts = [...domain.hosts.entries()].flatMap(([at, { id }]) => (names.has(id) ? [at] : []));
   const own = measured.filter((shares) => shares.every(({ host }) => hosts.includes(host)));
-  const picks = measuringSets(domain, { count, measured: own, random, hosts });
+  const among = { count, measured: own, random, hosts };
+  const picks = need.isOther
+    ? otherMessageSets(domain, { ...among, insideOf: firstRank(domain, hosts) })
+    : measuringSets(domain, among);
   return picks.map((shares, at) => {
     const named: HostShares = shares.map(({ host, mask }) => [domain.hosts[host]?.id ?? "", mask]);
     // Over hosts no set stands for another one, because counts alone do not determine bandwidth.
     return { shares: named, look: String(at) };
   });
 }
+
+/** The host of the job's first rank, where sets inside a host are measured. */
+const firstRank = ({ hosts }: BandwidthDomain, members: readonly number[]): number[] =>
+  [...members].sort((a, b) => byCodeUnit(hosts[a]?.id ?? "", hosts[b]?.id ?? "")).slice(0, 1);
 
 function setsInside({ id, gpuCount }: HostShape, { domain, topologies }: WorkNeed): Sets {
   const at = domain.hosts.findIndex((host) => host.id === id);

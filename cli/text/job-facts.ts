@@ -1,5 +1,6 @@
 /** @file The settings of a job as labelled lines. */
 
+import { messagesText } from "../../domain/bandwidth/message-profile.ts";
 import type { Constraints, JobSpec } from "../../client/index.ts";
 import { labelTexts } from "../../domain/job/job-labels.ts";
 import { needText } from "../../domain/job/job-resources.ts";
@@ -65,6 +66,9 @@ function constraintsText(constraints: Constraints): string | undefined {
     ...(constraints.isSameHost ? ["one host"] : []),
     ...(constraints.isSameFabric ? ["one fabric"] : []),
     ...(constraints.prefer === undefined ? [] : [`${constraints.prefer} first between clusters`]),
+    ...(constraints.messages === undefined
+      ? []
+      : [`fastest for messages of ${messagesText(constraints.messages)}`]),
   ];
   return parts.length === 0 ? undefined : parts.join(", ");
 }

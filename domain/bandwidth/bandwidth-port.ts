@@ -7,6 +7,7 @@
  */
 
 import type { HostId } from "../values/ids.ts";
+import type { MessageProfile } from "./message-profile.ts";
 
 /** GPUs of one host in a candidate. */
 export interface PickShare {
@@ -52,6 +53,8 @@ export interface BandwidthPredictor {
   predict(candidates: readonly Candidate[]): readonly number[];
   /** A cautious bandwidth on which a pick may rely; absent: the prediction itself. */
   readonly appraise?: (candidates: readonly Candidate[]) => readonly Appraised[];
+  /** The same model for other messages, which has answers of its own; absent: it knows one kind of messages only. */
+  readonly at?: (messages: MessageProfile) => BandwidthPredictor;
 }
 
 export interface Appraised {
@@ -64,4 +67,6 @@ export interface Appraised {
 export interface BandwidthSample {
   readonly shares: Candidate;
   readonly gbs: number;
+  /** `USUAL_MESSAGES` when absent. */
+  readonly messages?: MessageProfile;
 }

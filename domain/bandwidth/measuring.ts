@@ -7,6 +7,7 @@
  */
 
 import { z } from "zod";
+import { COLLECTIVES } from "./message-profile.ts";
 
 export const MEASURE_ENV = "MEASURING_ORDER";
 const MARK = "orbweaver-measured ";
@@ -19,12 +20,16 @@ const shares = z
   .min(1)
   .max(1_000);
 
+const messages = z.object({ collective: z.enum(COLLECTIVES), bytes: count.min(1) });
+
 const order = z.object({
   sets: z.array(z.object({ shares, look: z.string() })).max(100_000),
   /** argv of the nccl-tests program; `-g` is added. */
   program: z.array(text).min(1),
   /** argv that goes before the parts of a run over several hosts, as Open MPI's mpirun takes them. */
   launcher: z.array(text).min(1),
+  /** What the program sends; `USUAL_MESSAGES` when absent. */
+  messages: messages.exactOptional(),
   /** A set that takes longer has failed. */
   timeoutMs: count.min(1),
   /** Answers from measured tables instead of running a program. */
@@ -51,6 +56,7 @@ const reading = z.object({
   shares,
   /** Absent when the set could not be measured; then `problem` says why. */
   gbs: z.number().positive().exactOptional(),
+  messages: messages.exactOptional(),
   problem: z.string().exactOptional(),
   /** How long it took, the start of the program included. */
   tookMs: count,

@@ -101,16 +101,23 @@ export function meanBusBwGBs(run: NcclRun): number | undefined {
  * The bus bandwidth of the row whose message is nearest to `bytes` (by ratio, ties to the smaller), the
  * better of its two placements; `undefined` without a row of positive size.
  */
-export function busBwNearGBs(run: NcclRun, bytes: number): number | undefined {
-  let best: { readonly distance: number; readonly gbs: number } | undefined;
+export const busBwNearGBs = (run: NcclRun, bytes: number): number | undefined =>
+  busBwNear(run, bytes)?.gbs;
+
+/** The same with the size that it is of. */
+export function busBwNear(
+  run: NcclRun,
+  bytes: number,
+): { readonly gbs: number; readonly bytes: number } | undefined {
+  let best: { readonly distance: number; readonly gbs: number; readonly bytes: number } | undefined;
   for (const row of [...run.rows].sort((a, b) => a.bytes - b.bytes)) {
     if (row.bytes <= 0) continue;
     const distance = Math.abs(Math.log(row.bytes / bytes));
     if (best !== undefined && distance >= best.distance) continue;
     const gbs = Math.max(row.outOfPlace?.busbwGBs ?? 0, row.inPlace?.busbwGBs ?? 0);
-    best = { distance, gbs };
+    best = { distance, gbs, bytes: row.bytes };
   }
-  return best?.gbs;
+  return best;
 }
 
 /** The operation in the name of a file or program, e.g. `n8-all_gather-env1.txt`; `undefined` without one. */

@@ -6,12 +6,22 @@
  */
 
 import { z } from "zod";
-import { DURATION, GPU_TIME, LATENCY, MEMORY, POWER, PRICE, RATE } from "../values/dimensions.ts";
+import {
+  DURATION,
+  GPU_TIME,
+  LATENCY,
+  MEMORY,
+  MESSAGE_SIZE,
+  POWER,
+  PRICE,
+  RATE,
+} from "../values/dimensions.ts";
 import {
   parseDuration,
   parseGpuTime,
   parseLatency,
   parseMemory,
+  parseMessageSize,
   parsePower,
   parsePrice,
   parseRate,
@@ -222,6 +232,9 @@ export interface QuantityRule extends LeafSchema {
 export const duration = (rule: QuantityRule) => quantity<Ms>(DURATION, parseDuration, rule);
 export const latency = (rule: QuantityRule) => quantity<Ms>(LATENCY, parseLatency, rule);
 export const memory = (rule: QuantityRule) => quantity<GiB>(MEMORY, parseMemory, rule);
+/** In bytes. */
+export const messageSize = (rule: QuantityRule) =>
+  quantity<number>(MESSAGE_SIZE, parseMessageSize, rule);
 export const rate = (rule: QuantityRule) => quantity<Gbps>(RATE, parseRate, rule);
 export const power = (rule: QuantityRule) => quantity<Watts>(POWER, parsePower, rule);
 export const price = (rule: QuantityRule) => quantity<number>(PRICE, parsePrice, rule);

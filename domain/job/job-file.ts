@@ -18,6 +18,7 @@ import { labelsWithGroup } from "./job-labels.ts";
 import { jobRuleProblems } from "./job-rules.ts";
 import { engineRule } from "./job-engine.ts";
 import { isServedFile, SERVE_COMMAND, servingVariables } from "./job-serving.ts";
+import { USUAL_MESSAGES } from "../bandwidth/message-profile.ts";
 import { JOB_JSON_SCHEMA, jobSchema, type JobFile, type ReadJobFile } from "./job-schema.ts";
 import { imageRule } from "./image-schema.ts";
 import { resourceNeed } from "./resources-schema.ts";
@@ -138,10 +139,10 @@ function specOf(file: ReadJobFile): JobSpec {
     class: jobClass,
     priority: file.priority ?? DEFAULTS.priority,
     gang: gangOf(file.gang, jobClass),
-    constraints: constraintsOf({
-      ...file.constraints,
-      ...(isOneProcess && { sameHost: true }),
-    }),
+    constraints: {
+      ...constraintsOf({ ...file.constraints, ...(isOneProcess && { sameHost: true }) }),
+      ...messagesOf(file.communication),
+    },
     ...(model !== undefined && { model }),
     ...(modelConfig !== undefined && { modelConfig }),
     ...(batch !== undefined && { batch }),
@@ -230,6 +231,12 @@ function constraintsOf(file: NonNullable<ReadJobFile["constraints"]>): Constrain
     ...(file.antiAffinity !== undefined && { antiAffinity: file.antiAffinity }),
     ...(file.prefer !== undefined && { prefer: file.prefer }),
   };
+}
+
+function messagesOf(file: ReadJobFile["communication"]): Pick<Constraints, "messages"> {
+  if (file === undefined) return {};
+  const { size, collective = USUAL_MESSAGES.collective } = file;
+  return { messages: { collective, bytes: size ?? USUAL_MESSAGES.bytes } };
 }
 
 /** `job-rules.ts` has checked that exactly one of signal and command is given. */

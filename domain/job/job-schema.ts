@@ -5,6 +5,7 @@
  * the map or list second, as `schema-problems.ts` requires.
  */
 
+import { COLLECTIVES } from "../bandwidth/message-profile.ts";
 import { z } from "zod";
 import { gpuType, hostName, plainName } from "../file/file-words.ts";
 import { environment, MAX_ARGUMENT_CHARS } from "./job-env.ts";
@@ -16,6 +17,7 @@ import {
   absolutePath,
   duration,
   memory,
+  messageSize,
   readText,
   refused,
   type WordRule,
@@ -318,6 +320,22 @@ export const jobSchema = z
       examples: ["1h"],
     }).optional(),
     preemption: preemption.optional(),
+    communication: z
+      .strictObject({
+        size: messageSize({
+          description: "Size of the messages that take most of the time. Default: 16 MiB.",
+          examples: ["256 MiB"],
+        }).optional(),
+        collective: choice(COLLECTIVES, {
+          description:
+            "The collective that takes most of the time, as nccl-tests names it. Default: all_reduce.",
+        }).optional(),
+      })
+      .meta({
+        description: "What the processes send: the job gets the GPUs that are fastest for it.",
+        examples: [{ size: "256 MiB", collective: "all_gather" }],
+      })
+      .optional(),
     collectives: z
       .strictObject({
         tune: flag(

@@ -4,6 +4,7 @@
  * `JobFile` (the form that users write) and its parser are in `job-file.ts`.
  */
 
+import type { MessageProfile } from "../bandwidth/message-profile.ts";
 import type { FrameworkChoice } from "../model/framework-names.ts";
 import type { EngineRule } from "./job-engine.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
@@ -132,6 +133,8 @@ export interface Constraints {
   readonly antiAffinity?: string;
   /** With an equal number of clusters, the measure that ranks the links between them; bandwidth when absent. */
   readonly prefer?: LinkPreference;
+  /** What the gang sends most: it gets the GPUs that are fastest for it; `USUAL_MESSAGES` when absent. */
+  readonly messages?: MessageProfile;
 }
 
 /** Least latency of the worst pair, or least price of it. */

@@ -68,6 +68,16 @@ export const MEMORY: Dimension = {
   gap: " ",
 };
 
+/** Base unit: a byte. */
+export const MESSAGE_SIZE: Dimension = {
+  ...MEMORY,
+  what: "a message size",
+  printUnits: ["GiB", "MiB", "KiB", "B"],
+  usualUnit: "MiB",
+  example: "256 MiB",
+  most: "1 TiB",
+};
+
 /** Base unit: a bit a second. */
 export const RATE: Dimension = {
   what: "a bandwidth",
@@ -151,6 +161,9 @@ export const parseLatency = (value: unknown): Reading<Ms> =>
 /** Decimal units are converted exactly: 80 GB are 74.505805969… GiB. */
 export const parseMemory = (value: unknown): Reading<GiB> =>
   scaled(readQuantity(value, MEMORY), (bytes) => gib(Number(bytes) / BYTES_PER_GIB));
+/** In bytes. */
+export const parseMessageSize = (value: unknown): Reading<number> =>
+  scaled(readQuantity(value, MESSAGE_SIZE), Number);
 export const parseRate = (value: unknown): Reading<Gbps> =>
   scaled(readQuantity(value, RATE), (bitsPerSecond) => gbps(Number(bitsPerSecond) / 1e9));
 export const parsePower = (value: unknown): Reading<Watts> =>

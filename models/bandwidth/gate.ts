@@ -5,7 +5,7 @@
  * fifth of their range: so a candidate is held out from training to training, and the version that serves has not seen it either.
  * With few candidates those with the lowest hashes make up what is missing. A version
  * passes when its mean relative error there is smaller than that of the version that serves; without one, when it is
- * smaller than that of a plain guess (the mean of sets with as many GPUs over as many hosts). A tie does not pass.
+ * smaller than that of a plain guess (the mean of sets with as many GPUs over as many hosts, at the same messages). A tie does not pass.
  * Cost: O(samples · log samples) and two predictions a held-out sample.
  */
 
@@ -14,6 +14,7 @@ import type {
   BandwidthSample,
   Candidate,
 } from "../../domain/bandwidth/bandwidth-port.ts";
+import { messagesText, USUAL_MESSAGES } from "../../domain/bandwidth/message-profile.ts";
 import { byCodeUnit } from "../../domain/values/ids.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { HoldoutScore, ModelManifest } from "../../domain/model/model-manifest.ts";
@@ -51,11 +52,20 @@ export function splitSamples(samples: readonly GateSample[]): Split | undefined 
   };
 }
 
-export function scoreOf(
-  predict: BandwidthPredictor["predict"],
-  samples: readonly BandwidthSample[],
-): HoldoutScore {
-  const predicted = predict(samples.map(({ shares }) => shares));
+/** What is asked about: GPUs, and the messages that they send. */
+export type Asked = Pick<BandwidthSample, "shares" | "messages">;
+export type PredictAsked = (asked: readonly Asked[]) => readonly number[];
+
+/** Each with its own messages. */
+export const predictAsked =
+  (predictor: Pick<BandwidthPredictor, "predict" | "at">): PredictAsked =>
+  (asked) =>
+    asked.flatMap(({ shares, messages = USUAL_MESSAGES }) =>
+      (predictor.at?.(messages) ?? predictor).predict([shares]),
+    );
+
+export function scoreOf(predict: PredictAsked, samples: readonly BandwidthSample[]): HoldoutScore {
+  const predicted = predict(samples);
   const errors = samples.map(({ gbs }, at) => Math.abs((predicted[at] ?? NaN) - gbs) / gbs);
   return {
     mape: errors.reduce((sum, error) => sum + error, 0) / errors.length,
@@ -64,18 +74,18 @@ export function scoreOf(
 }
 
 /** What anyone would guess: the mean of the training's sets of as many GPUs over as many hosts, else of all. */
-export function plainGuess(training: readonly BandwidthSample[]): BandwidthPredictor["predict"] {
+export function plainGuess(training: readonly BandwidthSample[]): PredictAsked {
   const groups = new Map<string, number[]>();
-  for (const { shares, gbs } of training) {
-    const key = sizeOf(shares);
+  for (const sample of training) {
+    const key = sizeOf(sample);
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, [gbs]);
-    else group.push(gbs);
+    if (group === undefined) groups.set(key, [sample.gbs]);
+    else group.push(sample.gbs);
   }
   const all = mean(training.map(({ gbs }) => gbs));
-  return (candidates) =>
-    candidates.map((shares) => {
-      const group = groups.get(sizeOf(shares));
+  return (asked) =>
+    asked.map((each) => {
+      const group = groups.get(sizeOf(each));
       return group === undefined ? all : mean(group);
     });
 }
@@ -106,8 +116,8 @@ export function evaluateVersion(
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
-const sizeOf = (shares: Candidate): string =>
-  `${shares.reduce((sum, { mask }) => sum + popCount(mask), 0)}/${shares.length}`;
+const sizeOf = ({ shares, messages = USUAL_MESSAGES }: Asked): string =>
+  `${shares.reduce((sum, { mask }) => sum + popCount(mask), 0)}/${shares.length}/${messagesText(messages)}`;
 
 const nameOf = (shares: Candidate): string =>
   shares.map(({ host, mask }) => `${host}:${mask}`).join(" ");

@@ -12,6 +12,7 @@ import type {
   Candidate,
   PickShare,
 } from "../../domain/bandwidth/bandwidth-port.ts";
+import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
 import { simdKernel } from "./dense-kernel.ts";
 import {
   FEATURE_COUNT,
@@ -22,7 +23,9 @@ import {
   type HostLooks,
 } from "./features.ts";
 import { forwardPass } from "./forward.ts";
-import { besideTables, type PredictorOptions } from "./inside.ts";
+import { appraised, type SeenBandwidth } from "./appraised.ts";
+import type { PredictorOptions } from "./inside.ts";
+import { atOtherMessages, type OtherMessages } from "./other-messages.ts";
 import { residualCorrection, type RememberedSample } from "./residual-memory.ts";
 import { parameterCount, transformerShape } from "./transformer.ts";
 
@@ -41,18 +44,16 @@ export interface SurrogateSettings {
   readonly clamp: boolean;
   /** What it was trained on. */
   readonly memory: readonly RememberedSample[];
+  /** The messages of all that; `USUAL_MESSAGES` when absent. */
+  readonly messages?: MessageProfile;
+  /** What was measured with other messages. */
+  readonly others?: readonly OtherMessages[];
 }
 
 export interface SurrogateOptions extends PredictorOptions {
   /** Corrected by what was measured; true when absent. */
   readonly memory?: boolean;
 }
-
-/**
- * What a pick counts less where nothing like a candidate was measured, as a share. The Transformer says what most sets read; on the
- * paper's measured cluster one set in twenty reads a third less than all similar sets, and only a measurement shows which.
- */
-const UNSEEN_LESS = 0.02;
 
 /** Answers are forgotten when there are more. */
 const MOST_KNOWN = 100_000;
@@ -65,8 +66,8 @@ export function openSyncPredictor(
   const { version = "unnamed", clamp = model.settings.clamp } = options;
   const { looksOf, gbsOf } = answerFrame(model, domain, options);
   const forward = forwardPass(transformerShape(FEATURE_COUNT), model.parameters, simdKernel());
-  const known = new Map<string, SeenGbs>();
-  const answersFor = (candidates: readonly Candidate[]): readonly (SeenGbs | undefined)[] => {
+  const known = new Map<string, SeenBandwidth>();
+  const answersFor = (candidates: readonly Candidate[]): readonly (SeenBandwidth | undefined)[] => {
     const open = new Map<string, readonly HostLook[]>();
     if (known.size > MOST_KNOWN) known.clear();
     const keys = candidates.map((candidate) => {
@@ -81,15 +82,7 @@ export function openSyncPredictor(
     return keys.map((key) => known.get(key));
   };
   const appraise = (candidates: readonly Candidate[]): readonly Appraised[] =>
-    besideTables(domain, candidates, answersFor).map(({ inside, isSpread, across }) => {
-      if (!isSpread) return { predictedGbs: inside, countedGbs: inside };
-      const { gbs = NaN, unseen = 1 } = across ?? {};
-      const most = clamp ? inside : Infinity;
-      return {
-        predictedGbs: Math.min(gbs, most),
-        countedGbs: Math.min(gbs * (1 - UNSEEN_LESS * unseen), most),
-      };
-    });
+    appraised(domain, candidates, { clamp, answersFor });
   const predict = (candidates: readonly Candidate[]): readonly number[] =>
     appraise(candidates).map(({ predictedGbs }) => predictedGbs);
   const kinds = domain.hosts.map(() => new Map<number, string>());
@@ -100,21 +93,16 @@ export function openSyncPredictor(
     kinds[share.host]?.set(share.mask, kind);
     return kind;
   };
-  return { version, domain, isClamped: clamp, predict, appraise, kindOf };
+  const own = { version, domain, isClamped: clamp, predict, appraise, kindOf };
+  const at = atOtherMessages(own, { settings: model.settings, looksOf, answersFor });
+  return { ...own, at };
 }
 
 /** The parts around the Transformer, however it is computed. */
 interface AnswerFrame {
   readonly looksOf: HostLooks;
   /** From the Transformer's answer. */
-  readonly gbsOf: (looks: readonly HostLook[], answer: number) => SeenGbs;
-}
-
-interface SeenGbs {
-  /** GB/s over hosts, not clamped. */
-  readonly gbs: number;
-  /** 0 to 1: 1 where nothing like it was measured. */
-  readonly unseen: number;
+  readonly gbsOf: (looks: readonly HostLook[], answer: number) => SeenBandwidth;
 }
 
 export function answerFrame(
@@ -134,7 +122,8 @@ export function answerFrame(
     looksOf,
     gbsOf: (looks, answer) => {
       const { log, unseen } = correction(looks);
-      return { gbs: Math.exp(settings.meanLog + settings.spreadLog * answer + log), unseen };
+      const gbs = Math.exp(settings.meanLog + settings.spreadLog * answer + log);
+      return { gbs, exception: log, unseen };
     },
   };
 }

@@ -3,7 +3,7 @@
  *
  * Sets of one host read its table. Sets over hosts read the mean of what was measured for the same multiset of GPU counts, if all
  * hosts are of the type that the inter-host file is of; else the least of the hosts' own values and a quarter of that (BandPilot
- * §5.1.1). Noise is a factor drawn by seed, set and reading, so a run that is resumed reads what it would have read. The answer is
+ * §5.1.1). Messages of another size than the tables' are answered by α–β. Noise is a factor drawn by seed, set and reading, so a run that is resumed reads what it would have read. The answer is
  * text as nccl-tests prints it, so that it goes the way of real output.
  */
 
@@ -13,7 +13,9 @@ import {
   type BandwidthTable,
 } from "../../domain/bandwidth/bandwidth-table.ts";
 import { sharesKey, type HostShares } from "../../domain/bandwidth/measuring.ts";
+import { USUAL_MESSAGES } from "../../domain/bandwidth/message-profile.ts";
 import { randomFrom } from "../../lib/random.ts";
+import { usualRatio } from "./size-transfer.ts";
 
 export interface StandInTables {
   readonly intra: BandwidthTable;
@@ -31,7 +33,19 @@ interface StandInDraw {
 const OTHER_FABRIC_SHARE = 0.25;
 
 /** Hosts by their names in the tables; undefined where the tables do not say. */
-export function standInGbs(tables: StandInTables, shares: HostShares): number | undefined {
+export function standInGbs(
+  tables: StandInTables,
+  shares: HostShares,
+  bytes: number = USUAL_MESSAGES.bytes,
+): number | undefined {
+  const gbs = measuredGbs(tables, shares);
+  if (gbs === undefined) return undefined;
+  const fromBytes = tables.inter?.messageBytes ?? USUAL_MESSAGES.bytes;
+  const kind = shares.length === 1 ? "inside" : "across";
+  return gbs * usualRatio(gbs, { fromBytes, toBytes: bytes, kind });
+}
+
+function measuredGbs(tables: StandInTables, shares: HostShares): number | undefined {
   const inside = shares.map(([host, mask]) => insideGbs(tables.intra, host, mask));
   const slowest = inside.reduce<number | undefined>(
     (least, gbs) => (least === undefined || gbs === undefined ? undefined : Math.min(least, gbs)),
@@ -51,15 +65,18 @@ export function drawnGbs(gbs: number, shares: HostShares, draw: StandInDraw): nu
   return gbs * Math.max(0.1, 1 + noise * random.normal());
 }
 
-/** Output of all_reduce_perf over 16 MiB on these GPUs, at this bus bandwidth. */
-export function ncclTestsText(shares: HostShares, gbs: number): string {
+/** Output of all_reduce_perf on these GPUs, at this bus bandwidth. */
+export function ncclTestsText(
+  shares: HostShares,
+  gbs: number,
+  bytes: number = USUAL_MESSAGES.bytes,
+): string {
   const ranks = shares.flatMap(([host, mask]) => gpusOfMask(mask).map((gpu) => ({ host, gpu })));
-  const bytes = 16 * 1024 * 1024;
   const algbw = (gbs * ranks.length) / (2 * (ranks.length - 1));
   const us = bytes / (algbw * 1e3);
   const figures = `${us.toFixed(2)} ${algbw.toFixed(4)} ${gbs.toFixed(4)} 0`;
   return [
-    "# nThread 1 nGpus 1 minBytes 16777216 maxBytes 16777216 step: 1048576(bytes) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0",
+    `# nThread 1 nGpus 1 minBytes ${String(bytes)} maxBytes ${String(bytes)} step: 1048576(bytes) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0`,
     "#",
     "# Using devices",
     ...ranks.map(

@@ -14,6 +14,7 @@ import type {
   BandwidthPredictor,
   BandwidthSample,
 } from "../../domain/bandwidth/bandwidth-port.ts";
+import { areSameMessages, USUAL_MESSAGES } from "../../domain/bandwidth/message-profile.ts";
 import { crossFitted } from "./boosted-trees.ts";
 import {
   FEATURE_COUNT,
@@ -24,6 +25,7 @@ import {
 } from "./features.ts";
 import { hostOffsets } from "./host-offsets.ts";
 import { insideGbs } from "./inside.ts";
+import { mostMeasured, otherMessages } from "./messages-measured.ts";
 import { openSyncPredictor, type SurrogateModel, type SurrogateSettings } from "./predictor.ts";
 import { sharesOf, type RememberedSample } from "./residual-memory.ts";
 import type { TrainingTask } from "./training.ts";
@@ -104,11 +106,16 @@ export interface Accuracy {
 
 export async function trainSurrogate(request: TrainRequest): Promise<TrainedSurrogate> {
   const { domain, from, seed } = request;
-  const fresh = request.samples.filter(({ shares, gbs }) => shares.length > 1 && gbs > 0);
+  const messages = from?.settings.messages ?? mostMeasured(request.samples);
+  const fresh = request.samples.filter(
+    ({ shares, gbs, messages: own = USUAL_MESSAGES }) =>
+      shares.length > 1 && gbs > 0 && areSameMessages(own, messages),
+  );
   if (fresh.length === 0) {
     throw new RangeError("no sample lies on several hosts. Measure sets over at least two hosts.");
   }
   const features = learnedFeatures(request, fresh);
+  const others = otherMessages(request, messages);
   const earlier = rehearsed(domain, features, from?.settings);
   const samples = [...fresh, ...earlier.still];
   const scale = from?.settings ?? spreadOf(fresh.map(({ gbs }) => Math.log(gbs)));
@@ -118,6 +125,8 @@ export async function trainSurrogate(request: TrainRequest): Promise<TrainedSurr
     spreadLog: scale.spreadLog,
     clamp: from?.settings.clamp ?? request.clamp ?? true,
     memory: [],
+    ...(!areSameMessages(messages, USUAL_MESSAGES) && { messages }),
+    ...(others.length > 0 && { others }),
   };
   const hasChanged =
     from !== undefined && !areSameOffsets(from.settings.features.offsets, features.offsets);

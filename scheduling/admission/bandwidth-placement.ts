@@ -25,7 +25,7 @@ import type {
   PlacePolicy,
 } from "../placement/place-policy.ts";
 import { isWithinWatts } from "../placement/watts.ts";
-import { fallbackNote, NOT_TAKEN } from "./bandwidth-notes.ts";
+import { bandwidthFor, fallbackNote, NOT_TAKEN } from "./bandwidth-notes.ts";
 import {
   searchGround,
   SHORT,
@@ -46,8 +46,9 @@ export const withBandwidth =
   (inner: PlacePolicy, rules: BandwidthRules = {}): PlacePolicy =>
   (demand, hosts, ports) => {
     const compact = inner(demand, hosts, ports);
-    const { bandwidth } = ports;
-    if (compact.gpus === undefined || bandwidth === undefined || demand.gpus < 2) return compact;
+    if (compact.gpus === undefined || ports.bandwidth === undefined || demand.gpus < 2)
+      return compact;
+    const bandwidth = bandwidthFor(ports.bandwidth, demand);
     const grounds = groundsOf(hosts);
     const own = grounds.filter((ground) => holdsAny(ground, compact.gpus ?? []));
     const [only] = own;

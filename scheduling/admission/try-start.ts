@@ -12,7 +12,7 @@ import { gpuCountOf, type HostGpus, type Reservation } from "../../domain/lease/
 import type { PendingRequest, PlanItem } from "../../domain/lease/plan.ts";
 import { gbs } from "../../domain/values/units.ts";
 import { withBeyond } from "./best-beyond.ts";
-import { noteOfGiven } from "./bandwidth-notes.ts";
+import { bandwidthFor, noteOfGiven } from "./bandwidth-notes.ts";
 import { budgetLeft, hostsOf, wattsLeft } from "../capacity/capacity.ts";
 import { checkGrant, shapeOf } from "../ledger/rules/grant-check.ts";
 import type { PoolHost } from "../capacity/host-pools.ts";
@@ -116,6 +116,7 @@ export function demandOf(
     gpus,
     ...(leastThroughput !== undefined && { leastThroughput }),
     ...(constraints.prefer !== undefined && { prefer: constraints.prefer }),
+    ...(constraints.messages !== undefined && { messages: constraints.messages }),
     wattsLeft: {
       cluster: ({ cluster }) => {
         const shape = clusters[cluster];
@@ -148,7 +149,9 @@ export function itemOf(
   const isOneGang = slots === undefined || slots === 1;
   const predictedGBs = isOneGang ? predict(gpus, ports) : undefined;
   const note = isOneGang
-    ? (won.bandwidth ?? noteOfGiven(gpus, bandwidth) ?? noteOfLinks(gpus, links))
+    ? (won.bandwidth ??
+      noteOfGiven(gpus, bandwidth && bandwidthFor(bandwidth, request.constraints)) ??
+      noteOfLinks(gpus, links))
     : undefined;
   const what =
     slots === undefined

@@ -21,6 +21,7 @@ const MAX_PRIORITY = 1_000_000;
 const MAX_SEQ = 2 ** 40;
 const MAX_TEXT = 1_000;
 const MAX_GIB = 1_000_000;
+const MOST_BYTES = 2 ** 40;
 /** Of a link: GB/s, ms, probes. */
 const MAX_MEASURED = 1e12;
 const MAX_GENERATION = 2 ** 31;
@@ -80,6 +81,7 @@ function requestProblem(request: GangRequest, nowMs: number): Finding {
       { path: "gang.shapes", value: Math.max(0, ...shapes.slice(0, MAX_SHAPES)), most: MAX_GPUS },
       { path: "constraints.gpuMemoryGiB", value: constraints.gpuMemoryGiB, most: MAX_GIB },
       { path: "constraints.maxClusters", value: constraints.maxClusters, most: MAX_GPUS },
+      { path: "constraints.messages.bytes", value: constraints.messages?.bytes, most: MOST_BYTES },
       { path: "timeLimitMs", value: request.timeLimitMs, most },
       { path: "patienceMs", value: request.patienceMs, most },
       { path: "preemption.minRuntimeMs", value: preemption?.minRuntimeMs, most },

@@ -5,6 +5,11 @@
  * Cost: O(size of the entry). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
+import {
+  COLLECTIVES,
+  USUAL_MESSAGES,
+  type MessageProfile,
+} from "../../domain/bandwidth/message-profile.ts";
 import type { RefusalCode } from "../../domain/values/codes.ts";
 import { MAX_REQUEST_ENTRY_BYTES } from "../../domain/lease/gang-request.ts";
 import {
@@ -359,6 +364,17 @@ function parseConstraints(of: Incoming): Constraints {
     isSameFabric: flag(field(of, "isSameFabric")),
     ...optionally("antiAffinity", optional(field(of, "antiAffinity"), text)),
     ...optionally("prefer", optional(field(of, "prefer"), preference)),
+    ...optionally("messages", optional(field(of, "messages"), parseMessages)),
+  };
+}
+
+function parseMessages(of: Incoming): MessageProfile {
+  const name = field(of, "collective");
+  const collective = COLLECTIVES.find((each) => each === name.value);
+  if (collective === undefined) wrong(name, COLLECTIVES.join(", "));
+  return {
+    collective: collective ?? USUAL_MESSAGES.collective,
+    bytes: count(field(of, "bytes"), 1),
   };
 }
 

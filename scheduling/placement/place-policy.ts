@@ -8,6 +8,7 @@
 
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
+import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
 import type { ClusterId } from "../../domain/values/ids.ts";
 import type { LinkPreference } from "../../domain/job/job.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
@@ -27,6 +28,8 @@ export interface PlaceDemand {
   readonly leastThroughput?: () => number;
   /** The preferred property of paths between clusters; bandwidth when absent. */
   readonly prefer?: LinkPreference;
+  /** What the gang sends, for which bandwidths are compared; the models' own when absent. */
+  readonly messages?: MessageProfile;
 }
 
 /**

@@ -32,23 +32,26 @@ describe("the file", () => {
     { name: "the median of the last five", text: "1\n90\n91\n500\n92\n89\n", want: 91 },
     { name: "numbers among other lines", text: "step 1\n80\nstep 2\n82\n", want: 82 },
     { name: "a line that is being written", text: "80\n81\nx", want: 81 },
+    { name: "of the last line's messages", text: "80 2 GiB\n10\n82 2GiB\n", want: 82 },
+    { name: "an unknown collective", text: "80 2 GiB sing\n", want: undefined },
     { name: "nothing", text: "", want: undefined },
     { name: "no bandwidth", text: "0\n-5\nNaN\n1e9\n", want: undefined },
   ])("$name", ({ text, want }) => {
-    expect(bandwidthIn(text)).toBe(want);
+    expect(bandwidthIn(text)?.gbs).toBe(want);
   });
 
   it("may be the output of nccl-tests", () => {
-    const gbs = bandwidthIn(nccl);
+    const { gbs, messages } = bandwidthIn(nccl) ?? {};
     expect(gbs).toBeGreaterThan(50);
     expect(gbs).toBeLessThan(500);
+    expect(messages).toBeUndefined();
   });
 
   it("is read from its end when it is large, and not at all when it is no file", () => {
     const dir = folder();
     mkdirSync(path.dirname(bandwidthFile(dir)), { recursive: true });
     writeFileSync(bandwidthFile(dir), `${"7777777\n".repeat(40_000)}${"88\n".repeat(5)}`);
-    expect(readBandwidth(nodeSystem.files, dir)).toBe(88);
+    expect(readBandwidth(nodeSystem.files, dir)).toEqual({ gbs: 88 });
     const other = folder();
     mkdirSync(path.dirname(bandwidthFile(other)), { recursive: true });
     symlinkSync(bandwidthFile(dir), bandwidthFile(other));

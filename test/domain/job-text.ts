@@ -23,6 +23,7 @@ export const FULL_JOB = {
     antiAffinity: "trainer",
     prefer: "latency",
   },
+  communication: { size: "256 MiB", collective: "all_gather" },
   model: "gpt2-large",
   batch: 512,
   run: {

@@ -23,6 +23,7 @@ import {
   type MeasuringOrder,
   type StandIn,
 } from "../../domain/bandwidth/measuring.ts";
+import { USUAL_MESSAGES, type MessageProfile } from "../../domain/bandwidth/message-profile.ts";
 import { busBwNearGBs, opOfName } from "../../domain/bandwidth/nccl-run.ts";
 import { parseBandpilotCsv } from "../../domain/bandwidth/parse-bandpilot-csv.ts";
 import { parseNcclTests } from "../../domain/bandwidth/parse-nccl-tests.ts";
@@ -42,7 +43,6 @@ export interface MeasuringRun {
   readonly nowMs: () => number;
 }
 
-const MESSAGE_BYTES = 16 * 1024 * 1024;
 /** After this many failures before the first reading, the program is at fault and not a set. */
 const HOPELESS = 3;
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
@@ -55,11 +55,12 @@ export async function runMeasuring(run: MeasuringRun): Promise<void> {
   try {
     for (const reading of book.readings) run.write(readingLine(reading));
     const measure = measurerOf(order, run);
-    await measureAll(order.sets, { run, book, measure });
+    const desk = { run, book, measure, messages: order.messages };
+    await measureAll(order.sets, desk);
     // Twice, so that a doubtful set gets the three readings of which one is the median.
     for (let again = 0; again < 2; again += 1) {
       const unconfirmed = doubtfulSets(order, book.readings);
-      await measureAll(unconfirmed, { run, book, measure, isAgain: true });
+      await measureAll(unconfirmed, { ...desk, isAgain: true });
     }
   } finally {
     book.close();
@@ -70,12 +71,13 @@ interface Desk {
   readonly run: MeasuringRun;
   readonly book: Book;
   readonly measure: Measure;
+  readonly messages: MessageProfile | undefined;
   /** Repeats former measurements. */
   readonly isAgain?: true;
 }
 
 async function measureAll(sets: MeasuringOrder["sets"], desk: Desk): Promise<void> {
-  const { run, book, measure, isAgain } = desk;
+  const { run, book, measure, messages, isAgain } = desk;
   for (const { shares } of sets) {
     const former = book.count(shares);
     if (former > 0 && isAgain !== true) continue;
@@ -84,6 +86,7 @@ async function measureAll(sets: MeasuringOrder["sets"], desk: Desk): Promise<voi
     const reading: MeasuredReading = {
       shares,
       ...(answer.kind === "measured" ? { gbs: answer.gbs } : { problem: answer.problem }),
+      ...(messages !== undefined && { messages }),
       tookMs: Math.max(0, Math.round(run.nowMs() - atMs)),
       atMs: Math.round(atMs),
     };
@@ -104,15 +107,17 @@ type Measure = (shares: HostShares, reading: number) => Promise<Answer>;
 function measurerOf(order: MeasuringOrder, run: MeasuringRun): Measure {
   const { standIn, program, timeoutMs } = order;
   const op = opOfName(basename(program[0] ?? ""));
-  const read = (text: string): Answer => gbsIn(text, op);
+  const { bytes } = order.messages ?? USUAL_MESSAGES;
+  const read = (text: string): Answer => gbsIn(text, op, bytes);
   if (standIn !== undefined) {
     const tables = tablesOf(standIn);
     return async (shares, reading) => {
       await pause(standIn.delayMs);
       const named: HostShares = shares.map(([host, mask]) => [standIn.names[host] ?? host, mask]);
-      const gbs = standInGbs(tables, named);
+      const gbs = standInGbs(tables, named, bytes);
       if (gbs === undefined) return { kind: "failed", problem: "the tables do not have this set" };
-      return read(ncclTestsText(named, drawnGbs(gbs, shares, { ...standIn, reading })));
+      const drawn = drawnGbs(gbs, shares, { ...standIn, reading });
+      return read(ncclTestsText(named, drawn, bytes));
     };
   }
   return async (shares) => {
@@ -134,7 +139,7 @@ function measurerOf(order: MeasuringOrder, run: MeasuringRun): Measure {
   };
 }
 
-function gbsIn(text: string, op: string | undefined): Answer {
+function gbsIn(text: string, op: string | undefined, bytes: number): Answer {
   const parsed = parseNcclTests(text, { source: "the output", ...(op !== undefined && { op }) });
   if (parsed.kind === "refused") {
     const [problem] = parsed.problems;
@@ -143,7 +148,7 @@ function gbsIn(text: string, op: string | undefined): Answer {
       problem: problem === undefined ? "no output" : problemText(parsed.source, problem),
     };
   }
-  const gbs = parsed.runs.flatMap((each) => busBwNearGBs(each, MESSAGE_BYTES) ?? []).at(-1);
+  const gbs = parsed.runs.flatMap((each) => busBwNearGBs(each, bytes) ?? []).at(-1);
   return gbs === undefined || gbs <= 0
     ? { kind: "failed", problem: "the output has no bandwidth above 0" }
     : { kind: "measured", gbs };

@@ -17,6 +17,7 @@
  */
 
 import { median } from "../../lib/median.ts";
+import { COLLECTIVES, messagesText } from "../../domain/bandwidth/message-profile.ts";
 import { byCodeUnit, type HostId } from "../../domain/values/ids.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type {
@@ -48,6 +49,7 @@ const TRAINING_GAP_MS = 60_000;
 /** What NVLink may carry one day, and more: nothing measures above. */
 const MAX_GBS = 1e5;
 const MAX_TEXT = 1_000;
+const MOST_BYTES = 2 ** 40;
 
 export const NO_MEMORY: ModelMemory = Object.freeze({
   samples: [],
@@ -69,7 +71,7 @@ export function takeIn(memory: ModelMemory, words: unknown, cluster: string): Mo
 }
 
 function takeWord(memory: ModelMemory, word: MeasuredNote): ModelMemory {
-  const { jobId, window, gbs, atMs } = word;
+  const { jobId, window, gbs, atMs, messages } = word;
   const gpus = word.gpus
     .map(({ host, mask }) => ({ host, mask }))
     .sort((a, b) => byCodeUnit(a.host, b.host));
@@ -79,7 +81,10 @@ function takeWord(memory: ModelMemory, word: MeasuredNote): ModelMemory {
     former !== undefined && (window < former[1] || (window === former[1] && atMs <= former[2]));
   if (isOld) return { ...memory, repeated: memory.repeated + 1 };
   const isReplaced = former?.[1] === window;
-  const sample: KeptSample = { run, window, jobId, gpus, gbs, atMs };
+  const sample: KeptSample = {
+    ...{ run, window, jobId, gpus, gbs, atMs },
+    ...(messages !== undefined && { messages }),
+  };
   const others = memory.samples.filter(
     (kept) => !(isReplaced && kept.run === run && kept.window === window),
   );
@@ -106,8 +111,11 @@ function bounded(samples: readonly KeptSample[]): readonly KeptSample[] {
   return samples.filter((sample) => sample !== gone);
 }
 
-const setOf = ({ gpus }: Pick<KeptSample, "gpus">): string =>
-  gpus.map(({ host, mask }) => `${host}:${mask}`).join(" ");
+const setOf = ({ gpus, messages }: Pick<KeptSample, "gpus" | "messages">): string =>
+  [
+    ...gpus.map(({ host, mask }) => `${host}:${mask}`),
+    ...(messages === undefined ? [] : [messagesText(messages)]),
+  ].join(" ");
 
 /** Those that the version that serves has not been asked about. */
 export const notEvaluated = ({ samples }: ModelMemory): readonly KeptSample[] =>
@@ -274,10 +282,10 @@ export function trainingCause(
 export const nextTrainingMs = ({ lastTraining }: ModelMemory): number =>
   lastTraining === undefined ? 0 : lastTraining.atMs + TRAINING_GAP_MS;
 
-/** Over several hosts of this cluster: what is inside one host is read from its table. */
+/** Over several hosts of this cluster: what is inside one host is read from its table, but of the usual messages only. */
 function isMeasured(value: unknown, cluster: string): value is MeasuredNote {
   if (!isFields(value)) return false;
-  const { jobId, runId, attempt, window, gbs, atMs, gpus } = value;
+  const { jobId, runId, attempt, window, gbs, atMs, gpus, messages } = value;
   const hosts = new Set<unknown>();
   return (
     isText(jobId) &&
@@ -289,7 +297,8 @@ function isMeasured(value: unknown, cluster: string): value is MeasuredNote {
     gbs <= MAX_GBS &&
     isCount(atMs) &&
     Array.isArray(gpus) &&
-    gpus.length > 1 &&
+    (messages === undefined || isMessages(messages)) &&
+    gpus.length > (messages === undefined ? 1 : 0) &&
     gpus.length <= MAX_TEXT &&
     gpus.every((part: unknown) => {
       if (!isFields(part) || !isText(part["host"])) return false;
@@ -308,6 +317,12 @@ function isMeasured(value: unknown, cluster: string): value is MeasuredNote {
   );
 }
 
+const isMessages = (value: unknown): boolean =>
+  isFields(value) &&
+  COLLECTIVES.some((each) => each === value["collective"]) &&
+  isCount(value["bytes"]) &&
+  value["bytes"] > 0 &&
+  value["bytes"] <= MOST_BYTES;
 const isFields = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isText = (value: unknown): value is string =>

@@ -111,9 +111,10 @@ export async function publish(run: ModelRun, version: string | undefined): Promi
   return serving;
 }
 
-export const ordered = ({ gpus, gbs, isStale }: KeptSample) => ({
+export const ordered = ({ gpus, gbs, messages, isStale }: KeptSample) => ({
   gpus,
   gbs,
+  ...(messages !== undefined && { messages }),
   ...(isStale === true && { isStale }),
 });
 

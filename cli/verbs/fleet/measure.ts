@@ -1,9 +1,18 @@
 /** @file `orbweaver fleet measure`: measures the bandwidth of a cluster's GPU sets, after showing the cost. */
 
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { join } from "node:path";
 import type { Ledger } from "../../../client/index.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
+import {
+  areSameMessages,
+  COLLECTIVES,
+  messagesText,
+  USUAL_MESSAGES,
+  type Collective,
+  type MessageProfile,
+} from "../../../domain/bandwidth/message-profile.ts";
+import { parseMessageSize } from "../../../domain/values/dimensions.ts";
 import type { ClusterShape, HostShape } from "../../../domain/fleet/fleet.ts";
 import { packageRoot } from "../../../workers/server/package-root.ts";
 import { fleetStateDir } from "../../../workers/state.ts";
@@ -24,9 +33,11 @@ import {
   measureInside,
   needOf,
   publish,
+  publishOther,
   type MeasureTerms,
+  type Published,
 } from "../../measuring/measure.ts";
-import { measuredSets, openResults } from "../../measuring/results.ts";
+import { measuredSets, openResults, readingsOf } from "../../measuring/results.ts";
 import { standInFor } from "../../measuring/stand-in.ts";
 import { workOf } from "../../measuring/work.ts";
 import { nameList, wholeNumber } from "../../command/option-values.ts";
@@ -35,9 +46,11 @@ import type { Session } from "../../command/session.ts";
 interface MeasureValues extends ConnectionOptionValues {
   readonly cluster?: string;
   readonly hosts?: readonly string[];
-  readonly between: number;
+  readonly between?: number;
+  readonly size?: number;
+  readonly collective?: Collective;
   readonly maxMinutes?: number;
-  readonly program: string;
+  readonly program?: string;
   readonly launcher: string;
   readonly runner?: string;
   readonly timeout: number;
@@ -60,9 +73,16 @@ export function fleetMeasureVerb(context: CommandContext): Command {
     .option("--hosts <names>", "only these hosts", nameList)
     .option(
       "--between <n>",
-      "number of measured sets over several hosts, including known ones",
+      `number of measured sets over several hosts, including known ones (default: ${String(BETWEEN)}; ${String(FEW)} with --size or --collective)`,
       wholeNumber("--between", 0),
-      50,
+    )
+    .option(
+      "--size <size>",
+      "measure a few sets with messages of this size, beside the usual 16 MiB",
+      messageSizeOption,
+    )
+    .addOption(
+      new Option("--collective <name>", "the same for another collective").choices(COLLECTIVES),
     )
     .option(
       "--max-minutes <n>",
@@ -70,7 +90,10 @@ export function fleetMeasureVerb(context: CommandContext): Command {
       wholeNumber("--max-minutes", 1),
     )
     .option("--dry-run", "show the cost without measuring")
-    .option("--program <line>", "nccl-tests program with its options", PROGRAM)
+    .option(
+      "--program <line>",
+      `nccl-tests program with its options (default: ${PROGRAM}, or as --size and --collective say)`,
+    )
     .option("--launcher <line>", "program that starts it over several hosts", LAUNCHER)
     .option("--runner <line>", "command that starts Orbweaver's measuring program on a host")
     .option(
@@ -107,6 +130,10 @@ export function fleetMeasureVerb(context: CommandContext): Command {
           "measure two hosts",
         ],
         [
+          "orbweaver fleet measure --size 2GiB",
+          "25 sets with large messages, for jobs with such communication",
+        ],
+        [
           "orbweaver fleet measure --stand-in intra_host_16MB.csv,h100_inter_host_16MB.csv",
           "try it on a fleet without GPUs",
         ],
@@ -121,6 +148,26 @@ export function fleetMeasureVerb(context: CommandContext): Command {
 /** As the paper's data was taken: 16 MiB; the collective is the one that its files name. */
 const PROGRAM = "all_reduce_perf -b 16M -e 16M";
 const LAUNCHER = "mpirun";
+/** Sets over hosts, and sets in all with other messages. */
+const BETWEEN = 50;
+const FEW = 25;
+
+const programFor = ({ collective, bytes }: MessageProfile): string =>
+  `${collective}_perf -b ${String(bytes)} -e ${String(bytes)}`;
+
+/** Undefined of the usual ones, which the tables are of. */
+function messagesOf({ size, collective }: MeasureValues): MessageProfile | undefined {
+  const { bytes, collective: usual } = USUAL_MESSAGES;
+  const messages = { collective: collective ?? usual, bytes: size ?? bytes };
+  return areSameMessages(messages, USUAL_MESSAGES) ? undefined : messages;
+}
+
+function messageSizeOption(text: string): number {
+  const size = parseMessageSize(text);
+  if (size.kind === "read" && size.value > 0) return size.value;
+  const why = size.kind === "refused" ? `${size.message}. ${size.remedy}` : "it is 0";
+  throw new OrbweaverError("BAD_INPUT", `--size ${text}: ${why}.`);
+}
 
 async function measure(
   context: CommandContext,
@@ -148,6 +195,17 @@ async function measure(
     const between = await measureBetween(terms, need, work);
     const gathered = [...earlier, ...inside, ...between];
     const isPublished = isAnything || earlier.length > 0;
+    if (terms.messages !== undefined) {
+      const setsSent = isPublished ? await publishOther(terms, terms.messages) : 0;
+      answer(context, values, {
+        cluster,
+        terms,
+        gathered,
+        cost,
+        published: { files: [], setsSent },
+      });
+      return;
+    }
     const published = isPublished ? await publish(terms, await knownOf(terms, ledger)) : undefined;
     answer(context, values, { cluster, terms, gathered, cost, published });
   } finally {
@@ -160,12 +218,12 @@ interface Found {
   readonly terms: MeasureTerms;
   readonly gathered: readonly Gathered[];
   readonly cost: object;
-  readonly published: Awaited<ReturnType<typeof publish>> | undefined;
+  readonly published: Omit<Published, "detailsHash"> | undefined;
 }
 
 function answer(context: CommandContext, values: MeasureValues, found: Found): void {
   const { cluster, terms, gathered, cost, published } = found;
-  const { readings } = terms.results;
+  const readings = readingsOf(terms.results, terms.messages);
   const sets = measuredSets(readings).length;
   const failures = readings.filter(({ problem }) => problem !== undefined);
   const troubles = gathered.flatMap(({ jobId, problem }) =>
@@ -182,14 +240,15 @@ function answer(context: CommandContext, values: MeasureValues, found: Found): v
       ...published,
     });
   } else {
-    context.print(`cluster ${cluster.id}: ${counted(sets, "set")} measured in all`);
+    const of = terms.messages && ` with messages of ${messagesText(terms.messages)}`;
+    context.print(`cluster ${cluster.id}: ${counted(sets, "set")} measured in all${of ?? ""}`);
     for (const file of published?.files ?? []) context.print(`  ${file}`);
     if (published !== undefined && published.setsSent > 0) {
       context.print(
-        `${counted(published.setsSent, "set")} over hosts were sent to its bandwidth model`,
+        `${counted(published.setsSent, "set")}${of === undefined ? " over hosts" : ""} were sent to its bandwidth model`,
       );
     }
-    if (published !== undefined) {
+    if (published !== undefined && published.files.length > 0) {
       context.say(
         "name these files under `bandwidth` of the hosts and the cluster in the fleet file; otherwise the next apply drops them",
       );
@@ -216,7 +275,10 @@ function termsOf(
   values: MeasureValues,
   { session, cluster, results }: CycleView,
 ): MeasureTerms {
-  const { between, maxMinutes, program, launcher, runner, timeout, tenant, standIn, seed } = values;
+  const { maxMinutes, launcher, runner, timeout, tenant, standIn, seed } = values;
+  const messages = messagesOf(values);
+  const { between = messages === undefined ? BETWEEN : FEW } = values;
+  const { program = messages === undefined ? PROGRAM : programFor(messages) } = values;
   const hosts = hostsOf(cluster, values.hosts);
   const settings = standIn && {
     files: standIn,
@@ -238,7 +300,9 @@ function termsOf(
     runner: runner === undefined ? [process.execPath, RUNNER] : words("--runner", runner),
     ...(maxMinutes !== undefined && { maxSeconds: maxMinutes * 60 }),
     ...(tenant !== undefined && { tenant }),
+    ...(messages !== undefined && { messages }),
     orderFor: () => ({
+      ...(messages !== undefined && { messages }),
       program: words("--program", program),
       launcher: words("--launcher", launcher),
       timeoutMs: timeout * 1_000,

@@ -72,10 +72,20 @@ export function modelEvaluateVerb(context: CommandContext): Command {
         const kept = await openBandwidthModel(temporal, { fleet, cluster }).samples();
         const rows = kept.flatMap((sample) => {
           const candidate = candidateOf(domain, sample.gpus);
-          const [predictedGbs] = candidate === undefined ? [] : predictor.predict([candidate]);
+          const { jobId, gpus, gbs, messages } = sample;
+          const at = (messages && predictor.at?.(messages)) ?? predictor;
+          const [predictedGbs] = candidate === undefined ? [] : at.predict([candidate]);
           if (predictedGbs === undefined) return [];
-          const { jobId, gpus, gbs } = sample;
-          return [{ jobId, gpus, gbs, predictedGbs, error: Math.abs(predictedGbs - gbs) / gbs }];
+          return [
+            {
+              jobId,
+              gpus,
+              gbs,
+              ...(messages && { messages }),
+              predictedGbs,
+              error: Math.abs(predictedGbs - gbs) / gbs,
+            },
+          ];
         });
         const mape = rows.reduce((sum, { error }) => sum + error, 0) / rows.length;
         if (values.json === true) {

@@ -12,7 +12,9 @@ import {
   intraTable,
   measuredSets,
   openResults,
+  readingsOf,
 } from "../../../cli/measuring/results.ts";
+import { wordsOfReadings } from "../../../cli/measuring/tell-model.ts";
 import { standInFor } from "../../../cli/measuring/stand-in.ts";
 import { setsBetween, workOf, type WorkNeed } from "../../../cli/measuring/work.ts";
 import type { HostShape } from "../../../domain/fleet/fleet.ts";
@@ -79,6 +81,20 @@ describe("the work of a measuring run", () => {
     expect(costText(work.cost, 80)).toContain("PAPER");
   });
 
+  test("of other messages takes few sets, those inside a host on that of the first rank", () => {
+    const hosts = ["d", "a", "b", "c"].map((name) => shape(name));
+    const table = { gpuCount: 8, gbsByMask: Array.from({ length: 256 }, () => 200) };
+    const domain = lookupDomain(hosts.map((host) => ({ ...host, table })));
+    const asked = need(hosts, { domain, between: 25, isOther: true });
+    const { inside, groups } = workOf(asked);
+    expect(inside.flatMap(({ sets }) => sets)).toEqual([]);
+    expect(groups.map(({ sets }) => sets)).toEqual([25]);
+    const sets = setsBetween(asked, hosts, 25);
+    const alone = sets.filter(({ shares }) => shares.length === 1);
+    expect([sets.length, alone.length]).toEqual([25, 5]);
+    expect(new Set(alone.map(({ shares }) => shares[0]?.[0]))).toEqual(new Set(["c/a"]));
+  });
+
   test("an order fits into a job's description", () => {
     const hosts = [shape("a-host-with-a-long-name-1"), shape("a-host-with-a-long-name-2")];
     const [first] = workOf(need(hosts)).inside;
@@ -90,6 +106,19 @@ describe("the work of a measuring run", () => {
 });
 
 describe("results", () => {
+  test("of other messages are no figures of the tables, and go to the model with their messages", () => {
+    const messages = { collective: "alltoall", bytes: 2 ** 28 } as const;
+    const results = openResults(mkdtempSync(join(tmpdir(), "orbweaver-results-")), "c");
+    results.add(reading([["c/a", 3]], 100, 1));
+    results.add({ ...reading([["c/a", 3]], 300, 2), messages });
+    results.add({ ...reading([["c/a", 3]], 310, 3), messages });
+    results.close();
+    expect(measuredSets(readingsOf(results))).toEqual([{ shares: [["c/a", 3]], gbs: [100] }]);
+    expect(wordsOfReadings(readingsOf(results, messages), messages)).toMatchObject([
+      { gpus: [{ host: "c/a", mask: 3 }], gbs: 305, atMs: 3, messages },
+    ]);
+  });
+
   test("are there again after a kill, each once, a set with the median of its readings", () => {
     const dir = mkdtempSync(join(tmpdir(), "orbweaver-results-"));
     const first = openResults(dir, "c");

@@ -28,6 +28,7 @@ describe("a right job file", () => {
           isSameFabric: false,
           antiAffinity: "trainer",
           prefer: "latency",
+          messages: { collective: "all_gather", bytes: 2 ** 28 },
         },
         model: "gpt2-large",
         batch: 512,

@@ -80,6 +80,7 @@ describe("the verdict", () => {
 test("a plain guess is the mean of sets of as many GPUs over as many hosts, else of all", () => {
   const guess = plainGuess([sample(1, 10), sample(2, 20), sample(3, 60)]);
   const shares = (mask: number) => sample(mask, 0).shares;
-  expect(guess([shares(4), shares(5), shares(7)])).toEqual([15, 60, 30]);
+  const asked = [4, 5, 7].map((mask) => ({ shares: shares(mask) }));
+  expect(guess(asked)).toEqual([15, 60, 30]);
   expect(scoreOf(guess, [sample(4, 30)])).toEqual({ mape: 0.5, samples: 1 });
 });

@@ -77,6 +77,20 @@ describe("a gang of 8 on two hosts with 6 free GPUs each", () => {
     });
   });
 
+  test("gets the GPUs that are fastest for the messages that it sends, and its note names them", () => {
+    const small = predictorOf(2, () => 50);
+    const predictor: BandwidthPredictor = {
+      ...small,
+      at: ({ bytes }) => ({ ...predictorOf(2), version: `v1 at ${String(bytes)}` }),
+    };
+    const bandwidth = serving(predictor);
+    expect(place({ free: TWO_SIXES, bandwidth }).bandwidth?.method).toBe("compact");
+    const messages = { collective: "all_gather", bytes: 1_024 } as const;
+    const placed = place({ free: TWO_SIXES, bandwidth, demand: { messages } });
+    expect(placed.gpus).toEqual(gpus(["c0/h0", 0b1111], ["c0/h1", 0b1111]));
+    expect(placed.bandwidth).toMatchObject({ predictedGbs: 80, model: "v1 at 1024" });
+  });
+
   test("gets the compact choice where no other is predicted to be better", () => {
     const flat = predictorOf(2, () => 30);
     const placed = place({ free: TWO_SIXES, bandwidth: serving(flat) });

@@ -28,6 +28,7 @@ const requests = fc
       slots: maybe(fc.integer({ min: 1, max: 99 })),
       avoidHosts: maybe(fc.subarray([host("c0/h0"), host("c0/h1")])),
       prefer: maybe(fc.constantFrom("latency" as const, "price" as const)),
+      bytes: maybe(fc.constantFrom(2 ** 20, 2 ** 31)),
       label: maybe(fc.constant("x")),
       isNamed: fc.boolean(),
     }),
@@ -45,6 +46,7 @@ const requests = fc
         requestedAtMs: of.requestedAtMs,
         constraints: {
           ...(of.prefer && { prefer: of.prefer }),
+          ...(of.bytes && { messages: { collective: "alltoall" as const, bytes: of.bytes } }),
           ...(of.label !== undefined && { antiAffinity: of.label }),
         },
         ...(of.isNamed && { name: "a name of its own" }),

@@ -46,6 +46,10 @@ describe("a request", () => {
     { name: "hosts", change: { constraints: { hosts: HOSTS } } },
     { name: "GPU types", change: { constraints: { gpuTypes: ["H100"] } } },
     { name: "preference", change: { constraints: { prefer: "latency" as const } } },
+    {
+      name: "messages",
+      change: { constraints: { messages: { collective: "alltoall" as const, bytes: 2 ** 20 } } },
+    },
   ])("of another $name has another profile", ({ change }) => {
     const shared = newShared(HOSTS);
     const plain = { ...gangRequest(), arrival: 1 };

@@ -82,6 +82,15 @@ describe("a measuring run", () => {
     expect(readings.map(({ gbs }) => Number(gbs?.toFixed(2)))).toEqual([206.5, 42.6, 38.47, 9.62]);
   });
 
+  test("with other messages every reading names them, and they have another bandwidth", async () => {
+    const messages = { collective: "all_reduce", bytes: 2 ** 31 } as const;
+    const order = standIn(setsOf("c/h1", [3]));
+    const [usual] = await ran(order, folder());
+    const [large] = await ran({ ...order, messages }, folder());
+    expect([usual?.messages, large?.messages]).toEqual([undefined, messages]);
+    expect(large?.gbs).toBeGreaterThan(1.3 * (usual?.gbs ?? Infinity));
+  });
+
   test("after a kill it says again what it has and measures the rest", async () => {
     const dir = folder();
     const first = await ran(standIn(setsOf("c/h1", [3, 5])), dir);

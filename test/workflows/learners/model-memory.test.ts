@@ -65,11 +65,31 @@ describe("words", () => {
       name: "another cluster",
       words: [word("x", { gpus: [...gpus(["a", 1]), { host: parseHostId("us/a"), mask: 1 }] })],
     },
+    {
+      name: "of no messages",
+      words: [
+        word("x", { messages: { collective: "all_reduce", bytes: 0 } }),
+        { ...word("y"), messages: { collective: "sing", bytes: 1 } },
+      ],
+    },
     { name: "no bandwidth", words: [word("x", { gbs: 0 }), word("y", { gbs: NaN })] },
     { name: "more than any link carries", words: [word("x", { gbs: 1e6 })] },
   ])("$name: counted and left out", ({ words }) => {
     const { samples, unfit } = taken(words);
     expect([samples.length, unfit]).toEqual([0, words.length]);
+  });
+
+  test("of other messages are kept with them, inside one host too, beside those of the usual ones", () => {
+    const messages = { collective: "all_reduce", bytes: 2 ** 31 } as const;
+    const usual = Array.from({ length: MAX_PER_SET }, (_, at) => word(`u${String(at)}`));
+    const { samples, unfit } = taken([
+      ...usual,
+      word("x", { messages }),
+      word("y", { messages, gpus: gpus(["a", 3]) }),
+    ]);
+    expect(unfit).toBe(0);
+    expect(samples).toHaveLength(MAX_PER_SET + 2);
+    expect(samples.slice(-2).map((sample) => sample.messages)).toEqual([messages, messages]);
   });
 
   test("a signal that is no list is one word", () => {

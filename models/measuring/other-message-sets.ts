@@ -1,0 +1,73 @@
+/**
+ * @file Chooses the few sets to measure with other messages than those of the tables.
+ *
+ * What is to be found is how bandwidths change with the messages (bandwidth/size-transfer.ts): a few sets inside hosts, of each count in turn, and
+ * sets over several hosts, those that decide picks (measuring-sets.ts). The kinds alternate, so that a run that stops early has some of each.
+ */
+
+import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
+import { shuffled, type Random } from "../../lib/random.ts";
+import { measuringSets } from "./measuring-sets.ts";
+
+interface OtherMessagesNeed {
+  readonly count: number;
+  readonly random: Random;
+  /** Measured with these messages already: not again. */
+  readonly measured: readonly Candidate[];
+  /** Indices of the hosts that may take part; all of the domain when absent. */
+  readonly hosts?: readonly number[];
+  /** Those inside which sets are measured; all that take part when absent. */
+  readonly insideOf?: readonly number[];
+  /** The identity of a set over hosts: sets of one name are measured once. Hosts and GPUs when absent. */
+  readonly nameOf?: (candidate: Candidate) => string;
+}
+
+/** Of all sets, those inside hosts. */
+const INSIDE_SHARE = 0.2;
+
+export function otherMessageSets(
+  domain: BandwidthDomain,
+  need: OtherMessagesNeed,
+): readonly Candidate[] {
+  const { count, random, measured, nameOf } = need;
+  const { hosts = [...domain.hosts.keys()], insideOf = hosts } = need;
+  const known = measured.filter(({ length }) => length === 1);
+  const wanted = Math.round((measured.length + count) * INSIDE_SHARE) - known.length;
+  const inside = insideSets(domain, insideOf, random.stream("inside"))
+    .filter(([share]) =>
+      known.every(([other]) => other?.host !== share?.host || other?.mask !== share?.mask),
+    )
+    .slice(0, Math.max(0, Math.min(wanted, count)));
+  const across = measuringSets(domain, {
+    ...(nameOf && { nameOf }),
+    count: count - inside.length,
+    random: random.stream("across"),
+    measured: measured.filter(({ length }) => length > 1),
+    hosts,
+  });
+  const every = Math.max(1, Math.ceil(across.length / Math.max(1, inside.length)));
+  const mixed = inside.flatMap((set, at) => [set, ...across.slice(at * every, (at + 1) * every)]);
+  return [...mixed, ...across.slice(inside.length * every)].slice(0, count);
+}
+
+/** Halving from whole hosts, one host after the other, and then the counts between. */
+function insideSets(
+  { hosts, intraGbs }: BandwidthDomain,
+  members: readonly number[],
+  random: Random,
+): readonly Candidate[] {
+  const most = Math.max(0, ...members.map((host) => hosts[host]?.gpuCount ?? 0));
+  const halves: number[] = [];
+  for (let count = most; count >= 2; count = Math.floor(count / 2)) halves.push(count);
+  const between = Array.from({ length: most }, (_, at) => most - at).filter(
+    (count) => count > 1 && !halves.includes(count),
+  );
+  return [...halves, ...between].flatMap((count, turn): Candidate[] => {
+    const able = members.filter((host) => (hosts[host]?.gpuCount ?? 0) >= count);
+    const host = able[turn % Math.max(1, able.length)];
+    if (host === undefined) return [];
+    const gpus = shuffled([...Array(hosts[host]?.gpuCount ?? 0).keys()], random).slice(0, count);
+    const mask = gpus.reduce((bits, gpu) => bits | (1 << gpu), 0);
+    return intraGbs(host, mask) === undefined ? [] : [[{ host, mask }]];
+  });
+}
