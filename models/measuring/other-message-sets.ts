@@ -2,11 +2,13 @@
  * @file Chooses the few sets to measure with other messages than those of the tables.
  *
  * What is to be found is how bandwidths change with the messages (bandwidth/size-transfer.ts): a few sets inside hosts, of each count in turn, and
- * sets over several hosts, those that decide picks (measuring-sets.ts). The kinds alternate, so that a run that stops early has some of each.
+ * sets over several hosts, most of them such that picks are decided by (measuring-sets.ts), some of the extremes (measuring-plan.ts). Sets inside
+ * and over hosts alternate, so that a run that stops early has some of each.
  */
 
 import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
 import { shuffled, type Random } from "../../lib/random.ts";
+import { planBetween } from "./measuring-plan.ts";
 import { measuringSets } from "./measuring-sets.ts";
 
 interface OtherMessagesNeed {
@@ -24,6 +26,8 @@ interface OtherMessagesNeed {
 
 /** Of all sets, those inside hosts. */
 const INSIDE_SHARE = 0.2;
+/** Of all sets, those over hosts that are least like the others: the slopes would reach too far without. */
+const PLANNED_SHARE = 0.12;
 
 export function otherMessageSets(
   domain: BandwidthDomain,
@@ -38,13 +42,23 @@ export function otherMessageSets(
       known.every(([other]) => other?.host !== share?.host || other?.mask !== share?.mask),
     )
     .slice(0, Math.max(0, Math.min(wanted, count)));
-  const across = measuringSets(domain, {
-    ...(nameOf && { nameOf }),
-    count: count - inside.length,
+  const formerly = measured.filter(({ length }) => length > 1);
+  const among = { hosts, ...(nameOf && { nameOf }) };
+  const planned = Math.round((measured.length + count) * PLANNED_SHARE);
+  const left = count - inside.length;
+  const deciding = measuringSets(domain, {
+    ...among,
+    count: Math.max(0, left - planned),
     random: random.stream("across"),
-    measured: measured.filter(({ length }) => length > 1),
-    hosts,
+    measured: formerly,
   });
+  const { picks: others } = planBetween(domain, {
+    ...among,
+    count: left - deciding.length,
+    random: random.stream("planned"),
+    measured: [...formerly, ...deciding],
+  });
+  const across = [...deciding, ...others];
   const every = Math.max(1, Math.ceil(across.length / Math.max(1, inside.length)));
   const mixed = inside.flatMap((set, at) => [set, ...across.slice(at * every, (at + 1) * every)]);
   return [...mixed, ...across.slice(inside.length * every)].slice(0, count);

@@ -5,16 +5,10 @@
  * Cost: O(size of the entry). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
-import {
-  COLLECTIVES,
-  USUAL_MESSAGES,
-  type MessageProfile,
-} from "../../domain/bandwidth/message-profile.ts";
 import type { RefusalCode } from "../../domain/values/codes.ts";
 import { MAX_REQUEST_ENTRY_BYTES } from "../../domain/lease/gang-request.ts";
 import {
   byCodeUnit,
-  clusterId,
   jobId,
   leaseId,
   parseHostId,
@@ -23,15 +17,7 @@ import {
   token,
 } from "../../domain/values/ids.ts";
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
-import {
-  JOB_CLASSES,
-  LINK_PREFERENCES,
-  type Constraints,
-  type Gang,
-  type JobClass,
-  type LinkPreference,
-  type PreemptionRule,
-} from "../../domain/job/job.ts";
+import { JOB_CLASSES, type JobClass, type PreemptionRule } from "../../domain/job/job.ts";
 import type {
   CheckpointTerms,
   GangRequest,
@@ -39,7 +25,7 @@ import type {
   LeaseFact,
 } from "../../domain/lease/lease.ts";
 import type { MeasuredRate, SiteLink } from "../../domain/fleet/site-link.ts";
-import { gbps, gib, ms } from "../../domain/values/units.ts";
+import { gbps, ms } from "../../domain/values/units.ts";
 import { jsonSizeUpTo, jsonStart, MAX_JSON_DEPTH } from "../../lib/json-size.ts";
 import { utf8Length } from "../../lib/utf8.ts";
 import { DEAD_LETTER_CHARACTERS } from "./rules/dead-letters.ts";
@@ -59,6 +45,7 @@ import {
   wrong,
   type Incoming,
 } from "./json-fields.ts";
+import { parseConstraints, parseGang } from "./gang-fields.ts";
 import type { AgentAddress, InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { LobbyReport } from "../../domain/lease/lobby.ts";
 import { BOUNDED_RULES, NEWEST_RULES } from "./ledger.ts";
@@ -332,52 +319,6 @@ function parseFact(of: Incoming): LeaseFact {
   };
 }
 
-function parseGang(of: Incoming): Gang {
-  const gpus = count(field(of, "gpus"), 1);
-  const shapes = optional(field(of, "shapes"), (each) => list(each, (size) => count(size, 1)));
-  return {
-    gpus,
-    min: count(field(of, "min"), 1, gpus),
-    timeoutMs: ms(amount(field(of, "timeoutMs"))),
-    ...(shapes !== undefined && { shapes }),
-    ...(optional(field(of, "mayGrow"), flag) === true && { mayGrow: true as const }),
-  };
-}
-
-function parseConstraints(of: Incoming): Constraints {
-  const jurisdictions = optional(field(of, "jurisdictions"), (each) => list(each, text));
-  const clusters = optional(field(of, "clusters"), (each) =>
-    list(each, (name) => clusterId(id(name))),
-  );
-  const hosts = optional(field(of, "hosts"), (each) => list(each, (name) => parseHostId(id(name))));
-  const gpuTypes = optional(field(of, "gpuTypes"), (each) => list(each, text));
-  const gpuMemoryGiB = optional(field(of, "gpuMemoryGiB"), (each) => gib(amount(each)));
-  const maxClusters = optional(field(of, "maxClusters"), (each) => count(each, 1));
-  return {
-    ...(jurisdictions !== undefined && { jurisdictions }),
-    ...(clusters !== undefined && { clusters }),
-    ...(hosts !== undefined && { hosts }),
-    ...(gpuTypes !== undefined && { gpuTypes }),
-    ...(gpuMemoryGiB !== undefined && { gpuMemoryGiB }),
-    ...(maxClusters !== undefined && { maxClusters }),
-    isSameHost: flag(field(of, "isSameHost")),
-    isSameFabric: flag(field(of, "isSameFabric")),
-    ...optionally("antiAffinity", optional(field(of, "antiAffinity"), text)),
-    ...optionally("prefer", optional(field(of, "prefer"), preference)),
-    ...optionally("messages", optional(field(of, "messages"), parseMessages)),
-  };
-}
-
-function parseMessages(of: Incoming): MessageProfile {
-  const name = field(of, "collective");
-  const collective = COLLECTIVES.find((each) => each === name.value);
-  if (collective === undefined) wrong(name, COLLECTIVES.join(", "));
-  return {
-    collective: collective ?? USUAL_MESSAGES.collective,
-    bytes: count(field(of, "bytes"), 1),
-  };
-}
-
 function parseAgent(of: Incoming): AgentAddress {
   return {
     epoch: id(field(of, "epoch")),
@@ -402,10 +343,4 @@ function jobClass(of: Incoming): JobClass {
   const known = JOB_CLASSES.find((name) => name === of.value);
   if (known === undefined) wrong(of, JOB_CLASSES.join(", "));
   return known ?? "training";
-}
-
-function preference(of: Incoming): LinkPreference {
-  const known = LINK_PREFERENCES.find((name) => name === of.value);
-  if (known === undefined) wrong(of, LINK_PREFERENCES.join(", "));
-  return known ?? "bandwidth";
 }
