@@ -9,6 +9,7 @@ import type { RefusalCode } from "../../domain/values/codes.ts";
 import { MAX_REQUEST_ENTRY_BYTES } from "../../domain/lease/gang-request.ts";
 import {
   byCodeUnit,
+  clusterId,
   jobId,
   leaseId,
   parseHostId,
