@@ -52,8 +52,11 @@ export interface JobEntry {
   readonly nowMs: number;
 }
 
-/** The version of the job workflow's logic that new runs follow; the hook for later changes. */
-export const JOB_RULES = 1;
+/** The version of the job workflow's logic that new runs follow. */
+export const JOB_RULES = 2;
+
+/** From here on a job asks hosts that refused it again, when for a time too few others answer. */
+export const RESTING_RULES = 2;
 
 export type Admission =
   | {

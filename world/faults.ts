@@ -70,6 +70,10 @@ export function createFaults(ports: FaultPorts): Faults {
       case "pause":
         tell(process.name);
         return process.pause(fault.forMs);
+      case "late":
+        tell(process.name);
+        network.setLate(process.name, fault.forMs);
+        return over(() => network.setLate(process.name, 0));
       case "server-down":
         tell("server");
         network.setServer(false);
@@ -92,6 +96,12 @@ export function createFaults(ports: FaultPorts): Faults {
         tell(host.id);
         powerOff(host);
         return over(() => powerOn(host), REBOOT_MS);
+      case "gone": {
+        const lost = hosts.get(fault.host);
+        if (lost === undefined) return;
+        kernel.tell("a fault", lost.id, () => "gone for ever");
+        return turnOff(lost);
+      }
       case "lose-disk":
         tell(host.id);
         machines.get(host.id)?.crash();
@@ -125,12 +135,14 @@ export function createFaults(ports: FaultPorts): Faults {
     }
   }
 
+  function turnOff(host: Host): void {
+    off.set(host.id, (off.get(host.id) ?? 0) + 1);
+    powerOff(host);
+  }
+
   return {
     strike,
-    turnOff: (host) => {
-      off.set(host.id, (off.get(host.id) ?? 0) + 1);
-      powerOff(host);
-    },
+    turnOff,
     turnOn: (host) => {
       const others = (off.get(host.id) ?? 1) - 1;
       if (others > 0) off.set(host.id, others);
@@ -144,6 +156,7 @@ export function createFaults(ports: FaultPorts): Faults {
       refusing.clear();
       for (const process of all) {
         network.heal(process.name);
+        network.setLate(process.name, 0);
         restart(process);
       }
       server.flush();

@@ -97,8 +97,9 @@ export function* release(people: People, id: JobId): Task<void> {
   // The order may count as soon as it is sent.
   checker.noteOrder(id, "release");
   for (;;) {
+    // A job that has not come yet may come as a held one.
     const run = jobRun(id);
-    if (run?.isOpen() !== true) return;
+    if (run?.isOpen() === false) return;
     const isDone = yield* updateJob(people, id, {
       event: { kind: "release" },
       problemOf: () => undefined,

@@ -48,7 +48,7 @@ function grantsInOrder(ledger: Ledger): readonly PlanItem[] {
   const items: PlanItem[] = [];
   for (const request of ledger.requests.values()) {
     if (hasLease(ledger, request)) continue;
-    if (isHomeless(ledger, request)) continue;
+    if (homelessCode(ledger, request) !== undefined) continue;
     const gpus = taken(free, request.gang.gpus, allowed([...free.keys()], request));
     // Whoever cannot have them yet is passed over only by those of its own tenant's limits.
     if (gpus === undefined) break;
@@ -76,20 +76,27 @@ const allowed = (
   { avoidHosts = [] }: PendingRequest,
 ): readonly HostId[] => hosts.filter((host) => !avoidHosts.includes(host));
 
-/** It has been refused by so many hosts that the others have too few GPUs. */
-function isHomeless({ shape }: Ledger, request: PendingRequest): boolean {
-  const hosts = shape.clusters.flatMap((cluster) => cluster.hosts);
-  const left = hosts.filter(({ id }) => request.avoidHosts?.includes(id) !== true);
-  return left.reduce((sum, { gpuCount }) => sum + gpuCount, 0) < request.gang.gpus;
+/** It has been refused by so many hosts that the others, or those of them that answer, have too few GPUs. */
+function homelessCode(
+  ledger: Ledger,
+  { gang, avoidHosts = [] }: PendingRequest,
+): "NoMatchingFlavor" | "WaitingForHosts" | undefined {
+  const hosts = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
+  const left = hosts.filter(({ id }) => !avoidHosts.includes(id));
+  const has = (those: typeof left): boolean =>
+    those.reduce((sum, { gpuCount }) => sum + gpuCount, 0) >= gang.gpus;
+  if (!has(left)) return "NoMatchingFlavor";
+  return has(left.filter(({ id }) => isUsable(ledger, id))) ? undefined : "WaitingForHosts";
 }
 
 /** Jobs that are to be told that no host is left for them. */
 const homeless = (ledger: Ledger): Plan["pending"] =>
   [...ledger.requests.values()].flatMap((request) => {
-    if (!isHomeless(ledger, request)) return [];
+    const code = homelessCode(ledger, request);
+    if (code === undefined) return [];
     const { jobId, runId, seq } = request;
     const reason = {
-      code: "NoMatchingFlavor",
+      code,
       message: "no host is left",
       numbers: {},
       holders: [],
@@ -151,19 +158,21 @@ const noReservations = ({ reservations }: Ledger): readonly ReserveItem[] =>
     .filter(({ kind }) => kind === "backfill" || kind === "preemption")
     .map(({ jobId, kind }) => ({ jobId, gpus: [], kind }));
 
+function isUsable({ hosts }: Ledger, id: HostId): boolean {
+  const status = hosts.get(id);
+  return (
+    status?.agent !== undefined &&
+    status.silentSinceMs === undefined &&
+    status.isFenced !== true &&
+    !status.isDrained
+  );
+}
+
 /** GPUs that no lease has, of hosts that answer. */
 function freeMasks(ledger: Ledger): Map<HostId, number> {
   const free = new Map<HostId, number>();
   for (const { hosts } of ledger.shape.clusters)
-    for (const { id, gpuCount } of hosts) {
-      const status = ledger.hosts.get(id);
-      const isUsable =
-        status?.agent !== undefined &&
-        status.silentSinceMs === undefined &&
-        status.isFenced !== true &&
-        !status.isDrained;
-      if (isUsable) free.set(id, 2 ** gpuCount - 1);
-    }
+    for (const { id, gpuCount } of hosts) if (isUsable(ledger, id)) free.set(id, 2 ** gpuCount - 1);
   for (const { gpus } of ledger.leases.values())
     for (const { host, mask } of gpus) free.set(host, (free.get(host) ?? 0) & ~mask);
   return free;

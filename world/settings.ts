@@ -6,7 +6,7 @@
 import { parseJobFile } from "../domain/job/job-file.ts";
 import type { JobClass, JobSpec } from "../domain/job/job.ts";
 import { DEFAULT_POLICY, type FleetShape } from "../domain/fleet/fleet.ts";
-import { clusterId, hostId, tenantId } from "../domain/values/ids.ts";
+import { clusterId, hostId, tenantId, type HostId } from "../domain/values/ids.ts";
 import { gbps, gib, ms, watts } from "../domain/values/units.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import type { Direction } from "./kernel/network.ts";
@@ -30,6 +30,7 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
       readonly kind:
         | "crash"
         | "pause"
+        | "late"
         | "server-down"
         | "reboot"
         | "lose-disk"
@@ -38,6 +39,8 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
         | "end-job"
         | "end-lobby";
     }
+  /** The machine is off, and nobody ever turns it on. */
+  | { readonly kind: "gone"; readonly host: HostId }
   | { readonly kind: "cut"; readonly direction: Direction }
   | { readonly kind: "weather"; readonly lost: number; readonly meanDelayMs: number }
   | { readonly kind: "clock"; readonly byMs: number }
@@ -60,9 +63,13 @@ export interface Settings {
   readonly isDeciding: boolean;
 }
 
-const FAULTS: readonly (readonly [kind: Fault["kind"], weight: number])[] = [
+/** One host is gone at most; no weight draws it. */
+type DrawnKind = Exclude<Fault["kind"], "gone">;
+
+const FAULTS: readonly (readonly [kind: DrawnKind, weight: number])[] = [
   ["crash", 10],
   ["pause", 6],
+  ["late", 4],
   ["cut", 7],
   ["weather", 4],
   ["reboot", 3],
@@ -75,6 +82,15 @@ const FAULTS: readonly (readonly [kind: Fault["kind"], weight: number])[] = [
   ["end-lobby", 1],
 ];
 
+/** Most faults are short; some last longer than a silence, and some longer than a fence. */
+const SHORT_MS = (below: Random["below"]): number => 500 + below(20_000);
+const SPANS_MS: readonly ((below: Random["below"]) => number)[] = [
+  ...Array.from({ length: 7 }, () => SHORT_MS),
+  (below) => 20_000 + below(100_000),
+  (below) => 20_000 + below(100_000),
+  (below) => 100_000 + below(150_000),
+];
+
 const ORDERS = ["cancel", "hold", "suspend", "requeue", "drain", "fence", "configure"] as const;
 const CLASSES: readonly JobClass[] = ["training", "training", "interactive", "inference"];
 const TENANTS = ["red", "red", "blue", "green"].map(tenantId);
@@ -83,12 +99,16 @@ const GPU_TYPE = "H100";
 export function drawSettings(seed: number, isDeciding = seed % 10 === 0): Settings {
   const random = randomFrom(seed, "world");
   const shape = drawShape(random.stream("fleet"));
-  const most = shape.clusters[0]?.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0) ?? 1;
+  const gone = drawGone(random.stream("gone"), shape);
+  const lost = gone?.kind === "gone" ? gone.host : undefined;
+  const staying = shape.clusters[0]?.hosts.filter(({ id }) => id !== lost) ?? [];
+  const most = staying.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  const faults = [...drawFaults(random.stream("faults")), ...(gone === undefined ? [] : [gone])];
   return {
     seed,
     shape,
     jobs: drawJobs(random.stream("jobs"), most),
-    faults: drawFaults(random.stream("faults")),
+    faults: faults.sort((a, b) => a.atMs - b.atMs),
     orders: drawOrders(random.stream("orders")),
     isDeciding,
   };
@@ -158,7 +178,8 @@ function drawJobs(random: Random, most: number): readonly DrawnJob[] {
     return {
       id: `job-${at}`,
       atMs: below(220_000),
-      runMs: 1_000 + below(25_000),
+      // Some outlive any fence.
+      runMs: below(6) === 0 ? 40_000 + below(160_000) : 1_000 + below(25_000),
       failures: below(4) === 0 ? 1 + below(2) : 0,
       spec: {
         ...base,
@@ -179,16 +200,20 @@ function drawJobs(random: Random, most: number): readonly DrawnJob[] {
 /** They come in waves: quiet minutes and rough ones. */
 function drawFaults(random: Random): readonly Fault[] {
   const { below } = random;
-  const total = FAULTS.reduce((sum, [, weight]) => sum + weight, 0);
+  // What one seed has much of, another has not at all.
+  const weights = FAULTS.map(
+    ([kind, weight]) => [kind, weight * ([0, 1, 1, 4][below(4)] ?? 1)] as const,
+  );
+  const total = weights.reduce((sum, [, weight]) => sum + weight, 0);
   const waves = Array.from({ length: 1 + below(3) }, () => 10_000 + below(CALM_AT_MS - 60_000));
-  const count = 8 + below(10);
+  const count = 10 + below(14);
   const faults = Array.from({ length: count }, (): Fault => {
     const wave = waves[below(waves.length)] ?? 0;
     const atMs = below(3) === 0 ? 5_000 + below(CALM_AT_MS - 40_000) : wave + below(30_000);
-    const forMs = below(4) === 0 ? 20_000 + below(100_000) : 500 + below(20_000);
+    const forMs = SPANS_MS[below(SPANS_MS.length)]?.(below) ?? 0;
     const common = { atMs, target: below(1_000), forMs };
-    let left = below(total);
-    const kind = FAULTS.find(([, weight]) => (left -= weight) < 0)?.[0] ?? "crash";
+    let left = below(Math.max(1, total));
+    const kind = weights.find(([, weight]) => (left -= weight) < 0)?.[0] ?? "crash";
     switch (kind) {
       case "cut":
         return {
@@ -204,7 +229,17 @@ function drawFaults(random: Random): readonly Fault[] {
         return { ...common, kind };
     }
   });
-  return faults.sort((a, b) => a.atMs - b.atMs);
+  return faults;
+}
+
+/** In some seeds one host never comes back; everything has to end without it. A cluster that holds what is silent would wait for it for ever. */
+function drawGone({ below }: Random, { clusters }: FleetShape): Fault | undefined {
+  const cluster = clusters.at(-1);
+  const host = cluster?.hosts.at(-1);
+  const isDrawn = below(3) === 0;
+  const atMs = 10_000 + below(CALM_AT_MS - 50_000);
+  if (!isDrawn || host === undefined || cluster?.onSilence === "hold") return undefined;
+  return { kind: "gone", atMs, target: 0, forMs: 0, host: host.id };
 }
 
 function drawOrders(random: Random): readonly Order[] {

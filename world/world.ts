@@ -50,6 +50,8 @@ export interface Outcome {
 export interface PlayOptions {
   readonly isTold?: boolean;
   readonly planted?: Planted;
+  /** Under former rules of the ledger; absent: under the newest. */
+  readonly rules?: number;
 }
 
 const FLEET = "orbweaver-fleet-default";
@@ -83,7 +85,7 @@ export function play(settings: Settings, options: PlayOptions = {}): Outcome {
   };
 }
 
-function buildWorld(settings: Settings, { isTold = false, planted = {} }: PlayOptions) {
+function buildWorld(settings: Settings, { isTold = false, planted = {}, rules: version }: PlayOptions) {
   const { seed, shape, jobs } = settings;
   const kernel = createKernel(seed, isTold);
   const network = createNetwork(kernel);
@@ -189,7 +191,9 @@ function buildWorld(settings: Settings, { isTold = false, planted = {} }: PlayOp
     turnOff: faults.turnOff,
     turnOn: faults.turnOn,
   };
-  server.start("fleet", FLEET, { name: "default", ledger: packLedger(emptyLedger(shape)) });
+  const empty = emptyLedger(shape);
+  const ledger = packLedger({ ...empty, applyVersion: version ?? empty.applyVersion });
+  server.start("fleet", FLEET, { name: "default", ledger });
   for (const process of [...control, ...machines.values()]) process.start();
   for (const job of jobs) kernel.after(job.atMs, () => client.spawn(submit(people, job)));
   for (const fault of settings.faults) kernel.after(fault.atMs, () => faults.strike(fault));

@@ -16,6 +16,7 @@ import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { noFleet } from "../job/job-view.ts";
+import { hasNoHostLeft, restedAtMs } from "../job/refused-hosts.ts";
 import { factOf } from "../job/lease-fact.ts";
 import { isLobbyCall, isWaitNote } from "../job/signals.ts";
 import { andThen, quiet } from "../steps.ts";
@@ -40,6 +41,7 @@ export function openRequests(
   const lane: RequestLane = {
     seq: 1,
     asked: entered.kind === "delivered" ? rule.parallel : 0,
+    askedAtMs: nowMs,
     isAsked,
     isOutdated: false,
     endedUpTo: 0,
@@ -94,7 +96,7 @@ export function advanceRequests(array: JobArray, nowMs: number): ArrayStep {
     return andThen(answerCall(array, array.requests.call, nowMs), (next) =>
       advanceRequests(next, nowMs),
     );
-  if (doing.kind !== "nothing" || !isOpen || !isChangeDue(array)) return quiet(array);
+  if (doing.kind !== "nothing" || !isOpen || !isChangeDue(array, nowMs)) return quiet(array);
   if (!array.requests.isAsked) return request(array, nowMs);
   const heard = changeRequests(array, { isAsked: false, isOutdated: true });
   return andThen(assertNext(heard, [...array.leases.keys()]), (next) =>
@@ -122,20 +124,21 @@ function answered(
 }
 
 /** A request for many more slots than are wanted would take GPUs for a moment that others could use for longer. */
-function isChangeDue(array: JobArray): boolean {
+function isChangeDue(array: JobArray, nowMs: number): boolean {
   const { isAsked, asked, isOutdated } = array.requests;
   const slots = wantedSlots(array);
   return (
     isAsked ||
     slots > asked ||
     2 * slots < asked ||
-    (asked > 0 && (isOutdated || hasNoHostLeft(array.requests)))
+    (asked > 0 && (isOutdated || hasNoHostLeft(array.requests))) ||
+    askAnewAtMs(array) <= nowMs
   );
 }
 
-/** Without the hosts that refused there is no host for the array, so these are asked again. */
-const hasNoHostLeft = ({ pending, avoidHosts }: RequestLane): boolean =>
-  pending?.code === "NoMatchingFlavor" && avoidHosts.length > 0;
+/** When it asks the hosts again that refused it, because of the others too few answer. */
+export const askAnewAtMs = ({ requests, rules }: JobArray): number =>
+  requests.asked > 0 ? restedAtMs(requests, { rules, askedAtMs: requests.askedAtMs }) : Infinity;
 
 /** Asks again with the credit, or gives the call back to the lobby. */
 function answerCall(array: JobArray, { seq, credit, round }: LobbyCall, nowMs: number): ArrayStep {
@@ -164,12 +167,14 @@ function answerCall(array: JobArray, { seq, credit, round }: LobbyCall, nowMs: n
 function request(array: JobArray, nowMs: number): ArrayStep {
   const slots = wantedSlots(array);
   const { pending: _former, leaving, ...lane } = array.requests;
-  const avoidHosts = hasNoHostLeft(array.requests) ? [] : lane.avoidHosts;
+  // Where none is left but those that refused, these are asked again.
+  const isNoneLeft = hasNoHostLeft(array.requests) || askAnewAtMs(array) <= nowMs;
+  const avoidHosts = isNoneLeft ? [] : lane.avoidHosts;
   if (slots === 0 && lane.asked === 0) return quiet(changeRequests(array, { avoidHosts }));
   const seq = lane.seq + 1;
   const asking: JobArray = {
     ...array,
-    requests: { ...lane, seq, asked: slots, isOutdated: false, avoidHosts },
+    requests: { ...lane, seq, asked: slots, askedAtMs: nowMs, isOutdated: false, avoidHosts },
   };
   const { id, step } = tell(
     asking,

@@ -119,6 +119,7 @@ export interface RequestLane {
   readonly seq: number;
   /** Slots that the fleet has been asked for and has not granted. */
   readonly asked: number;
+  readonly askedAtMs: number;
   /** Why the fleet grants no more, as far as the array was told. */
   readonly pending?: PendingReason;
   /** The fleet has lost its ledger, or doubts it, and wants to hear what the array has. */

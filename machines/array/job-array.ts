@@ -23,6 +23,7 @@ import { changeNamed, noteGrants, takeArrivals } from "./array-grants.ts";
 import { advanceLease, othersAnswered, toGang } from "./array-leases.ts";
 import { memoize, memoizeSome } from "./array-marks.ts";
 import {
+  askAnewAtMs,
   advanceRequests,
   noteCall,
   noteReason,
@@ -122,7 +123,8 @@ function arrayDueAtMs(array: JobArray): number {
   const { doing } = requests;
   const times = [
     ...(deadlineMs === undefined || reason !== undefined ? [] : [submittedAtMs + deadlineMs]),
-    ...(doing.kind === "pausing" ? [doing.untilMs] : []),
+    doing.kind === "pausing" ? doing.untilMs : Infinity,
+    doing.kind === "nothing" ? askAnewAtMs(array) : Infinity,
     ...pauses.map(({ untilMs }) => untilMs),
     ...[...leases.values()].map(({ work }) =>
       work.kind === "running" ? gangDueAtMs(work.gang) : Infinity,

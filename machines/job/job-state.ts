@@ -100,6 +100,8 @@ export interface Job extends JobIdentity {
   readonly doubtful: readonly HostId[];
   /** Hosts that refused to start it. */
   readonly avoidHosts: readonly HostId[];
+  /** The version of the job's logic, see `JOB_RULES`. */
+  readonly rules: number;
   /** A part of its GPUs was taken and the rest is reserved for it, so it accepts the smaller gang at once. */
   readonly isShrunk: boolean;
   /** Changes of its search attributes so far. */

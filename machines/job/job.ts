@@ -37,7 +37,6 @@ import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
 import { orphanAnswered, watchOrphan } from "./orphan-lease.ts";
 import { answerCall } from "./called-in.ts";
-import { outsideUntilMs } from "./outside.ts";
 import { isGrant, isHostLoss, isLobbyCall, isWaitNote } from "./signals.ts";
 import { askForPolish, polishDueAtMs, polished } from "./polish.ts";
 import {
@@ -50,6 +49,7 @@ import {
   repeated,
   unasked,
   waiting,
+  waitingDueAtMs,
   withdrawn,
   withoutFleet,
 } from "./waiting.ts";
@@ -84,6 +84,7 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     account: { charged: 0, uncharged: 0 },
     doubtful: [],
     avoidHosts: [],
+    rules: 1,
     isShrunk: false,
     marks: 0,
     noFleetPauses: 0,
@@ -113,7 +114,7 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
 
 /** When the job acts next unless something happens before: at once where something has happened. */
 export function jobDueAtMs(job: Job): number {
-  const { stage, spec, reason, submittedAtMs, orphan, reask } = job;
+  const { stage, spec, reason, submittedAtMs, orphan } = job;
   const { deadlineMs } = spec ?? {};
   if (stage.kind === "over" || stage.kind === "array") return Infinity;
   if (job.isStirred) return 0;
@@ -123,7 +124,7 @@ export function jobDueAtMs(job: Job): number {
     stage.kind === "no-fleet" || stage.kind === "backing-off" ? stage.untilMs : Infinity,
     stage.kind === "holding" ? stage.atMs : Infinity,
     stage.kind === "following" && stage.askId === undefined ? stage.lookAtMs : Infinity,
-    stage.kind === "waiting" ? Math.min(outsideUntilMs(job), reask?.atMs ?? Infinity) : Infinity,
+    stage.kind === "waiting" ? waitingDueAtMs(job) : Infinity,
     stage.kind === "running" ? gangDueAtMs(stage.gang) : Infinity,
     polishDueAtMs(job),
   );
@@ -207,7 +208,7 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
   }
   const { spec, notified, rules, launchExtras: extras = [] } = admission;
   const isHeld = job.isHeld || (spec.isHeld && !job.isReleased);
-  const read: Job = { ...job, spec, isHeld };
+  const read: Job = { ...job, spec, isHeld, rules };
   return andThen(markEntry(read), (marked) => {
     const ready = { ...marked, extras, cells: openCells(job.home, spec.cells) };
     if (spec.after !== undefined) return quiet(follow(ready, { spec, rules, nowMs }));

@@ -13,6 +13,7 @@ import { moveToNext, patienceMs, presentFleet, shouldLeave } from "./cells.ts";
 import { ask, endEntry, tell, tellRequest, withdraw } from "./fleet-conversation.ts";
 import { noFleet } from "./job-view.ts";
 import { exitOf, outsideUntilMs } from "./outside.ts";
+import { hasNoHostLeft, restedAtMs } from "./refused-hosts.ts";
 import type { Job, JobCommand, Stage, Withdrawal } from "./job-state.ts";
 import { mark } from "./marks.ts";
 
@@ -70,10 +71,18 @@ export function waiting(job: Job, nowMs: number): Job {
   if (job.isHeld) return enter(job, { kind: "unasked" });
   if (job.reask !== undefined) return job.reask.atMs <= nowMs ? askAgain(job) : job;
   // Without the hosts that refused there is nowhere to go, so those are asked again.
-  if (hasNoHostLeft(job)) return withdrawTo({ ...job, avoidHosts: [] }, "ask");
+  if (hasNoHostLeft(job) || askAnewAtMs(job) <= nowMs)
+    return withdrawTo({ ...job, avoidHosts: [] }, "ask");
   const isTime = isTimeToLeave(job) || outsideUntilMs(job) <= nowMs;
   return isTime ? withdrawTo(job, "leave") : job;
 }
+
+/** When a job that waits acts next by itself. */
+export const waitingDueAtMs = (job: Job): number =>
+  Math.min(outsideUntilMs(job), askAnewAtMs(job), job.reask?.atMs ?? Infinity);
+
+const askAnewAtMs = (job: Job): number =>
+  restedAtMs(job, { rules: job.rules, askedAtMs: job.requestedAtMs });
 
 /** Its settings have changed: the request takes the place of the former one, and keeps its age. */
 const askAgain = (job: Job): Job =>
@@ -160,9 +169,6 @@ export function withoutPending(job: Job): Job {
   const { pending: _pending, ...rest } = job;
   return rest;
 }
-
-const hasNoHostLeft = ({ pending, avoidHosts }: Job): boolean =>
-  pending?.code === "NoMatchingFlavor" && avoidHosts.length > 0;
 
 const isTimeToLeave = (job: Job): boolean =>
   !hasNoHostLeft(job) && shouldLeave(job.cells, job.pending);

@@ -38,7 +38,7 @@ import type { KeptEstimate } from "./rules/start-estimates.ts";
  * the one in its ledger; `upgrade.ts` goes from one to the next. New fleets begin with the newest.
  */
 export const OLDEST_RULES = 1;
-export const NEWEST_RULES = 3;
+export const NEWEST_RULES = 4;
 
 /** From these rules on intake is bounded, words from outside are refused and never clamped, and the decider keeps its ledger. */
 export const BOUNDED_RULES = 2;
@@ -53,6 +53,9 @@ export const CLOCKED_RULES = 3;
 /** Whether the ledger follows these rules. */
 export const isClocked = ({ applyVersion }: Pick<Ledger, "applyVersion">): boolean =>
   applyVersion >= CLOCKED_RULES;
+
+/** From these rules on a host can fall silent that the ledger has not heard of since it was lost. */
+export const SILENT_STRANGERS_RULES = 4;
 
 export interface Ledger {
   readonly applyVersion: number;

@@ -6,7 +6,14 @@
  * Replayed: a step that a fleet has taken must not change.
  */
 
-import { BOUNDED_RULES, CLOCKED_RULES, NEWEST_RULES, OLDEST_RULES, type Ledger } from "./ledger.ts";
+import {
+  BOUNDED_RULES,
+  CLOCKED_RULES,
+  NEWEST_RULES,
+  OLDEST_RULES,
+  SILENT_STRANGERS_RULES,
+  type Ledger,
+} from "./ledger.ts";
 
 type Step = (ledger: Ledger) => Ledger;
 
@@ -14,6 +21,7 @@ type Step = (ledger: Ledger) => Ledger;
 const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [OLDEST_RULES, (ledger) => ({ ...ledger, applyVersion: BOUNDED_RULES })],
   [BOUNDED_RULES, (ledger) => ({ ...ledger, applyVersion: CLOCKED_RULES })],
+  [CLOCKED_RULES, (ledger) => ({ ...ledger, applyVersion: SILENT_STRANGERS_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

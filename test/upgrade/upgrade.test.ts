@@ -26,7 +26,7 @@ import {
 const PATIENCE_MS = 300_000;
 const JOBS = 40;
 /** By identity, the processes that took workflow tasks after the commit must be of this release. */
-const NEW_IDENTITY = /orbweaver=\S+ rules=3/;
+const NEW_IDENTITY = /orbweaver=\S+ rules=4/;
 
 Runtime.install({ logger: new DefaultLogger("ERROR") });
 
@@ -109,16 +109,16 @@ it(
     await replace("new", ["jobs"]);
     const shown = await two.cli("fleet", "show", "--json");
     expect(JSON.parse(shown.said)).toMatchObject({
-      rules: { rules: 1, newest: 3, canUpgrade: true },
+      rules: { rules: 1, newest: 4, canUpgrade: true },
     });
     const committed = await two.cli("fleet", "upgrade", "--json");
     expect(JSON.parse(committed.said), committed.said).toEqual({
       fleet: two.fleet,
       from: 1,
-      rules: 3,
+      rules: 4,
     });
     await submit("new", 4);
-    expect(await rulesNow()).toBe(3);
+    expect(await rulesNow()).toBe(4);
   },
   PATIENCE_MS,
 );
@@ -136,7 +136,7 @@ it(
     const { undeployAll } = (await import(
       path.join(two.oldRoot, "dist/workers/on-demand/deployment.js")
     )) as typeof import("../../workers/on-demand/deployment.ts"); // our own build
-    await expect(undeployAll(two.temporal)).rejects.toThrow("rules 3 are committed");
+    await expect(undeployAll(two.temporal)).rejects.toThrow("rules 4 are committed");
     await replace("new", CONTROL);
     expect(jobs).toHaveLength(JOBS);
   },

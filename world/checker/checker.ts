@@ -48,7 +48,8 @@ export function createChecker(
   const books = new Map<LeaseId, Books>();
   const prepared = new Set<string>();
   const stopped = new Set<string>();
-  const held = new Set<JobId>();
+  /** The highest token by the time when the hold was acknowledged: what a host starts under an earlier one was its before. */
+  const held = new Map<JobId, number>();
   const orders = new Map<JobId, Set<string>>();
   const ended = new Map<JobId, string>();
   const tokens = new Map<LeaseId, { readonly jobId: JobId; readonly token: number }>();
@@ -85,7 +86,7 @@ export function createChecker(
         "stopped is stopped",
         `${leaseId} starts on ${host} after an order to stop was answered`,
       );
-    if (held.has(jobId))
+    if (order.token > (held.get(jobId) ?? Infinity))
       violate("held jobs wait", `${jobId} starts on ${host} although it is held`);
     const end = ended.get(jobId);
     if (end !== undefined && end !== "terminated")
@@ -189,7 +190,7 @@ export function createChecker(
     },
     noteOrder: (job, order) => {
       orders.set(job, (orders.get(job) ?? new Set()).add(order));
-      if (order === "hold") held.add(job);
+      if (order === "hold") held.set(job, highest);
       if (order === "release") held.delete(job);
     },
     violate,

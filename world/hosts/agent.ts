@@ -168,36 +168,36 @@ function* start(
   rules.raise(tokens, order.token, mask);
   for (const lower of [...host.launches.values()])
     if (rules.isInTheWay(lower, order, mask)) yield* stopLaunch(agents, host, lower);
-  const launch: Launch = host.launches.get(order.leaseId) ?? {
-    order,
-    phase: "stored",
-    bootId: host.bootId(),
-    watched: 0,
-  };
+  const known = host.launches.get(order.leaseId);
+  const launch: Launch =
+    known?.phase === "stored"
+      ? known
+      : { order, phase: "stored", bootId: host.bootId(), watched: 0 };
   host.launches.set(order.leaseId, launch);
   agents.witness.prepared(host.id, order);
   const beat: RunHeartbeat = { phase: "prepared", host: host.id, token: order.token };
-  yield* attempt.beat(beat);
+  // Nobody waits for the answer: a host that has no siblings starts at once.
+  attempt.process.spawn(attempt.beat(beat));
   const untilMs = kernel.nowMs() + order.prepareTimeoutMs;
-  for (;;) {
-    const beats = yield* network.call(attempt.process, () => ({
+  const seen: RunHeartbeat[] = [];
+  while (launch.phase === "stored" && !rules.isGangReady(order, seen)) {
+    const look = yield* network.call(attempt.process, () => ({
       isClosed: server.openRun(order.workflowId)?.runId !== order.workflowRunId,
       beats: beatsOf(order.workflowId) as readonly RunHeartbeat[], // of our own agents
     }));
-    if (launch.phase === "over") break;
-    if (beats.isHeard && beats.value.isClosed) {
-      callOff(launch, server.clockMs());
-      break;
-    }
-    if (beats.isHeard && rules.isGangReady(order, beats.value.beats)) break;
+    if (look.isHeard && look.value.isClosed) callOff(launch, server.clockMs());
+    // A sibling that was seen once counts.
+    if (look.isHeard) seen.push(...look.value.beats);
+    if (launch.phase !== "stored" || rules.isGangReady(order, seen)) break;
     if (kernel.nowMs() > untilMs) {
       callOff(launch, server.clockMs());
       return failed("GANG_NOT_READY");
     }
     const said = yield* attempt.beat(beat);
-    if (said === "cancel") {
-      callOff(launch, server.clockMs());
-      break;
+    if (said === "cancel") callOff(launch, server.clockMs());
+    if (said === "forgotten") {
+      attempt.process.spawn(watchUnattended(agents, host, { process: attempt.process, launch }));
+      return { kind: "stays open" };
     }
     yield* sleep(kernel, LOOK_MS);
   }

@@ -15,6 +15,13 @@ export interface Network {
   readonly call: <Value>(from: Process, serve: () => Value) => Task<Reply<Value>>;
   /** Whether the server reaches the process. */
   readonly reaches: (process: Process) => boolean;
+  /**
+   * Brings what the server has handed out to a process, unless that has died meanwhile. What is under way when the line is cut comes after it has been
+   * mended, and nothing keeps its order.
+   */
+  readonly deliver: (to: Process, arrive: () => void) => void;
+  /** Deliveries to the process take this mean time each. */
+  readonly setLate: (process: string, meanMs: number) => void;
   readonly cut: (process: string, direction: Direction) => void;
   readonly heal: (process: string) => void;
   readonly setServer: (isUp: boolean) => void;
@@ -32,9 +39,14 @@ export interface Weather {
 
 export const CALM: Weather = { lost: 0, meanDelayMs: 4 };
 const CALL_TIMEOUT_MS = 8_000;
+/** A connection sends again what was not acknowledged. */
+const RESEND_MS = 1_000;
+/** What was lost on the way to a process comes so much later, on average. */
+const LOST_MS = 10_000;
 
 export function createNetwork(kernel: Kernel): Network {
   const cuts = new Map<string, Direction>();
+  const late = new Map<string, number>();
   let isServerUp = true;
   let weather = CALM;
   const { random } = kernel;
@@ -59,9 +71,26 @@ export function createNetwork(kernel: Kernel): Network {
     return reply as Reply<Value>; // as resumed above
   }
 
+  const reaches = ({ name }: Process): boolean =>
+    isServerUp && cuts.get(name) !== "both" && cuts.get(name) !== "back";
+
+  function deliver(to: Process, arrive: () => void): void {
+    const incarnation = to.incarnation();
+    const tryIt = (): void => {
+      if (!to.isUp() || to.incarnation() !== incarnation) return;
+      if (reaches(to)) arrive();
+      else kernel.after(random.exponential(RESEND_MS), tryIt);
+    };
+    const isLost = weather.lost > 0 && random.unit() < weather.lost;
+    const lateMs = (late.get(to.name) ?? 0) + (isLost ? LOST_MS : 0);
+    kernel.after(delayMs() + (lateMs > 0 ? random.exponential(lateMs) : 0), tryIt);
+  }
+
   return {
     call,
-    reaches: ({ name }) => isServerUp && cuts.get(name) !== "both" && cuts.get(name) !== "back",
+    reaches,
+    deliver,
+    setLate: (name, meanMs) => void late.set(name, meanMs),
     cut: (name, direction) => void cuts.set(name, direction),
     heal: (name) => void cuts.delete(name),
     setServer: (up) => {

@@ -21,6 +21,9 @@ export interface Process {
   readonly pause: (forMs: number) => void;
 }
 
+/** After a pause everything that has come meanwhile is there at once: in what order it is met is anybody's guess. */
+const WAKE_MS = 20;
+
 export function createProcess(
   kernel: Kernel,
   name: string,
@@ -38,7 +41,8 @@ export function createProcess(
       const goOn = (value?: unknown): void => {
         if (!isUp || own !== incarnation) return;
         if (pausedUntilMs > kernel.nowMs()) {
-          kernel.after(pausedUntilMs - kernel.nowMs(), () => goOn(value));
+          const restMs = pausedUntilMs - kernel.nowMs();
+          kernel.after(restMs + kernel.random.exponential(WAKE_MS), () => goOn(value));
           return;
         }
         const next = task.next(value);

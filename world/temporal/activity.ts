@@ -112,7 +112,7 @@ export function startActivity<Value>(
         return reply.isHeard ? reply.value : "unheard";
       },
     };
-    process.spawn(work(face));
+    network.deliver(process, () => process.spawn(work(face)));
   }
 
   function* work(face: Attempt<Value>): Task<void> {

@@ -225,8 +225,9 @@ function applyDeregistration(
 
 /** A host without agent and without drain is as good as one that was never heard of. */
 export function putStatus(transaction: LedgerTransaction, host: HostId, status: HostStatus): void {
-  const { agent, isDrained, isFenced, lastEpoch } = status;
-  const saysNothing = agent === undefined && !isDrained && isFenced !== true;
+  const { agent, isDrained, isFenced, lastEpoch, silentSinceMs } = status;
+  const isQuiet = isFenced !== true && silentSinceMs === undefined;
+  const saysNothing = agent === undefined && !isDrained && isQuiet;
   setHost(transaction, host, saysNothing && lastEpoch === undefined ? undefined : status);
   noteChange(transaction);
 }

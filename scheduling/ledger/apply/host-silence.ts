@@ -5,15 +5,20 @@
  * it, or its fence time has passed; by then its agent has stopped everything. A fence counts every part of a lease on the host as confirmed
  * empty. When more than a fifth of the agents, and more than one, are silent at once, the outage is taken for ours: no clock fences a host
  * until the outage ends, and then the clocks restart.
+ *
+ * A ledger that was lost does not know its hosts until their agents report. One that never does may still hold leases, which their jobs have
+ * asserted: its presence tells of its silence, and its clock runs as well, but never less than ten minutes, because nobody knows what its agent has
+ * agreed to.
  * Cost: O(hosts) a check, O(leases) a fence. Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
 import type { HostId } from "../../../domain/values/ids.ts";
 import { noteChange, type LedgerTransaction } from "./transaction.ts";
 import { setHost } from "./transaction-fleet.ts";
+import { indexOf } from "./transaction-index.ts";
 import { confirmVacated } from "./transaction-leases.ts";
 import type { InboxEntry } from "../../../domain/lease/inbox-entry.ts";
-import type { HostStatus, Ledger } from "../ledger.ts";
+import { SILENT_STRANGERS_RULES, type HostStatus, type Ledger } from "../ledger.ts";
 import { isMassSilence } from "./mass-silence.ts";
 
 export { isMassSilence, MASS_SILENCE_SHARE } from "./mass-silence.ts";
@@ -25,11 +30,39 @@ export function applySilence(
 ): void {
   for (const host of hosts) {
     const status = transaction.hosts.get(host);
-    if (status?.agent?.epoch !== epoch || status.silentSinceMs !== undefined) continue;
-    setHost(transaction, host, { ...status, silentSinceMs: nowMs });
+    if (status?.silentSinceMs !== undefined) continue;
+    if (status?.agent?.epoch === epoch)
+      setHost(transaction, host, { ...status, silentSinceMs: nowMs });
+    else if (isStranger(transaction, status, epoch))
+      setHost(transaction, host, {
+        ...withoutSilence(status ?? { isDrained: false }),
+        ...strangersTerms(transaction, host),
+        lastEpoch: epoch,
+        silentSinceMs: nowMs,
+      });
+    else continue;
     noteChange(transaction);
   }
 }
+
+/** The ledger has never heard of this agent: it knows none there, or an older one that was fenced or has ended. */
+function isStranger(
+  { before }: LedgerTransaction,
+  status: HostStatus | undefined,
+  epoch: string,
+): boolean {
+  if (before.applyVersion < SILENT_STRANGERS_RULES || status?.agent !== undefined) return false;
+  const { lastEpoch, isFenced } = status ?? {};
+  return lastEpoch === undefined ? isFenced !== true : lastEpoch < epoch;
+}
+
+function strangersTerms(transaction: LedgerTransaction, host: HostId): Pick<HostStatus, "fenceMs"> {
+  const cluster = indexOf(transaction).places.get(host)?.cluster;
+  if (cluster === undefined || cluster.onSilence === "hold") return {};
+  return { fenceMs: Math.max(cluster.fenceMs ?? 0, STRANGERS_FENCE_MS) };
+}
+
+const STRANGERS_FENCE_MS = 600_000;
 
 /** The same standing of a host that answers. */
 export function withoutSilence(status: HostStatus): HostStatus {

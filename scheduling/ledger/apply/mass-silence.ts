@@ -28,10 +28,12 @@ export function countAgents(hosts: Ledger["hosts"]): {
 } {
   const agents = new Set<string>();
   const silent = new Set<string>();
-  for (const { agent, silentSinceMs } of hosts.values()) {
-    if (agent === undefined) continue;
-    agents.add(agent.epoch);
-    if (silentSinceMs !== undefined) silent.add(agent.epoch);
+  for (const [host, { agent, silentSinceMs }] of hosts) {
+    // A silent host whose agent the ledger does not know had one of its own.
+    const epoch = agent?.epoch ?? (silentSinceMs === undefined ? undefined : host);
+    if (epoch === undefined) continue;
+    agents.add(epoch);
+    if (silentSinceMs !== undefined) silent.add(epoch);
   }
   return { agents: agents.size, silent: silent.size };
 }

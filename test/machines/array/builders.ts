@@ -17,7 +17,7 @@ import { NO_FOLLOWERS } from "../../../machines/job/followers.ts";
 import type { JobOutcome } from "../../../machines/job/job-state.ts";
 import type { Tick } from "../../../machines/machine.ts";
 import type { TaskEnd } from "../../../protocol/agent-contract.ts";
-import type { NotifyResult } from "../../../protocol/control-contract.ts";
+import { JOB_RULES, type NotifyResult } from "../../../protocol/control-contract.ts";
 import type { Grant, JobView } from "../../../protocol/job.ts";
 import { specOf } from "../../domain/job-text.ts";
 
@@ -84,7 +84,7 @@ export function playArray({
   let nowMs = START_MS;
   const opened = openArray(
     {
-      rules: 1,
+      rules: JOB_RULES,
       jobId: jobId("played"),
       runId: RUN,
       fleet: "eu",

@@ -9,6 +9,7 @@ import {
   retryAnswer,
 } from "../../../machines/array/task-orders.ts";
 import { arraySummary } from "../../../machines/array/array-view.ts";
+import { REFUSAL_REST_MS } from "../../../machines/job/refused-hosts.ts";
 import { grantOf, grants, leaseNamed, NO_FLEET, playArray, START_MS } from "./builders.ts";
 
 const OTHER = jobId("urgent");
@@ -199,6 +200,24 @@ describe("the request of an array", () => {
     expect(asked).toMatchObject({ request: { seq: 2, slots: 4, avoidHosts: ["alpha/h1"] } });
     const reason = { code: "NoMatchingFlavor", message: "no host", numbers: {}, holders: [] };
     played.feed({ kind: "pending", note: { seq: 2, reason: { ...reason, wakeOn: [] } } });
+    const again = played.deliver().at(-1);
+    expect(again).toMatchObject({ kind: "request", request: { seq: 3, slots: 4 } });
+    expect(again).not.toHaveProperty("request.avoidHosts");
+  });
+
+  it("asks refusing hosts again after ten minutes where too few others answer", () => {
+    const played = playArray({ count: 10, parallel: 4 });
+    played.feed(grants(grantOf(1)));
+    const cause = { code: "HOST_REFUSED", message: "broken disk", atMs: START_MS } as const;
+    played.notRun({ kind: "failed", means: "never started", cause });
+    played.wait();
+    expect(played.deliver().at(-1)).toMatchObject({
+      request: { seq: 2, avoidHosts: ["alpha/h1"] },
+    });
+    const reason = { code: "WaitingForHosts", message: "no host", numbers: {}, holders: [] };
+    played.feed({ kind: "pending", note: { seq: 2, reason: { ...reason, wakeOn: [] } } });
+    played.wait();
+    expect(played.now()).toBe(START_MS + REFUSAL_REST_MS);
     const again = played.deliver().at(-1);
     expect(again).toMatchObject({ kind: "request", request: { seq: 3, slots: 4 } });
     expect(again).not.toHaveProperty("request.avoidHosts");

@@ -15,7 +15,7 @@ import type {
 } from "../../../machines/job/job-state.ts";
 import type { Tick } from "../../../machines/machine.ts";
 import type { RunReport } from "../../../protocol/agent-contract.ts";
-import type { NotifyResult } from "../../../protocol/control-contract.ts";
+import { JOB_RULES, type NotifyResult } from "../../../protocol/control-contract.ts";
 import type { Grant } from "../../../protocol/job.ts";
 import { specOf } from "../../domain/job-text.ts";
 
@@ -165,7 +165,7 @@ export function playJob({
       kind: "admission",
       admission: {
         kind: "admitted",
-        rules: 1,
+        rules: JOB_RULES,
         spec: read,
         notified: read.isHeld || read.after !== undefined ? { kind: "silent" } : notified,
         ...(extras !== undefined && { launchExtras: extras }),

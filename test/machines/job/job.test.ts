@@ -4,6 +4,7 @@ import { parseHostId } from "../../../domain/values/ids.ts";
 import { jobView } from "../../../machines/job/job-view.ts";
 import { stepJob } from "../../../machines/job/job.ts";
 import { holdProblem } from "../../../machines/job/paused.ts";
+import { REFUSAL_REST_MS } from "../../../machines/job/refused-hosts.ts";
 import {
   failedBy,
   HOST,
@@ -115,6 +116,27 @@ describe("a failed run", () => {
     expect(played.requests().at(-1)).toMatchObject({ seq: 3 });
     expect(played.requests().at(-1)).not.toHaveProperty("avoidHosts");
   });
+});
+
+test("after ten minutes a refusal counts no more where too few other hosts answer; before that, and where others answer, it does", () => {
+  const played = running();
+  const [run] = played.open("run");
+  const cause = { code: "HOST_REFUSED", message: "the disk is full", atMs: 0 } as const;
+  const outcome = { kind: "failed", means: "never started", cause } as const;
+  played.feed({ kind: "ran", id: run?.id ?? "", host: HOST, outcome });
+  played.deliver();
+  played.wait();
+  played.deliver();
+  const askedAtMs = played.now();
+  played.feed(noteOf(2, "WaitingForGpus"));
+  expect(played.wait()).toBe(false);
+  played.feed(noteOf(2, "WaitingForHosts"));
+  expect(played.requests().at(-1)).toMatchObject({ seq: 2, avoidHosts: [HOST] });
+  expect(played.wait()).toBe(true);
+  expect(played.now()).toBe(askedAtMs + REFUSAL_REST_MS);
+  played.deliver();
+  expect(played.requests().at(-1)).toMatchObject({ seq: 3 });
+  expect(played.requests().at(-1)).not.toHaveProperty("avoidHosts");
 });
 
 describe("cancellation and deadline", () => {
