@@ -33,6 +33,8 @@ export interface Faults {
 }
 
 const REBOOT_MS = 3_000;
+/** Its supervisors know the fence from the lost folder: an agent that stayed away for longer would leave them running (see decision 87). */
+const LOST_DISK_MS = 20_000;
 const FLEET = "orbweaver-fleet-default";
 
 export function createFaults(ports: FaultPorts): Faults {
@@ -106,7 +108,7 @@ export function createFaults(ports: FaultPorts): Faults {
         tell(host.id);
         machines.get(host.id)?.crash();
         host.loseDisk();
-        return over(() => powerOn(host));
+        return over(() => powerOn(host), Math.min(fault.forMs, LOST_DISK_MS));
       case "refuse":
         tell(host.id);
         refusing.add(host.id);

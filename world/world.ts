@@ -27,7 +27,7 @@ import { randomPlanner } from "./planner.ts";
 import { BOUND_MS, CALM_AT_MS, type Settings } from "./settings.ts";
 import { registerFleet, type FleetRun } from "./shells/fleet.ts";
 import { registerHosts } from "./shells/hosts.ts";
-import { createInbox } from "./shells/inbox.ts";
+import { createInbox, reviveFleet } from "./shells/inbox.ts";
 import { registerJob, type JobRun } from "./shells/job.ts";
 import { registerLobby } from "./shells/lobby.ts";
 import { FLEET_QUEUE, JOB_QUEUE, type Site } from "./shells/site.ts";
@@ -85,7 +85,10 @@ export function play(settings: Settings, options: PlayOptions = {}): Outcome {
   };
 }
 
-function buildWorld(settings: Settings, { isTold = false, planted = {}, rules: version }: PlayOptions) {
+function buildWorld(
+  settings: Settings,
+  { isTold = false, planted = {}, rules: version }: PlayOptions,
+) {
   const { seed, shape, jobs } = settings;
   const kernel = createKernel(seed, isTold);
   const network = createNetwork(kernel);
@@ -201,6 +204,8 @@ function buildWorld(settings: Settings, { isTold = false, planted = {}, rules: v
     kernel.after(order.atMs, () => client.spawn(giveOrder(people, order)));
   kernel.after(CALM_AT_MS, () => {
     faults.calm();
+    // Whoever has ended a fleet runs `up` again: where nobody has a word for it, nothing else starts it.
+    reviveFleet(server, FLEET);
     // Whoever was held is let go.
     for (const { id } of jobs) client.spawn(release(people, id as JobId)); // as drawn
   });

@@ -43,7 +43,14 @@ export const environment = (schema: LeafSchema) =>
           { type: "string", maxLength: MAX_ARGUMENT_CHARS },
           {
             type: "object",
-            properties: { secret: { type: "string", pattern: SECRET_PATTERN } },
+            properties: {
+              secret: {
+                type: "string",
+                pattern: SECRET_PATTERN,
+                description:
+                  "Where the host finds the value: `file:/PATH`, `env:NAME` or `command:LINE`. It is looked up as the job's user, within what the host's policy names, and never leaves the host.",
+              },
+            },
             required: ["secret"],
             additionalProperties: false,
           },

@@ -24,8 +24,23 @@ test.each(Array.from({ length: PARTS }, (_, part) => part))(
 );
 
 test.each([
-  [948, "a job that asked again between two posts was never told that no host was left for it"],
-])("seed %i breaks no law again: %s", (seed) => {
+  [
+    6,
+    "two jobs of a host that died before a fleet that had lost its ledger could hear of it ran for ever",
+  ],
+  [156, "the same, where an older agent of that host had been fenced once"],
+])("seed %i breaks a law under rules 3, and none any more: %s", (seed) => {
+  expect(play(drawSettings(seed), { rules: 3 }).violation?.law).toBe("liveness");
+  expect(play(drawSettings(seed)).violation).toBeUndefined();
+});
+
+test.each([
+  [
+    35,
+    "jobs waited for ever for hosts that were gone, beside one that had refused them for a moment",
+  ],
+  [97, "the same, where all but one host had refused at its start"],
+])("seed %i breaks no law any more: %s", (seed) => {
   expect(play(drawSettings(seed)).violation).toBeUndefined();
 });
 
