@@ -127,7 +127,9 @@ function* updateJob(
       problemOf,
       onAnswer: (problem) => {
         isAnswered = true;
-        if (problem === undefined && event.kind === "hold") checker.noteOrder(id, "hold");
+        // A release that was sent for an earlier hold may come after this one, and ends it as well.
+        const isHoldOrRelease = event.kind === "hold" || event.kind === "release";
+        if (problem === undefined && isHoldOrRelease) checker.noteOrder(id, event.kind);
       },
     }),
   );

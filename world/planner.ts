@@ -49,7 +49,19 @@ function grantsInOrder(ledger: Ledger): readonly PlanItem[] {
   for (const request of ledger.requests.values()) {
     if (hasLease(ledger, request)) continue;
     if (homelessCode(ledger, request) !== undefined) continue;
-    const gpus = taken(free, request.gang.gpus, allowed([...free.keys()], request));
+    const gpus = ledger.shape.clusters.reduce<readonly HostGpus[] | undefined>(
+      (found, { hosts }) =>
+        found ??
+        taken(
+          free,
+          request.gang.gpus,
+          allowed(
+            hosts.map(({ id }) => id),
+            request,
+          ),
+        ),
+      undefined,
+    );
     // Whoever cannot have them yet is passed over only by those of its own tenant's limits.
     if (gpus === undefined) break;
     items.push(grantOf(request, gpus));
@@ -83,8 +95,14 @@ function homelessCode(
 ): "NoMatchingFlavor" | "WaitingForHosts" | undefined {
   const hosts = ledger.shape.clusters.flatMap((cluster) => cluster.hosts);
   const left = hosts.filter(({ id }) => !avoidHosts.includes(id));
+  // A gang lies in one cluster: no links lead from one to another.
   const has = (those: typeof left): boolean =>
-    those.reduce((sum, { gpuCount }) => sum + gpuCount, 0) >= gang.gpus;
+    ledger.shape.clusters.some(
+      (cluster) =>
+        those
+          .filter((host) => cluster.hosts.includes(host))
+          .reduce((sum, { gpuCount }) => sum + gpuCount, 0) >= gang.gpus,
+    );
   if (!has(left)) return "NoMatchingFlavor";
   return has(left.filter(({ id }) => isUsable(ledger, id))) ? undefined : "WaitingForHosts";
 }

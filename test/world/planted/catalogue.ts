@@ -30,6 +30,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a higher token does not stop what a lower one runs",
+    seenAt: 18,
     planted: { agent: { isInTheWay: () => false } },
   },
   {
@@ -73,7 +74,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "what the state folder does not know is left running",
-    seenAt: 14,
+    seenAt: 2,
     planted: { agent: { endsStrays: false } },
   },
   {
@@ -145,7 +146,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a held job is asked for all the same",
-    seenAt: 7,
+    seenAt: 15,
     planted: {
       job: (machine) => ({
         ...machine,
