@@ -30,6 +30,8 @@ export const bandwidthFile = (launchDir: string): string =>
 
 const MAX_BYTES = 256 * 1024;
 const LAST_LINES = 5;
+/** Characters. A longer line is no figure: matched, one of blanks alone would hold the agent for minutes. */
+const LONGEST_FIGURE = 100;
 /** More than any fabric on the market carries. */
 const MAX_GBS = 1e5;
 const FIGURE =
@@ -73,6 +75,7 @@ export function bandwidthIn(text: string): MeasuredFigure | undefined {
 type OwnFigure = Required<MeasuredFigure>;
 
 function figureIn(line: string): OwnFigure | undefined {
+  if (line.length > LONGEST_FIGURE) return undefined;
   const [, number, size, name = USUAL_MESSAGES.collective] = FIGURE.exec(line) ?? [];
   const gbs = Number(number ?? NaN);
   const collective = collectiveOf(name);

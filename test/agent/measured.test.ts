@@ -40,6 +40,13 @@ describe("the file", () => {
     expect(bandwidthIn(text)?.gbs).toBe(want);
   });
 
+  it("skips a line too long to be a figure, without matching it", () => {
+    const line = `1${" ".repeat(256 * 1024 - 2)}x`;
+    expect(bandwidthIn(line)).toBeUndefined();
+    expect(bandwidthIn(`80\n${line}\n`)?.gbs).toBe(80);
+    expect(bandwidthIn(`1${" ".repeat(200)}`)).toBeUndefined();
+  });
+
   it("may be the output of nccl-tests", () => {
     const { gbs, messages } = bandwidthIn(nccl) ?? {};
     expect(gbs).toBeGreaterThan(50);
