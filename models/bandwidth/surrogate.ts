@@ -106,7 +106,8 @@ export interface Accuracy {
 
 export async function trainSurrogate(request: TrainRequest): Promise<TrainedSurrogate> {
   const { domain, from, seed } = request;
-  const messages = from?.settings.messages ?? mostMeasured(request.samples);
+  const messages =
+    from === undefined ? mostMeasured(request.samples) : (from.settings.messages ?? USUAL_MESSAGES);
   const fresh = request.samples.filter(
     ({ shares, gbs, messages: own = USUAL_MESSAGES }) =>
       shares.length > 1 && gbs > 0 && areSameMessages(own, messages),

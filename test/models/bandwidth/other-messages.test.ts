@@ -89,6 +89,19 @@ describe("from 25 sets of large messages", () => {
   });
 });
 
+test("a model of the usual messages stays one, however many measurements of others come", async () => {
+  const usual = samples.slice(0, 40);
+  const budget = { steps: 1 };
+  const from = await trainSurrogate({ domain, samples: usual, seed: 1, budget });
+  const large = samples.slice(0, 80).map((sample) => ({ ...sample, messages: LARGE }));
+  const next = await trainSurrogate({
+    ...{ domain, from, budget, seed: 1 },
+    samples: [...usual, ...large],
+  });
+  expect(next.settings.messages).toBeUndefined();
+  expect(next.settings.others?.map(({ messages }) => messages)).toEqual([LARGE]);
+});
+
 describe("the ratio of two sizes", () => {
   const point = (gpus: number, gbs: number) => ({
     ...{ hosts: 2, gpus, least: gpus / 2, most: gpus / 2, gbs, exception: 0 },
