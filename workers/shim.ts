@@ -17,6 +17,7 @@ if (dir === undefined) {
   process.exitCode = 2;
 } else {
   for (const signal of IGNORED) process.on(signal, () => undefined);
-  superviseLaunch(dir, nodeSystem, () => readFileSync(process.stdin.fd, "utf8"));
+  // `process.stdin` would make it non-blocking: an agent that is slow to write would look like one that failed.
+  superviseLaunch(dir, nodeSystem, () => readFileSync(0, "utf8"));
   watchContact(dir, nodeSystem);
 }

@@ -186,6 +186,9 @@ export function neverStarted(host: HostId, reason: string, nowMs: number): RunRe
   return { host, hasStarted: false, endedAtMs: nowMs, ranks: [], ...stopped(reason, nowMs) };
 }
 
+/** Of messages of tasks: at most 512 bytes, of which a character takes up to three. */
+const TASK_MESSAGE_CHARS = 170;
+
 /** What is reported of an order that this host does not start for a reason of the job's own. */
 export function refusedOrder(
   { host, taskBatch }: RunOrder,
@@ -195,9 +198,15 @@ export function refusedOrder(
   const none = { host, hasStarted: false, endedAtMs: nowMs, ranks: [] } as const;
   if (taskBatch === undefined)
     return { ...none, end: "failed", cause: { code, message, atMs: nowMs } };
+  const text = message.slice(0, TASK_MESSAGE_CHARS);
+  if (code === "SECRET_UNAVAILABLE") {
+    // Another start may find it: tasks that have not run wait again, each time for longer, and fail at their tenth.
+    const waiting = taskBatch.tasks.map((task) => ({ task, end: "not-run" }) as const);
+    return { ...none, end: "failed", cause: { code, message: text, atMs: nowMs }, tasks: waiting };
+  }
   // A failed task does not fail its batch.
   const tasks = taskBatch.tasks.map(
-    (task) => ({ task, end: "failed", endedAtMs: nowMs, message }) as const,
+    (task) => ({ task, end: "failed", endedAtMs: nowMs, message: text }) as const,
   );
   return { ...none, end: "completed", tasks };
 }

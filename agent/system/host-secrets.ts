@@ -3,13 +3,14 @@
  *
  * Files are read and commands run as the job's user, by programs that become that user first, so that an agent of root reads nothing for a
  * job that the job could not read. Values stay in memory, and what programs say of their trouble is not passed on: it might name them.
- * All are looked up at once. Cost: one or two short processes each.
+ * A few are looked up at once. Cost: one or two short processes each.
  */
 
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { userInfo } from "node:os";
+import type { Readable } from "node:stream";
 import { becomeUser, type RunAs } from "../../access/run-as.ts";
-import { parseSecret, type SecretSource } from "../../domain/job/job-secret.ts";
+import { MAX_SECRETS, parseSecret, type SecretSource } from "../../domain/job/job-secret.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { ReadSecrets, SecretReading } from "../ports/secrets.ts";
 
@@ -29,8 +30,10 @@ export interface SecretLimits {
 const LIMITS: SecretLimits = Object.freeze({ bytes: 32_768, timeoutMs: 10_000 });
 /** Output that a process of the background holds open is not waited for. */
 const DRAIN_MS = 250;
+const AT_ONCE = 4;
 const PATH = "/usr/local/bin:/usr/bin:/bin";
 const SHELL = "/bin/sh";
+const NOT_STARTED = "nothing could be started to look it up";
 /** Quotes the path for itself, so that no path is taken for an option. */
 const READ_FILE = 'exec head -c "$1" < "$2"';
 
@@ -72,24 +75,38 @@ export function hostSecrets({ runAsOf, env, limits }: SecretSetup): ReadSecrets 
       if (source.kind === "refused") return { why: source.message };
       const found = await find(source.value);
       if ("why" in found) return found;
-      const value = found.value.replace(/[\r\n]+$/, "");
-      if (Buffer.byteLength(value) > bytes)
+      if (Buffer.byteLength(found.value) > bytes)
         return { why: `it is longer than ${String(bytes)} bytes` };
+      const value = found.value.replace(/[\r\n]+$/, "");
       if (value === "") return { why: "it is empty" };
       return value.includes("\0") ? { why: "it is no text" } : { value };
     };
     const names = Object.entries(order.run.secrets ?? {});
-    const all = await Promise.all(
-      names.map(async ([name, reference]) => ({ name, reference, found: await read(reference) })),
-    );
+    // An order that nobody signed may name any number.
+    if (names.length > MAX_SECRETS)
+      return { kind: "unavailable", why: `it names more than ${String(MAX_SECRETS)}` };
+    const all: Looked[] = [];
+    for (let at = 0; at < names.length; at += AT_ONCE) {
+      const some = names.slice(at, at + AT_ONCE);
+      all.push(
+        ...(await Promise.all(
+          some.map(async ([name, reference]) => ({
+            ...{ name, reference, found: await read(reference) },
+          })),
+        )),
+      );
+    }
     return readingOf(all, user.name);
   };
 }
 
-function readingOf(
-  all: readonly { readonly name: string; readonly reference: string; readonly found: Found }[],
-  user: string,
-): SecretReading {
+interface Looked {
+  readonly name: string;
+  readonly reference: string;
+  readonly found: Found;
+}
+
+function readingOf(all: readonly Looked[], user: string): SecretReading {
   const values = new Map<string, string>();
   for (const { name, reference, found } of all) {
     if ("why" in found)
@@ -118,9 +135,13 @@ function outputOf(
     let isOver = false;
     const pieces: Buffer[] = [];
     let size = 0;
-    const child = spawn(program, words, {
-      ...{ cwd: "/", env, detached: true },
-      stdio: ["ignore", "pipe", "ignore"],
+    const child = spawned([program, ...words], env);
+    if (child === undefined) {
+      resolve({ why: NOT_STARTED });
+      return;
+    }
+    child.on("error", () => {
+      end({ why: NOT_STARTED });
     });
     const end = (found: Found): void => {
       if (isOver) return;
@@ -132,7 +153,7 @@ function outputOf(
       } catch {
         // The group has ended.
       }
-      child.stdout.destroy();
+      child.stdout?.destroy();
       resolve(found);
     };
     const callOff = (): void => {
@@ -143,14 +164,11 @@ function outputOf(
     }, timeoutMs);
     signal.addEventListener("abort", callOff, { once: true });
     if (signal.aborted) callOff();
-    child.stdout.on("error", () => undefined);
-    child.stdout.on("data", (piece: Buffer) => {
+    child.stdout?.on("error", () => undefined);
+    child.stdout?.on("data", (piece: Buffer) => {
       pieces.push(piece);
       size += piece.length;
       if (size > bytes + 2) end({ why: `it is longer than ${String(bytes)} bytes` });
-    });
-    child.on("error", () => {
-      end({ why: "nothing could be started to look it up" });
     });
     const ended = (code: number | null): void => {
       if (code === 0) end(textOf(Buffer.concat(pieces)));
@@ -159,6 +177,21 @@ function outputOf(
     child.on("close", ended);
     child.on("exit", (code) => setTimeout(() => ended(code), DRAIN_MS));
   });
+}
+
+/** Where file descriptors are short it has no output, and says so later. */
+function spawned(
+  [program = "", ...words]: readonly string[],
+  env: Bounds["env"],
+): ChildProcessByStdio<null, Readable | null, null> | undefined {
+  try {
+    return spawn(program, words, {
+      ...{ cwd: "/", env, detached: true },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+  } catch {
+    return undefined;
+  }
 }
 
 const whyOf = (code: number): string => `it cannot be read, or fails (exit code ${String(code)})`;

@@ -8,6 +8,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { launchFiles } from "../../agent/folder/launch-files.ts";
 import { planWords } from "../../agent/runs/plan-words.ts";
 import { hostSecrets } from "../../agent/system/host-secrets.ts";
+import { nodeProcesses } from "../../agent/system/node-processes.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { isRoot, NOBODY } from "../support/as-user.ts";
 import { batchOf, endsOf, taskOutput } from "./batch-fixture.ts";
@@ -123,10 +124,11 @@ describe("a secret that cannot be looked up", () => {
     expect(await agent.runs.run(order)).toMatchObject({ end: "completed" });
   });
 
-  it("fails each task of a batch", async () => {
+  it("lets each task of a batch wait again", async () => {
     const { report } = await run("", batchOf("true", withSecret("file:/no/such/file")));
-    expect(endsOf(report)).toBe("0:failed 1:failed 2:failed");
-    expect(report.tasks?.[0]?.message).toMatch(/TOKEN \("file:\/no\/such\/file"/);
+    expect(endsOf(report)).toBe("0:not-run 1:not-run 2:not-run");
+    expect(report).toMatchObject({ end: "failed", cause: { code: "SECRET_UNAVAILABLE" } });
+    expect(report.cause?.message).toMatch(/TOKEN \("file:\/no\/such\/file"/);
   });
 
   it.each([
@@ -136,6 +138,11 @@ describe("a secret that cannot be looked up", () => {
     [
       "a file that is too long",
       () => `file:${secretFile("x".repeat(40_000))}`,
+      /longer than 32768/,
+    ],
+    [
+      "a file that is too long by its newlines",
+      () => `file:${secretFile(`${"x".repeat(32_760)}${"\n".repeat(20)}more`)}`,
       /longer than 32768/,
     ],
     ["a device without end", () => "file:/dev/zero", /longer than 32768/],
@@ -214,4 +221,31 @@ it("a supervisor whose input was cut off leaves the claim to the next", () => {
     expect(() => statSync(files.claim)).toThrow();
   }
   expect(spawnSync(program, words, { input: "A=1\0B=2\0" }).status).toBe(0);
+});
+
+it("a supervisor waits for the values of an agent that is slow to write them", async () => {
+  const files = launchFiles(join(folder(), "leases", "lease-1"));
+  mkdirSync(files.dir, { recursive: true });
+  const names = Array.from({ length: 32 }, (_, at) => `S${String(at)}`);
+  const plan = {
+    ...{ command: ["true"], cwd: "/", secrets: names, graceMs: 100 },
+    ranks: [{ rank: 0, env: { PATH: "/usr/bin:/bin" } }],
+    log: { partBytes: 1_000, parts: 2 },
+  };
+  writeFileSync(files.plan, JSON.stringify(plan));
+  writeFileSync(files.container, '{"kind":"marks"}');
+  const input = names.map((name) => `${name}=${"x".repeat(32_768)}\0`).join("");
+  const output = join(files.dir, "shim.log");
+  const ended = new Promise((resolve) => {
+    nodeProcesses.start({
+      ...{ command: [process.execPath, builtShim(), files.dir], cwd: "/", output, input },
+      ...{ env: { PATH: "/usr/bin:/bin" }, onEnd: resolve, onNotStarted: resolve },
+    });
+    // Nothing more is written meanwhile.
+    spawnSync("sleep", ["1"]);
+  });
+  expect([await ended, readFileSync(output, "utf8")]).toEqual([
+    { exitCode: 0 },
+    expect.not.stringContaining("have not come"),
+  ]);
 });
