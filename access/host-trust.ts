@@ -72,6 +72,8 @@ export interface PolicyQuestion {
   readonly secrets?: Readonly<Record<string, string>>;
   /** In which the processes are to run. */
   readonly image?: ImageRule;
+  /** Folders of the host that the job names for its processes and checkpoints: mounted in the image for writing. */
+  readonly folders?: readonly string[];
   /** The user that the agent runs as. */
   readonly agent: { readonly name: string; readonly isRoot: boolean };
 }
@@ -96,6 +98,9 @@ export const LOADER_VARIABLES = [
 ] as const;
 /** The dynamic linker, libc and bash obey more such names than a list could hold. */
 const LOADER_PREFIXES = ["LD_", "GLIBC_", "MALLOC_", "BASH"] as const;
+/** What begins so configures the tools that start images, and what these mount. */
+const RUNTIME_VARIABLES =
+  /^(APPTAINER|APPTAINERENV|SINGULARITY|SINGULARITYENV|ENROOT|DOCKER|CONTAINERS?|BUILDAH|PODMAN|XDG)_/;
 /** Enough for data loaders of eight ranks; far from what makes a host unusable. */
 const DEFAULT_LIMITS: ProcessLimits = Object.freeze({
   processes: 32_768,
@@ -236,7 +241,8 @@ function contentRefusal(
   );
   if (secret !== undefined)
     return `${file} names no secret ${JSON.stringify(secret)} for tenant ${question.tenant} (secrets)`;
-  const refused = question.image && imageRefusal(policy, file, question.image);
+  const refused =
+    question.image && imageRefusal(policy, file, { ...question, image: question.image });
   if (refused !== undefined) return refused;
   const denied = new Set<string>([...LOADER_VARIABLES, ...deniedEnv]);
   const name = [...Object.keys(env), ...Object.keys(secrets)].find(
@@ -258,14 +264,21 @@ const isNamed = (reference: string, rule: string): boolean =>
 function imageRefusal(
   { containers }: HostPolicy,
   file: string,
-  { image, runtime, mounts }: ImageRule,
+  { image: rule, folders = [], env, secrets = {} }: PolicyQuestion & { readonly image: ImageRule },
 ): string | undefined {
+  const { image, runtime } = rule;
   if (containers === undefined) return `${file} allows no images (containers)`;
   const { runtimes, images, mounts: open } = containers;
   if (runtimes !== undefined && runtime !== "auto" && !runtimes.includes(runtime))
     return `${file} does not allow the runtime ${runtime}; it allows ${runtimes.join(", ")}`;
   if (!images.some((allowed) => isAllowed(image, allowed)))
     return `${file} does not allow the image ${image}`;
+  const variable = [...Object.keys(env), ...Object.keys(secrets)].find((name) =>
+    RUNTIME_VARIABLES.test(name),
+  );
+  if (variable !== undefined)
+    return `${file} denies the environment variable ${variable}: it configures what starts the image`;
+  const mounts = [...rule.mounts, ...folders.map((source) => ({ source, isReadOnly: false }))];
   const closed = mounts.find(
     ({ source, isReadOnly }) =>
       !open.some((each) => isOpen(source, each) && (isReadOnly || each.isWritable)),

@@ -30,6 +30,7 @@ import { checkTicket, ticketMismatch, type LaunchTicket } from "../access/ticket
 import { maskOn } from "../agent/runs/agent-host.ts";
 import { failure } from "../agent/system/failures.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import { imageFault } from "../domain/job/image-schema.ts";
 import { extrasProblem, PLAN_VARIABLE } from "../domain/lease/launch-extras.ts";
 import { isPlannedVariable } from "../domain/model/engine-names.ts";
 import { SERVING_ENV } from "../domain/job/serving-env.ts";
@@ -82,6 +83,9 @@ export function submitterCheck(
   return async (order) => {
     const extras = order.launchExtras && extrasRefusal(order.launchExtras, order.gang.length);
     if (extras !== undefined) return extras;
+    // Whoever submits with a client of their own has passed no reader of job files.
+    const fault = imageFault(order.run);
+    if (fault !== undefined) return fault;
     const sender = Context.current().info.workflowExecution;
     const isOwnOrder =
       sender?.workflowId === order.jobId &&
@@ -104,7 +108,7 @@ export function submitterCheck(
     const ageMs = Math.abs(startedAtMs - check.by.signedAtMs);
     if (check.by.run === undefined && ageMs > PROOF_AGE_MS)
       return `it was signed ${String(Math.round(ageMs / 60_000))} minutes away from its start, and a signature is good for ${String(PROOF_AGE_MS / 60_000)}. Submit it again, or set the clocks.`;
-    const { command, env, secrets, checkpoint, container } = order.run;
+    const { command, env, secrets, workdir, checkpoint, container } = order.run;
     return trustRefusal(trust, check.by, {
       tenant: order.holder.tenant,
       command,
@@ -112,7 +116,10 @@ export function submitterCheck(
       ...(secrets !== undefined && { secrets }),
       agent,
       ...(checkpoint?.order.kind === "command" && { checkpointCommand: checkpoint.order.command }),
-      ...(container !== undefined && { image: container }),
+      ...(container !== undefined && {
+        image: container,
+        folders: [workdir, checkpoint?.dir].filter((path) => path !== undefined),
+      }),
     });
   };
 }

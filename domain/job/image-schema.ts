@@ -1,6 +1,7 @@
 /** @file The key `run.container` of a job file: the image of the processes, and the rules between it and other keys. */
 
 import { z } from "zod";
+import type { RunSpec } from "./job.ts";
 import type { ValuePath } from "../values/file-problem.ts";
 import { shown } from "../values/file-problem.ts";
 import { ms } from "../values/units.ts";
@@ -23,6 +24,8 @@ const REFERENCE = "[A-Za-z0-9][A-Za-z0-9._/:@-]*";
 const PATH = "/[A-Za-z0-9._/@+=~-]*";
 /** Made anew in every container. */
 const OWN_FOLDERS = ["/proc", "/sys", "/dev", "/tmp"];
+/** On which no folder of a job is mounted, for it would hide what the runtime has made. */
+const KERNEL_FOLDERS = ["/proc", "/sys", "/dev"];
 
 const image = leaf<string, string>(
   {
@@ -60,12 +63,9 @@ const mount = leaf<string, ImageMount>(
       new RegExp(`^(${PATH}?)(?::(${PATH}))?(?::(r[ow]))?$`).exec(text) ?? [];
     if (source === "" || [source, target].some(hasDots))
       return refused(`${shown(value)} is no mount`, remedy);
-    const own = OWN_FOLDERS.find((each) => `${target}/`.startsWith(`${each}/`));
-    if (target === "/" || own !== undefined)
-      return refused(
-        `${own ?? "/"} of the container is its own`,
-        "mount it elsewhere, such as on /data",
-      );
+    const own = ownerOf(target, OWN_FOLDERS);
+    if (own !== undefined)
+      return refused(`${own} of the container is its own`, "mount it elsewhere, such as on /data");
     return { kind: "read", value: { source, target, isReadOnly: mode === "ro" } };
   },
 );
@@ -133,6 +133,20 @@ export function imageProblems(file: unknown, isServed: boolean): SchemaProblem[]
         remedy: "leave it out",
       }),
     ];
+  const folders = [
+    ["run", "workdir"],
+    ["run", "checkpoint", "dir"],
+  ].flatMap((at) => {
+    const folder = valueAt(file, at);
+    const message = typeof folder === "string" ? folderFault(folder) : undefined;
+    const remedy = "name another folder: it is mounted in the image at its own path";
+    return message === undefined ? [] : [problem(file, at, { message, remedy })];
+  });
+  return [...folders, ...runtimeProblems(file, path)];
+}
+
+function runtimeProblems(file: unknown, path: ValuePath): SchemaProblem[] {
+  const value = valueAt(file, path);
   const [name, runtime] = ["image", "runtime"].map((key) => valueAt(value, [key]));
   const known = IMAGE_RUNTIMES.find((each) => each === runtime);
   if (typeof name !== "string" || known === undefined) return [];
@@ -146,6 +160,47 @@ export function imageProblems(file: unknown, isServed: boolean): SchemaProblem[]
       remedy: `write ${fit.join(" or ")}, or leave it out`,
     }),
   ];
+}
+
+/** Of a rule that no reader of files has checked: why it is none that a file can state, undefined when it is one. */
+export function imageFault({
+  container: rule,
+  workdir,
+  checkpoint,
+}: Pick<RunSpec, "container" | "workdir" | "checkpoint">): string | undefined {
+  if (rule === undefined) return undefined;
+  const { image: name, runtime, mounts, workdir: inside, user, pullTimeoutMs } = rule;
+  const read = container.safeParse({
+    ...{ image: name, runtime, user, pullTimeout: `${String(pullTimeoutMs)}ms` },
+    mounts: mounts.map(
+      ({ source, target, isReadOnly }) => `${source}:${target}:${isReadOnly ? "ro" : "rw"}`,
+    ),
+    ...(inside !== undefined && { workdir: inside }),
+  });
+  if (!read.success) {
+    const [issue] = read.error.issues;
+    return `run.container${issue === undefined ? "" : `.${issue.path.join(".")}`} is none that a job file can state: ${issue?.message ?? ""}`;
+  }
+  const folders = { "run.workdir": workdir, "run.checkpoint.dir": checkpoint?.dir };
+  for (const [key, path] of Object.entries(folders)) {
+    const fault = path === undefined ? undefined : folderFault(path);
+    if (fault !== undefined) return `${key}: ${fault}`;
+  }
+  return undefined;
+}
+
+/** Why a folder of the hosts cannot be mounted in an image at its own path. */
+function folderFault(path: string): string | undefined {
+  if (!new RegExp(`^${PATH}$`).test(path) || hasDots(path))
+    return `${shown(path)} cannot be mounted in an image`;
+  const own = ownerOf(path, KERNEL_FOLDERS);
+  return own === undefined ? undefined : `${own} of the container is its own`;
+}
+
+/** The one of these folders that a path is in, or `/` where the path is that. */
+function ownerOf(path: string, folders: readonly string[]): string | undefined {
+  const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+  return parts.length === 0 ? "/" : folders.find((each) => each === `/${parts[0] ?? ""}`);
 }
 
 const hasDots = (path: string): boolean => path.split("/").includes("..");

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { readHostPolicy, trustRefusal } from "../../access/host-trust.ts";
+import { readHostPolicy, trustRefusal, type PolicyQuestion } from "../../access/host-trust.ts";
 import type { ImageMount, ImageRule } from "../../domain/job/job-image.ts";
 import { ms } from "../../domain/values/units.ts";
 
@@ -17,7 +17,11 @@ beforeAll(async () => {
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
-function refusal(containers: string | undefined, change: Partial<ImageRule>): string | undefined {
+function refusal(
+  containers: string | undefined,
+  change: Partial<ImageRule>,
+  asked: Partial<PolicyQuestion> = {},
+): string | undefined {
   const file = join(dir, "agent.yaml");
   writeFileSync(file, containers === undefined ? "{}" : `containers: ${containers}`, {
     mode: 0o600,
@@ -34,6 +38,7 @@ function refusal(containers: string | undefined, change: Partial<ImageRule>): st
   return trustRefusal({ kind: "policy", file: "the policy", policy }, BY, {
     ...{ tenant: "research", command: ["true"], env: {}, image },
     agent: { name: "runner", isRoot: false },
+    ...asked,
   });
 }
 
@@ -79,4 +84,30 @@ it.each([
   const found = refusal(containers, change);
   if (want === undefined) expect(found).toBeUndefined();
   else expect(found).toMatch(want);
+});
+
+it.each([
+  "APPTAINER_BIND",
+  "APPTAINERENV_LD_PRELOAD",
+  "SINGULARITY_BIND",
+  "ENROOT_MOUNT_HOME",
+  "DOCKER_HOST",
+  "CONTAINER_HOST",
+  "CONTAINERS_CONF",
+  "BUILDAH_ISOLATION",
+  "PODMAN_USERNS",
+  "XDG_CONFIG_HOME",
+])("a job in an image does not set %s, and no secret has its name", (name) => {
+  const policy = "{ images: [nvcr.io/nvidia/] }";
+  expect(refusal(policy, {}, { env: { [name]: "/:/host" } })).toContain(name);
+  const secrets = { [name]: "env:KEY" };
+  expect(refusal(`${policy}\nsecrets: { "*": ["env:KEY"] }`, {}, { secrets })).toContain(name);
+  expect(refusal(policy, {}, { env: { DATA: "/x" } })).toBeUndefined();
+});
+
+it("the job's own folders are mounted for writing, so a policy must open them so", () => {
+  const asked = (path: string) => refusal(OPEN, {}, { folders: [path] });
+  expect(asked("/scratch/ada")).toBeUndefined();
+  expect(asked("/data/set")).toMatch(/mount \/data\/set for writing/);
+  expect(asked("/etc")).toMatch(/does not allow the mount \/etc/);
 });

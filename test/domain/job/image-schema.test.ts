@@ -1,6 +1,9 @@
 /** @file `run.container` of a job file: what it means, and each problem with its place and remedy. */
 
 import { describe, expect, it } from "vitest";
+import { imageFault } from "../../../domain/job/image-schema.ts";
+import type { ImageRule } from "../../../domain/job/job-image.ts";
+import { ms } from "../../../domain/values/units.ts";
 import { formatProblem, parseJobFile } from "../../../domain/job/job-file.ts";
 
 const parsed = (container: unknown, more: object = {}) =>
@@ -58,4 +61,49 @@ describe("refused, with its place:", () => {
     });
     expect(wordsOf(found)).toMatch(/agent's own program/);
   });
+});
+
+describe("of an order that no reader of files has checked", () => {
+  const RULE: ImageRule = {
+    ...{ image: "/images/a", runtime: "auto", mounts: [], user: "host", workdir: "/work" },
+    pullTimeoutMs: ms(600_000),
+  };
+  const fault = (change: object, run: object = {}) =>
+    imageFault({ container: { ...RULE, ...change }, ...run });
+  const mount = (source: string, target = "/x") => ({
+    mounts: [{ source, target, isReadOnly: false }],
+  });
+
+  it("what a file can state is none", () => {
+    expect(fault({})).toBeUndefined();
+    expect(fault(mount("/data", "/data/a"), { workdir: "/home/ada" })).toBeUndefined();
+    expect(imageFault({ workdir: "/a,b" })).toBeUndefined();
+  });
+
+  it.each([
+    ["a mount with a field more", mount("/data/x,source=/"), /mounts\.0/],
+    ["a target with a field more", mount("/data", "/x,readonly=false"), /mounts\.0/],
+    ["a mount with a colon", mount("/data:/etc"), /mounts\.0/],
+    ["a way out", mount("/data/../etc"), /mounts\.0/],
+    ["the root as target", mount("/data", "//."), /\/ of the container is its own/],
+    ["the kernel's as target", mount("/data", "//proc/x"), /\/proc of the container is its own/],
+    ["a flag as image", { image: "--privileged" }, /container\.image/],
+    ["another user", { user: "0:0" }, /container\.user/],
+    ["a flag as folder", { workdir: "--privileged" }, /container\.workdir/],
+    ["a runtime of theirs", { runtime: "runc" }, /container\.runtime/],
+  ])("%s", (_case, change, want) => {
+    expect(fault(change)).toMatch(want);
+  });
+
+  it.each(["/", "/proc/1", "/dev", "/./sys", "/data/x,source=/", "/a:b", "/data/../etc"])(
+    "%s as the job's own folder",
+    (path) => {
+      expect(fault({}, { workdir: path })).toMatch(/^run\.workdir: /);
+      const checkpoint = { dir: path, order: { kind: "signal", signal: "USR1" }, graceMs: 1 };
+      expect(fault({}, { checkpoint })).toMatch(/^run\.checkpoint\.dir: /);
+      const run = { command: ["true"], container: { image: "/images/a" }, workdir: path };
+      const found = parseJobFile({ name: "a", gang: 1, run });
+      expect(wordsOf(found)).toMatch(/run\.workdir.*(cannot be mounted|is its own)/);
+    },
+  );
 });
