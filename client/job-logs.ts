@@ -147,16 +147,25 @@ function placesOf(jobId: JobId, attempt: AttemptView, rank: number | "all"): rea
   );
 }
 
-/** Whole lines, each with the prefix; an unfinished last line is closed, so that streams do not run into each other. */
+/** Longer ones are cut, because they are held until their end has come. */
+const MOST_LINE_CHARS = 65_536;
+
+/**
+ * Whole lines, each with the prefix; an unfinished last line is closed, so that streams do not run into each other. A carriage return ends a line, as
+ * progress bars write them.
+ */
 export async function* prefixed(
   texts: AsyncIterable<string>,
   prefix: string,
 ): AsyncGenerator<string> {
   let rest = "";
   for await (const text of texts) {
-    const lines = (rest + text).split("\n");
+    // The \n of a \r\n may come with the next text.
+    const lines = (rest + text).split(/\r\n|\r(?!$)|\n/);
     rest = lines.pop() ?? "";
+    for (; rest.length > MOST_LINE_CHARS; rest = rest.slice(MOST_LINE_CHARS))
+      lines.push(rest.slice(0, MOST_LINE_CHARS));
     if (lines.length > 0) yield lines.map((line) => `${prefix}${line}\n`).join("");
   }
-  if (rest !== "") yield `${prefix}${rest}\n`;
+  if (rest !== "") yield `${prefix}${rest.replace(/\r$/, "")}\n`;
 }

@@ -13,7 +13,7 @@ export function gpuNodes(proc = "/proc"): readonly ImageGpu[] {
   const folder = join(proc, "driver", "nvidia", "gpus");
   const texts = namesIn(folder).map((busId) => textOf(join(folder, busId, "information")));
   const gpus = texts.flatMap((text, index) => {
-    const uuid = /^GPU UUID:\s*(GPU-\S+)$/m.exec(text)?.[1];
+    const uuid = /^GPU UUID:\s*(GPU-[0-9a-f-]{36})$/m.exec(text)?.[1];
     const minor = /^Device Minor:\s*(\d+)$/m.exec(text)?.[1];
     return uuid === undefined || minor === undefined
       ? []

@@ -39,10 +39,20 @@ export async function sharingOf(values: ConnectionOptionValues, io: Io): Promise
       ? isServerOf(state, configuredConnection(connectionFlags(values), io.env)?.address)
       : service.socket === socketIn(join(stateDir, "api"), userName());
   if (!isOwn) return "unknown";
-  const fleet = parseFleetAt(state.fleetFile, io.cwd);
-  const isWhole =
-    fleet.kind === "parsed" && placeAgents(fleet.fleet.shape, hostname()).elsewhere.length === 0;
-  return isWhole ? "all" : "some";
+  return isWhole(state.fleetFile, io.cwd) ? "all" : "some";
+}
+
+/** Whether `up` has started all agents of the fleet here; not known, so false, once its file is gone. */
+function isWhole(fleetFile: string, cwd: string): boolean {
+  try {
+    const fleet = parseFleetAt(fleetFile, cwd);
+    return (
+      fleet.kind === "parsed" && placeAgents(fleet.fleet.shape, hostname()).elsewhere.length === 0
+    );
+  } catch (error) {
+    if (error instanceof OrbweaverError) return false;
+    throw error;
+  }
 }
 
 const isServerOf = ({ server, configuredAddress }: UpState, address: string | undefined): boolean =>
@@ -100,6 +110,8 @@ export function folderOfFile(
   // The real readers of the file report its problems.
   const { value: file } = readJobText(text, "");
   if (valueAt(file, ["run", "workdir"]) !== undefined) return undefined;
+  // The command is one of the image, which has its own folders.
+  if (valueAt(file, ["run", "container"]) !== undefined) return undefined;
   if (commandLine !== undefined)
     return workingFolder({ command: commandLine, isTyped: true }, sharing, cwd);
   const written = valueAt(file, ["run", "command"]);

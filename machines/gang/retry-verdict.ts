@@ -13,7 +13,15 @@ import type { HostId } from "../../domain/values/ids.ts";
 export interface RunAccount {
   readonly charged: number;
   readonly uncharged: number;
+  /** Of the latter, those since the last run that started in which a host could not get the image; none when absent. */
+  readonly unfetched?: number;
 }
+
+/** The same once a run has started, for which its hosts have got the image. */
+export const afterStart = ({ charged, uncharged }: RunAccount): RunAccount => ({
+  charged,
+  uncharged,
+});
 
 export type RunVerdict =
   | { readonly kind: "final" }
@@ -55,13 +63,15 @@ export const isUncharged = (code: FailureCode): boolean => UNCHARGED.has(code);
 export function retryVerdict(code: FailureCode, before: RunAccount, retry: RetryRule): RunVerdict {
   if (UNCHARGED.has(code)) {
     const uncharged = before.uncharged + 1;
-    const most = code === "IMAGE_UNAVAILABLE" ? MAX_IMAGE_FAILURES : MAX_UNCHARGED_FAILURES;
-    if (uncharged >= most) return { kind: "final" };
+    const unfetched = (before.unfetched ?? 0) + (code === "IMAGE_UNAVAILABLE" ? 1 : 0);
+    if (uncharged >= MAX_UNCHARGED_FAILURES || unfetched >= MAX_IMAGE_FAILURES)
+      return { kind: "final" };
     const backoffMs = Math.min(
       UNCHARGED_BACKOFF_MS * 2 ** before.uncharged,
       UNCHARGED_BACKOFF_MAX_MS,
     );
-    return { kind: "again", backoffMs, account: { ...before, uncharged } };
+    const account = { ...before, uncharged, ...(unfetched > 0 && { unfetched }) };
+    return { kind: "again", backoffMs, account };
   }
   const charged = before.charged + 1;
   if (!RETRYABLE.has(code) || charged >= retry.attempts) return { kind: "final" };

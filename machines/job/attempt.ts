@@ -18,7 +18,7 @@ import type { GangCommand } from "../gang/gang-commands.ts";
 import type { Gang, GangAnswer, GangEvent } from "../gang/gang-state.ts";
 import { openGang, stepGang } from "../gang/gang.ts";
 import { gaveWay, preemptionOf, settledPreemption } from "../gang/preemption.ts";
-import { isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
+import { afterStart, isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
 import { finish } from "./job-end.ts";
@@ -195,7 +195,8 @@ function settle(job: Job, end: GangEnd): Job {
 
 /** The fleet knows that the run is over: the job ends, or asks again. */
 export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
-  const { spec, reason, preempt, account, givenUp } = job;
+  const { spec, reason, preempt, givenUp } = job;
+  const account = end.startedAtMs === undefined ? job.account : afterStart(job.account);
   if (end.end === "completed" || reason !== undefined || spec === undefined)
     return finish(job, end);
   const isPreempted = preempt !== undefined && gaveWay(end);

@@ -17,25 +17,30 @@ function driver(gpus: Readonly<Record<string, string>>): string {
   }
   return proc;
 }
+const A = "GPU-0a1b2c3d-0123-4567-89ab-0123456789ab";
+const B = "GPU-9f8e7d6c-0123-4567-89ab-0123456789ab";
 const saying = (uuid: string, minor: string): string =>
   `Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 83\nGPU UUID: \t ${uuid}\nDevice Minor: \t ${minor}\n`;
 
 it("GPUs are in PCI order, with the numbers of their nodes", () => {
   const proc = driver({
-    "0000:65:00.0": saying("GPU-b", "0"),
-    "0000:18:00.0": saying("GPU-a", "2"),
+    "0000:65:00.0": saying(B, "0"),
+    "0000:18:00.0": saying(A, "2"),
   });
   expect(gpuNodes(proc)).toEqual([
-    { index: 0, uuid: "GPU-a", node: "/dev/nvidia2" },
-    { index: 1, uuid: "GPU-b", node: "/dev/nvidia0" },
+    { index: 0, uuid: A, node: "/dev/nvidia2" },
+    { index: 1, uuid: B, node: "/dev/nvidia0" },
   ]);
 });
 
 it("half a list is none: the others' indices would be wrong", () => {
   const proc = driver({
     "0000:18:00.0": "Model: \t\t Unknown\n",
-    "0000:65:00.0": saying("GPU-b", "0"),
+    "0000:65:00.0": saying(B, "0"),
   });
   expect(gpuNodes(proc)).toEqual([]);
   expect(gpuNodes(folder())).toEqual([]);
+  expect(
+    gpuNodes(driver({ "0000:18:00.0": saying("GPU-????????-????-????-????-????????????", "0") })),
+  ).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /** @file Where a job without a working folder of its own runs: the submitter's folder, the scratch folder, or nowhere before its user has said more. */
 
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -48,6 +48,19 @@ describe("workingFolder", () => {
     ] as const)
       if (want instanceof RegExp) expect(ask).toThrow(want);
       else expect(ask()).toBe(want);
+  });
+
+  it("looks for nothing of a job in an image on this machine, as in the example of the documents", () => {
+    const [, example = ""] =
+      /```yaml\n([^]*?)```/.exec(readFileSync(join("docs", "containers.md"), "utf8")) ?? [];
+    expect(example).toContain("command: [python, train.py]");
+    const asked = (sharing: Sharing) =>
+      folderOfFile(example, { sharing, commandLine: undefined, cwd });
+    expect([asked("unknown"), asked("some"), asked("all")]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   it.each([
@@ -104,6 +117,12 @@ describe("sharingOf", () => {
     },
   ])("$of: $want", async ({ env, flags, want }) => {
     expect(await sharing(env, flags)).toBe(want);
+  });
+
+  it("a fleet file that is gone says of no other host that it has the folder", async () => {
+    const env = broughtUp(SIMULATED);
+    rmSync(join(env["ORBWEAVER_STATE_DIR"] ?? "", "fleet.yaml"));
+    expect(await sharing(env)).toBe("some");
   });
 
   it("submit runs a typed command in this folder, and refuses one that no host is known to have", async () => {

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { hostId, type HostId } from "../../../domain/values/ids.ts";
 import { ms } from "../../../domain/values/units.ts";
 import {
+  afterStart,
   MOST_REFUSING_HOSTS,
   retryVerdict,
   verdictOn,
@@ -74,6 +75,28 @@ describe("retryVerdict", () => {
       runs += 1;
     }
     expect(runs).toBe(MAX_UNCHARGED_FAILURES);
+  });
+});
+
+describe("a job with an image", () => {
+  const unfetched = (account: RunAccount) => retryVerdict("IMAGE_UNAVAILABLE", account, retry);
+
+  it("ends after three hosts in a row that could not get it", () => {
+    const first = unfetched(NONE);
+    const second = first.kind === "again" ? unfetched(first.account) : first;
+    expect([first, second]).toMatchObject([
+      { account: { unfetched: 1 } },
+      { account: { unfetched: 2 } },
+    ]);
+    expect(second.kind === "again" && unfetched(second.account)).toEqual({ kind: "final" });
+  });
+
+  it("outlives one failed fetch after hosts that were lost, and counts anew after a start", () => {
+    expect(unfetched({ charged: 0, uncharged: 5 }).kind).toBe("again");
+    expect(afterStart({ charged: 1, uncharged: 2, unfetched: 2 })).toEqual({
+      charged: 1,
+      uncharged: 2,
+    });
   });
 });
 
