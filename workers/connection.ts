@@ -214,13 +214,18 @@ type Interceptor = NonNullable<ClientOptions["interceptors"]>[number];
 type Call = ReturnType<Interceptor>;
 
 /**
- * After its connection was closed a call goes nowhere and has no answer. The retry of a call that nobody awaits any more, the loser of a race, would
- * throw out of its timer there and end the process.
+ * After its connection was closed a retry goes nowhere and has no answer: that of a call which nobody awaits any more, the loser of a race, would throw out
+ * of its timer and end the process.
  */
-const silentOnce =
-  (isClosed: () => boolean): Interceptor =>
-  (options, nextCall) =>
-    isClosed() ? SILENT_CALL : (nextCall(options) as Call); // as the retrying interceptor takes it
+function silentOnce(isClosed: () => boolean): Interceptor {
+  /** Options of calls that were made before; a retry has those of the first try. */
+  const known = new WeakSet();
+  return (options, nextCall) => {
+    if (isClosed() && known.has(options)) return SILENT_CALL;
+    known.add(options);
+    return nextCall(options) as Call; // as the retrying interceptor takes it
+  };
+}
 
 const nothing = (): void => undefined;
 const SILENT_CALL = {

@@ -124,7 +124,7 @@ function arrayDueAtMs(array: JobArray): number {
   const times = [
     ...(deadlineMs === undefined || reason !== undefined ? [] : [submittedAtMs + deadlineMs]),
     doing.kind === "pausing" ? doing.untilMs : Infinity,
-    doing.kind === "nothing" ? askAnewAtMs(array) : Infinity,
+    doing.kind === "nothing" && reason === undefined ? askAnewAtMs(array) : Infinity,
     ...pauses.map(({ untilMs }) => untilMs),
     ...[...leases.values()].map(({ work }) =>
       work.kind === "running" ? gangDueAtMs(work.gang) : Infinity,

@@ -32,7 +32,7 @@ import { dropRequest, putRequest } from "./transaction-requests.ts";
 import { jsonBytes } from "../size-table.ts";
 import { readEntry } from "../inbox-entry.ts";
 import type { AgentAddress, InboxEntry } from "../../../domain/lease/inbox-entry.ts";
-import { BOUNDED_RULES, type HostStatus } from "../ledger.ts";
+import { BOUNDED_RULES, SILENT_STRANGERS_RULES, type HostStatus } from "../ledger.ts";
 import { applyLinks } from "./apply-links.ts";
 import { checkEntry, claimedSender, newestEpoch, senderOf } from "./check-entry.ts";
 import { adoptLease, assertLease } from "./orphan-leases.ts";
@@ -170,8 +170,11 @@ function applyRegistration(
     if (terms !== undefined && agent.epoch < newestEpoch(status, transaction)) continue;
     answering.add(host);
     if (status?.agent?.epoch !== agent.epoch) renewed.add(host);
-    const { lastEpoch: _is, ...known } = withoutSilence(status ?? { isDrained: false });
-    const next = { ...known, agent, ...(terms !== undefined && termsOf(terms)) };
+    const { lastEpoch: _is, fenceMs, ...known } = withoutSilence(status ?? { isDrained: false });
+    // An agent that has agreed to hold takes the clock of its former terms away; former rules kept it.
+    const isKept = terms === undefined || transaction.before.applyVersion < SILENT_STRANGERS_RULES;
+    const former = isKept && fenceMs !== undefined ? { fenceMs } : {};
+    const next = { ...known, ...former, agent, ...(terms !== undefined && termsOf(terms)) };
     if (isSameStatus(status, next)) continue;
     if (!isRoomForHost(transaction, host, next)) {
       const message = `there is no room for what the agent of ${host} says of itself; shorten its address or the fleet's description`;

@@ -33,7 +33,7 @@ export function applySilence(
     if (status?.silentSinceMs !== undefined) continue;
     if (status?.agent?.epoch === epoch)
       setHost(transaction, host, { ...status, silentSinceMs: nowMs });
-    else if (isStranger(transaction, status, epoch))
+    else if (isStranger(transaction, host, { epoch, status }))
       setHost(transaction, host, {
         ...withoutSilence(status ?? { isDrained: false }),
         ...strangersTerms(transaction, host),
@@ -47,11 +47,13 @@ export function applySilence(
 
 /** The ledger has never heard of this agent: it knows none there, or an older one that was fenced or has ended. */
 function isStranger(
-  { before }: LedgerTransaction,
-  status: HostStatus | undefined,
-  epoch: string,
+  transaction: LedgerTransaction,
+  host: HostId,
+  { epoch, status }: { readonly epoch: string; readonly status: HostStatus | undefined },
 ): boolean {
-  if (before.applyVersion < SILENT_STRANGERS_RULES || status?.agent !== undefined) return false;
+  const { applyVersion } = transaction.before;
+  if (applyVersion < SILENT_STRANGERS_RULES || status?.agent !== undefined) return false;
+  if (!indexOf(transaction).places.has(host)) return false;
   const { lastEpoch, isFenced } = status ?? {};
   return lastEpoch === undefined ? isFenced !== true : lastEpoch < epoch;
 }

@@ -28,12 +28,11 @@ export function countAgents(hosts: Ledger["hosts"]): {
 } {
   const agents = new Set<string>();
   const silent = new Set<string>();
-  for (const [host, { agent, silentSinceMs }] of hosts) {
-    // A silent host whose agent the ledger does not know had one of its own.
-    const epoch = agent?.epoch ?? (silentSinceMs === undefined ? undefined : host);
-    if (epoch === undefined) continue;
-    agents.add(epoch);
-    if (silentSinceMs !== undefined) silent.add(epoch);
+  for (const { agent, silentSinceMs } of hosts.values()) {
+    // A host whose agent the ledger does not know may have been off for long: it says nothing of an outage.
+    if (agent === undefined) continue;
+    agents.add(agent.epoch);
+    if (silentSinceMs !== undefined) silent.add(agent.epoch);
   }
   return { agents: agents.size, silent: silent.size };
 }

@@ -223,6 +223,20 @@ describe("the request of an array", () => {
     expect(again).not.toHaveProperty("request.avoidHosts");
   });
 
+  it("that is ending asks no host again, and has no clock for it", () => {
+    const played = playArray({ count: 10, parallel: 4 });
+    played.feed(grants(grantOf(1), grantOf(2)));
+    const cause = { code: "HOST_REFUSED", message: "broken disk", atMs: START_MS } as const;
+    played.notRun({ kind: "failed", means: "never started", cause });
+    played.wait();
+    played.deliver();
+    const reason = { code: "WaitingForHosts", message: "no host", numbers: {}, holders: [] };
+    played.feed({ kind: "pending", note: { seq: 2, reason: { ...reason, wakeOn: [] } } });
+    played.feed({ kind: "cancel" });
+    played.wait();
+    expect(played.now()).toBeLessThan(START_MS + REFUSAL_REST_MS);
+  });
+
   it("after a lost ledger asserts its leases one by one, then asks anew", () => {
     const played = playArray({ count: 100, parallel: 12 });
     played.feed(grants(grantOf(1), grantOf(2)));

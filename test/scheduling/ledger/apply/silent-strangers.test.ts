@@ -66,9 +66,19 @@ describe("a silent host that the ledger has never heard of", () => {
     expect(isFenced(later(silent(changed({ onSilence: "hold" })), 1e9))).toBe(false);
   });
 
-  test("counts where so many are silent that the outage must be ours", () => {
-    const all = inbox(LOST, [silence("e5"), { ...silence("e6"), hosts: [host("c0/h1")] }], 1_000);
-    expect(isFenced(later(all.ledger, 1_000 + TEN_MINUTES))).toBe(false);
+  test("that the description lacks stays unknown; others that are silent from the beginning hold up no fence", () => {
+    const gone = inbox(LOST, [{ ...silence("e5"), hosts: [HOST, host("c9/h9")] }], 1_000).ledger;
+    expect([...gone.hosts.keys()]).toEqual([HOST]);
+    const all = inbox(gone, [{ ...silence("e6"), hosts: [host("c0/h1")] }], 1_000).ledger;
+    expect(isFenced(later(all, 1_000 + TEN_MINUTES))).toBe(true);
+  });
+
+  test("comes back under terms of hold, and its clock is gone", () => {
+    const held = { ...hello(["c0/h0"], { epoch: "e5" }), terms: {} };
+    const back = inbox(silent(LOST), [held], 2_000).ledger;
+    expect(back.hosts.get(HOST)).not.toHaveProperty("fenceMs");
+    const former = inbox({ ...silent(LOST), applyVersion: 3 }, [held], 2_000).ledger;
+    expect(former.hosts.get(HOST)).toHaveProperty("fenceMs");
   });
 
   test("stays silent through a drain and its end", () => {
