@@ -12,6 +12,8 @@
  *   `DRIFT_LOG`. Of several hosts the one is named whose samples are off most often, then most, then with the lowest id; if more than half
  *   of the others drift the same way in what they did without it, it is the cluster. What was measured there before the test's
  *   samples is stale from then on.
+ * - Outliers and drift are of the messages that most samples are of, the usual ones when none has more: of others the version that serves may
+ *   know nothing yet, so that its error there says nothing of the network.
  *
  * Pure. Cost: O(samples) a word, O(samples · hosts) a test.
  */
@@ -83,7 +85,9 @@ function takeWord(memory: ModelMemory, word: MeasuredNote): ModelMemory {
   const isReplaced = former?.[1] === window;
   const sample: KeptSample = {
     ...{ run, window, jobId, gpus, gbs, atMs },
-    ...(messages !== undefined && { messages }),
+    ...(messages !== undefined && {
+      messages: { collective: messages.collective, bytes: messages.bytes },
+    }),
   };
   const others = memory.samples.filter(
     (kept) => !(isReplaced && kept.run === run && kept.window === window),
@@ -174,7 +178,18 @@ export function outliersOf({ samples }: ModelMemory): readonly OutlierNote[] {
   }));
 }
 
-function outlyingSamples(samples: readonly KeptSample[]): readonly KeptSample[] {
+/** Those whose residuals are compared: of one kind of messages. */
+function compared(samples: readonly KeptSample[]): readonly KeptSample[] {
+  const kindOf = ({ messages }: KeptSample): string =>
+    messages === undefined ? "" : messagesText(messages);
+  const counts = new Map<string, number>([["", 0]]);
+  for (const sample of samples) counts.set(kindOf(sample), (counts.get(kindOf(sample)) ?? 0) + 1);
+  const [most] = [...counts].reduce((best, kind) => (kind[1] > best[1] ? kind : best));
+  return samples.filter((sample) => kindOf(sample) === most);
+}
+
+function outlyingSamples(all: readonly KeptSample[]): readonly KeptSample[] {
+  const samples = compared(all);
   const hosts = byHost(samples);
   return samples.filter((sample) => {
     const own = residualOf(sample);
@@ -198,7 +213,8 @@ export function learnable({ samples }: ModelMemory): readonly KeptSample[] {
 export function noteDrift(memory: ModelMemory, nowMs: number): ModelMemory {
   const { drift: former, ...calm } = memory;
   const outlying = new Set(outlyingSamples(memory.samples));
-  const evaluated = memory.samples.filter(
+  const sameMessages = compared(memory.samples);
+  const evaluated = sameMessages.filter(
     (sample) =>
       residualOf(sample) !== undefined && sample.isStale !== true && !outlying.has(sample),
   );
@@ -212,8 +228,9 @@ export function noteDrift(memory: ModelMemory, nowMs: number): ModelMemory {
   const window = isCluster ? evaluated.slice(-2 * DRIFT_WINDOW) : worst.window;
   const known = new Set(window.map(keyOf));
   const firstAtMs = Math.min(...window.map(({ atMs }) => atMs));
-  const touches = ({ gpus }: KeptSample): boolean =>
-    isCluster || gpus.some(({ host }) => host === worst.host);
+  const isCompared = new Set(sameMessages);
+  const touches = (sample: KeptSample): boolean =>
+    isCompared.has(sample) && (isCluster || sample.gpus.some(({ host }) => host === worst.host));
   const samples = memory.samples.map((sample) =>
     touches(sample) && !known.has(keyOf(sample)) && sample.atMs < firstAtMs
       ? { ...sample, isStale: true as const }

@@ -90,6 +90,8 @@ describe("words", () => {
     expect(unfit).toBe(0);
     expect(samples).toHaveLength(MAX_PER_SET + 2);
     expect(samples.slice(-2).map((sample) => sample.messages)).toEqual([messages, messages]);
+    const junk = word("z", { messages: Object.assign({ junk: "x".repeat(1e3) }, messages) });
+    expect(taken([junk]).samples[0]?.messages).toEqual(messages);
   });
 
   test("a signal that is no list is one word", () => {
@@ -205,6 +207,30 @@ describe("drift", () => {
     const { drift } = noteDrift(evaluated(rows), 0);
     expect(drift).toMatchObject({ samples: 10 });
     expect(drift).not.toHaveProperty("host");
+  });
+
+  test("the first measurements of other messages are neither drift nor outliers, and make nothing stale", () => {
+    const messages = { collective: "all_reduce", bytes: 2 ** 31 } as const;
+    const hosts = ["a", "b", "c", "d"];
+    const pair = (at: number) =>
+      gpus([hosts[at % 4] ?? "", at + 1], [hosts[(at + 1) % 4] ?? "", at + 1]);
+    const usual = Array.from({ length: 50 }, (_, at) =>
+      word(`u${at}`, { atMs: at, gpus: pair(at) }),
+    );
+    const large = Array.from({ length: 25 }, (_, at) =>
+      word(`l${at}`, { atMs: 100 + at, gpus: pair(at), gbs: at === 0 ? 900 : 160, messages }),
+    );
+    const memory = taken(
+      [...usual, ...large],
+      withServing(NO_MEMORY, { version: "v1", generation: 1 }),
+    );
+    const asked = notEvaluated(memory);
+    const answers = asked.map(() => 100);
+    const next = noteDrift(noteEvaluated(memory, asked, answers), 200);
+    expect(next.drift).toBeUndefined();
+    expect(next.samples.filter(({ isStale }) => isStale === true)).toEqual([]);
+    expect(outliersOf(next)).toEqual([]);
+    expect(learnable(next)).toHaveLength(75);
   });
 
   test("one job alone is no drift, however often it measures", () => {
