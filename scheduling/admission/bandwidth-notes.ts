@@ -1,7 +1,7 @@
 /** @file The notes of what a model predicts for GPUs that were not searched for, and the words for why the best found was not taken. */
 
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
-import type { MessageProfile } from "../../domain/bandwidth/message-profile.ts";
+import { roundMessages, type MessageProfile } from "../../domain/bandwidth/message-profile.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { HostGpus } from "../../domain/lease/lease.ts";
 import { clusterOf } from "../../domain/values/ids.ts";
@@ -18,17 +18,18 @@ export const NOT_TAKEN = Object.freeze({
   quota: "the best found takes GPUs beyond the tenant's quota",
 });
 
-/** The same ports for the messages that a gang sends. */
+/** The same ports for the messages that a gang sends, rounded: each kind of messages costs a view of the model of its own. */
 export function bandwidthFor(
   ports: BandwidthPorts,
   { messages }: { readonly messages?: MessageProfile },
 ): BandwidthPorts {
   if (messages === undefined) return ports;
+  const rounded = roundMessages(messages);
   return {
     ...ports,
     predictorOf: (cluster) => {
       const predictor = ports.predictorOf(cluster);
-      return predictor?.at?.(messages) ?? predictor;
+      return predictor?.at?.(rounded) ?? predictor;
     },
   };
 }

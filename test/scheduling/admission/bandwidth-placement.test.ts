@@ -85,7 +85,7 @@ describe("a gang of 8 on two hosts with 6 free GPUs each", () => {
     };
     const bandwidth = serving(predictor);
     expect(place({ free: TWO_SIXES, bandwidth }).bandwidth?.method).toBe("compact");
-    const messages = { collective: "all_gather", bytes: 1_024 } as const;
+    const messages = { collective: "all_gather", bytes: 1_100 } as const;
     const placed = place({ free: TWO_SIXES, bandwidth, demand: { messages } });
     expect(placed.gpus).toEqual(gpus(["c0/h0", 0b1111], ["c0/h1", 0b1111]));
     expect(placed.bandwidth).toMatchObject({ predictedGbs: 80, model: "v1 at 1024" });
