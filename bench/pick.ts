@@ -68,8 +68,8 @@ export const pickBench: Bench = {
     ["orbweaver bench pick --only granted", "what the live fleet grants, judged by replay"],
     ["orbweaver bench pick --intra intra.csv --inter inter.csv --json", "other measurements"],
     [
-      "orbweaver bench pick --only sizes --intra-at 16MiB=a,2GiB=b --inter-at 16MiB=c,2GiB=d",
-      "picks at a size of which 25 sets were measured",
+      "orbweaver bench pick --intra-at 16MiB=a,2GiB=b --inter-at 16MiB=c,2GiB=d",
+      "also picks at a size of which 25 sets were measured",
     ],
     ["orbweaver bench pick --plot figures", "the paper's figures as SVG"],
   ],

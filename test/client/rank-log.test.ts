@@ -97,10 +97,11 @@ it.each([
   expect(lastLines(text, lines)).toEqual({ text: wantText, isEnough: wantEnough });
 });
 
-it("puts a rank before whole lines only, and closes the last one", async () => {
+it("puts a rank before whole lines only, a carriage return ends one, too, and closes the last one", async () => {
   const parts: string[] = [];
-  for await (const part of prefixed(each(["a", "b\r\nc\n\nd", "e"]), "[3] ")) parts.push(part);
-  expect(parts.join("")).toBe("[3] ab\r\n[3] c\n[3] \n[3] de\n");
+  for await (const part of prefixed(each(["a", "b\r\nc\n\nd", "e\r1%\r", "\n2%"]), "[3] "))
+    parts.push(part);
+  expect(parts.join("")).toBe("[3] ab\n[3] c\n[3] \n[3] de\n[3] 1%\n[3] 2%\n");
 });
 
 describe("several streams as one", () => {
