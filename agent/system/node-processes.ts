@@ -6,7 +6,7 @@
  */
 
 import { execFileSync, spawn } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type {
   OutputReader,
@@ -17,10 +17,14 @@ import type {
   StartOrder,
 } from "../ports/processes.ts";
 import { execTrouble, withExecStep } from "./exec-step.ts";
+import { headOf } from "./head-of.ts";
 import { bootId, ownIdentity, psRows, PS_OPTIONS, statOf } from "./process-identity.ts";
 
 const IS_LINUX = process.platform === "linux";
 const PRIVATE_FILE = 0o600;
+
+/** Linux lets a program begin with 6 MiB of arguments and environment; a process may later point to any of its memory and call that its environment. */
+const MOST_ENVIRONMENT_BYTES = 8 * 1024 * 1024;
 
 /** Our own process is left out: it is never looked for. */
 const singleLook: SingleLook = {
@@ -30,7 +34,7 @@ const singleLook: SingleLook = {
     ),
   environment: (pid) => {
     try {
-      return readFileSync(`/proc/${pid}/environ`);
+      return headOf(`/proc/${pid}/environ`, MOST_ENVIRONMENT_BYTES);
     } catch {
       // It has ended, or it is another user's and so none of ours.
       return undefined;
