@@ -51,7 +51,18 @@ function launch(runtime: ImageRuntime, change: Partial<ImageLaunch> = {}): Image
 
 const asRoot = { rule: { ...RULE, user: "root" } } as const;
 const COMMON = [
-  ...["run", "--rm", "--interactive", "--init", "--pull", "never", "--entrypoint", "", "--network", "host"],
+  ...[
+    "run",
+    "--rm",
+    "--interactive",
+    "--init",
+    "--pull",
+    "never",
+    "--entrypoint",
+    "",
+    "--network",
+    "host",
+  ],
   ...["--ipc", "host", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"],
 ];
 const MOUNTS = [
