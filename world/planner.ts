@@ -49,24 +49,25 @@ function grantsInOrder(ledger: Ledger): readonly PlanItem[] {
   for (const request of ledger.requests.values()) {
     if (hasLease(ledger, request)) continue;
     if (homelessCode(ledger, request) !== undefined) continue;
-    const gpus = ledger.shape.clusters.reduce<readonly HostGpus[] | undefined>(
-      (found, { hosts }) =>
-        found ??
-        taken(
-          free,
-          request.gang.gpus,
-          allowed(
-            hosts.map(({ id }) => id),
-            request,
-          ),
-        ),
-      undefined,
-    );
+    const gpus = takenInOneCluster(ledger, free, request);
     // Whoever cannot have them yet is passed over only by those of its own tenant's limits.
     if (gpus === undefined) break;
     items.push(grantOf(request, gpus));
   }
   return items;
+}
+
+function takenInOneCluster(
+  { shape }: Ledger,
+  free: Map<HostId, number>,
+  request: PendingRequest,
+): readonly HostGpus[] | undefined {
+  for (const { hosts } of shape.clusters) {
+    const ids = hosts.map(({ id }) => id);
+    const gpus = taken(free, request.gang.gpus, allowed(ids, request));
+    if (gpus !== undefined) return gpus;
+  }
+  return undefined;
 }
 
 function someGrants(ledger: Ledger, random: Random): readonly PlanItem[] {

@@ -5,6 +5,7 @@
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, readlinkSync } from "node:fs";
+import { shellQuoted } from "../../lib/shell-word.ts";
 import type { SessionStart, TerminalSize } from "../../protocol/session-contract.ts";
 
 type Terminal = NonNullable<SessionStart["terminal"]>;
@@ -18,7 +19,7 @@ export const terminalTrouble = (): string | undefined =>
 /** The command that runs another one at a terminal of its own, and ends with its status. */
 export function atTerminal(command: readonly string[], { rows, columns }: Terminal): string[] {
   const size = `stty rows ${String(rows)} cols ${String(columns)}`;
-  return [SCRIPT, "-qfec", `${size}; exec ${command.map(quoted).join(" ")}`, "/dev/null"];
+  return [SCRIPT, "-qfec", `${size}; exec ${command.map(shellQuoted).join(" ")}`, "/dev/null"];
 }
 
 /** `script` starts its line by the shell of this environment. */
@@ -38,5 +39,3 @@ export function resize(scriptPid: number, { rows, columns }: TerminalSize): void
     // It has ended, or has not begun: the next size is taken.
   }
 }
-
-const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`;

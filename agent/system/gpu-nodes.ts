@@ -4,9 +4,9 @@
  * The number of a node need not be the index, so it is read and never guessed.
  */
 
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ImageGpu } from "../images/image-launch.ts";
+import { namesIn, textOf } from "./system-files.ts";
 
 /** None where there is no driver, or one that says less. */
 export function gpuNodes(proc = "/proc"): readonly ImageGpu[] {
@@ -21,21 +21,4 @@ export function gpuNodes(proc = "/proc"): readonly ImageGpu[] {
   });
   // Half a list would move the others' indices.
   return gpus.length === texts.length ? gpus : [];
-}
-
-/** Bus ids are of one length, so their order is that of their text. */
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder).sort();
-  } catch {
-    return [];
-  }
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
 }

@@ -5,11 +5,11 @@
  */
 
 import { execFile } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { parseDeviceQuery, type MachineGpu } from "../../domain/fleet/parse-device-query.ts";
+import { namesIn, textOf } from "./system-files.ts";
 
 export interface MachineDevices {
   /** By whom the GPUs were seen; `pci` knows only how many there are, and where. */
@@ -74,20 +74,4 @@ function pciGpus(sys: string): readonly MachineGpu[] {
       DISPLAY.test(textOf(join(devices, busId, "class")));
     return isGpu ? [{ busId, device: "NVIDIA GPU", migDevices: 0 }] : [];
   });
-}
-
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder).sort();
-  } catch {
-    return [];
-  }
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, "utf8").trim();
-  } catch {
-    return "";
-  }
 }

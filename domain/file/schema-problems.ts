@@ -192,6 +192,15 @@ function keyElsewhere(key: string, schema: JsonSchema): string | undefined {
   return undefined;
 }
 
+/** What is wrong with the value that stands at the path of a file. */
+export function problemAt(
+  file: unknown,
+  path: ValuePath,
+  { message, remedy }: Pick<SchemaProblem, "message" | "remedy">,
+): SchemaProblem {
+  return { path, part: "value", value: valueAt(file, path), message, remedy };
+}
+
 /** Own properties only, so that `constructor` is not found in a file without it. */
 export function valueAt(value: unknown, path: ValuePath): unknown {
   let inside = value;

@@ -6,7 +6,7 @@ import type { ValuePath } from "../values/file-problem.ts";
 import { shown } from "../values/file-problem.ts";
 import { ms } from "../values/units.ts";
 import { absolutePath, choice, duration, leaf, readText, refused } from "../file/schema-leaf.ts";
-import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
+import { problemAt, valueAt, type SchemaProblem } from "../file/schema-problems.ts";
 import {
   IMAGE_RUNTIMES,
   IMAGE_USERS,
@@ -128,7 +128,7 @@ export function imageProblems(file: unknown, isServed: boolean): SchemaProblem[]
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
   if (isServed)
     return [
-      problem(file, path, {
+      problemAt(file, path, {
         message: "an ONNX model is served by the agent's own program",
         remedy: "leave it out",
       }),
@@ -140,7 +140,7 @@ export function imageProblems(file: unknown, isServed: boolean): SchemaProblem[]
     const folder = valueAt(file, at);
     const message = typeof folder === "string" ? folderFault(folder) : undefined;
     const remedy = "name another folder: it is mounted in the image at its own path";
-    return message === undefined ? [] : [problem(file, at, { message, remedy })];
+    return message === undefined ? [] : [problemAt(file, at, { message, remedy })];
   });
   return [...folders, ...runtimeProblems(file, path)];
 }
@@ -155,7 +155,7 @@ function runtimeProblems(file: unknown, path: ValuePath): SchemaProblem[] {
   if (fit.includes(known)) return [];
   const what = form === "reference" ? "a reference of a registry" : `a ${form} on the hosts`;
   return [
-    problem(file, [...path, "runtime"], {
+    problemAt(file, [...path, "runtime"], {
       message: `${known} does not start ${what}`,
       remedy: `write ${fit.join(" or ")}, or leave it out`,
     }),
@@ -204,11 +204,3 @@ function ownerOf(path: string, folders: readonly string[]): string | undefined {
 }
 
 const hasDots = (path: string): boolean => path.split("/").includes("..");
-
-function problem(
-  file: unknown,
-  path: ValuePath,
-  { message, remedy }: Pick<SchemaProblem, "message" | "remedy">,
-): SchemaProblem {
-  return { path, part: "value", value: valueAt(file, path), message, remedy };
-}

@@ -14,7 +14,7 @@ import { resourceProblems } from "./resources-schema.ts";
 import { checkTaskRanges } from "./task-ranges.ts";
 import { engineProblems, isEngineFile } from "./job-engine.ts";
 import { isServedFile } from "./job-serving.ts";
-import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
+import { problemAt, valueAt, type SchemaProblem } from "../file/schema-problems.ts";
 
 export function jobRuleProblems(value: unknown): SchemaProblem[] {
   return [
@@ -38,14 +38,14 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
 
 function labelProblems(file: unknown): SchemaProblem[] {
   const excess = labelCountProblem(valueAt(file, ["labels"]), valueAt(file, ["group"]));
-  return excess === undefined ? [] : [problem(file, ["labels"], excess)];
+  return excess === undefined ? [] : [problemAt(file, ["labels"], excess)];
 }
 
 function dependencyProblems(file: unknown): SchemaProblem[] {
   const path = ["onFailedDependency"];
   if (valueAt(file, path) === undefined || valueAt(file, ["after"]) !== undefined) return [];
   const message = "it says nothing, because the job waits for no other";
-  return [problem(file, path, { message, remedy: "write after: [...], or leave it out" })];
+  return [problemAt(file, path, { message, remedy: "write after: [...], or leave it out" })];
 }
 
 function secretProblems(file: unknown): SchemaProblem[] {
@@ -55,7 +55,7 @@ function secretProblems(file: unknown): SchemaProblem[] {
   const count = Object.values(env).filter((value) => typeof value === "object").length;
   if (count <= MAX_SECRETS) return [];
   const remedy = `name at most ${String(MAX_SECRETS)}; one file may hold several`;
-  return [problem(file, path, { message: `${String(count)} secrets`, remedy })];
+  return [problemAt(file, path, { message: `${String(count)} secrets`, remedy })];
 }
 
 function commandProblems(file: unknown): SchemaProblem[] {
@@ -65,12 +65,12 @@ function commandProblems(file: unknown): SchemaProblem[] {
   if (run === undefined) {
     const remedy =
       "write a map with the key command, or for an inference job a model that ends in .onnx";
-    return [problem(file, ["run"], { message: "missing", remedy })];
+    return [problemAt(file, ["run"], { message: "missing", remedy })];
   }
   if (typeof run !== "object" || run === null || Array.isArray(run)) return [];
   if (valueAt(run, ["command"]) !== undefined) return [];
   return [
-    problem(file, ["run", "command"], {
+    problemAt(file, ["run", "command"], {
       message: "missing",
       remedy: "write text such as python train.py --epochs 10",
     }),
@@ -84,7 +84,7 @@ function servingProblems(file: unknown): SchemaProblem[] {
     if (valueAt(file, ["serve"]) === undefined) return [];
     const message = "Orbweaver serves only the .onnx model of an inference job without a command";
     return [
-      problem(file, ["serve"], {
+      problemAt(file, ["serve"], {
         message,
         remedy:
           "leave it out, or run.command, and write class: inference; for a language model name serve.engine",
@@ -97,7 +97,7 @@ function servingProblems(file: unknown): SchemaProblem[] {
   if (isRelative && valueAt(file, ["run", "workdir"]) === undefined) {
     const message = `${shown(model)} is relative, and there is no run.workdir`;
     problems.push(
-      problem(file, ["model"], {
+      problemAt(file, ["model"], {
         message,
         remedy: "write its full path on the hosts, or run.workdir",
       }),
@@ -111,7 +111,7 @@ function servingProblems(file: unknown): SchemaProblem[] {
     const value = valueAt(file, path);
     if (value === undefined || (wrong !== undefined && value !== wrong)) continue;
     problems.push(
-      problem(file, path, {
+      problemAt(file, path, {
         message: "an ONNX model is served by one process on one host",
         remedy,
       }),
@@ -126,7 +126,7 @@ function gangProblems(file: unknown): SchemaProblem[] {
   const problems: SchemaProblem[] = [];
   if (gpus !== undefined && min !== undefined && min > gpus) {
     const message = `${min} is more than gang.gpus, ${gpus}`;
-    problems.push(problem(file, ["gang", "min"], { message, remedy: `write at most ${gpus}` }));
+    problems.push(problemAt(file, ["gang", "min"], { message, remedy: `write at most ${gpus}` }));
   }
   const shapes = valueAt(file, ["gang", "shapes"]);
   if (!Array.isArray(shapes)) return problems;
@@ -137,13 +137,13 @@ function gangProblems(file: unknown): SchemaProblem[] {
     if (shape === undefined) continue;
     if (gpus !== undefined && shape > gpus) {
       const message = `${shape} is more than gang.gpus, ${gpus}`;
-      problems.push(problem(file, path, { message, remedy: "leave it out, or raise gang.gpus" }));
+      problems.push(problemAt(file, path, { message, remedy: "leave it out, or raise gang.gpus" }));
     } else if (min !== undefined && shape < min) {
       const message = `${shape} is less than gang.min, ${min}`;
-      problems.push(problem(file, path, { message, remedy: "leave it out, or lower gang.min" }));
+      problems.push(problemAt(file, path, { message, remedy: "leave it out, or lower gang.min" }));
     } else if (seen.has(shape)) {
       problems.push(
-        problem(file, path, { message: `${shape} is there twice`, remedy: "leave one out" }),
+        problemAt(file, path, { message: `${shape} is there twice`, remedy: "leave one out" }),
       );
     }
     seen.add(shape);
@@ -164,7 +164,7 @@ function checkpointProblems(file: unknown): SchemaProblem[] {
   if (ways.length === 0 && hasOtherKeys) return [];
   if (ways.length === 2) {
     return [
-      problem(file, [...path, "command"], {
+      problemAt(file, [...path, "command"], {
         message: "signal and command are both given",
         remedy: "keep one of the two",
       }),
@@ -172,7 +172,7 @@ function checkpointProblems(file: unknown): SchemaProblem[] {
   }
   const remedy =
     "write signal: USR1, or command: [...], whichever makes the processes save their work";
-  return [problem(file, path, { message: "neither signal nor command is given", remedy })];
+  return [problemAt(file, path, { message: "neither signal nor command is given", remedy })];
 }
 
 /** Growing is a checkpoint and another start, so it needs a smaller form to grow from and a way to save the work. */
@@ -182,12 +182,12 @@ function growthProblems(file: unknown): SchemaProblem[] {
   if (!hasSmallerForm(file)) {
     const message = "the gang has no smaller form that it could grow from";
     return [
-      problem(file, path, { message, remedy: "write gang.min or gang.shapes, or leave it out" }),
+      problemAt(file, path, { message, remedy: "write gang.min or gang.shapes, or leave it out" }),
     ];
   }
   if (valueAt(file, ["run", "checkpoint"]) !== undefined) return [];
   const message = "without run.checkpoint the job would begin again from nothing";
-  return [problem(file, path, { message, remedy: "write run.checkpoint, or leave it out" })];
+  return [problemAt(file, path, { message, remedy: "write run.checkpoint, or leave it out" })];
 }
 
 function preemptionProblems(file: unknown): SchemaProblem[] {
@@ -202,14 +202,14 @@ function preemptionProblems(file: unknown): SchemaProblem[] {
       const value = valueAt(file, [...path, key]);
       if (value === undefined || value === false) return [];
       return [
-        problem(file, [...path, key], { message: `it says nothing, because ${why}`, remedy }),
+        problemAt(file, [...path, key], { message: `it says nothing, because ${why}`, remedy }),
       ];
     });
   }
   if (!isShrinking || hasSmallerForm(file)) return [];
   const message = "the gang has no smaller form to go on with";
   const remedy = "write gang.min or gang.shapes, or leave it out";
-  return [problem(file, [...path, "shrink"], { message, remedy })];
+  return [problemAt(file, [...path, "shrink"], { message, remedy })];
 }
 
 /** Also true where the value cannot be read, which is reported elsewhere. */
@@ -233,19 +233,19 @@ function arrayProblems(file: unknown): SchemaProblem[] {
   const problems: SchemaProblem[] = [];
   const named = valueAt(file, ["array", "tasks"]);
   const refusal = typeof named === "string" ? checkTaskRanges(named, count) : undefined;
-  if (refusal !== undefined) problems.push(problem(file, ["array", "tasks"], refusal));
+  if (refusal !== undefined) problems.push(problemAt(file, ["array", "tasks"], refusal));
   const attempts = sizeAt(file, ["retry", "attempts"]) ?? 1;
   if (count * attempts > MAX_TASK_STARTS) {
     const message = `${attempts} attempts of ${count} tasks are more than ${MAX_TASK_STARTS} starts`;
     const remedy = `write at most ${Math.floor(MAX_TASK_STARTS / count)}, or submit several arrays`;
-    problems.push(problem(file, ["retry", "attempts"], { message, remedy }));
+    problems.push(problemAt(file, ["retry", "attempts"], { message, remedy }));
   }
   const gpus = sizeAt(file, ["gang", "gpus"]);
   const min = sizeAt(file, ["gang", "min"]);
   const remedy = "leave it out; all tasks of an array have gang.gpus";
   if (gpus !== undefined && min !== undefined && min < gpus) {
     const message = `${min} is less than gang.gpus, but tasks of an array do not shrink`;
-    problems.push(problem(file, ["gang", "min"], { message, remedy }));
+    problems.push(problemAt(file, ["gang", "min"], { message, remedy }));
   }
   const shapes = valueAt(file, ["gang", "shapes"]);
   if (
@@ -253,7 +253,7 @@ function arrayProblems(file: unknown): SchemaProblem[] {
     shapes.some((shape) => typeof shape === "number" && shape !== gpus)
   ) {
     const message = "there are smaller shapes, but tasks of an array do not shrink";
-    problems.push(problem(file, ["gang", "shapes"], { message, remedy }));
+    problems.push(problemAt(file, ["gang", "shapes"], { message, remedy }));
   }
   return problems;
 }
@@ -265,25 +265,17 @@ function cellProblems(file: unknown): SchemaProblem[] {
     if (valueAt(file, ["patience"]) === undefined) return [];
     const message = "it says nothing, because no other fleets are named";
     return [
-      problem(file, ["patience"], { message, remedy: "write fleets: [...], or leave it out" }),
+      problemAt(file, ["patience"], { message, remedy: "write fleets: [...], or leave it out" }),
     ];
   }
   if (valueAt(file, ["array"]) === undefined) return [];
   const message = "an array stays in the fleet that it was submitted to";
   return [
-    problem(file, ["fleets"], {
+    problemAt(file, ["fleets"], {
       message,
       remedy: "leave it out, or submit an array to each fleet",
     }),
   ];
-}
-
-function problem(
-  file: unknown,
-  path: ValuePath,
-  { message, remedy }: Pick<SchemaProblem, "message" | "remedy">,
-): SchemaProblem {
-  return { path, part: "value", value: valueAt(file, path), message, remedy };
 }
 
 /** A whole number from 1, as sizes and counts are. */

@@ -88,15 +88,9 @@ export function usualRatio(gbs: number, { fromBytes, toBytes, kind }: SizeStep):
   return toBytes / toNs / gbs;
 }
 
-interface Vector {
+/** What is seen of a set in factors of two beside the usual, and on which side of two hosts it lies. */
+interface Vector extends SizePoint {
   readonly twoHosts: number;
-  readonly hosts: number;
-  readonly gpus: number;
-  readonly least: number;
-  readonly most: number;
-  readonly gbs: number;
-  readonly exception: number;
-  readonly name: string;
 }
 
 /** Usual values count as 0, so that slopes turn about them. */
