@@ -12,7 +12,7 @@
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace a variable that is set here.
  */
 
-import { isSettable } from "../../domain/job/job-env.ts";
+import { isSecretName } from "../../domain/job/job-env.ts";
 import { isServing, SERVING_ENV } from "../../domain/job/serving-env.ts";
 import { grantedBatch } from "../../domain/lease/granted-batch.ts";
 import { popCount } from "../../domain/lease/lease.ts";
@@ -85,7 +85,7 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
 /** Of the variables whose values are looked up here. An order that nobody signed may name any; those of Orbweaver are not its to set. */
 export const secretNames = ({ run }: RunOrder): readonly string[] =>
   Object.keys(run.secrets ?? {})
-    .filter(isSettable)
+    .filter(isSecretName)
     .sort();
 
 /** GPU ids of a host's mask, ascending. */

@@ -17,6 +17,7 @@ import type {
 import type { ReadSecrets, SecretValues } from "../ports/secrets.ts";
 import type { ActivityTask, GangWatcher } from "../ports/temporal.ts";
 import { forgetUnstored, refOf, runOf, type AgentHost } from "./agent-host.ts";
+import { secretNames } from "./rank-environment.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { watchProgress } from "./batch-progress.ts";
 import { failure, stoppedWatching, staysOpen } from "../system/failures.ts";
@@ -184,7 +185,7 @@ async function lookUpSecrets(
   ports: RunPorts,
   { host, run, order, task }: Attempt,
 ): Promise<{ readonly values: SecretValues } | { readonly report: RunReport }> {
-  if (order.run.secrets === undefined) return { values: {} };
+  if (secretNames(order).length === 0) return { values: {} };
   const signal = AbortSignal.any([task.cancelled, run.halt.signal]);
   const reading = await ports.readSecrets(order, signal);
   if (reading.kind === "read") return reading;

@@ -10,6 +10,7 @@ import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { userInfo } from "node:os";
 import type { Readable } from "node:stream";
 import { becomeUser, type RunAs } from "../../access/run-as.ts";
+import { isSecretName } from "../../domain/job/job-env.ts";
 import { MAX_SECRETS, parseSecret, type SecretSource } from "../../domain/job/job-secret.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { ReadSecrets, SecretReading } from "../ports/secrets.ts";
@@ -81,7 +82,7 @@ export function hostSecrets({ runAsOf, env, limits }: SecretSetup): ReadSecrets 
       if (value === "") return { why: "it is empty" };
       return value.includes("\0") ? { why: "it is no text" } : { value };
     };
-    const names = Object.entries(order.run.secrets ?? {});
+    const names = Object.entries(order.run.secrets ?? {}).filter(([name]) => isSecretName(name));
     // An order that nobody signed may name any number.
     if (names.length > MAX_SECRETS)
       return { kind: "unavailable", why: `it names more than ${String(MAX_SECRETS)}` };

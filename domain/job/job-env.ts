@@ -77,7 +77,14 @@ function readValue(value: unknown): Reading<Variable> {
 }
 
 /** Whether a job may set the variable. */
-export const isSettable = (name: string): boolean => readName(name).kind === "read";
+export const isVariableName = (name: string): boolean => readName(name).kind === "read";
+
+/** Hosts set these over what the job says of them; the value of a secret would come after that. */
+const SET_BY_HOSTS = /^(?:CUDA_DEVICE_ORDER|NNODES|NPROC_PER_NODE|PET_\w+)$/;
+
+/** Whether the value of a variable may be looked up on the host. */
+export const isSecretName = (name: string): boolean =>
+  isVariableName(name) && !SET_BY_HOSTS.test(name);
 
 function readName(name: string): Reading<string> {
   if (name.startsWith(RESERVED_ENV_PREFIX) || RESERVED_ENV.includes(name)) {

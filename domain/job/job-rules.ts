@@ -7,6 +7,7 @@
 
 import { shown, type ValuePath } from "../values/file-problem.ts";
 import { imageProblems } from "./image-schema.ts";
+import { isSecretName, isVariableName } from "./job-env.ts";
 import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
 import { MAX_SECRETS } from "./job-secret.ts";
@@ -52,10 +53,21 @@ function secretProblems(file: unknown): SchemaProblem[] {
   const path = ["run", "env"];
   const env = valueAt(file, path);
   if (typeof env !== "object" || env === null) return [];
-  const count = Object.values(env).filter((value) => typeof value === "object").length;
-  if (count <= MAX_SECRETS) return [];
+  const names = Object.entries(env).flatMap(([name, value]) =>
+    typeof value === "object" ? [name] : [],
+  );
+  const problems = names
+    .filter((name) => isVariableName(name) && !isSecretName(name))
+    .map((name) =>
+      problemAt(file, [...path, name], {
+        message: "hosts set it themselves",
+        remedy: "leave it out",
+      }),
+    );
+  if (names.length <= MAX_SECRETS) return problems;
   const remedy = `name at most ${String(MAX_SECRETS)}; one file may hold several`;
-  return [problemAt(file, path, { message: `${String(count)} secrets`, remedy })];
+  const message = `${String(names.length)} secrets`;
+  return [...problems, problemAt(file, path, { message, remedy })];
 }
 
 function commandProblems(file: unknown): SchemaProblem[] {

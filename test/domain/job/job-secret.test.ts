@@ -58,6 +58,7 @@ describe("the environment of a job file", () => {
 
   it.each([
     ["{ B: { secret: file:b } }", "run.env.B"],
+    ["{ NNODES: { secret: file:/b } }", "hosts set it themselves"],
     ["{ B: { secrets: file:/b } }", "neither text nor a secret"],
     ["{ B: { secret: file:/b, more: 1 } }", "neither text nor a secret"],
     ["{ RANK: { secret: file:/b } }", "set by Orbweaver"],
