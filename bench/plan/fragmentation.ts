@@ -6,7 +6,7 @@
  */
 
 import { randomFrom } from "../../lib/random.ts";
-import { buddyAllocator } from "../../planning/parallelism/buddy.ts";
+import { buddyAllocator } from "./buddy-allocator.ts";
 import { barOf, exactly, REPORTED, type Bar } from "../bar.ts";
 import type { BenchTable } from "../bench.ts";
 

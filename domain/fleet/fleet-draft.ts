@@ -15,11 +15,11 @@ import {
   hostSchema,
   linkSchema,
   maintenanceSchema,
-  policySchema,
   rackSchema,
   siteSchema,
   tenantSchema,
 } from "./fleet-schema.ts";
+import { policySchema } from "./policy-schema.ts";
 import { knownGpuType, type GpuTypeFacts } from "../values/gpu-types.ts";
 import { expandHosts, MAX_HOSTS } from "../values/host-range.ts";
 import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";

@@ -144,6 +144,7 @@ function policyOf({
   preemption = {},
   reserve,
   places,
+  placement,
 }: NonNullable<FleetDraft["policy"]>): FleetPolicy {
   const { classWeights } = DEFAULT_POLICY;
   return {
@@ -157,6 +158,7 @@ function policyOf({
     preemptionBudgetGpuSeconds: preemption.budget ?? DEFAULT_POLICY.preemptionBudgetGpuSeconds,
     maxReserveShare: reserve ?? DEFAULT_POLICY.maxReserveShare,
     ...(places !== undefined && { places }),
+    ...(placement !== undefined && { placement }),
   };
 }
 

@@ -8,10 +8,11 @@
 import { z } from "zod";
 import { accessSchema } from "./access-schema.ts";
 import { notifySchema } from "./notify-schema.ts";
+import { policySchema } from "./policy-schema.ts";
 import { gpuType, moment, plainName, readGpuType } from "../file/file-words.ts";
 import { expandHosts, HOST_RANGE_PATTERN } from "../values/host-range.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
-import { DEFAULT_PLACES, DEFAULT_POLICY, SILENCE_RULES } from "./fleet.ts";
+import { SILENCE_RULES } from "./fleet.ts";
 import {
   choice,
   duration,
@@ -20,15 +21,11 @@ import {
   mapLeaf,
   positiveNumber,
   readWholeNumber,
-  share,
   text,
   wholeNumber,
 } from "../file/schema-leaf.ts";
-import { gpuTime, latency, memory, power, price, rate, readText } from "../file/schema-leaf.ts";
+import { latency, memory, power, price, rate, readText } from "../file/schema-leaf.ts";
 
-const MIN_PLACES = 100;
-/** A reserve of more than half of a fleet is taken for a mistake. */
-const MAX_RESERVE_SHARE = 0.5;
 /** GPU sets of a host are bit masks in which the sign bit and its neighbour stay free. */
 const MAX_GPUS_PER_HOST = 30;
 const MAX_GPUS = 100_000;
@@ -313,55 +310,6 @@ export const tenantSchema = z
     }).optional(),
   })
   .meta({ description: "Whose quota and share." });
-
-const weight = (name: string, usual: number) =>
-  positiveNumber({
-    max: 1_000_000,
-    description: `Weight of ${name} jobs. Default: ${usual}.`,
-    examples: [usual],
-  }).optional();
-
-export const policySchema = z
-  .strictObject({
-    weights: z
-      .strictObject({
-        inference: weight("inference", DEFAULT_POLICY.classWeights.inference),
-        interactive: weight("interactive", DEFAULT_POLICY.classWeights.interactive),
-        training: weight("training", DEFAULT_POLICY.classWeights.training),
-      })
-      .meta({ description: "Shares of the classes against each other." })
-      .optional(),
-    aging: duration({
-      description:
-        "A waiting job gains one point of priority in this time, so age overtakes any priority. Default: 1m.",
-      examples: ["1m"],
-    }).optional(),
-    preemption: z
-      .strictObject({
-        enabled: flag("Whether running jobs may be stopped for others. Default: true.").optional(),
-        budget: gpuTime({
-          description:
-            "GPU time of others' work that the jobs of one tenant may cause to be lost in an hour, at most. Default: 10 GPU-hours.",
-          examples: ["10 GPU-hours"],
-          isZeroAllowed: true,
-        }).optional(),
-      })
-      .meta({ description: "Whether, and how much, jobs are stopped for others." })
-      .optional(),
-    reserve: share({
-      max: MAX_RESERVE_SHARE,
-      description:
-        "The largest part of the fleet that is kept free for inference jobs that are to come. Default: 0.03.",
-      examples: [0.03],
-    }).optional(),
-    places: wholeNumber({
-      min: MIN_PLACES,
-      max: DEFAULT_PLACES,
-      description: `How many requests may wait inside the fleet at most; further ones wait in the lobbies of their tenants. Default: ${DEFAULT_PLACES}.`,
-      examples: [DEFAULT_PLACES],
-    }).optional(),
-  })
-  .meta({ description: "How the fleet is shared." });
 
 export const fleetSchema = z
   .strictObject({

@@ -6,6 +6,7 @@
  */
 
 import { JOB_CLASSES } from "../job/job.ts";
+import { FLEET_PLACEMENTS } from "./fleet.ts";
 
 /** The problem; undefined when the value is a `FleetShape`. */
 export function fleetShapeProblem(value: unknown): string | undefined {
@@ -83,13 +84,16 @@ function windowProblem(cluster: string, windows: unknown): string | undefined {
 function policyProblem(policy: unknown): string | undefined {
   if (policy === undefined) return undefined;
   if (!isRecord(policy) || !isRecord(policy["classWeights"])) return "the policy has no weights";
-  const { classWeights, agingMs, preemptionBudgetGpuSeconds, maxReserveShare, places } = policy;
+  const { classWeights, agingMs, preemptionBudgetGpuSeconds, maxReserveShare, places, placement } =
+    policy;
   const weights = JOB_CLASSES.map((each) => classWeights[each]);
   if (![...weights, agingMs].every((amount) => isAmount(amount) && amount > 0))
     return "a weight of the policy, or its agingMs, is not above 0";
   if (!isAmount(preemptionBudgetGpuSeconds) || !isAmount(maxReserveShare) || maxReserveShare > 1)
     return "the policy's budget or reserve is no amount";
   if (places !== undefined && !isCount(places)) return "the policy's places are no count";
+  if (placement !== undefined && !FLEET_PLACEMENTS.some((name) => name === placement))
+    return "the policy's placement is not known";
   return typeof policy["isPreempting"] === "boolean" ? undefined : "the policy lacks isPreempting";
 }
 

@@ -69,7 +69,12 @@ export interface FleetPolicy {
   readonly maxReserveShare: number;
   /** Requests that may wait inside the fleet, jobs called in from lobbies included; `DEFAULT_PLACES` when absent. */
   readonly places?: number;
+  /** How gangs get their GPUs; by least spread and best bandwidth when absent. */
+  readonly placement?: FleetPlacement;
 }
+
+export const FLEET_PLACEMENTS = ["buddy"] as const;
+export type FleetPlacement = (typeof FLEET_PLACEMENTS)[number];
 
 export const DEFAULT_PLACES = 20_000;
 

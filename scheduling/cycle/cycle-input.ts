@@ -19,7 +19,7 @@ import type { PlacePolicy } from "../placement/place-policy.ts";
 import { mayBackfillOn } from "../ledger/rules/opportunistic-terms.ts";
 import { openBandwidth } from "./bandwidth.ts";
 import { openLinks, withLinks } from "./links.ts";
-import type { CycleLimits, Policies } from "./policies.ts";
+import { placeFor, type CycleLimits, type Policies } from "./policies.ts";
 import type { SchedulerCache } from "./scheduler-cache.ts";
 
 export interface CycleOptions {
@@ -60,8 +60,9 @@ export function openCycleInput(
   { asked, granted }: { readonly asked: CycleOptions; readonly granted: readonly Gang[] },
 ): CycleInput {
   const links = openLinks(snapshot, { nowMs, granted });
-  const place = withinReach(withLinks(asked.policies.place, links), deadPairs(snapshot, nowMs));
   const { ports, limits, method, policies } = asked;
+  const chosen = placeFor(policies, snapshot.shape);
+  const place = withinReach(withLinks(chosen, links), deadPairs(snapshot, nowMs));
   const bandwidth = openBandwidth(ports, { leases: snapshot.leases, granted });
   return {
     cache,

@@ -2,6 +2,7 @@
  * @file The policies and limits of a cycle: the queue's order, backfill, placement, and the work that a cycle may do.
  */
 
+import { DEFAULT_POLICY, type FleetPlacement, type FleetShape } from "../../domain/fleet/fleet.ts";
 import type { JobId } from "../../domain/values/ids.ts";
 import type { ReservationRule } from "../reservation/reservation-set.ts";
 import type { PlacePolicy } from "../placement/place-policy.ts";
@@ -22,6 +23,8 @@ export interface Policies {
   readonly queue: QueuePolicy;
   readonly backfill: Backfill;
   readonly place: PlacePolicy;
+  /** Those that a fleet's own policy may name instead of `place`. */
+  readonly placements?: Readonly<Record<FleetPlacement, PlacePolicy>>;
   /** Whether jobs are evicted for requests that are due, and shrunk jobs may grow again; the fleet's own policy may forbid it. */
   readonly isPreempting?: true;
   /** By which rights; `DEFAULT_RIGHTS` when absent. */
@@ -41,6 +44,14 @@ export interface CycleLimits {
   readonly maxReasons: number;
   /** Requests at the front of the queue whose figures stay fresh; the others are told of a new code only. */
   readonly freshReasons: number;
+}
+
+/** The placement that a fleet has chosen among those of the policies. */
+export function placeFor(
+  { place, placements }: Pick<Policies, "place" | "placements">,
+  { policy = DEFAULT_POLICY }: Pick<FleetShape, "policy">,
+): PlacePolicy {
+  return (policy.placement && placements?.[policy.placement]) ?? place;
 }
 
 /** Of requests without time limits: decisions 66 and 87. */

@@ -9,6 +9,7 @@ import { withBandwidth } from "../admission/bandwidth-placement.ts";
 import type { Policies } from "./cycle.ts";
 import { lowestIds } from "../pick/lowest-ids.ts";
 import { pairPolicy } from "../admission/paired-placement.ts";
+import { buddy } from "../placement/buddy.ts";
 import { firstFit } from "../placement/first-fit.ts";
 import { leastSpread } from "../placement/least-spread.ts";
 import { compactOnly } from "../placement/compact-only.ts";
@@ -27,6 +28,7 @@ export const tawfq: Policies = {
   queue: tawfqQueue,
   backfill: "patient",
   place: withBandwidth(compactOnly(leastSpread)),
+  placements: { buddy: compactOnly(buddy) },
   isPreempting: true,
   rights: [...DEFAULT_RIGHTS, "order"],
   order: leastServed,

@@ -16,6 +16,7 @@ import type { PendingRequest, PlanItem } from "../../domain/lease/plan.ts";
 import { ms } from "../../domain/values/units.ts";
 import { runCycle, type DecidePorts, type Policies } from "../cycle/cycle.ts";
 import { DECIDE_POLICIES, SILENT_LIMITS } from "../cycle/decide.ts";
+import { placeFor } from "../cycle/policies.ts";
 import type { HostCondition } from "../ledger/rules/grant-check.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { relaxed } from "./relaxed-constraints.ts";
@@ -210,7 +211,7 @@ function liftedLimits({ ledger, request, grantIn }: Trial): Change[] {
 /** Moves of running gangs, where enough GPUs are free but lie apart. The cycle of the fleet carries them out elsewhere. */
 function moves({ ledger, request, nowMs, policies }: Trial): Change[] {
   if (ledger.reasons.get(request.jobId)?.code !== "TopologyPlacementFailed") return [];
-  const offered = movesFor(ledger, request, { nowMs, place: policies.place });
+  const offered = movesFor(ledger, request, { nowMs, place: placeFor(policies, ledger.shape) });
   if (offered === undefined) return [];
   const { found, text } = offered;
   const clusters = [...new Set(found.gpus.map(({ host }) => clusterOf(host)))];

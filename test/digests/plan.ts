@@ -11,7 +11,7 @@ import { dataPath } from "../../bench/plan/files.ts";
 import { drawnGraph, GRAPH_KINDS, readCutGraph } from "../../bench/plan/graphs.ts";
 import { modelPreset } from "../../domain/model/model-presets.ts";
 import { randomFrom } from "../../lib/random.ts";
-import { buddyAllocator } from "../../planning/parallelism/buddy.ts";
+import { buddyAllocator } from "../../bench/plan/buddy-allocator.ts";
 import { cutGraph } from "../../planning/parallelism/cut.ts";
 import type { CutGraph } from "../../planning/parallelism/cut-graph.ts";
 import { packableCapacities } from "../../bench/rivals/parallelism/least-slack.ts";

@@ -7,7 +7,12 @@ import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseDuration } from "../../../domain/values/dimensions.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
-import type { FleetShape } from "../../../domain/fleet/fleet.ts";
+import {
+  DEFAULT_POLICY,
+  FLEET_PLACEMENTS,
+  type FleetPlacement,
+  type FleetShape,
+} from "../../../domain/fleet/fleet.ts";
 import type { Ms } from "../../../domain/values/units.ts";
 import { schedulerWith } from "../../../simulator/scheduler.ts";
 import { DEFAULT_COSTS } from "../../../simulator/options.ts";
@@ -36,6 +41,7 @@ interface SimulateValues {
   readonly fleet?: string;
   readonly gpus?: number;
   readonly policy?: readonly EntrantName[];
+  readonly placement?: FleetPlacement;
   readonly load?: number;
   readonly jobs?: number;
   readonly seed: number;
@@ -69,6 +75,12 @@ export function simulateVerb(context: CommandContext): Command {
       "--policy <names>",
       `${POLICY_NAMES.join(", ")}; several with commas (default: ${USUAL_POLICIES.join(",")})`,
       policyList,
+    )
+    .addOption(
+      new Option(
+        "--placement <name>",
+        "how tawfq chooses GPUs, as policy.placement of a fleet file does (default: the fleet's own)",
+      ).choices(FLEET_PLACEMENTS),
     )
     .option(
       "--load <share>",
@@ -157,7 +169,8 @@ function inputOf(
     throw new OrbweaverError("BAD_INPUT", "--fleet and --gpus are both a fleet. Give one of them.");
   }
   const read = fleetFile === undefined ? undefined : fleetAt(fleetFile, cwd);
-  const fleet = read?.shape ?? (gpus === undefined ? usualFleet() : fleetOf([gpus]));
+  const described = read?.shape ?? (gpus === undefined ? usualFleet() : fleetOf([gpus]));
+  const fleet = values.placement === undefined ? described : placedBy(values.placement, described);
   const ofFleet =
     read?.account === undefined || fleetFile === undefined
       ? []
@@ -179,6 +192,11 @@ function inputOf(
   const ofTrace = { file: trace, format: parsed.format, account: parsed.account };
   return { workload, fleet, inputs: [ofTrace, ...ofFleet] };
 }
+
+const placedBy = (placement: FleetPlacement, shape: FleetShape): FleetShape => ({
+  ...shape,
+  policy: { ...(shape.policy ?? DEFAULT_POLICY), placement },
+});
 
 function written(context: CommandContext, file: string, text: string): void {
   try {

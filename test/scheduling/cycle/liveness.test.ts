@@ -1,7 +1,7 @@
 /** @file No request starves: small simulations of a fleet in which jobs arrive, run for a bounded time, and end. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { FleetShape } from "../../../domain/fleet/fleet.ts";
+import { DEFAULT_POLICY, type FleetShape } from "../../../domain/fleet/fleet.ts";
 import type { JobId } from "../../../domain/values/ids.ts";
 import { ms } from "../../../domain/values/units.ts";
 import { apply, checkLedger } from "../../../scheduling/ledger/apply/apply.ts";
@@ -115,29 +115,34 @@ const isSatisfiable = (shape: FleetShape, { demand, job }: Arrival): boolean =>
 
 describe("with bounded arrivals and run times", () => {
   test.each([
-    { name: "decide", answer: decide },
-    { name: "decideBaseline", answer: decideBaseline },
-  ])("$name grants every request that the fleet can satisfy, and no other", ({ answer }) => {
-    fc.assert(
-      fc.property(streams, ({ shape, arrivals }) => {
-        // Without reasons the baseline asks to be called again for ever; its waiting requests are told by decide.
-        const quiet: typeof decide = (ledger, nowMs) => {
-          const plan = answer(ledger, nowMs);
-          return answer === decide || plan.items.length > 0 ? plan : decide(ledger, nowMs);
-        };
-        const { startedAtMs, ledger } = simulate(shape, arrivals, quiet);
-        for (const arrival of arrivals) {
-          expect([arrival.job, startedAtMs.has(arrival.job)]).toEqual([
-            arrival.job,
-            isSatisfiable(shape, arrival),
-          ]);
-        }
-        for (const { code } of ledger.reasons.values())
-          expect(code).toMatch(/^(NoMatchingFlavor|ExceedsMaxQuota)$/);
-      }),
-      { numRuns: caseCount(40) },
-    );
-  });
+    { name: "decide", answer: decide, policy: {} },
+    { name: "decide by buddies", answer: decide, policy: { placement: "buddy" } as const },
+    { name: "decideBaseline", answer: decideBaseline, policy: {} },
+  ])(
+    "$name grants every request that the fleet can satisfy, and no other",
+    ({ answer, policy }) => {
+      fc.assert(
+        fc.property(streams, ({ shape: drawn, arrivals }) => {
+          const shape = { ...drawn, policy: { ...DEFAULT_POLICY, ...policy } };
+          // Without reasons the baseline asks to be called again for ever; its waiting requests are told by decide.
+          const quiet: typeof decide = (ledger, nowMs) => {
+            const plan = answer(ledger, nowMs);
+            return answer === decide || plan.items.length > 0 ? plan : decide(ledger, nowMs);
+          };
+          const { startedAtMs, ledger } = simulate(shape, arrivals, quiet);
+          for (const arrival of arrivals) {
+            expect([arrival.job, startedAtMs.has(arrival.job)]).toEqual([
+              arrival.job,
+              isSatisfiable(shape, arrival),
+            ]);
+          }
+          for (const { code } of ledger.reasons.values())
+            expect(code).toMatch(/^(NoMatchingFlavor|ExceedsMaxQuota)$/);
+        }),
+        { numRuns: caseCount(40) },
+      );
+    },
+  );
 
   const inOrder: typeof decide = (ledger, nowMs) =>
     decide(ledger, nowMs, {}, { policies: baseline });
