@@ -144,9 +144,7 @@ export function simulateVerb(context: CommandContext): Command {
       const answer = { results, inputs };
       if (values.csv !== undefined) written(context, values.csv, jobsCsv(results));
       if (values.html !== undefined) {
-        // Only plots load these libraries.
-        const { reportHtml } = await import("../../../simulator/report/page.ts");
-        written(context, values.html, reportHtml(results));
+        written(context, values.html, await reportOf(results));
       }
       if (values.json === true) context.printJson(documentOf(answer));
       else context.print(answerText(answer, widthOf(context.io.stdout)));
@@ -191,6 +189,12 @@ function inputOf(
   });
   const ofTrace = { file: trace, format: parsed.format, account: parsed.account };
   return { workload, fleet, inputs: [ofTrace, ...ofFleet] };
+}
+
+/** Only plots load these libraries. */
+async function reportOf(results: readonly SimulationResult[]): Promise<string> {
+  const { reportHtml } = await import("../../../simulator/report/page.ts");
+  return reportHtml(results);
 }
 
 const placedBy = (placement: FleetPlacement, shape: FleetShape): FleetShape => ({
