@@ -22,7 +22,7 @@ export interface TrustShare {
 export interface ContainmentShare {
   /** A kind of container; `unknown` as above. */
   readonly containment: string;
-  /** What it limits of `processes`, `memory` and `cpus`. */
+  /** What it limits of `processes`, `memory`, `cpus` and `gpus`; `ids` where GPUs are named by their ids. */
   readonly limits: readonly string[];
   readonly hosts: number;
 }

@@ -23,8 +23,7 @@ import {
   type AgentHost,
 } from "../agent/runs/agent-host.ts";
 import { reportCheckpoints } from "../agent/telemetry/checkpoint-report.ts";
-import { containmentWord, type ContainerKind } from "../agent/containment/container.ts";
-import { findContainment } from "../agent/system/find-containment.ts";
+import type { ContainerKind } from "../agent/containment/container.ts";
 import { findNative, nativeFile, SUPERVISOR_VARIABLE } from "../agent/system/native-supervisor.ts";
 import { openContactStore, type ContactStore } from "../agent/presence/contact-store.ts";
 import { onlyInContact } from "../agent/presence/contact-gate.ts";
@@ -61,6 +60,7 @@ import type { ClusterId, HostId } from "../domain/values/ids.ts";
 import type { AgentAddress, InboxEntry } from "../domain/lease/inbox-entry.ts";
 import type { HealthRules } from "./health-file.ts";
 import { watchHealth } from "./host-health.ts";
+import { hostContainment } from "./host-containment.ts";
 import { hostImages } from "./host-images.ts";
 import type { ServedHost } from "./host-resources.ts";
 import { endAndSayStrays, healTokens, hostOwners } from "./lost-state.ts";
@@ -149,7 +149,8 @@ export async function runAgent(options: AgentOptions): Promise<RunningAgent> {
 
 async function startAgent(options: AgentOptions, unlock: () => void): Promise<RunningAgent> {
   const { fleet, stateDir, client, onNote = () => undefined } = options;
-  const containment = findContainment(options.containers);
+  const native = findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]);
+  const { containment, word } = hostContainment(options, native);
   const closing = new AbortController();
   const health = watchHealth(options, closing.signal);
   const ownerOf = await hostOwners(client, fleet);
@@ -206,7 +207,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     system: nodeSystem,
   });
   const workers = await createWorkers(options, {
-    ...{ hosts, agent, contacts, onUnattended, measured, collectives },
+    ...{ hosts, agent, contacts, onUnattended, measured, collectives, native, containment: word },
     presence: presence.activities,
     closing: closing.signal,
   });
@@ -286,24 +287,25 @@ interface Duty {
   readonly measured: MeasureReports;
   readonly collectives: CollectivesReports;
   readonly presence: PresenceActivities;
+  readonly native: string | undefined;
+  readonly containment: string;
   readonly closing: AbortSignal;
 }
 
 async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonly Worker[]> {
-  const { hosts, agent, contacts, onUnattended, measured, collectives, presence } = duty;
+  const { hosts, agent, contacts, onUnattended, measured, collectives, presence, native } = duty;
   const { connection, client, namespace = client.options.namespace, dataConverter } = options;
   const trust = options.trust ?? ownUserTrust();
   const given = trust.kind === "policy" ? trust.policy.fleetKeys : undefined;
   const believed = given === undefined ? believedKeys() : () => given;
   const access = { fleet: options.fleet, trust, believed };
-  const native = findNative(nativeFile(packageRoot()), process.env[SUPERVISOR_VARIABLE]);
   const images = hostImages(trust, native);
   const common = {
     connection,
     namespace,
     identity: ownPollerIdentity({
       trust: trustWord(trust),
-      containment: containmentWord(findContainment(options.containers)),
+      containment: duty.containment,
       differences: options.differences ?? [],
       images: images.tools.map(({ runtime }) => runtime),
     }),

@@ -5,8 +5,8 @@
  */
 
 import { availableParallelism, totalmem } from "node:os";
+import type { HostGpu } from "../agent/containment/host-gpus.ts";
 import type { HostResources } from "../agent/containment/limits.ts";
-import type { ImageGpu } from "../agent/images/image-launch.ts";
 import type { ClusterShape, HostShape } from "../domain/fleet/fleet.ts";
 import type { HostId } from "../domain/values/ids.ts";
 
@@ -17,7 +17,7 @@ export interface ServedHost {
   /** What its launches share; by default only what a job asks for is limited. */
   readonly resources?: HostResources;
   /** What the machine's driver shows of its GPUs, by their indices; absent where they are made up. */
-  readonly gpus?: readonly ImageGpu[];
+  readonly gpus?: readonly HostGpu[];
 }
 
 /** The rest is the system's, the agent's and the shims'. */

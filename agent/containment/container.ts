@@ -27,6 +27,12 @@ export type Container =
       readonly memory?: { readonly group: string; readonly bytes: number };
       /** Where the launch has its share of the processors. */
       readonly cpu?: { readonly group: string; readonly cpus: number };
+      /** Where the kernel refuses to open the host's other GPUs, by major and minor number. */
+      readonly devices?: {
+        readonly group: string;
+        readonly denied: readonly string[];
+        readonly filter?: string;
+      };
     }
   | { readonly kind: "subreaper" | "marks" };
 
@@ -41,10 +47,15 @@ export type Containment =
       /** The folders under which memory is limited, and processors are shared. */
       readonly memory?: { readonly base: string };
       readonly cpu?: { readonly base: string };
+      /** Where devices are refused, and the program that does so where no file of the group does (`agent/native/device-filter.c`). */
+      readonly devices?: { readonly base: string; readonly filter?: string };
     }
   /** Words before a command that make it the reaper of its orphans, and then become it. */
   | { readonly kind: "subreaper"; readonly prefix: readonly string[] }
   | { readonly kind: "marks" };
+
+/** One in which the kernel keeps groups. */
+export type GroupContainment = Extract<Containment, { readonly base: string }>;
 
 export const MARKS_ALONE: Containment = Object.freeze({ kind: "marks" });
 
@@ -53,15 +64,17 @@ export interface LaunchPlace {
   readonly owner: string;
   readonly launchDir: string;
   readonly limits?: LaunchLimits;
+  /** The devices of the host's other GPUs. */
+  readonly foreign?: readonly string[];
 }
 
 /** The container of the launch with this folder; limits that the machine cannot keep are left out. */
 export function containerFor(
   containment: Containment,
-  { owner, launchDir, limits = {} }: LaunchPlace,
+  { owner, launchDir, limits = {}, foreign = [] }: LaunchPlace,
 ): Container {
   if (!("base" in containment)) return { kind: containment.kind };
-  const { kind, base, bound, memory, cpu } = containment;
+  const { kind, base, bound, memory, cpu, devices } = containment;
   const { memoryBytes, cpus } = limits;
   const groupIn = (dir: string): string => join(ownerGroup(dir, owner), groupName(launchDir));
   return {
@@ -71,22 +84,39 @@ export function containerFor(
     ...(memory !== undefined &&
       memoryBytes !== undefined && { memory: { group: groupIn(memory.base), bytes: memoryBytes } }),
     ...(cpu !== undefined && cpus !== undefined && { cpu: { group: groupIn(cpu.base), cpus } }),
+    ...(devices !== undefined &&
+      foreign.length > 0 && {
+        devices: {
+          group: groupIn(devices.base),
+          denied: foreign,
+          ...(devices.filter !== undefined && { filter: devices.filter }),
+        },
+      }),
   };
 }
 
-/** The kind, and the limits that it keeps: `cgroup2+processes+memory+cpus`. */
-export const containmentWord = (containment: Containment): string => {
-  if (!("base" in containment)) return containment.kind;
-  const { kind, bound, memory, cpu } = containment;
-  const kept = [bound && "processes", memory && "memory", cpu && "cpus"];
-  return [kind, ...kept.filter((each) => each !== undefined)].join("+");
+/**
+ * The kind, and what it keeps: `cgroup2+processes+memory+cpus+gpus`. GPUs are kept where the kernel refuses those of others; `ids` says that launches
+ * are told of theirs by id, as `hasIds` says of the machine.
+ */
+export const containmentWord = (containment: Containment, hasIds = false): string => {
+  const { bound, memory, cpu, devices } =
+    "base" in containment ? containment : ({} as Partial<GroupContainment>);
+  const kept = [
+    ...[bound && "processes", memory && "memory", cpu && "cpus"],
+    ...(hasIds ? [devices && "gpus", "ids"] : []),
+  ];
+  return [containment.kind, ...kept.filter((each) => each !== undefined)].join("+");
 };
 
 /** The folders of the containment under which groups of launches lie. */
 export const basesOf = (containment: Containment): readonly string[] =>
   "base" in containment
     ? distinct(
-        [containment, containment.bound, containment.memory, containment.cpu],
+        [
+          ...[containment, containment.bound, containment.memory],
+          ...[containment.cpu, containment.devices],
+        ],
         (each) => each?.base,
       )
     : [];
@@ -108,7 +138,10 @@ export const readContainer = (files: Files, { container }: LaunchFiles): Contain
 /** The groups that the kernel keeps for the container; the first holds every process of it. */
 export const groupsOf = (container: Container): readonly string[] =>
   "group" in container
-    ? distinct([container, container.bound, container.memory, container.cpu], (each) => each?.group)
+    ? distinct(
+        [container, container.bound, container.memory, container.cpu, container.devices],
+        (each) => each?.group,
+      )
     : [];
 
 const distinct = <Part>(

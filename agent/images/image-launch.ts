@@ -1,5 +1,6 @@
 /** @file A process in an image as a runtime of the host is told of it: the image, the runtime, the lease's GPUs, variables and mounts. */
 
+import type { HostGpu } from "../containment/host-gpus.ts";
 import type { ImageMount, ImageRule, ImageRuntime } from "../../domain/job/job-image.ts";
 
 /** A runtime that this host has. */
@@ -7,14 +8,6 @@ export interface ImageTool {
   readonly runtime: ImageRuntime;
   /** Of its program, whole. */
   readonly path: string;
-}
-
-export interface ImageGpu {
-  /** In PCI order, as leases count. */
-  readonly index: number;
-  readonly uuid: string;
-  /** e.g. `/dev/nvidia3`; its number is not the index. */
-  readonly node: string;
 }
 
 /** What is in a folder of an unpacked root. */
@@ -26,7 +19,7 @@ export interface ImageLaunch {
   readonly rule: ImageRule;
   readonly tool: ImageTool;
   /** Of the lease; none where the host shows no driver. */
-  readonly gpus: readonly ImageGpu[];
+  readonly gpus: readonly HostGpu[];
   /** Variables that the processes take over from the environment in which the runtime is started. */
   readonly variables: readonly string[];
   /** Variables of that environment that are the host's own, so not those of the image. */

@@ -294,6 +294,7 @@ int main(int count, char **words) {
   if (count > 2 && strcmp(words[1], "--as-user") == 0) run_as_user(words + 2);
   if (count > 3 && strcmp(words[1], "--hold-signals") == 0) run_with_signals(words + 3, true);
   if (count > 3 && strcmp(words[1], "--take-signals") == 0) run_with_signals(words + 3, false);
+  if (count > 2 && strcmp(words[1], "--deny-devices") == 0) deny_devices(words + 2);
   if (count != 2) {
     fputs("supervisor: no launch folder was given; only an agent starts this program\n", stderr);
     return 2;

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 /* First word of `plan.words` (agent/runs/plan-words.ts), and what `--protocol` prints. */
-#define PROTOCOL "orbweaver-supervisor-2"
+#define PROTOCOL "orbweaver-supervisor-3"
 #define BOOT_ID_SIZE 64
 #define STARTED_SIZE 24
 
@@ -45,8 +45,8 @@ struct plan {
   struct rank_plan *ranks;
 };
 
-/* One for all processes; where other hierarchies do so, one that counts them, one for memory, one for processors. */
-#define MAX_GROUPS 4
+/* One for all processes; where other hierarchies do so, one that counts them, one each for memory, processors and devices. */
+#define MAX_GROUPS 5
 
 struct container {
   bool is_subreaper;
@@ -114,6 +114,9 @@ bool has_members(const struct roots *roots, bool is_kill);
 void join_groups(const struct container *container);
 _Noreturn void run_as_user(char **words);
 _Noreturn void run_with_signals(char **words, bool is_held);
+
+/* device-filter.c */
+_Noreturn void deny_devices(char **words);
 
 /* fence.c */
 struct fence {

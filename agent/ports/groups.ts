@@ -17,6 +17,12 @@ export interface MemoryLimit {
   readonly endsWhole: boolean;
 }
 
+export interface DeviceWall {
+  readonly denied: readonly string[];
+  /** `agent/native/device-filter.c`, for version 2. */
+  readonly filter?: string;
+}
+
 export interface Groups {
   /** Makes the group with its parents; nothing happens when it is there. Throws the system's error. */
   make(path: string): void;
@@ -29,6 +35,11 @@ export interface Groups {
   limitMemory(path: string, limit: MemoryLimit): void;
   /** The group's weight against others where processors are short; `of` is what all groups of the host share. Throws the system's error. */
   weighCpus(path: string, share: { readonly cpus: number; readonly of: number }): void;
+  /**
+   * Refuses its processes the devices with these major and minor numbers (`195:3`), whoever they are; by the program where the group has no file for it.
+   * Throws the system's error.
+   */
+  denyDevices(path: string, wall: DeviceWall): void;
   /** What its memory came to; undefined where it is not counted. */
   memoryUse(path: string): MemoryUse | undefined;
   /** The pids in the group and in those below it, zombies perhaps included; none when there is no such group. */

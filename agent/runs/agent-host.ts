@@ -8,8 +8,8 @@ import { join } from "node:path";
 import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
 import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 import { MARKS_ALONE, type Containment } from "../containment/container.ts";
+import type { HostGpu } from "../containment/host-gpus.ts";
 import type { HostResources } from "../containment/limits.ts";
-import type { ImageGpu } from "../images/image-launch.ts";
 import { failure } from "../system/failures.ts";
 import {
   batchDir,
@@ -36,7 +36,7 @@ export interface AgentHost {
   /** What launches share in proportion to their GPUs. */
   readonly resources: HostResources;
   /** By their indices; none where the machine's driver shows none, or the host's GPUs are made up. */
-  readonly gpus?: readonly ImageGpu[];
+  readonly gpus?: readonly HostGpu[];
   /** Names this host of this fleet among all that agents of the machine serve. */
   readonly owner: string;
   /** Called once for each launch, when its report is written. */

@@ -2,15 +2,14 @@
  * @file The image of a launch on this host: which runtime starts it, what its processes see of the host, and their environment.
  *
  * They see the folder of the run, the checkpoints, and what Orbweaver gives a launch, at the host's own paths, so the variables that name those hold
- * inside. GPUs are named by their ids where the host's driver says them: a runtime that shows some GPUs alone counts those from 0.
+ * inside.
  */
 
 import type { RunAs } from "../../access/run-as.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { bandwidthDir } from "../folder/bandwidth-file.ts";
 import { extrasDir } from "../folder/extra-files.ts";
-import type { LaunchPlan, RankPlan } from "../folder/launch-files.ts";
-import type { ImageGpu } from "../images/image-launch.ts";
+import type { LaunchPlan } from "../folder/launch-files.ts";
 import { imageWords } from "../images/image-words.ts";
 import { pickTool, type PickedTool } from "../images/pick-tool.ts";
 import type { Images } from "../ports/images.ts";
@@ -66,8 +65,7 @@ export function inImage(
   const { ranks, batch } = processes;
   const set = [...Object.keys(order.run.env), ...secretNames(order)];
   const dropped = HOST_VARIABLES.filter((name) => !set.includes(name));
-  const byId = (rank: RankPlan): RankPlan => withGpuIds(rank, nodes);
-  const all = [...ranks, ...(batch?.slots.flat() ?? [])].map(byId);
+  const all = [...ranks, ...(batch?.slots.flat() ?? [])];
   const runAs = ports.runAsOf?.(order);
   const words = imageWords({
     rule,
@@ -89,10 +87,7 @@ export function inImage(
     entriesOf: (path) => images.entriesOf(rule.image, path),
   });
   return {
-    ranks: ranks.map(byId),
-    ...(batch !== undefined && {
-      batch: { ...batch, slots: batch.slots.map((slot) => slot.map(byId)) },
-    }),
+    ...processes,
     image: { words, runtime: picked.tool.runtime },
   };
 }
@@ -111,12 +106,3 @@ function foldersOf(
 }
 
 const namesOf = (names: readonly string[]): readonly string[] => [...new Set(names)].sort();
-
-/** Indices stay where the driver does not say every id. */
-function withGpuIds(rank: RankPlan, nodes: readonly ImageGpu[]): RankPlan {
-  const indices = (rank.env["CUDA_VISIBLE_DEVICES"] ?? "").split(",");
-  const ids = indices.map((index) => nodes[Number(index)]?.uuid);
-  return ids.every((id) => id !== undefined)
-    ? { ...rank, env: { ...rank.env, CUDA_VISIBLE_DEVICES: ids.join(",") } }
-    : rank;
-}

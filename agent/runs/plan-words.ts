@@ -9,7 +9,7 @@ import { groupsOf, type Container } from "../containment/container.ts";
 import type { LaunchPlan } from "../folder/launch-files.ts";
 
 /** Of these words and files. `supervisor --protocol` prints it; another one is not used. */
-export const NATIVE_PROTOCOL = "orbweaver-supervisor-2";
+export const NATIVE_PROTOCOL = "orbweaver-supervisor-3";
 const NONE = -1;
 
 /** Undefined for a launch that only the shim in Node can supervise. */

@@ -8,16 +8,18 @@
  * A gang that was granted fewer GPUs than it asked for finds that in ORBWEAVER_GPUS_REQUESTED, and its batch in step (granted-batch.ts).
  * The launch extras (`order.launchExtras`) come before the job's own `env`, so a user's setting of NCCL wins over ours.
  * The processes write the bandwidth of their collectives to the file that ORBWEAVER_BANDWIDTH_FILE names (bandwidth-file.ts).
- * GPUs are named in PCI order, the order of `nvidia-smi`. Hosts may have different GPU counts; ranks follow the gang's order.
+ * GPUs are named by their ids, or by their place in PCI order, the order of `nvidia-smi`, where the machine says no ids. Hosts may have
+ * different GPU counts; ranks follow the gang's order.
  * Little of the agent's own environment is passed on, and the job's `env` cannot replace a variable that is set here.
  */
 
-import { isSecretName } from "../../domain/job/job-env.ts";
+import { GPU_INDICES_VARIABLE, isSecretName } from "../../domain/job/job-env.ts";
 import { isServing, SERVING_ENV } from "../../domain/job/serving-env.ts";
 import { grantedBatch } from "../../domain/lease/granted-batch.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import type { CheckpointMark, RunOrder } from "../../protocol/agent-contract.ts";
 import { BANDWIDTH_FILE_VARIABLE, bandwidthFile } from "../folder/bandwidth-file.ts";
+import { visibleDevices, type HostGpu } from "../containment/host-gpus.ts";
 import { LAUNCH_MARK, OWNER_MARK, type RankPlan } from "../folder/launch-files.ts";
 import { servingFile } from "../folder/serving-file.ts";
 import { extrasEnv } from "../folder/extra-files.ts";
@@ -36,6 +38,8 @@ export interface RankSurroundings {
   /** Given where all hosts of the gang have it. */
   readonly tunerPlugin?: string;
   readonly checkpointDir: string;
+  /** Of the host, by their indices, where its machine shows them. */
+  readonly gpus?: readonly HostGpu[];
   /** The newest complete one when the run starts. */
   readonly checkpoint: CheckpointMark | undefined;
 }
@@ -56,7 +60,8 @@ export function planRanks(order: RunOrder, surroundings: RankSurroundings): read
     // The supervisor adds the values (`shim/secret-input.ts`).
     ...Object.fromEntries(Object.entries(own).filter(([name]) => !secrets.includes(name))),
     ...commonEnv(order, surroundings),
-    CUDA_VISIBLE_DEVICES: gpuIds(mask).join(","),
+    CUDA_VISIBLE_DEVICES: visibleDevices(gpuIds(mask), surroundings.gpus),
+    [GPU_INDICES_VARIABLE]: gpuIds(mask).join(","),
     NODE_RANK: String(nodeRank),
     NNODES: String(gang.length),
   };

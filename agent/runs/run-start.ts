@@ -20,9 +20,10 @@ import type { LaunchPlan, LogLimits, StoredOrder } from "../folder/launch-files.
 import { inImage, pickedTool, type ImagePorts } from "./image-plan.ts";
 import { phaseOf, type LocalRun } from "./local-run.ts";
 import { extrasDir, writeExtras } from "../folder/extra-files.ts";
-import { planRanks, secretNames } from "./rank-environment.ts";
+import { gpuIds, planRanks, secretNames } from "./rank-environment.ts";
 import { findTunerPlugin } from "./tuner-plugin.ts";
 import { checkpointDirOf, revoke, stopRun } from "./run-end.ts";
+import { foreignDevices } from "../containment/host-gpus.ts";
 import { launchLimits } from "../containment/limits.ts";
 import { launchGroups, makeContainer, startShim, type Supervisors } from "./shim-start.ts";
 import type { SecretValues } from "../ports/secrets.ts";
@@ -140,6 +141,7 @@ export async function commit(
     owner: host.owner,
     masterPort,
     checkpointDir,
+    ...(host.gpus !== undefined && { gpus: host.gpus }),
     checkpoint: order.taskBatch === undefined ? newestCheckpoint(disk, checkpointDir) : undefined,
   };
   const given = order.launchExtras === undefined ? {} : { given: extrasDir(files.dir) };
@@ -199,6 +201,7 @@ function makeOwnContainer(host: AgentHost, run: LocalRun, order: RunOrder): void
   const owned = {
     ...host,
     limits: "limits" in found ? found.limits : undefined,
+    foreign: foreignDevices(host.gpus ?? [], gpuIds(maskOn(order))),
     isBatch: order.taskBatch !== undefined,
   };
   try {

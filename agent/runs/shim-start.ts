@@ -26,6 +26,8 @@ export interface ContainerOwner {
 
 export interface LimitedContainer extends ContainerOwner {
   readonly limits?: LaunchLimits | undefined;
+  /** The devices of the host's other GPUs. */
+  readonly foreign?: readonly string[];
   /** Array tasks share the launch. */
   readonly isBatch?: boolean;
 }
@@ -51,12 +53,13 @@ export const launchGroups = (launch: Launch, owned: LimitedContainer): readonly 
 
 const containerOf = (
   { files }: Launch,
-  { containment, owner, limits }: LimitedContainer,
+  { containment, owner, limits, foreign }: LimitedContainer,
 ): Container =>
   containerFor(containment, {
     owner,
     launchDir: files.dir,
     ...(limits !== undefined && { limits }),
+    ...(foreign !== undefined && { foreign }),
   });
 
 /** Throws the system's error when a group cannot be made. */
@@ -65,7 +68,7 @@ export function makeContainer(launch: Launch, owned: LimitedContainer): void {
   const container = containerOf(launch, owned);
   for (const group of groupsOf(container)) system.groups.make(group);
   if ("group" in container) {
-    const { bound, memory, cpu } = container;
+    const { bound, memory, cpu, devices } = container;
     if (bound !== undefined) system.groups.limitPids(bound.group, bound.pids);
     // A gang without one of its processes is of no use; the tasks of a batch are nothing to each other.
     if (memory !== undefined)
@@ -78,6 +81,7 @@ export function makeContainer(launch: Launch, owned: LimitedContainer): void {
         cpus: cpu.cpus,
         of: owned.limits?.hostCpus ?? cpu.cpus,
       });
+    if (devices !== undefined) system.groups.denyDevices(devices.group, devices);
   }
   replaceJson(system.files, files.container, container);
 }

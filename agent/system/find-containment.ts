@@ -15,6 +15,7 @@ import {
   MARKS_ALONE,
   type ContainerKind,
   type Containment,
+  type GroupContainment,
 } from "../containment/container.ts";
 import { nodeGroups } from "./node-groups.ts";
 import { withExecStep } from "./exec-step.ts";
@@ -88,8 +89,6 @@ function keptLimits(unified?: string): Pick<GroupContainment, "bound" | "memory"
   };
 }
 
-type GroupContainment = Extract<Containment, { readonly base: string }>;
-
 /** A quarter of what the kernel can number, so that one launch that forks without end leaves room for agent, shims and other launches. */
 const mostPids = (): number =>
   Math.max(LEAST_PIDS, Math.floor(Number(textOf(PID_MAX)) / LAUNCHES_OF_ALL_PIDS));
@@ -125,7 +124,7 @@ interface Hierarchy {
 }
 
 /** The folder for our groups in the hierarchy; undefined where there is none, or where a trial fails. */
-function ownBase({ type, controller }: Hierarchy): string | undefined {
+export function ownBase({ type, controller }: Hierarchy): string | undefined {
   const mount = mounts().find(
     (each) => each.type === type && (type === "cgroup2" || each.options.includes(controller)),
   );

@@ -1,24 +1,42 @@
 /**
- * @file The GPUs of this machine as its NVIDIA driver shows them in `/proc`: ids and device nodes, in PCI order, as leases count.
+ * @file The GPUs of this machine as its NVIDIA driver shows them in `/proc`: ids, device nodes and their numbers, in PCI order, as leases count.
  *
- * The number of a node need not be the index, so it is read and never guessed.
+ * The number of a node need not be the index, so it is read and never guessed. A node may be made when it is first needed, so its numbers come from the
+ * driver too; those of the GPU's display devices, which open it as well, from `/sys`.
  */
 
 import { join } from "node:path";
-import type { ImageGpu } from "../images/image-launch.ts";
+import type { HostGpu } from "../containment/host-gpus.ts";
 import { namesIn, textOf } from "./system-files.ts";
 
+/** The driver's, in every Linux. */
+const MAJOR = "195";
+
 /** None where there is no driver, or one that says less. */
-export function gpuNodes(proc = "/proc"): readonly ImageGpu[] {
+export function gpuNodes({ proc = "/proc", sys = "/sys" } = {}): readonly HostGpu[] {
   const folder = join(proc, "driver", "nvidia", "gpus");
-  const texts = namesIn(folder).map((busId) => textOf(join(folder, busId, "information")));
-  const gpus = texts.flatMap((text, index) => {
+  const busIds = namesIn(folder);
+  const major = /^ *(\d+) nvidia(?:-frontend)?$/m.exec(textOf(join(proc, "devices")))?.[1] ?? MAJOR;
+  const gpus = busIds.flatMap((busId, index) => {
+    const text = textOf(join(folder, busId, "information"));
     const uuid = /^GPU UUID:\s*(GPU-[0-9a-f-]{36})$/m.exec(text)?.[1];
     const minor = /^Device Minor:\s*(\d+)$/m.exec(text)?.[1];
     return uuid === undefined || minor === undefined
       ? []
-      : [{ index, uuid, node: `/dev/nvidia${minor}` }];
+      : [
+          {
+            ...{ index, uuid, node: `/dev/nvidia${minor}` },
+            devices: [`${major}:${minor}`, ...displayDevices(sys, busId)],
+          },
+        ];
   });
   // Half a list would move the others' indices.
-  return gpus.length === texts.length ? gpus : [];
+  return gpus.length === busIds.length ? gpus : [];
+}
+
+function displayDevices(sys: string, busId: string): readonly string[] {
+  const folder = join(sys, "bus", "pci", "devices", busId, "drm");
+  return namesIn(folder)
+    .map((name) => textOf(join(folder, name, "dev")))
+    .filter((numbers) => /^\d+:\d+$/.test(numbers));
 }

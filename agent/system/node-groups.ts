@@ -5,6 +5,7 @@
  * process forks meanwhile. Version 1 without a freezer has only the signals. Cost: about 50 µs a call for a small group.
  */
 
+import { spawnSync } from "node:child_process";
 import {
   existsSync,
   mkdirSync,
@@ -18,6 +19,7 @@ import type { Groups } from "../ports/groups.ts";
 import { nodeFiles } from "./node-files.ts";
 import { nodeProcesses } from "./node-processes.ts";
 
+const FILTER_MS = 5_000;
 /** A group freezes within a few looks, or holds a process that the kernel keeps from it; the signals work then, too. */
 const FREEZE_LOOKS = 100;
 
@@ -52,6 +54,19 @@ export const nodeGroups: Groups = {
     passDown(path, "cpu", "cpu.weight");
     for (const group of above) sent(group, "cpu.weight", weightOf(of));
     writeFileSync(join(path, "cpu.weight"), weightOf(cpus));
+  },
+  denyDevices: (path, { denied, filter = "" }) => {
+    const deny = join(path, "devices.deny");
+    if (existsSync(deny)) {
+      for (const device of denied) writeFileSync(deny, `c ${device} rwm`);
+      return;
+    }
+    const words = ["--deny-devices", path, ...denied];
+    const { status, stderr, error } = spawnSync(filter, words, {
+      encoding: "utf8",
+      timeout: FILTER_MS,
+    });
+    if (status !== 0) throw error ?? new Error(stderr.trim());
   },
   memoryUse: (path) => {
     const counts = textIn(path, "memory.events") ?? textIn(path, "memory.oom_control");

@@ -8,6 +8,7 @@
 
 import { randomBytes } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
+import { GPU_INDICES_VARIABLE } from "../../domain/job/job-env.ts";
 import { SERVING_ENV } from "../../domain/job/serving-env.ts";
 import type { BearerRule } from "../../access/bearer.ts";
 import type { Environment } from "../../workers/server/environment.ts";
@@ -40,7 +41,6 @@ export interface PlaceValues {
 }
 
 const USUAL_PORT = 8_000;
-/** The other form, by UUID, gives no place among the host's. */
 const GPU_IDS = /^\d{1,3}(,\d{1,3})*$/;
 const TOKEN_BYTES = 24;
 const LOOPBACK = /^(127\.|localhost$|::1$)/;
@@ -58,7 +58,7 @@ export function servingPlace(
   const host = isGiven ? address : "0.0.0.0";
   const { rule, note } = ruleOf(values, { env, cwd, host });
   const file = env[SERVING_ENV.file];
-  const visible = env["CUDA_VISIBLE_DEVICES"] ?? "";
+  const visible = env[GPU_INDICES_VARIABLE] ?? "";
   return {
     gpus: values.gpus ?? fromJob(SERVING_ENV.gpus, 1) ?? 1,
     ...(note !== undefined && { tokenNote: note }),

@@ -7,15 +7,16 @@ export function containmentLines({
   containment,
 }: Pick<FleetTrust, "containment">): readonly string[] {
   return containment.flatMap(({ containment: kind, limits, hosts }) => {
+    const kept = limits.filter((each) => each !== IDS);
     const [does, doesNot] = MEANINGS[kind] ?? UNKNOWN;
     return [
       `containment: ${countedDo(hosts, "host", does)}`,
-      ...(limits.length === 0
+      ...(kept.length === 0
         ? []
-        : [`  limited: ${limits.map((each) => LIMITS[each] ?? each).join(", ")}`]),
+        : [`  limited: ${kept.map((each) => WORDS[each] ?? each).join(", ")}`]),
       ...(doesNot === undefined
         ? []
-        : [`  not guaranteed: ${[doesNot, ...unlimited(limits)].join("; ")}`]),
+        : [`  not guaranteed: ${[doesNot, ...unlimited(limits), ...openGpus(limits)].join("; ")}`]),
     ];
   });
 }
@@ -25,6 +26,21 @@ const LIMITS: Readonly<Partial<Record<string, string>>> = {
   memory: "memory",
   cpus: "processors",
 };
+
+const GPUS = "gpus";
+/** Says how processes are told of their GPUs, and limits nothing. */
+const IDS = "ids";
+const WORDS: Readonly<Partial<Record<string, string>>> = {
+  ...LIMITS,
+  [GPUS]: "GPUs to the lease's",
+};
+
+function openGpus(limits: readonly string[]): readonly string[] {
+  if (limits.includes(GPUS)) return [];
+  return [
+    `a process can open any GPU of its host${limits.includes(IDS) ? "" : ", and is told of its own by index"}`,
+  ];
+}
 
 /** Nothing more, where all is limited. */
 function unlimited(limits: readonly string[]): readonly string[] {

@@ -29,6 +29,8 @@ const RESERVED_ENV: readonly string[] = [
   "ARRAY_COUNT",
 ];
 const RESERVED_ENV_PREFIX = "ORBWEAVER_";
+/** The places of the lease's GPUs among the host's, in PCI order, joined by commas; CUDA_VISIBLE_DEVICES may have ids. */
+export const GPU_INDICES_VARIABLE = "ORBWEAVER_GPU_INDICES";
 
 const NAME = "[A-Za-z_][A-Za-z0-9_]*";
 /** Linux takes no longer argument or variable. */

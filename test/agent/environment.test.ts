@@ -45,6 +45,18 @@ describe("the environment of ranks", () => {
     },
   );
 
+  it("names GPUs by their ids where the machine says all of them, and always says their places", () => {
+    const gpus = [0, 1, 2, 3].map((index) => ({
+      ...{ index, uuid: `GPU-${"abcd"[index] ?? ""}`, node: "", devices: [] },
+    }));
+    const namedBy = (shown: typeof gpus) => {
+      const [first] = planRanks(orderOf("", { gang: GANG }), { ...surroundings, gpus: shown });
+      return [first?.env["CUDA_VISIBLE_DEVICES"], first?.env["ORBWEAVER_GPU_INDICES"]];
+    };
+    expect(namedBy(gpus)).toEqual(["GPU-b,GPU-d", "1,3"]);
+    expect(namedBy(gpus.slice(0, 3))).toEqual(["1,3", "1,3"]);
+  });
+
   it("has what was made for the run, below the job's own word", () => {
     const [first] = planRanks(
       orderOf("", {

@@ -131,6 +131,7 @@ export class FakeMachine {
     limitPids: () => undefined,
     limitMemory: () => undefined,
     weighCpus: () => undefined,
+    denyDevices: () => undefined,
     memoryUse: () => undefined,
     pids: (path) =>
       [...this.running.values()].flatMap(({ pid, order }) =>

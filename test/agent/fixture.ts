@@ -28,6 +28,7 @@ import type {
   GangWatcher,
 } from "../../agent/ports/temporal.ts";
 import type { Containment } from "../../agent/containment/container.ts";
+import type { HostGpu } from "../../agent/containment/host-gpus.ts";
 import type { HostResources } from "../../agent/containment/limits.ts";
 import type { Images } from "../../agent/ports/images.ts";
 import type { System } from "../../agent/ports/system.ts";
@@ -103,6 +104,7 @@ export interface AgentSetup {
   readonly containment?: Containment;
   readonly resources?: HostResources;
   readonly images?: Images;
+  readonly gpus?: readonly HostGpu[];
   readonly owner?: string;
 }
 
@@ -117,6 +119,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
       ...(setup.containment !== undefined && { containment: setup.containment }),
       ...(setup.resources !== undefined && { resources: setup.resources }),
       ...(setup.owner !== undefined && { owner: setup.owner }),
+      ...(setup.gpus !== undefined && { gpus: setup.gpus }),
       ...(setup.settled !== undefined && { settled: setup.settled }),
     },
     nodeSystem,

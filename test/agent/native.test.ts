@@ -138,7 +138,10 @@ describe("a supervisor", () => {
 
   it.runIf(native !== undefined).each([
     ["cut short", (words: string) => words.slice(0, -5)],
-    ["of another protocol", (words: string) => words.replace(/-2\0/, "-0\0")],
+    [
+      "of another protocol",
+      (words: string) => words.replace(NATIVE_PROTOCOL, `${NATIVE_PROTOCOL}0`),
+    ],
     [
       "with more ranks than it holds",
       (words: string) => words.replace("\x001\x003\0", "\x002\x003\0"),

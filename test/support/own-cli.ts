@@ -9,9 +9,12 @@ import { ROOT } from "./world.ts";
 /** Runs a command of the fleet and gives its standard output; fails unless it ends with 0. */
 export type Cli = (...words: readonly string[]) => Promise<string>;
 
-export function cliOf(fleet: string, stateDir: () => string): Cli {
+/** `before`: words that become the command. */
+export function cliOf(fleet: string, stateDir: () => string, before: readonly string[] = []): Cli {
   return async (...words) => {
-    const child = spawn(process.execPath, [join(ROOT, "dist/cli/main.js"), ...words], {
+    const own = [process.execPath, join(ROOT, "dist/cli/main.js"), ...words];
+    const [program = "", ...rest] = [...before, ...own];
+    const child = spawn(program, rest, {
       env: {
         ...withoutTemporal(process.env),
         ORBWEAVER_STATE_DIR: stateDir(),

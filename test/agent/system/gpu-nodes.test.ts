@@ -22,14 +22,34 @@ const B = "GPU-9f8e7d6c-0123-4567-89ab-0123456789ab";
 const saying = (uuid: string, minor: string): string =>
   `Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 83\nGPU UUID: \t ${uuid}\nDevice Minor: \t ${minor}\n`;
 
-it("GPUs are in PCI order, with the numbers of their nodes", () => {
-  const proc = driver({
-    "0000:65:00.0": saying(B, "0"),
-    "0000:18:00.0": saying(A, "2"),
-  });
-  expect(gpuNodes(proc)).toEqual([
-    { index: 0, uuid: A, node: "/dev/nvidia2" },
-    { index: 1, uuid: B, node: "/dev/nvidia0" },
+const PAIR = { "0000:65:00.0": saying(B, "0"), "0000:18:00.0": saying(A, "2") };
+
+it("GPUs are in PCI order, with their nodes and the numbers of these", () => {
+  const proc = driver(PAIR);
+  expect(gpuNodes({ proc, sys: folder() })).toEqual([
+    { index: 0, uuid: A, node: "/dev/nvidia2", devices: ["195:2"] },
+    { index: 1, uuid: B, node: "/dev/nvidia0", devices: ["195:0"] },
+  ]);
+});
+
+it("the driver says its major number, and the display devices of a GPU open it, too", () => {
+  const [proc, sys] = [driver(PAIR), folder()];
+  writeFileSync(
+    join(proc, "devices"),
+    "Character devices:\n  1 mem\n195 nvidia-caps\n200 nvidia\n",
+  );
+  const drm = join(sys, "bus", "pci", "devices", "0000:65:00.0", "drm");
+  for (const [name, numbers] of [
+    ["card1", "226:1\n"],
+    ["renderD129", "226:129\n"],
+  ] as const) {
+    mkdirSync(join(drm, name), { recursive: true });
+    writeFileSync(join(drm, name, "dev"), numbers);
+  }
+  mkdirSync(join(drm, "unknown"));
+  expect(gpuNodes({ proc, sys }).map(({ devices }) => devices)).toEqual([
+    ["200:2"],
+    ["200:0", "226:1", "226:129"],
   ]);
 });
 
@@ -38,9 +58,11 @@ it("half a list is none: the others' indices would be wrong", () => {
     "0000:18:00.0": "Model: \t\t Unknown\n",
     "0000:65:00.0": saying(B, "0"),
   });
-  expect(gpuNodes(proc)).toEqual([]);
-  expect(gpuNodes(folder())).toEqual([]);
+  expect(gpuNodes({ proc })).toEqual([]);
+  expect(gpuNodes({ proc: folder() })).toEqual([]);
   expect(
-    gpuNodes(driver({ "0000:18:00.0": saying("GPU-????????-????-????-????-????????????", "0") })),
+    gpuNodes({
+      proc: driver({ "0000:18:00.0": saying("GPU-????????-????-????-????-????????????", "0") }),
+    }),
   ).toEqual([]);
 });

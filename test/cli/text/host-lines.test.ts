@@ -5,6 +5,16 @@ import { containmentLines } from "../../../cli/text/containment-text.ts";
 import { trustLines } from "../../../cli/text/trust-text.ts";
 
 it.each([
+  [[], /any GPU of its host, and is told of its own by index$/],
+  [["ids"], /not guaranteed: .*any GPU of its host$/],
+  [["gpus", "ids"], /limited: processes, memory, processors, GPUs to the lease's\n(?!.*any GPU)/],
+])("what hosts keep of GPUs with %j is said", (more, said) => {
+  const limits = ["processes", "memory", "cpus", ...more];
+  const share = { containment: "cgroup2", limits, hosts: 1 };
+  expect(containmentLines({ containment: [share] }).join("\n")).toMatch(said);
+});
+
+it.each([
   [
     1,
     /^trust: 1 host starts only jobs/,
