@@ -45,6 +45,7 @@ export interface JobFlags {
   readonly parallel?: number;
   /** No flag: read from the file that the job's model names. */
   readonly modelConfig?: Readonly<Record<string, unknown>>;
+  readonly modelProfile?: string;
 }
 
 const JOB_FLAGS = [
@@ -81,6 +82,7 @@ const JOB_FLAGS = [
   "array",
   "parallel",
   "modelConfig",
+  "modelProfile",
 ] as const satisfies readonly (keyof JobFlags)[];
 
 /** Whether any flag sets a key of the job. */
@@ -126,11 +128,12 @@ export function jobFileWith(
     ...given({ count: flags.array, parallel: flags.parallel }),
   };
   const { tenant, priority, timeLimit, deadline, fleets, patience, hold, modelConfig } = flags;
-  const { after, onFailedDependency } = flags;
+  const { after, onFailedDependency, modelProfile } = flags;
   const merged = {
     ...file,
     ...given({ name, class: flags.class, tenant, priority, timeLimit, deadline, hold }),
-    ...given({ fleets, patience, modelConfig, onFailedDependency, group: flags.group }),
+    ...given({ fleets, patience, modelConfig, modelProfile }),
+    ...given({ onFailedDependency, group: flags.group }),
     ...given({ after: after?.map(parseDependency) }),
     ...given({ gang: gangWith(file["gang"], flags) }),
     ...(label !== undefined && {

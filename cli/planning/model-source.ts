@@ -8,19 +8,18 @@
 import { readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { readPackedProfile } from "../../activities/launch-extras/packed-profile.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { gpuTeraflops } from "../../domain/values/gpu-speed.ts";
 import { modelTitle } from "../../domain/job/job-model.ts";
 import { MODEL_PRESETS, modelPreset } from "../../domain/model/model-presets.ts";
 import { checkOperatorGraph } from "../../domain/model/operator-graph.ts";
 import { isHfConfig, parseHfConfig } from "../../domain/model/parse-hf-config.ts";
-import { parseMsrGraph } from "../../domain/model/parse-msr-graph.ts";
-import { parsePipeDream } from "../../domain/model/parse-pipedream.ts";
+import { parseProfile } from "../../domain/model/parse-profile.ts";
 import { sequenceProblem, type TransformerShape } from "../../domain/model/transformer-shape.ts";
-import { problemText, type Problem } from "../../domain/values/problem.ts";
 import { graphModel, operatorModel, type PlanModel } from "../../planning/parallelism/models.ts";
 import { presetModel } from "../../planning/parallelism/transformer-layers.ts";
-import { configPath } from "./embedded-config.ts";
+import { configPath, modelRefusal } from "./embedded-model.ts";
 
 export interface ModelSourceOptions {
   readonly cwd: string;
@@ -31,8 +30,6 @@ export interface ModelSourceOptions {
   /** Tokens of a sample, in place of those that the model's shape says. */
   readonly sequence?: number;
 }
-
-export const PROFILED_ON = "V100";
 
 export async function readPlanModel(
   name: string,
@@ -53,7 +50,7 @@ export async function readPlanModel(
   const file = basename(name);
   if (isHfConfig(text)) {
     const parsed = parseHfConfig(text, file);
-    if (parsed.kind === "refused") throw refusal(name, parsed.problems);
+    if (parsed.kind === "refused") throw modelRefusal(name, parsed.problems);
     return presetModel(modelTitle(path, parsed.name), trainedAt(parsed.shape, name, sequence));
   }
   if (sequence !== undefined)
@@ -61,11 +58,19 @@ export async function readPlanModel(
       "BAD_INPUT",
       `--sequence: ${name} is no transformer by its shape. Leave it out, or name a preset or a config.json.`,
     );
-  const read = text.trimStart().startsWith("{")
-    ? parseMsrGraph(text, file)
-    : parsePipeDream(text, file);
-  if (read.kind === "refused") throw refusal(name, read.problems);
+  const read = parseProfile(text, file);
+  if (read.kind === "refused") throw modelRefusal(name, read.problems);
   return graphModel(read.graph, teraflops);
+}
+
+/** The profile that a job file carries. */
+export function packedModel(
+  packed: string,
+  options: { readonly name: string; readonly profiledOn: string },
+): PlanModel {
+  const read = readPackedProfile(packed, options);
+  if (read.kind === "read") return read.model;
+  throw modelRefusal(options.name, read.problems);
 }
 
 /** With so many tokens a sample, where that is said. */
@@ -110,11 +115,6 @@ async function onnxPlanModel(
   const made = await onnxOperatorGraph(read.model, bindings === undefined ? {} : { bindings });
   if (made.kind === "refused") throw new OrbweaverError("BAD_INPUT", made.message);
   const checked = checkOperatorGraph(made.graph, name);
-  if (checked.kind === "refused") throw refusal(name, checked.problems);
+  if (checked.kind === "refused") throw modelRefusal(name, checked.problems);
   return operatorModel(made.graph, checked.order, 1);
 }
-
-const refusal = (name: string, problems: readonly Problem[]): OrbweaverError => {
-  const lines = problems.map((problem) => problemText(name, problem));
-  return new OrbweaverError("BAD_INPUT", lines.join("\n"), { details: { problems: lines } });
-};

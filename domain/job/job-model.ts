@@ -1,8 +1,8 @@
 /**
  * @file The keys of a job file that say which model it trains: a preset or a file, the model's configuration, the batch, and the tokens of a sample.
  *
- * A file lies on the hosts, or on the submitter's machine; `submit` puts the part of a `config.json` that counts into `modelConfig`, so that the fleet
- * can plan without that file.
+ * A file lies on the hosts, or on the submitter's machine; `submit` puts the part of a `config.json` that counts into `modelConfig`, and a measured
+ * profile into `modelProfile`, so that the fleet can plan without that file.
  */
 
 import { z } from "zod";
@@ -10,8 +10,27 @@ import { FRAMEWORKS } from "../model/framework-names.ts";
 import { modelPreset } from "../model/model-presets.ts";
 import { HF_MODEL_TYPES, readHfConfig } from "../model/parse-hf-config.ts";
 import { sequenceProblem, type TransformerShape } from "../model/transformer-shape.ts";
-import { choice, text, wholeNumber } from "../file/schema-leaf.ts";
-import { valueAt, type SchemaProblem } from "../file/schema-problems.ts";
+import { gpuType } from "../file/file-words.ts";
+import { choice, leaf, readText, refused, text, wholeNumber } from "../file/schema-leaf.ts";
+import { gpuTeraflops } from "../values/gpu-speed.ts";
+import type { Reading } from "../values/quantity.ts";
+import { problemAt, valueAt, type SchemaProblem } from "../file/schema-problems.ts";
+
+/** Published profiles of a thousand operators have some 30,000. */
+export const MAX_PROFILE_CHARS = 48 * 1024;
+/** The GPU of PipeDream's and MSR's profiles. */
+export const USUAL_PROFILED_ON = "V100";
+const BASE64 = "^[A-Za-z0-9+/]+={0,2}$";
+
+function readProfile(value: unknown): Reading<string> {
+  const read = readText(value, MAX_PROFILE_CHARS);
+  return read.kind === "refused" || new RegExp(BASE64).test(read.value)
+    ? read
+    : refused(
+        "it is no base64",
+        "name the profile's file as model, and orbweaver submit fills it in",
+      );
+}
 
 export const MODEL_KEYS = {
   model: text({
@@ -27,6 +46,20 @@ export const MODEL_KEYS = {
       examples: [{ model_type: "gpt2", n_layer: 12, n_embd: 768, n_head: 12, vocab_size: 50257 }],
     })
     .optional(),
+  modelProfile: leaf<string, string>(
+    {
+      description:
+        "A profile of the model's operators (PipeDream's text or MSR's JSON), gzipped, in base64. `orbweaver submit` fills it in where `model` names such a file.",
+      type: "string",
+      pattern: BASE64,
+      maxLength: MAX_PROFILE_CHARS,
+    },
+    readProfile,
+  ).optional(),
+  profiledOn: gpuType({
+    description: `The GPU type that the profile was measured on. Default: ${USUAL_PROFILED_ON}.`,
+    examples: [USUAL_PROFILED_ON],
+  }).optional(),
   batch: wholeNumber({
     min: 1,
     max: 1_000_000_000,
@@ -86,6 +119,26 @@ export function modelTitle(model: string, type: string): string {
   return name === undefined ? type : `${type} (${name})`;
 }
 
+function profileProblem(
+  file: unknown,
+): { readonly key: string; readonly message: string; readonly remedy: string } | undefined {
+  const [profile, config, on] = ["modelProfile", "modelConfig", "profiledOn"].map((key) =>
+    valueAt(file, [key]),
+  );
+  if (profile !== undefined && config !== undefined)
+    return {
+      key: "modelProfile",
+      message: "modelConfig says another model",
+      remedy: "leave one of modelProfile and modelConfig out",
+    };
+  if (typeof on !== "string" || gpuTeraflops(on) !== undefined) return undefined;
+  return {
+    key: "profiledOn",
+    message: `the speed of ${on} is not known`,
+    remedy: "name the type that the times were measured on, e.g. V100",
+  };
+}
+
 /** What is wrong with the model of a job file as it was written. */
 export function modelProblems(file: unknown): SchemaProblem[] {
   const [model, config, sequence] = ["model", "modelConfig", "sequence"].map((key) =>
@@ -98,6 +151,8 @@ export function modelProblems(file: unknown): SchemaProblem[] {
     path: readonly string[],
     { message, remedy }: { readonly message: string; readonly remedy: string },
   ): SchemaProblem => ({ path, part: "value", value: valueAt(file, path), message, remedy });
+  const profile = profileProblem(file);
+  if (profile !== undefined) return [problemAt(file, [profile.key], profile)];
   if (entries !== undefined) {
     const read = readHfConfig(entries);
     if (read.kind === "wrong")

@@ -35,6 +35,10 @@ export interface JobSpec {
   readonly model?: string;
   /** The keys of its config.json that say its shape; `jobModel` reads them. */
   readonly modelConfig?: Readonly<Record<string, unknown>>;
+  /** A profile of its operators, gzipped, in base64. */
+  readonly modelProfile?: string;
+  /** The GPU type of the profile's times; `USUAL_PROFILED_ON` when absent. */
+  readonly profiledOn?: string;
   /** Global batch size; processes get it as ORBWEAVER_BATCH. */
   readonly batch?: number;
   /** Tokens of a sample, where not those that the model's shape says. */

@@ -52,9 +52,11 @@ export function extrasProblem({ files }: LaunchExtras, hosts: number): string | 
     : `its files have ${String(bytes)} characters; for ${String(hosts)} hosts at most ${String(most)} are carried`;
 }
 
-/** A model file that a job names lies with its processes, so only shapes that the description says are planned. */
+/** A model file that a job names lies with its processes, so only shapes and profiles that the description has are planned. */
 const isPlanned = (spec: JobSpec): boolean =>
-  spec.class === "training" && spec.batch !== undefined && jobModel(spec) !== undefined;
+  spec.class === "training" &&
+  spec.batch !== undefined &&
+  (spec.modelProfile !== undefined || jobModel(spec) !== undefined);
 
 /** The parts that a job's description asks for, one line each. */
 export function extrasOf(spec: JobSpec): readonly LaunchExtra[] {

@@ -25,7 +25,11 @@ export interface PlannedModel {
   readonly model: PlanModel;
 }
 
-export async function planModel(request: PlanRequest): Promise<PlannedModel> {
+/** `mayGoOn`: whether there is time to cut for another plan. */
+export async function planModel(
+  request: PlanRequest,
+  mayGoOn: () => boolean = () => true,
+): Promise<PlannedModel> {
   const { model } = request;
   const answer = await planTraining(request);
   let best: PlannedModel = { answer, model };
@@ -33,6 +37,7 @@ export async function planModel(request: PlanRequest): Promise<PlannedModel> {
   let stepMs = answer.plan.stepMs;
   const splits = [answer.plan, ...answer.plan.others].map(({ split }) => split);
   for (const split of splits.filter(({ stages }) => stages > 1).slice(0, RECUT)) {
+    if (!mayGoOn()) break;
     const cut = recut(model.profiled, split, request);
     if (cut === undefined) continue;
     const { replicas, stages, width } = split;

@@ -25,7 +25,7 @@ import { hasJobFlags, jobFileWith, type JobFlags } from "../../command/job-flags
 import { endAsJob, followJob } from "../../command/job-follower.ts";
 import { submitJob } from "../../command/submit-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { embeddedConfig } from "../../planning/embedded-config.ts";
+import { embeddedModel } from "../../planning/embedded-model.ts";
 import { modelFolder } from "../../serving/model-folder.ts";
 import {
   folderOfFile,
@@ -180,11 +180,10 @@ async function sourcesOf(
       (name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name))) ??
       folderOfFile(text, { sharing, commandLine, cwd: io.cwd });
     const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
-    const modelConfig = embeddedConfig({ text, file, folder });
     const flags = {
       ...values,
       ...(workdir !== undefined && { workdir }),
-      ...(modelConfig !== undefined && { modelConfig }),
+      ...embeddedModel({ text, file, folder }),
     };
     const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
     const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);

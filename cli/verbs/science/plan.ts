@@ -6,7 +6,7 @@ import { dirname, resolve } from "node:path";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { formatProblem } from "../../../domain/values/file-problem.ts";
 import { parseJobFile, parseJobYaml } from "../../../domain/job/job-file.ts";
-import { jobModel } from "../../../domain/job/job-model.ts";
+import { jobModel, USUAL_PROFILED_ON } from "../../../domain/job/job-model.ts";
 import type { JobSpec } from "../../../domain/job/job.ts";
 import { randomFrom } from "../../../lib/random.ts";
 import { FRAMEWORKS, type FrameworkChoice } from "../../../domain/model/framework-names.ts";
@@ -20,8 +20,8 @@ import { readFleet, readText } from "../../command/fleet-files.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { keyValue, wholeNumber } from "../../command/option-values.ts";
-import { embeddedConfig } from "../../planning/embedded-config.ts";
-import { PROFILED_ON, readPlanModel, trainedAt } from "../../planning/model-source.ts";
+import { embeddedModel } from "../../planning/embedded-model.ts";
+import { packedModel, readPlanModel, trainedAt } from "../../planning/model-source.ts";
 import {
   answerServing,
   engineOf,
@@ -44,7 +44,7 @@ interface Values extends ServingValues {
   readonly tp?: number;
   readonly bind?: ReadonlyMap<string, string>;
   readonly framework?: FrameworkChoice;
-  readonly profiledOn: string;
+  readonly profiledOn?: string;
   readonly nvlink: boolean;
   readonly fabric?: number;
   readonly wan?: number;
@@ -93,8 +93,7 @@ export function planVerb(context: CommandContext): Command {
     )
     .option(
       "--profiled-on <type>",
-      "GPU type that a profile's times are from; with --host also that of a topology's GPUs, and cpu-thread times an ONNX file here",
-      PROFILED_ON,
+      "GPU type that a profile's times are from; with --host also that of a topology's GPUs, and cpu-thread times an ONNX file here (default: the job file's, else V100)",
     )
     .option(
       "--bind <name=size>",
@@ -267,15 +266,18 @@ async function modelOf(
   name: string,
   { spec, values }: { readonly spec: JobSpec | undefined; readonly values: Values },
 ): Promise<PlanModel> {
+  const profiledOn = values.profiledOn ?? spec?.profiledOn ?? USUAL_PROFILED_ON;
   const isNamed = values.model !== undefined || values.graph !== undefined;
   const said = isNamed || spec === undefined ? undefined : jobModel(spec);
   const sequence = values.sequence ?? spec?.sequence;
   if (said !== undefined)
     return presetModel(said.name, trainedAt(said.shape, said.name, values.sequence));
+  if (!isNamed && spec?.modelProfile !== undefined)
+    return packedModel(spec.modelProfile, { name, profiledOn });
   const bindings = values.bind === undefined ? undefined : sizesOf(values.bind);
   return await readPlanModel(name, {
     cwd,
-    profiledOn: values.profiledOn,
+    profiledOn,
     ...(bindings !== undefined && { bindings }),
     ...(sequence !== undefined && { sequence }),
   });
@@ -293,7 +295,7 @@ async function answerForHost(
   values: Values & { readonly host: string },
 ): Promise<void> {
   if (model === undefined) throw noModel();
-  const { host, profiledOn, timeline, trace } = values;
+  const { host, profiledOn = USUAL_PROFILED_ON, timeline, trace } = values;
   const { planInference } = await import("../../planning/inference.ts");
   await planInference(context, {
     model,
@@ -341,11 +343,11 @@ function readJob(file: string, cwd: string): JobSpec {
   if (text.kind === "missing")
     throw new OrbweaverError("BAD_INPUT", `${file} ${text.reason}. Name a job file.`);
   const path = resolve(cwd, file);
-  const modelConfig = embeddedConfig({ text: text.text, file, folder: dirname(path) });
+  const model = embeddedModel({ text: text.text, file, folder: dirname(path) });
   const parsed =
-    modelConfig === undefined
+    Object.keys(model).length === 0
       ? parseJobYaml(text.text, { file })
-      : parseJobFile(jobFileWith({ text: text.text, file }, { modelConfig }, undefined));
+      : parseJobFile(jobFileWith({ text: text.text, file }, model, undefined));
   if (parsed.kind === "parsed") return parsed.spec;
   const problems = parsed.problems.map(formatProblem);
   throw new OrbweaverError("BAD_INPUT", problems.join("\n"), { details: { problems } });

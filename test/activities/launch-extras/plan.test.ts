@@ -1,6 +1,8 @@
 /** @file The plan part of an outfit: which jobs want it, and what their processes find. */
 
+import { readFileSync } from "node:fs";
 import { expect, it, test } from "vitest";
+import { packProfile } from "../../../activities/launch-extras/packed-profile.ts";
 import { planProvider } from "../../../activities/launch-extras/plan.ts";
 import { parseFleetYaml } from "../../../domain/fleet/fleet-file.ts";
 import type { FleetShape } from "../../../domain/fleet/fleet.ts";
@@ -43,6 +45,7 @@ test.each([
   { lines: "model: my-model.yaml\nbatch: 32", want: [] },
   { lines: `model: out/config.json\nmodelConfig: ${CONFIG}\nbatch: 32`, want: ["plan"] },
   { lines: `modelConfig: ${CONFIG}\nbatch: 32`, want: ["plan"] },
+  { lines: "model: gnmt.txt\nmodelProfile: H4sI\nbatch: 32", want: ["plan"] },
   { lines: "model: gpt2-1.3b\nbatch: 32\nclass: interactive", want: [] },
   { lines: "model: gpt2-1.3b\nbatch: 32\narray: { count: 3 }", want: [] },
 ])("a job with $lines wants $want", ({ lines, want }) => {
@@ -90,4 +93,40 @@ it("says why there is no plan when the model does not fit", async () => {
   await expect(
     planProvider.provide(order(spec), shape(), new AbortController().signal),
   ).rejects.toThrow(/take \d+ of these GPUs/);
+});
+
+it("plans a profile of operators, and says the stage of each", async () => {
+  const profile = packProfile(readFileSync("data/model-graphs/pipedream/gnmt.txt", "utf8"));
+  const spec = specOf(`model: gnmt.txt\nmodelProfile: ${profile}\nprofiledOn: V100\nbatch: 32\n`);
+  const made = await planProvider.provide(order(spec), shape(), new AbortController().signal);
+  expect(made?.message).toMatch(/^plan of gnmt: DP \d/);
+  const plan = JSON.parse(made?.files[0]?.text ?? "") as PlanDocument & {
+    readonly operators: readonly { readonly id: string; readonly stage: number }[];
+  };
+  expect(plan.operators).toHaveLength(48);
+  const stages = plan.operators.map(({ stage }) => stage);
+  expect(stages).toEqual([...stages].sort((a, b) => a - b));
+  expect(new Set(stages).size).toBe(plan.pipelineParallel);
+});
+
+test.each([
+  { name: "what is not gzipped", packed: "AAAA", want: /not gzipped/ },
+  { name: "what unpacks to too much", packed: packProfile(" ".repeat(5 << 20)), want: /bytes/ },
+  { name: "another text", packed: packProfile("no profile"), want: /neither a node nor an edge/ },
+  {
+    name: "too many operators",
+    packed: packProfile(
+      Array.from(
+        { length: 4_001 },
+        (_, at) =>
+          `node${String(at)} -- Op -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n`,
+      ).join(""),
+    ),
+    want: /4001 operators are too many/,
+  },
+])("starts without a plan for $name", async ({ packed, want }) => {
+  const spec = specOf(`model: x\nmodelProfile: ${packed}\nbatch: 32`);
+  await expect(
+    planProvider.provide(order(spec), shape(), new AbortController().signal),
+  ).rejects.toThrow(want);
 });
