@@ -6,12 +6,10 @@
  * signals back before it, and let them through behind it (`agent/native/exec-step.c`).
  */
 
-import type { ImageLaunch } from "./image-launch.ts";
+import { STEP, type ImageLaunch } from "./image-launch.ts";
 import { mountsOf } from "./mounts.ts";
 import { rootParts, type RootPart } from "./root-parts.ts";
 
-/** The step inside; no image has such a file. */
-const STEP = "/.orbweaver-step";
 /** Of an image that says nothing, as a folder does. */
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /** A driver has more nodes than its GPUs'. */

@@ -1,7 +1,11 @@
 /** @file A process in an image as a runtime of the host is told of it: the image, the runtime, the lease's GPUs, variables and mounts. */
 
+import type { ProcessLimits } from "../../access/run-as.ts";
 import type { HostGpu } from "../containment/host-gpus.ts";
 import type { ImageMount, ImageRule, ImageRuntime } from "../../domain/job/job-image.ts";
+
+/** A step of the native supervisor inside; no image has such a file. */
+export const STEP = "/.orbweaver-step";
 
 /** A runtime that this host has. */
 export interface ImageTool {
@@ -29,6 +33,8 @@ export interface ImageLaunch {
   /** Inside. */
   readonly workdir: string;
   readonly ids: { readonly uid: number; readonly gid: number };
+  /** Of each process; no runtime may raise them. */
+  readonly limits: ProcessLimits;
   /** The native supervisor: its steps hold signals back from a runtime that does not pass them on. */
   readonly native: string;
   /** Of a folder of the image, by its path inside; none where there is no such folder. */

@@ -7,10 +7,11 @@
 
 import { join } from "node:path";
 import { asUser } from "../../access/run-as.ts";
-import type { ImageRule } from "../../domain/job/job-image.ts";
+import type { ImageRule, ImageRuntime } from "../../domain/job/job-image.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
 import { fetchWords } from "../images/fetch-words.ts";
+import { runtimeEnv } from "../images/runtime-env.ts";
 import { failure } from "../system/failures.ts";
 import type { AgentHost } from "./agent-host.ts";
 import { pickedTool, type ImagePorts } from "./image-plan.ts";
@@ -46,7 +47,7 @@ export async function fetchImage(
       throw unavailable(order, rule, "there is no such file or folder there");
     return;
   }
-  const step = { host, run, order, ...rest };
+  const step = { host, run, order, runtime: picked.tool.runtime, ...rest };
   if (words.look !== undefined && (await ends(step, words.look, rule)) === undefined) return;
   if (rest.signal.aborted) return;
   rest.sayPulling();
@@ -64,11 +65,12 @@ interface FetchStep extends FetchOrder {
   readonly host: AgentHost;
   readonly run: LocalRun;
   readonly order: RunOrder;
+  readonly runtime: ImageRuntime;
 }
 
 /** Undefined when the command has ended well; else why it has not. */
 async function ends(
-  { host, run, order, ports, signal }: FetchStep,
+  { host, run, order, runtime, ports, signal }: FetchStep,
   command: readonly string[],
   { pullTimeoutMs }: ImageRule,
 ): Promise<string | undefined> {
@@ -87,6 +89,7 @@ async function ends(
       cwd: run.files.dir,
       env: {
         ...env,
+        ...runtimeEnv(ports.env, { runtime, to: "fetch", isOther: runAs !== undefined }),
         ...(runAs !== undefined && { HOME: runAs.user.home }),
         [LAUNCH_MARK]: run.files.dir,
         [OWNER_MARK]: host.owner,

@@ -9,9 +9,10 @@ import type { RunAs } from "../../access/run-as.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { bandwidthDir } from "../folder/bandwidth-file.ts";
 import { extrasDir } from "../folder/extra-files.ts";
-import type { LaunchPlan } from "../folder/launch-files.ts";
+import type { LaunchPlan, RankPlan } from "../folder/launch-files.ts";
 import { imageWords } from "../images/image-words.ts";
 import { pickTool, type PickedTool } from "../images/pick-tool.ts";
+import { runtimeEnv, type Environment } from "../images/runtime-env.ts";
 import type { Images } from "../ports/images.ts";
 import { TASK_VARIABLES } from "../shim/task-environment.ts";
 import { maskOn, type AgentHost } from "./agent-host.ts";
@@ -47,6 +48,8 @@ export interface ImageSurroundings {
   readonly cwd: string;
   readonly tunerPlugin?: string;
   readonly processes: PlannedProcesses;
+  /** The agent's own. */
+  readonly env: Environment;
 }
 
 /** The same processes in their image; nothing is changed for an order without one. */
@@ -83,18 +86,27 @@ export function inImage(
     })),
     workdir: rule.workdir ?? around.cwd,
     ids: runAs?.user ?? images.ids,
+    limits: images.limits,
     native: ports.nativePath ?? "",
     entriesOf: (path) => images.entriesOf(rule.image, path),
   });
+  const given = runtimeEnv(around.env, {
+    ...{ runtime: picked.tool.runtime, to: "launch" },
+    isOther: runAs !== undefined,
+  });
+  const withGiven = (rank: RankPlan): RankPlan => ({ ...rank, env: { ...given, ...rank.env } });
   return {
-    ...processes,
+    ranks: ranks.map(withGiven),
+    ...(batch !== undefined && {
+      batch: { ...batch, slots: batch.slots.map((slot) => slot.map(withGiven)) },
+    }),
     image: { words, runtime: picked.tool.runtime },
   };
 }
 
 function foldersOf(
   { taskBatch, launchExtras }: RunOrder,
-  { launchDir, checkpointDir, cwd, tunerPlugin }: Omit<ImageSurroundings, "processes">,
+  { launchDir, checkpointDir, cwd, tunerPlugin }: Omit<ImageSurroundings, "processes" | "env">,
 ): readonly string[] {
   return [
     cwd,

@@ -163,6 +163,7 @@ export async function commit(
             batch: planBatch(order, order.taskBatch, { ...surroundings, leaseDir, disk }),
           },
     ports,
+    env: ports.env,
   });
   const command =
     processes.image === undefined

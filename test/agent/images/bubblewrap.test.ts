@@ -4,16 +4,8 @@
  */
 
 import { execFileSync } from "node:child_process";
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { findContainment } from "../../../agent/system/find-containment.ts";
 import { nodeImages } from "../../../agent/system/node-images.ts";
@@ -21,6 +13,7 @@ import type { ImageRule } from "../../../domain/job/job-image.ts";
 import { ms } from "../../../domain/values/units.ts";
 import { builtNative, eventually, folder, orderOf, outputOf } from "../fixture.ts";
 import { removeFolders, stopOf, testAgent } from "../fixture.ts";
+import { execBeside, makeRoot } from "./image-root.ts";
 
 /** Seconds that no other process of the machine sleeps. */
 const TAG = `4321.${process.pid}`;
@@ -35,30 +28,9 @@ function sleeping(): readonly string[] {
   });
 }
 
-const images = nodeImages({ path: process.env["PATH"], native: builtNative() });
+const images = nodeImages({ env: process.env, native: builtNative() });
 const hasBubblewrap = images.tools.some(({ runtime }) => runtime === "bubblewrap");
 let image = "";
-
-/** A root with a shell and a few programs of this machine, and the libraries that they load. */
-function makeRoot(): string {
-  const root = folder();
-  const copy = (path: string): void => {
-    mkdirSync(join(root, dirname(path)), { recursive: true });
-    copyFileSync(path, join(root, path));
-  };
-  for (const name of ["sh", "cat", "id", "sleep", "setsid", "ls", "mkdir", "touch", "env"]) {
-    const program = execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim();
-    const inRoot = join(root, "programs", name);
-    mkdirSync(dirname(inRoot), { recursive: true });
-    copyFileSync(program, inRoot);
-    const libraries = execFileSync("ldd", [program], { encoding: "utf8" });
-    for (const [path] of libraries.matchAll(/\/\S+/g)) copy(path);
-  }
-  symlinkSync("programs", join(root, "bin"));
-  for (const name of ["tmp", "proc", "dev", "etc"]) mkdirSync(join(root, name));
-  writeFileSync(join(root, "etc", "name"), "of the image\n");
-  return root;
-}
 
 const ruleOf = (change: Partial<ImageRule> = {}): ImageRule => ({
   ...{ image, runtime: "auto", mounts: [], user: "host", pullTimeoutMs: ms(1_000) },
@@ -150,6 +122,23 @@ describe.skipIf(!hasBubblewrap)("in an image (needs bubblewrap)", () => {
       expect(sleeping()).toEqual([]);
     },
   );
+
+  it("a command beside a rank starts in the image, with the rank's variables and its own status", async () => {
+    const agent = testAgent({ images, containment: findContainment() });
+    const shared = folder();
+    const order = inImage(`touch ${shared}/up; until [ -e ${shared}/go ]; do sleep 0.05; done`, {
+      mounts: [{ source: shared, target: shared, isReadOnly: false }],
+    });
+    const running = agent.runs.run(order);
+    await eventually(() => existsSync(join(shared, "up")));
+    const line = 'cat /etc/name; echo "rank $RANK"; exit 7';
+    expect(await execBeside(agent, order, ["sh", "-c", line])).toEqual({
+      said: "of the image\nrank 0\n",
+      exit: { exitCode: 7 },
+    });
+    writeFileSync(join(shared, "go"), "");
+    expect(await running).toMatchObject({ end: "completed" });
+  });
 
   it("a signal for a checkpoint reaches the program, and not the runtime", async () => {
     const agent = testAgent({ images });

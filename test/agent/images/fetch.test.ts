@@ -17,7 +17,9 @@ function standIn(pull: string, run = "exit 0"): Images {
   const line = `case "$1" in image) [ -e ${dir}/has ];; pull) ${pull};; run) ${run};; esac`;
   writeFileSync(path, `#!/bin/sh\necho "$*" >> ${dir}/calls\n${line}\n`);
   chmodSync(path, 0o755);
-  return { tools: [{ runtime: "podman", path }], ids: { uid: 7, gid: 8 }, entriesOf: () => [] };
+  const limits = { processes: 900, openFiles: 800 };
+  const ids = { uid: 7, gid: 8 };
+  return { tools: [{ runtime: "podman", path }], ids, limits, entriesOf: () => [] };
 }
 const calls = (): readonly string[] => readFileSync(join(dir, "calls"), "utf8").trim().split("\n");
 const orderIn = (pullTimeoutMs = 60_000) =>
@@ -44,10 +46,22 @@ it("an image that is not there is fetched once, before the host is prepared, and
     "run --rm",
   ]);
   expect(calls()[2]).toMatch(
-    / --user 7:8 .* --env RANK .*registry.example.org\/ml\/train:2 sh -c exit 0$/,
+    / --user 7:8 .* --env RANK .*registry.example.org\/ml\/train:2 .*sh -c exit 0$/,
   );
   const phases = agent.task.beats.flatMap((beat) => beat?.phase ?? []);
   expect([...new Set(phases)]).toEqual(["pulling", "prepared", "running"]);
+});
+
+it("the store and the way to the registry are the agent's, and no process inside has them", async () => {
+  const env = { CONTAINERS_STORAGE_CONF: "/etc/own.conf", https_proxy: "http://proxy:3128" };
+  const images = standIn(`env > ${dir}/pull; touch ${dir}/has`, `env > ${dir}/run; exit 0`);
+  await testAgent({ images, env }).runs.run(orderIn());
+  const [pull, run] = ["pull", "run"].map((name) => readFileSync(join(dir, name), "utf8"));
+  expect(pull).toMatch(/^CONTAINERS_STORAGE_CONF=\/etc\/own.conf$/m);
+  expect(pull).toMatch(/^https_proxy=http:\/\/proxy:3128$/m);
+  expect(run).toMatch(/^CONTAINERS_STORAGE_CONF=\/etc\/own.conf$/m);
+  expect(run).not.toMatch(/^https_proxy=/m);
+  expect(calls()[2]).not.toMatch(/CONTAINERS_STORAGE_CONF|https_proxy/);
 });
 
 it("an image that is there is not fetched", async () => {

@@ -43,6 +43,7 @@ function launch(runtime: ImageRuntime, change: Partial<ImageLaunch> = {}): Image
     folders: [{ source: "/var/lib/ow/run", target: "/var/lib/ow/run", isReadOnly: false }],
     workdir: "/var/lib/ow/run",
     ids: { uid: 1000, gid: 100 },
+    limits: { processes: 900, openFiles: 800 },
     native: "/opt/ow/supervisor",
     entriesOf: (path) => ROOT[path] ?? [],
     ...change,
@@ -78,9 +79,14 @@ describe("the words of", () => {
   it("podman", () => {
     expect(imageWords(launch("podman"))).toEqual([
       ...["/usr/bin/podman", ...COMMON, "--user", "1000:100", "--cgroups", "disabled"],
+      ...["--ulimit", "nofile=800:800", "--ulimit", "nproc=900:900", "--http-proxy=false"],
       ...["--userns", "keep-id", "--device", "nvidia.com/gpu=GPU-b"],
-      ...["--device", "nvidia.com/gpu=GPU-d", ...MOUNTS, ...REST],
+      ...["--device", "nvidia.com/gpu=GPU-d", ...MOUNTS, ...REST.slice(0, -3)],
+      ...["--mount", "type=bind,source=/opt/ow/supervisor,target=/.orbweaver-step,readonly"],
+      ...[...REST.slice(-3), "/.orbweaver-step", "--take-signals", "--"],
     ]);
+    const withoutStep = imageWords(launch("podman", { native: "" }));
+    expect(withoutStep.at(-1)).toBe(RULE.image);
     const root = imageWords(launch("podman", asRoot));
     expect(root).toContain("0:0");
     expect(root).not.toContain("keep-id");
@@ -89,6 +95,7 @@ describe("the words of", () => {
   it("docker", () => {
     expect(imageWords(launch("docker"))).toEqual([
       ...["/usr/bin/docker", ...COMMON, "--user", "1000:100", "--log-driver", "none"],
+      ...["--ulimit", "nofile=800:800"],
       ...["--gpus", '"device=GPU-b,GPU-d"', ...MOUNTS, ...REST],
     ]);
     expect(imageWords(launch("docker", { gpus: [] }))).not.toContain("--gpus");
