@@ -25,6 +25,7 @@ import type {
 } from "../protocol/control-contract.ts";
 import type { LobbyStoreActivities } from "../protocol/lobby-contract.ts";
 import { each } from "../lib/each.ts";
+import { tellJob } from "./job-words.ts";
 import { jobsOutside } from "./outside-jobs.ts";
 
 export interface RecoveryPorts {
@@ -67,7 +68,7 @@ export function isInvalidArgument(error: unknown): boolean {
 
 async function askToAssert(client: Client, jobId: string, runId?: string): Promise<void> {
   try {
-    await client.workflow.getHandle(jobId, runId).signal(assertSignal);
+    await tellJob({ client, run: client.workflow.getHandle(jobId, runId) }, assertSignal);
   } catch (error) {
     // It has just ended, or the next audit asks it again.
     log.info("a job could not be asked for its leases", { jobId, error: String(error) });

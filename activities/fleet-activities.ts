@@ -22,6 +22,7 @@ import {
 } from "../protocol/messages.ts";
 import { audit, isInvalidArgument, recover, type RecoveryPorts } from "./audit.ts";
 import { each } from "../lib/each.ts";
+import { tellJob } from "./job-words.ts";
 import { repair } from "./repair.ts";
 import { submittedBy, type TicketPrinter } from "./tickets.ts";
 import type {
@@ -119,14 +120,14 @@ async function offer(
   if (first === undefined) return "accepted";
   const { lease } = first;
   try {
-    const job = handleOf(client, lease);
-    const by = await submittedBy(job);
+    const run = handleOf(client, lease);
+    const by = await submittedBy(run);
     const grantTo = (delivery: Delivery): Grant => ({
       ...grantOf(delivery),
       ticket: tickets.launch(delivery.lease, by),
     });
-    if (lease.slots === undefined) await job.signal(grantSignal, grantTo(first));
-    else await job.signal(grantsSignal, parcel.map(grantTo));
+    if (lease.slots === undefined) await tellJob({ client, run }, grantSignal, grantTo(first));
+    else await tellJob({ client, run }, grantsSignal, parcel.map(grantTo));
     return "accepted";
   } catch (error) {
     // A job with an invalid id (a malformed request) counts as gone, like a closed one.
@@ -149,7 +150,7 @@ async function sendEvictions(
   const gone: LeaseId[] = [];
   await each(evictions, async ({ order, ...job }) => {
     try {
-      await handleOf(client, job).signal(preemptSignal, order);
+      await tellJob({ client, run: handleOf(client, job) }, preemptSignal, order);
       sent.push(order.lease);
     } catch (error) {
       if (error instanceof WorkflowNotFoundError || isInvalidArgument(error))
@@ -211,7 +212,7 @@ async function tell(client: Client, note: PendingNote): Promise<void> {
 async function tellLoss(client: Client, loss: Loss): Promise<void> {
   const { lease, hosts } = loss;
   try {
-    await handleOf(client, loss).signal(fencedSignal, { lease, hosts });
+    await tellJob({ client, run: handleOf(client, loss) }, fencedSignal, { lease, hosts });
   } catch (error) {
     log.info("a lost lease could not be reported to a job", { lease, error: String(error) });
   }

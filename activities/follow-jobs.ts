@@ -14,6 +14,7 @@ import {
   type PredecessorState,
 } from "../protocol/predecessors.ts";
 import { isInvalidArgument } from "./audit.ts";
+import { tellJob } from "./job-words.ts";
 import { closedState } from "../protocol/closed-state.ts";
 
 const STATE_KEY = defineSearchAttributeKey("OrbweaverState", "KEYWORD");
@@ -32,7 +33,9 @@ export const createFollowActivities = (client: Client): FollowActivities => ({
   },
   async tellFollowers(followers, news) {
     const { failures } = await inTurns(followers, (job) =>
-      ifThere(() => client.workflow.getHandle(job).signal(predecessorSignal, news)),
+      ifThere(() =>
+        tellJob({ client, run: client.workflow.getHandle(job) }, predecessorSignal, news),
+      ),
     );
     if (failures.length > 0) throw failures[0];
   },

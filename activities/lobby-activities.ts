@@ -14,6 +14,7 @@ import {
 import { OTHER_TENANTS } from "../scheduling/ledger/intake.ts";
 import { isFields } from "../scheduling/ledger/json-fields.ts";
 import { isInvalidArgument } from "./audit.ts";
+import { tellJob } from "./job-words.ts";
 import { each } from "../lib/each.ts";
 import { signalsOf } from "./started-with.ts";
 
@@ -24,7 +25,8 @@ export function createLobbyActivities(client: Client): LobbyActivities {
       const gone: number[] = [];
       await each(calls, async ({ jobId, runId, ...call }) => {
         try {
-          await client.workflow.getHandle(jobId, runId).signal(callInSignal, call);
+          const run = client.workflow.getHandle(jobId, runId);
+          await tellJob({ client, run }, callInSignal, call);
         } catch (error) {
           if (!isGone(error)) throw error;
           gone.push(call.credit);
@@ -55,7 +57,7 @@ export function createLobbyActivities(client: Client): LobbyActivities {
         heartbeat();
         await each(jobs, async (job) => {
           try {
-            await client.workflow.getHandle(job).signal(assertSignal);
+            await tellJob({ client, run: client.workflow.getHandle(job) }, assertSignal);
           } catch (error) {
             if (!isGone(error)) throw error;
           }

@@ -44,7 +44,9 @@ import {
   type TaskOrderAnswer,
   type TaskPage,
   type TaskQuery,
+  wordUpdate,
 } from "../protocol/messages.ts";
+import { hearsNoSignal } from "../protocol/signal-limit.ts";
 import { amendJob, changesOf, type AmendOptions, type NewSettings } from "./amendment.ts";
 import { stateOf } from "./listed-job.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
@@ -167,7 +169,7 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
         throw new OrbweaverError("NOT_ALLOWED", `${subject} has already ended (${state})`);
       }
       // Also where it is being stopped already: the kill overtakes the graceful stop.
-      if (isForced) await asked(client, subject, () => workflow.signal(killSignal));
+      if (isForced) await asked(client, subject, () => kill(workflow));
       await asked(client, subject, () => workflow.cancel());
     },
     tasks: tasksOf,
@@ -193,6 +195,16 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     progress: () => runProgress(client, jobId),
     explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),
   };
+}
+
+/** A run that has had all the signals that Temporal takes for it is told by an update. */
+async function kill(workflow: WorkflowHandle): Promise<void> {
+  try {
+    await workflow.signal(killSignal);
+  } catch (error) {
+    if (!hearsNoSignal(error)) throw error;
+    await workflow.executeUpdate(wordUpdate, { args: [{ signal: killSignal.name }] });
+  }
 }
 
 async function insistOnArray(view: () => Promise<JobView>): Promise<void> {

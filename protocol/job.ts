@@ -83,6 +83,8 @@ export interface JobView {
   readonly pause?: Pause;
   /** How often its settings were changed, and the last changes; absent when never. */
   readonly amended?: { readonly count: number; readonly last: readonly Amendment[] };
+  /** Signals from outside that said nothing and changed nothing; absent when none came. */
+  readonly junkSignals?: number;
 }
 
 /** What an order to change a job has changed. */

@@ -50,6 +50,14 @@ export const grantsSignal = defineSignal<[readonly Grant[]]>("grants");
 
 export const preemptSignal = defineSignal<[PreemptOrder]>("preempt");
 
+/** A signal's name and value, for a run that Temporal sends no further signal: it takes 10,000 in its life. */
+export const wordUpdate = defineUpdate<void, [JobWord]>("word");
+
+export interface JobWord {
+  readonly signal: string;
+  readonly value?: unknown;
+}
+
 export const pendingSignal = defineSignal<[WaitNote]>("pending");
 
 /** Former clients send it without its author. */

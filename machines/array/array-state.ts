@@ -52,6 +52,8 @@ export interface ArrayEntry extends ArrayIdentity {
   readonly marks: number;
   readonly followers: Followers;
   readonly amended: AmendedSoFar;
+  /** Signals that said nothing. */
+  readonly junkSignals: number;
 }
 
 export interface JobArray extends ArrayIdentity {
@@ -96,6 +98,8 @@ export interface JobArray extends ArrayIdentity {
   readonly marks: number;
   /** Commands with numbers so far. */
   readonly commandCount: number;
+  /** Signals that said nothing. */
+  readonly junkSignals: number;
   /** Something has happened that it has not acted on yet. */
   readonly isStirred: boolean;
 }
@@ -158,6 +162,8 @@ export type ArrayEvent =
   | { readonly kind: "assert" }
   | { readonly kind: "follow"; readonly note: unknown }
   | { readonly kind: "call-in"; readonly call: unknown }
+  /** A signal of a name that nobody sends. */
+  | { readonly kind: "junk" }
   /** Orders of people; what they say of themselves may be junk. */
   | { readonly kind: "hold"; readonly order?: unknown }
   | { readonly kind: "release" }

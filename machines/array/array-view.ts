@@ -1,7 +1,7 @@
 /** @file What a job array shows of itself: the answers to its queries, and a few lines of Markdown in Temporal's own UI. */
 
 import { gpuList } from "../job/job-summary.ts";
-import { amendedView } from "../job/job-view.ts";
+import { amendedView, junkView } from "../job/job-view.ts";
 import {
   MAX_TASK_PAGE,
   type JobState,
@@ -39,6 +39,7 @@ export function arrayView(array: JobArray): JobView {
     attempts: [],
     ...(pause !== undefined && isHeld && { pause }),
     ...amendedView(amended),
+    ...junkView(array),
     array: {
       ...rule,
       counts: tasks.counts,

@@ -14,7 +14,7 @@ import { selectedTasks } from "../../domain/job/task-ranges.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
 import { newsForFollowers, withFollower } from "../job/followers.ts";
-import { isHostLoss } from "../job/signals.ts";
+import { isHostLoss, saysNothing } from "../job/signals.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
 import { amendArray } from "./array-amended.ts";
@@ -95,7 +95,13 @@ function stepArray(array: JobArray, event: ArrayEvent | Tick, nowMs: number): Ar
       isStirred: array.phase.kind !== "over",
     });
   if (array.phase.kind === "over") return quiet(array);
-  if (event.kind !== "tick") return take({ ...array, isStirred: true }, event, nowMs);
+  if (event.kind === "junk") return quiet(withJunk(array));
+  if (event.kind !== "tick")
+    return take(
+      { ...(saysNothing(event) ? withJunk(array) : array), isStirred: true },
+      event,
+      nowMs,
+    );
   const timed = resume(takeDeadline({ ...array, isStirred: false }, nowMs), nowMs);
   const moved = forEach(timed, timed.leases.keys(), (before: JobArray, lease) =>
     advanceLease(before, lease, nowMs),
@@ -142,7 +148,7 @@ function takeDeadline(array: JobArray, nowMs: number): JobArray {
 
 function take(
   array: JobArray,
-  event: Exclude<ArrayEvent, { readonly kind: "follow" }>,
+  event: Exclude<ArrayEvent, { readonly kind: "follow" | "junk" }>,
   nowMs: number,
 ): ArrayStep {
   switch (event.kind) {
@@ -185,6 +191,11 @@ function take(
       return toGang(array, { lease: event.lease, event: event.answer }, nowMs);
   }
 }
+
+const withJunk = (array: JobArray): JobArray => ({
+  ...array,
+  junkSignals: array.junkSignals + 1,
+});
 
 /** A repeated order changes nothing, nor does one for a lease that is gone. */
 function takePreemption(array: JobArray, order: unknown): JobArray {

@@ -152,7 +152,8 @@ function stepped(
       return agent === undefined ? quiet(spent) : deregister(spent, agent);
     }
     case "report-again":
-      return quiet({ ...state, isReportDue: true });
+      // Many at once cost one report, but each of them a signal of the run.
+      return quiet({ ...withJunk(state), isReportDue: true });
     case "terms": {
       const { askedTerms, ...known } = state;
       if (event.id !== askedTerms?.id) return quiet(state);

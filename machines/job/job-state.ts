@@ -119,6 +119,8 @@ export interface Job extends JobIdentity {
   readonly round?: number;
   /** The improvement of the present run's plan, while it is due or under way. */
   readonly polish?: PolishState;
+  /** Signals that said nothing. */
+  readonly junkSignals: number;
   /** Something has happened that it has not acted on yet. */
   readonly isStirred: boolean;
 }
@@ -236,6 +238,8 @@ export type JobEvent =
   | { readonly kind: "predecessor"; readonly note: unknown }
   | { readonly kind: "followed"; readonly id: number; readonly news: readonly PredecessorNews[] }
   | { readonly kind: "call-in"; readonly call: unknown }
+  /** A signal of a name that nobody sends. */
+  | { readonly kind: "junk" }
   /** Orders of people; what they say of themselves may be junk. */
   | { readonly kind: "hold"; readonly order?: unknown }
   | { readonly kind: "release" }

@@ -22,11 +22,17 @@ export function jobView(job: Job): JobView {
     attempts,
     ...(pause !== undefined && isHeld && { pause }),
     ...amendedView(job.amended),
+    ...junkView(job),
   };
 }
 
 export const amendedView = ({ count, last }: AmendedSoFar): Pick<JobView, "amended"> =>
   count === 0 ? {} : { amended: { count, last } };
+
+export const junkView = ({
+  junkSignals,
+}: Pick<Job, "junkSignals">): Pick<JobView, "junkSignals"> =>
+  junkSignals === 0 ? {} : { junkSignals };
 
 /** The view of a run that has just been granted. */
 export function attemptView(

@@ -37,7 +37,7 @@ import { finish } from "./job-end.ts";
 import { heldBy, released, requeued, suspended } from "./paused.ts";
 import { orphanAnswered, watchOrphan } from "./orphan-lease.ts";
 import { answerCall } from "./called-in.ts";
-import { isGrant, isHostLoss, isLobbyCall, isWaitNote } from "./signals.ts";
+import { isGrant, isHostLoss, isLobbyCall, isWaitNote, saysNothing } from "./signals.ts";
 import { askForPolish, polishDueAtMs, polished } from "./polish.ts";
 import {
   asked,
@@ -89,6 +89,7 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     marks: 0,
     noFleetPauses: 0,
     lane: EMPTY_LANE,
+    junkSignals: 0,
     isStirred: false,
   };
   const entry = { fleetWorkflowId: fleetWorkflowId(home), jobId, runId, submittedAtMs, nowMs };
@@ -104,7 +105,9 @@ export function stepJob(job: Job, event: JobEvent | Tick, nowMs: number): JobSte
       isStirred: job.stage.kind !== "over",
     });
   if (job.stage.kind === "over" || job.stage.kind === "array") return quiet(job);
-  if (event.kind !== "tick") return take({ ...job, isStirred: true }, event, nowMs);
+  if (event.kind === "junk") return quiet(withJunk(job));
+  if (event.kind !== "tick")
+    return take({ ...(saysNothing(event) ? withJunk(job) : job), isStirred: true }, event, nowMs);
   const timed = toGang({ ...takeDeadline(job, nowMs), isStirred: false }, event, nowMs);
   return [advance, askForPolish, answerCall, tellFollowers, pump, watchOrphan].reduce(
     (step, next) => andThen(step, (before) => next(before, nowMs)),
@@ -132,7 +135,7 @@ export function jobDueAtMs(job: Job): number {
 
 function take(
   job: Job,
-  event: Exclude<JobEvent, { readonly kind: "follow" }>,
+  event: Exclude<JobEvent, { readonly kind: "follow" | "junk" }>,
   nowMs: number,
 ): JobStep {
   switch (event.kind) {
@@ -188,6 +191,8 @@ function take(
       return toGang(job, event, nowMs);
   }
 }
+
+const withJunk = (job: Job): Job => ({ ...job, junkSignals: job.junkSignals + 1 });
 
 function takeDeadline(job: Job, nowMs: number): Job {
   const { deadlineMs } = job.spec ?? {};

@@ -95,6 +95,8 @@ export type Storing = { readonly id: number; readonly class: JobClass } & (
 
 export type LobbyEvent =
   | LobbyWord
+  /** A signal of a name that nobody sends. */
+  | { readonly kind: "junk" }
   | { readonly kind: "called"; readonly id: number; readonly gone: readonly number[] }
   | { readonly kind: "kept"; readonly id: number; readonly run: StoredRun }
   | { readonly kind: "leavers-kept"; readonly id: number; readonly key: string }

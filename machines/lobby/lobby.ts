@@ -110,6 +110,8 @@ function take(lobby: Lobby, event: LobbyEvent, nowMs: number): Lobby {
         COST.signal,
         event,
       );
+    case "junk":
+      return spend(lobby, COST.signal);
     case "called":
       return endCalls(lobby, event.id, event.gone);
     case "kept":

@@ -64,7 +64,7 @@ import { gangCarrier } from "../gang/carry-out.ts";
 import { onFollow, refuseFollowers, tellStart } from "../job/followers.ts";
 import { mark } from "../job/search-attributes.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
-import { onSignal } from "../runtime/signal-intake.ts";
+import { onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 
 const { tellFleet, leaveLobby } = proxyActivities<Pick<JobActivities, "tellFleet" | "leaveLobby">>({
   startToCloseTimeout: "60s",
@@ -116,6 +116,7 @@ function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
   onFollow(feed);
   onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
+  onUnknownSignal(() => feed({ kind: "junk" }));
 }
 
 function acceptOrders({ state, feed }: Drive<JobArray, ArrayEvent>): void {

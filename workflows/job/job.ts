@@ -59,7 +59,7 @@ import {
 import { runJobArray, type EndedArray } from "../array/job-array.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
-import { onSignal } from "../runtime/signal-intake.ts";
+import { acceptWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 import { failure, readId } from "./failure.ts";
 import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
@@ -144,6 +144,8 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
   onSignal(predecessorSignal, (note) => feed({ kind: "predecessor", note }));
   onSignal(killSignal, () => feed({ kind: "kill" }));
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
+  onUnknownSignal(() => feed({ kind: "junk" }));
+  acceptWords();
   const unless = (problemOf: (job: Job) => string | undefined) => ({
     validator: (_order: unknown) => {
       const problem = problemOf(state());
@@ -310,7 +312,7 @@ function runArray(
   cancellation: Cancellation,
 ): Promise<EndedArray> {
   const { spec, home, jobId, runId, isHeld, pause, lane, reason, isKilled, eligibleAtMs } = job;
-  const { submittedAtMs, marks, followers, amended, predecessors: after } = job;
+  const { submittedAtMs, marks, followers, amended, junkSignals, predecessors: after } = job;
   if (spec?.array === undefined) throw new Error(`job ${jobId} is no array`);
   const entry: ArrayEntry = {
     rules,
@@ -329,6 +331,7 @@ function runArray(
     marks,
     followers,
     amended,
+    junkSignals,
     ...(after.length > 0 && { after }),
     ...(eligibleAtMs !== undefined && { eligibleAtMs }),
   };

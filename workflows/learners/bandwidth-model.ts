@@ -34,7 +34,7 @@ import {
   type ServingVersion,
   type TrainingNote,
 } from "../../protocol/messages.ts";
-import { onSignal } from "../runtime/signal-intake.ts";
+import { onJunk, onSignal } from "../runtime/signal-intake.ts";
 import {
   nextTrainingMs,
   NO_MEMORY,
@@ -113,6 +113,7 @@ function handle(run: ModelRun): void {
     run.events += EVENTS_PER_BATCH;
     run.isReportDue = true;
   });
+  onJunk(() => (run.events += EVENTS_PER_BATCH));
   setHandler(
     trainModelUpdate,
     (wanted) =>

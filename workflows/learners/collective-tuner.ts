@@ -37,6 +37,7 @@ import {
   withPolicy,
   worldOf,
 } from "./collective-memory.ts";
+import { onJunk } from "../runtime/signal-intake.ts";
 import { collectiveSummary } from "./collective-summary.ts";
 
 const CONTINUE_AT_EVENTS = 400;
@@ -69,6 +70,7 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
   };
 
   setHandler(collectiveTunerQuery, view);
+  onJunk(() => (events += EVENTS_PER_REPORT));
   setHandler(
     reportRewardsUpdate,
     async (report) => {

@@ -50,7 +50,7 @@ import {
   type LinkMemory,
   type LinkRecord,
 } from "../../protocol/link-messages.ts";
-import { onSignal } from "../runtime/signal-intake.ts";
+import { onJunk, onSignal } from "../runtime/signal-intake.ts";
 
 const CONTINUE_AT_EVENTS = 1_000;
 const EVENTS_PER_ACTIVITY = 6;
@@ -132,6 +132,7 @@ function handle(run: MonitorRun): void {
     run.memory = forgetNotified(run.memory);
     run.hasNewcomer = true;
   });
+  onJunk(() => (run.events += 2));
   setHandler(probeLinksUpdate, async (order) => {
     // A client that has just started the monitor wants the fleet's links, not the answer that none is known yet.
     await condition(() => run.hasLooked);

@@ -31,7 +31,7 @@ import {
   reportAgainSignal,
 } from "../../protocol/messages.ts";
 import { drive } from "../runtime/drive.ts";
-import { onSignal } from "../runtime/signal-intake.ts";
+import { onJunk, onSignal } from "../runtime/signal-intake.ts";
 
 const { tellFleet, callIn } = proxyActivities<
   Pick<JobActivities, "tellFleet"> & Pick<LobbyActivities, "callIn">
@@ -72,6 +72,7 @@ export async function lobby(input: LobbyInput): Promise<void> {
   onSignal(lobbyNewsSignal, (news) => feed({ kind: "news", news }));
   onSignal(lobbyLeaveSignal, (leave) => feed({ kind: "leave", leave }));
   onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
+  onJunk(() => feed({ kind: "junk" }));
   setHandler(lobbyRowsQuery, () => lobbyRows(state()));
   setHandler(lobbyPlaceQuery, (question) => lobbyPlace(state(), question));
   const { end } = await until((now) => now.end !== undefined);

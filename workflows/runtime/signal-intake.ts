@@ -9,12 +9,15 @@
  */
 
 import {
+  ApplicationFailure,
+  patched,
   setHandler,
   type ActivateInput,
   type SignalDefinition,
   type WorkflowInterceptorsFactory,
 } from "@temporalio/workflow";
 import type { Payload } from "@temporalio/common";
+import { wordUpdate, type JobWord } from "../../protocol/messages.ts";
 import { payloadConverter } from "./payload-converter.ts";
 
 /** A signal whose payload has not been decoded. */
@@ -59,6 +62,33 @@ export function onArrival<Value>(
 /** The same for a handler that needs the value alone. */
 export const onSignal = <Value>(definition: Taken<Value>, handle: (value: Value) => void): void =>
   onArrival(definition, ({ read }) => handle(read()));
+
+/**
+ * Also hears by an update what comes as a signal otherwise (`activities/job-words.ts`). An update that names no signal of these handlers is
+ * refused, which leaves no trace in the history.
+ */
+export function acceptWords(): void {
+  setHandler(
+    wordUpdate,
+    ({ signal, value }) => handlers.get(signal)?.({ read: () => value, bytes: 0, sender: "" }),
+    {
+      validator: (word) => {
+        const name = (word as Partial<JobWord> | null | undefined)?.signal; // anybody may send anything
+        if (typeof name !== "string" || !handlers.has(name))
+          throw ApplicationFailure.nonRetryable("a word needs the name of a signal", "BAD_INPUT");
+      },
+    },
+  );
+}
+
+/**
+ * For workflows that left junk to the SDK before: their runs counted none of it, and a replay must continue as new where they did. The marker
+ * comes with the first junk of a run.
+ */
+export const onJunk = (count: () => void): void =>
+  onUnknownSignal(() => {
+    if (patched("junk-signals")) count();
+  });
 
 /** Takes the signals that have no handler, instead of the SDK, which would keep them for one that may yet be set. */
 export function onUnknownSignal(handle: (arrival: UnknownArrival) => void): void {
@@ -114,9 +144,8 @@ function arrivalOf({ input, identity }: Signal): Arrival<unknown> {
   };
 }
 
-/** Those of the SDK itself keep its way. */
-const isSignal = ({ signalWorkflow: signal }: Job): boolean =>
-  isSet(signal) && signal.signalName?.startsWith("__") !== true;
+/** Whatever its name: the SDK has no signals of its own, but anybody may send one whose name looks so. */
+const isSignal = ({ signalWorkflow: signal }: Job): boolean => isSet(signal);
 
 const isSet = <Value>(value: Value | null | undefined): value is Value =>
   value !== null && value !== undefined;

@@ -10,7 +10,7 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { amountText } from "../../../domain/job/job-resources.ts";
-import { durationText, timeText } from "../../terminal/duration.ts";
+import { counted, durationText, timeText } from "../../terminal/duration.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { specFacts } from "../../text/job-facts.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
@@ -124,6 +124,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["serves", servedText(live)],
     ...extrasFacts(view),
     ["silent", jobSilenceText(quiet)],
+    ["junk", junkText(view)],
     ["UI", ui],
   ]);
   const parts = [facts];
@@ -162,6 +163,11 @@ function stateText(
     return `${text} ${wantedText(jobId, preempted)}`;
   return ending.isCancelAsked && said !== "cancelled" ? `${text} (cancel was asked)` : text;
 }
+
+const junkText = ({ junkSignals }: JobView): string | undefined =>
+  junkSignals === undefined
+    ? undefined
+    : `${counted(junkSignals, "signal")} from outside that said nothing`;
 
 /** Launch extras of the last run. */
 const extrasFacts = ({ attempts }: JobView): readonly (readonly [string, string])[] =>

@@ -93,6 +93,7 @@ export function playArray({
       submittedAtMs: START_MS,
       entered: DELIVERED,
       isHeld: false,
+      junkSignals: 0,
       isAsked: false,
       marks: 0,
       followers: NO_FOLLOWERS,

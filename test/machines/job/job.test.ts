@@ -298,6 +298,21 @@ describe("junk instead of signals", () => {
       expect([played.stage(), played.open("tell")]).toEqual(["waiting", []]);
     },
   );
+
+  test("is counted and shown, whatever its name; an honest word is not", () => {
+    const played = playJob();
+    expect(jobView(played.job()).junkSignals).toBeUndefined();
+    for (const junk of [undefined, 7, { lease: 1 }]) {
+      played.feed({ kind: "grant", offer: junk });
+      played.feed({ kind: "pending", note: junk });
+      played.feed({ kind: "preempt", order: junk });
+      played.feed({ kind: "fenced", loss: junk });
+      played.feed({ kind: "call-in", call: junk });
+      played.feed({ kind: "junk" });
+    }
+    played.feed(played.grant(1));
+    expect(jobView(played.job())).toMatchObject({ junkSignals: 18, state: "running" });
+  });
 });
 
 describe("launch extras", () => {

@@ -52,6 +52,16 @@ async function say(lobby: PlayedLobby, rows: readonly LobbyRow[], credits: reado
   await lobby.settle(10_000);
 }
 
+test("a lobby begins its next run, with its rows, before junk has used up the signals of this one", async () => {
+  const { lobby, calls } = opened();
+  await say(lobby, [row(1), row(2)]);
+  for (let at = 0; at < 1_000; at += 1) lobby.feed({ kind: "junk" }, 10_000);
+  await lobby.settle(10_000);
+  expect(lobby.runs()).toBe(2);
+  await say(lobby, [], [7]);
+  expect(calls).toMatchObject([{ jobId: row(1).jobId, credit: 7 }]);
+});
+
 describe("a credit", () => {
   test("calls in exactly one job: the highest priority, then the earliest submission", async () => {
     const { lobby, calls } = opened();
