@@ -152,7 +152,6 @@ function stepped(
       return agent === undefined ? quiet(spent) : deregister(spent, agent);
     }
     case "report-again":
-      // Many at once cost one report, but each of them a signal of the run.
       return quiet({ ...withJunk(state), isReportDue: true });
     case "terms": {
       const { askedTerms, ...known } = state;
