@@ -23,6 +23,7 @@ import {
 } from "../../terminal/exit-code.ts";
 import { hasJobFlags, jobFileWith, type JobFlags } from "../../command/job-flags.ts";
 import { endAsJob, followJob } from "../../command/job-follower.ts";
+import { withPinnedImage } from "../../command/pinned-image.ts";
 import { submitJob } from "../../command/submit-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { embeddedModel } from "../../planning/embedded-model.ts";
@@ -45,6 +46,7 @@ interface SubmitValues extends ConnectionOptionValues, JobFlags {
   readonly follow?: boolean;
   readonly json?: boolean;
   readonly whatIf?: boolean;
+  readonly pin: boolean;
 }
 
 export function submitVerb(context: CommandContext): Command {
@@ -64,6 +66,10 @@ export function submitVerb(context: CommandContext): Command {
     .option(
       "--what-if",
       "submit nothing; show where and when the job would start, and which jobs it would preempt",
+    )
+    .option(
+      "--no-pin",
+      "leave the tag of an image as it is written, although podman or docker here knows its digest",
     )
     .option("--json", "answer with one JSON document")
     .addHelpText(
@@ -289,7 +295,9 @@ async function submitAll(
     if (jobs.length > 1)
       // Before the first is submitted; the submission of each would find it too.
       for (const id of outsidersOf(jobs)) await client.job(id).ending();
-    for (const { job, file, series } of jobs) {
+    for (const source of jobs) {
+      const { file, series } = source;
+      const job = values.pin ? await withPinnedImage(context, source) : source.job;
       const ids =
         series === undefined ? undefined : (named.get(series) ?? new Map<string, string>());
       const answer = await submitJob(context, client, {
