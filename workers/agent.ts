@@ -159,7 +159,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   const hosts = new Map(
     options.hosts.map((host) => {
       const { id } = host;
-      const ends = { owner: ownerOf(id), settled: health.endsOn(id) };
+      const ends = { owner: ownerOf(id), ...health.on(id) };
       return [id, openHost({ ...host, ...ends, stateDir, fleet, containment, heal }, nodeSystem)];
     }),
   );

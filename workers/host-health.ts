@@ -1,6 +1,6 @@
 /**
  * @file Watches the health of an agent's hosts, and drains them in its fleet: where jobs of different tenants fail fast in a row, and where the
- * operator's check fails.
+ * operator's check fails, or a program of theirs around a launch.
  *
  * It uses the operators' own updates, `drain` and `undrain`, and looks at the ledger first: a host that anybody drained before keeps that reason. What an
  * operator orders between look and update is kept by the fleet, which refuses an update that goes by other drains than there are.
@@ -15,18 +15,20 @@ import {
   type FastFailure,
 } from "../agent/health/black-hole.ts";
 import { keepChecking } from "../agent/health/health-checks.ts";
+import { leaseChecker } from "../agent/health/lease-checks.ts";
 import { setAside, type SeenFleet, type SetAsidePorts } from "../agent/health/set-aside.ts";
 import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
 import type { HostId } from "../domain/values/ids.ts";
-import type { RunOrder, RunReport } from "../protocol/agent-contract.ts";
+import type { HostSetup } from "../agent/runs/agent-host.ts";
 import { drainUpdate, fleetWorkflowId, ledgerQuery, undrainUpdate } from "../protocol/messages.ts";
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { HealthRules } from "./health-file.ts";
+import type { ServedHost } from "./host-resources.ts";
 
 export interface HealthWatch {
-  /** Takes the ends of this host's launches. */
-  endsOn(host: HostId): (order: RunOrder, report: RunReport) => void;
+  /** What this host is opened with: it takes the ends of its launches, and runs the operator's programs around them. */
+  on(host: HostId): Required<Pick<HostSetup, "settled" | "checkLease">>;
   /** Runs the first check, and then again and again. Returns when the first has ended, and soon all the same where it takes long. */
   begin(): Promise<void>;
 }
@@ -36,7 +38,7 @@ export interface HealthSetup {
   readonly health?: HealthRules;
   readonly client: Client;
   readonly fleet: string;
-  readonly hosts: readonly { readonly id: HostId }[];
+  readonly hosts: readonly Pick<ServedHost, "id" | "gpus">[];
   readonly onNote?: (note: string) => void;
 }
 
@@ -80,12 +82,24 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     waitMs: () => randomInt(MOST_WAIT_MS),
   };
   return {
-    endsOn: (host) => (order, report) => {
-      if (health?.isSetAside !== true) return;
-      const { row, isEvidence } = afterLaunch(rows.get(host) ?? [], launchWord(order, report));
-      rows.set(host, isEvidence ? [] : row);
-      if (isEvidence) void setAside(host, evidenceText(row, nodeClock.nowMs()), aside);
-    },
+    on: (host) => ({
+      settled: (order, report) => {
+        if (health?.isSetAside !== true) return;
+        const { row, isEvidence } = afterLaunch(rows.get(host) ?? [], launchWord(order, report));
+        rows.set(host, isEvidence ? [] : row);
+        if (isEvidence) void setAside(host, evidenceText(row, nodeClock.nowMs()), aside);
+      },
+      checkLease: leaseChecker(health ?? {}, {
+        clock: nodeClock,
+        closing,
+        hostGpus: setup.hosts.find(({ id }) => id === host)?.gpus,
+        run: runCheckProgram,
+        onFailed: (reason) => {
+          if (health?.isSetAside === true) void setAside(host, reason, aside);
+          else onNote(`${host}: not drained, as its health file says, though to be ${reason}`);
+        },
+      }),
+    }),
     begin: async () => {
       if (health?.check === undefined) return;
       await keepChecking(health.check, {

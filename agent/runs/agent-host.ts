@@ -10,6 +10,7 @@ import type { RunOrder, RunReport } from "../../protocol/agent-contract.ts";
 import { MARKS_ALONE, type Containment } from "../containment/container.ts";
 import type { HostGpu } from "../containment/host-gpus.ts";
 import type { HostResources } from "../containment/limits.ts";
+import type { CheckLease } from "../health/lease-checks.ts";
 import { failure } from "../system/failures.ts";
 import {
   batchDir,
@@ -41,6 +42,8 @@ export interface AgentHost {
   readonly owner: string;
   /** Called once for each launch, when its report is written. */
   readonly settled?: (order: RunOrder, report: RunReport) => void;
+  /** The operator's programs around each launch. */
+  readonly checkLease?: CheckLease;
   /** Settled when the tokens are known; `tokens.isReady` says whether they are. */
   readonly ready: Promise<void>;
   /** Launches without a report, by `runKey`. */
@@ -57,6 +60,7 @@ export interface HostSetup extends HostPlace {
   /** By default one made from the folder's name. */
   readonly owner?: string;
   readonly settled?: AgentHost["settled"];
+  readonly checkLease?: CheckLease;
   /** Asks the fleet for the tokens where the folder holds none; never fails. By default a missing file is that of a new host. */
   readonly heal?: (host: Pick<AgentHost, "id" | "gpuCount" | "tokens">) => Promise<void>;
 }
@@ -69,6 +73,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     gpus,
     owner,
     settled,
+    checkLease,
     heal,
     ...place
   } = setup;
@@ -88,6 +93,7 @@ export function openHost(setup: HostSetup, system: System): AgentHost {
     resources,
     ...(gpus !== undefined && { gpus }),
     ...(settled !== undefined && { settled }),
+    ...(checkLease !== undefined && { checkLease }),
     owner: owner ?? ownerName([layout.dir]),
     open: new Map(),
   };
@@ -239,6 +245,7 @@ function newRun(host: AgentHost, ref: RunRef, stored: StoredOrder | undefined): 
     hurry: new AbortController(),
     kill: new AbortController(),
     stopping: undefined,
+    clearing: undefined,
     attempts: 0,
   };
 }

@@ -43,6 +43,8 @@ export interface LocalRun extends RunRef, Launch {
   attempts: number;
   /** The stop that is under way; there is only ever one. */
   stopping: Promise<{ readonly hadProcesses: boolean }> | undefined;
+  /** The operator's epilogue, which runs once. */
+  clearing: Promise<void> | undefined;
 }
 
 export type Phase =

@@ -16,8 +16,8 @@ import type {
 } from "../../protocol/agent-contract.ts";
 import type { ReadSecrets, SecretValues } from "../ports/secrets.ts";
 import type { ActivityTask, GangWatcher } from "../ports/temporal.ts";
-import { forgetUnstored, refOf, runOf, type AgentHost } from "./agent-host.ts";
-import { secretNames } from "./rank-environment.ts";
+import { forgetUnstored, maskOn, refOf, runOf, type AgentHost } from "./agent-host.ts";
+import { gpuIds, secretNames } from "./rank-environment.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { watchProgress } from "./batch-progress.ts";
 import { failure, stoppedWatching, staysOpen } from "../system/failures.ts";
@@ -221,6 +221,7 @@ async function start(
       ...{ order, ports, signal },
       sayPulling: () => say({ phase: "pulling" }),
     });
+    await runPrologue(host, { order, signal });
     if (!signal.aborted) say({ phase: "prepared" });
     const timeoutMs = Math.max(0, order.prepareTimeoutMs - (clock.elapsedMs() - startedMs));
     gang = await awaitGang(order, {
@@ -240,6 +241,20 @@ async function start(
   const { masterPort, isTuned = false } = gang;
   await commit(host, run, { order, masterPort, isTuned, secrets, ports });
   return true;
+}
+
+/** The last of what a host does to be prepared. Throws HOST_REFUSED where the operator's program fails. */
+async function runPrologue(
+  { id, checkLease }: AgentHost,
+  { order, signal }: { readonly order: RunOrder; readonly signal: AbortSignal },
+): Promise<void> {
+  const gpus = gpuIds(maskOn(order));
+  const result = await checkLease?.("prologue", { order, gpus, signal });
+  if (result?.kind !== "failed") return;
+  throw failure(
+    "HOST_REFUSED",
+    `${id} refuses ${order.leaseId} of ${order.jobName}: its prologue failed: ${result.why}. Mend the host, or the program that its health file names.`,
+  );
 }
 
 /** The start was called off: makes that final, unless a later attempt is to go on. */

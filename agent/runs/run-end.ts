@@ -5,10 +5,11 @@
  * no pause between a checkpoint and TERM: no process was told to end by then. Only one stop of a launch is ever under
  * way; a second one that wants no checkpoint ends the wait for it, and one that kills ends the grace.
  * Settle: every process that the ranks left behind is killed, then the report is written, once and for all.
+ * Between the last process and the answer, or the report, runs the operator's epilogue (`health/lease-checks.ts`).
  */
 
 import type { RunReport } from "../../protocol/agent-contract.ts";
-import type { AgentHost } from "./agent-host.ts";
+import { maskOn, type AgentHost } from "./agent-host.ts";
 import { groupsOf, readContainer, type Container } from "../containment/container.ts";
 import { readBandwidth } from "../folder/bandwidth-file.ts";
 import { orderCheckpoint } from "./checkpoint-order.ts";
@@ -17,6 +18,8 @@ import { rankDir, taskDir, type Claim, type StopNote } from "../folder/launch-fi
 import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { lastLines } from "../shim/log-reader.ts";
+import { gpuIds } from "./rank-environment.ts";
+import { failure } from "../system/failures.ts";
 import { endShim, killAll, terminate } from "./process-end.ts";
 import { neverStarted, runReport, type Facts } from "./run-report.ts";
 import type { Groups } from "../ports/groups.ts";
@@ -91,6 +94,7 @@ async function stopOnce(
   }
   hadProcesses = (await killAll(run)) || hadProcesses;
   if ("shim" in phase) await endShim(system, phase.shim);
+  await clearRun(host, run);
   return { hadProcesses };
 }
 
@@ -113,7 +117,10 @@ export async function settleRun(
   const { files: disk } = system;
   // A stop may still grant a grace to processes that the ranks have left behind.
   await run.stopping?.catch(() => undefined);
-  if (phase.kind !== "revoked") await killAll(run);
+  if (phase.kind !== "revoked") {
+    await killAll(run);
+    await clearRun(host, run);
+  }
   const container = readContainer(disk, files);
   const memory = memoryOf(container, system.groups);
   const nowMs = system.clock.nowMs();
@@ -139,6 +146,26 @@ export async function settleRun(
   for (const group of groupsOf(container)) system.groups.remove(group);
   host.open.delete(runKey(run));
   return readJson<RunReport>(disk, files.report) ?? report;
+}
+
+/** Nothing of the launch runs. Throws HOST_LOST where this agent ends before the epilogue has: the next one runs it again. */
+function clearRun(host: AgentHost, run: LocalRun): Promise<void> {
+  run.clearing ??= runEpilogue(host, run);
+  return run.clearing;
+}
+
+async function runEpilogue(
+  { id, checkLease }: AgentHost,
+  { stored, leaseId }: LocalRun,
+): Promise<void> {
+  if (checkLease === undefined || stored === undefined) return;
+  const { order } = stored;
+  const { kind } = await checkLease("epilogue", { order, gpus: gpuIds(maskOn(order)) });
+  if (kind === "called-off")
+    throw failure(
+      "HOST_LOST",
+      `the agent of ${id} ends; the next one ends ${leaseId} there once its epilogue has run`,
+    );
 }
 
 /** Counted in the group, which stays until the report is written: whoever settles after a crash reads the same. */

@@ -6,7 +6,8 @@
 
 import { spawn } from "node:child_process";
 import { harmless } from "../../domain/values/file-problem.ts";
-import type { CheckResult, HealthCheck } from "../health/health-checks.ts";
+import type { CheckResult } from "../health/health-checks.ts";
+import type { CheckProgram } from "../health/lease-checks.ts";
 
 const KEPT_BYTES = 4_096;
 const SHOWN_CHARACTERS = 200;
@@ -14,7 +15,7 @@ const SHOWN_CHARACTERS = 200;
 const DRAIN_MS = 250;
 
 export function runCheckProgram(
-  { command, timeoutMs }: HealthCheck,
+  { command, timeoutMs, env }: CheckProgram,
   closing: AbortSignal,
 ): Promise<CheckResult> {
   return new Promise((resolve) => {
@@ -26,7 +27,7 @@ export function runCheckProgram(
       child = spawn(program, words, {
         detached: true,
         stdio: ["ignore", "pipe", "pipe"],
-        env: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
+        env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...env },
       });
     } catch (error) {
       // A word with a NUL byte, for one.

@@ -30,6 +30,7 @@ import type {
 import type { Containment } from "../../agent/containment/container.ts";
 import type { HostGpu } from "../../agent/containment/host-gpus.ts";
 import type { HostResources } from "../../agent/containment/limits.ts";
+import type { CheckLease } from "../../agent/health/lease-checks.ts";
 import type { Images } from "../../agent/ports/images.ts";
 import type { System } from "../../agent/ports/system.ts";
 import type { Launch } from "../../agent/runs/local-run.ts";
@@ -105,6 +106,7 @@ export interface AgentSetup {
   readonly resources?: HostResources;
   readonly images?: Images;
   readonly gpus?: readonly HostGpu[];
+  readonly checkLease?: CheckLease;
   readonly owner?: string;
 }
 
@@ -120,6 +122,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
       ...(setup.resources !== undefined && { resources: setup.resources }),
       ...(setup.owner !== undefined && { owner: setup.owner }),
       ...(setup.gpus !== undefined && { gpus: setup.gpus }),
+      ...(setup.checkLease !== undefined && { checkLease: setup.checkLease }),
       ...(setup.settled !== undefined && { settled: setup.settled }),
     },
     nodeSystem,

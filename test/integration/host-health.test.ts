@@ -58,9 +58,13 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "orbweaver-health-"));
   good = join(dir, "good");
   writeFileSync(good, "");
+  writeFileSync(join(dir, "bad"), "none");
   writeFileSync(
     join(dir, "health.yaml"),
-    JSON.stringify({ check: ["test", "-e", good], every: "200ms", timeout: "1m" }),
+    JSON.stringify({
+      ...{ check: ["test", "-e", good], every: "200ms", timeout: "1m" },
+      prologue: ["sh", "-c", `! [ "$ORBWEAVER_HOST" = "$(cat ${join(dir, "bad")})" ]`],
+    }),
   );
   process.env[HEALTH_VARIABLE] = join(dir, "health.yaml");
   const file = join(dir, "fleet.yaml");
@@ -109,6 +113,30 @@ it("a host on which jobs of two tenants fail fast in a row is drained, with the 
   expect(await cli("fleet", "show")).toMatch(/Drained hosts:\n +lab\/h1: set aside at /);
   await cli("undrain", HOST);
   await until((all) => all.every(({ isDrained }) => isDrained !== true));
+});
+
+it("a host whose prologue fails refuses the job by name, and is set aside until it is undrained", async () => {
+  writeFileSync(join(dir, "bad"), HOST);
+  const job = join(dir, "refused.yaml");
+  const constraints = { hosts: [HOST] };
+  const run = { command: ["true"] };
+  writeFileSync(job, JSON.stringify({ name: "refused", gang: 1, constraints, run }));
+  await cli("submit", "--key", "refused", job);
+  const shown = await until((all) => all.some(({ isDrained }) => isDrained === true));
+  expect(shown.filter(({ isDrained }) => isDrained === true)).toMatchObject([
+    {
+      id: HOST,
+      drainReason: expect.stringMatching(
+        /^set aside at .*Z: the prologue of lease-\d+ failed: sh ended with exit code 1$/,
+      ) as string,
+    },
+  ]);
+  expect(await cli("status", "refused")).toContain("its prologue failed");
+  writeFileSync(join(dir, "bad"), "none");
+  await cli("undrain", HOST);
+  await until((all) => all.every(({ isDrained }) => isDrained !== true));
+  await cli("cancel", "refused").catch(() => undefined);
+  await cli("submit", "--wait", "--key", "accepted", job);
 });
 
 it("hosts whose check fails are drained, and come back when it passes", async () => {

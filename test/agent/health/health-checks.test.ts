@@ -112,10 +112,7 @@ describe("an operator's check", () => {
 
 describe("a check program", () => {
   const run = (line: string, timeoutMs = 60_000) =>
-    runCheckProgram(
-      { command: ["sh", "-c", line], everyMs: 1, timeoutMs },
-      new AbortController().signal,
-    );
+    runCheckProgram({ command: ["sh", "-c", line], timeoutMs }, new AbortController().signal);
 
   it.each([
     ["passes with status 0", "echo fine", 60_000, passed],
@@ -169,12 +166,23 @@ describe("a health file", () => {
     expect(rulesOf("")).toEqual({ isSetAside: true });
   });
 
+  it("names programs around each launch, with a time of their own", () => {
+    expect(rulesOf("prologue: [/bin/a, -x]\nepilogue: [/bin/b]\nleaseTimeout: 5s\n")).toEqual({
+      prologue: { command: ["/bin/a", "-x"], timeoutMs: 5_000 },
+      epilogue: { command: ["/bin/b"], timeoutMs: 5_000 },
+      isSetAside: true,
+    });
+    expect(rulesOf("epilogue: [/bin/b]\n").epilogue?.timeoutMs).toBe(30_000);
+  });
+
   it.each([
     ["that others may write", "check: [a]", 0o666, /belong to root/],
     ["with a line for a shell", "check: a b", 0o644, /check/],
     ["with a time and no check", "every: 1m", 0o644, /without check/],
     ["with a check that may take for ever", "check: [a]\ntimeout: 1h", 0o644, /timeout .*10m/],
     ["with a pause of weeks", "check: [a]\nevery: 50d", 0o644, /every .*a day/],
+    ["with a time for no program", "leaseTimeout: 5s", 0o644, /without prologue/],
+    ["for which a gang waits long", "prologue: [a]\nleaseTimeout: 5m", 0o644, /leaseTimeout .*1m/],
     ["with a time without a unit", "check: [a]\nevery: 5", 0o644, /every/],
   ])("%s is refused", (_, text, mode, want) => {
     expect(() => rulesOf(text, mode)).toThrow(want);
