@@ -145,12 +145,14 @@ it(
 
 /**
  * Leases that hosts of this release refused to start: an older fleet worker granted them, and that one prints no tickets. The job then asks
- * for GPUs again, and nothing has started.
+ * for GPUs again, and nothing has started. An order to stop such a lease is refused in the same words, with another code.
  */
 const refusedLeases = ({ events }: History): ReadonlySet<string> =>
   new Set(
     (events ?? [])
-      .map(({ activityTaskFailedEventAttributes: failed }) => failed?.failure?.message ?? "")
+      .map(({ activityTaskFailedEventAttributes: failed }) => failed?.failure)
+      .filter((failure) => failure?.applicationFailureInfo?.type === "STALE_TOKEN")
+      .map((failure) => failure?.message ?? "")
       .filter((message) => message.includes("the fleet has signed no ticket for it")),
   );
 
