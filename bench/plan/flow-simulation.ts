@@ -4,7 +4,8 @@
  *
  * Every unit works through its own 1F1B order; it starts an operation when its input is there, and sends the result before it goes on. A flow takes the
  * latency of its way, then its bytes at the rate that progressive filling gives it, anew whenever a flow starts or ends (Bertsekas and Gallager, §6.5.2).
- * When all replicas of a stage are done, each edge of their ring is a flow; when the rings of the first and the last stage are, each replica adds up a
+ * Before that it exchanges tokens with those with which it shares out experts, in one flow that crosses the way to each of them.
+ * When all replicas of a stage are done, each edge of their ring is a flow, then each edge of the rings of those that have the same experts; when the rings of the first and the last stage are, each replica adds up a
  * tied embedding over both ways. Units of a host with NVLink have a port of their own each way, those of a host without share one bus, on which the ring
  * of a host's members is one flow. Cost: events × links × flows.
  */
@@ -40,6 +41,16 @@ export interface SimulatedStep {
   readonly ringBytes: readonly number[];
   /** How often each half of a ring's work goes around, for its latency. */
   readonly ringRounds: number;
+  /** Replicas in a row that share out experts; 1 where none do. */
+  readonly experts: number;
+  /** By stage: a unit's bytes to each other of its group in a micro-batch, and how often something is exchanged in a forward pass. */
+  readonly exchanges: readonly {
+    readonly forward: number;
+    readonly backward: number;
+    readonly calls: number;
+  }[];
+  /** Of the experts that a replica has, over each edge of their ring but for (k − 1)/k. */
+  readonly expertBytes: readonly number[];
   /** Each way between the first and the last stage of a replica. */
   readonly tiedBytes: number;
 }
@@ -224,6 +235,11 @@ function startPipelines(step: SimulatedStep, world: World): void {
       const compute = (): void => {
         const ms = kind === "F" ? step.forwardMs(stage, host) : step.backwardMs(stage, host);
         world.after(ms, () => {
+          exchange(step, { world, cell, kind }, () => {
+            handOn();
+          });
+        });
+        const handOn = (): void => {
           const to = kind === "F" ? cell + replicas : cell - replicas;
           if (to < 0 || to >= stages * replicas) {
             work(at + 1);
@@ -234,7 +250,7 @@ function startPipelines(step: SimulatedStep, world: World): void {
             arrive(`${kind} ${String(to)} ${String(microBatch)}`);
             work(at + 1);
           });
-        });
+        };
       };
       if (hasInput && !arrived.has(needed)) waiting.set(needed, compute);
       else compute();
@@ -244,6 +260,32 @@ function startPipelines(step: SimulatedStep, world: World): void {
     });
   }
 }
+
+function exchange(
+  { experts, replicas, exchanges }: SimulatedStep,
+  {
+    world,
+    cell,
+    kind,
+  }: { readonly world: World; readonly cell: number; readonly kind: Operation[0] },
+  done: () => void,
+): void {
+  const { forward, backward, calls } = exchanges[Math.floor(cell / replicas)] ?? NOTHING;
+  if (forward === 0) {
+    done();
+    return;
+  }
+  const first = Math.floor(cell / experts) * experts;
+  const paths = Array.from({ length: experts }, (_, at) => first + at)
+    .filter((peer) => peer !== cell)
+    .map((peer) => world.wires.path(cell, peer));
+  const rounds = kind === "F" ? calls : (calls * backward) / forward;
+  const latencyMs = rounds * Math.max(...paths.map((path) => path.latencyMs));
+  const links = paths.flatMap((path) => path.links);
+  world.send({ links, latencyMs }, kind === "F" ? forward : backward, done);
+}
+
+const NOTHING = { forward: 0, backward: 0, calls: 0 };
 
 /** Called with each stage whose replicas are done. */
 function gradientPhase(step: SimulatedStep, world: World): (stage: number) => void {
@@ -273,17 +315,30 @@ function gradientPhase(step: SimulatedStep, world: World): (stage: number) => vo
       ended(stage);
       return;
     }
-    const cells = ringOrder(step, stage);
-    const bytes = step.ringBytes[stage] ?? 0;
+    const all = Array.from({ length: replicas }, (_, at) => stage * replicas + at);
+    around(ringOrder(step, all), step.ringBytes[stage] ?? 0, () => {
+      const { experts } = step;
+      const members = replicas / experts;
+      const bytes = ((members - 1) / members) * (step.expertBytes[stage] ?? 0);
+      let open = bytes === 0 ? 0 : experts;
+      if (open === 0) ended(stage);
+      for (let part = 0; part < experts && bytes > 0; part += 1) {
+        const same = all.filter((_, replica) => replica % experts === part);
+        around(ringOrder(step, same), bytes, () => {
+          open -= 1;
+          if (open === 0) ended(stage);
+        });
+      }
+    });
+  };
+  function around(cells: readonly number[], bytes: number, done: () => void): void {
     let open = cells.length;
     const paths = cells.map((cell, at) => wires.path(cell, cells[(at + 1) % cells.length] ?? cell));
     const onceAroundMs = paths.reduce((sum, { latencyMs }) => sum + latencyMs, 0);
     const finish = (): void => {
       open -= 1;
       if (open > 0) return;
-      world.after(2 * step.ringRounds * onceAroundMs, () => {
-        ended(stage);
-      });
+      world.after(2 * step.ringRounds * onceAroundMs, done);
     };
     const isOnBus = new Set<number>();
     for (const { links } of paths) {
@@ -296,13 +351,15 @@ function gradientPhase(step: SimulatedStep, world: World): (stage: number) => vo
       if (isBus) isOnBus.add(only);
       world.send({ links, latencyMs: 0 }, bytes, finish);
     }
-  };
+  }
 }
 
 /** Host after host, cluster after cluster as they first appear, each followed by the one that it reaches fastest. */
-function ringOrder(step: SimulatedStep, stage: number): readonly number[] {
-  const { replicas, hosts, cellHosts, between } = step;
-  const cells = Array.from({ length: replicas }, (_, at) => stage * replicas + at);
+function ringOrder(
+  { hosts, cellHosts, between }: SimulatedStep,
+  members: readonly number[],
+): readonly number[] {
+  const cells = [...members];
   const clusterOf = (cell: number): string => hosts[cellHosts[cell] ?? -1]?.cluster ?? "";
   const open = new Set(cells.map(clusterOf));
   const order: string[] = [];

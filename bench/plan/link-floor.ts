@@ -2,15 +2,21 @@
  * @file The least time in which a split's bytes pass over its busiest link: network cards, links between clusters, buses without NVLink. Imports nothing
  * of the planner but types.
  *
- * Counted on every link in each direction: activations and their gradients of all micro-batches, one edge of each stage's ring where it leaves a host or
- * a cluster (2 (k − 1)/k of the gradients, or half of it as 16-bit parameters), and tied embeddings both ways.
+ * Counted on every link in each direction: activations and their gradients of all micro-batches, tokens to the experts that replicas share out and back, one
+ * edge of each stage's ring where it leaves a host or a cluster (2 (k − 1)/k of the gradients, or half of it as 16-bit parameters), the same of the rings
+ * of experts, and tied embeddings both ways.
  */
 
-import { ringTraffic, type SimulatedPlan } from "./simulated-plan.ts";
+import {
+  exchangedBytes,
+  expertParameters,
+  ringTraffic,
+  type SimulatedPlan,
+} from "./simulated-plan.ts";
 
 export function linkFloorMs(plan: SimulatedPlan): number {
   const { model, site, split, gradientBytes } = plan;
-  const { replicas, stages, microBatch, microBatches, bounds, cells } = split;
+  const { replicas, stages, microBatch, microBatches, bounds, cells, experts = 1 } = split;
   const busyMs = new Map<string, number>();
   const carry = (link: string, bytes: number, gbs: number): void => {
     busyMs.set(link, (busyMs.get(link) ?? 0) + bytes / (gbs * 1e6));
@@ -29,20 +35,9 @@ export function linkFloorMs(plan: SimulatedPlan): number {
   };
   const hostOf = (stage: number, replica: number): number =>
     cells[stage * replicas + replica]?.host ?? -1;
-  for (let stage = 0; stage < stages; stage += 1) {
-    const layers = model.layers.slice(bounds[stage], bounds[stage + 1]);
-    const sent = (layers.at(-1)?.outputBytes ?? 0) * microBatch * microBatches;
-    for (let replica = 0; replica < replicas && stage + 1 < stages; replica += 1) {
-      cross(hostOf(stage, replica), hostOf(stage + 1, replica), sent);
-      cross(hostOf(stage + 1, replica), hostOf(stage, replica), sent);
-    }
-    if (replicas === 1) continue;
-    const isTied = stage > 0 && stage === stages - 1;
-    const parameters =
-      layers.reduce((sum, layer) => sum + layer.parameters, 0) +
-      (isTied ? (model.tiedParameters ?? 0) : 0);
-    const edge = (parameters * ringTraffic(plan).bytes * (replicas - 1)) / replicas;
-    const hosts = [...new Set(Array.from({ length: replicas }, (_, at) => hostOf(stage, at)))];
+  const ring = (members: readonly number[], parameters: number): void => {
+    const edge = (parameters * ringTraffic(plan).bytes * (members.length - 1)) / members.length;
+    const hosts = [...new Set(members)];
     for (const host of hosts) {
       const card = site.fabric(site.hosts[host]?.cluster ?? "").gbs;
       if (hosts.length === 1) continue;
@@ -52,6 +47,35 @@ export function linkFloorMs(plan: SimulatedPlan): number {
     ringOverSites(hosts.map((host) => site.hosts[host]?.cluster ?? "")).forEach(([from, to]) => {
       carry(`${from} to ${to}`, edge, site.between(from, to).gbs);
     });
+  };
+  for (let stage = 0; stage < stages; stage += 1) {
+    const layers = model.layers.slice(bounds[stage], bounds[stage + 1]);
+    const sent = (layers.at(-1)?.outputBytes ?? 0) * microBatch * microBatches;
+    for (let replica = 0; replica < replicas && stage + 1 < stages; replica += 1) {
+      cross(hostOf(stage, replica), hostOf(stage + 1, replica), sent);
+      cross(hostOf(stage + 1, replica), hostOf(stage, replica), sent);
+    }
+    const { forward, backward } = exchangedBytes(plan, stage);
+    for (let replica = 0; replica < replicas; replica += 1)
+      for (let other = 0; other < replicas; other += 1)
+        if (other !== replica && Math.floor(other / experts) === Math.floor(replica / experts))
+          cross(hostOf(stage, replica), hostOf(stage, other), microBatches * (forward + backward));
+    if (replicas === 1) continue;
+    const isTied = stage > 0 && stage === stages - 1;
+    const ofExperts = expertParameters(plan, stage);
+    const parameters =
+      layers.reduce((sum, layer) => sum + layer.parameters, 0) +
+      (isTied ? (model.tiedParameters ?? 0) : 0);
+    ring(
+      Array.from({ length: replicas }, (_, at) => hostOf(stage, at)),
+      parameters - ofExperts,
+    );
+    for (let part = 0; part < experts && ofExperts > 0; part += 1) {
+      const members = Array.from({ length: replicas / experts }, (_, at) =>
+        hostOf(stage, at * experts + part),
+      );
+      ring(members, ofExperts / experts);
+    }
   }
   const tied = gradientBytes * (model.tiedParameters ?? 0);
   for (let replica = 0; replica < replicas && stages > 1; replica += 1) {

@@ -39,6 +39,28 @@ export function ringTraffic({
   return { bytes: gradientBytes + (isSharded ? 2 : gradientBytes), rounds: 1 };
 }
 
+/** What a unit sends to each other of its group in a micro-batch: tokens out and results back, as much again in backward, once more where it recomputes. */
+export function exchangedBytes(
+  { model, split: { bounds, microBatch, isRecomputing, experts = 1 } }: SimulatedPlan,
+  stage: number,
+): { readonly forward: number; readonly backward: number } {
+  const layers = model.layers.slice(bounds[stage], bounds[stage + 1]);
+  const tokens = layers.reduce((sum, { expertBytes = 0 }) => sum + expertBytes, 0);
+  const forward = experts === 1 ? 0 : (2 * tokens * microBatch) / experts;
+  return { forward, backward: isRecomputing ? 2 * forward : forward };
+}
+
+/** Of a stage's experts, where replicas share them out; else 0. */
+export const expertParameters = (
+  { model, split: { bounds, experts = 1 } }: SimulatedPlan,
+  stage: number,
+): number =>
+  experts === 1
+    ? 0
+    : model.layers
+        .slice(bounds[stage], bounds[stage + 1])
+        .reduce((sum, { expertParameters: own = 0 }) => sum + own, 0);
+
 export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
   const { model, site, split, gradientBytes } = plan;
   const traffic = ringTraffic(plan);
@@ -67,7 +89,11 @@ export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
   const again = split.isRecomputing ? 1 : 0;
   const parameters = Array.from({ length: stages }, (_, stage) => {
     const own = layersOf(stage).reduce((sum, layer) => sum + layer.parameters, 0);
-    return own + (stage > 0 && stage === stages - 1 ? (model.tiedParameters ?? 0) : 0);
+    return (
+      own -
+      expertParameters(plan, stage) +
+      (stage > 0 && stage === stages - 1 ? (model.tiedParameters ?? 0) : 0)
+    );
   });
   return {
     hosts: site.hosts.map(({ cluster, nvlinkGpus, inside }) => ({
@@ -91,6 +117,15 @@ export function simulatedPlan(plan: SimulatedPlan): SimulatedStep {
     ),
     ringBytes: parameters.map((count) => (count * traffic.bytes * (replicas - 1)) / replicas),
     ringRounds: traffic.rounds,
+    experts: split.experts ?? 1,
+    exchanges: Array.from({ length: stages }, (_, stage) => ({
+      ...exchangedBytes(plan, stage),
+      calls: 2 * layersOf(stage).filter(({ expertBytes = 0 }) => expertBytes > 0).length,
+    })),
+    expertBytes: Array.from(
+      { length: stages },
+      (_, stage) => (expertParameters(plan, stage) * traffic.bytes) / (split.experts ?? 1),
+    ),
     tiedBytes: gradientBytes * (model.tiedParameters ?? 0),
   };
 }

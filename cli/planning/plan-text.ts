@@ -1,6 +1,6 @@
 /** @file A parallelism plan as text: the choice, the needs of each stage, the parts of a step's time, and the alternatives. */
 
-import { planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
+import { degreesText, planDocument, planLine } from "../../planning/parallelism/plan-document.ts";
 import { parameterCount, type PlanModel } from "../../planning/parallelism/models.ts";
 import type { TrainingPlan } from "../../planning/parallelism/plan.ts";
 import type { PlanSite } from "../../planning/parallelism/site.ts";
@@ -109,6 +109,7 @@ const PARTS: readonly (readonly [keyof StepParts, string])[] = [
   ["computeMs", "compute"],
   ["bubbleMs", "waiting in the pipeline"],
   ["tensorMs", "all-reduce within layers"],
+  ["exchangeMs", "tokens to experts and back"],
   ["sendMs", "between stages"],
   ["reduceMs", "all-reduce of gradients"],
   ["updateMs", "update"],
@@ -143,6 +144,10 @@ export function reasons({ model, site, plan }: Planned): readonly string[] {
         ? "layers are not split over GPUs: their all-reduces would cost more than they save"
         : "layers are not split over GPUs: none here share NVLink",
     );
+  if (split.experts !== undefined)
+    lines.push(
+      `experts are shared out over ${split.experts} replicas: less memory for each, and tokens travel to their experts`,
+    );
   if (split.isRecomputing)
     lines.push("activations are computed again: they would not fit otherwise");
   if (split.isRecomputingScores === true)
@@ -156,7 +161,7 @@ export function reasons({ model, site, plan }: Planned): readonly string[] {
       .find(({ by }) => by > 0);
     const slower = (100 * (next.stepMs / plan.stepMs - 1)).toFixed(0);
     lines.push(
-      `next best: ${degrees(next.split)}, ${slower} % slower${worse === undefined ? "" : `, most of it ${worse.title} (+${worse.by.toFixed(0)} ms)`}`,
+      `next best: ${degreesText(next.split)}, ${slower} % slower${worse === undefined ? "" : `, most of it ${worse.title} (+${worse.by.toFixed(0)} ms)`}`,
     );
   }
   return lines;
@@ -176,11 +181,11 @@ function othersTable({ others }: TrainingPlan, width: number): string {
   const rows = others
     .slice(0, OTHERS)
     .map(({ split, stepMs, parts }) => [
-      degrees(split),
+      degreesText(split),
       stepMs.toFixed(0),
       parts.computeMs.toFixed(0),
       parts.bubbleMs.toFixed(0),
-      parts.sendMs.toFixed(0),
+      (parts.sendMs + parts.exchangeMs).toFixed(0),
       (parts.reduceMs + parts.tensorMs).toFixed(0),
     ]);
   return tableText(
@@ -189,9 +194,6 @@ function othersTable({ others }: TrainingPlan, width: number): string {
     width,
   );
 }
-
-const degrees = ({ replicas, stages, width }: TrainingPlan["split"]): string =>
-  `DP ${replicas} × PP ${stages} × TP ${width}`;
 
 const billions = (count: number): string =>
   count >= 1e9 ? `${(count / 1e9).toFixed(2)} billion` : `${(count / 1e6).toFixed(1)} million`;

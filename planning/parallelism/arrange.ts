@@ -2,7 +2,7 @@
  * @file Assigns units of GPUs to the stages of each replica, in two levels, as in SpiderFlow §4.2.
  *
  * Between clusters: the cells (stage, replica) form a graph whose edges weigh the bytes of a step (activations and their gradients between
- * neighbouring stages, gradients between replicas of a stage); it is cut into parts as large as the clusters (cut.ts). Within a cluster: the
+ * neighbouring stages, gradients between replicas of a stage, tokens between those that share out experts); it is cut into parts as large as the clusters (cut.ts). Within a cluster: the
  * cluster's part of the graph is assigned to hosts by an integer program, min α Σ dp bytes cut + β Σ pp bytes cut, through the solver port
  * where it is small, else by the cut again. Plain arrangements (pipelines or replicas kept together, in order) are candidates beside it.
  * Cost: O(cells) for a plain one; one cut and one program a cluster for the others.
@@ -19,8 +19,16 @@ export interface Grid {
   readonly replicas: number;
   /** Of one step between neighbouring stages of one replica, by the earlier stage. */
   readonly sendBytes: readonly number[];
-  /** Gradients of one stage. */
+  /** Gradients of one stage, but of experts that replicas share out. */
   readonly reduceBytes: readonly number[];
+  readonly experts?: {
+    /** Replicas in a row that share them out. */
+    readonly degree: number;
+    /** Gradients of a replica's own ones, by stage. */
+    readonly reduceBytes: readonly number[];
+    /** Tokens and results to each other of a group, by stage. */
+    readonly exchangeBytes: readonly number[];
+  };
 }
 
 /** Pipelines kept together: the units of one replica follow one another. */
@@ -35,7 +43,17 @@ export const byStage = ({ stages, replicas }: Grid, units: readonly Unit[]): rea
   units.slice(0, stages * replicas);
 
 /** Bytes of a step between any two cells. */
-export function cellGraph({ stages, replicas, sendBytes, reduceBytes }: Grid): CutGraph {
+export function cellGraph({ stages, replicas, sendBytes, reduceBytes, experts }: Grid): CutGraph {
+  const ofExperts = (stage: number, a: number, b: number): number => {
+    if (experts === undefined) return 0;
+    const { degree } = experts;
+    const isGroup = Math.floor(a / degree) === Math.floor(b / degree);
+    const isSame = a % degree === b % degree;
+    return (
+      (isGroup ? 2 * (experts.exchangeBytes[stage] ?? 0) : 0) +
+      (isSame ? (4 * (experts.reduceBytes[stage] ?? 0)) / (replicas / degree) : 0)
+    );
+  };
   const edges: WeightedEdge[] = [];
   for (let stage = 0; stage < stages; stage += 1) {
     for (let replica = 0; replica < replicas; replica += 1) {
@@ -47,7 +65,7 @@ export function cellGraph({ stages, replicas, sendBytes, reduceBytes }: Grid): C
         edges.push({
           a: cell,
           b: stage * replicas + other,
-          weight: (4 * (reduceBytes[stage] ?? 0)) / replicas,
+          weight: (4 * (reduceBytes[stage] ?? 0)) / replicas + ofExperts(stage, replica, other),
         });
     }
   }

@@ -3,8 +3,9 @@
  *
  * Each stage's replicas form a ring (Patarasuk and Yuan 2009): members of a host follow one another, then hosts of a cluster, then clusters, each
  * joined to the one that it reaches fastest among those left. With k members every edge of the ring carries (k − 1)/k of the bytes for the sums
- * and as much again to hand them out: for an all-reduce as gradients, with a sharded optimiser as 16-bit parameters. All rings may be under way
- * at once, so an edge has at least rate ÷ edges of each link that it crosses. An output layer that is tied to the embedding adds the sum
+ * and as much again to hand them out: for an all-reduce as gradients, with a sharded optimiser as 16-bit parameters. Where replicas share out
+ * experts, those that have the same ones follow with a ring each. The rings of all stages may be under way at once, so an edge has at least
+ * rate ÷ edges of each link that it crosses. An output layer that is tied to the embedding adds the sum
  * between the first and the last stage, after the rings. Latency: each edge twice. Cost: O(cells + clusters²).
  */
 
@@ -18,6 +19,10 @@ export interface GradientTask {
   readonly cells: readonly Unit[];
   /** Over one edge of the ring but for the factor (k − 1)/k: sums and results together. */
   readonly stageBytes: readonly number[];
+  /** Replicas that share out experts: those a whole number of groups apart have the same ones, and a ring of their own after that of all. */
+  readonly experts?: number;
+  /** The same as `stageBytes`, of the experts that a replica has; 0 where each has all. */
+  readonly expertBytes: readonly number[];
   /** How often each half of a ring's work goes around, for its latency; 1 where it is done once a step. */
   readonly rounds?: number;
   /** Of the embedding, summed between the first and the last stage; 0 where nothing is tied. */
@@ -37,35 +42,91 @@ export interface Ring {
   readonly members: readonly number[];
 }
 
-function ringsMs(
-  { replicas, stages, width, cells, stageBytes, rounds = 1 }: GradientTask,
-  site: PlanSite,
-  links: SiteLinks,
-): number {
-  const rings = Array.from({ length: stages }, (_, stage) =>
-    ringOf(cells.slice(stage * replicas, (stage + 1) * replicas), site, links),
-  );
-  const edges = new Int32Array(links.count);
-  for (const ring of rings)
-    eachRingLink(ring, links, (link) => {
-      edges[link] = (edges[link] ?? 0) + 1;
-    });
+function ringsMs(task: GradientTask, site: PlanSite, links: SiteLinks): number {
+  const { replicas, stages, stageBytes, expertBytes } = task;
+  const rings = Array.from({ length: stages }, (_, stage) => ({
+    common: ringOf(stageCells(task, stage), site, links),
+    experts: expertRings(task, { stage, site, links }),
+  }));
+  const edges = edgesOn(rings, links);
+  const edgeMs = (ring: Ring, bytes: number): number =>
+    ringMs(ring, { bytes, edges, task, site, links });
   let slowest = 0;
-  for (const [stage, ring] of rings.entries()) {
-    const bytes = ((replicas - 1) / replicas) * (stageBytes[stage] ?? 0);
-    // GB/s that an edge has, over the links that are shared, and over ports of NVLink for a part of the unit's bytes.
-    let gbs = Infinity;
-    eachRingLink(ring, links, (link) => {
-      gbs = Math.min(gbs, (links.gbs[link] ?? 0) / (edges[link] ?? 1));
-    });
-    for (const [at, host] of ring.hosts.entries()) {
-      const inside = site.hosts[host]?.inside;
-      if (inside !== undefined && links.hasBus[host] === 0 && (ring.members[at] ?? 0) > 1)
-        gbs = Math.min(gbs, inside.gbs * width);
-    }
-    slowest = Math.max(slowest, bytes / (gbs * 1e6) + 2 * rounds * ringLatencyMs(ring, site));
+  for (const [stage, { common, experts }] of rings.entries()) {
+    const ofExperts = experts.map(({ members, ring }) =>
+      edgeMs(ring, ((members - 1) / members) * (expertBytes[stage] ?? 0)),
+    );
+    const ofAll = edgeMs(common, ((replicas - 1) / replicas) * (stageBytes[stage] ?? 0));
+    slowest = Math.max(slowest, ofAll + Math.max(0, ...ofExperts));
   }
   return slowest;
+}
+
+export const stageCells = ({ replicas, cells }: GradientTask, stage: number): readonly Unit[] =>
+  cells.slice(stage * replicas, (stage + 1) * replicas);
+
+/** A ring for each part of the experts; none where no two replicas have the same. */
+export function expertRings(
+  task: GradientTask,
+  {
+    stage,
+    site,
+    links,
+  }: { readonly stage: number; readonly site: PlanSite; readonly links: SiteLinks },
+): readonly { readonly members: number; readonly part: number; readonly ring: Ring }[] {
+  const { experts = 1, replicas, expertBytes } = task;
+  if (experts === 1 || experts === replicas || expertBytes[stage] === 0) return [];
+  const cells = stageCells(task, stage);
+  return Array.from({ length: experts }, (_, part) => {
+    const same = cells.filter((__, replica) => replica % experts === part);
+    return { members: same.length, part, ring: ringOf(same, site, links) };
+  });
+}
+
+/** Of each link: the edges that may cross it at once. A stage has either its one ring under way or those of its experts. */
+function edgesOn(
+  rings: readonly { readonly common: Ring; readonly experts: readonly { readonly ring: Ring }[] }[],
+  links: SiteLinks,
+): Int32Array {
+  const edges = new Int32Array(links.count);
+  for (const { common, experts } of rings) {
+    const ofStage = new Map<number, readonly [common: number, experts: number]>();
+    eachRingLink(common, links, (link) => {
+      const [one, other] = ofStage.get(link) ?? [0, 0];
+      ofStage.set(link, [one + 1, other]);
+    });
+    for (const { ring } of experts)
+      eachRingLink(ring, links, (link) => {
+        const [one, other] = ofStage.get(link) ?? [0, 0];
+        ofStage.set(link, [one, other + 1]);
+      });
+    for (const [link, counts] of ofStage) edges[link] = (edges[link] ?? 0) + Math.max(...counts);
+  }
+  return edges;
+}
+
+interface RingWork {
+  /** Over each edge. */
+  readonly bytes: number;
+  readonly edges: Int32Array;
+  readonly task: GradientTask;
+  readonly site: PlanSite;
+  readonly links: SiteLinks;
+}
+
+function ringMs(ring: Ring, { bytes, edges, task, site, links }: RingWork): number {
+  const { width, rounds = 1 } = task;
+  // GB/s that an edge has, over the links that are shared, and over ports of NVLink for a part of the unit's bytes.
+  let gbs = Infinity;
+  eachRingLink(ring, links, (link) => {
+    gbs = Math.min(gbs, (links.gbs[link] ?? 0) / (edges[link] ?? 1));
+  });
+  for (const [at, host] of ring.hosts.entries()) {
+    const inside = site.hosts[host]?.inside;
+    if (inside !== undefined && links.hasBus[host] === 0 && (ring.members[at] ?? 0) > 1)
+      gbs = Math.min(gbs, inside.gbs * width);
+  }
+  return bytes / (gbs * 1e6) + 2 * rounds * ringLatencyMs(ring, site);
 }
 
 /** The shared links of a ring's edges; the bus of a host once, because the ring of its members is one flow along it. */

@@ -26,6 +26,7 @@ export function megatronArguments(
   return [
     `--tensor-model-parallel-size ${split.width}`,
     `--pipeline-model-parallel-size ${split.stages}`,
+    ...(split.experts === undefined ? [] : [`--expert-model-parallel-size ${split.experts}`]),
     ...(isSequenceParallel(split, shape) ? ["--sequence-parallel"] : []),
     `--micro-batch-size ${split.microBatch}`,
     `--global-batch-size ${batch}`,
@@ -160,7 +161,7 @@ export function megatronNotes(shape: TransformerShape): readonly string[] {
     );
   if (shape.experts !== undefined)
     notes.push(
-      "Every GPU of a tensor group holds its part of all experts: expert parallelism is not planned.",
+      "Tokens are taken to choose experts evenly; where they do not, the busiest expert's GPU needs more time and memory.",
     );
   if (shape.image !== undefined)
     notes.push("These arguments are those of Megatron-LM's pretrain_vision_classify.py.");

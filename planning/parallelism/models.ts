@@ -26,6 +26,10 @@ export interface PlanLayer {
   readonly scoreFlops?: number;
   /** Of `parameters`, those that every GPU has whole where the layer is split over GPUs. */
   readonly wholeParameters?: number;
+  /** Of `parameters`, those of experts among which tokens choose. */
+  readonly expertParameters?: number;
+  /** Of one sample, to its experts; as much comes back. */
+  readonly expertBytes?: number;
   /** `activationBytes` where PyTorch's own modules run the layer, one kernel an operation. */
   readonly eagerBytes?: number;
   /** Parameters of its largest matrix. */

@@ -7,21 +7,23 @@
  */
 
 import type { PlanSite, Unit } from "./site.ts";
+import { besideOnHost, eachExchangeLink } from "./expert-exchange.ts";
 import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
 
 export interface PipelineCells {
   readonly replicas: number;
   readonly stages: number;
   readonly width: number;
+  readonly experts?: number;
   readonly cells: readonly Unit[];
 }
 
 /** Milliseconds for so many bytes from one cell to a neighbour in its pipeline. */
 export type SendTime = (from: number, to: number, bytes: number) => number;
 
-export function sendTimes(split: PipelineCells, site: PlanSite): SendTime {
+/** `senders`: those of `sendersOf`. */
+export function sendTimes(split: PipelineCells, site: PlanSite, senders: Int32Array): SendTime {
   const links = linksOf(site);
-  const senders = sendersOf(split, links);
   const { cells, width } = split;
   return (from, to, bytes) => {
     const [a = -1, b = -1] = [cells[from]?.host, cells[to]?.host];
@@ -31,17 +33,19 @@ export function sendTimes(split: PipelineCells, site: PlanSite): SendTime {
       slowest = Math.min(slowest, (links.gbs[link] ?? 0) / Math.max(1, senders[link] ?? 1));
       latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
     });
-    // Over NVLink each GPU of a unit sends its part over a port of its own; both neighbours may send to the unit at once.
+    // Over NVLink each GPU of a unit sends its part over a port of its own; its neighbours and its group may send to the unit at once.
     if (slowest === Infinity && inside !== undefined)
-      return (bytes * neighboursOnHost(split, to)) / width / (inside.gbs * 1e6) + inside.latencyMs;
+      return (bytes * sendersTo(split, to)) / width / (inside.gbs * 1e6) + inside.latencyMs;
     return bytes / (slowest * 1e6) + latencyMs;
   };
 }
 
-/** Of each link: the units that send over it. */
-function sendersOf({ replicas, stages, cells }: PipelineCells, links: SiteLinks): Int32Array {
+/** Of each link: the units that send over it, to the next stage or to those with which they share out experts. */
+export function sendersOf(split: PipelineCells, site: PlanSite): Int32Array {
+  const { replicas, stages, cells, experts = 1 } = split;
+  const links: SiteLinks = linksOf(site);
   const senders = new Int32Array(links.count);
-  if (stages === 1) return senders;
+  if (stages === 1 && experts === 1) return senders;
   const lastSender = new Int32Array(links.count).fill(-1);
   for (let cell = 0; cell < stages * replicas; cell += 1) {
     const from = cells[cell]?.host ?? -1;
@@ -53,12 +57,17 @@ function sendersOf({ replicas, stages, cells }: PipelineCells, links: SiteLinks)
     const [next, previous] = [cells[cell + replicas], cells[cell - replicas]];
     if (next !== undefined) eachLink(links, [from, next.host], count);
     if (previous !== undefined) eachLink(links, [from, previous.host], count);
+    if (experts > 1) eachExchangeLink(split, { cell, links }, count);
   }
   return senders;
 }
 
+/** Cells of its own host that may send to a cell at the same time. */
+const sendersTo = (split: PipelineCells, cell: number): number =>
+  neighboursOnHost(split, cell) + besideOnHost(split, cell);
+
 /** Neighbours of a cell in its pipeline that lie on its own host. */
-function neighboursOnHost({ replicas, cells }: PipelineCells, cell: number): number {
+export function neighboursOnHost({ replicas, cells }: PipelineCells, cell: number): number {
   const host = cells[cell]?.host;
   return (
     Number(cells[cell + replicas]?.host === host) + Number(cells[cell - replicas]?.host === host)

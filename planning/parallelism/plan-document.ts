@@ -2,7 +2,7 @@
  * @file A parallelism plan as the JSON document that a launcher reads: the work of each rank, its peers, and the launchers' own arguments.
  *
  * Ranks are numbered like the job's processes (host after host, GPU after GPU). Megatron-LM and DeepSpeed number tensor first, then data,
- * then pipeline, so the rank with the same work has another number there: `megatronRank` is that process's RANK.
+ * then pipeline, experts inside data, so the rank with the same work has another number there: `megatronRank` is that process's RANK.
  */
 
 import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
@@ -18,6 +18,7 @@ import {
 import type { TrainingPlan } from "./plan.ts";
 import { deepspeedConfig, fsdp2Settings, type Fsdp2Settings } from "./sharded-arguments.ts";
 import type { PlanSite } from "./site.ts";
+import { expertDegree } from "./split.ts";
 
 export interface PlanDocument {
   readonly version: 1;
@@ -27,6 +28,8 @@ export interface PlanDocument {
   readonly dataParallel: number;
   readonly pipelineParallel: number;
   readonly tensorParallel: number;
+  /** Inside the replicas: so many in a row share out the experts of a layer. */
+  readonly expertParallel: number;
   readonly globalBatch: number;
   readonly microBatch: number;
   readonly microBatches: number;
@@ -47,6 +50,8 @@ export interface PlanDocument {
     readonly tensor: readonly (readonly number[])[];
     readonly data: readonly (readonly number[])[];
     readonly pipeline: readonly (readonly number[])[];
+    /** Those that share out experts; none where every replica has all. */
+    readonly expert: readonly (readonly number[])[];
   };
   readonly predicted: { readonly stepMs: number; readonly samplesPerSecond: number };
   readonly arguments: {
@@ -112,6 +117,7 @@ export function planDocument(
     dataParallel: replicas,
     pipelineParallel: stages,
     tensorParallel: width,
+    expertParallel: expertDegree(split),
     globalBatch: plan.batch,
     microBatch: split.microBatch,
     microBatches: split.microBatches,
@@ -127,7 +133,7 @@ export function planDocument(
       memoryGiB: Number(memoryGiB.toFixed(2)),
     })),
     ranks: ranks.sort((a, b) => a.rank - b.rank),
-    groups: { tensor, data, pipeline },
+    groups: { tensor, data, pipeline, expert: expertGroups(data, expertDegree(split)) },
     predicted: {
       stepMs: Number(plan.stepMs.toFixed(2)),
       samplesPerSecond: Number(plan.samplesPerSecond.toFixed(3)),
@@ -137,6 +143,19 @@ export function planDocument(
     notes: plan.framework === "megatron" && shape !== undefined ? megatronNotes(shape) : [],
   };
 }
+
+/** Replicas in a row of each data group. */
+const expertGroups = (
+  data: readonly (readonly number[])[],
+  degree: number,
+): readonly (readonly number[])[] =>
+  degree === 1
+    ? []
+    : data.flatMap((ranks) =>
+        Array.from({ length: ranks.length / degree }, (_, at) =>
+          ranks.slice(at * degree, (at + 1) * degree),
+        ),
+      );
 
 function argumentsOf(
   plan: TrainingPlan,
@@ -165,10 +184,14 @@ export function planLine({ split, stepMs, samplesPerSecond }: TrainingPlan): str
     ...(split.isSharded ? [`${SHARDED[split.shards ?? "optimizer"]} sharded`] : []),
   ];
   return (
-    `DP ${split.replicas} × PP ${split.stages} × TP ${split.width}, micro-batch ${split.microBatch} × ${split.microBatches}, ` +
+    `${degreesText(split)}, micro-batch ${split.microBatch} × ${split.microBatches}, ` +
     `${stepMs.toFixed(0)} ms a step and ${samplesPerSecond.toFixed(1)} samples/s predicted${extras.map((extra) => `, ${extra}`).join("")}`
   );
 }
+
+/** Experts are shared out inside the replicas, so their degree is no factor of the GPUs. */
+export const degreesText = ({ replicas, stages, width, experts }: TrainingPlan["split"]): string =>
+  `DP ${replicas}${experts === undefined ? "" : ` (EP ${experts})`} × PP ${stages} × TP ${width}`;
 
 const SHARDED = {
   optimizer: "optimiser state",

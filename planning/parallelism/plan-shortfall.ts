@@ -1,7 +1,8 @@
 /**
  * @file Explains why no parallelism plan fits, and which larger cards, or how many more of these, would make one fit.
  *
- * The thriftiest plan keeps one sample at a time, recomputes activations, and has a stage for each GPU (or as many as there are layers). The
+ * The thriftiest plan keeps one sample at a time, recomputes activations, and has a stage for each GPU (or as many as there are layers), or of a
+ * mixture of experts fewer stages, whose replicas share the experts out. The
  * memory of its largest stage is the size of card that would suffice; more GPUs of the largest card here are tried up to one for each layer.
  */
 
@@ -26,7 +27,7 @@ export function shortfall({ model, site, batch, sums }: Asked): string {
   const largest = Math.max(...site.hosts.map(({ memoryGiB: card }) => card));
   const isAlone = isReplicasAlone(sums.framework);
   const needed = (count: number): number =>
-    isAlone ? replicaGiB(count, sums) : neededGiB(Math.min(count, model.layers.length), sums);
+    isAlone ? replicaGiB(count, sums) : thriftiestGiB(count, model, sums);
   const card = needed(gpus);
   const parameters = (sums.parameters.at(-1) ?? 0) / 1e9;
   const subject = `${model.name} (${parameters.toFixed(2)} billion parameters) on ${gpus} ${gpus === 1 ? "GPU" : "GPUs"} of up to ${largest} GiB`;
@@ -59,27 +60,47 @@ const replicaGiB = (replicas: number, sums: LayerSums): number =>
     ),
   );
 
-/** Memory of the largest stage when each GPU holds a stage. */
-function neededGiB(stages: number, sums: LayerSums): number {
+/** Memory of a GPU when each holds a stage, or each so many a stage whose experts they share out. */
+function thriftiestGiB(count: number, { layers, shape }: PlanModel, sums: LayerSums): number {
+  const experts = shape?.experts?.count ?? 1;
+  let least = Infinity;
+  for (let degree = 1; degree <= Math.min(experts, count); degree *= 2) {
+    if (experts % degree !== 0) continue;
+    const stages = Math.min(Math.floor(count / degree), layers.length);
+    least = Math.min(least, neededGiB({ stages, experts: degree }, sums));
+  }
+  return least;
+}
+
+/** Memory of the largest stage. */
+function neededGiB(
+  { stages, experts }: { readonly stages: number; readonly experts: number },
+  sums: LayerSums,
+): number {
   const host = {
     id: "any",
     cluster: "any",
     gpuType: "any",
-    gpuCount: stages,
+    gpuCount: stages * experts,
     memoryGiB: Infinity,
     teraflops: 1,
     inside: { gbs: 1, latencyMs: 0 },
     nvlinkGpus: 1,
   };
   const open = {
-    replicas: 1,
+    replicas: experts,
+    ...(experts > 1 && { experts }),
     stages,
     width: 1,
     microBatch: 1,
     microBatches: 1,
     isRecomputing: true,
-    isSharded: false,
-    cells: Array.from({ length: stages }, (_, at) => ({ host: 0, firstRank: at, width: 1 })),
+    isSharded: experts > 1,
+    cells: Array.from({ length: stages * experts }, (_, at) => ({
+      host: 0,
+      firstRank: at,
+      width: 1,
+    })),
   };
   const most = (limit: number): number => {
     const site: PlanSite = {

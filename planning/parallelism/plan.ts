@@ -1,8 +1,8 @@
 /**
  * @file Plans the training of a model on given GPUs: data × pipeline × tensor parallel degrees, micro-batch, stages, and the GPU of each stage.
  *
- * All degrees whose product is the GPU count are tried (tensor parallel inside one NVLink domain only), with every micro-batch that divides
- * a replica's samples; each with the plain arrangements of arrange.ts, and where it does not fit into memory with sharded optimiser state,
+ * All degrees whose product is the GPU count are tried (tensor parallel inside one NVLink domain only), of a mixture of experts with every number
+ * of replicas that may share the experts out, and with every micro-batch that divides a replica's samples; each with the plain arrangements of arrange.ts, and where it does not fit into memory with sharded optimiser state,
  * then with recomputed activations, then with both. The best few are arranged again in two levels and improved by swapping units while the
  * predicted step gets shorter, and their steps are played on the links (step-timeline.ts). The shortest step wins; ties go to fewer stages, then
  * fewer replicas.
@@ -14,11 +14,12 @@ import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
 import type { MilpProblem, MilpSolver } from "../../lib/milp.ts";
 import type { Random } from "../../lib/random.ts";
 import { byReplica, byStage, twoLevels, type Grid } from "./arrange.ts";
+import { exchangeBytes } from "./expert-exchange.ts";
 import { frameworkOn, isReplicasAlone } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
 import type { PlanModel } from "./models.ts";
 import { unitsOf, type PlanSite, type Unit } from "./site.ts";
-import { layerSums, type LayerSums, type Split } from "./split.ts";
+import { expertDegree, layerSums, sharedExperts, type LayerSums, type Split } from "./split.ts";
 import { isHeldEverywhere, shiftedBounds, stageBounds } from "./stage-bounds.ts";
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
 import { memoryModes, stageMemory } from "./stage-memory.ts";
@@ -38,7 +39,7 @@ export interface PlanRequest {
   /** Stage bounds to try beside those that are found, for plans of as many stages. */
   readonly bounds?: readonly number[];
   /** Only plans with these degrees. */
-  readonly fixed?: Partial<Pick<Split, "replicas" | "stages" | "width">>;
+  readonly fixed?: Partial<Pick<Split, "replicas" | "stages" | "width" | "experts">>;
 }
 
 export interface StagePlan {
@@ -102,8 +103,8 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const search = { request, sums, tried: 0, tooLarge: 0 };
   const byDegrees = new Map<string, Candidate>();
   const keep = (candidate: Candidate): void => {
-    const { width, stages, replicas } = candidate.split;
-    const key = `${width}/${stages}/${replicas}`;
+    const { width, stages, replicas, experts = 1 } = candidate.split;
+    const key = `${width}/${stages}/${replicas}/${experts}`;
     const held = byDegrees.get(key);
     if (held === undefined || isBetter(candidate, held)) byDegrees.set(key, candidate);
   };
@@ -122,7 +123,9 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     const arranged = await twoLevels(gridOf(split, sums), {
       site,
       units,
-      random: random.stream(`${split.width}/${split.stages}/${split.replicas}`),
+      random: random.stream(
+        `${split.width}/${split.stages}/${split.replicas}${split.experts === undefined ? "" : `/${split.experts}`}`,
+      ),
       ...(solver !== undefined && { solver }),
     });
     programmes.push(...(arranged?.programmes ?? []));
@@ -158,6 +161,8 @@ interface Degrees {
   readonly width: number;
   readonly stages: number;
   readonly replicas: number;
+  /** Absent where nobody shares out experts. */
+  readonly experts?: number;
 }
 
 function degreesOf(
@@ -178,10 +183,22 @@ function degreesOf(
         (fixed.width ?? width) === width &&
         (fixed.stages ?? stages) === stages &&
         (fixed.replicas ?? replicas) === replicas;
-      if (isAllowed) all.push({ width, stages, replicas });
+      if (!isAllowed) continue;
+      if ((fixed.experts ?? 1) === 1) all.push({ width, stages, replicas });
+      if (framework.name !== "megatron-core") continue;
+      for (const experts of expertDegrees(model, replicas))
+        if ((fixed.experts ?? experts) === experts) all.push({ width, stages, replicas, experts });
     }
   }
   return all;
+}
+
+/** Above one: replicas in whole groups, with whole experts each. */
+function expertDegrees({ shape }: PlanModel, replicas: number): readonly number[] {
+  const count = shape?.experts?.count ?? 1;
+  return Array.from({ length: Math.min(count, replicas) }, (_, at) => at + 1).filter(
+    (degree) => degree > 1 && replicas % degree === 0 && count % degree === 0,
+  );
 }
 
 /** The best plain arrangement with the best micro-batch; undefined when none fits. */
@@ -191,9 +208,10 @@ function plainCandidates(
   units: readonly Unit[],
 ): Candidate | undefined {
   const { site, batch } = search.request;
-  const samples = batch / degrees.replicas;
   let best: Candidate | undefined;
-  const grid: Grid = { ...degrees, sendBytes: [], reduceBytes: [] };
+  const { stages, replicas } = degrees;
+  const grid: Grid = { stages, replicas, sendBytes: [], reduceBytes: [] };
+  const samples = batch / replicas;
   const bySpeed = [...units].sort(
     (a, b) =>
       (site.hosts[b.host]?.teraflops ?? 0) - (site.hosts[a.host]?.teraflops ?? 0) ||
@@ -215,7 +233,7 @@ function plainCandidates(
     if (samples % microBatch !== 0) continue;
     for (const [arrangement, cells] of arrangements) {
       const open = { ...degrees, microBatch, microBatches: samples / microBatch, cells };
-      for (const mode of memoryModes(search.sums.framework, degrees.replicas)) {
+      for (const mode of memoryModes(search.sums.framework, replicas)) {
         const bounds = stageBounds({ ...open, ...mode }, site, search.sums);
         if (bounds === undefined) continue;
         const found = evaluated(search, { ...open, ...mode, bounds }, arrangement);
@@ -284,8 +302,8 @@ function played(
 ): Candidate[] {
   let left = PLAYED_WORK;
   return sorted.map((candidate, place) => {
-    const { cells, microBatches } = candidate.split;
-    left -= microBatches * cells.length ** 2;
+    const { cells, microBatches, experts = 1 } = candidate.split;
+    left -= microBatches * cells.length ** 2 * experts;
     if (place >= PLAYED || left < 0) return candidate;
     const time = playedStep(candidate.split, { site, sums });
     onCandidate?.(candidate.split, time);
@@ -305,7 +323,23 @@ function gridOf(split: Split, sums: LayerSums): Grid {
       const to = bound(stage + 1);
       return 2 * split.microBatches * split.microBatch * of(sums.outputs, to - 1, to);
     }),
-    reduceBytes: stages.map((stage) => 2 * of(sums.parameters, bound(stage), bound(stage + 1))),
+    reduceBytes: stages.map(
+      (stage) =>
+        2 * of(sums.parameters, bound(stage), bound(stage + 1)) -
+        2 * sharedExperts(split, stage, sums),
+    ),
+    ...(split.experts !== undefined && {
+      experts: {
+        degree: split.experts,
+        reduceBytes: stages.map(
+          (stage) => (2 * sharedExperts(split, stage, sums)) / expertDegree(split),
+        ),
+        exchangeBytes: stages.map((stage) => {
+          const { forward, backward } = exchangeBytes(split, stage, sums);
+          return split.microBatches * (forward + backward);
+        }),
+      },
+    }),
   };
 }
 

@@ -9,6 +9,8 @@ export interface Split {
   readonly replicas: number;
   readonly stages: number;
   readonly width: number;
+  /** Replicas in a row that share out the experts of each layer (expert parallelism, inside the replicas); 1 where absent. */
+  readonly experts?: number;
   /** Samples. */
   readonly microBatch: number;
   readonly microBatches: number;
@@ -32,6 +34,10 @@ export interface LayerSums {
   readonly outputs: Float64Array;
   readonly syncBytes: Float64Array;
   readonly wholeParameters: Float64Array;
+  /** Parameters of experts, what samples send to them one way, and layers that have some. */
+  readonly expertParameters: Float64Array;
+  readonly expertBytes: Float64Array;
+  readonly expertLayers: Float64Array;
   /** As PyTorch's own modules keep them. */
   readonly eager: Float64Array;
   readonly largestEager: number;
@@ -81,6 +87,9 @@ export function layerSums(
     outputs: sums(({ outputBytes }) => outputBytes),
     syncBytes: sums(({ tensorSyncs, outputBytes }) => tensorSyncs * outputBytes),
     wholeParameters: sums(({ wholeParameters = 0 }) => wholeParameters),
+    expertParameters: sums(({ expertParameters = 0 }) => expertParameters),
+    expertBytes: sums(({ expertBytes = 0 }) => expertBytes),
+    expertLayers: sums(({ expertBytes = 0 }) => (expertBytes > 0 ? 1 : 0)),
     scores: sums(({ scoreBytes = 0 }) => (framework.hasFusedAttention ? 0 : scoreBytes)),
     scoreFlops: sums(({ scoreFlops = 0 }) => scoreFlops),
     largestActivation: Math.max(
@@ -103,6 +112,12 @@ export const boundsOf = (split: Split, stage: number): readonly [number, number]
   split.bounds[stage] ?? 0,
   split.bounds[stage + 1] ?? 0,
 ];
+
+/** Of a stage whose experts are shared out over replicas: the experts' parameters; 0 where each replica has all. */
+export const sharedExperts = (split: Split, stage: number, sums: LayerSums): number =>
+  expertDegree(split) === 1 ? 0 : range(sums.expertParameters, ...boundsOf(split, stage));
+
+export const expertDegree = ({ experts = 1 }: Pick<Split, "experts">): number => experts;
 
 /** A tied embedding is in the last stage as well, where that is another one. */
 export function stageParameters(

@@ -3,14 +3,15 @@
  *
  * Parameters: those of the stage's layers ÷ tensor degree, but norms and some biases whole; rows that fill up the vocabulary; a tied embedding in
  * the last stage too. 16-bit weights, gradients as the framework keeps them, 12 bytes of optimiser state (divided by the replicas when it is
- * sharded). Activations of the micro-batches in flight (p − stage of them at most), ÷ tensor degree, because with sequence parallelism every part
- * of a layer is split (Korthikanti et al. 2022, table 2). Cost: O(1) with the sums of layers.
+ * sharded). Experts that e replicas share out count 1/e of themselves, and their state is divided by the d/e replicas that have the same. Activations
+ * of the micro-batches in flight (p − stage of them at most), ÷ tensor degree, because with sequence parallelism every part of a layer is split
+ * (Korthikanti et al. 2022, table 2); choices of experts count as even. Cost: O(1) with the sums of layers.
  */
 
 import { isReplicasAlone, PARAMETER_BYTES, type Framework, type Shards } from "./framework.ts";
 import type { MemoryParts } from "./memory-parts.ts";
 import { sharedMemory } from "./sharded-memory.ts";
-import { boundsOf, range, type LayerSums, type Split } from "./split.ts";
+import { boundsOf, expertDegree, range, type LayerSums, type Split } from "./split.ts";
 
 /** Every way to spend time or exchange for memory. */
 export const MEMORY_MODES = [
@@ -71,7 +72,8 @@ export function layersMemory(
 ): MemoryParts {
   const { framework, outputs } = sums;
   if (isReplicasAlone(framework)) return sharedMemory(split, sums);
-  const parameters = heldParameters(split, { stage, from, to }, sums);
+  const { common, experts } = heldParameters(split, { stage, from, to }, sums);
+  const parameters = common + experts;
   const inFlight = Math.min(split.microBatches, split.stages - stage);
   const scores = split.isRecomputingScores === true ? 0 : range(sums.scores, from, to);
   const kept = range(sums.activations, from, to) + scores;
@@ -82,7 +84,9 @@ export function layersMemory(
   const activations = split.isRecomputing
     ? inFlight * Math.min(inputs, kept) + Math.min(kept, sums.largestActivation)
     : inFlight * kept + atOnce;
-  const optimizer = (12 * parameters) / (split.isSharded ? split.replicas : 1);
+  const optimizer = split.isSharded
+    ? (12 * (common + experts * expertDegree(split))) / split.replicas
+    : 12 * parameters;
   return {
     weightsGiB: (PARAMETER_BYTES * parameters) / GIB,
     gradientsGiB: (framework.gradientBytes * parameters) / GIB,
@@ -99,24 +103,30 @@ const largestScore = ({ scores }: LayerSums, from: number, to: number): number =
   return most;
 };
 
-/** Of one GPU. */
+/** Of one GPU; those of experts are among the common ones where each replica has all. */
 function heldParameters(
-  { width, stages }: Pick<Split, "width" | "stages">,
+  { width, stages, ...split }: Pick<Split, "width" | "stages" | "experts">,
   { stage, from, to }: { readonly stage: number; readonly from: number; readonly to: number },
   sums: LayerSums,
-): number {
+): { readonly common: number; readonly experts: number } {
+  const degree = expertDegree(split);
+  const shared = degree === 1 ? 0 : range(sums.expertParameters, from, to);
   const { tiedParameters, vocabulary, hidden, framework } = sums;
   const layerCount = sums.parameters.length - 1;
   const multiple = framework.vocabularyMultiple * width;
   const filled = (Math.ceil(vocabulary / multiple) * multiple - vocabulary) * hidden;
   const [isFirst, isLast] = [from === 0, to === layerCount && stage === stages - 1];
   const hasOwnHead = isLast && (tiedParameters === 0 || stages > 1);
-  const split =
-    range(sums.parameters, from, to) +
+  const all =
+    range(sums.parameters, from, to) -
+    shared +
     (isLast && stages > 1 ? tiedParameters : 0) +
     (isFirst ? filled : 0) +
     (hasOwnHead ? filled : 0);
   const whole = range(sums.wholeParameters, from, to);
-  const held = (split - whole) / width + whole;
-  return framework.name === "megatron-core" ? held * (1 + BUCKET_SHARE) : held;
+  const filling = framework.name === "megatron-core" ? 1 + BUCKET_SHARE : 1;
+  return {
+    common: ((all - whole) / width + whole) * filling,
+    experts: (shared / width / degree) * filling,
+  };
 }

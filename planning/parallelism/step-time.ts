@@ -2,7 +2,8 @@
  * @file Predicts the time of one training step, and its parts, for a model's stages and replicas on given GPUs.
  *
  * Step = pipeline + sums of gradients + update. The pipeline of a replica takes as long as 1F1B does (pipeline-time.ts) with a stage's compute,
- * its tensor all-reduces and its own sends (output forward, gradient of the input backward); the slowest replica counts. Compute is
+ * its tensor all-reduces, the exchange of tokens with the replicas that share out experts, and its own sends (output forward, gradient of the input
+ * backward); the slowest replica counts. Compute is
  * 3 × forward FLOPs (4 with recomputation) at `MODEL_FLOP_SHARE` of the peak. Sends share links as in pipeline-sends.ts, gradients as in
  * gradient-rings.ts: neither is ever faster than max–min fairness. Nothing is hidden behind compute, as in Megatron-LM without overlap: SpiderFlow's α = β = 1
  * (§4.2).
@@ -13,10 +14,19 @@
 import { ringBytes, ringRounds } from "./framework.ts";
 import { gradientMs, type GradientTask } from "./gradient-rings.ts";
 import { MODEL_FLOP_SHARE } from "./models.ts";
-import { sendTimes } from "./pipeline-sends.ts";
+import { exchangeBytes, exchangeCalls, exchangeRate, groupOf } from "./expert-exchange.ts";
+import { neighboursOnHost, sendersOf, sendTimes } from "./pipeline-sends.ts";
 import { pipelineMs, type StageTimes } from "./pipeline-time.ts";
 import type { PlanHost, PlanSite } from "./site.ts";
-import { boundsOf, range, stageParameters, type LayerSums, type Split } from "./split.ts";
+import {
+  boundsOf,
+  expertDegree,
+  range,
+  sharedExperts,
+  stageParameters,
+  type LayerSums,
+  type Split,
+} from "./split.ts";
 import { playStep } from "./step-timeline.ts";
 
 export interface StepParts {
@@ -24,6 +34,8 @@ export interface StepParts {
   /** Waiting because stages are not busy all the time. */
   readonly bubbleMs: number;
   readonly tensorMs: number;
+  /** Of tokens, with the replicas that share out experts. */
+  readonly exchangeMs: number;
   /** Between stages. */
   readonly sendMs: number;
   /** Gradients. */
@@ -49,23 +61,29 @@ export interface StepTime {
 export function stepTime(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
   const { replicas, stages, microBatches } = split;
-  const sendTime = sendTimes(split, site);
+  const users = sendersOf(split, site);
+  const sendTime = sendTimes(split, site, users);
+  const works = worksOf(split, setting);
+  const exchanges = exchangesOf(split, setting, users);
   const bytes = sendBytesOf(split, sums);
   let slowest: Busy | undefined;
   const known: Pipeline[] = [];
   for (let replica = 0; replica < replicas; replica += 1) {
     const forwardMs = new Float64Array(stages);
     const backwardMs = new Float64Array(stages);
-    let most = { all: -1, compute: 0, tensor: 0, send: 0 };
+    let most = { all: -1, compute: 0, tensor: 0, exchange: 0, send: 0 };
     for (let stage = 0; stage < stages; stage += 1) {
       const cell = stage * replicas + replica;
-      const { compute, tensor, forward } = cellWork(split, { stage, cell }, setting);
+      const { compute, tensor, forward } = works[cell] ?? NO_WORK;
+      const exchange = exchanges[cell] ?? NO_EXCHANGE;
       const ahead = stage + 1 === stages ? 0 : sendTime(cell, cell + replicas, bytes[stage] ?? 0);
       const back = stage === 0 ? 0 : sendTime(cell, cell - replicas, bytes[stage - 1] ?? 0);
-      forwardMs[stage] = forward + ahead;
-      backwardMs[stage] = compute + tensor - forward + back;
-      const [send, all] = [ahead + back, compute + tensor + ahead + back];
-      if (all > most.all) most = { all, compute, tensor, send };
+      forwardMs[stage] = forward + exchange.forward + ahead;
+      backwardMs[stage] = compute + tensor - forward + exchange.backward + back;
+      const send = ahead + back;
+      const exchanged = exchange.forward + exchange.backward;
+      const all = compute + tensor + exchanged + send;
+      if (all > most.all) most = { all, compute, tensor, exchange: exchanged, send };
     }
     const totalMs = lengthOf({ forwardMs, backwardMs }, microBatches, known);
     if (slowest === undefined || totalMs > slowest.totalMs)
@@ -73,6 +91,7 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
         totalMs,
         computeMs: microBatches * most.compute,
         tensorMs: microBatches * most.tensor,
+        exchangeMs: microBatches * most.exchange,
         sendMs: microBatches * most.send,
       };
   }
@@ -83,14 +102,13 @@ export function stepTime(split: Split, setting: StepSetting): StepTime {
 /** As the links share it: for the splits among which a plan is chosen in the end. */
 export function playedStep(split: Split, setting: StepSetting): StepTime {
   const { site, sums } = setting;
-  const { replicas, stages, microBatches } = split;
-  const works = Array.from({ length: stages * replicas }, (_, cell) =>
-    cellWork(split, { stage: Math.floor(cell / replicas), cell }, setting),
-  );
+  const { stages, microBatches } = split;
+  const works = worksOf(split, setting);
   const {
     totalMs,
     pipelineMs: endMs,
     sendMs,
+    exchangeMs,
   } = playStep(
     {
       ...gradientTask(split, sums),
@@ -101,19 +119,24 @@ export function playedStep(split: Split, setting: StepSetting): StepTime {
         ({ compute, tensor, forward }) => compute + tensor - forward,
       ),
       sendBytes: sendBytesOf(split, sums),
+      exchanges: Array.from({ length: stages }, (_, stage) => ({
+        ...exchangeBytes(split, stage, sums),
+        calls: exchangeCalls(split, stage, sums),
+      })),
     },
     site,
   );
   let [most, busiest] = [-1, IDLE];
   for (const [cell, { compute, tensor }] of works.entries()) {
-    const sent = sendMs[cell] ?? 0;
-    const all = microBatches * (compute + tensor) + sent;
+    const [sent, exchanged] = [sendMs[cell] ?? 0, exchangeMs[cell] ?? 0];
+    const all = microBatches * (compute + tensor) + exchanged + sent;
     if (all <= most) continue;
     most = all;
     busiest = {
       totalMs: endMs,
       computeMs: microBatches * compute,
       tensorMs: microBatches * tensor,
+      exchangeMs: exchanged,
       sendMs: sent,
     };
   }
@@ -125,17 +148,19 @@ interface Busy {
   readonly totalMs: number;
   readonly computeMs: number;
   readonly tensorMs: number;
+  readonly exchangeMs: number;
   readonly sendMs: number;
 }
 
-const IDLE: Busy = { totalMs: 0, computeMs: 0, tensorMs: 0, sendMs: 0 };
+const IDLE: Busy = { totalMs: 0, computeMs: 0, tensorMs: 0, exchangeMs: 0, sendMs: 0 };
 
 function stepOf(
   { totalMs, ...busy }: Busy,
   rest: Pick<StepParts, "reduceMs" | "updateMs">,
 ): StepTime {
   // The busiest unit works all the time; the rest of the pipeline's time is waiting, which rounding must not turn below nothing.
-  const bubbleMs = Math.max(0, totalMs - busy.computeMs - busy.tensorMs - busy.sendMs);
+  const busyMs = busy.computeMs + busy.tensorMs + busy.exchangeMs + busy.sendMs;
+  const bubbleMs = Math.max(0, totalMs - busyMs);
   return {
     totalMs: totalMs + rest.reduceMs + rest.updateMs,
     parts: { ...busy, bubbleMs, ...rest },
@@ -150,13 +175,58 @@ const sendBytesOf = (split: Split, sums: LayerSums): readonly number[] =>
   });
 
 /** Of a micro-batch, without sends: compute and all-reduces of both ways, and what of them is forward. */
+interface CellWork {
+  readonly compute: number;
+  readonly tensor: number;
+  readonly forward: number;
+}
+
+const NO_WORK: CellWork = { compute: 0, tensor: 0, forward: 0 };
+
+/** By cell. Replicas that share out experts wait for one another in every layer. */
+function worksOf(split: Split, setting: StepSetting): readonly CellWork[] {
+  const works = Array.from({ length: split.stages * split.replicas }, (_, cell) =>
+    cellWork(split, { stage: Math.floor(cell / split.replicas), cell }, setting),
+  );
+  if (expertDegree(split) === 1) return works;
+  return works.map((work, cell) =>
+    groupOf(split, cell).reduce((slowest, peer) => {
+      const other = works[peer] ?? slowest;
+      return other.compute + other.tensor > slowest.compute + slowest.tensor ? other : slowest;
+    }, work),
+  );
+}
+
+const NO_EXCHANGE = { forward: 0, backward: 0 };
+
+/** Milliseconds of a micro-batch, by cell; none where nothing is exchanged. */
+function exchangesOf(
+  split: Split,
+  { site, sums }: StepSetting,
+  users: Int32Array,
+): readonly (typeof NO_EXCHANGE)[] {
+  if (expertDegree(split) === 1) return [];
+  return Array.from({ length: split.stages * split.replicas }, (_, cell) => {
+    const stage = Math.floor(cell / split.replicas);
+    const bytes = exchangeBytes(split, stage, sums);
+    const calls = exchangeCalls(split, stage, sums);
+    const neighbours = neighboursOnHost(split, cell);
+    const { msPerByte, latencyMs } = exchangeRate(split, { cell, site, users, neighbours });
+    const again = split.isRecomputing ? 2 : 1;
+    return {
+      forward: bytes.forward * msPerByte + calls * latencyMs,
+      backward: bytes.backward * msPerByte + again * calls * latencyMs,
+    };
+  });
+}
+
 function cellWork(
   split: Split,
   { stage, cell }: { readonly stage: number; readonly cell: number },
   { site, sums }: StepSetting,
-): { readonly compute: number; readonly tensor: number; readonly forward: number } {
+): CellWork {
   const host = site.hosts[split.cells[cell]?.host ?? -1];
-  if (host === undefined) return { compute: 0, tensor: 0, forward: 0 };
+  if (host === undefined) return NO_WORK;
   const compute = computeMs(split, { sums, stage, host });
   const tensor = tensorMs(split, { sums, stage, host });
   // One pass of compute, and one of two or three rounds of all-reduces.
@@ -193,7 +263,12 @@ function gradientTask(split: Split, sums: LayerSums): GradientTask {
     rounds: ringRounds(split, sums.flops.length - 1),
     stageBytes: Array.from(
       { length: split.stages },
-      (_, stage) => bytes * stageParameters(split, stage, sums),
+      (_, stage) =>
+        bytes * (stageParameters(split, stage, sums) - sharedExperts(split, stage, sums)),
+    ),
+    expertBytes: Array.from(
+      { length: split.stages },
+      (_, stage) => (bytes * sharedExperts(split, stage, sums)) / expertDegree(split),
     ),
     tiedBytes: gradientBytes * sums.tiedParameters,
   };
@@ -234,8 +309,12 @@ function tensorMs(split: Split, { sums, stage, host }: StageOnHost): number {
 
 function updateTime(split: Split, sums: LayerSums): number {
   let most = 0;
-  for (let stage = 0; stage < split.stages; stage += 1)
-    most = Math.max(most, stageParameters(split, stage, sums));
+  for (let stage = 0; stage < split.stages; stage += 1) {
+    const experts = sharedExperts(split, stage, sums);
+    // Shared out over the replicas, they are all of them; else a replica has its part.
+    const own = split.isSharded ? experts : experts / expertDegree(split);
+    most = Math.max(most, stageParameters(split, stage, sums) - experts + own);
+  }
   const shares = split.width * (split.isSharded ? split.replicas : 1);
   return (most * UPDATE_BYTES) / shares / (DEVICE_GBS * 1e6);
 }

@@ -2,13 +2,21 @@
  * @file Plays one training step on a site's links: each send, ring and tied embedding at its max–min fair rate, from the first to the last.
  *
  * The bound of step-time.ts lets all sends of a link collide; here they collide only when the schedule makes them. A unit works through its
- * 1F1B order and is busy while it sends; an operation starts when its input has arrived. Each edge of a
- * stage's ring starts as a flow when its replicas are done; tied embeddings follow the rings of the first and the last stage. Cost: for each moment at
+ * 1F1B order and is busy while it sends, or exchanges tokens with those with which it shares out experts; an operation starts when its input has arrived. Each edge of a
+ * stage's ring starts as a flow when its replicas are done, then those of its experts' rings; tied embeddings follow the rings of the first and the last stage. Cost: for each moment at
  * which something changes, O(units) and the filling of fair-rates.ts.
  */
 
 import { fillRates, type Flow } from "./fair-rates.ts";
-import { ringLatencyMs, ringOf, type GradientTask, type Ring } from "./gradient-rings.ts";
+import { groupOf, type PassBytes } from "./expert-exchange.ts";
+import {
+  expertRings,
+  ringLatencyMs,
+  ringOf,
+  stageCells,
+  type GradientTask,
+  type Ring,
+} from "./gradient-rings.ts";
 import { operation } from "./pipeline-time.ts";
 import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
 import type { PlanSite } from "./site.ts";
@@ -20,6 +28,8 @@ export interface TimelineTask extends GradientTask {
   readonly backwardMs: Float64Array;
   /** Of a micro-batch behind each stage. */
   readonly sendBytes: readonly number[];
+  /** Of a micro-batch and stage: what a unit sends to each other of those with which it shares out experts, and how often in a forward pass. */
+  readonly exchanges: readonly (PassBytes & { readonly calls: number })[];
 }
 
 export interface Timeline {
@@ -28,6 +38,8 @@ export interface Timeline {
   readonly pipelineMs: number;
   /** What the sends of each cell took. */
   readonly sendMs: Float64Array;
+  /** What the exchanges of each cell took. */
+  readonly exchangeMs: Float64Array;
 }
 
 /** A unit, a stage's ring or a replica's tied embedding: it waits for time, or for bytes. */
@@ -65,7 +77,7 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
       isDirty.value = true;
     },
   };
-  const { sendMs, pipeline } = startUnits(stage);
+  const { sendMs, exchangeMs, pipeline } = startUnits(stage);
   for (;;) {
     if (isDirty.value) fillRates(flowsOf(actors), paths.bytesPerMs);
     isDirty.value = false;
@@ -87,7 +99,7 @@ export function playStep(task: TimelineTask, site: PlanSite): Timeline {
     clock.nowMs = next;
     for (const { next: follow } of ready) follow();
   }
-  return { totalMs: clock.nowMs, pipelineMs: pipeline.endMs, sendMs };
+  return { totalMs: clock.nowMs, pipelineMs: pipeline.endMs, sendMs, exchangeMs };
 }
 
 /** Of a flow's time; bytes that would take less are rounding. */
@@ -160,12 +172,13 @@ interface Stage {
 /** Starts every unit's list of operations; the sums of gradients follow by themselves. */
 function startUnits(stage: Stage): {
   readonly sendMs: Float64Array;
+  readonly exchangeMs: Float64Array;
   readonly pipeline: { readonly endMs: number };
 } {
   const { task, paths, clock, actor, wait, move } = stage;
   const { replicas, stages, microBatches, sendBytes } = task;
   const count = stages * replicas;
-  const sendMs = new Float64Array(count);
+  const [sendMs, exchangeMs] = [new Float64Array(count), new Float64Array(count)];
   const pipeline = { endMs: 0 };
   const working = new Int32Array(stages).fill(replicas);
   /** Inputs that each unit has received, and what it does when one more comes. */
@@ -176,6 +189,7 @@ function startUnits(stage: Stage): {
     const at = Math.floor(cell / replicas);
     const ahead = Math.min(stages - 1 - at, microBatches);
     const own = actor();
+    const exchange = exchanger(stage, { cell, own, exchangeMs });
     const work = (number: number): void => {
       if (number === 2 * microBatches) {
         pipeline.endMs = clock.nowMs;
@@ -194,7 +208,7 @@ function startUnits(stage: Stage): {
       }
       const ms = (isForward ? task.forwardMs[cell] : task.backwardMs[cell]) ?? 0;
       const to = isForward ? cell + replicas : cell - replicas;
-      wait(own, ms, () => {
+      const send = (): void => {
         if (to < 0 || to >= count) {
           work(number + 1);
           return;
@@ -213,19 +227,62 @@ function startUnits(stage: Stage): {
             work(number + 1);
           });
         });
+      };
+      wait(own, ms, () => {
+        exchange(isForward, send);
       });
     };
     wait(own, 0, () => {
       work(0);
     });
   }
-  return { sendMs, pipeline };
+  return { sendMs, exchangeMs, pipeline };
+}
+
+interface Exchanging {
+  readonly cell: number;
+  readonly own: Actor;
+  /** Of each cell, so far. */
+  readonly exchangeMs: Float64Array;
+}
+
+/** All exchanges of a pass in one: a flow that crosses the links to each other of the group once. */
+function exchanger(
+  { task, paths, clock, wait, move }: Stage,
+  { cell, own, exchangeMs }: Exchanging,
+): (isForward: boolean, next: () => void) => void {
+  const { forward, backward, calls } = task.exchanges[Math.floor(cell / task.replicas)] ?? NOTHING;
+  if (forward === 0) return (_, next) => next();
+  const others = groupOf(task, cell).filter((peer) => peer !== cell);
+  const ways = others.map((peer) => paths.between(cell, peer));
+  const links = ways.flatMap((way) => way.links);
+  const latencyMs = calls * Math.max(...ways.map((way) => way.latencyMs));
+  return (isForward, next) => {
+    const startMs = clock.nowMs;
+    const bytes = isForward ? forward : backward;
+    wait(own, (latencyMs * bytes) / forward, () => {
+      move(own, { links, bytes }, () => {
+        exchangeMs[cell] = (exchangeMs[cell] ?? 0) + clock.nowMs - startMs;
+        next();
+      });
+    });
+  };
+}
+
+const NOTHING = { forward: 0, backward: 0, calls: 0 };
+
+interface RingBytes {
+  readonly members: number;
+  /** Whether a replica is in the ring. */
+  readonly of: (replica: number) => boolean;
+  /** Over each edge but for the factor (k − 1)/k. */
+  readonly bytes: number;
 }
 
 /** Called with each stage whose replicas have done their last backward. */
 function gradientSums(stage: Stage): (at: number) => void {
   const { task, site, paths, actor, wait, move } = stage;
-  const { replicas, stages, cells, stageBytes, tiedBytes, rounds = 1 } = task;
+  const { replicas, stages, stageBytes, expertBytes, tiedBytes, rounds = 1, experts = 1 } = task;
   let ends = 0;
   const tied = (at: number): void => {
     if (stages === 1 || tiedBytes === 0 || (at !== 0 && at !== stages - 1)) return;
@@ -250,22 +307,35 @@ function gradientSums(stage: Stage): (at: number) => void {
       return;
     }
     const first = at * replicas;
-    const ring = ringOf(cells.slice(first, first + replicas), site, paths.links);
-    const edges = ringEdges(ring, paths, (host) =>
-      cells.findIndex((unit, cell) => cell >= first && unit.host === host),
-    );
-    const bytes = ((replicas - 1) / replicas) * (stageBytes[at] ?? 0);
-    let open = edges.length;
-    for (const links of edges) {
-      const own = actor();
-      move(own, { links, bytes }, () => {
-        open -= 1;
-        if (open > 0) return;
-        wait(own, 2 * rounds * ringLatencyMs(ring, site), () => {
-          tied(at);
+    const cells = stageCells(task, at);
+    const around = (ring: Ring, { members, of, bytes }: RingBytes, next: () => void): void => {
+      const edges = ringEdges(
+        ring,
+        paths,
+        (host) => first + cells.findIndex((unit, replica) => unit.host === host && of(replica)),
+      );
+      let open = edges.length;
+      for (const links of edges) {
+        const own = actor();
+        move(own, { links, bytes: ((members - 1) / members) * bytes }, () => {
+          open -= 1;
+          if (open === 0) wait(own, 2 * rounds * ringLatencyMs(ring, site), next);
         });
-      });
-    }
+      }
+    };
+    const common = { members: replicas, of: () => true, bytes: stageBytes[at] ?? 0 };
+    around(ringOf(cells, site, paths.links), common, () => {
+      const rings = expertRings(task, { stage: at, site, links: paths.links });
+      let open = rings.length;
+      if (open === 0) tied(at);
+      for (const { ring, members, part } of rings) {
+        const of = (replica: number): boolean => replica % experts === part;
+        around(ring, { members, of, bytes: expertBytes[at] ?? 0 }, () => {
+          open -= 1;
+          if (open === 0) tied(at);
+        });
+      }
+    });
   };
 }
 

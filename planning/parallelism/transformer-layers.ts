@@ -3,7 +3,7 @@
  *
  * Per sample of s tokens, width h, feed-forward f, q and k the widths of all queries and of all keys, 16-bit numbers: attention has 2h (q + k)
  * weights, the feed-forward part 2hf, three matrices where it is gated; latent attention has its ranks instead (DeepSeek-V2, §2.1). Of experts
- * all are kept and the chosen ones compute. Forward FLOPs = 2 × s × weights that compute + 4s²q for the scores and their use; the output of a
+ * all are kept and the chosen ones compute; a token goes to each of its chosen ones, and a result comes back, 2sh bytes each way. Forward FLOPs = 2 × s × weights that compute + 4s²q for the scores and their use; the output of a
  * layer has 2sh bytes. Activations kept for backward = 18sh + 4sf bytes (Korthikanti et al. 2022, §4.1: 34sh for f = 4h) where it is not gated,
  * else 12sh + 4shk/q + 6sf (no dropout, three tensors of width f) and at least 34sh; 5as² for the scores of a heads where attention is not fused.
  * Logits are kept in 32 bits.
@@ -111,9 +111,13 @@ function blockLayer(shape: TransformerShape, at: number): PlanLayer {
     (latent === undefined ? 0 : latent.queryRank + latent.keyValueRank);
   const qkvBiases = shape.biases === "none" ? 0 : queries + 2 * keys;
   const otherBiases = shape.biases === "all" ? shape.feedForward + 2 * h : 0;
-  const activations = isGated
-    ? Math.max(34 * h, 12 * h + 4 * h * (keyValueHeads / heads) + 6 * used)
-    : 18 * h + 4 * used;
+  // The experts keep their own copies of tokens, in place of the one input of a feed-forward part.
+  const copies = expertsHere === undefined ? 0 : expertsHere.chosen - (shared > 0 ? 0 : 1);
+  const activations =
+    BYTES * h * copies +
+    (isGated
+      ? Math.max(34 * h, 12 * h + 4 * h * (keyValueHeads / heads) + 6 * used)
+      : 18 * h + 4 * used);
   const norms32 = shape.norm === "rms" ? RMS_NORM_BYTES * h : 2 * 8;
   const eager = 8 * h + 8 * queries + (isGated ? 8 : 4) * used + 4 * heads + norms32;
   const scoreWidth =
@@ -134,7 +138,14 @@ function blockLayer(shape: TransformerShape, at: number): PlanLayer {
     largestMatrix: h * Math.max(queries, shape.feedForward),
     scoreBytes: 5 * heads * s * s,
     scoreFlops,
-    tensorSyncs: 2,
+    ...(expertsHere === undefined
+      ? { tensorSyncs: 2 }
+      : {
+          expertParameters: matrix * expertsHere.count * expertsHere.feedForward,
+          expertBytes: BYTES * s * h * expertsHere.chosen,
+          // A token is there once for each of its experts when these are split over GPUs.
+          tensorSyncs: 1 + expertsHere.chosen + (shared > 0 ? 1 : 0),
+        }),
   };
 }
 

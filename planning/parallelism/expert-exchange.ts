@@ -1,0 +1,96 @@
+/**
+ * @file What replicas that share out experts send one another: the tokens of a micro-batch to their experts, and the results back.
+ *
+ * Groups are replicas in a row of one stage; choices of experts count as even, so a unit sends the same to each of its group, itself included. A
+ * unit computes, sends or exchanges, one at a time, so a link carries at most one exchange or send of each unit: with a share of rate ÷ units on each
+ * link, no exchange is shorter than max–min fairness makes it. Cost: O(cells × hosts of a group).
+ */
+
+import { eachLink, linksOf, type SiteLinks } from "./site-links.ts";
+import type { PlanSite, Unit } from "./site.ts";
+import { boundsOf, expertDegree, range, type LayerSums, type Split } from "./split.ts";
+
+export interface ExchangeCells {
+  readonly experts?: number;
+  readonly width: number;
+  readonly cells: readonly Unit[];
+}
+
+/** The cells with which a cell shares out experts, itself included. */
+export function groupOf({ experts = 1 }: ExchangeCells, cell: number): readonly number[] {
+  // The cells of a stage are a whole number of groups.
+  const first = cell - (cell % experts);
+  return Array.from({ length: experts }, (_, at) => first + at);
+}
+
+/** Calls back with each link to each other of the group, once for each of them. */
+export function eachExchangeLink(
+  of: ExchangeCells,
+  { cell, links }: { readonly cell: number; readonly links: SiteLinks },
+  visit: (link: number) => void,
+): void {
+  const from = of.cells[cell]?.host ?? -1;
+  for (const peer of groupOf(of, cell))
+    if (peer !== cell) eachLink(links, [from, of.cells[peer]?.host ?? -1], visit);
+}
+
+/** Of a pass: tokens and results, to one other of the group. */
+export interface PassBytes {
+  readonly forward: number;
+  readonly backward: number;
+}
+
+/** Of a micro-batch and stage. Backward sends as much again, and so does a second forward. */
+export function exchangeBytes(split: Split, stage: number, sums: LayerSums): PassBytes {
+  const degree = expertDegree(split);
+  if (degree === 1) return { forward: 0, backward: 0 };
+  const [from, to] = boundsOf(split, stage);
+  const forward = (2 * range(sums.expertBytes, from, to) * split.microBatch) / degree;
+  return { forward, backward: forward * (split.isRecomputing ? 2 : 1) };
+}
+
+/** How often a stage's units exchange something in a forward pass, for the latency. */
+export const exchangeCalls = (split: Split, stage: number, sums: LayerSums): number =>
+  expertDegree(split) === 1 ? 0 : 2 * range(sums.expertLayers, ...boundsOf(split, stage));
+
+/** Others of a cell's group on its own host. */
+export function besideOnHost(of: ExchangeCells, cell: number): number {
+  const own = of.cells[cell]?.host;
+  return groupOf(of, cell).filter((peer) => of.cells[peer]?.host === own).length - 1;
+}
+
+export interface ExchangeSetting {
+  readonly cell: number;
+  readonly site: PlanSite;
+  /** Units that send or exchange over each link. */
+  readonly users: Int32Array;
+  /** Cells of the same host that may send to one of the group meanwhile. */
+  readonly neighbours: number;
+}
+
+/** Milliseconds in which a cell sends a byte to each other of its group, and the latency of once. */
+export function exchangeRate(
+  of: ExchangeCells,
+  { cell, site, users, neighbours }: ExchangeSetting,
+): { readonly msPerByte: number; readonly latencyMs: number } {
+  const links = linksOf(site);
+  const crossed = new Map<number, number>();
+  eachExchangeLink(of, { cell, links }, (link) => {
+    crossed.set(link, (crossed.get(link) ?? 0) + 1);
+  });
+  let [msPerByte, latencyMs] = [0, 0];
+  for (const [link, times] of crossed) {
+    const gbs = (links.gbs[link] ?? 0) / Math.max(1, users[link] ?? 1);
+    msPerByte = Math.max(msPerByte, times / (gbs * 1e6));
+    latencyMs = Math.max(latencyMs, links.latencyMs[link] ?? 0);
+  }
+  const own = of.cells[cell]?.host ?? -1;
+  const inside = site.hosts[own]?.inside;
+  const beside = besideOnHost(of, cell);
+  // Over NVLink every GPU of a unit has a port of its own.
+  if (inside !== undefined && beside > 0 && links.hasBus[own] === 0) {
+    msPerByte = Math.max(msPerByte, (beside + neighbours) / (inside.gbs * of.width * 1e6));
+    latencyMs = Math.max(latencyMs, inside.latencyMs);
+  }
+  return { msPerByte, latencyMs };
+}
