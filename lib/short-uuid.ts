@@ -25,25 +25,28 @@ export function longId(short: string): string {
 
 /** The UUID whose 22 digits of base 64 begin at this place. */
 export function uuidFrom(text: string, from: number): string {
-  const codes: number[] = [];
-  let bits = 0;
-  for (let digit = 0; digit < UUID_LENGTH - DASHES; digit += 1) {
-    // Three hexadecimal digits are two of base 64.
-    const third = digit % GROUP;
-    if (third === 0) {
-      const at = from + (digit / GROUP) * 2;
-      bits = digitAt(text, at) * 64 + digitAt(text, at + 1);
+  let place = 0;
+  for (let digit = 0; digit < UUID_LENGTH - DASHES; digit += GROUP) {
+    // Three hexadecimal digits are two of base 64; the last group has two of the three.
+    const at = from + (digit / GROUP) * 2;
+    const bits = digitAt(text, at) * 64 + digitAt(text, at + 1);
+    for (let shift = 8; shift >= 0; shift -= 4) {
+      if (place === 8 || place === 13 || place === 18 || place === 23) place += 1;
+      if (place < UUID_LENGTH) CODES[place] = hexCode((bits >> shift) & 15);
+      place += 1;
     }
-    if (digit === 8 || digit === 12 || digit === 16 || digit === 20) codes.push(DASH);
-    const value = (bits >> (8 - 4 * third)) & 15;
-    codes.push(value < 10 ? ZERO + value : LOWER_A - 10 + value);
   }
-  return String.fromCharCode(...codes);
+  return String.fromCharCode.apply(undefined, CODES);
 }
+
+/** Written and read within one call: a list for each of ten thousand ids would cost more than the ids. */
+const CODES: number[] = Array.from({ length: UUID_LENGTH }, () => "-".charCodeAt(0));
+
+const hexCode = (value: number): number => (value < 10 ? ZERO + value : LOWER_A - 10 + value);
 
 /** Absent when the text is no lower-case UUID. */
 function shortened(id: string): string | undefined {
-  let short = "~";
+  let place = 1;
   let bits = 0;
   let digits = 0;
   for (let at = 0; at < UUID_LENGTH; at += 1) {
@@ -57,13 +60,22 @@ function shortened(id: string): string | undefined {
     bits = bits * 16 + (isDigit ? unit - ZERO : unit - LOWER_A + 10);
     digits += 1;
     if (digits % GROUP !== 0) continue;
-    short += DIGITS.charAt(bits >> 6) + DIGITS.charAt(bits & 63);
+    place = putDigits(place, bits);
     bits = 0;
   }
   // 32 digits leave two over; a zero makes them a group.
-  bits *= 16;
-  return short + DIGITS.charAt(bits >> 6) + DIGITS.charAt(bits & 63);
+  putDigits(place, bits * 16);
+  return String.fromCharCode.apply(undefined, SHORT_CODES);
 }
+
+function putDigits(place: number, bits: number): number {
+  SHORT_CODES[place] = DIGITS.charCodeAt(bits >> 6);
+  SHORT_CODES[place + 1] = DIGITS.charCodeAt(bits & 63);
+  return place + 2;
+}
+
+/** As `CODES`. */
+const SHORT_CODES: number[] = Array.from({ length: 23 }, () => "~".charCodeAt(0));
 
 const DASH = 45;
 const ZERO = 48;

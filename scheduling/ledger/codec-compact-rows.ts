@@ -264,17 +264,36 @@ const timeoutText = ({ gang: { timeoutMs } }: PendingRequest): string | undefine
   fixedText(timeoutMs / 1_000, TIMEOUT_WIDTH);
 
 /** Where the row of a request refers to. */
-export function termsOf([identity]: CompactRequestRow): {
-  readonly owner: number;
-  readonly gang: number;
-} {
-  const from = identity.startsWith(BARE) ? BARE.length : FIXED_WIDTH;
+type RowTerms = Readonly<Record<"owner" | "gang", number>>;
+
+export function termsOf([identity]: CompactRequestRow): RowTerms {
+  const from = termsAt(identity);
   const middle = from + INDEX_WIDTH;
   return {
     owner: fixedNumber(identity, from, middle),
     gang: fixedNumber(identity, middle, middle + INDEX_WIDTH),
   };
 }
+
+const termsAt = (identity: string): number =>
+  identity.startsWith(BARE) ? BARE.length : FIXED_WIDTH;
+
+/** The row with other indices of its owner and gang. */
+export function withTerms(
+  [identity, ...rest]: CompactRequestRow,
+  { owner, gang }: RowTerms,
+): CompactRequestRow {
+  const from = termsAt(identity);
+  const moved = `${identity.slice(0, from)}${indexText(owner)}${indexText(gang)}${identity.slice(from + 2 * INDEX_WIDTH)}`;
+  return [moved, ...rest];
+}
+
+/** Whether it refers to texts or lists beside those of its owner and gang. */
+export const refersFurther = ([, name = SAME_AS_JOB, more]: CompactRequestRow): boolean =>
+  name >= 0 || isThere(more?.[AVOIDED_HOSTS]);
+
+/** Place in the last part of a row. */
+const AVOIDED_HOSTS = 2;
 
 function nameOf({ jobId: job, name }: PendingRequest, { texts }: CompactShared): number {
   if (name === job) return SAME_AS_JOB;

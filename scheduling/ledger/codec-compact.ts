@@ -13,7 +13,6 @@ import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { SiteLink } from "../../domain/fleet/site-link.ts";
 import { interner } from "../../lib/interner.ts";
 import {
-  packCompactRequest,
   packGang,
   packOwner,
   packProfile,
@@ -32,7 +31,6 @@ import {
 import { packStartEstimates, unpackStartEstimates } from "./codec-estimate-rows.ts";
 import { packIntake, unpackIntake, type IntakeRows } from "./codec-intake-rows.ts";
 import {
-  packLease,
   packReservation,
   unpackLease,
   unpackReservation,
@@ -58,15 +56,15 @@ import {
   ownerKey,
   packGrant,
   packHost,
-  reasonPlaces,
   unpackGrant,
   unpackHost,
-  unpackReasons,
   type HostRow,
   type OutboxRow,
   type Profile,
   type Tables,
 } from "./codec-rows.ts";
+import { reasonPlaces, unpackReasons } from "./codec-reason-rows.ts";
+import { keepRows, leasePacker, requestPacker } from "./codec-kept-rows.ts";
 import { noteOrigin } from "./codec-origin.ts";
 import { orphan } from "./codec-values.ts";
 import type { DeadLetter, Ledger, LedgerRecovery, RepairNote, ServiceAccount } from "./ledger.ts";
@@ -130,15 +128,16 @@ export function packCompact(ledger: Ledger): CompactRows {
   const shared = { ...newShared(known), lists, owners, gangs };
   const requests: CompactRequestRow[] = [];
   const places = new Map<JobId, number>();
+  const packed = requestPacker(ledger, shared);
   for (const request of ledger.requests.values()) {
     places.set(request.jobId, requests.length);
-    requests.push(packCompactRequest(request, shared));
+    requests.push(packed(request));
   }
   const reasons: number[] = [];
   const placeOf = reasonPlaces(shared.reasons);
   for (const [job, reason] of ledger.reasons)
     reasons.push(places.get(job) ?? orphan(job), placeOf(job, reason));
-  const leases = [...ledger.leases.values()].map((lease) => packLease(lease, undefined, shared));
+  const leases = [...ledger.leases.values()].map(leasePacker(ledger, shared, known.length));
   const hosts = [...ledger.hosts].map(([host, status]) => packHost(host, status, shared));
   const outbox = [...ledger.outbox].map(([id, grant]) =>
     packGrant(ledger.leases.get(id), grant, shared),
@@ -241,8 +240,20 @@ export function unpackCompact(packed: CompactRows | FormerRows): Ledger {
   const gangs = tables.gangs.map((row) => unpackGang(row, tables));
   const own = { ...tables, owners, gangs };
   const requests = packed.requests.map((row) => unpackCompactRequest(row, own));
-  const ledger = unpackAround(packed, profilesOf(packed), requests);
-  return noteOrigin(ledger, { packed, owners, gangs });
+  const profiles = profilesOf(packed);
+  const ledger = unpackAround(packed, profiles, requests);
+  const leases = [...ledger.leases.values()];
+  keepRows(packed.shape, {
+    requests,
+    requestRows: packed.requests,
+    owners,
+    gangs,
+    leases,
+    leaseRows: packed.leases,
+    texts: tables.texts,
+    profiles,
+  });
+  return noteOrigin(ledger, { packed, owners, gangs, profiles, leases });
 }
 
 const profilesOf = ({ tables }: CompactRows | FormerRows): readonly Profile[] =>
@@ -267,9 +278,9 @@ function unpackAround(
     ...(detailsHash !== undefined && { detailsHash }),
     nextToken,
     nextArrival,
-    requests: new Map(requests.map((request) => [request.jobId, request])),
-    reasons: new Map(unpackReasons(packed.reasons, requests, tables.reasons)),
-    leases: new Map(leases.map((lease) => [lease.id, lease])),
+    requests: mapBy(requests, ({ jobId }) => jobId),
+    reasons: unpackReasons(packed.reasons, requests, tables.reasons),
+    leases: mapBy(leases, ({ id }) => id),
     hosts: new Map(packed.hosts.map((row) => unpackHost(row, names))),
     outbox: new Map(packed.outbox.map((row) => unpackGrant(row, names))),
     deadLetters: packed.deadLetters,
@@ -281,6 +292,13 @@ function unpackAround(
       ownEstimates: unpackStartEstimates(packed.ownEstimates, requests),
     }),
   };
+}
+
+/** As `new Map` of pairs, without a pair for each of thousands. */
+function mapBy<K, V>(values: readonly V[], keyOf: (value: V) => K): Map<K, V> {
+  const map = new Map<K, V>();
+  for (const value of values) map.set(keyOf(value), value);
+  return map;
 }
 
 type UnpackedSections = Pick<

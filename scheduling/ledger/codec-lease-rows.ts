@@ -16,7 +16,7 @@ import type {
 import { longId, shortId } from "../../lib/short-uuid.ts";
 import type { Shared, Tables } from "./codec-rows.ts";
 import { keptLease, keptTerms } from "./kept-shape.ts";
-import { at, entry, isRow, isThere, pairsOf, since, type Packed } from "./codec-values.ts";
+import { at, entry, isRow, isThere, since, type Packed } from "./codec-values.ts";
 
 export type LeaseRow = readonly [
   token: number,
@@ -97,6 +97,38 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
   return [...row, ...optional.slice(0, isNoted.lastIndexOf(true) + 1)] as unknown as LeaseRow; // a prefix of its tuple
 }
 
+/** The indices of a row that refers to a tenant, a profile and hosts of the fleet's description, and to nothing else; undefined for others. */
+export function leaseRefs(row: LeaseRow, knownHosts: number): LeaseRefs | undefined {
+  const terms = row[TERMS];
+  if (row.length !== TERMS + 1 || !isRow(terms) || isThere(row[10])) return undefined;
+  if (entry(STATES, row[8]) === "vacating") return undefined;
+  const gpus = row[9];
+  for (let place = 0; place < gpus.length; place += 2)
+    if (entry(gpus, place) >= knownHosts) return undefined;
+  return { tenant: row[TENANT], profile: terms[0], gpus };
+}
+
+export interface LeaseRefs {
+  readonly tenant: number;
+  readonly profile: number;
+  /** Pairs: host, mask. */
+  readonly gpus: readonly number[];
+}
+
+/** Such a row with other indices. */
+export const withRefs = (
+  row: LeaseRow,
+  { tenant, profile }: Pick<LeaseRefs, "tenant" | "profile">,
+): LeaseRow =>
+  row.map((part, place) => {
+    if (place === TENANT) return tenant;
+    return place === TERMS && Array.isArray(part) ? [profile, ...part.slice(1)] : part;
+  }) as unknown as LeaseRow; // part by part
+
+/** Places in a row. */
+const TENANT = 5;
+const TERMS = 13;
+
 /** Places of `isUnconfirmed`, `terms` and `eviction` among the optional fields. */
 const ZERO_IS_ABSENT: Readonly<Record<number, true>> = { 2: true, 3: true, 4: true };
 
@@ -163,58 +195,48 @@ export function unpackReservation(
 const packGpus = (gpus: readonly HostGpus[], { hosts }: Shared): readonly number[] =>
   gpus.flatMap(({ host, mask }) => [hosts.indexOf(host), mask]);
 
-const unpackGpus = (pairs: readonly number[], { hosts }: Tables): readonly HostGpus[] =>
-  pairsOf(pairs).map(([host, mask]) => ({ host: entry(hosts, host), mask }));
+function unpackGpus(pairs: readonly number[], { hosts }: Tables): readonly HostGpus[] {
+  const gpus: HostGpus[] = [];
+  for (let place = 0; place < pairs.length; place += 2)
+    gpus.push({ host: entry(hosts, entry(pairs, place)), mask: entry(pairs, place + 1) });
+  return gpus;
+}
 
 export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
-  const [tokens, job, run, seq, jobClass, tenant, granted, requested, stateAt, pairs] = row;
-  const [
-    ,
-    ,
-    ,
-    ,
-    ,
-    ,
-    ,
-    ,
-    ,
-    ,
-    hosts,
-    slots,
-    isUnconfirmed,
-    terms,
-    eviction,
-    checkpointed,
-    ...losses
-  ] = row;
-  const [caused, headroomGpus, opportunistic] = losses;
-  const own = token((former?.token ?? 0) + tokens);
-  const state = entry(STATES, stateAt);
-  const grantedAtMs = at(granted, former?.grantedAtMs);
+  const own = token((former?.token ?? 0) + row[0]);
+  const state = entry(STATES, row[8]);
+  const grantedAtMs = at(row[6], former?.grantedAtMs);
+  const [hosts, slots, isUnconfirmed, terms, eviction] = [
+    row[10],
+    row[11],
+    row[12],
+    row[13],
+    row[14],
+  ];
+  const [checkpointed, caused, headroomGpus, opportunistic] = [row[15], row[16], row[17], row[18]];
   const named = hosts?.map((host) => entry(names.hosts, host));
+  // Field by field: spreading a small object for each optional field of thousands of leases costs more than all else.
   return keptLease({
     id: leaseId(own),
     token: own,
-    jobId: jobId(job),
-    runId: runId(longId(run)),
-    seq,
-    class: entry(JOB_CLASSES, jobClass),
-    tenant: tenantId(entry(names.texts, tenant)),
-    gpus: unpackGpus(pairs, names),
+    jobId: jobId(row[1]),
+    runId: runId(longId(row[2])),
+    seq: row[3],
+    class: entry(JOB_CLASSES, row[4]),
+    tenant: tenantId(entry(names.texts, row[5])),
+    gpus: unpackGpus(row[9], names),
     grantedAtMs,
-    requestedAtMs: at(requested, grantedAtMs),
+    requestedAtMs: at(row[7], grantedAtMs),
     state,
-    ...(named !== undefined &&
-      (state === "vacating" ? { vacatingHosts: named } : { vacatedHosts: named })),
-    ...(isThere(slots) && { slots }),
-    ...(isUnconfirmed === 1 && { isUnconfirmed: true as const }),
-    ...(isRow(terms) && { terms: unpackTerms(terms, grantedAtMs, names) }),
-    ...(isRow(eviction) && { eviction: unpackEviction(eviction, grantedAtMs, names) }),
-    ...(isThere(checkpointed) && { checkpointedAtMs: at(checkpointed, grantedAtMs) }),
-    ...(isThere(caused) && { causedLossGpuSeconds: caused }),
-    ...(isThere(headroomGpus) && { headroomGpus }),
-    ...(isThere(opportunistic) && {
-      opportunistic: { gpus: unpackGpus(opportunistic, names) },
-    }),
+    terms: isRow(terms) ? unpackTerms(terms, grantedAtMs, names) : undefined,
+    slots: slots ?? undefined,
+    vacatingHosts: state === "vacating" ? named : undefined,
+    vacatedHosts: state === "vacating" ? undefined : named,
+    isUnconfirmed: isUnconfirmed === 1 ? true : undefined,
+    eviction: isRow(eviction) ? unpackEviction(eviction, grantedAtMs, names) : undefined,
+    checkpointedAtMs: isThere(checkpointed) ? at(checkpointed, grantedAtMs) : undefined,
+    causedLossGpuSeconds: caused ?? undefined,
+    headroomGpus: headroomGpus ?? undefined,
+    opportunistic: isThere(opportunistic) ? { gpus: unpackGpus(opportunistic, names) } : undefined,
   });
 }

@@ -1,11 +1,10 @@
 /**
- * @file Packs one request, host, grant or reason as a row, and unpacks it. New fields go to the end of a row.
+ * @file Packs one request, host or grant as a row, and unpacks it. New fields go to the end of a row.
  *
  * Cost: O(fields). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
-import { PENDING_CODES } from "../../domain/values/codes.ts";
 import { jobId, leaseId, runId, token, type HostId, type JobId } from "../../domain/values/ids.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
@@ -16,7 +15,7 @@ import { longId, shortId } from "../../lib/short-uuid.ts";
 import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
 import type { HostStatus, OutboxGrant } from "./ledger.ts";
 import { keptStatus } from "./kept-shape.ts";
-import { at, entry, isThere, orphan, pairsOf, since, type Packed } from "./codec-values.ts";
+import { at, entry, isThere, orphan, since, type Packed } from "./codec-values.ts";
 
 export interface Tables {
   /** Hosts beyond those of `shape`, which come first. */
@@ -103,7 +102,7 @@ export type ReasonRow = readonly [
 ];
 
 /** Stands for the job's id in messages, so that equal situations of two jobs are one entry, and for epochs in queue names. */
-const MARK = "\u007f";
+export const MARK = "\u007f";
 const NO_AGENT = -1;
 const DRAINED = 1;
 const FENCED = 2;
@@ -344,51 +343,4 @@ export function unpackGrant(
       reason: entry(names.texts, reason),
     },
   ];
-}
-
-export function packReason(
-  job: JobId,
-  { code, message, numbers, holders, wakeOn }: PendingReason,
-): ReasonRow {
-  const isVerbatim = message.includes(MARK);
-  const text = isVerbatim ? message : message.replaceAll(job, MARK);
-  return [PENDING_CODES.indexOf(code), text, isVerbatim ? 1 : 0, numbers, holders, wakeOn];
-}
-
-/**
- * Gives the place of a reason in the table. Reasons that were unpacked from one row have its very parts, so of most the key need not be
- * written; equal parts make equal rows.
- */
-export function reasonPlaces({
-  indexOf,
-}: Interner<ReasonRow>): (job: JobId, reason: PendingReason) => number {
-  const known = new Map<ReasonRow[3], { readonly row: ReasonRow; readonly place: number }>();
-  return (job, reason) => {
-    const row = packReason(job, reason);
-    const like = known.get(reason.numbers);
-    if (like?.row.every((part, at) => part === row[at]) === true) return like.place;
-    const place = indexOf(row);
-    known.set(reason.numbers, { row, place });
-    return place;
-  };
-}
-
-export function unpackReason(
-  [code, text, isVerbatim, numbers, holders, wakeOn]: ReasonRow,
-  job: JobId,
-): PendingReason {
-  const message = isVerbatim === 1 ? text : text.replaceAll(MARK, () => job);
-  return { code: entry(PENDING_CODES, code), message, numbers, holders, wakeOn };
-}
-
-/** `pairs`: index of the request, index of the reason. */
-export function unpackReasons(
-  pairs: readonly number[],
-  requests: readonly PendingRequest[],
-  rows: readonly ReasonRow[],
-): (readonly [JobId, PendingReason])[] {
-  return pairsOf(pairs).map(([request, reason]) => {
-    const { jobId: job } = entry(requests, request);
-    return [job, unpackReason(entry(rows, reason), job)];
-  });
 }

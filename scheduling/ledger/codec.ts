@@ -27,18 +27,17 @@ import {
   newShared,
   packGrant,
   packHost,
-  packReason,
   packRequest,
   profileOf,
   unpackGrant,
   unpackHost,
-  unpackReasons,
   unpackRequest,
   type HostRow,
   type OutboxRow,
   type RequestRow,
   type Tables,
 } from "./codec-rows.ts";
+import { packReason, unpackReasons } from "./codec-reason-rows.ts";
 import { isCompact, packCompact, unpackCompact } from "./codec-compact.ts";
 import {
   hostIdsOf,
@@ -175,7 +174,7 @@ export function unpackLedger(of: PackedLedger): Ledger {
     nextToken: packed.nextToken,
     nextArrival: packed.nextArrival,
     requests: new Map(requests.map((request) => [request.jobId, request])),
-    reasons: new Map(unpackReasons(packed.reasons, requests, tables.reasons)),
+    reasons: unpackReasons(packed.reasons, requests, tables.reasons),
     leases: new Map(leases.map((lease) => [lease.id, lease])),
     hosts: new Map(packed.hosts.map((row) => unpackHost(row, names))),
     outbox: new Map(packed.outbox.map((row) => unpackGrant(row, names))),

@@ -14,6 +14,13 @@ import type { HostStatus } from "./ledger.ts";
 
 export type Writable<T> = { -readonly [Field in keyof T]: T[Field] };
 
+/** Its optional fields may be there without a value. */
+export type Fields<T> = {
+  readonly [Field in keyof T]: Partial<Pick<T, Field>> extends Pick<T, Field>
+    ? T[Field] | undefined
+    : T[Field];
+};
+
 /** In the order of `unpackRequest` (codec-compact-rows.ts), which reads thousands and builds each but once. */
 export function keptRequest(from: PendingRequest): PendingRequest {
   const request: Writable<PendingRequest> = {
@@ -66,7 +73,7 @@ export function keptTerms(
   return terms;
 }
 
-export function keptLease(from: Lease): Lease {
+export function keptLease(from: Fields<Lease>): Lease {
   const lease: Writable<Lease> = {
     id: from.id,
     token: from.token,

@@ -7,164 +7,31 @@
  * Cost: O(ledger) to open, O(row) a change. Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
-import type { FleetShape } from "../../domain/fleet/fleet.ts";
 import { token, type HostId, type JobId } from "../../domain/values/ids.ts";
 import type { Lease, Reservation } from "../../domain/lease/lease.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
-import {
-  packCompactRequest,
-  packGang,
-  packOwner,
-  packProfile,
-  termsOf,
-  type GangTerms,
-  type Owner,
-  type SharedList,
-} from "./codec-compact-rows.ts";
+import { packCompactRequest } from "./codec-compact-rows.ts";
 import { packService, withTexts, type NoteRows } from "./codec-compact.ts";
 import { packStartEstimates } from "./codec-estimate-rows.ts";
 import { packIntake } from "./codec-intake-rows.ts";
 import { packLease, packReservation } from "./codec-lease-rows.ts";
 import type { Origin } from "./codec-origin.ts";
-import { hostIdsOf, packDemand, packModels, packNotes, packRuns } from "./codec-notes.ts";
-import {
-  gangKey,
-  ownerKey,
-  packGrant,
-  packHost,
-  packReason,
-  profileKey,
-  reasonKey,
-  type AgentRow,
-  type Profile,
-  type ReasonRow,
-  type Shared,
-} from "./codec-rows.ts";
+import { packDemand, packModels, packNotes, packRuns } from "./codec-notes.ts";
+import { packReason } from "./codec-reason-rows.ts";
+import { packGrant, packHost } from "./codec-rows.ts";
+import { entry } from "./codec-values.ts";
 import type { HostStatus, Ledger, OutboxGrant } from "./ledger.ts";
 import { classFlow, tenantFlow } from "./rules/flow.ts";
+import { countPacked, leaseGrowth } from "./size-packed.ts";
 import {
-  COMMA,
-  counter,
-  digitsOf,
-  jsonBytes,
-  numbersBytes,
-  sizeTable,
-  type SizeTable,
-} from "./size-table.ts";
-
-/** Bytes of the parts that change row by row. Changes by the functions of this file alone. */
-export interface SizeAccount {
-  /** Rows with their commas, by part. */
-  readonly rows: Record<RowPart, number>;
-  /** What leases may add to their rows before they end, which nobody can refuse. */
-  growth: number;
-  /** How many requests wait, for the digits of their places. */
-  requests: number;
-  readonly tables: SizeTables;
-  /** What the flows of requests and running leases need once they have been served. */
-  readonly flows: SizeTable<string>;
-  /** Of the parts that are measured whole, as they were last measured. */
-  readonly sections: Record<SectionName, number>;
-  /** The values that were. */
-  readonly measured: Map<SectionName, unknown>;
-  /** 1 while rows come, -1 while they go. */
-  sign: 1 | -1;
-}
-
-export type RowPart = "requests" | "reasons" | "leases" | "hosts" | "outbox" | "reservations";
-
-/** Parts of the compact form that refer to no table. */
-export type SectionName =
-  | "shape"
-  | "service"
-  | "evictions"
-  | "runs"
-  | "ownEstimates"
-  | "latencyDemand"
-  | "models"
-  | "links"
-  | "intake"
-  | "recovery"
-  | "repairs"
-  | "deadLetters";
-
-interface SizeTables extends Shared {
-  readonly hosts: SizeTable<HostId>;
-  readonly texts: SizeTable<string>;
-  readonly lists: SizeTable<SharedList>;
-  readonly profiles: SizeTable<Profile>;
-  readonly owners: SizeTable<Owner>;
-  readonly gangs: SizeTable<GangTerms>;
-  readonly agents: SizeTable<AgentRow>;
-  readonly reasons: SizeTable<ReasonRow>;
-}
-
-function emptyAccount(shape: FleetShape): SizeAccount {
-  const signOf = (): 1 | -1 => account.sign;
-  const plain = { rowOf: (value: unknown) => value, signOf };
-  const tables: SizeTables = {
-    hosts: sizeTable<HostId>({
-      ...plain,
-      keyOf: (host) => host,
-      known: new Set(hostIdsOf(shape)),
-    }),
-    texts: sizeTable<string>({ ...plain, keyOf: (text) => text }),
-    lists: sizeTable<SharedList>({ ...plain, keyOf: (list) => JSON.stringify(list) }),
-    agents: sizeTable<AgentRow>({ ...plain, keyOf: (agent) => JSON.stringify(agent) }),
-    reasons: sizeTable<ReasonRow>({ ...plain, keyOf: reasonKey }),
-    profiles: sizeTable<Profile>({
-      keyOf: profileKey,
-      rowOf: (profile) => packProfile(profile, tables),
-      signOf,
-    }),
-    owners: sizeTable<Owner>({
-      keyOf: ownerKey,
-      rowOf: (owner) => packOwner(owner, tables),
-      signOf,
-      indexes: "none",
-    }),
-    gangs: sizeTable<GangTerms>({
-      keyOf: gangKey,
-      rowOf: (gang) => packGang(gang, tables),
-      signOf,
-      indexes: "none",
-    }),
-  };
-  const account: SizeAccount = {
-    rows: { requests: 0, reasons: 0, leases: 0, hosts: 0, outbox: 0, reservations: 0 },
-    growth: 0,
-    requests: 0,
-    tables,
-    flows: sizeTable<string>({
-      ...plain,
-      keyOf: (flow) => flow,
-      rowOf: flowRow,
-      indexes: "none",
-    }),
-    sections: {
-      shape: jsonBytes(shape),
-      service: 0,
-      evictions: 0,
-      runs: 0,
-      ownEstimates: 0,
-      latencyDemand: 0,
-      models: 0,
-      links: 0,
-      intake: 0,
-      recovery: 0,
-      repairs: 0,
-      deadLetters: 0,
-    },
-    measured: new Map(),
-    sign: 1,
-  };
-  return account;
-}
-
-/** With numbers as long as any. */
-const flowRow = (flow: string): unknown => [flow, LONGEST_NUMBER, LONGEST_NUMBER];
-const LONGEST_NUMBER = -1.2345678901234567e-300;
+  emptyAccount,
+  type RowPart,
+  type SectionName,
+  type SizeAccount,
+  type SizeTables,
+} from "./size-state.ts";
+import { COMMA, digitsOf, jsonBytes, numbersBytes } from "./size-table.ts";
 
 function sizeFlows(account: SizeAccount, of: Change<PendingRequest | Lease>): void {
   const { before, after } = of;
@@ -227,14 +94,8 @@ export function sizeLease(account: SizeAccount, of: Change<Lease>): void {
   account.growth += growthOf(of.after) - growthOf(of.before);
 }
 
-/** A host of the list that a vacating lease waits for, and the rest of such a row: a checkpoint, the delivery of an eviction. */
-const VACATING_HOST_BYTES = 6;
-const ENDING_BYTES = 32;
-
 const growthOf = (lease: Lease | undefined): number =>
-  lease === undefined || lease.state === "vacating"
-    ? 0
-    : ENDING_BYTES + VACATING_HOST_BYTES * lease.gpus.length;
+  lease === undefined || lease.state === "vacating" ? 0 : leaseGrowth(lease.gpus.length);
 
 export function sizeHost(account: SizeAccount, host: HostId, of: Change<HostStatus>): void {
   change(account, "hosts", { ...of, pack: (status, tables) => packHost(host, status, tables) });
@@ -252,60 +113,22 @@ export function sizeReservation(account: SizeAccount, of: Change<Reservation>): 
   change(account, "reservations", { ...of, pack: packReservation });
 }
 
-/** `origin`: the packed form of its requests and reasons, if it was just unpacked. */
+/** `origin`: the packed form of its requests, reasons and leases, if it was just unpacked. */
 export function openSize(ledger: Pick<Ledger, keyof RowMaps>, origin?: Origin): SizeAccount {
   const { shape, requests, reasons, leases, hosts, outbox, reservations } = ledger;
   const account = emptyAccount(shape);
   if (origin === undefined) {
     for (const after of requests.values()) sizeRequest(account, { after });
     for (const [job, after] of reasons) sizeReason(account, job, { after });
-  } else countPacked(account, origin);
-  for (const after of leases.values()) sizeLease(account, { after });
+    for (const after of leases.values()) sizeLease(account, { after });
+  } else
+    for (const place of countPacked(account, origin))
+      sizeLease(account, { after: entry(origin.leases, place) });
   for (const [host, after] of hosts) sizeHost(account, host, { after });
   for (const [id, after] of outbox) sizeGrant(account, leases.get(id) ?? NO_LEASE, { after });
   for (const after of reservations?.values() ?? []) sizeReservation(account, { after });
   return account;
 }
-
-/** The same as counting requests and reasons one by one; each value that many of them share is looked up once. */
-function countPacked(account: SizeAccount, { packed, owners, gangs }: Origin): void {
-  const { rows, tables, flows } = account;
-  const { texts, lists, reasons } = packed.tables;
-  const used = { owners: counter(), gangs: counter() };
-  const usedBeside = { texts: counter(), lists: counter(), reasons: counter() };
-  for (const row of packed.requests) {
-    const [, name = NO_INDEX, more] = row;
-    const { owner, gang } = termsOf(row);
-    used.owners.note(owner);
-    used.gangs.note(gang);
-    if (name >= 0) usedBeside.texts.note(name);
-    const avoided = more?.[AVOIDED_HOSTS] ?? NO_INDEX;
-    if (avoided >= 0) usedBeside.lists.note(avoided);
-    rows.requests += jsonBytes(row) + COMMA - moreDigits(name) - moreDigits(avoided);
-  }
-  account.requests += packed.requests.length;
-  packed.reasons.forEach((index, at) => {
-    if (at % 2 === 0) return;
-    usedBeside.reasons.note(index);
-    rows.reasons += 1 + COMMA;
-  });
-  usedBeside.reasons.each(reasons, tables.reasons.refer);
-  usedBeside.texts.each(texts, tables.texts.refer);
-  usedBeside.lists.each(lists, tables.lists.refer);
-  used.gangs.each(gangs, tables.gangs.refer);
-  used.owners.each(owners, (owner, times) => {
-    tables.owners.refer(owner, times);
-    flows.refer(classFlow(owner), times);
-    flows.refer(tenantFlow(owner), times);
-  });
-}
-
-/** Place in the last part of a request's row. */
-const AVOIDED_HOSTS = 2;
-const NO_INDEX = -1;
-
-/** Of an index beyond its first; each counts as one digit in its row. */
-const moreDigits = (index: number): number => (index < 0 ? 0 : digitsOf(index) - 1);
 
 type RowMaps = Pick<
   Ledger,

@@ -16,6 +16,14 @@ export interface SizeTable<T> extends Interner<T> {
 /** Of a JSON value in UTF-8. */
 export const jsonBytes = (value: unknown): number => utf8Length(JSON.stringify(value));
 
+/** The same of a text. */
+export const textBytes = (text: string): number =>
+  AS_IT_IS.test(text) ? text.length + QUOTES : jsonBytes(text);
+
+const QUOTES = 2;
+/** ASCII that JSON writes as it is. */
+const AS_IT_IS = /^[ !#-[\]-~]*$/;
+
 export const COMMA = 1;
 
 /** The same of a list of numbers; long lists are measured after many events, so none is written. */

@@ -28,8 +28,8 @@ import {
   sizeReason,
   sizeRequest,
   type Change,
-  type SizeAccount,
 } from "../size-account.ts";
+import type { SizeAccount } from "../size-state.ts";
 import { jsonBytes } from "../size-table.ts";
 import { settledBook } from "./transaction-accounts.ts";
 import { ledgerOf, type LedgerTransaction } from "./transaction.ts";

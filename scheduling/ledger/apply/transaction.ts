@@ -44,7 +44,7 @@ import type { ByteShares } from "../rules/byte-shares.ts";
 import type { Pool } from "../rules/places.ts";
 import type { Reserved } from "../rules/reservation-index.ts";
 import { DEAD_LETTER_CHARACTERS, MAX_DEAD_LETTERS, withLetter } from "../rules/dead-letters.ts";
-import type { SizeAccount } from "../size-account.ts";
+import type { SizeAccount } from "../size-state.ts";
 import { accountOf, type ServiceBook } from "../rules/service-account.ts";
 import type { Usage } from "../rules/usage.ts";
 

@@ -11,7 +11,8 @@ import type { FleetShape } from "../../../domain/fleet/fleet.ts";
 import type { TenantId } from "../../../domain/values/ids.ts";
 import type { PendingRequest } from "../../../domain/lease/plan.ts";
 import { OTHER_TENANTS } from "../intake.ts";
-import { openSize, rowBytes, sizeRequest, type Change, type SizeAccount } from "../size-account.ts";
+import { openSize, rowBytes, sizeRequest, type Change } from "../size-account.ts";
+import type { SizeAccount } from "../size-state.ts";
 import { weightsOf } from "./places.ts";
 
 export const GUARANTEED_BYTES = 0.1;

@@ -9,16 +9,15 @@ import {
   newShared,
   packGrant,
   packHost,
-  packReason,
   packRequest,
   profileOf,
   unpackGrant,
   unpackHost,
-  unpackReason,
   unpackRequest,
   type Shared,
   type Tables,
 } from "../../../scheduling/ledger/codec-rows.ts";
+import { packReason, unpackReason } from "../../../scheduling/ledger/codec-reason-rows.ts";
 import { fleetShape, gangRequest, gpus, host, leased, readyLedger } from "../builders.ts";
 
 const MARK = "\u007f";

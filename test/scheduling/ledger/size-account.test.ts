@@ -5,11 +5,8 @@ import { apply } from "../../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../../scheduling/ledger/codec.ts";
 import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import { takeOrigin } from "../../../scheduling/ledger/codec-origin.ts";
-import {
-  ledgerBytes,
-  openSize,
-  type SizeAccount,
-} from "../../../scheduling/ledger/size-account.ts";
+import { ledgerBytes, openSize } from "../../../scheduling/ledger/size-account.ts";
+import type { SizeAccount } from "../../../scheduling/ledger/size-state.ts";
 import { utf8Length } from "../../../lib/utf8.ts";
 import { fleets } from "../arbitraries.ts";
 import { readyLedger } from "../builders.ts";
