@@ -24,7 +24,8 @@ export function textHash(text: string, seed = ""): string {
     }
     a ^= part.length;
   }
-  return [a + d, b + a, c + b, d + c].map(finished).join("");
+  // Sums beyond 32 bits would have the engine drop the compiled loop at each end of it.
+  return [(a + d) | 0, (b + a) | 0, (c + b) | 0, (d + c) | 0].map(finished).join("");
 }
 
 const rotated = (value: number, bits: number): number => (value << bits) | (value >>> (32 - bits));

@@ -278,19 +278,19 @@ export function termsOf([identity]: CompactRequestRow): RowTerms {
 const termsAt = (identity: string): number =>
   identity.startsWith(BARE) ? BARE.length : FIXED_WIDTH;
 
-/** The row with other indices of its owner and gang. */
+/** The row with other indices of its owner, its gang and its name, as far as that has one. */
 export function withTerms(
-  [identity, ...rest]: CompactRequestRow,
-  { owner, gang }: RowTerms,
+  [identity, , ...more]: CompactRequestRow,
+  { owner, gang, name }: RowTerms & { readonly name: number | undefined },
 ): CompactRequestRow {
   const from = termsAt(identity);
   const moved = `${identity.slice(0, from)}${indexText(owner)}${indexText(gang)}${identity.slice(from + 2 * INDEX_WIDTH)}`;
-  return [moved, ...rest];
+  return name === undefined ? [moved] : [moved, name, ...more];
 }
 
-/** Whether it refers to texts or lists beside those of its owner and gang. */
-export const refersFurther = ([, name = SAME_AS_JOB, more]: CompactRequestRow): boolean =>
-  name >= 0 || isThere(more?.[AVOIDED_HOSTS]);
+/** Whether it refers to hosts that it avoids. */
+export const isAvoiding = ([, , more]: CompactRequestRow): boolean =>
+  isThere(more?.[AVOIDED_HOSTS]);
 
 /** Place in the last part of a row. */
 const AVOIDED_HOSTS = 2;

@@ -3,7 +3,8 @@
  *
  * A row is a function of its request or lease and of the tables that it refers to. Here the values are put into the new tables in the same
  * order as by packing, and a row whose indices stay is taken as it is; one whose indices have moved gets the new ones. So the packed form is the
- * same to the byte, whether anything was remembered or not. Rows of another kind (a name or hosts in the tables) are packed again.
+ * same to the byte, whether anything was remembered or not. Rows that refer to more (hosts
+ * that are avoided, evictions) are packed again.
  * Cost: O(1) a row. Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
@@ -13,7 +14,7 @@ import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { Interner } from "../../lib/interner.ts";
 import {
   packCompactRequest,
-  refersFurther,
+  isAvoiding,
   termsOf,
   withTerms,
   type CompactRequestRow,
@@ -56,15 +57,18 @@ export function requestPacker(
   const placeOf = walk(kept.requests, ({ jobId }) => ledger.requests.get(jobId));
   const ownerOf = moved(kept.owners, shared.owners);
   const gangOf = moved(kept.gangs, shared.gangs);
+  const textOf = moved(kept.texts, shared.texts);
   return (request) => {
     const place = placeOf(request);
     const row = place === undefined ? undefined : entry(requestRows, place);
-    if (row === undefined || refersFurther(row)) return packCompactRequest(request, shared);
+    if (row === undefined || isAvoiding(row)) return packCompactRequest(request, shared);
     const terms = termsOf(row);
     const owner = ownerOf(terms.owner);
     const gang = gangOf(terms.gang);
-    const isSame = owner === terms.owner && gang === terms.gang;
-    return isSame ? row : withTerms(row, { owner, gang });
+    const [, former] = row;
+    const name = former !== undefined && former >= 0 ? textOf(former) : former;
+    const isSame = owner === terms.owner && gang === terms.gang && name === former;
+    return isSame ? row : withTerms(row, { owner, gang, name });
   };
 }
 
