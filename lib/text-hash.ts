@@ -24,8 +24,10 @@ export function textHash(text: string, seed = ""): string {
     }
     a ^= part.length;
   }
-  // Sums beyond 32 bits would have the engine drop the compiled loop at each end of it.
-  return [(a + d) | 0, (b + a) | 0, (c + b) | 0, (d + c) | 0].map(finished).join("");
+  // Sums beyond 32 bits and a list here had the engine leave its compiled code at the end of every call.
+  return (
+    finished((a + d) | 0) + finished((b + a) | 0) + finished((c + b) | 0) + finished((d + c) | 0)
+  );
 }
 
 const rotated = (value: number, bits: number): number => (value << bits) | (value >>> (32 - bits));
