@@ -1,7 +1,10 @@
-/** @file The routes about the fleet: who the caller is, the ledger, and an operator's orders about hosts. */
+/** @file The routes about the fleet: who the caller is, the ledger, and an operator's orders about hosts and the queue. */
 
 import { z } from "zod";
 import { operatorRefusal } from "../access/principal.ts";
+import { JOB_CLASSES } from "../domain/job/job.ts";
+import { queueName, TENANT, type QueuePart } from "../domain/lease/queue-part.ts";
+import { tenantId } from "../domain/values/ids.ts";
 import { packLedger } from "../scheduling/ledger/codec.ts";
 import { FORCED, insist, route, type Route } from "./route.ts";
 
@@ -10,6 +13,17 @@ const hosts = z
   .min(1)
   .max(10_000)
   .meta({ description: "Hosts, as cluster/host." });
+
+const queue = z
+  .union([
+    z.strictObject({ kind: z.literal("fleet") }),
+    z.strictObject({ kind: z.literal("class"), class: z.enum(JOB_CLASSES) }),
+    z.strictObject({ kind: z.literal("tenant"), tenant: z.string().regex(TENANT) }),
+  ])
+  .meta({ description: "All of the queue, a class's or a tenant's." });
+
+const partOf = (named: z.infer<typeof queue>): QueuePart =>
+  named.kind === "tenant" ? { ...named, tenant: tenantId(named.tenant) } : named;
 
 export const HOST_ROUTES: readonly Route[] = [
   route({
@@ -81,6 +95,41 @@ export const HOST_ROUTES: readonly Route[] = [
       insist(operatorRefusal(caller.principal, caller.rights, "fence hosts"));
       accept();
       return { hosts: await served.client.fence(named, how) };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/queue/hold",
+    id: "holdQueue",
+    summary: "Lets nothing of a part of the queue start.",
+    body: z.strictObject({
+      queue,
+      reason: z.string().max(200).exactOptional(),
+      isDraining: z.boolean().exactOptional(),
+    }),
+    note: ({ queue: named, reason }) => ({
+      about: queueName(partOf(named)),
+      ...(reason !== undefined && { what: reason }),
+    }),
+    answer: async ({ caller, served, body: { queue: named, ...how }, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "hold queues"));
+      accept();
+      await served.client.holdQueue(partOf(named), { ...how, by: caller.principal.name });
+      return { queue: named };
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/queue/release",
+    id: "releaseQueue",
+    summary: "Ends such a hold.",
+    body: z.strictObject({ queue }),
+    note: ({ queue: named }) => ({ about: queueName(partOf(named)) }),
+    answer: async ({ caller, served, body, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "release queues"));
+      accept();
+      await served.client.releaseQueue(partOf(body.queue));
+      return { queue: body.queue };
     },
   }),
 ];

@@ -79,6 +79,8 @@ const openRealSession: OpenSession = async (values, io) =>
 async function createProgram(context: CommandContext, word: string | undefined): Promise<Command> {
   const program = configured(new Command("orbweaver"), context.io)
     .description("Schedules GPU jobs over clusters; every job is a Temporal workflow.")
+    // What follows a verb is the verb's own, also where the verb has verbs of its own (`queue hold --json`).
+    .enablePositionalOptions()
     .version(packageVersion(), "-V, --version", "print the version")
     .helpCommand("help [verb]", "show the help of a verb")
     .addHelpText("after", helpEnd(FIRST_STEPS))

@@ -28,6 +28,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
     verbs: [
       verb("submit", async () => (await import("./verbs/jobs/submit.ts")).submitVerb),
       verb("run", async () => (await import("./verbs/jobs/run.ts")).runVerb),
+      verb("attach", async () => (await import("./verbs/jobs/attach.ts")).attachVerb),
       verb("plan", async () => (await import("./verbs/science/plan.ts")).planVerb),
       verb(["list", "ls"], async () => (await import("./verbs/jobs/list.ts")).listVerb),
       verb("status", async () => (await import("./verbs/jobs/status.ts")).statusVerb),

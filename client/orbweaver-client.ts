@@ -7,6 +7,7 @@
 import type { Client } from "@temporalio/client";
 import { userName } from "../access/own-identity.ts";
 import type { HostId } from "../domain/values/ids.ts";
+import type { QueuePart } from "../domain/lease/queue-part.ts";
 import type { JobFile } from "../domain/job/job-file.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
@@ -17,7 +18,9 @@ import {
   fenceUpdate,
   FLEET_TASK_QUEUE,
   fleetWorkflowId,
+  holdQueueUpdate,
   ledgerQuery,
+  releaseQueueUpdate,
   undrainUpdate,
 } from "../protocol/messages.ts";
 import {
@@ -49,8 +52,26 @@ export interface OrbweaverClientOptions {
 /** What a submit service answers to, too (`service-client.ts`). */
 export type FleetClient = Pick<
   OrbweaverClient,
-  "fleetName" | "submit" | "job" | "list" | "fleet" | "trust" | "drain" | "undrain" | "fence"
+  | "fleetName"
+  | "submit"
+  | "job"
+  | "list"
+  | "fleet"
+  | "trust"
+  | "drain"
+  | "undrain"
+  | "fence"
+  | "holdQueue"
+  | "releaseQueue"
 >;
+
+export interface QueueHoldOptions {
+  /** The operator; this user when absent. */
+  readonly by?: string;
+  readonly reason?: string;
+  /** What runs there is not preempted either. */
+  readonly isDraining?: boolean;
+}
 
 export class OrbweaverClient {
   readonly fleetName: string;
@@ -116,6 +137,26 @@ export class OrbweaverClient {
     const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
     return await asked(this.#client, this.#subject(), () =>
       workflow.executeUpdate(undrainUpdate, { args: [{ hosts }] }),
+    );
+  }
+
+  /** Nothing of this part of the queue starts until it is released; what runs goes on. */
+  async holdQueue(
+    queue: QueuePart,
+    { by = userName(), reason, isDraining = false }: QueueHoldOptions = {},
+  ): Promise<void> {
+    const order = { queue, by, isDraining, ...(reason !== undefined && { reason }) };
+    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
+    await asked(this.#client, this.#subject(), () =>
+      workflow.executeUpdate(holdQueueUpdate, { args: [order] }),
+    );
+  }
+
+  /** Ends such a hold. */
+  async releaseQueue(queue: QueuePart): Promise<void> {
+    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
+    await asked(this.#client, this.#subject(), () =>
+      workflow.executeUpdate(releaseQueueUpdate, { args: [{ queue }] }),
     );
   }
 

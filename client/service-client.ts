@@ -82,6 +82,16 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
         .hosts,
     undrain: async (hosts) =>
       (await post<{ readonly hosts: readonly HostId[] }>("/v1/hosts/undrain", { hosts })).hosts,
+    holdQueue: async (queue, { reason, isDraining } = {}) => {
+      await post("/v1/queue/hold", {
+        queue,
+        ...(reason !== undefined && { reason }),
+        ...(isDraining !== undefined && { isDraining }),
+      });
+    },
+    releaseQueue: async (queue) => {
+      await post("/v1/queue/release", { queue });
+    },
     fence: async (hosts, options = {}) =>
       (
         await post<{ readonly hosts: readonly FencedHost[] }>("/v1/hosts/fence", {

@@ -37,6 +37,7 @@ export * from "./lobby.ts";
 export * from "./model-messages.ts";
 export * from "./names.ts";
 export * from "./predecessors.ts";
+export * from "./queue-orders.ts";
 export * from "./repair.ts";
 export type { FleetAnswer } from "../domain/lease/pending.ts";
 

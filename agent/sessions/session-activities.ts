@@ -38,6 +38,9 @@ export interface SessionPorts {
 
 const MOST_SESSIONS = 256;
 const DIAL_WITHIN_MS = 15_000;
+/** Dials share the slots of orders to stop and to checkpoint: while so many are under way, further ones wait for less. */
+const MANY_DIALS = 32;
+const HURRIED_DIAL_MS = 2_000;
 /** How long a client may be away before what it has started is ended. */
 const GRACE_MS = 60_000;
 const LOOK_EVERY_MS = 1_000;
@@ -47,6 +50,7 @@ const LOOPBACK = ["127.0.0.1", "[::1]", "localhost"];
 
 export function createSessionActivities(ports: SessionPorts): SessionActivities {
   let open = 0;
+  let dialling = 0;
   return {
     async dial(order) {
       const { host, run, ticket } = admitted(ports, order);
@@ -56,8 +60,10 @@ export function createSessionActivities(ports: SessionPorts): SessionActivities 
           `${host.id} has ${String(MOST_SESSIONS)} sessions already; try again when one has ended`,
         );
       open += 1;
+      dialling += 1;
+      const withinMs = dialling > MANY_DIALS ? HURRIED_DIAL_MS : DIAL_WITHIN_MS;
       try {
-        const session = openSession(run, ticket, { order, ports });
+        const session = openSession(run, ticket, { order, ports, withinMs });
         void session.over.finally(() => {
           open -= 1;
         });
@@ -67,6 +73,8 @@ export function createSessionActivities(ports: SessionPorts): SessionActivities 
           "NO_CONNECTION",
           `${host.id} cannot reach the submit service at ${ticket.relays.join(" or ")}: ${error instanceof Error ? error.message : String(error)}. Agents on other machines need \`orbweaver api --port\` with --cert and --key.`,
         );
+      } finally {
+        dialling -= 1;
       }
     },
   };
@@ -104,7 +112,11 @@ interface OpenSession {
 function openSession(
   run: LocalRun,
   ticket: SessionTicket,
-  { order, ports }: { readonly order: DialOrder; readonly ports: SessionPorts },
+  {
+    order,
+    ports,
+    withinMs,
+  }: { readonly order: DialOrder; readonly ports: SessionPorts; readonly withinMs: number },
 ): OpenSession {
   const closed = new AbortController();
   let part: SessionPart | undefined;
@@ -172,7 +184,7 @@ function openSession(
   const late = setTimeout(() => {
     closed.abort();
     settle.reject(new Error("it does not answer"));
-  }, DIAL_WITHIN_MS);
+  }, withinMs);
   const carrying = carry(link, {
     place: () => placeOf(ticket.relays[dials++ % ticket.relays.length] ?? "", order.ticket, key),
     path: AGENT_PATH,

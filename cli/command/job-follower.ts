@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JobHandle, JobOutcome, JobView, LogOptions } from "../../client/index.ts";
+import type { JobState } from "../../protocol/messages.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { counted, durationText } from "../terminal/duration.ts";
 import type { CommandContext } from "./command-context.ts";
@@ -13,6 +14,10 @@ import { countsText } from "./task-table.ts";
 import { aborted, untilInterrupted } from "../terminal/until-interrupted.ts";
 
 const LOOK_EVERY_MS = 2_000;
+/** A server that is away for longer is given up. */
+const LOST_FOR_MS = 600_000;
+/** A question that fails after longer had been heard by the server, which was lost later. */
+const ANSWERED_MS = 120_000;
 
 export interface Following {
   /** The output of all ranks goes to standard output, and control characters in it pass a terminal. */
@@ -21,24 +26,49 @@ export interface Following {
   readonly stop?: AbortSignal;
   /** Called with each run of the job, when it is known. */
   readonly onRun?: () => void;
+  /** Called with each state of the job, every few seconds. */
+  readonly onState?: (state: JobState) => void;
 }
 
 /** The end of the job; undefined when the wait was ended first. */
 export async function followJob(
   context: CommandContext,
   job: JobHandle,
-  { output, stop = context.io.interrupted, onRun }: Following = {},
+  { output, stop = context.io.interrupted, onRun, onState }: Following = {},
 ): Promise<JobOutcome | undefined> {
   const stopped = aborted(stop).then(() => undefined);
   const over = new AbortController();
-  const outcome = job.outcome().finally(() => {
+  const outcome = outcomeOf(context, job, stop).finally(() => {
     over.abort();
   });
   const shown =
     output === undefined ? undefined : showLogs(context, job, { ...output, stop, onRun });
-  const telling = tellChanges(context, job, AbortSignal.any([over.signal, stop]));
+  const telling = tellChanges(context, job, { end: AbortSignal.any([over.signal, stop]), onState });
   const both = Promise.all([outcome, shown, telling]).then(([end]) => end);
   return await Promise.race([both, stopped]);
+}
+
+/** The job goes on without a server's answer, so a server that is away for a while is waited for. */
+async function outcomeOf(
+  { say }: CommandContext,
+  job: JobHandle,
+  stop: AbortSignal,
+): Promise<JobOutcome> {
+  let lostMs: number | undefined;
+  for (;;) {
+    const askedMs = performance.now();
+    try {
+      return await job.outcome();
+    } catch (error) {
+      const isLost = error instanceof OrbweaverError && error.code === "NO_CONNECTION";
+      const nowMs = performance.now();
+      if (nowMs - askedMs > ANSWERED_MS) lostMs = undefined;
+      if (!isLost || stop.aborted || nowMs - (lostMs ?? nowMs) > LOST_FOR_MS) throw error;
+      if (lostMs === undefined) say(`no answer; ${job.jobId} goes on, and this command waits`);
+      lostMs ??= nowMs;
+    }
+    await sleep(LOOK_EVERY_MS, undefined, { signal: stop }).catch(() => undefined);
+  }
 }
 
 /** Says how the job has ended, and ends the command as the job's process did. */
@@ -108,11 +138,13 @@ async function showLogs(
 async function tellChanges(
   context: CommandContext,
   job: JobHandle,
-  end: AbortSignal,
+  { end, onState }: { readonly end: AbortSignal; readonly onState: Following["onState"] },
 ): Promise<void> {
   let lastLine = "";
   while (!end.aborted) {
-    const line = await job.view().then(stateLine, () => undefined);
+    const view = await job.view().catch(() => undefined);
+    if (view !== undefined) onState?.(view.state);
+    const line = view && stateLine(view);
     if (line !== undefined && line !== lastLine && !end.aborted) {
       context.say(`${job.jobId} ${line}`);
       lastLine = line;

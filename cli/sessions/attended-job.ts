@@ -53,6 +53,9 @@ export async function attendJob(context: CommandContext, job: JobHandle): Promis
       onRun: () => {
         isRunning = true;
       },
+      onState: (state) => {
+        isRunning = state === "running" || state === "stopping";
+      },
     });
     if (outcome !== undefined) return endAsJob(context, jobId, outcome);
     context.say(`${jobId} continues; \`orbweaver cancel ${jobId}\` stops it`);

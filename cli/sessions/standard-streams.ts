@@ -12,6 +12,9 @@ export const terminalSize = ({ io: { stdout } }: CommandContext): TerminalSize =
   ...{ rows: stdout.rows ?? 24, columns: stdout.columns ?? 80 },
 });
 
+/** Byte of Ctrl-C at a terminal that passes it on as it is. */
+const CTRL_C = 3;
+
 /** With a terminal at the other end, what is typed goes there as it is, Ctrl-C included, and sizes follow. */
 export async function joinStandardStreams(
   context: CommandContext,
@@ -22,7 +25,18 @@ export async function joinStandardStreams(
   const { stdin } = process;
   const isRaw = hasTerminal && stdin.isTTY;
   context.endsByItself();
+  let isPaired = false;
+  /** What would be said to the other end reaches nobody while that is away; so Ctrl-C ends this command. */
+  const leave = (): boolean => {
+    if (isPaired) return false;
+    context.say("the other end is away; what runs there is hung up within a minute");
+    session.close();
+    return true;
+  };
   const session = open({
+    onPaired: (paired) => {
+      isPaired = paired;
+    },
     onData: (channel, bytes, taken) => {
       const stream = channel === CHANNEL.errors ? stderr : stdout;
       stream.write(bytes, () => taken());
@@ -32,12 +46,15 @@ export async function joinStandardStreams(
     },
   });
   const read = (bytes: Buffer): void => {
+    if (isRaw && bytes.includes(CTRL_C) && leave()) return;
     if (!session.write(CHANNEL.input, bytes)) stdin.pause();
   };
   const ended = (): void => session.end(CHANNEL.input);
   stdin.on("data", read);
   stdin.on("end", ended);
-  const giveBack = takeSignals((signal) => session.say({ signal }));
+  const giveBack = takeSignals((signal) => {
+    if (signal !== "INT" || !leave()) session.say({ signal });
+  });
   const resized = (): void => session.say({ size: terminalSize(context) });
   if (hasTerminal) process.on("SIGWINCH", resized);
   if (isRaw) stdin.setRawMode(true);

@@ -37,6 +37,8 @@ export const PENDING_CODES = [
   "PatienceOver",
   /** The fleet has no place for its request: it waits in its tenant's lobby until it is called in. */
   "QueueFull",
+  /** An operator holds the queue of its tenant, of its class or of the whole fleet. */
+  "QueueOnHold",
 ] as const;
 export type PendingCode = (typeof PENDING_CODES)[number];
 
@@ -63,6 +65,7 @@ export const REFUSAL_CODES = [
   "EntryTooLarge",
   "TokenUnknown",
   "LedgerFull",
+  "QueueHeld",
 ] as const;
 export type RefusalCode = (typeof REFUSAL_CODES)[number];
 

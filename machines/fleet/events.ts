@@ -7,6 +7,7 @@
 
 import type { FleetShape } from "../../domain/fleet/fleet.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
+import type { QueuePart } from "../../domain/lease/queue-part.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import type {
@@ -59,6 +60,14 @@ export type OperatorOrder =
   | { readonly kind: "undrain"; readonly hosts: readonly HostId[] }
   /** The operator vouches that nothing runs on these hosts. */
   | { readonly kind: "fence"; readonly hosts: readonly HostId[] }
+  | {
+      readonly kind: "hold-queue";
+      readonly queue: QueuePart;
+      readonly isDraining: boolean;
+      readonly by: string;
+      readonly reason: string | undefined;
+    }
+  | { readonly kind: "release-queue"; readonly queue: QueuePart }
   | {
       readonly kind: "configure";
       readonly shape: FleetShape;

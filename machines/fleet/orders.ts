@@ -6,10 +6,17 @@
 
 import { fleetShapeProblem } from "../../domain/fleet/fleet-shape.ts";
 import type { ClusterShape, FleetShape } from "../../domain/fleet/fleet.ts";
+import { queueName, readQueuePart } from "../../domain/lease/queue-part.ts";
 import { parseHostId } from "../../domain/values/ids.ts";
 import { inOrder } from "../../lib/chain.ts";
+import { jsonStart } from "../../lib/json-size.ts";
 import { shapeRefusal } from "../../scheduling/ledger/apply/apply.ts";
-import { NEWEST_RULES, type LedgerEvent } from "../../scheduling/ledger/ledger.ts";
+import { MAX_QUEUE_HOLDS } from "../../scheduling/ledger/apply/apply-queue-holds.ts";
+import {
+  NEWEST_RULES,
+  QUEUE_HOLD_RULES,
+  type LedgerEvent,
+} from "../../scheduling/ledger/ledger.ts";
 import type { OperatorOrder } from "./events.ts";
 import { fold, update, type FleetState, type FleetStep } from "./state.ts";
 
@@ -97,6 +104,32 @@ export function refuseRules(
   };
 }
 
+/** Refuses a hold or its end of no part of a queue, under rules without holds, and one hold too many. */
+export function refuseQueueOrder(
+  { name, ledger }: Pick<FleetState, "name" | "ledger">,
+  order: unknown,
+): OrderRefusal | undefined {
+  const queue = typeof order === "object" && order !== null && "queue" in order && order.queue;
+  const part = readQueuePart(queue);
+  if (part === undefined)
+    return {
+      code: "BAD_INPUT",
+      message: `${jsonStart(queue, 200)} is no part of a queue: name the fleet, a class or a tenant`,
+    };
+  if (ledger.applyVersion < QUEUE_HOLD_RULES)
+    return {
+      code: "NOT_ALLOWED",
+      message: `fleet ${name} follows rules ${ledger.applyVersion}, which know no holds of queues; \`orbweaver fleet upgrade\` commits rules ${QUEUE_HOLD_RULES}`,
+    };
+  const { holds } = ledger;
+  if (holds === undefined || holds.size < MAX_QUEUE_HOLDS || holds.has(queueName(part)))
+    return undefined;
+  return {
+    code: "NOT_ALLOWED",
+    message: `${MAX_QUEUE_HOLDS} parts of the queue are held already; release some of them`,
+  };
+}
+
 /** The run ends soon after, so that the input of the next one has the change. */
 export function applyOrder(
   step: FleetStep,
@@ -124,6 +157,18 @@ function receiveUpgrade(step: FleetStep, rules: number): FleetStep {
 }
 
 function eventOf(order: LedgerOrder, nowMs: number): LedgerEvent {
+  if (order.kind === "hold-queue") {
+    const { queue, by, isDraining, reason } = order;
+    const hold = {
+      queue,
+      by,
+      atMs: nowMs,
+      ...(isDraining && { isDraining }),
+      ...(reason !== undefined && { reason }),
+    };
+    return { kind: "queue-held", hold, nowMs };
+  }
+  if (order.kind === "release-queue") return { kind: "queue-released", queue: order.queue, nowMs };
   if (order.kind !== "configure") return { ...order, nowMs };
   const { kind: _kind, ...description } = order;
   return { kind: "fleet-changed", ...description, nowMs };

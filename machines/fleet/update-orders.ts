@@ -6,6 +6,8 @@
 
 import { parseHostId, type HostId } from "../../domain/values/ids.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
+import { readQueuePart } from "../../domain/lease/queue-part.ts";
+import type { QueueHoldOrder } from "../../protocol/queue-orders.ts";
 import type { RepairChoice } from "../../protocol/repair.ts";
 import type { OperatorOrder } from "./events.ts";
 
@@ -15,6 +17,10 @@ interface Hosts {
 type AboutHosts<Kind extends string> = Extract<OperatorOrder, { readonly kind: Kind }> & {
   readonly hosts: readonly HostId[];
 };
+
+/** The ledger carries a hold for as long as it lasts. */
+const BY_CHARACTERS = 100;
+const REASON_CHARACTERS = 200;
 
 export const UPDATE_ORDERS = {
   drain: ({ hosts, reason }: Hosts & { readonly reason: string }): AboutHosts<"drain"> => {
@@ -35,6 +41,18 @@ export const UPDATE_ORDERS = {
       shape,
       ...(typeof detailsHash === "string" && { detailsHash }),
     };
+  },
+  "hold-queue": ({ queue, isDraining, by, reason }: QueueHoldOrder): OperatorOrder => {
+    return {
+      kind: "hold-queue",
+      queue: readQueuePart(queue) ?? queue,
+      isDraining: isDraining === true,
+      by: String(by).slice(0, BY_CHARACTERS),
+      reason: typeof reason === "string" ? reason.slice(0, REASON_CHARACTERS) : undefined,
+    };
+  },
+  "release-queue": ({ queue }: Pick<QueueHoldOrder, "queue">): OperatorOrder => {
+    return { kind: "release-queue", queue: readQueuePart(queue) ?? queue };
   },
   upgrade: (rules: number): OperatorOrder => ({ kind: "upgrade", rules }),
   repair: (choice: RepairChoice): OperatorOrder => ({ kind: "repair", ...choice }),

@@ -8,6 +8,7 @@
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS, type FleetShape } from "../../domain/fleet/fleet.ts";
 import type { PendingCode } from "../../domain/values/codes.ts";
 import type { ClusterId, JobId } from "../../domain/values/ids.ts";
+import { queueName } from "../../domain/lease/queue-part.ts";
 import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { FleetAnswer } from "../../domain/lease/pending.ts";
 import { isMassSilence } from "../../scheduling/ledger/apply/apply.ts";
@@ -89,6 +90,9 @@ export function fleetSummary({ name, ledger, recovery }: FleetState): string {
     ({ agent, silentSinceMs }) => agent !== undefined && silentSinceMs === undefined,
   );
   const troubles = [
+    ...[...(ledger.holds?.values() ?? [])].map(
+      ({ queue, by }) => `${queueName(queue)} is held by ${by}`,
+    ),
     ...intakeTroubles(ledger),
     ...leaseTroubles(ledger),
     ...(recovery.quietUntilMs === Infinity

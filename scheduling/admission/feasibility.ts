@@ -36,7 +36,13 @@ import { heldUnder } from "../ledger/rules/usage.ts";
 /** The codes that a cycle can find; the others are the job's own. */
 export type WaitCode = Exclude<
   PendingCode,
-  "OnHold" | "WaitingForJobs" | "PendingEvaluation" | "NoFleet" | "PatienceOver" | "QueueFull"
+  | "OnHold"
+  | "WaitingForJobs"
+  | "PendingEvaluation"
+  | "NoFleet"
+  | "PatienceOver"
+  | "QueueFull"
+  | "QueueOnHold"
 >;
 
 /** Only another fleet, quota or job would help. */

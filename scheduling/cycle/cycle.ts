@@ -39,6 +39,7 @@ import {
 import { growShrunk, reclaimReserved } from "./evictions.ts";
 import { mayRefill, openHeadroom, refillHeadroom } from "./headroom.ts";
 import { isAtLimit, type CycleParts } from "./parts.ts";
+import { heldReason, reportHeld } from "./held-requests.ts";
 import { openPlanDraft, type PlanDraft } from "./plan-draft.ts";
 import { isDismissing, RESERVATION_RULES } from "./policies.ts";
 import { openPreemptionBudget } from "./preemption-budget.ts";
@@ -119,12 +120,15 @@ function schedule(input: CycleInput, parts: CycleParts): PassAnswer {
   openHeadroom(input, parts.reservations);
   startReserved(input, parts);
   const answer = runPasses(input, parts);
+  reportHeld(input, parts);
   if (input.options.onlyFor === undefined) fillArrays(input, parts);
   reclaimReserved(input, parts);
   growShrunk(input, parts);
   refillHeadroom(input, parts);
   wakeForClocks(input, parts);
-  return answer;
+  const { onlyFor } = input.options;
+  const held = onlyFor && heldReason(input, onlyFor);
+  return held === undefined ? answer : { ...answer, reason: held };
 }
 
 function runPasses(input: CycleInput, parts: CycleParts): PassAnswer {

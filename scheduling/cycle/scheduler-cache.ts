@@ -18,12 +18,15 @@ import type { HostStatus, Ledger } from "../ledger/ledger.ts";
 import type { Kind } from "../queue/kind.ts";
 import { openLabels, type Labels } from "../queue/labels.ts";
 import type { Queue, QueuePolicy } from "../queue/queue-policy.ts";
+import { holdOf } from "../ledger/rules/queue-holds.ts";
 import { addRunning, runningGpusOf } from "../ledger/rules/service-account.ts";
 import { noteVictim, openVictimIndex, type VictimIndex } from "../preemption/candidate-index.ts";
 
 export interface SchedulerCache {
   readonly capacity: Capacity;
+  /** Without requests that are held. */
   readonly queue: Queue;
+  readonly holds: Ledger["holds"];
   /** Of requests that a pass has settled (settled-requests.ts). */
   readonly labels: Labels;
   /** By flow. */
@@ -45,7 +48,7 @@ export function openSchedulerCache(
   policy: QueuePolicy,
   { isDismissing = true }: { readonly isDismissing?: boolean } = {},
 ): SchedulerCache {
-  const { requests, shape, leases } = ledger;
+  const { requests, shape, leases, holds } = ledger;
   const sizes = new Map<number, number>();
   const inference = new Set<JobId>();
   for (const request of requests.values()) {
@@ -56,18 +59,26 @@ export function openSchedulerCache(
   return {
     capacity,
     queue: policy.open({
-      requests: requests.values(),
+      requests: startable(requests.values(), holds),
       tenants: shape.tenants,
       ...(shape.policy !== undefined && { policy: shape.policy }),
       kindOf: isDismissing ? kindOf : "none",
     }),
+    holds,
     labels: openLabels(),
     runningGpus: runningGpusOf(leases.values()),
     sizes,
     inference,
     shrunk: new Set([...leases.values()].filter(isShrunk).map(({ id }) => id)),
-    victims: openVictimIndex(leases.values(), capacity.index),
+    victims: openVictimIndex(ledger, capacity.index),
   };
+}
+
+function* startable(
+  requests: Iterable<PendingRequest>,
+  holds: Ledger["holds"],
+): Generator<PendingRequest> {
+  for (const request of requests) if (holdOf(holds, request) === undefined) yield request;
 }
 
 /** Updates the cache with every change; `onShape` when all of it is void. */
@@ -89,7 +100,8 @@ export const watchScheduler = (
     if (after === undefined) return;
     countSize(now.sizes, after, 1);
     if (after.class === "inference") now.inference.add(after.jobId);
-    now.queue.add(after);
+    if (holdOf(now.holds, after) === undefined) now.queue.add(after);
+    else now.queue.remove(after.jobId);
   },
   lease: (before, after) => {
     const now = cache();
@@ -119,6 +131,7 @@ export const watchScheduler = (
     if (now !== undefined) noteStatus(now.capacity, host, statusOf(host));
   },
   shape: onShape,
+  holds: onShape,
 });
 
 /** The fewest GPUs with which any waiting request would start; infinite when none waits. */

@@ -12,6 +12,7 @@ import type { JobId } from "../../domain/values/ids.ts";
 import { checkFeasibility, isHopeless, wakeAtOf, type WaitCode } from "../admission/feasibility.ts";
 import { asOneGang } from "../admission/fill-arrays.ts";
 import type { ReasonContext } from "../reasons/blocking-jobs.ts";
+import { holdOf } from "../ledger/rules/queue-holds.ts";
 import { openHolderIndex } from "../reasons/holder-index.ts";
 import { describeWait } from "../reasons/pending-reason.ts";
 import type { ReservationSet } from "../reservation/reservation-set.ts";
@@ -106,6 +107,7 @@ export function openWaitReports(
       const { jobId } = request;
       if (snapshot.reasons.has(jobId) || reported.has(jobId) || plan.grantedJobs.has(jobId))
         continue;
+      if (holdOf(snapshot.holds, request) !== undefined) continue;
       if (plan.reportCount() >= limits.maxReasons) {
         plan.wakeAt(nowMs + RETRY_MS);
         return;

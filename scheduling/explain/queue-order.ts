@@ -14,6 +14,7 @@ import type { Policies } from "../cycle/cycle.ts";
 import { DECIDE_POLICIES } from "../cycle/decide.ts";
 import { dueTo, openHoldings } from "../fairness/holdings.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { holdOf } from "../ledger/rules/queue-holds.ts";
 import { tenantFlow } from "../ledger/rules/flow.ts";
 import { deficitsOf, type ClassDeficit, type TenantDeficit } from "../fairness/flow-deficits.ts";
 
@@ -88,10 +89,10 @@ export function placesInQueue(
   return places;
 }
 
-/** The requests in the order in which a cycle begins now. */
+/** The requests in the order in which a cycle begins now, and behind them those that are held. */
 function* inOrder(
   cache: SchedulerCache,
-  { service }: Ledger,
+  { service, holds, requests }: Ledger,
   nowMs: number,
 ): Generator<PendingRequest> {
   const cursor = cache.queue.order(nowMs, {
@@ -99,4 +100,5 @@ function* inOrder(
     runningGpus: new Map(cache.runningGpus),
   });
   for (let request = cursor.next(); request !== undefined; request = cursor.next()) yield request;
+  for (const request of requests.values()) if (holdOf(holds, request) !== undefined) yield request;
 }

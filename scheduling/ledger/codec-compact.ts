@@ -65,9 +65,17 @@ import {
 } from "./codec-rows.ts";
 import { reasonPlaces, unpackReasons } from "./codec-reason-rows.ts";
 import { keepRows, leasePacker, requestPacker } from "./codec-kept-rows.ts";
+import { queueName } from "../../domain/lease/queue-part.ts";
 import { noteOrigin } from "./codec-origin.ts";
 import { orphan } from "./codec-values.ts";
-import type { DeadLetter, Ledger, LedgerRecovery, RepairNote, ServiceAccount } from "./ledger.ts";
+import type {
+  DeadLetter,
+  Ledger,
+  LedgerRecovery,
+  QueueHold,
+  RepairNote,
+  ServiceAccount,
+} from "./ledger.ts";
 
 /** Written and read by this file alone. */
 export interface CompactRows extends PackedLedger {
@@ -92,6 +100,7 @@ export interface CompactRows extends PackedLedger {
   readonly intake?: IntakeRows;
   readonly recovery?: LedgerRecovery;
   readonly repairs?: readonly RepairNote[];
+  readonly holds?: readonly QueueHold[];
   readonly isReasonRoomLow?: true;
 }
 
@@ -191,12 +200,13 @@ type Sections = Pick<
   | "intake"
   | "recovery"
   | "repairs"
+  | "holds"
   | "isReasonRoomLow"
 >;
 
 function sectionsOf(ledger: Ledger, places: ReadonlyMap<JobId, number>): Sections {
   const { service, evictions, runs, ownEstimates, latencyDemand, models, links } = ledger;
-  const { intake, recovery, repairs, isReasonRoomLow } = ledger;
+  const { intake, recovery, repairs, holds, isReasonRoomLow } = ledger;
   return {
     ...(service !== undefined && { service: packService(service) }),
     ...(evictions !== undefined && { evictions: withTexts(packNotes, evictions) }),
@@ -208,6 +218,7 @@ function sectionsOf(ledger: Ledger, places: ReadonlyMap<JobId, number>): Section
     ...(intake !== undefined && { intake: packIntake(intake) }),
     ...(recovery !== undefined && { recovery }),
     ...(repairs !== undefined && { repairs }),
+    ...(holds !== undefined && { holds: [...holds.values()] }),
     ...(isReasonRoomLow && { isReasonRoomLow }),
   };
 }
@@ -312,12 +323,13 @@ type UnpackedSections = Pick<
   | "intake"
   | "recovery"
   | "repairs"
+  | "holds"
   | "isReasonRoomLow"
 >;
 
 function unpackSections(packed: Sections): UnpackedSections {
   const { service, evictions, runs, latencyDemand, models, links } = packed;
-  const { intake, recovery, repairs, isReasonRoomLow } = packed;
+  const { intake, recovery, repairs, holds, isReasonRoomLow } = packed;
   return {
     ...(service !== undefined && { service: unpackService(service) }),
     ...(evictions !== undefined && { evictions: unpackNotes(evictions.notes, evictions.texts) }),
@@ -328,6 +340,9 @@ function unpackSections(packed: Sections): UnpackedSections {
     ...(intake !== undefined && { intake: unpackIntake(intake) }),
     ...(recovery !== undefined && { recovery }),
     ...(repairs !== undefined && { repairs }),
+    ...(holds !== undefined && {
+      holds: new Map(holds.map((hold) => [queueName(hold.queue), hold])),
+    }),
     ...(isReasonRoomLow && { isReasonRoomLow }),
   };
 }

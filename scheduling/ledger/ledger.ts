@@ -25,6 +25,7 @@ import type {
   Reservation,
 } from "../../domain/lease/lease.ts";
 import type { PendingReason } from "../../domain/lease/pending.ts";
+import type { QueuePart } from "../../domain/lease/queue-part.ts";
 import type { PendingRequest, Plan } from "../../domain/lease/plan.ts";
 import type { SiteLink } from "../../domain/fleet/site-link.ts";
 import type { Ms } from "../../domain/values/units.ts";
@@ -38,7 +39,7 @@ import type { KeptEstimate } from "./rules/start-estimates.ts";
  * the one in its ledger; `upgrade.ts` goes from one to the next. New fleets begin with the newest.
  */
 export const OLDEST_RULES = 1;
-export const NEWEST_RULES = 4;
+export const NEWEST_RULES = 5;
 
 /** From these rules on intake is bounded, words from outside are refused and never clamped, and the decider keeps its ledger. */
 export const BOUNDED_RULES = 2;
@@ -56,6 +57,9 @@ export const isClocked = ({ applyVersion }: Pick<Ledger, "applyVersion">): boole
 
 /** From these rules on a host can fall silent that the ledger has not heard of since it was lost. */
 export const SILENT_STRANGERS_RULES = 4;
+
+/** From these rules on operators hold the whole queue, a tenant's or a class's. */
+export const QUEUE_HOLD_RULES = 5;
 
 export interface Ledger {
   readonly applyVersion: number;
@@ -94,10 +98,23 @@ export interface Ledger {
   readonly intake?: Intake;
   /** The rebuilding of a lost ledger; absent when none was lost. */
   readonly recovery?: LedgerRecovery;
+  /** What operators hold, by `queueName`, oldest first; absent when nothing is held. */
+  readonly holds?: ReadonlyMap<string, QueueHold>;
   /** The last repairs by operators, oldest first; absent when there was none. */
   readonly repairs?: readonly RepairNote[];
   /** Reasons have used up their room, so requests that were never told one wait without; absent while there is room. */
   readonly isReasonRoomLow?: true;
+}
+
+/** A part of the queue of which nothing starts; see queue-holds.ts. */
+export interface QueueHold {
+  readonly queue: QueuePart;
+  /** What runs of it is not preempted either. */
+  readonly isDraining?: true;
+  /** The operator. */
+  readonly by: string;
+  readonly atMs: number;
+  readonly reason?: string;
 }
 
 /** What a repair has freed, and what it has left because somebody did not deny it. */
@@ -238,6 +255,9 @@ export type LedgerEvent =
       readonly gone: readonly LeaseId[];
       readonly nowMs: number;
     }
+  /** Nothing of this part of the queue starts until it is released. Replaces a former hold of the same part. */
+  | { readonly kind: "queue-held"; readonly hold: QueueHold; readonly nowMs: number }
+  | { readonly kind: "queue-released"; readonly queue: QueuePart; readonly nowMs: number }
   /** An operator vouches that nothing runs on these hosts. */
   | { readonly kind: "fence"; readonly hosts: readonly HostId[]; readonly nowMs: number }
   /** Time has passed: hosts that have been silent for long enough are fenced. */

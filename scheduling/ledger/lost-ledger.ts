@@ -12,7 +12,7 @@ import { isBounded, type HostStatus, type Ledger } from "./ledger.ts";
 /** Jobs that were started just before the loss may not be visible at first: agents and jobs are asked three times. */
 export const RECOVER_AFTER_MS: readonly number[] = [0, 60_000, 600_000];
 
-/** The parts that are kept: the description, and what operators have stated about hosts. */
+/** The parts that are kept: the description, what operators have stated about hosts, and what they hold of the queue. */
 export function ledgerAfterLoss(lost: Ledger): Ledger {
   const hosts = [...lost.hosts].flatMap(
     ([host, { isDrained, drainReason, isFenced, fencedAtMs, agent, lastEpoch }]) => {
@@ -38,6 +38,7 @@ export function ledgerAfterLoss(lost: Ledger): Ledger {
       intake: intakeAfterLoss(lost.intake ?? NO_INTAKE),
     }),
     hosts: new Map(hosts),
+    ...(lost.holds !== undefined && { holds: lost.holds }),
   };
 }
 

@@ -181,6 +181,7 @@ export function measureSections(account: SizeAccount, ledger: Sectioned, isOpen:
   measure("intake", intake, packIntake);
   measure("recovery", ledger.recovery, (kept) => kept);
   measure("repairs", ledger.repairs, (notes) => notes);
+  size("holds", ledger.holds, (holds) => HOLDS_NAME_BYTES + jsonBytes([...holds.values()]));
   measure("deadLetters", ledger.deadLetters, (letters) => letters);
 }
 
@@ -197,8 +198,10 @@ export function ledgerBytes(ledger: Ledger): number {
   return boundOf(account, ledger);
 }
 
-/** The names of all parts, with the numbers at their longest. */
+/** The names of all parts but that of holds, with the numbers at their longest. */
 const FRAME_BYTES = 492;
+/** Under rules without holds nothing else is counted than before there were any. */
+const HOLDS_NAME_BYTES = ',"holds":'.length;
 
 /** Of a measured account. */
 export const boundOf = (

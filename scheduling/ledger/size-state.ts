@@ -61,6 +61,7 @@ export type SectionName =
   | "intake"
   | "recovery"
   | "repairs"
+  | "holds"
   | "deadLetters";
 
 export interface SizeTables extends Shared {
@@ -128,6 +129,7 @@ export function emptyAccount(shape: FleetShape): SizeAccount {
       intake: 0,
       recovery: 0,
       repairs: 0,
+      holds: 0,
       deadLetters: 0,
     },
     measured: new Map(),

@@ -52,7 +52,7 @@ export function openPreemption(
     ledger,
     nowMs,
     holdings,
-    victims: victims ?? openVictimIndex(ledger.leases.values(), index),
+    victims: victims ?? openVictimIndex(ledger, index),
     taken: new Set(),
     spent: new Map(),
   };

@@ -9,8 +9,10 @@
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
 import { evictableAtMs } from "./eviction-cost.ts";
+import type { Ledger } from "../ledger/ledger.ts";
 import type { FleetIndex } from "../ledger/rules/fleet-index.ts";
 import { tenantFlow } from "../ledger/rules/flow.ts";
+import { isSpared, type QueueHolds } from "../ledger/rules/queue-holds.ts";
 
 export interface Victim {
   readonly lease: Lease;
@@ -23,14 +25,19 @@ export interface Victim {
 /** Changes by `noteVictim` alone. */
 export interface VictimIndex {
   readonly index: FleetIndex;
+  /** Leases of parts that are held until what runs there has finished are no victims. */
+  readonly holds: QueueHolds | undefined;
   readonly all: Map<LeaseId, Victim>;
   readonly byHost: Map<HostId, Victim[]>;
   readonly kinds: Map<string, Set<Victim>>;
 }
 
-export function openVictimIndex(leases: Iterable<Lease>, index: FleetIndex): VictimIndex {
-  const book: VictimIndex = { index, all: new Map(), byHost: new Map(), kinds: new Map() };
-  for (const lease of leases) noteVictim(book, undefined, lease);
+export function openVictimIndex(
+  { leases, holds }: Pick<Ledger, "leases" | "holds">,
+  index: FleetIndex,
+): VictimIndex {
+  const book: VictimIndex = { index, holds, all: new Map(), byHost: new Map(), kinds: new Map() };
+  for (const lease of leases.values()) noteVictim(book, undefined, lease);
   return book;
 }
 
@@ -47,7 +54,8 @@ export function noteVictim(
     if (alike?.size === 0) book.kinds.delete(former.kind);
     for (const { host } of former.lease.gpus) removeFrom(book.byHost, host, former);
   }
-  const fromMs = after === undefined ? Infinity : evictableAtMs(after);
+  const isVictim = after !== undefined && !isSpared(book.holds, after);
+  const fromMs = isVictim ? evictableAtMs(after) : Infinity;
   if (after === undefined || fromMs === Infinity) return;
   const [part] = after.gpus;
   const gpuType = part && book.index.places.get(part.host)?.host.gpuType;

@@ -33,6 +33,7 @@ import type { ClusterOffer } from "../placement/placement-policy.ts";
 import { throughputOf } from "../placement/spread.ts";
 import type { PlacePolicy } from "../placement/place-policy.ts";
 import type { PreemptionContext } from "./plan-preemption.ts";
+import { isSpared } from "../ledger/rules/queue-holds.ts";
 import { sharedGpus } from "../ledger/rules/reservation-index.ts";
 import { mostThroughput, placementBounds } from "./placement-bounds.ts";
 import { demandOf, freeHosts } from "../admission/try-start.ts";
@@ -92,6 +93,7 @@ export function proposeMoves(
       !taken.has(lease.id) &&
       lease.jobId !== request.jobId &&
       isEvictable(lease, nowMs) &&
+      !isSpared(ledger.holds, lease) &&
       !ledger.requests.has(lease.jobId) &&
       ledger.reservations?.has(lease.jobId) !== true,
   );

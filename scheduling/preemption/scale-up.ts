@@ -19,6 +19,7 @@ import { lossOf } from "./eviction-cost.ts";
 import { checkGrant, smallestSize } from "../ledger/rules/grant-check.ts";
 import { fitsOf, type CycleView } from "../admission/feasibility.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { isSpared } from "../ledger/rules/queue-holds.ts";
 import type { PreemptionContext } from "./plan-preemption.ts";
 import { progressOf } from "../admission/gang-size.ts";
 import { demandOf, freeHosts } from "../admission/try-start.ts";
@@ -65,10 +66,10 @@ export function planGrowth(view: CycleView, context: PreemptionContext): GrowthP
   return { evict, reserve, work };
 }
 
-function mayGrow(lease: Lease, { requests, reservations }: Ledger, nowMs: number): boolean {
+function mayGrow(lease: Lease, { requests, reservations, holds }: Ledger, nowMs: number): boolean {
   const { state, jobId, eviction, isUnconfirmed, slots, opportunistic } = lease;
   if (!isShrunk(lease) || state !== "held" || eviction !== undefined) return false;
-  if (opportunistic !== undefined) return false;
+  if (opportunistic !== undefined || isSpared(holds, lease)) return false;
   if (isUnconfirmed === true || slots !== undefined) return false;
   const protectedMs = Math.max(MIN_RUN_MS, preemptionOf(lease).minRuntimeMs);
   return (

@@ -25,6 +25,7 @@ import { withoutOwn } from "./trial.ts";
 import type { CycleView } from "../admission/feasibility.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { usesReservationOf } from "../ledger/rules/opportunistic-terms.ts";
+import { isSpared } from "../ledger/rules/queue-holds.ts";
 import { opportunisticGpus } from "../ledger/rules/reservation-index.ts";
 import { lossOf } from "../preemption/eviction-cost.ts";
 
@@ -106,7 +107,7 @@ export function recalls(
     const holders = holdersOf(reservation, view, ledger);
     if (holders === undefined) continue;
     const evicted = holders.filter((lease) => !isLeaving(lease) && !recalled.has(lease.id));
-    if (evicted.length === 0) continue;
+    if (evicted.length === 0 || evicted.some((lease) => isSpared(ledger.holds, lease))) continue;
     if (!couldStart(request, reservation, { reservations, view, ledger, holders })) continue;
     const evict = evicted.map((lease): EvictItem => {
       const lostGpuSeconds = lossOf(lease, view.nowMs);

@@ -9,7 +9,7 @@ import { fleetShape, gangRequest, hello, host, hostNames, type RequestSpec } fro
 
 const TYPES = ["H100", "A100"] as const;
 const JURISDICTIONS = ["EU", "US"] as const;
-const TENANTS = ["free", "q", "star"] as const;
+export const TENANTS = ["free", "q", "star"] as const;
 export const JOBS = ["a", "b", "c", "d", "e"] as const;
 
 /** Mostly absent: a request that constrains everything fits nowhere. */

@@ -1,12 +1,14 @@
 /** @file Random histories of a fleet: what happens to a ledger, worked out from the ledger that it meets, so that it matters. */
 import fc from "fast-check";
 import type { FleetShape } from "../../domain/fleet/fleet.ts";
-import { leaseId, token } from "../../domain/values/ids.ts";
+import { JOB_CLASSES } from "../../domain/job/job.ts";
+import type { QueuePart } from "../../domain/lease/queue-part.ts";
+import { leaseId, tenantId, token } from "../../domain/values/ids.ts";
 import type { HostGpus, Lease } from "../../domain/lease/lease.ts";
 import type { PlanItem } from "../../domain/lease/plan.ts";
 import { decide, decideBaseline } from "../../scheduling/cycle/decide.ts";
 import type { Ledger, LedgerEvent } from "../../scheduling/ledger/ledger.ts";
-import { entries, requests } from "./arbitraries.ts";
+import { entries, requests, TENANTS } from "./arbitraries.ts";
 import { host, hostNames, planOf } from "./builders.ts";
 
 /** What happens next, given the ledger and the time. */
@@ -16,6 +18,14 @@ export interface Happening {
 }
 
 type EventOf = Happening["eventOf"];
+
+const queueParts = fc.oneof(
+  fc.constant<QueuePart>({ kind: "fleet" }),
+  fc.constantFrom(...JOB_CLASSES).map((each): QueuePart => ({ kind: "class", class: each })),
+  fc
+    .constantFrom(...TENANTS)
+    .map((each): QueuePart => ({ kind: "tenant", tenant: tenantId(each) })),
+);
 
 /** Everything but changes of the fleet's description. */
 export function happenings(shape: FleetShape): fc.Arbitrary<Happening> {
@@ -48,6 +58,22 @@ export function happenings(shape: FleetShape): fc.Arbitrary<Happening> {
       1,
       "estimated",
       fc.array(fc.tuple(fc.nat(9), fc.nat(50)), { minLength: 1, maxLength: 4 }).map(foreseenOf),
+    ],
+    [
+      1,
+      "queue held",
+      fc
+        .record({ queue: queueParts, isDraining: fc.boolean() })
+        .map(({ queue, isDraining }): EventOf => (_, nowMs) => ({
+          kind: "queue-held",
+          hold: { queue, by: "ada", atMs: nowMs, ...(isDraining && { isDraining }) },
+          nowMs,
+        })),
+    ],
+    [
+      2,
+      "queue released",
+      queueParts.map((queue): EventOf => (_, nowMs) => ({ kind: "queue-released", queue, nowMs })),
     ],
     [2, "undrain", hosts.map((some) => (_, nowMs) => ({ kind: "undrain", hosts: some, nowMs }))],
   ];

@@ -136,7 +136,7 @@ it(
     const { undeployAll } = (await import(
       path.join(two.oldRoot, "dist/workers/on-demand/deployment.js")
     )) as typeof import("../../workers/on-demand/deployment.ts"); // our own build
-    await expect(undeployAll(two.temporal)).rejects.toThrow("rules 4 are committed");
+    await expect(undeployAll(two.temporal)).rejects.toThrow("rules 5 are committed");
     await replace("new", CONTROL);
     expect(jobs).toHaveLength(JOBS);
   },

@@ -27,6 +27,7 @@ import {
   refuseDescription,
   refuseHosts,
   refuseOutdated,
+  refuseQueueOrder,
   refuseRules,
   type OrderRefusal,
 } from "../../machines/fleet/orders.ts";
@@ -49,12 +50,14 @@ import {
   explainQuery,
   fenceUpdate,
   hasLeaseQuery,
+  holdQueueUpdate,
   hostQuery,
   inboxSignal,
   intakeQuery,
   ledgerQuery,
   linkEndsQuery,
   othersWaitQuery,
+  releaseQueueUpdate,
   repairUpdate,
   shapeQuery,
   silenceTermsQuery,
@@ -197,6 +200,13 @@ function acceptOrders(state: () => FleetState, accept: (order: OperatorOrder) =>
   setHandler(fenceUpdate, (wish) => acceptAbout(UPDATE_ORDERS.fence(wish)), { validator });
   setHandler(configureUpdate, (description) => accept(UPDATE_ORDERS.configure(description)), {
     validator: (description) => refuse(refuseDescription(state(), description)),
+  });
+  const ofQueue = (order: unknown): void => refuse(refuseQueueOrder(state(), order));
+  setHandler(holdQueueUpdate, (order) => accept(UPDATE_ORDERS["hold-queue"](order)), {
+    validator: ofQueue,
+  });
+  setHandler(releaseQueueUpdate, (order) => accept(UPDATE_ORDERS["release-queue"](order)), {
+    validator: ofQueue,
   });
   setHandler(upgradeUpdate, (rules) => accept(UPDATE_ORDERS.upgrade(rules)), {
     validator: (rules) => refuse(refuseRules(state(), rules)),

@@ -15,6 +15,7 @@ import {
 } from "../../command/connection-options.ts";
 import { formerRepairs } from "../../text/repair-text.ts";
 import { drainedHosts, drainedLines } from "../../text/drained-hosts.ts";
+import { heldQueueDocuments, heldQueueLines } from "../../text/held-queues.ts";
 import { fleetCounts, fleetText } from "../../text/fleet-map.ts";
 import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
 import { containmentLines } from "../../text/containment-text.ts";
@@ -37,7 +38,7 @@ export function fleetShowVerb(context: CommandContext): Command {
     .verb("show")
     .summary("show clusters, hosts, GPUs and tenants")
     .description(
-      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows why hosts are drained, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
+      "Shows which GPUs are leased, free, drained or without an agent, and the GPUs of each tenant. Also shows why hosts are drained, who holds which part of the queue, which hosts are silent or differ from the fleet file, when silent hosts are fenced, which rules the fleet follows, whose jobs the hosts start, and how surely they end all processes of a job.",
     )
     .option("--json", "answer with one JSON document")
     .option("--plot <file.svg>", "write a picture of the map and the queue")
@@ -88,6 +89,7 @@ export function fleetShowVerb(context: CommandContext): Command {
           printList(context, "Silent hosts:", [...quiet, ...massSilenceLines(ledger)]);
           printList(context, "Hosts that differ from the fleet file:", differenceLines(trust));
           printList(context, "Drained hosts:", drained);
+          printList(context, "Held queues:", heldQueueLines(ledger, nowMs));
           printList(context, "Repairs:", formerRepairs(ledger));
           printList(context, "Last dead letters:", letterLines(ledger));
         }
@@ -158,5 +160,6 @@ function documentOf(name: string, ledger: Ledger, nowMs: number): object {
     })),
     deadLetters,
     repairs,
+    holds: heldQueueDocuments(ledger),
   };
 }

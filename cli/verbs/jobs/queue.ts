@@ -15,6 +15,9 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { counted, durationText } from "../../terminal/duration.ts";
+import { heldQueueDocuments, heldQueueLines } from "../../text/held-queues.ts";
+import { queueHoldVerb } from "./queue-hold.ts";
+import { queueReleaseVerb } from "./queue-release.ts";
 import { outsideText, sumOf } from "../../text/lobby-place.ts";
 import { widthOf } from "../../terminal/io.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
@@ -29,9 +32,11 @@ interface QueueValues extends ConnectionOptionValues {
 export function queueVerb(context: CommandContext): Command {
   const verb = context
     .verb("queue")
+    // So that `queue hold --json` is of `hold`.
+    .enablePositionalOptions()
     .summary("show the queue and the fair shares")
     .description(
-      "Shows the shares of classes and tenants, then the waiting jobs in the order in which the next scheduling cycle considers them. RUNNING and DUE are GPUs. DEFICIT is the service that was due minus the service received, in GPU-hours; the class and tenant with the largest deficit for its weight comes first. A * marks jobs that have a reservation. Last, how many jobs wait outside because the fleet has no place for them; `orbweaver explain` gives the place of one.",
+      "Shows the shares of classes and tenants, then the waiting jobs in the order in which the next scheduling cycle considers them. RUNNING and DUE are GPUs. DEFICIT is the service that was due minus the service received, in GPU-hours; the class and tenant with the largest deficit for its weight comes first. A * marks jobs that have a reservation. Last, how many jobs wait outside because the fleet has no place for them; `orbweaver explain` gives the place of one. `queue hold` lets nothing of a tenant, a class or the fleet start until `queue release`; held jobs come last.",
     )
     .option("-n, --limit <count>", "most jobs to list", wholeNumber("--limit", 1), 50)
     .option("--json", "answer with one JSON document")
@@ -41,6 +46,7 @@ export function queueVerb(context: CommandContext): Command {
         ["orbweaver queue", "shares and the queue"],
         ["orbweaver queue --limit 10", "the first ten"],
         ["orbweaver queue --json", "the same for a script"],
+        ["orbweaver queue hold --tenant research", "start nothing of a tenant"],
       ]),
     )
     .action(async (values: QueueValues) => {
@@ -50,7 +56,10 @@ export function queueVerb(context: CommandContext): Command {
         const line = queueOrder(ledger, nowMs);
         const outside = outsideOf(ledger);
         if (values.json === true)
-          context.printJson(queueDocument(line, { limit: values.limit, outside }));
+          context.printJson({
+            ...queueDocument(line, { limit: values.limit, outside }),
+            holds: heldQueueDocuments(ledger),
+          });
         else
           context.print(
             [
@@ -61,11 +70,14 @@ export function queueVerb(context: CommandContext): Command {
                 isRead: context.io.stdout.isTTY !== true,
               }),
               ...[outsideText(outside) ?? []].flat(),
+              ...heldQueueLines(ledger, nowMs),
             ].join("\n"),
           );
       });
     });
-  return addServiceOptions(verb);
+  return addServiceOptions(verb)
+    .addCommand(queueHoldVerb(context))
+    .addCommand(queueReleaseVerb(context));
 }
 
 /** How many wait in the lobbies, as far as the fleet knows. */

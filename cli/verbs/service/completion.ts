@@ -21,6 +21,7 @@ const JOB_VERBS: ReadonlyMap<string, boolean> = new Map([
   ["status", true],
   ["explain", true],
   ["logs", true],
+  ["attach", false],
   ["cancel", false],
   ["retry", false],
   ["update", false],

@@ -37,6 +37,7 @@ import { isRoomForWord, noteGrowth } from "./transaction-size.ts";
 import { hostConditionOf, isAcceptableSize, largestAcceptable } from "../rules/grant-check.ts";
 import type { EvictionNote, Ledger, LedgerEvent } from "../ledger.ts";
 import { usesReservationOf, neededBeside } from "../rules/opportunistic-terms.ts";
+import { isSpared } from "../rules/queue-holds.ts";
 import { sharedGpus, withoutGpus } from "../rules/reservation-index.ts";
 
 /** So long after its lease's end a job's `keep` waits for it to ask again. */
@@ -70,6 +71,7 @@ function evictProblem(transaction: LedgerTransaction, item: EvictItem): string |
   if (lease.isUnconfirmed === true) return "its job has not claimed it yet";
   if (lease.slots !== undefined) return "tasks of a job array are not evicted";
   if (lease.eviction !== undefined) return "it is given up already";
+  if (isSpared(transaction.holds, lease)) return "its queue is held, and what runs of it finishes";
   if (!Number.isFinite(lostGpuSeconds) || lostGpuSeconds < 0)
     return `${lostGpuSeconds} GPU-seconds are no loss`;
   const rule = preemptionOf(lease);
@@ -300,7 +302,8 @@ export function endReservations(transaction: LedgerTransaction, haveHostsChanged
     const isOwn = eviction.forJob === jobId;
     const freed = withoutGpus(gpus, eviction.keep ?? []);
     const isWanted = isOwn || sharedGpus(freed, reservation?.gpus ?? []).length > 0;
-    if (reservation === undefined || !isWanted) withdraw(transaction, lease, eviction);
+    const mayFinish = isSpared(transaction.holds, lease);
+    if (reservation === undefined || !isWanted || mayFinish) withdraw(transaction, lease, eviction);
   }
 }
 

@@ -8,12 +8,14 @@
 
 import type { JobId } from "../../../domain/values/ids.ts";
 import { gpuCountOf, type HostGpus, type Lease } from "../../../domain/lease/lease.ts";
+import { queueName } from "../../../domain/lease/queue-part.ts";
 import { MAX_PLAN_ITEMS, type ReserveItem } from "../../../domain/lease/plan.ts";
 import { fullMask } from "../../../lib/bits.ts";
 import { refuse, type LedgerTransaction } from "./transaction.ts";
 import { indexOf, reservedIn } from "./transaction-index.ts";
 import { isRoomForWord } from "./transaction-size.ts";
 import { setReservation } from "./transaction-leases.ts";
+import { holdOf } from "../rules/queue-holds.ts";
 import { sharedGpus } from "../rules/reservation-index.ts";
 
 /** Reservations of one plan change places together: what one gives up another may take, in whatever order they are named. */
@@ -54,7 +56,8 @@ export const TOO_MANY = `a plan has ${MAX_PLAN_ITEMS} items of a kind at most; t
 export const NO_ROOM = "the ledger has no room for it before something ends";
 
 type Problem = readonly [
-  code: "HostUnknown" | "GpuReserved" | "RequestGone" | "EntryTooLarge" | "LedgerFull",
+  code:
+    "HostUnknown" | "GpuReserved" | "RequestGone" | "QueueHeld" | "EntryTooLarge" | "LedgerFull",
   message: string,
 ];
 
@@ -80,6 +83,9 @@ function reserveProblem(
         (kind === "keep" &&
           [...transaction.leases.values()].some((lease) => isRunning(lease, jobId)));
   if (!isOpen) return ["RequestGone", "nothing of it waits"];
+  const request = transaction.requests.get(jobId);
+  const hold = kind === "keep" ? undefined : request && holdOf(transaction.holds, request);
+  if (hold !== undefined) return ["QueueHeld", `${queueName(hold.queue)} is held`];
   if (!isRoomForWord(transaction, [jobId, gpus])) return ["LedgerFull", NO_ROOM];
   const { places } = indexOf(transaction);
   const names = new Set(gpus.map(({ host }) => host));

@@ -17,6 +17,7 @@ import {
   type Plan,
   type PlanItem,
 } from "../../../domain/lease/plan.ts";
+import { queueName } from "../../../domain/lease/queue-part.ts";
 import type { RequestKey } from "../../../domain/lease/lease.ts";
 import { applyAudited, applyDelivered, applyEntry, putStatus } from "./apply-inbox.ts";
 import {
@@ -26,6 +27,7 @@ import {
   revokeOverdue,
 } from "./apply-evictions.ts";
 import { lookForRoom } from "./apply-intake.ts";
+import { applyQueueHeld, applyQueueReleased } from "./apply-queue-holds.ts";
 import { applyReserve, NO_ROOM } from "./apply-reservations.ts";
 import { keepAccounts, takeAccounts } from "./kept-accounts.ts";
 import {
@@ -49,6 +51,7 @@ import {
   settleSize,
 } from "./transaction-size.ts";
 import { dropRequest, putRequest } from "./transaction-requests.ts";
+import { startHold } from "../rules/queue-holds.ts";
 import { opportunisticGpus } from "../rules/reservation-index.ts";
 import { applyStartEstimates } from "./apply-start-estimates.ts";
 import { withStart } from "../rules/start-estimates.ts";
@@ -131,6 +134,12 @@ export function applyTo(transaction: LedgerTransaction, event: LedgerEvent): voi
     case "undrain":
       for (const host of knownHosts(transaction, event.hosts)) undrain(transaction, host);
       break;
+    case "queue-held":
+      applyQueueHeld(transaction, event.hold);
+      break;
+    case "queue-released":
+      applyQueueReleased(transaction, event.queue);
+      break;
     case "fence":
       for (const host of knownHosts(transaction, event.hosts)) fenceHost(transaction, host, nowMs);
       break;
@@ -184,7 +193,7 @@ function applyPlan(transaction: LedgerTransaction, plan: Plan, nowMs: number): v
     const problem = at < MAX_PLAN_ITEMS ? keyProblem(item.request, request) : TOO_MANY;
     const found =
       problem ??
-      (request && checkGrant(request, item, terms)) ??
+      (request && (heldProblem(transaction, request) ?? checkGrant(request, item, terms))) ??
       (isRoomForWord(transaction, [item, request?.jobId]) ? undefined : FULL);
     if (found !== undefined || request === undefined) {
       const { code, message } = found ?? GONE;
@@ -227,6 +236,14 @@ function keyProblem(
     code: "RequestSuperseded",
     message: `it was decided for request ${key.seq} of run ${key.runId}; ${request.seq} of ${request.runId} waits now`,
   };
+}
+
+function heldProblem(
+  transaction: LedgerTransaction,
+  request: PendingRequest,
+): GrantProblem | undefined {
+  const hold = startHold(transaction, request);
+  return hold && { code: "QueueHeld", message: `${queueName(hold.queue)} is held` };
 }
 
 function grant(transaction: LedgerTransaction, request: PendingRequest, item: PlanItem): void {

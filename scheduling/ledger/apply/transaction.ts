@@ -35,6 +35,7 @@ import {
   type LedgerRecovery,
   type OutboxGrant,
   type Refusal,
+  type QueueHold,
   type RepairNote,
   type RunNote,
   type ServiceAccount,
@@ -60,6 +61,8 @@ export interface LedgerWatcher {
   readonly reservation?: (before: Reservation | undefined, after: Reservation | undefined) => void;
   readonly host?: (host: HostId) => void;
   readonly shape?: (shape: FleetShape) => void;
+  /** Other parts of the queue are held than before. */
+  readonly holds?: () => void;
 }
 
 export interface LedgerTransaction {
@@ -82,6 +85,7 @@ export interface LedgerTransaction {
   deadLetters: readonly DeadLetter[];
   recovery: LedgerRecovery | undefined;
   repairs: readonly RepairNote[] | undefined;
+  holds: ReadonlyMap<string, QueueHold> | undefined;
   isReasonRoomLow: boolean;
   service: ServiceAccount | undefined;
   evictions: readonly EvictionNote[];
@@ -195,6 +199,7 @@ export function beginTransaction(before: Ledger, watcher: LedgerWatcher = {}): L
     deadLetters: before.deadLetters,
     recovery: before.recovery,
     repairs: before.repairs,
+    holds: before.holds,
     isReasonRoomLow: before.isReasonRoomLow === true,
     service: before.service,
     evictions: before.evictions ?? [],
@@ -236,7 +241,7 @@ export function takeOutcome(transaction: LedgerTransaction): Omit<Applied, "ledg
 /** The ledger as it is now. It shares the maps of the transaction: while that is open, it is valid until the next event. */
 export function ledgerOf(transaction: LedgerTransaction): Ledger {
   const { before, detailsHash, reservations, evictions, runs, ownEstimates } = transaction;
-  const { models, links, recovery, repairs, isReasonRoomLow } = transaction;
+  const { models, links, recovery, repairs, holds, isReasonRoomLow } = transaction;
   const intake = transaction.intake === undefined ? before.intake : intakeOf(transaction.intake);
   const service =
     transaction.book === undefined ? transaction.service : accountOf(transaction.book);
@@ -266,6 +271,7 @@ export function ledgerOf(transaction: LedgerTransaction): Ledger {
     ...(intake !== undefined && { intake }),
     ...(recovery !== undefined && { recovery }),
     ...(repairs !== undefined && { repairs }),
+    ...(holds !== undefined && { holds }),
     ...(isReasonRoomLow && { isReasonRoomLow }),
   };
 }

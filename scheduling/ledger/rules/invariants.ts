@@ -15,6 +15,7 @@ import {
   type Lease,
   type Reservation,
 } from "../../../domain/lease/lease.ts";
+import { holdOf } from "./queue-holds.ts";
 import { indexFleet } from "./fleet-index.ts";
 import { intakeFaults } from "./intake-faults.ts";
 import { NEWEST_RULES, OLDEST_RULES, type Ledger } from "../ledger.ts";
@@ -32,8 +33,20 @@ export function checkLedger(ledger: Ledger): string[] {
     ...bookFaults(ledger),
     ...intakeFaults(ledger),
     ...labelFaults(ledger),
+    ...holdFaults(ledger),
     ...overUse(ledger),
   ];
+}
+
+/** Nothing is reserved for a request that is held, but what a job keeps that was stopped to be moved. */
+function holdFaults({ holds, reservations, requests }: Ledger): string[] {
+  return [...(reservations?.values() ?? [])].flatMap(({ jobId, kind }) => {
+    const request = requests.get(jobId);
+    const isOpen = kind === "keep" || kind === "headroom" || request === undefined;
+    return isOpen || holdOf(holds, request) === undefined
+      ? []
+      : [`6: GPUs are reserved for ${jobId}, which is held`];
+  });
 }
 
 function overlaps({ leases }: Ledger): string[] {

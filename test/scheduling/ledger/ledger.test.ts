@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { HostGpus, Reservation } from "../../../domain/lease/lease.ts";
+import { holdOf, isSpared, startHold } from "../../../scheduling/ledger/rules/queue-holds.ts";
 import { apply, checkLedger } from "../../../scheduling/ledger/apply/apply.ts";
 import { decide } from "../../../scheduling/cycle/decide.ts";
 import { packLedger, unpackLedger } from "../../../scheduling/ledger/codec.ts";
@@ -130,6 +131,43 @@ describe("after every event", () => {
         return;
       expect(again.ledger).toBe(applied.ledger);
       expect(again.needsDecision).toBe(false);
+    });
+  });
+});
+
+describe("holds", () => {
+  test("nothing starts of a held part of the queue, but jobs that keep their GPUs", () => {
+    always(({ before, applied }) => {
+      for (const id of applied.granted) {
+        const lease = applied.ledger.leases.get(id) ?? never();
+        const isKept = before.reservations?.get(lease.jobId)?.kind === "keep";
+        if (!isKept) expect(holdOf(before.holds, lease)).toBeUndefined();
+      }
+    });
+  });
+
+  test("nothing is evicted of a part whose runs are to finish", () => {
+    always(({ before, event, applied }) => {
+      if (event.kind !== "plan") return;
+      for (const lease of applied.ledger.leases.values()) {
+        const isNew =
+          lease.eviction !== undefined && before.leases.get(lease.id)?.eviction === undefined;
+        if (isNew) expect(isSpared(before.holds, lease)).toBe(false);
+      }
+    });
+  });
+
+  test("decide tells the requests of a held part who holds them", () => {
+    always(({ applied: { ledger }, nowMs }) => {
+      const { ledger: after } = apply(ledger, {
+        kind: "plan",
+        plan: decide(ledger, nowMs),
+        nowMs,
+      });
+      for (const request of after.requests.values()) {
+        const isHeld = startHold(after, request) !== undefined;
+        expect(after.reasons.get(request.jobId)?.code === "QueueOnHold").toBe(isHeld);
+      }
     });
   });
 });

@@ -1,0 +1,38 @@
+/** @file `orbweaver attach JOB`: a job that was submitted before, at this terminal, as `run` has one. */
+
+import type { Command } from "commander";
+import {
+  addServiceOptions,
+  type ConnectionOptionValues,
+} from "../../command/connection-options.ts";
+import { helpEnd, type CommandContext } from "../../command/command-context.ts";
+import { attendJob } from "../../sessions/attended-job.ts";
+
+export function attachVerb(context: CommandContext): Command {
+  const verb = context
+    .verb("attach")
+    .summary("follow a job at this terminal, as `run` does")
+    .description(
+      "Shows the output of all ranks of a job from its last run on, says why it waits, and ends with the job's exit status. Signals are those of `run`: Ctrl-C cancels a job that waits; of one that runs, a second Ctrl-C within two seconds does, and TERM does at once. HUP leaves it alone. For input, `orbweaver exec --pty JOB -- bash` opens a shell beside it.",
+    )
+    .argument("<job>", "job id")
+    .addHelpText(
+      "after",
+      helpEnd(
+        [
+          ["orbweaver attach train-7", "its output from now on, and its end"],
+          ["orbweaver logs --follow train-7", "the same output; Ctrl-C leaves the job alone"],
+        ],
+        "Exit status: the job's own: the status of its process, 128+n for signal n,\n127 command not found, 124 time limit or deadline, 130 cancelled. Of Orbweaver\nitself: 1 failed, 2 wrong usage or input, 3 not found, 4 no connection.",
+      ),
+    )
+    .action(async (jobId: string, values: ConnectionOptionValues) => {
+      await context.withFleet(values, async ({ client }) => {
+        const job = client.job(jobId);
+        // One that does not exist is said at once, not waited for.
+        await job.view();
+        await attendJob(context, job);
+      });
+    });
+  return addServiceOptions(verb);
+}

@@ -1,0 +1,20 @@
+/** @file An operator's orders to hold a part of the queue and to release it. */
+
+import { defineUpdate } from "@temporalio/workflow";
+import type { QueuePart } from "../domain/lease/queue-part.ts";
+
+export interface QueueHoldOrder {
+  readonly queue: QueuePart;
+  /** What runs there is not preempted either. */
+  readonly isDraining?: boolean;
+  /** The operator. */
+  readonly by: string;
+  readonly reason?: string;
+}
+
+/** Nothing of the part starts until it is released. Replaces a former hold of the same part. */
+export const holdQueueUpdate = defineUpdate<void, [QueueHoldOrder]>("hold-queue");
+
+export const releaseQueueUpdate = defineUpdate<void, [Pick<QueueHoldOrder, "queue">]>(
+  "release-queue",
+);
