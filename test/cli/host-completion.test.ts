@@ -31,6 +31,7 @@ it.each([
     ["blue", "red", "guest"],
   ],
   [["submit", "--tenant", "r"], ["red"]],
+  [["queue", "hold", "--tenant", "b"], ["blue"]],
   [
     ["list", "--class", ""],
     ["inference", "interactive", "training"],

@@ -23,9 +23,11 @@ const stateOf = (job: string): string =>
 describe("a command with input", () => {
   it("gets it, and ends the job with its status", () => {
     expect(ended("printf 'a\\nb\\n' | orbweaver run --gpus 1 --input -- cat")).toBe("a\nb\n= 0\n");
-    expect(ended("orbweaver run --key seven --input -- sh -c 'exit 7' < /dev/null")).toBe("= 7\n");
+    expect(ended("orbweaver run --gpus 1 --key seven --input -- sh -c 'exit 7' < /dev/null")).toBe(
+      "= 7\n",
+    );
     expect(stateOf("seven")).toBe("failed");
-    expect(ended("orbweaver run --input -- no-such-program < /dev/null")).toBe("= 127\n");
+    expect(ended("orbweaver run --gpus 1 --input -- no-such-program < /dev/null")).toBe("= 127\n");
   });
 
   it("has the GPUs of its job, all on one host, and as one process", () => {
@@ -36,14 +38,16 @@ describe("a command with input", () => {
   });
 
   it("has a terminal where one is asked for", () => {
-    const printed = ended("orbweaver run --pty -- sh -c 'test -t 0 && stty size' < /dev/null");
+    const printed = ended(
+      "orbweaver run --gpus 1 --pty -- sh -c 'test -t 0 && stty size' < /dev/null",
+    );
     expect(printed).toMatch(/^24 80\r\n= 0\n$/);
   });
 
   it("ends with its job when nothing passes for the time of --idle", () => {
-    expect(ended("orbweaver run --key quiet --pty --idle 2s -- sleep 600 < /dev/null")).toBe(
-      "= 1\n",
-    );
+    expect(
+      ended("orbweaver run --gpus 1 --key quiet --pty --idle 2s -- sleep 600 < /dev/null"),
+    ).toBe("= 1\n");
     expect(["failed", "cancelled"]).toContain(stateOf("quiet"));
   });
 
@@ -51,22 +55,30 @@ describe("a command with input", () => {
     expect(ended("orbweaver run --gpus 2 --launch per-gpu --input -- cat < /dev/null")).toBe(
       "= 2\n",
     );
-    expect(ended("orbweaver run --key seven --input -- sh -c 'exit 7' < /dev/null")).toBe("= 1\n");
+    expect(ended("orbweaver run --gpus 1 --key seven --input -- sh -c 'exit 7' < /dev/null")).toBe(
+      "= 1\n",
+    );
   });
 
-  it("ends a while after its user was killed, and gives its GPUs back", () => {
-    scratch.run(
-      "orbweaver run --key left --input -- sleep 600 < /dev/zero > /dev/null 2>&1 & echo $! > pid",
-    );
-    scratch.run('until orbweaver exec left -- true 2> /dev/null; do sleep 0.5; done');
-    scratch.run('kill -9 "$(cat pid)"');
-    scratch.run("until orbweaver status left --json | grep -q '\"state\": \"failed\"'; do sleep 1; done");
-  }, LONG_MS);
+  it(
+    "ends a while after its user was killed, and gives its GPUs back",
+    () => {
+      scratch.run(
+        "orbweaver run --gpus 1 --key left --input -- sleep 600 < /dev/zero > /dev/null 2>&1 & echo $! > pid",
+      );
+      scratch.run("until orbweaver exec left -- true 2> /dev/null; do sleep 0.5; done");
+      scratch.run('kill -9 "$(cat pid)"');
+      scratch.run(
+        'until orbweaver status left --json | grep -q \'"state": "failed"\'; do sleep 1; done',
+      );
+    },
+    LONG_MS,
+  );
 });
 
 describe("attach", () => {
   it("shows a job's output and ends with its status", () => {
-    scratch.run("orbweaver submit --key late -- sh -c 'sleep 2; echo out; exit 5'");
+    scratch.run("orbweaver submit --gpus 1 --key late -- sh -c 'sleep 2; echo out; exit 5'");
     expect(ended("orbweaver attach late")).toBe("out\n= 5\n");
     expect(ended("orbweaver attach nobody")).toBe("= 3\n");
   });

@@ -130,8 +130,9 @@ async function offerHosts(context: CommandContext, verb: string): Promise<void> 
 
 /** Makes the tenants of the fleet known to the answer that follows, where it is about a tenant. */
 async function offerTenants(context: CommandContext, words: readonly string[]): Promise<void> {
-  const [verb = ""] = words;
-  const option = completions.commands.get(verb)?.options.get("tenant");
+  const [verb = "", below = ""] = words;
+  const command = completions.commands.get(`${verb} ${below}`) ?? completions.commands.get(verb);
+  const option = command?.options.get("tenant");
   const isAsked = words.at(-2) === "--tenant" || words.at(-1)?.startsWith("--tenant=") === true;
   if (option === undefined || !isAsked) return;
   const found = context.withSession({}, async ({ client }) => {

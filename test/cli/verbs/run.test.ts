@@ -1,7 +1,8 @@
 /** @file `run`: a job at a terminal with its output, signals and exit status. */
 
 import { afterEach, describe, expect, it } from "vitest";
-import type { JobFile, JobHandle, JobOutcome, LogOptions } from "../../../client/index.ts";
+import type { JobFile, JobHandle, JobOutcome, JobView, LogOptions } from "../../../client/index.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { jobId } from "../../../domain/values/ids.ts";
 import { run } from "../run.ts";
 
@@ -99,6 +100,39 @@ describe("run", () => {
     expect(stderr).toContain("b was cancelled\n");
   });
 
+  it("a job that waits again after a run is cancelled by one Ctrl-C", async () => {
+    const of = standIn({ isRunning: true });
+    let tell: () => void = () => undefined;
+    const told = new Promise<void>((resolve) => {
+      tell = resolve;
+    });
+    const view = async () => {
+      await of.runs;
+      setImmediate(tell);
+      return { jobId: jobId("b"), state: "pending", attempts: [] } as unknown as JobView;
+    };
+    const client = { ...of.client, job: () => ({ ...of.client.job(), view }) };
+    const answer = run(WORDS, { client });
+    await told;
+    signalled("SIGINT");
+    expect(await answer).toMatchObject({ code: 130 });
+    expect(of.cancelled).toEqual(["b"]);
+  });
+
+  it("waits for a server that is away, and says so once", async () => {
+    const of = standIn({ isRunning: true });
+    let lost = 2;
+    const outcome = async () => {
+      if ((lost -= 1) >= 0) throw new OrbweaverError("NO_CONNECTION", "no answer");
+      return await of.client.job().outcome();
+    };
+    const client = { ...of.client, job: () => ({ ...of.client.job(), outcome }) };
+    of.end(DONE);
+    const { code, stderr } = await run(WORDS, { client });
+    expect(code).toBe(3);
+    expect(stderr.match(/no answer; b goes on/g)).toHaveLength(1);
+  }, 20_000);
+
   it("TERM cancels a job that runs, HUP leaves it", async () => {
     const one = standIn({ isRunning: true });
     const first = run(WORDS, { client: one.client });
@@ -130,6 +164,8 @@ describe("run", () => {
     { words: ["run", "--gpus", "1"], want: /a command is missing/ },
     { words: ["run", "--gpus", "1", "--array", "3", "--", "x"], want: /neither an array nor held/ },
     { words: ["run", "--gpus", "1", "--hold", "--", "x"], want: /neither an array nor held/ },
+    { words: ["run", "--pty", "--launch", "per-gpu", "--", "x"], want: /is one process/ },
+    { words: ["run", "--input", "--gpus", "1"], want: /a command is missing/ },
   ])("refuses $words", async ({ words, want }) => {
     const { code, stderr } = await run(words, { client: {} });
     expect(code).toBe(2);
