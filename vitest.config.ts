@@ -1,5 +1,5 @@
 /**
- * @file Seven test projects: `unit` runs offline; `fallback` repeats the tests of launches with the supervisor in Node; `patient`, `steady` and `busy` are the thirds of the integration tests. The files of a third
+ * @file Eight test projects: `unit` runs offline; `browser` looks at the console's page in Chromium, where there is one; `fallback` repeats the tests of launches with the supervisor in Node; `patient`, `steady` and `busy` are the thirds of the integration tests. The files of a third
  * run one after the other on one real Temporal server; the thirds run at the same time, each on a server of its own. `attacks` floods a fleet.
  * `upgrade` runs the former release and this one in turns.
  */
@@ -44,8 +44,19 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/integration/**", "test/attacks/**", "test/upgrade/**"],
+          exclude: ["test/integration/**", "test/attacks/**", "test/upgrade/**", "test/browser/**"],
           ...OFFLINE,
+        },
+      },
+      {
+        extends: true,
+        // One file after the other: they measure.
+        test: {
+          name: "browser",
+          include: ["test/browser/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
         },
       },
       {

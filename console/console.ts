@@ -7,6 +7,7 @@
 import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import type { BearerRule } from "../access/bearer.ts";
+import type { FleetClient } from "../client/index.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import type { Facts, Message } from "../page/wire.ts";
 import { unblock } from "../scheduling/explain/remedies.ts";
@@ -15,21 +16,28 @@ import { fleetWorkflowId } from "../protocol/messages.ts";
 import { followFleet } from "./follow/follower.ts";
 import { createFleetMetrics } from "./metrics/fleet-metrics.ts";
 import { createHub, KEPT_CHANGES } from "./http/hub.ts";
+import { ordersBy } from "./http/orders.ts";
 import { createJobStreams } from "./job/job-streams.ts";
+import { createLogStreams } from "./job/log-stream.ts";
 import {
+  isOwnersAlone,
   json,
   plain,
   startHttpConsole,
   type Answer,
   type HttpConsole,
+  type Post,
   type Stream,
 } from "./http/server.ts";
 import { startHistory, type KeptHistory, type NotifyOptions } from "./history/start-history.ts";
 import { earlierRuns } from "./past/earlier-run.ts";
+import { createLeaseSpans } from "./past/lease-spans.ts";
 import { createPast } from "./past/past.ts";
+import { createShareSamples } from "./past/share-samples.ts";
 import { decisionRow } from "./view/decisions.ts";
 import { hasJob } from "./view/rows.ts";
 import { createTables } from "./view/tables.ts";
+import { whatIfAnswer } from "./view/what-if.ts";
 
 export interface ConsoleOptions {
   readonly client: Client;
@@ -46,6 +54,8 @@ export interface ConsoleOptions {
   readonly historyFile?: string;
   /** Who is told of what; needs the history database. */
   readonly notify?: NotifyOptions;
+  /** By whom logs are read and orders carried out, where the owner alone may look; absent: the page only reads. */
+  readonly actor?: () => FleetClient;
   readonly say: (line: string) => void;
 }
 
@@ -53,9 +63,13 @@ export interface ConsoleOptions {
 const TELL_EVERY_MS = 100;
 /** What is told late (see `tables.ts`) is looked for so often. */
 const LOOK_EVERY_MS = 1_000;
+const MOST_JOB_FILE = 256 * 1024;
+
+const UNREAD = "the fleet's history has not been read yet";
 
 export async function startConsole(options: ConsoleOptions): Promise<HttpConsole> {
   const { client, fleet, codecs, host, port, rule, files, say } = options;
+  const actor = isOwnersAlone(rule) ? options.actor : undefined;
   const tables = createTables();
   const metrics = createFleetMetrics();
   const hub = createHub<Message>(tables.snapshot, KEPT_CHANGES);
@@ -63,6 +77,8 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   const { signal } = ending;
   const readEarlier = earlierRuns({ client, fleet, codecs, signal });
   const past = createPast(readEarlier);
+  const spans = createLeaseSpans();
+  const shares = createShareSamples();
   const kept = await keptHistory();
   let ledger: Ledger | undefined;
   let at = { runId: "0", event: 0 };
@@ -83,7 +99,13 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       ({ searchParams }, response, seen) => jobs.add(searchParams.get("job") ?? "", response, seen),
     ],
   ]);
-  const http = await startHttpConsole({ host, port, rule, files, streams, answer });
+  const posts = new Map<string, Post>([["/api/what-if", { most: MOST_JOB_FILE, answer: whatIf }]]);
+  if (actor !== undefined) {
+    const logs = createLogStreams(actor);
+    streams.set("/api/logs", logs.add);
+    posts.set("/api/orders", ordersBy(actor));
+  }
+  const http = await startHttpConsole({ host, port, rule, files, streams, posts, answer });
   const looks = setInterval(look, LOOK_EVERY_MS);
   const following = followFleet({
     client,
@@ -94,6 +116,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       began(run) {
         ledger = run.ledger;
         past.begin(run);
+        spans.begin(run.startedAtMs);
         kept?.began(run);
         at = { runId: run.runId, event: 0 };
         atMs = Math.max(atMs, run.startedAtMs);
@@ -103,6 +126,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
         for (const one of folded) {
           metrics.fold(one);
           past.add(one);
+          spans.add(one);
           const row = decisionRow(one);
           if (row !== undefined) tables.note(row);
         }
@@ -111,6 +135,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
           event: task.lastEvent,
           atMs: task.startedAtMs,
         });
+        shares.see(reached, task.startedAtMs);
         ledger = reached;
         at = { runId, event: task.lastEvent };
         atMs = Math.max(atMs, task.startedAtMs);
@@ -148,6 +173,8 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
     if (ledger === undefined) return;
     const message = tables.look(ledger, facts(), Date.now());
     if (message !== undefined) hub.tell(message, at);
+    // Shares change with time alone, too; before the history has been read up to now, its own times come.
+    if (trouble === undefined && atMs > 0) shares.see(ledger, Math.max(atMs, Date.now()));
   }
 
   function facts(): Facts {
@@ -160,6 +187,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       ...(trouble !== undefined && { trouble }),
       ...(uiUrl !== undefined && { temporalUrl }),
       ...(reach !== undefined && { past: reach }),
+      ...(actor !== undefined && { mayAct: true as const }),
     };
   }
 
@@ -168,6 +196,14 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       return plain(400, "at: a time in milliseconds since 1970 is needed");
     const shown = await past.at(Number(at), facts());
     return shown === undefined ? plain(404, "nothing is known of that time") : json(shown);
+  }
+
+  async function whatIf(body: string): Promise<Answer> {
+    await Promise.resolve();
+    if (ledger === undefined) return plain(503, UNREAD);
+    const said: unknown = JSON.parse(body);
+    if (typeof said !== "object" || said === null || !("job" in said)) return plain(400, "no job");
+    return json(whatIfAnswer(ledger, String(said.job), Date.now()));
   }
 
   async function answer(url: URL): Promise<Answer | undefined> {
@@ -183,8 +219,10 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       });
     if (pathname === "/api/snapshot") return json(tables.snapshot());
     if (pathname === "/api/past") return pastAnswer(searchParams.get("at") ?? "");
-    if (pathname !== "/metrics" && pathname !== "/api/changes") return undefined;
-    if (ledger === undefined) return plain(503, "the fleet's history has not been read yet");
+    if (pathname === "/api/shares") return json({ samples: shares.all() });
+    if (!["/metrics", "/api/changes", "/api/host"].includes(pathname)) return undefined;
+    if (ledger === undefined) return plain(503, UNREAD);
+    if (pathname === "/api/host") return json(spans.of(searchParams.get("host") ?? "", ledger));
     const nowMs = Date.now();
     if (pathname === "/metrics")
       return metrics.expose(ledger, { nowMs, atMs, isReached: trouble === undefined });

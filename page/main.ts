@@ -7,11 +7,15 @@ import { MapView } from "./map/map-view.ts";
 import { usePast } from "./past-feed.ts";
 import { usePlace, type View } from "./place.ts";
 import { createStore, type Store } from "./store.ts";
-import { counted, timeText } from "./text.ts";
+import { timeText } from "./text.ts";
 import { JobView } from "./views/job.ts";
 import { QueueView } from "./views/queue.ts";
 import { TimeBar } from "./views/time-bar.ts";
-import { DecisionsView, HostsView, TenantsView } from "./views/tables.ts";
+import { DecisionsView } from "./views/decisions.ts";
+import { HostView } from "./views/host.ts";
+import { HostsView } from "./views/hosts.ts";
+import { TenantsView } from "./views/tenants.ts";
+import { WhatIfView } from "./views/what-if.ts";
 import type { ViewProps } from "./views/view-props.ts";
 
 const TABS: readonly (readonly [view: View, title: string])[] = [
@@ -20,6 +24,7 @@ const TABS: readonly (readonly [view: View, title: string])[] = [
   ["tenants", "Tenants"],
   ["hosts", "Hosts"],
   ["decisions", "Decisions"],
+  ["whatif", "What if"],
 ];
 
 function Page({ store }: { readonly store: Store }): ComponentChildren {
@@ -71,6 +76,10 @@ function ViewOf({ store, place, go }: ViewProps): ComponentChildren {
       return h(HostsView, { store, go });
     case "decisions":
       return h(DecisionsView, { store });
+    case "whatif":
+      return h(WhatIfView, { store });
+    case "host":
+      return h(HostView, { store, host: place.get("host"), go });
     case "job":
       return h(JobView, { store, job: place.get("job"), go });
   }
@@ -97,7 +106,7 @@ function Head({ store, place, go }: ViewProps): ComponentChildren {
           title,
           view === "queue" &&
             tables.requests.size > 0 &&
-            h("span", { class: "badge" }, tables.requests.size.toLocaleString("en")),
+            h("span", { class: "badge" }, ` ${tables.requests.size.toLocaleString("en")}`),
         ),
       ),
     ),
@@ -112,7 +121,10 @@ function Head({ store, place, go }: ViewProps): ComponentChildren {
               { class: "bad", title: trouble },
               "Temporal does not answer; the last known state",
             )
-          : `${counted(tables.leases.size, "lease")} · last event ${timeText(atMs)}`,
+          : [
+              h("span", { key: "dot", class: "live-dot", "aria-hidden": true }),
+              `following · last event ${timeText(atMs)}`,
+            ],
     ),
   );
 }

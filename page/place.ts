@@ -2,7 +2,16 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-export const VIEWS = ["map", "queue", "tenants", "hosts", "decisions", "job"] as const;
+export const VIEWS = [
+  "map",
+  "queue",
+  "tenants",
+  "hosts",
+  "decisions",
+  "whatif",
+  "job",
+  "host",
+] as const;
 export type View = (typeof VIEWS)[number];
 
 export interface Place {

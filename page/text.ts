@@ -34,3 +34,10 @@ export function bits(mask: number): number {
   for (let rest = mask >>> 0; rest !== 0; rest &= rest - 1) count += 1;
   return count;
 }
+
+export const tenths = (value: number): string =>
+  value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+
+/** `92 %`. */
+export const shareText = (part: number, whole: number): string =>
+  `${whole === 0 ? 0 : Math.round((100 * part) / whole)} %`;

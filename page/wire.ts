@@ -115,6 +115,8 @@ export interface Facts {
   readonly trouble?: string;
   /** Page of the fleet's own workflow in Temporal's UI; those of jobs lie beside it. */
   readonly temporalUrl?: string;
+  /** The reader may read logs and give orders. */
+  readonly mayAct?: true;
   /** From when on the fleet can be shown as it was, and whether still older runs may be read. */
   readonly past?: { readonly fromMs: number; readonly isMore: boolean };
 }
@@ -129,6 +131,60 @@ export interface PastAnswer {
   readonly afterMs?: number;
   readonly past: NonNullable<Facts["past"]>;
 }
+
+/** What a host's GPUs were leased to, as far back as the console has followed. */
+export interface HostPast {
+  readonly host: string;
+  readonly sinceMs: number;
+  readonly spans: readonly HostSpan[];
+}
+
+export interface HostSpan extends Pick<LeaseRow, "job" | "class" | "tenant"> {
+  readonly lease: string;
+  readonly mask: number;
+  readonly fromMs: number;
+  /** Absent while it is held. */
+  readonly toMs?: number;
+}
+
+/** What tenants held and were due, over time. */
+export interface SharesPast {
+  readonly samples: readonly ShareSample[];
+}
+
+export interface ShareSample {
+  readonly atMs: number;
+  readonly tenants: Readonly<Record<string, TenantShare>>;
+}
+
+export type TenantShare = readonly [heldGpus: number, dueGpus: number, waitingJobs: number];
+
+/** What a job would do if it were submitted now. */
+export interface WhatIfAnswer {
+  readonly name: string;
+  readonly kind: "starts" | "preempts" | "waits" | "never" | "refused" | "wrong";
+  readonly message: string;
+  /** GPUs on which it would run. */
+  readonly gpus?: readonly GpuMask[];
+  readonly facts: readonly (readonly [name: string, text: string])[];
+}
+
+/** What a reader who may act can have done to a job, and to a host. */
+export const JOB_ORDERS = ["cancel", "hold", "release", "suspend", "requeue"] as const;
+export type JobOrder = (typeof JOB_ORDERS)[number];
+export const HOST_ORDERS = ["drain", "undrain"] as const;
+export type HostOrder = (typeof HOST_ORDERS)[number];
+
+export type Order =
+  | { readonly order: JobOrder; readonly job: string }
+  | { readonly order: HostOrder; readonly host: string; readonly reason?: string };
+
+/** A part of a rank's output. */
+export type LogEvent =
+  | { readonly text: string }
+  | { readonly attempt: number }
+  /** Nothing more comes. */
+  | { readonly isEnd: true; readonly trouble?: string };
 
 export type Message =
   | {

@@ -58,6 +58,7 @@ try {
   if (!flags.has("gates") && !flags.has("upgrade")) {
     await suite("unit");
     await suite("fallback");
+    await suite("browser");
     // Parts of the integration tests, each on a server of its own: they mostly wait.
     if (!flags.has("unit")) {
       await serverBinary();

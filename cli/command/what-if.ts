@@ -2,9 +2,12 @@
 
 import { readJob, type JobFile } from "../../client/index.ts";
 import { runBandwidthText } from "../../domain/lease/bandwidth-note.ts";
-import { scheduledPart } from "../../domain/lease/gang-request.ts";
-import { jobId, runId } from "../../domain/values/ids.ts";
-import { whatIf, type WhatIf } from "../../scheduling/explain/what-if.ts";
+import {
+  trialRequest,
+  whatIf,
+  withoutStandIn,
+  type WhatIf,
+} from "../../scheduling/explain/what-if.ts";
 import { counted } from "../terminal/duration.ts";
 import type { CommandContext } from "./command-context.ts";
 import { givesWayText } from "../text/gives-way.ts";
@@ -21,9 +24,6 @@ import type { Session } from "./session.ts";
 import { factsText } from "../terminal/table.ts";
 import { storeDirOf } from "../up/places.ts";
 import { fleetStateDir } from "../../workers/state.ts";
-
-/** An id that no job has, because keys of jobs cannot begin with it. */
-const NOBODY = jobId("orbweaver-what-if");
 
 export interface Asked {
   readonly job: JobFile | string;
@@ -42,18 +42,10 @@ export async function tellWhatIf(
   const ports = await decidePortsHere(ledger, storeDirOf(fleetStateDir(context.io.env, fleet)));
   const found = asked.map(({ job, file }) => {
     const { spec } = readJob(job, file);
-    const request = {
-      ...scheduledPart(spec),
-      jobId: NOBODY,
-      runId: runId("what-if"),
-      seq: 1,
-      submittedAtMs: nowMs,
-      requestedAtMs: nowMs,
-    };
     return {
       name: spec.name,
       isHeld: spec.isHeld,
-      answer: whatIf(ledger, request, { nowMs, ports }),
+      answer: whatIf(ledger, trialRequest(spec, nowMs), { nowMs, ports }),
     };
   });
   if (found.some(({ answer }) => answer.kind === "never")) context.exitWith(EXIT.never);
@@ -122,9 +114,6 @@ function whatIfText(name: string, answer: WhatIf, nowMs: number): string {
       return `${name} would be refused: ${answer.message}`;
   }
 }
-
-/** Users must not see the stand-in's id. */
-const withoutStandIn = (message: string): string => message.replace(`${NOBODY} `, "it ");
 
 const indented = (facts: Parameters<typeof factsText>[0]): string =>
   factsText(facts).replace(/^/gm, "  ");

@@ -1,5 +1,6 @@
 /**
- * @file The console over HTTP: the page, its stream of events, and answers about one job. It only reads.
+ * @file The console over HTTP: the page, its stream of events, answers about one job, and what the page sends. A page from elsewhere can send nothing:
+ * it must be of our own origin, and say JSON, which a browser asks about first.
  *
  * Without a token it answers our own user on loopback alone (`access/bearer.ts`), and only under a name of this machine, so that no page from elsewhere
  * reaches it by another name. With a token, a page sends it once and gets a cookie that scripts cannot read. The page itself holds no secret and
@@ -22,6 +23,12 @@ export interface Answer {
   readonly body: string | Buffer;
 }
 
+export interface Post {
+  /** Characters of its body. */
+  readonly most: number;
+  readonly answer: (body: string) => Promise<Answer>;
+}
+
 export type Stream = (url: URL, response: ServerResponse, lastId: string | undefined) => void;
 
 export interface HttpConsoleOptions {
@@ -32,6 +39,8 @@ export interface HttpConsoleOptions {
   readonly files: ReadonlyMap<string, Answer>;
   /** Streams of events by path. */
   readonly streams: ReadonlyMap<string, Stream>;
+  /** What the page may send, by path. */
+  readonly posts?: ReadonlyMap<string, Post>;
   /** Answers any other GET; undefined when there is no such path. */
   readonly answer: (url: URL) => Promise<Answer | undefined>;
 }
@@ -96,12 +105,14 @@ async function handle(
     response.setHeader("Set-Cookie", `${COOKIE}=${secret}; HttpOnly; SameSite=Strict; Path=/`);
     return send(response, plain(204, ""));
   }
-  if (request.method !== "GET" && request.method !== "HEAD")
+  const post = request.method === "POST" ? options.posts?.get(url.pathname) : undefined;
+  if (post === undefined && request.method !== "GET" && request.method !== "HEAD")
     return send(response, plain(405, "the console only reads"));
   const file = files.get(url.pathname);
   if (file !== undefined) return send(response, file);
   const why = hasCookie(request, secret) ? undefined : bearerRefusal(request, rule);
   if (why !== undefined) return send(response, plain(401, why));
+  if (post !== undefined) return send(response, await posted(request, post));
   const stream = options.streams.get(url.pathname);
   if (stream !== undefined) {
     for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
@@ -110,6 +121,24 @@ async function handle(
   }
   const answer = await options.answer(url);
   send(response, answer ?? plain(404, `there is no ${url.pathname}`));
+}
+
+/** Whoever passes is the user who started the console: nobody else does without a token. */
+export const isOwnersAlone = ({ token, isOpen }: BearerRule): boolean =>
+  token === undefined && isOpen !== true;
+
+async function posted(request: IncomingMessage, { most, answer }: Post): Promise<Answer> {
+  const { origin, host = "", "content-type": type } = request.headers;
+  if (type !== "application/json") return plain(415, "JSON is needed");
+  if (origin === undefined || !URL.canParse(origin) || new URL(origin).host !== host)
+    return plain(403, "only the console's own page may send this");
+  let body = "";
+  request.setEncoding("utf8");
+  for await (const part of request) {
+    body += String(part);
+    if (body.length > most) return plain(413, `at most ${String(most)} characters are taken`);
+  }
+  return await answer(body);
 }
 
 export const plain = (status: number, body: string): Answer => {

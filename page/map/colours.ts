@@ -19,6 +19,13 @@ export interface Theme {
 const HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800"] as const;
 const OTHERS = "#8a8a8a";
 
+/** Always the same one for a name; several names share one. */
+export function hueOf(name: string): string {
+  let hash = 0;
+  for (let at = 0; at < name.length; at += 1) hash = (hash * 31 + name.charCodeAt(at)) >>> 0;
+  return HUES[hash % HUES.length] ?? OTHERS;
+}
+
 export interface Legend {
   readonly name: string;
   readonly colour: string;

@@ -5,7 +5,7 @@
 
 import type { Painting, Theme } from "./colours.ts";
 import type { GpuBook } from "./gpus.ts";
-import { SMALLEST_GPU, type Layout } from "./layout.ts";
+import { SMALLEST_GPU, TOLD_FROM, type Layout } from "./layout.ts";
 
 export interface Picture {
   readonly book: GpuBook;
@@ -47,6 +47,7 @@ export function draw(context: Brush, picture: Picture): void {
     fill(context, picture, { colour, cells, alpha: DIMMED });
   for (const [colour, cells] of shown.plain) fill(context, picture, { colour, cells, alpha: 1 });
   if (layout.cellWidth >= SMALLEST_GPU + 1) drawForms(context, picture);
+  if (layout.cellWidth >= TOLD_FROM) drawJobs(context, picture, isOfJob);
   drawHosts(context, picture);
   if (picture.job !== "") outline(context, picture, isOfJob);
 }
@@ -119,6 +120,43 @@ function drawForms(context: Brush, { book, layout, theme }: Picture): void {
   context.fill();
 }
 
+const SMALL_FONT = "10px system-ui, sans-serif";
+/** Of a letter of a job's id; ids are cut where their GPUs end. */
+const JOB_LETTER = 6.2;
+const LEAST_LETTERS = 3;
+
+/** The id of a job on its GPUs of each host. */
+function drawJobs(context: Brush, picture: Picture, isOfJob: (gpu: number) => boolean): void {
+  const { book, layout, painting, job } = picture;
+  const { boxes, cellWidth, cellHeight } = layout;
+  context.font = SMALL_FONT;
+  book.hosts.forEach(({ row, first }, host) => {
+    const box = boxes[host];
+    if (box === undefined) return;
+    for (let from = 0, to = 0; from < row.gpus; from = to) {
+      const lease = book.leaseOf[first + from] ?? -1;
+      for (to = from + 1; to < row.gpus && book.leaseOf[first + to] === lease;) to += 1;
+      const text = book.leases[lease]?.job ?? "";
+      const letters = Math.floor(((to - from) * cellWidth - 8) / JOB_LETTER);
+      if (text === "" || letters < LEAST_LETTERS) continue;
+      context.globalAlpha = job === "" || isOfJob(first + from) ? 1 : DIMMED;
+      context.fillStyle = inkOn(painting.colourOf(first + from, host));
+      const shown = text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
+      context.fillText(shown, box.x + from * cellWidth + 4, box.y + cellHeight / 2 + 4);
+    }
+  });
+  context.globalAlpha = 1;
+}
+
+/** Black or white, whichever is read better on the colour (relative luminance of WCAG 2). */
+function inkOn(colour: string): string {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+    const part = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000000" : "#ffffff";
+}
+
 /** Drained hosts are struck through, fenced and silent ones framed. */
 function drawHosts(context: Brush, { book, layout, theme }: Picture): void {
   const { boxes, cellWidth, cellHeight } = layout;
@@ -139,9 +177,8 @@ function drawHosts(context: Brush, { book, layout, theme }: Picture): void {
 
 function drawLabels(context: Brush, { labels }: Layout, theme: Theme): void {
   for (const { x, y, text, kind } of labels) {
-    const isCluster = kind === "cluster";
-    context.font = isCluster ? "600 13px system-ui, sans-serif" : "10px system-ui, sans-serif";
-    context.fillStyle = isCluster ? theme.text : theme.quiet;
+    context.font = kind === "cluster" ? "600 13px system-ui, sans-serif" : SMALL_FONT;
+    context.fillStyle = kind === "cluster" ? theme.text : theme.quiet;
     context.fillText(text, x, y);
   }
 }

@@ -85,6 +85,8 @@ export function summaryText({ count, states, hosts }: GpuBook): string {
     name,
     count: states.reduce((sum, one) => sum + (one === state ? 1 : 0), 0),
   }));
-  const parts = counts.filter((one) => one.count > 0).map((one) => `${one.count} ${one.name}`);
+  const parts = counts
+    .filter((one) => one.count > 0)
+    .map((one) => `${one.count.toLocaleString("en")} ${one.name}`);
   return `${counted(count, "GPU")} on ${counted(hosts.length, "host")}: ${parts.join(", ")}`;
 }

@@ -1,8 +1,9 @@
 /**
- * @file Where each host stands on the map: sites and clusters as bands, racks as columns of hosts, a host as a row of GPUs. Pure.
+ * @file Where each host stands on the map: clusters side by side, racks as columns of hosts, a host as a row of GPUs. Pure.
  *
  * Takes the largest cells with which everything fits into the height, so a small fleet is large and one of 6,000 GPUs still has no scroll bar on a
- * desk's screen. Hosts without a rack stand in columns of eight. Below `SMALLEST_GPU` pixels a host is drawn as one bar.
+ * desk's screen; `zoom` makes them larger, and the map longer. Hosts without a rack stand in columns of eight. From `NAMED_FROM` pixels on racks
+ * have names, from `TOLD_FROM` on hosts and jobs have; below `SMALLEST_GPU` a host is drawn as one bar.
  */
 
 import type { HostRow } from "../wire.ts";
@@ -16,7 +17,7 @@ export interface Label {
   readonly x: number;
   readonly y: number;
   readonly text: string;
-  readonly kind: "cluster" | "rack";
+  readonly kind: "cluster" | "rack" | "host";
 }
 
 export interface Layout {
@@ -28,15 +29,31 @@ export interface Layout {
   readonly labels: readonly Label[];
 }
 
+export interface Room {
+  readonly width: number;
+  readonly height: number;
+  /** From 1; by default 1, with which everything is in sight. */
+  readonly zoom?: number;
+}
+
 /** Below this width GPUs are not told apart. */
 export const SMALLEST_GPU = 3;
-const LARGEST_GPU = 26;
+/** From this width of a cell on there is room for the names of hosts and jobs. */
+export const TOLD_FROM = 15;
+const LARGEST_GPU = 32;
+const LARGEST_ZOOMED = 64;
 const RACK_OF = 8;
-const CLUSTER_LABEL = 22;
+const CLUSTER_LABEL = 24;
 const RACK_LABEL = 13;
 /** Racks have room for their names from this width of a cell on. */
-const NAMED_FROM = 7;
-const BAND_GAP = 10;
+const NAMED_FROM = 5;
+const BAND_GAP = 12;
+const CLUSTER_GAP = 28;
+/** Of a letter of a label. */
+const LETTER = 7.5;
+const HOST_LETTER = 6;
+/** A cell's height for its width: where there is room, hosts are drawn taller. */
+const SHAPES = [1.3, 1.6, 2] as const;
 
 interface Rack {
   readonly name: string;
@@ -49,23 +66,53 @@ interface Band {
   readonly racks: readonly Rack[];
 }
 
-export function layOut(
-  hosts: readonly { readonly id: string; readonly row: HostRow }[],
-  { width, height }: { readonly width: number; readonly height: number },
-): Layout {
+interface Cell {
+  readonly width: number;
+  readonly height: number;
+  /** Of the names of hosts, beside each rack. */
+  readonly names: number;
+}
+
+type Hosts = readonly { readonly id: string; readonly row: HostRow }[];
+
+export function layOut(hosts: Hosts, { width, height, zoom = 1 }: Room): Layout {
   const bands = bandsOf(hosts);
-  for (let cell = LARGEST_GPU; cell > 1; cell -= 1) {
-    const laid = withCells(bands, { count: hosts.length, width, cell });
-    if (laid !== undefined && laid.height <= height) return laid;
+  const told = hosts.map(({ id, row }) => nameIn(id, row));
+  const names = 8 + HOST_LETTER * Math.max(0, ...told.map(({ length }) => length));
+  const tried = (cell: number, shape: number): Layout | undefined =>
+    withCells(bands, {
+      ...{ told, width },
+      cell: {
+        width: cell,
+        height: Math.round(cell * shape),
+        names: cell >= TOLD_FROM ? names : 0,
+      },
+    });
+  const [flat] = SHAPES;
+  const fits = fitting((cell) => (tried(cell, flat)?.height ?? Infinity) <= height);
+  if (zoom > 1) {
+    for (let cell = Math.min(LARGEST_ZOOMED, Math.round(fits * zoom)); cell >= fits; cell -= 1) {
+      const laid = tried(cell, flat);
+      if (laid !== undefined) return laid;
+    }
   }
-  return withCells(bands, { count: hosts.length, width, cell: SMALLEST_GPU }) ?? NOTHING;
+  const shapes = SHAPES.map((shape) => tried(fits, shape)).filter((laid) => laid !== undefined);
+  return shapes.filter((laid) => laid.height <= height).at(-1) ?? shapes[0] ?? NOTHING;
+}
+
+/** The largest cell that does. */
+function fitting(does: (cell: number) => boolean): number {
+  for (let cell = LARGEST_GPU; cell > SMALLEST_GPU; cell -= 1) if (does(cell)) return cell;
+  return SMALLEST_GPU;
 }
 
 const NOTHING: Layout = { cellWidth: 1, cellHeight: 1, height: 0, boxes: [], labels: [] };
 
-function bandsOf(
-  hosts: readonly { readonly id: string; readonly row: HostRow }[],
-): readonly Band[] {
+/** Without its cluster, which stands above. */
+const nameIn = (id: string, { cluster }: HostRow): string =>
+  id.startsWith(`${cluster}/`) ? id.slice(cluster.length + 1) : id;
+
+function bandsOf(hosts: Hosts): readonly Band[] {
   const clusters = new Map<string, { site: string; racks: Map<string, Rack>; loose: number }>();
   hosts.forEach(({ row }, at) => {
     const cluster = clusters.get(row.cluster) ?? { site: row.site, racks: new Map(), loose: 0 };
@@ -85,35 +132,77 @@ function bandsOf(
 /** Undefined where not even one rack fits into the width. */
 function withCells(
   bands: readonly Band[],
-  { count, width, cell }: { readonly count: number; readonly width: number; readonly cell: number },
+  {
+    told,
+    width,
+    cell,
+  }: { readonly told: readonly string[]; readonly width: number; readonly cell: Cell },
 ): Layout | undefined {
-  const cellHeight = cell <= 4 ? cell + 2 : Math.round(cell * 1.3);
-  const rackGap = Math.max(4, Math.round(cell * 0.8));
-  const isNamed = cell >= NAMED_FROM;
-  const boxes = new Array<HostBox>(count);
+  const rackGap = Math.max(4, Math.round(cell.width * 0.8));
+  const boxes = new Array<HostBox>(told.length);
   const labels: Label[] = [];
-  let y = 0;
+  const shelf = { x: 0, y: 0, bottom: 0 };
   for (const { text, racks } of bands) {
-    labels.push({ x: 0, y: y + CLUSTER_LABEL - 7, text, kind: "cluster" });
-    y += CLUSTER_LABEL;
-    let x = 0;
-    let tallest = 0;
-    for (const { name, hosts, gpus } of racks) {
-      const rackWidth = gpus * cell;
-      if (rackWidth > width) return undefined;
-      if (x + rackWidth > width) {
-        y += tallest + rackGap;
-        [x, tallest] = [0, 0];
-      }
-      const top = isNamed && name !== "" ? RACK_LABEL : 0;
-      if (top > 0) labels.push({ x, y: y + RACK_LABEL - 3, text: name, kind: "rack" });
-      hosts.forEach((host, row) => (boxes[host] = { x, y: y + top + row * (cellHeight + 1) }));
-      tallest = Math.max(tallest, top + hosts.length * (cellHeight + 1));
-      x += rackWidth + rackGap;
-    }
-    y += tallest + BAND_GAP;
+    const widths = racks.map(({ gpus }) => cell.names + gpus * cell.width);
+    if (Math.max(0, ...widths) > width) return undefined;
+    const inOneRow = widths.reduce((sum, one) => sum + one + rackGap, -rackGap);
+    const bandWidth = Math.max(inOneRow, text.length * LETTER);
+    if (shelf.x > 0 && shelf.x + bandWidth > width)
+      [shelf.x, shelf.y] = [0, shelf.bottom + BAND_GAP];
+    labels.push({ x: shelf.x, y: shelf.y + CLUSTER_LABEL - 9, text, kind: "cluster" });
+    const placed = placeRacks(racks, {
+      ...{ told, cell, rackGap, widths, boxes, labels },
+      from: { x: shelf.x, y: shelf.y + CLUSTER_LABEL },
+      right: shelf.x + bandWidth > width ? width : shelf.x + bandWidth,
+    });
+    shelf.x += bandWidth + CLUSTER_GAP;
+    shelf.bottom = Math.max(shelf.bottom, placed);
   }
-  return { cellWidth: cell, cellHeight, height: y, boxes, labels };
+  return {
+    cellWidth: cell.width,
+    cellHeight: cell.height,
+    height: shelf.bottom + 2,
+    boxes,
+    labels,
+  };
+}
+
+/** Fills in boxes and labels; returns where the racks of the cluster end. */
+function placeRacks(
+  racks: readonly Rack[],
+  of: {
+    readonly told: readonly string[];
+    readonly cell: Cell;
+    readonly rackGap: number;
+    readonly widths: readonly number[];
+    readonly from: HostBox;
+    readonly right: number;
+    readonly boxes: HostBox[];
+    readonly labels: Label[];
+  },
+): number {
+  const { told, cell, rackGap, widths, from, right, boxes, labels } = of;
+  let { x, y } = from;
+  let tallest = 0;
+  racks.forEach(({ name, hosts }, at) => {
+    const rackWidth = widths[at] ?? 0;
+    if (x > from.x && x + rackWidth > right) {
+      y += tallest + rackGap;
+      [x, tallest] = [from.x, 0];
+    }
+    const top = cell.width >= NAMED_FROM && name !== "" ? RACK_LABEL : 0;
+    const left = x + cell.names;
+    if (top > 0) labels.push({ x: left, y: y + RACK_LABEL - 3, text: name, kind: "rack" });
+    hosts.forEach((host, row) => {
+      const box = { x: left, y: y + top + row * (cell.height + 1) };
+      boxes[host] = box;
+      if (cell.names > 0)
+        labels.push({ x, y: box.y + cell.height / 2 + 4, text: told[host] ?? "", kind: "host" });
+    });
+    tallest = Math.max(tallest, top + hosts.length * (cell.height + 1));
+    x += rackWidth + rackGap;
+  });
+  return y + tallest;
 }
 
 /** The host and the GPU in it at a point. */

@@ -2,10 +2,11 @@
 
 import { h, type ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { durationText } from "../text.ts";
+import { counted, durationText, shareText } from "../text.ts";
 import type { Go } from "../place.ts";
+import type { Store } from "../store.ts";
 import type { ViewProps } from "../views/view-props.ts";
-import { MODES, paint, type Mode, type Theme } from "./colours.ts";
+import { MODES, paint, type Mode, type Painting, type Theme } from "./colours.ts";
 import { draw } from "./draw.ts";
 import { GPU_STATES, readGpus, summaryText, type GpuBook } from "./gpus.ts";
 import { at, layOut, type Layout } from "./layout.ts";
@@ -13,7 +14,7 @@ import { at, layOut, type Layout } from "./layout.ts";
 /** Redraws are told here, for those who measure. */
 declare global {
   interface Window {
-    orbweaverDrawn?: { count: number; lastMs: number };
+    orbweaverDrawn?: { count: number; firstAtMs: number; lastMs: number; mostMs: number };
   }
 }
 
@@ -36,9 +37,10 @@ export function MapView({ store, place, go }: ViewProps): ComponentChildren {
   const theme = useTheme();
   const frame = useRef<HTMLDivElement>(null);
   const size = useSize(frame);
+  const zoom = ZOOMS.find((one) => String(one) === place.get("zoom")) ?? 1;
   const layout = useMemo(
-    () => layOut(book.hosts, size),
-    [size.width, size.height, book.hosts.length, hostsKey(book)],
+    () => layOut(book.hosts, { ...size, zoom }),
+    [size.width, size.height, zoom, book.hosts.length, hostsKey(book)],
   );
   const painting = useMemo(() => paint(mode, book, theme), [mode, book, theme]);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -50,9 +52,12 @@ export function MapView({ store, place, go }: ViewProps): ComponentChildren {
     const beganMs = performance.now();
     fit(context, size.width, layout.height);
     draw(context, { book, layout, painting, theme, job });
-    const drawn = (window.orbweaverDrawn ??= { count: 0, lastMs: 0 });
+    const drawn = (window.orbweaverDrawn ??= {
+      ...{ count: 0, firstAtMs: performance.now(), lastMs: 0, mostMs: 0 },
+    });
     drawn.count += 1;
     drawn.lastMs = performance.now() - beganMs;
+    drawn.mostMs = Math.max(drawn.mostMs, drawn.lastMs);
   }, [book, layout, painting, theme, job, size.width]);
 
   const find = (event: MouseEvent): Pointed | undefined => {
@@ -63,14 +68,25 @@ export function MapView({ store, place, go }: ViewProps): ComponentChildren {
   return h(
     "section",
     { class: "map", "aria-label": "Fleet map" },
+    h(Numbers, { book, store }),
     h(
       "div",
       { class: "bar" },
       h(ModeButtons, { mode, go }),
+      h(ZoomButtons, { zoom, go }),
       job !== "" &&
-        h("button", { class: "chip", onClick: () => go({ job: "" }) }, `${job} outlined ✕`),
+        h(
+          "span",
+          { class: "segments" },
+          h("button", { onClick: () => go({ view: "job" }) }, `Open ${job}`),
+          h(
+            "button",
+            { "aria-label": `outline ${job} no more`, onClick: () => go({ job: "" }) },
+            "✕",
+          ),
+        ),
     ),
-    h(LegendLine, { legend: painting.legend }),
+    h(LegendLine, { painting, book }),
     h(
       "div",
       { class: "frame", ref: frame },
@@ -83,18 +99,85 @@ export function MapView({ store, place, go }: ViewProps): ComponentChildren {
         onClick: (event: MouseEvent) => {
           const found = find(event);
           const chosen = found && jobOf(book, found);
-          go({ job: chosen === job ? "" : (chosen ?? "") });
+          if (found !== undefined && chosen === undefined)
+            go({ view: "host", host: book.hosts[found.host]?.id });
+          else go({ job: chosen === job ? "" : (chosen ?? "") });
         },
       }),
       pointed && h(Tip, { book, pointed, layout, width: size.width, nowMs: store.nowMs() }),
     ),
-    h("p", { class: "quiet" }, summaryText(book)),
     h(
       "p",
       { class: "quiet" },
-      "For keyboards and screen readers: ",
+      "A click outlines a gang, or opens a host with free GPUs. For keyboards and screen readers: ",
       h("button", { class: "link", onClick: () => go({ view: "hosts" }) }, "the hosts as a table"),
     ),
+  );
+}
+
+/** The fleet in a few numbers. */
+function Numbers({
+  book,
+  store,
+}: {
+  readonly book: GpuBook;
+  readonly store: Store;
+}): ComponentChildren {
+  const { states, hosts, count } = book;
+  const free = states.reduce((sum, state) => sum + (state === 0 ? 1 : 0), 0);
+  const reserved = states.reduce((sum, state) => sum + (state === RESERVED ? 1 : 0), 0);
+  const troubled = hosts.filter(({ row }) => row.condition !== undefined).length;
+  const facts: readonly (readonly [name: string, value: string, note: string])[] = [
+    ["GPUs", count.toLocaleString("en"), `on ${counted(hosts.length, "host")}`],
+    [
+      "In use",
+      shareText(count - free - reserved, count),
+      `${(count - free - reserved).toLocaleString("en")} of them`,
+    ],
+    [
+      "Free",
+      free.toLocaleString("en"),
+      reserved === 0 ? "" : `${reserved.toLocaleString("en")} more reserved`,
+    ],
+    ["Jobs", store.tables.leases.size.toLocaleString("en"), "hold GPUs"],
+    ["Waiting", store.tables.requests.size.toLocaleString("en"), "in the queue"],
+    ["Not ready", troubled.toLocaleString("en"), troubled === 1 ? "host" : "hosts"],
+  ];
+  return h(
+    "dl",
+    { class: "strip-of-numbers" },
+    facts.map(([name, value, note]) =>
+      h(
+        "div",
+        { key: name },
+        h("dt", null, name),
+        h("dd", null, value, note !== "" && h("small", null, ` ${note}`)),
+      ),
+    ),
+  );
+}
+
+const RESERVED = GPU_STATES.indexOf("reserved");
+const ZOOMS = [1, 1.5, 2, 3, 4, 6] as const;
+
+function ZoomButtons({ zoom, go }: { readonly zoom: number; readonly go: Go }): ComponentChildren {
+  const at = ZOOMS.findIndex((one) => one === zoom);
+  const button = (label: string, text: string, next: number | undefined): ComponentChildren =>
+    h(
+      "button",
+      {
+        "aria-label": label,
+        title: label,
+        disabled: next === undefined,
+        onClick: () => go({ zoom: next === 1 ? "" : String(next) }, true),
+      },
+      text,
+    );
+  return h(
+    "div",
+    { class: "segments", role: "group", "aria-label": "Size" },
+    button("Smaller", "−", ZOOMS[at - 1]),
+    button("Larger: with names of hosts and jobs", "+", ZOOMS[at + 1]),
   );
 }
 
@@ -112,11 +195,21 @@ function ModeButtons({ mode, go }: { readonly mode: Mode; readonly go: Go }): Co
   );
 }
 
+/** What each colour means, and how many GPUs have it. */
 function LegendLine({
-  legend,
+  painting: { legend, colourOf },
+  book: { hosts },
 }: {
-  readonly legend: readonly { name: string; colour: string }[];
+  readonly painting: Painting;
+  readonly book: GpuBook;
 }): ComponentChildren {
+  const counts = new Map<string, number>();
+  hosts.forEach(({ row, first }, host) => {
+    for (let gpu = first; gpu < first + row.gpus; gpu += 1) {
+      const colour = colourOf(gpu, host);
+      counts.set(colour, (counts.get(colour) ?? 0) + 1);
+    }
+  });
   return h(
     "ul",
     { class: "legend" },
@@ -129,7 +222,8 @@ function LegendLine({
           { width: 12, height: 12, "aria-hidden": true },
           h("rect", { width: 12, height: 12, rx: 2, fill: colour }),
         ),
-        name,
+        `${name} `,
+        h("b", null, (counts.get(colour) ?? 0).toLocaleString("en")),
       ),
     ),
   );
@@ -203,6 +297,9 @@ function fit(context: CanvasRenderingContext2D, width: number, height: number): 
   context.clearRect(0, 0, width, Math.max(1, height));
 }
 
+/** Of the line below the map. */
+const BELOW = 46;
+
 function useSize(frame: { readonly current: HTMLElement | null }): {
   width: number;
   height: number;
@@ -211,7 +308,8 @@ function useSize(frame: { readonly current: HTMLElement | null }): {
   useEffect(() => {
     const measure = (): void => {
       const width = Math.floor(frame.current?.clientWidth ?? 0);
-      const height = Math.max(300, window.innerHeight - 260);
+      const top = frame.current?.getBoundingClientRect().top ?? 0;
+      const height = Math.max(300, Math.floor(window.innerHeight - top - window.scrollY - BELOW));
       setSize((former) =>
         former.width === width && former.height === height ? former : { width, height },
       );

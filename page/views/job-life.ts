@@ -41,7 +41,22 @@ export function LifeStrip({
         ),
       ),
     ),
-    h("p", { class: "quiet" }, label),
+    h(
+      "ol",
+      { class: "phases" },
+      phases.map(({ phase, fromMs, toMs }) =>
+        h(
+          "li",
+          { key: `${phase} ${fromMs}` },
+          h(
+            "svg",
+            { "aria-hidden": true },
+            h("rect", { class: `phase-${phase}`, width: 10, height: 10, rx: 2 }),
+          ),
+          `${phase} ${durationText(toMs - fromMs)}`,
+        ),
+      ),
+    ),
   );
 }
 

@@ -4,11 +4,13 @@ import { h, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Go } from "../place.ts";
 import { useJobPage } from "../job-feed.ts";
-import type { JobMoment } from "../job-wire.ts";
+import type { JobMoment, JobPage } from "../job-wire.ts";
 import type { Store } from "../store.ts";
 import { counted, durationText, gpuCount } from "../text.ts";
 import type { LeaseRow } from "../wire.ts";
 import { Attempts, LifeStrip, Timeline } from "./job-life.ts";
+import { Logs } from "./logs.ts";
+import { jobOrders, Orders } from "./orders.ts";
 import { changesFor, type Change } from "./queue.ts";
 
 interface Props {
@@ -21,7 +23,8 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
   const { tables } = store;
   const leases = [...tables.leases].filter(([, lease]) => lease.job === job);
   const request = tables.requests.get(job);
-  const { temporalUrl } = store.facts();
+  const { temporalUrl, mayAct } = store.facts();
+  const isLive = !store.isPast() && (leases.length > 0 || request !== undefined);
   const life = useJobPage(job);
   const about = life?.about;
   return h(
@@ -39,6 +42,7 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
           "History in Temporal",
         ),
     ),
+    isLive && mayAct && h(Orders, { buttons: jobOrders(job, leases.length === 0) }),
     about &&
       h(
         "p",
@@ -55,12 +59,18 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
       h("p", null, "The fleet's ledger has no such job: it has ended, or has not asked for GPUs."),
     leases.map(([id, lease]) => h(LeaseFacts, { key: id, id, lease, nowMs: store.nowMs() })),
     request && h(WaitFacts, { store, job }),
-    life && life.attempts.length > 0 && h("p", { class: "quiet" }, `Output: orbweaver logs ${job}`),
+    hasOutput(life) &&
+      (mayAct
+        ? h(Logs, { key: job, job, ranks: about?.gpus ?? 1 })
+        : h("p", { class: "quiet" }, `Output: orbweaver logs ${job}`)),
     life && h(Attempts, { page: life }),
     life &&
       h(Timeline, { moments: withDecisions(store, life.moments, job), omitted: life.omitted }),
   );
 }
+
+const hasOutput = (life: JobPage | undefined): boolean =>
+  life !== undefined && life.attempts.length > 0;
 
 /** The job's own moments, and what the last decisions of the fleet say of its reservations and of evictions for it. */
 function withDecisions(

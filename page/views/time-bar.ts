@@ -39,8 +39,8 @@ export function TimeBar({
     );
   const beforeMs = isLive ? facts.atMs - 1 : answer?.beforeMs;
   return h(
-    "div",
-    { class: "time-bar", role: "group", "aria-label": "Time" },
+    "section",
+    { class: "time-bar", "aria-label": "Time" },
     past.isMore && button("Read the run of the fleet before", "⇤", past.fromMs - 1),
     button("The event before", "◀", beforeMs === undefined ? undefined : beforeMs),
     h("input", {

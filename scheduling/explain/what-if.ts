@@ -5,8 +5,11 @@
  * fleet decides the same. The ledger is not changed. Cost: one cycle; for a job that would wait also a forecast and some cycles.
  */
 
+import type { JobSpec } from "../../domain/job/job.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
+import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import type { GangRequest, HostGpus } from "../../domain/lease/lease.ts";
+import { jobId as toJobId, runId } from "../../domain/values/ids.ts";
 import { apply } from "../ledger/apply/apply.ts";
 import type { DecidePorts, Policies } from "../cycle/cycle.ts";
 import { decide } from "../cycle/decide.ts";
@@ -53,6 +56,24 @@ export interface WhatIfOptions extends Omit<ForecastOptions, "ports" | "policies
   readonly ports?: DecidePorts;
   readonly policies?: Policies;
 }
+
+/** An id that no job has, because keys of jobs cannot begin with it. */
+const NOBODY = toJobId("orbweaver-what-if");
+
+/** What a job would ask of the fleet now. */
+export const trialRequest = (spec: JobSpec, nowMs: number): GangRequest => {
+  return {
+    ...scheduledPart(spec),
+    jobId: NOBODY,
+    runId: runId("what-if"),
+    seq: 1,
+    submittedAtMs: nowMs,
+    requestedAtMs: nowMs,
+  };
+};
+
+/** Users must not see the stand-in's id. */
+export const withoutStandIn = (message: string): string => message.replace(`${NOBODY} `, "it ");
 
 export function whatIf(ledger: Ledger, request: GangRequest, options: WhatIfOptions): WhatIf {
   const { nowMs, ports, policies } = options;

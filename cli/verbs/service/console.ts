@@ -1,15 +1,20 @@
 /**
- * @file `orbweaver console`: shows a fleet in a browser. It follows the fleet's history and only reads.
+ * @file `orbweaver console`: shows a fleet in a browser. It follows the fleet's history.
  *
- * Without a token it answers its own user on this machine alone.
+ * Without a token it answers its own user on this machine alone, who may give orders there; with one it only reads.
  */
 
 import type { Command } from "commander";
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { userName } from "../../../access/own-identity.ts";
+import { socketIn } from "../../../api/sockets.ts";
+import { openServiceClient, type FleetClient } from "../../../client/index.ts";
 import { startConsole } from "../../../console/console.ts";
 import type { NotifyOptions } from "../../../console/history/start-history.ts";
 import { readPage } from "../../../console/http/page-files.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
+import { fleetStateDir } from "../../../workers/state.ts";
 import { packageRoot } from "../../../workers/server/package-root.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
@@ -40,7 +45,7 @@ export function consoleVerb(context: CommandContext): Command {
     .verb("console")
     .summary("show the fleet in a browser")
     .description(
-      "Serves a page with the map of the fleet's GPUs, the queue with the reason of every waiting job, tenants and decisions, live and in the foreground. It follows the history of the fleet in Temporal: it asks no worker, wakes none, and changes nothing. `orbweaver up` starts one.",
+      "Serves a page with the map of the fleet's GPUs, the queue with the reason of every waiting job, tenants and decisions, live and in the foreground. It follows the history of the fleet in Temporal: for this it asks no worker, wakes none, and changes nothing. Without a token it answers you alone, and you can read logs, cancel, hold, release and drain there; with --token-file or --anyone it only reads. `orbweaver up` starts one.",
     )
     .option(
       "--port <port>",
@@ -70,7 +75,11 @@ export function consoleVerb(context: CommandContext): Command {
       const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
       const files = readPage(packageRoot());
       const notify = notifyOf(values, { cwd: io.cwd, say: context.say });
-      await context.withSession(values, async ({ temporal, fleet, connection }) => {
+      await context.withSession(values, async ({ client, temporal, fleet, connection }) => {
+        const socket = socketIn(join(fleetStateDir(io.env, fleet), "api"), userName());
+        // Where a submit service runs, it decides and keeps the audit.
+        const actor = (): FleetClient =>
+          existsSync(socket) ? openServiceClient({ socket }, fleet) : client;
         const served = await startConsole({
           client: temporal,
           fleet,
@@ -81,7 +90,7 @@ export function consoleVerb(context: CommandContext): Command {
           files,
           ...(values.history !== undefined && { historyFile: resolve(io.cwd, values.history) }),
           ...(notify && { notify }),
-          say: context.say,
+          ...{ actor, say: context.say },
           ...(connection.uiUrl !== undefined && { uiUrl: connection.uiUrl }),
         });
         const url = `http://${hostInUrl(host)}:${String(served.port)}/`;

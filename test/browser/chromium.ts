@@ -1,0 +1,31 @@
+/** @file A Chromium of this machine, driven by playwright-core; tests that need one are skipped where there is none. */
+
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import { chromium, type Browser } from "playwright-core";
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/** Undefined where there is none on the path. */
+export const CHROMIUM: string | undefined = (process.env["PATH"] ?? "")
+  .split(delimiter)
+  .flatMap((folder) => NAMES.map((name) => join(folder, name)))
+  .find(isExecutable);
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The pages are our own, so a container in which Chromium's sandbox cannot be set up does no harm. */
+export async function openBrowser(): Promise<Browser> {
+  if (CHROMIUM === undefined) throw new Error("there is no Chromium on the PATH");
+  return await chromium.launch({
+    executablePath: CHROMIUM,
+    args: ["--no-sandbox", "--disable-gpu", "--js-flags=--expose-gc"],
+  });
+}

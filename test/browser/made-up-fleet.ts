@@ -1,0 +1,400 @@
+/**
+ * @file A made-up fleet as the messages that browsers get: hosts, leases, a queue with reasons, shares and decisions, of any size, and a stream of changes
+ * of its leases. Everything comes from one seed.
+ */
+
+import { randomFrom, type Random } from "../../lib/random.ts";
+import type { JobPage } from "../../page/job-wire.ts";
+import type {
+  DecisionRow,
+  FlowRow,
+  GpuMask,
+  HostPast,
+  HostRow,
+  LeaseRow,
+  Message,
+  ReasonRow,
+  RequestRow,
+  ReservationRow,
+  SharesPast,
+} from "../../page/wire.ts";
+
+export interface MadeUpFleet {
+  readonly snapshot: () => Extract<Message, { kind: "snapshot" }>;
+  /** Ends a lease of 1 to 8 GPUs and starts others on what it held, so many times; what browsers are told of it. */
+  readonly change: (count: number) => Extract<Message, { kind: "delta" }>;
+  readonly jobPage: (job: string) => JobPage;
+  readonly hostPast: (host: string) => HostPast;
+  readonly shares: () => SharesPast;
+  readonly runningJobs: () => readonly string[];
+}
+
+const CLUSTERS = [
+  ["eu-h100", "frankfurt", "H100"],
+  ["us-h200", "ashburn", "H200"],
+  ["us-a100", "ashburn", "A100"],
+  ["ap-b200", "singapore", "B200"],
+] as const;
+const TENANTS = [
+  "vision",
+  "language",
+  "robotics",
+  "search",
+  "biology",
+  "speech",
+  "ads",
+  "maps",
+  "chem",
+];
+const CLASSES = ["training", "training", "training", "interactive", "inference"] as const;
+const ALL_GPUS = 0xff;
+const HOSTS_A_RACK = 8;
+
+export function madeUpFleet(options: {
+  readonly seed: number;
+  readonly hosts: number;
+  readonly waiting: number;
+  readonly nowMs: number;
+}): MadeUpFleet {
+  const { seed, waiting, nowMs } = options;
+  const random = randomFrom(seed, "made-up fleet");
+  const hosts = hostsOf(options.hosts, { random: random.stream("hosts"), nowMs });
+  const leases = new Map<string, LeaseRow>();
+  let nextLease = 1;
+  for (const [host, { condition }] of hosts) {
+    if (condition === "agentless" || random.unit() < 0.06) continue;
+    fill(host, random.unit() < 0.15 ? 0x3f : ALL_GPUS);
+  }
+  const gangs = joinGangs();
+  const reservations = reservationsOf();
+  const requests = requestsOf(waiting, { random: random.stream("queue"), nowMs });
+  const order = [...requests.keys()];
+
+  /** Leases on the GPUs of the mask. */
+  function fill(host: string, mask: number): readonly string[] {
+    const made: string[] = [];
+    for (let left = mask; left !== 0;) {
+      const size = [8, 8, 4, 2, 1][random.below(5)] ?? 1;
+      let gpus = 0;
+      for (let gpu = 0, count = 0; gpu < 8 && count < size; gpu += 1)
+        if (((left >>> gpu) & 1) === 1) {
+          gpus |= 1 << gpu;
+          count += 1;
+        }
+      left &= ~gpus;
+      const id = `lease-${String(nextLease)}`;
+      leases.set(id, leaseOf([[host, gpus]], nextLease));
+      made.push(id);
+      nextLease += 1;
+    }
+    return made;
+  }
+
+  function leaseOf(gpus: readonly GpuMask[], number: number): LeaseRow {
+    const draw = random.unit();
+    const state =
+      draw < 0.93 ? "held" : draw < 0.96 ? "granted" : draw < 0.98 ? "vacating" : "evicted";
+    return {
+      job: `job-${String(number).padStart(5, "0")}`,
+      class: CLASSES[random.below(CLASSES.length)] ?? "training",
+      tenant: TENANTS[Math.floor(random.unit() ** 1.7 * TENANTS.length)] ?? "vision",
+      state,
+      gpus,
+      sinceMs: nowMs - random.exponential(4 * 3_600_000),
+      ...(state === "evicted" && { forJob: "wait-00003", lostGpuSeconds: 512 }),
+    };
+  }
+
+  /** Every fifth lease of a whole host takes the following whole hosts too. */
+  function joinGangs(): readonly string[] {
+    const whole = [...leases].filter(([, { gpus }]) => gpus[0]?.[1] === ALL_GPUS);
+    const joined: string[] = [];
+    for (let at = 0; at + 4 < whole.length; at += 5) {
+      const parts = whole.slice(at, at + 2 + random.below(3));
+      const [first] = parts;
+      if (first === undefined) continue;
+      const [id, row] = first;
+      leases.set(id, { ...row, class: "training", gpus: parts.flatMap(([, { gpus }]) => gpus) });
+      for (const [gone] of parts.slice(1)) leases.delete(gone);
+      joined.push(row.job);
+    }
+    return joined;
+  }
+
+  function reservationsOf(): ReadonlyMap<string, ReservationRow> {
+    const idle = [...hosts.keys()].slice(3, 5).map((host): GpuMask => [host, 0xc0]);
+    return new Map(
+      waiting === 0 ? [] : [["wait-00001", { gpus: idle, kind: "head", sinceMs: nowMs - 60_000 }]],
+    );
+  }
+
+  const change: MadeUpFleet["change"] = (count) => {
+    const set: Record<string, LeaseRow> = {};
+    const gone: string[] = [];
+    const small = [...leases].filter(([, { gpus }]) => gpus.length === 1);
+    for (let at = 0; at < count; at += 1) {
+      const place = random.below(small.length);
+      const [id, row] = small[place] ?? ["", undefined];
+      const [part] = row?.gpus ?? [];
+      if (part === undefined || !leases.delete(id)) continue;
+      if (id in set) delete set[id];
+      else gone.push(id);
+      for (const made of fill(...part)) {
+        const lease = leases.get(made);
+        if (lease === undefined) continue;
+        set[made] = lease;
+        small.push([made, lease]);
+      }
+    }
+    return { kind: "delta", changes: { leases: { set, gone } } };
+  };
+
+  return {
+    snapshot: () => ({
+      kind: "snapshot",
+      facts: {
+        ...{ fleet: "made-up", atMs: nowMs, mayAct: true },
+        past: { fromMs: nowMs - 6 * 3_600_000, isMore: false },
+      },
+      order,
+      changes: {
+        hosts: { set: Object.fromEntries(hosts) },
+        leases: { set: Object.fromEntries(leases) },
+        reservations: { set: Object.fromEntries(reservations) },
+        requests: { set: Object.fromEntries(requests) },
+        reasons: { set: reasonsOf(requests, random.stream("reasons")) },
+        flows: { set: flowsOf(leases, requests) },
+        decisions: { set: decisionsOf(nowMs) },
+      },
+    }),
+    change,
+    jobPage: (job) => jobPageOf(job, { leases, nowMs }),
+    hostPast: (host) => {
+      return { host, sinceMs: nowMs - 6 * 3_600_000, spans: spansOf(host, { leases, nowMs }) };
+    },
+    shares: () => ({ samples: samplesOf(nowMs) }),
+    runningJobs: () => [...gangs, ...[...leases.values()].map(({ job }) => job)],
+  };
+}
+
+function hostsOf(
+  count: number,
+  { random, nowMs }: { readonly random: Random; readonly nowMs: number },
+): ReadonlyMap<string, HostRow> {
+  const rows = new Map<string, HostRow>();
+  for (let at = 0; at < count; at += 1) {
+    const share = Math.floor((at * CLUSTERS.length) / count);
+    const [cluster, site, gpuType] = CLUSTERS[share] ?? CLUSTERS[0];
+    const first = Math.ceil((share * count) / CLUSTERS.length);
+    const draw = random.unit();
+    rows.set(`${cluster}/h${String(at - first).padStart(3, "0")}`, {
+      ...{ cluster, site, gpuType, gpus: 8, at },
+      rack: `r${String(Math.floor((at - first) / HOSTS_A_RACK) + 1).padStart(2, "0")}`,
+      ...(draw < 0.01 && { condition: "drained" as const, drainReason: "ECC errors on GPU 3" }),
+      ...(draw > 0.993 && { condition: "silent" as const, silentSinceMs: nowMs - 90_000 }),
+      ...(draw > 0.988 && draw <= 0.993 && { condition: "agentless" as const }),
+    });
+  }
+  return rows;
+}
+
+function requestsOf(
+  count: number,
+  { random, nowMs }: { readonly random: Random; readonly nowMs: number },
+): ReadonlyMap<string, RequestRow> {
+  const rows = new Map<string, RequestRow>();
+  for (let at = 1; at <= count; at += 1)
+    rows.set(`wait-${String(at).padStart(5, "0")}`, {
+      name: `train-${String(random.below(400))}`,
+      class: CLASSES[random.below(CLASSES.length)] ?? "training",
+      tenant: TENANTS[random.below(TENANTS.length)] ?? "vision",
+      gpus: 2 ** random.below(8),
+      ...(at % 17 === 0 && { slots: 1 + random.below(40) }),
+      priority: random.below(3),
+      submittedAtMs: nowMs - random.exponential(2 * 3_600_000),
+    });
+  return rows;
+}
+
+function reasonsOf(
+  requests: ReadonlyMap<string, RequestRow>,
+  random: Random,
+): Record<string, ReasonRow> {
+  const rows: Record<string, ReasonRow> = {};
+  for (const [job, { gpus, tenant }] of requests) {
+    const free = random.below(gpus);
+    const holders = [`lease-${String(1 + random.below(500))}`];
+    rows[job] =
+      random.unit() < 0.7
+        ? {
+            code: "WaitingForGpus",
+            message: `${job} needs ${String(gpus)} GPUs; ${String(free)} are free in eu-h100, the most in one cluster.`,
+            numbers: { needed: gpus, free },
+            holders,
+          }
+        : {
+            code: "WaitingForQuota",
+            message: `${job} needs ${String(gpus)} GPUs of ${tenant}'s quota of 1,024; 1,020 are held.`,
+            numbers: { needed: gpus, quota: 1_024, held: 1_020 },
+            holders,
+          };
+  }
+  return rows;
+}
+
+function flowsOf(
+  leases: ReadonlyMap<string, LeaseRow>,
+  requests: ReadonlyMap<string, RequestRow>,
+): Record<string, FlowRow> {
+  const rows: Record<string, FlowRow> = {};
+  const held = (isOf: (row: LeaseRow) => boolean): number =>
+    [...leases.values()].filter(isOf).reduce((sum, { gpus }) => sum + 8 * gpus.length, 0);
+  const waits = (isOf: (row: RequestRow) => boolean): number =>
+    [...requests.values()].filter(isOf).length;
+  for (const name of new Set(CLASSES)) {
+    const runningGpus = held((row) => row.class === name);
+    rows[name] = {
+      ...{
+        class: name,
+        weight: 1,
+        runningGpus,
+        dueGpus: runningGpus * 0.97,
+        deficitGpuHours: 1.25,
+      },
+      waiting: waits((row) => row.class === name),
+    };
+    for (const [at, tenant] of TENANTS.entries()) {
+      const isOf = (row: { class: string; tenant: string }): boolean =>
+        row.class === name && row.tenant === tenant;
+      rows[`${name} ${tenant}`] = {
+        ...{
+          class: name,
+          tenant,
+          weight: 1 + (at % 3),
+          runningGpus: held(isOf),
+          waiting: waits(isOf),
+        },
+        ...{ dueGpus: runningGpus / TENANTS.length, deficitGpuHours: 12.5 - 3 * at },
+      };
+    }
+  }
+  return rows;
+}
+
+const decisionsOf = (nowMs: number): Record<string, DecisionRow> =>
+  Object.fromEntries(
+    Array.from({ length: 30 }, (_, at) => [
+      String(at + 1),
+      {
+        ...{ atMs: nowMs - (30 - at) * 2_000, method: "tawfq", candidates: 412, waiting: 9_998 },
+        grants: [`job-0${String(4_000 + at)}: 8 GPUs on eu-h100/h004. the whole host, compact`],
+        evictions:
+          at % 9 === 0 ? ["job-00090 for wait-00003, 512 GPU-seconds lost. least lost"] : [],
+        reservations:
+          at % 5 === 0 ? ["wait-00001: 4 GPUs on eu-h100/h003, eu-h100/h004 (head)"] : [],
+        refusals: [],
+      },
+    ]),
+  );
+
+/** Two former leases of the whole host, and those that it has. */
+function spansOf(
+  host: string,
+  { leases, nowMs }: { readonly leases: ReadonlyMap<string, LeaseRow>; readonly nowMs: number },
+): HostPast["spans"] {
+  const hour = 3_600_000;
+  const former = { class: "training", tenant: "vision", mask: ALL_GPUS };
+  return [
+    {
+      ...former,
+      job: "former-1",
+      lease: "lease-0",
+      fromMs: nowMs - 6 * hour,
+      toMs: nowMs - 4 * hour,
+    },
+    {
+      ...former,
+      job: "former-2",
+      lease: "lease-0b",
+      fromMs: nowMs - 3.9 * hour,
+      toMs: nowMs - 2 * hour,
+    },
+    ...[...leases].flatMap(([lease, { job, class: name, tenant, gpus, sinceMs }]) =>
+      gpus
+        .filter(([held]) => held === host)
+        .map(([, mask]) => {
+          return {
+            job,
+            class: name,
+            tenant,
+            lease,
+            mask,
+            fromMs: Math.max(sinceMs, nowMs - 2 * hour),
+          };
+        }),
+    ),
+  ];
+}
+
+const samplesOf = (nowMs: number): SharesPast["samples"] =>
+  Array.from({ length: 240 }, (_, at) => ({
+    atMs: nowMs - (240 - at) * 60_000,
+    tenants: Object.fromEntries(
+      TENANTS.map((tenant, place) => {
+        const wave = Math.sin(at / (12 + 3 * place) + place);
+        return [
+          tenant,
+          [Math.round(400 + 250 * wave), 420 - 8 * place, Math.round(20 + 10 * wave)],
+        ];
+      }),
+    ),
+  }));
+
+function jobPageOf(
+  job: string,
+  { leases, nowMs }: { readonly leases: ReadonlyMap<string, LeaseRow>; readonly nowMs: number },
+): JobPage {
+  const [id, lease] = [...leases].find(([, row]) => row.job === job) ?? [];
+  const at = (minutes: number): number => nowMs - minutes * 60_000;
+  const submitted = { atMs: at(95), kind: "submitted", text: `training job ${job}` } as const;
+  if (id === undefined || lease === undefined)
+    return { job, run: "run-1", moments: [submitted], omitted: 0, attempts: [] };
+  const former = `lease-0`;
+  return {
+    ...{ job, run: "run-1", user: "ada", omitted: 0 },
+    about: {
+      name: "gpt2-350m",
+      class: lease.class,
+      tenant: lease.tenant,
+      gpus: 8 * lease.gpus.length,
+    },
+    moments: [
+      submitted,
+      { atMs: at(94), kind: "waiting", text: "WaitingForGpus: needs 8 GPUs; 6 are free." },
+      { atMs: at(80), kind: "granted", text: `${former}: 8 GPUs on eu-h100/h004. compact` },
+      { atMs: at(79), kind: "starting", text: `${former}: eu-h100/h004 prepare the gang` },
+      { atMs: at(78.5), kind: "running", text: `${former}: all ranks have started` },
+      { atMs: at(50), kind: "checkpoint", text: `${former}: checkpoint after 28m` },
+      { atMs: at(45), kind: "preempted", text: `${former}: room for job-00002, least work lost` },
+      { atMs: at(44), kind: "stopped", text: `${former}: stopped with a checkpoint` },
+      { atMs: at(30), kind: "granted", text: `${id}: 8 GPUs on eu-h100/h009. compact` },
+      { atMs: at(29), kind: "running", text: `${id}: all ranks have started` },
+    ],
+    attempts: [
+      {
+        ...{ lease: former, grantedAtMs: at(80), startedAtMs: at(78.5), endedAtMs: at(44) },
+        gpus: [["eu-h100/h004", ALL_GPUS]],
+        reason: "the whole host, one NVLink domain",
+        ...{ predictedGbs: 371.2, measuredGbs: 362.9, end: "stopped", lostGpuSeconds: 512 },
+        bandwidth: "expected 371.2 GB/s, measured 362.9 GB/s (−2.2 %)",
+        extras: [{ part: "collectives", text: "ring, LL128 up to 1 MiB, then Simple" }],
+        checkpoint: "/checkpoints/gpt2/28m",
+      },
+      {
+        ...{ lease: id, grantedAtMs: at(30), gpus: lease.gpus, reason: "best of 412 candidates" },
+        ...{ predictedGbs: 212.4, bandwidth: "expected 212.4 GB/s" },
+        extras: [{ part: "plan", text: "DP 4 × PP 2, 212 ms a step" }],
+      },
+    ],
+  };
+}
