@@ -14,7 +14,13 @@ import { at, layOut, type Layout } from "./layout.ts";
 /** Redraws are told here, for those who measure. */
 declare global {
   interface Window {
-    orbweaverDrawn?: { count: number; firstAtMs: number; lastMs: number; mostMs: number };
+    orbweaverDrawn?: {
+      count: number;
+      firstAtMs: number;
+      lastMs: number;
+      mostMs: number;
+      atMs: number;
+    };
   }
 }
 
@@ -53,8 +59,9 @@ export function MapView({ store, place, go }: ViewProps): ComponentChildren {
     fit(context, size.width, layout.height);
     draw(context, { book, layout, painting, theme, job });
     const drawn = (window.orbweaverDrawn ??= {
-      ...{ count: 0, firstAtMs: performance.now(), lastMs: 0, mostMs: 0 },
+      ...{ count: 0, firstAtMs: performance.now(), lastMs: 0, mostMs: 0, atMs: 0 },
     });
+    drawn.atMs = store.facts().atMs;
     drawn.count += 1;
     drawn.lastMs = performance.now() - beganMs;
     drawn.mostMs = Math.max(drawn.mostMs, drawn.lastMs);
