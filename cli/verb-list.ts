@@ -58,6 +58,10 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("up", async () => (await import("./verbs/service/up.ts")).upVerb),
       verb("down", async () => (await import("./verbs/service/down.ts")).downVerb),
       verb("doctor", async () => (await import("./verbs/service/doctor.ts")).doctorVerb),
+      verb(
+        "support-bundle",
+        async () => (await import("./verbs/service/support-bundle.ts")).supportBundleVerb,
+      ),
       verb("backup", async () => (await import("./verbs/service/backup.ts")).backupVerb),
       verb("restore", async () => (await import("./verbs/service/restore.ts")).restoreVerb),
       verb("console", async () => (await import("./verbs/service/console.ts")).consoleVerb),

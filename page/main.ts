@@ -106,7 +106,14 @@ function Head({ store, place, go }: ViewProps): ComponentChildren {
           title,
           view === "queue" &&
             tables.requests.size > 0 &&
-            h("span", { class: "badge" }, ` ${tables.requests.size.toLocaleString("en")}`),
+            [
+              " ",
+              h(
+                "span",
+                { key: "badge", class: "badge" },
+                tables.requests.size.toLocaleString("en"),
+              ),
+            ],
         ),
       ),
     ),

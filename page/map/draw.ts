@@ -121,9 +121,9 @@ function drawForms(context: Brush, { book, layout, theme }: Picture): void {
 }
 
 const SMALL_FONT = "10px system-ui, sans-serif";
-/** Of a letter of a job's id; ids are cut where their GPUs end. */
+/** Of a letter of a job's id; ids are cut to the room that their GPUs give. */
 const JOB_LETTER = 6.2;
-const LEAST_LETTERS = 3;
+const LEAST_LETTERS = 4;
 
 /** The id of a job on its GPUs of each host. */
 function drawJobs(context: Brush, picture: Picture, isOfJob: (gpu: number) => boolean): void {
@@ -141,7 +141,8 @@ function drawJobs(context: Brush, picture: Picture, isOfJob: (gpu: number) => bo
       if (text === "" || letters < LEAST_LETTERS) continue;
       context.globalAlpha = job === "" || isOfJob(first + from) ? 1 : DIMMED;
       context.fillStyle = inkOn(painting.colourOf(first + from, host));
-      const shown = text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
+      // Ids of one trace or sweep begin alike and end differently.
+      const shown = text.length > letters ? `…${text.slice(1 - letters)}` : text;
       context.fillText(shown, box.x + from * cellWidth + 4, box.y + cellHeight / 2 + 4);
     }
   });

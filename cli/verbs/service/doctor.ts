@@ -1,20 +1,13 @@
 /** @file `orbweaver doctor`: looks at everything on which a fleet depends, and names a remedy for each thing that is wrong. */
 
 import type { Command } from "commander";
-import { openClient } from "../../../workers/connection.ts";
-import { fleetStateDir, readUpState } from "../../../workers/state.ts";
-import { OrbweaverClient } from "../../../client/index.ts";
 import {
   addConnectionOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { fleetNamed } from "../../command/fleet-name.ts";
-import { connectionFor } from "../../command/session.ts";
-import { fleetFindings } from "../../doctor/fleet-checks.ts";
-import { machineFindings } from "../../doctor/machine-checks.ts";
-import { serverFindings } from "../../doctor/server-checks.ts";
-import { problem, type Finding } from "../../doctor/finding.ts";
+import { examine } from "../../doctor/examine.ts";
+import type { Finding } from "../../doctor/finding.ts";
 import { EXIT } from "../../terminal/exit-code.ts";
 
 export function doctorVerb(context: CommandContext): Command {
@@ -42,44 +35,6 @@ export function doctorVerb(context: CommandContext): Command {
       context.print(`\n${count("problem")} problems, ${count("warning")} warnings`);
     });
   return addConnectionOptions(verb);
-}
-
-async function examine(
-  context: CommandContext,
-  values: ConnectionOptionValues,
-): Promise<readonly Finding[]> {
-  const { io } = context;
-  const fleet = fleetNamed(values, io.env);
-  const stateDir = fleetStateDir(io.env, fleet);
-  let opened;
-  let trouble: Finding | undefined;
-  let isEncrypted = false;
-  try {
-    const connection = await connectionFor(values, io);
-    ({ isEncrypted } = connection.workerPayloads);
-    opened = { connection, ...(await openClient(connection)) };
-  } catch (error) {
-    const text = error instanceof Error ? error.message : String(error);
-    trouble = problem("server", text, "orbweaver up, or correct the address");
-  }
-  const machine = await machineFindings({ env: io.env, stateDir, isEncrypted });
-  if (opened === undefined) return [...machine, ...(trouble ? [trouble] : [])];
-  const { client: temporal, connection, close } = opened;
-  try {
-    const place = {
-      ...{ fleet, temporal },
-      client: new OrbweaverClient(temporal, { fleet }),
-      state: await readUpState(stateDir),
-      nowMs: io.nowMs(),
-    };
-    return [
-      ...machine,
-      ...(await serverFindings(temporal, connection)),
-      ...(await fleetFindings(place)),
-    ];
-  } finally {
-    await close();
-  }
 }
 
 const SIGNS: Readonly<Record<Finding["verdict"], string>> = {
