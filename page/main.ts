@@ -105,8 +105,7 @@ function Head({ store, place, go }: ViewProps): ComponentChildren {
           },
           title,
           view === "queue" &&
-            tables.requests.size > 0 &&
-            [
+            tables.requests.size > 0 && [
               " ",
               h(
                 "span",
