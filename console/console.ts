@@ -9,6 +9,7 @@ import type { PayloadCodec } from "@temporalio/common";
 import type { BearerRule } from "../access/bearer.ts";
 import type { FleetClient } from "../client/index.ts";
 import type { JobId } from "../domain/values/ids.ts";
+import { parsedJson } from "../lib/parsed-json.ts";
 import type { Facts, Message } from "../page/wire.ts";
 import { unblock } from "../scheduling/explain/remedies.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
@@ -201,7 +202,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   async function whatIf(body: string): Promise<Answer> {
     await Promise.resolve();
     if (ledger === undefined) return plain(503, UNREAD);
-    const said: unknown = JSON.parse(body);
+    const said = parsedJson(body);
     if (typeof said !== "object" || said === null || !("job" in said)) return plain(400, "no job");
     return json(whatIfAnswer(ledger, String(said.job), Date.now()));
   }

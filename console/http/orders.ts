@@ -3,6 +3,7 @@
 import { z } from "zod";
 import type { FleetClient } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import { parsedJson } from "../../lib/parsed-json.ts";
 import { HOST_ORDERS, JOB_ORDERS, type Order } from "../../page/wire.ts";
 import { json, plain, type Answer, type Post } from "./server.ts";
 
@@ -23,7 +24,7 @@ export const ordersBy = (actor: () => FleetClient): Post => {
 };
 
 async function ordered(actor: () => FleetClient, body: string): Promise<Answer> {
-  const parsed = ORDER.safeParse(asJson(body));
+  const parsed = ORDER.safeParse(parsedJson(body));
   if (!parsed.success) return plain(400, `no order: ${z.prettifyError(parsed.error)}`);
   try {
     return json({ said: await carriedOut(actor(), parsed.data) });
@@ -46,12 +47,4 @@ async function carriedOut(client: FleetClient, order: Order): Promise<string> {
   if (order.order !== "cancel") return `${order.job}: ${await job[order.order]()}`;
   await job.cancel();
   return `${order.job}: cancelling`;
-}
-
-function asJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
