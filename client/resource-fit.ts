@@ -1,5 +1,6 @@
 /**
- * @file Refuses, before a job is submitted, what no host of its fleet can give for each GPU: more processors or memory than the share of a GPU.
+ * @file Refuses, before a job is submitted, what no host of its fleet can give for each GPU: more processors or memory than a host has; to a fleet
+ * of former rules, which does not count them, more than the share of a GPU.
  *
  * Judged at the full size of the gang, and only by hosts of which the fleet file states the amounts. What the others have is known to their agents,
  * which refuse by name. Nobody is asked for a job that names no resources, and a fleet that does not answer soon refuses nothing.
@@ -11,6 +12,7 @@ import { amountText } from "../domain/job/job-resources.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { FLEET_TASK_QUEUE, fleetWorkflowId, ledgerQuery } from "../protocol/messages.ts";
+import { NEWEST_RULES, RESOURCE_RULES } from "../scheduling/ledger/ledger.ts";
 import { queried } from "./waking.ts";
 
 const GIB = 2 ** 30;
@@ -34,16 +36,18 @@ export async function checkResources(
     withinMs: ANSWER_WITHIN_MS,
   }).catch(() => undefined);
   if (ledger === undefined) onUnchecked?.(`fleet ${fleet} does not answer`);
-  const refusal = ledger && resourceRefusal(spec, ledger.shape);
+  const refusal = ledger && resourceRefusal(spec, ledger.shape, ledger.applyVersion);
   if (refusal !== undefined) throw new OrbweaverError("BAD_INPUT", refusal);
 }
 
-/** Undefined where some host that the job may use can give it, or does not say what it has. */
+/** Undefined where some host that the job may use can give it, or does not say what it has. `rules`: those of the fleet. */
 export function resourceRefusal(
   { name, gang, constraints, run }: Pick<JobSpec, "name" | "gang" | "constraints" | "run">,
   { clusters }: Pick<FleetShape, "clusters">,
+  rules: number = NEWEST_RULES,
 ): string | undefined {
   if (run.resources === undefined) return undefined;
+  const isCounted = rules >= RESOURCE_RULES;
   const { per, cpus, memoryGiB } = run.resources;
   const sharers = per === "gpu" ? 1 : gang.gpus;
   const hosts = clusters.flatMap((cluster) =>
@@ -59,10 +63,17 @@ export function resourceRefusal(
   ] as const) {
     if (need === undefined || hosts.length === 0) continue;
     const wanted = need / sharers;
-    const shares = hosts.map((host) => ({ host, most: (has(host) ?? Infinity) / host.gpuCount }));
+    const shares = hosts.map((host) => ({
+      host,
+      most: (has(host) ?? Infinity) / (isCounted ? 1 : host.gpuCount),
+    }));
     const [largest] = shares.sort((a, b) => b.most - a.most);
     if (largest === undefined || wanted <= largest.most) continue;
-    return `resources: ${name} needs ${amountText(key, wanted)} for each GPU, and the largest share of one in this fleet is ${amountText(key, largest.most)} (${largest.host.id}). Ask for less, or for more GPUs.`;
+    const most = `${amountText(key, largest.most)} (${largest.host.id})`;
+    const found = isCounted
+      ? `the largest host of this fleet has ${most}`
+      : `the largest share of one in this fleet is ${most}`;
+    return `resources: ${name} needs ${amountText(key, wanted)} for each GPU, and ${found}. Ask for less, or for more GPUs.`;
   }
   return undefined;
 }

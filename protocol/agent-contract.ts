@@ -109,7 +109,7 @@ export interface RunOrder {
 
 export type LeaseHolder = Pick<
   Lease,
-  "runId" | "seq" | "class" | "tenant" | "grantedAtMs" | "requestedAtMs"
+  "runId" | "seq" | "class" | "tenant" | "grantedAtMs" | "requestedAtMs" | "resources"
 >;
 
 /**

@@ -28,7 +28,12 @@ export function hostResources(
   { cpus, hostMemoryGiB }: Pick<HostShape, "cpus" | "hostMemoryGiB">,
   { isSimulated }: Pick<ClusterShape, "isSimulated">,
 ): HostResources {
+  const stated = [
+    ...(cpus === undefined ? [] : ["cpus" as const]),
+    ...(hostMemoryGiB === undefined ? [] : ["memoryBytes" as const]),
+  ];
   return {
+    ...(stated.length > 0 && { stated }),
     ...(isSimulated
       ? {}
       : { cpus: availableParallelism(), memoryBytes: Math.floor(machineBytes() * SHARED_MEMORY) }),

@@ -1,8 +1,9 @@
 /**
  * @file What one launch may use of its host beside its GPUs: processors and memory, in proportion to its GPUs unless the job says how much.
  *
- * A GPU carries an equal share of its host. A job may ask for less than the shares of its GPUs and never for more, so the launches of a host that
- * is full never need more than it has. Pure.
+ * A GPU carries an equal share of its host. Where the fleet counts an amount, because its description states it, a job may ask for up to all of
+ * it: the fleet grants no more than the leases of the host leave. Elsewhere a job may ask for less than the shares of its GPUs and never for more.
+ * Either way the launches of a host never need more than it has. Pure.
  */
 
 import { popCount } from "../../domain/lease/lease.ts";
@@ -13,6 +14,8 @@ import type { RunOrder } from "../../protocol/agent-contract.ts";
 export interface HostResources {
   readonly cpus?: number;
   readonly memoryBytes?: number;
+  /** The amounts that the fleet's description states. */
+  readonly stated?: readonly ("cpus" | "memoryBytes")[];
 }
 
 export interface LaunchLimits {
@@ -44,8 +47,14 @@ export function launchLimits(
     ...(resources.memoryBytes !== undefined && { memoryBytes: resources.memoryBytes * share }),
   };
   for (const key of ["cpus", "memoryBytes"] as const) {
-    const [needed, most] = [need[key], has[key]];
+    const isCounted =
+      order.holder.resources !== undefined && resources.stated?.includes(key) === true;
+    const [needed, most] = [need[key], isCounted ? resources[key] : has[key]];
     if (needed === undefined || most === undefined || needed <= most * (1 + EPSILON)) continue;
+    if (isCounted)
+      return {
+        refusal: `it needs ${amountText(key, needed)} for ${gpus} GPUs, and the host has ${amountText(key, most)}. Ask for less in resources.`,
+      };
     return {
       refusal: `it needs ${amountText(key, needed)} for ${gpus} of ${gpuCount} GPUs, whose share there is ${amountText(key, most)}. Ask for less in resources, or for more GPUs.`,
     };

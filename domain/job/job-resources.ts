@@ -10,6 +10,21 @@ export interface ResourceNeed {
   readonly memoryGiB?: GiB;
 }
 
+/** What each GPU of a gang takes of its host's processors and memory; the GPU's share of what is absent. */
+export interface GpuNeed {
+  readonly cpus?: number;
+  readonly memoryGiB?: number;
+}
+
+/** A total is divided among the GPUs of the smallest gang that the job accepts: a larger one needs no more for each. */
+export function gpuNeed({ per, cpus, memoryGiB }: ResourceNeed, smallestGpus: number): GpuNeed {
+  const sharers = per === "gpu" ? 1 : smallestGpus;
+  return {
+    ...(cpus !== undefined && { cpus: cpus / sharers }),
+    ...(memoryGiB !== undefined && { memoryGiB: memoryGiB / sharers }),
+  };
+}
+
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 
@@ -19,10 +34,14 @@ export function amountText(key: "cpus" | "memoryBytes", amount: number): string 
   return amount < GIB ? `${rounded(amount / MIB)} MiB` : `${rounded(amount / GIB)} GiB`;
 }
 
+/** The same of what a `GpuNeed` names. */
+export const resourceText = (of: keyof GpuNeed, amount: number): string =>
+  of === "cpus" ? amountText("cpus", amount) : amountText("memoryBytes", amount * GIB);
+
 const rounded = (amount: number): string => String(Math.round(amount * 10) / 10);
 
 /** As a job's author thinks of it: `8 CPUs and 64 GiB for each GPU`. */
-export function needText({ per, cpus, memoryGiB }: ResourceNeed): string {
+export function needText({ per, cpus, memoryGiB }: Pick<ResourceNeed, "per"> & GpuNeed): string {
   const parts = [
     ...(cpus === undefined ? [] : [amountText("cpus", cpus)]),
     ...(memoryGiB === undefined ? [] : [amountText("memoryBytes", memoryGiB * GIB)]),

@@ -11,7 +11,7 @@ import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
 import type { ImageRule } from "./job-image.ts";
 import type { Labels } from "./job-labels.ts";
-import type { ResourceNeed } from "./job-resources.ts";
+import type { GpuNeed, ResourceNeed } from "./job-resources.ts";
 import { ms, type GiB, type Ms } from "../values/units.ts";
 
 export const JOB_CLASSES = ["inference", "interactive", "training"] as const;
@@ -139,6 +139,8 @@ export interface Constraints {
   readonly prefer?: LinkPreference;
   /** What the gang sends most: it gets the GPUs that are fastest for it; `USUAL_MESSAGES` when absent. */
   readonly messages?: MessageProfile;
+  /** Of the host, for each GPU: from `run.resources`, in requests alone. */
+  readonly resources?: GpuNeed;
 }
 
 /** Least latency of the worst pair, or least price of it. */

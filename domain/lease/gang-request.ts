@@ -1,6 +1,7 @@
 /** @file A job's request to its fleet: the part of the description that scheduling reads, and its size limit. */
 
 import type { CheckpointRule, JobSpec } from "../job/job.ts";
+import { gpuNeed } from "../job/job-resources.ts";
 import type { CheckpointTerms, GangRequest } from "./lease.ts";
 
 /** Limit of the part that scheduling reads, as JSON, because thousands of them wait in one ledger. Checked at admission. */
@@ -25,14 +26,20 @@ export type ScheduledPart = Omit<
 export function scheduledPart(spec: JobSpec): ScheduledPart {
   const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs, array } = spec;
   const { preemption } = spec;
-  const { checkpoint } = spec.run;
+  const { checkpoint, resources } = spec.run;
   return {
     name,
     tenant,
     class: jobClass,
     priority,
     gang,
-    constraints,
+    constraints:
+      resources === undefined
+        ? constraints
+        : {
+            ...constraints,
+            resources: gpuNeed(resources, array === undefined ? gang.min : gang.gpus),
+          },
     ...(timeLimitMs !== undefined && { timeLimitMs }),
     ...(array !== undefined && { slots: array.parallel }),
     ...(preemption !== undefined && { preemption }),

@@ -1,6 +1,7 @@
 /** @file Leases and their requests: the GPUs that each job holds, and under which fencing token. */
 
 import type { HostId, JobId, LeaseId, RunId, TenantId, Token } from "../values/ids.ts";
+import type { GpuNeed } from "../job/job-resources.ts";
 import type { Constraints, Gang, JobClass, PreemptionRule } from "../job/job.ts";
 import type { Ms } from "../values/units.ts";
 
@@ -121,6 +122,11 @@ export interface Lease {
   readonly slots?: number;
   /** Sorted by host id; rank order follows it. */
   readonly gpus: readonly HostGpus[];
+  /**
+   * What each GPU takes of its host, where the ledger counts it and the job says more or less than the share. Only where the terms are not at
+   * hand: in grants, and in leases that agents and jobs report.
+   */
+  readonly resources?: GpuNeed;
   readonly grantedAtMs: number;
   /** When its request was made; decides which of two runs of one job is newer. */
   readonly requestedAtMs: number;

@@ -31,6 +31,8 @@ export const PENDING_CODES = [
   "TopologyPlacementFailed",
   /** Other leases hold the GPUs. */
   "WaitingForGpus",
+  /** Enough GPUs are idle, but other leases hold the processors or the memory of their hosts. */
+  "WaitingForResources",
   /** Would fit now, but the free GPUs are reserved for other jobs, or are for jobs before it in the queue. */
   "BehindEarlierJob",
   /** This fleet has not placed it within its patience: it asks the next of its fleets. */
@@ -56,6 +58,7 @@ export const REFUSAL_CODES = [
   "HostUnavailable",
   "GpuTaken",
   "GpuReserved",
+  "ResourcesTaken",
   "NotEvictable",
   "GangSizeWrong",
   "ConstraintBroken",

@@ -149,9 +149,12 @@ const deliveryOf =
       const { silenceMs } = clusterNamed(ledger.shape, clusterOf(host)) ?? {};
       return [{ host, agent, ...(silenceMs !== undefined && { silenceMs }) }];
     });
-    // Only decisions read the terms; the job knows them from its own file.
-    const { terms: _terms, ...slim } = lease;
-    return [{ lease: slim, agents, ...grant }];
+    // Only decisions read the terms; the job knows them from its own file, but not whether they count.
+    const { terms, ...slim } = lease;
+    const { resources } = terms?.constraints ?? {};
+    return [
+      { lease: { ...slim, ...(resources !== undefined && { resources }) }, agents, ...grant },
+    ];
   };
 
 const lossOf = ({ jobId, runId, id, gpus }: LeaseFact): Loss => ({

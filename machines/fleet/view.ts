@@ -42,6 +42,7 @@ export function explainJob(ledger: Ledger, id: string): FleetAnswer {
 const WAITS_FOR_LEASES: ReadonlySet<PendingCode> = new Set([
   "WaitingForGpus",
   "WaitingForPower",
+  "WaitingForResources",
   "TopologyPlacementFailed",
   "BehindEarlierJob",
   "WaitingForPreempted",

@@ -144,7 +144,7 @@ export function stopCommand(
 function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
   const { jobId, workflowRunId, spec, grant, attempt, taskBatch, launchExtras, ranMs } = input;
   const { lease } = grant;
-  const { runId, seq, class: jobClass, tenant, grantedAtMs, requestedAtMs } = lease;
+  const { runId, seq, class: jobClass, tenant, grantedAtMs, requestedAtMs, resources } = lease;
   return {
     jobId,
     jobName: spec.name,
@@ -152,7 +152,15 @@ function runOrder(input: GangInput, peers: Agents, host: HostId): RunOrder {
     workflowRunId,
     leaseId: lease.id,
     token: lease.token,
-    holder: { runId, seq, class: jobClass, tenant, grantedAtMs, requestedAtMs },
+    holder: {
+      runId,
+      seq,
+      class: jobClass,
+      tenant,
+      grantedAtMs,
+      requestedAtMs,
+      ...(resources !== undefined && { resources }),
+    },
     attempt,
     host,
     gang: lease.gpus.map((part) => ({ ...part, address: peers.get(part.host)?.address ?? "" })),

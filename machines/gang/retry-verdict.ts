@@ -86,8 +86,8 @@ export interface RefusedRun {
 }
 
 /**
- * The same, of a job that knows who refused it. The scheduler does not choose hosts by processors, memory and runtimes for images, so one that asks for these may
- * be refused by many hosts before it comes to one that has them: only the first refusal of a round counts.
+ * The same, of a job that knows who refused it. The scheduler does not choose hosts by amounts that they do not state and runtimes for images, so one that asks for
+ * these may be refused by many hosts before it comes to one that has them: only the first refusal of a round counts.
  */
 export function verdictOn(
   { cause, account, avoidHosts }: RefusedRun,

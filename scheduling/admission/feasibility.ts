@@ -12,6 +12,7 @@
  *   WaitingForPreempted     other jobs are giving up GPUs for it
  *   BehindEarlierJob        one would fit if no GPU were reserved for another job
  *   WaitingForPower         one would fit now if watts did not matter
+ *   WaitingForResources     one would fit if no lease held more than its share of hosts' processors and memory, and it took no more itself
  *   TopologyPlacementFailed enough GPUs of one type are free, but not in the requested shape
  *   WaitingForGpus          else
  * Cost: O(types) where no floor applies, else O(offers).
@@ -21,7 +22,7 @@ import type { PendingCode } from "../../domain/values/codes.ts";
 import type { Reservation } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { Capacity, Level, TypeOptions } from "../capacity/capacity-state.ts";
-import { largestAt, offersAt, optionsFor } from "../capacity/capacity.ts";
+import { largestAt, largestUnmetered, offersAt, optionsFor } from "../capacity/capacity.ts";
 import { claimedGpus, type Claims } from "./quota-claims.ts";
 import {
   canShrink,
@@ -53,6 +54,7 @@ export const isHopeless = (code: PendingCode): boolean =>
 export const isServedInTurn = (code: WaitCode): boolean =>
   code === "BehindEarlierJob" ||
   code === "WaitingForPower" ||
+  code === "WaitingForResources" ||
   code === "TopologyPlacementFailed" ||
   code === "WaitingForGpus";
 
@@ -201,11 +203,26 @@ function codeOf(
   if (own?.kind === "preemption") return "WaitingForPreempted";
   if (fits("unleased", "room", leastNow)) return "BehindEarlierJob";
   if (fits("unpowered", "room", leastNow)) return "WaitingForPower";
+  if (isShortOfResources(leastNow, clusterFits, capacity)) return "WaitingForResources";
   let most = 0;
   for (const { type, room } of clusterFits)
     most = Math.max(most, Math.min(freeGpus(capacity, type), room));
   return leastNow > most ? "WaitingForGpus" : "TopologyPlacementFailed";
 }
+
+/** Whether GPUs that are in no lease would do, but for the processors and the memory of their hosts. */
+const isShortOfResources = (
+  least: number,
+  clusterFits: readonly ClusterFit[],
+  capacity: Capacity,
+): boolean =>
+  capacity.index.hasResources &&
+  clusterFits.some(
+    ({ type, room }) =>
+      (type.need !== undefined || capacity.usage.uneven.size > 0) &&
+      least > largestAt(capacity, type, "unpowered") &&
+      least <= Math.min(largestUnmetered(type), room),
+  );
 
 /** Free GPUs of one type on suitable hosts, reserved or not. */
 export const freeGpus = (capacity: Capacity, type: TypeOptions): number =>

@@ -15,6 +15,7 @@ import type { PoolHost } from "../capacity/host-pools.ts";
 import { checkFeasibility, misfit, type CycleView, type Start } from "./feasibility.ts";
 import { gpusWithin, WATTS_EPSILON } from "../ledger/rules/limits.ts";
 import {
+  asFree,
   demandOf,
   freeHosts,
   itemOf,
@@ -65,7 +66,7 @@ function fillHost(
 ): { readonly won?: Won; readonly work: number } {
   const { capacity } = view;
   const { gpus: each } = gang.gang;
-  const one = place(demandOf(gang, each, view), freeHosts(start.clusterFits), capacity);
+  const one = place(demandOf(gang, each, view), freeHosts(start.clusterFits, capacity), capacity);
   const work = start.work + one.candidates;
   const [part] = one.gpus ?? [];
   const first = part && capacity.hosts.get(part.host);
@@ -73,15 +74,16 @@ function fillHost(
   if (first === undefined || fit === undefined) return { work };
   const { cluster } = first.pool;
   const left = wattsLeft(capacity, cluster) + WATTS_EPSILON;
-  const slotsOn = ({ freeMask, pool }: PoolHost): number =>
-    Math.min(
-      most,
-      Math.floor(Math.min(popCount(freeMask), fit.room, gpusWithin(left, pool.gpuWatts)) / each),
-    );
+  const slotsOn = (host: PoolHost): number => {
+    const { freeMask } = asFree(host, fit.type.need, capacity);
+    const powered = gpusWithin(left, host.pool.gpuWatts);
+    return Math.min(most, Math.floor(Math.min(popCount(freeMask), fit.room, powered) / each));
+  };
   const host = fullest(hostsOf(fit.type, cluster.id), slotsOn);
   if (host === undefined) return { work };
   const slots = slotsOn(host);
-  const { gpus, candidates } = place(demandOf(gang, slots * each, view), [host], capacity);
+  const free = asFree(host, fit.type.need, capacity);
+  const { gpus, candidates } = place(demandOf(gang, slots * each, view), [free], capacity);
   return {
     ...(gpus !== undefined && {
       won: { gpus, slots, why: "no request in the queue can use them" },

@@ -5,6 +5,7 @@
  * Cost: O(clusters) for the check, O(hosts) and the policy's own for the placement.
  */
 
+import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import type { BandwidthNote } from "../../domain/lease/bandwidth-note.ts";
 import type { BandwidthPredictor } from "../../domain/bandwidth/bandwidth-port.ts";
 import { byCodeUnit, clusterOf, type ClusterId, type HostId } from "../../domain/values/ids.ts";
@@ -13,7 +14,9 @@ import type { PendingRequest, PlanItem } from "../../domain/lease/plan.ts";
 import { gbs } from "../../domain/values/units.ts";
 import { withBeyond } from "./best-beyond.ts";
 import { bandwidthFor, noteOfGiven } from "./bandwidth-notes.ts";
+import type { Capacity } from "../capacity/capacity-state.ts";
 import { budgetLeft, hostsOf, wattsLeft } from "../capacity/capacity.ts";
+import { usableMask } from "../capacity/stranded-gpus.ts";
 import { checkGrant, shapeOf } from "../ledger/rules/grant-check.ts";
 import type { PoolHost } from "../capacity/host-pools.ts";
 import {
@@ -69,7 +72,7 @@ export function tryStart(
 ): Tried {
   const fit = checkFeasibility(request, view, own);
   if (fit.kind === "wait") return fit;
-  const hosts = freeHosts(fit.clusterFits);
+  const hosts = freeHosts(fit.clusterFits, view.capacity);
   const { gpus, candidates, bandwidth } = context.place(demandOf(request, fit.gpus, view), hosts, {
     spread: view.capacity.spread,
     ...(context.bandwidth && { bandwidth: context.bandwidth }),
@@ -92,11 +95,27 @@ export function tryStart(
 
 const NEXT = "next in the queue";
 
-export function freeHosts(clusterFits: readonly ClusterFit[]): readonly PlaceHost[] {
-  const hosts: PoolHost[] = [];
+export function freeHosts(
+  clusterFits: readonly ClusterFit[],
+  capacity: Capacity,
+): readonly PlaceHost[] {
+  const hosts: PlaceHost[] = [];
   for (const { type } of clusterFits)
-    for (const host of hostsOf(type)) if (host.freeMask !== 0) hosts.push(host);
+    for (const host of hostsOf(type)) {
+      const free = type.need === undefined ? host : asFree(host, type.need, capacity);
+      if (free.freeMask !== 0) hosts.push(free);
+    }
   return hosts;
+}
+
+/** The host with the GPUs that the request may take now. */
+export function asFree(
+  host: PoolHost,
+  need: GpuNeed | undefined,
+  { usage: { uneven } }: Capacity,
+): PlaceHost {
+  if (need === undefined) return host;
+  return { at: host.at, freeMask: usableMask(host, "open", { need, uneven }) };
 }
 
 export function demandOf(

@@ -15,6 +15,7 @@ import {
   UNKNOWN_END_MS,
   type PoolHost,
 } from "./host-pools.ts";
+import { strand } from "./stranded-gpus.ts";
 import type { HostStatus } from "../ledger/ledger.ts";
 import {
   addReserved,
@@ -22,7 +23,7 @@ import {
   maskIn,
   renewReserved,
 } from "../ledger/rules/reservation-index.ts";
-import { heldBy, release, take, takenGpus, type Held } from "../ledger/rules/usage.ts";
+import { heldBy, needOf, release, take, takenGpus, type Held } from "../ledger/rules/usage.ts";
 
 /** A lease came, changed, or went. */
 export function noteLease(
@@ -39,18 +40,27 @@ export function noteLease(
       if (host === undefined) continue;
       host.holds.delete(before.id);
       setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
+      settleStranded(capacity, host);
     }
   }
   if (after === undefined) return;
   const gpus = takenGpus(after);
   const endAtMs = endOf(after);
+  const need = needOf(after);
   take(usage, index, heldBy(after));
   for (const { host: id, mask } of gpus) {
     const host = hosts.get(id);
     if (host === undefined) continue;
     const opportunisticMask = maskIn(after.opportunistic?.gpus ?? [], id);
-    host.holds.set(after.id, { mask, endAtMs, opportunisticMask, sinceMs: after.grantedAtMs });
+    host.holds.set(after.id, {
+      mask,
+      endAtMs,
+      opportunisticMask,
+      sinceMs: after.grantedAtMs,
+      ...(need !== undefined && { need }),
+    });
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
+    settleStranded(capacity, host);
   }
 }
 
@@ -73,7 +83,7 @@ export interface FreshGrant extends Held {
 }
 
 export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
-  const { name, endAtMs, opportunistic = [] } = grant;
+  const { name, endAtMs, resources: need, opportunistic = [] } = grant;
   take(capacity.usage, capacity.index, grant);
   for (const { host: id, mask } of grant.gpus) {
     const host = capacity.hosts.get(id);
@@ -83,8 +93,10 @@ export function noteGrant(capacity: Capacity, grant: FreshGrant): void {
       endAtMs,
       opportunisticMask: maskIn(opportunistic, id),
       sinceMs: Infinity,
+      ...(need !== undefined && { need }),
     });
     setMasks(capacity, host, { leasedMask: host.leasedMask | mask });
+    settleStranded(capacity, host);
   }
 }
 
@@ -96,6 +108,7 @@ export function undoGrant(capacity: Capacity, grant: FreshGrant): void {
     if (host === undefined) continue;
     host.holds.delete(name);
     setMasks(capacity, host, { leasedMask: host.leasedMask & ~mask });
+    settleStranded(capacity, host);
   }
 }
 
@@ -132,6 +145,13 @@ export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | 
   setHostCondition(host, hostCondition);
   capacity.version += 1;
   capacity.leaseVersion = capacity.hostVersion = capacity.version;
+}
+
+/** Only a lease that says what it takes strands GPUs. */
+function settleStranded(capacity: Capacity, host: PoolHost): void {
+  if (host.strandedMask === 0 && !capacity.usage.uneven.has(host.id)) return;
+  const leasedMask = strand(host, capacity.usage.uneven);
+  if (leasedMask !== host.leasedMask) setMasks(capacity, host, { leasedMask });
 }
 
 function setMasks(

@@ -4,6 +4,7 @@ import type { ClusterShape } from "../../domain/fleet/fleet.ts";
 import type { ClusterId, HostId } from "../../domain/values/ids.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { GangShape } from "../ledger/rules/grant-check.ts";
+import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import type { FleetIndex, WattsBudget } from "../ledger/rules/fleet-index.ts";
 import type { Reserved } from "../ledger/rules/reservation-index.ts";
 import type { Usage } from "../ledger/rules/usage.ts";
@@ -68,6 +69,8 @@ export interface TypeOptions {
   readonly avoided: ReadonlySet<HostId>;
   /** Hosts on which the request may not start now: a job with its label is there, or maintenance is near. */
   readonly closed: ReadonlySet<HostId>;
+  /** What each GPU takes of its host, of requests that say so in a fleet whose hosts do. */
+  readonly need?: GpuNeed;
   readonly cache: Partial<Record<Level, CachedOffers>>;
   /** By cluster; undefined stands for all. */
   readonly hosts: Map<ClusterId | undefined, readonly PoolHost[]>;

@@ -6,7 +6,9 @@
  */
 
 import type { ClusterShape } from "../../domain/fleet/fleet.ts";
+import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import type { ClusterId, HostId } from "../../domain/values/ids.ts";
+import { popCount } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { noteLease, noteReservation } from "./capacity-changes.ts";
 import type {
@@ -30,6 +32,7 @@ import {
 import type { Ledger } from "../ledger/ledger.ts";
 import { forbiddingWindow, gpusWithin, wattsLimit } from "../ledger/rules/limits.ts";
 import { largestGang, type ClusterOffer } from "../placement/placement-policy.ts";
+import { usableMask } from "./stranded-gpus.ts";
 import { openSpread } from "../placement/spread.ts";
 import { reservedOf } from "../ledger/rules/reservation-index.ts";
 import { rivalOn, usageOf } from "../ledger/rules/usage.ts";
@@ -173,6 +176,31 @@ export function hinderedHosts(type: TypeOptions): Hindered {
   return hindered;
 }
 
+/** Free GPUs on hosts that accept new work, as if no lease held more than its share of a host's processors and memory. */
+export function largestUnmetered(type: TypeOptions): number {
+  const offers = type.groups.map(({ cluster, rank, pools }): ClusterOffer => {
+    const counts = pools.flatMap(({ hosts }) => hosts).map((host) => idleGpus(type, host));
+    return {
+      cluster: cluster.id,
+      gpuType: type.gpuType,
+      gpus: counts.reduce((sum, count) => sum + count, 0),
+      largestHostGpus: Math.max(0, ...counts),
+      hasFabric: cluster.fabricGbps !== undefined,
+      rank,
+    };
+  });
+  return largestGang(type.shape, offers);
+}
+
+/** GPUs of the type in no lease, on hosts that accept new work. */
+export const idleGpusOf = (type: TypeOptions): number =>
+  hostsOf(type).reduce((sum, host) => sum + idleGpus(type, host), 0);
+
+const idleGpus = ({ avoided, closed }: TypeOptions, host: PoolHost): number =>
+  host.hostCondition !== undefined || avoided.has(host.id) || closed.has(host.id)
+    ? 0
+    : popCount(host.fullMask & ~(host.leasedMask & ~host.strandedMask));
+
 /** The hosts of the type, in the fleet's order of clusters: of one cluster, or of all. Cost: O(hosts) once for each. */
 export function hostsOf(type: TypeOptions, cluster?: ClusterId): readonly PoolHost[] {
   const known = type.hosts.get(cluster);
@@ -186,6 +214,12 @@ export function hostsOf(type: TypeOptions, cluster?: ClusterId): readonly PoolHo
   return found;
 }
 
+/** What each GPU of the request takes of its host, where it says so and any host says what it has. */
+export const needIn = (
+  { index }: Pick<Capacity, "index">,
+  { constraints }: Pick<PendingRequest, "constraints">,
+): GpuNeed | undefined => (index.hasResources ? constraints.resources : undefined);
+
 /** What may be drawn in the cluster beyond what leases draw, and beyond what is kept for reservations; not its site's. */
 export const wattsLeft = ({ usage, keptWatts }: Capacity, cluster: ClusterShape): number =>
   wattsLimit(cluster) - (usage.watts.get(cluster.id) ?? 0) - (keptWatts.get(cluster.id) ?? 0);
@@ -196,8 +230,10 @@ export const budgetLeft = (
   { name, limitWatts }: WattsBudget,
 ): number => limitWatts - (usage.budgets.get(name) ?? 0) - (keptWatts.get(name) ?? 0);
 
-function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly TypeOptions[] {
+function typesFor(capacity: Capacity, request: PendingRequest): readonly TypeOptions[] {
+  const { pools, index } = capacity;
   const { constraints, avoidHosts = [] } = request;
+  const need = needIn(capacity, request);
   const suitable = pools.filter(({ hosts }) =>
     hosts.some(({ id }) => {
       const place = index.places.get(id);
@@ -221,6 +257,7 @@ function typesFor({ pools, index }: Capacity, request: PendingRequest): readonly
       closed: NO_HOSTS,
       cache: {},
       hosts: new Map(),
+      ...(need !== undefined && { need }),
     };
   });
 }
@@ -258,7 +295,7 @@ function offerOf(
   let gpus = 0;
   let largestHostGpus = 0;
   for (const pool of pools) {
-    const sum = sumOf(pool, level, type);
+    const sum = sumOf(capacity, pool, { type, level });
     const count = Math.min(sum.gpus, gpusWithin(left, pool.gpuWatts));
     gpus += count;
     left -= count * pool.gpuWatts;
@@ -301,20 +338,23 @@ function wattsAt(capacity: Capacity, cluster: ClusterShape, level: Level): numbe
 }
 
 function sumOf(
+  { usage: { uneven } }: Capacity,
   pool: Pool,
-  level: Level,
-  { avoided, closed }: TypeOptions,
+  { type: { avoided, closed, need }, level }: { readonly type: TypeOptions; readonly level: Level },
 ): { readonly gpus: number; readonly largestHostGpus: number } {
   const respect = RESPECTS[level];
   const isClosable = level !== "ever" && level !== "idle" && closed.size > 0;
   const tally = pool.tallies[respect];
-  if (avoided.size === 0 && !isClosable)
+  if (avoided.size === 0 && !isClosable && need === undefined)
     return { gpus: tally.gpus, largestHostGpus: largestHost(tally) };
   let gpus = 0;
   let largestHostGpus = 0;
   for (const host of pool.hosts) {
     if (avoided.has(host.id) || (isClosable && closed.has(host.id))) continue;
-    const count = gpusIn(host, respect);
+    const count =
+      need === undefined
+        ? gpusIn(host, respect)
+        : popCount(usableMask(host, respect, { need, uneven }));
     gpus += count;
     largestHostGpus = Math.max(largestHostGpus, count);
   }

@@ -1,14 +1,16 @@
 /**
  * @file The GPUs of a fleet by host: leased, reserved and available ones, with their sums by pool.
  *
- * Hosts of equal cluster, type, memory and draw form a pool. Every pool counts its hosts by their number of GPUs in each of five respects,
+ * Hosts of equal cluster, type, memory, draw and resources form a pool. Every pool counts its hosts by their number of GPUs in each of five respects,
  * so a change of a host costs O(1), and so does the largest host of a pool.
  */
 
 import type { ClusterShape, HostShape } from "../../domain/fleet/fleet.ts";
 import type { HostId } from "../../domain/values/ids.ts";
+import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import { fullMask } from "../../lib/bits.ts";
+import type { ResourceHost } from "../ledger/rules/host-resources.ts";
 import { hostConditionOf, type HostCondition } from "../ledger/rules/grant-check.ts";
 import type { HostStatus } from "../ledger/ledger.ts";
 import type { HostLayout, FleetLayout } from "../placement/layout.ts";
@@ -43,12 +45,21 @@ export interface PoolHost {
   reservedMask: number;
   /** What may be taken now: neither leased nor reserved, on a host where new work may start. */
   freeMask: number;
+  /** Where its description states processors or memory. */
+  readonly resources: ResourceHost | undefined;
+  /** Of `leasedMask`: in no lease, and stranded, because leases hold more than their shares of the host (stranded-gpus.ts). */
+  strandedMask: number;
   /** Who is there, and until when at the latest; by lease, or by a name of the cycle's own for what it grants. */
   readonly holds: Map<string, Hold>;
 }
 
 export interface Hold {
+  /** With `strandedMask`. */
   readonly mask: number;
+  /** GPUs without enough processors or memory for anybody until this ends; absent for none. */
+  readonly strandedMask?: number;
+  /** What its GPUs take of the host; absent where they take their shares. */
+  readonly need?: GpuNeed;
   /** `UNKNOWN_END_MS` and more: nobody said. */
   readonly endAtMs: number;
   /** GPUs that are reserved for a job and used opportunistically by another: reclaimed, they are free at once. */
@@ -85,7 +96,7 @@ export function openPools(
   for (const [at, cluster] of clusters.entries()) {
     const alike = new Map<string, HostShape[]>();
     for (const host of cluster.hosts) {
-      const key = `${host.gpuType} ${host.gpuMemoryGiB} ${host.gpuWatts}`;
+      const key = `${host.gpuType} ${host.gpuMemoryGiB} ${host.gpuWatts} ${host.cpus} ${host.hostMemoryGiB}`;
       const same = alike.get(key);
       if (same === undefined) alike.set(key, [host]);
       else same.push(host);
@@ -133,7 +144,8 @@ function openPool(
       open: tally(),
     },
   };
-  for (const { id, gpuCount } of shapes) {
+  for (const shape of shapes) {
+    const { id, gpuCount } = shape;
     const at = layout.get(id);
     if (at === undefined) continue;
     const host: PoolHost = {
@@ -146,6 +158,8 @@ function openPool(
       leasedMask: 0,
       reservedMask: 0,
       freeMask: 0,
+      resources: shape.cpus === undefined && shape.hostMemoryGiB === undefined ? undefined : shape,
+      strandedMask: 0,
       holds: new Map(),
     };
     host.freeMask = openMask(host);

@@ -20,7 +20,7 @@ import { joinItem } from "../admission/fill-arrays.ts";
 import type { CycleView } from "../admission/feasibility.ts";
 import { endAt, noteGrant, undoGrant, type FreshGrant } from "../capacity/capacity-changes.ts";
 import { opportunisticGpus } from "../ledger/rules/reservation-index.ts";
-import { labelled } from "../ledger/rules/usage.ts";
+import { labelled, needing } from "../ledger/rules/usage.ts";
 
 /** A job that runs on GPUs of the plan. */
 export type Holder = Pick<Lease, "jobId" | "tenant" | "gpus">;
@@ -130,6 +130,7 @@ export function openPlanDraft({
       endAtMs: endAt(nowMs, slots === undefined ? timeLimitMs : undefined),
       ...opportunistic,
       ...labelled(jobId, constraints.antiAffinity),
+      ...needing(constraints.resources),
     };
   }
 }

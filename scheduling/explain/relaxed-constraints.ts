@@ -9,8 +9,16 @@ export interface RelaxedConstraints {
 }
 
 export function relaxed(constraints: Constraints): readonly RelaxedConstraints[] {
-  const { jurisdictions, clusters, hosts, gpuTypes, gpuMemoryGiB, antiAffinity, ...rest } =
-    constraints;
+  const {
+    jurisdictions,
+    clusters,
+    hosts,
+    gpuTypes,
+    gpuMemoryGiB,
+    antiAffinity,
+    resources,
+    ...rest
+  } = constraints;
   const lists = {
     ...(clusters !== undefined && { clusters }),
     ...(hosts !== undefined && { hosts }),
@@ -18,6 +26,7 @@ export function relaxed(constraints: Constraints): readonly RelaxedConstraints[]
     ...(gpuTypes !== undefined && { gpuTypes }),
     ...(gpuMemoryGiB !== undefined && { gpuMemoryGiB }),
     ...(antiAffinity !== undefined && { antiAffinity }),
+    ...(resources !== undefined && { resources }),
   };
   const without = (key: keyof typeof lists): Constraints => ({
     ...rest,
@@ -59,6 +68,14 @@ export function relaxed(constraints: Constraints): readonly RelaxedConstraints[]
     ...(gpuMemoryGiB === undefined
       ? []
       : [{ text: `allow less memory than ${gpuMemoryGiB} GiB`, without: without("gpuMemoryGiB") }]),
+    ...(resources === undefined
+      ? []
+      : [
+          {
+            text: "take no more processors and memory than its GPUs' shares (resources)",
+            without: without("resources"),
+          },
+        ]),
     ...(jurisdictions === undefined
       ? []
       : [

@@ -5,6 +5,7 @@
  */
 
 import { jobId, leaseId, runId, tenantId, token } from "../../domain/values/ids.ts";
+import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import { JOB_CLASSES } from "../../domain/job/job.ts";
 import type {
   Eviction,
@@ -41,6 +42,8 @@ export type LeaseRow = readonly [
   headroomGpus?: number | null,
   /** In use opportunistically, pairs: host, mask. */
   opportunistic?: readonly number[] | null,
+  /** Of a lease that was only reported. */
+  resources?: readonly [cpus: number | null, memoryGiB: number | null] | null,
 ];
 type TermsRow = readonly [profile: number, submitted: Packed];
 type EvictionRow = readonly [
@@ -77,7 +80,7 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
     STATES.indexOf(lease.state),
     packGpus(lease.gpus, shared),
   ] as const;
-  const { slots, terms, eviction, checkpointedAtMs, opportunistic } = lease;
+  const { slots, terms, eviction, checkpointedAtMs, opportunistic, resources } = lease;
   const { causedLossGpuSeconds = null, headroomGpus = null } = lease;
   const optional = [
     (lease.vacatingHosts ?? lease.vacatedHosts)?.map(shared.hosts.indexOf) ?? null,
@@ -89,6 +92,9 @@ export function packLease(lease: Lease, former: Lease | undefined, shared: Share
     causedLossGpuSeconds,
     headroomGpus,
     opportunistic === undefined ? null : packGpus(opportunistic.gpus, shared),
+    resources === undefined
+      ? null
+      : ([resources.cpus ?? null, resources.memoryGiB ?? null] as const),
   ] as const;
   // A row ends with its last optional field; 0 stands for an absent one only in the places of flags and rows.
   const isNoted = optional.map(
@@ -202,6 +208,11 @@ function unpackGpus(pairs: readonly number[], { hosts }: Tables): readonly HostG
   return gpus;
 }
 
+const unpackNeed = ([cpus, memoryGiB]: readonly [number | null, number | null]): GpuNeed => ({
+  ...(cpus !== null && { cpus }),
+  ...(memoryGiB !== null && { memoryGiB }),
+});
+
 export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tables): Lease {
   const own = token((former?.token ?? 0) + row[0]);
   const state = entry(STATES, row[8]);
@@ -238,5 +249,6 @@ export function unpackLease(row: LeaseRow, former: Lease | undefined, names: Tab
     causedLossGpuSeconds: caused ?? undefined,
     headroomGpus: headroomGpus ?? undefined,
     opportunistic: isThere(opportunistic) ? { gpus: unpackGpus(opportunistic, names) } : undefined,
+    resources: isThere(row[19]) ? unpackNeed(row[19]) : undefined,
   });
 }

@@ -15,6 +15,7 @@ import {
   type Gang,
   type LinkPreference,
 } from "../../domain/job/job.ts";
+import type { GpuNeed } from "../../domain/job/job-resources.ts";
 import { clusterId, parseHostId } from "../../domain/values/ids.ts";
 import { gib, ms } from "../../domain/values/units.ts";
 import {
@@ -30,6 +31,7 @@ import {
   wrong,
   type Incoming,
 } from "./json-fields.ts";
+import { RESOURCE_RULES } from "./ledger.ts";
 
 export function parseGang(of: Incoming): Gang {
   const gpus = count(field(of, "gpus"), 1);
@@ -64,8 +66,24 @@ export function parseConstraints(of: Incoming): Constraints {
     ...optionally("antiAffinity", optional(field(of, "antiAffinity"), text)),
     ...optionally("prefer", optional(field(of, "prefer"), preference)),
     ...optionally("messages", optional(field(of, "messages"), parseMessages)),
+    ...parseResources(field(of, "resources")),
   };
 }
+
+/** Nothing to former rules. */
+export const parseResources = (of: Incoming): { readonly resources?: GpuNeed } =>
+  of.rules >= RESOURCE_RULES ? optionally("resources", optional(of, parseNeed)) : {};
+
+const parseNeed = (of: Incoming): GpuNeed => ({
+  ...optionally(
+    "cpus",
+    optional(field(of, "cpus"), (each) => amount(each)),
+  ),
+  ...optionally(
+    "memoryGiB",
+    optional(field(of, "memoryGiB"), (each) => amount(each)),
+  ),
+});
 
 function parseMessages(of: Incoming): MessageProfile {
   const name = field(of, "collective");

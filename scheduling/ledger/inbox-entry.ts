@@ -46,7 +46,7 @@ import {
   wrong,
   type Incoming,
 } from "./json-fields.ts";
-import { parseConstraints, parseGang } from "./gang-fields.ts";
+import { parseConstraints, parseGang, parseResources } from "./gang-fields.ts";
 import type { AgentAddress, InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { LobbyReport } from "../../domain/lease/lobby.ts";
 import { BOUNDED_RULES, NEWEST_RULES } from "./ledger.ts";
@@ -315,6 +315,7 @@ function parseFact(of: Incoming): LeaseFact {
       optional(field(of, "slots"), (each) => count(each, 1, MAX_SLOTS)),
     ),
     gpus: [...gpus].sort((a, b) => byCodeUnit(a.host, b.host)),
+    ...parseResources(field(of, "resources")),
     grantedAtMs: amount(field(of, "grantedAtMs")),
     requestedAtMs: amount(field(of, "requestedAtMs")),
   };

@@ -89,6 +89,7 @@ export function keptLease(from: Fields<Lease>): Lease {
   };
   if (from.terms !== undefined) lease.terms = from.terms;
   if (from.slots !== undefined) lease.slots = from.slots;
+  if (from.resources !== undefined) lease.resources = from.resources;
   if (from.vacatingHosts !== undefined) lease.vacatingHosts = from.vacatingHosts;
   if (from.vacatedHosts !== undefined) lease.vacatedHosts = from.vacatedHosts;
   if (from.isUnconfirmed !== undefined) lease.isUnconfirmed = from.isUnconfirmed;

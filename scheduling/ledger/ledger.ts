@@ -60,6 +60,8 @@ export const SILENT_STRANGERS_RULES = 4;
 
 /** From these rules on operators hold the whole queue, a tenant's or a class's. */
 export const QUEUE_HOLD_RULES = 5;
+/** From these rules on requests say what they take of their hosts' processors and memory, and no grant takes more than a host has left. */
+export const RESOURCE_RULES = 5;
 
 export interface Ledger {
   readonly applyVersion: number;

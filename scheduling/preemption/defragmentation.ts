@@ -37,7 +37,7 @@ import { isSpared } from "../ledger/rules/queue-holds.ts";
 import { sharedGpus } from "../ledger/rules/reservation-index.ts";
 import { mostThroughput, placementBounds } from "./placement-bounds.ts";
 import { demandOf, freeHosts } from "../admission/try-start.ts";
-import { labelled } from "../ledger/rules/usage.ts";
+import { labelled, needing } from "../ledger/rules/usage.ts";
 import { isAffordable } from "./account.ts";
 import { isEvictable, lossOf } from "./eviction-cost.ts";
 
@@ -233,8 +233,14 @@ function grantOf(
   { jobId, tenant, constraints }: PendingRequest,
   gpus: readonly HostGpus[],
 ): FreshGrant {
-  const label = labelled(jobId, constraints.antiAffinity);
-  return { name: `move ${jobId}`, tenant, gpus, endAtMs: UNKNOWN_END_MS, ...label };
+  return {
+    name: `move ${jobId}`,
+    tenant,
+    gpus,
+    endAtMs: UNKNOWN_END_MS,
+    ...labelled(jobId, constraints.antiAffinity),
+    ...needing(constraints.resources),
+  };
 }
 
 /** Whether, by counts, the request and one of the removed leases may find places at a price that pays. */
@@ -289,7 +295,7 @@ function placed(
   );
   if (clusterFits.length === 0) return undefined;
   const demand = demandOf(request, wanted, view);
-  const { gpus } = place(demand, freeHosts(clusterFits), capacity);
+  const { gpus } = place(demand, freeHosts(clusterFits, capacity), capacity);
   if (gpus === undefined) return undefined;
   const { index, usage, reserved } = capacity;
   const terms = { index, usage, reserved, hostStatuses: preemption.ledger.hosts, nowMs };

@@ -24,7 +24,8 @@ import type { EvictItem, PendingRequest, ReserveItem } from "../../domain/lease/
 import { lowestBits } from "../../lib/bits.ts";
 import { preemptionOf } from "../ledger/apply/apply-evictions.ts";
 import type { Capacity } from "../capacity/capacity-state.ts";
-import { largestAt } from "../capacity/capacity.ts";
+import { largestAt, needIn } from "../capacity/capacity.ts";
+import { withLenders, withoutLenders } from "../capacity/stranded-gpus.ts";
 import { tryOut } from "../capacity/trial.ts";
 import { cheapestHosts, type HostSearch } from "./cheapest-hosts.ts";
 import { checkGrant, isAcceptableSize, largestAcceptable } from "../ledger/rules/grant-check.ts";
@@ -32,8 +33,9 @@ import { UNKNOWN_END_MS, type PoolHost } from "../capacity/host-pools.ts";
 import { freeGpus, fitsOf, type CycleView } from "../admission/feasibility.ts";
 import type { PlacePolicy } from "../placement/place-policy.ts";
 import { isWorthIt } from "../admission/gang-size.ts";
+import { needing } from "../ledger/rules/usage.ts";
 import { sharedGpus, withoutGpus } from "../ledger/rules/reservation-index.ts";
-import { demandOf, freeHosts } from "../admission/try-start.ts";
+import { asFree, demandOf, freeHosts } from "../admission/try-start.ts";
 import { isAffordable, noteEvicted, type PreemptionAccount } from "./account.ts";
 import type { Victim } from "./candidate-index.ts";
 import type { ServiceOrder } from "../queue/service-order.ts";
@@ -253,8 +255,13 @@ function placeWithout(
     const clusterFits = fitting(search);
     if (clusterFits.length === 0) return { work: 0 };
     const demand = demandOf(request, wanted, view);
-    const { gpus, candidates } = place(demand, hosts ?? freeHosts(clusterFits), capacity);
-    return gpus === undefined ? { work: candidates } : { gpus, work: candidates };
+    const need = needIn(capacity, request);
+    const free =
+      hosts?.map((host) => asFree(host, need, capacity)) ?? freeHosts(clusterFits, capacity);
+    const { gpus, candidates } = place(demand, free, capacity);
+    if (gpus === undefined) return { work: candidates };
+    const open = gpus.map(({ host }) => ({ host, mask: capacity.hosts.get(host)?.freeMask ?? 0 }));
+    return { gpus: withLenders(gpus, capacity.hosts, { need, free: open }), work: candidates };
   });
 }
 
@@ -309,10 +316,12 @@ function isGrantable(
       if (keep === undefined) continue;
       const { tenant } = lease;
       const name = `${lease.id} shrunk`;
-      trial.addGrant({ name, tenant, gpus: keep, endAtMs: UNKNOWN_END_MS });
+      const need = needing(lease.terms?.constraints.resources);
+      trial.addGrant({ name, tenant, gpus: keep, endAtMs: UNKNOWN_END_MS, ...need });
     }
     const { index, usage, reserved } = capacity;
     const terms = { index, usage, reserved, hostStatuses: ledger.hosts, nowMs };
-    return checkGrant(request, { gpus, ...slots }, terms) === undefined;
+    const own = withoutLenders(gpus, capacity.hosts, needIn(capacity, request));
+    return checkGrant(request, { gpus: own, ...slots }, terms) === undefined;
   });
 }

@@ -106,7 +106,7 @@ function placeWhole(
     );
     if (fitting.length === 0) return { work: 1 };
     const demand = demandOf(request, wanted, view);
-    const { gpus, candidates } = place(demand, freeHosts(fitting), capacity);
+    const { gpus, candidates } = place(demand, freeHosts(fitting, capacity), capacity);
     const { index, usage, reserved } = capacity;
     const terms = { index, usage, reserved, hostStatuses: ledger.hosts, nowMs };
     const isGood = gpus !== undefined && checkGrant(request, { gpus }, terms) === undefined;

@@ -68,6 +68,7 @@ export function holdersOf(
         clusters.flatMap((cluster) => [...(holders.clusters.get(cluster)?.values() ?? [])]),
       );
     case "WaitingForGpus":
+    case "WaitingForResources":
     case "TopologyPlacementFailed":
       return firstJobs(
         clusterFits.flatMap(({ type: { groups, gpuType } }) =>

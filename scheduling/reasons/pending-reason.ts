@@ -9,16 +9,16 @@ import { gpuCountOf } from "../../domain/lease/lease.ts";
 import type { PendingReason, WakeEvent } from "../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { Level } from "../capacity/capacity-state.ts";
-import { hinderedHosts, largestAt, offersAt, type Hindered } from "../capacity/capacity.ts";
+import {
+  hinderedHosts,
+  idleGpusOf,
+  largestAt,
+  offersAt,
+  type Hindered,
+} from "../capacity/capacity.ts";
 import { quotaClaim } from "../admission/quota-claims.ts";
 import { closedHosts } from "./closed-hosts.ts";
-import {
-  canShrink,
-  shapeOf,
-  shrinkAtMs,
-  smallestSize,
-  type HostCondition,
-} from "../ledger/rules/grant-check.ts";
+import { canShrink, shapeOf, shrinkAtMs, type HostCondition } from "../ledger/rules/grant-check.ts";
 import {
   freeGpus,
   isHopeless,
@@ -32,6 +32,7 @@ import { byMostGpus, type ClusterOffer } from "../placement/placement-policy.ts"
 import { deadPairs } from "../capacity/site-links.ts";
 import { evictingFor, holdersOf, type ReasonContext } from "./blocking-jobs.ts";
 import { heldUnder } from "../ledger/rules/usage.ts";
+import { needOf } from "./need-words.ts";
 
 const MAX_NAMED_LINKS = 3;
 
@@ -109,6 +110,7 @@ const NEARNESS: Readonly<Record<WaitCode, Level | "free">> = {
   WaitingForPreempted: "unleased",
   BehindEarlierJob: "unleased",
   WaitingForPower: "unpowered",
+  WaitingForResources: "free",
   TopologyPlacementFailed: "free",
   WaitingForGpus: "free",
 };
@@ -123,6 +125,12 @@ interface Figures {
   readonly largestNowGpus: number;
   readonly freeGpus: number;
   readonly largestFreeHostGpus: number;
+  /** In no lease, on hosts that accept new work. */
+  readonly idleGpus: number;
+  /** The same, with enough of their hosts' processors and memory, together. */
+  readonly largestUnleasedGpus: number;
+  readonly cpusForGpu?: number;
+  readonly memoryGiBForGpu?: number;
   readonly quotaGpus: number;
   /** The tenant's own part of the quota; it may borrow the rest. */
   readonly ownGpus: number;
@@ -146,7 +154,13 @@ function figuresOf(
   const { capacity } = view;
   const { tenant, gang } = request;
   const needGpus = gang.gpus;
-  const base = { need: needOf(request), needGpus };
+  const { cpus: cpusForGpu, memoryGiB: memoryGiBForGpu } = request.constraints.resources ?? {};
+  const base = {
+    need: needOf(request),
+    needGpus,
+    ...(cpusForGpu !== undefined && { cpusForGpu }),
+    ...(memoryGiBForGpu !== undefined && { memoryGiBForGpu }),
+  };
   if (best === undefined) return { ...base, ...NOTHING };
   const { type, quotaKey, limit } = best;
   const rule = quotaLimit(capacity.index.tenants.get(tenant), type.gpuType);
@@ -160,6 +174,8 @@ function figuresOf(
     largestNowGpus: largestAt(capacity, type, "now"),
     freeGpus: freeGpus(capacity, type),
     largestFreeHostGpus: Math.max(0, ...unpowered.map(({ largestHostGpus }) => largestHostGpus)),
+    idleGpus: idleGpusOf(type),
+    largestUnleasedGpus: largestAt(capacity, type, "unpowered"),
     quotaGpus: Number.isFinite(limit) ? limit : -1,
     ownGpus: rule?.ownGpus ?? -1,
     claimedGpus: quotaKey === undefined ? 0 : quotaClaim(view.claims, tenant, quotaKey).gpus,
@@ -200,6 +216,8 @@ const NOTHING = {
   largestNowGpus: 0,
   freeGpus: 0,
   largestFreeHostGpus: 0,
+  idleGpus: 0,
+  largestUnleasedGpus: 0,
   quotaGpus: -1,
   ownGpus: -1,
   heldGpus: 0,
@@ -274,6 +292,20 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
     message: `needs ${need}; ${free} ${gpuType} are free, but power and cooling allow a gang of ${largestNowGpus} now. Wait for a lease to end, or raise the budget.`,
     numbers: { needGpus, freeGpus: free, largestNowGpus },
     wakeOn: ["lease-released", "fleet-changed"],
+  }),
+  WaitingForResources: (
+    _request,
+    { need, needGpus, idleGpus, largestUnleasedGpus, gpuType, cpusForGpu, memoryGiBForGpu },
+  ) => ({
+    message: `needs ${need}; ${idleGpus} ${gpuType} are idle, but the processors and memory of their hosts that other jobs leave allow a gang of ${largestUnleasedGpus}. Wait for leases to end, or ask for less in resources.`,
+    numbers: {
+      needGpus,
+      idleGpus,
+      largestUnleasedGpus,
+      ...(cpusForGpu !== undefined && { cpusForGpu }),
+      ...(memoryGiBForGpu !== undefined && { memoryGiBForGpu }),
+    },
+    wakeOn: ["lease-released", "host-ready", "fleet-changed", "job-resized"],
   }),
   TopologyPlacementFailed: (_request, figures) => {
     const {
@@ -354,30 +386,3 @@ const HOST_CONDITIONS: readonly {
     remedy: "start agents",
   },
 ];
-
-function needOf({ gang, constraints, avoidHosts = [] }: PendingRequest): string {
-  const { gpuTypes, gpuMemoryGiB, clusters, hosts, jurisdictions, isSameHost, isSameFabric } =
-    constraints;
-  const smallest = smallestSize(gang);
-  return [
-    gang.gpus === 1 ? "1 GPU" : `${gang.gpus} GPUs`,
-    ...(smallest < gang.gpus ? [`(${smallest} after ${gang.timeoutMs / 1_000} s)`] : []),
-    ...(gpuTypes === undefined ? [] : [`of type ${namesOf(gpuTypes)}`]),
-    ...(gpuMemoryGiB === undefined ? [] : [`with ${gpuMemoryGiB} GiB`]),
-    ...(isSameHost ? ["on one host"] : isSameFabric ? ["on one fabric"] : []),
-    ...(clusters === undefined ? [] : [`in ${namesOf(clusters)}`]),
-    ...(hosts === undefined ? [] : [`on ${namesOf(hosts)}`]),
-    ...(jurisdictions === undefined ? [] : [`under ${namesOf(jurisdictions)}`]),
-    ...(avoidHosts.length === 0 ? [] : [`not on ${avoidHosts.length} hosts that refused it`]),
-  ].join(" ");
-}
-
-const MAX_NAMES = 4;
-const MAX_NAME_CHARACTERS = 100;
-
-/** A request may name hundreds, and the fleet keeps and sends what its reason says. */
-function namesOf(names: readonly string[]): string {
-  const first = names.slice(0, MAX_NAMES).map((name) => name.slice(0, MAX_NAME_CHARACTERS));
-  const others = names.length - first.length;
-  return [...first, ...(others > 0 ? [`${others} others`] : [])].join(" or ");
-}

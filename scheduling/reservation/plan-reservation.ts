@@ -14,8 +14,21 @@ import { byCodeUnit, type HostId } from "../../domain/values/ids.ts";
 import { gpuCountOf, popCount, type HostGpus, type Reservation } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import type { Options, TypeOptions } from "../capacity/capacity-state.ts";
-import { hostsOf, largestAt, offersAt, optionsFor, wattsLeft } from "../capacity/capacity.ts";
+import {
+  hostsOf,
+  largestAt,
+  needIn,
+  offersAt,
+  optionsFor,
+  wattsLeft,
+} from "../capacity/capacity.ts";
 import { freeBy, outlookOf } from "../capacity/release-profile.ts";
+import {
+  leastSharesOn,
+  withinShares,
+  withLenders,
+  withoutLenders,
+} from "../capacity/stranded-gpus.ts";
 import { lowestBits } from "../../lib/bits.ts";
 import { expectedRunMs } from "../estimates/expected-runtime.ts";
 import { leastThroughputFor } from "../admission/least-throughput.ts";
@@ -75,8 +88,9 @@ export function findReservation(
     const masks = Uint32Array.from(best.hosts, (host) => freeBy(host, { atMs, nowMs: view.nowMs }));
     noteSearch(known.gpus, { hosts: best.hosts, size, masks, gpus });
   }
-  if (gpus === undefined || !isWorthIt(request, gpus, { ...view, types: [best.type] }))
-    return undefined;
+  if (gpus === undefined) return undefined;
+  const own = withoutLenders(gpus, view.capacity.hosts, needIn(view.capacity, request));
+  if (!isWorthIt(request, own, { ...view, types: [best.type] })) return undefined;
   return fitOf(gpus, view);
 }
 
@@ -98,6 +112,7 @@ function placeBy(
   { hosts, atMs, view, place }: PlaceSearch,
 ): readonly HostGpus[] | undefined {
   const { capacity, nowMs } = view;
+  const need = needIn(capacity, request);
   const leastThroughput = leastThroughputFor(request, size, view);
   const demand = {
     ...shapeOf(request.constraints),
@@ -105,14 +120,20 @@ function placeBy(
     ...(leastThroughput !== undefined && { leastThroughput }),
   };
   const at = (byMs: number): readonly HostGpus[] | undefined => {
-    const free = hosts.flatMap((host): PlaceHost[] => {
-      const freeMask = freeBy(host, { atMs: byMs, nowMs });
+    const free = hosts.map((host) => ({
+      host: host.id,
+      mask: freeBy(host, { atMs: byMs, nowMs }),
+    }));
+    const usable = hosts.flatMap((host, index): PlaceHost[] => {
+      const part = free[index];
+      const freeMask = part === undefined ? 0 : withinShares(part, capacity.hosts, need);
       return freeMask === 0 ? [] : [{ at: host.at, freeMask }];
     });
-    return place(demand, free, capacity).gpus;
+    const { gpus } = place(demand, usable, capacity);
+    return gpus && withLenders(gpus, capacity.hosts, { need, free });
   };
   const first = at(atMs);
-  if (first !== undefined || leastThroughput === undefined) return first;
+  if (first !== undefined || (leastThroughput === undefined && need === undefined)) return first;
   const later = laterEnds(hosts, atMs);
   let found: readonly HostGpus[] | undefined;
   let low = 0;
@@ -206,10 +227,11 @@ export function isUsable(
   { gpus }: Pick<Reservation, "gpus">,
   { capacity, nowMs }: CycleView,
 ): boolean {
-  const size = gpuCountOf(gpus);
+  const own = withoutLenders(gpus, capacity.hosts, needIn(capacity, request));
+  const size = gpuCountOf(own);
   if (largestAcceptable(request, size, nowMs) !== size) return false;
   const options = optionsFor(capacity, request, nowMs);
-  if (!isWorthIt(request, gpus, { types: options.types, capacity, nowMs })) return false;
+  if (!isWorthIt(request, own, { types: options.types, capacity, nowMs })) return false;
   return isUsableBy(options, request, { gpus, capacity });
 }
 
@@ -283,12 +305,14 @@ function firstToEnd(
   const options = reservationOptions(request, { type, room, offers }, view);
   if (options === undefined) return undefined;
   const { whole, inside, across } = options;
+  const { need } = type;
   let best: Candidate | undefined;
   let isPossible = false;
   const consider = ({ gpus: size, worth }: SizeOffer, hosts: readonly PoolHost[]): void => {
     const runMs = expectedRunMs(request, worth);
     const beforeMs = best === undefined ? latestMs : Math.min(latestMs, best.endMs - runMs);
-    const atMs = enoughAtMs(hosts, { size, nowMs, latestMs: beforeMs });
+    const withShares = Math.ceil(size * leastSharesOn(hosts, need));
+    const atMs = enoughAtMs(hosts, { size: withShares, nowMs, latestMs: beforeMs });
     isPossible ||= atMs !== undefined;
     if (atMs === undefined || atMs > latestMs) return;
     const endMs = atMs + runMs;

@@ -34,7 +34,20 @@ describe("a job that no host of its fleet can hold is refused", () => {
     ["not for all of a host's", { total: { cpus: 16 } }, undefined],
     ["not for a total that its GPUs carry", { total: { memory: "256 GiB" } }, undefined],
   ])("%s", (_, resources, want) => {
-    const refusal = resourceRefusal(job(resources), shapeOf(small, large));
+    const refusal = resourceRefusal(job(resources), shapeOf(small, large), 4);
+    if (want === undefined) expect(refusal).toBeUndefined();
+    else expect(refusal).toMatch(want);
+  });
+
+  it.each<[string, unknown, RegExp | undefined]>([
+    [
+      "for memory",
+      { perGpu: { memory: "1025 GiB" } },
+      /1025 GiB for each GPU.* 1024 GiB \(eu-1\/large\)/,
+    ],
+    ["not for a whole host's", { perGpu: { cpus: 64, memory: "1 TiB" } }, undefined],
+  ])("by a fleet that counts: %s", (_, resources, want) => {
+    const refusal = resourceRefusal(job(resources), shapeOf(small, large), 5);
     if (want === undefined) expect(refusal).toBeUndefined();
     else expect(refusal).toMatch(want);
   });
@@ -44,12 +57,12 @@ describe("a job that no host of its fleet can hold is refused", () => {
       { perGpu: { memory: "64 GiB" } },
       { constraints: { hosts: ["eu-1/small"] } },
     );
-    expect(resourceRefusal(pinned, shapeOf(small, large))).toContain("32 GiB (eu-1/small)");
+    expect(resourceRefusal(pinned, shapeOf(small, large), 4)).toContain("32 GiB (eu-1/small)");
   });
 
   it("not for a share that 1 ÷ GPUs would round up", () => {
     const asks = job({ total: { cpus: 525 } }, { gang: 75 });
-    expect(resourceRefusal(asks, shapeOf(host("even", { cpus: 56 })))).toBeUndefined();
+    expect(resourceRefusal(asks, shapeOf(host("even", { cpus: 56 })), 4)).toBeUndefined();
   });
 
   it("not by a fleet that does not answer within three seconds, which is said", async () => {

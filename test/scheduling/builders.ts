@@ -34,6 +34,8 @@ export interface HostSpec {
   readonly type?: string;
   readonly memoryGiB?: number;
   readonly watts?: number;
+  readonly cpus?: number;
+  readonly hostMemoryGiB?: number;
 }
 
 export interface TenantSpec {
@@ -70,6 +72,8 @@ const hostShape = (id: HostId, spec: HostSpec): HostShape => ({
   gpuCount: spec.gpus ?? 8,
   gpuMemoryGiB: gib(spec.memoryGiB ?? 80),
   gpuWatts: watts(spec.watts ?? 700),
+  ...(spec.cpus !== undefined && { cpus: spec.cpus }),
+  ...(spec.hostMemoryGiB !== undefined && { hostMemoryGiB: gib(spec.hostMemoryGiB) }),
 });
 
 const tenantRule = ({ id, quota, borrowing = 0 }: TenantSpec): TenantRule => ({

@@ -26,7 +26,7 @@ import {
 const PATIENCE_MS = 300_000;
 const JOBS = 40;
 /** By identity, the processes that took workflow tasks after the commit must be of this release. */
-const NEW_IDENTITY = /orbweaver=\S+ rules=4/;
+const NEW_IDENTITY = /orbweaver=\S+ rules=5/;
 
 Runtime.install({ logger: new DefaultLogger("ERROR") });
 
@@ -109,16 +109,16 @@ it(
     await replace("new", ["jobs"]);
     const shown = await two.cli("fleet", "show", "--json");
     expect(JSON.parse(shown.said)).toMatchObject({
-      rules: { rules: 1, newest: 4, canUpgrade: true },
+      rules: { rules: 1, newest: 5, canUpgrade: true },
     });
     const committed = await two.cli("fleet", "upgrade", "--json");
     expect(JSON.parse(committed.said), committed.said).toEqual({
       fleet: two.fleet,
       from: 1,
-      rules: 4,
+      rules: 5,
     });
     await submit("new", 4);
-    expect(await rulesNow()).toBe(4);
+    expect(await rulesNow()).toBe(5);
   },
   PATIENCE_MS,
 );

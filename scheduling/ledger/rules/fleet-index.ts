@@ -38,6 +38,8 @@ export interface FleetIndex {
   /** Of sites and racks, in the fleet's order. */
   readonly budgets: readonly WattsBudget[];
   readonly hasWindows: boolean;
+  /** Some host states its processors or its memory. */
+  readonly hasResources: boolean;
   /** Sums of its watts are exact, in whatever order they are taken. */
   readonly hasWholeWatts: boolean;
 }
@@ -74,6 +76,9 @@ export function indexFleet({ clusters, tenants, sites = [] }: FleetShape): Fleet
     tenants: new Map(tenants.map((rule) => [rule.id, rule])),
     budgets,
     hasWindows: clusters.some(({ maintenance = [] }) => maintenance.length > 0),
+    hasResources: clusters.some(({ hosts }) =>
+      hosts.some(({ cpus, hostMemoryGiB }) => cpus !== undefined || hostMemoryGiB !== undefined),
+    ),
     hasWholeWatts: clusters.every(({ hosts }) =>
       hosts.every(({ gpuWatts }) => Number.isSafeInteger(gpuWatts)),
     ),

@@ -4,6 +4,8 @@
  * A gang has one GPU type. It lies in one cluster unless `maxClusters` allows more; `isSameFabric` means one cluster that has a fabric,
  * `isSameHost` one host. A smaller size is acceptable only after the gang timeout, or when the job has stopped to continue on exactly these
  * GPUs. GPUs that are reserved for another job are not granted (reservation-index.ts).
+ * On each host, the processors and memory that are stated cover what its leases take (host-resources.ts); from `RESOURCE_RULES` on requests
+ * may say how much.
  * Jobs of one tenant with the same anti-affinity label never share a host. limits.ts has the rules of maintenance.
  * GPUs of one host may hold several gangs of a job array at once; the gangs of an array never shrink.
  * Cost of a check: O(hosts of the grant). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
@@ -12,6 +14,7 @@
 import type { RefusalCode } from "../../../domain/values/codes.ts";
 import type { HostId } from "../../../domain/values/ids.ts";
 import type { Constraints, Gang } from "../../../domain/job/job.ts";
+import { resourceText } from "../../../domain/job/job-resources.ts";
 import {
   gpuCountOf,
   popCount,
@@ -21,6 +24,7 @@ import {
 import type { PlanItem } from "../../../domain/lease/plan.ts";
 import { fullMask } from "../../../lib/bits.ts";
 import type { FleetIndex, HostPlace } from "./fleet-index.ts";
+import { hasEnough, shortage } from "./host-resources.ts";
 import type { HostStatus } from "../ledger.ts";
 import { forbiddingWindow, quotaLimit, wattsLimit, WATTS_EPSILON } from "./limits.ts";
 import { mayBackfillOn } from "./opportunistic-terms.ts";
@@ -91,13 +95,14 @@ export function isSuitable(
   { constraints, avoidHosts }: Pick<GangRequest, "constraints" | "avoidHosts">,
   { host, cluster }: HostPlace,
 ): boolean {
-  const { jurisdictions, clusters, hosts, gpuTypes, gpuMemoryGiB } = constraints;
+  const { jurisdictions, clusters, hosts, gpuTypes, gpuMemoryGiB, resources } = constraints;
   return (
     (jurisdictions?.includes(cluster.jurisdiction) ?? true) &&
     (clusters?.includes(cluster.id) ?? true) &&
     (hosts?.includes(host.id) ?? true) &&
     (gpuTypes?.includes(host.gpuType) ?? true) &&
     host.gpuMemoryGiB >= (gpuMemoryGiB ?? 0) &&
+    (resources === undefined || hasEnough(host, resources)) &&
     !(avoidHosts?.includes(host.id) ?? false)
   );
 }
@@ -203,7 +208,24 @@ function hostProblem(
       `${host.id} (${gpuType}, ${gpuMemoryGiB} GiB, ${part.cluster.jurisdiction}) is not what the job asks for`,
     );
   }
-  return undefined;
+  return resourceProblem(request, part, terms);
+}
+
+function resourceProblem(
+  { constraints: { resources: need } }: GangRequest,
+  { host, mask }: Part,
+  { usage: { taken, uneven } }: GrantTerms,
+): GrantProblem | undefined {
+  if (need === undefined && !uneven.has(host.id)) return undefined;
+  const gpus = popCount(mask);
+  const otherGpus = popCount(taken.get(host.id) ?? 0);
+  const short = shortage(host, gpus, { need, uneven, otherGpus });
+  if (short === undefined) return undefined;
+  const amount = (value: number): string => resourceText(short.of, value);
+  return problem(
+    "ResourcesTaken",
+    `${host.id} has ${amount(Math.max(0, short.left))} of its ${amount(short.total)} left; ${gpus} GPUs of the job take ${amount(gpus * short.need)}`,
+  );
 }
 
 const HOST_CONDITIONS: Readonly<Record<HostCondition, string>> = {

@@ -1,5 +1,6 @@
 /**
- * @file The account of a ledger's leases: the GPUs in use, each tenant's holdings, the draw of each cluster, site and rack, and host labels.
+ * @file The account of a ledger's leases: the GPUs in use, each tenant's holdings, the draw of each cluster, site and rack, host labels, and
+ * what leases take of their hosts' processors and memory.
  *
  * Built once, then kept up to date lease by lease. GPUs on hosts that have left the fleet's description stay in use, but their type and draw
  * are unknown: they count against no limit, and nothing can be granted there. Cost: O(GPU sets in leases) to build.
@@ -13,6 +14,8 @@ import {
   type HostGpus,
   type Lease,
 } from "../../../domain/lease/lease.ts";
+import type { GpuNeed } from "../../../domain/job/job-resources.ts";
+import { addUneven, type UnevenHosts } from "./host-resources.ts";
 import type { FleetIndex } from "./fleet-index.ts";
 import { quotaLimit } from "./limits.ts";
 
@@ -27,6 +30,8 @@ export interface Usage {
   readonly budgets: Map<string, number>;
   /** Jobs by host and label, with how many of its leases each has there. */
   readonly labels: Map<string, Map<JobId, number>>;
+  /** By host, see host-resources.ts: only hosts with a lease that says what it takes. */
+  readonly uneven: UnevenHosts;
 }
 
 export function usageOf(leases: Iterable<Lease>, index: FleetIndex): Usage {
@@ -36,6 +41,7 @@ export function usageOf(leases: Iterable<Lease>, index: FleetIndex): Usage {
     watts: new Map(),
     budgets: new Map(),
     labels: new Map(),
+    uneven: new Map(),
   };
   for (const lease of leases) take(usage, index, heldBy(lease));
   return usage;
@@ -64,17 +70,27 @@ export const heldBy = (lease: Lease): Held => ({
   tenant: lease.tenant,
   gpus: takenGpus(lease),
   ...labelled(lease.jobId, lease.terms?.constraints.antiAffinity),
+  ...needing(needOf(lease)),
 });
+
+/** As its terms say; of a lease that was only reported, as the report says. */
+export const needOf = ({ terms, resources }: Lease): GpuNeed | undefined =>
+  terms === undefined ? resources : terms.constraints.resources;
 
 /** The label that a job keeps others of its kind away with; nothing when it has none. */
 export const labelled = (jobId: JobId, antiAffinity: string | undefined): Pick<Held, "label"> =>
   antiAffinity === undefined ? {} : { label: { jobId, antiAffinity } };
+
+/** What its GPUs take of their hosts; nothing when the job does not say. */
+export const needing = (resources: GpuNeed | undefined): Pick<Held, "resources"> =>
+  resources === undefined ? {} : { resources };
 
 export function take(usage: Usage, index: FleetIndex, held: Held): void {
   for (const { host, mask } of held.gpus) {
     usage.taken.set(host, (usage.taken.get(host) ?? 0) | mask);
     count(usage, index, { tenant: held.tenant, host, gpus: popCount(mask) });
     noteLabel(usage, held, { host, leases: 1 });
+    noteNeed(usage, index, { held, host, gpus: popCount(mask) });
   }
 }
 
@@ -84,6 +100,7 @@ export function release(usage: Usage, index: FleetIndex, held: Held): void {
     usage.taken.set(host, (usage.taken.get(host) ?? 0) & ~mask);
     count(usage, index, { tenant: held.tenant, host, gpus: -popCount(mask) });
     noteLabel(usage, held, { host, leases: -1 });
+    noteNeed(usage, index, { held, host, gpus: -popCount(mask) });
   }
 }
 
@@ -92,6 +109,22 @@ export interface Held {
   readonly gpus: readonly HostGpus[];
   /** Absent where the job has none. */
   readonly label?: { readonly jobId: JobId; readonly antiAffinity: string };
+  /** Absent where the job takes the shares of its GPUs. */
+  readonly resources?: GpuNeed;
+}
+
+function noteNeed(
+  { uneven }: Usage,
+  index: FleetIndex,
+  {
+    held: { resources },
+    host,
+    gpus,
+  }: { readonly held: Held; readonly host: HostId; readonly gpus: number },
+): void {
+  const place = resources === undefined ? undefined : index.places.get(host);
+  if (resources === undefined || place === undefined) return;
+  addUneven(uneven, place.host, { need: resources, gpus });
 }
 
 function noteLabel(

@@ -56,4 +56,37 @@ describe("the limits of a launch", () => {
       refusal: expect.stringMatching(want) as string,
     });
   });
+
+  describe("where the fleet counts what its hosts state", () => {
+    const counted = (of: ReturnType<typeof order>) => ({
+      ...of,
+      holder: { ...of.holder, resources: {} },
+    });
+    const stated = host({ cpus: 32, memoryBytes: 64 * GIB, stated: ["memoryBytes"] });
+
+    it("go up to all that the host has", () => {
+      const of = counted(order(1, { per: "gpu", memoryGiB: gib(64) }));
+      expect(launchLimits(of, stated)).toMatchObject({ limits: { memoryBytes: 64 * GIB } });
+    });
+
+    it.each([
+      [
+        "more than that",
+        counted(order(1, { per: "gpu", memoryGiB: gib(65) })),
+        /the host has 64 GiB/,
+      ],
+      [
+        "more than the share of what is not stated",
+        counted(order(1, { per: "gpu", cpus: 5 })),
+        /share there is 4 CPUs/,
+      ],
+      [
+        "more than the share to a lease that is not counted",
+        order(1, { per: "gpu", memoryGiB: gib(9) }),
+        /share there is 8 GiB/,
+      ],
+    ])("refuse %s", (_, of, want) => {
+      expect(launchLimits(of, stated)).toEqual({ refusal: expect.stringMatching(want) as string });
+    });
+  });
 });

@@ -54,6 +54,8 @@ test.each<{ readonly what: string; readonly change: Partial<Lease>; readonly isB
   },
   { what: "times with fractions", change: { grantedAtMs: 0.1, requestedAtMs: 1e15 } },
   { what: "an eviction", change: { eviction } },
+  { what: "what it takes, as reported", change: { resources: { cpus: 2.5 } }, isBare: true },
+  { what: "memory that it takes", change: { resources: { memoryGiB: 0.1 } }, isBare: true },
   { what: "a checkpoint", change: { checkpointedAtMs: 77 } },
   { what: "a loss that it caused", change: { causedLossGpuSeconds: 4.25 } },
   {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MAX_REQUEST_ENTRY_BYTES } from "../../../domain/lease/gang-request.ts";
 import { MAX_ENTRY_BYTES, readEntry } from "../../../scheduling/ledger/inbox-entry.ts";
-import { OLDEST_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { OLDEST_RULES, RESOURCE_RULES } from "../../../scheduling/ledger/ledger.ts";
 import { entries } from "../arbitraries.ts";
 import { ask, end, fleetShape, gpus, hello } from "../builders.ts";
 
@@ -47,6 +47,24 @@ describe("an entry that is right", () => {
     },
   ])("of kind $kind is read with all its fields", (entry) => {
     expect(readEntry(entry)).toMatchObject({ kind: "read", entry });
+  });
+
+  test.each([
+    { rules: RESOURCE_RULES - 1, want: undefined },
+    { rules: RESOURCE_RULES, want: { cpus: 2, memoryGiB: 7.5 } },
+  ])("takes of its hosts under rules $rules: $want", ({ rules, want }) => {
+    const resources = { cpus: 2, memoryGiB: 7.5, colour: 1 };
+    const read = readEntry(ask({ constraints: { resources } }), rules);
+    const asserted = readEntry({ kind: "assert", lease: { ...fact, resources } }, rules);
+    if (read.kind !== "read" || read.entry.kind !== "request") throw new Error("refused");
+    if (asserted.kind !== "read" || asserted.entry.kind !== "assert") throw new Error("refused");
+    expect(read.entry.request.constraints.resources).toEqual(want);
+    expect(asserted.entry.lease.resources).toEqual(want);
+  });
+
+  test("is refused where it takes less than nothing", () => {
+    const entry = ask({ constraints: { resources: { cpus: -1 } } });
+    expect(readEntry(entry)).toMatchObject({ kind: "refused", code: "EntryMalformed" });
   });
 
   test("loses the fields that nobody knows", () => {

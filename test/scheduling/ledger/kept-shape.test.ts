@@ -100,6 +100,7 @@ const LEASE: Required<Lease> = {
   class: "training",
   tenant: tenantId("t"),
   slots: 4,
+  resources: { cpus: 1, memoryGiB: 2 },
   gpus: [{ host: HOST, mask: 1 }],
   grantedAtMs: 5,
   requestedAtMs: 6,
