@@ -42,8 +42,7 @@ async function submit(name: string, resources: object | undefined, command: read
 }
 
 interface Explained {
-  readonly kind: string;
-  readonly reason?: { readonly code: string; readonly numbers: object };
+  readonly view: { readonly pending?: { readonly code: string; readonly numbers: object } };
 }
 
 const explained = async (job: string): Promise<Explained> =>
@@ -75,9 +74,9 @@ it("jobs that take most of a host's memory run on a host each, the next waits wi
   await submit("third", most, ["true"]);
   const waits = await until(
     () => explained("third"),
-    ({ reason }) => reason !== undefined && reason.code !== "PendingEvaluation",
+    ({ view: { pending } }) => pending !== undefined && pending.code !== "PendingEvaluation",
   );
-  expect(waits.reason).toMatchObject({
+  expect(waits.view.pending).toMatchObject({
     code: "WaitingForResources",
     numbers: { idleGpus: 6, largestUnleasedGpus: 0, memoryGiBForGpu: 6 },
   });
