@@ -217,7 +217,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
   }
   watchFence(fence, { hosts, contacts, clock }, closing.signal);
   void reportCheckpoints({ hosts: hosts.values(), clock, tellFleet, closing: closing.signal });
-  await health.begin();
+  await health.begin(hosts.values());
   const running = workers.map((worker) => worker.run());
   void presence.keep();
 

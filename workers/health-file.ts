@@ -18,6 +18,8 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 export interface HealthRules extends LeaseChecks {
   readonly check?: HealthCheck;
   readonly isSetAside: boolean;
+  /** Whether the agent itself looks at the GPUs that the driver shows. */
+  readonly isGpuChecked: boolean;
 }
 
 /** Names another file than the machine's. */
@@ -28,6 +30,7 @@ const DEFAULTS = Object.freeze({
   timeoutMs: 30_000,
   leaseTimeoutMs: 30_000,
   isSetAside: true,
+  isGpuChecked: true,
 });
 
 /** Longer ones are mistakes: no check takes minutes by the dozen, and timers hold no month. */
@@ -45,13 +48,17 @@ const healthSchema = z.strictObject({
   every: time("Pause between two checks."),
   timeout: time("Longest time of a check."),
   setAside: z.boolean().optional(),
+  gpus: z.boolean().optional(),
 });
 
 /** Throws BAD_INPUT when the file is wrong, when a named one is missing, or when others may write it. */
 export function readHealthRules(env: Readonly<Record<string, string | undefined>>): HealthRules {
   const named = env[HEALTH_VARIABLE];
   const file = named ?? HEALTH_FILE;
-  if (named === undefined && !existsSync(file)) return { isSetAside: DEFAULTS.isSetAside };
+  if (named === undefined && !existsSync(file)) {
+    const { isSetAside, isGpuChecked } = DEFAULTS;
+    return { isSetAside, isGpuChecked };
+  }
   const wrong = (why: string): OrbweaverError =>
     new OrbweaverError("BAD_INPUT", `the health file ${file} cannot be used: ${why}`);
   let value: unknown;
@@ -62,7 +69,7 @@ export function readHealthRules(env: Readonly<Record<string, string | undefined>
   }
   const parsed = healthSchema.safeParse(value ?? {});
   if (!parsed.success) throw wrong(z.prettifyError(parsed.error));
-  const { check, every, timeout, setAside, leaseTimeout, ...around } = parsed.data;
+  const { check, every, timeout, setAside, leaseTimeout, gpus, ...around } = parsed.data;
   if (check === undefined && (every ?? timeout) !== undefined)
     throw wrong("every and timeout say nothing without check. Name a program, or leave them out.");
   if ((every ?? 0) > LONGEST.everyMs) throw wrong("every is longer than a day. Check more often.");
@@ -91,5 +98,6 @@ export function readHealthRules(env: Readonly<Record<string, string | undefined>
       },
     }),
     isSetAside: setAside ?? DEFAULTS.isSetAside,
+    isGpuChecked: gpus ?? DEFAULTS.isGpuChecked,
   };
 }

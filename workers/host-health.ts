@@ -1,6 +1,6 @@
 /**
  * @file Watches the health of an agent's hosts, and drains them in its fleet: where jobs of different tenants fail fast in a row, and where the
- * operator's check fails, or a program of theirs around a launch.
+ * operator's check fails, or a program of theirs around a launch, or where a GPU is broken.
  *
  * It uses the operators' own updates, `drain` and `undrain`, and looks at the ledger first: a host that anybody drained before keeps that reason. What an
  * operator orders between look and update is kept by the fleet, which refuses an update that goes by other drains than there are.
@@ -14,13 +14,22 @@ import {
   launchWord,
   type FastFailure,
 } from "../agent/health/black-hole.ts";
-import { keepChecking } from "../agent/health/health-checks.ts";
+import { createGpuCheck, GPU_CHECK_EVERY_MS } from "../agent/health/gpu-check.ts";
+import {
+  CHECK_FAILED,
+  GPU_FAULT,
+  keepChecking,
+  type HealthCheckPorts,
+} from "../agent/health/health-checks.ts";
 import { leaseChecker } from "../agent/health/lease-checks.ts";
 import { setAside, type SeenFleet, type SetAsidePorts } from "../agent/health/set-aside.ts";
+import { moveLaunches } from "../agent/health/move-launches.ts";
+import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
+import { askNvidiaSmi } from "../agent/system/machine-devices.ts";
 import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
 import type { HostId } from "../domain/values/ids.ts";
-import type { HostSetup } from "../agent/runs/agent-host.ts";
+import type { AgentHost, HostSetup } from "../agent/runs/agent-host.ts";
 import { drainUpdate, fleetWorkflowId, ledgerQuery, undrainUpdate } from "../protocol/messages.ts";
 import { unpackLedger } from "../scheduling/ledger/codec.ts";
 import type { HealthRules } from "./health-file.ts";
@@ -30,7 +39,7 @@ export interface HealthWatch {
   /** What this host is opened with: it takes the ends of its launches, and runs the operator's programs around them. */
   on(host: HostId): Required<Pick<HostSetup, "settled" | "checkLease">>;
   /** Runs the first check, and then again and again. Returns when the first has ended, and soon all the same where it takes long. */
-  begin(): Promise<void>;
+  begin(served: Iterable<AgentHost>): Promise<void>;
 }
 
 export interface HealthSetup {
@@ -100,18 +109,53 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
         },
       }),
     }),
-    begin: async () => {
-      if (health?.check === undefined) return;
-      await keepChecking(health.check, {
-        clock: nodeClock,
-        closing,
-        onNote,
-        runCheck: runCheckProgram,
-        drain: drainOpen,
-        undrain: endDrains,
-      });
+    begin: async (served) => {
+      const told = { clock: nodeClock, closing, onNote, drain: drainOpen, undrain: endDrains };
+      await Promise.all([
+        checkByProgram(health?.check, told),
+        ...(hasGpus(setup) ? [checkGpus([...served], told)] : []),
+      ]);
     },
   };
+}
+
+type Told = Omit<HealthCheckPorts, "runCheck">;
+
+async function checkByProgram(check: HealthRules["check"], told: Told): Promise<void> {
+  if (check === undefined) return;
+  const { command, everyMs } = check;
+  const [name = ""] = command;
+  const repeated = { prefix: CHECK_FAILED, name, everyMs };
+  await keepChecking(repeated, { ...told, runCheck: (closing) => runCheckProgram(check, closing) });
+}
+
+/** Those of a machine that shows its own; made-up GPUs are sound. */
+const hasGpus = ({ health, hosts }: HealthSetup): boolean =>
+  health?.isGpuChecked === true && hosts.some(({ gpus = [] }) => gpus.length > 0);
+
+async function checkGpus(served: readonly AgentHost[], told: Told): Promise<void> {
+  const { clock, closing, onNote } = told;
+  const log = openKernelLog(KERNEL_LOG, onNote);
+  closing.addEventListener("abort", () => log.close(), { once: true });
+  const path = process.env["PATH"];
+  const query = () => askNvidiaSmi(path, ["-q", "-x"]);
+  const check = createGpuCheck({ clock, onNote, query, readLog: () => log.read() });
+  let broken: readonly number[] | "all" = [];
+  await keepChecking(
+    { prefix: GPU_FAULT, everyMs: GPU_CHECK_EVERY_MS },
+    {
+      ...told,
+      runCheck: async () => {
+        const verdict = await check();
+        broken = verdict.kind === "failed" ? verdict.gpus : [];
+        return verdict;
+      },
+      drain: async (reason) => {
+        await told.drain(reason);
+        void moveLaunches(served, { gpus: broken, reason, onNote });
+      },
+    },
+  );
 }
 
 function fleetOrders({ client, fleet }: HealthSetup) {

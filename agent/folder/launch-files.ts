@@ -176,6 +176,8 @@ export interface StopNote {
   readonly termAtMs?: number;
   /** For how long the host had had no contact with the control plane, when it was stopped for that. */
   readonly cutOffMs?: number;
+  /** A GPU of the host is broken: the host's failure, not the job's. */
+  readonly isHostFault?: true;
 }
 
 /** Tasks that were named by orders to stop tasks, and why. */

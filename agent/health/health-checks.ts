@@ -1,5 +1,6 @@
 /**
- * @file Runs an operator's check program again and again: a check that fails drains the agent's hosts at once, one that passes brings them back.
+ * @file Runs a check again and again, an operator's program or that of the GPUs: one that fails drains the agent's hosts at once, one that passes
+ * brings them back.
  *
  * Only a drain of this kind is ended by a pass; what an operator drained, or a host that was set aside, stays drained. A fleet that
  * does not answer is told again soon, whatever the period of the check.
@@ -16,6 +17,15 @@ export interface HealthCheck {
   readonly timeoutMs: number;
 }
 
+/** What is run again and again. */
+export interface RepeatedCheck {
+  /** How each of its reasons begins: no two checks of an agent begin alike. */
+  readonly prefix: string;
+  /** What fails, for people; nothing where its results say so. */
+  readonly name?: string;
+  readonly everyMs: number;
+}
+
 export type CheckResult =
   { readonly kind: "passed" } | { readonly kind: "failed"; readonly why: string };
 
@@ -23,15 +33,17 @@ export interface HealthCheckPorts {
   readonly clock: Clock;
   readonly closing: AbortSignal;
   readonly onNote: (note: string) => void;
-  runCheck(check: HealthCheck, closing: AbortSignal): Promise<CheckResult>;
+  runCheck(closing: AbortSignal): Promise<CheckResult>;
   /** Drains those of the agent's hosts that are not drained yet; fails where the fleet does not answer. */
   drain(reason: string): Promise<void>;
   /** Ends the drains of the agent's hosts whose reasons begin so. */
   undrain(prefix: string): Promise<void>;
 }
 
-/** How each reason of this file begins. */
+/** Of an operator's program. */
 export const CHECK_FAILED = "health check failing";
+/** Of the check of GPUs. */
+export const GPU_FAULT = "GPU fault";
 /** An agent that waits longer is silent, and what it should adopt is ended as of a lost host. */
 const FIRST_CHECK_MS = 20_000;
 const TELL_AGAIN_MS = 5_000;
@@ -39,18 +51,20 @@ const TELL_AGAIN_MS = 5_000;
 const LOOK_AGAIN_MS = 300_000;
 
 /** Returns when the first check has ended and been told of, at the latest after `FIRST_CHECK_MS`; the later ones run until the agent ends. */
-export async function keepChecking(check: HealthCheck, ports: HealthCheckPorts): Promise<void> {
+export async function keepChecking(check: RepeatedCheck, ports: HealthCheckPorts): Promise<void> {
   const { clock, closing } = ports;
+  const { prefix, name, everyMs } = check;
   let reason: string | undefined;
   /** A former agent of these hosts may have drained them. */
   let mayBeDrained = true;
   let toldAtMs: number | undefined;
   const round = async (): Promise<boolean> => {
-    const result = await ports.runCheck(check, closing);
+    const result = await ports.runCheck(closing);
     if (closing.aborted) return true;
     if (result.kind === "failed") {
       const isNew = reason === undefined;
-      reason ??= `${CHECK_FAILED} since ${instantText(clock.nowMs())}: ${check.command[0] ?? ""} ${result.why}`;
+      const what = name === undefined ? result.why : `${name} ${result.why}`;
+      reason ??= `${prefix} since ${instantText(clock.nowMs())}: ${what}`;
       if (isNew) ports.onNote(reason);
       mayBeDrained = true;
       const told = reason;
@@ -61,11 +75,10 @@ export async function keepChecking(check: HealthCheck, ports: HealthCheckPorts):
       return isHeard;
     }
     toldAtMs = undefined;
-    if (reason !== undefined)
-      ports.onNote(`the health check ${check.command[0] ?? ""} passes again`);
+    if (reason !== undefined) ports.onNote(`passes again, after ${reason}`);
     reason = undefined;
     if (!mayBeDrained) return true;
-    mayBeDrained = !(await isTold(() => ports.undrain(CHECK_FAILED)));
+    mayBeDrained = !(await isTold(() => ports.undrain(prefix)));
     return !mayBeDrained;
   };
   const isTold = async (tell: () => Promise<unknown>): Promise<boolean> => {
@@ -80,7 +93,7 @@ export async function keepChecking(check: HealthCheck, ports: HealthCheckPorts):
   const first = round();
   void (async () => {
     for (let isHeard = await first; !closing.aborted; isHeard = await round())
-      await clock.pause(isHeard ? check.everyMs : Math.min(check.everyMs, TELL_AGAIN_MS), closing);
+      await clock.pause(isHeard ? everyMs : Math.min(everyMs, TELL_AGAIN_MS), closing);
   })();
   await Promise.race([first, clock.pause(FIRST_CHECK_MS, closing)]);
 }

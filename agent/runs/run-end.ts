@@ -36,6 +36,8 @@ export interface StopAsk {
   readonly graceMs?: number;
   /** The host's silence, when that is the cause; see `fence.ts`. */
   readonly cutOffMs?: number;
+  /** A GPU of the host is broken; see `move-launches.ts`. */
+  readonly isHostFault?: true;
 }
 
 /** A shim that has taken the claim starts its ranks within this time, on a busy machine too. */
@@ -62,7 +64,7 @@ export function stopRun(
 async function stopOnce(
   host: AgentHost,
   run: LocalRun,
-  { reason, isCheckpointFirst, graceMs, cutOffMs }: StopAsk,
+  { reason, isCheckpointFirst, graceMs, cutOffMs, isHostFault }: StopAsk,
 ): Promise<{ hadProcesses: boolean }> {
   const { files, system } = run;
   const { files: disk, clock } = system;
@@ -71,6 +73,7 @@ async function stopOnce(
     reason,
     atMs: clock.nowMs(),
     ...(cutOffMs !== undefined && { cutOffMs }),
+    ...(isHostFault !== undefined && { isHostFault }),
   };
   createJsonOnce(disk, files.stop, first);
   if (revoke(run, reason)) return { hadProcesses: false };

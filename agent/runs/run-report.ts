@@ -79,6 +79,8 @@ export function verdict(
     phase.status.ranks.every(({ end }) => end?.exitCode === 0 && end.atMs <= termAtMs);
   if (isComplete) return { end: "completed" };
   if (stop?.cutOffMs !== undefined) return cutOff(order, stop, stop.cutOffMs);
+  if (stop?.isHostFault === true)
+    return { end: "failed", cause: { code: "HOST_LOST", message: stop.reason, atMs: stop.atMs } };
   if (stop !== undefined) return stopped(stop.reason, stop.atMs);
   return { end: "failed", cause: lostCause(facts) };
 }

@@ -23,36 +23,47 @@ export interface MachineGpu {
   readonly migDevices: number;
 }
 
-/** Undefined for a text that is no such answer. */
-export function parseDeviceQuery(xml: string): readonly MachineGpu[] | undefined {
+/** What the answer says of each GPU, without that of its MIG instances, which have memory of their own; undefined for a text that is none. */
+export function gpusIn(
+  xml: string,
+):
+  | readonly { readonly busId: string; readonly gpu: string; readonly instances: string }[]
+  | undefined {
   if (!xml.includes("<nvidia_smi_log>")) return undefined;
   return [...xml.matchAll(/<gpu id="([^"]*)">([\s\S]*?)<\/gpu>/g)].map(
     ([, busId = "", whole = ""]) => {
-      // Instances have memory of their own.
       const instances = partOf(whole, "mig_devices");
-      const gpu = whole.replace(instances, () => "");
-      const device = valueOf(gpu, "product_name") ?? "unknown";
-      const type = gpuTypeOfDevice(device);
-      const uuid = valueOf(gpu, "uuid");
-      const memoryMiB = amountOf(partOf(gpu, "fb_memory_usage"), "total");
-      const watts = amountOf(gpu, "default_power_limit");
-      return {
-        device,
-        ...(type !== undefined && { type }),
-        ...(uuid !== undefined && { uuid }),
-        ...(busId !== "" && { busId }),
-        ...(memoryMiB !== undefined && { memoryMiB }),
-        ...(watts !== undefined && { watts }),
-        migDevices: [...instances.matchAll(/<mig_device>/g)].length,
-      };
+      return { busId, instances, gpu: whole.replace(instances, () => "") };
     },
   );
 }
 
-const partOf = (xml: string, name: string): string =>
+/** Undefined for a text that is no such answer. */
+export function parseDeviceQuery(xml: string): readonly MachineGpu[] | undefined {
+  return gpusIn(xml)?.map(({ busId, gpu, instances }) => {
+    const device = valueOf(gpu, "product_name") ?? "unknown";
+    const type = gpuTypeOfDevice(device);
+    const uuid = valueOf(gpu, "uuid");
+    const memoryMiB = amountOf(partOf(gpu, "fb_memory_usage"), "total");
+    const watts = amountOf(gpu, "default_power_limit");
+    return {
+      device,
+      ...(type !== undefined && { type }),
+      ...(uuid !== undefined && { uuid }),
+      ...(busId !== "" && { busId }),
+      ...(memoryMiB !== undefined && { memoryMiB }),
+      ...(watts !== undefined && { watts }),
+      migDevices: [...instances.matchAll(/<mig_device>/g)].length,
+    };
+  });
+}
+
+/** What stands between the first tags of the name. */
+export const partOf = (xml: string, name: string): string =>
   new RegExp(`<${name}>([\\s\\S]*?)</${name}>`).exec(xml)?.[1] ?? "";
 
-function valueOf(xml: string, name: string): string | undefined {
+/** Undefined where the driver does not say. */
+export function valueOf(xml: string, name: string): string | undefined {
   const value = partOf(xml, name).trim();
   return value === "" || value === "N/A" || value.includes("<") ? undefined : plain(value);
 }

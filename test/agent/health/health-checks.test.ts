@@ -12,7 +12,7 @@ import { runCheckProgram } from "../../../agent/system/check-program.ts";
 import { readHealthRules } from "../../../workers/health-file.ts";
 import { nodeClock } from "../../../agent/system/node-clock.ts";
 
-const CHECK = { command: ["check"], everyMs: 60_000, timeoutMs: 1_000 };
+const CHECK = { prefix: CHECK_FAILED, name: "check", everyMs: 60_000 };
 const passed: CheckResult = { kind: "passed" };
 const bad: CheckResult = { kind: "failed", why: "ended with exit code 2: no GPU" };
 
@@ -162,8 +162,10 @@ describe("a health file", () => {
     expect(rulesOf("check: [/bin/check, --all]\nevery: 5m\nsetAside: false\n")).toEqual({
       check: { command: ["/bin/check", "--all"], everyMs: 300_000, timeoutMs: 30_000 },
       isSetAside: false,
+      isGpuChecked: true,
     });
-    expect(rulesOf("")).toEqual({ isSetAside: true });
+    expect(rulesOf("")).toEqual({ isSetAside: true, isGpuChecked: true });
+    expect(rulesOf("gpus: false")).toEqual({ isSetAside: true, isGpuChecked: false });
   });
 
   it("names programs around each launch, with a time of their own", () => {
@@ -171,6 +173,7 @@ describe("a health file", () => {
       prologue: { command: ["/bin/a", "-x"], timeoutMs: 5_000 },
       epilogue: { command: ["/bin/b"], timeoutMs: 5_000 },
       isSetAside: true,
+      isGpuChecked: true,
     });
     expect(rulesOf("epilogue: [/bin/b]\n").epilogue?.timeoutMs).toBe(30_000);
   });

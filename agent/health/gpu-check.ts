@@ -1,0 +1,129 @@
+/**
+ * @file Whether the machine's GPUs are sound: by the driver's answer, and by what it writes to the kernel log.
+ *
+ * The log is read in every round, the driver is asked once a minute and whenever the log tells of a hardware fault. Such a fault counts for
+ * `HOLD_MS` after it was written; then the driver's answer alone decides. Faults of applications drain nothing. A driver that does not answer, or no
+ * longer shows a GPU that it has shown, is a fault of all of the machine.
+ */
+
+import { parseGpuFaults, type GpuCondition } from "../../domain/fleet/gpu-faults.ts";
+import { parseXid, xidKind, xidText, type XidWord } from "../../domain/fleet/xid.ts";
+import type { Clock } from "../ports/clock.ts";
+import type { KernelRecord } from "../system/kernel-log.ts";
+
+export interface GpuCheckPorts {
+  readonly clock: Clock;
+  /** The answer of `nvidia-smi -q -x`; undefined where there is no driver. Fails where it does. */
+  query(): Promise<string | undefined>;
+  readLog(): readonly KernelRecord[];
+  readonly onNote: (note: string) => void;
+}
+
+export type GpuVerdict =
+  | { readonly kind: "passed" }
+  | {
+      readonly kind: "failed";
+      readonly why: string;
+      /** The broken GPUs, which jobs had better leave, by their places in the driver's order; `all` where nobody knows which. */
+      readonly gpus: readonly number[] | "all";
+    };
+
+/** Between two rounds. */
+export const GPU_CHECK_EVERY_MS = 10_000;
+const QUERY_EVERY_MS = 60_000;
+/** An hour: what a reset or a reboot has mended is known to be sound by then. */
+export const HOLD_MS = 3_600_000;
+const SHOWN_FAULTS = 3;
+
+interface HeldXid extends XidWord {
+  readonly untilMs: number;
+}
+
+interface Seen {
+  readonly atMs: number;
+  readonly conditions: readonly GpuCondition[];
+  /** Why there is no answer. */
+  readonly failure?: string;
+}
+
+export function createGpuCheck({
+  clock,
+  query,
+  readLog,
+  onNote,
+}: GpuCheckPorts): () => Promise<GpuVerdict> {
+  let held: readonly HeldXid[] = [];
+  let seen: Seen | undefined;
+  let known: readonly string[] = [];
+  return async () => {
+    const fresh = faultsIn(readLog(), clock.sinceBootMs(), onNote);
+    held = [...held, ...fresh].filter(({ untilMs }) => untilMs > clock.sinceBootMs());
+    const nowMs = clock.elapsedMs();
+    if (seen === undefined || fresh.length > 0 || nowMs - seen.atMs >= QUERY_EVERY_MS)
+      seen = await ask(query, nowMs);
+    known = [...new Set([...known, ...seen.conditions.map(({ busId }) => busId)])];
+    return verdictOf(seen, held, known);
+  };
+}
+
+function faultsIn(
+  records: readonly KernelRecord[],
+  nowMs: number,
+  onNote: (note: string) => void,
+): readonly HeldXid[] {
+  return records.flatMap(({ text, sinceBootMs = nowMs }) => {
+    const word = parseXid(text);
+    if (word === undefined) return [];
+    const kind = xidKind(word.xid);
+    if (kind === "hardware") return [{ ...word, untilMs: sinceBootMs + HOLD_MS }];
+    onNote(
+      `GPU ${word.busId}: ${xidText(word.xid)}, ${kind === "application" ? "the application's" : "no certain fault of the hardware"}: ${word.text}`,
+    );
+    return [];
+  });
+}
+
+async function ask(query: GpuCheckPorts["query"], atMs: number): Promise<Seen> {
+  try {
+    const answer = await query();
+    const conditions = answer === undefined ? [] : parseGpuFaults(answer);
+    return conditions === undefined
+      ? { atMs, conditions: [], failure: "nvidia-smi gives an answer of another form" }
+      : { atMs, conditions };
+  } catch (error) {
+    const [line = ""] = (error instanceof Error ? error.message : String(error)).split("\n");
+    return { atMs, conditions: [], failure: `nvidia-smi fails: ${line}` };
+  }
+}
+
+function verdictOf(
+  { conditions, failure }: Seen,
+  held: readonly HeldXid[],
+  known: readonly string[],
+): GpuVerdict {
+  const places = new Map(conditions.map(({ busId }, place) => [busId, place]));
+  const missing = failure === undefined ? known.filter((busId) => !places.has(busId)) : [];
+  const broken = [
+    ...(failure === undefined ? [] : [{ text: failure, place: undefined }]),
+    ...missing.map((busId) => ({ text: `GPU ${busId} is gone`, place: undefined })),
+    ...held.map(({ busId, xid }) => ({
+      text: `GPU ${busId}: ${xidText(xid)}`,
+      place: places.get(busId),
+    })),
+    ...conditions.flatMap(({ busId, faults }, place) =>
+      faults.map((fault) => ({ text: `GPU ${busId}: ${fault}`, place })),
+    ),
+  ];
+  const limited = conditions.flatMap(({ busId, limits }) =>
+    limits.map((limit) => `GPU ${busId}: ${limit}`),
+  );
+  const texts = [...new Set([...broken.map(({ text }) => text), ...limited])];
+  if (texts.length === 0) return { kind: "passed" };
+  const more = texts.length - SHOWN_FAULTS;
+  const named = broken.flatMap(({ place }) => place ?? []);
+  return {
+    kind: "failed",
+    why: `${texts.slice(0, SHOWN_FAULTS).join("; ")}${more > 0 ? `; ${more} more` : ""}`,
+    gpus: named.length < broken.length ? "all" : [...new Set(named)].sort((a, b) => a - b),
+  };
+}

@@ -1,0 +1,43 @@
+/**
+ * @file Ends the launches on broken GPUs, so that their jobs go on elsewhere: with a checkpoint where they write one, as a failure of the host.
+ *
+ * Called once the host is drained, or the job would come back. A launch whose GPUs are sound runs on.
+ */
+
+import { maskOn, type AgentHost } from "../runs/agent-host.ts";
+import { unfinishedRuns } from "../presence/presence-report.ts";
+import { stopRun } from "../runs/run-end.ts";
+
+export interface Move {
+  /** By their places in the driver's order. */
+  readonly gpus: readonly number[] | "all";
+  /** For people: the host's drain. */
+  readonly reason: string;
+  readonly onNote: (note: string) => void;
+}
+
+/** Returns when none of them runs any more. */
+export async function moveLaunches(
+  hosts: Iterable<AgentHost>,
+  { gpus, reason, onNote }: Move,
+): Promise<void> {
+  const broken = gpus === "all" ? -1 : gpus.reduce((mask, gpu) => mask | (1 << gpu), 0);
+  const moves = [...hosts].flatMap((host) =>
+    unfinishedRuns(host).flatMap((run) => {
+      const order = run.stored?.order;
+      if (order === undefined || (maskOn(order) & broken) === 0) return [];
+      onNote(`${host.id}: ${order.jobId} leaves it: ${reason}`);
+      const ask = {
+        reason: `${host.id} is out of service (${reason}); ${order.jobName} goes on elsewhere`,
+        isCheckpointFirst: order.run.checkpoint !== undefined,
+        isHostFault: true as const,
+      };
+      return [
+        stopRun(host, run, ask).catch((error: unknown) => {
+          onNote(`${host.id}: ${order.jobId} could not be stopped: ${String(error)}`);
+        }),
+      ];
+    }),
+  );
+  await Promise.all(moves);
+}

@@ -1,0 +1,167 @@
+/** @file The agent's own check of GPUs: what fails it, for how long, which GPUs jobs leave, and that a job is not charged for it. */
+import { appendFileSync, existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { createGpuCheck, HOLD_MS } from "../../../agent/health/gpu-check.ts";
+import { moveLaunches } from "../../../agent/health/move-launches.ts";
+import { openKernelLog } from "../../../agent/system/kernel-log.ts";
+import { nodeClock } from "../../../agent/system/node-clock.ts";
+import { ms } from "../../../domain/values/units.ts";
+import { deviceQuery } from "../../support/stand-in-nvidia-smi.ts";
+import { folder, orderOf, pidIn, removeFolders, runs, testAgent } from "../fixture.ts";
+
+afterEach(removeFolders);
+
+const H100 = { device: "NVIDIA H100 80GB HBM3" };
+/** At 0:18:00 and 0:28:00. */
+const SOUND = deviceQuery([H100, H100]);
+const broken = SOUND.replace(
+  "<uuid>GPU-00000001",
+  "<ecc_errors><volatile><dram_uncorrectable>2</dram_uncorrectable></volatile></ecc_errors><uuid>GPU-00000001",
+);
+const kernelLine = (xid: number, atMs: number, busId = "0000:28:00"): string =>
+  `4,1,${atMs * 1_000},-;NVRM: Xid (PCI:${busId}): ${xid}, pid=1, name=python\n`;
+
+/** A machine whose clock, driver and kernel log (a file) a test sets. */
+function machine(answers: string | Error | undefined = SOUND) {
+  const file = join(folder(), "kmsg");
+  writeFileSync(file, "");
+  const notes: string[] = [];
+  const log = openKernelLog(file, (note) => notes.push(note));
+  const state = { nowMs: 1_000, answer: answers, asked: 0 };
+  const check = createGpuCheck({
+    clock: { ...nodeClock, sinceBootMs: () => state.nowMs, elapsedMs: () => state.nowMs },
+    query: () => {
+      state.asked += 1;
+      return state.answer instanceof Error
+        ? Promise.reject(state.answer)
+        : Promise.resolve(state.answer);
+    },
+    readLog: () => log.read(),
+    onNote: (note) => notes.push(note),
+  });
+  return { state, notes, check, write: (text: string) => appendFileSync(file, text) };
+}
+
+describe("the check of GPUs", () => {
+  it("passes where all are sound, and where there is no driver", async () => {
+    expect(await machine().check()).toEqual({ kind: "passed" });
+    expect(await machine(undefined).check()).toEqual({ kind: "passed" });
+  });
+
+  it("fails by a hardware fault in the kernel log, and passes an hour later", async () => {
+    const { state, check, write } = machine();
+    await check();
+    write(kernelLine(79, 900));
+    expect(await check()).toEqual({
+      kind: "failed",
+      why: "GPU 0:28:00: Xid 79 (the GPU has fallen off the bus)",
+      gpus: [1],
+    });
+    expect(state.asked).toBe(2);
+    state.nowMs = 900 + HOLD_MS;
+    expect(await check()).toEqual({ kind: "passed" });
+  });
+
+  it("passes by a fault of an application, which is said, and by one before the last hour", async () => {
+    const { check, state, notes, write } = machine();
+    state.nowMs = 2 * HOLD_MS;
+    write(kernelLine(31, state.nowMs) + kernelLine(79, state.nowMs - HOLD_MS));
+    expect(await check()).toEqual({ kind: "passed" });
+    expect(notes).toEqual([expect.stringMatching(/^GPU 0:28:00: Xid 31, the application's/)]);
+  });
+
+  it("reads a record that was written in two parts", async () => {
+    const { check, write } = machine();
+    const line = kernelLine(48, 1_000);
+    write(line.slice(0, 30));
+    expect(await check()).toEqual({ kind: "passed" });
+    write(line.slice(30));
+    expect(await check()).toMatchObject({ kind: "failed", gpus: [1] });
+  });
+
+  it("fails by the driver's answer until a later answer is sound", async () => {
+    const { state, check } = machine(broken);
+    expect(await check()).toEqual({
+      kind: "failed",
+      why: "GPU 0:28:00: 2 uncorrected ECC errors",
+      gpus: [1],
+    });
+    state.answer = SOUND;
+    state.nowMs += 60_000;
+    expect(await check()).toEqual({ kind: "passed" });
+  });
+
+  it("keeps new work away, and moves nothing, for what lets work go on", async () => {
+    const waits = "<gpu_recovery_action>Reset</gpu_recovery_action><uuid>GPU-00000000";
+    const { check } = machine(SOUND.replace("<uuid>GPU-00000000", waits));
+    expect(await check()).toEqual({
+      kind: "failed",
+      why: "GPU 0:18:00: the driver asks for: Reset",
+      gpus: [],
+    });
+  });
+
+  it("fails for all GPUs where the driver fails, or no longer shows one", async () => {
+    const { state, check } = machine();
+    await check();
+    state.nowMs += 60_000;
+    state.answer = deviceQuery([H100]);
+    expect(await check()).toEqual({ kind: "failed", why: "GPU 0:28:00 is gone", gpus: "all" });
+    state.nowMs += 60_000;
+    state.answer = new Error("Command failed: nvidia-smi -q -x\nGPU is lost");
+    expect(await check()).toMatchObject({ why: /^nvidia-smi fails: Command failed/, gpus: "all" });
+  });
+
+  it("asks the driver once a minute where nothing happens", async () => {
+    const { state, check } = machine();
+    for (let round = 0; round < 12; round += 1) {
+      await check();
+      state.nowMs += 10_000;
+    }
+    expect(state.asked).toBe(2);
+  });
+
+  it("says once that a log cannot be opened", () => {
+    const notes: string[] = [];
+    const log = openKernelLog(join(folder(), "none"), (note) => notes.push(note));
+    expect([log.read(), log.read()]).toEqual([[], []]);
+    expect(notes).toEqual([expect.stringContaining("ENOENT")]);
+  });
+});
+
+describe("jobs on broken GPUs", () => {
+  const endless = (dir: string, name: string): string =>
+    `echo $$ > ${dir}/${name}; while :; do sleep 0.02; done`;
+
+  it("checkpoint and end as of a lost host; one on a sound GPU runs on", async () => {
+    const dir = folder();
+    const agent = testAgent();
+    const leaves = orderOf(endless(dir, "leaves"), {
+      run: {
+        graceMs: ms(1_000),
+        checkpoint: {
+          order: { kind: "command", command: ["touch", `${dir}/saved`] },
+          graceMs: ms(5_000),
+        },
+      },
+    });
+    const ended = agent.runs.run(leaves);
+    const pid = await pidIn(join(dir, "leaves"));
+    const notes: string[] = [];
+    const move = {
+      reason: "GPU fault since now: Xid 79",
+      onNote: (note: string) => notes.push(note),
+    };
+    await moveLaunches([agent.host], { ...move, gpus: [29] });
+    expect(runs(pid)).toBe(true);
+    await moveLaunches([agent.host], { ...move, gpus: "all" });
+    expect(runs(pid)).toBe(false);
+    expect(existsSync(join(dir, "saved"))).toBe(true);
+    expect(await ended).toMatchObject({
+      end: "failed",
+      cause: { code: "HOST_LOST", message: expect.stringContaining("Xid 79") as string },
+    });
+    expect(notes).toHaveLength(1);
+  });
+});
