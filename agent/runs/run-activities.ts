@@ -60,7 +60,7 @@ export function createRunActivities(ports: RunPorts): RunActivities {
           `this agent does not serve ${order.host}; it serves ${served}`,
         );
       }
-      const run = runOf(host, refOf(order), order.jobId);
+      const run = openRun(host, order);
       const earlier = readJson<RunReport>(host.system.files, run.files.report);
       if (earlier !== undefined) {
         host.open.delete(runKey(run));
@@ -69,6 +69,19 @@ export function createRunActivities(ports: RunPorts): RunActivities {
       return attempt(ports, { host, run, order, task: ports.task() });
     },
   };
+}
+
+/** Throws HOST_REFUSED where the folder of the launch cannot be made, as on a disk that has become read-only. */
+function openRun(host: AgentHost, order: RunOrder): LocalRun {
+  try {
+    return runOf(host, refOf(order), order.jobId);
+  } catch (error) {
+    if (!(error instanceof Error && "syscall" in error)) throw error;
+    throw failure(
+      "HOST_REFUSED",
+      `${host.id} refuses ${order.leaseId} of ${order.jobName}: it cannot write to ${host.layout.dir} (${error.message}). Mend the disk.`,
+    );
+  }
 }
 
 interface Attempt {
