@@ -10,8 +10,21 @@ const QUEUE_PARTS = [
   "decisions",
   "estimates",
   "speed",
+  "bursts",
 ] as const;
 export type QueuePart = (typeof QUEUE_PARTS)[number];
+
+const BURST_RIVALS = [
+  "partition",
+  "fifo-backfill",
+  "easy",
+  "las",
+  "qssf",
+  "fifo-weights",
+  "las-weights",
+  "qssf-weights",
+] as const;
+export type BurstRival = (typeof BURST_RIVALS)[number];
 
 export const queueBench: Bench = {
   name: "queue",
@@ -42,11 +55,22 @@ export const queueBench: Bench = {
       usual: 274,
       least: 0,
     }),
+    {
+      kind: "choice",
+      name: "shares",
+      choices: ["10", "20", "30"],
+      what: "bursts: inference holds so much of the fleet, %",
+    },
+    { kind: "choice", name: "rivals", choices: BURST_RIVALS, what: "bursts: only beside these" },
+    size("burst-seeds", "of the five frozen seeds of the bursts", { usual: 5 }),
+    size("burst-minutes", "minutes of bursts that count", { usual: 120 }),
+    size("burst-warm-up", "minutes of bursts before these, which do not count", { usual: 15 }),
     size("calibration-rounds", "repeat the fit of the workload first", { usual: 0, least: 0 }),
   ],
   examples: [
     ["orbweaver bench queue", "everything"],
     ["orbweaver bench queue --only policies --jobs 1000 --seeds 1", "a quick look"],
+    ["orbweaver bench queue --only bursts --shares 10 --rivals partition", "inference as a load"],
     ["orbweaver bench queue --json --decision-ms 5", "the same bytes on every machine"],
   ],
   run: async (request) => (await import("./queue/run.ts")).runQueue(request),

@@ -24,7 +24,7 @@ export const BURST_CASES = Object.freeze([
 ] as const);
 export type BurstCase = (typeof BURST_CASES)[number];
 
-export const WARM_UP_MS = 15 * 60_000;
+const WARM_UP_MS = 15 * 60_000;
 const COUNTED_MS = 2 * 3_600_000;
 export const LAST_ARRIVAL_MS = WARM_UP_MS + COUNTED_MS;
 /** Frozen; policies are tuned on others. */

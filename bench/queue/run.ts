@@ -4,6 +4,7 @@ import { atLeast, barOf, REPORTED, type Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest, BenchTable } from "../bench.ts";
 import type { QueuePart } from "../queue.ts";
 import { figureText } from "../report.ts";
+import { measureBursts } from "./bursts.ts";
 import { calibrate, calibrationTable } from "./calibrate.ts";
 import { compare, CYCLE_INTERVAL_MS, measureDecision, paperWorkload } from "./compare.ts";
 import { measureDecisions } from "./decisions.ts";
@@ -75,6 +76,12 @@ export async function runQueue(request: BenchRequest): Promise<BenchAnswer> {
   if (isChosen("decisions")) bars.push(...decisionsBars(request));
   if (isChosen("estimates")) bars.push(...(await measureEstimates(request)));
   if (isChosen("speed")) bars.push(...(await measureSpeed(request, request.size("speed-jobs"))));
+  if (isChosen("bursts")) {
+    const bursts = await measureBursts(request);
+    bars.push(...bursts.bars);
+    tables.push(...bursts.tables);
+    details["bursts"] = bursts.details;
+  }
   return { bars, tables, details };
 }
 

@@ -83,7 +83,7 @@ export const DEFAULT_POLICY: FleetPolicy = {
   agingMs: ms(60_000),
   isPreempting: true,
   preemptionBudgetGpuSeconds: 36_000,
-  maxReserveShare: 0.03,
+  maxReserveShare: 0.05,
 };
 
 export interface ClusterShape {

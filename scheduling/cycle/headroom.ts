@@ -8,7 +8,7 @@
 import { gpuCountOf } from "../../domain/lease/lease.ts";
 import { isLow, incomingGpus, planRefill } from "../preemption/headroom-refill.ts";
 import { incompleteReservations } from "../reservation/access.ts";
-import { headroomTarget, planHeadroom } from "../reservation/inference-headroom.ts";
+import { headroomGpus, headroomTarget, shareOfFleet } from "../reservation/inference-headroom.ts";
 import {
   freeGpusIn,
   INFERENCE_HEADROOM,
@@ -22,12 +22,11 @@ import { fleetCounts } from "./fleet-counts.ts";
 import type { CycleParts } from "./parts.ts";
 
 export function openHeadroom(input: CycleInput, reservations: ReservationSet): void {
-  const { cache, snapshot, nowMs, options } = input;
+  const { cache, snapshot } = input;
   const { capacity } = cache;
-  if (options.policies.hasInferenceHeadroom !== true) return;
   // Without requests of other classes there is no need to keep GPUs from them.
   if (snapshot.requests.size <= cache.inference.size) return;
-  const targetGpus = headroomTarget(snapshot, capacity, nowMs);
+  const targetGpus = targetOf(input);
   if (targetGpus === 0) return;
   const gpus = withTrial(reservations, (release) => {
     let missing = targetGpus - fleetCounts(capacity).open;
@@ -36,10 +35,22 @@ export function openHeadroom(input: CycleInput, reservations: ReservationSet): v
       missing -= freeGpusIn(reservations, reservation);
       release(reservation.jobId);
     }
-    const found = planHeadroom(snapshot, capacity, nowMs).gpus;
+    const found = headroomGpus(snapshot, capacity, targetGpus);
     return commit(found, () => found);
   });
   reserveHeadroom(reservations, gpus);
+}
+
+/** GPUs that the policies keep free. */
+function targetOf({
+  cache: { capacity },
+  snapshot,
+  nowMs,
+  options: { policies },
+}: CycleInput): number {
+  const { fixedHeadroomShare, hasInferenceHeadroom } = policies;
+  if (fixedHeadroomShare !== undefined) return shareOfFleet(capacity, fixedHeadroomShare);
+  return hasInferenceHeadroom === true ? headroomTarget(snapshot, capacity, nowMs) : 0;
 }
 
 /** After the admission passes: evicts for what the headroom lacks. */

@@ -35,6 +35,8 @@ export interface Policies {
   readonly isOpportunistic?: true;
   /** Whether free GPUs are reserved for inference jobs to come. */
   readonly hasInferenceHeadroom?: true;
+  /** Of a rival: natural ends keep this part of the fleet free for inference, whatever its demand; nobody is evicted for it. */
+  readonly fixedHeadroomShare?: number;
 }
 
 export interface CycleLimits {

@@ -23,7 +23,7 @@ import type { PreemptionAccount } from "./account.ts";
 import { planPreemption, type PreemptionContext } from "./plan-preemption.ts";
 
 /** No evictions while more than this part of the target is free or being freed. */
-const REFILL_SHARE = 0.5;
+const REFILL_SHARE = 0.8;
 /** Half of a checkpoint's time: run times spread over orders of magnitude, so a job of this age is likely to run as long again. */
 export const REFILL_AFTER_MS = 1_000;
 /** Jobs in whose name one cycle evicts, at most. */
@@ -71,7 +71,7 @@ export function planRefill(
     searches += 1;
     const plan = planPreemption(asIfAgain(lease, gpus), view, {
       ...context,
-      preemption: withDemand(preemption, lease, gpus),
+      preemption: withDemand(preemption, lease, level.targetGpus),
     });
     work += plan?.work ?? 1;
     if (plan === undefined) {
@@ -142,7 +142,10 @@ function asIfAgain({ terms, ...lease }: Lease, gpus: number): PendingRequest {
   };
 }
 
-/** The same account with so many GPUs more in the demand of the job's flow. */
+/**
+ * The same account with the headroom in the demand of the job's flow. All that is free or on its way counts as held by nobody, so the
+ * others hold above their dues what is missing from the target, however much is on its way.
+ */
 function withDemand(preemption: PreemptionAccount, lease: Lease, gpus: number): PreemptionAccount {
   const { due: _due, ...holdings } = preemption.holdings;
   const demand = new Map(holdings.demand);

@@ -56,7 +56,7 @@ describe("a right fleet file", () => {
       agingMs: 60_000,
       isPreempting: true,
       preemptionBudgetGpuSeconds: 36_000,
-      maxReserveShare: 0.03,
+      maxReserveShare: 0.05,
     };
     expect(policyOf({})).toEqual(usual);
     expect(

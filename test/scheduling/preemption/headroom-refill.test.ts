@@ -101,6 +101,35 @@ describe("a job that runs on the reserve", () => {
     ]);
   });
 
+  test("has others stop while some are stopping already, as far as the headroom is still short", () => {
+    const shape = { ...SHAPE, ...fleetShape([{ hosts: [{}, {}, {}, {}, {}, {}] }]) };
+    let ledger = inbox(
+      readyLedger(shape),
+      [ask({ job: "e", class: "inference", gpus: 16 })],
+      70_000,
+    ).ledger;
+    ledger = inbox(ledger, [end("e")], 70_500).ledger;
+    for (const [at, job] of ["now0", "now1"].entries())
+      ledger = leased(
+        ledger,
+        { job, class: "inference", gpus: 8, tenant: "shop" },
+        gpus([`c0/h${String(at)}`, 0xff]),
+      );
+    for (const at of [2, 3, 4, 5])
+      ledger = leased(
+        ledger,
+        { job: `train${String(at)}`, gpus: 8, ...TRAINING },
+        gpus([`c0/h${String(at)}`, 0xff]),
+      );
+    ledger = inbox(delivered(ledger, 0), [ask({ job: "more", gpus: 8 })], NOW_MS).ledger;
+    const plan = decide(ledger, NOW_MS);
+    expect(plan.evict?.map(({ forJob }) => forJob)).toEqual(["now0", "now1"]);
+    const ordered = apply(ledger, { kind: "plan", plan, nowMs: NOW_MS });
+    expect(ordered.refusals).toEqual([]);
+    expect(checkLedger(ordered.ledger)).toEqual([]);
+    expect(decide(ordered.ledger, NOW_MS + 5).evict).toBeUndefined();
+  });
+
   test("waits until it has run for a while: who ends sooner gives its GPUs back sooner than anybody could", () => {
     const before = drained();
     const young = [...before.leases.values()].map((lease) =>

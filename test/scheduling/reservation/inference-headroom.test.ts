@@ -15,6 +15,7 @@ import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
 import { packLedger, unpackLedger } from "../../../scheduling/ledger/codec.ts";
 import { planHeadroom } from "../../../scheduling/reservation/inference-headroom.ts";
 import { ask, end, fleetShape, gpus, inbox, leased, readyLedger } from "../builders.ts";
+import { ms } from "../../../domain/values/units.ts";
 import { caseCount } from "../../support/case-count.ts";
 
 /** The demand at every moment, kept whole. */
@@ -117,6 +118,27 @@ describe("the reserve", () => {
     });
     const ledger = burst();
     expect(planHeadroom(ledger, openCapacity(ledger), NOW_MS).targetGpus).toBe(8);
+  });
+
+  test("covers the rise of demand within the time that a refill takes: a checkpoint's grace, else natural ends", () => {
+    let ledger = readyLedger(shape);
+    for (const [job, atMs] of [
+      ["a", 10_000],
+      ["b", 15_000],
+    ] as const)
+      ledger = inbox(ledger, [ask({ job, class: "inference", gpus: 8 })], atMs).ledger;
+    ledger = inbox(ledger, [end("a"), end("b")], 16_500).ledger;
+    const targetOf = (of: Ledger): number => planHeadroom(of, openCapacity(of), NOW_MS).targetGpus;
+    expect(targetOf(ledger)).toBe(16);
+    const training = { job: "x", gpus: 8, checkpoint: { graceMs: ms(2_000) } };
+    const place = gpus(["c0/h0", 0xff]);
+    expect(targetOf(leased(ledger, training, place))).toBe(8);
+    expect(
+      targetOf(leased(ledger, { ...training, checkpoint: { graceMs: ms(5_000) } }, place)),
+    ).toBe(16);
+    const policy = { ...shape.policy, isPreempting: false };
+    const peaceful = { ...ledger, shape: { ...shape, policy } };
+    expect(targetOf(leased(peaceful, training, place))).toBe(16);
   });
 
   test("is never above its share of the fleet", () => {
