@@ -63,8 +63,11 @@ export function preempt(
     if (moves !== undefined) return moves;
   }
   if (order === undefined || !rights.includes("order")) return undefined;
-  const givingWay = byRight(["order"]);
+  const kind = own === undefined ? preemption.failed.kindOf(gang, order) : undefined;
+  const isKnown = kind !== undefined && preemption.failed.has(kind, reservations);
+  const givingWay = isKnown ? undefined : byRight(["order"]);
   if (givingWay === undefined) {
+    if (kind !== undefined) preemption.failed.note(kind, reservations);
     const { nowMs, victims: book, taken } = account;
     plan.wakeAt(nextByOrderMs(gang, { order, index: book.index, book, nowMs, taken }));
   }

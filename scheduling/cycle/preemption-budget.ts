@@ -9,6 +9,7 @@ import type { HostGpus } from "../../domain/lease/lease.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { noteGranted, openPreemption, type PreemptionAccount } from "../preemption/account.ts";
 import type { CycleInput } from "./cycle-input.ts";
+import { openFailedSearches, type FailedSearches } from "./failed-searches.ts";
 
 const MAX_SEARCHES = 16;
 
@@ -26,14 +27,17 @@ export interface PreemptionBudget {
   /** Some request could start if a lease were not protected any more. */
   readonly isShortOfVictims: () => boolean;
   readonly noteShortage: () => void;
+  /** Searches by the order of service. */
+  readonly failed: FailedSearches;
 }
 
-export function openPreemptionBudget({
-  cache,
-  snapshot,
-  nowMs,
-  options: { policies, method },
-}: CycleInput): PreemptionBudget {
+export function openPreemptionBudget(input: CycleInput): PreemptionBudget {
+  const {
+    cache,
+    snapshot,
+    nowMs,
+    options: { policies, method },
+  } = input;
   let searches = policies.isPreempting === true && method === "decide" ? MAX_SEARCHES : 0;
   let mayMove = true;
   let isShort = false;
@@ -67,6 +71,7 @@ export function openPreemptionBudget({
       return account;
     },
     accountSoFar,
+    failed: openFailedSearches(input),
     isShortOfVictims: () => isShort,
     noteShortage() {
       isShort = true;

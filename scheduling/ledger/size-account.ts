@@ -175,7 +175,7 @@ export function measureSections(account: SizeAccount, ledger: Sectioned, isOpen:
   size("evictions", evictions, (notes) => noteBytes(withTexts(packNotes, notes)));
   size("runs", runs, (notes) => noteBytes(withTexts(packRuns, notes)));
   measure("ownEstimates", ownEstimates, (kept) => packStartEstimates(kept, LAST_PLACE));
-  measure("latencyDemand", latencyDemand, packDemand);
+  size("latencyDemand", latencyDemand, (trace) => numbersBytes(packDemand(trace)));
   measure("models", models, packModels);
   measure("links", links, (found) => [...found.values()]);
   measure("intake", intake, packIntake);

@@ -28,9 +28,8 @@ export interface OrderSearch {
 }
 
 export function victimsByOrder(request: PendingRequest, search: OrderSearch): VictimChoice {
-  const { order, index, nowMs, taken } = search;
-  const rank = order.rankOf(request);
-  const { givers } = outlookOf(request, search);
+  const { index, nowMs, taken } = search;
+  const { givers, giving } = outlookOf(request, search);
   let known: readonly Victim[] | undefined;
   const isLeft = ({ lease }: Victim): boolean =>
     !taken.has(lease.id) && lease.jobId !== request.jobId;
@@ -38,11 +37,7 @@ export function victimsByOrder(request: PendingRequest, search: OrderSearch): Vi
     (known ??= givers.filter((victim) => isLeft(victim) && isUseful(request, victim.lease, index)));
   return {
     isEmpty: () => !givers.some(isLeft),
-    allows: (victim) =>
-      isLeft(victim) &&
-      victim.fromMs <= nowMs &&
-      isBelow(order, request, victim.lease) &&
-      order.givesWay(victim.lease, rank, nowMs),
+    allows: (victim) => giving.has(victim) && isLeft(victim),
     ordered,
     lossOf: ({ lease }) => lossOf(lease, nowMs),
   };
@@ -56,6 +51,7 @@ export const nextByOrderMs = (request: PendingRequest, search: OrderSearch): num
 interface Outlook {
   /** Who gives way now, the most served first, whether the plan evicts it already or not. */
   readonly givers: readonly Victim[];
+  readonly giving: ReadonlySet<Victim>;
   readonly nextMs: number;
 }
 
@@ -86,7 +82,7 @@ function outlookOf(request: PendingRequest, { order, book, nowMs, taken }: Order
       order.servedOf(b.lease, nowMs) - order.servedOf(a.lease, nowMs) ||
       b.lease.token - a.lease.token,
   );
-  const outlook = { givers, nextMs };
+  const outlook = { givers, giving: new Set(givers), nextMs };
   outlooks.set(key, outlook);
   return outlook;
 }
