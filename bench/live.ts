@@ -7,6 +7,7 @@ const LIVE_PARTS = [
   "jobs",
   "array",
   "command",
+  "burst",
   "shown",
   "cycle",
   "idle",
@@ -44,6 +45,9 @@ export const liveBench: Bench = {
     size("listed-jobs", "waiting jobs that the command line lists", { usual: 1_000 }),
     size("command-rounds", "runs of each command, in turns with an empty Node process", {
       usual: 15,
+    }),
+    size("bursts", "bursts of inference jobs while training holds most of the fleet", {
+      usual: 5,
     }),
     size("shown-hosts", "hosts of the fleet for the time until an answer is shown", {
       usual: 640,

@@ -6,6 +6,7 @@ import type { Bar } from "../bar.ts";
 import type { BenchAnswer, BenchRequest } from "../bench.ts";
 import type { LivePart } from "../live.ts";
 import { measureArray } from "./array.ts";
+import { measureBurst } from "./burst.ts";
 import { measureCycle } from "./cycle.ts";
 import { measureCommand } from "./command.ts";
 import { BENCH_FLEET } from "./fleet.ts";
@@ -40,6 +41,17 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
       if (isChosen("array")) bars.push(...(await measureArray(world, request)));
       // Last, because its jobs go on waiting.
       if (isChosen("command")) bars.push(...(await measureCommand(world, request)));
+    } finally {
+      await world.stop();
+    }
+  }
+  if (isChosen("burst")) {
+    request.say("burst: starting a server, workers and an agent");
+    const world = await openQuietFleet({ request }, BENCH_FLEET);
+    try {
+      const burst = await measureBurst(world, request);
+      bars.push(...burst.bars);
+      details["burst"] = burst.details;
     } finally {
       await world.stop();
     }
