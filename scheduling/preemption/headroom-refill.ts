@@ -5,7 +5,8 @@
  * GPUs, and another job gives up as many after a checkpoint, so that the next one finds them. Evictions start when the free GPUs, with those
  * that are being freed, have fallen below `REFILL_SHARE` of the target: down to there natural ends and the
  * ends of inference jobs themselves refill it at no cost. A refill is judged as if the job asked once more for the GPUs that it holds: same
- * right of due, same search for the place, same budget, and the loss is charged to it (plan-preemption.ts).
+ * right of due, with the headroom in the demand of inference, same search for the place, same budget, and the loss is charged to it
+ * (plan-preemption.ts).
  * Only jobs that have run for `REFILL_AFTER_MS` count: a job that finishes within a checkpoint's time frees its GPUs faster than an eviction
  * would. For no job more is freed than it holds, ever (`apply` counts): so each job causes at most that many evictions,
  * and none of them causes another.
