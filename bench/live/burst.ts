@@ -119,28 +119,28 @@ async function submitted(world: BenchWorld, file: JobFile, key: string): Promise
   return { jobId, atMs };
 }
 
-/** Waits for the jobs' ends, and says how long each took to run. */
+/** Waits for the jobs' ends, and says how long each took to run; asks one after the other, because each answer is a replay of the job. */
 async function runningMs(
   world: BenchWorld,
   jobs: readonly Submitted[],
 ): Promise<readonly number[]> {
-  return Promise.all(
-    jobs.map(async ({ jobId, atMs }) => {
-      await world.temporal.workflow.getHandle(jobId).result();
-      const { attempts } = await world.orbweaver.job(jobId).view();
-      const startedAtMs = attempts[0]?.startedAtMs;
-      if (startedAtMs === undefined) throw new Error(`job ${jobId} ended without having started`);
-      return startedAtMs - atMs;
-    }),
-  );
+  await Promise.all(jobs.map(({ jobId }) => world.temporal.workflow.getHandle(jobId).result()));
+  const times: number[] = [];
+  for (const { jobId, atMs } of jobs) {
+    const { attempts } = await world.orbweaver.job(jobId).view();
+    const startedAtMs = attempts[0]?.startedAtMs;
+    if (startedAtMs === undefined) throw new Error(`job ${jobId} ended without having started`);
+    times.push(startedAtMs - atMs);
+  }
+  return times;
 }
 
 async function untilRunning(world: BenchWorld, jobs: readonly Submitted[]): Promise<void> {
   const untilMs = Date.now() + WITHIN_MS;
   for (;;) {
     world.check();
-    const views = await Promise.all(jobs.map(({ jobId }) => world.orbweaver.job(jobId).view()));
-    const states = views.map(({ state }) => state);
+    const states: string[] = [];
+    for (const { jobId } of jobs) states.push((await world.orbweaver.job(jobId).view()).state);
     if (states.every((state) => state === "running")) return;
     if (Date.now() > untilMs) throw new Error(`training does not run: ${states.join(", ")}`);
     await sleep(LOOK_EVERY_MS);
