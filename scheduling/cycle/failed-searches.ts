@@ -33,12 +33,13 @@ export function openFailedSearches({
   };
   return {
     kindOf(request, order) {
-      const { gang, slots, priority, timeLimitMs } = request;
+      const { gang, slots, priority, timeLimitMs, constraints } = request;
       if (canShrink(gang) || slots !== undefined) return undefined;
       const options = optionsNumber(capacity, request, nowMs);
       if (options === undefined) return undefined;
-      const rank = order.rankOf(request);
-      return `${options} ${gang.gpus} ${tenantFlow(request)} ${rank} ${priority} ${timeLimitMs}`;
+      // Options tell hosts apart; whether a place is worth waiting for depends on the other wishes as well.
+      const wishes = `${options} ${JSON.stringify(constraints)} ${gang.gpus} ${timeLimitMs}`;
+      return `${wishes} ${tenantFlow(request)} ${order.rankOf(request)} ${priority}`;
     },
     has(kind, reservations) {
       settle(reservations);
