@@ -50,6 +50,8 @@ export interface PresenceInput {
   readonly cluster: string;
   /** Carried over continue-as-new. */
   readonly agents?: readonly PresentAgent[];
+  /** When the run before told its last word to the fleet; absent where it told none, or did not date it. */
+  readonly toldAtMs?: number;
 }
 
 export interface PresentAgent {

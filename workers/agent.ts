@@ -319,6 +319,7 @@ async function createWorkers(options: AgentOptions, duty: Duty): Promise<readonl
   const { run } = createRunActivities({
     hosts,
     gang: createGangWatcher(client),
+    contact: contacts,
     task: temporalTask,
     refusalOf: submitterCheck(
       client,

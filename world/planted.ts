@@ -9,7 +9,7 @@ import type { Job, JobCommand, JobEvent } from "../machines/job/job-state.ts";
 import type { Lobby, LobbyCommand, LobbyEvent } from "../machines/lobby/lobby-state.ts";
 import type { Machine } from "../machines/machine.ts";
 import type { FleetInput } from "../protocol/fleet.ts";
-import type { Presence, PresenceCommand, PresenceEvent } from "../machines/hosts/presence.ts";
+import type { Presence, PresenceCommand, PresenceEvent } from "../machines/hosts/presence-state.ts";
 import type { Sweep, SweepCommand, SweepEvent } from "../machines/hosts/sweep.ts";
 import type { AgentRules } from "./hosts/agent-rules.ts";
 

@@ -9,16 +9,23 @@
 import type { HostId } from "../../domain/values/ids.ts";
 import type { PresenceTerms } from "../../protocol/agent-contract.ts";
 import type { System } from "../ports/system.ts";
-import { contactPath, readContact, writeContact, type Contact } from "./last-contact.ts";
+import { contactPath, cutOffMs, readContact, writeContact, type Contact } from "./last-contact.ts";
 
 export interface ContactStore {
   /** The host's last contact and the terms that it counts under; undefined before the first report. */
   of(host: HostId): Contact | undefined;
+  /** Whether it has been silent for its time, or has come back from such a silence within the last minute. */
+  isJustBack(host: HostId): boolean;
+  /** Whether it has been silent for its fence: what it would start may have been granted elsewhere. */
+  isCutOff(host: HostId): boolean;
   /** New terms. They are no contact; on a host that has none yet the clock starts now. False when they could not be written down. */
   agree(terms: PresenceTerms): boolean;
   /** A call that was sent then has succeeded. False when that could not be written down. */
   note(sentAtMs: number): boolean;
 }
+
+/** Longer than a task may lie in the memory of an agent that was frozen, once that goes on. */
+const JUST_BACK_MS = 60_000;
 
 export interface ServedFolder {
   readonly id: HostId;
@@ -31,6 +38,8 @@ export function openContactStore(
 ): ContactStore {
   const bootId = processes.bootId();
   const contacts = new Map<HostId, Contact>();
+  /** When the last silence of each host ended. */
+  const backAtMs = new Map<HostId, number>();
   for (const { id, layout } of hosts) {
     const stored = readContact(files, contactPath(layout.dir));
     if (stored === undefined) continue;
@@ -62,7 +71,21 @@ export function openContactStore(
         fenceMs,
         onSilence,
       })),
-    note: (sentAtMs) =>
-      put((known) => known && { ...known, uptimeMs: Math.max(known.uptimeMs, sentAtMs) }),
+    isCutOff: (host) => {
+      const contact = contacts.get(host);
+      if (contact === undefined) return false;
+      return cutOffMs(contact, { nowMs: clock.sinceBootMs(), patienceMs: 0 }) !== undefined;
+    },
+    isJustBack: (host) => {
+      const contact = contacts.get(host);
+      const nowMs = clock.sinceBootMs();
+      const isSilent = contact !== undefined && nowMs - contact.uptimeMs > contact.silenceMs;
+      return isSilent || nowMs - (backAtMs.get(host) ?? -Infinity) < JUST_BACK_MS;
+    },
+    note: (sentAtMs) => {
+      for (const [host, { uptimeMs, silenceMs }] of contacts)
+        if (sentAtMs - uptimeMs > silenceMs) backAtMs.set(host, clock.sinceBootMs());
+      return put((known) => known && { ...known, uptimeMs: Math.max(known.uptimeMs, sentAtMs) });
+    },
   };
 }

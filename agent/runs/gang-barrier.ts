@@ -5,6 +5,9 @@
  * `prepared` or `running` under this token; a host that was seen once counts. A host that is missing when the time is over fails the
  * start, by its name. Because only unfinished activities can be looked at, a host whose processes end at once does not finish
  * before its siblings have left the barrier (`awaitSiblings`).
+ *
+ * An agent that was frozen, or whose host slept, may hold orders that were given up meanwhile, and nothing tells it. So for some time after a
+ * silence its own heartbeat must be seen with the server as well: that of an attempt which nobody waits for is not taken there.
  */
 
 import type { HostId } from "../../domain/values/ids.ts";
@@ -35,6 +38,8 @@ export interface GangWait {
   readonly clock: Clock;
   /** The port of rank 0, when this host is the one that picked it. */
   readonly masterPort: number | undefined;
+  /** This host was out of contact until now or lately. */
+  readonly isJustBack: boolean;
   /** Which build of the collectives plugin this host has. */
   readonly tuner?: string | undefined;
   readonly signal: AbortSignal;
@@ -43,10 +48,10 @@ export interface GangWait {
 
 export async function awaitGang(
   order: RunOrder,
-  { gang, clock, masterPort, tuner, signal, timeoutMs }: GangWait,
+  { gang, clock, masterPort, isJustBack, tuner, signal, timeoutMs }: GangWait,
 ): Promise<GangStart> {
   const first = order.gang[0]?.host;
-  const missing = new Set<HostId>(siblingsOf(order));
+  const missing = new Set<HostId>([...siblingsOf(order), ...(isJustBack ? [order.host] : [])]);
   /** From the first heartbeat of each sibling: a build never changes under one token. */
   const tuners = new Map<HostId, string | undefined>();
   let port = masterPort;

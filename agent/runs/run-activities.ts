@@ -241,6 +241,7 @@ async function start(
       gang: ports.gang,
       clock,
       masterPort: ownPort,
+      isJustBack: ports.contact.isJustBack(host.id),
       tuner: run.stored?.tuner,
       signal,
       timeoutMs,

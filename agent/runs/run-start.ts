@@ -15,6 +15,7 @@ import { bandwidthDir } from "../folder/bandwidth-file.ts";
 import { batchTrouble, planBatch } from "./batch-plan.ts";
 import { newestCheckpoint, taskCheckpointDir, tokenDir } from "../folder/checkpoints.ts";
 import { failure } from "../system/failures.ts";
+import type { ContactStore } from "../presence/contact-store.ts";
 import { ownCommand } from "../system/own-command.ts";
 import type { LaunchPlan, LogLimits, StoredOrder } from "../folder/launch-files.ts";
 import { inImage, pickedTool, type ImagePorts } from "./image-plan.ts";
@@ -37,6 +38,7 @@ export interface StartPorts extends Supervisors, ImagePorts {
   readonly log: LogLimits;
   /** With less room than this for output and checkpoints, the host starts no run. */
   readonly minFreeBytes: number;
+  readonly contact: Pick<ContactStore, "isJustBack" | "isCutOff">;
 }
 
 /** The port of rank 0 when this host is rank 0's. Throws HOST_REFUSED or STALE_TOKEN; nothing was started then. */
@@ -180,7 +182,8 @@ export async function commit(
     log: ports.log,
   };
   // No await from here to the spawn: an order to stop comes before, or finds the launch.
-  const stale = host.tokens.refusalOf(order.token, maskOn(order));
+  const cutOff = ports.contact.isCutOff(host.id) ? `${host.id} is fenced off` : undefined;
+  const stale = host.tokens.refusalOf(order.token, maskOn(order)) ?? cutOff;
   if (stale !== undefined) revoke(run, stale);
   if (run.halt.signal.aborted || phaseOf(run).kind !== "unclaimed") return;
   makeOwnContainer(host, run, order);

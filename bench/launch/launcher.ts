@@ -49,6 +49,7 @@ const host = openHost(
 const { run } = createRunActivities({
   hosts: new Map([[HOST, host]]),
   gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
+  contact: { isJustBack: () => false, isCutOff: () => false },
   task: () => ({
     heartbeat: () => undefined,
     cancelled: new AbortController().signal,

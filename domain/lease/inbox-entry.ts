@@ -53,14 +53,22 @@ export type InboxEntry =
       readonly highestToken: number;
       /** The agreed terms of silence; absent for agents that do not know of presence. */
       readonly terms?: { readonly fenceMs?: number };
+      /** When its presence told it: grows with each word, so that a late copy is known. Absent of presences that do not date their words. */
+      readonly toldAtMs?: number;
     }
   /** The agent of that epoch does not answer. */
-  | { readonly kind: "silence"; readonly hosts: readonly HostId[]; readonly epoch: string }
+  | {
+      readonly kind: "silence";
+      readonly hosts: readonly HostId[];
+      readonly epoch: string;
+      readonly toldAtMs?: number;
+    }
   /** An agent ends on purpose: its hosts are not offered until an agent registers them again. */
   | {
       readonly kind: "agent-deregistered";
       readonly hosts: readonly HostId[];
       readonly epoch: string;
+      readonly toldAtMs?: number;
     }
   /** Completed checkpoints, reported by agents in batches. */
   | {

@@ -79,8 +79,11 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
   return {
     end: cause !== undefined ? "failed" : endOf(reports, ends),
     ...(cause !== undefined && { cause }),
+    // Whether a fence still counts is for the ledger to say: the host may have come back and started its part before the word of the fence came.
     unconfirmedHosts: [...ends].flatMap(([host, end]) =>
-      end.kind === "unconfirmed" && !stopped.has(host) ? [host] : [],
+      (end.kind === "unconfirmed" || end.kind === "fenced") && !isConfirmed(stopped.get(host))
+        ? [host]
+        : [],
     ),
     ...(started.length > 0 && { startedAtMs: Math.min(...started) }),
     endedAtMs: Math.max(nowMs, ...reports.map((report) => report.endedAtMs)),
@@ -92,6 +95,9 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
     }),
   };
 }
+
+const isConfirmed = (stop: HostStop | undefined): boolean =>
+  stop !== undefined && stop !== "fenced";
 
 /** The end of a gang that was called off before anything of it was started. */
 export const calledOff = (nowMs: number): GangEnd => ({

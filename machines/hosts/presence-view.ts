@@ -1,7 +1,7 @@
 /** @file What a presence shows of itself. */
 
 import type { HostId } from "../../domain/values/ids.ts";
-import type { Presence } from "./presence.ts";
+import type { Presence } from "./presence-state.ts";
 
 const SHOWN_SILENT = 20;
 

@@ -5,14 +5,22 @@
  * the agent lives. Its timeout is silence: the fleet hears of it, and the report is asked for again without a limit of time, so that the
  * answer, whenever it comes, is a registration. The fleet hears transitions only, and nothing is polled: a cluster whose agents all
  * answer costs heartbeats and no workflow task. A newer agent of the same hosts takes the place of an older one.
+ * Each word to the fleet carries the time at which it was told, which grows from word to word, so that a copy that comes late is known for one.
  * History: about 20 events for an agent's arrival, as many for a silence; the run continues as new by its own count of them.
  */
 
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
-import type { AgentReport, PresenceTerms } from "../../protocol/agent-contract.ts";
+import type { PresenceTerms } from "../../protocol/agent-contract.ts";
 import type { PresenceInput, PresentAgent, SilenceTerms } from "../../protocol/fleet.ts";
 import type { Machine, Step } from "../machine.ts";
 import { andThen, forEach, quiet } from "../steps.ts";
+import type {
+  Notice,
+  Presence,
+  PresenceCommand,
+  PresenceEvent,
+  WatchedAgent,
+} from "./presence-state.ts";
 import { givenUp, isAnnouncement } from "./present-agent.ts";
 import { registrationsOf } from "./registrations.ts";
 
@@ -32,79 +40,14 @@ const NO_FLEET_PAUSE_MS = 5_000;
 /** Never used: terms are asked for before any agent is watched. */
 const UNKNOWN_TERMS: SilenceTerms = { silenceMs: 90_000, fenceMs: 600_000, onSilence: "hold" };
 
-export interface Presence {
-  readonly fleet: string;
-  readonly cluster: string;
-  /** Agents that are watched, in order of arrival. */
-  readonly agents: readonly WatchedAgent[];
-  readonly arrivals: readonly PresentAgent[];
-  /** Deregistrations on their way to the fleet. */
-  readonly farewells: readonly Notice[];
-  readonly terms?: SilenceTerms;
-  /** The terms are asked for; `isRestart`: with them every agent starts from the beginning. */
-  readonly askedTerms?: { readonly id: number; readonly isRestart: boolean };
-  /** Every agent is to report again, on terms that are asked for anew. */
-  readonly isReportDue: boolean;
-  /** What this run has cost of its history, about. */
-  readonly events: number;
-  readonly junkSignals: number;
-  readonly nextId: number;
-  /** Of the next run; there once this one is over. */
-  readonly next?: PresenceInput;
-}
-
-export interface WatchedAgent extends PresentAgent {
-  readonly isSilent: boolean;
-  readonly stage:
-    | { readonly kind: "reporting"; readonly id: number; readonly terms: PresenceTerms }
-    /** Tells the fleet; afterwards it is asked for a report, or contact is kept on the terms of its report. */
-    | {
-        readonly kind: "telling";
-        readonly notice: Notice;
-        readonly rest: readonly InboxEntry[];
-        readonly contactOn?: PresenceTerms;
-      }
-    | { readonly kind: "in-contact"; readonly id: number }
-    | { readonly kind: "pausing"; readonly untilMs: number };
-}
-
-/** An entry on its way to the fleet, or waiting until it goes again. */
-interface Notice {
-  readonly entry: InboxEntry;
-  readonly id: number;
-  readonly retryAtMs?: number;
-}
-
-export type PresenceEvent =
-  | { readonly kind: "announced"; readonly present: unknown }
-  | { readonly kind: "deregistered"; readonly epoch: unknown }
-  | { readonly kind: "report-again" }
-  /** A signal of a name that no presence knows. */
-  | { readonly kind: "unknown-signal" }
-  | { readonly kind: "terms"; readonly id: number; readonly terms: SilenceTerms }
-  | { readonly kind: "reported"; readonly id: number; readonly report: AgentReport }
-  /** `isTimeout`: the agent did not take the question, or did not answer it in time. */
-  | { readonly kind: "report-failed"; readonly id: number; readonly isTimeout: boolean }
-  /** `ended`: the agent has ended on purpose. */
-  | { readonly kind: "contact-over"; readonly id: number; readonly how: "ended" | "silent" }
-  | { readonly kind: "told"; readonly id: number; readonly isDelivered: boolean };
-
-export type PresenceCommand =
-  | { readonly kind: "ask-terms"; readonly id: number }
-  | {
-      readonly kind: "report" | "keep-contact";
-      readonly id: number;
-      readonly to: PresentAgent;
-      readonly terms: PresenceTerms;
-      /** A silent agent may take its time; one that should be there may not. */
-      readonly isPatient: boolean;
-    }
-  | { readonly kind: "tell"; readonly id: number; readonly entry: InboxEntry }
-  | { readonly kind: "cancel"; readonly id: number };
-
 type PresenceStep = Step<Presence, PresenceCommand>;
 
-export const openPresence = ({ fleet, cluster, agents = [] }: PresenceInput): PresenceStep =>
+export const openPresence = ({
+  fleet,
+  cluster,
+  agents = [],
+  toldAtMs = 0,
+}: PresenceInput): PresenceStep =>
   settled(
     quiet({
       fleet,
@@ -116,6 +59,7 @@ export const openPresence = ({ fleet, cluster, agents = [] }: PresenceInput): Pr
       events: 0,
       junkSignals: 0,
       nextId: 1,
+      toldAtMs,
     }),
   );
 
@@ -149,7 +93,7 @@ function stepped(
     case "deregistered": {
       const spent = { ...state, events: state.events + EVENTS_PER_DEREGISTRATION };
       const agent = spent.agents.find((each) => each.agent.epoch === event.epoch);
-      return agent === undefined ? quiet(spent) : deregister(spent, agent);
+      return agent === undefined ? quiet(spent) : deregister(spent, agent, nowMs);
     }
     case "report-again":
       return quiet({ ...withJunk(state), isReportDue: true });
@@ -176,9 +120,9 @@ function settled({ state, commands }: PresenceStep): PresenceStep {
   if (mustContinue(state)) {
     if (isTelling(state)) return { state, commands };
     const left = state.agents.map(({ agent, hosts }) => ({ agent, hosts }));
-    const { fleet, cluster, arrivals } = state;
+    const { fleet, cluster, arrivals, toldAtMs } = state;
     return {
-      state: { ...state, next: { fleet, cluster, agents: [...left, ...arrivals] } },
+      state: { ...state, next: { fleet, cluster, agents: [...left, ...arrivals], toldAtMs } },
       commands,
     };
   }
@@ -240,10 +184,10 @@ function openId(stage: WatchedAgent["stage"]): number | undefined {
   return stage.notice.retryAtMs === undefined ? stage.notice.id : undefined;
 }
 
-function deregister(state: Presence, watched: WatchedAgent): PresenceStep {
+function deregister(state: Presence, watched: WatchedAgent, nowMs: number): PresenceStep {
   const { state: free, commands } = dismiss(state, watched);
   const { agent, hosts } = watched;
-  const notice = noticeOf(free, { kind: "agent-deregistered", hosts, epoch: agent.epoch });
+  const notice = noticeOf(free, { kind: "agent-deregistered", hosts, epoch: agent.epoch }, nowMs);
   return {
     state: { ...notice.state, farewells: [...free.farewells, notice.notice] },
     commands: [...commands, notice.command],
@@ -279,9 +223,10 @@ function agentAnswered(
   const { stage } = watched;
   if (event.kind === "reported" && stage.kind === "reporting") {
     const entries = registrationsOf(event.report, stage.terms);
-    return tell(state, { ...watched, isSilent: false }, { entries, contactOn: stage.terms });
+    return tell(state, { ...watched, isSilent: false }, { entries, contactOn: stage.terms, nowMs });
   }
-  if (event.kind === "contact-over" && event.how === "ended") return deregister(state, watched);
+  if (event.kind === "contact-over" && event.how === "ended")
+    return deregister(state, watched, nowMs);
   if (event.kind === "report-failed" && (!event.isTimeout || watched.isSilent)) {
     const paused = {
       ...watched,
@@ -291,7 +236,7 @@ function agentAnswered(
   }
   const { hosts, agent } = watched;
   const entries: InboxEntry[] = [{ kind: "silence", hosts, epoch: agent.epoch }];
-  return tell(state, { ...watched, isSilent: true }, { entries });
+  return tell(state, { ...watched, isSilent: true }, { entries, nowMs });
 }
 
 /** Tells the fleet one entry after the other, then keeps contact or asks for the next report. */
@@ -301,14 +246,19 @@ function tell(
   {
     entries,
     contactOn,
-  }: { readonly entries: readonly InboxEntry[]; readonly contactOn?: PresenceTerms },
+    nowMs,
+  }: {
+    readonly entries: readonly InboxEntry[];
+    readonly contactOn?: PresenceTerms;
+    readonly nowMs: number;
+  },
 ): PresenceStep {
   const [entry, ...rest] = entries;
   if (entry === undefined)
     return contactOn === undefined
       ? askReport(state, watched)
       : keepContact(state, watched, contactOn);
-  const { state: noted, notice, command } = noticeOf(state, entry);
+  const { state: noted, notice, command } = noticeOf(state, entry, nowMs);
   const stage = { kind: "telling", notice, rest, ...(contactOn && { contactOn }) } as const;
   return { state: withAgent(noted, { ...watched, stage }), commands: [command] };
 }
@@ -342,7 +292,7 @@ function noticeAnswered(
   for (const watched of state.agents) {
     const { stage } = watched;
     if (stage.kind !== "telling" || stage.notice.id !== id) continue;
-    if (isDelivered) return tell(state, watched, { ...stage, entries: stage.rest });
+    if (isDelivered) return tell(state, watched, { ...stage, entries: stage.rest, nowMs });
     const waiting = { ...stage, notice: { ...stage.notice, retryAtMs } };
     return quiet(withAgent(state, { ...watched, stage: waiting }));
   }
@@ -355,7 +305,7 @@ function retried(state: Presence, nowMs: number): PresenceStep {
   for (const old of state.farewells) {
     if ((old.retryAtMs ?? Infinity) > nowMs) farewells.push(old);
     else {
-      const { state: next, notice, command } = noticeOf(step.state, old.entry);
+      const { state: next, notice, command } = noticeOf(step.state, old.entry, nowMs);
       farewells.push(notice);
       step = { state: next, commands: [...step.commands, command] };
     }
@@ -367,7 +317,7 @@ function retried(state: Presence, nowMs: number): PresenceStep {
       if (stage.kind === "pausing" && stage.untilMs <= nowMs) return askReport(now, watched);
       if (stage.kind !== "telling" || (stage.notice.retryAtMs ?? Infinity) > nowMs)
         return quiet(now);
-      return tell(now, watched, { ...stage, entries: [stage.notice.entry, ...stage.rest] });
+      return tell(now, watched, { ...stage, entries: [stage.notice.entry, ...stage.rest], nowMs });
     }),
   );
 }
@@ -383,11 +333,24 @@ function withAgent(state: Presence, watched: WatchedAgent): Presence {
 
 function noticeOf(
   state: Presence,
-  entry: InboxEntry,
+  undated: InboxEntry,
+  nowMs: number,
 ): { readonly state: Presence; readonly notice: Notice; readonly command: PresenceCommand } {
   const { nextId: id } = state;
-  const spent = { ...state, nextId: id + 1, events: state.events + EVENTS_PER_NOTICE };
+  const toldAtMs = Math.max(state.toldAtMs + 1, nowMs);
+  const events = state.events + EVENTS_PER_NOTICE;
+  const spent = { ...state, nextId: id + 1, events, toldAtMs };
+  const entry = dated(undated, toldAtMs);
   return { state: spent, notice: { entry, id }, command: { kind: "tell", id, entry } };
+}
+
+/** A word that goes again is as true as at first, so it is dated anew. */
+function dated(entry: InboxEntry, toldAtMs: number): InboxEntry {
+  const isOfAgent =
+    entry.kind === "agent-registered" ||
+    entry.kind === "silence" ||
+    entry.kind === "agent-deregistered";
+  return isOfAgent ? { ...entry, toldAtMs } : entry;
 }
 
 const withJunk = (state: Presence): Presence => ({ ...state, junkSignals: state.junkSignals + 1 });

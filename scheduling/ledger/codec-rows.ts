@@ -66,7 +66,8 @@ export type HostRow = readonly [
   fenceMs?: number | null,
   /** Of a fenced host, which cannot be silent: since when it is fenced. */
   silentSinceMs?: number | null,
-  lastEpoch?: string,
+  lastEpoch?: string | null,
+  toldAtMs?: number,
 ];
 /** The names of its queues have `MARK` for the epoch. */
 export type AgentRow = readonly [
@@ -242,6 +243,7 @@ export function packHost(
     isFenced,
     fencedAtMs,
     lastEpoch,
+    toldAtMs,
   }: HostStatus,
   shared: Shared,
 ): HostRow {
@@ -252,6 +254,7 @@ export function packHost(
   ] as const;
   const sinceMs = isFenced === true ? fencedAtMs : silentSinceMs;
   const rest = [drainReason ?? null, fenceMs ?? null, sinceMs ?? null] as const;
+  if (toldAtMs !== undefined) return [...row, ...rest, lastEpoch ?? null, toldAtMs];
   if (lastEpoch !== undefined) return [...row, ...rest, lastEpoch];
   if (sinceMs !== undefined) return [...row, ...rest];
   if (fenceMs !== undefined) return [...row, rest[0], rest[1]];
@@ -259,7 +262,7 @@ export function packHost(
 }
 
 export function unpackHost(
-  [host, agent, flags, drainReason, fenceMs, sinceMs, lastEpoch]: HostRow,
+  [host, agent, flags, drainReason, fenceMs, sinceMs, lastEpoch, toldAtMs]: HostRow,
   names: Tables,
 ): readonly [HostId, HostStatus] {
   const isFenced = (flags & FENCED) !== 0;
@@ -273,7 +276,8 @@ export function unpackHost(
       ...(isThere(sinceMs) && !isFenced && { silentSinceMs: sinceMs }),
       ...(isFenced && { isFenced }),
       ...(isThere(sinceMs) && isFenced && { fencedAtMs: sinceMs }),
-      ...(lastEpoch !== undefined && { lastEpoch }),
+      ...(isThere(lastEpoch) && { lastEpoch }),
+      ...(toldAtMs !== undefined && { toldAtMs }),
     }),
   ];
 }

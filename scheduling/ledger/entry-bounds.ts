@@ -48,7 +48,10 @@ export function boundsProblem(entry: InboxEntry, nowMs: number): Finding {
     case "agent-registered":
       return (
         tooLong("agent.address", entry.agent.address) ??
-        outside([{ path: "terms.fenceMs", value: entry.terms?.fenceMs, most: LONGEST_MS }]) ??
+        outside([
+          { path: "terms.fenceMs", value: entry.terms?.fenceMs, most: LONGEST_MS },
+          moment("toldAtMs", entry.toldAtMs, nowMs),
+        ]) ??
         first(entry.running, ({ fact }) => fact && factProblem(fact, nowMs))
       );
     case "checkpointed":
@@ -59,6 +62,7 @@ export function boundsProblem(entry: InboxEntry, nowMs: number): Finding {
       return first(entry.links, (link) => linkProblem(link, nowMs));
     case "silence":
     case "agent-deregistered":
+      return outside([moment("toldAtMs", entry.toldAtMs, nowMs)]);
     case "vacated":
     case "lobby":
       return undefined;

@@ -49,7 +49,7 @@ import {
 import { parseConstraints, parseGang, parseResources } from "./gang-fields.ts";
 import type { AgentAddress, InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { LobbyReport } from "../../domain/lease/lobby.ts";
-import { BOUNDED_RULES, NEWEST_RULES } from "./ledger.ts";
+import { BOUNDED_RULES, NEWEST_RULES, ORDERED_PRESENCE_RULES } from "./ledger.ts";
 
 /** No entry is larger than a batch may be. */
 export const MAX_ENTRY_BYTES = 256 * 1024;
@@ -159,11 +159,16 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
             ),
           ),
         ),
+        ...parseTold(entry),
       };
     case "silence":
-      return { kind, hosts: hosts(field(entry, "hosts")), epoch: id(field(entry, "epoch")) };
     case "agent-deregistered":
-      return { kind, hosts: hosts(field(entry, "hosts")), epoch: id(field(entry, "epoch")) };
+      return {
+        kind,
+        hosts: hosts(field(entry, "hosts")),
+        epoch: id(field(entry, "epoch")),
+        ...parseTold(entry),
+      };
     case "checkpointed":
       return {
         kind,
@@ -197,6 +202,14 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
       return undefined;
   }
 }
+
+const parseTold = (of: Incoming): { readonly toldAtMs?: number } =>
+  of.rules < ORDERED_PRESENCE_RULES
+    ? {}
+    : optionally(
+        "toldAtMs",
+        optional(field(of, "toldAtMs"), (each) => amount(each)),
+      );
 
 function parseLobbyReport(of: Incoming): LobbyReport {
   const waiting = field(of, "waiting");

@@ -111,5 +111,6 @@ export function keptStatus(from: HostStatus): HostStatus {
   if (from.isFenced !== undefined) status.isFenced = from.isFenced;
   if (from.fencedAtMs !== undefined) status.fencedAtMs = from.fencedAtMs;
   if (from.lastEpoch !== undefined) status.lastEpoch = from.lastEpoch;
+  if (from.toldAtMs !== undefined) status.toldAtMs = from.toldAtMs;
   return status;
 }

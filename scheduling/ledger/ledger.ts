@@ -62,6 +62,11 @@ export const SILENT_STRANGERS_RULES = 4;
 export const QUEUE_HOLD_RULES = 5;
 /** From these rules on requests say what they take of their hosts' processors and memory, and no grant takes more than a host has left. */
 export const RESOURCE_RULES = 5;
+/** From these rules on what a presence tells of an agent counts in the order in which it was told, not in that of its arrival. */
+export const ORDERED_PRESENCE_RULES = 5;
+
+/** From these rules on a fenced host that answers again takes back what its fence has confirmed of leases that are still held. */
+export const RETURNING_HOSTS_RULES = 5;
 
 export interface Ledger {
   readonly applyVersion: number;
@@ -198,6 +203,8 @@ export interface HostStatus {
   readonly fencedAtMs?: number;
   /** The newest known epoch of a host without an agent: a registration with an older one is a late copy. */
   readonly lastEpoch?: string;
+  /** When the presence told the last word of this host's agent that counted; absent where none was dated. From `ORDERED_PRESENCE_RULES` on. */
+  readonly toldAtMs?: number;
 }
 
 export interface OutboxGrant {

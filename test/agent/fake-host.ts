@@ -4,7 +4,7 @@ import { createOrderActivities } from "../../agent/orders/order-activities.ts";
 import type { ActivityTask, CancelReason, GangView } from "../../agent/ports/temporal.ts";
 import { watchContact } from "../../agent/presence/fence-last-resort.ts";
 import { openHost, type AgentHost, type HostSetup } from "../../agent/runs/agent-host.ts";
-import { createRunActivities } from "../../agent/runs/run-activities.ts";
+import { createRunActivities, type RunPorts } from "../../agent/runs/run-activities.ts";
 import { watchUnattended } from "../../agent/runs/unattended-run.ts";
 import { superviseLaunch } from "../../agent/shim/supervisor.ts";
 import { launchFiles, type LaunchStatus } from "../../agent/folder/launch-files.ts";
@@ -37,6 +37,8 @@ export interface FakeAgentSetup {
   readonly view?: () => GangView;
   readonly owner?: string;
   readonly heal?: HostSetup["heal"];
+  /** In contact unless it is said. */
+  readonly contact?: Partial<RunPorts["contact"]>;
 }
 
 /** Starts an agent on the machine; the second on the same machine finds what the first has left. */
@@ -69,6 +71,7 @@ export function fakeAgent(
   const { run } = createRunActivities({
     hosts,
     gang: { look: () => Promise.resolve(view()) },
+    contact: { isJustBack: () => false, isCutOff: () => false, ...setup.contact },
     task: () => task,
     onUnattended: (of, unattended) => {
       void watchUnattended(of, unattended, {

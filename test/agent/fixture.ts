@@ -143,6 +143,7 @@ export function testAgent(setup: AgentSetup = {}): TestAgent {
     readSecrets: hostSecrets({ env: { ...process.env, ...setup.env } }),
     hosts,
     gang: setup.gang ?? gangOf(() => ({ isClosed: false, beats: [] })),
+    contact: { isJustBack: () => false, isCutOff: () => false },
     task: () => task,
     onUnattended: (of, run) => {
       const onVacated = (): number => vacated.push(run.leaseId);

@@ -10,6 +10,7 @@ export const plainRuns = (
   createRunActivities({
     hosts: new Map([[host.id, host]]),
     gang: { look: () => Promise.resolve({ isClosed: false, beats: [] }) },
+    contact: { isJustBack: () => false, isCutOff: () => false },
     task: () => ({
       heartbeat: () => undefined,
       cancelled: new AbortController().signal,

@@ -11,12 +11,8 @@ import {
   TimeoutFailure,
 } from "@temporalio/workflow";
 import { nameOf, presenceDetails } from "../../machines/hosts/presence-view.ts";
-import {
-  openPresence,
-  presenceMachine,
-  type PresenceCommand,
-  type PresenceEvent,
-} from "../../machines/hosts/presence.ts";
+import type { PresenceCommand, PresenceEvent } from "../../machines/hosts/presence-state.ts";
+import { openPresence, presenceMachine } from "../../machines/hosts/presence.ts";
 import type { PresenceActivities } from "../../protocol/agent-contract.ts";
 import type { JobActivities } from "../../protocol/control-contract.ts";
 import {

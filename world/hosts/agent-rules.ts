@@ -11,13 +11,21 @@ export interface AgentRules {
   readonly raise: (tokens: Tokens, token: number, mask: number) => void;
   readonly revoke: (tokens: Tokens, token: number) => void;
   /** A gang starts once every host says so for this token. */
-  readonly isGangReady: (order: RunOrder, beats: readonly RunHeartbeat[]) => boolean;
+  readonly isGangReady: (
+    order: RunOrder,
+    beats: readonly RunHeartbeat[],
+    isJustBack: boolean,
+  ) => boolean;
   /** Whether a launch that was started may still run, on a host with this boot id. */
   readonly mayRun: (launch: Launch, bootId: number) => boolean;
   /** Launches that have to end before the order may start: lower tokens on the same GPUs. */
   readonly isInTheWay: (launch: Launch, order: RunOrder, mask: number) => boolean;
   /** Whether the host has been cut off for its fence. */
   readonly isCutOff: (contact: Contact, now: HostClock) => boolean;
+  /** Whether the host has been silent for so long that nothing new may start there. */
+  readonly isOutOfContact: (contact: Contact | undefined, now: HostClock) => boolean;
+  /** Whether orders may have been given up while they lay in an agent that was frozen. */
+  readonly isJustBack: (host: Silence, now: HostClock) => boolean;
   /** An agent ends, at its start, what runs and its folder does not know. */
   readonly endsStrays: boolean;
   /** A stop returns when nothing runs any more. */
@@ -28,11 +36,20 @@ export interface AgentRules {
   readonly heals: boolean;
 }
 
+/** Of a host. */
+export interface Silence {
+  readonly contact: Contact | undefined;
+  /** When the last one ended, by the time since the boot. */
+  readonly backAtMs: number;
+}
+
 export interface HostClock {
   readonly sinceBootMs: number;
   readonly wallMs: number;
   readonly bootId: number;
 }
+
+const JUST_BACK_MS = 60_000;
 
 export const AGENT_RULES: AgentRules = {
   refusalOf: ({ seen, revoked }, token, mask) => {
@@ -44,16 +61,23 @@ export const AGENT_RULES: AgentRules = {
       if (has(mask, gpu)) seen[gpu] = Math.max(known, token);
     }),
   revoke: ({ revoked }, token) => void revoked.add(token),
-  isGangReady: ({ gang, host, token }, beats) =>
+  isGangReady: ({ gang, host, token }, beats, isJustBack) =>
     gang.every(
       (part) =>
-        part.host === host || beats.some((beat) => beat.host === part.host && beat.token === token),
+        (part.host === host && !isJustBack) ||
+        beats.some((beat) => beat.host === part.host && beat.token === token),
     ),
   mayRun: (launch, bootId) => launch.phase === "started" && launch.bootId === bootId,
   isInTheWay: ({ order, phase }, next, mask) =>
     phase !== "over" && order.token < next.token && (maskOn(order) & mask) !== 0,
   isCutOff: ({ terms, atSinceBootMs }, { sinceBootMs }) =>
     terms.onSilence === "fence" && sinceBootMs - atSinceBootMs > terms.fenceMs,
+  isOutOfContact: (contact, { sinceBootMs }) =>
+    contact?.terms.onSilence === "fence" &&
+    sinceBootMs - contact.atSinceBootMs > contact.terms.silenceMs,
+  isJustBack: ({ contact, backAtMs }, { sinceBootMs }) =>
+    sinceBootMs - backAtMs < JUST_BACK_MS ||
+    (contact !== undefined && sinceBootMs - contact.atSinceBootMs > contact.terms.silenceMs),
   endsStrays: true,
   stopWaits: true,
   takesOver: ({ phase }) => phase !== "stored",

@@ -26,6 +26,8 @@ const ASK_MS = 10_000;
 const AGAIN_MS = 30_000;
 const LINGER_MS = 90_000;
 const RETRY_MS = 1_000;
+/** So long a start waits for a contact. */
+const GATE_MS = 20_000;
 const FLEET = "orbweaver-fleet-default";
 
 const failed = (code: string): ActivityEnd<never> => ({ kind: "failed", code, isFinal: true });
@@ -138,6 +140,8 @@ export function* runOn(
 ): Task<ActivityEnd<RunReport>> {
   const host = agents.hosts.get(order.host);
   if (host === undefined) return failed("HOST_REFUSED");
+  if (!host.launches.has(order.leaseId) && !(yield* isInContact(agents, host)))
+    return failed("HOST_REFUSED");
   const known = host.launches.get(order.leaseId);
   if (known?.report !== undefined) return { kind: "done", value: known.report };
   const isNew = known === undefined || !agents.rules.takesOver(known);
@@ -149,6 +153,17 @@ export function* runOn(
   }
   if (launch === undefined) return failed("STALE_TOKEN");
   return yield* watch(agents, attempt, { host, launch });
+}
+
+/** Grants follow the agent's report, and the first heartbeat may come after the first grant. */
+function* isInContact({ rules, site }: Agents, host: Host): Task<boolean> {
+  const { kernel } = site();
+  const untilMs = kernel.nowMs() + GATE_MS;
+  while (rules.isOutOfContact(host.contact, host.clock())) {
+    if (kernel.nowMs() > untilMs) return false;
+    yield* sleep(kernel, RETRY_MS);
+  }
+  return true;
 }
 
 /** Prepare, barrier, commit. */
@@ -180,7 +195,8 @@ function* start(
   attempt.process.spawn(attempt.beat(beat));
   const untilMs = kernel.nowMs() + order.prepareTimeoutMs;
   const seen: RunHeartbeat[] = [];
-  while (launch.phase === "stored" && !rules.isGangReady(order, seen)) {
+  const isJustBack = rules.isJustBack(host, host.clock());
+  while (launch.phase === "stored" && !rules.isGangReady(order, seen, isJustBack)) {
     const look = yield* network.call(attempt.process, () => ({
       isClosed: server.openRun(order.workflowId)?.runId !== order.workflowRunId,
       beats: beatsOf(order.workflowId) as readonly RunHeartbeat[], // of our own agents
@@ -188,7 +204,7 @@ function* start(
     if (look.isHeard && look.value.isClosed) callOff(launch, server.clockMs());
     // A sibling that was seen once counts.
     if (look.isHeard) seen.push(...look.value.beats);
-    if (launch.phase !== "stored" || rules.isGangReady(order, seen)) break;
+    if (launch.phase !== "stored" || rules.isGangReady(order, seen, isJustBack)) break;
     if (kernel.nowMs() > untilMs) {
       callOff(launch, server.clockMs());
       return failed("GANG_NOT_READY");
@@ -203,7 +219,9 @@ function* start(
   }
   if (launch.phase === "stored" && host.tokens !== undefined) {
     const isStale = rules.refusalOf(host.tokens, order.token, mask) !== undefined;
-    if (isStale) callOff(launch, server.clockMs());
+    // An agent that was frozen may wake after the fleet has given its GPUs away.
+    const isFenced = host.contact !== undefined && rules.isCutOff(host.contact, host.clock());
+    if (isStale || isFenced) callOff(launch, server.clockMs());
     else host.startRanks(launch, agents.fateOf(order));
   }
   return launch;

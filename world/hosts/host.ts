@@ -9,7 +9,7 @@ import type { RunCause, RunOrder, RunReport } from "../../protocol/agent-contrac
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
-import type { AgentRules } from "./agent-rules.ts";
+import type { AgentRules, HostClock } from "./agent-rules.ts";
 import type { Contact, Launch, Tokens } from "./disk.ts";
 
 /** How the processes of a launch would end by themselves. */
@@ -35,8 +35,11 @@ export interface Host {
   tokens: Tokens | undefined;
   launches: Map<LeaseId, Launch>;
   contact: Contact | undefined;
+  /** When its last silence ended, by the time since the boot; long ago, where the agent knows of none. */
+  backAtMs: number;
   readonly bootId: () => number;
   readonly sinceBootMs: () => number;
+  readonly clock: () => HostClock;
   /** Processes by their lease: the truth. */
   readonly running: ReadonlyMap<LeaseId, RunOrder>;
   readonly startRanks: (launch: Launch, fate: Fate) => void;
@@ -84,9 +87,11 @@ export function createHost(
     tokens: undefined,
     launches: new Map(),
     contact: undefined,
+    backAtMs: -Infinity,
     agent: undefined,
     bootId: () => bootId,
     sinceBootMs: () => kernel.nowMs() - bootAtMs,
+    clock: () => ({ sinceBootMs: host.sinceBootMs(), wallMs: wallMs(), bootId }),
     running,
     startRanks: (launch, fate) => {
       const { order } = launch;
@@ -109,6 +114,9 @@ export function createHost(
       return true;
     },
     note: (contact) => {
+      const { atSinceBootMs = contact.atSinceBootMs } = host.contact ?? {};
+      if (contact.atSinceBootMs - atSinceBootMs > contact.terms.silenceMs)
+        host.backAtMs = host.sinceBootMs();
       host.contact = contact;
       const dueMs = contact.atSinceBootMs + contact.terms.fenceMs - host.sinceBootMs();
       kernel.after(Math.max(0, dueMs) + contact.terms.silenceMs / 4, lookAtFence);
@@ -120,6 +128,7 @@ export function createHost(
       }
       bootId += 1;
       bootAtMs = kernel.nowMs();
+      host.backAtMs = -Infinity;
     },
     loseDisk: () => {
       host.tokens = undefined;
@@ -134,8 +143,7 @@ export function createHost(
   function lookAtFence(): void {
     const { contact } = host;
     if (contact?.bootId !== bootId) return;
-    const now = { sinceBootMs: host.sinceBootMs(), wallMs: wallMs(), bootId };
-    if (!rules.isCutOff(contact, now)) return;
+    if (!rules.isCutOff(contact, host.clock())) return;
     const cause = { code: "HOST_LOST", message: "cut off", atMs: wallMs() } as const;
     for (const order of [...running.values()]) end(order, "failed", cause);
     for (const launch of host.launches.values())

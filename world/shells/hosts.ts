@@ -1,13 +1,12 @@
 /** @file The workflows of presences and sweeps in a world, as `workflows/hosts/` carries them out. */
 
 import type { HostId } from "../../domain/values/ids.ts";
-import {
-  openPresence,
-  presenceMachine,
-  type Presence,
-  type PresenceCommand,
-  type PresenceEvent,
-} from "../../machines/hosts/presence.ts";
+import type {
+  Presence,
+  PresenceCommand,
+  PresenceEvent,
+} from "../../machines/hosts/presence-state.ts";
+import { openPresence, presenceMachine } from "../../machines/hosts/presence.ts";
 import {
   openSweep,
   sweepMachine,

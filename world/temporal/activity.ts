@@ -93,6 +93,7 @@ export function startActivity<Value>(
   function begin(own: number, process: Process): void {
     isStarted = true;
     beatAtMs = kernel.nowMs();
+    kernel.tell(run.workflowId, process.name, () => `is to do ${order.name}`);
     kernel.after(order.startToCloseMs, () => {
       if (isCurrent(own)) endAttempt({ kind: "timed out", isUntaken: false });
     });
@@ -157,6 +158,7 @@ export function startActivity<Value>(
 
   function close(outcome: ActivityOutcome<Value>): void {
     isClosed = true;
+    kernel.tell("server", run.workflowId, () => `${order.name} is over: ${outcome.kind}`);
     if (run.isOpen()) order.onEnd(outcome);
   }
 

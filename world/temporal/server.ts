@@ -44,6 +44,11 @@ export type OpenKind = (identity: RunIdentity, input: unknown) => AnyRun;
 
 export type Server = ReturnType<typeof createServer>;
 
+const MOST_TOLD = 200;
+
+/** The start of a payload; a story needs no more of it. */
+const told = (payload: unknown): string => (JSON.stringify(payload) ?? "").slice(0, MOST_TOLD);
+
 const EPOCH_MS = 1_800_000_000_000;
 const POLL_MS = 2;
 
@@ -134,6 +139,7 @@ export function createServer({ kernel, network, onViolation, onChange }: ServerP
     signal: (workflowId: string, { name, payload, runId }: Signal): boolean => {
       const run = runs.get(workflowId)?.run;
       if (run?.isOpen() !== true || (runId !== undefined && run.runId !== runId)) return false;
+      kernel.tell("server", workflowId, () => `${name} ${told(payload)}`);
       run.signal(name, payload);
       return true;
     },

@@ -11,6 +11,8 @@
  * - A registration with a *new* epoch proves that all runs it does not list have stopped, because tasks in the queues of the old epoch
  *   can no longer start anything. A repeated registration may be an old copy and proves nothing; then `vacated` counts. Epochs grow, so a
  *   registration with an older epoch is a late copy and is dropped whole.
+ * - A fenced host that answers again may run what its job still asks it for: what the fence has confirmed of held leases counts no longer
+ *   (rules 5).
  * - A run that a host reports and the ledger does not know becomes an unconfirmed lease where the GPUs are free, and its job is asked. A
  *   job's own claim confirms it; a claim on GPUs of another lease is orphaned. host-silence.ts handles hosts that do not answer.
  *
@@ -24,7 +26,7 @@ import type { GangRequest, Lease } from "../../../domain/lease/lease.ts";
 import { bury, noteChange, type LedgerTransaction } from "./transaction.ts";
 import { setHost } from "./transaction-fleet.ts";
 import { indexOf, leasesOf } from "./transaction-index.ts";
-import { confirmVacated, putLease, vacate } from "./transaction-leases.ts";
+import { confirmVacated, putLease, recallVacated, vacate } from "./transaction-leases.ts";
 import { admit, settleCredit } from "./apply-intake.ts";
 import { applyLobbyReport, letReturn, takeReturn, withdrawNews } from "./transaction-intake.ts";
 import { isRoomForHost, isRoomForWord, noteGrowth, putGrant } from "./transaction-size.ts";
@@ -32,11 +34,16 @@ import { dropRequest, putRequest } from "./transaction-requests.ts";
 import { jsonBytes } from "../size-table.ts";
 import { readEntry } from "../inbox-entry.ts";
 import type { AgentAddress, InboxEntry } from "../../../domain/lease/inbox-entry.ts";
-import { BOUNDED_RULES, SILENT_STRANGERS_RULES, type HostStatus } from "../ledger.ts";
+import {
+  BOUNDED_RULES,
+  RETURNING_HOSTS_RULES,
+  SILENT_STRANGERS_RULES,
+  type HostStatus,
+} from "../ledger.ts";
 import { applyLinks } from "./apply-links.ts";
 import { checkEntry, claimedSender, newestEpoch, senderOf } from "./check-entry.ts";
 import { adoptLease, assertLease } from "./orphan-leases.ts";
-import { applySilence, withoutSilence } from "./host-silence.ts";
+import { applySilence, isOvertaken, withoutSilence } from "./host-silence.ts";
 
 export function applyEntry(transaction: LedgerTransaction, value: unknown, nowMs: number): void {
   const { applyVersion: rules } = transaction.before;
@@ -149,7 +156,14 @@ type EndEntry = Extract<InboxEntry, { kind: "end" }>;
 
 function applyRegistration(
   transaction: LedgerTransaction,
-  { hosts, agent, running, highestToken, terms }: Extract<InboxEntry, { kind: "agent-registered" }>,
+  {
+    hosts,
+    agent,
+    running,
+    highestToken,
+    terms,
+    toldAtMs,
+  }: Extract<InboxEntry, { kind: "agent-registered" }>,
   origin: { readonly json: string; readonly nowMs: number },
 ): void {
   const { places } = indexOf(transaction);
@@ -164,17 +178,31 @@ function applyRegistration(
   }
   const renewed = new Set<HostId>();
   const answering = new Set<HostId>();
+  const returning = new Set<HostId>();
   for (const host of hosts) {
     if (!places.has(host)) continue;
     const status = transaction.hosts.get(host);
     if (terms !== undefined && agent.epoch < newestEpoch(status, transaction)) continue;
+    if (isOvertaken(status, { epoch: agent.epoch, toldAtMs })) continue;
     answering.add(host);
+    if (status?.isFenced === true) returning.add(host);
     if (status?.agent?.epoch !== agent.epoch) renewed.add(host);
-    const { lastEpoch: _is, fenceMs, ...known } = withoutSilence(status ?? { isDrained: false });
+    const {
+      lastEpoch: _is,
+      toldAtMs: _told,
+      fenceMs,
+      ...known
+    } = withoutSilence(status ?? { isDrained: false });
     // An agent that has agreed to hold takes the clock of its former terms away; former rules kept it.
     const isKept = terms === undefined || transaction.before.applyVersion < SILENT_STRANGERS_RULES;
     const former = isKept && fenceMs !== undefined ? { fenceMs } : {};
-    const next = { ...known, ...former, agent, ...(terms !== undefined && termsOf(terms)) };
+    const next = {
+      ...known,
+      ...former,
+      agent,
+      ...(terms !== undefined && termsOf(terms)),
+      ...(toldAtMs !== undefined && { toldAtMs }),
+    };
     if (isSameStatus(status, next)) continue;
     if (!isRoomForHost(transaction, host, next)) {
       const message = `there is no room for what the agent of ${host} says of itself; shorten its address or the fleet's description`;
@@ -190,6 +218,8 @@ function applyRegistration(
       (host) => renewed.has(host) && !runs.has(`${host} ${lease.id}`),
     );
     if (stopped.length > 0) confirmVacated(transaction, lease, stopped);
+    else if (transaction.before.applyVersion >= RETURNING_HOSTS_RULES)
+      recallVacated(transaction, lease, returning);
   }
   for (const { host, fact } of running) {
     if (fact !== undefined && answering.has(host)) adoptLease(transaction, fact, host);
@@ -204,7 +234,8 @@ const isSameStatus = (a: HostStatus | undefined, b: HostStatus): boolean =>
   a?.fenceMs === b.fenceMs &&
   a?.silentSinceMs === undefined &&
   a?.isFenced === undefined &&
-  a?.lastEpoch === undefined;
+  a?.lastEpoch === undefined &&
+  a?.toldAtMs === b.toldAtMs;
 
 const isSameAgent = (a: AgentAddress | undefined, b: AgentAddress | undefined): boolean =>
   a !== undefined &&
@@ -215,14 +246,16 @@ const isSameAgent = (a: AgentAddress | undefined, b: AgentAddress | undefined): 
 
 function applyDeregistration(
   transaction: LedgerTransaction,
-  { hosts, epoch }: Extract<InboxEntry, { kind: "agent-deregistered" }>,
+  { hosts, epoch, toldAtMs }: Extract<InboxEntry, { kind: "agent-deregistered" }>,
 ): void {
   for (const host of hosts) {
     const status = transaction.hosts.get(host);
-    if (status?.agent?.epoch !== epoch) continue;
-    const { agent: _gone, ...rest } = withoutSilence(status);
-    // Agents with presence have ordered epochs, so a late copy of the registration does not bring this one back.
-    putStatus(transaction, host, rest.fenceMs === undefined ? rest : { ...rest, lastEpoch: epoch });
+    if (status?.agent?.epoch !== epoch || isOvertaken(status, { epoch, toldAtMs })) continue;
+    const { agent: _gone, toldAtMs: _told, ...rest } = withoutSilence(status);
+    const told = toldAtMs === undefined ? {} : { toldAtMs };
+    const isOrdered = rest.fenceMs !== undefined || toldAtMs !== undefined;
+    // A late copy of the registration, which has an earlier date, does not bring this agent back.
+    putStatus(transaction, host, isOrdered ? { ...rest, lastEpoch: epoch, ...told } : rest);
   }
 }
 

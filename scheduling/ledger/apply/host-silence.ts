@@ -9,7 +9,13 @@
  * A ledger that was lost does not know its hosts until their agents report. One that never does may still hold leases, which their jobs have
  * asserted: its presence tells of its silence, and its clock runs as well, but never less than ten minutes, because nobody knows what its agent has
  * agreed to.
- * Cost: O(hosts) a check, O(leases) a fence. Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
+ * An agent may announce itself, take the place of the one that the ledger knows, and fall silent before it has reported: that is the host's silence
+ * all the same, because nobody watches the older agent any more (rules 5). Its clock is no shorter than a stranger's.
+ *
+ * What a presence tells may arrive twice, late and out of order; each word says when it was told, and one that is not newer than the last that
+ * counted for the same agent changes nothing (rules 5). Without that a silence that a frozen worker held up would take a host for silent that has
+ * answered since, whose presence would never tell it again.
+ * Cost: O(hosts) a check, O(leases) a fence, and a silence of a fenced host. Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
 import type { HostId } from "../../../domain/values/ids.ts";
@@ -18,50 +24,108 @@ import { setHost } from "./transaction-fleet.ts";
 import { indexOf } from "./transaction-index.ts";
 import { confirmVacated } from "./transaction-leases.ts";
 import type { InboxEntry } from "../../../domain/lease/inbox-entry.ts";
-import { SILENT_STRANGERS_RULES, type HostStatus, type Ledger } from "../ledger.ts";
+import {
+  ORDERED_PRESENCE_RULES,
+  SILENT_STRANGERS_RULES,
+  type HostStatus,
+  type Ledger,
+} from "../ledger.ts";
 import { isMassSilence } from "./mass-silence.ts";
 
 export { isMassSilence, MASS_SILENCE_SHARE } from "./mass-silence.ts";
 
 export function applySilence(
   transaction: LedgerTransaction,
-  { hosts, epoch }: Extract<InboxEntry, { kind: "silence" }>,
+  { hosts, epoch, toldAtMs }: Extract<InboxEntry, { kind: "silence" }>,
   nowMs: number,
 ): void {
   for (const host of hosts) {
     const status = transaction.hosts.get(host);
-    if (status?.silentSinceMs !== undefined) continue;
+    if (status?.silentSinceMs !== undefined || isOvertaken(status, { epoch, toldAtMs })) continue;
+    const told = toldAtMs === undefined ? {} : { toldAtMs };
     if (status?.agent?.epoch === epoch)
-      setHost(transaction, host, { ...status, silentSinceMs: nowMs });
-    else if (isStranger(transaction, host, { epoch, status }))
+      setHost(transaction, host, { ...status, ...told, silentSinceMs: nowMs });
+    else if (isSuccessor(transaction, status?.agent?.epoch, epoch)) {
+      const { fenceMs, ...known } = status ?? { isDrained: false };
+      setHost(transaction, host, {
+        ...known,
+        ...told,
+        ...(fenceMs !== undefined && strangersTerms(transaction, host, fenceMs)),
+        silentSinceMs: nowMs,
+      });
+    } else if (isStranger(transaction, host, { epoch, status, isDated: toldAtMs !== undefined }))
       setHost(transaction, host, {
         ...withoutSilence(status ?? { isDrained: false }),
         ...strangersTerms(transaction, host),
         lastEpoch: epoch,
         silentSinceMs: nowMs,
+        ...told,
       });
     else continue;
     noteChange(transaction);
   }
 }
 
-/** The ledger has never heard of this agent: it knows none there, or an older one that was fenced or has ended. */
+/** Whether a later word of the same agent has counted already, or this one has. Words without a date count whenever they come. */
+export function isOvertaken(
+  status: HostStatus | undefined,
+  { epoch, toldAtMs }: { readonly epoch: string; readonly toldAtMs?: number | undefined },
+): boolean {
+  if (status?.toldAtMs === undefined || toldAtMs === undefined) return false;
+  return (status.agent?.epoch ?? status.lastEpoch) === epoch && toldAtMs <= status.toldAtMs;
+}
+
+/**
+ * The ledger has never heard of this agent: it knows none there, or an older one that was fenced or has ended. After a loss it may remember a fence
+ * from before and have heard of leases there since: nobody else would ever say that these are gone (rules 5).
+ */
 function isStranger(
   transaction: LedgerTransaction,
   host: HostId,
-  { epoch, status }: { readonly epoch: string; readonly status: HostStatus | undefined },
+  {
+    epoch,
+    status,
+    isDated,
+  }: {
+    readonly epoch: string;
+    readonly status: HostStatus | undefined;
+    readonly isDated: boolean;
+  },
 ): boolean {
   const { applyVersion } = transaction.before;
   if (applyVersion < SILENT_STRANGERS_RULES || status?.agent !== undefined) return false;
   if (!indexOf(transaction).places.has(host)) return false;
   const { lastEpoch, isFenced } = status ?? {};
+  if (isDated && isFenced === true && (lastEpoch ?? epoch) === epoch)
+    return holdsMore(transaction, host);
   return lastEpoch === undefined ? isFenced !== true : lastEpoch < epoch;
 }
 
-function strangersTerms(transaction: LedgerTransaction, host: HostId): Pick<HostStatus, "fenceMs"> {
+/** The agent comes after the one that the ledger knows. */
+const isSuccessor = (
+  { before }: LedgerTransaction,
+  known: string | undefined,
+  epoch: string,
+): boolean => before.applyVersion >= ORDERED_PRESENCE_RULES && known !== undefined && known < epoch;
+
+/** Whether leases wait for a fenced host: its fence has confirmed those of its time. */
+function holdsMore({ before, leases }: LedgerTransaction, host: HostId): boolean {
+  if (before.applyVersion < ORDERED_PRESENCE_RULES) return false;
+  return [...leases.values()].some(
+    ({ gpus, vacatedHosts = [], vacatingHosts = gpus.map((part) => part.host) }) =>
+      vacatingHosts.includes(host) && !vacatedHosts.includes(host),
+  );
+}
+
+/** `knownMs`: what an earlier agent of the host has agreed to. */
+function strangersTerms(
+  transaction: LedgerTransaction,
+  host: HostId,
+  knownMs = 0,
+): Pick<HostStatus, "fenceMs"> {
   const cluster = indexOf(transaction).places.get(host)?.cluster;
   if (cluster === undefined || cluster.onSilence === "hold") return {};
-  return { fenceMs: Math.max(cluster.fenceMs ?? 0, STRANGERS_FENCE_MS) };
+  return { fenceMs: Math.max(knownMs, cluster.fenceMs ?? 0, STRANGERS_FENCE_MS) };
 }
 
 const STRANGERS_FENCE_MS = 600_000;

@@ -13,7 +13,7 @@ import { byCodeUnit, type HostId } from "../../../domain/values/ids.ts";
 import type { HostGpus, Lease, LeaseFact } from "../../../domain/lease/lease.ts";
 import { noteChange, type LedgerTransaction } from "./transaction.ts";
 import { indexOf, leasesOf } from "./transaction-index.ts";
-import { putLease } from "./transaction-leases.ts";
+import { putLease, recallVacated } from "./transaction-leases.ts";
 import { isRoomForWord } from "./transaction-size.ts";
 import { dropRequest } from "./transaction-requests.ts";
 import { takenGpus } from "../rules/usage.ts";
@@ -39,7 +39,7 @@ export function adoptLease(transaction: LedgerTransaction, fact: LeaseFact, host
   const isOurs = known.gpus.some((gpus) => gpus.host === host);
   if (isOurs) {
     // Whoever vouched that nothing runs there was wrong.
-    if (known.vacatedHosts?.includes(host) === true) putLease(transaction, recalled(known, host));
+    recallVacated(transaction, known, new Set([host]));
     return;
   }
   if (known.isUnconfirmed !== true || !isRoomForWord(transaction, part)) return;
@@ -122,12 +122,6 @@ function isFree(
     }
   }
   return true;
-}
-
-function recalled(lease: Lease, host: HostId): Lease {
-  const { vacatedHosts = [], ...rest } = lease;
-  const left = vacatedHosts.filter((other) => other !== host);
-  return left.length === 0 ? rest : { ...rest, vacatedHosts: left };
 }
 
 const sorted = (gpus: readonly HostGpus[]): readonly HostGpus[] =>

@@ -116,3 +116,15 @@ export function confirmVacated(
   if (news.length > 0)
     putLease(transaction, { ...lease, vacatedHosts: [...vacatedHosts, ...news] });
 }
+
+/** What these hosts have confirmed of a lease that is still held does not count any more. */
+export function recallVacated(
+  transaction: LedgerTransaction,
+  lease: Lease,
+  hosts: ReadonlySet<HostId>,
+): void {
+  const { vacatedHosts = [], ...rest } = lease;
+  const left = vacatedHosts.filter((host) => !hosts.has(host));
+  if (left.length === vacatedHosts.length) return;
+  putLease(transaction, left.length === 0 ? rest : { ...rest, vacatedHosts: left });
+}

@@ -4,6 +4,7 @@ import { contactPath, writeContact } from "../../../agent/presence/last-contact.
 import { createFence, watchFence } from "../../../agent/presence/fence.ts";
 import { HOST, orderOf } from "../fixture.ts";
 import { fakeAgent, ranksOn, type FakeAgent } from "../fake-host.ts";
+import type { GangView } from "../../../agent/ports/temporal.ts";
 import { FakeMachine } from "../fakes.ts";
 
 const TERMS = {
@@ -90,6 +91,65 @@ describe("the fence of a silent host", () => {
     expect(ranksOn(machine)).toEqual([]);
     const stop = agent.host.layout.leaseDir(orderOf("").leaseId);
     expect(machine.text(`${stop}/stop.json`)).toContain("its agent did not act");
+  });
+});
+
+describe("an agent that goes on after a silence", () => {
+  it("starts nothing while its host is cut off: the fleet may have granted the GPUs elsewhere", async () => {
+    const machine = new FakeMachine();
+    const agent = fakeAgent(machine, { contact: { isCutOff: () => true } });
+    const report = await machine.until(agent.runs.run(orderOf("train")));
+    expect(report.hasStarted).toBe(false);
+    expect(ranksOn(machine)).toEqual([]);
+  });
+
+  it("starts only what the server still wants of it, which its own heartbeat shows", async () => {
+    const order = orderOf("train");
+    let beats: GangView["beats"] = [];
+    const machine = new FakeMachine();
+    const contact = { isJustBack: () => true };
+    const agent = fakeAgent(machine, { contact, view: () => ({ isClosed: false, beats }) });
+    const report = agent.runs.run(order);
+    await machine.pass(5_000);
+    expect(ranksOn(machine)).toEqual([]);
+    beats = [{ phase: "prepared", host: HOST, token: order.token }];
+    await machine.pass(2_000);
+    for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
+    expect((await machine.until(report)).end).toBe("completed");
+  });
+
+  it("is just back for a minute after a contact that has ended a silence", async () => {
+    const machine = new FakeMachine();
+    const contacts = openContactStore([fakeAgent(machine).host], machine.system());
+    const states: string[] = [];
+    const look = (): void =>
+      void states.push(`${contacts.isJustBack(HOST)} ${contacts.isCutOff(HOST)}`);
+    look();
+    contacts.agree(TERMS);
+    await machine.pass(8_000);
+    look();
+    await machine.pass(1_000);
+    look();
+    await machine.pass(22_000);
+    look();
+    const beat = async (seconds: number): Promise<void> => {
+      for (let second = 0; second < seconds; second += 1) {
+        contacts.note(machine.uptimeMs);
+        await machine.pass(1_000);
+      }
+    };
+    await beat(59);
+    look();
+    await beat(1);
+    look();
+    expect(states).toEqual([
+      "false false",
+      "false false",
+      "true false",
+      "true true",
+      "true false",
+      "false false",
+    ]);
   });
 });
 

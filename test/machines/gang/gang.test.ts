@@ -264,7 +264,7 @@ describe("a stop", () => {
 });
 
 describe("a fence", () => {
-  test("ends the part of a silent host, stops the others, and leaves nothing unconfirmed", () => {
+  test("ends the part of a silent host and stops the others; whether it still counts is for the ledger to say", () => {
     const played = playGang({ hosts: 2 });
     played.failed(0, "silent");
     played.feed({ kind: "fenced", hosts: HOSTS.slice(0, 1) });
@@ -274,7 +274,7 @@ describe("a fence", () => {
     expect(played.gang().end).toMatchObject({
       end: "failed",
       cause: { code: "HOST_LOST", host: HOSTS[0] },
-      unconfirmedHosts: [],
+      unconfirmedHosts: HOSTS.slice(0, 1),
     });
   });
 
@@ -286,10 +286,10 @@ describe("a fence", () => {
     expect(played.commands.at(-1)).toEqual({ kind: "stop-watching", ids: [run?.id] });
   });
 
-  test("of a host that is being stopped counts as its answer", () => {
+  test("of a host that is being stopped is not waited for, and confirms nothing", () => {
     const played = playGang({ hosts: 1 });
     played.feed({ kind: "stop", reason: "cancelled" });
     played.feed({ kind: "fenced", hosts: HOSTS });
-    expect(played.gang().end).toMatchObject({ unconfirmedHosts: [] });
+    expect(played.gang().end).toMatchObject({ unconfirmedHosts: HOSTS.slice(0, 1) });
   });
 });

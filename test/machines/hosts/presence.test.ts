@@ -1,12 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { hostId, leaseId, token } from "../../../domain/values/ids.ts";
-import {
-  openPresence,
-  presenceMachine,
-  type PresenceCommand,
-  type PresenceEvent,
-} from "../../../machines/hosts/presence.ts";
+import type { PresenceCommand, PresenceEvent } from "../../../machines/hosts/presence-state.ts";
+import { openPresence, presenceMachine } from "../../../machines/hosts/presence.ts";
 import { presenceDetails } from "../../../machines/hosts/presence-view.ts";
 import type { AgentReport } from "../../../protocol/agent-contract.ts";
 import type { PresentAgent, SilenceTerms } from "../../../protocol/fleet.ts";
@@ -38,6 +34,14 @@ function inContact(present: PresentAgent) {
   played.feed({ kind: "told", id: played.take("tell").id, isDelivered: true });
   return { ...played, contact: played.take("keep-contact") };
 }
+
+/** A word without its date. */
+function undated(entry: object): object {
+  const { toldAtMs: _date, ...rest } = entry as { readonly toldAtMs?: number };
+  return rest;
+}
+
+const dateOf = (entry: object): number => ("toldAtMs" in entry ? Number(entry.toldAtMs) : 0);
 
 describe("the presence of a cluster", () => {
   it("takes no more agents than it may have activities; one that is silent makes room for one that arrives", () => {
@@ -91,7 +95,7 @@ describe("the presence of a cluster", () => {
     const played = inContact(agentOf("1", "a"));
     played.feed({ kind: "contact-over", id: played.contact.id, how: "silent" });
     const told = played.take("tell");
-    expect(told.entry).toEqual({ kind: "silence", hosts: ["eu/a"], epoch: "1" });
+    expect(told.entry).toMatchObject({ kind: "silence", hosts: ["eu/a"], epoch: "1" });
     played.feed({ kind: "told", id: told.id, isDelivered: true });
     expect(played.take("report").isPatient).toBe(true);
     expect(presenceDetails(played.state())).toContain("silent: eu/a");
@@ -126,7 +130,8 @@ describe("the presence of a cluster", () => {
     played.feed({ kind: "told", id: first.id, isDelivered: false });
     expect(played.tick()).toBe(5_000);
     const second = played.take("tell");
-    expect(second.entry).toEqual(first.entry);
+    expect(undated(second.entry)).toEqual(undated(first.entry));
+    expect(dateOf(second.entry)).toBeGreaterThan(dateOf(first.entry));
     expect(second.id).not.toBe(first.id);
   });
 
@@ -145,7 +150,7 @@ describe("the presence of a cluster", () => {
       const played = inContact(agentOf("1", "a"));
       if (say === "signal") played.feed({ kind: "deregistered", epoch: "1" });
       else played.feed({ kind: "contact-over", id: played.contact.id, how: "ended" });
-      expect(played.take("tell").entry).toEqual({
+      expect(undated(played.take("tell").entry)).toEqual({
         kind: "agent-deregistered",
         hosts: ["eu/a"],
         epoch: "1",
@@ -200,7 +205,11 @@ describe("the presence of a cluster", () => {
     const played = inContact(agentOf("1", "a"));
     for (let farewell = 0; farewell < 600; farewell += 1)
       played.feed({ kind: "deregistered", epoch: "unknown" });
-    expect(played.state().next).toEqual({ fleet: "f", cluster: "eu", agents: [agentOf("1", "a")] });
+    const { toldAtMs, ...next } = played.state().next ?? { fleet: "", cluster: "" };
+    expect(next).toEqual({ fleet: "f", cluster: "eu", agents: [agentOf("1", "a")] });
+    // The next run dates its words after those of this one.
+    expect(toldAtMs).toBe(played.state().toldAtMs);
+    expect(openPresence({ ...next, toldAtMs: 7 }).state.toldAtMs).toBe(7);
   });
 });
 

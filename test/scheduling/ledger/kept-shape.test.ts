@@ -124,6 +124,7 @@ const STATUS: Required<HostStatus> = {
   isFenced: true,
   fencedAtMs: 3,
   lastEpoch: "l",
+  toldAtMs: 4,
 };
 
 // Each has every field there is, so a new field that is not kept does not compile here, or is missed.
