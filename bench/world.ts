@@ -12,10 +12,16 @@ export const worldBench: Bench = {
   options: [
     size("seeds", "seeds, from --seed on", { usual: 100 }),
     { kind: "flag", name: "explain", what: "tell the story of the first seed" },
+    {
+      kind: "flag",
+      name: "coverage",
+      what: "measure the branches of machines/ and scheduling/ledger that the seeds go through",
+    },
   ],
   examples: [
     ["orbweaver bench world", "a hundred seeds; some seconds"],
     ["orbweaver bench world --seed 7 --seeds 1 --explain", "the story of one seed"],
+    ["orbweaver bench world --coverage", "what the worlds do not reach, file by file"],
   ],
   run: async (request) => (await import("./world/run.ts")).runWorlds(request),
 };

@@ -4,6 +4,7 @@ import { shrink } from "../../world/story/shrink.ts";
 import { diagram, tellStory } from "../../world/story/tell.ts";
 import { drawSettings, type Settings } from "../../world/settings.ts";
 import { play, type Outcome } from "../../world/world.ts";
+import { branchesMetBy, sumOf, type BranchCounts } from "./coverage.ts";
 import { atLeast, barOf, exactly } from "../bar.ts";
 import type { BenchAnswer, BenchRequest } from "../bench.ts";
 
@@ -21,18 +22,22 @@ export async function runWorlds(request: BenchRequest): Promise<BenchAnswer> {
   const count = request.size("seeds");
   if (request.flag("explain")) explain(drawSettings(seed), say);
   const played: Played[] = [];
-  for (let at = seed; at < seed + count; at += 1) {
-    interrupted.throwIfAborted();
-    const settings = drawSettings(at);
-    const before = process.cpuUsage();
-    const outcome = play(settings);
-    const { user, system } = process.cpuUsage(before);
-    played.push({ settings, outcome, cpuMs: (user + system) / 1_000 });
-    if (outcome.violation !== undefined)
-      say(`seed ${at} breaks "${outcome.violation.law}": ${outcome.violation.message}`);
-    // Ctrl-C is heard between two seeds.
-    await Promise.resolve();
-  }
+  const playAll = async (): Promise<void> => {
+    for (let at = seed; at < seed + count; at += 1) {
+      interrupted.throwIfAborted();
+      const settings = drawSettings(at);
+      const before = process.cpuUsage();
+      const outcome = play(settings);
+      const { user, system } = process.cpuUsage(before);
+      played.push({ settings, outcome, cpuMs: (user + system) / 1_000 });
+      if (outcome.violation !== undefined)
+        say(`seed ${at} breaks "${outcome.violation.law}": ${outcome.violation.message}`);
+      // Ctrl-C is heard between two seeds.
+      await Promise.resolve();
+    }
+  };
+  const coverage = request.flag("coverage") ? await branchesMetBy(playAll) : undefined;
+  if (coverage === undefined) await playAll();
   const broken = played.filter(({ outcome }) => outcome.violation !== undefined);
   for (const { settings } of broken.slice(0, MOST_TOLD)) {
     const { settings: least, plays } = shrink(settings, play);
@@ -41,7 +46,32 @@ export async function runWorlds(request: BenchRequest): Promise<BenchAnswer> {
     );
     explain(least, say);
   }
-  return answerOf(played, broken.length);
+  const answer = answerOf(played, broken.length);
+  return coverage === undefined ? answer : withCoverage(answer, coverage);
+}
+
+/** Counting branches makes plays slow, so their speed says nothing. */
+function withCoverage({ bars, details }: BenchAnswer, coverage: BranchCounts): BenchAnswer {
+  const { branches, met } = sumOf(coverage.values());
+  const missed = [...coverage].map(([file, of]) => [file, of.branches - of.met] as const);
+  return {
+    bars: [
+      ...bars.filter(({ id }) => !id.startsWith("world/speed")),
+      barOf({
+        id: "world/branches of machines and ledger",
+        unit: "%",
+        target: atLeast(95),
+        got: branches === 0 ? undefined : (100 * met) / branches,
+        note: `${met} of ${branches}`,
+      }),
+    ],
+    details: {
+      ...details,
+      missedBranches: Object.fromEntries(
+        missed.filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a),
+      ),
+    },
+  };
 }
 
 function explain(settings: Settings, say: BenchRequest["say"]): void {

@@ -23,6 +23,29 @@ test.each(Array.from({ length: PARTS }, (_, part) => part))(
   },
 );
 
+/** Found beyond the seeds that the world was made with (docs/decisions/0108). */
+test.each([
+  {
+    seed: 363,
+    law: "free means empty",
+    what: "a host was fenced, came back and ran the lease that its job gave back as empty",
+  },
+  {
+    seed: 430,
+    law: "free means empty",
+    what: "the same, with a new agent, where the word of the fence came late",
+  },
+  {
+    seed: 442,
+    law: "liveness",
+    what: "a job ran for ever on a host whose last agent had died before its first report",
+  },
+  { seed: 904, law: "liveness", what: "the same, with leases that were to be vacated" },
+])("seed $seed breaks a law under rules 4, and none any more: $what", ({ seed, law }) => {
+  expect(play(drawSettings(seed), { rules: 4 }).violation?.law).toBe(law);
+  expect(play(drawSettings(seed)).violation).toBeUndefined();
+});
+
 test.each([
   [
     6,

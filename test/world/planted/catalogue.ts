@@ -10,7 +10,7 @@ import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
 
 export interface PlantedBug {
   readonly name: string;
-  /** The first seed from 1 on that breaks a law; absent: none of the first forty does, so its hole in the world is still to be mended. */
+  /** The first seed from 1 on that breaks a law; absent: none of the first eighty does, so its hole in the world is still to be mended. */
   readonly seenAt?: number;
   readonly planted: Planted;
 }
@@ -44,12 +44,12 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a host never fences itself",
-    seenAt: 34,
+    seenAt: 94,
     planted: { agent: { isCutOff: ({ terms }, { wallMs }) => wallMs < 0 && terms.fenceMs > 0 } },
   },
   {
     name: "a host fences itself too late",
-    seenAt: 34,
+    seenAt: 94,
     planted: {
       agent: {
         isCutOff: ({ terms, atSinceBootMs }, { sinceBootMs }) =>
@@ -64,7 +64,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a restarted agent starts again instead of taking over",
-    seenAt: 1,
+    seenAt: 2,
     planted: { agent: { takesOver: ({ phase }) => phase === "over" } },
   },
   {
@@ -74,7 +74,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "what the state folder does not know is left running",
-    seenAt: 2,
+    seenAt: 13,
     planted: { agent: { endsStrays: false } },
   },
   {
@@ -341,6 +341,11 @@ export const PLANTED: readonly PlantedBug[] = [
         };
       },
     },
+  },
+  {
+    name: "an agent that was frozen starts what was given up meanwhile",
+    seenAt: 520,
+    planted: { agent: { isJustBack: () => false } },
   },
   {
     name: "a host raises no token when it starts a run",
