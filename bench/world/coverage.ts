@@ -2,7 +2,8 @@
  * @file How much of the machines and of the ledger the worlds go through: V8's block coverage, of each file of these rooms, also of those that no world
  * loads.
  *
- * A branch is a range that V8 counts by itself: a function, or a block that is not met as often as what is around it. Coverage slows a play down.
+ * A branch is a range that V8 counts by itself: a function, or a block that is not met as often as what is around it;
+ * one that was never called counts once, whatever is in it. Coverage slows a play down.
  */
 
 import { readdirSync } from "node:fs";
