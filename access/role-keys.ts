@@ -27,6 +27,12 @@ export const fleetKeyFiles = (env: Environment = process.env): RoleKeyFiles =>
 /** Of the submit service, which signs jobs in the name of those who ask it: `api.pem` and `api.pub` beside them. */
 export const apiKeyFiles = (env: Environment = process.env): RoleKeyFiles => keyFiles("api", env);
 
+/** Of a role that signs what workflows are told (`protocol/word-proof.ts`); the fleet's worker signs that with the key of its tickets. */
+export const wordKeyFiles = (
+  role: "fleet" | "jobs" | "agent",
+  env: Environment = process.env,
+): RoleKeyFiles => keyFiles(role, env);
+
 function keyFiles(role: string, env: Environment): RoleKeyFiles {
   const given = env["ORBWEAVER_KEYS"];
   const folder = given !== undefined && given !== "" ? given : join(configFolder(env), "keys");

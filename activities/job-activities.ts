@@ -16,15 +16,17 @@ import {
   silenceTermsQuery,
   type SilenceTerms,
 } from "../protocol/messages.ts";
-import { JOB_RULES, type JobActivities } from "../protocol/control-contract.ts";
+import { JOB_RULES, RESTING_RULES, type JobActivities } from "../protocol/control-contract.ts";
 import type { FollowActivities } from "../protocol/predecessors.ts";
 import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
 import { leaveLobby } from "./lobby-activities.ts";
+import { signedFleets } from "./signed-fleets.ts";
 import { untilForgotten } from "./until-forgotten.ts";
 
 export function createJobActivities(client: Client): JobActivities & FollowActivities {
   const inbox = createInbox(client);
+  const areWordsSigned = signedFleets(client);
   return {
     ...createFollowActivities(client),
     async admit(file, entry) {
@@ -45,6 +47,9 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
       if (excess !== undefined) {
         return { kind: "refused", code: "REQUEST_TOO_LARGE", message: excess.message };
       }
+      // Asked while the request is on its way.
+      const isSigned = areWordsSigned(entry.fleetWorkflowId);
+      isSigned.catch(() => undefined);
       const notified =
         spec.isHeld || spec.after !== undefined
           ? ({ kind: "silent" } as const)
@@ -63,7 +68,7 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
       const launchExtras = extrasOf(spec);
       return {
         kind: "admitted",
-        rules: JOB_RULES,
+        rules: (await isSigned) ? JOB_RULES : RESTING_RULES,
         spec,
         notified,
         ...(launchExtras.length > 0 && { launchExtras }),

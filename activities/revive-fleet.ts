@@ -46,6 +46,7 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
       {
         name: input.name,
         rules: input.ledger.applyVersion,
+        ...(input.areWordsSigned === true && { areWordsSigned: true }),
         isRecovering: true,
         recoverAtMs: RECOVER_AFTER_MS.map((afterMs) => Date.now() + afterMs),
         ledger: packLedger(ledgerAfterLoss(unpackLedger(input.ledger))),
@@ -54,7 +55,7 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
     workflowIdConflictPolicy: "USE_EXISTING",
     workflowIdReusePolicy: "ALLOW_DUPLICATE",
     staticSummary: `fleet ${input.name}, started again after its end`,
-    memo: fleetMemo(input.name),
+    memo: fleetMemo(input.name, input.areWordsSigned === true),
   });
   return "revived";
 }

@@ -53,10 +53,13 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 2;
+export const JOB_RULES = 3;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
+
+/** From here on a job believes what it is told only with proof of who speaks; under a fleet that does so itself. */
+export const SIGNED_JOB_RULES = 3;
 
 export type Admission =
   | {

@@ -12,6 +12,8 @@ export interface FleetInput {
   readonly ledger: PackedLedger;
   /** The version of the rules that this run follows, as its ledger says it; for people who read the history. */
   readonly rules?: number;
+  /** What comes needs proof of its sender's role (`word-proof.ts`); from `SIGNED_RULES` on. */
+  readonly areWordsSigned?: true;
   /** Its ledger was lost: it asks agents and jobs for their leases and requests. */
   readonly isRecovering?: true;
   /** The agents' terms may have changed: they are to report again. */

@@ -39,6 +39,7 @@ export * from "./names.ts";
 export * from "./predecessors.ts";
 export * from "./queue-orders.ts";
 export * from "./repair.ts";
+export * from "./word-proof.ts";
 export type { FleetAnswer } from "../domain/lease/pending.ts";
 
 /** One batch of inbox entries; unknown entries go to the dead letters, never to an error. */
@@ -57,6 +58,8 @@ export const wordUpdate = defineUpdate<void, [JobWord]>("word");
 export interface JobWord {
   readonly signal: string;
   readonly value?: unknown;
+  /** As the header of a signal has it (`word-proof.ts`). */
+  readonly proof?: string;
 }
 
 export const pendingSignal = defineSignal<[WaitNote]>("pending");

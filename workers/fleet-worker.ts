@@ -8,6 +8,7 @@ import { createFleetActivities } from "../activities/fleet-activities.ts";
 import { createLobbyStore } from "../activities/lobby-store.ts";
 import { directoryStore } from "../activities/store.ts";
 import { ticketPrinter } from "../activities/tickets.ts";
+import { createWordActivities, wordTrust } from "../activities/word-checker.ts";
 import { FLEET_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
@@ -27,10 +28,11 @@ export async function runFleetWorker(setting: FleetWorkerSetting): Promise<void>
   const tickets = ticketPrinter(signingKey());
   const lobbyStore = createLobbyStore(directoryStore(path.join(storeDir, "lobby")), heartbeat);
   try {
-    await runWorkflowWorker(setting, (client) => ({
+    await runWorkflowWorker({ ...setting, speaksAs: ["fleet"] }, (client) => ({
       taskQueue: FLEET_TASK_QUEUE,
       activities: {
         ...createFleetActivities({ client, decider, lobbyStore, tickets }),
+        ...createWordActivities(wordTrust()),
         ...lobbyStore,
       },
       tuning: { maxCachedWorkflows: 50 },

@@ -4,17 +4,19 @@ import { createCollectiveActivities } from "../activities/collectives/tune.ts";
 import { createJobActivities } from "../activities/job-activities.ts";
 import { createLinkEndsActivities } from "../activities/link-ends-activities.ts";
 import { createLobbyActivities } from "../activities/lobby-activities.ts";
+import { createWordActivities, wordTrust } from "../activities/word-checker.ts";
 import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
 import { runWorkflowWorker, type WorkerSetting } from "./workflow-worker.ts";
 
 export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
-  await runWorkflowWorker(setting, (client) => ({
+  await runWorkflowWorker({ ...setting, speaksAs: ["jobs"] }, (client) => ({
     taskQueue: JOB_TASK_QUEUE,
     activities: {
       ...createJobActivities(client),
       ...createCollectiveActivities(),
       ...createLinkEndsActivities(client),
       ...createLobbyActivities(client),
+      ...createWordActivities(wordTrust()),
     },
     // A local activity waits for the acknowledgement of a batch: many jobs must be able to wait at once.
     tuning: {

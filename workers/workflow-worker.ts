@@ -26,6 +26,8 @@ import { ensureSearchAttributes } from "./server/index.ts";
 import { ownPollerIdentity } from "./own-identity.ts";
 import { servedVersion, watchServedVersion, type RoutingChange } from "./served-version.ts";
 import { wakingInterceptor } from "./waking.ts";
+import type { WordRole } from "../protocol/messages.ts";
+import { signingInterceptor, wordProver } from "./word-signer.ts";
 import { workflowBundle } from "./workflow-bundle.ts";
 
 export { bundlePath } from "./workflow-bundle.ts";
@@ -39,6 +41,11 @@ export interface WorkerSetting {
   readonly signal?: AbortSignal;
   /** The worker runs on demand; absent: it runs until it is stopped. */
   readonly onDemand?: OnDemandLife;
+}
+
+interface SpeakingSetting extends WorkerSetting {
+  /** What its activities tell workflows is signed with the keys of these roles. */
+  readonly speaksAs?: readonly WordRole[];
 }
 
 export interface OnDemandLife {
@@ -60,7 +67,7 @@ export interface WorkerParts {
 
 /** Runs one worker until it is stopped. `build` gets a client over the worker's own connection. */
 export async function runWorkflowWorker(
-  { connection, logger, onReady, signal, onDemand }: WorkerSetting,
+  { connection, logger, onReady, signal, onDemand, speaksAs = [] }: SpeakingSetting,
   build: (client: Client) => WorkerParts,
 ): Promise<void> {
   installRuntime(logger, signal === undefined);
@@ -69,7 +76,7 @@ export async function runWorkflowWorker(
     if (onDemand === undefined) {
       await ensureSearchAttributes(native, connection.namespace, SEARCH_ATTRIBUTES);
     }
-    const client = clientOver(native, connection);
+    const client = clientOver(native, connection, speaksAs);
     const { taskQueue, activities, tuning } = build(client);
     const clock = createIdleClock(onDemand?.idleMs ?? Infinity, performance.now());
     const { dataConverter } = connection.workerPayloads;
@@ -186,16 +193,19 @@ function witnessOf(clock: IdleClock): PayloadCodec {
   return { encode: see, decode: see };
 }
 
-/** A client that shares the worker's connection, and whose queries wake the workers that answer them. */
+/** A client that shares the worker's connection, signs what it says with the keys of these roles, and whose queries wake the workers that answer them. */
 export function clientOver(
   native: NativeConnection,
   { namespace, dataConverter }: ConnectionConfig,
+  roles: readonly WordRole[],
 ): Client {
   const client: Client = new Client({
     connection: native,
     namespace,
     dataConverter,
-    interceptors: { workflow: [wakingInterceptor(() => client)] },
+    interceptors: {
+      workflow: [wakingInterceptor(() => client), signingInterceptor(wordProver(roles))],
+    },
   });
   return client;
 }

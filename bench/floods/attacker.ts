@@ -6,6 +6,8 @@
 
 import { Client, Connection } from "@temporalio/client";
 import { OrbweaverClient } from "../../client/index.ts";
+import { WORD_ROLES } from "../../protocol/messages.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import type { FloodSize } from "./flood.ts";
 import { FLOODS, type FloodName } from "./floods.ts";
 
@@ -18,7 +20,11 @@ export interface AttackOrder extends FloodSize {
 const [text = "{}"] = process.argv.slice(2);
 const { flood, address, fleet, ...size } = JSON.parse(text) as AttackOrder;
 const connection = await Connection.connect({ address });
-const temporal = new Client({ connection });
+// Its words are believed: an attacker without a worker's keys has less to flood with.
+const temporal = new Client({
+  connection,
+  interceptors: { workflow: [signingInterceptor(wordProver(WORD_ROLES))] },
+});
 const orbweaver = new OrbweaverClient(temporal, { fleet });
 const taken = await FLOODS[flood]({ fleet, temporal, orbweaver }, size);
 // Not by closing the connection: the client goes on to retry calls on it, and throws.

@@ -19,7 +19,7 @@ const logger = pino({ level: "warn" }, pino.destination(2));
 installRuntime(logger, true, { isSilent: true });
 const connection = isolatedConnection({ address, namespace: "default" });
 const native = await openNative(connection);
-const client = clientOver(native, connection);
+const client = clientOver(native, connection, ["agent"]);
 const cluster = clusterId(clusterName);
 const agents = [];
 for (const name of hostNames.split(",")) {

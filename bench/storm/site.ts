@@ -27,6 +27,8 @@ import {
 } from "../../workers/server/index.ts";
 import type { Environment } from "../../workers/server/environment.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
+import { WORD_ROLES } from "../../protocol/messages.ts";
 import { insist } from "./insistence.ts";
 import { keep, type Supervisor } from "./supervisor.ts";
 import { openProxy, type Proxy } from "./proxy.ts";
@@ -115,7 +117,9 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
     address: server.address,
     namespace: DEFAULT_NAMESPACE,
   });
-  const client = new Client({ connection, namespace, dataConverter });
+  // What it floods with is believed.
+  const workflow = [signingInterceptor(wordProver(WORD_ROLES, env))];
+  const client = new Client({ connection, namespace, dataConverter, interceptors: { workflow } });
   const fleet = `storm-${randomBytes(3).toString("hex")}`;
   const described = describedFleet();
   const { shape } = described;

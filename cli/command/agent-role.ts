@@ -62,7 +62,7 @@ export async function runAgentRole(
     const differences = await differencesHere(context, { cluster, hosts });
     for (const each of differences)
       logger.warn({ difference: each }, `not as in the fleet file: ${differenceText(each)}`);
-    const agentClient = clientOver(native, connection);
+    const agentClient = clientOver(native, connection, ["agent"]);
     const agent = await runAgent({
       connection: native,
       client: agentClient,
@@ -112,7 +112,7 @@ async function fleetShape(
   native: NativeConnection,
   { connection, logger, fleet }: AgentRole,
 ): Promise<FleetShape> {
-  const client = clientOver(native, connection);
+  const client = clientOver(native, connection, []);
   const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
   for (let lastMessage = ""; ;) {
     try {

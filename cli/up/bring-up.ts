@@ -220,10 +220,11 @@ function configuredPlace(
 async function provideControl(
   context: CommandContext,
   client: Client,
-  { connection, stateDir, flags, keyFile, server, control, notes }: Ground,
+  { connection, stateDir, flags, keyFile, server, control, trust, notes }: Ground,
 ): Promise<{ readonly control: UpControl; readonly surroundings: WorkerSurroundings }> {
   const { env, cwd } = context.io;
-  const surroundings = workerSurroundings(connection, { flags, env, keyFile });
+  const isNamespaceTrusted = trust.kind === "namespace";
+  const surroundings = workerSurroundings(connection, { flags, env, keyFile, isNamespaceTrusted });
   const { idleMs } = control;
   const place = { connection, stateDir, cwd, env: surroundings.env, idleMs };
   const isOwnServer = server !== undefined;

@@ -17,6 +17,7 @@ import { rulesOfNewFleet } from "../../client/rules/new-fleet.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
 import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
 import {
   configureUpdate,
@@ -24,6 +25,7 @@ import {
   FLEET_WORKFLOW,
   fleetMemo,
   fleetWorkflowId,
+  type FleetInput,
 } from "../../protocol/messages.ts";
 import { storeDirOf } from "./places.ts";
 
@@ -58,15 +60,23 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
   if (await isThere(client, name)) return false;
   const rules = await rulesOfNewFleet(client);
   const ledger = { ...emptyLedger(fleet.shape, detailsHash), applyVersion: rules };
+  const areWordsSigned = rules >= SIGNED_RULES;
   try {
     await client.workflow.start(FLEET_WORKFLOW, {
       workflowId: fleetWorkflowId(name),
       taskQueue: FLEET_TASK_QUEUE,
       priority: OWN_PRIORITY,
-      args: [{ name, rules, ledger: packLedger(ledger) }],
+      args: [
+        {
+          name,
+          rules,
+          ledger: packLedger(ledger),
+          ...(areWordsSigned && { areWordsSigned }),
+        } satisfies FleetInput,
+      ],
       workflowIdConflictPolicy: "FAIL",
       staticSummary: `fleet ${name}`,
-      memo: fleetMemo(name),
+      memo: fleetMemo(name, areWordsSigned),
     });
     return true;
   } catch (error) {

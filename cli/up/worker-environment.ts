@@ -17,15 +17,22 @@ export function workerSurroundings(
   connection: ConnectionConfig,
   {
     flags,
-    env,
+    env: given,
     keyFile,
+    isNamespaceTrusted = false,
   }: {
     readonly flags: ConnectionFlags;
     readonly env: Environment;
     /** File of the payloads' encryption keys. */
     readonly keyFile?: string | undefined;
+    /** Workflows believe whoever reaches the namespace. */
+    readonly isNamespaceTrusted?: boolean;
   },
 ): WorkerSurroundings {
+  const { ORBWEAVER_TRUST: _former, ...untold } = given;
+  const env: Environment = isNamespaceTrusted
+    ? { ...untold, ORBWEAVER_TRUST: "namespace" }
+    : untold;
   const codec = {
     ...(flags.codec !== undefined && { ORBWEAVER_CODEC: flags.codec }),
     ...(keyFile !== undefined && { ORBWEAVER_ENCRYPTION_KEYS: keyFile }),
@@ -48,6 +55,6 @@ export function workerSurroundings(
     TEMPORAL_TLS_CLIENT_KEY_PATH: flags.tlsKeyPath,
     TEMPORAL_TLS_SERVER_NAME: flags.tlsServerName,
   };
-  const given = Object.entries(said).filter(([, value]) => value !== undefined);
-  return { args: [], env: { ...env, ...Object.fromEntries(given), ...codec } };
+  const named = Object.entries(said).filter(([, value]) => value !== undefined);
+  return { args: [], env: { ...env, ...Object.fromEntries(named), ...codec } };
 }

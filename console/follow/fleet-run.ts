@@ -15,6 +15,7 @@ import { orderOf } from "../../machines/fleet/update-orders.ts";
 import { isDue as isDueBy, type Clock, type Tick } from "../../machines/machine.ts";
 import type { Decision } from "../../protocol/control-contract.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
+import type { WordVerdicts } from "../../protocol/word-proof.ts";
 import { apply } from "../../scheduling/ledger/apply/apply.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import { isBounded, type Ledger, type LedgerEvent } from "../../scheduling/ledger/ledger.ts";
@@ -71,7 +72,7 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     settle();
     for (const { activity, atMs, value } of task.local) {
       advance(atMs);
-      feed(decidedBy(calls.take(activity), value));
+      feed(localAnswer(calls.take(activity), value));
       settle();
     }
     alarm.follow(task.timers);
@@ -96,10 +97,11 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
     }
   }
 
-  function feedSignal({ name, bytes, sender, read }: Extract<News, { kind: "signal" }>): void {
+  function feedSignal({ name, read, ...signal }: Extract<News, { kind: "signal" }>): void {
+    const { bytes, sender, proof } = signal;
     if (name !== INBOX) return feed({ kind: "unknown-signal", signal: name, bytes, sender });
     const batch = mayBeRead(bytes) || !isBounded(current().ledger) ? read() : undefined;
-    feed({ kind: "inbox", batch, bytes, sender });
+    feed({ kind: "inbox", batch, bytes, sender, ...(proof !== undefined && { proof }) });
   }
 
   function feed(event: FleetEvent | Tick): void {
@@ -202,9 +204,10 @@ function foldedBy(opened: Ledger, { state, commands }: FleetStep): readonly Fold
   });
 }
 
-/** As `askDecider` of the fleet's workflow. */
-function decidedBy(command: Asked, value: unknown): FleetEvent {
+/** As `carryOut` and `askDecider` of the fleet's workflow. */
+function localAnswer(command: Asked, value: unknown): FleetEvent {
   const { id } = command;
+  if (command.kind === "check") return { kind: "checked", id, verdicts: value as WordVerdicts };
   if (command.kind === "decide" && command.keep === undefined)
     return { kind: "decided", id, plan: value as Plan };
   if (command.kind !== "decide" && command.kind !== "decide-next")
@@ -227,6 +230,7 @@ function answerTo(command: Asked, value: unknown): FleetEvent {
       return { kind: "estimated", id, estimates: value } as FleetEvent;
     case "repair":
       return { kind: "repaired", id, report: value } as FleetEvent;
+    case "check":
     case "decide":
     case "decide-next":
       throw new Diverged(`${command.kind} is a local activity`);

@@ -8,6 +8,7 @@
 
 import type { Payload, PayloadCodec } from "@temporalio/common";
 import type { temporal } from "@temporalio/proto";
+import { PROOF_HEADER } from "../../protocol/messages.ts";
 import { payloadConverter } from "../../workflows/runtime/payload-converter.ts";
 
 export type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
@@ -18,6 +19,7 @@ export type News =
       readonly name: string;
       readonly bytes: number;
       readonly sender: string;
+      readonly proof?: string;
       readonly read: () => unknown;
     }
   | { readonly kind: "timer"; readonly timerId: string }
@@ -102,10 +104,12 @@ async function newsOf(
     // Those of the SDK itself are no news to the fleet.
     if (name.startsWith("__")) return [];
     const payload = await decoded(signal.input?.payloads?.[0], codecs);
+    const proof = valueOf(signal.header?.fields?.[PROOF_HEADER]);
     return [
       {
         kind: "signal",
         name,
+        ...(typeof proof === "string" && { proof }),
         bytes: payload?.data?.length ?? 0,
         sender: signal.identity ?? "",
         read: () => valueOf(payload),

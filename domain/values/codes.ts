@@ -66,6 +66,7 @@ export const REFUSAL_CODES = [
   "PowerExceeded",
   "EntryMalformed",
   "EntryTooLarge",
+  "EntryUnproven",
   "TokenUnknown",
   "LedgerFull",
   "QueueHeld",

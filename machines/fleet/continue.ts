@@ -9,13 +9,14 @@
 import type { FleetInput } from "../../protocol/fleet.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import { carriedChain } from "./feed.ts";
-import { isBounded } from "../../scheduling/ledger/ledger.ts";
+import { isBounded, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
 import { isEmpty, takeAll, takeSlice } from "./inbox.ts";
 import { tokenAfterLoss } from "../../scheduling/ledger/apply/ledger-recovery.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { upgradeLedger } from "../../scheduling/ledger/upgrade.ts";
 import { packNotified } from "./notices.ts";
 import { fold, update, type FleetState, type FleetStep } from "./state.ts";
+import { isAnyWaiting } from "./words.ts";
 
 const CONTINUE_AT_EVENTS = 1_500;
 const CONTINUE_AT_BYTES = 2 * 1024 * 1024;
@@ -61,8 +62,8 @@ export function mustContinue(state: FleetState): boolean {
 }
 
 /** Whether something has come for which the input of the next run has no room. */
-export const isAnyLeft = ({ isBacklogged, held }: FleetState): boolean =>
-  isBacklogged || held.size > 0;
+export const isAnyLeft = ({ isBacklogged, held, words }: FleetState): boolean =>
+  isBacklogged || held.size > 0 || isAnyWaiting(words);
 
 export const mustShed = ({ ledger, spent }: FleetState): boolean =>
   isBounded(ledger) && spent.bytes >= SHED_AT_BYTES;
@@ -112,6 +113,10 @@ const recoverTimes = (state: FleetState, nowMs: number): readonly number[] => {
     : recoverAtMs;
 };
 
+/** With newer rules a fleet begins to ask for proof. */
+const areWordsSignedNext = ({ words, nextRules, ledger }: FleetState): boolean =>
+  words !== undefined || (nextRules >= SIGNED_RULES && nextRules > ledger.applyVersion);
+
 /** The one place where a ledger goes to newer rules: between two runs, so that a run follows one version from its input on. */
 function inputOf(state: FleetState, nowMs: number): FleetInput {
   const { name, nextRules, recovery, deliveries } = state;
@@ -123,6 +128,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
     name,
     rules: ledger.applyVersion,
     ledger: packLedger(ledger),
+    ...(areWordsSignedNext(state) && { areWordsSigned: true }),
     ...(chain && { chain }),
     ...(recoverAtMs.length > 0 && { recoverAtMs }),
     // A fleet that has lost its ledger asks for more than that anyway.

@@ -21,15 +21,19 @@ import type {
   StartEstimates,
 } from "../../protocol/control-contract.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
-import type { Brought, UnknownSignal } from "./inbox.ts";
+import type { WordsToCheck, WordVerdicts } from "../../protocol/word-proof.ts";
+import type { UnknownSignal } from "./inbox.ts";
+import type { Word } from "./words.ts";
 import type { RepairOrder, RepairReport, RepairChoice } from "../../protocol/repair.ts";
 import type { LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 
 export type FleetEvent =
   /** One signal with inbox entries, as it came. */
-  | ({ readonly kind: "inbox" } & Brought)
+  | ({ readonly kind: "inbox" } & Word)
   /** A signal of a name that no fleet knows. */
   | ({ readonly kind: "unknown-signal" } & UnknownSignal)
+  /** Who has said what came. */
+  | { readonly kind: "checked"; readonly id: number; readonly verdicts: WordVerdicts }
   /** An operator's order that `orders.ts` has not refused. */
   | { readonly kind: "order"; readonly order: OperatorOrder }
   /** `answer`: its name, where the decider keeps the ledger. */
@@ -52,7 +56,7 @@ export type FleetEvent =
 /** The events that may have to wait for the end of a cycle. */
 export type DeferrableEvent = Exclude<
   FleetEvent,
-  { readonly kind: "inbox" | "unknown-signal" | "decided" | "stale" }
+  { readonly kind: "inbox" | "unknown-signal" | "checked" | "decided" | "stale" }
 >;
 
 export type OperatorOrder =
@@ -79,6 +83,13 @@ export type OperatorOrder =
   | ({ readonly kind: "repair" } & RepairChoice);
 
 export type FleetCommand =
+  /** Answered by `checked`, never by `failed`. A local activity, so that what was said is in history once. */
+  | {
+      readonly kind: "check";
+      readonly id: number;
+      readonly list: WordsToCheck;
+      readonly values: Uint8Array;
+    }
   /** Answered by `decided`, never by `failed`. It runs as a local activity, so the ledger stays out of history. */
   | {
       readonly kind: "decide";

@@ -17,6 +17,7 @@ import {
 } from "../../scheduling/ledger/apply/apply.ts";
 import { isBounded, isClocked, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
+import { fleetWorkflowId } from "../../protocol/names.ts";
 import { appended, inOrder } from "../../lib/chain.ts";
 import type { Machine, Tick } from "../machine.ts";
 import { endAudit, nextAuditAtMs, NOTHING_FOUND, startAudit } from "./audits.ts";
@@ -43,13 +44,22 @@ import {
 import { endEstimates, nextEstimatesAtMs, skipUnused, startEstimates } from "./estimates.ts";
 import type { DeferrableEvent, FleetCommand, FleetEvent } from "./events.ts";
 import { NOBODY_HELD } from "./held.ts";
-import { EMPTY_INBOX, isEmpty, keepAll, keepEntries, keepUnknownSignal } from "./inbox.ts";
+import {
+  EMPTY_INBOX,
+  isEmpty,
+  keepAll,
+  keepEntries,
+  keepUnknownSignal,
+  keepUnproven,
+  type Brought,
+} from "./inbox.ts";
 import { unpackNotified } from "./notices.ts";
 import { applyOrder } from "./orders.ts";
 import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
 import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
-import { fold, update, type FleetState, type FleetStep } from "./state.ts";
+import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
+import { asked, isAnyWaiting, judged, needsProof, questionText, withWord } from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
 export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number): FleetState {
@@ -60,6 +70,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     phase: "open",
     ledger,
     inbox: EMPTY_INBOX,
+    words: input.areWordsSigned === true ? wordsTo(input.name, startedAtMs) : undefined,
     isBacklogged: false,
     held: NOBODY_HELD,
     isOverrun: false,
@@ -98,6 +109,14 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
   };
 }
 
+const wordsTo = (name: string, startedAtMs: number): FleetState["words"] => ({
+  workflowId: fleetWorkflowId(name),
+  startedAtMs,
+  waiting: undefined,
+  seen: new Set(),
+  question: undefined,
+});
+
 const notifiedIn = (
   { notified = [], notifiedCodes }: FleetInput,
   ledger: Ledger,
@@ -117,42 +136,52 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   const begun: FleetStep = { state, commands: [] };
   if (state.phase === "over") return begun;
   if (event.kind === "inbox" || event.kind === "unknown-signal") return append(begun, event);
+  if (event.kind === "checked") return hearChecked(begun, event, nowMs);
   if (event.kind === "decided") return endCycle(begun, event, nowMs);
   if (event.kind === "stale") return receiveStale(begun, event.id);
   if (event.kind === "tick") return isAwake(state) ? turn(begun, nowMs) : begun;
-  if (state.cycle.underway !== undefined)
-    return update(begun, { deferred: appended(state.deferred, event) });
+  if (isInTurn(state)) return update(begun, { deferred: appended(state.deferred, event) });
   return receive(begun, event, nowMs);
 }
 
-/** Whether a turn may begin: the run goes on, and no plan is in the making. */
-const isAwake = ({ phase, cycle }: FleetState): boolean =>
-  phase === "open" && cycle.underway === undefined;
+/** Whether a turn may begin: the run goes on, and none is under way. */
+const isAwake = (state: FleetState): boolean => state.phase === "open" && !isInTurn(state);
+
+/** The proof of words is being looked at, or a plan is in the making. */
+const isInTurn = ({ cycle, words }: FleetState): boolean =>
+  cycle.underway !== undefined || words?.question !== undefined;
 
 /** Costs the same however much has come before. */
 function append(
   begun: FleetStep,
   event: Extract<FleetEvent, { readonly kind: "inbox" | "unknown-signal" }>,
 ): FleetStep {
-  const { inbox, ledger } = begun.state;
+  const { inbox, ledger, words } = begun.state;
   if (isBounded(ledger)) {
     const spent = spendBytes(begun, 1, event.bytes ?? 0);
     if (event.kind === "unknown-signal")
       return update(spent, { inbox: keepUnknownSignal(inbox, event) });
-    const isShed = mustShed(begun.state);
-    return update(spent, {
-      inbox: keepEntries(inbox, { ...event, isShed }),
-      ...(isShed && { isOverrun: true }),
-    });
+    if (words !== undefined && needsProof(event))
+      return update(spent, { words: withWord(words, event) });
+    return hear(spent, event);
   }
   if (event.kind === "unknown-signal") return begun;
   return update(spend(begun, COST.signal, event.batch), { inbox: keepAll(inbox, event.batch) });
 }
 
+function hear(spent: FleetStep, brought: Brought): FleetStep {
+  const isShed = mustShed(spent.state);
+  return update(spent, {
+    inbox: keepEntries(spent.state.inbox, { ...brought, isShed }),
+    ...(isShed && { isOverrun: true }),
+  });
+}
+
 function dueAtMs(state: FleetState): number {
   if (!isAwake(state)) return Infinity;
   if (state.isBacklogged) return state.clock?.atMs ?? 0;
-  if (!isEmpty(state.inbox) || state.isTurnDue || mustContinue(state)) return 0;
+  if (!isEmpty(state.inbox) || isAnyWaiting(state.words) || state.isTurnDue) return 0;
+  if (mustContinue(state)) return 0;
   if (isClocked(state.ledger)) return state.clock?.atMs ?? Infinity;
   return Math.min(nextUnsentAtMs(state), nextTimeAtMs(state));
 }
@@ -181,7 +210,43 @@ const nextLedgerClockAtMs = ({ ledger }: FleetState): number =>
   );
 
 function turn(begun: FleetStep, nowMs: number): FleetStep {
-  const woken = lookAtClocks(foldInbox(wake(begun, nowMs), nowMs), nowMs);
+  const woken = wake(begun, nowMs);
+  const { words } = woken.state;
+  if (words?.waiting === undefined) return goOn(foldInbox(woken, nowMs), nowMs);
+  const questioned = asked(words, woken.state.nextId, nowMs);
+  const list = questioned.question?.words ?? [];
+  const spent = update(spend(woken, COST.decision), { words: questioned });
+  return issue(spent, (id) => ({ kind: "check", id, ...questionText(words, list) }));
+}
+
+/** The turn goes on with what is proven. Ignores verdicts that no turn waits for. */
+function hearChecked(
+  begun: FleetStep,
+  { id, verdicts }: Extract<FleetEvent, { kind: "checked" }>,
+  nowMs: number,
+): FleetStep {
+  const { words, deferred } = begun.state;
+  const question = words?.question;
+  if (words === undefined || question?.id !== id) return begun;
+  const { words: rest, all } = judged(words, question, verdicts);
+  let heard = update(spend(begun, 0, verdicts), { words: rest, deferred: undefined });
+  for (const { word, heard: brought, refusal } of all) {
+    if (brought !== undefined) heard = hear(heard, brought);
+    if (refusal !== undefined)
+      heard = update(heard, { inbox: keepUnproven(heard.state.inbox, word, refusal) });
+  }
+  const folded = foldInbox(heard, question.nowMs);
+  const { isBacklogged } = folded.state;
+  const gone = goOn(
+    update(folded, { isBacklogged: isBacklogged || question.hasMore }),
+    question.nowMs,
+  );
+  if (isInTurn(gone.state)) return update(gone, { deferred });
+  return inOrder(deferred).reduce((reached, event) => receive(reached, event, nowMs), gone);
+}
+
+function goOn(folded: FleetStep, nowMs: number): FleetStep {
+  const woken = lookAtClocks(folded, nowMs);
   if (mustContinue(woken.state)) return close(woken);
   const started = startBackground(forgetVainDecision(woken), nowMs);
   const { cycle, recovery } = started.state;

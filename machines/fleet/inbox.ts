@@ -120,6 +120,19 @@ export const keepUnknownSignal = (inbox: Inbox, { signal, sender }: UnknownSigna
     newest: undefined,
   });
 
+/** Counts a word, or the part of one, of which nobody knows who said it. */
+export const keepUnproven = (
+  inbox: Inbox,
+  { batch, sender = "" }: Brought,
+  reason: string,
+): Inbox =>
+  withJunk(inbox, {
+    code: "EntryUnproven",
+    message: `a word to the fleet is not believed: ${reason}`,
+    sender,
+    newest: batch,
+  });
+
 export interface Slice {
   readonly entries: readonly unknown[];
   readonly junk: readonly JunkNote[];

@@ -23,6 +23,7 @@ import { holdBack, type Held } from "./held.ts";
 import type { Inbox } from "./inbox.ts";
 import type { Notified } from "./notices.ts";
 import type { Patience } from "./patience.ts";
+import type { Words } from "./words.ts";
 
 export interface FleetState {
   readonly name: string;
@@ -32,6 +33,8 @@ export interface FleetState {
   readonly phase: "open" | "closing" | "over";
   readonly ledger: Ledger;
   readonly inbox: Inbox;
+  /** What has come and is not proven yet; undefined of a fleet that believes all that it is told. */
+  readonly words: Words | undefined;
   /** The last turn has left a part of the inbox to the next one, which its clock calls: the thread is free meanwhile. */
   readonly isBacklogged: boolean;
   /** Requests that wait outside and of which lobbies hear without the ledger. */

@@ -67,6 +67,8 @@ export const ORDERED_PRESENCE_RULES = 5;
 
 /** From these rules on a fenced host that answers again takes back what its fence has confirmed of leases that are still held. */
 export const RETURNING_HOSTS_RULES = 5;
+/** From these rules on fleets and their jobs believe what they are told only with proof of the sender's role (docs/decisions/0106). */
+export const SIGNED_RULES = 5;
 
 export interface Ledger {
   readonly applyVersion: number;

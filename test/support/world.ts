@@ -18,8 +18,9 @@ import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import { DEFAULT_POLICY, type Fleet, type FleetShape } from "../../domain/fleet/fleet.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
-import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { SIGNED_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
 import {
   FLEET_TASK_QUEUE,
@@ -28,6 +29,7 @@ import {
   fleetWorkflowId,
   ledgerQuery,
   presenceWorkflowId,
+  WORD_ROLES,
 } from "../../protocol/messages.ts";
 
 import { recordHistories } from "./record-histories.ts";
@@ -110,6 +112,8 @@ export async function startWorld({
         ...(codec?.payloadCodecs ?? []),
       ],
     },
+    // A test may say what a worker of the control plane says.
+    interceptors: { workflow: [signingInterceptor(wordProver(WORD_ROLES))] },
   });
   const orbweaver = new OrbweaverClient(temporal, { fleet });
   const processes = new Map<string, ChildProcess>();
@@ -124,15 +128,14 @@ export async function startWorld({
     ...(keyFile !== undefined && { ORBWEAVER_ENCRYPTION_KEYS: keyFile }),
   };
   const described = fleetOf(fleetYaml);
+  const first = filled(emptyLedger(withPlaces(described.shape, places)));
+  const areWordsSigned = first.applyVersion >= SIGNED_RULES;
   await temporal.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId(fleet),
     taskQueue: FLEET_TASK_QUEUE,
-    memo: fleetMemo(fleet),
+    memo: fleetMemo(fleet, areWordsSigned),
     args: [
-      {
-        name: fleet,
-        ledger: packLedger(filled(emptyLedger(withPlaces(described.shape, places)))),
-      },
+      { name: fleet, ledger: packLedger(first), ...(areWordsSigned && { areWordsSigned: true }) },
     ],
   });
 

@@ -1,8 +1,8 @@
 /**
  * @file The workflow of a fleet: feeds its machine (`machines/fleet/fleet.ts`) and carries out the machine's commands.
  *
- * Handlers only feed events or read the state; they never throw and never await. The decisions are the only local activities: their
- * answers are in history, their arguments, the ledger or events, are not. While it is open the machine gives no other command (docs/decisions/0014).
+ * Handlers only feed events or read the state; they never throw and never await. The decisions and the checks of who speaks are the only local
+ * activities: their answers are in history, their arguments are not. While one is open the machine gives no other command (docs/decisions/0014).
  */
 
 import {
@@ -14,6 +14,7 @@ import {
   proxyLocalActivities,
   setCurrentDetails,
   setHandler,
+  upsertMemo,
   workflowInfo,
 } from "@temporalio/workflow";
 import { parseHostId, type HostId } from "../../domain/values/ids.ts";
@@ -61,9 +62,12 @@ import {
   repairUpdate,
   shapeQuery,
   silenceTermsQuery,
+  SIGNED_WORDS,
   undrainUpdate,
   upgradeUpdate,
+  WORDS_MEMO,
   type FleetInput,
+  type WordActivities,
 } from "../../protocol/messages.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
@@ -78,6 +82,11 @@ const { decide, decideNext } = proxyLocalActivities<Pick<FleetActivities, "decid
     retry: { initialInterval: "100ms", maximumInterval: "5s" },
   },
 );
+
+const { checkWords } = proxyLocalActivities<WordActivities>({
+  startToCloseTimeout: "10s",
+  retry: { initialInterval: "100ms", maximumInterval: "5s" },
+});
 
 const { deliver } = proxyActivities<Pick<FleetActivities, "deliver">>({
   startToCloseTimeout: "30s",
@@ -105,6 +114,9 @@ const { estimateStarts } = proxyActivities<Pick<FleetActivities, "estimateStarts
 export async function fleet(input: FleetInput): Promise<never> {
   const record = recorder();
   record?.began(input.ledger);
+  // A fleet that goes to newer rules; jobs begin to ask for proof once they see it.
+  if (input.areWordsSigned === true && workflowInfo().memo?.[WORDS_MEMO] !== SIGNED_WORDS)
+    upsertMemo({ [WORDS_MEMO]: SIGNED_WORDS });
   const { state, feed, until } = drive<FleetState, FleetEvent, FleetCommand>({
     machine: fleetMachine,
     state: openChain(
@@ -116,9 +128,9 @@ export async function fleet(input: FleetInput): Promise<never> {
       command.kind === "record" ? void record?.folded(command.event) : carryOut(command),
     show: (resting) => setCurrentDetails(fleetSummary(resting)),
   });
-  onArrival(inboxSignal, ({ read, bytes, sender }) => {
-    const batch = mayBeRead(bytes) || !isBounded(state().ledger) ? read() : undefined;
-    feed({ kind: "inbox", batch, bytes, sender });
+  onArrival(inboxSignal, ({ read, ...arrived }) => {
+    const batch = mayBeRead(arrived.bytes) || !isBounded(state().ledger) ? read() : undefined;
+    feed({ kind: "inbox", batch, ...arrived });
   });
   onUnknownSignal(({ signal, bytes, sender }) =>
     feed({ kind: "unknown-signal", signal, bytes, sender }),
@@ -135,6 +147,12 @@ function carryOut(
   command: Exclude<FleetCommand, { readonly kind: "record" }>,
 ): Promise<FleetEvent> {
   switch (command.kind) {
+    case "check":
+      return checkWords(command.list, command.values).then((verdicts) => ({
+        kind: "checked",
+        id: command.id,
+        verdicts,
+      }));
     case "decide":
     case "decide-next":
       return askDecider(command);

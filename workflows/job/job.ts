@@ -31,7 +31,7 @@ import type {
 } from "../../machines/job/job-state.ts";
 import { jobSummary } from "../../machines/job/job-summary.ts";
 import { jobView } from "../../machines/job/job-view.ts";
-import type { JobActivities } from "../../protocol/control-contract.ts";
+import { SIGNED_JOB_RULES, type JobActivities } from "../../protocol/control-contract.ts";
 import {
   AMENDED_MEMO,
   amendUpdate,
@@ -60,6 +60,7 @@ import { runJobArray, type EndedArray } from "../array/job-array.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { acceptWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
+import { askForProof } from "../runtime/word-gate.ts";
 import { failure, readId } from "./failure.ts";
 import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
@@ -75,6 +76,7 @@ const { tellFleet, leaveLobby } = proxyLocalActivities<
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
+const LOCAL: ReadonlySet<JobCommand["kind"]> = new Set(["admit", "tell", "leave-lobby"] as const);
 /** No local activities: they may take as long as a fleet is away, and what the job tells must not wait for them. */
 const { hasLease } = proxyActivities<Pick<JobActivities, "hasLease">>({
   startToCloseTimeout: "20s",
@@ -100,6 +102,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
       machine: jobMachine,
       state: opened.state,
       carryOut: carrier(identity.jobId, file),
+      isLocal: ({ kind }) => LOCAL.has(kind),
       show: showJob,
     },
     opened.commands,
@@ -215,7 +218,10 @@ function carrierOf(
   return (command) => {
     switch (command.kind) {
       case "admit":
-        return admit(file, command.entry).then((admission) => ({ kind: "admission", admission }));
+        return admit(file, command.entry).then((admission) => {
+          if (admission.kind === "admitted" && admission.rules >= SIGNED_JOB_RULES) askForProof();
+          return { kind: "admission", admission };
+        });
       case "tell": {
         const { fleetWorkflowId: at, entry, exit, id } = command;
         const told = exit === undefined ? tellFleet(at, entry) : tellFleet(at, entry, exit);

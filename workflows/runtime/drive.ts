@@ -5,11 +5,16 @@
  * it arrives; a command without an answer gives undefined. A command's failures are answers, so an error of `carryOut` is a bug, or the
  * SDK's way of ending the run; the first one ends `until` with that error.
  * A tick comes when all that arrived together has been fed. `timers.ts` says which timers stand behind it.
+ *
+ * Words that need proof (`word-gate.ts`) are checked by a local activity when no other one is open. Its end may come together with later news live, and
+ * before them on replay (docs/decisions/0014). So what comes meanwhile is fed only when the machine has come to rest after the words, and until then
+ * the time stands still.
  */
 
 import { condition } from "@temporalio/workflow";
 import { isDue as isDueBy, type Machine, type Tick } from "../../machines/machine.ts";
 import { createAlarm, createTimers } from "./timers.ts";
+import { areWordsWaiting, checkWaiting } from "./word-gate.ts";
 
 export interface Drive<State, Event> {
   readonly state: () => State;
@@ -23,13 +28,15 @@ export interface Driven<State, Event, Command> {
   readonly state: State;
   /** Starts what the command asks for; resolves with the event that answers it. */
   readonly carryOut: (command: Command) => Promise<Event | undefined> | undefined;
+  /** Whether a local activity carries the command out. */
+  readonly isLocal?: (command: Command) => boolean;
   /** Called with each state in which the machine rests: it waits for news or for its clock, or the state is as `until` wants it. */
   readonly show?: (state: State) => void;
 }
 
 /** `commands`: those that the opening of the state gave. */
 export function drive<State, Event, Command>(
-  { machine, state: opened, carryOut, show }: Driven<State, Event, Command>,
+  { machine, state: opened, carryOut, isLocal, show }: Driven<State, Event, Command>,
   commands: readonly Command[] = [],
 ): Drive<State, Event> {
   let state = opened;
@@ -37,21 +44,40 @@ export function drive<State, Event, Command>(
   const timers = createTimers();
   const alarm = createAlarm();
 
+  /** Local activities that are open, the check of words aside. */
+  let openLocals = 0;
+  let isChecking = false;
+  /** When the last check began; until the machine has come to rest after it. */
+  let checkedAtMs: number | undefined;
+  /** What came during the check. */
+  const late: { readonly event: Event | Tick; readonly atMs: number }[] = [];
+
   const start = (command: Command): void => {
+    const local = isLocal?.(command) === true ? 1 : 0;
+    openLocals += local;
     carryOut(command)?.then(
-      (answer) => answer !== undefined && feed(answer),
+      (answer) => {
+        openLocals -= local;
+        if (answer !== undefined) feed(answer);
+      },
       (error: unknown) => (bug ??= { error }),
     );
   };
+  const nowMs = (): number => checkedAtMs ?? Date.now();
   const feed = (event: Event | Tick): void => {
+    if (isChecking) late.push({ event, atMs: Date.now() });
+    else stepBy(event, nowMs());
+  };
+  const stepBy = (event: Event | Tick, atMs: number): void => {
     const before = machine.clockOf?.(state);
-    const step = machine.step(state, event, Date.now());
+    const step = machine.step(state, event, atMs);
     state = step.state;
     step.commands.forEach(start);
     const clock = machine.clockOf?.(state);
     if (clock !== before) alarm.set(clock);
   };
-  const isDue = (): boolean => alarm.hasRung() || isDueBy(machine, state, Date.now());
+  const isDue = (): boolean => alarm.hasRung() || isDueBy(machine, state, nowMs());
+  const mayCheck = (): boolean => openLocals === 0 && areWordsWaiting();
   commands.forEach(start);
 
   return { state: () => state, feed, until };
@@ -60,8 +86,13 @@ export function drive<State, Event, Command>(
     for (let ticks = 0; ;) {
       if (bug !== undefined) throw bug.error;
       if (isReached(state)) {
+        feedLate();
         show?.(state);
         return state;
+      }
+      if (checkedAtMs === undefined && mayCheck()) {
+        await hearWords();
+        continue;
       }
       if (!isDue() || ticks >= MAX_TICKS) {
         await newsOrTick();
@@ -84,8 +115,26 @@ export function drive<State, Event, Command>(
     const isNews = (): boolean => bug !== undefined || state !== waited;
     alarm.set(machine.clockOf?.(state));
     if (machine.clockOf === undefined || isDue()) timers.arm(machine.dueAtMs(state));
-    await condition(() => isNews() || alarm.hasRung() || timers.rings() > rings);
-    if (!isNews() && !alarm.hasRung()) feed({ kind: "tick" });
+    if (feedLate()) return;
+    await condition(() => isNews() || mayCheck() || alarm.hasRung() || timers.rings() > rings);
+    if (!isNews() && !mayCheck() && !alarm.hasRung()) feed({ kind: "tick" });
+  }
+
+  async function hearWords(): Promise<void> {
+    const atMs = Date.now();
+    isChecking = true;
+    const handOn = await checkWaiting();
+    isChecking = false;
+    checkedAtMs = atMs;
+    handOn();
+  }
+
+  /** The machine rests after a check: time goes on. */
+  function feedLate(): boolean {
+    checkedAtMs = undefined;
+    const events = late.splice(0);
+    for (const { event, atMs } of events) stepBy(event, atMs);
+    return events.length > 0;
   }
 }
 

@@ -17,8 +17,9 @@ import {
   type WorkflowInterceptorsFactory,
 } from "@temporalio/workflow";
 import type { Payload } from "@temporalio/common";
-import { wordUpdate, type JobWord } from "../../protocol/messages.ts";
+import { PROOF_HEADER, wordUpdate, type JobWord } from "../../protocol/messages.ts";
 import { payloadConverter } from "./payload-converter.ts";
+import { holdBack, needsProof } from "./word-gate.ts";
 
 /** A signal whose payload has not been decoded. */
 export interface Arrival<Value> {
@@ -27,6 +28,10 @@ export interface Arrival<Value> {
   readonly bytes: number;
   /** As its client calls itself; anybody may claim any name. */
   readonly sender: string;
+  /** Of the sender's role (`protocol/word-proof.ts`), as it came; absent where none came. */
+  readonly proof?: string;
+  /** The bytes of its value, which the proof covers. */
+  readonly value: Uint8Array;
 }
 
 export interface UnknownArrival extends Arrival<unknown> {
@@ -37,6 +42,8 @@ export interface UnknownArrival extends Arrival<unknown> {
 type Taken<Value> = SignalDefinition<[Value]> | SignalDefinition<[]>;
 type Job = NonNullable<ActivateInput["activation"]["jobs"]>[number];
 type Signal = NonNullable<Job["signalWorkflow"]>;
+
+const NAMELESS = { bytes: 0, sender: "", value: new Uint8Array() } as const;
 
 /** Of this run: the SDK gives every run its own copy of a module that is not preloaded. */
 const handlers = new Map<string, (arrival: Arrival<unknown>) => void>();
@@ -54,7 +61,7 @@ export function onArrival<Value>(
   handlers.set(name, (arrival) => handle(arrival as Arrival<Value>));
   // For the list of handlers that Temporal's UI shows, and for a bundle without the interceptor.
   setHandler(definition as SignalDefinition<[Value]>, (value) =>
-    handle({ read: () => value, bytes: 0, sender: "" }),
+    handle({ read: () => value, ...NAMELESS }),
   );
   for (const job of early.splice(0)) if (!deliver(job)) early.push(job);
 }
@@ -70,7 +77,13 @@ export const onSignal = <Value>(definition: Taken<Value>, handle: (value: Value)
 export function acceptWords(): void {
   setHandler(
     wordUpdate,
-    ({ signal, value }) => handlers.get(signal)?.({ read: () => value, bytes: 0, sender: "" }),
+    ({ signal, value, proof }) =>
+      pass(signal, {
+        ...NAMELESS,
+        read: () => value,
+        ...(typeof proof === "string" && { proof }),
+        value: bytesOf(value),
+      }),
     {
       validator: (word) => {
         const name = (word as Partial<JobWord> | null | undefined)?.signal; // anybody may send anything
@@ -123,10 +136,17 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
 
 /** Whether a handler has taken it. */
 function deliver({ signalWorkflow: signal }: Job): boolean {
-  const handle = isSet(signal) ? handlers.get(signal.signalName ?? "") : undefined;
-  if (handle === undefined || !isSet(signal)) return false;
-  handle(arrivalOf(signal));
+  const name = signal?.signalName ?? "";
+  if (!isSet(signal) || !handlers.has(name)) return false;
+  pass(name, arrivalOf(signal));
   return true;
+}
+
+/** To its handler, at once or when its sender is proven; the handler is then that of the moment. */
+function pass(signal: string, arrival: Arrival<unknown>): void {
+  const hear = (): void => handlers.get(signal)?.(arrival);
+  if (!needsProof(signal)) return hear();
+  holdBack({ signal, word: arrival, hear, refuse: () => handleUnknown?.({ ...arrival, signal }) });
 }
 
 function dropStray({ signalWorkflow: signal }: Job): boolean {
@@ -135,14 +155,25 @@ function dropStray({ signalWorkflow: signal }: Job): boolean {
   return true;
 }
 
-function arrivalOf({ input, identity }: Signal): Arrival<unknown> {
+function arrivalOf({ input, identity, headers }: Signal): Arrival<unknown> {
   const payload: Payload | undefined = input?.[0];
+  const header = headers?.[PROOF_HEADER];
+  const proof = header ? payloadConverter.fromPayload<unknown>(header) : undefined;
+  const value = payload?.data ?? new Uint8Array();
   return {
     read: () => (payload === undefined ? undefined : payloadConverter.fromPayload(payload)),
-    bytes: payload?.data?.length ?? 0,
+    bytes: value.length,
     sender: identity ?? "",
+    ...(typeof proof === "string" && { proof }),
+    value,
   };
 }
+
+/** As the sender's converter has written it. */
+const bytesOf = (value: unknown): Uint8Array =>
+  value === undefined
+    ? new Uint8Array()
+    : (payloadConverter.toPayload(value)?.data ?? new Uint8Array());
 
 /** Whatever its name: the SDK has no signals of its own, but anybody may send one whose name looks so. */
 const isSignal = ({ signalWorkflow: signal }: Job): boolean => isSet(signal);

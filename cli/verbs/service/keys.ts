@@ -1,6 +1,6 @@
 /**
  * @file `orbweaver keys …`: creates and rotates the key file of encrypted payloads, shows the ids of its keys, the user's own
- * public key, and the keys of a fleet's orders and of its submit service.
+ * public key, and the keys of a fleet's orders, of what its processes say, and of its submit service.
  */
 
 import type { Command } from "commander";
@@ -14,6 +14,7 @@ import {
   makeRoleKeys,
   revokeRoleKey,
   rotateRoleKeys,
+  wordKeyFiles,
   type RoleKeyFiles,
 } from "../../../access/role-keys.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
@@ -38,6 +39,8 @@ export function keysVerb(context: CommandContext): Command {
     .addCommand(showVerb(context))
     .addCommand(identityVerb(context))
     .addCommand(roleKeysVerb(context, FLEET_KEYS))
+    .addCommand(roleKeysVerb(context, JOBS_KEYS))
+    .addCommand(roleKeysVerb(context, AGENT_KEYS))
     .addCommand(roleKeysVerb(context, API_KEYS))
     .addHelpText(
       "after",
@@ -147,6 +150,22 @@ const FLEET_KEYS: RoleKeysVerb = {
   description:
     "Shows the public keys whose orders the hosts of this user's fleets obey, the newest first, and makes a pair on first use. They stand in keys/fleet.pub beside your identity (ORBWEAVER_KEYS names another folder); agents of another user or machine need a copy of that file, never of fleet.pem. Running processes see changes at once.",
   filesOf: fleetKeyFiles,
+};
+
+const JOBS_KEYS: RoleKeysVerb = {
+  name: "jobs",
+  summary: "show, rotate or revoke the keys by which the jobs' workers speak to fleets and jobs",
+  description:
+    "Shows the public keys that workflows believe of the jobs' workers, the newest first, and makes a pair on first use. They stand in keys/jobs.pub beside your identity (ORBWEAVER_KEYS names another folder); jobs.pem belongs to the machines of jobs' workers alone. Running processes see changes at once.",
+  filesOf: (env) => wordKeyFiles("jobs", env),
+};
+
+const AGENT_KEYS: RoleKeysVerb = {
+  name: "agent",
+  summary: "show, rotate or revoke the keys by which agents speak to their fleet",
+  description:
+    "Shows the public keys that a fleet believes of agents, the newest first, and makes a pair on first use. They stand in keys/agent.pub beside your identity (ORBWEAVER_KEYS names another folder); an agent of another user or machine needs a copy of agent.pem, or a line of its own in the agent.pub of the fleet's worker. Running processes see changes at once.",
+  filesOf: (env) => wordKeyFiles("agent", env),
 };
 
 const API_KEYS: RoleKeysVerb = {

@@ -57,19 +57,26 @@ type Action = typeof action extends fc.Arbitrary<infer Value> ? Value : never;
 /** Plays one fleet over as many runs as it continues into, and checks the laws at each step. */
 class Played {
   nowMs = 0;
-  state: FleetState = openFleet({ name: "eu", ledger: packLedger(readyLedger(SHAPE)) }, 0, 0);
+  state: FleetState;
   open: FleetCommand[] = [];
   readonly seqs = new Map<string, number>();
   readonly granted = new Set<LeaseId>();
   #ids = new Set<number>();
 
+  /** `areWordsSigned`: whether the fleet asks for proof of who speaks. */
+  constructor(areWordsSigned: boolean) {
+    const ledger = packLedger(readyLedger(SHAPE));
+    this.state = openFleet({ name: "eu", ledger, ...(areWordsSigned && { areWordsSigned }) }, 0, 0);
+  }
+
   feed(event: FleetEvent | Tick): void {
-    const { phase, cycle, ledger } = this.state;
-    if (event.kind === "decided") this.#checkLateEnd(event);
+    const { phase, cycle, ledger, words } = this.state;
+    if (event.kind === "decided" || event.kind === "checked") this.#checkLateEnd(event);
     const { state, commands } = fleetMachine.step(this.state, event, this.nowMs);
     this.state = state;
     if (phase === "over") expect(commands).toEqual([]);
-    if (cycle.underway !== undefined && event.kind !== "decided") {
+    const isInTurn = cycle.underway !== undefined || words?.question !== undefined;
+    if (isInTurn && event.kind !== "decided" && event.kind !== "checked") {
       expect(state.ledger).toBe(ledger);
       expect(commands).toEqual([]);
     }
@@ -77,9 +84,10 @@ class Played {
     expect(checkLedger(state.ledger)).toEqual([]);
   }
 
-  /** The end of a plan may come with a later time live than on replay, if nothing else came meanwhile: both go on in one way. */
+  /** The end of a plan, or of a check, may come with a later time live than on replay, if nothing else came meanwhile: both go on in one way. */
   #checkLateEnd(event: FleetEvent): void {
-    if (this.state.deferred !== undefined || !isEmpty(this.state.inbox)) return;
+    const { deferred, inbox, words } = this.state;
+    if (deferred !== undefined || !isEmpty(inbox) || words?.waiting !== undefined) return;
     const [early, late] = [this.nowMs, this.nowMs + 3_600_000].map((nowMs) => {
       const { state, commands } = fleetMachine.step(this.state, event, nowMs);
       return { state, commands, isDue: isDue(fleetMachine, state, nowMs) };
@@ -112,7 +120,8 @@ class Played {
   #checkOpen(): void {
     const count = (kind: FleetCommand["kind"]): number =>
       this.open.filter((each) => each.kind === kind).length;
-    for (const kind of ["decide", "audit", "estimate-starts", "finish-handlers"] as const)
+    expect(count("decide") + count("check")).toBeLessThanOrEqual(1);
+    for (const kind of ["audit", "estimate-starts", "finish-handlers"] as const)
       expect(count(kind)).toBeLessThanOrEqual(1);
     expect(count("deliver")).toBeLessThanOrEqual(4);
     const posts = this.open.flatMap((each) => (each.kind === "deliver" ? [each.post] : []));
@@ -184,6 +193,8 @@ class Played {
 
 function answerTo(command: FleetCommand, isLost: boolean, nowMs: number): FleetEvent | undefined {
   switch (command.kind) {
+    case "check":
+      return { kind: "checked", id: command.id, verdicts: { refused: [] } };
     case "decide":
       return {
         kind: "decided",
@@ -229,21 +240,27 @@ function answerTo(command: FleetCommand, isLost: boolean, nowMs: number): FleetE
 it("holds its laws, and when all jobs end and all activities answer, nothing is held and nothing waits", () => {
   let grantCount = 0;
   fc.assert(
-    fc.property(fc.array(action, { minLength: 15, maxLength: 60 }), (actions) => {
-      const fleet = new Played();
-      fleet.settle();
-      for (const each of actions) fleet.act(each);
-      for (const job of JOBS) fleet.endJob(job);
-      fleet.settle();
-      for (let rounds = 0; fleet.open.length > 0; rounds += 1) {
-        expect(rounds).toBeLessThan(60);
-        fleet.act({ do: "answer", at: 0 });
-      }
-      const { ledger, inbox, deferred } = fleet.state;
-      expect([ledger.leases.size, ledger.requests.size, ledger.outbox.size]).toEqual([0, 0, 0]);
-      expect([isEmpty(inbox), deferred]).toEqual([true, undefined]);
-      grantCount += fleet.granted.size;
-    }),
+    fc.property(
+      fc.array(action, { minLength: 15, maxLength: 60 }),
+      fc.boolean(),
+      (actions, are) => {
+        const fleet = new Played(are);
+        fleet.settle();
+        for (const each of actions) fleet.act(each);
+        for (const job of JOBS) fleet.endJob(job);
+        fleet.settle();
+        for (let rounds = 0; fleet.open.length > 0; rounds += 1) {
+          expect(rounds).toBeLessThan(60);
+          fleet.act({ do: "answer", at: 0 });
+        }
+        const { ledger, inbox, deferred, words } = fleet.state;
+        expect([ledger.leases.size, ledger.requests.size, ledger.outbox.size]).toEqual([0, 0, 0]);
+        expect([isEmpty(inbox), deferred]).toEqual([true, undefined]);
+        expect([words?.waiting, words?.question]).toEqual([undefined, undefined]);
+        expect(words !== undefined).toBe(are);
+        grantCount += fleet.granted.size;
+      },
+    ),
     { numRuns: caseCount(150) },
   );
   expect(grantCount).toBeGreaterThan(100);

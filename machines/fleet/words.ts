@@ -1,0 +1,130 @@
+/**
+ * @file Words to a fleet that asks for proof of who speaks: they wait here until a local activity has judged them.
+ *
+ * A turn begins with one question about all words that have come, at most a slice of them; nothing else happens until the verdicts are there, and the turn
+ * goes on at the time at which it began. So it is all one whether other news come with the verdicts or after them (docs/decisions/0014). Words that
+ * passed go to the inbox, the others to the dead letters. A number that was used in this run does not count again.
+ */
+
+import { appended, inOrder, type Chain } from "../../lib/chain.ts";
+import {
+  maySayEntry,
+  parseProof,
+  staleWord,
+  type WordsToCheck,
+  type WordVerdicts,
+} from "../../protocol/word-proof.ts";
+import { mayBeRead, type Brought } from "./inbox.ts";
+
+/** One signal, with what its proof covers. */
+export interface Word extends Brought {
+  readonly proof?: string;
+  /** The bytes of its value as they came; absent where they are not checked. */
+  readonly value?: Uint8Array;
+}
+
+export interface Words {
+  /** The workflow that they are for. */
+  readonly workflowId: string;
+  /** When its run began. */
+  readonly startedAtMs: number;
+  readonly waiting: Chain<Word> | undefined;
+  /** The numbers of this run's words. */
+  readonly seen: ReadonlySet<string>;
+  readonly question: Question | undefined;
+}
+
+interface Question {
+  readonly id: number;
+  /** The time of its turn. */
+  readonly nowMs: number;
+  readonly words: readonly Word[];
+  /** More had come than one question asks. */
+  readonly hasMore: boolean;
+}
+
+/** As slices of the inbox. */
+const SLICE_WORDS = 1_000;
+const SLICE_BYTES = 512 * 1024;
+
+export const isAnyWaiting = (words: Words | undefined): boolean => words?.waiting !== undefined;
+
+export const withWord = (words: Words, word: Word): Words => ({
+  ...words,
+  waiting: appended(words.waiting, word),
+});
+
+/** The question about the oldest words. */
+export function asked(words: Words, id: number, nowMs: number): Words {
+  const all = inOrder(words.waiting);
+  let bytes = 0;
+  let count = 0;
+  for (const word of all) {
+    bytes += word.value?.length ?? 0;
+    if (count > 0 && (bytes > SLICE_BYTES || count >= SLICE_WORDS)) break;
+    count += 1;
+  }
+  const rest = all.slice(count);
+  let waiting: Chain<Word> | undefined;
+  for (const word of rest) waiting = appended(waiting, word);
+  const question = { id, nowMs, words: all.slice(0, count), hasMore: rest.length > 0 };
+  return { ...words, waiting, question };
+}
+
+/** What the activity is asked: the list of words, and their values behind each other. */
+export function questionText(
+  { workflowId }: Words,
+  words: readonly Word[],
+): { readonly list: WordsToCheck; readonly values: Uint8Array } {
+  const sizes = words.map(({ value }) => value?.length ?? 0);
+  const values = new Uint8Array(sizes.reduce((sum, size) => sum + size, 0));
+  let at = 0;
+  for (const { value } of words) {
+    if (value !== undefined) values.set(value, at);
+    at += value?.length ?? 0;
+  }
+  const list = words.map(({ proof }, index) => ({
+    signal: "inbox",
+    ...(proof !== undefined && { proof }),
+    bytes: sizes[index] ?? 0,
+  }));
+  return { list: { workflowId, words: list }, values };
+}
+
+/** What became of a word: what of it is heard, and why the rest is not. */
+export interface Judged {
+  readonly word: Word;
+  readonly heard?: Brought;
+  readonly refusal?: string;
+}
+
+/** Ends the question. */
+export function judged(
+  words: Words,
+  { words: list }: Question,
+  { refused }: WordVerdicts,
+): { readonly words: Words; readonly all: readonly Judged[] } {
+  const reasons = new Map(
+    refused.flatMap(({ reason, words: places }) => places.map((at) => [at, reason] as const)),
+  );
+  const seen = new Set(words.seen);
+  const all = list.map((word, at): Judged => {
+    const proof = parseProof(word.proof);
+    const refusal =
+      reasons.get(at) ?? staleWord(word.proof, { startedAtMs: words.startedAtMs, seen });
+    if (refusal !== undefined) return { word, refusal };
+    // Everybody is trusted where an unsigned word passes.
+    if (proof === undefined) return { word, heard: word };
+    seen.add(proof.nonce);
+    const { batch } = word;
+    const entries: readonly unknown[] = Array.isArray(batch) ? batch : [batch];
+    const said = entries.filter((entry) => maySayEntry(proof.role, entry));
+    if (said.length === entries.length) return { word, heard: word };
+    const refusalOfRest = `role ${proof.role} does not say this`;
+    return { word, heard: { ...word, batch: said }, refusal: refusalOfRest };
+  });
+  return { words: { ...words, seen, question: undefined }, all };
+}
+
+/** Larger words are dropped unread, whoever sent them. */
+export const needsProof = ({ bytes = 0 }: Brought): boolean => mayBeRead(bytes);

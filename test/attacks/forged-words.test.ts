@@ -1,0 +1,208 @@
+/**
+ * @file Level 2, the frontend is open: an attacker tells the fleet and another's job what only Orbweaver's own processes say, with no proof, a forged or a
+ * copied one. Nothing of it takes effect, all of it is counted, and keys change under load.
+ *
+ * The attacker has a plain client, has read everything that histories hold, and has a key of their own.
+ */
+
+import { Client, type WorkflowHandle } from "@temporalio/client";
+import { defaultPayloadConverter, type Payload } from "@temporalio/common";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { jobId as toJobId, leaseId as toLeaseId, token } from "../../domain/values/ids.ts";
+import {
+  fencedSignal,
+  fleetWorkflowId,
+  grantSignal,
+  inboxSignal,
+  pendingSignal,
+  preemptSignal,
+  PROOF_HEADER,
+  wordUpdate,
+  WORD_ROLES,
+} from "../../protocol/messages.ts";
+import type { Lease } from "../../domain/lease/lease.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+let dir = "";
+let world: World;
+/** Signs nothing. */
+let plain: Client;
+/** Signs all roles' words with keys that nobody believes. */
+let forger: Client;
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), "orbweaver-words-"));
+  // Its keys change: other worlds have theirs.
+  process.env["ORBWEAVER_KEYS"] = join(dir, "keys");
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  const { connection } = world.temporal;
+  plain = new Client({ connection, identity: "mallory" });
+  const prove = wordProver(WORD_ROLES, { ORBWEAVER_KEYS: join(dir, "mallory") });
+  forger = new Client({
+    connection,
+    identity: "forger",
+    interceptors: { workflow: [signingInterceptor(prove)] },
+  });
+});
+afterAll(async () => {
+  await world.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+interface Victim {
+  readonly jobId: string;
+  readonly lease: Lease;
+}
+
+async function runningVictim(): Promise<Victim> {
+  const { jobId } = await world.orbweaver.submit({
+    name: "victim",
+    gang: { gpus: 1 },
+    run: { command: ["sleep", "600"] },
+  });
+  const job = world.orbweaver.job(jobId);
+  await expect.poll(async () => (await job.view()).state, { timeout: 60_000 }).toBe("running");
+  const lease = [...(await world.ledger()).leases.values()].find((each) => each.jobId === jobId);
+  if (lease === undefined) throw new Error("the victim has no lease");
+  return { jobId, lease };
+}
+
+const fleetOf = (client: Client): WorkflowHandle =>
+  client.workflow.getHandle(fleetWorkflowId(world.fleet));
+
+/** What would end the job's lease, or free its host, or bring a false host. */
+const falseEntries = ({ lease }: Victim): readonly object[] => [
+  { kind: "end", jobId: lease.jobId, runId: lease.runId, seq: lease.seq, unconfirmedHosts: [] },
+  { kind: "vacated", lease: lease.id, hosts: lease.gpus.map(({ host }) => host) },
+  { kind: "silence", hosts: lease.gpus.map(({ host }) => host), epoch: "e" },
+];
+
+/** How many words of a sender the fleet did not believe. */
+async function disbelieved(sender: string): Promise<number> {
+  const { deadLetters } = await world.ledger();
+  const own = deadLetters.filter((each) => each.code === "EntryUnproven" && each.sender === sender);
+  return own.reduce((sum, { times = 1 }) => sum + times, 0);
+}
+
+const isHeld = async ({ lease }: Victim): Promise<boolean> =>
+  (await world.ledger()).leases.get(lease.id)?.eviction === undefined &&
+  (await world.ledger()).leases.has(lease.id);
+
+it("entries of an attacker are dead letters with a count, unsigned or signed with a key of their own", async () => {
+  const victim = await runningVictim();
+  for (const entry of falseEntries(victim)) {
+    await fleetOf(plain).signal(inboxSignal, [entry]);
+    await fleetOf(forger).signal(inboxSignal, [entry]);
+  }
+  await expect.poll(() => disbelieved("mallory")).toBe(3);
+  await expect.poll(() => disbelieved("forger")).toBe(3);
+  expect(await isHeld(victim)).toBe(true);
+  expect((await world.orbweaver.job(victim.jobId).view()).state).toBe("running");
+  await world.orbweaver.job(victim.jobId).cancel();
+});
+
+it("a job does not believe orders, grants and losses of an attacker, by signal or by update", async () => {
+  const victim = await runningVictim();
+  const { jobId, lease } = victim;
+  const job = world.orbweaver.job(jobId);
+  const order = {
+    ...{ seq: lease.seq, lease: lease.id, forJob: toJobId("mallory-1") },
+    ...{ reason: "mine", graceMs: 1 },
+  };
+  const loss = { lease: lease.id, hosts: lease.gpus.map(({ host }) => host) };
+  const other = { ...lease, id: toLeaseId(token(9_999_999)), token: token(9_999_999) };
+  const grant = { seq: lease.seq, lease: other, agents: [], reason: "mine" };
+  for (const client of [plain, forger]) {
+    const run = client.workflow.getHandle(jobId);
+    await run.signal(preemptSignal, order);
+    await run.signal(fencedSignal, loss);
+    await run.signal(grantSignal, grant);
+    await run.executeUpdate(wordUpdate, { args: [{ signal: "fenced", value: loss }] });
+  }
+  await expect.poll(async () => (await job.view()).junkSignals).toBe(8);
+  const { state, attempts } = await job.view();
+  expect([state, attempts.length, attempts[0]?.preempted]).toEqual(["running", 1, undefined]);
+  expect(await isHeld(victim)).toBe(true);
+  await job.cancel();
+});
+
+it("a true word said again, or its proof under another word, changes nothing", async () => {
+  const victim = await runningVictim();
+  const { events } = await fleetOf(world.temporal).fetchHistory();
+  const signals = (events ?? []).flatMap(
+    (event) => event.workflowExecutionSignaledEventAttributes ?? [],
+  );
+  const said = signals.filter((each) => each.header?.fields?.[PROOF_HEADER]).at(-1);
+  expect(said).toBeDefined();
+  const repeat = (identity: string, payload: Payload | null | undefined): Promise<unknown> =>
+    plain.workflowService.signalWorkflowExecution({
+      namespace: plain.options.namespace,
+      workflowExecution: { workflowId: fleetWorkflowId(world.fleet) },
+      signalName: inboxSignal.name,
+      identity,
+      header: said?.header ?? {},
+      input: { payloads: [payload ?? {}] },
+    });
+  await repeat("parrot", said?.input?.payloads?.[0]);
+  await repeat("grafter", defaultPayloadConverter.toPayload([falseEntries(victim)[0]]));
+  await expect.poll(() => disbelieved("parrot")).toBe(1);
+  await expect.poll(() => disbelieved("grafter")).toBe(1);
+  expect(await isHeld(victim)).toBe(true);
+  await world.orbweaver.job(victim.jobId).cancel();
+});
+
+it("a job that waits is not told by an attacker why, and an array gets no grants of one", async () => {
+  const { jobId } = await world.orbweaver.submit({
+    name: "waits",
+    gang: { gpus: 64 },
+    run: { command: ["true"] },
+  });
+  const job = world.orbweaver.job(jobId);
+  await expect
+    .poll(async () => (await job.view()).pending?.code, { timeout: 30_000 })
+    .toBe("NoMatchingFlavor");
+  const reason = { code: "OnHold", message: "pay mallory", holders: [] };
+  await plain.workflow.getHandle(jobId).signal(pendingSignal, { seq: 1, reason } as never);
+  await expect.poll(async () => (await job.view()).junkSignals).toBe(1);
+  expect((await job.view()).pending?.code).toBe("NoMatchingFlavor");
+  await job.cancel();
+
+  const array = await world.orbweaver.submit({
+    name: "many",
+    array: { count: 2, parallel: 1 },
+    gang: { gpus: 1 },
+    run: { command: ["sleep", "3"] },
+  });
+  await plain.workflow.getHandle(array.jobId).signal("grants", [{ seq: 1 }]);
+  const many = world.orbweaver.job(array.jobId);
+  await expect.poll(async () => (await many.view()).state, { timeout: 60_000 }).toBe("completed");
+});
+
+it("jobs start and end while the keys of all roles are rotated and the former ones revoked", async () => {
+  const wait = (): Promise<{ readonly code: number | null }> =>
+    world.cli(["submit", "--wait", "--gpus", "1", "--", "true"]);
+  const jobs: Promise<{ readonly code: number | null }>[] = [];
+  for (let round = 0; round < 2; round += 1) {
+    jobs.push(wait(), wait());
+    for (const role of WORD_ROLES) {
+      const rotated = await world.cli(["keys", role, "--rotate", "--json"]);
+      const { keys } = JSON.parse(rotated.stdout) as { readonly keys: readonly string[] };
+      expect(keys).toHaveLength(2);
+    }
+  }
+  for (const { code } of await Promise.all(jobs)) expect(code).toBe(0);
+  for (const role of WORD_ROLES) {
+    const { stdout } = await world.cli(["keys", role, "--json"]);
+    const { keys } = JSON.parse(stdout) as { readonly keys: readonly string[] };
+    await world.cli(["keys", role, "--revoke", keys[1] ?? ""]);
+  }
+  expect((await wait()).code).toBe(0);
+  expect((await world.ledger()).leases.size).toBe(0);
+  const { deadLetters } = await world.ledger();
+  const senders = deadLetters.filter(({ code }) => code === "EntryUnproven");
+  const known = new Set(["mallory", "forger", "parrot", "grafter"]);
+  expect(senders.filter(({ sender }) => !known.has(sender ?? ""))).toEqual([]);
+});
