@@ -4,6 +4,7 @@ import { size, type Bench } from "./bench.ts";
 
 const LIVE_PARTS = [
   "granted",
+  "signed",
   "jobs",
   "array",
   "command",
@@ -20,9 +21,9 @@ export const liveBench: Bench = {
   summary: "the running product beside Temporal's own floor",
   description:
     "Starts a Temporal server of its own, workers and agents as real processes, and measures them: how\n" +
-    "soon a job is granted and runs, jobs and array tasks a second, how soon the command line answers, how\n" +
-    "soon an answer is shown, one scheduling cycle of a large fleet, the calls of an idle fleet to the\n" +
-    "server, and how it starts from no process. The floor of every ratio is measured in the same run, alternating.",
+    "soon a job is granted and runs, what proof of who speaks adds to that, jobs and array tasks a second,\n" +
+    "how soon the command line answers, how soon an answer is shown, one scheduling cycle of a large\n" +
+    "fleet, the calls of an idle fleet to the server, and how it starts from no process. The floor of every ratio is measured in the same run, alternating.",
   options: [
     {
       kind: "choice",
@@ -37,6 +38,7 @@ export const liveBench: Bench = {
       what: "use this Temporal server, which has no other Orbweaver workers",
     },
     size("rounds", "jobs, one at a time, for the latencies", { usual: 60 }),
+    size("pairs", "pairs of jobs with and without proof of who speaks", { usual: 200 }),
     size("jobs", "jobs for the rate of jobs", { usual: 200 }),
     size("blocks", "blocks in which these are submitted, alternating with the floor's", {
       usual: 2,

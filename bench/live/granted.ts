@@ -82,7 +82,10 @@ interface JobTimes {
   readonly endedMs: number;
 }
 
-async function oneJob(world: BenchWorld, key: string): Promise<JobTimes> {
+/** What a job needs of the world that it runs in. */
+export type FleetOfJobs = Pick<BenchWorld, "fleet" | "temporal" | "orbweaver">;
+
+export async function oneJob(world: FleetOfJobs, key: string): Promise<JobTimes> {
   const file = { name: "granted", gang: { gpus: 1 }, run: { command: ["true"] } };
   const submittedAtMs = Date.now();
   const { jobId } = await world.orbweaver.submit(file, {
@@ -127,7 +130,7 @@ function timeOf(event: HistoryEvent | undefined): number {
   return Number(time.seconds ?? 0) * 1_000 + (time.nanos ?? 0) / 1e6;
 }
 
-async function eventsOf(world: BenchWorld, workflowId: string): Promise<readonly HistoryEvent[]> {
+async function eventsOf(world: FleetOfJobs, workflowId: string): Promise<readonly HistoryEvent[]> {
   const { events } = await world.temporal.workflow.getHandle(workflowId).fetchHistory();
   return events ?? [];
 }

@@ -12,16 +12,19 @@ import { measureCommand } from "./command.ts";
 import { BENCH_FLEET } from "./fleet.ts";
 import { measureGranted } from "./granted.ts";
 import { measureJobs } from "./jobs.ts";
+import { measureSigned } from "./signed.ts";
 import { measureShown } from "./shown.ts";
 import { openQuietFleet } from "./world.ts";
 import { measureZero } from "./zero.ts";
+
+const ON_ONE_WORLD: readonly LivePart[] = ["granted", "signed", "jobs", "array", "command"];
 
 export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
   const chosen = new Set(request.chosen("only"));
   const isChosen = (part: LivePart): boolean => chosen.has(part);
   const bars: Bar[] = [];
   const details: Record<string, unknown> = {};
-  if (isChosen("granted") || isChosen("jobs") || isChosen("array") || isChosen("command")) {
+  if (ON_ONE_WORLD.some(isChosen)) {
     request.say("starting a server, workers and an agent");
     const world = await openQuietFleet({ request }, BENCH_FLEET);
     try {
@@ -37,6 +40,11 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
           bars.push(...jobs.bars);
           details["jobs"] = jobs.details;
         }
+      }
+      if (isChosen("signed")) {
+        const signed = await measureSigned(world, request);
+        bars.push(...signed.bars);
+        details["signed"] = signed.details;
       }
       if (isChosen("array")) bars.push(...(await measureArray(world, request)));
       // Last, because its jobs go on waiting.

@@ -6,7 +6,7 @@
  * and whose agent is left alone, so that a first grant after an outage has somewhere to go. Its silences are short.
  */
 
-import { Client, Connection } from "@temporalio/client";
+import { Client, Connection, type ClientInterceptors } from "@temporalio/client";
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
@@ -39,6 +39,11 @@ export const GPUS_PER_HOST = 2;
 export const PROBE_CLUSTER = "probe";
 /** Where the jobs of the storm may run. */
 export const WORK_CLUSTERS = ["alpha", "beta"] as const;
+
+/** What the storm floods with is believed. */
+const believed = (env: Environment): ClientInterceptors => ({
+  workflow: [signingInterceptor(wordProver(WORD_ROLES, env))],
+});
 
 const STORM_FLEET = `
 name: storm
@@ -117,9 +122,7 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
     address: server.address,
     namespace: DEFAULT_NAMESPACE,
   });
-  // What it floods with is believed.
-  const workflow = [signingInterceptor(wordProver(WORD_ROLES, env))];
-  const client = new Client({ connection, namespace, dataConverter, interceptors: { workflow } });
+  const client = new Client({ connection, namespace, dataConverter, interceptors: believed(env) });
   const fleet = `storm-${randomBytes(3).toString("hex")}`;
   const described = describedFleet();
   const { shape } = described;

@@ -43,7 +43,6 @@ export function drive<State, Event, Command>(
   let bug: { readonly error: unknown } | undefined;
   const timers = createTimers();
   const alarm = createAlarm();
-
   /** Local activities that are open, the check of words aside. */
   let openLocals = 0;
   let isChecking = false;
@@ -124,8 +123,7 @@ export function drive<State, Event, Command>(
     const atMs = Date.now();
     isChecking = true;
     const handOn = await checkWaiting();
-    isChecking = false;
-    checkedAtMs = atMs;
+    [isChecking, checkedAtMs] = [false, atMs];
     handOn();
   }
 

@@ -1,0 +1,129 @@
+/** @file Who has said a word: by its proof, against the keys of a role; and what a plain look at a proof says. */
+import { defaultPayloadConverter } from "@temporalio/common";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { revokeRoleKey, rotateRoleKeys, wordKeyFiles } from "../../access/role-keys.ts";
+import { createWordActivities, wordTrust } from "../../activities/word-checker.ts";
+import {
+  maySayEntry,
+  parseProof,
+  staleWord,
+  WORD_ROLES,
+  type UnprovenWord,
+  type WordRole,
+} from "../../protocol/word-proof.ts";
+import { wordProver } from "../../workers/word-signer.ts";
+
+let dir = "";
+let env: Readonly<Record<string, string>> = {};
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), "orbweaver-checker-"));
+  env = { ORBWEAVER_KEYS: join(dir, "keys") };
+});
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const FLEET = "orbweaver-fleet-eu";
+const jsonOf = (value: unknown): Uint8Array =>
+  defaultPayloadConverter.toPayload(value)?.data ?? new Uint8Array();
+
+interface Said {
+  readonly by: WordRole;
+  readonly signal: string;
+  readonly value?: unknown;
+  readonly to?: string;
+  readonly from?: Readonly<Record<string, string>>;
+}
+
+/** A word as its receiver gets it. */
+const said = ({ by, signal, value = 1, to = FLEET, from = env }: Said) => ({
+  signal,
+  value: jsonOf(value),
+  proof: wordProver([by], from)({ workflowId: to, signal }, value) ?? "",
+});
+
+async function refusals(
+  words: readonly { signal: string; value: Uint8Array; proof?: string }[],
+  trusted: Readonly<Record<string, string>> = env,
+): Promise<readonly (string | undefined)[]> {
+  const list = words.map(({ signal, value, proof }): UnprovenWord => ({
+    signal,
+    bytes: value.length,
+    ...(proof !== undefined && { proof }),
+  }));
+  const all = Buffer.concat(words.map(({ value }) => value));
+  const { checkWords } = createWordActivities(wordTrust(trusted));
+  const { refused } = await checkWords({ workflowId: FLEET, words: list }, all);
+  return words.map((_, at) => refused.find((each) => each.words.includes(at))?.reason);
+}
+
+describe("checkWords", () => {
+  it("passes each role's words, and says of every other why it is not believed", async () => {
+    const good = said({ by: "jobs", signal: "inbox", value: [{ kind: "request" }] });
+    const words = [
+      good,
+      said({ by: "fleet", signal: "grant", value: { é: "ü", 1: -0 } }),
+      { ...good, value: jsonOf([{ kind: "end" }]) },
+      { ...good, signal: "assert" },
+      said({ by: "jobs", signal: "inbox", to: "orbweaver-fleet-us" }),
+      { signal: "inbox", value: jsonOf(1) },
+      { signal: "inbox", value: jsonOf(1), proof: "let me in" },
+      said({ by: "jobs", signal: "inbox", from: { ORBWEAVER_KEYS: join(dir, "other") } }),
+      { ...said({ by: "agent", signal: "inbox" }), signal: "grant" },
+      { ...good, proof: good.proof.replace(/^jobs/, "fleet") },
+    ];
+    expect(await refusals(words)).toEqual([
+      undefined,
+      undefined,
+      expect.stringContaining("signature"),
+      expect.stringContaining("signature"),
+      expect.stringContaining("signature"),
+      "it is not signed",
+      "its proof is no proof",
+      expect.stringContaining("none of the keys in jobs.pub"),
+      "role agent does not say grant",
+      "role fleet does not say inbox",
+    ]);
+  });
+
+  it("passes everything where the namespace is trusted", async () => {
+    const trusted = { ...env, ORBWEAVER_TRUST: "namespace" };
+    expect(await refusals([{ signal: "inbox", value: jsonOf(1) }], trusted)).toEqual([undefined]);
+  });
+
+  it("believes a former key until it is revoked", async () => {
+    const word = said({ by: "jobs", signal: "inbox" });
+    rotateRoleKeys(wordKeyFiles("jobs", env));
+    expect(await refusals([word, said({ by: "jobs", signal: "inbox" })])).toEqual([
+      undefined,
+      undefined,
+    ]);
+    revokeRoleKey(parseProof(word.proof)?.key ?? "", wordKeyFiles("jobs", env));
+    expect((await refusals([word]))[0]).toContain("none of the keys");
+  });
+});
+
+it("nobody signs a word that another role says, or one that needs no proof", () => {
+  const prove = wordProver(["agent"], env);
+  expect(prove({ workflowId: FLEET, signal: "grant" }, 1)).toBeUndefined();
+  expect(wordProver(WORD_ROLES, env)({ workflowId: FLEET, signal: "kill" }, 1)).toBeUndefined();
+});
+
+it("a word that was heard, or was signed long before the run began, is stale", () => {
+  const { proof } = said({ by: "jobs", signal: "inbox" });
+  const { nonce = "", atMs = 0 } = parseProof(proof) ?? {};
+  expect(staleWord(proof, { startedAtMs: atMs, seen: new Set() })).toBeUndefined();
+  expect(staleWord(proof, { startedAtMs: atMs, seen: new Set([nonce]) })).toContain("before");
+  expect(staleWord(proof, { startedAtMs: atMs + 600_001, seen: new Set() })).toContain("clock");
+});
+
+it("an agent says checkpoints and freed hosts, not requests and ends", () => {
+  const kinds = ["checkpointed", "vacated", "request", "end", "agent-registered", "silence"];
+  expect(kinds.filter((kind) => maySayEntry("agent", { kind }))).toEqual([
+    "checkpointed",
+    "vacated",
+  ]);
+  expect(kinds.every((kind) => maySayEntry("jobs", { kind }))).toBe(true);
+  expect(maySayEntry("agent", null)).toBe(false);
+});
