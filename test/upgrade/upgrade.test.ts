@@ -13,6 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
 import type { JobResult } from "../../protocol/messages.ts";
+import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 import { ROOT } from "../support/world.ts";
 import {
@@ -26,7 +27,7 @@ import {
 const PATIENCE_MS = 300_000;
 const JOBS = 40;
 /** By identity, the processes that took workflow tasks after the commit must be of this release. */
-const NEW_IDENTITY = /orbweaver=\S+ rules=5/;
+const NEW_IDENTITY = new RegExp(`orbweaver=\\S+ rules=${NEWEST_RULES}`);
 
 Runtime.install({ logger: new DefaultLogger("ERROR") });
 
@@ -109,16 +110,16 @@ it(
     await replace("new", ["jobs"]);
     const shown = await two.cli("fleet", "show", "--json");
     expect(JSON.parse(shown.said)).toMatchObject({
-      rules: { rules: 1, newest: 5, canUpgrade: true },
+      rules: { rules: 1, newest: NEWEST_RULES, canUpgrade: true },
     });
     const committed = await two.cli("fleet", "upgrade", "--json");
     expect(JSON.parse(committed.said), committed.said).toEqual({
       fleet: two.fleet,
       from: 1,
-      rules: 5,
+      rules: NEWEST_RULES,
     });
     await submit("new", 4);
-    expect(await rulesNow()).toBe(5);
+    expect(await rulesNow()).toBe(NEWEST_RULES);
   },
   PATIENCE_MS,
 );
@@ -136,7 +137,7 @@ it(
     const { undeployAll } = (await import(
       path.join(two.oldRoot, "dist/workers/on-demand/deployment.js")
     )) as typeof import("../../workers/on-demand/deployment.ts"); // our own build
-    await expect(undeployAll(two.temporal)).rejects.toThrow("rules 5 are committed");
+    await expect(undeployAll(two.temporal)).rejects.toThrow(`rules ${NEWEST_RULES} are committed`);
     await replace("new", CONTROL);
     expect(jobs).toHaveLength(JOBS);
   },
