@@ -31,6 +31,7 @@ import {
 } from "../domain/job/job-file.ts";
 import { fileTooLarge, requestTooLarge, type TooLarge } from "../domain/lease/job-size.ts";
 import type { JobSpec } from "../domain/job/job.ts";
+import { fairLanes, type FairLanes } from "../lib/fair-lanes.ts";
 import {
   DEFAULT_FLEET,
   JOB_TASK_QUEUE,
@@ -128,7 +129,7 @@ export async function submitJob(
     ...(memo !== undefined && { memo }),
   };
   try {
-    await started(client, start);
+    await lanesOf(client).run(spec.tenant, () => started(client, start));
     return { jobId, isNew: true };
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
@@ -163,6 +164,19 @@ async function insist(
       isKeyed && (await firstInput(client, jobId).catch(() => undefined)) !== undefined;
     if (!isKnown) throw error;
   }
+}
+
+/**
+ * Starts in flight of one client, in turns by tenant. A server writes one after the other all the same, and what waits in its front
+ * delays the steps of every running job (docs/decisions/0104-floods-of-jobs.md).
+ */
+const MOST_STARTS = 8;
+const LANES = new WeakMap<Client, FairLanes>();
+
+function lanesOf(client: Client): FairLanes {
+  const lanes = LANES.get(client) ?? fairLanes(MOST_STARTS);
+  LANES.set(client, lanes);
+  return lanes;
 }
 
 /** Workers of former releases have not registered what only lists read, and a job must not fail for that. */

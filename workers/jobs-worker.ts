@@ -18,11 +18,12 @@ export async function runJobsWorker(setting: WorkerSetting): Promise<void> {
       ...createLobbyActivities(client),
       ...createWordActivities(wordTrust()),
     },
-    // A local activity waits for the acknowledgement of a batch: many jobs must be able to wait at once.
+    // A local activity waits for the acknowledgement of a batch, so some jobs must be able to wait at once; more of them would only wait in
+    // the server's front, before the steps of jobs that run (docs/decisions/0104-floods-of-jobs.md).
     tuning: {
       maxCachedWorkflows: 2_000,
       maxConcurrentLocalActivityExecutions: 1_000,
-      maxConcurrentWorkflowTaskExecutions: 40,
+      maxConcurrentWorkflowTaskExecutions: 12,
     },
   }));
 }

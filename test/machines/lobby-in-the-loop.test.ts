@@ -1,6 +1,6 @@
 /**
- * @file Nobody starves: fleet and lobbies together, with jobs that end, fail and ask again, give way to others, leave and can never start, while
- * words are late, doubled and given up, and the fleet's run continues as new.
+ * @file Nobody starves: fleet and lobbies together, with jobs that end, fail and ask again, give way to others, leave and can never start, and
+ * job arrays, while words are late, doubled and given up, and the fleet's run continues as new.
  */
 import fc from "fast-check";
 import { expect, it } from "vitest";
@@ -12,6 +12,7 @@ import { ms } from "../../domain/values/units.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { caseCount } from "../support/case-count.ts";
 import { fleetShape, gangRequest } from "../scheduling/builders.ts";
+import type { LoopTasks } from "./looped-array.ts";
 import { playLoop, type LoopJob } from "./played-loop.ts";
 
 const CLASSES: readonly JobClass[] = ["training", "training", "interactive", "inference"];
@@ -37,6 +38,7 @@ interface Case {
   readonly leaving: number;
   readonly failing: number;
   readonly lost: number;
+  readonly arrays: number;
 }
 
 const cases: fc.Arbitrary<Case> = fc.record({
@@ -46,11 +48,13 @@ const cases: fc.Arbitrary<Case> = fc.record({
   leaving: fc.integer({ min: 0, max: 2 }),
   failing: fc.integer({ min: 0, max: 5 }),
   lost: fc.integer({ min: 0, max: 3 }),
+  arrays: fc.integer({ min: 0, max: 4 }),
 });
 
-function jobsOf({ seed, jobs, hopeless, leaving, failing }: Case): readonly LoopJob[] {
-  const random = randomFrom(seed, "jobs");
-  const { below } = random;
+function jobsOf(each: Case): readonly LoopJob[] {
+  const { seed, jobs, hopeless, leaving, failing, arrays } = each;
+  const { below } = randomFrom(seed, "jobs");
+  const tasks = randomFrom(seed, "arrays");
   return Array.from({ length: jobs }, (_, at): LoopJob => {
     const submittedAtMs = below(20_000);
     const isHopeless = below(10) < hopeless;
@@ -66,11 +70,19 @@ function jobsOf({ seed, jobs, hopeless, leaving, failing }: Case): readonly Loop
     });
     const leavesAtMs = below(10) < leaving ? submittedAtMs + below(60_000) : Infinity;
     const runs = below(10) < failing ? 2 + below(2) : 1;
-    return { request, runMs: 1_000 + below(20_000), runs, isHopeless, leavesAtMs };
+    const job = { request, runMs: 1_000 + below(20_000), runs, isHopeless, leavesAtMs };
+    const isArray = !isHopeless && tasks.below(10) < arrays;
+    return isArray ? { ...job, runMs: 1_000 + tasks.below(8_000), array: tasksOf(tasks) } : job;
   });
 }
 
-let evicted = 0;
+/** Some come to more GPUs than the fleet has, and all to more tasks than run at once. */
+function tasksOf({ below }: ReturnType<typeof randomFrom>): LoopTasks {
+  const count = 2 + below(30);
+  return { count, parallel: 1 + below(Math.min(count, 12)), failing: below(3) };
+}
+
+let [evicted, batches] = [0, 0];
 
 it("starts every job that can start, and loses none, with the lobbies in the loop", async () => {
   await fc.assert(
@@ -80,6 +92,14 @@ it("starts every job that can start, and loses none, with the lobbies in the loo
       await loop.run(3_600_000);
       expect(loop.faults).toEqual([]);
       evicted += loop.evicted();
+      for (const [id, array] of loop.arrays) {
+        const { tasks, batches: ran = 0, phase } = array.state() ?? {};
+        batches += ran;
+        const { leavesAtMs } = jobs.find(({ request }) => request.jobId === id) ?? {};
+        expect([id, phase?.kind]).toEqual([id, "over"]);
+        if (leavesAtMs === Infinity)
+          expect(tasks?.counts).toMatchObject({ waiting: 0, failed: 0, cancelled: 0 });
+      }
       const unstarted = jobs.filter(
         ({ request, isHopeless, leavesAtMs }) =>
           !isHopeless && leavesAtMs === Infinity && !loop.started.has(request.jobId),
@@ -92,5 +112,5 @@ it("starts every job that can start, and loses none, with the lobbies in the loo
     }),
     { numRuns: caseCount(24) },
   );
-  expect(evicted).toBeGreaterThan(0);
+  expect([evicted > 0, batches > 0]).toEqual([true, true]);
 });

@@ -1,7 +1,7 @@
 /**
  * @file Plays a fleet's machine, the lobbies of its tenants and jobs together in simulated time: words take random times and come twice,
  * deliveries are given up after a part of them arrived, and the fleet's run continues as new. Jobs fail and ask again, and give way when they
- * are told to.
+ * are told to; job arrays play their own machine (`looped-array.ts`).
  */
 
 import type { FleetShape } from "../../domain/fleet/fleet.ts";
@@ -11,15 +11,17 @@ import { randomFrom } from "../../lib/random.ts";
 import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
+import { othersWait } from "../../machines/fleet/view.ts";
 import type { Post } from "../../protocol/control-contract.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
-import { packRow, type CallOrder } from "../../protocol/lobby-contract.ts";
+import { packRow, type CallOrder, type LobbyExit } from "../../protocol/lobby-contract.ts";
 import { decide } from "../../scheduling/cycle/decide.ts";
 import { checkLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { taken } from "../../lib/queue.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
 import type { OutsideRow } from "../../scheduling/ledger/intake.ts";
 import { end, readyLedger } from "../scheduling/builders.ts";
+import { loopArray, type LoopedArray, type LoopTasks } from "./looped-array.ts";
 import { playLobby, type PlayedLobby } from "./lobby/played-lobby.ts";
 
 export interface LoopJob {
@@ -31,6 +33,8 @@ export interface LoopJob {
   readonly isHopeless: boolean;
   /** When its owner cancels it. */
   readonly leavesAtMs: number;
+  /** Of an array, whose tasks run for `runMs` each. */
+  readonly array?: LoopTasks;
 }
 
 /** What a job asks for now. */
@@ -70,6 +74,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   const asked = new Map<JobId, Asked>();
   let evicted = 0;
   const over = new Set<JobId>();
+  const arrays = new Map<JobId, LoopedArray>();
   const lobbies = new Map<TenantId, PlayedLobby>();
   const faults: string[] = [];
   let agenda: Happening[] = [];
@@ -141,8 +146,18 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     }
   }
 
-  function deliver(id: number, { grants, evictions = [], lobbies: news = [] }: Post): void {
-    for (const { lease } of grants) send(() => start(lease.jobId, lease.seq));
+  function deliver(
+    id: number,
+    { grants, pending, evictions = [], lobbies: news = [], outside = [] }: Post,
+  ): void {
+    for (const grant of grants) {
+      const { jobId, seq } = grant.lease;
+      const array = arrays.get(jobId);
+      if (array === undefined) send(() => start(jobId, seq));
+      else send(() => array.feed({ kind: "grants", offers: [{ ...grant, seq }] }));
+    }
+    for (const { jobId, ...note } of pending)
+      send(() => arrays.get(jobId)?.feed({ kind: "pending", note }));
     for (const { jobId, order } of evictions) {
       const seq = state.ledger.leases.get(order.lease)?.seq;
       if (seq !== undefined) send(() => giveWay(jobId, seq));
@@ -150,6 +165,9 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     for (const each of news) {
       const words = JSON.parse(JSON.stringify(each)) as typeof each; // as Temporal does
       send(() => lobbyOf(each.tenant).feed({ kind: "news", news: words }, nowMs));
+      const reason = outside.find(({ tenant }) => tenant === each.tenant)?.reason;
+      for (const { jobId, seq } of reason === undefined ? [] : words.rows)
+        send(() => arrays.get(jobId)?.feed({ kind: "pending", note: { seq, reason } }));
     }
     if (random.unit() < options.lost) return answer({ kind: "failed", id });
     const report = {
@@ -216,6 +234,8 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   function finish(id: JobId): void {
     const job = jobsById.get(id);
     if (job === undefined || over.has(id)) return;
+    const array = arrays.get(id);
+    if (array !== undefined) return array.feed({ kind: "cancel" });
     over.add(id);
     const { request } = job;
     const { seq, isRunning: hasRun } = askedBy(job);
@@ -226,9 +246,14 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     send(() => lobbies.get(tenant)?.feed({ kind: "leave", leave }, nowMs));
   }
 
-  function callIn({ jobId, credit, round }: CallOrder): boolean {
+  function callIn({ jobId, seq, credit, round }: CallOrder): boolean {
     const job = jobsById.get(jobId);
     if (job === undefined || over.has(jobId)) return false;
+    const array = arrays.get(jobId);
+    if (array !== undefined) {
+      send(() => array.feed({ kind: "call-in", call: { seq, credit, round } }));
+      return true;
+    }
     send(() => {
       if (over.has(jobId)) return;
       const place = { credit, ...(round > 0 && { round }) };
@@ -264,11 +289,26 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     later(restart, 5_000 + below(30_000));
   }
 
-  for (const { request, leavesAtMs } of jobs) {
-    agenda.push({
-      atMs: request.submittedAtMs,
-      run: () => tellFleet({ kind: "request", request }),
-    });
+  function submit({ request, runMs, array }: LoopJob): void {
+    if (array === undefined) return tellFleet({ kind: "request", request });
+    const { jobId, tenant } = request;
+    const world = {
+      now: () => nowMs,
+      later,
+      below,
+      tellFleet,
+      leaveLobby: (leave: LobbyExit) =>
+        send(() => lobbies.get(tenant)?.feed({ kind: "leave", leave }, nowMs)),
+      othersWait: () => othersWait(state.ledger, jobId),
+      hasStarted: () => started.add(jobId),
+      isOver: () => over.add(jobId),
+    };
+    arrays.set(jobId, loopArray(world, { request, runMs, tasks: array }));
+  }
+
+  for (const job of jobs) {
+    const { request, leavesAtMs } = job;
+    agenda.push({ atMs: request.submittedAtMs, run: () => submit(job) });
     if (leavesAtMs < Infinity)
       agenda.push({
         atMs: leavesAtMs,
@@ -311,6 +351,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     started,
     faults,
     evicted: () => evicted,
+    arrays: arrays as ReadonlyMap<JobId, LoopedArray>,
     /** Until that time. */
     async run(untilMs: number): Promise<void> {
       for (let turns = 0; nowMs < untilMs && faults.length === 0; turns += 1) {
@@ -318,6 +359,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
         const due = Math.min(
           ...agenda.map(({ atMs }) => atMs),
           ...[...lobbies.values()].map((lobby) => (lobby.isOver() ? Infinity : lobby.dueAtMs())),
+          ...[...arrays.values()].map((array) => array.dueAtMs()),
           fleetMachine.dueAtMs(state),
         );
         if (due >= untilMs || isSettled()) return;
@@ -325,6 +367,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
         const ready = agenda.filter(({ atMs }) => atMs <= nowMs);
         agenda = agenda.filter(({ atMs }) => atMs > nowMs);
         for (const { run } of ready.sort((a, b) => a.atMs - b.atMs)) run();
+        for (const array of arrays.values()) array.tick();
         if (fleetMachine.dueAtMs(state) <= nowMs) step({ kind: "tick" });
       }
     },

@@ -76,6 +76,10 @@ const DYNAMIC_CONFIG: DynamicConfig = {
   "matching.enableFairness": true,
   "matching.numTaskqueueReadPartitions": 1,
   "matching.numTaskqueueWritePartitions": 1,
+  // Otherwise every call reads the namespace and the search attributes from the database: half of all that it is asked.
+  "system.forceSearchAttributesCacheRefreshOnRead": false,
+  // By default a task of the server's own queues gives up its workflow's lock after half a second, and comes back later and later.
+  "history.cacheNonUserContextLockTimeout": "10s",
   "frontend.rps": 100_000,
   "frontend.namespaceRPS": 100_000,
   "frontend.namespaceCount": 20_000,
