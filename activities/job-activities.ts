@@ -7,6 +7,7 @@ import { extrasOf } from "../domain/lease/launch-extras.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import type { GangRequest } from "../domain/lease/lease.ts";
 import { fileTooLarge, requestTooLarge } from "../domain/lease/job-size.ts";
+import { ms } from "../domain/values/units.ts";
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet/fleet.ts";
 import {
   fleetWorkflowId,
@@ -16,7 +17,12 @@ import {
   silenceTermsQuery,
   type SilenceTerms,
 } from "../protocol/messages.ts";
-import { JOB_RULES, RESTING_RULES, type JobActivities } from "../protocol/control-contract.ts";
+import {
+  JOB_RULES,
+  RESTING_RULES,
+  type JobActivities,
+  type JobEntry,
+} from "../protocol/control-contract.ts";
 import type { FollowActivities } from "../protocol/predecessors.ts";
 import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
@@ -57,7 +63,7 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
               kind: "request",
               request: {
                 ...scheduledPart(spec),
-                ...firstPatience(spec, entry.fleetWorkflowId),
+                ...firstPatience(spec, entry),
                 jobId,
                 runId,
                 seq: 1,
@@ -113,10 +119,13 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
   };
 }
 
-/** Absent when the job names no other fleet. */
-function firstPatience({ cells }: JobSpec, home: string): Pick<GangRequest, "patienceMs"> {
+/** Counts from the submission, as `machines/job/outside.ts` has it. Absent when the job names no other fleet. */
+function firstPatience(
+  { cells }: JobSpec,
+  { fleetWorkflowId: home, submittedAtMs, nowMs }: JobEntry,
+): Pick<GangRequest, "patienceMs"> {
   const isRing = cells?.fleets.some((fleet) => fleetWorkflowId(fleet) !== home) === true;
-  return isRing ? { patienceMs: cells.patienceMs } : {};
+  return isRing ? { patienceMs: ms(Math.max(0, cells.patienceMs - (nowMs - submittedAtMs))) } : {};
 }
 
 /** The cluster is missing in the fleet's description; the fleet shows this among its dead letters. */

@@ -54,6 +54,9 @@ export interface ArrayEntry extends ArrayIdentity {
   readonly amended: AmendedSoFar;
   /** Signals that said nothing. */
   readonly junkSignals: number;
+  /** What the fleet has said before the file was read. */
+  readonly earlyGrants?: readonly unknown[];
+  readonly call?: LobbyCall;
 }
 
 export interface JobArray extends ArrayIdentity {

@@ -52,15 +52,15 @@ export const arrayMachine: Machine<JobArray, ArrayEvent, ArrayCommand> = {
 };
 
 export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
-  const { entered: _answer, isAsked: _question, ...known } = entry;
-  return memoize({
+  const { entered: _answer, isAsked: _question, earlyGrants = [], call, ...known } = entry;
+  const array: JobArray = {
     ...known,
     phase: { kind: "open" },
     tasks: openTasks(entry.rule),
     leases: new Map(),
     arrivals: new Map(),
     seen: new Set(),
-    requests: openRequests(entry, nowMs),
+    requests: { ...openRequests(entry, nowMs), ...(call !== undefined && { call }) },
     unconfirmed: new Set(),
     unwanted: new Set(),
     pauses: [],
@@ -73,7 +73,8 @@ export function openArray(entry: ArrayEntry, nowMs: number): ArrayStep {
     memoAt: 0,
     commandCount: 0,
     isStirred: true,
-  });
+  };
+  return memoize(earlyGrants.reduce(noteGrants, array));
 }
 
 /** Those that are not to run have ended before they began. */

@@ -14,10 +14,10 @@ import type { GangRequest } from "../../domain/lease/lease.ts";
 import type { HostId } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
-import { patienceMs, presentFleet } from "./cells.ts";
+import { presentFleet } from "./cells.ts";
 import type { FleetMessage, FleetLane, Job, JobCommand, Purpose, Stage } from "./job-state.ts";
 import { factOf } from "./lease-fact.ts";
-import { exitOf } from "./outside.ts";
+import { exitOf, patienceOf } from "./outside.ts";
 
 type JobStep = Step<Job, JobCommand>;
 
@@ -66,7 +66,7 @@ export function tellRequest(
   const { spec, round = 0 } = job;
   if (spec === undefined) return job;
   const part = scheduledPart(spec);
-  const patience = patienceMs(job.cells);
+  const patience = patienceOf(job);
   const request: GangRequest = {
     ...part,
     ...(job.isShrunk && { gang: { ...part.gang, timeoutMs: ms(0) } }),

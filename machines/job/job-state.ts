@@ -64,6 +64,8 @@ export interface Job extends JobIdentity {
   /** A fleet may have the present request. */
   readonly hasRequest: boolean;
   readonly requestedAtMs: number;
+  /** How long after its submission it first asked, which is part of its first patience. */
+  readonly lateMs: number;
   /** The jobs that it waits for, or has waited for. */
   readonly predecessors: readonly PredecessorView[];
   /** When all of those had come; its age at the fleet counts from then. */
@@ -119,6 +121,8 @@ export interface Job extends JobIdentity {
   readonly round?: number;
   /** The improvement of the present run's plan, while it is due or under way. */
   readonly polish?: PolishState;
+  /** Grants to a job array that came before its file was read. */
+  readonly earlyGrants: readonly unknown[];
   /** Signals that said nothing. */
   readonly junkSignals: number;
   /** Something has happened that it has not acted on yet. */
@@ -230,6 +234,7 @@ export type JobEvent =
   | { readonly kind: "admission"; readonly admission: Admission }
   /** Signals of fleets are checked here: their payloads may be junk. */
   | { readonly kind: "grant"; readonly offer: unknown }
+  | { readonly kind: "grants"; readonly offers: unknown }
   | { readonly kind: "pending"; readonly note: unknown }
   | { readonly kind: "preempt"; readonly order: unknown }
   | { readonly kind: "fenced"; readonly loss: unknown }

@@ -11,7 +11,7 @@
 import type { JobSpec } from "../../domain/job/job.ts";
 import type { Machine, Step, Tick } from "../machine.ts";
 import { andThen, quiet } from "../steps.ts";
-import type { Admission } from "../../protocol/control-contract.ts";
+import { PATIENT_RULES, type Admission } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import { gangDueAtMs } from "../gang/gang.ts";
 import { isPreemptOrder } from "../gang/preemption.ts";
@@ -73,6 +73,7 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     seq: 1,
     hasRequest: false,
     requestedAtMs: nowMs,
+    lateMs: 0,
     predecessors: [],
     followers: NO_FOLLOWERS,
     isHeld: false,
@@ -89,6 +90,7 @@ export function openJob(identity: JobIdentity, nowMs: number): JobStep {
     marks: 0,
     noFleetPauses: 0,
     lane: EMPTY_LANE,
+    earlyGrants: [],
     junkSignals: 0,
     isStirred: false,
   };
@@ -143,6 +145,8 @@ function take(
       return admitted(job, event.admission, nowMs);
     case "grant":
       return quiet(takeGrant(job, event.offer));
+    case "grants":
+      return quiet(keepGrants(job, event.offers));
     case "pending":
       return quiet(takeNote(job, event.note));
     case "preempt":
@@ -194,6 +198,14 @@ function take(
 
 const withJunk = (job: Job): Job => ({ ...job, junkSignals: job.junkSignals + 1 });
 
+/** A fleet may answer an array's first request before the array has its answer to `admit`: after a crash of its worker, or under load. */
+const MOST_EARLY_GRANTS = 100;
+
+const keepGrants = (job: Job, offers: unknown): Job =>
+  job.stage.kind === "entering" && job.earlyGrants.length < MOST_EARLY_GRANTS
+    ? { ...job, earlyGrants: [...job.earlyGrants, offers] }
+    : withJunk(job);
+
 function takeDeadline(job: Job, nowMs: number): Job {
   const { deadlineMs } = job.spec ?? {};
   const isMissed = deadlineMs !== undefined && job.submittedAtMs + deadlineMs <= nowMs;
@@ -219,7 +231,9 @@ function admitted(job: Job, admission: Admission, nowMs: number): JobStep {
     if (spec.after !== undefined) return quiet(follow(ready, { spec, rules, nowMs }));
     if (spec.array !== undefined) return quiet(enter(marked, { kind: "array", notified, rules }));
     if (notified.kind === "silent") return quiet(enter(ready, { kind: "unasked" }));
-    return quiet(asked({ ...ready, hasRequest: true, requestedAtMs: nowMs }, notified, nowMs));
+    const lateMs = rules >= PATIENT_RULES ? job.requestedAtMs - job.submittedAtMs : 0;
+    const asking = { ...ready, hasRequest: true, requestedAtMs: nowMs, lateMs };
+    return quiet(asked(asking, notified, nowMs));
   });
 }
 

@@ -6,6 +6,7 @@
  */
 
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
+import { ms, type Ms } from "../../domain/values/units.ts";
 import { patienceMs, presentFleet } from "./cells.ts";
 import type { Job } from "./job-state.ts";
 
@@ -33,8 +34,18 @@ export function exitUnder(
   };
 }
 
+/**
+ * How long it waits for its present request at its present fleet: of the first one, as long as is left since its submission. Undefined where it
+ * has nowhere else to go.
+ */
+export function patienceOf({ cells, seq, lateMs }: Job): Ms | undefined {
+  const patience = patienceMs(cells);
+  const isFirst = seq === 1 && cells.moved === 0;
+  return patience === undefined || !isFirst ? patience : ms(Math.max(0, patience - lateMs));
+}
+
 /** When the job's patience with a fleet ends that has put it outside; infinite where it has nowhere else to go. */
 export function outsideUntilMs(job: Job): number {
-  const patience = patienceMs(job.cells);
+  const patience = patienceOf(job);
   return patience === undefined || !isOutside(job) ? Infinity : job.requestedAtMs + patience;
 }

@@ -8,6 +8,7 @@
 import {
   ApplicationFailure,
   CancellationScope,
+  patched,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -42,6 +43,7 @@ import {
   fencedSignal,
   fleetWorkflowId,
   grantSignal,
+  grantsSignal,
   holdUpdate,
   jobViewQuery,
   killSignal,
@@ -139,6 +141,7 @@ const showJob = (of: Job): void => {
 function handle({ state, feed }: Drive<Job, JobEvent>): void {
   setHandler(jobViewQuery, () => jobView(state()));
   onSignal(grantSignal, (offer) => feed({ kind: "grant", offer }));
+  onSignal(grantsSignal, (offers) => feed({ kind: "grants", offers }));
   onSignal(fencedSignal, (loss) => feed({ kind: "fenced", loss }));
   onSignal(preemptSignal, (order) => feed({ kind: "preempt", order }));
   onSignal(callInSignal, (call) => feed({ kind: "call-in", call }));
@@ -319,6 +322,9 @@ function runArray(
 ): Promise<EndedArray> {
   const { spec, home, jobId, runId, isHeld, pause, lane, reason, isKilled, eligibleAtMs } = job;
   const { submittedAtMs, marks, followers, amended, junkSignals, predecessors: after } = job;
+  const { earlyGrants, call } = job;
+  // Runs of former releases lost what came before their array began, and replay so.
+  const isHeard = (earlyGrants.length > 0 || call !== undefined) && patched("early-words");
   if (spec?.array === undefined) throw new Error(`job ${jobId} is no array`);
   const entry: ArrayEntry = {
     rules,
@@ -338,6 +344,7 @@ function runArray(
     followers,
     amended,
     junkSignals,
+    ...(isHeard && { earlyGrants, ...(call !== undefined && { call }) }),
     ...(after.length > 0 && { after }),
     ...(eligibleAtMs !== undefined && { eligibleAtMs }),
   };

@@ -42,6 +42,14 @@ describe("an array", () => {
     expect(played.wait()).toBe(false);
   });
 
+  it("takes the grants and the call that came before its file was read", () => {
+    const entry = { earlyGrants: [[grantOf(1)], "junk", [grantOf(1)]] };
+    const granted = playArray({ count: 1, entry });
+    expect(granted.batches()).toEqual([[0]]);
+    const outside = playArray({ entry: { call: { seq: 1, credit: 7, round: 0 } } });
+    expect(outside.deliver()).toMatchObject([{ kind: "request", request: { seq: 1, credit: 7 } }]);
+  });
+
   it("takes no more slots than it may use at once, and gives back what it does not need", () => {
     const played = playArray({ count: 100, parallel: 6 });
     played.feed(grants(grantOf(1), grantOf(2), grantOf(3)));

@@ -63,6 +63,8 @@ export interface Play {
   /** What the fleet answers to the first request. */
   readonly notified?: NotifyResult;
   readonly extras?: readonly "plan"[];
+  /** How long after its submission its first task runs. */
+  readonly lateMs?: number;
   /** Not yet admitted. */
   readonly isEntering?: boolean;
 }
@@ -72,6 +74,7 @@ export function playJob({
   spec = {},
   notified = DELIVERED,
   extras,
+  lateMs = 0,
   isEntering,
 }: Play = {}): PlayedJob {
   let nowMs = START_MS;
@@ -80,7 +83,7 @@ export function playJob({
       jobId: jobId("played"),
       runId: runId("run-1"),
       home: "eu",
-      submittedAtMs: START_MS,
+      submittedAtMs: START_MS - lateMs,
       isListed: false,
     },
     nowMs,

@@ -25,6 +25,17 @@ const shown = ({ job }: PlayedJob): string => job().shown;
 const marks = ({ commands }: PlayedJob) =>
   commands.flatMap((command) => (command.kind === "mark" ? [command.mark] : []));
 
+test("grants to an array are kept while the job's file is being read, a hundred at most, and are junk afterwards", () => {
+  const entering = playJob({ isEntering: true });
+  for (let at = 0; at < 101; at += 1)
+    entering.feed({ kind: "grants", offers: [entering.grant(1)] });
+  expect(entering.job().earlyGrants).toHaveLength(100);
+  const { job, feed } = playJob();
+  const before = job().junkSignals;
+  feed({ kind: "grants", offers: [] });
+  expect([job().earlyGrants.length, job().junkSignals > before]).toEqual([0, true]);
+});
+
 describe("a job that runs at once", () => {
   test("enters, runs, tells its fleet that it is over, and completes", () => {
     const played = running();

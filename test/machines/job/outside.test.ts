@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { PendingReason } from "../../../domain/lease/pending.ts";
 import { ms } from "../../../domain/values/units.ts";
 import type { JobEvent } from "../../../machines/job/job-state.ts";
-import { playJob, START_MS, type Play, type PlayedJob } from "./builders.ts";
+import { failedBy, playJob, START_MS, type Play, type PlayedJob } from "./builders.ts";
 
 const QUEUE_FULL: PendingReason = {
   code: "QueueFull",
@@ -144,6 +144,24 @@ describe("a job outside", () => {
     expect(job.open("tell")).toMatchObject([{ entry: { kind: "end", seq: 1 }, exit: { seq: 1 } }]);
     job.deliver();
     expect(job.open("until-forgotten")).toHaveLength(1);
+  });
+
+  test("counts its first patience from its submission, however late its first task ran, and any further one from its request", () => {
+    const cells = { fleets: ["eu", "us"], patienceMs: ms(300_000) };
+    const job = outside({ spec: { cells }, lateMs: 100_000 });
+    expect(job.wait()).toBe(true);
+    expect(job.now()).toBe(START_MS + 200_000);
+    const tried = playJob({
+      spec: { cells },
+      lateMs: 400_000,
+      file: { retry: { attempts: 2, backoff: "0s" } },
+    });
+    tried.feed(tried.grant(1));
+    tried.ran(failedBy("PROCESS_EXITED"));
+    tried.deliver();
+    tried.wait();
+    tried.deliver();
+    expect(tried.requests().at(-1)).toMatchObject({ seq: 2, patienceMs: 300_000 });
   });
 
   test("with one fleet waits without any timer", () => {

@@ -1,0 +1,45 @@
+/** @file The first request of a job: what of its patience is left when its first task runs. */
+
+import type { Client } from "@temporalio/client";
+import { expect, it } from "vitest";
+import { createJobActivities } from "../../activities/job-activities.ts";
+import { jobId, runId } from "../../domain/values/ids.ts";
+import { fleetWorkflowId } from "../../protocol/messages.ts";
+
+const FILE = {
+  name: "patient",
+  gang: 1,
+  run: { command: ["true"] },
+  fleets: ["eu", "us"],
+  patience: "5m",
+};
+
+it.each([
+  { lateMs: 0, want: 300_000 },
+  { lateMs: 120_000, want: 180_000 },
+  { lateMs: 3_600_000, want: 0 },
+])(
+  "$lateMs ms after its submission $want ms of five minutes are left",
+  async ({ lateMs, want }) => {
+    const said: unknown[] = [];
+    const signal = (_name: string, entries: readonly unknown[]): Promise<void> => {
+      said.push(...entries);
+      return Promise.resolve();
+    };
+    // What the first request touches of a client.
+    const client = { workflow: { getHandle: () => ({ signal }) } } as unknown as Client;
+    const entry = {
+      fleetWorkflowId: fleetWorkflowId("eu"),
+      jobId: jobId("patient"),
+      runId: runId("run-1"),
+      submittedAtMs: 1_000_000,
+      nowMs: 1_000_000 + lateMs,
+    };
+    expect(await createJobActivities(client).admit(FILE, entry)).toMatchObject({
+      kind: "admitted",
+    });
+    expect(said).toMatchObject([
+      { kind: "request", request: { patienceMs: want, requestedAtMs: entry.nowMs } },
+    ]);
+  },
+);
