@@ -6,6 +6,7 @@ export const FLOOD_PARTS = [
   "constraints",
   "requests",
   "jobs",
+  "arrays",
   "junk",
   "more-junk",
   "files",
@@ -18,7 +19,7 @@ export const floodsBench: Bench = {
   summary: "another tenant's job while a live fleet is flooded",
   description:
     "Starts a Temporal server of its own, workers and an agent as real processes. One process floods them, always with as\n" +
-    "many calls in flight: jobs with 7 KiB of constraints, small requests, junk signals, job files of a megabyte, wrong\n" +
+    "many calls in flight: jobs with 7 KiB of constraints, small requests, arrays of 100,000 tasks, junk signals, job files of a megabyte, wrong\n" +
     "calls. Meanwhile another tenant submits a job of one GPU every second. Each flood has a fleet of its own; its idle\n" +
     "figure is measured in the same run.",
   options: [
@@ -34,6 +35,7 @@ export const floodsBench: Bench = {
     size("constraints", "jobs with long constraints", { usual: 300 }),
     size("requests", "small requests, 500 in a signal", { usual: 20_000 }),
     size("jobs", "small jobs, each a workflow", { usual: 2_000 }),
+    size("arrays", "arrays of 100,000 tasks", { usual: 100 }),
     size("junk", "junk signals of 100 bytes; of `more-junk` twice as many", { usual: 5_000 }),
     size("files", "job files of a megabyte", { usual: 200 }),
     size("calls", "updates and queries with wrong arguments", { usual: 5_000 }),

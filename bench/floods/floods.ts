@@ -1,10 +1,11 @@
 /**
- * @file The floods by name: jobs with long constraints, small requests, junk signals, large job files, junk calls.
+ * @file The floods by name: jobs with long constraints, small jobs, large arrays, small requests, junk signals, large job files, junk calls.
  *
  * None needs a GPU of the fleet: every request asks for a type or for clusters that it does not have. So a fleet under flood is idle.
  */
 
 import type { JobFile } from "../../domain/job/job-file.ts";
+import { MAX_TASKS } from "../../domain/job/task-ranges.ts";
 import { fleetWorkflowId, JOB_TASK_QUEUE, JOB_WORKFLOW } from "../../protocol/messages.ts";
 import { ATTACKER, callMany, type Flood, type FloodTarget } from "./flood.ts";
 import { largeJobFile } from "./large-files.ts";
@@ -24,6 +25,15 @@ export const FLOODS = {
       submit(target, `${size.label}-${String(index)}`, {
         name: "small",
         constraints: { gpuTypes: [ABSENT_TYPE] },
+      }),
+    ),
+  /** Arrays of as many tasks as one may have. */
+  arrays: (target, size) =>
+    callMany(size, (index) =>
+      submit(target, `${size.label}-${String(index)}`, {
+        name: "large-array",
+        constraints: { gpuTypes: [ABSENT_TYPE] },
+        array: { count: MAX_TASKS, parallel: MAX_TASKS },
       }),
     ),
   /** Small requests as a jobs' worker sends them, many in a signal, of jobs that nobody has started. */

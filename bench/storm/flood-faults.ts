@@ -1,5 +1,5 @@
 /**
- * @file Faults that come in large numbers or with false content: floods of junk, of long constraints and of large job files, and forged words.
+ * @file Faults that come in large numbers or with false content: floods of junk, of long constraints, of large arrays and of large job files, and forged words.
  *
  * The jobs of a flood are no jobs of the storm. The storm cancels those that wait, and the flood is over when every one of them has ended.
  */
@@ -19,6 +19,7 @@ import type { Site } from "./site.ts";
 const JUNK = [200, 1_500] as const;
 const WAITING_JOBS = [20, 60] as const;
 const LARGE_FILES = [2, 8] as const;
+const ARRAYS = [2, 8] as const;
 const IN_FLIGHT = 20;
 /** How long the jobs of a flood wait before they are cancelled. */
 const WAIT_MS = [2_000, 8_000] as const;
@@ -48,6 +49,14 @@ export async function harmByFlood(site: Site, step: Step): Promise<Fault | undef
         .then(() => sleep(forMs))
         .then(() => end(site, size, "cancel"));
       return lasting(`${String(size.count)} jobs with 7 KiB of constraints`, flood);
+    }
+    case "flood-of-arrays": {
+      const size = sized(ARRAYS);
+      const forMs = lastingMs(WAIT_MS, step.share);
+      const flood = FLOODS.arrays(target, size)
+        .then(() => sleep(forMs))
+        .then(() => end(site, size, "cancel"));
+      return lasting(`${String(size.count)} arrays of 100,000 tasks`, flood);
     }
     case "flood-of-large-files": {
       const size = sized(LARGE_FILES);

@@ -24,6 +24,7 @@ export const FLOODS: readonly Attack[] = [
   { flood: "files", count: 20, inFlight: 50 },
   { flood: "calls", count: 200, inFlight: 50 },
   { flood: "jobs", count: 60, inFlight: 50 },
+  { flood: "arrays", count: 20, inFlight: 50 },
 ];
 
 /** With two jobs of the other tenant afterwards: the best of two counts, because machines have bad moments. */

@@ -145,6 +145,7 @@ export function loopArray(
         return toHost(command.lease, command.command);
       case "stop-tasks":
       case "tell-followers":
+      case "refuse-followers":
       case "mark":
       case "memo":
       case "proofs":

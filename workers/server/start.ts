@@ -80,6 +80,8 @@ const DYNAMIC_CONFIG: DynamicConfig = {
   "system.forceSearchAttributesCacheRefreshOnRead": false,
   // By default a task of the server's own queues gives up its workflow's lock after half a second, and comes back later and later.
   "history.cacheNonUserContextLockTimeout": "10s",
+  // A timer that is due sooner than this rings this late; by default a second, for clocks of several machines. A fleet's slices wait for one each.
+  "history.timerProcessorMaxTimeShift": "50ms",
   "frontend.rps": 100_000,
   "frontend.namespaceRPS": 100_000,
   "frontend.namespaceCount": 20_000,
