@@ -47,6 +47,24 @@ describe("recorded histories", () => {
     ]);
   });
 
+  it.each([
+    ["fleet.stale.json", "stale"],
+    ["fleet.repaired.json", "repair"],
+    ["fleet.recovering.json", "recover"],
+  ])("%s goes by the path of %s", (file, path) => {
+    const events = historyIn(file).events ?? [];
+    const activities = events.map(
+      (each) => each.activityTaskScheduledEventAttributes?.activityType?.name,
+    );
+    const answers = events.flatMap((each) =>
+      (each.markerRecordedEventAttributes?.details?.["result"]?.payloads ?? []).map(({ data }) =>
+        Buffer.from(data ?? []).toString(),
+      ),
+    );
+    const isStale = answers.some((answer) => answer.startsWith('{"kind":"stale"'));
+    expect(path === "stale" ? isStale : activities.includes(path)).toBe(true);
+  });
+
   it.each(files)("%s replays", (file) => {
     expect(errors.get(file)).toBeUndefined();
     expect(errors.has(file)).toBe(true);
