@@ -11,6 +11,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { startFleet } from "../../cli/up/fleet-start.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
@@ -27,17 +28,7 @@ import {
 import type { Environment } from "../../workers/server/environment.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
-import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
-import {
-  FLEET_TASK_QUEUE,
-  FLEET_WORKFLOW,
-  fleetMemo,
-  fleetWorkflowId,
-  WORD_ROLES,
-} from "../../protocol/messages.ts";
-import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
-import { packLedger } from "../../scheduling/ledger/codec.ts";
-import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
+import { WORD_ROLES } from "../../protocol/messages.ts";
 import { insist } from "./insistence.ts";
 import { keep, type Supervisor } from "./supervisor.ts";
 import { openProxy, type Proxy } from "./proxy.ts";
@@ -136,7 +127,7 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
   const described = describedFleet();
   const { shape } = described;
   const hosts = shape.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
-  await startFormerFleet(client, fleet, described);
+  await startFleet(client, { name: fleet, fleet: described, detailsHash: undefined });
 
   const proxies: Proxy[] = [];
   const supervisors: Supervisor[] = [];
@@ -207,21 +198,6 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
   };
   await untilAnswering(site);
   return site;
-}
-
-/** Of the release before this one, as far as a fleet shows it. */
-const FORMER_RULES = NEWEST_RULES - 1;
-
-/** None are committed, so that a storm can upgrade it. */
-async function startFormerFleet(client: Client, name: string, { shape }: Fleet): Promise<void> {
-  const ledger = { ...emptyLedger(shape), applyVersion: FORMER_RULES };
-  await client.workflow.start(FLEET_WORKFLOW, {
-    workflowId: fleetWorkflowId(name),
-    taskQueue: FLEET_TASK_QUEUE,
-    priority: OWN_PRIORITY,
-    args: [{ name, rules: FORMER_RULES, ledger: packLedger(ledger) }],
-    memo: fleetMemo(name),
-  });
 }
 
 const READY_WITHIN_MS = 60_000;

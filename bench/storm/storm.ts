@@ -166,7 +166,7 @@ async function lookBack(
   { jobs, counts, recoveries }: FaultMix,
   { seed, replayedJobs, draw }: { seed: number; replayedJobs: number; draw: Draw },
 ): Promise<StormOutcome> {
-  const findings = await inspect(site, { jobs, isUpgraded: counts.has("upgrade") });
+  const findings = await inspect(site, jobs);
   const replays = await replayAll(site.client, { folder: site.folder, jobs: replayedJobs, draw });
   return {
     seed,
