@@ -152,6 +152,9 @@ export class Crowd {
 
   private carryOut(command: FleetCommand): void {
     switch (command.kind) {
+      case "check":
+        this.stepFleet({ kind: "checked", id: command.id, verdicts: { refused: [] } });
+        return;
       case "decide":
         this.stepFleet({
           kind: "decided",

@@ -59,7 +59,7 @@ import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
 import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
-import { asked, isAnyWaiting, judged, needsProof, questionText, withWord } from "./words.ts";
+import { asked, isAnyWaiting, settled, needsProof, questionText, withWord } from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
 export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number): FleetState {
@@ -228,7 +228,7 @@ function hearChecked(
   const { words, deferred } = begun.state;
   const question = words?.question;
   if (words === undefined || question?.id !== id) return begun;
-  const { words: rest, all } = judged(words, question, verdicts);
+  const { words: rest, all } = settled(words, question, verdicts);
   let heard = update(spend(begun, 0, verdicts), { words: rest, deferred: undefined });
   for (const { word, heard: brought, refusal } of all) {
     if (brought !== undefined) heard = hear(heard, brought);

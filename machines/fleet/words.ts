@@ -1,5 +1,5 @@
 /**
- * @file Words to a fleet that asks for proof of who speaks: they wait here until a local activity has judged them.
+ * @file Words to a fleet that asks for proof of who speaks: they wait here until a local activity has settled them.
  *
  * A turn begins with one question about all words that have come, at most a slice of them; nothing else happens until the verdicts are there, and the turn
  * goes on at the time at which it began. So it is all one whether other news come with the verdicts or after them (docs/decisions/0014). Words that
@@ -99,7 +99,7 @@ export interface Judged {
 }
 
 /** Ends the question. */
-export function judged(
+export function settled(
   words: Words,
   { words: list }: Question,
   { refused }: WordVerdicts,

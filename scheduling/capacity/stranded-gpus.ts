@@ -123,9 +123,9 @@ export const withLenders = (
     ? gpus
     : gpus.map(({ host, mask }) => {
         const own = popCount(mask);
-        const lenders = Math.ceil(own * (sharesOn(hosts, host, need) - 1) - ROUNDING);
+        const owners = Math.ceil(own * (sharesOn(hosts, host, need) - 1) - ROUNDING);
         const rest = maskIn(free, host) & ~mask;
-        return { host, mask: mask | lowestBits(rest, lenders) };
+        return { host, mask: mask | lowestBits(rest, owners) };
       });
 
 /** Shares are quotients. */

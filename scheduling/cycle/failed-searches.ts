@@ -37,9 +37,9 @@ export function openFailedSearches({
       if (canShrink(gang) || slots !== undefined) return undefined;
       const options = optionsNumber(capacity, request, nowMs);
       if (options === undefined) return undefined;
-      // Options tell hosts apart; whether a place is worth waiting for depends on the other wishes as well.
-      const wishes = `${options} ${JSON.stringify(constraints)} ${gang.gpus} ${timeLimitMs}`;
-      return `${wishes} ${tenantFlow(request)} ${order.rankOf(request)} ${priority}`;
+      // Options tell hosts apart; whether a place is worth waiting for depends on the other needs as well.
+      const needs = `${options} ${JSON.stringify(constraints)} ${gang.gpus} ${timeLimitMs}`;
+      return `${needs} ${tenantFlow(request)} ${order.rankOf(request)} ${priority}`;
     },
     has(kind, reservations) {
       settle(reservations);

@@ -11,7 +11,7 @@ import {
   CLOCKED_RULES,
   NEWEST_RULES,
   OLDEST_RULES,
-  QUEUE_HOLD_RULES,
+  SIGNED_RULES,
   SILENT_STRANGERS_RULES,
   type Ledger,
 } from "./ledger.ts";
@@ -23,7 +23,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [OLDEST_RULES, (ledger) => ({ ...ledger, applyVersion: BOUNDED_RULES })],
   [BOUNDED_RULES, (ledger) => ({ ...ledger, applyVersion: CLOCKED_RULES })],
   [CLOCKED_RULES, (ledger) => ({ ...ledger, applyVersion: SILENT_STRANGERS_RULES })],
-  [SILENT_STRANGERS_RULES, (ledger) => ({ ...ledger, applyVersion: QUEUE_HOLD_RULES })],
+  [SILENT_STRANGERS_RULES, (ledger) => ({ ...ledger, applyVersion: SIGNED_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

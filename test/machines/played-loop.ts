@@ -117,6 +117,8 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
 
   function carryOut(command: FleetCommand): void {
     switch (command.kind) {
+      case "check":
+        return answer({ kind: "checked", id: command.id, verdicts: { refused: [] } });
       case "decide":
         return answer({
           kind: "decided",

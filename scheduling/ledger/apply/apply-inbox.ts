@@ -252,10 +252,10 @@ function applyDeregistration(
     const status = transaction.hosts.get(host);
     if (status?.agent?.epoch !== epoch || isOvertaken(status, { epoch, toldAtMs })) continue;
     const { agent: _gone, toldAtMs: _told, ...rest } = withoutSilence(status);
-    const told = toldAtMs === undefined ? {} : { toldAtMs };
+    const dated = toldAtMs === undefined ? {} : { toldAtMs };
     const isOrdered = rest.fenceMs !== undefined || toldAtMs !== undefined;
     // A late copy of the registration, which has an earlier date, does not bring this agent back.
-    putStatus(transaction, host, isOrdered ? { ...rest, lastEpoch: epoch, ...told } : rest);
+    putStatus(transaction, host, isOrdered ? { ...rest, lastEpoch: epoch, ...dated } : rest);
   }
 }
 

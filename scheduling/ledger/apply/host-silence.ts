@@ -42,14 +42,14 @@ export function applySilence(
   for (const host of hosts) {
     const status = transaction.hosts.get(host);
     if (status?.silentSinceMs !== undefined || isOvertaken(status, { epoch, toldAtMs })) continue;
-    const told = toldAtMs === undefined ? {} : { toldAtMs };
+    const dated = toldAtMs === undefined ? {} : { toldAtMs };
     if (status?.agent?.epoch === epoch)
-      setHost(transaction, host, { ...status, ...told, silentSinceMs: nowMs });
+      setHost(transaction, host, { ...status, ...dated, silentSinceMs: nowMs });
     else if (isSuccessor(transaction, status?.agent?.epoch, epoch)) {
       const { fenceMs, ...known } = status ?? { isDrained: false };
       setHost(transaction, host, {
         ...known,
-        ...told,
+        ...dated,
         ...(fenceMs !== undefined && strangersTerms(transaction, host, fenceMs)),
         silentSinceMs: nowMs,
       });
@@ -59,7 +59,7 @@ export function applySilence(
         ...strangersTerms(transaction, host),
         lastEpoch: epoch,
         silentSinceMs: nowMs,
-        ...told,
+        ...dated,
       });
     else continue;
     noteChange(transaction);
