@@ -41,10 +41,13 @@ export function foldArrivals(lobby: Lobby, nowMs: number): Lobby {
     isCountOld: false,
   };
   for (const word of wordsOf(lobby)) foldWord(folding, word, { lobby, nowMs });
-  const { reported, ...rest } = lobby;
+  const { reported, telling, ...rest } = lobby;
   return {
     ...rest,
     ...(reported !== undefined && !folding.isCountOld && { reported }),
+    ...(telling !== undefined && {
+      telling: folding.isCountOld ? { ...telling, isOld: true } : telling,
+    }),
     ...(folding.isForgetting && { returned: [], tellAtMs: nowMs, retryAtMs: 0 }),
     arrivals: undefined,
     queues: {

@@ -35,6 +35,8 @@ export interface Lobby {
     readonly id: number;
     readonly reported: Reported;
     readonly returned: number;
+    /** Rows came or jobs left while it was on its way, so the fleet may take it for more than it says. */
+    readonly isOld?: true;
   };
   /** Runs that were ended by hand, and whose signals are to be told again. */
   readonly former: readonly string[];
@@ -108,7 +110,13 @@ export type LobbyEvent =
   | { readonly kind: "merged"; readonly id: number; readonly run: StoredRun }
   | ({ readonly id: number } & LostRows)
   /** `isHeard`: the fleet has the report. */
-  | { readonly kind: "told"; readonly id: number; readonly isHeard: boolean }
+  /** `isFormer`: of a run that began when a report on its way was never old. */
+  | {
+      readonly kind: "told";
+      readonly id: number;
+      readonly isHeard: boolean;
+      readonly isFormer?: boolean;
+    }
   | { readonly kind: "mustered"; readonly id: number }
   | { readonly kind: "retold"; readonly id: number };
 

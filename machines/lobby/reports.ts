@@ -2,7 +2,8 @@
  * @file Tells the fleet how many wait in its lobby, and which credits come back.
  *
  * A credit goes back at once, for another tenant may use its place. A count is only told when it may have changed, at most every five seconds: the
- * fleet counts the rows that it sends and the credits that it gives by itself. Cost: O(1) a report.
+ * fleet counts the rows that it sends and the credits that it gives by itself. Where rows came while a report was on its way, another one follows,
+ * even of the same count: the fleet may have sent these rows before it heard that report, which then counts as if it knew them. Cost: O(1) a report.
  */
 
 import { JOB_CLASSES } from "../../domain/job/job.ts";
@@ -49,16 +50,17 @@ export function tellFleet(lobby: Lobby, nowMs: number): LobbyStep {
 /** A fleet that does not answer is told again later. */
 export function endReport(
   lobby: Lobby,
-  { id, isHeard }: Extract<LobbyEvent, { readonly kind: "told" }>,
+  { id, isHeard, isFormer = false }: Extract<LobbyEvent, { readonly kind: "told" }>,
   nowMs: number,
 ): Lobby {
   const { telling, ...rest } = lobby;
   if (telling?.id !== id) return lobby;
   const tellAtMs = nowMs + PAUSE_MS;
   if (!isHeard) return { ...rest, tellAtMs, retryAtMs: tellAtMs };
+  const isKnown = telling.isOld !== true || isFormer;
   return {
     ...rest,
-    reported: telling.reported,
+    ...(isKnown && { reported: telling.reported }),
     tellAtMs,
     retryAtMs: 0,
     returned: rest.returned.slice(telling.returned),

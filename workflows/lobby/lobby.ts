@@ -7,6 +7,7 @@
 
 import {
   continueAsNew,
+  patched,
   proxyActivities,
   setCurrentDetails,
   setHandler,
@@ -104,7 +105,9 @@ async function carryOut(
       return { ...(await mergeRows(command.order)), id };
     case "tell": {
       const result = await tellFleet(fleet, command.entry);
-      return { kind: "told", id, isHeard: result.kind === "delivered" };
+      // Runs of former releases left such a count as it was, and replay so.
+      const isFormer = !patched("counts-told-again");
+      return { kind: "told", id, isHeard: result.kind === "delivered", isFormer };
     }
     case "retell":
       await retellLobby({ fleet: name, tenant, runs: command.runs });

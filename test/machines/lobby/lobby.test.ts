@@ -4,6 +4,8 @@ import { byCall } from "../../../domain/lease/lobby-order.ts";
 import type { LobbyRow } from "../../../domain/lease/lobby.ts";
 import { jobId, runId } from "../../../domain/values/ids.ts";
 import { lobbyPlace } from "../../../machines/lobby/lobby-view.ts";
+import { lobbyMachine, openLobby } from "../../../machines/lobby/lobby.ts";
+import type { LobbyCommand, LobbyEvent } from "../../../machines/lobby/lobby-state.ts";
 import { keyOf } from "../../../machines/lobby/queue.ts";
 import type { CallOrder } from "../../../protocol/lobby-contract.ts";
 import { memoryStore, playLobby, RED, type PlayedLobby } from "./played-lobby.ts";
@@ -60,6 +62,33 @@ test("a lobby begins its next run, with its rows, before junk has used up the si
   expect(lobby.runs()).toBe(2);
   await say(lobby, [], [7]);
   expect(calls).toMatchObject([{ jobId: row(1).jobId, credit: 7 }]);
+});
+
+/** The fleet sent the second row before it heard of the first report, and took that for a count of both. */
+test("a count is told again where rows came while the last report was on its way, even if it is the same", () => {
+  const [atMs, laterMs] = [10_000, 60_000];
+  let lobby = openLobby({ fleet: "default", tenant: RED }, "run", atMs);
+  const given = (event: LobbyEvent | { readonly kind: "tick" }, nowMs: number) => {
+    const step = lobbyMachine.step(lobby, event, nowMs);
+    lobby = step.state;
+    return step.commands;
+  };
+  const counts = (commands: readonly LobbyCommand[]) =>
+    commands.flatMap((command) =>
+      command.kind === "tell" && command.entry.kind === "lobby"
+        ? [command.entry.waiting.training]
+        : [],
+    );
+  const tick = { kind: "tick" } as const;
+  given(news([row(1)]), atMs);
+  const [first] = given(tick, atMs);
+  expect(counts(first === undefined ? [] : [first])).toEqual([1]);
+  given(news([row(2)]), atMs);
+  given(tick, atMs);
+  given({ kind: "told", id: first?.id ?? 0, isHeard: true }, atMs);
+  given(news([], [7]), atMs);
+  expect(given(tick, atMs)).toMatchObject([{ kind: "call-in" }]);
+  expect(counts(given(tick, laterMs))).toEqual([1]);
 });
 
 describe("a credit", () => {
