@@ -159,8 +159,8 @@ function stepOf(
   rest: Pick<StepParts, "reduceMs" | "updateMs">,
 ): StepTime {
   // The busiest unit works all the time; the rest of the pipeline's time is waiting, which rounding must not turn below nothing.
-  const busyMs = busy.computeMs + busy.tensorMs + busy.exchangeMs + busy.sendMs;
-  const bubbleMs = Math.max(0, totalMs - busyMs);
+  const { computeMs, tensorMs, exchangeMs, sendMs } = busy;
+  const bubbleMs = Math.max(0, totalMs - computeMs - tensorMs - exchangeMs - sendMs);
   return {
     totalMs: totalMs + rest.reduceMs + rest.updateMs,
     parts: { ...busy, bubbleMs, ...rest },

@@ -27,7 +27,8 @@ it.each([
       return Promise.resolve();
     };
     // What the first request touches of a client.
-    const client = { workflow: { getHandle: () => ({ signal }) } } as unknown as Client;
+    const describe = () => Promise.resolve({ memo: {} });
+    const client = { workflow: { getHandle: () => ({ signal, describe }) } } as unknown as Client;
     const entry = {
       fleetWorkflowId: fleetWorkflowId("eu"),
       jobId: jobId("patient"),

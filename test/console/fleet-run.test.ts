@@ -42,13 +42,18 @@ describe("a followed run", () => {
   });
 });
 
-/** The server hands out a completed task together with its commands. */
+/** The server hands out a completed task together with its commands and the updates that it accepted. */
 function nextBatchEnd(events: readonly { readonly eventId?: unknown }[], at: number): number {
-  const isCommand = (index: number): boolean => {
+  const isOfTask = (index: number): boolean => {
     const event = events[index];
-    return event !== undefined && /"(workflowTaskCompletedEventId)"/.test(JSON.stringify(event));
+    return (
+      event !== undefined &&
+      /"(workflowTaskCompletedEventId|workflowExecutionUpdate(Accepted|Completed)EventAttributes)"/.test(
+        JSON.stringify(event),
+      )
+    );
   };
   let end = at + 1;
-  while (end < events.length && isCommand(end)) end += 1;
+  while (end < events.length && isOfTask(end)) end += 1;
   return end;
 }

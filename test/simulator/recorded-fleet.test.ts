@@ -10,7 +10,11 @@ import { schedulerWith } from "../../simulator/scheduler.ts";
 import { recordedFleet } from "./recorded-events.ts";
 
 const FOLDER = path.join(import.meta.dirname, "../histories");
-const files = readdirSync(FOLDER).filter((file) => /^fleet\..*\.json$/.test(file));
+/** In it a host reported a lease between a plan and its application, so that a grant was refused. */
+const REPAIRED = "fleet.repaired.json";
+const files = readdirSync(FOLDER).filter(
+  (file) => /^fleet\..*\.json$/.test(file) && file !== REPAIRED,
+);
 
 /** What of a plan changes the ledger; reasons to wait are for people, and a simulation asks for none. */
 const deeds = ({ items, reserve = [], evict = [] }: Plan): unknown => ({ items, reserve, evict });
