@@ -7,7 +7,7 @@
  * what it thinks of itself.
  */
 
-import type { FleetShape } from "../../domain/fleet/fleet.ts";
+import { DEFAULT_POLICY, type FleetShape } from "../../domain/fleet/fleet.ts";
 import type { JobClass } from "../../domain/job/job.ts";
 import { gpuCountOf, type HostGpus, type Reservation } from "../../domain/lease/lease.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
@@ -144,6 +144,8 @@ function shapeOf({ hosts }: BandwidthDomain): FleetShape {
     ],
     links: [],
     tenants: [],
+    // What is judged are picks among GPUs that are open; those kept free for inference are open to nobody else.
+    policy: { ...DEFAULT_POLICY, maxReserveShare: 0 },
   };
 }
 

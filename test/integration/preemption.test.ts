@@ -11,6 +11,7 @@ import type { Post } from "../../protocol/control-contract.ts";
 import { createDecider } from "../../activities/decider.ts";
 import { signingKey } from "../../access/role-keys.ts";
 import { createFleetActivities } from "../../activities/fleet-activities.ts";
+import { createWordActivities, wordTrust } from "../../activities/word-checker.ts";
 import { ticketPrinter } from "../../activities/tickets.ts";
 import { createLobbyStore } from "../../activities/lobby-store.ts";
 import { directoryStore } from "../../activities/store.ts";
@@ -184,6 +185,7 @@ async function slowFleetWorker() {
     dataConverter: createConverters().worker,
     activities: {
       ...activities,
+      ...createWordActivities(wordTrust()),
       deliver: async (post: Post) => {
         if (post.evictions === undefined) return activities.deliver(post);
         hear();

@@ -16,6 +16,7 @@ import {
 import { holdingsNow, openHoldingsBook } from "../../../scheduling/fairness/holdings-index.ts";
 import { openHoldings, type Holdings } from "../../../scheduling/fairness/holdings.ts";
 import { tawfq } from "../../../scheduling/cycle/policy-sets.ts";
+import { isSpared } from "../../../scheduling/ledger/rules/queue-holds.ts";
 import { evictableAtMs } from "../../../scheduling/preemption/eviction-cost.ts";
 import { fleets } from "../arbitraries.ts";
 import { readyLedger } from "../builders.ts";
@@ -58,7 +59,7 @@ describe("an account of holdings that is kept up to date", () => {
           const book = (cache.book ??= openHoldingsBook(ledger, index));
           expect([...cache.victims.all.keys()].sort()).toEqual(
             [...ledger.leases.values()]
-              .filter((lease) => evictableAtMs(lease) < Infinity)
+              .filter((lease) => evictableAtMs(lease) < Infinity && !isSpared(ledger.holds, lease))
               .map(({ id }) => id)
               .sort(),
           );
