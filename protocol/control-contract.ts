@@ -60,6 +60,9 @@ export const RESTING_RULES = 2;
 
 /** From here on a job believes what it is told only with proof of who speaks; under a fleet that does so itself. */
 export const SIGNED_JOB_RULES = 3;
+/** From here on a job follows a call from its lobby that comes again: the fleet may have put it outside since, under the same credit. */
+export const RECALLED_RULES = 3;
+
 /** From here on the patience of a job's first request counts from its submission. */
 export const PATIENT_RULES = 3;
 

@@ -10,7 +10,7 @@ import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { GangRequest } from "../../domain/lease/lease.ts";
 import type { LeaseId } from "../../domain/values/ids.ts";
-import type { NotifyResult } from "../../protocol/control-contract.ts";
+import { RECALLED_RULES, type NotifyResult } from "../../protocol/control-contract.ts";
 import type { Grant, WaitNote } from "../../protocol/job.ts";
 import type { LobbyExit } from "../../protocol/lobby-contract.ts";
 import type { LobbyCall } from "../../protocol/lobby.ts";
@@ -144,7 +144,7 @@ export const askAnewAtMs = ({ requests, rules }: JobArray): number =>
 function answerCall(array: JobArray, { seq, credit, round }: LobbyCall, nowMs: number): ArrayStep {
   const { call: _call, ...lane } = array.requests;
   const answered: JobArray = { ...array, requests: lane };
-  if (credit === lane.usedCredit) return quiet(answered);
+  if (credit === lane.usedCredit && array.rules < RECALLED_RULES) return quiet(answered);
   const mayEnter =
     array.phase.kind === "open" && array.reason === undefined && seq === lane.seq && lane.asked > 0;
   if (!mayEnter)

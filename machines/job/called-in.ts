@@ -1,11 +1,13 @@
 /**
  * @file Follows a call from the lobby: the job asks its fleet again, with the credit, under the number and the time of its request.
  *
- * A call that comes again changes nothing. A call that the job cannot follow, because it is held, stops, runs or has moved on, goes back to the
+ * A call that comes again is followed again, because the fleet may have put the job outside since, under the same credit; a request that it has
+ * already changes nothing there. A call that the job cannot follow, because it is held, stops, runs or has moved on, goes back to the
  * lobby at once, which passes the credit on.
  */
 
 import type { Step } from "../machine.ts";
+import { RECALLED_RULES } from "../../protocol/control-contract.ts";
 import { quiet } from "../steps.ts";
 import { tell, tellRequest } from "./fleet-conversation.ts";
 import type { Job, JobCommand } from "./job-state.ts";
@@ -16,7 +18,8 @@ export function answerCall(job: Job): Step<Job, JobCommand> {
   const { call, ...rest } = job;
   if (call === undefined || job.stage.kind === "entering") return quiet(job);
   const { seq, credit, round } = call;
-  if (job.stage.kind === "over" || credit === job.usedCredit) return quiet(rest);
+  if (job.stage.kind === "over") return quiet(rest);
+  if (credit === job.usedCredit && job.rules < RECALLED_RULES) return quiet(rest);
   if (seq !== job.seq || !mayEnter(job))
     return quiet(tell(rest, undefined, "aside", exitUnder(job, seq)));
   const entering = { ...withoutPending(rest), round, usedCredit: credit };

@@ -62,6 +62,11 @@ test("seed 5016 breaks no law any more: a lobby tells its count again where rows
   expect(play(drawSettings(5016)).violation).toBeUndefined();
 });
 
+/** After a loss of the ledger a job was put outside under the credit that it had used, and ignored the call that came again. */
+test("seed 5216 breaks no law any more: a job follows a call that comes again", () => {
+  expect(play(drawSettings(5216)).violation).toBeUndefined();
+});
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];

@@ -45,14 +45,16 @@ describe("a job that is called in", () => {
     expect(job.job().pending).toBeUndefined();
   });
 
-  test("does so once, however often the call comes", () => {
+  test("asks for each time that the call comes, with the same request: the fleet may have put it outside since", () => {
     const job = outside();
-    job.feed(call(1, 7));
     job.feed(call(1, 7));
     job.deliver();
     job.feed(call(1, 7));
-    expect(job.open("tell")).toEqual([]);
-    expect(job.requests()).toHaveLength(1);
+    job.deliver();
+    const [first, second, ...more] = job.requests();
+    expect(first).toMatchObject({ seq: 1, credit: 7 });
+    expect(second).toEqual(first);
+    expect(more).toEqual([]);
   });
 
   test("asks again after it gave way, and keeps its number", () => {
