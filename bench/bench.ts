@@ -35,6 +35,13 @@ export type BenchOption =
       readonly name: string;
       readonly what: string;
       readonly choices: readonly string[];
+    }
+  | {
+      /** A word without a flag, which must be given. */
+      readonly kind: "argument";
+      readonly name: string;
+      readonly what: string;
+      readonly choices: readonly string[];
     };
 
 /** A size among the options; without `least` it is 1 at least. */
@@ -48,6 +55,7 @@ export interface BenchRequest {
   readonly seed: number;
   /** The value of a size; its usual one when it was not given. */
   readonly size: (name: string) => number;
+  /** Of a text or an argument. */
   readonly text: (name: string) => string | undefined;
   readonly flag: (name: string) => boolean;
   /** What was chosen; all choices when nothing was. */

@@ -13,6 +13,7 @@ import { pickBench } from "./pick.ts";
 import { placementBench } from "./placement.ts";
 import { planBench } from "./plan.ts";
 import { queueBench } from "./queue.ts";
+import { raceBench } from "./race.ts";
 import { servingBench } from "./serving.ts";
 import { spiderflowBench } from "./spiderflow.ts";
 import { stormBench } from "./storm.ts";
@@ -32,6 +33,7 @@ export const BENCHES: readonly Bench[] = [
   placementBench,
   planBench,
   queueBench,
+  raceBench,
   servingBench,
   spiderflowBench,
   stormBench,

@@ -134,6 +134,19 @@ describe("orbweaver bench", () => {
     await expect(bench(benchWith([GOOD]), words)).rejects.toThrow(want);
   });
 
+  test("a word without a flag reaches the bench, and must be one of its choices", async () => {
+    const seen: unknown[] = [];
+    const plain = benchWith([GOOD], ({ text, size }) =>
+      seen.push([text("rival"), size("idle-jobs")]),
+    );
+    const rival = { kind: "argument", name: "rival", what: "who", choices: ["slurm"] } as const;
+    const of: Bench = { ...plain, options: [rival, ...plain.options] };
+    await bench(of, ["slurm", "--idle-jobs", "3"]);
+    expect(seen).toEqual([["slurm", 3]]);
+    await expect(bench(of, ["nomad"])).rejects.toThrow("Allowed choices are slurm");
+    await expect(bench(of, [])).rejects.toThrow("missing required argument 'rival'");
+  });
+
   test("--plot is an option of a bench that draws", async () => {
     let dir: string | undefined;
     const of = benchWith([GOOD], ({ plotDir }) => {

@@ -2,7 +2,7 @@
  * @file `orbweaver bench NAME`: measures the product and compares each figure with its target; exits with 1 when one is missed.
  */
 
-import { Option, type Command } from "commander";
+import { Argument, Option, type Command } from "commander";
 import type { Bench, BenchOption, BenchRequest } from "../../../bench/bench.ts";
 import { BENCHES } from "../../../bench/registry.ts";
 import { documentOf, reportText } from "../../../bench/report.ts";
@@ -47,13 +47,17 @@ type Values = CommonValues & Readonly<Record<string, unknown>>;
 
 function benchCommand(context: CommandContext, bench: Bench): Command {
   const command = context.verb(bench.name).summary(bench.summary).description(bench.description);
-  for (const option of bench.options) command.addOption(optionOf(option));
+  for (const option of bench.options)
+    if (option.kind === "argument")
+      command.addArgument(new Argument(`<${option.name}>`, option.what).choices(option.choices));
+    else command.addOption(optionOf(option));
   command.option("--seed <n>", "seed of all random draws", wholeNumber("--seed", 0), USUAL_SEED);
   if (bench.draws === true) command.option("--plot <dir>", "write figures to this folder");
   return command
     .option("--json", "answer with one JSON document")
     .addHelpText("after", helpEnd(bench.examples, BENCH_EXIT_HELP))
-    .action(async (values: Values) => {
+    .action(async (...given: readonly unknown[]) => {
+      const values = valuesOf(bench, given);
       context.endsByItself();
       const request = requestOf(context, bench, values);
       const document = documentOf(bench, request, await bench.run(request));
@@ -63,7 +67,14 @@ function benchCommand(context: CommandContext, bench: Bench): Command {
     });
 }
 
-function optionOf(option: BenchOption): Option {
+/** Commander passes the arguments in their order, then the values of options and the command. */
+function valuesOf(bench: Bench, given: readonly unknown[]): Values {
+  const names = bench.options.flatMap(({ kind, name }) => (kind === "argument" ? [name] : []));
+  const words = Object.fromEntries(names.map((name, at) => [name, given[at]]));
+  return { ...words, ...(given.at(-2) as Values) };
+}
+
+function optionOf(option: Exclude<BenchOption, { readonly kind: "argument" }>): Option {
   const flag = `--${option.name}`;
   switch (option.kind) {
     case "size":
@@ -101,16 +112,16 @@ function choiceReader(
 
 function requestOf(context: CommandContext, bench: Bench, values: Values): BenchRequest {
   const { io } = context;
-  const valueOf = (name: string, kind: BenchOption["kind"]): unknown => {
-    const isKnown = bench.options.some((option) => option.name === name && option.kind === kind);
-    if (!isKnown) throw new Error(`bench ${bench.name} has no ${kind} ${name}`);
+  const valueOf = (name: string, ...kinds: readonly BenchOption["kind"][]): unknown => {
+    const isKnown = bench.options.some((each) => each.name === name && kinds.includes(each.kind));
+    if (!isKnown) throw new Error(`bench ${bench.name} has no ${kinds.join(" or ")} ${name}`);
     return values[camelCase(name)];
   };
   return {
     seed: values.seed,
     // The option's parser and default give a number, a string, and a list of strings.
     size: (name) => valueOf(name, "size") as number,
-    text: (name) => valueOf(name, "text") as string | undefined,
+    text: (name) => valueOf(name, "text", "argument") as string | undefined,
     flag: (name) => valueOf(name, "flag") === true,
     chosen: (name) =>
       (valueOf(name, "choice") as readonly string[] | undefined) ??
