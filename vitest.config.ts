@@ -15,7 +15,19 @@ const STEADY = files("array", "crowd", "frozen-query", "measure", "on-demand", "
 
 /** Launches with real processes: `unit` takes the native supervisor where there is a C compiler. */
 const LAUNCHES = [
-  ...["adoption", "containment", "gang", "limits", "logs", "native", "restart", "run", "stop"],
+  ...[
+    "adoption",
+    "batch",
+    "batch-stop",
+    "containment",
+    "gang",
+    "limits",
+    "logs",
+    "native",
+    "restart",
+    "run",
+    "stop",
+  ],
   ...["secrets", "stray-launches", "gpu-wall", "presence/fence"],
 ].map((name) => `test/agent/${name}.test.ts`);
 

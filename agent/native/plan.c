@@ -16,6 +16,8 @@
 #define MOST_SECRET_BYTES (8u << 20)
 #define MOST_RANKS 1024
 #define MOST_PARTS 1000000
+#define MOST_SLOTS 1024
+#define MOST_TASKS 1000000
 #define MOST_MS INT64_C(9007199254740991)
 
 struct words {
@@ -54,6 +56,39 @@ static char **next_list(struct words *words) {
   return list;
 }
 
+static struct rank_plan *next_ranks(struct words *words, int *count) {
+  *count = (int)next_number(words, 0, MOST_RANKS);
+  struct rank_plan *ranks = calloc((size_t)*count + 1, sizeof *ranks);
+  if (ranks == NULL) words->is_broken = true;
+  for (int at = 0; at < *count && !words->is_broken; at += 1) {
+    ranks[at].number = (int)next_number(words, 0, INT32_MAX);
+    ranks[at].env = next_list(words);
+  }
+  return ranks;
+}
+
+/* Its slots, and where it has some, all else. */
+static void next_batch(struct words *words, struct batch_plan *batch) {
+  batch->slot_count = (int)next_number(words, 0, MOST_SLOTS);
+  if (batch->slot_count == 0) return;
+  batch->slots = calloc((size_t)batch->slot_count, sizeof *batch->slots);
+  if (batch->slots == NULL) words->is_broken = true;
+  for (int at = 0; at < batch->slot_count && !words->is_broken; at += 1)
+    batch->slots[at].ranks = next_ranks(words, &batch->slots[at].rank_count);
+  batch->count = next_number(words, 0, MOST_MS);
+  batch->is_port_agreed = next_number(words, 0, 1) == 1;
+  batch->lease_dir = next_word(words);
+  batch->task_count = (int)next_number(words, 0, MOST_TASKS);
+  batch->tasks = calloc((size_t)batch->task_count + 1, sizeof *batch->tasks);
+  if (batch->tasks == NULL) words->is_broken = true;
+  for (int at = 0; at < batch->task_count && !words->is_broken; at += 1) {
+    struct task_plan *task = &batch->tasks[at];
+    task->number = (int)next_number(words, 0, INT32_MAX);
+    task->checkpoint_dir = next_word(words);
+    task->checkpoint = next_word(words);
+  }
+}
+
 /* False where there is none, or where it is broken. */
 bool read_plan(int dir, struct plan *plan) {
   size_t size = 0;
@@ -69,14 +104,9 @@ bool read_plan(int dir, struct plan *plan) {
   plan->cwd = next_word(&words);
   plan->command = next_list(&words);
   plan->secrets = next_list(&words);
-  plan->rank_count = (int)next_number(&words, 0, MOST_RANKS);
-  plan->ranks = calloc((size_t)plan->rank_count + 1, sizeof *plan->ranks);
-  if (plan->ranks == NULL || plan->command == NULL || plan->command[0] == NULL || plan->secrets == NULL)
-    return false;
-  for (int at = 0; at < plan->rank_count && !words.is_broken; at += 1) {
-    plan->ranks[at].number = (int)next_number(&words, 0, INT32_MAX);
-    plan->ranks[at].env = next_list(&words);
-  }
+  plan->ranks = next_ranks(&words, &plan->rank_count);
+  next_batch(&words, &plan->batch);
+  if (words.is_broken || plan->command[0] == NULL) return false;
   return strcmp(next_word(&words), "end") == 0 && !words.is_broken && words.at == words.end;
 }
 
@@ -84,6 +114,19 @@ static size_t count_of(char **list) {
   size_t count = 0;
   while (list[count] != NULL) count += 1;
   return count;
+}
+
+/* Adds the values to the environment of each rank. */
+static bool give_values(struct rank_plan *ranks, int rank_count, char **values) {
+  size_t count = count_of(values);
+  for (int each = 0; each < rank_count; each += 1) {
+    size_t own = count_of(ranks[each].env);
+    char **env = realloc(ranks[each].env, (own + count + 1) * sizeof *env);
+    if (env == NULL) return false;
+    memcpy(env + own, values, (count + 1) * sizeof *env);
+    ranks[each].env = env;
+  }
+  return true;
 }
 
 /* As agent/shim/secret-input.ts writes them: `NAME=VALUE` and a NUL for each name, in their order. */
@@ -105,21 +148,14 @@ bool take_secrets(struct plan *plan) {
     if (strncmp(values[at], plan->secrets[at], size) != 0 || values[at][size] != '=') is_whole = false;
   }
   if (words.is_broken || words.at != words.end) is_whole = false;
-  for (int each = 0; each < plan->rank_count && is_whole; each += 1) {
-    struct rank_plan *rank = &plan->ranks[each];
-    size_t own = count_of(rank->env);
-    char **env = realloc(rank->env, (own + count + 1) * sizeof *env);
-    if (env == NULL) is_whole = false;
-    else {
-      memcpy(env + own, values, (count + 1) * sizeof *env);
-      rank->env = env;
-    }
-  }
+  if (is_whole) is_whole = give_values(plan->ranks, plan->rank_count, values);
+  for (int slot = 0; slot < plan->batch.slot_count && is_whole; slot += 1)
+    is_whole = give_values(plan->batch.slots[slot].ranks, plan->batch.slots[slot].rank_count, values);
   free(values);
   return is_whole;
 }
 
-/* The environment of jobs is large, and of no use once they run. */
+/* The environment of jobs is large, and of no use once they run. A batch needs its plan to its end. */
 void free_plan(struct plan *plan) {
   if (plan->secret_bytes != NULL) explicit_bzero(plan->secret_bytes, plan->secret_size);
   free(plan->secret_bytes);

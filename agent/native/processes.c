@@ -105,25 +105,48 @@ static void look_at_all(struct table *table) {
   closedir(proc);
 }
 
-/* Whether the environment that the process was started with holds the mark as a whole entry. */
-static bool is_marked(pid_t pid, const char *mark) {
+/* False where none runs under the pid. */
+bool kin_of(pid_t pid, pid_t *group, pid_t *session) {
+  struct process row;
+  if (!read_stat(pid, &row) || row.is_zombie) return false;
+  *group = row.group;
+  *session = row.session;
+  return true;
+}
+
+/* Looks for `size` bytes in the environment that the process was started with; copies what follows them, up to the end of the entry. */
+static bool find_in_environment(pid_t pid, const char *wanted, size_t size, char *rest, size_t rest_size) {
   static char bytes[64 << 10];
   char path[40];
-  size_t size = strlen(mark) + 1, kept = 0;
+  size_t kept = 0, window = size + rest_size;
   snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  bool is_found = false;
-  while (!is_found) {
-    ssize_t got = read(fd, bytes + kept, sizeof bytes - kept);
+  const char *found = NULL;
+  while (found == NULL) {
+    ssize_t got = read(fd, bytes + kept, sizeof bytes - 1 - kept);
+    if (got <= 0 && kept == 0) break;
+    size_t filled = kept + (got < 0 ? 0 : (size_t)got);
+    bytes[filled] = '\0';
+    found = memmem(bytes, filled, wanted, size);
+    // The rest of the entry may come with the next read.
+    if (found != NULL && got > 0 && found + window > bytes + filled) found = NULL;
     if (got <= 0) break;
-    size_t filled = kept + (size_t)got;
-    is_found = memmem(bytes, filled, mark, size) != NULL;
-    kept = filled < size ? filled : size - 1;
-    memmove(bytes, bytes + filled - kept, kept);
+    kept = filled < window ? filled : window;
+    if (found == NULL) memmove(bytes, bytes + filled - kept, kept);
   }
   close(fd);
-  return is_found;
+  if (found != NULL && rest_size > 0) snprintf(rest, rest_size, "%s", found + size);
+  return found != NULL;
+}
+
+/* As a whole entry. */
+static bool is_marked(pid_t pid, const char *mark) {
+  return find_in_environment(pid, mark, strlen(mark) + 1, NULL, 0);
+}
+
+bool marked_rest(pid_t pid, const char *prefix, char *rest, size_t size) {
+  return find_in_environment(pid, prefix, strlen(prefix), rest, size);
 }
 
 typedef void visitor(const char *group, void *context);
@@ -226,7 +249,9 @@ static bool is_known(const struct table *table, const struct identity *identity)
 static bool is_root(const struct roots *roots, const struct table *table, const struct process *row) {
   for (int at = 0; at < roots->rank_count; at += 1) {
     const struct identity *rank = &roots->ranks[at];
-    if (rank->pid == 0 || !is_known(table, rank)) continue;
+    if (rank->pid == 0) continue;
+    // A process with the pid of a rank that has ended is another one, and so are those that follow it.
+    if (roots->are_ranks_recent ? row_of(table, rank->pid) != NULL : !is_known(table, rank)) continue;
     if (row->pid == rank->pid || row->group == rank->pid || row->session == rank->pid) return true;
   }
   return row->pid == roots->own.pid ||

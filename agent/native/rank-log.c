@@ -3,11 +3,12 @@
  *
  * A part's name is the offset of its first byte in the rank's whole output. Output and error are one stream; a character that one of them
  * has not finished yet is held back, or the other could write into its middle. A full disk loses output (a line says how much) but never ends
- * the ranks. A launch runs once, so no earlier output lies in the folder.
+ * the ranks. Output that is there already is of an earlier try of the same array task, and stays.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,33 +20,69 @@
 
 #define PRIVATE_DIR 0700
 #define PRIVATE_FILE 0600
-#define NAME_SIZE 80
+#define NAME_SIZE (FOLDER_SIZE + 32)
 
-void open_log(struct rank_log *log, int dir, int rank, const struct plan *plan) {
-  *log = (struct rank_log){
-      .dir = dir, .rank = rank, .fd = -1, .part_bytes = plan->part_bytes, .parts = plan->parts};
+void open_log(struct rank_log *log, int dir, const char *folder, const struct plan *plan) {
+  *log = (struct rank_log){.dir = dir, .fd = -1, .part_bytes = plan->part_bytes, .parts = plan->parts};
+  snprintf(log->folder, sizeof log->folder, "%s", folder);
 }
 
 static void name_part(const struct rank_log *log, int64_t start, char name[NAME_SIZE]) {
-  snprintf(name, NAME_SIZE, "ranks/%d/%016" PRId64 ".log", log->rank, start);
+  snprintf(name, NAME_SIZE, "%s/%016" PRId64 ".log", log->folder, start);
 }
 
 /* The parts that are kept; one more than that while a new part replaces the oldest. */
-static bool note_start(struct rank_log *log) {
+static bool note_start(struct rank_log *log, int64_t start) {
   int64_t *starts = realloc(log->starts, sizeof *starts * (size_t)(log->start_count + 1));
   if (starts == NULL) return false;
   log->starts = starts;
-  starts[log->start_count++] = log->offset;
+  starts[log->start_count++] = start;
   return true;
+}
+
+static int ascending(const void *one, const void *other) {
+  int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+  return (a > b) - (a < b);
+}
+
+/* Goes on behind the parts that are there. */
+static bool go_on(struct rank_log *log) {
+  int fd = openat(log->dir, log->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+  if (folder == NULL) return false;
+  bool is_noted = true;
+  for (struct dirent *entry = readdir(folder); entry != NULL && is_noted; entry = readdir(folder)) {
+    size_t digits = strspn(entry->d_name, "0123456789");
+    if (digits > 0 && strcmp(entry->d_name + digits, ".log") == 0)
+      is_noted = note_start(log, strtoll(entry->d_name, NULL, 10));
+  }
+  closedir(folder);
+  if (log->start_count == 0 || !is_noted) return is_noted;
+  qsort(log->starts, (size_t)log->start_count, sizeof *log->starts, ascending);
+  char name[NAME_SIZE];
+  struct stat found;
+  int64_t last = log->starts[log->start_count - 1];
+  name_part(log, last, name);
+  log->offset = last + (fstatat(log->dir, name, &found, AT_SYMLINK_NOFOLLOW) == 0 ? found.st_size : 0);
+  return true;
+}
+
+/* The folder and all above it. */
+static bool make_folder(struct rank_log *log) {
+  char path[FOLDER_SIZE];
+  for (const char *at = strchr(log->folder, '/'); at != NULL; at = strchr(at + 1, '/')) {
+    snprintf(path, sizeof path, "%.*s", (int)(at - log->folder), log->folder);
+    mkdirat(log->dir, path, PRIVATE_DIR);
+  }
+  return mkdirat(log->dir, log->folder, PRIVATE_DIR) == 0 || (errno == EEXIST && go_on(log));
 }
 
 static bool rotate(struct rank_log *log) {
   char name[NAME_SIZE];
   log_close(log);
   if (!log->is_open) {
-    mkdirat(log->dir, "ranks", PRIVATE_DIR);
-    snprintf(name, sizeof name, "ranks/%d", log->rank);
-    if (mkdirat(log->dir, name, PRIVATE_DIR) < 0 && errno != EEXIST) return false;
+    log->start_count = 0;
+    if (!make_folder(log)) return false;
     log->is_open = true;
   }
   name_part(log, log->offset, name);
@@ -53,7 +90,7 @@ static bool rotate(struct rank_log *log) {
   if (log->fd < 0) return false;
   // After a full disk the same part is opened again.
   bool is_new = log->start_count == 0 || log->starts[log->start_count - 1] != log->offset;
-  if (is_new && !note_start(log)) return false;
+  if (is_new && !note_start(log, log->offset)) return false;
   log->part_size = 0;
   while (log->start_count > log->parts) {
     name_part(log, log->starts[0], name);
@@ -134,4 +171,11 @@ void log_end(struct rank_log *log, int stream) {
 void log_close(struct rank_log *log) {
   if (log->fd >= 0) close(log->fd);
   log->fd = -1;
+}
+
+/* Nothing is written any more. */
+void forget_log(struct rank_log *log) {
+  log_close(log);
+  free(log->starts);
+  *log = (struct rank_log){.fd = -1};
 }

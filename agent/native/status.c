@@ -39,7 +39,7 @@ static void print_end(FILE *to, const struct end *end) {
 
 static void print_rank(FILE *to, const struct rank *rank, const struct identity *identity) {
   fprintf(to, "{\"rank\":%d", rank->number);
-  if (identity->pid != 0 && identity->started[0] != '\0') {
+  if (identity != NULL && identity->pid != 0 && identity->started[0] != '\0') {
     fputs(",\"process\":", to);
     print_identity(to, identity);
   }
@@ -51,39 +51,55 @@ static void print_rank(FILE *to, const struct rank *rank, const struct identity 
   fputs("}", to);
 }
 
-static int64_t last_end_ms(const struct launch *launch) {
+void print_ranks(FILE *to, const struct group *group, bool has_processes) {
+  fputs("\"ranks\":[", to);
+  for (int at = 0; at < group->rank_count; at += 1) {
+    if (at > 0) fputs(",", to);
+    print_rank(to, &group->ranks[at], has_processes ? &group->identities[at] : NULL);
+  }
+  fputs("]", to);
+}
+
+int64_t last_end_ms(const struct group *group) {
   int64_t last = 0;
-  for (int at = 0; at < launch->plan.rank_count; at += 1)
-    if (launch->ranks[at].end.at_ms > last) last = launch->ranks[at].end.at_ms;
+  for (int at = 0; at < group->rank_count; at += 1)
+    if (group->ranks[at].end.at_ms > last) last = group->ranks[at].end.at_ms;
   return last == 0 ? now_ms() : last;
 }
 
-bool write_status(const struct launch *launch, bool is_final) {
-  char *text = NULL;
-  size_t size = 0;
-  FILE *to = open_memstream(&text, &size);
-  if (to == NULL) return false;
-  fprintf(to, "{\"phase\":\"%s\"", is_final ? "ended" : "running");
-  if (launch->started_at_ms != 0) fprintf(to, ",\"startedAtMs\":%" PRId64, launch->started_at_ms);
-  if (launch->is_ended) fprintf(to, ",\"endedAtMs\":%" PRId64, last_end_ms(launch));
-  fputs(",\"ranks\":[", to);
-  for (int at = 0; at < launch->plan.rank_count; at += 1) {
-    if (at > 0) fputs(",", to);
-    print_rank(to, &launch->ranks[at], &launch->identities[at]);
-  }
-  fputs("]", to);
-  if (launch->failure.kind != NULL) {
-    fprintf(to, ",\"failure\":{\"rank\":%d,\"kind\":\"%s\",", launch->failure.rank, launch->failure.kind);
-    print_end(to, &launch->failure.end);
-    if (launch->failure.message[0] != '\0') {
+void print_troubles(FILE *to, const struct group *group) {
+  if (group->failure.kind != NULL) {
+    fprintf(to, ",\"failure\":{\"rank\":%d,\"kind\":\"%s\",", group->failure.rank, group->failure.kind);
+    print_end(to, &group->failure.end);
+    if (group->failure.message[0] != '\0') {
       fputs(",\"message\":", to);
-      print_json_string(to, launch->failure.message);
+      print_json_string(to, group->failure.message);
     }
     fputs("}", to);
   }
-  if (launch->limit_at_ms != 0) fprintf(to, ",\"limitAtMs\":%" PRId64, launch->limit_at_ms);
+  if (group->limit_at_ms != 0) fprintf(to, ",\"limitAtMs\":%" PRId64, group->limit_at_ms);
+}
+
+/* Of a batch it names no ranks: its journal does. */
+bool write_status(bool is_final) {
+  char *text = NULL;
+  size_t size = 0;
+  bool is_batch = launch.plan.batch.slot_count > 0;
+  const struct group *group = &launch.groups[0];
+  int64_t started_at_ms = is_batch ? launch.started_at_ms : group->started_at_ms;
+  FILE *to = open_memstream(&text, &size);
+  if (to == NULL) return false;
+  fprintf(to, "{\"phase\":\"%s\"", is_final ? "ended" : "running");
+  if (started_at_ms != 0) fprintf(to, ",\"startedAtMs\":%" PRId64, started_at_ms);
+  if (launch.is_ended) fprintf(to, ",\"endedAtMs\":%" PRId64, is_batch ? now_ms() : last_end_ms(group));
+  fputs(",", to);
+  if (is_batch) fputs("\"ranks\":[]", to);
+  else {
+    print_ranks(to, group, true);
+    print_troubles(to, group);
+  }
   fputs("}", to);
-  bool is_written = fclose(to) == 0 && replace_file(launch->dir, "status.json", text);
+  bool is_written = fclose(to) == 0 && replace_file(launch.dir, "status.json", text);
   free(text);
   return is_written;
 }

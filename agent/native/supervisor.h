@@ -1,5 +1,5 @@
 /*
- * The native supervisor of a launch: the same protocol as the shim in Node (agent/shim/), for launches that are no batch.
+ * The native supervisor of a launch, or of a batch of array tasks: the same protocol as the shim in Node (agent/shim/).
  *
  * It reads files of its own launch's folder, the host's `contact.json`, `/proc` and the launch's cgroups; every size is bounded. It looks up no
  * program for itself and starts no shell. What it needs of JSON are a few keys of files that only agents write, see `json_after`.
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 /* First word of `plan.words` (agent/runs/plan-words.ts), and what `--protocol` prints. */
-#define PROTOCOL "orbweaver-supervisor-3"
+#define PROTOCOL "orbweaver-supervisor-4"
 #define BOOT_ID_SIZE 64
 #define STARTED_SIZE 24
 
@@ -26,6 +26,31 @@ struct identity {
 struct rank_plan {
   int number;
   char **env;
+};
+
+struct task_plan {
+  int number;
+  char *checkpoint_dir;
+  /* Empty where there is none. */
+  char *checkpoint;
+};
+
+struct slot_plan {
+  int rank_count;
+  struct rank_plan *ranks;
+};
+
+/* As `BatchPlan` in agent/folder/launch-files.ts. */
+struct batch_plan {
+  /* Tasks of the whole array. */
+  int64_t count;
+  bool is_port_agreed;
+  char *lease_dir;
+  int task_count;
+  struct task_plan *tasks;
+  /* None for a launch that is no batch. */
+  int slot_count;
+  struct slot_plan *slots;
 };
 
 struct plan {
@@ -41,8 +66,10 @@ struct plan {
   char **secrets;
   char *secret_bytes;
   size_t secret_size;
+  /* None for a batch. */
   int rank_count;
   struct rank_plan *ranks;
+  struct batch_plan batch;
 };
 
 /* One for all processes; where other hierarchies do so, one that counts them, one each for memory, processors and devices. */
@@ -54,12 +81,13 @@ struct container {
   char *groups[MAX_GROUPS];
 };
 
-enum { STREAMS = 2, HELD_SIZE = 3 };
+enum { STREAMS = 2, HELD_SIZE = 3, FOLDER_SIZE = 64 };
 
 /* A rank's output in parts, as agent/shim/rank-log.ts writes them. */
 struct rank_log {
   int dir;
-  int rank;
+  /* Below `dir`; made when the rank writes something. */
+  char folder[FOLDER_SIZE];
   int fd;
   bool is_open;
   int64_t part_bytes;
@@ -92,10 +120,11 @@ void free_plan(struct plan *plan);
 struct container read_container(int dir);
 
 /* rank-log.c */
-void open_log(struct rank_log *log, int dir, int rank, const struct plan *plan);
+void open_log(struct rank_log *log, int dir, const char *folder, const struct plan *plan);
 void log_write(struct rank_log *log, int stream, const unsigned char *bytes, size_t size);
 void log_end(struct rank_log *log, int stream);
 void log_close(struct rank_log *log);
+void forget_log(struct rank_log *log);
 
 /* processes.c */
 const char *boot_id(void);
@@ -103,12 +132,19 @@ bool identity_of(pid_t pid, struct identity *identity);
 struct roots {
   const char *mark;
   const struct container *container;
+  /* A pid of 0 where its other descendants are no members. */
   struct identity own;
   const struct identity *ranks;
   int rank_count;
+  /* The ranks have just been waited for: sessions and groups with their pids are theirs, though they have ended. */
+  bool are_ranks_recent;
 };
 /* Whether a process of the launch runs; sends KILL to all of them where asked. */
 bool has_members(const struct roots *roots, bool is_kill);
+/* The process group and the session of a process that runs. */
+bool kin_of(pid_t pid, pid_t *group, pid_t *session);
+/* What follows `prefix` in the environment that the process was started with, up to `size`; false where it is not there. */
+bool marked_rest(pid_t pid, const char *prefix, char *rest, size_t size);
 
 /* exec-step.c */
 void join_groups(const struct container *container);

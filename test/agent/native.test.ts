@@ -5,7 +5,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { LaunchPlan, LaunchStatus } from "../../agent/folder/launch-files.ts";
-import { launchFiles } from "../../agent/folder/launch-files.ts";
+import { launchFiles, taskDir } from "../../agent/folder/launch-files.ts";
+import { readTurns } from "../../agent/folder/slot-journal.ts";
+import { noteStops } from "../../agent/shim/task-stop.ts";
 import { readJson } from "../../agent/folder/json-files.ts";
 import { readLog } from "../../agent/shim/log-reader.ts";
 import { NATIVE_PROTOCOL, planWords } from "../../agent/runs/plan-words.ts";
@@ -24,6 +26,34 @@ const PLAN: LaunchPlan = {
 };
 const MARKS = { kind: "marks" } as const;
 
+/** Tasks 0 to 2 in one slot, each of two ranks. */
+const batchPlan = (leaseDir: string, over: Partial<LaunchPlan> = {}): LaunchPlan => ({
+  ...PLAN,
+  ranks: [],
+  batch: {
+    tasks: [
+      { task: 0, checkpointDir: "/ckpt/0" },
+      { task: 1, checkpointDir: "/ckpt/1", checkpoint: "/ckpt/1/7/\u00fc" },
+      { task: 2, checkpointDir: "/ckpt/2" },
+    ],
+    count: 9,
+    slots: [
+      [0, 1].map((rank) => ({
+        rank,
+        env: {
+          PATH: "/usr/bin:/bin",
+          RANK: String(rank),
+          ARRAY_INDEX: "of the slot",
+          TEXT: "a\nb",
+        },
+      })),
+    ],
+    isPortAgreed: false,
+    leaseDir,
+  },
+  ...over,
+});
+
 describe("the words of a plan", () => {
   it("begin with the protocol, and end each in a NUL byte", () => {
     const words = planWords(PLAN, MARKS);
@@ -31,11 +61,8 @@ describe("the words of a plan", () => {
     expect(words?.endsWith("\0end\0")).toBe(true);
   });
 
-  it.each([
-    ["a batch", { batch: { tasks: [], count: 1, slots: [], isPortAgreed: false, leaseDir: "/" } }],
-    ["a word with a NUL byte", { command: ["a\0b"] }],
-  ])("are not there for %s, which the shim in Node runs", (_what, over) => {
-    expect(planWords({ ...PLAN, ...over }, MARKS)).toBeUndefined();
+  it("are not there for a word with a NUL byte, which the shim in Node runs", () => {
+    expect(planWords({ ...PLAN, command: ["a\0b"] }, MARKS)).toBeUndefined();
   });
 
   it("are not there for a group whose path JSON would write in another way", () => {
@@ -134,6 +161,102 @@ describe("a supervisor", () => {
     expect(slice.text.endsWith("\u00fc-399\n")).toBe(true);
     const names = nodeSystem.files.list(join(files.dir, "ranks", "3"));
     expect([...names].sort()).toEqual(["0000000000001000.log", "0000000000002000.log"]);
+  });
+
+  /** Runs the batch to its end. */
+  function superviseBatch(
+    over: Partial<LaunchPlan>,
+    prepare: (dir: string) => void = () => undefined,
+  ) {
+    const leaseDir = folder();
+    const { files, status } = supervise(batchPlan(leaseDir, over), prepare);
+    const turns = readTurns(nodeSystem.files, files.journal);
+    const output = (task: number, rank: number): string =>
+      readLog(nodeSystem.files, join(taskDir(leaseDir, task), "ranks", String(rank)), {
+        ...{ offset: 0, maxBytes: 1_000, isFinal: true },
+      }).text;
+    return { status, turns, output };
+  }
+
+  it("gives each rank of a task its slot's environment and the task's own, byte by byte", () => {
+    const line =
+      'printf "%s|" "$RANK" "$TEXT" "$ARRAY_INDEX" "$ARRAY_COUNT" "$ORBWEAVER_CHECKPOINT_DIR" "$ORBWEAVER_CHECKPOINT" "${ORBWEAVER_LAUNCH_TASK##*/}"';
+    const { status, turns, output } = superviseBatch({ command: ["sh", "-c", line] });
+    expect(status).toMatchObject({ phase: "ended", startedAtMs: expect.any(Number), ranks: [] });
+    expect(output(0, 0)).toBe("0|a\nb|0|9|/ckpt/0||lease-1#0|");
+    expect(output(1, 1)).toBe("1|a\nb|1|9|/ckpt/1|/ckpt/1/7/\u00fc|lease-1#1|");
+    expect([...turns].map(([task, { isOver, slot }]) => [task, isOver, slot])).toEqual([
+      [0, true, 0],
+      [1, true, 0],
+      [2, true, 0],
+    ]);
+    expect(turns.get(2)?.status).toEqual({
+      startedAtMs: expect.any(Number),
+      endedAtMs: expect.any(Number),
+      ranks: [0, 1].map((rank) => ({ rank, end: { exitCode: 0, atMs: expect.any(Number) } })),
+    });
+  });
+
+  it("skips the tasks of a batch that are to stop, and keeps the reason as it was written", () => {
+    const reason = 'he said "task":1, {"stop":\\ \u00fc}\n';
+    const { turns } = superviseBatch({}, (dir) =>
+      noteStops({ files: launchFiles(dir), system: nodeSystem }, [2, 77, 0], {
+        reason,
+        atMs: 1_700_000_000_123,
+      }),
+    );
+    const stop = { reason, atMs: 1_700_000_000_123 };
+    expect(turns.get(0)).toEqual({ isOver: true, stop });
+    expect(turns.get(1)).toMatchObject({ isOver: true, startedAtMs: expect.any(Number) });
+    expect(turns.get(2)).toEqual({ isOver: true, stop });
+    expect(turns.size).toBe(3);
+  });
+
+  it("counts the time limit for each task, and goes on with the next", () => {
+    const line = "[ $ARRAY_INDEX = 1 ] && exec sleep 60; sleep 0.15";
+    const { turns } = superviseBatch({ command: ["sh", "-c", line], timeLimitMs: 250 });
+    expect(turns.get(0)?.status?.limitAtMs).toBeUndefined();
+    expect(turns.get(1)?.status).toMatchObject({
+      limitAtMs: expect.any(Number),
+      failure: { kind: "signalled", signal: "SIGTERM" },
+    });
+    expect(turns.get(2)?.status?.failure).toBeUndefined();
+  });
+
+  it("names the program that is missing at each task of a batch", () => {
+    const { turns } = superviseBatch({ command: ["/no/such"] });
+    expect([...turns.values()].map(({ status }) => status?.failure)).toEqual(
+      [0, 1, 2].map(() => ({
+        ...{ rank: 0, kind: "not-found", exitCode: 127, message: "ENOENT for /no/such" },
+        atMs: expect.any(Number),
+      })),
+    );
+    expect(turns.get(1)?.status?.startedAtMs).toBeUndefined();
+  });
+
+  it("starts no task of a batch once an order to stop is there", () => {
+    const { status, turns } = superviseBatch({}, (dir) =>
+      writeFileSync(join(dir, "stop.json"), '{"reason":"r","atMs":1}'),
+    );
+    expect(status).toMatchObject({ phase: "ended", ranks: [] });
+    expect(turns.size).toBe(0);
+  });
+
+  it.runIf(native !== undefined).each([
+    [
+      "with more slots than it holds",
+      (words: string) => words.replace("\x001\x002\x000\0", "\x002\x002\x000\0"),
+    ],
+    [
+      "with more tasks than it holds",
+      (words: string) => words.replace("\x003\x000\0/ckpt", "\x004\x000\0/ckpt"),
+    ],
+  ])("refuses a batch %s", (_what, broken) => {
+    const words = planWords(batchPlan("/"), MARKS) ?? "";
+    expect(broken(words)).not.toBe(words);
+    expect(() =>
+      superviseBatch({}, (dir) => writeFileSync(join(dir, "plan.words"), broken(words))),
+    ).toThrow(/plan.words is missing or broken/);
   });
 
   it.runIf(native !== undefined).each([
