@@ -46,7 +46,11 @@ export async function runLive(request: BenchRequest): Promise<BenchAnswer> {
         bars.push(...signed.bars);
         details["signed"] = signed.details;
       }
-      if (isChosen("array")) bars.push(...(await measureArray(world, request)));
+      if (isChosen("array")) {
+        const array = await measureArray(world, request);
+        bars.push(...array.bars);
+        if (array.details !== undefined) details["array"] = array.details;
+      }
       // Last, because its jobs go on waiting.
       if (isChosen("command")) bars.push(...(await measureCommand(world, request)));
     } finally {
