@@ -13,6 +13,7 @@ import type { Dependency } from "../domain/job/dependency.ts";
 import type { RunSpec } from "../domain/job/job.ts";
 import type { LaunchExtras } from "../domain/lease/launch-extras.ts";
 import type { AgentAddress } from "../domain/lease/inbox-entry.ts";
+import type { PackedEnds } from "./packed-ends.ts";
 
 export interface RunActivities {
   /**
@@ -126,6 +127,8 @@ export interface TaskBatch {
   readonly gpusPerTask: number;
   /** Tasks of the whole array. */
   readonly count: number;
+  /** Where it is there, the report has the ends packed, and messages of so many tasks at most. */
+  readonly mostTexts?: number;
 }
 
 /**
@@ -193,6 +196,8 @@ export interface RunReport {
   readonly peakMemoryBytes?: number;
   /** Of a batch, one for each of its tasks; a failed task does not fail the batch. */
   readonly tasks?: readonly TaskEnd[];
+  /** The same, in the place of `tasks`, where the batch asks for it. */
+  readonly packedTasks?: PackedEnds;
 }
 
 export interface RankEnd {

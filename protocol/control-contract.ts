@@ -53,7 +53,7 @@ export interface JobEntry {
 }
 
 /** The version of the job workflow's logic that new runs follow. */
-export const JOB_RULES = 3;
+export const JOB_RULES = 4;
 
 /** From here on a job asks hosts that refused it again, when for a time too few others answer. */
 export const RESTING_RULES = 2;
@@ -65,6 +65,9 @@ export const RECALLED_RULES = 3;
 
 /** From here on the patience of a job's first request counts from its submission. */
 export const PATIENT_RULES = 3;
+
+/** From here on leases of an array divide short tasks in one round, and their hosts report the ends packed. */
+export const BULK_RULES = 4;
 
 export type Admission =
   | {

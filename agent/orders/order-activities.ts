@@ -153,8 +153,11 @@ async function stopLease(
 function lastReport(host: AgentHost, { leaseId }: StopOrder): RunReport | undefined {
   const files = launchFiles(host.layout.leaseDir(leaseId));
   const report = readJson<RunReport>(host.system.files, files.report);
-  return report?.hasStarted === true && report.tasks === undefined ? report : undefined;
+  return report?.hasStarted === true && isOfGang(report) ? report : undefined;
 }
+
+const isOfGang = ({ tasks, packedTasks }: RunReport): boolean =>
+  tasks === undefined && packedTasks === undefined;
 
 async function stopOne(
   host: AgentHost,

@@ -7,6 +7,7 @@
  */
 
 import type { RunCause, RunReport, TaskBatch, TaskEnd } from "../../protocol/agent-contract.ts";
+import { packEnds } from "../../protocol/packed-ends.ts";
 import type { StopNote } from "../folder/launch-files.ts";
 import type { FinalPhase } from "./local-run.ts";
 import { verdict, type Facts } from "./run-report.ts";
@@ -28,6 +29,7 @@ export function batchReport(facts: BatchFacts): RunReport {
   const status = phase.kind === "revoked" ? undefined : phase.status;
   const found = batch.tasks.map((task) => taskFinding(facts, task, turns.get(task)));
   const starts = [...turns.values()].flatMap(({ startedAtMs }) => startedAtMs ?? []);
+  const ends = found.map(({ end }) => end);
   const isThrough = found.every(({ hasHadTurn }) => hasHadTurn);
   return {
     host: order.host,
@@ -36,7 +38,9 @@ export function batchReport(facts: BatchFacts): RunReport {
     endedAtMs: status?.endedAtMs ?? nowMs,
     ranks: [],
     ...(isThrough ? { end: "completed" } : interruption(facts, found)),
-    tasks: found.map(({ end }) => end),
+    ...(batch.mostTexts === undefined
+      ? { tasks: ends }
+      : { packedTasks: packEnds(ends, batch.mostTexts) }),
   };
 }
 

@@ -7,7 +7,7 @@
 import type { Reading, RefusedValue } from "../values/quantity.ts";
 
 /** A whole array is one workflow: its history and its memory must hold every task. */
-export const MAX_TASKS = 100_000;
+export const MAX_TASKS = 1_000_000;
 
 const REMEDY = "write tasks such as 3 or 3,7-9";
 

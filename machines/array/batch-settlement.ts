@@ -6,6 +6,7 @@
  */
 
 import type { TaskEnd } from "../../protocol/agent-contract.ts";
+import { unpackEnds } from "../../protocol/packed-ends.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
 import { MAX_UNCHARGED_FAILURES } from "../gang/retry-verdict.ts";
 import {
@@ -18,7 +19,7 @@ import {
 import type { TaskTable } from "./task-table.ts";
 
 export interface BatchEnd {
-  readonly end: Pick<GangEnd, "tasks" | "cause">;
+  readonly end: Pick<GangEnd, "tasks" | "packedTasks" | "cause">;
   /** Tasks that were cancelled while they ran: they are not started again. */
   readonly unwanted: ReadonlySet<number>;
   /** Attempts that the retry rule allows. */
@@ -41,7 +42,8 @@ export function settleBatch(
   batch: readonly number[],
   of: BatchEnd,
 ): BatchSettlement {
-  const reported = worstEnds(of.end.tasks ?? []);
+  const { tasks: plain = [], packedTasks: packed } = of.end;
+  const reported = worstEnds(packed === undefined ? plain : unpackEnds(batch, packed));
   const failed: number[] = [];
   const lost: number[] = [];
   let ran = { tasks: 0, ms: 0 };

@@ -5,6 +5,7 @@
  * Cost: O(leases + tasks of the batch).
  */
 
+import { BULK_RULES } from "../../protocol/control-contract.ts";
 import { fleetWorkflowId } from "../../protocol/names.ts";
 import type { GangInput } from "../gang/gang-commands.ts";
 import type { GangEnd } from "../gang/gang-end.ts";
@@ -24,7 +25,7 @@ import {
 import { settleBatch } from "./batch-settlement.ts";
 import { batchSize } from "./batch-size.ts";
 import { placeOf, type HeldLease } from "./held-lease.ts";
-import { changeTasks, takeTasks } from "./task-changes.ts";
+import { changeTasks, MAX_TEXTS, takeTasks } from "./task-changes.ts";
 import { pause, resume } from "./task-pauses.ts";
 
 /** After the first batch of which hosts lost tasks, and the longest. */
@@ -49,7 +50,7 @@ export function begin(array: JobArray, held: HeldLease, nowMs: number): ArraySte
 
 /** A task that spans hosts is alone in its batch. */
 function sizeOf(array: JobArray, { grant: { lease }, slots }: HeldLease): number {
-  const { tasks, ran, batches } = array;
+  const { tasks, ran, batches, rules, rule } = array;
   if (lease.gpus.length > 1) return Math.min(1, tasks.available);
   return batchSize({
     slots,
@@ -57,14 +58,19 @@ function sizeOf(array: JobArray, { grant: { lease }, slots }: HeldLease): number
     waiting: tasks.available,
     ...(ran.tasks > 0 && { meanTaskMs: ran.ms / ran.tasks }),
     batches,
+    ...(rules >= BULK_RULES && { bulk: { inHand: tasks.counts.running, count: rule.count } }),
   });
 }
 
-function gangInput(
-  { jobId, runId, fleet, rule }: JobArray,
-  { grant, batchSeq, slots, spec }: HeldLease,
-  tasks: readonly number[],
-): GangInput {
+/** Room for messages is divided by slots; a single task has its own. */
+function mostTextsOf(array: JobArray, { slots }: HeldLease, batch: readonly number[]): number {
+  const room = MAX_TEXTS - array.tasks.textCount;
+  return Math.min(batch.length, Math.ceil((room * slots) / Math.max(slots, liveSlots(array))));
+}
+
+function gangInput(array: JobArray, held: HeldLease, tasks: readonly number[]): GangInput {
+  const { jobId, runId, fleet, rule, rules } = array;
+  const { grant, batchSeq, slots, spec } = held;
   return {
     jobId,
     workflowRunId: runId,
@@ -78,6 +84,9 @@ function gangInput(
       slots: Math.min(slots, tasks.length),
       gpusPerTask: spec.gang.gpus,
       count: rule.count,
+      // A batch over several hosts is one task, of which the worst end counts.
+      ...(rules >= BULK_RULES &&
+        tasks.length > 1 && { mostTexts: mostTextsOf(array, held, tasks) }),
     },
   };
 }

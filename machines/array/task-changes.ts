@@ -20,7 +20,7 @@ import {
 } from "./task-table.ts";
 
 /** Failed tasks whose last lines are kept; the output itself is on the hosts. */
-const MAX_TEXTS = 1_000;
+export const MAX_TEXTS = 1_000;
 const MAX_FAILURES = 255;
 
 export interface TaskChanges {

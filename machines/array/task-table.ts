@@ -1,9 +1,9 @@
 /**
  * @file The tasks of an array: where each stands, how often it was started, and which are next.
  *
- * A persistent table: an array may have 100,000 tasks, so a step copies only the chunks of 256 tasks that it changes (task-changes.ts), and
+ * A persistent table: an array may have 1,000,000 tasks, so a step copies only the chunks of 256 tasks that it changes (task-changes.ts), and
  * a former state stays as it was. Chunks are typed arrays, some 30 bytes a task; chunks that were never changed are one object.
- * Cost: O(tasks looked at) a page, O(1) each other question.
+ * Cost: O(tasks looked at) a page, where chunks without a task in the state asked for count as one; O(1) each other question.
  */
 
 import type { TaskEnd } from "../../protocol/agent-contract.ts";
@@ -35,7 +35,7 @@ export interface TaskTable {
 /** Columns of tasks in a row; a task's place in them is its number modulo `CHUNK_TASKS`. */
 export interface TaskChunk {
   /** Indices into `TASK_STATES`. */
-  readonly states: ArrayLike<number>;
+  readonly states: ArrayLike<number> & Pick<Uint8Array, "includes">;
   /** 1: the task is in the queue, or was left there when it was cancelled. */
   readonly queued: ArrayLike<number>;
   readonly attempts: ArrayLike<number>;
@@ -91,8 +91,15 @@ export const hasEnded = ({ counts }: TaskTable): boolean => counts.waiting + cou
 
 export function taskPage(table: TaskTable, { from, count, state }: TaskQuery): readonly TaskView[] {
   const views: TaskView[] = [];
-  for (let task = from; task < table.count && views.length < count; task += 1) {
+  const wanted = state === undefined ? undefined : TASK_STATES.indexOf(state);
+  for (let task = from; task < table.count && views.length < count;) {
+    const isOver = wanted !== undefined && !table.chunks[chunkOf(task)]?.states.includes(wanted);
+    if (isOver) {
+      task = (chunkOf(task) + 1) * CHUNK_TASKS;
+      continue;
+    }
     if (state === undefined || stateOf(table, task) === state) views.push(taskView(table, task));
+    task += 1;
   }
   return views;
 }

@@ -13,6 +13,7 @@ import type {
   StopReport,
   TaskEnd,
 } from "../../protocol/agent-contract.ts";
+import type { PackedEnds } from "../../protocol/packed-ends.ts";
 import { byCodeUnit, type HostId } from "../../domain/values/ids.ts";
 
 export interface GangEnd {
@@ -28,6 +29,8 @@ export interface GangEnd {
   readonly peakMemoryBytes?: number;
   /** The ends of a batch's tasks, as its hosts reported them. */
   readonly tasks?: readonly TaskEnd[];
+  /** The same of a batch of several tasks, which is on one host. */
+  readonly packedTasks?: PackedEnds;
 }
 
 export type GangCause = RunCause & { readonly host: HostId };
@@ -71,6 +74,7 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
   const started = reported.length === 0 && hadProcesses ? [grantedAtMs] : reported;
   const checkpoint = newest([...reports, ...stops].flatMap((answer) => answer.checkpoint ?? []));
   const cause = earliestCause(ends);
+  const packed = reports.flatMap(({ packedTasks = [] }) => packedTasks);
   const peaks = reports.flatMap(({ peakMemoryBytes = [] }) => peakMemoryBytes);
   const measured = reports.flatMap(({ host, measuredGbs }) =>
     measuredGbs === undefined ? [] : [{ host, measuredGbs }],
@@ -93,6 +97,7 @@ export function gangEnd({ ends, stopped, grantedAtMs }: GangFacts, nowMs: number
     ...(reports.some(({ tasks }) => tasks !== undefined) && {
       tasks: reports.flatMap(({ tasks = [] }) => tasks),
     }),
+    ...(packed[0] !== undefined && { packedTasks: packed[0] }),
   };
 }
 

@@ -55,6 +55,39 @@ describe("a batch", () => {
   });
 });
 
+describe("a batch of an array in bulk", () => {
+  /** Sizes in one round of leases of 8 slots. */
+  const round = (count: number, leases: number, meanTaskMs: number): readonly number[] => {
+    const sizes: number[] = [];
+    let waiting = count;
+    for (let lease = 0; lease < leases; lease += 1) {
+      const bulk = { inHand: count - waiting, count };
+      const size = batchSize({
+        ...{ slots: 8, allSlots: 8 * leases, waiting, meanTaskMs, batches: 0, bulk },
+      });
+      sizes.push(size);
+      waiting -= size;
+    }
+    return sizes;
+  };
+
+  it("is an even share of short tasks for each lease that comes, so that one round is enough", () => {
+    expect(round(800, 8, 50)).toEqual(Array(8).fill(100));
+  });
+
+  it("is half of what is left of an even share where the tasks are long", () => {
+    expect(round(800, 8, 2_000)).toEqual([50, 47, 44, 42, 39, 37, 34, 32]);
+  });
+
+  it("is larger where the array has more than 100,000 tasks, and has an end", () => {
+    const facts = { slots: 8, allSlots: 64, meanTaskMs: 9e6, waiting: 1_000_000 };
+    const bulk = { inHand: 0, count: 1_000_000 };
+    expect(batchSize({ ...facts, batches: 0, bulk })).toBe(1_000);
+    expect(batchSize({ ...facts, batches: 5_000, bulk })).toBe(1_024);
+    expect(batchSize({ ...facts, batches: 0 })).toBe(500);
+  });
+});
+
 describe("a whole array", () => {
   it.each([
     { count: 100_000, leases: 1, slots: 1, meanTaskMs: 1e6, wantPerTask: 0.2 },

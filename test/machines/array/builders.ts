@@ -16,8 +16,9 @@ import { NOT_AMENDED } from "../../../machines/job/amended.ts";
 import { NO_FOLLOWERS } from "../../../machines/job/followers.ts";
 import type { JobOutcome } from "../../../machines/job/job-state.ts";
 import type { Tick } from "../../../machines/machine.ts";
-import type { TaskEnd } from "../../../protocol/agent-contract.ts";
+import type { RunReport, TaskEnd } from "../../../protocol/agent-contract.ts";
 import { JOB_RULES, type NotifyResult } from "../../../protocol/control-contract.ts";
+import { packEnds } from "../../../protocol/packed-ends.ts";
 import type { Grant, JobView } from "../../../protocol/job.ts";
 import { specOf } from "../../domain/job-text.ts";
 
@@ -27,7 +28,7 @@ export const DELIVERED: NotifyResult = { kind: "delivered" };
 export const NO_FLEET: NotifyResult = { kind: "no-fleet", message: "not found" };
 
 export type Of<Kind extends ArrayCommand["kind"]> = Extract<ArrayCommand, { readonly kind: Kind }>;
-type GangOf<Kind extends GangCommand["kind"]> = Of<"gang"> & {
+export type GangOf<Kind extends GangCommand["kind"]> = Of<"gang"> & {
   readonly command: Extract<GangCommand, { readonly kind: Kind }>;
 };
 
@@ -53,6 +54,8 @@ export interface PlayedArray {
   readonly entries: () => readonly InboxEntry[];
   /** Ends the oldest run with these ends of its tasks, or with all of them completed. */
   readonly ran: (ends?: (task: number) => Partial<TaskEnd>, at?: GangOf<"run">) => void;
+  /** As its host would report it, packed where the order asks for it. */
+  readonly reportOf: (at: GangOf<"run">, ends?: (task: number) => Partial<TaskEnd>) => RunReport;
   readonly notRun: (outcome: RunOutcome, at?: GangOf<"run">) => void;
   readonly stopped: () => void;
   readonly batches: () => readonly (readonly number[])[];
@@ -162,17 +165,21 @@ export function playArray({
       return entries;
     },
     entries: () => commands.flatMap((each) => (each.kind === "tell" ? [each.entry] : [])),
-    ran: (ends = () => ({}), at = oldest(gang("run"), "a run")) => {
-      const { host, order } = at.command;
-      const tasks = (order.taskBatch?.tasks ?? []).map((task): TaskEnd => {
+    reportOf: ({ command: { host, order } }, ends = () => ({})) => {
+      const { tasks: batch = [], mostTexts } = order.taskBatch ?? {};
+      const tasks = batch.map((task): TaskEnd => {
         const times = { startedAtMs: nowMs, endedAtMs: nowMs + 10 };
         return { task, end: "completed", ...times, ...ends(task) };
       });
       const isWhole = tasks.every(({ end }) => end === "completed" || end === "failed");
-      const end = isWhole ? "completed" : "stopped";
-      const report = { host, hasStarted: true, endedAtMs: nowMs, ranks: [], tasks, end } as const;
-      played.notRun({ kind: "reported", report }, at);
+      return {
+        ...{ host, hasStarted: true, endedAtMs: nowMs, ranks: [] },
+        end: isWhole ? "completed" : "stopped",
+        ...(mostTexts === undefined ? { tasks } : { packedTasks: packEnds(tasks, mostTexts) }),
+      };
     },
+    ran: (ends = () => ({}), at = oldest(gang("run"), "a run")) =>
+      played.notRun({ kind: "reported", report: played.reportOf(at, ends) }, at),
     notRun: (outcome, at = oldest(gang("run"), "a run")) => {
       const { id, host } = at.command;
       played.answer(at, {
