@@ -3,6 +3,7 @@ import type { RankGroupStatus } from "../../agent/folder/launch-files.ts";
 import { batchReport, type BatchFacts } from "../../agent/runs/task-report.ts";
 import type { TaskTurn } from "../../agent/folder/slot-journal.ts";
 import { progressOf } from "../../agent/runs/batch-progress.ts";
+import { unpackEnds } from "../../protocol/packed-ends.ts";
 import { batchOf, endOf, endsOf } from "./batch-fixture.ts";
 
 const SHIM = { bootId: "this-boot", pid: 7, started: "1" };
@@ -107,6 +108,18 @@ describe("the report of a batch", () => {
     const report = batchReport(factsOf(facts));
     expect({ end: report.end, tasks: endsOf(report), code: report.cause?.code }).toEqual(want);
     expect(report.ranks).toEqual([]);
+  });
+
+  it("has the ends packed where the batch asks for that, with no more messages than it wants", () => {
+    const facts = factsOf({ turns: turnsOf(FAILED, ran({}), FAILED) });
+    const plain = batchReport(facts).tasks ?? [];
+    const report = batchReport({ ...facts, batch: { ...facts.batch, mostTexts: 1 } });
+    expect(report).not.toHaveProperty("tasks");
+    if (report.packedTasks === undefined) throw new Error("nothing is packed");
+    const [first, second, third] = unpackEnds(facts.batch.tasks, report.packedTasks);
+    expect([first, second]).toEqual(plain.slice(0, 2));
+    expect(first?.message).toContain("exit code 3");
+    expect(third).toEqual({ ...plain[2], message: undefined });
   });
 
   it("names the restart of the machine at the tasks that it cut off", () => {
