@@ -20,7 +20,9 @@
 
 /* Between two looks for tasks that are to stop, when no notification comes. */
 #define LOOK_MS 1000
+/* Between two looks for what was killed, growing: a process in the middle of a disk's work may take its time. */
 #define KILLED_LOOK_MS 10
+#define KILLED_LOOK_MAX_MS 500
 #define MOST_STOP_BYTES (64u << 20)
 #define NO_PORT 0
 #define PORT_ATTEMPTS 32
@@ -33,6 +35,7 @@ struct slot {
   int task;
   int port;
   int64_t look_at_ms;
+  int64_t pause_ms;
 };
 
 /* Of each task, in the order of the plan. */
@@ -232,6 +235,8 @@ static void start_task(int slot) {
   print_ranks(to, &launch.groups[slot], true);
   fputs("}", to);
   end_line(&journal);
+  // Named while its start was on its way to the disk.
+  if (turns[at].reason != NULL) end_group(&launch.groups[slot]);
 }
 
 /* The task is over. */
@@ -276,12 +281,16 @@ static void fill(int slot) {
 static void advance_slot(int slot, bool may_start) {
   struct slot *of = &slots[slot];
   struct group *group = &launch.groups[slot];
-  if (of->phase == RUNNING && group->is_ended) *of = (struct slot){CLEARING, of->task, of->port, 0};
+  if (of->phase == RUNNING && group->is_ended) *of = (struct slot){CLEARING, of->task, of->port, 0, KILLED_LOOK_MS};
   if (of->phase == CLEARING && of->look_at_ms <= elapsed_ms()) {
-    if (clear_task(batch->tasks[of->task].number, group)) of->look_at_ms = elapsed_ms() + KILLED_LOOK_MS;
-    else end_task(slot);
+    if (clear_task(batch->tasks[of->task].number, group)) {
+      of->look_at_ms = elapsed_ms() + of->pause_ms;
+      of->pause_ms = of->pause_ms * 2 < KILLED_LOOK_MAX_MS ? of->pause_ms * 2 : KILLED_LOOK_MAX_MS;
+    } else end_task(slot);
   }
   if (of->phase == FREE && may_start && !is_behind(&journal)) fill(slot);
+  // Stopped while the disk was full: it has not run, and its line without an end says that it was cut off.
+  if (of->phase == DUE && !may_start) of->phase = FREE;
   if (of->phase == DUE && !is_behind(&journal)) start_task(slot);
 }
 

@@ -1,8 +1,10 @@
 /** What one supervisor must do as the other does, beside the tests of launches, which run with each (`unit`, `fallback`). */
 
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import type { LaunchPlan, LaunchStatus } from "../../agent/folder/launch-files.ts";
 import { launchFiles, taskDir } from "../../agent/folder/launch-files.ts";
@@ -13,7 +15,7 @@ import { readLog } from "../../agent/shim/log-reader.ts";
 import { NATIVE_PROTOCOL, planWords } from "../../agent/runs/plan-words.ts";
 import { findNative } from "../../agent/system/native-supervisor.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
-import { builtNative, builtShim, folder, removeFolders } from "./fixture.ts";
+import { builtNative, builtShim, eventually, folder, removeFolders } from "./fixture.ts";
 
 afterEach(removeFolders);
 
@@ -241,6 +243,28 @@ describe("a supervisor", () => {
     expect(status).toMatchObject({ phase: "ended", ranks: [] });
     expect(turns.size).toBe(0);
   });
+
+  it.runIf(native !== undefined)(
+    "starts no task of a batch before its start is in the journal",
+    async () => {
+      const leaseDir = folder();
+      const dir = join(leaseDir, "leases", "lease-1");
+      const files = launchFiles(dir);
+      mkdirSync(dir, { recursive: true });
+      const plan = batchPlan(leaseDir, { command: ["sh", "-c", `echo >> ${leaseDir}/starts`] });
+      writeFileSync(files.planWords, planWords(plan, MARKS) ?? "");
+      // No journal can lie in what is no folder.
+      writeFileSync(join(dir, "turns"), "");
+      const ended = once(spawn(native ?? "", [dir], { stdio: "ignore" }), "exit");
+      await eventually(() => existsSync(files.claim));
+      await setTimeout(700);
+      expect(existsSync(join(leaseDir, "starts"))).toBe(false);
+      rmSync(join(dir, "turns"));
+      expect(await ended).toEqual([0, null]);
+      expect(readFileSync(join(leaseDir, "starts"), "utf8")).toBe("\n".repeat(6));
+      expect(readTurns(nodeSystem.files, files.journal).size).toBe(3);
+    },
+  );
 
   it.runIf(native !== undefined).each([
     [
