@@ -29,6 +29,8 @@ export interface Gang {
   readonly channels: number;
   /** Of the largest number of GPUs on one host. */
   readonly mostOnHost: number;
+  /** The cards of all channels, one for each channel and island. */
+  readonly ports: () => readonly Port[];
   readonly ring: () => Load;
   readonly trees: () => Load;
 }
@@ -55,6 +57,10 @@ export function gangOf(cluster: Cluster, set: FabricSet): Gang {
     islands: islands.length,
     channels,
     mostOnHost,
+    ports: () =>
+      islands.flatMap((own) =>
+        Array.from({ length: channels }, (_, channel) => portOf(own, channel, channels)),
+      ),
     ring: once(() => loadOf(ringEdges(islands.length), 1)),
     trees: once(() => loadOf(treeEdges(islands.length), gpus / (4 * (gpus - 1)))),
   };

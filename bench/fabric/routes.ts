@@ -39,40 +39,51 @@ export interface Connection {
 }
 
 export function addRoute(cluster: Cluster, load: Load, connection: Connection): void {
-  const { links, paths, uplinks } = cluster;
+  const { links, paths } = cluster;
   const { from, to, channel, volume } = connection;
   add(load, links.out(from.host, from.card), volume);
   add(load, links.into(to.host, to.card), volume);
   const a = links.leafOf(from.host, from.card);
   const b = links.leafOf(to.host, to.card);
   if (a === b) return;
-  const isOpen = (spine: number): boolean => isUp(cluster, a, spine) && isUp(cluster, b, spine);
+  const open = openSpines(cluster, a, b);
   const cross = (spine: number, part: number): void => {
     add(load, links.up(a, spine), part);
     add(load, links.down(b, spine), part);
   };
-  if (paths === 0) {
-    let open = 0;
-    for (let spine = 0; spine < uplinks; spine += 1) if (isOpen(spine)) open += 1;
-    for (let spine = 0; spine < uplinks; spine += 1) if (isOpen(spine)) cross(spine, volume / open);
-    // No spine switch joins the two leaf switches: nothing comes through.
-    if (open === 0) cross(0, Infinity);
-    return;
-  }
-  const ends =
-    (from.host * cluster.cardsPerHost + from.card) * cluster.hosts * cluster.cardsPerHost +
-    (to.host * cluster.cardsPerHost + to.card);
-  for (let path = 0; path < paths; path += 1) {
-    const first = hashed(ends, channel * paths + path, cluster.seed) % uplinks;
-    let spine = first;
-    for (let tried = 1; tried < uplinks && !isOpen(spine); tried += 1)
-      spine = (first + tried) % uplinks;
-    cross(spine, isOpen(spine) ? volume / paths : Infinity);
+  // No spine switch joins the two leaf switches: nothing comes through.
+  if (open.length === 0) cross(0, Infinity);
+  else if (paths === 0) for (const spine of open) cross(spine, volume / open.length);
+  else {
+    const cards = cluster.hosts * cluster.cardsPerHost;
+    const ends =
+      (from.host * cluster.cardsPerHost + from.card) * cards +
+      (to.host * cluster.cardsPerHost + to.card);
+    for (let path = 0; path < paths; path += 1) {
+      const spine = hashed(ends, channel * paths + path, cluster.seed) % open.length;
+      cross(open[spine] ?? 0, volume / paths);
+    }
   }
 }
 
-const isUp = ({ capacity, links }: Cluster, leaf: number, spine: number): boolean =>
-  (capacity[links.up(leaf, spine)] ?? 0) > 0;
+/** Memory of a pure function: by cluster, and the two leaf switches. */
+const knownOpen = new WeakMap<Cluster, Map<number, readonly number[]>>();
+
+/** The spine switches to which both leaf switches have an uplink that is up. */
+function openSpines(cluster: Cluster, a: number, b: number): readonly number[] {
+  const known = knownOpen.get(cluster) ?? new Map<number, readonly number[]>();
+  knownOpen.set(cluster, known);
+  const key = a * cluster.capacity.length + b;
+  const before = known.get(key);
+  if (before !== undefined) return before;
+  const { capacity, links, uplinks } = cluster;
+  const isUp = (leaf: number, spine: number): boolean => (capacity[links.up(leaf, spine)] ?? 0) > 0;
+  const open = Array.from({ length: uplinks }, (_, spine) => spine).filter(
+    (spine) => isUp(a, spine) && isUp(b, spine),
+  );
+  known.set(key, open);
+  return open;
+}
 
 /** A well-mixed number of 32 bits (the finaliser of MurmurHash3 over three words). */
 function hashed(a: number, b: number, c: number): number {

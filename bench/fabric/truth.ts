@@ -15,6 +15,8 @@ export interface FabricTruth {
   readonly cluster: Cluster;
   /** Bus bandwidth, GB/s, beside these neighbours; none make it faster. One GPU has no limit: Infinity. */
   readonly gbs: (set: FabricSet, neighbours?: readonly Stream[]) => number;
+  /** No more than this can it be, from its cards alone: cheap. */
+  readonly mostGbs: (set: FabricSet) => number;
   /** A gang that runs, as the neighbour of others; undefined when it uses no card. */
   readonly neighbour: (set: FabricSet) => Stream | undefined;
 }
@@ -23,6 +25,7 @@ export function fabricTruth(cluster: Cluster): FabricTruth {
   return {
     cluster,
     gbs: (set, neighbours = []) => overall(cluster, gangOf(cluster, set), neighbours),
+    mostGbs: (set) => mostGbs(cluster, set),
     neighbour: (set) => {
       const gang = gangOf(cluster, set);
       if (gang.channels === 0) return undefined;
@@ -59,3 +62,16 @@ function overall(cluster: Cluster, gang: Gang, neighbours: readonly Stream[]): n
 
 const insideGbs = (cluster: Cluster, { gpus, mostOnHost }: Gang): number =>
   gpus === mostOnHost ? cluster.insideGbs : cluster.islandGbs;
+
+/**
+ * A ring sends 1 GB/s of each through every card of every channel, a pair of trees half of that at least (2(n − 1) edges of n / (4(n − 1)) GB/s,
+ * over two islands or more), so the slowest card in use limits both to twice its share.
+ */
+function mostGbs(cluster: Cluster, set: FabricSet): number {
+  const gang = gangOf(cluster, set);
+  if (gang.channels === 0) return insideGbs(cluster, gang);
+  let slowest = Infinity;
+  for (const { host, card } of gang.ports())
+    slowest = Math.min(slowest, cluster.capacity[cluster.links.out(host, card)] ?? 0);
+  return Math.min(insideGbs(cluster, gang), 2 * slowest * gang.channels);
+}

@@ -10,6 +10,7 @@ import {
   trainingBars,
   type AccuracyFound,
 } from "./accuracy.ts";
+import { runAtScale } from "./at-scale/run.ts";
 import { compareOn, PAPER_SAMPLES, type Compared } from "./compare.ts";
 import { compareBars, compareTable, modelTable, sizesTable } from "./compare-bars.ts";
 import { measureDrift } from "./drift.ts";
@@ -34,6 +35,8 @@ const SAMPLES = {
 };
 
 export async function runPick(request: BenchRequest): Promise<BenchAnswer> {
+  const fabrics = request.text("fabric");
+  if (fabrics !== undefined) return runAtScale(fabrics, request);
   const parts = new Set(request.chosen("only"));
   const isChosen = (part: PickPart): boolean => parts.has(part);
   const data = readTruthData({ intra: request.text("intra"), inter: request.text("inter") });
