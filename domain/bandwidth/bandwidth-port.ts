@@ -47,6 +47,11 @@ export interface BandwidthPredictor {
    * Absent: no two shares are alike.
    */
   readonly kindOf?: (share: PickShare) => string | number;
+  /**
+   * What a host was seen to give of what a sound one gives, 0 to 1, where hosts of one kind differ in that; then racks may matter too, and
+   * shares of equal kinds are not interchangeable, though they cost a search no more. Absent: no such difference is known.
+   */
+  readonly strengthOf?: (host: number) => number;
   /** No answer is above the intra-host bandwidth of the slowest member host, so a search may prune by it. */
   readonly isClamped?: boolean;
   /** GB/s of each candidate, in order. */

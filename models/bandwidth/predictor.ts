@@ -22,6 +22,7 @@ import {
   type HostLook,
   type HostLooks,
 } from "./features.ts";
+import { factorLog, strengthLog, type FabricFactors } from "./fabric-factors.ts";
 import { forwardPass } from "./forward.ts";
 import { appraised, type SeenBandwidth } from "./appraised.ts";
 import type { PredictorOptions } from "./inside.ts";
@@ -46,6 +47,8 @@ export interface SurrogateSettings {
   readonly memory: readonly RememberedSample[];
   /** The messages of all that; `USUAL_MESSAGES` when absent. */
   readonly messages?: MessageProfile;
+  /** Of a large cluster: what its hosts and racks take from every answer. */
+  readonly fabric?: FabricFactors;
   /** What was measured with other messages. */
   readonly others?: readonly OtherMessages[];
 }
@@ -79,7 +82,13 @@ export function openSyncPredictor(
     const asked = [...open];
     const answers = forward(asked.map(([, looks]) => tokensOf(looks, model.settings.features)));
     asked.forEach(([key, looks], index) => known.set(key, gbsOf(looks, answers[index] ?? NaN)));
-    return keys.map((key) => known.get(key));
+    const { fabric } = model.settings;
+    if (fabric === undefined) return keys.map((key) => known.get(key));
+    return keys.map((key, at) => {
+      const seen = known.get(key);
+      const factor = Math.exp(factorLog(domain, fabric, candidates[at] ?? []));
+      return seen && { ...seen, gbs: seen.gbs * factor };
+    });
   };
   const appraise = (candidates: readonly Candidate[]): readonly Appraised[] =>
     appraised(domain, candidates, { clamp, answersFor });
@@ -93,7 +102,18 @@ export function openSyncPredictor(
     kinds[share.host]?.set(share.mask, kind);
     return kind;
   };
-  const own = { version, domain, isClamped: clamp, predict, appraise, kindOf };
+  const { fabric } = model.settings;
+  const own = {
+    version,
+    domain,
+    isClamped: clamp,
+    predict,
+    appraise,
+    kindOf,
+    ...(fabric !== undefined && {
+      strengthOf: (host: number): number => Math.exp(strengthLog(domain, fabric, host)),
+    }),
+  };
   const at = atOtherMessages(own, { settings: model.settings, looksOf, answersFor });
   return { ...own, at };
 }

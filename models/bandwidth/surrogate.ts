@@ -13,9 +13,11 @@ import type {
   BandwidthDomain,
   BandwidthPredictor,
   BandwidthSample,
+  Candidate,
 } from "../../domain/bandwidth/bandwidth-port.ts";
 import { areSameMessages, USUAL_MESSAGES } from "../../domain/bandwidth/message-profile.ts";
 import { crossFitted } from "./boosted-trees.ts";
+import { fabricFactors, factorLog, type FabricFactors } from "./fabric-factors.ts";
 import {
   FEATURE_COUNT,
   featureSettings,
@@ -115,17 +117,24 @@ export async function trainSurrogate(request: TrainRequest): Promise<TrainedSurr
   if (fresh.length === 0) {
     throw new RangeError("no sample lies on several hosts. Measure sets over at least two hosts.");
   }
-  const features = learnedFeatures(request, fresh);
+  const fabric = fabricFactors(domain, [...fresh, ...rawMemory(domain, from?.settings)]);
+  const features =
+    fabric === undefined
+      ? learnedFeatures(request, fresh)
+      : (from?.settings.features ?? featureSettings(domain, fresh.length));
   const others = otherMessages(request, messages);
   const earlier = rehearsed(domain, features, from?.settings);
   const samples = [...fresh, ...earlier.still];
-  const scale = from?.settings ?? spreadOf(fresh.map(({ gbs }) => Math.log(gbs)));
+  const scale =
+    from?.settings ??
+    spreadOf(fresh.map(({ shares, gbs }) => Math.log(gbs) - lostLog(domain, fabric, shares)));
   const settings: SurrogateSettings = {
     features,
     meanLog: scale.meanLog,
     spreadLog: scale.spreadLog,
     clamp: from?.settings.clamp ?? request.clamp ?? true,
     memory: [],
+    ...(fabric !== undefined && { fabric }),
     ...(!areSameMessages(messages, USUAL_MESSAGES) && { messages }),
     ...(others.length > 0 && { others }),
   };
@@ -207,14 +216,31 @@ function rehearsed(
   return { still, before };
 }
 
+const rawMemory = (
+  domain: BandwidthDomain,
+  earlier: SurrogateSettings | undefined,
+): readonly BandwidthSample[] =>
+  (earlier?.memory ?? []).flatMap((sample) => {
+    const shares = sharesOf(domain, sample);
+    return shares === undefined ? [] : [{ shares, gbs: Math.exp(sample.logGbs) }];
+  });
+
+/** What the Transformer need not learn. */
+const lostLog = (
+  domain: BandwidthDomain,
+  fabric: FabricFactors | undefined,
+  shares: Candidate,
+): number => (fabric === undefined ? 0 : factorLog(domain, fabric, shares));
+
 function trainingSamples(
   domain: BandwidthDomain,
   samples: readonly WeightedSample[],
-  { features, meanLog, spreadLog, clamp }: SurrogateSettings,
+  { features, meanLog, spreadLog, clamp, fabric }: SurrogateSettings,
 ): TrainingTask["samples"] {
   const looksOf = hostLooks(domain, features);
-  const standardised = (gbs: number): number => (Math.log(gbs) - meanLog) / spreadLog;
   return samples.map(({ shares, gbs, weight = 1 }) => {
+    const lost = lostLog(domain, fabric, shares);
+    const standardised = (one: number): number => (Math.log(one) - lost - meanLog) / spreadLog;
     const inside = clamp ? insideGbs(domain, shares) : Infinity;
     return {
       tokens: tokensOf(looksOf(shares), features),

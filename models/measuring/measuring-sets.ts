@@ -8,15 +8,19 @@
  * about (training-sets.ts); more where types are mixed, because there a slow host explains most of everything and its table says so
  * already. The first of the others are those that lower the variance over everything most (measuring-plan.ts). That plan goes to the
  * extremes, and is spent when they are known: then any sets, on hosts of one type first those that differ most from others of
- * their kind. The kinds alternate, so that a run that stops early has some of each. Measurements over hosts are not used.
+ * their kind. Of a large cluster hosts and racks come first (rack-sets.ts). The kinds alternate, so that a run that stops early has some of each. Measurements over hosts are not used.
  */
 
 import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
 import { popCount } from "../../domain/lease/lease.ts";
-import type { Random } from "../../lib/random.ts";
+import { shuffled, type Random } from "../../lib/random.ts";
 import { decidingSets } from "./deciding-sets.ts";
 import { candidatePool, keyOf, planBetween } from "./measuring-plan.ts";
+import { isLarge, rackSets } from "./rack-sets.ts";
 import { trainingSets } from "./training-sets.ts";
+
+/** Of a large cluster, the hosts that sets with some of their GPUs are measured on. */
+const FEW_HOSTS = 12;
 
 interface MeasuringNeed {
   readonly count: number;
@@ -53,6 +57,25 @@ export function measuringSets(
   { count, random, measured, hosts, nameOf = keyOf }: MeasuringNeed,
 ): readonly Candidate[] {
   const members = hosts ?? [...domain.hosts.keys()];
+  if (isLarge(members)) {
+    const racked = rackSets(domain, {
+      count,
+      random: random.stream("racks"),
+      measured,
+      hosts: members,
+    });
+    const few = shuffled(members, random.stream("few hosts"))
+      .slice(0, FEW_HOSTS)
+      .sort((a, b) => a - b);
+    const rest = measuringSets(domain, {
+      count: count - racked.length,
+      random: random.stream("rest"),
+      measured: [...measured, ...racked],
+      hosts: few,
+      nameOf,
+    });
+    return inTurn(racked, rest);
+  }
   const types = new Set(members.map((host) => domain.hosts[host]?.gpuType));
   const division = DIVISION[types.size > 1 ? "severalTypes" : "oneType"];
   // What was measured counts as divided in the same way: budgets in parts are one budget.

@@ -140,9 +140,9 @@ export function* waysOf(
 /** Of each host the last one before it that is alike in everything. */
 function earlierTwins(
   hosts: readonly HostOptions[],
-  { kindOf }: BandwidthPredictor,
+  { kindOf, strengthOf }: BandwidthPredictor,
 ): readonly (number | undefined)[] {
-  if (kindOf === undefined) return hosts.map(() => undefined);
+  if (kindOf === undefined || strengthOf !== undefined) return hosts.map(() => undefined);
   const last = new Map<string, number>();
   return hosts.map(({ host, masks, gbs, gpuCount }, at) => {
     const kinds = masks.slice(1).map((mask) => kindOf({ host, mask }));

@@ -3,6 +3,7 @@
  *
  * 1. The answers that the caller names, the compact one of Topo (compact.ts) and those of EHA (balanced.ts): the pick is never predicted to
  *    be worse than any of them.
+ *    Where hosts are known to differ in strength also sets on strong hosts of few racks (racked.ts).
  * 2. The best set of every host that holds the whole gang.
  * 3. Where there are few ways to split the gang over the hosts: all of them, the most promising first (exact-counts.ts). The answer is
  *    exact over per-host counts if the budget lasts.
@@ -18,6 +19,7 @@ import { compactPick } from "./compact.ts";
 import { enterWays, countWays } from "./exact-counts.ts";
 import { allOptions, type HostOptions } from "./host-options.ts";
 import { movesFrom } from "./moves.ts";
+import { rackedCandidates } from "./racked.ts";
 import { openContest, type Contest, type PickBudget, type PickSearch } from "./search.ts";
 import { openSeats, shapesOf, type Seats } from "./shapes.ts";
 
@@ -51,6 +53,7 @@ export const searchPick: PickSearch = (question, given) => {
   if (isSameHost) return contest.result(true);
   const compact = compactPick(hosts, gpus);
   if (compact !== undefined) contest.enter([compact]);
+  contest.enter(rackedCandidates(question, hosts));
   contest.enter(balancedCandidates(question, budget.work * EHA_SHARE));
   if (countWays(hosts, gpus) <= MOST_WAYS)
     return contest.result(enterWays(contest, hosts, { ...question, until: budget.work }));

@@ -1,0 +1,109 @@
+/**
+ * @file Chooses the sets to measure on a large cluster: each host beside few others, and sets over several racks.
+ *
+ * A set is as fast as its weakest host, so a fast set clears all of its hosts and a slow one accuses all: sets of two whole hosts of one rack say
+ * most of a host. Of six sets four are such pairs; each round pairs every host once, with another partner than before. The fifth is over
+ * several racks (2, 4, 8, … whole racks' worth of hosts, up to half of the cluster), which shows what leaving a rack costs. The sixth is left to
+ * the plan for small clusters (measuring-sets.ts), for hosts that give some of their GPUs. Measurements are not used. Ties: the fleet's order.
+ * Cost: O(count · hosts).
+ */
+
+import type { BandwidthDomain, Candidate } from "../../domain/bandwidth/bandwidth-port.ts";
+import { fullMask } from "../../lib/bits.ts";
+import { shuffled, type Random } from "../../lib/random.ts";
+import { keyOf } from "./measuring-plan.ts";
+
+interface RackNeed {
+  readonly count: number;
+  readonly random: Random;
+  readonly measured: readonly Candidate[];
+  readonly hosts: readonly number[];
+}
+
+const FEW_HOSTS = 16;
+/** Of all sets. */
+const PAIRS_SHARE = 4 / 6;
+const SPREAD_SHARE = 1 / 6;
+/** Racks of a set over several: 2 to the power of up to this. */
+const MOST_DOUBLINGS = 6;
+
+export const isLarge = (hosts: readonly number[]): boolean => hosts.length > FEW_HOSTS;
+
+/** Fewer than asked where there are no more pairs. */
+export function rackSets(domain: BandwidthDomain, need: RackNeed): readonly Candidate[] {
+  const { count, random, measured, hosts } = need;
+  const racks = racksOf(domain, hosts);
+  const known = new Set(measured.map(keyOf));
+  const fresh = (candidate: Candidate): boolean => {
+    const key = keyOf(candidate);
+    if (candidate.length < 2 || known.has(key)) return false;
+    known.add(key);
+    return true;
+  };
+  const wanted = Math.round(count * PAIRS_SHARE);
+  const pairs: Candidate[] = [];
+  const longest = racks.reduce((most, { length }) => Math.max(most, length), 0);
+  for (let round = 1; round < longest && pairs.length < wanted; round += 1)
+    pairs.push(...pairedIn(domain, racks, round).filter(fresh));
+  const spread: Candidate[] = [];
+  const own = random.stream("racks");
+  for (let at = 0; racks.length > 1 && at < Math.round(count * SPREAD_SHARE); at += 1) {
+    const set = overRacks(domain, racks, { at, random: own });
+    if (fresh(set)) spread.push(set);
+  }
+  return [...pairs.slice(0, wanted), ...spread];
+}
+
+/** Hosts without a rack are in one. */
+function racksOf(
+  { hosts: all }: BandwidthDomain,
+  hosts: readonly number[],
+): readonly (readonly number[])[] {
+  const byRack = new Map<string, number[]>();
+  for (const host of hosts) {
+    const rack = all[host]?.rack ?? "";
+    byRack.set(rack, [...(byRack.get(rack) ?? []), host]);
+  }
+  return [...byRack.values()];
+}
+
+/** Each host with the one `round` further on, in turns of twice that; what is left over with its rack's first. */
+function pairedIn(
+  domain: BandwidthDomain,
+  racks: readonly (readonly number[])[],
+  round: number,
+): readonly Candidate[] {
+  return racks.flatMap((hosts) => {
+    const used = new Set<number>();
+    return hosts.flatMap((host, at): Candidate[] => {
+      const partner = hosts[(at + round) % hosts.length];
+      if (partner === undefined || used.has(host)) return [];
+      const other = used.has(partner) ? hosts[(at + 1) % hosts.length] : partner;
+      if (other === undefined || other === host) return [];
+      used.add(host).add(other);
+      return [whole(domain, [host, other])];
+    });
+  });
+}
+
+function overRacks(
+  domain: BandwidthDomain,
+  racks: readonly (readonly number[])[],
+  { at, random }: { readonly at: number; readonly random: Random },
+): Candidate {
+  const doublings = 1 + (at % Math.min(MOST_DOUBLINGS, Math.floor(Math.log2(racks.length))));
+  const chosen = shuffled(racks, random).slice(0, 2 ** doublings);
+  const each = 1 + random.below(MOST_OF_RACK);
+  return whole(
+    domain,
+    chosen.flatMap((hosts) => shuffled(hosts, random).slice(0, each)),
+  );
+}
+
+/** Few hosts of each rack: the more, the likelier one of them is slow and hides what the racks cost. */
+const MOST_OF_RACK = 3;
+
+const whole = ({ hosts: all }: BandwidthDomain, hosts: readonly number[]): Candidate =>
+  hosts
+    .map((host) => ({ host, mask: fullMask(all[host]?.gpuCount ?? 0) }))
+    .sort((a, b) => a.host - b.host);

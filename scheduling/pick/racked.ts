@@ -1,0 +1,127 @@
+/**
+ * @file Candidates on strong hosts of few racks, for clusters whose hosts are known to differ.
+ *
+ * A gang runs at the pace of its weakest host, over the fewest cards that one of its hosts has, and slower the more racks it lies on. So for each
+ * strength that hosts have (in steps of `STEP`) and each number of GPUs that a host gives at least, the highest product first, the hosts that are as
+ * good are taken rack by rack: in one rack that holds the gang (the `MOST_SINGLE` with least room and as many with most), else racks with
+ * most room first and for the rest the one with least room that holds it. In a rack hosts with most free GPUs come first, then strong ones, then
+ * in order. Without strengths there are none. Cost: O(hosts · log hosts) for each of at most `MOST_BARS` pairs of strength and number.
+ */
+
+import type { Candidate } from "./bandwidth-port.ts";
+import type { HostOptions } from "./host-options.ts";
+import { candidateOf } from "./balanced.ts";
+import type { PickQuestion } from "./search.ts";
+
+const STEP = 0.05;
+const MOST_SINGLE = 3;
+const MOST_BARS = 24;
+
+export function rackedCandidates(
+  { predictor, gpus }: PickQuestion,
+  hosts: readonly HostOptions[],
+): readonly Candidate[] {
+  const { domain, strengthOf } = predictor;
+  if (strengthOf === undefined) return [];
+  const graded = hosts.map((options) => ({
+    options,
+    rack: domain.hosts[options.host]?.rack ?? "",
+    grade: Math.round(strengthOf(options.host) / STEP),
+  }));
+  const found: Candidate[] = [];
+  let bars = 0;
+  for (const { grade, least } of barsOf(graded, gpus)) {
+    const able = graded.filter((one) => one.grade >= grade && one.options.free >= least);
+    const room = able.reduce((sum, { options }) => sum + options.free, 0);
+    if (room < gpus) continue;
+    found.push(...rackByRack(able, gpus));
+    bars += 1;
+    if (bars === MOST_BARS) break;
+  }
+  return found;
+}
+
+/** Each strength with each number of GPUs: a gang's pace follows the product, so the highest product comes first. */
+function barsOf(graded: readonly Graded[], gpus: number): readonly Bar[] {
+  const grades = [...new Set(graded.map(({ grade }) => grade))];
+  const most = graded.reduce((largest, { options }) => Math.max(largest, options.free), 1);
+  const counts = Array.from({ length: Math.min(most, gpus) }, (_, at) => at + 1);
+  return grades
+    .flatMap((grade) => counts.map((least) => ({ grade, least })))
+    .sort((a, b) => b.grade * b.least - a.grade * a.least || b.least - a.least);
+}
+
+interface Bar {
+  /** In steps of `STEP`. */
+  readonly grade: number;
+  readonly least: number;
+}
+
+interface Graded {
+  readonly options: HostOptions;
+  readonly rack: string;
+  readonly grade: number;
+}
+
+interface Rack {
+  readonly name: string;
+  readonly hosts: readonly Graded[];
+  readonly room: number;
+}
+
+function rackByRack(able: readonly Graded[], gpus: number): readonly Candidate[] {
+  const racks = racksOf(able);
+  const single = racks.filter(({ room }) => room >= gpus);
+  if (single.length > 0) {
+    const tight = single.slice(-MOST_SINGLE);
+    const wide = single.slice(0, MOST_SINGLE);
+    return [...new Set([...tight, ...wide])].map((rack) => filled(rack.hosts, gpus));
+  }
+  const taken: Graded[] = [];
+  let open = gpus;
+  for (const [at, rack] of racks.entries()) {
+    const rest = racks.slice(at);
+    // The last of those that hold the rest has the least room.
+    const last = rest.filter(({ room }) => room >= open).at(-1);
+    taken.push(...(last ?? rack).hosts);
+    open -= (last ?? rack).room;
+    if (open <= 0) break;
+  }
+  return [filled(taken, gpus)];
+}
+
+/** Most room first; hosts with most free GPUs first. */
+function racksOf(able: readonly Graded[]): readonly Rack[] {
+  const byName = new Map<string, Graded[]>();
+  for (const one of able) {
+    const own = byName.get(one.rack);
+    if (own === undefined) byName.set(one.rack, [one]);
+    else own.push(one);
+  }
+  return [...byName]
+    .map(([name, hosts]) => ({
+      name,
+      hosts: hosts.sort(
+        (a, b) =>
+          b.options.free - a.options.free || b.grade - a.grade || a.options.host - b.options.host,
+      ),
+      room: hosts.reduce((sum, { options }) => sum + options.free, 0),
+    }))
+    .sort((a, b) => b.room - a.room || (a.name < b.name ? -1 : 1));
+}
+
+/** Host after host; the last one gives what is missing. */
+function filled(hosts: readonly Graded[], gpus: number): Candidate {
+  const counts: number[] = [];
+  let open = gpus;
+  for (const { options } of hosts) {
+    if (open === 0) break;
+    const count = Math.min(options.free, open);
+    counts.push(count);
+    open -= count;
+  }
+  return candidateOf(
+    hosts.slice(0, counts.length).map(({ options }) => options),
+    counts,
+  );
+}
