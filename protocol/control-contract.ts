@@ -68,6 +68,8 @@ export const PATIENT_RULES = 3;
 
 /** From here on leases of an array divide short tasks in one round, and their hosts report the ends packed. */
 export const BULK_RULES = 4;
+/** From here on a job whose gang has lost a host asks its fleet to keep the others, and asks again at once. */
+export const REPLACING_RULES = 4;
 
 export type Admission =
   | {

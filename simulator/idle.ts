@@ -28,6 +28,7 @@ const CAUSE_OF: Readonly<Record<Reservation["kind"], IdleCause>> = {
   preemption: "evictions",
   headroom: "evictions",
   keep: "kept",
+  replace: "kept",
 };
 
 const NOTHING: IdleTime = { reservations: 0, evictions: 0, kept: 0, unusable: 0, unwanted: 0 };

@@ -173,6 +173,8 @@ function specOf(file: ReadJobFile): JobSpec {
     ...(timeLimit !== undefined && { timeLimitMs: timeLimit }),
     ...preemptionOf(file.preemption, jobClass),
     ...dependenciesOf(file),
+    ...(typeof file.gang !== "number" &&
+      file.gang.replace !== undefined && { replaceMs: file.gang.replace }),
     isHeld: file.hold ?? false,
     ...arrayOf(file.array),
     ...collectivesOf(file.collectives),

@@ -16,6 +16,8 @@ import { checkTaskRanges } from "./task-ranges.ts";
 import { engineProblems, isEngineFile } from "./job-engine.ts";
 import { isServedFile } from "./job-serving.ts";
 import { problemAt, valueAt, type SchemaProblem } from "../file/schema-problems.ts";
+import { parseDuration } from "../values/dimensions.ts";
+import { MAX_REPLACE_MS } from "./job.ts";
 
 export function jobRuleProblems(value: unknown): SchemaProblem[] {
   return [
@@ -23,6 +25,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...servingProblems(value),
     ...engineProblems(value),
     ...gangProblems(value),
+    ...replacementProblems(value),
     ...checkpointProblems(value),
     ...growthProblems(value),
     ...preemptionProblems(value),
@@ -161,6 +164,20 @@ function gangProblems(file: unknown): SchemaProblem[] {
     seen.add(shape);
   }
   return problems;
+}
+
+function replacementProblems(file: unknown): SchemaProblem[] {
+  const path = ["gang", "replace"];
+  const value = valueAt(file, path);
+  if (value === undefined) return [];
+  if (valueAt(file, ["array"]) !== undefined) {
+    const message = "a task of an array that loses a host starts anew elsewhere";
+    return [problemAt(file, path, { message, remedy: "leave it out" })];
+  }
+  const reading = parseDuration(value);
+  if (reading.kind === "refused" || reading.value <= MAX_REPLACE_MS) return [];
+  const message = `${shown(value)} is more than 1h`;
+  return [problemAt(file, path, { message, remedy: "write at most 1h" })];
 }
 
 const CHECKPOINT_KEYS: readonly string[] = ["signal", "command", "dir", "grace", "interval"];

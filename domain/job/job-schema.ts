@@ -77,6 +77,11 @@ const gang = z
     grow: flag(
       "Having started smaller, go on at full size when there is room: checkpoint, stop, start again. Default: false.",
     ).optional(),
+    replace: duration({
+      description:
+        "Having lost a host, keep the others for so long while a replacement is found; 0 gives them up at once. At most 1h. Default: 5m.",
+      isZeroAllowed: true,
+    }).optional(),
   })
   .meta({
     description: "The gang with its smaller forms.",

@@ -61,6 +61,8 @@ export interface JobSpec {
   readonly after?: readonly Dependency[];
   /** A dependency that can never be met counts as met; absent: it ends the job. */
   readonly mayFollowFailure?: true;
+  /** For how long a gang that has lost a host keeps the others; `DEFAULT_REPLACE_MS` when absent, 0: not at all. */
+  readonly replaceMs?: Ms;
   /** Wait with OnHold until released. */
   readonly isHeld: boolean;
   /** Many tasks with one description: each is a gang of its own, with its own retries and time limit. */
@@ -105,6 +107,11 @@ export interface Gang {
   /** Whether a smaller gang is checkpointed and restarted at full size when there is room. */
   readonly mayGrow?: true;
 }
+
+/** The time that a gang keeps its sound hosts where its job says none. */
+export const DEFAULT_REPLACE_MS = ms(300_000);
+/** A fleet keeps nothing longer. */
+export const MAX_REPLACE_MS = ms(3_600_000);
 
 /** The permitted preemptions of a running job. */
 export interface PreemptionRule {

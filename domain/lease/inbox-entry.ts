@@ -35,6 +35,8 @@ export type InboxEntry =
       readonly lease?: LeaseId;
       /** The job will ask again for what it now gives up: its next request keeps its place. */
       readonly returns?: true;
+      /** A host of its gang is lost: for so long its other GPUs are kept for it while a replacement is found. */
+      readonly keepMs?: number;
     }
   /** A job runs on this lease; sent to a fleet that has lost its ledger or has not confirmed the lease. */
   | { readonly kind: "assert"; readonly lease: LeaseFact }

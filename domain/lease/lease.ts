@@ -96,10 +96,13 @@ export interface Reservation {
    * `preemption`: other jobs are being evicted for the job. `backfill`: the job comes first in the queue and waits for leases to end.
    * `keep`: the job gives up its lease to resume on these GPUs, which are fewer (it was shrunk) or more (it grows). `headroom`: the job runs
    * on GPUs of the inference headroom, and other jobs are evicted in its name to refill it; these GPUs are granted to no job.
+   * `replace`: the job has lost a host, and keeps its other GPUs until `untilMs` while a replacement is found.
    */
-  readonly kind: "preemption" | "backfill" | "keep" | "headroom";
+  readonly kind: "preemption" | "backfill" | "keep" | "headroom" | "replace";
   /** For `backfill`: the job cannot start earlier, so jobs that end by then may be granted the GPUs. */
   readonly usableUntilMs?: number;
+  /** For `replace`, always: when it ends at the latest. */
+  readonly untilMs?: number;
   /** GPU-seconds that other jobs have lost for it so far. */
   readonly lostGpuSeconds?: number;
 }

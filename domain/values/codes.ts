@@ -41,6 +41,8 @@ export const PENDING_CODES = [
   "QueueFull",
   /** An operator holds the queue of its tenant, of its class or of the whole fleet. */
   "QueueOnHold",
+  /** Its gang has lost a host and keeps the others while a replacement is found. */
+  "WaitingForReplacement",
 ] as const;
 export type PendingCode = (typeof PENDING_CODES)[number];
 

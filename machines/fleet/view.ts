@@ -46,6 +46,7 @@ const WAITS_FOR_LEASES: ReadonlySet<PendingCode> = new Set([
   "TopologyPlacementFailed",
   "BehindEarlierJob",
   "WaitingForPreempted",
+  "WaitingForReplacement",
 ]);
 
 /** Whether jobs other than this one wait for leases to end. A job array asks before it keeps an old lease for its next batch. */

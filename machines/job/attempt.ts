@@ -18,7 +18,7 @@ import type { GangCommand } from "../gang/gang-commands.ts";
 import type { Gang, GangAnswer, GangEvent } from "../gang/gang-state.ts";
 import { openGang, stepGang } from "../gang/gang.ts";
 import { gaveWay, preemptionOf, settledPreemption } from "../gang/preemption.ts";
-import { afterStart, isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
+import { isHostsRefusal, verdictOn } from "../gang/retry-verdict.ts";
 import { presentFleet, settleCells } from "./cells.ts";
 import { advanceRequest, ask, endEntry, tell } from "./fleet-conversation.ts";
 import { finish } from "./job-end.ts";
@@ -27,6 +27,7 @@ import type { Job, JobCommand, Stage } from "./job-state.ts";
 import { mark } from "./marks.ts";
 import { stopReasonOf } from "./paused.ts";
 import { polishLater } from "./polish.ts";
+import { accountAfter, replacementMs } from "./replacement.ts";
 import { enter, withoutPending } from "./waiting.ts";
 
 type JobStep = Step<Job, JobCommand>;
@@ -186,17 +187,16 @@ function settle(job: Job, end: GangEnd): Job {
   const over = enter({ ...noted, doubtful }, { kind: "settling", end });
   const mayReturn = end.end !== "completed" && job.reason === undefined && !job.isHeld;
   const entry = endEntry(over, job.seq);
-  return tell(
-    over,
-    mayReturn && entry.kind === "end" ? { ...entry, returns: true } : entry,
-    "settle",
-  );
+  if (!mayReturn || entry.kind !== "end") return tell(over, entry, "settle");
+  const keepMs = replacementMs(job, end);
+  const kept = keepMs === undefined ? {} : { keepMs };
+  return tell(over, { ...entry, returns: true, ...kept }, "settle");
 }
 
 /** The fleet knows that the run is over: the job ends, or asks again. */
 export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
   const { spec, reason, preempt, givenUp } = job;
-  const account = end.startedAtMs === undefined ? job.account : afterStart(job.account);
+  const account = accountAfter(job, end);
   if (end.end === "completed" || reason !== undefined || spec === undefined)
     return finish(job, end);
   const isPreempted = preempt !== undefined && gaveWay(end);
@@ -216,9 +216,11 @@ export function settled(job: Job, end: GangEnd, nowMs: number): JobStep {
     isShrunk: isPreempted && !isGivenUp && preempt.keep !== undefined,
     noFleetPauses: 0,
     shown: "pending",
-    stage: givesWay
-      ? { kind: "unasked" }
-      : { kind: "backing-off", untilMs: nowMs + Math.max(1, verdict.backoffMs) },
+    // What is kept for a gang stands idle until it asks.
+    stage:
+      givesWay || replacementMs(job, end) !== undefined
+        ? { kind: "unasked" }
+        : { kind: "backing-off", untilMs: nowMs + Math.max(1, verdict.backoffMs) },
   });
 }
 

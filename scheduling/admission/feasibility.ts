@@ -10,6 +10,7 @@
  *                           one will once the gang timeout is over
  *   WaitingForQuota         none fits `idle` in the rest of the tenant's quota, less the claims of the tenant's earlier jobs
  *   WaitingForPreempted     other jobs are giving up GPUs for it
+ *   WaitingForReplacement   instead of those below, where GPUs are kept for a gang that has lost a host (the admission pass says it)
  *   BehindEarlierJob        one would fit if no GPU were reserved for another job
  *   WaitingForPower         one would fit now if watts did not matter
  *   WaitingForResources     one would fit if no lease held more than its share of hosts' processors and memory, and it took no more itself

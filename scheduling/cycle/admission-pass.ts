@@ -104,7 +104,7 @@ export function runAdmissionPass(input: CycleInput, parts: CycleParts, pass: num
     }
     const evictions = preempt(input, parts, { gang, code: found.code, own });
     if (evictions !== undefined) enterEvictions(parts, evictions, input);
-    const code = evictions === undefined ? found.code : "WaitingForPreempted";
+    const code = evictions === undefined ? codeBeside(own, found.code) : "WaitingForPreempted";
     const aside = evictions === undefined ? own : undefined;
     plan.wakeAt(wakeAtOf(gang, code, nowMs));
     if (jobId === onlyFor) return { position, reason: reports.describe(gang, code, aside) };
@@ -130,6 +130,12 @@ export function runAdmissionPass(input: CycleInput, parts: CycleParts, pass: num
     return view.claims.has(gang.tenant) && !preemption.hasSearches();
   }
 }
+
+/** A gang that keeps GPUs since it has lost a host waits for others beside them. */
+const codeBeside = (own: Reservation | undefined, code: WaitCode): WaitCode =>
+  own?.kind === "replace" && (isServedInTurn(code) || code === "WaitingForHosts")
+    ? "WaitingForReplacement"
+    : code;
 
 /** Reserves GPUs for a request that waits for leases to end, and claims quota of its tenant for it. */
 function reserveOrClaim(

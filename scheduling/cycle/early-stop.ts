@@ -7,7 +7,7 @@
 
 import type { JobId } from "../../domain/values/ids.ts";
 import { isServedInTurn, type WaitCode } from "../admission/feasibility.ts";
-import { isAnyOpenTo } from "../reservation/access.ts";
+import { isAnyKeptOpen, isAnyOpenTo } from "../reservation/access.ts";
 import { opportunisticFor } from "../reservation/opportunistic-backfill.ts";
 import {
   hasRoom,
@@ -125,7 +125,8 @@ export function openEarlyStop(
     const isKnown =
       taken?.version === version && taken.changes === changes && taken.visited === visited.size;
     if (taken === undefined || !isKnown) {
-      const may = isAnyOpenTo(reservations, 0) || isAnyIdle(input, reservations);
+      const mayKept = cache.inference.size > 0 && isAnyKeptOpen(reservations);
+      const may = isAnyOpenTo(reservations, 0) || isAnyIdle(input, reservations) || mayKept;
       taken = { version, changes, visited: visited.size, may };
     }
     return taken.may;

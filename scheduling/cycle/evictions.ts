@@ -35,7 +35,8 @@ export function preempt(
 ): EvictionSet | undefined {
   const { view, options, placeLater } = input;
   const mayHelp = isServedInTurn(code) || code === "WaitingForQuota";
-  if (!mayHelp || (own !== undefined && own.kind !== "backfill")) return undefined;
+  const isSettled = own !== undefined && own.kind !== "backfill" && own.kind !== "replace";
+  if (!mayHelp || isSettled) return undefined;
   if (!preemption.takeSearch()) return undefined;
   const account = preemption.account();
   if (account === undefined) return undefined;

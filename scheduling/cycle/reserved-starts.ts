@@ -4,7 +4,8 @@
  * Reserved GPUs are no other job's, so these starts come before the admission pass, in the order of the reservations. A job with a backfill
  * reservation starts only on just those GPUs, and only where it would get no more elsewhere; else it is nominated in queue order, because on
  * other GPUs it might pass earlier jobs. The same holds where its tenant has a quota that earlier jobs may wait for. A job whose GPUs are
- * ready takes others of the same number instead where a bandwidth model says that those are faster: it starts now either way.
+ * ready takes others of the same number instead where a bandwidth model says that those are faster: it starts now either way. A gang that has lost a
+ * host needs other GPUs besides (mended-start.ts).
  * Cost: O(reservations) and a feasibility check each.
  */
 
@@ -20,6 +21,7 @@ import { reservationOf } from "../reservation/reservation-set.ts";
 import { withoutOwn } from "../reservation/trial.ts";
 import { admit } from "./admit.ts";
 import type { CycleInput } from "./cycle-input.ts";
+import { tryMended } from "./mended-start.ts";
 import { isAtLimit, type CycleParts } from "./parts.ts";
 
 type StartParts = Pick<CycleParts, "plan" | "work" | "reservations" | "preemption">;
@@ -36,7 +38,7 @@ export function startReserved(input: CycleInput, parts: StartParts): void {
     const request = snapshot.requests.get(jobId);
     if (request === undefined || isAtLimit(parts)) continue;
     if (isMissingAny(gpus, view)) continue;
-    if (jobId === options.onlyFor && kind !== "keep") continue;
+    if (jobId === options.onlyFor && kind !== "keep" && kind !== "replace") continue;
     const own = reservationOf(reservations, jobId);
     if (own === undefined) continue;
     const tried = tryReserved(input, parts, { request, own });
@@ -81,6 +83,7 @@ function tryReserved(
   const { view, context } = input;
   const { jobId, kind, gpus } = own;
   const gang = asOneGang(request, view);
+  if (kind === "replace") return tryMended(input, reservations, { request: gang, own });
   const size = gpuCountOf(gpus);
   const fit = withoutOwn(reservations, jobId, () => checkFeasibility(gang, view, own));
   const { work } = fit;

@@ -61,11 +61,12 @@ export type ReservationRow = readonly [
   /** Pairs: host, mask. */
   gpus: readonly number[],
   usableUntilMs?: number | null,
-  lostGpuSeconds?: number,
+  lostGpuSeconds?: number | null,
+  untilMs?: number,
 ];
 
 const STATES = ["granted", "held", "vacating"] as const;
-const RESERVATION_KINDS = ["preemption", "backfill", "keep", "headroom"] as const;
+const RESERVATION_KINDS = ["preemption", "backfill", "keep", "headroom", "replace"] as const;
 
 export function packLease(lease: Lease, former: Lease | undefined, shared: Shared): LeaseRow {
   const row = [
@@ -178,14 +179,16 @@ function unpackEviction(
 }
 
 export function packReservation(reservation: Reservation, shared: Shared): ReservationRow {
-  const { jobId: job, kind, sinceMs, gpus, usableUntilMs, lostGpuSeconds } = reservation;
+  const { jobId: job, kind, sinceMs, gpus, usableUntilMs, lostGpuSeconds, untilMs } = reservation;
   const row = [job, RESERVATION_KINDS.indexOf(kind), sinceMs, packGpus(gpus, shared)] as const;
+  if (untilMs !== undefined)
+    return [...row, usableUntilMs ?? null, lostGpuSeconds ?? null, untilMs];
   if (lostGpuSeconds !== undefined) return [...row, usableUntilMs ?? null, lostGpuSeconds];
   return usableUntilMs === undefined ? row : [...row, usableUntilMs];
 }
 
 export function unpackReservation(
-  [job, kind, sinceMs, gpus, usableUntilMs, lostGpuSeconds]: ReservationRow,
+  [job, kind, sinceMs, gpus, usableUntilMs, lostGpuSeconds, untilMs]: ReservationRow,
   names: Tables,
 ): Reservation {
   return {
@@ -194,7 +197,8 @@ export function unpackReservation(
     sinceMs,
     kind: entry(RESERVATION_KINDS, kind),
     ...(isThere(usableUntilMs) && { usableUntilMs }),
-    ...(lostGpuSeconds !== undefined && { lostGpuSeconds }),
+    ...(isThere(lostGpuSeconds) && { lostGpuSeconds }),
+    ...(untilMs !== undefined && { untilMs }),
   };
 }
 

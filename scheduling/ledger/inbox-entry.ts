@@ -18,7 +18,12 @@ import {
   token,
 } from "../../domain/values/ids.ts";
 import type { HostId, LeaseId } from "../../domain/values/ids.ts";
-import { JOB_CLASSES, type JobClass, type PreemptionRule } from "../../domain/job/job.ts";
+import {
+  JOB_CLASSES,
+  MAX_REPLACE_MS,
+  type JobClass,
+  type PreemptionRule,
+} from "../../domain/job/job.ts";
 import type {
   CheckpointTerms,
   GangRequest,
@@ -49,7 +54,12 @@ import {
 import { parseConstraints, parseGang, parseResources } from "./gang-fields.ts";
 import type { AgentAddress, InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { LobbyReport } from "../../domain/lease/lobby.ts";
-import { BOUNDED_RULES, NEWEST_RULES, ORDERED_PRESENCE_RULES } from "./ledger.ts";
+import {
+  BOUNDED_RULES,
+  NEWEST_RULES,
+  ORDERED_PRESENCE_RULES,
+  REPLACED_HOSTS_RULES,
+} from "./ledger.ts";
 
 /** No entry is larger than a batch may be. */
 export const MAX_ENTRY_BYTES = 256 * 1024;
@@ -135,6 +145,11 @@ function parseEntry(entry: Incoming): InboxEntry | undefined {
         ...optionally("lease", optional(field(entry, "lease"), leaseIdOf)),
         ...(rules >= BOUNDED_RULES &&
           optional(field(entry, "returns"), flag) === true && { returns: true as const }),
+        ...(rules >= REPLACED_HOSTS_RULES &&
+          optionally(
+            "keepMs",
+            optional(field(entry, "keepMs"), (each) => count(each, 0, MAX_REPLACE_MS)),
+          )),
       };
     case "assert":
       return { kind, lease: parseFact(field(entry, "lease")) };

@@ -39,7 +39,7 @@ import type { KeptEstimate } from "./rules/start-estimates.ts";
  * the one in its ledger; `upgrade.ts` goes from one to the next. New fleets begin with the newest.
  */
 export const OLDEST_RULES = 1;
-export const NEWEST_RULES = 5;
+export const NEWEST_RULES = 6;
 
 /** From these rules on intake is bounded, words from outside are refused and never clamped, and the decider keeps its ledger. */
 export const BOUNDED_RULES = 2;
@@ -69,6 +69,9 @@ export const ORDERED_PRESENCE_RULES = 5;
 export const RETURNING_HOSTS_RULES = 5;
 /** From these rules on fleets and their jobs believe what they are told only with proof of the sender's role (docs/decisions/0106). */
 export const SIGNED_RULES = 5;
+
+/** From these rules on a gang that has lost a host keeps the others for a time (docs/decisions/0123). */
+export const REPLACED_HOSTS_RULES = 6;
 
 export interface Ledger {
   readonly applyVersion: number;

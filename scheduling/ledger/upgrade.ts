@@ -11,6 +11,7 @@ import {
   CLOCKED_RULES,
   NEWEST_RULES,
   OLDEST_RULES,
+  REPLACED_HOSTS_RULES,
   SIGNED_RULES,
   SILENT_STRANGERS_RULES,
   type Ledger,
@@ -24,6 +25,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [BOUNDED_RULES, (ledger) => ({ ...ledger, applyVersion: CLOCKED_RULES })],
   [CLOCKED_RULES, (ledger) => ({ ...ledger, applyVersion: SILENT_STRANGERS_RULES })],
   [SILENT_STRANGERS_RULES, (ledger) => ({ ...ledger, applyVersion: SIGNED_RULES })],
+  [SIGNED_RULES, (ledger) => ({ ...ledger, applyVersion: REPLACED_HOSTS_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

@@ -14,7 +14,7 @@ import type { Ledger } from "../ledger/ledger.ts";
 
 /** What reasons are made from. */
 export interface ReasonContext extends CycleView {
-  readonly snapshot: Pick<Ledger, "leases" | "links">;
+  readonly snapshot: Pick<Ledger, "leases" | "links" | "reservations">;
   /** Evictions of this cycle. */
   readonly evictions: readonly Pick<EvictItem, "lease" | "forJob">[];
   /** Jobs with GPUs, those included that this cycle has started. */
@@ -68,6 +68,7 @@ export function holdersOf(
         clusters.flatMap((cluster) => [...(holders.clusters.get(cluster)?.values() ?? [])]),
       );
     case "WaitingForGpus":
+    case "WaitingForReplacement":
     case "WaitingForResources":
     case "TopologyPlacementFailed":
       return firstJobs(

@@ -49,6 +49,7 @@ export function describeWait(
     ...(code === "NoMatchingFlavor" && best !== undefined && wider(request, best, view)),
     comingGpus: evicting.reduce((sum, { gpus }) => sum + gpuCountOf(gpus), 0),
     ...(code === "WaitingForHosts" && best !== undefined && { hindered: hinderedHosts(best.type) }),
+    ...(code === "WaitingForReplacement" && keptFor(request, view)),
   };
   const { message, numbers, wakeOn } = TEXTS[code](request, figures);
   const closed = isHopeless(code) ? undefined : closedHosts(request, clusterFits, view);
@@ -70,6 +71,12 @@ function linksOut({ constraints }: PendingRequest, { snapshot, nowMs }: ReasonCo
   if (dead.length === 0) return "";
   const more = dead.length > MAX_NAMED_LINKS ? ", …" : "";
   return ` No gang lies over links that are out: ${dead.slice(0, MAX_NAMED_LINKS).join(", ")}${more}.`;
+}
+
+/** What is kept for a gang that has lost a host. */
+function keptFor({ jobId }: PendingRequest, { snapshot }: ReasonContext): Pick<Figures, "kept"> {
+  const { gpus = [], untilMs = 0 } = snapshot.reservations?.get(jobId) ?? {};
+  return { kept: { gpus: gpuCountOf(gpus), hosts: gpus.length, untilMs } };
 }
 
 /** For a request that no cycle has looked at yet. */
@@ -113,9 +120,12 @@ const NEARNESS: Readonly<Record<WaitCode, Level | "free">> = {
   WaitingForResources: "free",
   TopologyPlacementFailed: "free",
   WaitingForGpus: "free",
+  WaitingForReplacement: "free",
 };
 
 interface Figures {
+  /** For `WaitingForReplacement`. */
+  readonly kept?: { readonly gpus: number; readonly hosts: number; readonly untilMs: number };
   readonly need: string;
   readonly gpuType: string;
   readonly needGpus: number;
@@ -322,6 +332,20 @@ const TEXTS: Readonly<Record<WaitCode, (request: PendingRequest, figures: Figure
       wakeOn: ["lease-released", "host-ready", "job-resized"],
     };
   },
+  WaitingForReplacement: (
+    _request,
+    { need, needGpus, freeGpus: free, gpuType, kept = { gpus: 0, hosts: 0, untilMs: 0 } },
+  ) => ({
+    message: `needs ${need} and has lost a host; ${kept.gpus} GPUs on ${kept.hosts} of its hosts are kept for it until ${new Date(kept.untilMs).toISOString()}, and ${needGpus - kept.gpus} more ${gpuType} are looked for in the same cluster. Add or undrain a host there, wait for leases to end, or lower gang.min.`,
+    numbers: {
+      needGpus,
+      keptGpus: kept.gpus,
+      keptHosts: kept.hosts,
+      keptUntilMs: kept.untilMs,
+      freeGpus: free,
+    },
+    wakeOn: ["host-ready", "lease-released", "timer"],
+  }),
   WaitingForGpus: (
     _request,
     { need, needGpus, freeGpus: free, gpuType, largestNowGpus, fleetGpus },

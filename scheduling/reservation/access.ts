@@ -5,7 +5,8 @@
  * reservation stays as it is. *Preemption of a reservation*: a request that comes earlier in the queue takes free GPUs of a request that has
  * waited for less than `PREEMPTIBLE_MS`, which then waits for others instead. *Headroom*: inference jobs take what is reserved for them.
  * After `PREEMPTIBLE_MS` a reservation is preemptible by inference jobs only, and after `PREEMPTIBLE_BY_INFERENCE_MS` by none, so its job
- * starts at the latest when the leases that it waits for have ended. Opportunistic backfill is a fourth way (opportunistic-backfill.ts).
+ * starts at the latest when the leases that it waits for have ended. What a gang keeps that has lost a host, inference jobs alone may take, at any time:
+ * it goes on only as long as it is short (docs/decisions/0123). Opportunistic backfill is a fourth way (opportunistic-backfill.ts).
  * Cost: O(reservations · hosts of one).
  */
 
@@ -14,7 +15,9 @@ import { gpuCountOf, type HostGpus, type Reservation } from "../../domain/lease/
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import {
   freeGpusIn,
+  hasFree,
   INFERENCE_HEADROOM,
+  keptNow,
   partlyFree,
   reservationOf,
   type ReservationSet,
@@ -112,12 +115,21 @@ function fitsShadowTime(
   );
 }
 
+/** Whether inference jobs might take GPUs that are kept for a gang that has lost a host. */
+export const isAnyKeptOpen = (reservations: ReservationSet): boolean =>
+  keptNow(reservations).some(
+    (each) => hasFree(reservations, each) && isPreemptibleBy(reservations, each, "inference"),
+  );
+
 function isPreemptibleBy(
   { visited, requests, nowMs }: ReservationSet,
-  { jobId }: Reservation,
+  { jobId, kind }: Reservation,
   jobClass: JobClass,
 ): boolean {
   const request = requests.get(jobId);
+  // Kept for minutes, so for others there is no need.
+  if (kind === "replace")
+    return jobClass === "inference" && request !== undefined && request.class !== "inference";
   const untilMs = jobClass === "inference" ? PREEMPTIBLE_BY_INFERENCE_MS : PREEMPTIBLE_MS;
   return !visited.has(jobId) && request !== undefined && nowMs - request.requestedAtMs < untilMs;
 }

@@ -42,6 +42,8 @@ export interface ReservationSet {
   readonly requests: ReadonlyMap<JobId, PendingRequest>;
   /** Backfill reservations as the ledger has them. */
   readonly former: ReadonlyMap<JobId, Reservation>;
+  /** What the ledger keeps for gangs that have lost a host. */
+  readonly kept: ReadonlyMap<JobId, Reservation>;
   /** Backfill reservations as the plan will leave them. */
   readonly backfill: Map<JobId, Reservation>;
   /** Jobs that this cycle has looked at: their reservations are not preemptible any more. */
@@ -74,8 +76,10 @@ export function openReservations(
   { rule, nowMs, reservations: all, requests }: ReservationSources,
 ): ReservationSet {
   const former = new Map<JobId, Reservation>();
+  const kept = new Map<JobId, Reservation>();
   for (const reservation of all) {
     if (reservation.kind === "backfill") former.set(reservation.jobId, reservation);
+    if (reservation.kind === "replace") kept.set(reservation.jobId, reservation);
   }
   const reservations: ReservationSet = {
     rule: mayAny(requests.values(), rule, nowMs) ? rule : { ...rule, most: 0 },
@@ -83,6 +87,7 @@ export function openReservations(
     nowMs,
     requests,
     former,
+    kept,
     backfill: new Map(former),
     visited: new Set(),
     changed: new Map(),
@@ -145,14 +150,22 @@ export function freeGpusIn({ capacity }: ReservationSet, { gpus }: Reservation):
 export const hasFree = (reservations: ReservationSet, reservation: Reservation): boolean =>
   freeGpusIn(reservations, reservation) > 0;
 
-/** Backfill reservations with free GPUs, in their order. Cost: O(1) until something changes. */
+/** Backfill reservations and kept GPUs, those with free ones, in their order. Cost: O(1) until something changes. */
 export function partlyFree(reservations: ReservationSet): readonly Reservation[] {
   const { capacity, changes, backfill, partlyFree: known } = reservations;
   if (known?.version === capacity.version && known.changes === changes) return known.reservations;
-  const found = [...backfill.values()].filter((each) => hasFree(reservations, each));
+  const all = [...backfill.values(), ...keptNow(reservations)];
+  const found = all.filter((each) => hasFree(reservations, each));
   reservations.partlyFree = { version: capacity.version, changes, reservations: found };
   return found;
 }
+
+/** What is still kept for gangs that have lost a host. */
+export const keptNow = (reservations: ReservationSet): readonly Reservation[] =>
+  [...reservations.kept.keys()].flatMap((job) => {
+    const now = reservationOf(reservations, job);
+    return now?.kind === "replace" ? [now] : [];
+  });
 
 /** The job got what it waits for: its backfill reservation is open to all. */
 export function endReservation(reservations: ReservationSet, job: JobId): void {
@@ -198,7 +211,9 @@ export function relinquish(
   const gpus = withoutGpus(reservation.gpus, taken);
   const { usableUntilMs: _void, ...rest } = reservation;
   const left = gpus.length === 0 ? undefined : { ...rest, gpus };
-  if (reservation.jobId === INFERENCE_HEADROOM) change(reservations, INFERENCE_HEADROOM, left);
+  if (reservation.kind === "replace") reservations.changes += 1;
+  if (reservation.jobId === INFERENCE_HEADROOM || reservation.kind === "replace")
+    change(reservations, reservation.jobId, left);
   else setBackfill(reservations, reservation.jobId, left);
 }
 

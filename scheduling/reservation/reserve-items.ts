@@ -1,5 +1,5 @@
 /**
- * @file What a plan says of backfill reservations: the changes of the cycle, as items that `apply` can follow.
+ * @file What a plan says of backfill reservations, and of kept GPUs that others take: the changes of the cycle, as items that `apply` can follow.
  *
  * `apply` enters reservations before grants. So GPUs that the same plan grants to others are left out, but for those that are used within the
  * shadow time; the next cycle completes the reservation. Cost: O(reservations · grants · hosts).
@@ -12,10 +12,15 @@ import { sharedGpus, withoutGpus } from "../ledger/rules/reservation-index.ts";
 import type { ReservationSet } from "./reservation-set.ts";
 
 export function reserveItems(
-  { former: all, backfill, capacity }: ReservationSet,
+  { former: all, kept, backfill, capacity }: ReservationSet,
   grants: readonly FreshGrant[],
 ): readonly ReserveItem[] {
   const items: ReserveItem[] = [];
+  for (const [jobId, before] of kept) {
+    const now = capacity.reserved.byJob.get(jobId);
+    if (now !== before && (now ?? before).kind === "replace")
+      items.push({ jobId, gpus: now?.gpus ?? [], kind: "replace" });
+  }
   for (const jobId of all.keys()) {
     const kind = capacity.reserved.byJob.get(jobId)?.kind ?? "backfill";
     if (!backfill.has(jobId) && kind === "backfill")

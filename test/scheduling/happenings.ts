@@ -169,9 +169,10 @@ function leaseWords(shape: FleetShape): fc.Arbitrary<MakeWord> {
       at: fc.nat(9),
       isEnd: fc.boolean(),
       isPart: fc.boolean(),
+      keepMs: fc.option(fc.nat(200), { nil: undefined }),
       some: fc.subarray([...hostNames(shape)]).map((names) => names.map(host)),
     })
-    .map(({ at, isEnd, isPart, some }) => (leases) => {
+    .map(({ at, isEnd, isPart, keepMs, some }) => (leases) => {
       const lease = leases[at % Math.max(1, leases.length)];
       if (lease === undefined) return [];
       const { id, jobId, runId, seq } = lease;
@@ -184,6 +185,7 @@ function leaseWords(shape: FleetShape): fc.Arbitrary<MakeWord> {
               seq,
               unconfirmedHosts: some,
               ...(isPart && { lease: id }),
+              ...(keepMs !== undefined && { returns: true, keepMs }),
             },
           ]
         : [{ kind: "vacated", lease: id, hosts: some }];

@@ -3,6 +3,7 @@
  *
  * - A reservation ends when its job is granted GPUs, when no part of the job is left that could use it, or when nothing new may start on
  *   one of its hosts. A `keep` outlives the lease that its job gives up: after the lease's end the job has `RETURN_MS` to request again.
+ *   How a `replace` begins and ends is in kept-hosts.ts.
  * - An eviction names a lease and a beneficiary, which must have some of the lease's GPUs reserved: no job is evicted before the
  *   beneficiary's placement is found. Until its order is delivered, an eviction is withdrawn as soon as that no longer holds; afterwards it
  *   completes.
@@ -28,6 +29,7 @@ import {
   type Reservation,
 } from "../../../domain/lease/lease.ts";
 import { MAX_PLAN_ITEMS, type EvictItem } from "../../../domain/lease/plan.ts";
+import { isKeepingOver, keepUsable, RETURN_MS } from "./kept-hosts.ts";
 import { headroomUserOf, lentGpus, NO_ROOM, overlapOf, TOO_MANY } from "./apply-reservations.ts";
 import { noteChange, refuse, type LedgerTransaction } from "./transaction.ts";
 import { evictingIn, indexOf, opportunisticIn, reservedIn } from "./transaction-index.ts";
@@ -40,8 +42,6 @@ import { usesReservationOf, neededBeside } from "../rules/opportunistic-terms.ts
 import { isSpared } from "../rules/queue-holds.ts";
 import { sharedGpus, withoutGpus } from "../rules/reservation-index.ts";
 
-/** So long after its lease's end a job's `keep` waits for it to ask again. */
-export const RETURN_MS = 60_000;
 /** Beyond its checkpoint's grace a job has so long to stop before its lease is revoked. */
 export const REVOKE_AFTER_MS = 120_000;
 /** The span of a budget. */
@@ -267,9 +267,10 @@ export function nextReturnAtMs({ reservations, leases, requests }: Ledger): numb
     stopping.add(lease.jobId);
     nextAtMs = Math.min(nextAtMs, revokeAtMs(lease) ?? Infinity);
   }
-  for (const { kind, jobId, sinceMs } of reservations?.values() ?? []) {
-    if (kind === "keep" && !stopping.has(jobId) && !requests.has(jobId))
-      nextAtMs = Math.min(nextAtMs, sinceMs + RETURN_MS);
+  for (const { kind, jobId, sinceMs, untilMs } of reservations?.values() ?? []) {
+    const isReturning = kind === "replace" || (kind === "keep" && !stopping.has(jobId));
+    if (isReturning && !requests.has(jobId)) nextAtMs = Math.min(nextAtMs, sinceMs + RETURN_MS);
+    if (untilMs !== undefined) nextAtMs = Math.min(nextAtMs, untilMs);
   }
   return nextAtMs < Infinity ? nextAtMs : undefined;
 }
@@ -284,7 +285,12 @@ export function endReservations(transaction: LedgerTransaction, haveHostsChanged
     const stopping = new Set(
       evictingIn(transaction).flatMap(({ state, jobId }) => (state === "vacating" ? [] : [jobId])),
     );
-    for (const { jobId, kind, sinceMs } of [...transaction.reservations.values()]) {
+    for (const reservation of [...transaction.reservations.values()]) {
+      const { jobId, kind, sinceMs } = reservation;
+      if (kind === "replace") {
+        if (isKeepingOver(transaction, reservation)) setReservation(transaction, jobId, undefined);
+        continue;
+      }
       const isReturning =
         kind === "keep" && (stopping.has(jobId) || transaction.nowMs < sinceMs + RETURN_MS);
       const isUsed =
@@ -326,7 +332,12 @@ function endOpportunistic(transaction: LedgerTransaction): void {
 
 function endUnusable(transaction: LedgerTransaction): void {
   const { places } = indexOf(transaction);
-  for (const { jobId, kind, gpus } of [...transaction.reservations.values()]) {
+  for (const reservation of [...transaction.reservations.values()]) {
+    const { jobId, kind, gpus } = reservation;
+    if (kind === "replace") {
+      keepUsable(transaction, reservation);
+      continue;
+    }
     const isUsable = gpus.every(
       ({ host }) => places.has(host) && hostConditionOf(transaction.hosts.get(host)) === undefined,
     );

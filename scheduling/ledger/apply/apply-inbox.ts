@@ -42,6 +42,7 @@ import {
 } from "../ledger.ts";
 import { applyLinks } from "./apply-links.ts";
 import { checkEntry, claimedSender, newestEpoch, senderOf } from "./check-entry.ts";
+import { endKept, keepOthers } from "./kept-hosts.ts";
 import { adoptLease, assertLease } from "./orphan-leases.ts";
 import { applySilence, isOvertaken, withoutSilence } from "./host-silence.ts";
 
@@ -129,7 +130,7 @@ function supersedes(a: Asked, b: Asked): boolean {
 
 function applyEnd(
   transaction: LedgerTransaction,
-  { jobId, runId, seq, unconfirmedHosts, lease: only, returns }: EndEntry,
+  { jobId, runId, seq, unconfirmedHosts, lease: only, returns, keepMs }: EndEntry,
 ): void {
   if (only !== undefined) {
     const lease = transaction.leases.get(only);
@@ -149,7 +150,9 @@ function applyEnd(
     if (!isMeant(lease)) continue;
     if (returns === true) letReturn(transaction, lease);
     vacate(transaction, lease, unconfirmedHosts);
+    if (keepMs !== undefined) keepOthers(transaction, lease, keepMs);
   }
+  if (returns !== true && !transaction.requests.has(jobId)) endKept(transaction, jobId);
 }
 
 type EndEntry = Extract<InboxEntry, { kind: "end" }>;
@@ -337,7 +340,10 @@ export function applyAudited(
   closed: readonly { readonly jobId: JobId; readonly runId: RunId }[],
 ): void {
   for (const { jobId, runId } of closed) {
-    if (transaction.requests.get(jobId)?.runId === runId) dropRequest(transaction, jobId);
+    if (transaction.requests.get(jobId)?.runId === runId) {
+      dropRequest(transaction, jobId);
+      endKept(transaction, jobId);
+    }
     for (const lease of leasesOf(transaction, jobId)) {
       if (lease.runId === runId && lease.state !== "vacating") vacate(transaction, lease, "all");
     }

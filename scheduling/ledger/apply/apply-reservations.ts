@@ -7,7 +7,12 @@
  */
 
 import type { JobId } from "../../../domain/values/ids.ts";
-import { gpuCountOf, type HostGpus, type Lease } from "../../../domain/lease/lease.ts";
+import {
+  gpuCountOf,
+  type HostGpus,
+  type Lease,
+  type Reservation,
+} from "../../../domain/lease/lease.ts";
 import { queueName } from "../../../domain/lease/queue-part.ts";
 import { MAX_PLAN_ITEMS, type ReserveItem } from "../../../domain/lease/plan.ts";
 import { fullMask } from "../../../lib/bits.ts";
@@ -16,7 +21,7 @@ import { indexOf, reservedIn } from "./transaction-index.ts";
 import { isRoomForWord } from "./transaction-size.ts";
 import { setReservation } from "./transaction-leases.ts";
 import { holdOf } from "../rules/queue-holds.ts";
-import { sharedGpus } from "../rules/reservation-index.ts";
+import { sharedGpus, withoutGpus } from "../rules/reservation-index.ts";
 
 /** Reservations of one plan change places together: what one gives up another may take, in whatever order they are named. */
 export function applyReserve(transaction: LedgerTransaction, items: readonly ReserveItem[]): void {
@@ -30,7 +35,7 @@ export function applyReserve(transaction: LedgerTransaction, items: readonly Res
     const former = formers[at];
     const problem =
       at < MAX_PLAN_ITEMS
-        ? reserveProblem(transaction, item)
+        ? reserveProblem(transaction, item, former)
         : (["EntryTooLarge", TOO_MANY] as const);
     if (problem === undefined) {
       const { jobId, gpus, kind, usableUntilMs } = item;
@@ -40,6 +45,7 @@ export function applyReserve(transaction: LedgerTransaction, items: readonly Res
         kind,
         sinceMs: former?.sinceMs ?? transaction.nowMs,
         ...(usableUntilMs !== undefined && { usableUntilMs }),
+        ...(kind === "replace" && former?.untilMs !== undefined && { untilMs: former.untilMs }),
         ...(former?.lostGpuSeconds !== undefined && { lostGpuSeconds: former.lostGpuSeconds }),
       });
       return;
@@ -75,7 +81,10 @@ function isSameReservation(item: ReserveItem, former: ReserveItem | undefined): 
 function reserveProblem(
   transaction: LedgerTransaction,
   { jobId, gpus, kind }: ReserveItem,
+  former: Reservation | undefined,
 ): Problem | undefined {
+  const isMore = former?.kind !== "replace" || withoutGpus(gpus, former.gpus).length > 0;
+  if (kind === "replace" && isMore) return ["GpuReserved", "what is kept for it only shrinks"];
   const isOpen =
     kind === "headroom"
       ? headroomUserOf(transaction, jobId) !== undefined

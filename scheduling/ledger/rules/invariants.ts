@@ -156,7 +156,9 @@ function reservationFaults({
 }: Ledger): string[] {
   const faults: string[] = [];
   const owners = new Map<string, JobId>();
-  for (const [job, { jobId, gpus, kind }] of reservations) {
+  for (const [job, { jobId, gpus, kind, untilMs }] of reservations) {
+    if ((kind === "replace") !== (untilMs !== undefined))
+      faults.push(`7: GPUs are kept for ${job} without an end, or reserved with one`);
     if (jobId !== job) faults.push(`7: the reservation of ${jobId} is kept under ${job}`);
     if (kind === "headroom" && ![...leases.values()].some((lease) => lease.jobId === job))
       faults.push(`7: GPUs are being freed in the name of ${job}, which runs no more`);

@@ -5,7 +5,8 @@ import type { HostGpus } from "../../../../domain/lease/lease.ts";
 import type { EvictItem, Plan, ReserveItem } from "../../../../domain/lease/plan.ts";
 import { ms } from "../../../../domain/values/units.ts";
 import { apply, checkLedger, nextReturnAtMs } from "../../../../scheduling/ledger/apply/apply.ts";
-import { RETURN_MS, REVOKE_AFTER_MS } from "../../../../scheduling/ledger/apply/apply-evictions.ts";
+import { REVOKE_AFTER_MS } from "../../../../scheduling/ledger/apply/apply-evictions.ts";
+import { RETURN_MS } from "../../../../scheduling/ledger/apply/kept-hosts.ts";
 import { packLedger, unpackLedger } from "../../../../scheduling/ledger/codec.ts";
 import type { Applied, Ledger } from "../../../../scheduling/ledger/ledger.ts";
 import {

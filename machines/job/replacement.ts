@@ -1,0 +1,35 @@
+/**
+ * @file For how long a job that ends a run because of a lost host wants its other hosts kept (docs/decisions/0123).
+ *
+ * A host is lost to the run where the fleet has given it up, where its end is the run's cause, or where it has not confirmed that nothing runs there: the
+ * ranks on the other hosts often fail before anybody has given it up. The fleet knows itself which hosts are left. Nothing is kept for a run that
+ * gives way, that ends the job, or that had one host.
+ */
+
+import { DEFAULT_REPLACE_MS } from "../../domain/job/job.ts";
+import { REPLACING_RULES } from "../../protocol/control-contract.ts";
+import type { GangEnd } from "../gang/gang-end.ts";
+import { afterStart, verdictOn, type RunAccount } from "../gang/retry-verdict.ts";
+import type { Job } from "./job-state.ts";
+
+/** Undefined where nothing is to be kept. */
+export function replacementMs(job: Job, end: GangEnd): number | undefined {
+  const { rules, spec, grant, reason, isHeld, preempt, givenUp, fenced, avoidHosts } = job;
+  if (rules < REPLACING_RULES || spec === undefined || grant === undefined) return undefined;
+  if (grant.lease.gpus.length < 2 || end.end === "completed") return undefined;
+  if (reason !== undefined || isHeld || preempt !== undefined || givenUp !== undefined)
+    return undefined;
+  const isHostLost =
+    fenced.length > 0 || end.cause?.code === "HOST_LOST" || end.unconfirmedHosts.length > 0;
+  const keepMs = spec.replaceMs ?? DEFAULT_REPLACE_MS;
+  if (!isHostLost || keepMs === 0) return undefined;
+  const verdict = verdictOn(
+    { cause: end.cause, account: accountAfter(job, end), avoidHosts },
+    spec,
+  );
+  return verdict.kind === "again" ? keepMs : undefined;
+}
+
+/** The account on which the verdict about a run is given. */
+export const accountAfter = ({ account }: Job, { startedAtMs }: GangEnd): RunAccount =>
+  startedAtMs === undefined ? account : afterStart(account);

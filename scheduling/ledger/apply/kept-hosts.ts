@@ -1,0 +1,89 @@
+/**
+ * @file A gang that has lost a host keeps its other GPUs for a time, while a replacement is found (rules 6; docs/decisions/0123).
+ *
+ * With the end of its lease the job says for how long. What is lost the ledger knows by itself: whatever lies on hosts where nothing new may start,
+ * or that have not confirmed that nothing runs there. The rest is reserved for the job from that very event on, so nobody comes between. It is taken
+ * out of backfill reservations, whose jobs waited for that lease's end: the gang goes on, and so would its lease. What other reservations, or the terms of
+ * opportunistic use, promise to others is given up.
+ * The reservation ends when the job is granted GPUs, ends or withdraws, when it does not ask again within `RETURN_MS`, when an operator holds its queue, and
+ * at its time, after an hour at most. A host that can take nothing new any more leaves it.
+ * Cost: O(hosts of the lease · reservations). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
+ */
+
+import type { JobId } from "../../../domain/values/ids.ts";
+import type { HostGpus, Lease, Reservation } from "../../../domain/lease/lease.ts";
+import type { LedgerTransaction } from "./transaction.ts";
+import { indexOf } from "./transaction-index.ts";
+import { setReservation } from "./transaction-leases.ts";
+import { isRoomForWord } from "./transaction-size.ts";
+import { hostConditionOf } from "../rules/grant-check.ts";
+import { holdOf } from "../rules/queue-holds.ts";
+import { sharedGpus, withoutGpus } from "../rules/reservation-index.ts";
+
+/** So long after its lease's end a job has to ask again for what is kept for it. */
+export const RETURN_MS = 60_000;
+
+/** `lease`: as it was before its end, which the ledger has applied. */
+export function keepOthers(transaction: LedgerTransaction, lease: Lease, keepMs: number): void {
+  const { jobId, gpus, slots, eviction, opportunistic, state } = lease;
+  if (keepMs === 0 || state === "vacating" || slots !== undefined || eviction !== undefined) return;
+  if (transaction.reservations.has(jobId) || holdOf(transaction.holds, lease) !== undefined) return;
+  const open = transaction.leases.get(lease.id)?.vacatingHosts ?? [];
+  let kept: readonly HostGpus[] = gpus.filter(
+    ({ host }) => isUsable(transaction, host) && !open.includes(host),
+  );
+  if (opportunistic !== undefined) kept = withoutGpus(kept, opportunistic.gpus);
+  for (const other of transaction.reservations.values())
+    if (other.kind !== "backfill") kept = withoutGpus(kept, other.gpus);
+  if (kept.length === 0 || !isRoomForWord(transaction, [jobId, kept])) return;
+  for (const other of [...transaction.reservations.values()]) giveUp(transaction, other, kept);
+  const sinceMs = transaction.nowMs;
+  setReservation(transaction, jobId, {
+    jobId,
+    gpus: kept,
+    kind: "replace",
+    sinceMs,
+    untilMs: sinceMs + keepMs,
+  });
+}
+
+function giveUp(
+  transaction: LedgerTransaction,
+  other: Reservation,
+  taken: readonly HostGpus[],
+): void {
+  if (sharedGpus(other.gpus, taken).length === 0) return;
+  const { usableUntilMs: _void, ...rest } = other;
+  const gpus = withoutGpus(other.gpus, taken);
+  setReservation(transaction, other.jobId, gpus.length === 0 ? undefined : { ...rest, gpus });
+}
+
+/** The job has ended, or has taken its wishes back: nothing is kept for it. */
+export function endKept(transaction: LedgerTransaction, job: JobId): void {
+  if (transaction.reservations.get(job)?.kind === "replace")
+    setReservation(transaction, job, undefined);
+}
+
+/** Whether what is kept for a job that has lost a host has come to its end. */
+export function isKeepingOver(
+  { requests, holds, nowMs }: LedgerTransaction,
+  { jobId, sinceMs, untilMs = sinceMs }: Reservation,
+): boolean {
+  const request = requests.get(jobId);
+  if (nowMs >= untilMs) return true;
+  return request === undefined
+    ? nowMs >= sinceMs + RETURN_MS
+    : holdOf(holds, request) !== undefined;
+}
+
+/** Without the hosts that can take nothing new any more. */
+export function keepUsable(transaction: LedgerTransaction, reservation: Reservation): void {
+  const gpus = reservation.gpus.filter(({ host }) => isUsable(transaction, host));
+  if (gpus.length === reservation.gpus.length) return;
+  const left = gpus.length === 0 ? undefined : { ...reservation, gpus };
+  setReservation(transaction, reservation.jobId, left);
+}
+
+const isUsable = (transaction: LedgerTransaction, host: HostGpus["host"]): boolean =>
+  indexOf(transaction).places.has(host) &&
+  hostConditionOf(transaction.hosts.get(host)) === undefined;
