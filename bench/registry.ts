@@ -17,6 +17,7 @@ import { raceBench } from "./race.ts";
 import { servingBench } from "./serving.ts";
 import { spiderflowBench } from "./spiderflow.ts";
 import { stormBench } from "./storm.ts";
+import { swapBench } from "./swap.ts";
 import { tracesBench } from "./traces.ts";
 import { worldBench } from "./world.ts";
 
@@ -37,6 +38,7 @@ export const BENCHES: readonly Bench[] = [
   servingBench,
   spiderflowBench,
   stormBench,
+  swapBench,
   tracesBench,
   worldBench,
 ];

@@ -5,6 +5,7 @@
  */
 
 import type { Client } from "@temporalio/client";
+import type { ChildProcess } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,6 +39,11 @@ export interface BenchWorld {
   readonly metricsUrl?: string;
   /** Starts a role of the product, as `orbweaver worker --role …`. */
   startRole(role: "fleet" | "jobs" | "agent", cluster?: string): Promise<void>;
+  /** Starts the agent of one host, named as its process. */
+  startHost(
+    name: string,
+    at: { readonly cluster: string; readonly host: string },
+  ): Promise<ChildProcess>;
   /** Starts the fleet's workflow under this description. */
   startFleet(fleetYaml: string): Promise<Fleet>;
   /** Fails when the bench was interrupted. */
@@ -93,6 +99,14 @@ export async function openWorld(options: WorldOptions): Promise<BenchWorld> {
     closing.push(() => processes.stop());
     const orbweaver = new OrbweaverClient(temporal, { fleet });
     const server = ["--isolated", "--address", address, "--namespace", NAMESPACE];
+    const worker = (role: string): readonly string[] => [
+      "worker",
+      "--role",
+      role,
+      "--fleet",
+      fleet,
+      ...server,
+    ];
     return {
       fleet,
       address,
@@ -106,9 +120,12 @@ export async function openWorld(options: WorldOptions): Promise<BenchWorld> {
           metricsUrl: `http://127.0.0.1:${String(metricsPort)}/metrics`,
         }),
       startRole: async (role, cluster) => {
-        const words = ["worker", "--role", role, "--fleet", fleet, ...server];
         const place = cluster === undefined ? [] : ["--cluster", cluster];
-        await processes.start(role, "cli/main.js", [...words, ...place]);
+        await processes.start(role, "cli/main.js", [...worker(role), ...place]);
+      },
+      startHost: (name, { cluster, host }) => {
+        const place = ["--cluster", cluster, "--host", host, "--host-address", "127.0.0.1"];
+        return processes.start(name, "cli/main.js", [...worker("agent"), ...place]);
       },
       startFleet: async (fleetYaml) => {
         const described = fleetOf(fleetYaml);

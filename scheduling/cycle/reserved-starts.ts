@@ -34,7 +34,11 @@ const SWAP_GAIN = 1.01;
 export function startReserved(input: CycleInput, parts: StartParts): void {
   const { snapshot, view, options } = input;
   const { work, reservations } = parts;
-  for (const { jobId, kind, gpus } of [...(snapshot.reservations?.values() ?? [])]) {
+  const all = [...(snapshot.reservations?.values() ?? [])];
+  // Gangs that mend themselves go first: what they lack may be reserved for others.
+  const mending = all.filter(({ kind }) => kind === "replace");
+  const others = mending.length === 0 ? all : all.filter(({ kind }) => kind !== "replace");
+  for (const { jobId, kind, gpus } of [...mending, ...others]) {
     const request = snapshot.requests.get(jobId);
     if (request === undefined || isAtLimit(parts)) continue;
     if (isMissingAny(gpus, view)) continue;

@@ -102,6 +102,19 @@ describe("a gang that has lost a host", () => {
     expect(decided(freed, NOW_MS + 5_001).hosts).toEqual({ run: MENDED });
   });
 
+  test("goes before a job that has the replacement reserved for less than an hour", () => {
+    const others = [{ job: "early", gpus: 8 }];
+    const { after } = decided(scene({ busy: ["c0/h4"], others }));
+    const reserved = [...(after.reservations ?? [])];
+    expect(reserved.map(([job, { kind }]) => [job, kind])).toEqual([
+      ["run", "replace"],
+      ["early", "backfill"],
+    ]);
+    const both = { ...after, reservations: new Map(reserved.reverse()) };
+    const freed = inbox(both, [end("on-c0/h4")], NOW_MS + 5_000).ledger;
+    expect(decided(freed, NOW_MS + 5_001).hosts).toEqual({ run: MENDED });
+  });
+
   test("takes no GPUs that are reserved for a job that has waited for an hour", () => {
     const ledger = scene({ busy: ["c0/h4"], others: [{ job: "early", gpus: 8 }] });
     const later = 3_601_000;

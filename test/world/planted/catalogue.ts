@@ -74,7 +74,7 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "what the state folder does not know is left running",
-    seenAt: 13,
+    seenAt: 14,
     planted: { agent: { endsStrays: false } },
   },
   {
