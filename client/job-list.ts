@@ -7,7 +7,7 @@
  * was preempted or is retried wrote that it runs although it waits; here the ledger takes precedence.
  */
 
-import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
+import type { Client } from "@temporalio/client";
 import { labelsOf } from "../domain/job/job-labels.ts";
 import { byCodeUnit, clusterId, jobId, type JobId } from "../domain/values/ids.ts";
 import { gpuCountOf, type Lease } from "../domain/lease/lease.ts";
@@ -21,6 +21,7 @@ import {
   type CellMemo,
 } from "../protocol/messages.ts";
 import { jobFits, visibilityQuery, type JobFilter } from "./job-filter.ts";
+import { jobRows, type JobRow } from "./job-rows.ts";
 import { stateOf, type ListedJob } from "./listed-job.ts";
 import {
   CLASS_KEY,
@@ -35,30 +36,45 @@ import {
 } from "./search-keys.ts";
 import { translated } from "./server-error.ts";
 
-/** `ledger` is the fleet's present state; absent when no fleet answers. */
+/** What a row's memo has for lists. */
+const MEMOS = [ARRAY_MEMO, CELL_MEMO, WAITS_MEMO] as const;
+const MOST_A_PAGE = 1_000;
+
+/** `ledger` asks for the fleet's present state, beside the first page; undefined when no fleet answers. */
 export async function* listJobs(
   client: Client,
   {
     fleet,
     filter,
     ledger,
-  }: { readonly fleet: string; readonly filter: JobFilter; readonly ledger?: Ledger },
+  }: {
+    readonly fleet: string;
+    readonly filter: JobFilter;
+    readonly ledger: () => Promise<Ledger | undefined>;
+  },
 ): AsyncGenerator<ListedJob> {
   const query = visibilityQuery(fleet, filter);
-  const facts = ledgerFacts(ledger);
   const fits = jobFits(filter);
   let left = filter.limit ?? Infinity;
   if (left <= 0) return;
-  try {
-    for await (const info of client.workflow.list({ query, pageSize: Math.min(left, 1000) })) {
-      const job = facts(listedJob(info));
+  const pages = jobRows(client, { query, pageSize: Math.min(left, MOST_A_PAGE), memos: MEMOS });
+  const nextPage = async (): Promise<IteratorResult<readonly JobRow[]>> => {
+    try {
+      return await pages.next();
+    } catch (error) {
+      throw translated(error, "the list of jobs");
+    }
+  };
+  const [known, first] = await Promise.all([ledger(), nextPage()]);
+  const facts = ledgerFacts(known);
+  for (let page = first; page.done !== true; page = await nextPage()) {
+    for (const row of page.value) {
+      const job = facts(listedJob(row));
       if (!fits(job)) continue;
       yield job;
       left -= 1;
       if (left <= 0) return;
     }
-  } catch (error) {
-    throw translated(error, "the list of jobs");
   }
 }
 
@@ -126,7 +142,7 @@ function leasesByJob(ledger: Ledger | undefined): ReadonlyMap<JobId, readonly Le
 }
 
 /** The facts of one job that visibility has. */
-export function listedJob(info: WorkflowExecutionInfo): ListedJob {
+export function listedJob(info: JobRow): ListedJob {
   const attributes = info.typedSearchAttributes;
   const jobClass = attributes.get(CLASS_KEY);
   const tenant = attributes.get(TENANT_KEY);

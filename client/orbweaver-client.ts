@@ -95,17 +95,17 @@ export class OrbweaverClient {
   /** Jobs of the fleet, newest first; ended ones only on request. */
   async *list({ isMine, ...asked }: JobFilter = {}): AsyncGenerator<ListedJob> {
     const filter = isMine === true ? { ...asked, user: userName() } : asked;
-    const ledger = await this.fleet().catch((error: unknown) => {
-      // Visibility answers even when the fleet's worker does not, with fewer facts.
-      if (error instanceof OrbweaverError && error.code !== "ENCRYPTION_KEY_MISSING")
-        return undefined;
-      throw error;
-    });
-    yield* listJobs(this.#client, {
-      fleet: this.fleetName,
-      filter,
-      ...(ledger !== undefined && { ledger }),
-    });
+    const ledger = async (): Promise<Ledger | undefined> => {
+      try {
+        return await this.fleet();
+      } catch (error) {
+        // Visibility answers even when the fleet's worker does not, with fewer facts.
+        if (error instanceof OrbweaverError && error.code !== "ENCRYPTION_KEY_MISSING")
+          return undefined;
+        throw error;
+      }
+    };
+    yield* listJobs(this.#client, { fleet: this.fleetName, filter, ledger });
   }
 
   /** The fleet's ledger: hosts, leases, waiting requests in order, and their reasons. */

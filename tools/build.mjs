@@ -216,6 +216,7 @@ async function bundleLightVerbs() {
         {
           test: /@temporalio[\\/]proto[\\/]protos[\\/]json-module\.js$/,
           loader: path.join(ROOT, "tools/slim-messages.cjs"),
+          options: { isCalled: calledByClients() },
         },
       ],
     },
@@ -236,7 +237,28 @@ async function bundleLightVerbs() {
   const stats = await promisify(compiler.run.bind(compiler))();
   await promisify(compiler.close.bind(compiler))();
   if (stats.hasErrors()) throw new Error(stats.toString({ all: false, errors: true }));
+  keepInAscii(path.join(folder, "light.cjs"));
   keepCompiled(path.join(folder, "light.cjs"));
+}
+
+/** Which methods of Temporal's services the light verbs may call: those that our client's side or the client library names. */
+function calledByClients() {
+  const sources = ["client", "cli", "workers", "access", "protocol"].flatMap((room) =>
+    sourcesUnder(path.join(ROOT, room)),
+  );
+  const library = ["workflow-client.js", "connection.js"].map((file) =>
+    path.join(ROOT, "node_modules/@temporalio/client/lib", file),
+  );
+  const text = [...sources, ...library].map((file) => readFileSync(file, "utf8")).join("\n");
+  const named = new Set([...text.matchAll(/\.\s*(\w+)/g)].map(([, name]) => name));
+  return (method) => named.has(method);
+}
+
+/** One character beyond Latin letters doubles the memory of the whole text, and any beyond ASCII the time to read it. */
+function keepInAscii(file) {
+  const text = readFileSync(file, "utf8");
+  const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  writeFileSync(file, text.replaceAll(/[^\x00-\x7f]/g, escaped));
 }
 
 /** How the bundle in `dist/cli` imports what it does not hold; undefined for what it holds. */

@@ -1,10 +1,11 @@
 /** @file Listing: which query visibility is asked, and what is made of its answer and of the fleet's ledger. */
 
-import type { Client, WorkflowExecutionInfo } from "@temporalio/client";
+import type { Client } from "@temporalio/client";
 import { TypedSearchAttributes } from "@temporalio/common";
 import { describe, expect, it } from "vitest";
 import { visibilityQuery, type JobFilter } from "../../client/job-filter.ts";
 import { listedJob, listJobs } from "../../client/job-list.ts";
+import type { JobRow } from "../../client/job-rows.ts";
 import {
   CLASS_KEY,
   CLUSTER_KEY,
@@ -23,6 +24,7 @@ import {
   tenantId,
   token,
 } from "../../domain/values/ids.ts";
+import { ARRAY_MEMO } from "../../protocol/messages.ts";
 import type { PendingRequest } from "../../domain/lease/plan.ts";
 import { gbps, gib, ms } from "../../domain/values/units.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
@@ -83,32 +85,20 @@ it.each(['a"b', "a'b", "a\\b"])("a value like %j cannot leave its quotes", (tena
   );
 });
 
-function info(more: {
-  id?: string;
-  status?: string;
-  state?: string;
-  closedAtMs?: number;
-  name?: string;
-  labels?: string[];
-}): WorkflowExecutionInfo {
-  const { id = "a", status = "RUNNING", state = "pending", closedAtMs, name, labels } = more;
-  const found = {
-    workflowId: id,
+function info(more: { status: string; state: string }): JobRow {
+  const { status, state } = more;
+  return {
+    workflowId: "a",
     status: { name: status },
     startTime: new Date(1_000),
-    ...(closedAtMs !== undefined && { closeTime: new Date(closedAtMs) }),
     typedSearchAttributes: new TypedSearchAttributes([
       { key: CLASS_KEY, value: "training" },
       { key: TENANT_KEY, value: "t" },
       { key: STATE_KEY, value: state },
       { key: GPUS_KEY, value: 8 },
       { key: CLUSTER_KEY, value: ["c"] },
-      ...(name === undefined ? [] : [{ key: NAME_KEY, value: name }]),
-      ...(labels === undefined ? [] : [{ key: LABELS_KEY, value: labels }]),
     ]),
   };
-  // What a listing reads of it, and nothing else.
-  return found as unknown as WorkflowExecutionInfo;
 }
 
 it.each([
@@ -120,6 +110,101 @@ it.each([
   ["CANCELLED", "running", "cancelled"],
 ])("a workflow that is %s and said %j is %s", (status, state, wantState) => {
   expect(listedJob(info({ status, state })).state).toBe(wantState);
+});
+
+const payload = (type: string, value: unknown) => ({
+  metadata: { type: Buffer.from(type) },
+  data: Buffer.from(JSON.stringify(value)),
+});
+
+/** As the server answers. */
+function raw({
+  id,
+  status = 1,
+  state = "pending",
+  closedAtS,
+  name,
+  labels,
+  memo = {},
+}: {
+  id: string;
+  status?: number;
+  state?: unknown;
+  closedAtS?: number;
+  name?: string;
+  labels?: string[];
+  memo?: Record<string, unknown>;
+}) {
+  return {
+    execution: { workflowId: id },
+    status,
+    startTime: { seconds: 1, nanos: 0 },
+    ...(closedAtS !== undefined && { closeTime: { seconds: closedAtS, nanos: 0 } }),
+    searchAttributes: {
+      indexedFields: {
+        [CLASS_KEY.name]: payload("Keyword", "training"),
+        [STATE_KEY.name]: payload("Keyword", state),
+        [GPUS_KEY.name]: payload("Int", 8),
+        [CLUSTER_KEY.name]: payload("KeywordList", ["c"]),
+        ...(name !== undefined && { [NAME_KEY.name]: payload("Keyword", name) }),
+        ...(labels !== undefined && { [LABELS_KEY.name]: payload("KeywordList", labels) }),
+      },
+    },
+    memo: {
+      fields: Object.fromEntries(
+        Object.entries(memo).map(([name, value]) => [name, payload("json", value)]),
+      ),
+    },
+  };
+}
+
+/** What a listing uses of a client: pages, each asked for with the token of the one before. */
+function fakeClient(pages: readonly (readonly unknown[])[]): Client {
+  const payloadConverter = {
+    fromPayload: ({ data }: { data: Uint8Array }): unknown =>
+      JSON.parse(Buffer.from(data).toString("utf8")),
+  };
+  const found = {
+    options: { namespace: "n", loadedDataConverter: { payloadCodecs: [], payloadConverter } },
+    workflowService: {
+      listWorkflowExecutions: ({ nextPageToken: [at = 0] }: { nextPageToken: Uint8Array }) =>
+        Promise.resolve({
+          executions: pages[at],
+          nextPageToken: at + 1 < pages.length ? Uint8Array.of(at + 1) : new Uint8Array(),
+        }),
+    },
+  };
+  return found as unknown as Client;
+}
+
+describe("rows of visibility", () => {
+  const listed = async (pages: readonly (readonly unknown[])[], filter: JobFilter = {}) => {
+    const jobs = [];
+    const known = { fleet: "default", filter, ledger: () => Promise.resolve(undefined) };
+    for await (const job of listJobs(fakeClient(pages), known)) jobs.push(job);
+    return jobs;
+  };
+
+  it("come page by page, up to the limit", async () => {
+    const pages = [[raw({ id: "a" }), raw({ id: "b" })], [raw({ id: "c" })]];
+    expect((await listed(pages)).map(({ jobId: id }) => id)).toEqual(["a", "b", "c"]);
+    expect((await listed(pages, { limit: 1 })).map(({ jobId: id }) => id)).toEqual(["a"]);
+  });
+
+  it("have attributes, times and the memo's entries for lists; one of a strange form counts for nothing", async () => {
+    const tasks = { ended: 1, count: 2 };
+    const [job, strange] = await listed([
+      [
+        raw({ id: "a", closedAtS: 3, status: 4, memo: { [ARRAY_MEMO]: tasks, other: "x" } }),
+        raw({ id: "b", state: { held: true } }),
+      ],
+    ]);
+    expect(job).toMatchObject({
+      ...{ state: "cancelled", class: "training", gpus: 8, clusters: ["c"], tasks },
+      ...{ submittedAtMs: 1_000, endedAtMs: 3_000 },
+    });
+    expect(strange).toMatchObject({ jobId: "b", state: "pending" });
+  });
 });
 
 describe("with the fleet's ledger", () => {
@@ -148,20 +233,21 @@ describe("with the fleet's ledger", () => {
     leases: new Map([[lease.id, lease]]),
     reasons: new Map([[jobId("wait"), reason]]),
   };
-  const client = {
-    workflow: {
-      list: async function* () {
-        for (const id of ["run", "wait", "new"])
-          yield await Promise.resolve(info({ id, state: id === "run" ? "running" : "pending" }));
-        yield info({ id: "old", status: "TERMINATED", state: "running", closedAtMs: 9_000 });
-      },
-    },
-    // The fake has what a listing uses of a client.
-  } as unknown as Client;
+  const { RUNNING, TERMINATED } = { RUNNING: 1, TERMINATED: 5 }; // of WorkflowExecutionStatus
+  const executions = [
+    raw({ id: "run", status: RUNNING, state: "running" }),
+    raw({ id: "wait", status: RUNNING, state: "pending" }),
+    raw({ id: "new", status: RUNNING, state: "pending" }),
+    raw({ id: "old", status: TERMINATED, state: "running", closedAtS: 9 }),
+  ];
+  const client = fakeClient([executions]);
 
   async function list(filter: JobFilter, more: Partial<Ledger> = {}) {
     const jobs = [];
-    const known = { fleet: "default", filter, ledger: { ...ledger, ...more } };
+    const known = {
+      ...{ fleet: "default", filter },
+      ledger: () => Promise.resolve({ ...ledger, ...more }),
+    };
     for await (const job of listJobs(client, known)) jobs.push(job);
     return jobs;
   }
@@ -228,16 +314,15 @@ describe("with the fleet's ledger", () => {
     [{ name: "train*" }, ["b-2"]],
     [{ name: "a.1" }, []],
   ])("checks %j again on the answer", async (filter, wantIds) => {
-    const labelled = {
-      workflow: {
-        list: async function* () {
-          yield await Promise.resolve(info({ id: "a-1", labels: ["team=vision"] }));
-          yield info({ id: "b-2", name: "trainer", labels: ["team=Vision", "x=y"] });
-        },
-      },
-    } as unknown as Client;
+    const labelled = fakeClient([
+      [
+        raw({ id: "a-1", labels: ["team=vision"] }),
+        raw({ id: "b-2", name: "trainer", labels: ["team=Vision", "x=y"] }),
+      ],
+    ]);
     const ids = [];
-    for await (const job of listJobs(labelled, { fleet: "default", filter })) ids.push(job.jobId);
+    const asked = { ...{ fleet: "default", filter }, ledger: () => Promise.resolve(undefined) };
+    for await (const job of listJobs(labelled, asked)) ids.push(job.jobId);
     expect(ids).toEqual(wantIds);
   });
 
