@@ -47,12 +47,12 @@ import {
   wordUpdate,
 } from "../protocol/messages.ts";
 import { hearsNoSignal } from "../protocol/signal-limit.ts";
-import { amendJob, changesOf, type AmendOptions, type NewSettings } from "./amendment.ts";
+import type { AmendOptions, NewSettings } from "./amendment.ts";
 import { stateOf } from "./listed-job.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
 import { readJobLogs } from "./job-logs.ts";
 import type { LogOptions } from "./log-options.ts";
-import { rerunJob, type Rerun, type RerunOptions } from "./rerun.ts";
+import type { Rerun, RerunOptions } from "./rerun.ts";
 import { runProgress, type RunProgress } from "./run-progress.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
@@ -157,7 +157,9 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     outcome,
     ending,
     result: async () => resultOf(jobId, await outcome()),
-    rerun: (rerun = {}) => rerunJob({ client, jobId, view, end, tasksOf }, rerun),
+    // Reading job files costs a list of jobs more than the list itself.
+    rerun: async (rerun = {}) =>
+      await (await import("./rerun.ts")).rerunJob({ client, jobId, view, end, tasksOf }, rerun),
     cancel: async ({ isForced = false } = {}) => {
       // Temporal accepts cancellation for any id, even of an ended job or of a fleet.
       const { type, status } = await described();
@@ -188,8 +190,10 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     hold: () => ordered(holdUpdate),
     suspend: () => ordered(suspendUpdate),
     requeue: () => ordered(requeueUpdate),
-    amend: async (settings, amend = {}) =>
-      amendJob({ client, jobId, view, by }, changesOf(settings), amend),
+    amend: async (settings, amend = {}) => {
+      const { amendJob, changesOf } = await import("./amendment.ts");
+      return await amendJob({ client, jobId, view, by }, changesOf(settings), amend);
+    },
     release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
     progress: () => runProgress(client, jobId),

@@ -31,14 +31,13 @@ import {
   type FenceOptions,
 } from "./fencing.ts";
 import { fleetTrust, type FleetTrust } from "./agent-trust.ts";
-import { findDoubts, type Doubt } from "./doubts.ts";
-import { repairFleet } from "./repair.ts";
+import type { Doubt } from "./doubts.ts";
 import { openJob, type JobHandle } from "./job-handle.ts";
 import type { JobFilter } from "./job-filter.ts";
 import { listJobs } from "./job-list.ts";
 import type { ListedJob } from "./listed-job.ts";
 import { asked } from "./server-error.ts";
-import { submitJob, type SubmitOptions, type Submitted } from "./submission.ts";
+import type { SubmitOptions, Submitted } from "./submission.ts";
 import { queried } from "./waking.ts";
 
 /** One description for each job that holds or waits. */
@@ -84,6 +83,8 @@ export class OrbweaverClient {
 
   /** Submits a job, given as an object or as the YAML text of a job file. */
   async submit(job: JobFile | string, options: SubmitOptions = {}): Promise<Submitted> {
+    // Reading job files costs a list of jobs more than the list itself.
+    const { submitJob } = await import("./submission.ts");
     return await submitJob(this.#client, job, { fleet: this.fleetName, ...options });
   }
 
@@ -182,6 +183,7 @@ export class OrbweaverClient {
   /** What the ledger holds that no job, host or agent confirms, with the ledger. Changes nothing. */
   async doubts(): Promise<{ readonly doubts: readonly Doubt[]; readonly ledger: Ledger }> {
     const ledger = await this.fleet();
+    const { findDoubts } = await import("./doubts.ts");
     const doubts = await asked(
       this.#client,
       this.#subject(),
@@ -194,6 +196,7 @@ export class OrbweaverClient {
   /** Asks jobs and agents about these doubts, and frees what all of them deny; `by` names the operator. Takes up to minutes. */
   async repair(doubts: readonly Doubt[], by: string): Promise<RepairNote> {
     const ledger = (): Promise<Ledger> => this.fleet();
+    const { repairFleet } = await import("./repair.ts");
     return await repairFleet({ client: this.#client, fleet: this.fleetName, by, ledger }, doubts);
   }
 

@@ -213,6 +213,8 @@ async function bundleLightVerbs() {
         },
       },
       rules: [
+        // Our modules do nothing by being loaded, so an index loads only what is used of it.
+        { include: path.join(ROOT, "dist"), sideEffects: false },
         {
           test: /@temporalio[\\/]proto[\\/]protos[\\/]json-module\.js$/,
           loader: path.join(ROOT, "tools/slim-messages.cjs"),
