@@ -82,6 +82,11 @@ const DYNAMIC_CONFIG: DynamicConfig = {
   "history.cacheNonUserContextLockTimeout": "10s",
   // A timer that is due sooner than this rings this late; by default a second, for clocks of several machines. A fleet's slices wait for one each.
   "history.timerProcessorMaxTimeShift": "50ms",
+  // As many signals as a run takes: by default the 101st that comes during one workflow task fails that task, and while a flood lasts no other begins
+  // (docs/decisions/0119-flooded-tasks-end.md).
+  "history.maximumBufferedEventsBatch": 10_000,
+  // An activity of the workflow's own task queue comes with the answer to its task, not through the server's queues.
+  "system.enableActivityEagerExecution": true,
   "frontend.rps": 100_000,
   "frontend.namespaceRPS": 100_000,
   "frontend.namespaceCount": 20_000,
