@@ -10,7 +10,14 @@ import { randomUUID, type KeyObject } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { OrbweaverError } from "../domain/values/failure.ts";
-import { configFolder, parsePublicKey, privateKeyAt, type Environment } from "./own-identity.ts";
+import {
+  configFolder,
+  identityFile,
+  ownIdentity,
+  parsePublicKey,
+  privateKeyAt,
+  type Environment,
+} from "./own-identity.ts";
 import { PRIVATE_DIR, PRIVATE_FILE } from "./private-files.ts";
 
 const MOST_BELIEVED = 2;
@@ -64,6 +71,48 @@ export function believedKeys(
 ): () => readonly string[] {
   const read = rereading(files.publicFile, () => publicKeysIn(files.publicFile));
   return () => read() ?? [];
+}
+
+const operatorsFile = (env: Environment): string =>
+  join(dirname(keyFiles("fleet", env).publicFile), "operators.pub");
+
+/** Who gives orders to fleets and to jobs of others: the user of this process, and whom `operators.pub` lists. At this moment. */
+export function operatorKeys(env: Environment = process.env): () => readonly string[] {
+  const listed = believedKeys({ publicFile: operatorsFile(env) });
+  const read = rereading(identityFile(env), () => ownIdentity(env).publicKey);
+  // An identity that cannot be read signs nothing, and must not keep a fleet from judging what others have signed.
+  const own = (): string | undefined => {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof OrbweaverError) return undefined;
+      throw error;
+    }
+  };
+  return () => {
+    const key = own();
+    return key === undefined ? listed() : [key, ...listed()];
+  };
+}
+
+/** Changes the list beside the own key. Throws BAD_INPUT for what is no key, NOT_FOUND for one that is to go and is not listed. */
+export function changeOperators(
+  { add, remove }: { readonly add?: string; readonly remove?: string },
+  env: Environment = process.env,
+): { readonly file: string; readonly keys: readonly string[] } {
+  const file = operatorsFile(env);
+  const before = publicKeysIn(file) ?? [];
+  if (add !== undefined && parsePublicKey(add) === undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `${add} is no key; \`orbweaver keys identity\` prints a user's key`,
+    );
+  if (remove !== undefined && !before.includes(remove))
+    throw new OrbweaverError("NOT_FOUND", `${file} does not list ${remove}`);
+  const added = add === undefined || before.includes(add) ? before : [...before, add];
+  const keys = added.filter((key) => key !== remove);
+  if (keys.length !== before.length || add !== undefined) writePublic(file, keys);
+  return { file, keys };
 }
 
 /** A new key signs from now on; the former one is believed until the next rotation. */

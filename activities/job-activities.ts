@@ -20,6 +20,7 @@ import {
 import {
   JOB_RULES,
   RESTING_RULES,
+  SIGNED_JOB_RULES,
   type JobActivities,
   type JobEntry,
 } from "../protocol/control-contract.ts";
@@ -27,12 +28,19 @@ import type { FollowActivities } from "../protocol/predecessors.ts";
 import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
 import { leaveLobby } from "./lobby-activities.ts";
-import { signedFleets } from "./signed-fleets.ts";
+import { signedFleets, type Asked } from "./signed-fleets.ts";
 import { untilForgotten } from "./until-forgotten.ts";
+
+/** Of a job, by what its fleet asks proof of. */
+const RULES_UNDER: Readonly<Record<Asked, number>> = {
+  nothing: RESTING_RULES,
+  signals: SIGNED_JOB_RULES,
+  orders: JOB_RULES,
+};
 
 export function createJobActivities(client: Client): JobActivities & FollowActivities {
   const inbox = createInbox(client);
-  const areWordsSigned = signedFleets(client);
+  const askedBy = signedFleets(client);
   return {
     ...createFollowActivities(client),
     async admit(file, entry) {
@@ -54,8 +62,8 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
         return { kind: "refused", code: "REQUEST_TOO_LARGE", message: excess.message };
       }
       // Asked while the request is on its way.
-      const isSigned = areWordsSigned(entry.fleetWorkflowId);
-      isSigned.catch(() => undefined);
+      const asked = askedBy(entry.fleetWorkflowId);
+      asked.catch(() => undefined);
       const notified =
         spec.isHeld || spec.after !== undefined
           ? ({ kind: "silent" } as const)
@@ -74,7 +82,7 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
       const launchExtras = extrasOf(spec);
       return {
         kind: "admitted",
-        rules: (await isSigned) ? JOB_RULES : RESTING_RULES,
+        rules: RULES_UNDER[await asked],
         spec,
         notified,
         ...(launchExtras.length > 0 && { launchExtras }),

@@ -9,6 +9,7 @@
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { fleetShapeProblem } from "../domain/fleet/fleet-shape.ts";
+import { askedProof } from "../scheduling/ledger/ledger.ts";
 import { packLedger, unpackLedger } from "../scheduling/ledger/codec.ts";
 import { ledgerAfterLoss, RECOVER_AFTER_MS } from "../scheduling/ledger/lost-ledger.ts";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
@@ -55,7 +56,7 @@ export async function reviveFleet(client: Client, fleetWorkflowId: string): Prom
     workflowIdConflictPolicy: "USE_EXISTING",
     workflowIdReusePolicy: "ALLOW_DUPLICATE",
     staticSummary: `fleet ${input.name}, started again after its end`,
-    memo: fleetMemo(input.name, input.areWordsSigned === true),
+    memo: fleetMemo(input.name, askedProof(input.ledger, input.areWordsSigned === true)),
   });
   return "revived";
 }

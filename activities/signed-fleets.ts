@@ -1,36 +1,40 @@
 /**
  * @file Whether a fleet asks for proof of who speaks, as the memo of its workflow says; jobs that begin under such a fleet ask for it, too.
  *
- * A fleet that has begun to ask never ceases. Cost: a call of a millisecond for the first job of each fleet; while a fleet does not ask, one every
+ * A fleet that has begun to ask never ceases. Cost: a call of a millisecond for the first job of each fleet; while a fleet does not ask for proof of orders, one every
  * few seconds.
  */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { SIGNED_WORDS, WORDS_MEMO } from "../protocol/messages.ts";
+import { ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "../protocol/messages.ts";
 
 const LOOK_AGAIN_MS = 5_000;
 
-/** Of a fleet by its workflow's id; one that is not there does not ask. */
-export type AreWordsSigned = (fleetWorkflowId: string) => Promise<boolean>;
+/** What a fleet asks proof of: of nothing, of signals, or of orders, too. */
+export type Asked = "nothing" | "signals" | "orders";
 
-export function signedFleets(client: Client, nowMs: () => number = Date.now): AreWordsSigned {
-  const known = new Map<string, { readonly isSigned: boolean; readonly atMs: number }>();
+/** Of a fleet by its workflow's id; one that is not there does not ask. */
+export type AskedBy = (fleetWorkflowId: string) => Promise<Asked>;
+
+export function signedFleets(client: Client, nowMs: () => number = Date.now): AskedBy {
+  const known = new Map<string, { readonly asked: Asked; readonly atMs: number }>();
   return async (fleetWorkflowId) => {
     const last = known.get(fleetWorkflowId);
-    if (last !== undefined && (last.isSigned || nowMs() - last.atMs < LOOK_AGAIN_MS))
-      return last.isSigned;
-    const isSigned = await asks(client, fleetWorkflowId);
-    known.set(fleetWorkflowId, { isSigned, atMs: nowMs() });
-    return isSigned;
+    if (last !== undefined && (last.asked === "orders" || nowMs() - last.atMs < LOOK_AGAIN_MS))
+      return last.asked;
+    const asked = await asks(client, fleetWorkflowId);
+    known.set(fleetWorkflowId, { asked, atMs: nowMs() });
+    return asked;
   };
 }
 
-async function asks(client: Client, fleetWorkflowId: string): Promise<boolean> {
+async function asks(client: Client, fleetWorkflowId: string): Promise<Asked> {
   try {
     const { memo = {} } = await client.workflow.getHandle(fleetWorkflowId).describe();
-    return memo[WORDS_MEMO] === SIGNED_WORDS;
+    if (memo[WORDS_MEMO] !== SIGNED_WORDS) return "nothing";
+    return memo[ORDERS_MEMO] === SIGNED_WORDS ? "orders" : "signals";
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return false;
+    if (error instanceof WorkflowNotFoundError) return "nothing";
     throw error;
   }
 }

@@ -6,20 +6,22 @@
  */
 
 import { digestOf, hasSigned } from "../access/word-signature.ts";
-import { believedKeys, wordKeyFiles } from "../access/role-keys.ts";
+import { provenSigner } from "../access/job-proof.ts";
+import { believedKeys, operatorKeys, wordKeyFiles } from "../access/role-keys.ts";
 import {
   parseProof,
   signedWords,
   speakersOf,
+  USER,
   WORD_ROLES,
+  type Speaker,
   type WordActivities,
-  type WordRole,
   type WordVerdicts,
 } from "../protocol/word-proof.ts";
 
 export interface WordTrust {
-  /** Of a role, at this moment. */
-  readonly keysOf: (role: WordRole) => readonly string[];
+  /** Of a role, at this moment; of users, the operators'. */
+  readonly keysOf: (role: Speaker) => readonly string[];
   /** The deployment lets everybody speak who reaches the namespace (`trust: namespace`). */
   readonly isEverybodyTrusted: boolean;
 }
@@ -28,7 +30,10 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What the control plane's workers of this environment believe. */
 export function wordTrust(env: Environment = process.env): WordTrust {
-  const keys = new Map(WORD_ROLES.map((role) => [role, believedKeys(wordKeyFiles(role, env))]));
+  const keys = new Map<Speaker, () => readonly string[]>(
+    WORD_ROLES.map((role) => [role, believedKeys(wordKeyFiles(role, env))]),
+  );
+  keys.set(USER, operatorKeys(env));
   return {
     keysOf: (role) => keys.get(role)?.() ?? [],
     isEverybodyTrusted: env["ORBWEAVER_TRUST"] === "namespace",
@@ -40,7 +45,7 @@ const AT_ONCE = 4;
 
 export function createWordActivities(trust: WordTrust): WordActivities {
   return {
-    async checkWords({ workflowId, words }, values) {
+    async checkWords({ workflowId, words, submitted }, values) {
       if (trust.isEverybodyTrusted) return { refused: [] };
       const starts: number[] = [];
       let end = 0;
@@ -55,7 +60,7 @@ export function createWordActivities(trust: WordTrust): WordActivities {
           const start = starts[at] ?? 0;
           if (word === undefined) continue;
           const value = values.subarray(start, start + word.bytes);
-          reasons[at] = await problemOf(trust, { ...word, workflowId, value });
+          reasons[at] = await problemOf(trust, { ...word, workflowId, value, submitted });
         }
       };
       await Promise.all(Array.from({ length: AT_ONCE }, (_, from) => check(from)));
@@ -66,14 +71,19 @@ export function createWordActivities(trust: WordTrust): WordActivities {
 
 async function problemOf(
   { keysOf }: WordTrust,
-  { workflowId, signal, proof: text, value }: Heard,
+  { workflowId, signal, proof: text, value, submitted }: Heard,
 ): Promise<string | undefined> {
   const proof = parseProof(text);
   if (proof === undefined) return text === undefined ? "it is not signed" : "its proof is no proof";
   const { role, key } = proof;
   if (speakersOf(signal)?.includes(role) === false) return `role ${role} does not say ${signal}`;
-  if (!keysOf(role).includes(key))
-    return `it is signed with ${key}, which is none of the keys in ${role}.pub`;
+  const isBelieved =
+    keysOf(role).includes(key) ||
+    (role === USER && provenSigner(submitted, { jobId: workflowId, keys: [key] }) !== undefined);
+  if (!isBelieved)
+    return role === USER
+      ? `it is signed with ${key}, which is no operator's${submitted === undefined ? "" : " and not the submitter's"}; \`orbweaver keys operators --add\` on the machines of the fleet's and the jobs' workers admits a key`
+      : `it is signed with ${key}, which is none of the keys in ${role}.pub`;
   const isSigned = await hasSigned(
     proof,
     signedWords(proof, { workflowId, signal, digest: digestOf(value) }),
@@ -86,6 +96,7 @@ interface Heard {
   readonly signal: string;
   readonly proof?: string;
   readonly value: Uint8Array;
+  readonly submitted: string | undefined;
 }
 
 function verdictsOf(reasons: readonly (string | undefined)[]): WordVerdicts {

@@ -14,6 +14,7 @@ import { OrbweaverError } from "../domain/values/failure.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import { amendUpdate, type AmendAnswer, type JobView } from "../protocol/messages.ts";
 import { contentOfSpec, PROOF_MEMO } from "../protocol/signed-job.ts";
+import { ordered } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import { firstInput } from "./submission.ts";
 
@@ -71,7 +72,6 @@ export async function amendJob(
   changes: JobChanges,
   { onUnsigned, check, signer }: AmendOptions,
 ): Promise<AmendAnswer> {
-  const workflow = client.workflow.getHandle(jobId);
   const subject = `job ${jobId}`;
   for (let left = TRIES; ; left -= 1) {
     const { spec, amended } = await view();
@@ -95,9 +95,7 @@ export async function amendJob(
       ...(proof !== undefined && { proof }),
     };
     try {
-      return await asked(client, subject, () =>
-        workflow.executeUpdate(amendUpdate, { args: [order] }),
-      );
+      return await ordered({ client, workflowId: jobId, subject }, amendUpdate, order);
     } catch (error) {
       const now = (await view().catch(() => undefined))?.amended?.count ?? 0;
       if (left <= 1 || now === basis) throw error;

@@ -40,7 +40,6 @@ import {
   type JobState,
   type JobView,
   type LobbyPlace,
-  type TaskOrder,
   type TaskOrderAnswer,
   type TaskPage,
   type TaskQuery,
@@ -51,6 +50,7 @@ import type { AmendOptions, NewSettings } from "./amendment.ts";
 import { stateOf } from "./listed-job.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
 import { readJobLogs } from "./job-logs.ts";
+import { ordered, signalProven, userProof, type OrderCall } from "./orders.ts";
 import type { LogOptions } from "./log-options.ts";
 import type { Rerun, RerunOptions } from "./rerun.ts";
 import { runProgress, type RunProgress } from "./run-progress.ts";
@@ -143,8 +143,8 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
       ...(status.name !== "RUNNING" && { outcome: await outcome() }),
     };
   };
-  const ordered = (order: typeof holdUpdate): Promise<JobState> =>
-    asked(client, subject, () => workflow.executeUpdate(order, { args: [{ by }] }));
+  const call: OrderCall = { client, workflowId: jobId, subject };
+  const give = (update: typeof holdUpdate): Promise<JobState> => ordered(call, update, { by });
   const end = async (): Promise<string | undefined> => (await ending()).outcome?.kind;
   const tasksOf = (query: TaskQuery): Promise<TaskPage> =>
     queried(client, subject, {
@@ -171,30 +171,26 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
         throw new OrbweaverError("NOT_ALLOWED", `${subject} has already ended (${state})`);
       }
       // Also where it is being stopped already: the kill overtakes the graceful stop.
-      if (isForced) await asked(client, subject, () => kill(workflow));
+      if (isForced) await asked(client, subject, () => kill(client, jobId));
       await asked(client, subject, () => workflow.cancel());
     },
     tasks: tasksOf,
     cancelTasks: async (tasks) => {
       await insistOnArray(view);
-      const args: [TaskOrder] = [{ tasks }];
-      return await asked(client, subject, () =>
-        workflow.executeUpdate(cancelTasksUpdate, { args }),
-      );
+      return await ordered(call, cancelTasksUpdate, { tasks });
     },
     retryTasks: async (tasks) => {
       await insistOnArray(view);
-      const args: [TaskOrder] = [{ tasks }];
-      return await asked(client, subject, () => workflow.executeUpdate(retryTasksUpdate, { args }));
+      return await ordered(call, retryTasksUpdate, { tasks });
     },
-    hold: () => ordered(holdUpdate),
-    suspend: () => ordered(suspendUpdate),
-    requeue: () => ordered(requeueUpdate),
+    hold: () => give(holdUpdate),
+    suspend: () => give(suspendUpdate),
+    requeue: () => give(requeueUpdate),
     amend: async (settings, amend = {}) => {
       const { amendJob, changesOf } = await import("./amendment.ts");
       return await amendJob({ client, jobId, view, by }, changesOf(settings), amend);
     },
-    release: () => asked(client, subject, () => workflow.executeUpdate(releaseUpdate)),
+    release: () => ordered(call, releaseUpdate, null),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
     progress: () => runProgress(client, jobId),
     explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),
@@ -202,12 +198,15 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
 }
 
 /** A run that has had all the signals that Temporal takes for it is told by an update. */
-async function kill(workflow: WorkflowHandle): Promise<void> {
+async function kill(client: Client, jobId: JobId): Promise<void> {
+  const signal = killSignal.name;
+  const proof = userProof({ workflowId: jobId, signal, value: undefined });
   try {
-    await workflow.signal(killSignal);
+    await signalProven(client, { workflowId: jobId, signal, proof });
   } catch (error) {
     if (!hearsNoSignal(error)) throw error;
-    await workflow.executeUpdate(wordUpdate, { args: [{ signal: killSignal.name }] });
+    const word = { signal, proof };
+    await client.workflow.getHandle(jobId).executeUpdate(wordUpdate, { args: [word] });
   }
 }
 

@@ -6,7 +6,7 @@
 
 import type { Client } from "@temporalio/client";
 import { userName } from "../access/own-identity.ts";
-import type { HostId } from "../domain/values/ids.ts";
+import { parseHostId, type HostId } from "../domain/values/ids.ts";
 import type { QueuePart } from "../domain/lease/queue-part.ts";
 import type { JobFile } from "../domain/job/job-file.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -36,6 +36,7 @@ import { openJob, type JobHandle } from "./job-handle.ts";
 import type { JobFilter } from "./job-filter.ts";
 import { listJobs } from "./job-list.ts";
 import type { ListedJob } from "./listed-job.ts";
+import { ordered, type OrderCall } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import type { SubmitOptions, Submitted } from "./submission.ts";
 import { queried } from "./waking.ts";
@@ -127,18 +128,14 @@ export class OrbweaverClient {
 
   /** Stops new grants on these hosts (`<cluster>/<host>`); running jobs continue. */
   async drain(hosts: readonly string[], reason: string): Promise<readonly HostId[]> {
-    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
-    return await asked(this.#client, this.#subject(), () =>
-      workflow.executeUpdate(drainUpdate, { args: [{ hosts, reason }] }),
-    );
+    await ordered(this.#call(), drainUpdate, { hosts, reason });
+    return hosts.map(parseHostId);
   }
 
   /** Ends a drain. */
   async undrain(hosts: readonly string[]): Promise<readonly HostId[]> {
-    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
-    return await asked(this.#client, this.#subject(), () =>
-      workflow.executeUpdate(undrainUpdate, { args: [{ hosts }] }),
-    );
+    await ordered(this.#call(), undrainUpdate, { hosts });
+    return hosts.map(parseHostId);
   }
 
   /** Nothing of this part of the queue starts until it is released; what runs goes on. */
@@ -147,18 +144,12 @@ export class OrbweaverClient {
     { by = userName(), reason, isDraining = false }: QueueHoldOptions = {},
   ): Promise<void> {
     const order = { queue, by, isDraining, ...(reason !== undefined && { reason }) };
-    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
-    await asked(this.#client, this.#subject(), () =>
-      workflow.executeUpdate(holdQueueUpdate, { args: [order] }),
-    );
+    await ordered(this.#call(), holdQueueUpdate, order);
   }
 
   /** Ends such a hold. */
   async releaseQueue(queue: QueuePart): Promise<void> {
-    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
-    await asked(this.#client, this.#subject(), () =>
-      workflow.executeUpdate(releaseQueueUpdate, { args: [{ queue }] }),
-    );
+    await ordered(this.#call(), releaseQueueUpdate, { queue });
   }
 
   /**
@@ -173,11 +164,8 @@ export class OrbweaverClient {
     const ledger = await this.fleet();
     const account = fenceAccount(ledger, hostsNamed(ledger, hosts, this.fleetName));
     if (!isForced) refuseAnswering(ledger, account);
-    const workflow = this.#client.workflow.getHandle(fleetWorkflowId(this.fleetName));
-    const fenced = await asked(this.#client, this.#subject(), () =>
-      workflow.executeUpdate(fenceUpdate, { args: [{ hosts: account.map(({ host }) => host) }] }),
-    );
-    return account.filter(({ host }) => fenced.includes(host));
+    await ordered(this.#call(), fenceUpdate, { hosts: account.map(({ host }) => host) });
+    return account;
   }
 
   /** What the ledger holds that no job, host or agent confirms, with the ledger. Changes nothing. */
@@ -198,6 +186,11 @@ export class OrbweaverClient {
     const ledger = (): Promise<Ledger> => this.fleet();
     const { repairFleet } = await import("./repair.ts");
     return await repairFleet({ client: this.#client, fleet: this.fleetName, by, ledger }, doubts);
+  }
+
+  #call(): OrderCall {
+    const workflowId = fleetWorkflowId(this.fleetName);
+    return { client: this.#client, workflowId, subject: this.#subject() };
   }
 
   #subject(): string {

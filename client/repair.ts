@@ -8,7 +8,7 @@ import { fleetWorkflowId, repairUpdate } from "../protocol/messages.ts";
 import type { RepairChoice } from "../protocol/repair.ts";
 import type { Ledger, RepairNote } from "../scheduling/ledger/ledger.ts";
 import type { Doubt } from "./doubts.ts";
-import { asked } from "./server-error.ts";
+import { ordered } from "./orders.ts";
 
 /** Of one repair. */
 const MAX_THINGS = 200;
@@ -31,10 +31,8 @@ export async function repairFleet(
   doubts: readonly Doubt[],
 ): Promise<RepairNote> {
   const choice = choiceOf(doubts.slice(0, MAX_THINGS), by);
-  const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
-  await asked(client, `fleet ${fleet}`, () =>
-    workflow.executeUpdate(repairUpdate, { args: [choice] }),
-  );
+  const call = { client, workflowId: fleetWorkflowId(fleet), subject: `fleet ${fleet}` };
+  await ordered(call, repairUpdate, choice);
   const endAtMs = Date.now() + PATIENCE_MS;
   while (Date.now() < endAtMs) {
     const note = (await ledger()).repairs?.find(({ key }) => key === choice.key);

@@ -60,6 +60,8 @@ export const RESTING_RULES = 2;
 
 /** From here on a job believes what it is told only with proof of who speaks; under a fleet that does so itself. */
 export const SIGNED_JOB_RULES = 3;
+/** From here on a job carries out orders only with proof of who gives them; under a fleet that does so itself. */
+export const SIGNED_ORDER_JOB_RULES = 4;
 /** From here on a job follows a call from its lobby that comes again: the fleet may have put it outside since, under the same credit. */
 export const RECALLED_RULES = 3;
 

@@ -14,6 +14,8 @@ export interface FleetInput {
   readonly rules?: number;
   /** What comes needs proof of its sender's role (`word-proof.ts`); from `SIGNED_RULES` on. */
   readonly areWordsSigned?: true;
+  /** What became of the last orders that needed proof; absent when there was none. */
+  readonly settledOrders?: readonly SettledOrder[];
   /** Its ledger was lost: it asks agents and jobs for their leases and requests. */
   readonly isRecovering?: true;
   /** The agents' terms may have changed: they are to report again. */
@@ -28,6 +30,16 @@ export interface FleetInput {
   readonly notified?: readonly (readonly [jobId: JobId, code: PendingCode, atMs: number])[];
   /** The code of the last notice to each waiting job, a character each in the order of the ledger's requests. */
   readonly notifiedCodes?: string;
+}
+
+export interface SettledOrder {
+  /** Of the update. */
+  readonly id: string;
+  /** Whether somebody gave it who may. */
+  readonly isProven: boolean;
+  /** Why it was not carried out; absent when it was. */
+  readonly code?: string;
+  readonly message?: string;
 }
 
 /** See `scheduling/ledger/event-chain.ts`. */

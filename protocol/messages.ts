@@ -15,6 +15,7 @@ import type { LogChunk, LogQuery } from "./agent-contract.ts";
 import type { AmendOrder, Ordered } from "./job-orders.ts";
 import type { PresentAgent, SilenceTerms } from "./fleet.ts";
 import type { PredecessorNews } from "./predecessors.ts";
+import type { Disbelieved, OrderOutcome, Proven } from "./word-proof.ts";
 import type {
   AmendAnswer,
   Grant,
@@ -42,6 +43,12 @@ export * from "./repair.ts";
 export * from "./word-proof.ts";
 export type { FleetAnswer } from "../domain/lease/pending.ts";
 
+/** What became of an order that was answered with null, by the id of its update. */
+export const orderQuery = defineQuery<OrderOutcome, [string]>("order");
+
+/** Words that a job did not believe, by the name that their senders give themselves. */
+export const disbelievedQuery = defineQuery<readonly Disbelieved[]>("disbelieved");
+
 /** One batch of inbox entries; unknown entries go to the dead letters, never to an error. */
 export const inboxSignal = defineSignal<[readonly unknown[]]>("inbox");
 
@@ -65,50 +72,55 @@ export interface JobWord {
 export const pendingSignal = defineSignal<[WaitNote]>("pending");
 
 /** Former clients send it without its author. */
-export const holdUpdate = defineUpdate<JobState, [Ordered]>("hold");
+export const holdUpdate = defineUpdate<JobState | null, Proven<Ordered>>("hold");
 
-export const releaseUpdate = defineUpdate<JobState, []>("release");
+export const releaseUpdate = defineUpdate<JobState | null, Proven<null>>("release");
 
 /** Whatever is being stopped of the job, or will be, is killed at once: no checkpoint, no grace. Ends nothing by itself; a cancellation does. */
 export const killSignal = defineSignal("kill");
 
 /** Ends the run with a checkpoint, gives the GPUs back, and holds the job; of a waiting job, the same as a hold. */
-export const suspendUpdate = defineUpdate<JobState, [Ordered]>("suspend");
+export const suspendUpdate = defineUpdate<JobState | null, Proven<Ordered>>("suspend");
 
 /** Ends the run in the same way; the job asks again at once, with its age. */
-export const requeueUpdate = defineUpdate<JobState, [Ordered]>("requeue");
+export const requeueUpdate = defineUpdate<JobState | null, Proven<Ordered>>("requeue");
 
 /** Changes settings of the job. */
-export const amendUpdate = defineUpdate<AmendAnswer, [AmendOrder]>("amend");
+export const amendUpdate = defineUpdate<AmendAnswer | null, Proven<AmendOrder>>("amend");
 
 export const jobViewQuery = defineQuery<JobView>("job");
 
 export const tasksQuery = defineQuery<TaskPage, [TaskQuery]>("tasks");
 
-export const cancelTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("cancel-tasks");
+export const cancelTasksUpdate = defineUpdate<TaskOrderAnswer | null, Proven<TaskOrder>>(
+  "cancel-tasks",
+);
 
 /** Runs ended tasks again, as if they had never been tried. */
-export const retryTasksUpdate = defineUpdate<TaskOrderAnswer, [TaskOrder]>("retry-tasks");
+export const retryTasksUpdate = defineUpdate<TaskOrderAnswer | null, Proven<TaskOrder>>(
+  "retry-tasks",
+);
 
 /** `isNew`: refused where one of the hosts is drained already, so that its reason stays. */
 export const drainUpdate = defineUpdate<
-  readonly HostId[],
-  [{ readonly hosts: readonly string[]; readonly reason: string; readonly isNew?: true }]
+  readonly HostId[] | null,
+  Proven<{ readonly hosts: readonly string[]; readonly reason: string; readonly isNew?: true }>
 >("drain");
 
 /** The operator commits newer rules: the next run of the fleet follows them, and there is no way back. */
-export const upgradeUpdate = defineUpdate<void, [rules: number]>("upgrade");
+export const upgradeUpdate = defineUpdate<void | null, Proven<number>>("upgrade");
 
 /** `of`: refused where one of the hosts has been drained for a reason that does not begin so. */
 export const undrainUpdate = defineUpdate<
-  readonly HostId[],
-  [{ readonly hosts: readonly string[]; readonly of?: string }]
+  readonly HostId[] | null,
+  Proven<{ readonly hosts: readonly string[]; readonly of?: string }>
 >("undrain");
 
 /** Replaces the fleet's description; what runs goes on, over-use shows as such. */
-export const configureUpdate = defineUpdate<void, [Pick<PackedLedger, "shape" | "detailsHash">]>(
-  "configure",
-);
+export const configureUpdate = defineUpdate<
+  void | null,
+  Proven<Pick<PackedLedger, "shape" | "detailsHash">>
+>("configure");
 
 export const ledgerQuery = defineQuery<PackedLedger>("ledger");
 
@@ -128,9 +140,10 @@ export const hasLeaseQuery = defineQuery<boolean, [LeaseId]>("has-lease");
 export const othersWaitQuery = defineQuery<boolean, [JobId]>("others-wait");
 
 /** An operator vouches that nothing runs on these hosts. */
-export const fenceUpdate = defineUpdate<readonly HostId[], [{ readonly hosts: readonly string[] }]>(
-  "fence",
-);
+export const fenceUpdate = defineUpdate<
+  readonly HostId[] | null,
+  Proven<{ readonly hosts: readonly string[] }>
+>("fence");
 
 /** Tells a job that nothing of this lease counts on these hosts any more: they were fenced, or the lease is another's. */
 export const fencedSignal =

@@ -1,6 +1,7 @@
 /** @file An operator's orders to hold a part of the queue and to release it. */
 
 import { defineUpdate } from "@temporalio/workflow";
+import type { Proven } from "./word-proof.ts";
 import type { QueuePart } from "../domain/lease/queue-part.ts";
 
 export interface QueueHoldOrder {
@@ -13,8 +14,8 @@ export interface QueueHoldOrder {
 }
 
 /** Nothing of the part starts until it is released. Replaces a former hold of the same part. */
-export const holdQueueUpdate = defineUpdate<void, [QueueHoldOrder]>("hold-queue");
+export const holdQueueUpdate = defineUpdate<void | null, Proven<QueueHoldOrder>>("hold-queue");
 
-export const releaseQueueUpdate = defineUpdate<void, [Pick<QueueHoldOrder, "queue">]>(
+export const releaseQueueUpdate = defineUpdate<void | null, Proven<Pick<QueueHoldOrder, "queue">>>(
   "release-queue",
 );

@@ -1,6 +1,7 @@
 /** @file The repair of a ledger: what an operator doubts, what is asked of jobs and agents, and what they answer. */
 
 import { defineUpdate } from "@temporalio/workflow";
+import type { Proven } from "./word-proof.ts";
 import type { HostId, JobId, LeaseId, RunId, Token } from "../domain/values/ids.ts";
 
 /** Things that the ledger holds and that not everybody confirms. Everybody concerned is asked before anything is freed. */
@@ -17,7 +18,7 @@ export interface RepairChoice {
 }
 
 /** Answered when it is accepted; the note in the ledger has the result. */
-export const repairUpdate = defineUpdate<void, [RepairChoice]>("repair");
+export const repairUpdate = defineUpdate<void | null, Proven<RepairChoice>>("repair");
 
 export interface RepairOrder {
   readonly fleet: string;

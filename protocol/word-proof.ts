@@ -1,8 +1,8 @@
 /**
- * @file The proof that a word (a signal, or what comes by the update `word`) has of its sender's role: which words need one, and how it is written.
+ * @file The proof that a word (a signal, an update, or what comes by the update `word`) has of its sender's role: which words need one, and how it is written.
  *
  * A client of ours signs what it says with the key of its role (`access/word-signature.ts`) and sends the proof as a header, so values stay as they
- * are. Workflow code has no cryptography: a local activity checks all words that came together, its verdicts are in history, and only what
+ * are; an update has it as its second argument. Workflow code has no cryptography: a local activity checks all words that came together, its verdicts are in history, and only what
  * passed is heard. What a plain read of the proof says, this file says: who claims to speak, when, and under which number.
  */
 
@@ -12,12 +12,19 @@ export const PROOF_HEADER = "orbweaver-proof";
 export const WORDS_MEMO = "orbweaverWords";
 export const SIGNED_WORDS = "signed";
 
-/** `fleet`, `jobs`: the workers of these names; `agent`: the program on hosts. */
+/** The memo of a fleet whose orders are proven, too (`SIGNED_ORDER_RULES`). */
+export const ORDERS_MEMO = "orbweaverOrders";
+
+/** `fleet`, `jobs`: the workers of these names; `agent`: the program on hosts. Each has a key of its own. */
 export const WORD_ROLES = ["fleet", "jobs", "agent"] as const;
 export type WordRole = (typeof WORD_ROLES)[number];
 
-/** Who may send a signal, by its name, to a workflow that asks for proof. Others are sent by users: nobody but the submit service checks them. */
-const SPEAKERS: ReadonlyMap<string, readonly WordRole[]> = new Map<string, readonly WordRole[]>([
+/** A person, who signs with an identity: an operator, or of a job its submitter. */
+export const USER = "user";
+export type Speaker = WordRole | typeof USER;
+
+/** Who may send a signal, by its name, to a workflow that asks for proof. */
+const SPEAKERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readonly Speaker[]>([
   ["inbox", ["jobs", "agent"]],
   ["grant", ["fleet"]],
   ["grants", ["fleet"]],
@@ -29,19 +36,52 @@ const SPEAKERS: ReadonlyMap<string, readonly WordRole[]> = new Map<string, reado
   ["predecessor", ["jobs"]],
 ]);
 
-/** Undefined where a signal of this name needs no proof. */
-export const speakersOf = (signal: string): readonly WordRole[] | undefined => SPEAKERS.get(signal);
+const BY_USERS: readonly Speaker[] = [USER];
+/** Who may give an order, by the name of its update or signal, to a workflow that asks for proof of orders, too. */
+const ORDERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readonly Speaker[]>([
+  ["drain", [USER, "agent"]],
+  ["undrain", [USER, "agent"]],
+  ["fence", BY_USERS],
+  ["configure", BY_USERS],
+  ["upgrade", BY_USERS],
+  ["repair", BY_USERS],
+  ["hold-queue", BY_USERS],
+  ["release-queue", BY_USERS],
+  ["hold", BY_USERS],
+  ["release", BY_USERS],
+  ["suspend", BY_USERS],
+  ["requeue", BY_USERS],
+  ["amend", BY_USERS],
+  ["cancel-tasks", BY_USERS],
+  ["retry-tasks", BY_USERS],
+  ["kill", BY_USERS],
+  ["follow", ["jobs"]],
+]);
+
+/** Undefined where a word of this name needs no proof. */
+export const speakersOf = (word: string): readonly Speaker[] | undefined =>
+  SPEAKERS.get(word) ?? ORDERS.get(word);
+
+/** Whether workflows that ask for proof of signals alone hear it without. */
+export const isOrder = (word: string): boolean => ORDERS.has(word);
 
 /** What an agent tells its fleet by itself; the rest goes through its cluster's presence. */
 const AGENT_KINDS: ReadonlySet<unknown> = new Set(["checkpointed", "vacated"]);
 
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
 /** Whether a sender of this role says such entries of an inbox. */
-export const maySayEntry = (role: WordRole, entry: unknown): boolean =>
+export const maySayEntry = (role: Speaker, entry: unknown): boolean =>
+  role !== "agent" || (isRecord(entry) && AGENT_KINDS.has(entry["kind"]));
+
+/** Whether a sender of this role gives such an order: an agent drains what is not drained, and ends drains of its own. */
+export const mayOrder = (role: Speaker, order: unknown): boolean =>
   role !== "agent" ||
-  (typeof entry === "object" && entry !== null && "kind" in entry && AGENT_KINDS.has(entry.kind));
+  (isRecord(order) && (order["isNew"] === true || typeof order["of"] === "string"));
 
 export interface Proof {
-  readonly role: WordRole;
+  readonly role: Speaker;
   /** The public key, `ed25519:…`. */
   readonly key: string;
   readonly atMs: number;
@@ -60,7 +100,7 @@ export function parseProof(text: unknown): Proof | undefined {
   const parts = typeof text === "string" && text.length < 300 ? PROOF.exec(text) : null;
   if (parts === null) return undefined;
   const [, name, key = "", atMs, nonce = "", signature = ""] = parts;
-  const role = WORD_ROLES.find((each) => each === name);
+  const role = [...WORD_ROLES, USER].find((each): each is Speaker => each === name);
   return role && { role, key, atMs: Number(atMs), nonce, signature };
 }
 
@@ -87,7 +127,32 @@ export interface UnprovenWord {
 export interface WordsToCheck {
   readonly workflowId: string;
   readonly words: readonly UnprovenWord[];
+  /** Of a job: the signature with which it was submitted; its submitter gives it orders. */
+  readonly submitted?: string;
 }
+
+/** An order, and the proof of who gives it. A workflow that asks for proof answers null: the query `order` tells the outcome. */
+export type Proven<Order> = [order: Order, proof?: string];
+
+/** What a run did not believe of one sender. */
+export interface Disbelieved {
+  /** As the sender's client calls itself. */
+  readonly sender: string;
+  readonly times: number;
+  /** The last of them: its name, why it was not believed, and when. */
+  readonly word: string;
+  readonly reason: string;
+  readonly atMs: number;
+}
+
+/** What became of an order, by the id of its update. */
+export type OrderOutcome =
+  | { readonly kind: "pending" }
+  /** `answer`: as the update says it where no proof is asked. */
+  | { readonly kind: "done"; readonly answer: unknown }
+  | { readonly kind: "refused"; readonly code: string; readonly message: string }
+  /** Too long ago, or none of this run. */
+  | { readonly kind: "unknown" };
 
 /** By their places in the list; the others passed. */
 export interface WordVerdicts {

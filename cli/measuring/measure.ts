@@ -6,6 +6,7 @@
  * The measurements are jobs, which need no running command.
  */
 
+import { ordered } from "../../client/orders.ts";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Client } from "@temporalio/client";
@@ -200,9 +201,9 @@ export async function publish(terms: MeasureTerms, { details, inter }: Known): P
     hosts: [...details],
     interHost,
   });
-  await temporal.workflow
-    .getHandle(fleetWorkflowId(fleet))
-    .executeUpdate(configureUpdate, { args: [{ shape: ledger.shape, detailsHash }] });
+  const workflowId = fleetWorkflowId(fleet);
+  const call = { client: temporal, workflowId, subject: `fleet ${fleet}` };
+  await ordered(call, configureUpdate, { shape: ledger.shape, detailsHash });
   const setsSent =
     inter === undefined
       ? 0

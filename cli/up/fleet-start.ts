@@ -12,12 +12,12 @@ import {
 } from "@temporalio/client";
 import { reviveFleet, UnreadableFleetError } from "../../activities/revive-fleet.ts";
 import { directoryStore, fleetDetails } from "../../activities/store.ts";
-import { asked } from "../../client/index.ts";
+import { ordered } from "../../client/orders.ts";
 import { rulesOfNewFleet } from "../../client/rules/new-fleet.ts";
 import type { Fleet } from "../../domain/fleet/fleet.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
-import { SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
+import { askedProof, SIGNED_RULES } from "../../scheduling/ledger/ledger.ts";
 import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
 import {
   configureUpdate,
@@ -76,7 +76,7 @@ export async function startFleet(client: Client, start: FleetStart): Promise<boo
       ],
       workflowIdConflictPolicy: "FAIL",
       staticSummary: `fleet ${name}`,
-      memo: fleetMemo(name, areWordsSigned),
+      memo: fleetMemo(name, askedProof(ledger, areWordsSigned)),
     });
     return true;
   } catch (error) {
@@ -106,9 +106,7 @@ async function isThere(client: Client, name: string): Promise<boolean> {
 /** Updates the description of a running fleet; its leases are kept. */
 export async function configureFleet(client: Client, start: FleetStart): Promise<void> {
   const { name, fleet, detailsHash } = start;
-  const workflow = client.workflow.getHandle(fleetWorkflowId(name));
+  const call = { client, workflowId: fleetWorkflowId(name), subject: `fleet ${name}` };
   const description = { shape: fleet.shape, ...(detailsHash !== undefined && { detailsHash }) };
-  await asked(client, `fleet ${name}`, () =>
-    workflow.executeUpdate(configureUpdate, { args: [description] }),
-  );
+  await ordered(call, configureUpdate, description);
 }

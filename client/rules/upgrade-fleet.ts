@@ -20,7 +20,7 @@ import {
 } from "../../protocol/messages.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
 import { NEWEST_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
-import { asked } from "../server-error.ts";
+import { ordered } from "../orders.ts";
 import { queried } from "../waking.ts";
 import {
   livingProcesses,
@@ -88,12 +88,16 @@ const LOOK_EVERY_MS = 200;
  * server then gives the order up.
  */
 async function tellFleet(client: Client, fleet: string, rules: number): Promise<void> {
-  const workflow = client.workflow.getHandle(fleetWorkflowId(fleet));
   const endAtMs = Date.now() + COMMITTED_WITHIN_MS;
+  const call = {
+    client,
+    workflowId: fleetWorkflowId(fleet),
+    subject: `fleet ${fleet}`,
+    withinMs: COMMITTED_WITHIN_MS,
+  };
   for (;;) {
     try {
-      const order = () => workflow.executeUpdate(upgradeUpdate, { args: [rules] });
-      await asked(client, `fleet ${fleet}`, order, { withinMs: COMMITTED_WITHIN_MS });
+      await ordered(call, upgradeUpdate, rules);
       return;
     } catch (error) {
       const isLost = error instanceof OrbweaverError && error.code === "NO_CONNECTION";

@@ -11,7 +11,8 @@ import { openChain } from "../../machines/fleet/feed.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import { mayBeRead } from "../../machines/fleet/inbox.ts";
 import type { FleetState, FleetStep } from "../../machines/fleet/state.ts";
-import { orderOf } from "../../machines/fleet/update-orders.ts";
+import { orderEvent } from "../../machines/fleet/signed-orders.ts";
+import { isOrderName } from "../../machines/fleet/update-orders.ts";
 import { isDue as isDueBy, type Clock, type Tick } from "../../machines/machine.ts";
 import type { Decision } from "../../protocol/control-contract.ts";
 import type { FleetInput } from "../../protocol/fleet.ts";
@@ -86,10 +87,8 @@ export function openRun({ runId, startedAtMs, input }: RunOpening): FleetRun {
 
   function bring({ news, updates }: WorkflowTask): void {
     for (const each of news) if (each.kind === "signal") feedSignal(each);
-    for (const { name, argument } of updates) {
-      const order = orderOf(name, argument);
-      if (order !== undefined) feed({ kind: "order", order });
-    }
+    for (const { name, ...update } of updates)
+      if (isOrderName(name)) feed(orderEvent(current(), { ...update, name }));
     for (const each of news) {
       if (each.kind === "answer") feed(answerTo(calls.take(each.activity), each.value));
       if (each.kind === "failed") feed({ kind: "failed", id: calls.take(each.activity).id });

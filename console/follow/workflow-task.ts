@@ -31,7 +31,7 @@ export type News =
 export interface WorkflowTask {
   readonly startedAtMs: number;
   readonly news: readonly News[];
-  readonly updates: readonly { readonly name: string; readonly argument: unknown }[];
+  readonly updates: readonly AcceptedUpdate[];
   /** The answers of local activities, in order. */
   readonly local: readonly {
     readonly activity: number;
@@ -42,6 +42,16 @@ export interface WorkflowTask {
   readonly timers: readonly { readonly kind: "started" | "cancelled"; readonly timerId: string }[];
   /** The number of the last event that belongs to it. */
   readonly lastEvent: number;
+}
+
+export interface AcceptedUpdate {
+  readonly name: string;
+  readonly argument: unknown;
+  readonly id: string;
+  readonly sender: string;
+  /** Of the argument. */
+  readonly bytes: number;
+  readonly proof?: string;
 }
 
 export interface TaskReader {
@@ -148,9 +158,17 @@ async function taskOf(
     if (isSet(started)) timers.push({ kind: "started", timerId: started.timerId ?? "" });
     if (isSet(cancelled)) timers.push({ kind: "cancelled", timerId: cancelled.timerId ?? "" });
     if (isSet(accepted)) {
-      const { name, args } = accepted.acceptedRequest?.input ?? {};
-      const argument = valueOf(await decoded(args?.payloads?.[0], codecs));
-      updates.push({ name: name ?? "", argument });
+      const { input, meta } = accepted.acceptedRequest ?? {};
+      const payload = await decoded(input?.args?.payloads?.[0], codecs);
+      const proof = valueOf(await decoded(input?.args?.payloads?.[1], codecs));
+      updates.push({
+        name: input?.name ?? "",
+        argument: valueOf(payload),
+        id: meta?.updateId ?? "",
+        sender: meta?.identity ?? "",
+        bytes: payload?.data?.length ?? 0,
+        ...(typeof proof === "string" && { proof }),
+      });
     }
     if (marker?.markerName === LOCAL_ACTIVITY) local.push(await localOf(marker, codecs));
   }

@@ -32,8 +32,15 @@ const SPENT_AT_BYTES = 16 * 1024 * 1024;
 /** Before what was dropped is asked for again. */
 const ASK_AFTER_MS = 1_000;
 
-/** Events of history: one signal and the workflow task for it; a timer and its end; an activity and its end; a marker and its task. */
-export const COST = { signal: 4, timer: 6, background: 8, decision: 4, delivery: 6 } as const;
+/** Events of history: one signal and the workflow task for it; a timer and its end; an activity and its end; a marker and its task; an update, its answer and its task. */
+export const COST = {
+  signal: 4,
+  timer: 6,
+  background: 8,
+  decision: 4,
+  order: 4,
+  delivery: 6,
+} as const;
 
 /** Counts what something costs of the history at most, with the payload that it carries. */
 export const spend = (step: FleetStep, events: number, payload?: unknown): FleetStep =>
@@ -129,6 +136,7 @@ function inputOf(state: FleetState, nowMs: number): FleetInput {
     rules: ledger.applyVersion,
     ledger: packLedger(ledger),
     ...(areWordsSignedNext(state) && { areWordsSigned: true }),
+    ...(state.settledOrders.length > 0 && { settledOrders: state.settledOrders }),
     ...(chain && { chain }),
     ...(recoverAtMs.length > 0 && { recoverAtMs }),
     // A fleet that has lost its ledger asks for more than that anyway.

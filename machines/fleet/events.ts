@@ -23,6 +23,7 @@ import type {
 import type { FleetInput } from "../../protocol/fleet.ts";
 import type { WordsToCheck, WordVerdicts } from "../../protocol/word-proof.ts";
 import type { UnknownSignal } from "./inbox.ts";
+import type { OrderWord } from "./signed-orders.ts";
 import type { Word } from "./words.ts";
 import type { RepairOrder, RepairReport, RepairChoice } from "../../protocol/repair.ts";
 import type { LedgerEvent } from "../../scheduling/ledger/ledger.ts";
@@ -34,6 +35,8 @@ export type FleetEvent =
   | ({ readonly kind: "unknown-signal" } & UnknownSignal)
   /** Who has said what came. */
   | { readonly kind: "checked"; readonly id: number; readonly verdicts: WordVerdicts }
+  /** An operator's order of which nobody has proven who gives it. */
+  | ({ readonly kind: "unproven-order" } & OrderWord)
   /** An operator's order that `orders.ts` has not refused. */
   | { readonly kind: "order"; readonly order: OperatorOrder }
   /** `answer`: its name, where the decider keeps the ledger. */
@@ -56,7 +59,7 @@ export type FleetEvent =
 /** The events that may have to wait for the end of a cycle. */
 export type DeferrableEvent = Exclude<
   FleetEvent,
-  { readonly kind: "inbox" | "unknown-signal" | "checked" | "decided" | "stale" }
+  { readonly kind: "inbox" | "unknown-signal" | "unproven-order" | "checked" | "decided" | "stale" }
 >;
 
 export type OperatorOrder =

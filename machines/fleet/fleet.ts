@@ -59,6 +59,7 @@ import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
 import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
+import { isAboutOrder, judgeOrder } from "./signed-orders.ts";
 import { asked, isAnyWaiting, settled, needsProof, questionText, withWord } from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
@@ -71,6 +72,7 @@ export function openFleet(input: FleetInput, startedAtMs: number, nowMs: number)
     ledger,
     inbox: EMPTY_INBOX,
     words: input.areWordsSigned === true ? wordsTo(input.name, startedAtMs) : undefined,
+    settledOrders: input.settledOrders ?? [],
     isBacklogged: false,
     held: NOBODY_HELD,
     isOverrun: false,
@@ -136,6 +138,7 @@ function step(state: FleetState, event: FleetEvent | Tick, nowMs: number): Fleet
   const begun: FleetStep = { state, commands: [] };
   if (state.phase === "over") return begun;
   if (event.kind === "inbox" || event.kind === "unknown-signal") return append(begun, event);
+  if (event.kind === "unproven-order") return appendOrder(begun, event);
   if (event.kind === "checked") return hearChecked(begun, event, nowMs);
   if (event.kind === "decided") return endCycle(begun, event, nowMs);
   if (event.kind === "stale") return receiveStale(begun, event.id);
@@ -167,6 +170,16 @@ function append(
   }
   if (event.kind === "unknown-signal") return begun;
   return update(spend(begun, COST.signal, event.batch), { inbox: keepAll(inbox, event.batch) });
+}
+
+/** Of a fleet that asks for proof of orders. */
+function appendOrder(
+  begun: FleetStep,
+  { kind: _kind, ...word }: Extract<FleetEvent, { readonly kind: "unproven-order" }>,
+): FleetStep {
+  const { words } = begun.state;
+  if (words === undefined) return begun;
+  return update(spendBytes(begun, COST.order, word.bytes ?? 0), { words: withWord(words, word) });
 }
 
 function hear(spent: FleetStep, brought: Brought): FleetStep {
@@ -230,7 +243,14 @@ function hearChecked(
   if (words === undefined || question?.id !== id) return begun;
   const { words: rest, all } = settled(words, question, verdicts);
   let heard = update(spend(begun, 0, verdicts), { words: rest, deferred: undefined });
-  for (const { word, heard: brought, refusal } of all) {
+  for (const judged of all) {
+    const { word, heard: brought, refusal } = judged;
+    if (isAboutOrder(judged)) {
+      const { step: settled, order } = judgeOrder(heard, judged.word, refusal);
+      heard =
+        order === undefined ? settled : receive(settled, { kind: "order", order }, question.nowMs);
+      continue;
+    }
     if (brought !== undefined) heard = hear(heard, brought);
     if (refusal !== undefined)
       heard = update(heard, { inbox: keepUnproven(heard.state.inbox, word, refusal) });

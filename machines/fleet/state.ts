@@ -16,6 +16,7 @@ import {
 import type { OutsideRow } from "../../scheduling/ledger/intake.ts";
 import type { Ledger, LedgerEvent, Refusal } from "../../scheduling/ledger/ledger.ts";
 import type { Chain } from "../../lib/chain.ts";
+import type { SettledOrder } from "../../protocol/fleet.ts";
 import type { RepairChoice } from "../../protocol/repair.ts";
 import type { Clock, Step } from "../machine.ts";
 import type { DeferrableEvent, FleetCommand } from "./events.ts";
@@ -35,6 +36,8 @@ export interface FleetState {
   readonly inbox: Inbox;
   /** What has come and is not proven yet; undefined of a fleet that believes all that it is told. */
   readonly words: Words | undefined;
+  /** What became of the last orders that needed proof. */
+  readonly settledOrders: readonly SettledOrder[];
   /** The last turn has left a part of the inbox to the next one, which its clock calls: the thread is free meanwhile. */
   readonly isBacklogged: boolean;
   /** Requests that wait outside and of which lobbies hear without the ledger. */

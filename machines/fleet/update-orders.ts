@@ -58,12 +58,14 @@ export const UPDATE_ORDERS = {
   repair: (choice: RepairChoice): OperatorOrder => ({ kind: "repair", ...choice }),
 } as const;
 
-/** Undefined for an update that no fleet knows. */
-export function orderOf(update: string, argument: unknown): OperatorOrder | undefined {
-  if (!Object.hasOwn(UPDATE_ORDERS, update)) return undefined;
+export type OrderName = keyof typeof UPDATE_ORDERS;
+
+/** False for an update that no fleet knows. */
+export const isOrderName = (update: string): update is OrderName =>
+  Object.hasOwn(UPDATE_ORDERS, update);
+
+export function orderOf(update: OrderName, argument: unknown): OperatorOrder {
   // The fleet has accepted the update, so its validator has seen the argument.
-  const read = UPDATE_ORDERS[update as keyof typeof UPDATE_ORDERS] as (
-    argument: unknown,
-  ) => OperatorOrder;
+  const read = UPDATE_ORDERS[update] as (argument: unknown) => OperatorOrder;
   return read(argument);
 }

@@ -15,12 +15,15 @@ import {
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
 import { mayBeRead, type Brought } from "./inbox.ts";
+import type { OrderName } from "./update-orders.ts";
 
-/** One signal, with what its proof covers. */
+/** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
   readonly proof?: string;
   /** The bytes of its value as they came; absent where they are not checked. */
   readonly value?: Uint8Array;
+  /** Absent of a batch of entries. */
+  readonly order?: { readonly name: OrderName; readonly id: string };
 }
 
 export interface Words {
@@ -60,7 +63,7 @@ export function asked(words: Words, id: number, nowMs: number): Words {
   let bytes = 0;
   let count = 0;
   for (const word of all) {
-    bytes += word.value?.length ?? 0;
+    bytes += word.bytes ?? 0;
     if (count > 0 && (bytes > SLICE_BYTES || count >= SLICE_WORDS)) break;
     count += 1;
   }
@@ -83,15 +86,15 @@ export function questionText(
     if (value !== undefined) values.set(value, at);
     at += value?.length ?? 0;
   }
-  const list = words.map(({ proof }, index) => ({
-    signal: "inbox",
+  const list = words.map(({ proof, order }, index) => ({
+    signal: order?.name ?? "inbox",
     ...(proof !== undefined && { proof }),
     bytes: sizes[index] ?? 0,
   }));
   return { list: { workflowId, words: list }, values };
 }
 
-/** What became of a word: what of it is heard, and why the rest is not. */
+/** What became of a word: what of it is heard, and why the rest is not. An order without a refusal is proven. */
 export interface Judged {
   readonly word: Word;
   readonly heard?: Brought;
@@ -114,8 +117,9 @@ export function settled(
       reasons.get(at) ?? staleWord(word.proof, { startedAtMs: words.startedAtMs, seen });
     if (refusal !== undefined) return { word, refusal };
     // Everybody is trusted where an unsigned word passes.
-    if (proof === undefined) return { word, heard: word };
+    if (proof === undefined) return word.order === undefined ? { word, heard: word } : { word };
     seen.add(proof.nonce);
+    if (word.order !== undefined) return { word };
     const { batch } = word;
     const entries: readonly unknown[] = Array.isArray(batch) ? batch : [batch];
     const said = entries.filter((entry) => maySayEntry(proof.role, entry));

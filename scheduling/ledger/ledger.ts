@@ -69,6 +69,17 @@ export const ORDERED_PRESENCE_RULES = 5;
 export const RETURNING_HOSTS_RULES = 5;
 /** From these rules on fleets and their jobs believe what they are told only with proof of the sender's role (docs/decisions/0106). */
 export const SIGNED_RULES = 5;
+/** From these rules on a fleet carries out an operator's order only with proof of who gives it. */
+export const SIGNED_ORDER_RULES = 6;
+
+/** What a fleet asks proof of, as its memo says it to jobs. */
+export const askedProof = (
+  { applyVersion }: Pick<Ledger, "applyVersion">,
+  areWordsSigned: boolean,
+): { readonly areWordsSigned: boolean; readonly areOrdersSigned: boolean } => ({
+  areWordsSigned,
+  areOrdersSigned: areWordsSigned && applyVersion >= SIGNED_ORDER_RULES,
+});
 
 /** From these rules on a gang that has lost a host keeps the others for a time (docs/decisions/0123). */
 export const REPLACED_HOSTS_RULES = 6;

@@ -17,10 +17,13 @@ import {
   fleetWorkflowId,
   grantSignal,
   inboxSignal,
+  killSignal,
+  orderQuery,
   pendingSignal,
   preemptSignal,
   PROOF_HEADER,
   wordUpdate,
+  USER,
   WORD_ROLES,
 } from "../../protocol/messages.ts";
 import type { Lease } from "../../domain/lease/lease.ts";
@@ -40,7 +43,11 @@ beforeAll(async () => {
   world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
   const { connection } = world.temporal;
   plain = new Client({ connection, identity: "mallory" });
-  const prove = wordProver(WORD_ROLES, { ORBWEAVER_KEYS: join(dir, "mallory") });
+  const own = {
+    ORBWEAVER_KEYS: join(dir, "mallory"),
+    ORBWEAVER_IDENTITY: join(dir, "mallory.pem"),
+  };
+  const prove = wordProver([...WORD_ROLES, USER], own);
   forger = new Client({
     connection,
     identity: "forger",
@@ -179,6 +186,126 @@ it("a job that waits is not told by an attacker why, and an array gets no grants
   await plain.workflow.getHandle(array.jobId).signal("grants", [{ seq: 1 }]);
   const many = world.orbweaver.job(array.jobId);
   await expect.poll(async () => (await many.view()).state, { timeout: 60_000 }).toBe("completed");
+});
+
+/** Orders to the fleet, each by the name of its update. */
+const falseFleetOrders = (host: string): readonly (readonly [name: string, order: object])[] => [
+  ["fence", { hosts: [host] }],
+  ["drain", { hosts: [host], reason: "mine", isNew: true }],
+  ["hold-queue", { queue: { kind: "fleet" }, by: "root" }],
+];
+
+it("an order to the fleet that an attacker gives is accepted, and then not believed: a count by sender, and a line in the audit", async () => {
+  const victim = await runningVictim();
+  const host = victim.lease.gpus[0]?.host ?? "";
+  const senders = ["mallory", "forger"] as const;
+  const before = await Promise.all(senders.map(disbelieved));
+  for (const [name, order] of falseFleetOrders(host)) {
+    expect(await fleetOf(plain).executeUpdate(name, { args: [order] })).toBeNull();
+    const updateId = `forged-${name}`;
+    const id = fleetWorkflowId(world.fleet);
+    const handle = forger.workflow.getHandle(id);
+    expect(await handle.executeUpdate(name, { updateId, args: [order] })).toBeNull();
+    await expect
+      .poll(() => handle.query(orderQuery, updateId))
+      .toMatchObject({ kind: "refused", code: "NOT_ALLOWED" });
+  }
+  for (const [at, sender] of senders.entries())
+    await expect.poll(() => disbelieved(sender)).toBe((before[at] ?? 0) + 3);
+  const { hosts, holds } = await world.ledger();
+  const status = [...hosts].find(([id]) => id === host)?.[1];
+  expect([status?.isFenced, status?.isDrained, holds]).toEqual([undefined, false, undefined]);
+  expect(await isHeld(victim)).toBe(true);
+  const { stdout } = await world.cli(["audit", "--json"]);
+  const { words } = JSON.parse(stdout) as {
+    readonly words: readonly { readonly sender: string; readonly what: string }[];
+  };
+  expect(words.filter(({ sender }) => sender === "mallory")).toHaveLength(1);
+  expect(words.find(({ sender }) => sender === "forger")?.what).toContain("hold-queue");
+  await world.orbweaver.job(victim.jobId).cancel();
+});
+
+it("a job's submitter and an operator amend, hold and release it; an attacker does not, nor kills it", async () => {
+  const victim = await runningVictim();
+  const job = world.orbweaver.job(victim.jobId);
+  const run = forger.workflow.getHandle(victim.jobId);
+  const orders: readonly (readonly [string, object | null])[] = [
+    ["suspend", { by: "root" }],
+    ["requeue", { by: "root" }],
+    ["amend", { by: "root", basis: 0, changes: { priority: 1_000 } }],
+  ];
+  for (const [name, order] of orders) {
+    expect(await run.executeUpdate(name, { args: [order] })).toBeNull();
+    expect(
+      await plain.workflow.getHandle(victim.jobId).executeUpdate(name, { args: [order] }),
+    ).toBeNull();
+  }
+  await run.signal(killSignal);
+  await expect.poll(async () => (await job.view()).junkSignals).toBe(7);
+  const { state, spec, attempts } = await job.view();
+  expect([state, spec?.priority, attempts.length]).toEqual(["running", 0, 1]);
+  const { stdout } = await world.cli(["audit", "--job", victim.jobId, "--json"]);
+  const { words } = JSON.parse(stdout) as {
+    readonly words: readonly { readonly sender: string; readonly times: number }[];
+  };
+  expect(words.map(({ sender, times }) => [sender, times])).toEqual([
+    ["forger", 4],
+    ["mallory", 3],
+  ]);
+
+  expect(await job.amend({ priority: 3 })).toMatchObject({ changes: [{ setting: "priority" }] });
+  expect(["held", "stopping"]).toContain(await job.suspend());
+  await expect.poll(async () => (await job.view()).state, { timeout: 60_000 }).toBe("held");
+  expect(await job.release()).toBe("pending");
+  await expect.poll(async () => (await job.view()).state, { timeout: 60_000 }).toBe("running");
+  await job.cancel({ isForced: true });
+  await expect.poll(async () => (await job.outcome()).kind, { timeout: 60_000 }).toBe("cancelled");
+});
+
+it("an array's tasks are not cancelled for an attacker, and are for who submitted it", async () => {
+  const { jobId } = await world.orbweaver.submit({
+    name: "many",
+    array: { count: 3, parallel: 1 },
+    gang: { gpus: 1 },
+    run: { command: ["sleep", "600"] },
+  });
+  const array = world.orbweaver.job(jobId);
+  await expect
+    .poll(async () => (await array.view()).array?.counts.running, { timeout: 60_000 })
+    .toBe(1);
+  const order = { tasks: "0-2" };
+  await plain.workflow.getHandle(jobId).executeUpdate("cancel-tasks", { args: [order] });
+  await expect.poll(async () => (await array.view()).junkSignals).toBe(1);
+  expect((await array.view()).array?.counts.cancelled ?? 0).toBe(0);
+  expect(await array.cancelTasks("2")).toMatchObject({ done: 1 });
+  await array.cancel();
+});
+
+it("an order that is given with a true proof works once: who repeats it is not believed", async () => {
+  const { jobId } = await world.orbweaver.submit({
+    name: "waits",
+    gang: { gpus: 64 },
+    run: { command: ["true"] },
+  });
+  const job = world.orbweaver.job(jobId);
+  await expect.poll(async () => (await job.view()).state, { timeout: 30_000 }).toBe("pending");
+  await job.hold();
+  await job.release();
+  const { events } = await world.temporal.workflow.getHandle(jobId).fetchHistory();
+  const requests = (events ?? []).flatMap(
+    (event) => event.workflowExecutionUpdateAcceptedEventAttributes?.acceptedRequest?.input ?? [],
+  );
+  const held = requests.find(({ name }) => name === "hold");
+  const [order, proof] = (held?.args?.payloads ?? []).map((each) =>
+    defaultPayloadConverter.fromPayload(each),
+  );
+  expect(typeof proof).toBe("string");
+  const run = plain.workflow.getHandle(jobId);
+  await run.executeUpdate("hold", { args: [order, proof] });
+  await run.executeUpdate("suspend", { args: [order, proof] });
+  await expect.poll(async () => (await job.view()).junkSignals).toBe(2);
+  expect((await job.view()).state).toBe("pending");
+  await job.cancel();
 });
 
 it("jobs start and end while the keys of all roles are rotated and the former ones revoked", async () => {

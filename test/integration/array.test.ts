@@ -214,7 +214,7 @@ describe("orders", () => {
     await untilView(jobId, ({ state }) => state === "held");
     await untilFree();
     expect((await numbersIn(file)).length).toBeLessThan(30);
-    await handle(jobId).executeUpdate(releaseUpdate);
+    await handle(jobId).executeUpdate(releaseUpdate, { args: [null] });
     await handle(jobId).result();
     expect(await numbersIn(file)).toEqual(upTo(30));
   });

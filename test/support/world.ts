@@ -18,7 +18,7 @@ import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
 import { DEFAULT_POLICY, type Fleet, type FleetShape } from "../../domain/fleet/fleet.ts";
 import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../scheduling/ledger/codec.ts";
-import { SIGNED_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { askedProof, SIGNED_RULES, type Ledger } from "../../scheduling/ledger/ledger.ts";
 import { orbweaverCodecs } from "../../workers/codec/index.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
 import { withoutTemporal } from "../../workers/server/index.ts";
@@ -30,6 +30,7 @@ import {
   ledgerQuery,
   presenceWorkflowId,
   WORD_ROLES,
+  USER,
 } from "../../protocol/messages.ts";
 
 import { recordHistories } from "./record-histories.ts";
@@ -112,8 +113,8 @@ export async function startWorld({
         ...(codec?.payloadCodecs ?? []),
       ],
     },
-    // A test may say what a worker of the control plane says.
-    interceptors: { workflow: [signingInterceptor(wordProver(WORD_ROLES))] },
+    // A test may say what a worker of the control plane says, and order what its user may.
+    interceptors: { workflow: [signingInterceptor(wordProver([...WORD_ROLES, USER]))] },
   });
   const orbweaver = new OrbweaverClient(temporal, { fleet });
   const processes = new Map<string, ChildProcess>();
@@ -133,7 +134,7 @@ export async function startWorld({
   await temporal.workflow.start(FLEET_WORKFLOW, {
     workflowId: fleetWorkflowId(fleet),
     taskQueue: FLEET_TASK_QUEUE,
-    memo: fleetMemo(fleet, areWordsSigned),
+    memo: fleetMemo(fleet, askedProof(first, areWordsSigned)),
     args: [
       { name: fleet, ledger: packLedger(first), ...(areWordsSigned && { areWordsSigned: true }) },
     ],

@@ -64,6 +64,7 @@ import { gangCarrier } from "../gang/carry-out.ts";
 import { onFollow, refuseFollowers, tellStart } from "../job/followers.ts";
 import { mark } from "../job/search-attributes.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
+import { onOrder } from "../runtime/orders.ts";
 import { onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 
 const { tellFleet, leaveLobby } = proxyActivities<Pick<JobActivities, "tellFleet" | "leaveLobby">>({
@@ -120,58 +121,76 @@ function listen({ state, feed }: Drive<JobArray, ArrayEvent>): void {
 }
 
 function acceptOrders({ state, feed }: Drive<JobArray, ArrayEvent>): void {
-  const change =
-    (kind: "hold" | "suspend" | "requeue") =>
-    (order: unknown): JobState => {
+  const junk = (): void => feed({ kind: "junk" });
+  const change = (kind: "hold" | "suspend" | "requeue") => ({
+    check: (): void => refuse(refuseEnding(state())),
+    carryOut: (order: unknown): JobState => {
       feed({ kind, order });
       return isStopping(state()) ? "stopping" : shownState(state());
-    };
-  const whileOpen = { validator: (_order: unknown) => refuse(refuseEnding(state())) };
-  setHandler(holdUpdate, change("hold"), whileOpen);
-  setHandler(
-    releaseUpdate,
-    () => {
-      feed({ kind: "release" });
-      return shownState(state());
     },
-    { validator: () => refuse(refuseEnding(state())) },
-  );
-  setHandler(suspendUpdate, change("suspend"), whileOpen);
-  setHandler(requeueUpdate, change("requeue"), {
-    validator: (_order: unknown) => refuse(refuseEnding(state()) ?? requeueArrayProblem(state())),
   });
+  onOrder(holdUpdate, change("hold"), junk);
+  onOrder(
+    releaseUpdate,
+    {
+      check: () => refuse(refuseEnding(state())),
+      carryOut: () => {
+        feed({ kind: "release" });
+        return shownState(state());
+      },
+    },
+    junk,
+  );
+  onOrder(suspendUpdate, change("suspend"), junk);
+  onOrder(
+    requeueUpdate,
+    {
+      ...change("requeue"),
+      check: () => refuse(refuseEnding(state()) ?? requeueArrayProblem(state())),
+    },
+    junk,
+  );
   const amendment = (order: unknown) => {
     const read = readArrayAmendment(state(), order, Date.now());
     if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
     return read;
   };
-  setHandler(
+  onOrder(
     amendUpdate,
-    (order) => {
-      const answer = arrayAmendAnswer(state(), amendment(order));
-      feed({ kind: "amend", order });
-      return answer;
+    {
+      check: (order) => void amendment(order),
+      carryOut: (order) => {
+        const answer = arrayAmendAnswer(state(), amendment(order));
+        feed({ kind: "amend", order });
+        return answer;
+      },
     },
-    { validator: (order) => void amendment(order) },
+    junk,
   );
-  const named = { validator: (order: TaskOrder) => refuse(refuseTasks(state(), order)) };
-  setHandler(
+  const named = (order: TaskOrder): void => refuse(refuseTasks(state(), order));
+  onOrder(
     cancelTasksUpdate,
-    (order) => {
-      const answer = cancelAnswer(state(), order);
-      feed({ kind: "cancel-tasks", order });
-      return answer;
+    {
+      check: named,
+      carryOut: (order) => {
+        const answer = cancelAnswer(state(), order);
+        feed({ kind: "cancel-tasks", order });
+        return answer;
+      },
     },
-    named,
+    junk,
   );
-  setHandler(
+  onOrder(
     retryTasksUpdate,
-    (order) => {
-      const answer = retryAnswer(state(), order);
-      feed({ kind: "retry-tasks", order });
-      return answer;
+    {
+      check: named,
+      carryOut: (order) => {
+        const answer = retryAnswer(state(), order);
+        feed({ kind: "retry-tasks", order });
+        return answer;
+      },
     },
-    named,
+    junk,
   );
 }
 

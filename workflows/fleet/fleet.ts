@@ -10,6 +10,7 @@ import {
   ApplicationFailure,
   condition,
   continueAsNew,
+  defineUpdate,
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
@@ -17,24 +18,17 @@ import {
   upsertMemo,
   workflowInfo,
 } from "@temporalio/workflow";
-import { parseHostId, type HostId } from "../../domain/values/ids.ts";
-import type { FleetCommand, FleetEvent, OperatorOrder } from "../../machines/fleet/events.ts";
+import { parseHostId } from "../../domain/values/ids.ts";
+import type { FleetCommand, FleetEvent } from "../../machines/fleet/events.ts";
 import { fleetMachine, openFleet } from "../../machines/fleet/fleet.ts";
 import { openChain } from "../../machines/fleet/feed.ts";
 import { mayBeRead } from "../../machines/fleet/inbox.ts";
 import { intakeView } from "../../machines/fleet/intake-view.ts";
 import { linkEndsOf } from "../../machines/fleet/link-ends.ts";
-import {
-  refuseDescription,
-  refuseHosts,
-  refuseOutdated,
-  refuseQueueOrder,
-  refuseRules,
-  type OrderRefusal,
-} from "../../machines/fleet/orders.ts";
-import { refuseRepair } from "../../machines/fleet/repairs.ts";
+import type { OrderRefusal } from "../../machines/fleet/orders.ts";
+import { orderEvent, orderOutcome, refuseOrder } from "../../machines/fleet/signed-orders.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
-import { UPDATE_ORDERS } from "../../machines/fleet/update-orders.ts";
+import { UPDATE_ORDERS, type OrderName } from "../../machines/fleet/update-orders.ts";
 import {
   clusterDescription,
   explainJob,
@@ -46,33 +40,29 @@ import {
 import type { DecideQuestion, FleetActivities } from "../../protocol/control-contract.ts";
 import {
   clusterQuery,
-  configureUpdate,
-  drainUpdate,
   explainQuery,
-  fenceUpdate,
   hasLeaseQuery,
-  holdQueueUpdate,
   hostQuery,
   inboxSignal,
   intakeQuery,
   ledgerQuery,
   linkEndsQuery,
+  ORDERS_MEMO,
+  orderQuery,
   othersWaitQuery,
-  releaseQueueUpdate,
-  repairUpdate,
   shapeQuery,
   silenceTermsQuery,
   SIGNED_WORDS,
-  undrainUpdate,
-  upgradeUpdate,
   WORDS_MEMO,
   type FleetInput,
+  type Proven,
   type WordActivities,
 } from "../../protocol/messages.ts";
 import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
 import { packLedger } from "../../scheduling/ledger/codec.ts";
-import { isBounded, type Ledger } from "../../scheduling/ledger/ledger.ts";
-import { drive } from "../runtime/drive.ts";
+import { askedProof, isBounded, type Ledger } from "../../scheduling/ledger/ledger.ts";
+import { arrivedOrder } from "../runtime/arrived-orders.ts";
+import { drive, type Drive } from "../runtime/drive.ts";
 import { recorder } from "../runtime/fleet-recorder.ts";
 import { onArrival, onUnknownSignal } from "../runtime/signal-intake.ts";
 
@@ -115,8 +105,11 @@ export async function fleet(input: FleetInput): Promise<never> {
   const record = recorder();
   record?.began(input.ledger);
   // A fleet that goes to newer rules; jobs begin to ask for proof once they see it.
-  if (input.areWordsSigned === true && workflowInfo().memo?.[WORDS_MEMO] !== SIGNED_WORDS)
+  const asked = askedProof(input.ledger, input.areWordsSigned === true);
+  if (asked.areWordsSigned && workflowInfo().memo?.[WORDS_MEMO] !== SIGNED_WORDS)
     upsertMemo({ [WORDS_MEMO]: SIGNED_WORDS });
+  if (asked.areOrdersSigned && workflowInfo().memo?.[ORDERS_MEMO] !== SIGNED_WORDS)
+    upsertMemo({ [ORDERS_MEMO]: SIGNED_WORDS });
   const { state, feed, until } = drive<FleetState, FleetEvent, FleetCommand>({
     machine: fleetMachine,
     state: openChain(
@@ -135,7 +128,7 @@ export async function fleet(input: FleetInput): Promise<never> {
   onUnknownSignal(({ signal, bytes, sender }) =>
     feed({ kind: "unknown-signal", signal, bytes, sender }),
   );
-  acceptOrders(state, (order) => feed({ kind: "order", order }));
+  acceptOrders({ state, feed });
   answerQueries(state);
   // Never so: the run ends when it continues as new, which the SDK does by an error.
   await until(() => false);
@@ -206,33 +199,30 @@ const answerOf = <Answer>(
   eventOf: (answer: Answer) => FleetEvent,
 ): Promise<FleetEvent> => activity.then(eventOf, () => ({ kind: "failed", id }));
 
-function acceptOrders(state: () => FleetState, accept: (order: OperatorOrder) => void): void {
-  const validator = (order: unknown): void =>
-    refuse(refuseHosts(state(), order) ?? refuseOutdated(state(), order));
-  const acceptAbout = (order: OperatorOrder & { readonly hosts: readonly HostId[] }) => {
-    accept(order);
-    return order.hosts;
-  };
-  setHandler(drainUpdate, (wish) => acceptAbout(UPDATE_ORDERS.drain(wish)), { validator });
-  setHandler(undrainUpdate, (wish) => acceptAbout(UPDATE_ORDERS.undrain(wish)), { validator });
-  setHandler(fenceUpdate, (wish) => acceptAbout(UPDATE_ORDERS.fence(wish)), { validator });
-  setHandler(configureUpdate, (description) => accept(UPDATE_ORDERS.configure(description)), {
-    validator: (description) => refuse(refuseDescription(state(), description)),
-  });
-  const ofQueue = (order: unknown): void => refuse(refuseQueueOrder(state(), order));
-  setHandler(holdQueueUpdate, (order) => accept(UPDATE_ORDERS["hold-queue"](order)), {
-    validator: ofQueue,
-  });
-  setHandler(releaseQueueUpdate, (order) => accept(UPDATE_ORDERS["release-queue"](order)), {
-    validator: ofQueue,
-  });
-  setHandler(upgradeUpdate, (rules) => accept(UPDATE_ORDERS.upgrade(rules)), {
-    validator: (rules) => refuse(refuseRules(state(), rules)),
-  });
-  setHandler(repairUpdate, (choice) => accept(UPDATE_ORDERS.repair(choice)), {
-    validator: (choice) => refuse(refuseRepair(state(), choice)),
-  });
+function acceptOrders({
+  state,
+  feed,
+}: Pick<Drive<FleetState, FleetEvent>, "state" | "feed">): void {
+  for (const [name, update] of ORDER_UPDATES)
+    setHandler(
+      update,
+      (argument, proof) => {
+        const event = orderEvent(state(), { name, argument, ...arrivedOrder(proof) });
+        feed(event);
+        if (event.kind !== "order") return null;
+        return "hosts" in event.order ? event.order.hosts : undefined;
+      },
+      {
+        validator: (argument: unknown, _proof?: string) =>
+          refuse(refuseOrder(state(), name, argument)),
+      },
+    );
 }
+
+/** The argument's type is a promise: each validator checks what it reads. */
+const ORDER_UPDATES = (Object.keys(UPDATE_ORDERS) as OrderName[]).map(
+  (name) => [name, defineUpdate<unknown, Proven<unknown>>(name)] as const,
+);
 
 function refuse(refusal: OrderRefusal | undefined): void {
   if (refusal !== undefined) throw ApplicationFailure.nonRetryable(refusal.message, refusal.code);
@@ -242,6 +232,7 @@ function answerQueries(state: () => FleetState): void {
   const ledger = () => state().ledger;
   // Packing a large ledger takes a tenth of a second, and many may ask between two changes.
   let packed: { readonly of: Ledger; readonly ledger: PackedLedger } | undefined;
+  setHandler(orderQuery, (id) => orderOutcome(state(), id));
   setHandler(ledgerQuery, () => {
     if (packed?.of !== ledger()) packed = { of: ledger(), ledger: packLedger(ledger()) };
     return packed.ledger;

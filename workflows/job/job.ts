@@ -32,7 +32,11 @@ import type {
 } from "../../machines/job/job-state.ts";
 import { jobSummary } from "../../machines/job/job-summary.ts";
 import { jobView } from "../../machines/job/job-view.ts";
-import { SIGNED_JOB_RULES, type JobActivities } from "../../protocol/control-contract.ts";
+import {
+  SIGNED_JOB_RULES,
+  SIGNED_ORDER_JOB_RULES,
+  type JobActivities,
+} from "../../protocol/control-contract.ts";
 import {
   AMENDED_MEMO,
   amendUpdate,
@@ -61,6 +65,7 @@ import {
 import { runJobArray, type EndedArray } from "../array/job-array.ts";
 import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
+import { answerAboutOrders, onOrder } from "../runtime/orders.ts";
 import { acceptWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 import { askForProof } from "../runtime/word-gate.ts";
 import { failure, readId } from "./failure.ts";
@@ -152,55 +157,78 @@ function handle({ state, feed }: Drive<Job, JobEvent>): void {
   onSignal(pendingSignal, (note) => feed({ kind: "pending", note }));
   onUnknownSignal(() => feed({ kind: "junk" }));
   acceptWords();
-  const unless = (problemOf: (job: Job) => string | undefined) => ({
-    validator: (_order: unknown) => {
-      const problem = problemOf(state());
-      if (problem !== undefined) throw ApplicationFailure.nonRetryable(problem, "NOT_ALLOWED");
-    },
-  });
-  setHandler(
+  acceptOrders({ state, feed });
+}
+
+function acceptOrders({ state, feed }: Pick<Drive<Job, JobEvent>, "state" | "feed">): void {
+  const junk = (): void => feed({ kind: "junk" });
+  const unless = (problemOf: (job: Job) => string | undefined) => (): void => {
+    const problem = problemOf(state());
+    if (problem !== undefined) throw ApplicationFailure.nonRetryable(problem, "NOT_ALLOWED");
+  };
+  onOrder(
     holdUpdate,
-    (order): JobState => {
-      feed({ kind: "hold", order });
-      return "held";
+    {
+      check: unless(holdProblem),
+      carryOut: (order): JobState => {
+        feed({ kind: "hold", order });
+        return "held";
+      },
     },
-    unless(holdProblem),
+    junk,
   );
-  setHandler(
+  onOrder(
     suspendUpdate,
-    (order): JobState => {
-      feed({ kind: "suspend", order });
-      return state().givenUp === undefined ? "held" : "stopping";
+    {
+      check: unless(suspendProblem),
+      carryOut: (order): JobState => {
+        feed({ kind: "suspend", order });
+        return state().givenUp === undefined ? "held" : "stopping";
+      },
     },
-    unless(suspendProblem),
+    junk,
   );
-  setHandler(
+  onOrder(
     requeueUpdate,
-    (order): JobState => {
-      feed({ kind: "requeue", order });
-      return "stopping";
+    {
+      check: unless(requeueProblem),
+      carryOut: (order): JobState => {
+        feed({ kind: "requeue", order });
+        return "stopping";
+      },
     },
-    unless(requeueProblem),
+    junk,
   );
   const amendment = (order: unknown) => {
     const read = readJobAmendment(state(), order, Date.now());
     if ("code" in read) throw ApplicationFailure.nonRetryable(read.message, read.code);
     return read;
   };
-  setHandler(
+  onOrder(
     amendUpdate,
-    (order) => {
-      const answer = amendAnswer(state(), amendment(order));
-      feed({ kind: "amend", order });
-      return answer;
+    {
+      check: (order) => void amendment(order),
+      carryOut: (order) => {
+        const answer = amendAnswer(state(), amendment(order));
+        feed({ kind: "amend", order });
+        return answer;
+      },
     },
-    { validator: (order) => void amendment(order) },
+    junk,
   );
-  setHandler(releaseUpdate, (): JobState => {
-    const { shown } = state();
-    feed({ kind: "release" });
-    return shown === "held" ? "pending" : shown;
-  });
+  onOrder(
+    releaseUpdate,
+    {
+      check: () => undefined,
+      carryOut: (): JobState => {
+        const { shown } = state();
+        feed({ kind: "release" });
+        return shown === "held" ? "pending" : shown;
+      },
+    },
+    junk,
+  );
+  answerAboutOrders();
 }
 
 /** Commands are carried out to their end, even once the workflow is cancelled. */
@@ -222,7 +250,8 @@ function carrierOf(
     switch (command.kind) {
       case "admit":
         return admit(file, command.entry).then((admission) => {
-          if (admission.kind === "admitted" && admission.rules >= SIGNED_JOB_RULES) askForProof();
+          if (admission.kind === "admitted" && admission.rules >= SIGNED_JOB_RULES)
+            askForProof({ ofOrders: admission.rules >= SIGNED_ORDER_JOB_RULES });
           return { kind: "admission", admission };
         });
       case "tell": {

@@ -18,6 +18,7 @@ import {
 } from "@temporalio/workflow";
 import type { Payload } from "@temporalio/common";
 import { PROOF_HEADER, wordUpdate, type JobWord } from "../../protocol/messages.ts";
+import { noteUpdates } from "./arrived-orders.ts";
 import { payloadConverter } from "./payload-converter.ts";
 import { holdBack, needsProof } from "./word-gate.ts";
 
@@ -114,6 +115,7 @@ export const interceptors: WorkflowInterceptorsFactory = () => ({
       activate(input, next) {
         const { activation } = input;
         const jobs = activation.jobs ?? [];
+        noteUpdates(jobs);
         if (!isStarted && jobs.some(({ initializeWorkflow }) => isSet(initializeWorkflow)))
           isStarted = true;
         if (!jobs.some(isSignal) && early.length === 0) return next(input);
@@ -146,7 +148,8 @@ function deliver({ signalWorkflow: signal }: Job): boolean {
 function pass(signal: string, arrival: Arrival<unknown>): void {
   const hear = (): void => handlers.get(signal)?.(arrival);
   if (!needsProof(signal)) return hear();
-  holdBack({ signal, word: arrival, hear, refuse: () => handleUnknown?.({ ...arrival, signal }) });
+  const refuse = (): void => handleUnknown?.({ ...arrival, signal });
+  holdBack({ signal, word: arrival, sender: arrival.sender, hear, refuse });
 }
 
 function dropStray({ signalWorkflow: signal }: Job): boolean {

@@ -6,10 +6,13 @@
  */
 
 import { proxyLocalActivities, workflowInfo } from "@temporalio/workflow";
+import { PROOF_MEMO } from "../../protocol/signed-job.ts";
 import {
+  isOrder,
   parseProof,
   speakersOf,
   staleWord,
+  type Disbelieved,
   type WordActivities,
 } from "../../protocol/word-proof.ts";
 
@@ -22,8 +25,9 @@ export interface Held {
 interface Waiting {
   readonly signal: string;
   readonly word: Held;
+  readonly sender: string;
   readonly hear: () => void;
-  readonly refuse: () => void;
+  readonly refuse: (reason: string) => void;
 }
 
 const SLICE_WORDS = 1_000;
@@ -36,15 +40,19 @@ const { checkWords } = proxyLocalActivities<WordActivities>({
 
 /** Of this run, as the handlers of `signal-intake.ts`. */
 let isOn = false;
+let areOrdersAsked = false;
+const disbelieved = new Map<string, Disbelieved>();
 const waiting: Waiting[] = [];
 const seen = new Set<string>();
 
-/** From now on. */
-export function askForProof(): void {
+/** From now on; `ofOrders`: of orders, too. */
+export function askForProof({ ofOrders }: { readonly ofOrders: boolean }): void {
   isOn = true;
+  areOrdersAsked = ofOrders;
 }
 
-export const needsProof = (signal: string): boolean => isOn && speakersOf(signal) !== undefined;
+export const needsProof = (word: string): boolean =>
+  isOn && speakersOf(word) !== undefined && (areOrdersAsked || !isOrder(word));
 
 export function holdBack(word: Waiting): void {
   waiting.push(word);
@@ -55,24 +63,45 @@ export const areWordsWaiting = (): boolean => waiting.length > 0;
 /** Asks about the words that wait, at most a slice of them; the answer hands them on. */
 export async function checkWaiting(): Promise<() => void> {
   const slice = takeSlice();
-  const { workflowId, startTime } = workflowInfo();
+  const { workflowId, startTime, memo } = workflowInfo();
+  const submitted = memo?.[PROOF_MEMO];
   const words = slice.map(({ signal, word: { proof, value } }) => ({
     signal,
     ...(proof !== undefined && { proof }),
     bytes: value.length,
   }));
-  const { refused } = await checkWords({ workflowId, words }, joined(slice));
-  const isRefused = new Set(refused.flatMap((each) => each.words));
+  const asked = { workflowId, words, ...(typeof submitted === "string" && { submitted }) };
+  const { refused } = await checkWords(asked, joined(slice));
+  const reasons = new Map(
+    refused.flatMap((each) => each.words.map((at) => [at, each.reason] as const)),
+  );
   return () =>
-    slice.forEach(({ word, hear, refuse }, at) => {
+    slice.forEach(({ signal, word, sender, hear, refuse }, at) => {
       const startedAtMs = startTime.getTime();
-      const isStale = staleWord(word.proof, { startedAtMs, seen }) !== undefined;
+      const reason = reasons.get(at) ?? staleWord(word.proof, { startedAtMs, seen });
       const nonce = parseProof(word.proof)?.nonce;
-      if (isRefused.has(at) || isStale) return refuse();
+      if (reason !== undefined) {
+        note({ sender, word: signal, reason });
+        return refuse(reason);
+      }
       if (nonce !== undefined) seen.add(nonce);
       hear();
     });
 }
+
+/** Counts by sender, of whom anybody may claim any name: for so many, and for all others together. */
+const MOST_SENDERS = 16;
+const MAX_SENDER_CHARACTERS = 100;
+const OTHERS = "others";
+
+function note({ sender, word, reason }: Omit<Disbelieved, "times" | "atMs">): void {
+  const named = sender.slice(0, MAX_SENDER_CHARACTERS);
+  const of = disbelieved.has(named) || disbelieved.size < MOST_SENDERS ? named : OTHERS;
+  const times = (disbelieved.get(of)?.times ?? 0) + 1;
+  disbelieved.set(of, { sender: of, times, word, reason, atMs: Date.now() });
+}
+
+export const disbelievedWords = (): readonly Disbelieved[] => [...disbelieved.values()];
 
 function takeSlice(): readonly Waiting[] {
   let bytes = 0;

@@ -1,8 +1,9 @@
-/** @file `orbweaver audit`: who asked the submit service for what, and how it answered; of one job also what reached it past the service. */
+/** @file `orbweaver audit`: who asked the submit service for what, and how it answered; also what reached the fleet or a job past the service. */
 
 import type { Command } from "commander";
 import { readAuditLog, type AuditLine, type AuditRead } from "../../../access/audit-log.ts";
 import { auditFileIn } from "../../../api/service.ts";
+import type { DisbelievedSender } from "../../../client/disbelieved.ts";
 import type { JobChange } from "../../../client/job-changes.ts";
 import { parsedJobId } from "../../../client/job-handle.ts";
 import { parseDuration } from "../../../domain/values/dimensions.ts";
@@ -14,6 +15,7 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
+import type { Session } from "../../command/session.ts";
 import { wholeNumber } from "../../command/option-values.ts";
 import { timeText } from "../../terminal/duration.ts";
 import { EXIT } from "../../terminal/exit-code.ts";
@@ -33,7 +35,7 @@ export function auditVerb(context: CommandContext): Command {
     .verb("audit")
     .summary("show who asked for what, and how it was answered")
     .description(
-      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWith --job it also shows what the history of the job says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves.",
+      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it did not believe, how often and why: orders and words without a proof of who may say them. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves.",
     )
     .option("--job <job>", "only about this job, with its history")
     .option("--user <user>", "only what this user asked for")
@@ -53,20 +55,21 @@ export function auditVerb(context: CommandContext): Command {
       const fleet = fleetNamed(values, io.env);
       const file = auditFileIn(fleetStateDir(io.env, fleet));
       const audit = read(file);
-      if (audit === undefined && values.job === undefined)
+      const { history, words, silence } = await pastTheService(context, values);
+      if (audit === undefined && silence !== undefined)
         throw new OrbweaverError(
           "NOT_FOUND",
-          `there is no audit at ${file}. \`orbweaver api\` keeps one; ask where it runs, as its user. Without it, --job shows the history of a job.`,
+          `there is no audit at ${file}. \`orbweaver api\` keeps one; ask where it runs, as its user. Without it, a fleet that answers shows what it did not believe, and --job the history of a job. ${silence}`,
         );
       const { lines, brokenAt } = audit ?? { lines: [], brokenAt: undefined };
       const chosen = lines.filter(fits(values, io.nowMs())).slice(-values.limit);
-      const history = await historyOf(context, values);
       const last = lines.at(-1)?.hash;
       if (values.json === true)
         context.printJson({
           file,
           lines: chosen,
           ...(history !== undefined && { history }),
+          words,
           ...(last !== undefined && { lastHash: last }),
           ...(brokenAt !== undefined && { brokenAt }),
         });
@@ -79,6 +82,11 @@ export function auditVerb(context: CommandContext): Command {
           context.print("\nHistory of the job:");
           context.print(tableText(HISTORY_COLUMNS, history.map(historyRow), width));
         }
+        if (words.length > 0) {
+          context.print("\nNot believed, whoever said it:");
+          context.print(tableText(WORD_COLUMNS, words.map(wordRow), width));
+        }
+        if (silence !== undefined) context.say(silence);
         if (last !== undefined) context.say(`${String(lines.length)} lines, last hash ${last}`);
       }
       if (brokenAt === undefined) return;
@@ -98,7 +106,12 @@ function read(file: string): AuditRead | undefined {
   }
 }
 
-function fits({ job, user, since }: AuditValues, nowMs: number): (line: AuditLine) => boolean {
+type Meant = Partial<Record<"job" | "user" | "since", string | undefined>>;
+
+function fits(
+  { job, user, since }: Meant,
+  nowMs: number,
+): (line: Pick<AuditLine, "atMs" | "who"> & { readonly job?: string }) => boolean {
   const length = since === undefined ? undefined : parseDuration(since);
   if (length?.kind === "refused")
     throw new OrbweaverError("BAD_INPUT", `--since ${since ?? ""}: ${length.message}`);
@@ -109,15 +122,39 @@ function fits({ job, user, since }: AuditValues, nowMs: number): (line: AuditLin
     (user === undefined || line.who === user);
 }
 
-async function historyOf(
+interface PastTheService {
+  readonly history?: readonly JobChange[];
+  readonly words: readonly DisbelievedSender[];
+  /** Why the fleet could not be asked; the audit file is shown all the same. */
+  readonly silence?: string;
+}
+
+/** What reached the fleet, or the job, without the service. */
+async function pastTheService(
   context: CommandContext,
-  { job, user, ...values }: AuditValues,
-): Promise<readonly JobChange[] | undefined> {
-  if (job === undefined || user !== undefined) return undefined;
+  { job, user, since, ...values }: AuditValues,
+): Promise<PastTheService> {
+  // A user of the service is no sender of what came past it.
+  if (job !== undefined && user !== undefined) return { words: [] };
   const { jobChanges } = await import("../../../client/job-changes.ts");
-  return await context.withSession(values, ({ temporal }) =>
-    jobChanges(temporal, parsedJobId(job)),
-  );
+  const { disbelievedByFleet, disbelievedByJob } = await import("../../../client/disbelieved.ts");
+  const ask = async ({ temporal, client }: Session): Promise<PastTheService> => {
+    if (job === undefined) return { words: disbelievedByFleet(await client.fleet()) };
+    const jobId = parsedJobId(job);
+    const history = await jobChanges(temporal, jobId);
+    return { words: await disbelievedByJob(temporal, jobId), history };
+  };
+  try {
+    const { words, ...rest } = await context.withSession(values, ask);
+    const isMeant = fits({ user, since }, context.io.nowMs());
+    return { ...rest, words: words.filter(({ atMs, sender }) => isMeant({ atMs, who: sender })) };
+  } catch (error) {
+    if (job !== undefined || !(error instanceof OrbweaverError)) throw error;
+    return {
+      words: [],
+      silence: `what reached the fleet otherwise is not known: ${error.message}`,
+    };
+  }
 }
 
 const COLUMNS: readonly Column[] = [
@@ -138,6 +175,22 @@ const row = ({ atMs, who, from, act, job, verdict, why, more }: AuditLine): read
   job ?? "",
   verdict,
   `${why ?? ""}${more === undefined ? "" : ` (and ${String(more)} more)`}`,
+];
+
+const WORD_COLUMNS: readonly Column[] = [
+  { title: "TIME" },
+  { title: "SENDER", least: 10 },
+  { title: "TIMES" },
+  { title: "LAST" },
+  { title: "WHY", least: 10 },
+];
+
+const wordRow = ({ atMs, sender, times, what, why }: DisbelievedSender): readonly string[] => [
+  timeText(atMs),
+  sender,
+  String(times),
+  what,
+  why,
 ];
 
 const HISTORY_COLUMNS: readonly Column[] = [

@@ -10,6 +10,7 @@ import { resolve } from "node:path";
 import { ownIdentity } from "../../../access/own-identity.ts";
 import {
   apiKeyFiles,
+  changeOperators,
   fleetKeyFiles,
   makeRoleKeys,
   revokeRoleKey,
@@ -42,6 +43,7 @@ export function keysVerb(context: CommandContext): Command {
     .addCommand(roleKeysVerb(context, JOBS_KEYS))
     .addCommand(roleKeysVerb(context, AGENT_KEYS))
     .addCommand(roleKeysVerb(context, API_KEYS))
+    .addCommand(operatorsVerb(context))
     .addHelpText(
       "after",
       helpEnd([
@@ -202,6 +204,38 @@ function roleKeysVerb(
       const keys = makeRoleKeys(files);
       if (json === true) context.printJson({ file: files.publicFile, keys });
       else for (const key of keys) context.print(key);
+    });
+}
+
+interface OperatorsValues extends KeysValues {
+  readonly add?: string;
+  readonly remove?: string;
+}
+
+function operatorsVerb(context: CommandContext): Command {
+  return context
+    .verb("operators")
+    .summary("show or change who gives orders to fleets and to jobs of others")
+    .description(
+      "Shows the public keys whose orders fleets and jobs of this user's workers obey: the user's own identity, and those that keys/operators.pub beside it lists (ORBWEAVER_KEYS names another folder). The machines of the fleet's and of the jobs' workers need the same list. A job obeys its submitter, too. Running processes see changes at once.",
+    )
+    .option("--add <key>", "an operator's public key, as `orbweaver keys identity` prints it")
+    .option("--remove <key>", "obey this key no more")
+    .option("--json", "answer with one JSON document")
+    .addHelpText(
+      "after",
+      helpEnd([
+        ["orbweaver keys operators", "the public keys"],
+        ["orbweaver keys operators --add ed25519:…", "admit an operator"],
+      ]),
+    )
+    .action(({ json, add, remove }: OperatorsValues) => {
+      const { env } = context.io;
+      const own = ownIdentity(env).publicKey;
+      const change = { ...(add !== undefined && { add }), ...(remove !== undefined && { remove }) };
+      const { file, keys } = changeOperators(change, env);
+      if (json === true) context.printJson({ file, own, keys });
+      else for (const key of [own, ...keys]) context.print(key);
     });
 }
 

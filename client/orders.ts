@@ -1,0 +1,86 @@
+/**
+ * @file Gives an order to a fleet or to a job: an update, signed with the user's identity, and the outcome of it.
+ *
+ * A workflow that asks for proof of orders takes the update at once, has the proof checked in its next turn, and answers a query for the outcome;
+ * one that does not answers by the update itself. Throws BAD_INPUT where the identity cannot be read.
+ */
+
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Client } from "@temporalio/client";
+import { defaultPayloadConverter, type UpdateDefinition } from "@temporalio/common";
+import { ownIdentity } from "../access/own-identity.ts";
+import { FAILURE_CODES } from "../domain/values/codes.ts";
+import { OrbweaverError } from "../domain/values/failure.ts";
+import { orderQuery, PROOF_HEADER, USER, type Proven } from "../protocol/messages.ts";
+import { asked } from "./server-error.ts";
+import { signedWord, type WordToSign } from "./signed-word.ts";
+
+const SETTLED_WITHIN_MS = 30_000;
+const ASK_FIRST_MS = 20;
+const ASK_AGAIN_MS = 200;
+
+export interface OrderCall {
+  readonly client: Client;
+  readonly workflowId: string;
+  /** The addressee in messages, e.g. `job train-7`. */
+  readonly subject: string;
+  /** Of the update alone. */
+  readonly withinMs?: number;
+}
+
+/** Throws with the code of the refusal. */
+export async function ordered<Answer, Order>(
+  { client, workflowId, subject, withinMs }: OrderCall,
+  update: UpdateDefinition<Answer | null, Proven<Order>>,
+  order: Order,
+): Promise<Answer> {
+  const workflow = client.workflow.getHandle(workflowId);
+  const word = { workflowId, signal: update.name, value: order };
+  const updateId = randomUUID();
+  const answer = await asked(
+    client,
+    subject,
+    () => {
+      // Signed anew for each try: a workflow hears each signature once.
+      const args: Proven<Order> = [order, userProof(word)];
+      return workflow.executeUpdate(update, { updateId, args });
+    },
+    withinMs === undefined ? {} : { withinMs },
+  );
+  if (answer !== null) return answer;
+  const endAtMs = Date.now() + SETTLED_WITHIN_MS;
+  for (let pauseMs = ASK_FIRST_MS; Date.now() < endAtMs; pauseMs = ASK_AGAIN_MS) {
+    const outcome = await asked(client, subject, () => workflow.query(orderQuery, updateId));
+    if (outcome.kind === "refused")
+      throw new OrbweaverError(codeNamed(outcome.code), outcome.message);
+    // The workflow has answered as the update's type promises.
+    if (outcome.kind === "done") return outcome.answer as Answer;
+    await sleep(pauseMs);
+  }
+  throw new OrbweaverError(
+    "NOT_ALLOWED",
+    `${subject} has taken the order, and has not said within ${String(SETTLED_WITHIN_MS / 1_000)} s what became of it. Look at its state before you order again.`,
+  );
+}
+
+/** Signed with the user's identity. */
+export const userProof = (word: WordToSign): string =>
+  signedWord(word, { role: USER, pair: ownIdentity() }, Date.now());
+
+/** A signal without a value, with its proof as a header, which Temporal's client lets interceptors alone set. */
+export async function signalProven(
+  client: Client,
+  { workflowId, signal, proof }: Omit<WordToSign, "value"> & { readonly proof: string },
+): Promise<void> {
+  await client.workflowService.signalWorkflowExecution({
+    namespace: client.options.namespace,
+    workflowExecution: { workflowId },
+    signalName: signal,
+    identity: client.options.identity,
+    requestId: randomUUID(),
+    header: { fields: { [PROOF_HEADER]: defaultPayloadConverter.toPayload(proof) } },
+  });
+}
+
+const codeNamed = (text: string) => FAILURE_CODES.find((code) => code === text) ?? "NOT_ALLOWED";

@@ -1,0 +1,49 @@
+/**
+ * @file What the SDK does not hand to the handler of an update: its sender, and the bytes of its first argument, which a proof covers.
+ *
+ * `signal-intake.ts` notes both from the activation before the SDK sees it. An update may wait for its handler, so notes stay until they are read;
+ * of too many the oldest go, and such an order counts as one without a value.
+ */
+
+import { currentUpdateInfo, type ActivateInput } from "@temporalio/workflow";
+
+interface Note {
+  readonly sender: string;
+  readonly value: Uint8Array;
+}
+
+/** As the handler of an update sees it. */
+export interface ArrivedUpdate extends Note {
+  readonly id: string;
+  readonly bytes: number;
+  readonly proof?: string;
+}
+
+type Job = NonNullable<ActivateInput["activation"]["jobs"]>[number];
+
+/** Temporal has ten in flight. */
+const MOST_NOTES = 100;
+/** Of this run. */
+const notes = new Map<string, Note>();
+
+export function noteUpdates(jobs: readonly Job[]): void {
+  for (const { doUpdate } of jobs) {
+    const id = doUpdate?.id;
+    if (typeof id !== "string") continue;
+    const value = doUpdate?.input?.[0]?.data ?? new Uint8Array();
+    notes.set(id, { sender: doUpdate?.meta?.identity ?? "", value });
+    const [oldest] = notes.keys();
+    if (notes.size > MOST_NOTES && oldest !== undefined) notes.delete(oldest);
+  }
+}
+
+/** Called by the handler, before it waits for anything. `proof`: the update's second argument, whatever it is. */
+export function arrivedOrder(proof: unknown): ArrivedUpdate {
+  const id = currentUpdateInfo()?.id ?? "";
+  const { sender, value } = notes.get(id) ?? { sender: "", value: new Uint8Array() };
+  notes.delete(id);
+  return {
+    ...{ id, sender, value, bytes: value.length },
+    ...(typeof proof === "string" && { proof }),
+  };
+}
