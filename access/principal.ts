@@ -63,6 +63,16 @@ export function submitRefusal(
   return reasons.includes(undefined) ? undefined : reasons[0];
 }
 
+/** Why the principal may submit no job at all; undefined when it may submit some. */
+export const senderRefusal = (
+  { name }: Principal,
+  { roles, grants }: Rights,
+): string | undefined =>
+  roles.includes("operator") ||
+  grants.some(({ role, tenants = [] }) => role === "user" && tenants.length > 0)
+    ? undefined
+    : `${name} may not submit jobs`;
+
 function limitRefusal(
   name: string,
   { classes, priority, gpuTypes }: Grant,

@@ -49,6 +49,8 @@ function failureWithout({
 const runWithout = (run: JobSpec["run"]): JobSpec["run"] => ({
   ...run,
   env: namesOnly(run.env),
+  // Its name is the right to read it.
+  ...(run.folder !== undefined && { folder: { hash: HIDDEN, from: [] } }),
   ...(run.secrets !== undefined && { secrets: namesOnly(run.secrets) }),
 });
 

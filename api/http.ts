@@ -14,13 +14,14 @@ import { createServer as createSecure } from "node:https";
 import type { Socket } from "node:net";
 import { z } from "zod";
 import type { AuditEntry, AuditLog } from "../access/audit-log.ts";
-import { fleetRefusal, rightsOf, type Principal } from "../access/principal.ts";
+import { fleetRefusal, rightsOf, senderRefusal, type Principal } from "../access/principal.ts";
 import { translated } from "../client/index.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import type { FailureCode } from "../domain/values/codes.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
 import { senderOf, type Door } from "./door.ts";
+import { FOLDER_PATH, partIn, type FolderStore } from "./folders.ts";
 import { openApiDocument } from "./openapi.ts";
 import { AccessRefusal, type Call, type OrderNote, type ServedFleet } from "./route.ts";
 import { findRoute, ROUTES } from "./routes.ts";
@@ -33,6 +34,9 @@ export interface ServiceParts {
   readonly version: string;
   readonly limits: HttpLimits;
   readonly sessions: SessionDoor;
+  readonly folders: FolderStore;
+  /** Where hosts reach this service, the best first. */
+  readonly relays: () => readonly string[];
 }
 
 export interface HttpLimits {
@@ -117,6 +121,8 @@ async function handle(
   const url = new URL(request.url ?? "/", "http://service");
   if (method === "GET" && url.pathname === "/openapi.json")
     return send(response, openApiDocument(ROUTES, version));
+  const part = method === "GET" ? partIn(url.pathname) : undefined;
+  if (part !== undefined) return await parts.folders.send(part, response);
   const from = door.fromOf(request.socket);
   const line: Omit<AuditEntry, "verdict"> = {
     who: door.who,
@@ -152,6 +158,8 @@ async function handle(
     const message = `${sender.name} has ${String(parts.limits.requests)} requests here already. Try again when one is answered.`;
     return refuse({ status: 429, code: "NOT_ALLOWED", message }, known);
   }
+  if (method === "POST" && url.pathname === FOLDER_PATH)
+    return await takePart(request, response, { parts, sender, line: known, refuse });
   if (typeof found === "string") {
     const message =
       found === "none" ? `there is no ${url.pathname}` : `${method} is not for ${url.pathname}`;
@@ -204,6 +212,32 @@ async function handle(
       ...(details !== undefined && { details }),
     });
   }
+}
+
+/** A part of a working folder, from who may submit some job. */
+async function takePart(
+  request: IncomingMessage,
+  response: ServerResponse,
+  {
+    parts: { access, audit, folders, relays },
+    sender,
+    line,
+    refuse,
+  }: {
+    readonly parts: ServiceParts;
+    readonly sender: Principal;
+    readonly line: Omit<AuditEntry, "verdict">;
+    readonly refuse: (refusal: Refusal, by: Omit<AuditEntry, "verdict">) => void;
+  },
+): Promise<void> {
+  const named = { ...line, act: "folder" };
+  const stranger = senderRefusal(sender, rightsOf(sender, access()));
+  if (stranger !== undefined)
+    return refuse({ status: 403, code: "NOT_ALLOWED", message: stranger }, named);
+  const taken = await folders.take(request);
+  if (taken.kind === "refused") return refuse({ ...taken, code: "REQUEST_TOO_LARGE" }, named);
+  audit.add({ ...named, verdict: "accepted", why: taken.hash });
+  send(response, { hash: taken.hash, from: relays() });
 }
 
 /** The line of an order with what it names, and what it asks for. */

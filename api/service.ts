@@ -19,6 +19,7 @@ import { checkToken, issuerKeys, keysInFile } from "../access/token.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Door } from "./door.ts";
+import { folderStore } from "./folders.ts";
 import { createDoor, HTTP_LIMITS, type HttpLimits, type ServiceParts } from "./http.ts";
 import type { ServedFleet } from "./route.ts";
 import { createSessionDoor } from "./sessions.ts";
@@ -30,6 +31,8 @@ export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" |
   /** Reads its `access:`; throws BAD_INPUT when it is wrong. */
   readonly readAccess: () => Access | undefined;
   readonly auditFile: string;
+  /** Of the working folders that users send. */
+  readonly folderStore: string;
   /** For the owner's own socket; private. */
   readonly ownFolder: string;
   /** For the sockets of other users. */
@@ -62,12 +65,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const audit = openAuditLog(options.auditFile);
   const served = servedFleet(options);
   let port: number | undefined;
-  const sessions = createSessionDoor({
-    ...{ served, access: live.access, audit },
-    relays: () => relaysOf(options, port),
-  });
+  const relays = (): readonly string[] => relaysOf(options, port);
+  const sessions = createSessionDoor({ ...{ served, access: live.access, audit }, relays });
   const parts: ServiceParts = {
-    ...{ served, access: live.access, audit, sessions },
+    ...{ served, access: live.access, audit, sessions, relays },
+    folders: folderStore({ folder: options.folderStore }),
     version: options.version,
     limits: options.limits ?? HTTP_LIMITS,
   };

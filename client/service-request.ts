@@ -20,6 +20,8 @@ export interface ServiceRequest {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly body?: unknown;
+  /** Instead of a body in JSON. */
+  readonly bytes?: Uint8Array;
   /** Without a byte for this long the service counts as gone. */
   readonly quietMs?: number;
 }
@@ -33,14 +35,14 @@ export const addressText = ({ url, socket }: ServiceAddress): string =>
 /** The answer, once its head has come. Throws NO_CONNECTION, or the error that the service answers with. */
 export async function opened(
   address: ServiceAddress,
-  { method, path, body, quietMs = QUIET_MS }: ServiceRequest,
+  { method, path, body, bytes, quietMs = QUIET_MS }: ServiceRequest,
 ): Promise<IncomingMessage> {
   const { url, socket, token } = address;
-  const text = body === undefined ? undefined : JSON.stringify(body);
+  const text = body === undefined ? bytes : JSON.stringify(body);
   const headers = {
     ...(token !== undefined && { Authorization: `Bearer ${token}` }),
     ...(text !== undefined && {
-      "Content-Type": "application/json",
+      "Content-Type": typeof text === "string" ? "application/json" : "application/octet-stream",
       "Content-Length": String(Buffer.byteLength(text)),
     }),
   };

@@ -5,17 +5,15 @@
  * It is fetched as the user who will start it, with a time of its own. A launch that is called off meanwhile ends the fetching.
  */
 
-import { join } from "node:path";
-import { asUser } from "../../access/run-as.ts";
 import type { ImageRule, ImageRuntime } from "../../domain/job/job-image.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
-import { LAUNCH_MARK, OWNER_MARK } from "../folder/launch-files.ts";
 import { fetchWords } from "../images/fetch-words.ts";
 import { runtimeEnv } from "../images/runtime-env.ts";
 import { failure } from "../system/failures.ts";
 import type { AgentHost } from "./agent-host.ts";
 import { pickedTool, type ImagePorts } from "./image-plan.ts";
 import type { LocalRun } from "./local-run.ts";
+import { runStep } from "./prepare-step.ts";
 
 export interface FetchPorts extends ImagePorts {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -27,9 +25,6 @@ export interface FetchOrder {
   /** Called when the image has to be fetched. */
   readonly sayPulling: () => void;
 }
-
-const PASSED_ON = ["PATH", "HOME", "LANG"];
-const MOST_OUTPUT_BYTES = 2_000;
 
 /** Returns when the image is there, or when the signal has come. Throws IMAGE_UNAVAILABLE. */
 export async function fetchImage(
@@ -70,47 +65,18 @@ interface FetchStep extends FetchOrder {
 
 /** Undefined when the command has ended well; else why it has not. */
 async function ends(
-  { host, run, order, runtime, ports, signal }: FetchStep,
+  { runtime, ports, ...step }: FetchStep,
   command: readonly string[],
   { pullTimeoutMs }: ImageRule,
 ): Promise<string | undefined> {
-  const { files, processes, clock } = host.system;
-  const runAs = ports.runAsOf?.(order);
-  const become =
-    runAs && asUser(runAs, { tmp: join(host.layout.leaseDir(order.leaseId), "tmp"), folders: [] });
-  const env = Object.fromEntries(PASSED_ON.map((name) => [name, ports.env[name]]));
-  const output = join(run.files.dir, "image.log");
-  const late = clock.deadline(pullTimeoutMs);
-  const over = AbortSignal.any([signal, late]);
-  files.remove(output);
-  const why = await new Promise<string | undefined>((resolve) => {
-    const pid = processes.start({
-      command: [...(become ?? []), ...command],
-      cwd: run.files.dir,
-      env: {
-        ...env,
-        ...runtimeEnv(ports.env, { runtime, to: "fetch", isOther: runAs !== undefined }),
-        ...(runAs !== undefined && { HOME: runAs.user.home }),
-        [LAUNCH_MARK]: run.files.dir,
-        [OWNER_MARK]: host.owner,
-      },
-      output,
-      joins: [],
-      onNotStarted: (error) => resolve(error.message),
-      onEnd: (end) => {
-        const how = "signal" in end ? `was ended by ${end.signal}` : `ended with ${end.exitCode}`;
-        const isDone = "exitCode" in end && end.exitCode === 0;
-        resolve(isDone ? undefined : `${command.slice(0, 2).join(" ")} ${how}`);
-      },
-    });
-    const kill = (): void => {
-      if (pid !== undefined) processes.signalGroup(pid, "SIGKILL");
-    };
-    if (over.aborted) kill();
-    else over.addEventListener("abort", kill, { once: true });
-  });
-  if (why === undefined) return undefined;
-  if (late.aborted) return `it was not there within ${pullTimeoutMs / 1000} s`;
-  const said = (files.readText(output) ?? "").slice(-MOST_OUTPUT_BYTES).trim().split("\n").at(-1);
-  return said === undefined || said === "" ? why : `${why}: ${said}`;
+  const isOther = ports.runAsOf?.(step.order) !== undefined;
+  return await runStep(
+    { ports, ...step },
+    {
+      command,
+      env: runtimeEnv(ports.env, { runtime, to: "fetch", isOther }),
+      output: "image.log",
+      timeoutMs: pullTimeoutMs,
+    },
+  );
 }

@@ -26,6 +26,7 @@ import { awaitGang, awaitSiblings } from "./gang-barrier.ts";
 import { FINAL_KINDS, phaseOf, runKey, untilPhase } from "./local-run.ts";
 import type { FinalPhase, LocalRun } from "./local-run.ts";
 import { revoke, settleRun, stopRun } from "./run-end.ts";
+import { fetchFolder } from "./folder-fetch.ts";
 import { fetchImage } from "./image-fetch.ts";
 import { commit, prepare, type StartPorts } from "./run-start.ts";
 import { readServing, untilServing } from "../folder/serving-file.ts";
@@ -234,6 +235,7 @@ async function start(
       ...{ order, ports, signal },
       sayPulling: () => say({ phase: "pulling" }),
     });
+    await fetchFolder(host, run, { order, ports, signal });
     await runPrologue(host, { order, signal });
     if (!signal.aborted) say({ phase: "prepared" });
     const timeoutMs = Math.max(0, order.prepareTimeoutMs - (clock.elapsedMs() - startedMs));

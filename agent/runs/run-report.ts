@@ -168,7 +168,7 @@ function hintFor({ run }: RunOrder, signal: string | undefined): string {
 
 function notFoundMessage({ run, host }: RunOrder, { exitCode, message }: RankFailure): string {
   const what = exitCode === 127 ? "does not exist" : "may not be executed";
-  const where = `in ${run.workdir ?? "the scratch folder of the lease"} with PATH=${run.env["PATH"] ?? "the PATH of the agent"}`;
+  const where = `in ${run.workdir ?? (run.folder === undefined ? "the scratch folder of the lease" : "the copy of its submitter's folder")} with PATH=${run.env["PATH"] ?? "the PATH of the agent"}`;
   return `the command ${JSON.stringify(run.command[0] ?? "")} ${what} on ${host} (${message ?? "not found"}), looked for ${where}. Give its full path, or install it there.`;
 }
 

@@ -11,6 +11,7 @@ import { asUser } from "../../access/run-as.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import { POLICY_VARIABLE } from "../../protocol/collective-files.ts";
 import { isFollowedBy, lowerRuns, maskOn, newestOrder, type AgentHost } from "./agent-host.ts";
+import { copyIn } from "./folder-fetch.ts";
 import { bandwidthDir } from "../folder/bandwidth-file.ts";
 import { batchTrouble, planBatch } from "./batch-plan.ts";
 import { newestCheckpoint, taskCheckpointDir, tokenDir } from "../folder/checkpoints.ts";
@@ -132,7 +133,9 @@ export async function commit(
     for (const task of order.taskBatch.tasks)
       makeFolder(tokenDir(taskCheckpointDir(checkpointDir, task), order.token));
   const leaseDir = host.layout.leaseDir(order.leaseId);
-  const cwd = order.run.workdir ?? join(leaseDir, "scratch");
+  const cwd =
+    order.run.workdir ??
+    (order.run.folder === undefined ? join(leaseDir, "scratch") : copyIn(leaseDir));
   if (order.run.workdir === undefined) makeFolder(cwd);
   const tunerPlugin = isTuned ? agreedPlugin(run, order, ports.env) : undefined;
   const surroundings = {

@@ -7,6 +7,7 @@
 import { basename, extname } from "node:path";
 import { OrbweaverError, type JobFile } from "../../client/index.ts";
 import { parseDependency } from "../../domain/job/dependency.ts";
+import type { FolderRule } from "../../domain/job/job-folder.ts";
 import { readJobText } from "../../domain/job/job-file.ts";
 import { formatProblem } from "../../domain/values/file-problem.ts";
 
@@ -43,6 +44,9 @@ export interface JobFlags {
   readonly hold?: boolean;
   readonly array?: number;
   readonly parallel?: number;
+  readonly sync?: boolean;
+  /** No flag: what `--sync` has sent. */
+  readonly folder?: FolderRule;
   /** No flag: read from the file that the job's model names. */
   readonly modelConfig?: Readonly<Record<string, unknown>>;
   readonly modelProfile?: string;
@@ -60,6 +64,7 @@ const JOB_FLAGS = [
   "label",
   "env",
   "workdir",
+  "folder",
   "launch",
   "gpuType",
   "memory",
@@ -97,12 +102,12 @@ export function jobFileWith(
   commandLine: readonly string[] | undefined,
 ): JobFile {
   const file = base === undefined ? {} : mapOf(base);
-  const { env, label, workdir, launch } = flags;
+  const { env, label, workdir, folder, launch } = flags;
   const name =
     flags.name ?? file["name"] ?? (commandLine === undefined ? undefined : nameOf(commandLine));
   const run = {
     ...asMap(file["run"]),
-    ...given({ workdir, launch, command: commandLine }),
+    ...given({ workdir, folder, launch, command: commandLine }),
     ...(env !== undefined && {
       env: { ...asMap(asMap(file["run"])["env"]), ...Object.fromEntries(env) },
     }),

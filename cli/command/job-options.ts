@@ -39,6 +39,10 @@ export function addJobOptions(verb: Command): Command {
       "--workdir <folder>",
       "working folder of the processes, as the hosts see it (default: this folder where they are known to have it)",
     )
+    .option(
+      "--sync",
+      "send this folder (or that of --workdir), so that hosts run the job in a copy of it; .orbweaverignore says what stays",
+    )
     .addOption(
       new Option("--launch <how>", "one process for each GPU or each host").choices([
         "per-gpu",

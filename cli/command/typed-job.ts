@@ -4,22 +4,22 @@ import { readJob, type JobFile } from "../../client/index.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { ConnectionOptionValues } from "./connection-options.ts";
 import { jobFileWith, type JobFlags } from "./job-flags.ts";
-import { namedFolder, sharingOf, workingFolder } from "./working-folder.ts";
+import { placeFlags, sharingOf } from "./working-folder.ts";
 
 /** Throws BAD_INPUT. */
 export async function typedJob(
-  { io }: CommandContext,
+  context: CommandContext,
   values: JobFlags & ConnectionOptionValues,
   command: readonly string[],
 ): Promise<JobFile> {
-  const workdir =
-    namedFolder(values, io) ??
-    workingFolder({ command, isTyped: true }, await sharingOf(values, io), io.cwd);
-  const job = jobFileWith(
-    undefined,
-    { ...values, ...(workdir !== undefined && { workdir }) },
-    command,
-  );
+  const { workdir: _named, ...others } = values;
+  // Before a folder is sent: what is wrong with the job is said first.
+  readJob(jobFileWith(undefined, others, command));
+  const place = await placeFlags(context, values, {
+    commandLine: command,
+    sharing: () => sharingOf(values, context.io),
+  });
+  const job = jobFileWith(undefined, { ...others, ...place }, command);
   readJob(job);
   return job;
 }

@@ -3,7 +3,7 @@
  *
  * They have it where `up` has started their agents on this machine, as this user. A command line then runs there, as a shell's would; of a job file only
  * the command that needs it. Of other hosts nothing is known: a command that needs the folder is refused before anything is submitted, unless
- * `--workdir .` says that they have it, and agents check that.
+ * `--workdir .` says that they have it, and agents check that, or `--sync` sends it.
  */
 
 import { existsSync } from "node:fs";
@@ -22,8 +22,10 @@ import type { Io } from "../terminal/io.ts";
 import { connectionFlags, type ConnectionOptionValues } from "./connection-options.ts";
 import { parseFleetAt } from "./fleet-files.ts";
 import { fleetNamed } from "./fleet-name.ts";
-import { isInterpreter } from "./job-flags.ts";
+import type { CommandContext } from "./command-context.ts";
+import { isInterpreter, type JobFlags } from "./job-flags.ts";
 import { configuredService } from "./service-session.ts";
+import { sentFolder } from "./sent-folder.ts";
 
 /** `all`: every host has the folder; `some`: those whose agents `up` has started here; `unknown`: nothing is known of any. */
 export type Sharing = "all" | "some" | "unknown";
@@ -76,7 +78,7 @@ export function workingFolder(
   if (sharing === "some") return cwd;
   throw new OrbweaverError(
     "BAD_INPUT",
-    `${needed} is looked for in the folder of the job, and it is not known that the hosts have ${cwd}. Give --workdir . (run.workdir) if they do, another folder that they have, or a full path of theirs.`,
+    `${needed} is looked for in the folder of the job, and it is not known that the hosts have ${cwd}. Give --sync to send it with the job, --workdir . (run.workdir) if they have it, or a full path of theirs.`,
   );
 }
 
@@ -88,11 +90,39 @@ function neededOf([program = "", ...words]: readonly string[], cwd: string): str
   return isScript && existsSync(resolve(cwd, script)) ? script : undefined;
 }
 
-/** `--workdir`, of which a relative one is that of this machine. */
-export const namedFolder = (
-  { workdir }: { readonly workdir?: string },
-  { cwd }: Pick<Io, "cwd">,
-): string | undefined => (workdir === undefined ? undefined : resolve(cwd, workdir));
+export type PlaceFlags = Pick<JobFlags, "workdir" | "folder">;
+
+export interface PlaceWish {
+  readonly commandLine: readonly string[] | undefined;
+  /** A job file, and what it says of its place beside the flags. */
+  readonly file?: { readonly text: string; readonly modelFolder?: string | undefined };
+  readonly sharing: () => Promise<Sharing>;
+}
+
+/** Where the job runs, as flags of it; none where its file says so, or nothing is needed. */
+export async function placeFlags(
+  context: CommandContext,
+  values: JobFlags & ConnectionOptionValues,
+  { commandLine, file, sharing }: PlaceWish,
+): Promise<PlaceFlags> {
+  const { cwd } = context.io;
+  const named = values.workdir === undefined ? undefined : resolve(cwd, values.workdir);
+  if (values.sync === true) {
+    if (file !== undefined && valueAt(readJobText(file.text, "").value, ["run", "workdir"]))
+      throw new OrbweaverError(
+        "BAD_INPUT",
+        "--sync sends a folder in which the job runs, and its file names another (run.workdir). Take one of the two out.",
+      );
+    return { folder: await sentFolder(context, values, named ?? cwd) };
+  }
+  if (named !== undefined) return { workdir: named };
+  const workdir =
+    file === undefined
+      ? workingFolder({ command: commandLine ?? [], isTyped: true }, await sharing(), cwd)
+      : (file.modelFolder ??
+        folderOfFile(file.text, { sharing: await sharing(), commandLine, cwd }));
+  return workdir === undefined ? {} : { workdir };
+}
 
 /** Of a job file that names none. */
 export function folderOfFile(
@@ -109,7 +139,8 @@ export function folderOfFile(
 ): string | undefined {
   // The real readers of the file report its problems.
   const { value: file } = readJobText(text, "");
-  if (valueAt(file, ["run", "workdir"]) !== undefined) return undefined;
+  for (const key of ["workdir", "folder"])
+    if (valueAt(file, ["run", key]) !== undefined) return undefined;
   // The command is one of the image, which has its own folders.
   if (valueAt(file, ["run", "container"]) !== undefined) return undefined;
   if (commandLine !== undefined)

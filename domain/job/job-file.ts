@@ -159,6 +159,7 @@ function specOf(file: ReadJobFile): JobSpec {
       command: isServed ? SERVE_COMMAND : (run.command ?? []),
       ...variablesOf({ ...run.env, ...(isServed && servingVariables(file.serve ?? {})) }),
       ...(run.workdir !== undefined && { workdir: run.workdir }),
+      ...(run.folder !== undefined && { folder: run.folder }),
       launch: isOneProcess ? "per-host" : (run.launch ?? DEFAULTS.launch),
       ...checkpointOf(run.checkpoint),
       graceMs: run.grace ?? DEFAULTS.graceMs,

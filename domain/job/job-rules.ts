@@ -7,6 +7,7 @@
 
 import { shown, type ValuePath } from "../values/file-problem.ts";
 import { imageProblems } from "./image-schema.ts";
+import { folderProblems } from "./job-folder.ts";
 import { isSecretName, isVariableName } from "./job-env.ts";
 import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
@@ -36,6 +37,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...resourceProblems(value),
     ...imageProblems(value, isServedFile(value) && !isEngineFile(value)),
     ...dependencyProblems(value),
+    ...folderProblems(value),
     ...secretProblems(value),
   ];
 }

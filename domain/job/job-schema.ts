@@ -25,6 +25,7 @@ import {
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
 import { DEPENDENCY_KEYS } from "./dependency.ts";
 import { container } from "./image-schema.ts";
+import { folder } from "./job-folder.ts";
 import { groupName, labelMap } from "./job-labels.ts";
 import { resources } from "./resources-schema.ts";
 import { serve } from "./serve-schema.ts";
@@ -221,6 +222,7 @@ const run = z
         "Folder of the processes, as the hosts see it. Default: a scratch folder of the run.",
       examples: ["/home/me/project"],
     }).optional(),
+    folder: folder.optional(),
     launch: choice(["per-gpu", "per-host"], {
       description:
         "One process for each GPU, or one for each host (as torchrun wants it). Default: per-gpu.",

@@ -9,6 +9,7 @@ import type { FrameworkChoice } from "../model/framework-names.ts";
 import type { EngineRule } from "./job-engine.ts";
 import type { ClusterId, HostId, TenantId } from "../values/ids.ts";
 import type { Dependency } from "./dependency.ts";
+import type { FolderRule } from "./job-folder.ts";
 import type { ImageRule } from "./job-image.ts";
 import type { Labels } from "./job-labels.ts";
 import type { GpuNeed, ResourceNeed } from "./job-resources.ts";
@@ -162,6 +163,8 @@ export interface RunSpec {
   readonly secrets?: Readonly<Record<string, string>>;
   /** Folder of the processes; the lease's own scratch folder when absent. */
   readonly workdir?: string;
+  /** The submitter's folder, of which each lease gets a copy to run in; never beside `workdir`. */
+  readonly folder?: FolderRule;
   readonly launch: "per-gpu" | "per-host";
   readonly checkpoint?: CheckpointRule;
   /** After the stop order: time to end by itself, then TERM; the same time again, then KILL. */

@@ -101,6 +101,8 @@ export const FAILURE_CODES = [
   "HOST_REFUSED",
   /** A host could not get the image of the job. */
   "IMAGE_UNAVAILABLE",
+  /** A host could not get the folder that `--sync` has sent. */
+  "FOLDER_UNAVAILABLE",
   /** Some hosts of the gang were not ready in time. */
   "GANG_NOT_READY",
   /** A host stopped answering while the job ran there. */

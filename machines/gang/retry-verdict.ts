@@ -47,15 +47,19 @@ const RETRYABLE: ReadonlySet<FailureCode> = new Set([
 const UNCHARGED: ReadonlySet<FailureCode> = new Set([
   "HOST_REFUSED",
   "IMAGE_UNAVAILABLE",
+  "FOLDER_UNAVAILABLE",
   "GANG_NOT_READY",
   "HOST_LOST",
   "STALE_TOKEN",
   "STOPPED",
 ]);
 
+/** What a host could not get from elsewhere: after a few hosts it is the thing that is wrong. */
+const UNFETCHED: ReadonlySet<FailureCode> = new Set(["IMAGE_UNAVAILABLE", "FOLDER_UNAVAILABLE"]);
+
 /** Failures that say that a host will not do, and another one may. */
 export const isHostsRefusal = (code: FailureCode): boolean =>
-  code === "HOST_REFUSED" || code === "IMAGE_UNAVAILABLE";
+  code === "HOST_REFUSED" || UNFETCHED.has(code);
 
 /** Whether hosts or Orbweaver, not the job's own processes, ended a run. */
 export const isUncharged = (code: FailureCode): boolean => UNCHARGED.has(code);
@@ -63,7 +67,7 @@ export const isUncharged = (code: FailureCode): boolean => UNCHARGED.has(code);
 export function retryVerdict(code: FailureCode, before: RunAccount, retry: RetryRule): RunVerdict {
   if (UNCHARGED.has(code)) {
     const uncharged = before.uncharged + 1;
-    const unfetched = (before.unfetched ?? 0) + (code === "IMAGE_UNAVAILABLE" ? 1 : 0);
+    const unfetched = (before.unfetched ?? 0) + (UNFETCHED.has(code) ? 1 : 0);
     if (uncharged >= MAX_UNCHARGED_FAILURES || unfetched >= MAX_IMAGE_FAILURES)
       return { kind: "final" };
     const backoffMs = Math.min(

@@ -12,6 +12,7 @@ import { publicKeyText } from "../../access/own-identity.ts";
 import { createDoor, HTTP_LIMITS } from "../../api/http.ts";
 import { openApiDocument } from "../../api/openapi.ts";
 import { ROUTES } from "../../api/routes.ts";
+import { folderStore } from "../../api/folders.ts";
 import { OrbweaverClient } from "../../client/index.ts";
 
 let dir = "";
@@ -45,6 +46,8 @@ beforeAll(async () => {
       audit,
       version: "0.0.0",
       limits: HTTP_LIMITS,
+      folders: folderStore({ folder: join(dir, "folders") }),
+      relays: () => ["unix:/s.sock"],
       sessions: { take: async () => await Promise.resolve(), close: () => undefined },
     },
   );

@@ -81,6 +81,7 @@ beforeAll(async () => {
     file,
     readAccess: () => access,
     auditFile: join(dir, "audit.jsonl"),
+    folderStore: join(dir, "folders"),
     ownFolder: join(dir, "own"),
     sharedFolder: join(dir, "all"),
     tcp: { host: "127.0.0.1", port: 0 },

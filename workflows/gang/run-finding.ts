@@ -32,6 +32,8 @@ export function runOutcomeOf(error: unknown, host: HostId): RunOutcome {
       return failed("never started", "HOST_REFUSED", message);
     case "IMAGE_UNAVAILABLE":
       return failed("never started", "IMAGE_UNAVAILABLE", message);
+    case "FOLDER_UNAVAILABLE":
+      return failed("never started", "FOLDER_UNAVAILABLE", message);
     case "HOST_LOST":
       return failed("silent", "HOST_LOST", message);
     default:

@@ -28,12 +28,7 @@ import { submitJob } from "../../command/submit-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { embeddedModel } from "../../planning/embedded-model.ts";
 import { modelFolder } from "../../serving/model-folder.ts";
-import {
-  folderOfFile,
-  namedFolder,
-  sharingOf,
-  type Sharing,
-} from "../../command/working-folder.ts";
+import { placeFlags, sharingOf, type Sharing } from "../../command/working-folder.ts";
 import { typedJob } from "../../command/typed-job.ts";
 import { tellWhatIf } from "../../command/what-if.ts";
 import { checkNames, documentsOf, outsidersOf, withIds } from "../../command/job-documents.ts";
@@ -95,6 +90,10 @@ export function submitVerb(context: CommandContext): Command {
             "orbweaver submit --group nightly-12 steps.yaml",
             "several jobs of one file, as a group",
           ],
+          [
+            "orbweaver submit --sync --gpus 8 -- python train.py",
+            "send this folder to hosts that do not have it",
+          ],
           ["orbweaver submit train.sbatch", "a batch script of Slurm"],
           ["orbweaver submit --what-if train.yaml", "show where and when the job would start"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
@@ -104,12 +103,18 @@ export function submitVerb(context: CommandContext): Command {
     )
     .action(async (files: readonly string[], values: SubmitValues) => {
       // With several files, nothing is submitted while one has a problem, and all problems are reported at once.
-      const jobs = await jobsToSubmit(context, files, values);
+      const jobs = await jobsToSubmit(context, files, placed(values));
       if (values.whatIf === true) await ask(context, jobs, values);
       else await submitAll(context, jobs, values);
     });
   return addServiceOptions(verb);
 }
+
+/** What-if sends nothing, and its answer does not depend on the folder. */
+const placed = (values: SubmitValues): SubmitValues =>
+  values.whatIf === true && values.sync === true
+    ? { ...values, sync: false, workdir: values.workdir ?? "." }
+    : values;
 
 /** A text is passed on unchanged, so that problems name their line; with flags it becomes one object. */
 interface JobSource {
@@ -177,20 +182,21 @@ async function sourcesOf(
   const { commandLine, io } = context;
   const all = name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
   const file = name === "-" ? "standard input" : name;
-  if (isSbatchScript(all)) return [fromSbatch(context, { text: all, file }, values)];
+  if (isSbatchScript(all)) return [await fromSbatch(context, { text: all, file }, values)];
   const documents = documentsOf(all);
   const isAlone = files.length === 1 && documents.length === 1;
-  const sourceOf = (text: string): JobSource => {
-    const workdir =
-      namedFolder(values, io) ??
-      (name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name))) ??
-      folderOfFile(text, { sharing, commandLine, cwd: io.cwd });
+  const sourceOf = async (text: string): Promise<JobSource> => {
+    const { workdir: _named, ...others } = values;
+    const place = await placeFlags(context, values, {
+      commandLine,
+      file: {
+        text,
+        modelFolder: name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name)),
+      },
+      sharing: () => Promise.resolve(sharing),
+    });
     const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
-    const flags = {
-      ...values,
-      ...(workdir !== undefined && { workdir }),
-      ...embeddedModel({ text, file, folder }),
-    };
+    const flags = { ...others, ...place, ...embeddedModel({ text, file, folder }) };
     const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
     const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);
     // A text's problems name their file; with flags the file is only a part of the job.
@@ -199,14 +205,14 @@ async function sourcesOf(
     return isAsWritten ? { job, file } : { job };
   };
   const problems: unknown[] = [];
-  const sources = documents.flatMap((text): JobSource[] => {
+  const sources: JobSource[] = [];
+  for (const text of documents) {
     try {
-      return [sourceOf(text)];
+      sources.push(await sourceOf(text));
     } catch (problem) {
       problems.push(problem);
-      return [];
     }
-  });
+  }
   if (problems.length > 0) throw together(problems);
   if (sources.length === 1) return sources;
   checkNames(
@@ -217,16 +223,21 @@ async function sourcesOf(
 }
 
 /** A batch script of Slurm; the flags override its options. */
-function fromSbatch(
+async function fromSbatch(
   context: CommandContext,
   { text, file }: { readonly text: string; readonly file: string },
   values: SubmitValues,
-): JobSource {
+): Promise<JobSource> {
   const { job, unmapped } = readSbatch(text, { file, cwd: context.io.cwd });
   for (const line of unmapped) context.say(`left out: ${line}`);
-  const workdir = namedFolder(values, context.io);
-  const flags = { ...values, ...(workdir !== undefined && { workdir }) };
-  const merged = jobFileWith({ text: JSON.stringify(job), file }, flags, context.commandLine);
+  const { run, ...rest } = job as { readonly run: { readonly workdir: string } };
+  const { workdir: folder, ...inside } = run;
+  const { workdir = folder, ...others } = values;
+  const { commandLine } = context;
+  const sharing = (): Promise<Sharing> => Promise.resolve("all");
+  const place = await placeFlags(context, { ...values, workdir }, { commandLine, sharing });
+  const base = { text: JSON.stringify({ ...rest, run: inside }), file };
+  const merged = jobFileWith(base, { ...others, ...place }, commandLine);
   checkMerged(merged, file);
   return { job: merged };
 }

@@ -81,6 +81,7 @@ export function apiVerb(context: CommandContext): Command {
           readAccess: () => readFleet(file, io.cwd).access,
           auditFile: auditFileIn(stateDir),
           ownFolder: join(stateDir, "api"),
+          folderStore: join(stateDir, "folders"),
           sharedFolder: resolve(io.cwd, values.socketDir ?? join("/run/orbweaver", fleet)),
           ...(tcp !== undefined && { tcp }),
           ...(values.relay !== undefined && { relay: relayUrl(values.relay) }),

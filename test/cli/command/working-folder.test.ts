@@ -138,7 +138,7 @@ describe("sharingOf", () => {
     expect(files).toMatchObject([{ run: { command: ["./task.sh"], workdir: cwd } }]);
     const { code, stderr } = await run(words, { client, cwd });
     expect({ code, submitted: files.length }).toEqual({ code: 2, submitted: 1 });
-    expect(stderr).toContain("Give --workdir . (run.workdir) if they do");
+    expect(stderr).toContain("--workdir . (run.workdir) if they have it");
     const told = ["submit", "--workdir", ".", ...words.slice(1)];
     expect((await run(told, { client, cwd })).code).toBe(0);
     expect(files[1]).toMatchObject({ run: { workdir: cwd } });

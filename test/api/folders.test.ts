@@ -1,0 +1,61 @@
+/** @file The store of working folders: parts by their hash, for a time and within a bound. */
+
+import { createHash } from "node:crypto";
+import { mkdtempSync, readdirSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { describe, expect, it } from "vitest";
+import { folderStore, partIn } from "../../api/folders.ts";
+import { FOLDER_PART_BYTES } from "../../streams/folder-pack.ts";
+
+const DAY_MS = 86_400_000;
+/** A request as far as the store reads it. */
+const bodyOf = (bytes: Buffer): IncomingMessage => Readable.from([bytes]) as IncomingMessage;
+const hashOf = (bytes: Buffer): string => createHash("sha256").update(bytes).digest("hex");
+
+describe("the store of folders", () => {
+  it("takes a part once under its hash", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "orbweaver-parts-"));
+    const store = folderStore({ folder });
+    const bytes = Buffer.from("part");
+    const taken = { kind: "taken", hash: hashOf(bytes) };
+    expect(await store.take(bodyOf(bytes))).toEqual(taken);
+    expect(await store.take(bodyOf(bytes))).toEqual(taken);
+    expect(readdirSync(folder)).toEqual([hashOf(bytes)]);
+  });
+
+  it("refuses a part that is too long, and one for which there is no room", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "orbweaver-parts-"));
+    const store = folderStore({ folder, mostBytes: 6 });
+    expect(await store.take(bodyOf(Buffer.alloc(FOLDER_PART_BYTES + 1)))).toMatchObject({
+      kind: "refused",
+      status: 413,
+    });
+    expect(await store.take(bodyOf(Buffer.from("four")))).toMatchObject({ kind: "taken" });
+    expect(await store.take(bodyOf(Buffer.from("more")))).toMatchObject({ status: 507 });
+  });
+
+  it("forgets what was neither sent nor read for long, and has room again", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "orbweaver-parts-"));
+    let nowMs = Date.now();
+    const store = folderStore({ folder, mostBytes: 8, keptMs: 5 * DAY_MS, nowMs: () => nowMs });
+    const [old, young] = [Buffer.from("old."), Buffer.from("yng.")];
+    await store.take(bodyOf(old));
+    await store.take(bodyOf(young));
+    nowMs += 4 * DAY_MS;
+    await store.take(bodyOf(young));
+    nowMs += 2 * DAY_MS;
+    expect(await store.take(bodyOf(Buffer.from("new.")))).toMatchObject({ kind: "taken" });
+    expect(readdirSync(folder)).not.toContain(hashOf(old));
+    expect(readdirSync(folder)).toContain(hashOf(young));
+  });
+
+  it.each(["/v1/folders", "/v1/folders/../../etc", `/v1/folders/${"A".repeat(64)}`])(
+    "%s names no part",
+    (path) => {
+      expect(partIn(path)).toBeUndefined();
+    },
+  );
+});
