@@ -125,6 +125,21 @@ export function jobRefusal(
   return `${name} may not ${verb} ${whose}`;
 }
 
+/** Why the principal may not ask a service of this tenant, or look at its counts; undefined when it may. */
+export function serviceRefusal(
+  { name }: Principal,
+  { roles, grants }: Rights,
+  { act, tenant }: { readonly act: "ask" | "look"; readonly tenant: string },
+): string | undefined {
+  if (roles.includes("operator") || (act === "look" && roles.includes("viewer"))) return undefined;
+  const isOfTenant = grants.some(
+    ({ role, tenants = [] }) => role === "user" && tenants.some((each) => each === tenant),
+  );
+  return isOfTenant
+    ? undefined
+    : `${name} may not ${act === "ask" ? "ask" : "look at"} services of ${tenant}`;
+}
+
 /** Whether it may see jobs of others. */
 export const seesOthers = ({ roles, grants }: Rights): boolean =>
   roles.some((role) => role !== "user") ||

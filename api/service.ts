@@ -6,8 +6,7 @@
  */
 
 import { createPublicKey } from "node:crypto";
-import { statSync } from "node:fs";
-import type { IncomingMessage, Server } from "node:http";
+import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { openAuditLog } from "../access/audit-log.ts";
@@ -15,15 +14,16 @@ import { ownIdentity, publicKeyText, userName, type Identity } from "../access/o
 import type { Principal } from "../access/principal.ts";
 import { apiKeyFiles, believedKeys, makeRoleKeys, signingKey } from "../access/role-keys.ts";
 import { hostUser } from "../access/run-as.ts";
-import { checkToken, issuerKeys, keysInFile } from "../access/token.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import type { Door } from "./door.ts";
 import { folderStore } from "./folders.ts";
 import { createDoor, HTTP_LIMITS, type HttpLimits, type ServiceParts } from "./http.ts";
+import { liveAccess } from "./live-access.ts";
 import type { ServedFleet } from "./route.ts";
 import { createSessionDoor } from "./sessions.ts";
 import { listenAt, prepareFolder, socketIn } from "./sockets.ts";
+import { tokenSender } from "./token-sender.ts";
 
 export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" | "client"> {
   /** The fleet file. */
@@ -57,7 +57,6 @@ export interface Service {
 }
 
 const LOOK_EVERY_MS = 2_000;
-const WRITABLE_BY_OTHERS = 0o022;
 
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { say, tcp } = options;
@@ -136,67 +135,6 @@ function servedFleet({ fleet, temporal, client }: ServiceOptions): ServedFleet {
   };
 }
 
-interface LiveAccess {
-  /** What was read last without a problem. */
-  readonly access: () => Access;
-  /** Reads again when the file is another one or was written; whether that was so. */
-  readonly isChanged: () => boolean;
-}
-
-function liveAccess({ file, readAccess, say }: ServiceOptions): LiveAccess {
-  const stampOf = (): string => {
-    const found = statSync(file, { throwIfNoEntry: false });
-    return found === undefined
-      ? ""
-      : `${String(found.ino)} ${String(found.mtimeMs)} ${String(found.size)}`;
-  };
-  const read = (): Access => {
-    const access = readAccess() ?? {};
-    if (Object.keys(access).length > 0) refuseWritable(file);
-    (access.issuers ?? []).forEach(keysInFile);
-    refuseOwnName(access);
-    return access;
-  };
-  let stamp = stampOf();
-  let access = read();
-  return {
-    access: () => access,
-    isChanged() {
-      const now = stampOf();
-      if (now === stamp) return false;
-      stamp = now;
-      try {
-        access = read();
-        say(`${file}: read again`);
-        return true;
-      } catch (error) {
-        say(`${file} changed, and what was read before stays in force: ${String(error)}`);
-        return false;
-      }
-    },
-  };
-}
-
-/** Who may write the file may give itself every role. */
-function refuseWritable(file: string): void {
-  const { uid, mode } = statSync(file);
-  if ((uid === 0 || uid === process.getuid?.()) && (mode & WRITABLE_BY_OTHERS) === 0) return;
-  throw new OrbweaverError(
-    "BAD_INPUT",
-    `${file} says who may do what (access), so it must belong to root or to the user of the service, and nobody else may write it: chmod go-w ${file}`,
-  );
-}
-
-/** Jobs of the owner are the owner's by name. */
-function refuseOwnName({ principals = [] }: Access): void {
-  const own = userName();
-  if (!principals.some(({ name, user }) => name === own && user !== own)) return;
-  throw new OrbweaverError(
-    "BAD_INPUT",
-    `access.principals gives the name ${own} to another user than ${own}, who runs the service. Give it another name, or user: ${own}.`,
-  );
-}
-
 interface Doors {
   /** Opens doors of users that came, closes those of users that went. */
   readonly follow: (access: Access) => Promise<void>;
@@ -262,23 +200,12 @@ const socketDoor = (principal: Principal): Door => ({
   senderOf: async () => await Promise.resolve(principal),
 });
 
-function tokenDoor({ access }: ServiceParts, tls: Door["tls"]): Door {
-  const keysOf = issuerKeys();
-  return {
-    who: "unknown",
-    fromOf: ({ remoteAddress = "" }) => remoteAddress,
-    ...(tls !== undefined && { tls }),
-    async senderOf({ headers }: IncomingMessage) {
-      const token = /^Bearer (\S+)$/i.exec(headers.authorization ?? "")?.[1];
-      if (token === undefined) return "a token is missing (Authorization: Bearer …)";
-      const { issuers = [], principals = [] } = access();
-      const check = await checkToken(token, { issuers, principals, keysOf, nowMs: Date.now() });
-      if (check.kind === "refused") return check.reason;
-      const { name, issuer, groups } = check;
-      return { name, via: `token:${issuer}`, isOwner: false, groups };
-    },
-  };
-}
+const tokenDoor = ({ access }: ServiceParts, tls: Door["tls"]): Door => ({
+  who: "unknown",
+  fromOf: ({ remoteAddress = "" }) => remoteAddress,
+  ...(tls !== undefined && { tls }),
+  senderOf: tokenSender(access),
+});
 
 async function listenOn(
   server: Server,

@@ -12,6 +12,8 @@ export interface RunProgress {
   readonly startedAtMs?: number;
   /** Bandwidth that the processes have measured so far. */
   readonly measuredGbs?: number;
+  /** The port of rank 0, as its host says it. */
+  readonly masterPort?: number;
   /** Address and plan of its model service. */
   readonly served?: { readonly url: string; readonly line: string };
   /** Deliveries of the task to an agent; above 1 an agent was restarted. */
@@ -40,21 +42,21 @@ export async function runProgress(client: Client, jobId: JobId): Promise<readonl
 }
 
 /** A heartbeat is untrusted data; entries of another form are left out. */
-function readHeartbeat(
-  details: unknown,
-): Partial<Pick<RunProgress, "host" | "phase" | "startedAtMs" | "measuredGbs" | "served">> {
+function readHeartbeat(details: unknown): Partial<Omit<RunProgress, "tries" | "lastFailure">> {
   if (typeof details !== "object" || details === null) return {};
   const beat = new Map<string, unknown>(Object.entries(details));
   const host = beat.get("host");
   const phase = beat.get("phase");
   const startedAtMs = beat.get("startedAtMs");
   const measuredGbs = beat.get("measuredGbs");
+  const masterPort = beat.get("masterPort");
   const served = servedIn(beat.get("served"));
   return {
     ...(typeof host === "string" && { host }),
     ...((phase === "pulling" || phase === "prepared" || phase === "running") && { phase }),
     ...(typeof startedAtMs === "number" && { startedAtMs }),
     ...(typeof measuredGbs === "number" && { measuredGbs }),
+    ...(typeof masterPort === "number" && { masterPort }),
     ...(served !== undefined && { served }),
   };
 }

@@ -16,6 +16,7 @@ import { resourceProblems } from "./resources-schema.ts";
 import { checkTaskRanges } from "./task-ranges.ts";
 import { engineProblems, isEngineFile } from "./job-engine.ts";
 import { isServedFile } from "./job-serving.ts";
+import { replicaProblems } from "./service-rule.ts";
 import { problemAt, valueAt, type SchemaProblem } from "../file/schema-problems.ts";
 import { parseDuration } from "../values/dimensions.ts";
 import { MAX_REPLACE_MS } from "./job.ts";
@@ -25,6 +26,7 @@ export function jobRuleProblems(value: unknown): SchemaProblem[] {
     ...commandProblems(value),
     ...servingProblems(value),
     ...engineProblems(value),
+    ...replicaProblems(value),
     ...gangProblems(value),
     ...replacementProblems(value),
     ...checkpointProblems(value),

@@ -9,6 +9,29 @@ import { ENGINES } from "../model/engine-names.ts";
 import { choice, duration, wholeNumber } from "../file/schema-leaf.ts";
 
 const MOST_TOKENS = 10_000_000;
+const MOST_REPLICAS = 1_000;
+
+/** Of a service, `orbweaver serve replicas FILE`, which submits each replica as a job without them. */
+export const REPLICA_KEYS = {
+  min: wholeNumber({
+    min: 0,
+    max: MOST_REPLICAS,
+    description:
+      "Fewest replicas of a service (orbweaver serve replicas). Default: 1, or 0 with scaleToZero.",
+    examples: [1],
+  }).optional(),
+  max: wholeNumber({
+    min: 1,
+    max: MOST_REPLICAS,
+    description: "Most replicas of a service. Default: the larger of min and 1.",
+    examples: [4],
+  }).optional(),
+  scaleToZero: duration({
+    description:
+      "A service without requests for so long gives all its GPUs back; the next request brings it up again, waits and is answered.",
+    examples: ["30s"],
+  }).optional(),
+};
 
 export const serve = z
   .strictObject({
@@ -66,6 +89,7 @@ export const serve = z
         "Tokens of the longest request with its answer; longer ones are refused by the engine. Default: what the model's shape says, at least prompt and output.",
       examples: [8192],
     }).optional(),
+    ...REPLICA_KEYS,
   })
   .meta({
     description:

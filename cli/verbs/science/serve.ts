@@ -12,6 +12,7 @@ import { SERVING_ENV } from "../../../domain/job/serving-env.ts";
 import { servingPlanLine, servingPlanText } from "../../../domain/model/serving-plan.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { keyValue, wholeNumber } from "../../command/option-values.ts";
+import { replicasVerb } from "./serve-replicas.ts";
 import { servingPlace, type PlaceValues } from "../../serving/place.ts";
 
 interface ServeValues extends PlaceValues {
@@ -69,6 +70,7 @@ export function serveVerb(context: CommandContext): Command {
     )
     .option("--json", "answer with one JSON document when the model is ready")
     .addCommand(sampleVerb(context))
+    .addCommand(replicasVerb(context))
     .addHelpText(
       "after",
       helpEnd([
