@@ -14,6 +14,7 @@ import { harmByInput } from "./input-faults.ts";
 import { harm, type Fault } from "./process-faults.ts";
 import type { FaultKind, Step } from "./schedule.ts";
 import type { Site } from "./site.ts";
+import { harmByUpgrade } from "./upgrade-fault.ts";
 import type { StormJob } from "./workload.ts";
 
 export interface FaultMix {
@@ -71,7 +72,8 @@ export async function faultMix(site: Site, options: FaultMixOptions): Promise<Fa
         (await harm(site, step)) ??
         (await harmControl(site, step, controlOptions)) ??
         (await harmByInput(site, step, inputOptions)) ??
-        (await harmByFlood(site, step));
+        (await harmByFlood(site, step)) ??
+        harmByUpgrade(site, step);
       if (fault !== undefined) {
         note(step, fault.what);
         keep(fault);

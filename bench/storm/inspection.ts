@@ -12,6 +12,7 @@ import { phaseOf } from "../../agent/runs/local-run.ts";
 import { nodeSystem } from "../../agent/system/node-system.ts";
 import { hostLayout } from "../../agent/system/state-layout.ts";
 import { openTokenStore } from "../../agent/folder/token-store.ts";
+import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
 import type { JobFailureDetails } from "../../protocol/messages.ts";
 import { insist } from "./insistence.ts";
 import type { WitnessLine } from "./rank.ts";
@@ -30,7 +31,10 @@ export interface Findings {
   readonly disagreements: readonly string[];
 }
 
-export async function inspect(site: Site, jobs: readonly StormJob[]): Promise<Findings> {
+export async function inspect(
+  site: Site,
+  { jobs, isUpgraded }: { readonly jobs: readonly StormJob[]; readonly isUpgraded: boolean },
+): Promise<Findings> {
   const lines = readWitness(site);
   const ends = await Promise.all(jobs.map((job) => endOf(site, job)));
   const lost = jobs.flatMap((job, index) => {
@@ -48,7 +52,9 @@ export async function inspect(site: Site, jobs: readonly StormJob[]): Promise<Fi
     ),
     ...[...ledger.requests.keys()].map((job) => `a request of ${job} waits`),
   ];
+  const { applyVersion: rules } = ledger;
   const disagreements = [
+    ...(isUpgraded && rules !== NEWEST_RULES ? [`the fleet follows rules ${rules} still`] : []),
     ...hostFindings(site, ledger.nextToken),
     ...leftProcesses(site.stateDir).map(
       ({ pid, launch }) => `process ${pid} still runs: ${launch}`,

@@ -37,6 +37,7 @@ const WEIGHTS = Object.freeze({
   "flood-of-constraints": 3,
   "flood-of-large-files": 2,
   "flood-of-arrays": 2,
+  upgrade: 2,
   "forged-words": 4,
 });
 export type FaultKind = keyof typeof WEIGHTS;

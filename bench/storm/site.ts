@@ -28,7 +28,17 @@ import {
 import type { Environment } from "../../workers/server/environment.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
 import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
-import { WORD_ROLES } from "../../protocol/messages.ts";
+import { OWN_PRIORITY } from "../../protocol/fair-tasks.ts";
+import {
+  FLEET_TASK_QUEUE,
+  FLEET_WORKFLOW,
+  fleetMemo,
+  fleetWorkflowId,
+  WORD_ROLES,
+} from "../../protocol/messages.ts";
+import { emptyLedger } from "../../scheduling/ledger/apply/apply.ts";
+import { packLedger } from "../../scheduling/ledger/codec.ts";
+import { NEWEST_RULES } from "../../scheduling/ledger/ledger.ts";
 import { insist } from "./insistence.ts";
 import { keep, type Supervisor } from "./supervisor.ts";
 import { openProxy, type Proxy } from "./proxy.ts";
@@ -98,6 +108,8 @@ interface SiteSetting {
   /** Pauses before a process is started again. */
   readonly restartPauseMs: () => number;
   readonly env: Environment;
+  /** The fleet begins with the rules before the newest. */
+  readonly isToBeUpgraded: boolean;
 }
 
 export async function openSite(setting: SiteSetting): Promise<Site> {
@@ -127,7 +139,7 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
   const described = describedFleet();
   const { shape } = described;
   const hosts = shape.clusters.flatMap((cluster) => cluster.hosts.map(({ id }) => id));
-  await startFleet(client, { name: fleet, fleet: described, detailsHash: undefined });
+  await (setting.isToBeUpgraded ? startFormerFleet : startNewestFleet)(client, fleet, described);
 
   const proxies: Proxy[] = [];
   const supervisors: Supervisor[] = [];
@@ -198,6 +210,24 @@ export async function openSite(setting: SiteSetting): Promise<Site> {
   };
   await untilAnswering(site);
   return site;
+}
+
+const startNewestFleet = (client: Client, name: string, fleet: Fleet): Promise<unknown> =>
+  startFleet(client, { name, fleet, detailsHash: undefined });
+
+/** Of the release before this one, as far as a fleet shows it. */
+const FORMER_RULES = NEWEST_RULES - 1;
+
+/** None are committed, so that a storm can upgrade it. */
+async function startFormerFleet(client: Client, name: string, { shape }: Fleet): Promise<void> {
+  const ledger = { ...emptyLedger(shape), applyVersion: FORMER_RULES };
+  await client.workflow.start(FLEET_WORKFLOW, {
+    workflowId: fleetWorkflowId(name),
+    taskQueue: FLEET_TASK_QUEUE,
+    priority: OWN_PRIORITY,
+    args: [{ name, rules: FORMER_RULES, ledger: packLedger(ledger) }],
+    memo: fleetMemo(name),
+  });
 }
 
 const READY_WITHIN_MS = 60_000;

@@ -96,6 +96,7 @@ export async function runStorm(options: StormOptions): Promise<StormOutcome> {
   let outcome: StormOutcome;
   const site = await openSite({
     folder,
+    isToBeUpgraded: steps.some(({ kind }) => kind === "upgrade"),
     env,
     restartPauseMs: () =>
       RESTART_PAUSE_MS[0] + pauses.unit() * (RESTART_PAUSE_MS[1] - RESTART_PAUSE_MS[0]),
@@ -166,7 +167,7 @@ async function lookBack(
   { jobs, counts, recoveries }: FaultMix,
   { seed, replayedJobs, draw }: { seed: number; replayedJobs: number; draw: Draw },
 ): Promise<StormOutcome> {
-  const findings = await inspect(site, jobs);
+  const findings = await inspect(site, { jobs, isUpgraded: counts.has("upgrade") });
   const replays = await replayAll(site.client, { folder: site.folder, jobs: replayedJobs, draw });
   return {
     seed,

@@ -15,6 +15,8 @@ export interface Supervisor {
   readonly isFrozen: () => boolean;
   /** As `kill -9` does; resolves when it is gone. */
   readonly kill: () => Promise<void>;
+  /** As an operator stops it: it ends what it does, within a bound; resolves when it is gone. */
+  readonly stop: () => Promise<void>;
   readonly freeze: () => void;
   readonly thaw: () => void;
   /** Whether the process that runs then has said that it is ready, within the time. */
@@ -36,6 +38,7 @@ interface SupervisorSetting {
 }
 
 const READY_LOOK_MS = 50;
+const STOP_WITHIN_MS = 30_000;
 
 export function keep({ name, argv, env, logFile, pauseMs }: SupervisorSetting): Supervisor {
   const ownEnds: string[] = [];
@@ -73,13 +76,15 @@ export function keep({ name, argv, env, logFile, pauseMs }: SupervisorSetting): 
     });
   }
 
-  const gone = async (): Promise<void> => {
+  const gone = async (by: "SIGKILL" | "SIGTERM"): Promise<void> => {
     const dying = child;
     if (dying === undefined) return;
     isKilled = true;
     const exited = new Promise((resolve) => dying.once("exit", resolve));
-    dying.kill("SIGKILL");
+    dying.kill(by);
+    const insist = setTimeout(() => dying.kill("SIGKILL"), STOP_WITHIN_MS);
     await exited;
+    clearTimeout(insist);
   };
 
   process.once("exit", () => child?.kill("SIGKILL"));
@@ -88,7 +93,8 @@ export function keep({ name, argv, env, logFile, pauseMs }: SupervisorSetting): 
     name,
     pid: () => child?.pid,
     isFrozen: () => isFrozen,
-    kill: gone,
+    kill: () => gone("SIGKILL"),
+    stop: () => gone("SIGTERM"),
     freeze: () => {
       isFrozen = child?.kill("SIGSTOP") ?? false;
     },
@@ -106,7 +112,7 @@ export function keep({ name, argv, env, logFile, pauseMs }: SupervisorSetting): 
     ownEnds: () => ownEnds,
     close: async () => {
       isClosing = true;
-      await gone();
+      await gone("SIGKILL");
     },
   };
 }

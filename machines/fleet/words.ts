@@ -49,6 +49,7 @@ interface Question {
 /** As slices of the inbox. */
 const SLICE_WORDS = 1_000;
 const SLICE_BYTES = 512 * 1024;
+const NO_BYTES = new Uint8Array();
 
 export const isAnyWaiting = (words: Words | undefined): boolean => words?.waiting !== undefined;
 
@@ -74,22 +75,24 @@ export function asked(words: Words, id: number, nowMs: number): Words {
   return { ...words, waiting, question };
 }
 
-/** What the activity is asked: the list of words, and their values behind each other. */
+/** What the activity is asked: the list of words, and behind each other the values of those that have a proof: nothing else of the others counts. */
 export function questionText(
   { workflowId }: Words,
   words: readonly Word[],
 ): { readonly list: WordsToCheck; readonly values: Uint8Array } {
-  const sizes = words.map(({ value }) => value?.length ?? 0);
-  const values = new Uint8Array(sizes.reduce((sum, size) => sum + size, 0));
+  const covered = words.map(({ proof, value = NO_BYTES }) =>
+    parseProof(proof) === undefined ? NO_BYTES : value,
+  );
+  const values = new Uint8Array(covered.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
-  for (const { value } of words) {
-    if (value !== undefined) values.set(value, at);
-    at += value?.length ?? 0;
+  for (const value of covered) {
+    values.set(value, at);
+    at += value.length;
   }
   const list = words.map(({ proof, order }, index) => ({
     signal: order?.name ?? "inbox",
     ...(proof !== undefined && { proof }),
-    bytes: sizes[index] ?? 0,
+    bytes: covered[index]?.length ?? 0,
   }));
   return { list: { workflowId, words: list }, values };
 }

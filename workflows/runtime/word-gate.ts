@@ -32,6 +32,7 @@ interface Waiting {
 
 const SLICE_WORDS = 1_000;
 const SLICE_BYTES = 512 * 1024;
+const NO_BYTES = new Uint8Array();
 
 const { checkWords } = proxyLocalActivities<WordActivities>({
   startToCloseTimeout: "10s",
@@ -68,7 +69,7 @@ export async function checkWaiting(): Promise<() => void> {
   const words = slice.map(({ signal, word: { proof, value } }) => ({
     signal,
     ...(proof !== undefined && { proof }),
-    bytes: value.length,
+    bytes: coveredBy(proof, value).length,
   }));
   const asked = { workflowId, words, ...(typeof submitted === "string" && { submitted }) };
   const { refused } = await checkWords(asked, joined(slice));
@@ -114,12 +115,17 @@ function takeSlice(): readonly Waiting[] {
   return waiting.splice(0, count);
 }
 
+/** Nothing of a word without a proof is looked at. */
+const coveredBy = (proof: string | undefined, value: Uint8Array): Uint8Array =>
+  parseProof(proof) === undefined ? NO_BYTES : value;
+
 function joined(slice: readonly Waiting[]): Uint8Array {
-  const all = new Uint8Array(slice.reduce((sum, { word }) => sum + word.value.length, 0));
+  const covered = slice.map(({ word: { proof, value } }) => coveredBy(proof, value));
+  const all = new Uint8Array(covered.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
-  for (const { word } of slice) {
-    all.set(word.value, at);
-    at += word.value.length;
+  for (const value of covered) {
+    all.set(value, at);
+    at += value.length;
   }
   return all;
 }
