@@ -1,8 +1,8 @@
 /**
  * @file Takes hosts from gangs on a live fleet, and judges what follows: which GPUs are kept, and how soon the gang runs beside them again.
  *
- * The clock starts when the fifth host's job is told to end, or when the killed host's agent is started anew, in turns, so the time includes the end of that
- * job or the start of that agent. It ends when the last of the four ranks has said that it runs.
+ * In turns the fifth host's job is cancelled, or the killed host's agent is started anew. The clock starts with the order to cancel, so the time includes the
+ * end of that job; or when the new agent's presence has told the fleet of it. It ends when the last of the four ranks has said that it runs.
  */
 
 import type { HostId } from "../../domain/values/ids.ts";
@@ -139,11 +139,12 @@ async function swapOnce(
       kept !== undefined && others.every((host) => kept.gpus.some((part) => part.host === host));
     return isAll && [...requests.keys()].some((each) => each === job) ? true : undefined;
   });
-  const fromMs = performance.now();
+  const orderedAtMs = Date.now();
   if (how === "freed") await site.cancel(holder);
   else void site.bringBack(lost);
   const after = await site.until(`${name} runs again`, () => newStarts(site, name, victim.lease));
-  const tookMs = performance.now() - fromMs;
+  const runsAtMs = Date.now();
+  const freeAtMs = how === "freed" ? orderedAtMs : await answersSince(site, lost);
   if (how === "freed") {
     smalls.push(await site.submitSmall(`${name}-small-${String(smalls.length)}`));
     await site.bringBack(lost);
@@ -154,11 +155,15 @@ async function swapOnce(
   const hosts = new Set(after.map(hostOf));
   return {
     how,
-    tookMs,
+    tookMs: runsAtMs - freeAtMs,
     hasKept: hosts.size === GANG_HOSTS && others.every((host) => hosts.has(host)),
     hasResumed: after.every(({ step }) => step > Math.max(...before.map((each) => each.step))),
   };
 }
+
+/** When the fleet was told that the host's agent answers again. */
+const answersSince = (site: SwapSite, host: HostId): Promise<number> =>
+  site.until(`${host} answers`, async () => (await site.ledger()).hosts.get(host)?.toldAtMs);
 
 /** The ranks of the newest lease, once all of them run; `former`: the lease before. */
 function newStarts(

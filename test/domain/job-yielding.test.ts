@@ -72,6 +72,34 @@ describe("the preemption of a job", () => {
   });
 });
 
+describe("the time for which a gang keeps its hosts when it loses one", () => {
+  it.each([
+    [{ gpus: 8, replace: "10m" }, 600_000],
+    [{ gpus: 8, replace: "0s" }, 0],
+    [{ gpus: 8, replace: "1h" }, 3_600_000],
+    [{ gpus: 8 }, undefined],
+    [8, undefined],
+  ])("of the gang %j is %s ms, and no part of what a request says", (gang, want) => {
+    const spec = specOf({ ...SMALL_JOB, gang });
+    expect(spec.replaceMs).toBe(want);
+    expect(spec.gang).toEqual(specOf({ ...SMALL_JOB, gang: 8 }).gang);
+  });
+
+  it.each([
+    [
+      { gang: { gpus: 8, replace: "61m" } },
+      'gang.replace: "61m" is more than 1h; write at most 1h',
+    ],
+    [
+      { gang: { gpus: 8, replace: "5m" }, array: { count: 3 } },
+      "gang.replace: a task of an array that loses a host starts anew elsewhere; leave it out",
+    ],
+    [{ gang: { gpus: 8, replace: 5 } }, "gang.replace: 5 has no unit; write 5s"],
+  ])("%j has one problem", (change, want) => {
+    expect(problemsOf({ ...SMALL_JOB, ...change })).toEqual([want]);
+  });
+});
+
 describe("what the fleet hears of it", () => {
   it("is the job's own rule, its label, its wish to grow, and how long a checkpoint takes", () => {
     const gang = { gpus: 8, min: 2, grow: true };
