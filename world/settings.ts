@@ -167,6 +167,7 @@ function plainSpec(): JobSpec {
 
 function drawJobs(random: Random, most: number): readonly DrawnJob[] {
   const { below } = random;
+  const keeping = random.stream("kept hosts");
   const count = 20 + below(9);
   return Array.from({ length: count }, (_, at): DrawnJob => {
     const gpus = below(4) === 0 ? Math.min(most, 3 + below(4)) : 1 + below(2);
@@ -190,6 +191,8 @@ function drawJobs(random: Random, most: number): readonly DrawnJob[] {
         gang: { ...base.gang, gpus: size, min: size },
         retry: { attempts: 1 + below(3), backoffMs: ms(2_000) },
         preemption,
+        // Gangs that lose a host: half of them keep nothing, the others for a while that ends in the story, or goes on to its end.
+        replaceMs: ms([0, 0, 15_000, 300_000][keeping.below(4)] ?? 0),
         isHeld: below(20) === 0,
         ...(below(15) === 0 && { deadlineMs: ms(60_000 + below(300_000)) }),
       },

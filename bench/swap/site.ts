@@ -133,15 +133,14 @@ export async function openSwapSite(request: BenchRequest): Promise<SwapSite> {
   };
 }
 
-/** Says where it runs and what it resumes from, saves one step more, and waits; on the order it saves again. */
+/** Says where it runs and what it resumes from, and waits; on the order to checkpoint it saves one step more. */
 const rankScript = (notes: string): string => `
 n=0; [ -z "$ORBWEAVER_CHECKPOINT" ] || n=$(cat "$ORBWEAVER_CHECKPOINT")
 save() {
-  echo $((n + 1)) > "$ORBWEAVER_CHECKPOINT_DIR/.$RANK"
-  mv "$ORBWEAVER_CHECKPOINT_DIR/.$RANK" "$ORBWEAVER_CHECKPOINT_DIR/step-$ORBWEAVER_TOKEN-$RANK-$1"
+  own="$ORBWEAVER_CHECKPOINT_DIR/$ORBWEAVER_TOKEN"
+  echo $((n + 1)) > "$own/$RANK.tmp" && mv "$own/$RANK.tmp" "$own/step-$RANK"
 }
-save first
-trap 'save ordered' USR1
+trap save USR1
 echo "$ORBWEAVER_HOST $ORBWEAVER_LEASE_ID $n $$" >> '${notes}'
 while :; do sleep 0.1; done`;
 
