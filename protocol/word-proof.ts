@@ -36,6 +36,19 @@ const SPEAKERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readon
   ["predecessor", ["jobs"]],
 ]);
 
+/** Operators' orders to a fleet, by the names of their updates. */
+export const FLEET_ORDERS = [
+  "drain",
+  "undrain",
+  "fence",
+  "configure",
+  "upgrade",
+  "repair",
+  "hold-queue",
+  "release-queue",
+] as const;
+export type FleetOrderName = (typeof FLEET_ORDERS)[number];
+
 const BY_USERS: readonly Speaker[] = [USER];
 /** Who may give an order, by the name of its update or signal, to a workflow that asks for proof of orders, too. */
 const ORDERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readonly Speaker[]>([

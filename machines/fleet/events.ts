@@ -23,8 +23,7 @@ import type {
 import type { FleetInput } from "../../protocol/fleet.ts";
 import type { WordsToCheck, WordVerdicts } from "../../protocol/word-proof.ts";
 import type { UnknownSignal } from "./inbox.ts";
-import type { OrderWord } from "./signed-orders.ts";
-import type { Word } from "./words.ts";
+import type { OrderWord, Word } from "./words.ts";
 import type { RepairOrder, RepairReport, RepairChoice } from "../../protocol/repair.ts";
 import type { LedgerEvent } from "../../scheduling/ledger/ledger.ts";
 

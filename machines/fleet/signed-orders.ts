@@ -5,8 +5,12 @@
  * outcomes stay, over continue-as-new too; those of senders whom nobody believes have places of their own, so that they push out no other.
  */
 
-import type { OrderOutcome } from "../../protocol/word-proof.ts";
-import { mayOrder, parseProof } from "../../protocol/word-proof.ts";
+import {
+  mayOrder,
+  parseProof,
+  type FleetOrderName,
+  type OrderOutcome,
+} from "../../protocol/word-proof.ts";
 import type { SettledOrder } from "../../protocol/fleet.ts";
 import { inOrder } from "../../lib/chain.ts";
 import { SIGNED_ORDER_RULES } from "../../scheduling/ledger/ledger.ts";
@@ -22,12 +26,12 @@ import {
 } from "./orders.ts";
 import { refuseRepair } from "./repairs.ts";
 import { update, type FleetState, type FleetStep } from "./state.ts";
-import { orderOf, type OrderName } from "./update-orders.ts";
-import type { Judged, Word } from "./words.ts";
+import { orderOf } from "./update-orders.ts";
+import type { Judged, OrderWord } from "./words.ts";
 
 /** An update to a fleet, as it came. */
 export interface ArrivedOrder {
-  readonly name: OrderName;
+  readonly name: FleetOrderName;
   readonly argument: unknown;
   /** Of the update. */
   readonly id: string;
@@ -37,10 +41,6 @@ export interface ArrivedOrder {
   readonly bytes: number;
   readonly sender: string;
 }
-
-export type OrderWord = Word & {
-  readonly order: { readonly name: OrderName; readonly id: string };
-};
 
 /** Outcomes of each kind that are kept. */
 const MOST_OUTCOMES = 16;
@@ -63,7 +63,7 @@ export function orderEvent(
 /** Refuses, by the name of its update, an order that makes no sense for the fleet as it is. */
 export function refuseOrder(
   state: FleetState,
-  name: OrderName,
+  name: FleetOrderName,
   order: unknown,
 ): OrderRefusal | undefined {
   switch (name) {

@@ -9,6 +9,7 @@ import type { PackedLedger } from "../../domain/lease/packed-ledger.ts";
 import { readQueuePart } from "../../domain/lease/queue-part.ts";
 import type { QueueHoldOrder } from "../../protocol/queue-orders.ts";
 import type { RepairChoice } from "../../protocol/repair.ts";
+import type { FleetOrderName } from "../../protocol/word-proof.ts";
 import type { OperatorOrder } from "./events.ts";
 
 interface Hosts {
@@ -58,13 +59,11 @@ export const UPDATE_ORDERS = {
   repair: (choice: RepairChoice): OperatorOrder => ({ kind: "repair", ...choice }),
 } as const;
 
-export type OrderName = keyof typeof UPDATE_ORDERS;
-
 /** False for an update that no fleet knows. */
-export const isOrderName = (update: string): update is OrderName =>
+export const isOrderName = (update: string): update is FleetOrderName =>
   Object.hasOwn(UPDATE_ORDERS, update);
 
-export function orderOf(update: OrderName, argument: unknown): OperatorOrder {
+export function orderOf(update: FleetOrderName, argument: unknown): OperatorOrder {
   // The fleet has accepted the update, so its validator has seen the argument.
   const read = UPDATE_ORDERS[update] as (argument: unknown) => OperatorOrder;
   return read(argument);

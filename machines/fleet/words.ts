@@ -11,11 +11,11 @@ import {
   maySayEntry,
   parseProof,
   staleWord,
+  type FleetOrderName,
   type WordsToCheck,
   type WordVerdicts,
 } from "../../protocol/word-proof.ts";
 import { mayBeRead, type Brought } from "./inbox.ts";
-import type { OrderName } from "./update-orders.ts";
 
 /** One signal or update, with what its proof covers. */
 export interface Word extends Brought {
@@ -23,8 +23,10 @@ export interface Word extends Brought {
   /** The bytes of its value as they came; absent where they are not checked. */
   readonly value?: Uint8Array;
   /** Absent of a batch of entries. */
-  readonly order?: { readonly name: OrderName; readonly id: string };
+  readonly order?: { readonly name: FleetOrderName; readonly id: string };
 }
+
+export type OrderWord = Word & { readonly order: NonNullable<Word["order"]> };
 
 export interface Words {
   /** The workflow that they are for. */

@@ -4,12 +4,20 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { revokeRoleKey, rotateRoleKeys, wordKeyFiles } from "../../access/role-keys.ts";
+import { signJob } from "../../access/job-proof.ts";
+import { ownIdentity } from "../../access/own-identity.ts";
+import {
+  changeOperators,
+  revokeRoleKey,
+  rotateRoleKeys,
+  wordKeyFiles,
+} from "../../access/role-keys.ts";
 import { createWordActivities, wordTrust } from "../../activities/word-checker.ts";
 import {
   maySayEntry,
   parseProof,
   staleWord,
+  USER,
   WORD_ROLES,
   type UnprovenWord,
   type WordRole,
@@ -126,4 +134,39 @@ it("an agent says checkpoints and freed hosts, not requests and ends", () => {
   ]);
   expect(kinds.every((kind) => maySayEntry("jobs", { kind }))).toBe(true);
   expect(maySayEntry("agent", null)).toBe(false);
+});
+
+describe("orders", () => {
+  const JOB = "train-7";
+  const userOf = (name: string) => ({ ORBWEAVER_IDENTITY: join(dir, `${name}.pem`) });
+  const orderBy = (name: string, workflowId = JOB): string =>
+    wordProver([USER], userOf(name))({ workflowId, signal: "hold" }, null) ?? "";
+  const checked = async (proof: string, submitter?: string): Promise<boolean> => {
+    const { checkWords } = createWordActivities(wordTrust({ ...env, ...userOf("operator") }));
+    const value = jsonOf(null);
+    const submitted =
+      submitter && signJob({ jobId: JOB, content: {} }, ownIdentity(userOf(submitter)), 1);
+    const words = [{ signal: "hold", proof, bytes: value.length }];
+    const list = { workflowId: JOB, words, ...(submitted !== undefined && { submitted }) };
+    return (await checkWords(list, value)).refused.length === 0;
+  };
+
+  it("are believed of the worker's own user and of the job's submitter, and of nobody else", async () => {
+    expect(await checked(orderBy("operator"))).toBe(true);
+    expect(await checked(orderBy("ada"), "ada")).toBe(true);
+    expect(await checked(orderBy("ada"), "bob")).toBe(false);
+    expect(await checked(orderBy("ada"))).toBe(false);
+    expect(await checked(orderBy("operator", "train-8"))).toBe(false);
+  });
+
+  it("are believed of a key that the operators' list has, from the next order on", async () => {
+    const key = ownIdentity(userOf("eve")).publicKey;
+    expect(await checked(orderBy("eve"))).toBe(false);
+    changeOperators({ add: key }, env);
+    expect(await checked(orderBy("eve"))).toBe(true);
+    changeOperators({ remove: key }, env);
+    expect(await checked(orderBy("eve"))).toBe(false);
+    expect(() => changeOperators({ remove: key }, env)).toThrow(/does not list/);
+    expect(() => changeOperators({ add: "mine" }, env)).toThrow(/is no key/);
+  });
 });

@@ -28,7 +28,6 @@ import { linkEndsOf } from "../../machines/fleet/link-ends.ts";
 import type { OrderRefusal } from "../../machines/fleet/orders.ts";
 import { orderEvent, orderOutcome, refuseOrder } from "../../machines/fleet/signed-orders.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
-import { UPDATE_ORDERS, type OrderName } from "../../machines/fleet/update-orders.ts";
 import {
   clusterDescription,
   explainJob,
@@ -54,6 +53,7 @@ import {
   silenceTermsQuery,
   SIGNED_WORDS,
   WORDS_MEMO,
+  FLEET_ORDERS,
   type FleetInput,
   type Proven,
   type WordActivities,
@@ -220,7 +220,7 @@ function acceptOrders({
 }
 
 /** The argument's type is a promise: each validator checks what it reads. */
-const ORDER_UPDATES = (Object.keys(UPDATE_ORDERS) as OrderName[]).map(
+const ORDER_UPDATES = FLEET_ORDERS.map(
   (name) => [name, defineUpdate<unknown, Proven<unknown>>(name)] as const,
 );
 
