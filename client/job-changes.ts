@@ -1,42 +1,68 @@
 /**
- * @file Who started, changed and ended a job, by the history of its workflow: what reached it past the submit service, too.
+ * @file Who started, changed and ended a job, and which hosts refused what it asked, by the history of its workflow: what reached it past the submit service, too.
  *
  * The server keeps the identity that each client gives itself, which is that client's own word, and who that was by its own word where it has an
  * authorizer that tells. Only the job's last run is read: a job that continued as new carries on its work, not its messages.
  */
 
 import type { Client } from "@temporalio/client";
+import { decodeOptionalFailureToOptionalError } from "@temporalio/common/lib/internal-non-workflow/index.js";
 import type { JobId } from "../domain/values/ids.ts";
 import { killSignal } from "../protocol/messages.ts";
 import { asked } from "./server-error.ts";
 
 export interface JobChange {
   readonly atMs: number;
-  /** As in `start`, `cancel`, `kill`, `terminate`, or the name of an Update. */
+  /** As in `start`, `cancel`, `kill`, `terminate`, the name of an Update, or the order that a host refused. */
   readonly act: string;
   /** The server's own word on the sender; absent where it has none. */
   readonly principal?: string;
   /** The sender's word. */
   readonly identity: string;
+  /** Why a host refused the order; its agent is the sender. Absent otherwise. */
+  readonly why?: string;
 }
+
+const REFUSED = "NOT_ALLOWED";
 
 export async function jobChanges(client: Client, jobId: JobId): Promise<readonly JobChange[]> {
   const { events } = await asked(client, `job ${jobId}`, () =>
     client.workflow.getHandle(jobId).fetchHistory(),
   );
-  return (events ?? []).flatMap((event): JobChange[] => {
-    const found = changeIn(event);
-    if (found === undefined) return [];
+  const changes: JobChange[] = [];
+  /** Names of activities, by the numbers of the events that scheduled them. */
+  const activities = new Map<string, string>();
+  for (const event of events ?? []) {
+    const scheduled = event.activityTaskScheduledEventAttributes;
+    if (scheduled) activities.set(String(event.eventId), scheduled.activityType?.name ?? "");
+    const found = changeIn(event) ?? (await refusalIn(client, event, activities));
+    if (found === undefined) continue;
     const seconds = Number(event.eventTime?.seconds ?? 0);
     const name = event.principal?.name ?? "";
-    return [
-      {
-        ...found,
-        atMs: seconds * 1_000 + Math.floor((event.eventTime?.nanos ?? 0) / 1e6),
-        ...(name !== "" && { principal: name }),
-      },
-    ];
-  });
+    changes.push({
+      ...found,
+      atMs: seconds * 1_000 + Math.floor((event.eventTime?.nanos ?? 0) / 1e6),
+      ...(name !== "" && { principal: name }),
+    });
+  }
+  return changes;
+}
+
+/** What a host has not let the job do. With encryption the text of a failure is encoded. */
+async function refusalIn(
+  client: Client,
+  event: HistoryEvent,
+  activities: ReadonlyMap<string, string>,
+): Promise<Omit<JobChange, "atMs"> | undefined> {
+  const failed = event.activityTaskFailedEventAttributes;
+  if (failed?.failure?.applicationFailureInfo?.type !== REFUSED) return undefined;
+  const { loadedDataConverter } = client.options;
+  const error = await decodeOptionalFailureToOptionalError(loadedDataConverter, failed.failure);
+  return {
+    act: `${activities.get(String(failed.scheduledEventId)) ?? "order"} refused`,
+    identity: failed.identity ?? "",
+    why: error?.message ?? "",
+  };
 }
 
 type HistoryEvent = NonNullable<

@@ -17,6 +17,7 @@ import {
   fleetWorkflowId,
   grantSignal,
   inboxSignal,
+  JOB_TASK_QUEUE,
   killSignal,
   orderQuery,
   pendingSignal,
@@ -260,6 +261,24 @@ it("a job's submitter and an operator amend, hold and release it; an attacker do
   await expect.poll(async () => (await job.view()).state, { timeout: 60_000 }).toBe("running");
   await job.cancel({ isForced: true });
   await expect.poll(async () => (await job.outcome()).kind, { timeout: 60_000 }).toBe("cancelled");
+});
+
+it("a job that a host refuses has a line about it in its audit: which agent, what, and why", async () => {
+  const file = { name: "unsigned", gang: { gpus: 1 }, run: { command: ["true"] } };
+  const workflowId = `unsigned-${world.fleet}`;
+  await plain.workflow.start("job", {
+    ...{ workflowId, taskQueue: JOB_TASK_QUEUE },
+    args: [file, { fleet: world.fleet }],
+  });
+  const job = world.orbweaver.job(workflowId);
+  await expect.poll(async () => (await job.outcome()).kind, { timeout: 60_000 }).toBe("failed");
+  const { stdout } = await world.cli(["audit", "--job", workflowId, "--json"]);
+  const { history } = JSON.parse(stdout) as {
+    readonly history: readonly { readonly act: string; readonly why?: string }[];
+  };
+  const refused = history.filter(({ why }) => why !== undefined);
+  expect(refused).toMatchObject([{ act: "run refused" }]);
+  expect(refused[0]?.why).toContain("it is not signed");
 });
 
 it("an array's tasks are not cancelled for an attacker, and are for who submitted it", async () => {
