@@ -6,8 +6,9 @@
  */
 
 import type { Client } from "@temporalio/client";
-import { decodeOptionalFailureToOptionalError } from "@temporalio/common/lib/internal-non-workflow/index.js";
+import { decodeFromPayloadsAtIndex } from "@temporalio/common/lib/internal-non-workflow/index.js";
 import type { JobId } from "../domain/values/ids.ts";
+import type { RunReport } from "../protocol/agent-contract.ts";
 import { killSignal } from "../protocol/messages.ts";
 import { asked } from "./server-error.ts";
 
@@ -24,6 +25,7 @@ export interface JobChange {
 }
 
 const REFUSED = "NOT_ALLOWED";
+const RUN = "run";
 
 export async function jobChanges(client: Client, jobId: JobId): Promise<readonly JobChange[]> {
   const { events } = await asked(client, `job ${jobId}`, () =>
@@ -48,21 +50,20 @@ export async function jobChanges(client: Client, jobId: JobId): Promise<readonly
   return changes;
 }
 
-/** What a host has not let the job do. With encryption the text of a failure is encoded. */
+/** What a host has not let the job start, by the report that its agent gave instead. */
 async function refusalIn(
   client: Client,
   event: HistoryEvent,
   activities: ReadonlyMap<string, string>,
 ): Promise<Omit<JobChange, "atMs"> | undefined> {
-  const failed = event.activityTaskFailedEventAttributes;
-  if (failed?.failure?.applicationFailureInfo?.type !== REFUSED) return undefined;
+  const ended = event.activityTaskCompletedEventAttributes;
+  const name = activities.get(String(ended?.scheduledEventId));
+  if (!ended || name !== RUN) return undefined;
   const { loadedDataConverter } = client.options;
-  const error = await decodeOptionalFailureToOptionalError(loadedDataConverter, failed.failure);
-  return {
-    act: `${activities.get(String(failed.scheduledEventId)) ?? "order"} refused`,
-    identity: failed.identity ?? "",
-    why: error?.message ?? "",
-  };
+  const payloads = ended.result?.payloads;
+  const report = await decodeFromPayloadsAtIndex<RunReport>(loadedDataConverter, 0, payloads);
+  if (report.cause?.code !== REFUSED) return undefined;
+  return { act: `${name} refused`, identity: ended.identity ?? "", why: report.cause.message };
 }
 
 type HistoryEvent = NonNullable<

@@ -11,6 +11,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { jobChanges } from "../../client/job-changes.ts";
 import { jobId as toJobId, leaseId as toLeaseId, token } from "../../domain/values/ids.ts";
 import {
   fencedSignal,
@@ -272,10 +273,7 @@ it("a job that a host refuses has a line about it in its audit: which agent, wha
   });
   const job = world.orbweaver.job(workflowId);
   await expect.poll(async () => (await job.outcome()).kind, { timeout: 60_000 }).toBe("failed");
-  const { stdout } = await world.cli(["audit", "--job", workflowId, "--json"]);
-  const { history } = JSON.parse(stdout) as {
-    readonly history: readonly { readonly act: string; readonly why?: string }[];
-  };
+  const history = await jobChanges(world.temporal, toJobId(workflowId));
   const refused = history.filter(({ why }) => why !== undefined);
   expect(refused).toMatchObject([{ act: "run refused" }]);
   expect(refused[0]?.why).toContain("it is not signed");
