@@ -13,7 +13,6 @@ import type { Dependency } from "../domain/job/dependency.ts";
 import type { RunSpec } from "../domain/job/job.ts";
 import type { LaunchExtras } from "../domain/lease/launch-extras.ts";
 import type { AgentAddress } from "../domain/lease/inbox-entry.ts";
-import type { PackedEnds } from "./packed-ends.ts";
 
 export interface RunActivities {
   /**
@@ -144,6 +143,22 @@ export interface TaskEnd {
   readonly signal?: string;
   /** Of a failed one: what happened, with the last lines that it wrote, at most 512 bytes. */
   readonly message?: string;
+}
+
+/** A value, and how many in a row have it. */
+export type ValueRun<Value> = readonly [Value, number];
+
+/** The ends of a batch's tasks as columns, in its order; see packed-ends.ts. */
+export interface PackedEnds {
+  readonly ends: readonly ValueRun<TaskEnd["end"]>[];
+  readonly exitCodes: readonly ValueRun<number | null>[];
+  readonly signals: readonly ValueRun<string | null>[];
+  /** Since the start before, since the epoch for the first; null for a task that never started. */
+  readonly starts: readonly (number | null)[];
+  /** From its start to its end; null for a task without one of them. */
+  readonly ranMs: readonly (number | null)[];
+  /** `at` counts in the batch. */
+  readonly texts: readonly { readonly at: number; readonly message: string }[];
 }
 
 /** Heartbeat details of `run`. */

@@ -6,22 +6,7 @@
  * tasks it has room for them (`TaskBatch.mostTexts`); the output itself stays on the host. Cost: O(tasks).
  */
 
-import type { TaskEnd } from "./agent-contract.ts";
-
-/** A value, and how many tasks in a row have it. */
-type Run<Value> = readonly [Value, number];
-
-export interface PackedEnds {
-  readonly ends: readonly Run<TaskEnd["end"]>[];
-  readonly exitCodes: readonly Run<number | null>[];
-  readonly signals: readonly Run<string | null>[];
-  /** Since the start before, since the epoch for the first; null for a task that never started. */
-  readonly starts: readonly (number | null)[];
-  /** From its start to its end; null for a task without one of them. */
-  readonly ranMs: readonly (number | null)[];
-  /** `at` counts in the batch. */
-  readonly texts: readonly { readonly at: number; readonly message: string }[];
-}
+import type { PackedEnds, TaskEnd, ValueRun } from "./agent-contract.ts";
 
 /** A task that ended without a start has no time of its end here: none has one. */
 export function packEnds(ends: readonly TaskEnd[], mostTexts: number): PackedEnds {
@@ -77,7 +62,7 @@ export function unpackEnds(tasks: readonly number[], packed: PackedEnds): readon
   });
 }
 
-function runsOf<Value>(values: readonly Value[]): readonly Run<Value>[] {
+function runsOf<Value>(values: readonly Value[]): readonly ValueRun<Value>[] {
   const runs: [Value, number][] = [];
   for (const value of values) {
     const last = runs.at(-1);
@@ -88,7 +73,7 @@ function runsOf<Value>(values: readonly Value[]): readonly Run<Value>[] {
 }
 
 /** No more than `most`, whatever the runs say. */
-function valuesOf<Value>(runs: readonly Run<Value>[], most: number): readonly Value[] {
+function valuesOf<Value>(runs: readonly ValueRun<Value>[], most: number): readonly Value[] {
   const values: Value[] = [];
   for (const [value, count] of runs)
     for (let each = 0; each < count && values.length < most; each += 1) values.push(value);

@@ -13,7 +13,7 @@ import { labelCountProblem } from "./job-labels.ts";
 import { modelProblems } from "./job-model.ts";
 import { MAX_SECRETS } from "./job-secret.ts";
 import { resourceProblems } from "./resources-schema.ts";
-import { checkTaskRanges } from "./task-ranges.ts";
+import { checkTaskRanges, MAX_TASKS } from "./task-ranges.ts";
 import { engineProblems, isEngineFile } from "./job-engine.ts";
 import { isServedFile } from "./job-serving.ts";
 import { replicaProblems } from "./service-rule.ts";
@@ -268,7 +268,8 @@ function arrayProblems(file: unknown): SchemaProblem[] {
   const refusal = typeof named === "string" ? checkTaskRanges(named, count) : undefined;
   if (refusal !== undefined) problems.push(problemAt(file, ["array", "tasks"], refusal));
   const attempts = sizeAt(file, ["retry", "attempts"]) ?? 1;
-  if (count * attempts > MAX_TASK_STARTS) {
+  // One that is too large by itself is refused for that.
+  if (count <= MAX_TASKS && count * attempts > MAX_TASK_STARTS) {
     const message = `${attempts} attempts of ${count} tasks are more than ${MAX_TASK_STARTS} starts`;
     const remedy = `write at most ${Math.floor(MAX_TASK_STARTS / count)}, or submit several arrays`;
     problems.push(problemAt(file, ["retry", "attempts"], { message, remedy }));

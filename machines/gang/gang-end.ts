@@ -8,12 +8,12 @@
 
 import type {
   CheckpointMark,
+  PackedEnds,
   RunCause,
   RunReport,
   StopReport,
   TaskEnd,
 } from "../../protocol/agent-contract.ts";
-import type { PackedEnds } from "../../protocol/packed-ends.ts";
 import { byCodeUnit, type HostId } from "../../domain/values/ids.ts";
 
 export interface GangEnd {

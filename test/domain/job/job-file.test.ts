@@ -222,8 +222,8 @@ describe("a wrong job file", () => {
     [{ retry: 3 }, "retry: 3 is not a map; write a map with the keys attempts, backoff"],
     [{ hold: null }, "hold: null is not true or false; write true or false"],
     [
-      { array: { count: 100_001 } },
-      "array.count: 100001 is too large; write a whole number from 1 to 100000",
+      { array: { count: 1_000_001 } },
+      "array.count: 1000001 is too large; write a whole number from 1 to 1000000",
     ],
     [
       { array: { count: 20_000 }, retry: { attempts: 51 } },
