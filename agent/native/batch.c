@@ -93,8 +93,8 @@ static int task_at(int number) {
 
 /* A JSON string as it stands there. */
 static char *raw_string(const char *at) {
-  const char *end = at + 1;
   if (at == NULL || *at != '"') return NULL;
+  const char *end = at + 1;
   while (*end != '"' && *end != '\0') end += *end == '\\' && end[1] != '\0' ? 2 : 1;
   return *end == '"' ? strndup(at, (size_t)(end + 1 - at)) : NULL;
 }
