@@ -1,6 +1,11 @@
 /** @file Local activities of the jobs' workers: reading job files, and calls to the fleet. */
 
-import { WorkflowNotFoundError, type Client } from "@temporalio/client";
+import {
+  ApplicationFailure,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+  type Client,
+} from "@temporalio/client";
 import { scheduledPart } from "../domain/lease/gang-request.ts";
 import { formatProblem, parseJobFile } from "../domain/job/job-file.ts";
 import { extrasOf } from "../domain/lease/launch-extras.ts";
@@ -10,6 +15,7 @@ import { fileTooLarge, requestTooLarge } from "../domain/lease/job-size.ts";
 import { ms } from "../domain/values/units.ts";
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet/fleet.ts";
 import {
+  drainUpdate,
   fleetWorkflowId,
   hostQuery,
   hasLeaseQuery,
@@ -100,6 +106,17 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
       } catch (error) {
         if (error instanceof WorkflowNotFoundError) return null;
         throw error;
+      }
+    },
+    async drainHost({ fleetWorkflowId, host, reason, proof }) {
+      try {
+        await client.workflow
+          .getHandle(fleetWorkflowId)
+          .executeUpdate(drainUpdate, { args: [{ hosts: [host], reason }, proof] });
+      } catch (error) {
+        if (!(error instanceof WorkflowUpdateFailedError)) throw error;
+        const why = error.cause?.message ?? error.message;
+        throw ApplicationFailure.nonRetryable(`${host} is not drained: ${why}`, "NOT_FOUND");
       }
     },
     // Without a fleet there are no terms yet; the activity asks again until a fleet answers.

@@ -70,9 +70,38 @@ export const HOST_ROUTES: readonly Route[] = [
   }),
   route({
     method: "POST",
+    path: "/v1/hosts/plan-drain",
+    id: "planDrain",
+    summary: "Stops new grants on hosts from a time on (milliseconds since 1970).",
+    body: z.strictObject({
+      hosts,
+      reason: z.string().max(1_000),
+      atMs: z.number().int().positive(),
+      by: z.string().exactOptional().meta({ description: "Left out: it is the caller." }),
+    }),
+    note: ({ hosts: named, reason, atMs }) => ({
+      about: named.join(" "),
+      what: `${new Date(atMs).toISOString()}: ${reason}`,
+    }),
+    answer: async ({ caller, served, body: { hosts: named, atMs, reason }, accept }) => {
+      insist(operatorRefusal(caller.principal, caller.rights, "drain hosts"));
+      accept();
+      const by = caller.principal.name;
+      return { hosts: await served.client.planDrain(named, { atMs, reason, by }) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/hosts/plan-drain",
+    id: "plannedDrains",
+    summary: "The drains that are planned.",
+    answer: async ({ served }) => ({ drains: await served.client.plannedDrains() }),
+  }),
+  route({
+    method: "POST",
     path: "/v1/hosts/undrain",
     id: "undrain",
-    summary: "Ends a drain.",
+    summary: "Ends a drain, and calls off one that is planned.",
     body: z.strictObject({ hosts }),
     note: ({ hosts: named }) => ({ about: named.join(" ") }),
     answer: async ({ caller, served, body, accept }) => {

@@ -7,6 +7,7 @@
 import type { Client } from "@temporalio/client";
 import { userName } from "../access/own-identity.ts";
 import { parseHostId, type HostId } from "../domain/values/ids.ts";
+import type { PlannedDrain } from "../protocol/timed-drain.ts";
 import type { QueuePart } from "../domain/lease/queue-part.ts";
 import type { JobFile } from "../domain/job/job-file.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
@@ -39,6 +40,7 @@ import type { ListedJob } from "./listed-job.ts";
 import { ordered, type OrderCall } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import type { SubmitOptions, Submitted } from "./submission.ts";
+import { callOffDrain, planDrain, plannedDrains } from "./timed-drains.ts";
 import { queried } from "./waking.ts";
 
 /** One description for each job that holds or waits. */
@@ -60,6 +62,8 @@ export type FleetClient = Pick<
   | "trust"
   | "drain"
   | "undrain"
+  | "planDrain"
+  | "plannedDrains"
   | "fence"
   | "holdQueue"
   | "releaseQueue"
@@ -71,6 +75,13 @@ export interface QueueHoldOptions {
   readonly reason?: string;
   /** What runs there is not preempted either. */
   readonly isDraining?: boolean;
+}
+
+export interface DrainPlan {
+  readonly atMs: number;
+  readonly reason: string;
+  /** The operator; this user when absent. */
+  readonly by?: string;
 }
 
 export class OrbweaverClient {
@@ -132,10 +143,37 @@ export class OrbweaverClient {
     return hosts.map(parseHostId);
   }
 
-  /** Ends a drain. */
+  /** Drains these hosts at a time, instead of at another that was planned. Throws NOT_FOUND where the fleet has no such host. */
+  async planDrain(
+    hosts: readonly string[],
+    { atMs, reason, by = userName() }: DrainPlan,
+  ): Promise<readonly HostId[]> {
+    const named = hostsNamed(await this.fleet(), hosts, this.fleetName);
+    await asked(this.#client, this.#subject(), async () => {
+      for (const host of named)
+        await planDrain(this.#client, this.fleetName, {
+          plan: { host, atMs, reason, by },
+          nowMs: Date.now(),
+        });
+    });
+    return named;
+  }
+
+  /** Those that have not begun. */
+  async plannedDrains(): Promise<readonly PlannedDrain[]> {
+    return await asked(this.#client, this.#subject(), () =>
+      plannedDrains(this.#client, this.fleetName),
+    );
+  }
+
+  /** Ends a drain, and calls off one that is planned. */
   async undrain(hosts: readonly string[]): Promise<readonly HostId[]> {
     await ordered(this.#call(), undrainUpdate, { hosts });
-    return hosts.map(parseHostId);
+    const undrained = hosts.map(parseHostId);
+    await asked(this.#client, this.#subject(), async () => {
+      for (const host of undrained) await callOffDrain(this.#client, this.fleetName, host);
+    });
+    return undrained;
   }
 
   /** Nothing of this part of the queue starts until it is released; what runs goes on. */

@@ -1,7 +1,7 @@
 /**
  * @file Runs an ended job again: the same file as a new job, under the name of who asks; of an array, the tasks that did not end well.
  *
- * It waits for no other jobs: who asks for it wants it now. The new job's id is the former one's with `-r1`, and `-r2` for the job that follows it, so a second request for the same rerun finds the first.
+ * It waits for no other jobs and is not held: who asks for it wants it now. The new job's id is the former one's with `-r1`, and `-r2` for the job that follows it, so a second request for the same rerun finds the first.
  */
 
 import type { Client } from "@temporalio/client";
@@ -59,7 +59,8 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
   const tasks =
     array === undefined ? undefined : (options.tasks ?? (await unfinishedTasks(job, end)));
-  const { idempotencyKey: _former, after: _met, onFailedDependency: _rule, ...again } = file;
+  const { idempotencyKey: _former, after: _met, onFailedDependency: _rule, ...started } = file;
+  const { hold: _hold, ...again } = started;
   const { idempotencyKey = followingId(jobId), tasks: _tasks, ...how } = options;
   const submitted = await submitJob(
     client,

@@ -21,6 +21,7 @@ import type { ListedJob } from "./listed-job.ts";
 import type { LogOptions } from "./log-options.ts";
 import type { FleetClient } from "./orbweaver-client.ts";
 import type { Rerun } from "./rerun.ts";
+import type { PlannedDrain } from "../protocol/timed-drain.ts";
 import type { RunProgress } from "./run-progress.ts";
 import { answered, errorIn, opened, unreachable, type ServiceAddress } from "./service-request.ts";
 import type { Submitted } from "./submission.ts";
@@ -80,6 +81,15 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
     drain: async (hosts, reason) =>
       (await post<{ readonly hosts: readonly HostId[] }>("/v1/hosts/drain", { hosts, reason }))
         .hosts,
+    planDrain: async (hosts, plan) =>
+      (
+        await post<{ readonly hosts: readonly HostId[] }>("/v1/hosts/plan-drain", {
+          hosts,
+          ...plan,
+        })
+      ).hosts,
+    plannedDrains: async () =>
+      (await get<{ readonly drains: readonly PlannedDrain[] }>("/v1/hosts/plan-drain")).drains,
     undrain: async (hosts) =>
       (await post<{ readonly hosts: readonly HostId[] }>("/v1/hosts/undrain", { hosts })).hosts,
     holdQueue: async (queue, { reason, isDraining } = {}) => {

@@ -16,6 +16,7 @@ import type { LobbyExit } from "./lobby-contract.ts";
 import type { RepairOrder, RepairReport } from "./repair.ts";
 import type { GrantedAgent, PreemptOrder } from "./job.ts";
 import type { LobbyNews } from "./lobby.ts";
+import type { TimedDrainInput } from "./timed-drain.ts";
 
 /** Local activities of the jobs' workers. */
 export interface JobActivities {
@@ -33,6 +34,8 @@ export interface JobActivities {
   leaveLobby(exit: LobbyExit): Promise<void>;
   /** Where a host's agent is now; null when none has registered. */
   findHost(fleetWorkflowId: string, host: HostId): Promise<AgentAddress | null>;
+  /** An operator's drain whose time has come. Fails for good where the fleet has no such host any more. */
+  drainHost(order: TimedDrainInput): Promise<void>;
   /** What agents of a cluster are held to; the defaults when the fleet has no such cluster. Not a local one: it may wait for the fleet. */
   silenceTerms(fleetWorkflowId: string, cluster: string): Promise<SilenceTerms>;
   /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */

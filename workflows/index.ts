@@ -10,4 +10,5 @@ export { logSession as "log-session" } from "./job/log-session.ts";
 export { presence } from "./hosts/presence.ts";
 export { session } from "./hosts/session.ts";
 export { sweep } from "./hosts/sweep.ts";
+export { timedDrain as "timed-drain" } from "./hosts/timed-drain.ts";
 export { wake } from "./runtime/wake.ts";

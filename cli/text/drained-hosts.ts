@@ -1,7 +1,9 @@
-/** @file The drained hosts of a fleet with their reasons, in the fleet's order. */
+/** @file The drained hosts of a fleet with their reasons, in the fleet's order, and the drains that are planned. */
 
 import type { Ledger } from "../../client/index.ts";
+import type { PlannedDrain } from "../../protocol/timed-drain.ts";
 import type { HostPlace } from "../../scheduling/ledger/rules/fleet-index.ts";
+import { timeText } from "../terminal/duration.ts";
 
 export interface DrainedHost extends HostPlace {
   readonly reason: string;
@@ -18,8 +20,20 @@ export function drainedHosts({ shape, hosts }: Ledger): readonly DrainedHost[] {
 }
 
 /** `eu-1/host-3: bad NVLink`, one a line; beyond `most` only how many more. */
-export function drainedLines(drained: readonly DrainedHost[], most: number): readonly string[] {
-  const lines = drained.slice(0, most).map(({ host, reason }) => `${host.id}: ${reason}`);
-  const more = drained.length - lines.length;
-  return more > 0 ? [...lines, `… ${String(more)} more`] : lines;
+export const drainedLines = (drained: readonly DrainedHost[], most: number): readonly string[] =>
+  shortened(
+    drained.map(({ host, reason }) => `${host.id}: ${reason}`),
+    most,
+  );
+
+/** `eu-1/host-3 on 2026-03-01 22:00 by ada: new firmware`, one a line. */
+export const plannedLines = (planned: readonly PlannedDrain[], most: number): readonly string[] =>
+  shortened(
+    planned.map(({ host, atMs, by, reason }) => `${host} on ${timeText(atMs)} by ${by}: ${reason}`),
+    most,
+  );
+
+function shortened(all: readonly string[], most: number): readonly string[] {
+  const more = all.length - most;
+  return more > 0 ? [...all.slice(0, most), `… ${String(more)} more`] : all;
 }

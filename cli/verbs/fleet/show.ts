@@ -14,7 +14,7 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { formerRepairs } from "../../text/repair-text.ts";
-import { drainedHosts, drainedLines } from "../../text/drained-hosts.ts";
+import { drainedHosts, drainedLines, plannedLines } from "../../text/drained-hosts.ts";
 import { heldQueueDocuments, heldQueueLines } from "../../text/held-queues.ts";
 import { fleetCounts, fleetText } from "../../text/fleet-map.ts";
 import { rulesDocument, rulesLines } from "../../text/rules-text.ts";
@@ -68,6 +68,7 @@ export function fleetShowVerb(context: CommandContext): Command {
             mode: values.by ?? "tenant",
           });
         const trust = await client.trust(ledger);
+        const planned = await client.plannedDrains();
         const rules =
           direct &&
           (await fleetRules(direct.temporal, { fleet, ledger, nowMs, isGone: isGoneHere }));
@@ -75,6 +76,7 @@ export function fleetShowVerb(context: CommandContext): Command {
           context.printJson({
             ...documentOf(fleet, ledger, nowMs),
             trust,
+            ...(planned.length > 0 && { plannedDrains: planned }),
             ...(rules !== undefined && { rules: rulesDocument(rules) }),
           });
         else {
@@ -89,6 +91,7 @@ export function fleetShowVerb(context: CommandContext): Command {
           printList(context, "Silent hosts:", [...quiet, ...massSilenceLines(ledger)]);
           printList(context, "Hosts that differ from the fleet file:", differenceLines(trust));
           printList(context, "Drained hosts:", drained);
+          printList(context, "Planned drains:", plannedLines(planned, MAX_LISTED));
           printList(context, "Held queues:", heldQueueLines(ledger, nowMs));
           printList(context, "Repairs:", formerRepairs(ledger));
           printList(context, "Last dead letters:", letterLines(ledger));

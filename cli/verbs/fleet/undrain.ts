@@ -12,7 +12,7 @@ export function undrainVerb(context: CommandContext): Command {
     .verb("undrain")
     .summary("grant GPUs of hosts again")
     .description(
-      "Ends `orbweaver drain`, and the drains by which agents took these hosts out of service: the scheduler grants their GPUs again.",
+      "Ends `orbweaver drain`, calls off a drain that is planned with --at, and ends the drains by which agents took these hosts out of service: the scheduler grants their GPUs again.",
     )
     .argument("<host...>", "hosts as <cluster>/<host>")
     .option("--json", "answer with one JSON document")

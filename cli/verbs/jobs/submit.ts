@@ -24,6 +24,7 @@ import {
 import { hasJobFlags, jobFileWith, type JobFlags } from "../../command/job-flags.ts";
 import { endAsJob, followJob } from "../../command/job-follower.ts";
 import { withPinnedImage } from "../../command/pinned-image.ts";
+import { afterItsNamesakes } from "../../command/singleton.ts";
 import { submitJob } from "../../command/submit-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { embeddedModel } from "../../planning/embedded-model.ts";
@@ -42,6 +43,7 @@ interface SubmitValues extends ConnectionOptionValues, JobFlags {
   readonly json?: boolean;
   readonly whatIf?: boolean;
   readonly pin: boolean;
+  readonly singleton?: boolean;
 }
 
 export function submitVerb(context: CommandContext): Command {
@@ -66,6 +68,10 @@ export function submitVerb(context: CommandContext): Command {
       "--no-pin",
       "leave the tag of an image as it is written, although podman or docker here knows its digest",
     )
+    .option(
+      "--singleton",
+      "wait for the end of your other jobs of the same name that wait or run now",
+    )
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
@@ -89,6 +95,10 @@ export function submitVerb(context: CommandContext): Command {
           [
             "orbweaver submit --group nightly-12 steps.yaml",
             "several jobs of one file, as a group",
+          ],
+          [
+            "orbweaver submit --singleton --name sync --gpus 1 -- ./sync.sh",
+            "once your jobs named sync have ended",
           ],
           [
             "orbweaver submit --sync --gpus 8 -- python train.py",
@@ -300,6 +310,11 @@ async function submitAll(
   const isAwaited = values.wait === true || values.follow === true;
   // The outputs of several jobs, or of the tasks of an array, have logs of their own.
   const isShown = isAwaited && json !== true && jobs.length === 1 && !jobs.some(isArray);
+  if (values.singleton === true && key !== undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "--singleton waits for other jobs each time, so the same --key would be another job. Leave one of them out.",
+    );
   await context.withFleet(values, async ({ client }) => {
     const submitted: Submitted[] = [];
     const named = new Map<string, Map<string, string>>();
@@ -308,7 +323,8 @@ async function submitAll(
       for (const id of outsidersOf(jobs)) await client.job(id).ending();
     for (const source of jobs) {
       const { file, series } = source;
-      const job = values.pin ? await withPinnedImage(context, source) : source.job;
+      const pinned = values.pin ? await withPinnedImage(context, source) : source.job;
+      const job = values.singleton === true ? await afterItsNamesakes(client, pinned) : pinned;
       const ids =
         series === undefined ? undefined : (named.get(series) ?? new Map<string, string>());
       const answer = await submitJob(context, client, {
