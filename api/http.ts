@@ -116,13 +116,10 @@ async function handle(
   response: ServerResponse,
   { door, parts, busy }: Place,
 ): Promise<void> {
-  const { audit, version, served } = parts;
+  const { audit, served } = parts;
   const { method = "GET" } = request;
   const url = new URL(request.url ?? "/", "http://service");
-  if (method === "GET" && url.pathname === "/openapi.json")
-    return send(response, openApiDocument(ROUTES, version));
-  const part = method === "GET" ? partIn(url.pathname) : undefined;
-  if (part !== undefined) return await parts.folders.send(part, response);
+  if (method === "GET" && (await isAnsweredToAll(url.pathname, response, parts))) return;
   const from = door.fromOf(request.socket);
   const line: Omit<AuditEntry, "verdict"> = {
     who: door.who,
@@ -212,6 +209,19 @@ async function handle(
       ...(details !== undefined && { details }),
     });
   }
+}
+
+/** What needs no caller: the description of the routes, and parts of folders, whose names are the right to them. */
+async function isAnsweredToAll(
+  path: string,
+  response: ServerResponse,
+  { folders, version }: ServiceParts,
+): Promise<boolean> {
+  const part = partIn(path);
+  if (part !== undefined) await folders.send(part, response);
+  else if (path === "/openapi.json") send(response, openApiDocument(ROUTES, version));
+  else return false;
+  return true;
 }
 
 /** A part of a working folder, from who may submit some job. */
