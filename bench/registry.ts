@@ -14,6 +14,7 @@ import { placementBench } from "./placement.ts";
 import { planBench } from "./plan.ts";
 import { queueBench } from "./queue.ts";
 import { raceBench } from "./race.ts";
+import { replicasBench } from "./replicas.ts";
 import { servingBench } from "./serving.ts";
 import { spiderflowBench } from "./spiderflow.ts";
 import { stormBench } from "./storm.ts";
@@ -35,6 +36,7 @@ export const BENCHES: readonly Bench[] = [
   planBench,
   queueBench,
   raceBench,
+  replicasBench,
   servingBench,
   spiderflowBench,
   stormBench,

@@ -15,6 +15,8 @@ export interface ReplicaTerms {
   readonly promptMs: number;
   /** Of prompts that have come; 0 with no prompts: any number may come at once. */
   readonly backlogMs: number;
+  /** Requests a second with all slots in use; absent where that is not known. */
+  readonly ratePerS?: number;
 }
 
 /** What TTFT leaves is shared between the replica and the line. */
@@ -24,7 +26,8 @@ export function replicaTerms({
   split,
   replicas,
   goal,
-}: Pick<ServingPlan, "split" | "replicas" | "goal">): ReplicaTerms {
+  ratePerS,
+}: Pick<ServingPlan, "split" | "replicas" | "goal" | "ratePerS">): ReplicaTerms {
   const { prompt, stepMs } = split.replica;
   let slots = 1;
   for (const [at, step] of stepMs.entries()) {
@@ -38,5 +41,8 @@ export function replicaTerms({
     slots: slots * replicas,
     promptMs: prompt.busyMs / replicas,
     backlogMs: Math.max(prompt.busyMs / replicas, REPLICA_SHARE * left),
+    ...(ratePerS > 0 && {
+      ratePerS: (1_000 * replicas * slots) / (goal.outputTokens * step + slots * prompt.busyMs),
+    }),
   };
 }

@@ -8,6 +8,7 @@ import {
   operatorRefusal,
   rightsOf,
   seesOthers,
+  serviceRefusal,
   submitRefusal,
   type JobAct,
   type Principal,
@@ -39,6 +40,20 @@ const owner = principal("root", { isOwner: true });
 
 const specOf = (file: object): ReturnType<typeof readJob>["spec"] =>
   readJob({ name: "j", gang: 1, run: { command: ["true"] }, ...file } as JobFile).spec;
+
+describe("a service of a tenant", () => {
+  it.each([
+    ["asked by its user", ada, { act: "ask", tenant: "research" }, true],
+    ["looked at by its user", ada, { act: "look", tenant: "research" }, true],
+    ["asked by another tenant's user", ada, { act: "ask", tenant: "secret" }, false],
+    ["looked at by a viewer", vera, { act: "look", tenant: "secret" }, true],
+    ["asked by a viewer", vera, { act: "ask", tenant: "secret" }, false],
+    ["asked by an operator", oscar, { act: "ask", tenant: "secret" }, true],
+    ["asked by a stranger", eve, { act: "ask", tenant: "research" }, false],
+  ] as const)("%s", (_case, who, of, isAllowed) => {
+    expect(serviceRefusal(who, rightsOf(who, ACCESS), of) === undefined).toBe(isAllowed);
+  });
+});
 
 describe("submitting", () => {
   it.each([

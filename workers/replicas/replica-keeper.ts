@@ -63,8 +63,8 @@ const LOOK_MS = 250;
 const PROBE_MS = 2_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 60_000;
-/** Slots of a replica before any has told. */
-const USUAL_SLOTS = 8;
+/** Of a replica before any has told. */
+const USUAL_TERMS: ReplicaTerms = Object.freeze({ slots: 8, promptMs: 0, backlogMs: 0 });
 /** Submissions of one look. */
 const MOST_AT_ONCE = 8;
 
@@ -84,7 +84,8 @@ interface Keeping {
   readonly kept: Map<string, Kept>;
   samples: LoadSample[];
   lastRequestMs: number;
-  slots: number;
+  /** Of the last replica that came up. */
+  terms: ReplicaTerms;
   /** Submissions in a row of which none has served. */
   failures: number;
   pausedUntilMs: number;
@@ -92,15 +93,16 @@ interface Keeping {
 
 export async function keepReplicas(options: KeeperOptions): Promise<ReplicaKeeper> {
   const { jobs, router, nowMs = Date.now } = options;
+  const found = await jobs.list();
   const state: Keeping = {
-    kept: new Map(),
+    kept: new Map(found.map((id) => [id, newReplica(id)])),
     samples: [],
-    lastRequestMs: nowMs(),
-    slots: USUAL_SLOTS,
+    // A new service waits for its first request; replicas of a former endpoint were asked by its clients.
+    lastRequestMs: found.length > 0 ? nowMs() : -Infinity,
+    terms: USUAL_TERMS,
     failures: 0,
     pausedUntilMs: 0,
   };
-  for (const id of await jobs.list()) state.kept.set(id, newReplica(id));
   let isOver = false;
   let wake = (): void => undefined;
   const loop = async (): Promise<void> => {
@@ -156,18 +158,18 @@ const newReplica = (id: string): Kept => ({
 
 async function turn(state: Keeping, options: KeeperOptions, now: number): Promise<void> {
   const { rule, router, scale = SCALE } = options;
-  const { inService, waiting } = router.load();
-  const load = inService + waiting;
-  if (load > 0) state.lastRequestMs = now;
+  const load = router.load();
+  if (load.inService + load.waiting > 0) state.lastRequestMs = now;
   state.samples = [
-    ...state.samples.filter(({ atMs }) => atMs >= now - scale.calmMs),
-    { atMs: now, load },
+    ...state.samples.filter(({ atMs }) => atMs >= now - scale.longMs - scale.calmMs),
+    { atMs: now, ...load },
   ];
-  const { samples, slots, lastRequestMs } = state;
-  const target = replicaTarget(rule, { samples, slots, lastRequestMs, nowMs: now }, scale);
   const wanted = [...state.kept.values()].filter(
     ({ phase }) => phase === "starting" || phase === "ready",
   );
+  const { samples, terms, lastRequestMs } = state;
+  const replicas = wanted.length;
+  const target = replicaTarget(rule, { samples, terms, replicas, lastRequestMs }, scale);
   if (target > wanted.length) await add(state, options, { count: target - wanted.length, now });
   else
     for (const each of leastUsed(wanted, router).slice(0, wanted.length - target))
@@ -262,7 +264,7 @@ async function lookFor(replica: Kept, state: Keeping, { options, now }: Attendin
   const { url, terms } = look;
   Object.assign(replica, { url, terms, probedMs: now, hasServed: true });
   state.failures = 0;
-  state.slots = terms.slots;
+  state.terms = terms;
   // While it was asked, it may have been chosen to go; it serves then until it does.
   if (replica.phase !== "starting") return;
   replica.phase = "ready";

@@ -47,7 +47,12 @@ export interface ServiceRouter {
   /** It gets no further requests; those in service go on. */
   readonly shut: (id: string) => void;
   readonly inServiceOf: (id: string) => number;
-  readonly load: () => { readonly inService: number; readonly waiting: number };
+  /** `came`: requests since the start. */
+  readonly load: () => {
+    readonly inService: number;
+    readonly waiting: number;
+    readonly came: number;
+  };
   /** Refuses those in line, and all that come. */
   readonly close: () => void;
 }
@@ -68,6 +73,7 @@ export function createServiceRouter(limits: RouterLimits): ServiceRouter {
   const served = new Map<string, Served>();
   let line: Waiting[] = [];
   let isClosed = false;
+  let came = 0;
   let alarm: NodeJS.Timeout | undefined;
 
   const routed = () =>
@@ -143,6 +149,7 @@ export function createServiceRouter(limits: RouterLimits): ServiceRouter {
   return {
     take(asked) {
       if (isClosed) return Promise.resolve({ kind: "closed" });
+      if (!asked.isAgain) came += 1;
       if (asked.signal.aborted) return Promise.resolve({ kind: "gone" });
       const slot = line.length === 0 || asked.isAgain ? slotFor(asked.blocks) : undefined;
       if (slot !== undefined) return Promise.resolve({ kind: "slot", slot });
@@ -176,6 +183,7 @@ export function createServiceRouter(limits: RouterLimits): ServiceRouter {
     load: () => ({
       inService: [...served.values()].reduce((sum, { inService }) => sum + inService, 0),
       waiting: line.length,
+      came,
     }),
     close() {
       isClosed = true;

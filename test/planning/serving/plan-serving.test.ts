@@ -21,7 +21,7 @@ import { planServing, type ServingPlan } from "../../../planning/serving/plan-se
 import { servedModel, widthProblem } from "../../../planning/serving/served-model.ts";
 import { isKept, serviceLevel } from "../../../planning/serving/service-level.ts";
 import { servingGpu, type ServingSite } from "../../../planning/serving/serving-site.ts";
-import { keptShare, playReplica } from "./service-model.ts";
+import { keptShare, playReplica } from "../../../bench/replicas/service-model.ts";
 
 const GOAL: ServiceGoal = {
   ttftMs: 500,

@@ -5,10 +5,10 @@
  * decode step and of those tokens' share of a prompt. Requests come at random times (Poisson), and as many decode together as the replica allows.
  */
 
-import { randomFrom } from "../../../lib/random.ts";
-import type { ServiceGoal } from "../../../domain/model/engine-names.ts";
-import { ENGINE } from "../../../planning/serving/engine-memory.ts";
-import type { Replica } from "../../../planning/serving/service-level.ts";
+import { randomFrom } from "../../lib/random.ts";
+import type { ServiceGoal } from "../../domain/model/engine-names.ts";
+import { ENGINE } from "../../planning/serving/engine-memory.ts";
+import type { Replica } from "../../planning/serving/service-level.ts";
 
 export interface Answered {
   readonly ttftMs: number;
