@@ -26,6 +26,7 @@ export { asked, translated } from "./server-error.ts";
 export { MAX_REQUEST_BYTES } from "../domain/lease/gang-request.ts";
 export { MAX_JOB_FILE_BYTES } from "../domain/lease/job-size.ts";
 export type { Rerun, RerunOptions } from "./rerun.ts";
+export { sendInOrder, type SubmitAllOptions } from "./submit-all.ts";
 export { readJob, type Submitted, type SubmitOptions } from "./submission.ts";
 export { OrbweaverError } from "../domain/values/failure.ts";
 export type { FailureCode, PendingCode } from "../domain/values/codes.ts";

@@ -41,6 +41,7 @@ import { ordered, type OrderCall } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import type { SubmitOptions, Submitted } from "./submission.ts";
 import { callOffDrain, planDrain, plannedDrains } from "./timed-drains.ts";
+import { submitAll, type SubmitAllOptions } from "./submit-all.ts";
 import { queried } from "./waking.ts";
 
 /** One description for each job that holds or waits. */
@@ -56,6 +57,7 @@ export type FleetClient = Pick<
   OrbweaverClient,
   | "fleetName"
   | "submit"
+  | "submitAll"
   | "job"
   | "list"
   | "fleet"
@@ -98,6 +100,17 @@ export class OrbweaverClient {
     // Reading job files costs a list of jobs more than the list itself.
     const { submitJob } = await import("./submission.ts");
     return await submitJob(this.#client, job, { fleet: this.fleetName, ...options });
+  }
+
+  /**
+   * Submits many jobs, each as an object or as YAML text: none while one has a problem, then many at a time; the answers are in the order of the jobs.
+   * A server that has too much to do makes it wait.
+   */
+  async submitAll(
+    jobs: readonly (JobFile | string)[],
+    options: SubmitAllOptions = {},
+  ): Promise<readonly Submitted[]> {
+    return await submitAll((job, each) => this.submit(job, each), jobs, options);
   }
 
   /** A handle of a job by its id; whether the job exists shows at the first call. `by`: who gives it orders; this user when absent. */

@@ -25,6 +25,7 @@ import type { PlannedDrain } from "../protocol/timed-drain.ts";
 import type { RunProgress } from "./run-progress.ts";
 import { answered, errorIn, opened, unreachable, type ServiceAddress } from "./service-request.ts";
 import type { Submitted } from "./submission.ts";
+import { submitAll } from "./submit-all.ts";
 import type {
   AmendAnswer,
   AttemptView,
@@ -61,14 +62,16 @@ export function openServiceClient(address: ServiceAddress, fleet: string): Fleet
     (await answered(address, { method: "GET", path })) as T;
   const post = async <T>(path: string, body: object): Promise<T> =>
     (await answered(address, { method: "POST", path, body })) as T;
+  const submit: FleetClient["submit"] = (job, { idempotencyKey, file } = {}) =>
+    post<Submitted>("/v1/jobs", {
+      job,
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
+      ...(file !== undefined && { file }),
+    });
   return {
     fleetName: fleet,
-    submit: (job, { idempotencyKey, file } = {}) =>
-      post<Submitted>("/v1/jobs", {
-        job,
-        ...(idempotencyKey !== undefined && { idempotencyKey }),
-        ...(file !== undefined && { file }),
-      }),
+    submit,
+    submitAll: (jobs, options) => submitAll(submit, jobs, options),
     job: (id) => jobOf(address, { id, get, post }),
     async *list(filter = {}) {
       const { jobs } = await get<{ readonly jobs: readonly ListedJob[] }>(

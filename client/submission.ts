@@ -32,6 +32,7 @@ import {
 import { fileTooLarge, requestTooLarge, type TooLarge } from "../domain/lease/job-size.ts";
 import type { JobSpec } from "../domain/job/job.ts";
 import { fairLanes, type FairLanes } from "../lib/fair-lanes.ts";
+import { patiently } from "./back-pressure.ts";
 import {
   DEFAULT_FLEET,
   JOB_TASK_QUEUE,
@@ -129,14 +130,15 @@ export async function submitJob(
     ...(memo !== undefined && { memo }),
   };
   try {
-    await lanesOf(client).run(spec.tenant, () => started(client, start));
+    await lanesOf(client).run(spec.tenant, () => patiently(() => started(client, start)));
     return { jobId, isNew: true };
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) {
       throw translated(error, `job ${jobId}`);
     }
     await checkSame(client, jobId, { spec, fleet });
-    return { jobId, isNew: false };
+    // An id that was drawn here belongs to a start whose answer was lost.
+    return { jobId, isNew: key === undefined };
   }
 }
 

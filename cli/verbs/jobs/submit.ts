@@ -5,6 +5,8 @@ import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import {
   readJob,
+  sendInOrder,
+  type FleetClient,
   type JobFile,
   type JobHandle,
   type JobOutcome,
@@ -306,7 +308,7 @@ async function submitAll(
   jobs: readonly JobSource[],
   values: SubmitValues,
 ): Promise<void> {
-  const { json, key } = values;
+  const { json } = values;
   const isAwaited = values.wait === true || values.follow === true;
   // The outputs of several jobs, or of the tasks of an array, have logs of their own.
   const isShown = isAwaited && json !== true && jobs.length === 1 && !jobs.some(isArray);
@@ -316,28 +318,15 @@ async function submitAll(
       "--singleton waits for other jobs each time, so the same --key would be another job. Leave one of them out.",
     );
   await context.withFleet(values, async ({ client }) => {
-    const submitted: Submitted[] = [];
-    const named = new Map<string, Map<string, string>>();
     if (jobs.length > 1)
       // Before the first is submitted; the submission of each would find it too.
       for (const id of outsidersOf(jobs)) await client.job(id).ending();
-    for (const source of jobs) {
-      const { file, series } = source;
-      const pinned = values.pin ? await withPinnedImage(context, source) : source.job;
-      const job = values.singleton === true ? await afterItsNamesakes(client, pinned) : pinned;
-      const ids =
-        series === undefined ? undefined : (named.get(series) ?? new Map<string, string>());
-      const answer = await submitJob(context, client, {
-        job: ids === undefined ? job : withIds(job, ids),
-        ...{ key, file },
-      });
-      submitted.push(answer);
-      if (series !== undefined && ids !== undefined)
-        named.set(series, ids.set(readJob(job).file.name, answer.jobId));
+    const submit = submitter(context, client, values);
+    const submitted = await sendInOrder(jobs, submit, ({ jobId }) => {
       // For a job that is waited for, its output is the answer.
-      if (json !== true && !isShown) context.print(answer.jobId);
-      else if (json !== true) context.say(answer.jobId);
-    }
+      if (json !== true && !isShown) context.print(jobId);
+      else if (json !== true) context.say(jobId);
+    });
     if (!isAwaited) {
       if (json === true)
         context.printJson(submitted.length === 1 ? submitted[0] : { jobs: submitted });
@@ -349,6 +338,38 @@ async function submitAll(
       if (json === true) context.printJson({ ...one, outcome });
     }
   });
+}
+
+/** Submits one job of several; one that names an earlier job of its file waits for that one's id. */
+function submitter(
+  context: CommandContext,
+  client: FleetClient,
+  { pin, key, singleton }: SubmitValues,
+): (source: JobSource) => Promise<Submitted> {
+  const sent = new Map<string, Promise<Submitted>>();
+  const place = (series: string, name: string): string => JSON.stringify([series, name]);
+  return (source) => {
+    const { file, series } = source;
+    const written = readJob(source.job).file;
+    // Before this one is among them: it may have the name of the one that it waits for.
+    const earlier = (series === undefined ? [] : (written.after ?? [])).flatMap(({ job: name }) => {
+      const answer = sent.get(place(series ?? "", name));
+      return answer === undefined ? [] : [{ name, answer }];
+    });
+    const submit = async (): Promise<Submitted> => {
+      const pinned = pin ? await withPinnedImage(context, source) : source.job;
+      const job = singleton === true ? await afterItsNamesakes(client, pinned) : pinned;
+      const ids = new Map<string, string>();
+      for (const { name, answer } of earlier) ids.set(name, (await answer).jobId);
+      return await submitJob(context, client, {
+        job: series === undefined ? job : withIds(job, ids),
+        ...{ key, file },
+      });
+    };
+    const answer = submit();
+    if (series !== undefined) sent.set(place(series, written.name), answer);
+    return answer;
+  };
 }
 
 const isArray = ({ job }: JobSource): boolean => readJob(job).file.array !== undefined;
