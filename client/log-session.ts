@@ -23,6 +23,7 @@ import {
   type LogSessionInput,
 } from "../protocol/messages.ts";
 import { PROOF_AGE_MS, PROOF_MEMO, READER_CONTENT } from "../protocol/signed-job.ts";
+import { startHelper } from "./helper-workflow.ts";
 import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
 
 type ReadMessage =
@@ -81,7 +82,7 @@ export function openLogSession(
   const start = async (): Promise<WorkflowHandle> => {
     const input: LogSessionInput = { rules: LOG_SESSION_RULES, fleet: of.fleet, idleMs: IDLE_MS };
     const workflowId = `logs-${of.jobId}-${randomBytes(5).toString("hex")}`;
-    return await client.workflow.start(LOG_SESSION_WORKFLOW, {
+    return await startHelper(client, LOG_SESSION_WORKFLOW, {
       workflowId,
       ...readerMemo(workflowId, reader),
       taskQueue: JOB_TASK_QUEUE,

@@ -10,6 +10,7 @@ import { isGrpcServiceError, QueryNotRegisteredError, type Client } from "@tempo
 import { setTimeout as sleep } from "node:timers/promises";
 import { OWN_PRIORITY } from "../protocol/fair-tasks.ts";
 import { UNTIMELY_NEWS, WAKE_WORKFLOW } from "../protocol/messages.ts";
+import { startHelper } from "./helper-workflow.ts";
 import { hedgedQuery } from "./hedged-query.ts";
 import { ANSWER_WITHIN_MS, asked } from "./server-error.ts";
 
@@ -59,7 +60,7 @@ export async function queried<T>(
 
 /** Starts an empty workflow, so that a worker of the queue starts. One wake at a time is enough for all queries. */
 export async function wake(client: Client, taskQueue: string): Promise<void> {
-  await client.workflow.start(WAKE_WORKFLOW, {
+  await startHelper(client, WAKE_WORKFLOW, {
     workflowId: `orbweaver-wake-${taskQueue}`,
     taskQueue,
     priority: OWN_PRIORITY,

@@ -5,6 +5,9 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { HELPERS_DIVISION } from "../../client/helper-workflow.ts";
+import { wake } from "../../client/waking.ts";
+import { JOB_TASK_QUEUE } from "../../protocol/messages.ts";
 import { ROOT, SMALL_FLEET, startWorld, type World } from "../support/world.ts";
 
 let world: World;
@@ -46,6 +49,18 @@ describe("samples of the README", () => {
   it("a plain Temporal client is enough where the namespace is trusted", () => {
     expect(runExample("plain-client")).toMatch(/gpus: 2/);
   });
+});
+
+it("workflows that only help a client are in no list that does not ask for them", async () => {
+  await wake(world.temporal, JOB_TASK_QUEUE);
+  const count = async (query: string): Promise<number> =>
+    (await world.temporal.workflow.count(`WorkflowType = "wake"${query}`)).count;
+  await expect
+    .poll(() => count(` AND TemporalNamespaceDivision = "${HELPERS_DIVISION}"`), {
+      timeout: 20_000,
+    })
+    .toBeGreaterThan(0);
+  expect(await count("")).toBe(0);
 });
 
 describe("the same key", () => {

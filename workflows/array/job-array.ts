@@ -68,11 +68,13 @@ import { onOrder } from "../runtime/orders.ts";
 import { onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
 
 const { tellFleet, leaveLobby } = proxyActivities<Pick<JobActivities, "tellFleet" | "leaveLobby">>({
+  summary: "what the array asks of its fleet, or gives back",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 /** No other job waits, as far as a batch is concerned, where the fleet does not answer. */
 const { othersWait } = proxyActivities<Pick<JobActivities, "othersWait">>({
+  summary: "whether other jobs wait",
   startToCloseTimeout: "5s",
   retry: { maximumAttempts: 1 },
 });

@@ -68,33 +68,39 @@ import { onArrival, onUnknownSignal } from "../runtime/signal-intake.ts";
 
 const { decide, decideNext } = proxyLocalActivities<Pick<FleetActivities, "decide" | "decideNext">>(
   {
+    summary: "one scheduling cycle",
     startToCloseTimeout: "5s",
     retry: { initialInterval: "100ms", maximumInterval: "5s" },
   },
 );
 
 const { checkWords } = proxyLocalActivities<WordActivities>({
+  summary: "proof of who speaks",
   startToCloseTimeout: "10s",
   retry: { initialInterval: "100ms", maximumInterval: "5s" },
 });
 
 const { deliver } = proxyActivities<Pick<FleetActivities, "deliver">>({
+  summary: "grants, orders and reasons, to their jobs",
   startToCloseTimeout: "30s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 
 const { audit, recover } = proxyActivities<Pick<FleetActivities, "audit" | "recover">>({
+  summary: "whether the holders of leases live",
   startToCloseTimeout: "5m",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 
 const { repair } = proxyActivities<Pick<FleetActivities, "repair">>({
+  summary: "a repair that an operator has asked for",
   startToCloseTimeout: "5m",
   // An operator asks again.
   retry: { initialInterval: "200ms", maximumInterval: "10s", maximumAttempts: 3 },
 });
 
 const { estimateStarts } = proxyActivities<Pick<FleetActivities, "estimateStarts">>({
+  summary: "when waiting jobs will start",
   startToCloseTimeout: "3m",
   heartbeatTimeout: "30s",
   // A lost estimate is not missed: the next one comes by its clock.

@@ -18,6 +18,7 @@ import type { GangAnswer } from "../../machines/gang/gang-state.ts";
 import { runOutcomeOf } from "./run-finding.ts";
 
 const { findHost } = proxyActivities<Pick<JobActivities, "findHost">>({
+  summary: "the agent of the host",
   startToCloseTimeout: "20s",
 });
 

@@ -30,11 +30,13 @@ const REPORT_TIMEOUT_MS = 30_000;
 const UNLIMITED_MS = 365 * 24 * 3_600_000;
 
 const { silenceTerms } = proxyActivities<Pick<JobActivities, "silenceTerms">>({
+  summary: "when a host counts as silent",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "10s" },
 });
 /** No local activity: several at a time end in another order on replay (docs/decisions/0014). */
 const { tellFleet } = proxyActivities<Pick<JobActivities, "tellFleet">>({
+  summary: "which hosts answer, for the fleet",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });

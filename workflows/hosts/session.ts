@@ -6,6 +6,7 @@ import { fleetWorkflowId } from "../../protocol/messages.ts";
 import type { SessionActivities, SessionInput } from "../../protocol/session-contract.ts";
 
 const { findHost } = proxyActivities<Pick<JobActivities, "findHost">>({
+  summary: "the agent of the host",
   startToCloseTimeout: "10s",
   retry: { maximumAttempts: 3 },
 });

@@ -17,6 +17,7 @@ import { drive } from "../runtime/drive.ts";
 const { findHost, tellFleet, hasLease } = proxyActivities<
   Pick<JobActivities, "findHost" | "tellFleet" | "hasLease">
 >({
+  summary: "host and lease, asked of the fleet or told to it",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
 });

@@ -74,22 +74,26 @@ import { extrasCarrier, polish } from "./launch-extras.ts";
 import { mark, STATE } from "./search-attributes.ts";
 
 const { admit } = proxyLocalActivities<Pick<JobActivities, "admit">>({
+  summary: "the job file, read and checked",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 const { tellFleet, leaveLobby } = proxyLocalActivities<
   Pick<JobActivities, "tellFleet" | "leaveLobby">
 >({
+  summary: "what the job asks of its fleet, or gives back",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 const LOCAL: ReadonlySet<JobCommand["kind"]> = new Set(["admit", "tell", "leave-lobby"] as const);
 /** No local activities: they may take as long as a fleet is away, and what the job tells must not wait for them. */
 const { hasLease } = proxyActivities<Pick<JobActivities, "hasLease">>({
+  summary: "whether the fleet still has the lease",
   startToCloseTimeout: "20s",
   retry: { initialInterval: "500ms", maximumInterval: "10s" },
 });
 const { untilForgotten } = proxyActivities<Pick<JobActivities, "untilForgotten">>({
+  summary: "until the former fleet holds nothing of the job",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
 });

@@ -28,6 +28,7 @@ const CONTINUE_AT_READS = 200;
 
 /** No local activity: several at a time end in another order on replay (docs/decisions/0014). */
 const { findHost } = proxyActivities<Pick<JobActivities, "findHost">>({
+  summary: "the agent of the host",
   startToCloseTimeout: "10s",
   retry: { maximumAttempts: 3 },
 });

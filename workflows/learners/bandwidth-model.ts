@@ -60,10 +60,12 @@ const PAUSE_MS = 60_000;
 const { servingModel, evaluationSamples } = proxyActivities<
   Pick<ModelActivities, "servingModel" | "evaluationSamples">
 >({
+  summary: "the model that serves, and its samples",
   ...ON_A_SOLVER,
   startToCloseTimeout: "60s",
 });
 const { tellFleet } = proxyActivities<Pick<JobActivities, "tellFleet">>({
+  summary: "which model serves, for the fleet",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });

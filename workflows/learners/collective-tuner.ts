@@ -45,6 +45,7 @@ const EVENTS_PER_REPORT = 4;
 const EVENTS_PER_POLICY = 3;
 
 const { tunePolicy } = proxyLocalActivities<CollectiveActivities>({
+  summary: "the next policy to measure",
   startToCloseTimeout: "10s",
   retry: { maximumAttempts: 3 },
 });

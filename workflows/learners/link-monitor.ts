@@ -67,11 +67,13 @@ const MOST_BYTES = 16 * 2 ** 20;
 const MAX_WORDS = 200;
 
 const { tellFleet } = proxyActivities<Pick<JobActivities, "tellFleet">>({
+  summary: "what has changed on links, for the fleet",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "200ms", maximumInterval: "10s" },
 });
 /** A fleet whose worker is away is asked again. */
 const { linkEnds } = proxyActivities<LinkEndsActivities>({
+  summary: "the agents at the ends of links",
   startToCloseTimeout: "30s",
   retry: { initialInterval: "1s", maximumInterval: "60s" },
 });

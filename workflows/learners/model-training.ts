@@ -36,11 +36,13 @@ export const ON_A_SOLVER = {
   },
 } satisfies ActivityOptions;
 const { publishModel } = proxyActivities<Pick<ModelActivities, "publishModel">>({
+  summary: "a model that passed its gate, published",
   ...ON_A_SOLVER,
   startToCloseTimeout: "60s",
 });
 /** Its heartbeats distinguish a solver worker that died from one that works. */
 const { trainModel } = proxyActivities<Pick<ModelActivities, "trainModel">>({
+  summary: "a model, trained and judged",
   ...ON_A_SOLVER,
   startToCloseTimeout: "15m",
   heartbeatTimeout: "15s",

@@ -37,12 +37,14 @@ import { onJunk, onSignal } from "../runtime/signal-intake.ts";
 const { tellFleet, callIn } = proxyActivities<
   Pick<JobActivities, "tellFleet"> & Pick<LobbyActivities, "callIn">
 >({
+  summary: "news for the fleet and for jobs",
   startToCloseTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
 });
 const { musterJobs, retellLobby } = proxyActivities<
   Pick<LobbyActivities, "musterJobs" | "retellLobby">
 >({
+  summary: "jobs that wait outside, counted anew",
   startToCloseTimeout: "30m",
   heartbeatTimeout: "60s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
@@ -50,11 +52,13 @@ const { musterJobs, retellLobby } = proxyActivities<
 const { keepRows, keepLeavers, loadRows } = proxyActivities<
   Omit<LobbyStoreActivities, "mergeRows">
 >({
+  summary: "rows of waiting jobs, in the store",
   taskQueue: FLEET_TASK_QUEUE,
   startToCloseTimeout: "30s",
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
 });
 const { mergeRows } = proxyActivities<Pick<LobbyStoreActivities, "mergeRows">>({
+  summary: "rows of waiting jobs, merged",
   taskQueue: FLEET_TASK_QUEUE,
   startToCloseTimeout: "10m",
   heartbeatTimeout: "60s",

@@ -35,6 +35,7 @@ const SLICE_BYTES = 512 * 1024;
 const NO_BYTES = new Uint8Array();
 
 const { checkWords } = proxyLocalActivities<WordActivities>({
+  summary: "proof of who speaks",
   startToCloseTimeout: "10s",
   retry: { initialInterval: "100ms", maximumInterval: "5s" },
 });
