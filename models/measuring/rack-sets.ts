@@ -3,7 +3,7 @@
  *
  * A set is as fast as its weakest host, so a fast set clears all of its hosts and a slow one accuses all: sets of two whole hosts of one rack say
  * most of a host. Of six sets four are such pairs; each round pairs every host once, with another partner than before. The fifth is over
- * several racks (2, 4, 8, … whole racks' worth of hosts, up to half of the cluster), which shows what leaving a rack costs. The sixth is left to
+ * several racks (2, 4, 8, …, one to three hosts of each, at most half of the cluster), which shows what leaving a rack costs. The sixth is left to
  * the plan for small clusters (measuring-sets.ts), for hosts that give some of their GPUs. Measurements are not used. Ties: the fleet's order.
  * Cost: O(count · hosts).
  */
@@ -94,10 +94,9 @@ function overRacks(
   const doublings = 1 + (at % Math.min(MOST_DOUBLINGS, Math.floor(Math.log2(racks.length))));
   const chosen = shuffled(racks, random).slice(0, 2 ** doublings);
   const each = 1 + random.below(MOST_OF_RACK);
-  return whole(
-    domain,
-    chosen.flatMap((hosts) => shuffled(hosts, random).slice(0, each)),
-  );
+  const members = chosen.flatMap((hosts) => shuffled(hosts, random).slice(0, each));
+  const most = racks.reduce((sum, { length }) => sum + length, 0) / 2;
+  return whole(domain, members.slice(0, Math.max(2, Math.floor(most))));
 }
 
 /** Few hosts of each rack: the more, the likelier one of them is slow and hides what the racks cost. */

@@ -16,6 +16,8 @@ import type { PickQuestion } from "./search.ts";
 const STEP = 0.05;
 const MOST_SINGLE = 3;
 const MOST_BARS = 24;
+/** Of all candidates: what a predictor does beside its network follows them. */
+const MOST_SHARES = 3_000;
 
 export function rackedCandidates(
   { predictor, gpus }: PickQuestion,
@@ -30,13 +32,16 @@ export function rackedCandidates(
   }));
   const found: Candidate[] = [];
   let bars = 0;
+  let shares = 0;
   for (const { grade, least } of barsOf(graded, gpus)) {
     const able = graded.filter((one) => one.grade >= grade && one.options.free >= least);
     const room = able.reduce((sum, { options }) => sum + options.free, 0);
     if (room < gpus) continue;
-    found.push(...rackByRack(able, gpus));
+    const own = rackByRack(able, gpus);
+    found.push(...own);
+    shares += own.reduce((sum, { length }) => sum + length, 0);
     bars += 1;
-    if (bars === MOST_BARS) break;
+    if (bars === MOST_BARS || shares > MOST_SHARES) break;
   }
   return found;
 }
