@@ -60,25 +60,25 @@ function barsOf({ name }: FabricSpec, { gpus, found }: Found): readonly Bar[] {
   const topology = of(picks, TOPOLOGY);
   const couldGain = mean(topology.map(({ gbs, bestGbs }) => bestGbs / gbs));
   const isUneven = couldGain >= LEAST_OVER_TOPOLOGY;
-  const at = `${name}, ${String(gpus)} GPUs`;
+  const at = `${name}, ${String(gpus)}`;
   const times = found.flatMap((one) => one.pickMs);
   return [
     barOf({
-      id: `${at}: achieved, ours ÷ oracle`,
+      id: `${at}: ours ÷ oracle`,
       unit: "%",
       target: atLeast(LEAST_OF_ORACLE),
       got: mean(ours.map(percent)),
-      note: `mean of ${String(ours.length)} picks; worst ${Math.min(...ours.map(percent)).toFixed(1)} %; sum over sum ${(100 * ratio(ours, ({ bestGbs }) => bestGbs)).toFixed(1)} %`,
+      note: `achieved bandwidth, mean of ${String(ours.length)} picks; worst ${Math.min(...ours.map(percent)).toFixed(1)} %; sum over sum ${(100 * ratio(ours, ({ bestGbs }) => bestGbs)).toFixed(1)} %`,
     }),
     barOf({
-      id: `${at}: achieved, ours ÷ topology alone`,
+      id: `${at}: ours ÷ topology`,
       unit: "×",
       target: isUneven ? atLeast(LEAST_OVER_TOPOLOGY) : REPORTED,
       got: mean(ours.map(({ gbs }, pick) => gbs / (topology[pick]?.gbs ?? NaN))),
-      note: `oracle ÷ topology alone ${couldGain.toFixed(3)}: ${isUneven ? "uneven" : "even"}`,
+      note: `achieved bandwidth; oracle ÷ topology alone ${couldGain.toFixed(3)}: ${isUneven ? "uneven" : "even"}`,
     }),
     barOf({
-      id: `pick p99 ${String(gpus)} GPUs, ${name}`,
+      id: `pick p99 ${String(gpus)}, ${name}`,
       unit: "ms CPU",
       target: gpus >= LARGE_GPUS ? atMost(MOST_MS) : REPORTED,
       got: quantile(times, 0.99),

@@ -30,10 +30,12 @@ export function drawnFabricState(field: FabricField, random: Random): FabricStat
   const { gpus: all, domain } = field;
   const freeMasks = freeGpus(field);
   const gangs: Candidate[] = [];
+  const least = 2 * (domain.hosts[0]?.gpuCount ?? 8);
   const wanted = all * (LEAST_TAKEN + (MOST_TAKEN - LEAST_TAKEN) * random.unit());
   const mostSteps = Math.max(0, Math.floor(Math.log2(all / 8)));
   for (let taken = 0; taken < wanted;) {
     const size = 2 ** random.below(mostSteps + 1);
+    if (taken + size > all - least) break;
     const first = random.below(domain.hosts.length);
     const order =
       random.unit() < SCATTERED
@@ -45,7 +47,6 @@ export function drawnFabricState(field: FabricField, random: Random): FabricStat
     if (gang.length > 1) gangs.push(gang);
   }
   const free = freeMasks.reduce((sum, mask) => sum + popCount(mask), 0);
-  const least = 2 * (domain.hosts[0]?.gpuCount ?? 8);
   const most = Math.max(least, Math.min(all / 2, MOST_OF_FREE * free));
   const steps = Math.floor(Math.log2(most / least));
   const neighbours = gangs.flatMap((gang) => field.truth.neighbour(gang) ?? []);
