@@ -312,7 +312,7 @@ async function submitAll(
   const isAwaited = values.wait === true || values.follow === true;
   // The outputs of several jobs, or of the tasks of an array, have logs of their own.
   const isShown = isAwaited && json !== true && jobs.length === 1 && !jobs.some(isArray);
-  if (values.singleton === true && key !== undefined)
+  if (values.singleton === true && values.key !== undefined)
     throw new OrbweaverError(
       "BAD_INPUT",
       "--singleton waits for other jobs each time, so the same --key would be another job. Leave one of them out.",
