@@ -59,7 +59,7 @@ import { afterClock, FULL_PATIENCE, nextExpiryAtMs } from "./patience.ts";
 import { endRecovery, startRecovery } from "./recovery.ts";
 import { endRepair, NOTHING_DENIED, startRepair } from "./repairs.ts";
 import { fold, issue, update, type FleetState, type FleetStep } from "./state.ts";
-import { isAboutOrder, judgeOrder } from "./signed-orders.ts";
+import { isAboutOrder, checkOrder } from "./signed-orders.ts";
 import { asked, isAnyWaiting, settled, needsProof, questionText, withWord } from "./words.ts";
 
 /** `startedAtMs`: when this run of the workflow began. */
@@ -243,10 +243,10 @@ function hearChecked(
   if (words === undefined || question?.id !== id) return begun;
   const { words: rest, all } = settled(words, question, verdicts);
   let heard = update(spend(begun, 0, verdicts), { words: rest, deferred: undefined });
-  for (const judged of all) {
-    const { word, heard: brought, refusal } = judged;
-    if (isAboutOrder(judged)) {
-      const { step: settled, order } = judgeOrder(heard, judged.word, refusal);
+  for (const checked of all) {
+    const { word, heard: brought, refusal } = checked;
+    if (isAboutOrder(checked)) {
+      const { step: settled, order } = checkOrder(heard, checked.word, refusal);
       heard =
         order === undefined ? settled : receive(settled, { kind: "order", order }, question.nowMs);
       continue;

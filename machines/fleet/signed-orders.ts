@@ -1,5 +1,5 @@
 /**
- * @file Operators' orders to a fleet that asks for proof of who gives them: accepted as pending, judged with the other words of a turn, then looked up.
+ * @file Operators' orders to a fleet that asks for proof of who gives them: accepted as pending, checked with the other words of a turn, then looked up.
  *
  * What is not proven is counted among the dead letters, as an entry would be. What is proven is refused or carried out by the state of that moment. The last
  * outcomes stay, over continue-as-new too; those of senders whom nobody believes have places of their own, so that they push out no other.
@@ -27,7 +27,7 @@ import {
 import { refuseRepair } from "./repairs.ts";
 import { update, type FleetState, type FleetStep } from "./state.ts";
 import { orderOf } from "./update-orders.ts";
-import type { Judged, OrderWord } from "./words.ts";
+import type { CheckedWord, OrderWord } from "./words.ts";
 
 /** An update to a fleet, as it came. */
 export interface ArrivedOrder {
@@ -84,7 +84,7 @@ export function refuseOrder(
 }
 
 /** Notes the outcome; `order` is to be carried out now. */
-export function judgeOrder(
+export function checkOrder(
   step: FleetStep,
   word: OrderWord,
   unproven: string | undefined,
@@ -141,5 +141,6 @@ export function orderOutcome({ settledOrders, words }: FleetState, id: string): 
 }
 
 /** Whether the judgement is one of an order. */
-export const isAboutOrder = (judged: Judged): judged is Judged & { readonly word: OrderWord } =>
-  judged.word.order !== undefined;
+export const isAboutOrder = (
+  checked: CheckedWord,
+): checked is CheckedWord & { readonly word: OrderWord } => checked.word.order !== undefined;

@@ -100,7 +100,7 @@ export function questionText(
 }
 
 /** What became of a word: what of it is heard, and why the rest is not. An order without a refusal is proven. */
-export interface Judged {
+export interface CheckedWord {
   readonly word: Word;
   readonly heard?: Brought;
   readonly refusal?: string;
@@ -111,12 +111,12 @@ export function settled(
   words: Words,
   { words: list }: Question,
   { refused }: WordVerdicts,
-): { readonly words: Words; readonly all: readonly Judged[] } {
+): { readonly words: Words; readonly all: readonly CheckedWord[] } {
   const reasons = new Map(
     refused.flatMap(({ reason, words: places }) => places.map((at) => [at, reason] as const)),
   );
   const seen = new Set(words.seen);
-  const all = list.map((word, at): Judged => {
+  const all = list.map((word, at): CheckedWord => {
     const proof = parseProof(word.proof);
     const refusal =
       reasons.get(at) ?? staleWord(word.proof, { startedAtMs: words.startedAtMs, seen });

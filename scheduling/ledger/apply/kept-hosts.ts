@@ -36,7 +36,7 @@ export function keepOthers(transaction: LedgerTransaction, lease: Lease, keepMs:
   for (const other of transaction.reservations.values())
     if (other.kind !== "backfill") kept = withoutGpus(kept, other.gpus);
   if (kept.length === 0 || !isRoomForWord(transaction, [jobId, kept])) return;
-  for (const other of [...transaction.reservations.values()]) giveUp(transaction, other, kept);
+  for (const other of [...transaction.reservations.values()]) leave(transaction, other, kept);
   const sinceMs = transaction.nowMs;
   setReservation(transaction, jobId, {
     jobId,
@@ -47,7 +47,7 @@ export function keepOthers(transaction: LedgerTransaction, lease: Lease, keepMs:
   });
 }
 
-function giveUp(
+function leave(
   transaction: LedgerTransaction,
   other: Reservation,
   taken: readonly HostGpus[],
@@ -58,7 +58,7 @@ function giveUp(
   setReservation(transaction, other.jobId, gpus.length === 0 ? undefined : { ...rest, gpus });
 }
 
-/** The job has ended, or has taken its wishes back: nothing is kept for it. */
+/** The job has ended, or asks for nothing any more: nothing is kept for it. */
 export function endKept(transaction: LedgerTransaction, job: JobId): void {
   if (transaction.reservations.get(job)?.kind === "replace")
     setReservation(transaction, job, undefined);
