@@ -1,11 +1,6 @@
 /** @file Local activities of the jobs' workers: reading job files, and calls to the fleet. */
 
-import {
-  ApplicationFailure,
-  WorkflowNotFoundError,
-  WorkflowUpdateFailedError,
-  type Client,
-} from "@temporalio/client";
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { scheduledPart } from "../domain/lease/gang-request.ts";
 import { formatProblem, parseJobFile } from "../domain/job/job-file.ts";
 import { extrasOf } from "../domain/lease/launch-extras.ts";
@@ -15,7 +10,6 @@ import { fileTooLarge, requestTooLarge } from "../domain/lease/job-size.ts";
 import { ms } from "../domain/values/units.ts";
 import { DEFAULT_FENCE_MS, DEFAULT_SILENCE_MS } from "../domain/fleet/fleet.ts";
 import {
-  drainUpdate,
   fleetWorkflowId,
   hostQuery,
   hasLeaseQuery,
@@ -35,6 +29,7 @@ import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
 import { leaveLobby } from "./lobby-activities.ts";
 import { signedFleets, type Asked } from "./signed-fleets.ts";
+import { drainHost } from "./timed-drain.ts";
 import { untilForgotten } from "./until-forgotten.ts";
 
 /** Of a job, by what its fleet asks proof of. */
@@ -108,17 +103,7 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
         throw error;
       }
     },
-    async drainHost({ fleetWorkflowId, host, reason, proof }) {
-      try {
-        await client.workflow
-          .getHandle(fleetWorkflowId)
-          .executeUpdate(drainUpdate, { args: [{ hosts: [host], reason }, proof] });
-      } catch (error) {
-        if (!(error instanceof WorkflowUpdateFailedError)) throw error;
-        const why = error.cause?.message ?? error.message;
-        throw ApplicationFailure.nonRetryable(`${host} is not drained: ${why}`, "NOT_FOUND");
-      }
-    },
+    drainHost: (order) => drainHost(client, order),
     // Without a fleet there are no terms yet; the activity asks again until a fleet answers.
     async silenceTerms(fleetWorkflowId, cluster) {
       const fleet = client.workflow.getHandle(fleetWorkflowId);

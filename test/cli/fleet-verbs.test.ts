@@ -87,6 +87,11 @@ const LEDGER: Ledger = {
   ]),
 };
 
+const SHOWN = {
+  fleet: () => Promise.resolve(LEDGER),
+  plannedDrains: () => Promise.resolve([]),
+};
+
 describe("fleet show", () => {
   it("draws each GPU: held, vacating, free, drained, without agent; tenants with their quota", () => {
     const colours = coloursFor(process.stdout, { NO_COLOR: "1" });
@@ -122,14 +127,14 @@ describe("fleet show", () => {
 
   it("says why hosts are drained", async () => {
     const { stdout } = await run(["fleet", "show"], {
-      client: { fleet: () => Promise.resolve(LEDGER) },
+      client: SHOWN,
     });
     expect(stdout).toMatch(/\n\nDrained hosts:\n {2}eu-1\/h2: bad NVLink\n$/);
   });
 
   it("has the same as JSON, with reasons and standings", async () => {
     const { stdout } = await run(["fleet", "show", "--json"], {
-      client: { fleet: () => Promise.resolve(LEDGER) },
+      client: SHOWN,
     });
     expect(JSON.parse(stdout)).toMatchObject({
       fleet: "default",

@@ -11,7 +11,10 @@ import { run, type Said } from "./run.ts";
 
 const NOW_MS = SILENT_AT_MS + 120_000;
 const outside = (ledger: Ledger) => ({
-  client: { fleet: () => Promise.resolve(ledger) },
+  client: {
+    fleet: () => Promise.resolve(ledger),
+    plannedDrains: () => Promise.resolve([]),
+  },
   nowMs: NOW_MS,
 });
 const show = (ledger: Ledger, ...flags: readonly string[]): Promise<Said> =>

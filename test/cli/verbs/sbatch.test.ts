@@ -80,7 +80,7 @@ it.each([
   [["-G1", "--job-name=my train"], /^dir\/t.sbatch:3: train is no option/],
   [["-G1", "--time=soon"], /^dir\/t.sbatch:3: --time=soon cannot be read/],
   [["-G1", "--array=5-1"], /--array=5-1 cannot be read/],
-  [["-G1", "--array=0-999999"], /cannot be read/],
+  [["-G1", "--array=0-1000000"], /cannot be read/],
   [["--gres=license:1"], /cannot be read/],
   [["-G1", "--dependency=afterok:a?afterok:b"], /--dependency=afterok:a\?afterok:b cannot be read/],
   [["-G1", "-d aftercorr:a"], /cannot be read/],
