@@ -7,10 +7,6 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { JobFile } from "../../client/index.ts";
 import {
-  cancelTasksUpdate,
-  holdUpdate,
-  releaseUpdate,
-  retryTasksUpdate,
   tasksQuery,
   type JobFailureDetails,
   type JobResult,
@@ -186,14 +182,11 @@ describe("orders", () => {
     const script = `test "$ARRAY_INDEX" != 1 || exit 1; while [ ! -e ${gate} ]; do sleep 0.1; done`;
     const jobId = await submit(array(60, script, { array: { count: 60, parallel: 4 } }));
     await untilCounts(jobId, ({ running }) => running > 0);
-    const answer = await handle(jobId).executeUpdate(cancelTasksUpdate, {
-      args: [{ tasks: "2,50-59" }],
-    });
+    const job = world.orbweaver.job(jobId);
+    const answer = await job.cancelTasks("2,50-59");
     expect(answer).toMatchObject({ done: 10, stopping: 1, skipped: 0 });
-    await expect(
-      handle(jobId).executeUpdate(cancelTasksUpdate, { args: [{ tasks: "60" }] }),
-    ).rejects.toMatchObject({ cause: { type: "BAD_INPUT" } });
-    await handle(jobId).executeUpdate(retryTasksUpdate, { args: [{ tasks: "59" }] });
+    await expect(job.cancelTasks("60")).rejects.toMatchObject({ code: "BAD_INPUT" });
+    await job.retryTasks("59");
     await writeFile(gate, "");
     const { details } = await failureOf(jobId);
     expect(details.tasks).toEqual({
@@ -210,11 +203,11 @@ describe("orders", () => {
     const script = `echo "$ARRAY_INDEX" >> ${file}; sleep 0.3`;
     const jobId = await submit(array(30, script, { array: { count: 30, parallel: 2 } }));
     await untilCounts(jobId, ({ running }) => running > 0);
-    await handle(jobId).executeUpdate(holdUpdate, { args: [{ by: "ada" }] });
+    await world.orbweaver.job(jobId).hold();
     await untilView(jobId, ({ state }) => state === "held");
     await untilFree();
     expect((await numbersIn(file)).length).toBeLessThan(30);
-    await handle(jobId).executeUpdate(releaseUpdate, { args: [null] });
+    await world.orbweaver.job(jobId).release();
     await handle(jobId).result();
     expect(await numbersIn(file)).toEqual(upTo(30));
   });

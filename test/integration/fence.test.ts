@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { fenceUpdate, fleetWorkflowId, type JobResult } from "../../protocol/messages.ts";
+import type { JobResult } from "../../protocol/messages.ts";
 import { startWorld, type World } from "../support/world.ts";
 
 /** Small, so that a job of a whole host goes to `near` first. */
@@ -141,8 +141,7 @@ it("a host with `onSilence: hold` keeps its job until an operator fences it", as
   expect(isAlive(first.pid)).toBe(true);
   expect((await world.ledger()).leases.size).toBe(1);
 
-  const fleet = world.temporal.workflow.getHandle(fleetWorkflowId(world.fleet));
-  await fleet.executeUpdate(fenceUpdate, { args: [{ hosts: ["kept/h1"] }] });
+  await world.orbweaver.fence(["kept/h1"]);
   await world.until(
     "the job asks again",
     ({ requests, leases }) => leases.size === 0 && [...requests.keys()].some((id) => id === jobId),

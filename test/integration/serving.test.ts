@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { directoryStore, type FleetDetails } from "../../activities/store.ts";
+import { ordered } from "../../client/orders.ts";
 import { parseNvidiaSmiTopo } from "../../domain/bandwidth/parse-nvidia-smi.ts";
 import { popCount } from "../../domain/lease/lease.ts";
 import { branchySample } from "../../models/onnx/onnx-samples.ts";
@@ -66,8 +67,8 @@ async function describeHost({ stateDir, temporal, fleet, ledger }: World): Promi
   };
   const detailsHash = await directoryStore(storeDirOf(path.join(stateDir, fleet))).put(details);
   const { shape } = await ledger();
-  const handle = temporal.workflow.getHandle(fleetWorkflowId(fleet));
-  await handle.executeUpdate(configureUpdate, { args: [{ shape, detailsHash }] });
+  const call = { client: temporal, workflowId: fleetWorkflowId(fleet), subject: "the fleet" };
+  await ordered(call, configureUpdate, { shape, detailsHash });
 }
 
 interface Status {
