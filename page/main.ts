@@ -32,6 +32,8 @@ function Page({ store }: { readonly store: Store }): ComponentChildren {
   const [, setRevision] = useState(0);
   useEffect(() => {
     let isAsked = false;
+    // What came between the first drawing and this subscription.
+    setRevision(store.revision());
     return store.onChange(() => {
       if (isAsked) return;
       isAsked = true;

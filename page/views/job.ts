@@ -24,8 +24,10 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
   const leases = [...tables.leases].filter(([, lease]) => lease.job === job);
   const request = tables.requests.get(job);
   const { temporalUrl, mayAct } = store.facts();
-  const isLive = !store.isPast() && (leases.length > 0 || request !== undefined);
   const life = useJobPage(job);
+  // A held job has neither a lease nor a request, and may be released.
+  const isHere = leases.length > 0 || request !== undefined || (life && life.ended === undefined);
+  const isLive = !store.isPast() && isHere;
   const about = life?.about;
   return h(
     "section",
