@@ -9,7 +9,7 @@ let scratch: Scratch;
 beforeAll(() => {
   scratch = openScratch();
   scratch.run("orbweaver up");
-  scratch.run(`mkdir -p work/lib work/data && cd work && printf 'echo task $ARRAY_INDEX of "$(cat lib/words)" > out; cat out\\n' > lib/task
+  scratch.run(`mkdir -p work/lib work/data && cd work && printf 'echo task $ARRAY_INDEX of "$(cat lib/words)" > out$ARRAY_INDEX; cat out$ARRAY_INDEX\\n' > lib/task
     printf '#!/bin/sh\\n. ./link\\n' > task.sh && chmod +x task.sh && ln -s lib/task link
     echo words > lib/words && echo secret > data/large && echo data/ > .orbweaverignore`);
 }, LONG_MS);
