@@ -9,6 +9,7 @@ import { createPublicKey } from "node:crypto";
 import type { Server } from "node:http";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
+import { hostInUrl } from "../lib/url-host.ts";
 import { openAuditLog } from "../access/audit-log.ts";
 import { ownIdentity, publicKeyText, userName, type Identity } from "../access/own-identity.ts";
 import type { Principal } from "../access/principal.ts";
@@ -109,7 +110,7 @@ function relaysOf({ ownFolder, relay, tcp }: ServiceOptions, port: number | unde
   if (tcp === undefined || port === undefined) return [own];
   const { host, tls } = tcp;
   const isAny = host === "0.0.0.0" || host === "::";
-  const name = isAny ? hostname() : host.includes(":") ? `[${host}]` : host;
+  const name = isAny ? hostname() : hostInUrl(host);
   if (tls === undefined && !["127.0.0.1", "[::1]", "localhost"].includes(name)) return [own];
   return [own, `${tls === undefined ? "http" : "https"}://${name}:${String(port)}`];
 }

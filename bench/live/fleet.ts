@@ -1,17 +1,18 @@
 /** @file The fleets that the live figures are measured on: quiet ones, with simulated GPUs on this machine. */
 
-/** One simulated cluster of 8 hosts with 8 GPUs each, behind one agent. */
-export const BENCH_FLEET = `
-name: bench
-clusters:
-  - name: sim
-    site: here
-    jurisdiction: EU
-    simulated: true
-    fabric: { bandwidth: 400 Gbps }
-    hosts:
-      - { name: "s[1-8]", gpus: 8, type: H100 }
-`;
+export const GPUS_PER_HOST = 8;
+
+/** One simulated cluster of so many hosts with 8 GPUs each, behind one agent. */
+export const simulatedFleet = (name: string, hosts: number): string =>
+  [
+    `name: ${name}`,
+    "clusters:",
+    ...clusterLines("sim"),
+    `      - { name: "s[1-${String(hosts)}]", gpus: ${String(GPUS_PER_HOST)}, type: H100 }`,
+    "",
+  ].join("\n");
+
+export const BENCH_FLEET = simulatedFleet("bench", 8);
 
 /** Hosts with an agent of their own each, in clusters of so many. */
 export function idleFleet(hosts: number, hostsPerCluster: number): string {
@@ -59,11 +60,13 @@ export function shownFleet(hosts: number): string {
   return `${lines.join("\n")}\n`;
 }
 
-const clusterLines = (name: string): readonly string[] => [
-  `  - name: ${name}`,
-  "    site: here",
-  "    jurisdiction: EU",
-  "    simulated: true",
-  "    fabric: { bandwidth: 400 Gbps }",
-  "    hosts:",
-];
+function clusterLines(name: string): readonly string[] {
+  return [
+    `  - name: ${name}`,
+    "    site: here",
+    "    jurisdiction: EU",
+    "    simulated: true",
+    "    fabric: { bandwidth: 400 Gbps }",
+    "    hosts:",
+  ];
+}

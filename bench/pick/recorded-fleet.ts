@@ -7,12 +7,11 @@
  * what it thinks of itself.
  */
 
-import { DEFAULT_POLICY, type FleetShape } from "../../domain/fleet/fleet.ts";
+import { DEFAULT_POLICY } from "../../domain/fleet/fleet.ts";
 import type { JobClass } from "../../domain/job/job.ts";
 import { gpuCountOf, type HostGpus, type Reservation } from "../../domain/lease/lease.ts";
 import type { Plan } from "../../domain/lease/plan.ts";
-import { clusterOf, type HostId, type JobId } from "../../domain/values/ids.ts";
-import { gbps, gib, watts } from "../../domain/values/units.ts";
+import type { HostId, JobId } from "../../domain/values/ids.ts";
 import { fullMask } from "../../lib/bits.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { openSession } from "../../scheduling/cycle/live-scheduler.ts";
@@ -21,6 +20,7 @@ import type { BandwidthDomain } from "../../domain/bandwidth/bandwidth-port.ts";
 import { schedulerBut, type OpenScheduler } from "../../simulator/scheduler.ts";
 import { runSimulation } from "../../simulator/simulate.ts";
 import type { Workload, WorkloadJob } from "../../simulator/workload.ts";
+import { simulatedShape } from "./simulated-shape.ts";
 
 export type GrantKind = "at once" | "head" | "preempting";
 
@@ -53,7 +53,11 @@ const LOAD = 0.9;
 const MEAN_RUN_MS = 30 * 60_000;
 
 export function recordFleet(domain: BandwidthDomain, recording: Recording): RecordedFleet {
-  const fleet = shapeOf(domain);
+  const fleet = simulatedShape(
+    domain.hosts.map((host) => ({ ...host, rack: "r0" })),
+    // What is judged are picks among GPUs that are open; those kept free for inference are open to nobody else.
+    { ...DEFAULT_POLICY, maxReserveShare: 0 },
+  );
   const workload = drawnJobs(domain, recording);
   const grants: RecordedGrant[] = [];
   let evictions = 0;
@@ -118,35 +122,6 @@ function maskOf(held: readonly Pick<Held, "gpus">[]): ReadonlyMap<HostId, number
   for (const { gpus } of held)
     for (const { host, mask } of gpus) masks.set(host, (masks.get(host) ?? 0) | mask);
   return masks;
-}
-
-function shapeOf({ hosts }: BandwidthDomain): FleetShape {
-  const [first] = hosts;
-  if (first === undefined) throw new Error("the truth has no hosts");
-  const id = clusterOf(first.id);
-  return {
-    clusters: [
-      {
-        id,
-        site: id,
-        jurisdiction: "EU",
-        fabricGbps: gbps(400),
-        isSimulated: true,
-        hosts: hosts.map((host) => ({
-          id: host.id,
-          gpuType: host.gpuType,
-          gpuCount: host.gpuCount,
-          gpuMemoryGiB: gib(80),
-          gpuWatts: watts(700),
-          rack: "r0",
-        })),
-      },
-    ],
-    links: [],
-    tenants: [],
-    // What is judged are picks among GPUs that are open; those kept free for inference are open to nobody else.
-    policy: { ...DEFAULT_POLICY, maxReserveShare: 0 },
-  };
 }
 
 const TENANTS = ["red", "green", "blue"] as const;

@@ -6,9 +6,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import type { JobFile } from "../../client/index.ts";
 import { packageRoot } from "../../workers/server/package-root.ts";
+import { GPUS_PER_HOST, simulatedFleet } from "../live/fleet.ts";
 import type { BenchWorld } from "../live/world.ts";
 import type { Contestant } from "./races.ts";
-import { GPUS_PER_HOST, HOSTS } from "./slurm.ts";
+import { HOSTS } from "./slurm.ts";
 
 const run = promisify(execFile);
 const MAIN = join(packageRoot(), "dist/cli/main.js");
@@ -22,17 +23,7 @@ const QUIET_MS = 500;
 const VICTIM_MS = 2_000;
 const MOST_OUTPUT_BYTES = 2 ** 28;
 
-export const RACE_FLEET = `
-name: race
-clusters:
-  - name: sim
-    site: here
-    jurisdiction: EU
-    simulated: true
-    fabric: { bandwidth: 400 Gbps }
-    hosts:
-      - { name: "s[1-${String(HOSTS)}]", gpus: ${String(GPUS_PER_HOST)}, type: H100 }
-`;
+export const RACE_FLEET = simulatedFleet("race", HOSTS);
 
 const TASK: JobFile = { name: "task", gang: { gpus: 1 }, run: { command: ["true"] } };
 const wholeFleet = (name: string, command: readonly string[]): JobFile => ({

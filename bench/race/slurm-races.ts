@@ -1,7 +1,8 @@
 /** @file The races as Slurm runs them: scripts of its own commands, with its own lists asked ten times a second for the end. */
 
+import { GPUS_PER_HOST } from "../live/fleet.ts";
 import type { Contestant } from "./races.ts";
-import { GPUS_PER_HOST, HOSTS, type SlurmCluster } from "./slurm.ts";
+import { HOSTS, type SlurmCluster } from "./slurm.ts";
 
 const ALL_HOSTS = `-N${String(HOSTS)} --ntasks-per-node=1`;
 const ALL_GPUS = `${ALL_HOSTS} --gres=gpu:${String(GPUS_PER_HOST)}`;

@@ -6,6 +6,7 @@
  */
 
 import { join } from "node:path";
+import { GPUS_PER_HOST } from "../live/fleet.ts";
 import type { ThrowawayRoot } from "./throwaway-root.ts";
 
 export interface SlurmSettings {
@@ -33,7 +34,6 @@ export const TUNED: readonly SlurmSettings[] = [
 ];
 
 export const HOSTS = 4;
-export const GPUS_PER_HOST = 8;
 const PORTS_EACH = HOSTS + 1;
 const FIRST_PORT = 26_817;
 

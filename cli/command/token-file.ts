@@ -42,9 +42,6 @@ export function refuseStrangers(
   );
 }
 
-/** As a URL names it: an IPv6 address stands in brackets. */
-export const hostInUrl = (host: string): string => (host.includes(":") ? `[${host}]` : host);
-
 /** Whether only this machine reaches the address. */
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);

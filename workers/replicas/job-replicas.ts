@@ -14,6 +14,7 @@ import type { HostGpus } from "../../domain/lease/lease.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { parseHostId } from "../../domain/values/ids.ts";
 import { fleetSite } from "../../planning/parallelism/fleet-site.ts";
+import { hostInUrl } from "../../lib/url-host.ts";
 import { planServing } from "../../planning/serving/plan-serving.ts";
 import { replicaTerms, type ReplicaTerms } from "../../planning/serving/replica-terms.ts";
 import { servingSite } from "../../planning/serving/serving-site.ts";
@@ -111,7 +112,7 @@ function engineLook(spec: JobSpec, ledger: Ledger, { id, host, port }: EngineRun
   const address = ledger.hosts.get(parseHostId(host))?.agent?.address;
   const lease = [...ledger.leases.values()].find(({ jobId }) => jobId === id);
   if (address === undefined || lease === undefined) return { kind: "starting" };
-  const url = `http://${address.includes(":") ? `[${address}]` : address}:${String(port)}`;
+  const url = `http://${hostInUrl(address)}:${String(port)}`;
   return { kind: "up", url, terms: engineTerms(spec, lease.gpus, ledger) };
 }
 

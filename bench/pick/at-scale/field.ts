@@ -6,15 +6,14 @@
  */
 
 import type { BandwidthDomain } from "../../../domain/bandwidth/bandwidth-port.ts";
-import { DEFAULT_POLICY, type FleetShape } from "../../../domain/fleet/fleet.ts";
-import { hostId, clusterOf } from "../../../domain/values/ids.ts";
-import { gbps, gib, watts } from "../../../domain/values/units.ts";
+import { hostId } from "../../../domain/values/ids.ts";
 import { fullMask } from "../../../lib/bits.ts";
 import { layOut, type HostLayout } from "../../../scheduling/placement/layout.ts";
 import { openSpread, type FleetSpread } from "../../../scheduling/placement/spread.ts";
 import type { FabricSpec } from "../../fabric/fabric-file.ts";
 import { buildCluster } from "../../fabric/fabric.ts";
 import { fabricTruth, type FabricTruth } from "../../fabric/truth.ts";
+import { simulatedShape } from "../simulated-shape.ts";
 
 export interface FabricField {
   readonly name: string;
@@ -52,7 +51,7 @@ export function openField(
       return known;
     },
   };
-  const fleet = fleetOf(domain);
+  const fleet = simulatedShape(hosts);
   const layout = layOut(fleet);
   const racks: number[][] = [];
   for (const at of hosts.keys()) (racks[Math.floor(at / perRack)] ??= []).push(at);
@@ -70,31 +69,3 @@ export function openField(
 
 export const freeGpus = ({ domain }: FabricField): number[] =>
   domain.hosts.map(({ gpuCount }) => fullMask(gpuCount));
-
-function fleetOf({ hosts }: BandwidthDomain): FleetShape {
-  const [first] = hosts;
-  if (first === undefined) throw new Error("a fabric has hosts");
-  const id = clusterOf(first.id);
-  return {
-    clusters: [
-      {
-        id,
-        site: id,
-        jurisdiction: "EU",
-        fabricGbps: gbps(400),
-        isSimulated: true,
-        hosts: hosts.map(({ id: host, gpuType, gpuCount, rack }) => ({
-          id: host,
-          gpuType,
-          gpuCount,
-          gpuMemoryGiB: gib(80),
-          gpuWatts: watts(700),
-          ...(rack !== undefined && { rack }),
-        })),
-      },
-    ],
-    links: [],
-    tenants: [],
-    policy: DEFAULT_POLICY,
-  };
-}

@@ -7,13 +7,14 @@ import { formatProblem } from "../../../domain/job/job-file.ts";
 import { parseServiceYaml, type ServiceFile } from "../../../domain/job/service-file.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import type { EndpointParts } from "../../../workers/replicas/service-http.ts";
+import { hostInUrl } from "../../../lib/url-host.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
   addServiceOptions,
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { wholeNumber } from "../../command/option-values.ts";
-import { hostInUrl, readToken, refuseStrangers, textOf } from "../../command/token-file.ts";
+import { readToken, refuseStrangers, textOf } from "../../command/token-file.ts";
 import { embeddedModel } from "../../planning/embedded-model.ts";
 import { modelFolder } from "../../serving/model-folder.ts";
 import { accessGuard, bearerGuard } from "../../serving/service-guard.ts";

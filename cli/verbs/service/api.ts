@@ -9,6 +9,7 @@ import { join, resolve } from "node:path";
 import { auditFileIn, startService } from "../../../api/service.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { fleetStateDir, readUpState } from "../../../workers/state.ts";
+import { hostInUrl } from "../../../lib/url-host.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
   addConnectionOptions,
@@ -17,7 +18,7 @@ import {
 import { readFleet } from "../../command/fleet-files.ts";
 import { wholeNumber } from "../../command/option-values.ts";
 import { packageVersion } from "../../command/package-version.ts";
-import { hostInUrl, isLoopback, textOf } from "../../command/token-file.ts";
+import { isLoopback, textOf } from "../../command/token-file.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 import { tellReady } from "../../up/worker-process.ts";
 

@@ -10,10 +10,11 @@ import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { startCodecServer, type CodecServerOptions } from "../../../workers/codec/server.ts";
 import { loadConverters } from "../../../workers/connection.ts";
 import { fleetStateDir, readUpState } from "../../../workers/state.ts";
+import { hostInUrl } from "../../../lib/url-host.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { nameList, wholeNumber } from "../../command/option-values.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
-import { hostInUrl, readToken, refuseStrangers, textOf } from "../../command/token-file.ts";
+import { readToken, refuseStrangers, textOf } from "../../command/token-file.ts";
 import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 

@@ -16,6 +16,7 @@ import { readPage } from "../../../console/http/page-files.ts";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { fleetStateDir } from "../../../workers/state.ts";
 import { packageRoot } from "../../../workers/server/package-root.ts";
+import { hostInUrl } from "../../../lib/url-host.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import {
   addConnectionOptions,
@@ -23,7 +24,7 @@ import {
 } from "../../command/connection-options.ts";
 import { wholeNumber } from "../../command/option-values.ts";
 import { readNotify } from "../../command/notice-targets.ts";
-import { hostInUrl, readToken, refuseStrangers } from "../../command/token-file.ts";
+import { readToken, refuseStrangers } from "../../command/token-file.ts";
 import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 
