@@ -3,11 +3,15 @@
     reporter = orbweaver_reporter.Reporter()  # on every rank, after init_process_group
     reporter.step()                           # on every rank, at the end of every step
 
+Calls that do not run are left out: those that torch records into a CUDA graph, or asks NCCL about the time of. Where
+something else does either, it stands in `with reporter.aside():`.
+
 Needs Python only; without the plugin or Orbweaver it has no effect. With `agree=False`, on all ranks, there are no
 votes: rewards are written all the same, and a new policy comes with the next start of the job.
 """
 
 import atexit
+import contextlib
 import ctypes
 import os
 import sys
@@ -24,9 +28,51 @@ class Reporter:
             if is_launched:
                 self.lib = ctypes.CDLL(os.environ.get("NCCL_TUNER_PLUGIN", "none"))
                 self.lib.orbweaver_collectives_step.argtypes = [ctypes.c_double]
+                self.lib.orbweaver_collectives_aside.argtypes = [ctypes.c_int]
                 atexit.register(self.lib.orbweaver_collectives_flush)
+                self._watch_torch(sys.modules.get("torch"))
         except (OSError, AttributeError):
             self.lib = None
+
+    @contextlib.contextmanager
+    def aside(self):
+        """Collectives in here do not run now: no schedule counts them, and no arm on trial gets into a graph."""
+        self._set_aside(1)
+        try:
+            yield
+        finally:
+            self._set_aside(0)
+
+    def _set_aside(self, is_begun):
+        if self.lib:
+            self.lib.orbweaver_collectives_aside(is_begun)
+
+    def _watch_torch(self, torch):
+        graph = getattr(getattr(torch, "cuda", None), "CUDAGraph", None)
+        distributed = getattr(getattr(torch, "_C", None), "_distributed_c10d", None)
+        for owner, first, last in (
+            (graph, "capture_begin", "capture_end"),
+            (getattr(distributed, "Backend", None), "_start_time_estimate", "_end_time_estimate"),
+        ):
+            if hasattr(owner, first) and hasattr(owner, last):
+                setattr(owner, first, self._with_aside(getattr(owner, first), 1))
+                setattr(owner, last, self._with_aside(getattr(owner, last), 0))
+
+    def _with_aside(self, call, is_begun):
+        def watched(*args, **named):
+            if is_begun:
+                self._set_aside(1)
+            try:
+                return call(*args, **named)
+            except BaseException:
+                if is_begun:  # It has not begun.
+                    self._set_aside(0)
+                raise
+            finally:
+                if not is_begun:
+                    self._set_aside(0)
+
+        return watched
 
     def step(self):
         torch = sys.modules.get("torch")

@@ -2,9 +2,10 @@
  * @file The interface between NCCL and a tuner plugin: the layouts that installed versions of NCCL look for.
  *
  * Written from NVIDIA's public description of the interface (github.com/NVIDIA/nccl, src/include/plugin, release 2.30.7), of which only
- * names, numbers and the order of members are taken; see NOTICE. NCCL tries `ncclTunerPlugin_v7` (after 2.30) or `_v6`, then `_v5`, then
- * `_v4`. Version 6 is version 5 with one more function at its end; version 7 differs from it only in a structure that the plugin does not
- * read and that is opaque here; version 4 has another `init`.
+ * names, numbers and the order of members are taken; see NOTICE. NCCL tries the newest version that it knows and goes down to
+ * `ncclTunerPlugin_v2` (v2 is all that 2.21 knows, v3 came with 2.22, v4 with 2.24). Version 6 is version 5 with one more function at its
+ * end; version 7 differs from it only in a structure that the plugin does not read and that is opaque here; version 4 has another `init`;
+ * version 3 is version 4 without the word on registered buffers; version 2 has no cost table: the plugin names the pair itself.
  */
 
 #ifndef ORBWEAVER_NCCL_TUNER_H
@@ -51,9 +52,29 @@ typedef int (*nccl_init_v5_fn)(void **context, uint64_t comm_id, size_t ranks, s
 typedef int (*nccl_choose_fn)(void *context, int collective, size_t bytes, int pipe_ops,
                               float **costs, int algorithms, int protocols, int is_registered,
                               int *channels);
+typedef int (*nccl_choose_v3_fn)(void *context, int collective, size_t bytes, int pipe_ops,
+                                 float **costs, int algorithms, int protocols, int *channels);
+/** What is left unset NCCL chooses itself. */
+typedef int (*nccl_choose_v2_fn)(void *context, int collective, size_t bytes, int has_collnet,
+                                 int has_nvls, int pipe_ops, int *algorithm, int *protocol,
+                                 int *channels);
 typedef int (*nccl_end_fn)(void *context);
 typedef int (*nccl_chunk_fn)(void *context, int collective, size_t bytes, int algorithm,
                              int protocol, int channels, size_t *chunk_bytes);
+
+struct nccl_tuner_v2 {
+  const char *name;
+  nccl_init_v4_fn init;
+  nccl_choose_v2_fn choose;
+  nccl_end_fn end;
+};
+
+struct nccl_tuner_v3 {
+  const char *name;
+  nccl_init_v4_fn init;
+  nccl_choose_v3_fn choose;
+  nccl_end_fn end;
+};
 
 struct nccl_tuner_v4 {
   const char *name;

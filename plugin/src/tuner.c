@@ -45,6 +45,8 @@ struct communicator {
   struct communicator *next;
   size_t ranks;
   size_t nodes;
+  /** The ranks have not agreed at the last election: one of them may be without the plugin, so NCCL chooses on all. */
+  int is_split;
   /** All calls, of every kind. */
   uint64_t calls;
   /** `policy[in_force]` is asked; the other one takes its place at the call that it names, if it is newer. */
@@ -61,6 +63,9 @@ static int is_seal_read;
 /** The policy that is voted on. */
 static struct policy held;
 static uint64_t elected_version;
+static int is_split;
+/** Above zero: what is asked does not run now. */
+static atomic_int asides;
 static uint64_t steps;
 static struct rewards rewards;
 static double written_at;
@@ -118,6 +123,7 @@ static int init(void **context, size_t ranks, size_t nodes, nccl_logger_fn logge
   lock(&global_lock);
   if (!is_seal_read) read_seal();
   if (sealed.version > 0) put_in_force(made, &sealed);
+  made->is_split = is_split;
   made->next = communicators;
   communicators = made;
   uint64_t version = sealed.version;
@@ -152,21 +158,31 @@ static int row_of(const struct communicator *of, int collective, size_t bytes) {
   return -1;
 }
 
-/** The arm of this call; counts it. */
+/** The arm of this call; counts it. What is asked aside is not counted and never an arm on trial: a graph would keep it. */
 static int next_arm(struct communicator *of, int collective, size_t bytes) {
+  if (of->is_split) return ARM_AUTO;
   const struct policy *coming = &of->policy[1 - of->in_force];
   if (coming->version > of->policy[of->in_force].version && of->calls >= coming->from_call) {
     of->in_force = 1 - of->in_force;
     memset(of->row, 0, sizeof of->row);
   }
-  of->calls += 1;
+  int is_aside = atomic_load_explicit(&asides, memory_order_acquire) > 0;
+  if (!is_aside) of->calls += 1;
   int at = row_of(of, collective, bytes);
   if (at < 0) return ARM_AUTO;
+  if (is_aside) return of->policy[of->in_force].row[at].arm;
   struct row_state *state = &of->row[at];
   int arm = policy_arm(&of->policy[of->in_force].row[at], state->calls);
   state->step_arm = state->step_calls == 0 || state->step_arm == arm ? (uint8_t)arm : ARM_MIXED;
   state->calls += 1;
   state->step_calls += 1;
+  return arm;
+}
+
+static const struct arm *arm_of(struct communicator *of, int collective, size_t bytes) {
+  lock(&of->lock);
+  const struct arm *arm = &ARMS[next_arm(of, collective, bytes)];
+  unlock(&of->lock);
   return arm;
 }
 
@@ -176,14 +192,37 @@ static int choose(void *context, int collective, size_t bytes, int pipe_ops, flo
   (void)pipe_ops, (void)is_registered, (void)channels;
   struct communicator *of = context;
   if (of == NULL) return NCCL_SUCCESS;
-  lock(&of->lock);
-  const struct arm *arm = &ARMS[next_arm(of, collective, bytes)];
-  unlock(&of->lock);
+  const struct arm *arm = arm_of(of, collective, bytes);
   if (costs == NULL || arm->algorithm < 0 || arm->algorithm >= algorithms ||
       arm->protocol >= protocols)
     return NCCL_SUCCESS;
   float *cost = (float *)costs + arm->algorithm * protocols + arm->protocol;
   if (*cost >= 0.0f) *cost = 0.0f;
+  return NCCL_SUCCESS;
+}
+
+static int choose_v3(void *context, int collective, size_t bytes, int pipe_ops, float **costs,
+                     int algorithms, int protocols, int *channels) {
+  return choose(context, collective, bytes, pipe_ops, costs, algorithms, protocols, 0, channels);
+}
+
+/**
+ * NCCL 2.21 runs what is named here without asking whether it can, and has no table that says so: only pairs that run everywhere are
+ * named. LL128 is not one of them: where the hardware tears its lines the results are wrong.
+ */
+static int choose_v2(void *context, int collective, size_t bytes, int has_collnet, int has_nvls,
+                     int pipe_ops, int *algorithm, int *protocol, int *channels) {
+  (void)has_collnet, (void)has_nvls, (void)pipe_ops, (void)channels;
+  struct communicator *of = context;
+  if (of == NULL) return NCCL_SUCCESS;
+  const struct arm *arm = arm_of(of, collective, bytes);
+  int runs_everywhere =
+      arm->algorithm == NCCL_RING || (arm->algorithm == NCCL_TREE && collective == NCCL_ALL_REDUCE);
+  // Here NCCL would obey the plugin before its user.
+  int is_user_choice = getenv("NCCL_ALGO") != NULL || getenv("NCCL_PROTO") != NULL;
+  if (!runs_everywhere || arm->protocol == NCCL_LL128 || is_user_choice) return NCCL_SUCCESS;
+  *algorithm = arm->algorithm;
+  *protocol = arm->protocol;
   return NCCL_SUCCESS;
 }
 
@@ -202,6 +241,8 @@ static int end(void *context) {
 }
 
 static const char NAME[] = "Orbweaver";
+EXPORT const struct nccl_tuner_v2 ncclTunerPlugin_v2 = {NAME, init_v4, choose_v2, end};
+EXPORT const struct nccl_tuner_v3 ncclTunerPlugin_v3 = {NAME, init_v4, choose_v3, end};
 EXPORT const struct nccl_tuner_v4 ncclTunerPlugin_v4 = {NAME, init_v4, choose, end};
 EXPORT const struct nccl_tuner_v5 ncclTunerPlugin_v5 = {NAME, init_v5, choose, end};
 EXPORT const struct nccl_tuner_v6 ncclTunerPlugin_v6 = {NAME, init_v5, choose, end, NULL};
@@ -349,8 +390,18 @@ EXPORT void orbweaver_collectives_ballot(int64_t out[4]) {
 }
 
 /**
+ * Calls from here on do not run: a graph records them, or a simulated group asks what they would cost. They count for no schedule, and
+ * get the arm that their policy has settled on, none on trial. Begun and ended by all ranks at the same place of their program, or by
+ * those alone whose calls in between run on no rank.
+ */
+EXPORT void orbweaver_collectives_aside(int is_begun) {
+  atomic_fetch_add_explicit(&asides, is_begun ? 1 : -1, memory_order_acq_rel);
+}
+
+/**
  * Counts the largest of all ranks' votes. If all ranks hold the same policy, it comes into force at every communicator's next call (or at the
- * call that it names); otherwise the policy in force stays. The result depends only on these four numbers, which are the same on all ranks.
+ * call that it names). If none holds one, the policy in force stays. Otherwise the ranks are split, and NCCL chooses on all of them until they
+ * hold the same again: a rank that lost its policy, or has no plugin, could not follow the others. The result depends only on these four numbers, which are the same on all ranks.
  * All ranks call it at the same place of their program, between steps. Returns 1 when the policy was adopted.
  */
 EXPORT int orbweaver_collectives_elect(const int64_t votes[4]) {
@@ -358,7 +409,14 @@ EXPORT int orbweaver_collectives_elect(const int64_t votes[4]) {
   lock(&global_lock);
   int64_t version = (int64_t)held.version;
   int64_t name = name_held();
-  if (votes[0] > 0 && votes[0] == -votes[1] && votes[0] == name && votes[3] == -version) {
+  int is_whole = votes[0] == -votes[1];
+  if (votes[0] > 0) is_split = !is_whole;
+  for (struct communicator *of = communicators; of != NULL; of = of->next) {
+    lock(&of->lock);
+    of->is_split = is_split;
+    unlock(&of->lock);
+  }
+  if (votes[0] > 0 && is_whole && votes[0] == name && votes[3] == -version) {
     is_taken = 1;
     if (held.version > elected_version) elected_version = held.version;
     for (struct communicator *of = communicators; of != NULL; of = of->next) {

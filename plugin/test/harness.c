@@ -113,6 +113,7 @@ int main(int argc, char **argv) {
   printf("decisions of 8 ranks      %" PRIu64 " in %" PRIu64 " jobs; %" PRIu64 " times a communicator got another policy while they ran\n",
          all.decisions, jobs, all.adopted);
   printf("calls with an arm         %" PRIu64 "\n", all.overrides);
+  printf("elections of split ranks  %" PRIu64 "\n", all.splits);
   printf("disagreements             %" PRIu64 "\n", all.disagreements);
   printf("not what the policy says  %" PRIu64 "\n", all.wrong);
   printf("reward files read, torn   %" PRIu64 ", %" PRIu64 "\n", all.rewards_read, all.rewards_torn);
@@ -120,7 +121,7 @@ int main(int argc, char **argv) {
   printf("control: each rank acts on the file that it reads: %" PRIu64 " disagreements in %" PRIu64 " decisions\n",
          control.disagreements, control.decisions);
   int is_good = all.disagreements == 0 && all.wrong == 0 && torn == 0 && all.rewards_torn == 0 &&
-                all.overrides > 0 && all.adopted > 0 && all.rewards_read > 0 &&
+                all.overrides > 0 && all.adopted > 0 && all.splits > 0 && all.rewards_read > 0 &&
                 control.disagreements > 0;
   return is_good ? 0 : 1;
 }

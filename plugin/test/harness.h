@@ -40,6 +40,8 @@ struct job_result {
   uint64_t wrong;
   uint64_t overrides;
   uint64_t adopted;
+  /** Elections at which the ranks held different policies, or one of them none. */
+  uint64_t splits;
   uint64_t rewards_read;
   /** Reward files that were not whole. */
   uint64_t rewards_torn;

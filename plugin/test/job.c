@@ -26,6 +26,7 @@ enum {
   PROTOCOLS = 3,
   CELLS = ALGORITHMS * PROTOCOLS,
   UNKNOWN = -2,
+  EVERYBODY = (1 << RANKS) - 1,
 };
 
 enum op_kind { OP_CALL, OP_STEP, OP_AGREE, OP_MAKE, OP_FLUSH };
@@ -37,6 +38,8 @@ struct op {
   int collective;
   size_t bytes;
   float costs[CELLS];
+  /** Of a call that does not run: the ranks that make it. All record a graph together; one may ask alone what a group would cost. */
+  int aside;
   /** The choice of the first rank of each group, and the right one. */
   int chosen[GROUPS];
   int want;
@@ -48,10 +51,13 @@ struct op {
 
 struct rank {
   void *library;
-  nccl_choose_fn choose;
   nccl_end_fn end;
+  /** The one of them that this job's NCCL has found. */
+  const struct nccl_tuner_v2 *v2;
+  const struct nccl_tuner_v3 *v3;
   const struct nccl_tuner_v4 *v4;
   const struct nccl_tuner_v5 *v5;
+  void (*set_aside)(int);
   void *context[COMMUNICATORS];
   int (*step)(double);
   void (*flush)(void);
@@ -95,10 +101,12 @@ static void draw_ops(uint64_t *state) {
                             : 1.0f + (float)random_below(state, 1000) / 10.0f;
     op->costs[NCCL_RING * PROTOCOLS + NCCL_SIMPLE] = 50.0f;
     for (int group = 0; group < GROUPS; group += 1) op->chosen[group] = UNKNOWN;
+    if (op->kind == OP_CALL && random_below(state, 10) == 0)
+      op->aside = random_below(state, 2) == 0 ? EVERYBODY : 1 + (int)random_below(state, EVERYBODY);
     if (op->kind != OP_AGREE) continue;
     if (drawn < POLICIES && random_below(state, 2) == 0) drawn += 1;
     op->policy = drawn - 1;
-    op->is_broadcast = (int)random_below(state, 2);
+    op->is_broadcast = random_below(state, 4) != 0;
     // One broken file among eight is the case to get right, and all whole has to be seen too.
     uint32_t broken = random_below(state, 3);
     for (int r = 0; r < RANKS; r += 1)
@@ -111,6 +119,7 @@ struct reference {
   int in_force;
   int coming;
   int newest;
+  int is_split;
   uint64_t calls;
   uint64_t row_calls[POLICY_ROWS];
 };
@@ -131,8 +140,9 @@ static void settle(struct reference *of) {
 }
 
 static int right_arm(struct reference *of, int communicator, const struct op *op) {
+  if (of->is_split) return ARM_AUTO;
   settle(of);
-  of->calls += 1;
+  of->calls += op->aside == 0;
   if (of->in_force < 0) return ARM_AUTO;
   const struct policy *policy = &policies[of->in_force];
   for (int s = 0; s < policy->sections; s += 1) {
@@ -143,7 +153,7 @@ static int right_arm(struct reference *of, int communicator, const struct op *op
       if (row->collective != op->collective || op->bytes < row->min_bytes ||
           op->bytes > row->max_bytes)
         continue;
-      return written_out(row, of->row_calls[r]++);
+      return op->aside != 0 ? row->arm : written_out(row, of->row_calls[r]++);
     }
   }
   return ARM_AUTO;
@@ -155,35 +165,59 @@ static int own_policy(const struct op *op, int rank) {
   return op->file[rank] == FILE_OLD ? 0 : -1;
 }
 
-static void work_out(int sealed, uint64_t *overrides, uint64_t *adopted) {
+/** What all ranks hold at an election: a policy, −1 for none, `UNKNOWN` when they are split. */
+static int held_by_all(const struct op *op, const struct reference *of, int made) {
+  int first = own_policy(op, 0);
+  if (op->is_broadcast) {
+    // The first rank offers only what is new to one of its communicators.
+    int least = of[0].newest;
+    for (int c = 1; c < made; c += 1)
+      if (of[c].newest < least) least = of[c].newest;
+    return first > least ? first : -1;
+  }
+  for (int r = 1; r < RANKS; r += 1)
+    if (own_policy(op, r) != first) return UNKNOWN;
+  return first;
+}
+
+/** The pair that version 2 names, where it may name it. */
+static int is_named(const struct op *op, const struct arm *arm) {
+  int is_tree = arm->algorithm == NCCL_TREE && op->collective == NCCL_ALL_REDUCE;
+  return (arm->algorithm == NCCL_RING || is_tree) && arm->protocol != NCCL_LL128;
+}
+
+static void work_out(int interface, int sealed, struct job_result *result) {
   struct reference of[COMMUNICATORS];
   memset(of, 0, sizeof of);
-  int made = LATE_COMMUNICATOR;
+  int made = LATE_COMMUNICATOR, is_split = 0;
   for (int c = 0; c < COMMUNICATORS; c += 1)
     of[c] = (struct reference){.in_force = -1, .coming = sealed, .newest = sealed};
   for (int k = 0; k < OPS; k += 1) {
     struct op *op = &ops[k];
-    if (op->kind == OP_MAKE) made = COMMUNICATORS;
+    if (op->kind == OP_MAKE) {
+      made = COMMUNICATORS;
+      of[LATE_COMMUNICATOR].is_split = is_split;
+    }
     if (op->kind == OP_AGREE) {
-      int agreed = own_policy(op, 0);
-      for (int r = 1; r < RANKS && !op->is_broadcast; r += 1)
-        if (own_policy(op, r) != agreed) agreed = -1;
+      int agreed = held_by_all(op, of, made);
+      if (agreed != -1) is_split = agreed == UNKNOWN;
+      result->splits += agreed == UNKNOWN;
       for (int c = 0; c < made; c += 1) {
+        of[c].is_split = is_split;
         if (agreed < 0 || agreed <= of[c].newest) continue;
         settle(&of[c]);
         of[c].coming = of[c].newest = agreed;
-        *adopted += 1;
+        result->adopted += 1;
       }
     }
     if (op->kind != OP_CALL) continue;
     float costs[CELLS];
     memcpy(costs, op->costs, sizeof costs);
     const struct arm *arm = &ARMS[right_arm(&of[op->communicator], op->communicator, op)];
-    if (arm->algorithm >= 0 && costs[arm->algorithm * PROTOCOLS + arm->protocol] >= 0.0f) {
-      costs[arm->algorithm * PROTOCOLS + arm->protocol] = 0.0f;
-      *overrides += 1;
-    }
-    op->want = cell_of(costs);
+    int cell = arm->algorithm * PROTOCOLS + arm->protocol;
+    int is_taken = interface == 2 ? is_named(op, arm) : arm->algorithm >= 0 && costs[cell] >= 0.0f;
+    result->overrides += is_taken;
+    op->want = is_taken ? cell : cell_of(costs);
   }
 }
 
@@ -203,10 +237,12 @@ static void copy_function(void *out, void *library, const char *name) {
 
 static void make(struct rank *rank, int communicator) {
   const struct shape *shape = &SHAPES[communicator];
-  int result = rank->v4 != NULL
-                   ? rank->v4->init(shape->ranks, shape->nodes, NULL, &rank->context[communicator])
-                   : rank->v5->init(&rank->context[communicator], 7, shape->ranks, shape->nodes,
-                                    NULL, NULL, NULL);
+  nccl_init_v4_fn init = rank->v2 != NULL ? rank->v2->init : rank->v3 != NULL ? rank->v3->init
+                                                         : rank->v4 != NULL ? rank->v4->init
+                                                                            : NULL;
+  int result = init != NULL ? init(shape->ranks, shape->nodes, NULL, &rank->context[communicator])
+                            : rank->v5->init(&rank->context[communicator], 7, shape->ranks,
+                                             shape->nodes, NULL, NULL, NULL);
   if (result != NCCL_SUCCESS) abort();
 }
 
@@ -217,15 +253,15 @@ static void load(struct rank *rank, const char *path, int interface) {
     fprintf(stderr, "%s\n", dlerror());
     exit(2);
   }
-  if (interface == 4) rank->v4 = symbol(rank->library, "ncclTunerPlugin_v4");
+  char name[] = "ncclTunerPlugin_v5";
+  name[sizeof name - 2] = (char)('0' + interface);
+  void *tuner = symbol(rank->library, name);
+  if (interface == 2) rank->end = (rank->v2 = tuner)->end;
+  else if (interface == 3) rank->end = (rank->v3 = tuner)->end;
+  else if (interface == 4) rank->end = (rank->v4 = tuner)->end;
   // Versions 6 and 7 begin like version 5.
-  else {
-    char name[] = "ncclTunerPlugin_v5";
-    name[sizeof name - 2] = (char)('0' + interface);
-    rank->v5 = symbol(rank->library, name);
-  }
-  rank->choose = rank->v4 != NULL ? rank->v4->choose : rank->v5->choose;
-  rank->end = rank->v4 != NULL ? rank->v4->end : rank->v5->end;
+  else rank->end = (rank->v5 = tuner)->end;
+  copy_function(&rank->set_aside, rank->library, "orbweaver_collectives_aside");
   copy_function(&rank->step, rank->library, "orbweaver_collectives_step");
   copy_function(&rank->flush, rank->library, "orbweaver_collectives_flush");
   copy_function(&rank->offer, rank->library, "orbweaver_collectives_offer");
@@ -304,11 +340,31 @@ static void agree(struct rank *ranks, const struct op *op, const struct job_orde
   }
 }
 
+/** The cell of a call, as the NCCL of this interface takes it; −1 when the plugin has touched what it must not. */
+static int chosen_cell(const struct rank *rank, const struct op *op, int is_registered) {
+  void *context = rank->context[op->communicator];
+  float costs[CELLS];
+  memcpy(costs, op->costs, sizeof costs);
+  float **table = (float **)(void *)costs;
+  int channels = 0, algorithm = -1, protocol = -1, result;
+  if (rank->v2 != NULL)
+    result = rank->v2->choose(context, op->collective, op->bytes, 1, 1, 1, &algorithm, &protocol,
+                              &channels);
+  else if (rank->v3 != NULL)
+    result = rank->v3->choose(context, op->collective, op->bytes, 1, table, ALGORITHMS, PROTOCOLS,
+                              &channels);
+  else
+    result = (rank->v4 != NULL ? rank->v4->choose : rank->v5->choose)(
+        context, op->collective, op->bytes, 1, table, ALGORITHMS, PROTOCOLS, is_registered,
+        &channels);
+  if (result != NCCL_SUCCESS) abort();
+  if (channels != 0 || (algorithm < 0) != (protocol < 0)) return -1;
+  return algorithm >= 0 ? algorithm * PROTOCOLS + protocol : cell_of(costs);
+}
+
 static void run_op(struct rank *rank, int r, struct op *op, const struct job_order *order,
                    struct job_result *result) {
-  float costs[CELLS];
   char path[4096];
-  int channels = 0;
   int group = op->communicator == 1 ? r / 4 : 0;
   switch (op->kind) {
     case OP_MAKE:
@@ -329,12 +385,11 @@ static void run_op(struct rank *rank, int r, struct op *op, const struct job_ord
     case OP_AGREE:
       return;
     case OP_CALL:
-      memcpy(costs, op->costs, sizeof costs);
-      if (rank->choose(rank->context[op->communicator], op->collective, op->bytes, 1,
-                       (float **)(void *)costs, ALGORITHMS, PROTOCOLS, r % 2, &channels) != NCCL_SUCCESS)
-        abort();
+      if (op->aside != 0 && (op->aside >> r & 1) == 0) return;
+      if (op->aside != 0) rank->set_aside(1);
+      int cell = chosen_cell(rank, op, r % 2);
+      if (op->aside != 0) rank->set_aside(0);
       result->decisions += 1;
-      int cell = channels == 0 ? cell_of(costs) : -1;
       if (op->chosen[group] == UNKNOWN) op->chosen[group] = cell;
       result->disagreements += cell != op->chosen[group];
       result->wrong += cell != op->want;
@@ -348,7 +403,8 @@ void play_job(const struct job_order *order, struct job_result *result) {
   for (int p = 0; p < POLICIES; p += 1) draw_policy(&policies[p], (uint64_t)p + 1, SHAPES, 2, &state);
   draw_ops(&state);
   int is_sealed = random_below(&state, 4) != 0;
-  work_out(is_sealed ? 0 : -1, &result->overrides, &result->adopted);
+  int interface = 2 + (int)random_below(&state, 6);
+  work_out(interface, is_sealed ? 0 : -1, result);
 
   size_t length = write_policy(&policies[0], text);
   text[length] = '\0';
@@ -360,7 +416,6 @@ void play_job(const struct job_order *order, struct job_result *result) {
   snprintf(path, sizeof path, "%s/%srewards", order->folder, has_folder ? "" : "missing/");
   setenv("ORBWEAVER_COLLECTIVES_REWARDS", path, 1);
 
-  int interface = 4 + (int)random_below(&state, 4);
   for (int r = 0; r < RANKS; r += 1) {
     be(order->folder, r);
     // Where it starts, too, each rank finds its file in a state of its own.

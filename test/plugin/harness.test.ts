@@ -118,6 +118,13 @@ if (!compiler) {
         ]);
       });
 
+      it("gives a call that is recorded into a graph the settled arm, and goes on with the trial after it", async () => {
+        const rows = await chosenByRanks(-1, 5);
+        expect(rows.every((row) => new Set(row.map(String)).size === 1)).toBe(true);
+        // Step 5 would be the second of the trial: it is recorded, so step 6 is.
+        expect(rows.map(([first]) => String(first)).slice(3, 8)).toEqual(["", "5", "2", "5", "2"]);
+      });
+
       it("has reporters that vote: no rank takes what one of them cannot take", async () => {
         const rows = await chosenByRanks(2);
         expect(rows).toHaveLength(12);
@@ -136,16 +143,18 @@ function hasPython(): boolean {
   }
 }
 
-/** The cells of the cost table that each of four ranks chose, step by step; `lacking` has no plugin. */
+/** The cells of the cost table that each of four ranks chose, step by step; `lacking` has no plugin; step `recorded` goes into a graph. */
 async function chosenByRanks(
   lacking: number,
+  recorded?: number,
 ): Promise<readonly (readonly (readonly number[])[])[]> {
   const folder = mkdtempSync(path.join(build, "ranks-"));
   writeFileSync(path.join(folder, "policy"), policyText(VOTED));
   const library = path.join(build, "libnccl-tuner-orbweaver.so");
   const program = path.join(import.meta.dirname, "reporter_ranks.py");
   const env = { ...process.env, PYTHONDONTWRITEBYTECODE: "1" };
-  const { stdout } = await run("python3", [program, library, folder, String(lacking)], { env });
+  const words = [program, library, folder, lacking, recorded ?? []].flat().map(String);
+  const { stdout } = await run("python3", words, { env });
   // The program prints lists of lists of numbers.
   return stdout
     .trim()

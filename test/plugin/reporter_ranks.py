@@ -1,6 +1,7 @@
 """Four ranks as threads, each with a copy of the plugin and a reporter, over a stand-in for torch.distributed.
 
-reporter_ranks.py PLUGIN.so FOLDER LACKING: rank LACKING (−1: none) has no plugin. Prints, for every step, the cells of
+reporter_ranks.py PLUGIN.so FOLDER LACKING [RECORDED]: rank LACKING (−1: none) has no plugin; step RECORDED is recorded
+into a graph by all ranks, and before it rank 1 alone asks what the call would cost. Prints, for every step, the cells of
 the cost table that the ranks set to 0 for one call.
 """
 
@@ -12,6 +13,7 @@ import threading
 import types
 
 plugin, folder, lacking = sys.argv[1], sys.argv[2], int(sys.argv[3])
+recorded = int(sys.argv[4]) if len(sys.argv) > 4 else None
 RANKS, STEPS = 4, 12
 here = threading.local()
 barrier = threading.Barrier(RANKS)
@@ -35,6 +37,17 @@ def exchanged(tensor, join):
 torch = types.ModuleType("torch")
 torch.tensor = lambda values, dtype=None, device=None: Tensor(values)
 torch.uint8 = torch.int64 = None
+
+
+class CUDAGraph:
+    def capture_begin(self, fails=False):
+        if fails:
+            raise RuntimeError("another capture is going on")
+
+    def capture_end(self):
+        pass
+
+
 torch.cuda = types.SimpleNamespace(is_available=lambda: False)
 torch.distributed = types.SimpleNamespace(
     is_initialized=lambda: True,
@@ -73,23 +86,42 @@ def play(rank, reporter):
     if reporter.lib:
         interface = Interface.in_dll(reporter.lib, "ncclTunerPlugin_v4")
         assert INIT(interface.init)(RANKS, 2, None, ctypes.byref(context)) == 0
-    for _ in range(STEPS):
+
+    def call():
         costs = (ctypes.c_float * (ALGORITHMS * PROTOCOLS))(*[5.0] * (ALGORITHMS * PROTOCOLS))
         if reporter.lib:
             channels = ctypes.c_int(0)
             CHOOSE(interface.choose)(
                 context, ALL_REDUCE, 500, 1, costs, ALGORITHMS, PROTOCOLS, 0, ctypes.byref(channels)
             )
-        chosen[rank].append([cell for cell, cost in enumerate(costs) if cost == 0.0])
+        return [cell for cell, cost in enumerate(costs) if cost == 0.0]
+
+    for step in range(STEPS):
+        graph = graphs[rank]()
+        if step == recorded:
+            try:
+                graph.capture_begin(fails=True)
+            except RuntimeError:
+                pass
+            if rank == 1:
+                with reporter.aside():
+                    call()
+            graph.capture_begin()
+        chosen[rank].append(call())
+        if step == recorded:
+            graph.capture_end()
         reporter.step()
 
 
-reporters = []
+reporters, graphs = [], []
 for rank in range(RANKS):
     copy = os.path.join(folder, f"rank-{rank}.so")
     if rank != lacking:
         shutil.copy(plugin, copy)
     os.environ["NCCL_TUNER_PLUGIN"] = copy
+    # A rank is a process, and watches the graphs of its own torch.
+    torch.cuda.CUDAGraph = type("CUDAGraph", (CUDAGraph,), {})
+    graphs.append(torch.cuda.CUDAGraph)
     reporters.append(orbweaver_reporter.Reporter(every=4))
 threads = [threading.Thread(target=play, args=(rank, reporters[rank])) for rank in range(RANKS)]
 for thread in threads:
