@@ -3,7 +3,12 @@
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import type { ReplicaRule } from "../../domain/job/service-rule.ts";
 import { keepReplicas, type ReplicaJobs } from "./replica-keeper.ts";
-import { ENDPOINT_LIMITS, openEndpoint, type EndpointParts } from "./service-http.ts";
+import {
+  ENDPOINT_LIMITS,
+  openEndpoint,
+  type EndpointParts,
+  type EndpointPlace,
+} from "./service-http.ts";
 import { countService, type ServiceGoalTimes } from "./service-metrics.ts";
 import { createServiceRouter, type RouterLimits } from "./service-router.ts";
 
@@ -12,7 +17,7 @@ export interface EndpointRequest {
   readonly rule: ReplicaRule;
   readonly goal?: ServiceGoalTimes;
   readonly jobs: ReplicaJobs;
-  readonly listen: { readonly host: string; readonly port: number };
+  readonly listen: EndpointPlace;
   readonly guard: EndpointParts["guard"];
   readonly replicaToken?: string;
   readonly line: RouterLimits;

@@ -14,6 +14,7 @@
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { promptBlocks } from "../../planning/serving/prompt-blocks.ts";
 import { bodyOf } from "../serving/body-intake.ts";
 import { relay, type RelayedRequest, type RelayLimits } from "./relay.ts";
@@ -61,6 +62,13 @@ export interface EndpointParts {
   readonly limits: EndpointLimits;
 }
 
+export interface EndpointPlace {
+  readonly host: string;
+  readonly port: number;
+  /** Certificate and key in PEM: HTTPS. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+}
+
 export interface Endpoint {
   readonly port: number;
   /** Refuses new requests, answers those in service, and closes. */
@@ -76,7 +84,7 @@ interface Open extends EndpointParts {
 
 export async function openEndpoint(
   parts: EndpointParts,
-  { host, port }: { readonly host: string; readonly port: number },
+  { host, port, tls }: EndpointPlace,
 ): Promise<Endpoint> {
   const { limits, router } = parts;
   let [isDraining, bodiesBytes] = [false, 0];
@@ -92,22 +100,25 @@ export async function openEndpoint(
     give: (bytes) => (bodiesBytes -= bytes),
   };
   const under = new Set<Promise<void>>();
-  const server = createServer(
-    {
-      requestTimeout: limits.requestMs,
-      headersTimeout: Math.ceil(limits.requestMs / 6),
-      connectionsCheckingInterval: Math.min(1_000, Math.ceil(limits.requestMs / 6)),
-    },
-    (request, response) => {
-      const work = answered(request, response, open)
-        .catch((error: unknown) => {
-          // A client that hung up in its body, too.
-          say(response, 500, error instanceof Error ? error.message : String(error));
-        })
-        .finally(() => under.delete(work));
-      under.add(work);
-    },
-  );
+  const headersTimeout = Math.ceil(limits.requestMs / 6);
+  const options = {
+    requestTimeout: limits.requestMs,
+    headersTimeout,
+    connectionsCheckingInterval: Math.min(1_000, headersTimeout),
+  };
+  const take = (request: IncomingMessage, response: ServerResponse): void => {
+    const work = answered(request, response, open)
+      .catch((error: unknown) => {
+        // A client that hung up in its body, too.
+        say(response, 500, error instanceof Error ? error.message : String(error));
+      })
+      .finally(() => under.delete(work));
+    under.add(work);
+  };
+  const server =
+    tls === undefined
+      ? createServer(options, take)
+      : createTlsServer({ ...options, ...tls, handshakeTimeout: headersTimeout }, take);
   server.maxConnections = limits.connections;
   await listening(server, host, port);
   const address = server.address();

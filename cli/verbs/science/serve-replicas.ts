@@ -14,17 +14,24 @@ import {
   type ConnectionOptionValues,
 } from "../../command/connection-options.ts";
 import { wholeNumber } from "../../command/option-values.ts";
+import {
+  addTlsOptions,
+  refuseClearTokens,
+  tlsOf,
+  type TlsValues,
+} from "../../command/tls-files.ts";
 import { readToken, refuseStrangers, textOf } from "../../command/token-file.ts";
 import { embeddedModel } from "../../planning/embedded-model.ts";
 import { modelFolder } from "../../serving/model-folder.ts";
 import { accessGuard, bearerGuard } from "../../serving/service-guard.ts";
 
-interface ReplicasValues extends ConnectionOptionValues {
+interface ReplicasValues extends ConnectionOptionValues, TlsValues {
   readonly host: string;
   readonly port: number;
   readonly access?: string;
   readonly tokenFile?: string;
   readonly anyone?: boolean;
+  readonly plain?: boolean;
   readonly replicaTokenFile?: string;
   readonly queue: number;
   readonly wait: number;
@@ -47,6 +54,7 @@ export function replicasVerb(context: CommandContext): Command {
     )
     .option("--token-file <file>", "require the token in this file (Authorization: Bearer)")
     .option("--anyone", "answer everybody without a token, because a proxy in front decides")
+    .option("--plain", "HTTP beyond this machine, because a proxy in front encrypts")
     .option("--replica-token-file <file>", "token that replicas ask for")
     .option(
       "--queue <n>",
@@ -66,7 +74,7 @@ export function replicasVerb(context: CommandContext): Command {
       helpEnd([
         ["orbweaver serve replicas chat.yaml", "on 127.0.0.1:8080, for yourself"],
         [
-          "orbweaver serve replicas chat.yaml --host 0.0.0.0 --access fleet.yaml",
+          "orbweaver serve replicas chat.yaml --host 0.0.0.0 --access fleet.yaml --cert c.pem --key k.pem",
           "for users whom the fleet file admits",
         ],
         ["curl -s localhost:8080/metrics", "requests, replicas and times"],
@@ -76,7 +84,7 @@ export function replicasVerb(context: CommandContext): Command {
     .action(async (file: string, values: ReplicasValues) => {
       await serveReplicas(context, file, values);
     });
-  return addServiceOptions(verb);
+  return addServiceOptions(addTlsOptions(verb));
 }
 
 async function serveReplicas(
@@ -88,6 +96,9 @@ async function serveReplicas(
   const service = readService(file, io.cwd);
   const { spec, rule, job } = service;
   const guard = guardOf(context, values, spec.tenant);
+  const tls = tlsOf(values, io.cwd);
+  // Without a guard of tokens, who asks shows none.
+  if (values.anyone !== true) refuseClearTokens(values);
   const token = values.replicaTokenFile;
   const ended = new AbortController();
   const end = (): void => ended.abort();
@@ -104,7 +115,7 @@ async function serveReplicas(
         rule,
         ...(engine !== undefined && { goal: engine }),
         jobs: jobReplicas({ client, job, spec, suffix }),
-        listen: { host: values.host, port: values.port },
+        listen: { host: values.host, port: values.port, ...(tls !== undefined && { tls }) },
         guard,
         ...(token !== undefined && { replicaToken: readToken(token, io.cwd) }),
         line: { waiting: values.queue, waitMs: 1_000 * values.wait },
@@ -112,7 +123,8 @@ async function serveReplicas(
       {
         say: context.say,
         onReady(port) {
-          const url = `http://${hostInUrl(values.host)}:${String(port)}`;
+          const scheme = tls === undefined ? "http" : "https";
+          const url = `${scheme}://${hostInUrl(values.host)}:${String(port)}`;
           if (values.json === true) context.printJson({ url, service: spec.name, ...rule });
           else
             context.print(

@@ -18,17 +18,20 @@ import {
 import { readFleet } from "../../command/fleet-files.ts";
 import { wholeNumber } from "../../command/option-values.ts";
 import { packageVersion } from "../../command/package-version.ts";
-import { isLoopback, textOf } from "../../command/token-file.ts";
+import {
+  addTlsOptions,
+  refuseClearTokens,
+  tlsOf,
+  type TlsValues,
+} from "../../command/tls-files.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 import { tellReady } from "../../up/worker-process.ts";
 
-interface ApiValues extends ConnectionOptionValues {
+interface ApiValues extends ConnectionOptionValues, TlsValues {
   readonly file?: string;
   readonly socketDir?: string;
   readonly port?: number;
   readonly host: string;
-  readonly cert?: string;
-  readonly key?: string;
   readonly relay?: string;
   readonly plain?: boolean;
   readonly json?: boolean;
@@ -51,8 +54,6 @@ export function apiVerb(context: CommandContext): Command {
       wholeNumber("--port", 0),
     )
     .option("--host <address>", "address to listen on", LOOPBACK)
-    .option("--cert <file>", "serve HTTPS with this certificate")
-    .option("--key <file>", "the certificate's key")
     .option(
       "--relay <url>",
       "https://HOST:PORT at which agents elsewhere reach this service for sessions (default: its own name and port, with --cert)",
@@ -104,24 +105,15 @@ export function apiVerb(context: CommandContext): Command {
         await service.close();
       });
     });
-  return addConnectionOptions(verb);
+  return addConnectionOptions(addTlsOptions(verb));
 }
 
-function tcpOf({ io }: CommandContext, { port, host, cert, key, plain }: ApiValues) {
-  if ((cert === undefined) !== (key === undefined))
-    throw new OrbweaverError("BAD_INPUT", "HTTPS needs both. Give --cert FILE and --key FILE.");
+function tcpOf({ io }: CommandContext, values: ApiValues) {
+  const tls = tlsOf(values, io.cwd);
+  const { host, port } = values;
   if (port === undefined) return undefined;
-  if (cert === undefined && plain !== true && !isLoopback(host))
-    throw new OrbweaverError(
-      "BAD_INPUT",
-      `with --host ${host} tokens would cross the network in clear. Add --cert FILE and --key FILE, or --plain if a proxy in front encrypts.`,
-    );
-  const read = (file: string): string => textOf(resolve(io.cwd, file));
-  return {
-    host,
-    port,
-    ...(cert !== undefined && key !== undefined && { tls: { cert: read(cert), key: read(key) } }),
-  };
+  refuseClearTokens(values);
+  return { host, port, ...(tls !== undefined && { tls }) };
 }
 
 function relayUrl(text: string): string {

@@ -5,7 +5,6 @@
  */
 
 import type { Command } from "commander";
-import { resolve } from "node:path";
 import { OrbweaverError } from "../../../domain/values/failure.ts";
 import { startCodecServer, type CodecServerOptions } from "../../../workers/codec/server.ts";
 import { loadConverters } from "../../../workers/connection.ts";
@@ -14,18 +13,17 @@ import { hostInUrl } from "../../../lib/url-host.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
 import { nameList, wholeNumber } from "../../command/option-values.ts";
 import { fleetNamed } from "../../command/fleet-name.ts";
-import { readToken, refuseStrangers, textOf } from "../../command/token-file.ts";
+import { addTlsOptions, tlsOf, type TlsValues } from "../../command/tls-files.ts";
+import { readToken, refuseStrangers } from "../../command/token-file.ts";
 import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 
-interface CodecServerValues {
+interface CodecServerValues extends TlsValues {
   readonly port: number;
   readonly host: string;
   readonly origin?: readonly string[];
   readonly tokenFile?: string;
   readonly anyone?: boolean;
-  readonly cert?: string;
-  readonly key?: string;
   readonly encryptionKeys?: string;
   readonly codec?: string;
   readonly fleet?: string;
@@ -36,7 +34,7 @@ const DEFAULT_PORT = 8081;
 const LOOPBACK = "127.0.0.1";
 
 export function codecServerVerb(context: CommandContext): Command {
-  return context
+  const verb = context
     .verb("codec-server")
     .summary("make payloads readable in Temporal's Web UI")
     .description(
@@ -56,8 +54,6 @@ export function codecServerVerb(context: CommandContext): Command {
     )
     .option("--token-file <file>", "require the token in this file (Authorization: Bearer)")
     .option("--anyone", "answer everybody without a token, because a proxy in front decides")
-    .option("--cert <file>", "serve HTTPS with this certificate")
-    .option("--key <file>", "the certificate's key")
     .option("--encryption-keys <file>", "keys of the payloads (ORBWEAVER_ENCRYPTION_KEYS)")
     .option("--codec <module>", "module that exports payloadCodecs (ORBWEAVER_CODEC)")
     .option(
@@ -91,6 +87,7 @@ export function codecServerVerb(context: CommandContext): Command {
       await aborted(context.io.interrupted);
       await server.close();
     });
+  return addTlsOptions(verb);
 }
 
 async function optionsOf(
@@ -98,12 +95,9 @@ async function optionsOf(
   values: CodecServerValues,
 ): Promise<CodecServerOptions> {
   const { io } = context;
-  const { host, port, origin = [], tokenFile, cert, key } = values;
+  const { host, port, origin = [], tokenFile } = values;
   refuseStrangers(values, "read the fleet's payloads", "--token-file FILE (and --cert, --key)");
-  if ((cert === undefined) !== (key === undefined)) {
-    throw new OrbweaverError("BAD_INPUT", "HTTPS needs both. Give --cert FILE and --key FILE.");
-  }
-  const read = (file: string): string => textOf(resolve(io.cwd, file));
+  const tls = tlsOf(values, io.cwd);
   const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
   const noted = await readUpState(fleetStateDir(io.env, fleetNamed(values, io.env)));
   const { client } = await loadConverters(values, io, noted?.encryptionKeys);
@@ -114,7 +108,7 @@ async function optionsOf(
     payloadCodecs: client.payloadCodecs ?? [],
     ...(token !== undefined && { token }),
     isOpen: values.anyone === true,
-    ...(cert !== undefined && key !== undefined && { tls: { cert: read(cert), key: read(key) } }),
+    ...(tls !== undefined && { tls }),
   };
 }
 

@@ -1,6 +1,11 @@
 /** @file The endpoint of a service over HTTP: no request lost while replicas come, drain and die; rights, bounds, and streams that pass through. */
 
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { connect } from "node:net";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
@@ -11,6 +16,7 @@ import {
   openEndpoint,
   type Endpoint,
   type EndpointParts,
+  type EndpointPlace,
 } from "../../../workers/replicas/service-http.ts";
 import { countService } from "../../../workers/replicas/service-metrics.ts";
 import { createServiceRouter } from "../../../workers/replicas/service-router.ts";
@@ -107,9 +113,14 @@ interface Opened {
   readonly counts: EndpointParts["counts"];
 }
 
+interface OpenedWith {
+  readonly rule?: Parameters<typeof keepReplicas>[0]["rule"];
+  readonly tls?: EndpointPlace["tls"];
+}
+
 async function opened(
   parts: Partial<Pick<EndpointParts, "guard" | "limits">> = {},
-  rule = { min: 0, max: 3, idleMs: 60_000 },
+  { rule = { min: 0, max: 3, idleMs: 60_000 }, tls }: OpenedWith = {},
 ): Promise<Opened> {
   const jobs = new FakeJobs();
   const router = createServiceRouter({ waiting: 500, waitMs: 20_000 });
@@ -121,14 +132,32 @@ async function opened(
       guard: () => Promise.resolve(undefined),
       ...parts,
     },
-    { host: "127.0.0.1", port: 0 },
+    { host: "127.0.0.1", port: 0, ...(tls !== undefined && { tls }) },
   );
   closings.push(async () => {
     await endpoint.drain();
     await keeper.close();
     for (const id of jobs.replicas.keys()) jobs.kill(id);
   });
-  return { url: `http://127.0.0.1:${String(endpoint.port)}`, endpoint, jobs, counts };
+  const scheme = tls === undefined ? "http" : "https";
+  return { url: `${scheme}://127.0.0.1:${String(endpoint.port)}`, endpoint, jobs, counts };
+}
+
+/** For 127.0.0.1; undefined where there is no openssl. */
+function ownCertificate(): EndpointPlace["tls"] {
+  const folder = mkdtempSync(join(tmpdir(), "orbweaver-endpoint-"));
+  const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+  const words = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=endpoint -addext subjectAltName=IP:127.0.0.1`;
+  try {
+    execFileSync("openssl", [...words.split(" "), "-keyout", key, "-out", cert], {
+      stdio: "ignore",
+    });
+    return { cert: readFileSync(cert, "utf8"), key: readFileSync(key, "utf8") };
+  } catch {
+    return undefined;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 const post = (url: string, path = "/infer", body = "{}"): Promise<Response> =>
@@ -171,7 +200,7 @@ describe("an endpoint", () => {
   }, 60_000);
 
   it("asks a request again whose replica dies before it has answered", async () => {
-    const { url, jobs } = await opened({}, { min: 2, max: 2, idleMs: 60_000 });
+    const { url, jobs } = await opened({}, { rule: { min: 2, max: 2, idleMs: 60_000 } });
     expect((await post(url)).status).toBe(200);
     const asked = Array.from({ length: 8 }, () => post(url));
     await expect.poll(() => jobs.paths.length, { interval: 1 }).toBeGreaterThan(3);
@@ -199,6 +228,19 @@ describe("an endpoint", () => {
     expect((await fetch(`${url}/metrics`)).status).toBe(200);
     expect(jobs.replicas.size).toBe(0);
   });
+
+  const certificate = ownCertificate();
+  it.skipIf(certificate === undefined)(
+    "answers over TLS, and nobody in clear (skipped: no openssl to make a certificate with)",
+    async () => {
+      const { url } = await opened({}, certificate && { tls: certificate });
+      const asked = request(`${url}/infer`, { method: "POST", ca: certificate?.cert }).end("{}");
+      const [answer] = (await once(asked, "response")) as [IncomingMessage];
+      expect(answer.statusCode).toBe(200);
+      expect(await answer.setEncoding("utf8").toArray()).toEqual(["whole"]);
+      await expect(post(url.replace("https:", "http:"))).rejects.toThrow("fetch failed");
+    },
+  );
 
   it("refuses bodies beyond its bounds, said or not", async () => {
     const { url } = await opened({ limits: { ...ENDPOINT_LIMITS, bodyBytes: 1_000 } });
