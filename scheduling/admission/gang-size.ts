@@ -128,7 +128,7 @@ function sizeOffers(
 }
 
 /** The least worth of a smaller gang. */
-function floorOf(request: GangRequest, type: TypeOptions, now: Now): number {
+export function floorOf(request: GangRequest, type: TypeOptions, now: Now): number {
   const { capacity } = now;
   const least = smallestSize(request.gang);
   const rule = capacity.index.tenants.get(request.tenant);

@@ -143,7 +143,7 @@ export function noteStatus(capacity: Capacity, id: HostId, status: HostStatus | 
   const hostCondition = hostConditionOf(status);
   if (host === undefined || host.hostCondition === hostCondition) return;
   setHostCondition(host, hostCondition);
-  capacity.version += 1;
+  capacity.version = capacity.lastVersion += 1;
   capacity.leaseVersion = capacity.hostVersion = capacity.version;
 }
 
@@ -168,7 +168,7 @@ function setMasks(
     for (const { name } of capacity.index.places.get(host.id)?.budgets ?? [])
       keepWatts(capacity, name, more * gpuWatts);
   }
-  capacity.version += 1;
+  capacity.version = capacity.lastVersion += 1;
   if (change.leasedMask !== undefined) capacity.leaseVersion = capacity.version;
 }
 

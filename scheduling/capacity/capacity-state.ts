@@ -40,13 +40,29 @@ export interface Capacity {
   readonly sites: ReadonlyMap<string, WattsBudget>;
   /** The counts of a version, see fleet-counts.ts. */
   counted?: { readonly version: number; readonly counts: FleetCounts };
-  /** Grows with every change of leases, reservations or host conditions. */
+  /** Changes with every change of leases, reservations or host conditions; equal versions are of equal capacities. */
   version: number;
   /** `version` at the last change of leases or hosts. */
   leaseVersion: number;
   /** `version` at the last change of a host's condition. */
   hostVersion: number;
+  /** The greatest version so far: that of a trial that was taken back is never given again. */
+  lastVersion: number;
 }
+
+/** The versions of a capacity, for whoever makes changes and takes all of them back. */
+export type Versions = Pick<Capacity, "version" | "leaseVersion" | "hostVersion">;
+
+export const versionsOf = ({ version, leaseVersion, hostVersion }: Capacity): Versions => ({
+  version,
+  leaseVersion,
+  hostVersion,
+});
+
+/** What was known of the capacity before the changes is true again. */
+export const restoreVersions = (capacity: Capacity, versions: Versions): void => {
+  Object.assign(capacity, versions);
+};
 
 export interface FleetCounts {
   /** Free, and reserved for no job. */

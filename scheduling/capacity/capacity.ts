@@ -87,6 +87,7 @@ export function openCapacity(ledger: Ledger): Capacity {
     version: 0,
     leaseVersion: 0,
     hostVersion: 0,
+    lastVersion: 0,
   };
   for (const lease of ledger.leases.values()) noteLease(capacity, undefined, lease);
   for (const reservation of ledger.reservations?.values() ?? [])

@@ -33,8 +33,26 @@ interface Outlook {
   readonly clusters: ReadonlyMap<ClusterId, EndProfile>;
 }
 
-/** Cost: O(hosts and leases there). */
+/** Of lists of GPUs, which do not change, at a version of the leases. */
+const outlooks = new WeakMap<readonly HostGpus[], KeptOutlook>();
+
+interface KeptOutlook {
+  readonly capacity: Capacity;
+  readonly leaseVersion: number;
+  readonly outlook: Outlook;
+}
+
+/** Cost: O(hosts and leases there), O(1) until a lease changes. */
 export function outlookOf(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
+  const { leaseVersion } = capacity;
+  const known = outlooks.get(gpus);
+  if (known?.capacity === capacity && known.leaseVersion === leaseVersion) return known.outlook;
+  const outlook = outlookNow(gpus, capacity);
+  outlooks.set(gpus, { capacity, leaseVersion, outlook });
+  return outlook;
+}
+
+function outlookNow(gpus: readonly HostGpus[], capacity: Capacity): Outlook {
   const tallies = new Map<ClusterId, Tally>();
   let lastEndMs = -Infinity;
   let missing = 0;
@@ -103,10 +121,31 @@ export function endOf(count: number, profiles: readonly EndProfile[]): number {
   }
 }
 
-/** The GPUs of one cluster that are reserved for nobody. */
-export function unreservedIn(type: TypeOptions, cluster: ClusterId): EndProfile {
+/** By the hosts of a cluster, which are one list for one type and its constraints. */
+const profiles = new WeakMap<readonly PoolHost[], KeptProfile>();
+
+interface KeptProfile {
+  readonly version: number;
+  readonly profile: EndProfile;
+}
+
+/** The GPUs of one cluster that are reserved for nobody. Cost: O(1) until the capacity changes. */
+export function unreservedIn(
+  type: TypeOptions,
+  cluster: ClusterId,
+  { version }: Pick<Capacity, "version">,
+): EndProfile {
+  const hosts = hostsOf(type, cluster);
+  const known = profiles.get(hosts);
+  if (known?.version === version) return known.profile;
+  const profile = unreservedOn(hosts);
+  profiles.set(hosts, { version, profile });
+  return profile;
+}
+
+function unreservedOn(hosts: readonly PoolHost[]): EndProfile {
   const tally: Tally = { free: 0, ends: new Map() };
-  for (const { hostCondition, freeMask, reservedMask, holds } of hostsOf(type, cluster)) {
+  for (const { hostCondition, freeMask, reservedMask, holds } of hosts) {
     if (hostCondition !== undefined) continue;
     tally.free += popCount(freeMask);
     for (const { mask, endAtMs, opportunisticMask } of holds.values()) {

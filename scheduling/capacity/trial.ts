@@ -6,7 +6,7 @@
 
 import type { Lease } from "../../domain/lease/lease.ts";
 import { noteGrant, noteLease, undoGrant, type FreshGrant } from "./capacity-changes.ts";
-import type { Capacity } from "./capacity-state.ts";
+import { restoreVersions, versionsOf, type Capacity } from "./capacity-state.ts";
 
 export interface CapacityTrial {
   readonly removeLease: (lease: Lease) => void;
@@ -15,6 +15,7 @@ export interface CapacityTrial {
 
 export function tryOut<Value>(capacity: Capacity, attempt: (trial: CapacityTrial) => Value): Value {
   const undo: (() => void)[] = [];
+  const before = versionsOf(capacity);
   try {
     return attempt({
       removeLease: (lease) => {
@@ -28,5 +29,6 @@ export function tryOut<Value>(capacity: Capacity, attempt: (trial: CapacityTrial
     });
   } finally {
     for (const takeBack of undo.reverse()) takeBack();
+    restoreVersions(capacity, before);
   }
 }

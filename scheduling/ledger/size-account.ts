@@ -159,13 +159,14 @@ export const reasonBytes = (account: SizeAccount, pairs: number): number =>
 type Sectioned = Pick<Ledger, "requests" | Exclude<SectionName, "shape">>;
 
 /**
- * Measures the parts that have no rows of their own, where they are not the very values that were measured last. `isOpen`: they change in
- * place.
+ * Measures the parts that have no rows of their own, where they are not the very values that were measured last. `isOpen`: those that may
+ * change in place are measured again; every change of the others makes a new value.
  */
 export function measureSections(account: SizeAccount, ledger: Sectioned, isOpen: boolean): void {
   const { service, evictions, runs, ownEstimates, latencyDemand, models, links, intake } = ledger;
   const size = <T>(name: SectionName, value: T | undefined, bytesOf: (of: T) => number): void => {
-    if (!isOpen && account.measured.get(name) === value) return;
+    const mayBeOther = isOpen && (IN_PLACE.has(name) || !account.measured.has(name));
+    if (!mayBeOther && account.measured.get(name) === value) return;
     account.measured.set(name, value);
     account.sections[name] = value === undefined ? 0 : bytesOf(value);
   };
@@ -184,6 +185,15 @@ export function measureSections(account: SizeAccount, ledger: Sectioned, isOpen:
   size("holds", ledger.holds, (holds) => HOLDS_NAME_BYTES + jsonBytes([...holds.values()]));
   measure("deadLetters", ledger.deadLetters, (letters) => letters);
 }
+
+/** What an open transaction changes without making a new value. */
+const IN_PLACE: ReadonlySet<SectionName> = new Set([
+  "service",
+  "models",
+  "links",
+  "intake",
+  "recovery",
+]);
 
 const noteBytes = ({ texts, notes }: NoteRows): number =>
   jsonBytes({ texts, notes: [] }) - jsonBytes([]) + numbersBytes(notes);

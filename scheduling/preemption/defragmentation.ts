@@ -97,11 +97,15 @@ export function proposeMoves(
       !ledger.requests.has(lease.jobId) &&
       ledger.reservations?.has(lease.jobId) !== true,
   );
-  const trials = trialsOf(request, movable, view).slice(0, MAX_TRIALS);
-  if (trials.length === 0) return undefined;
-  const trial = { request, view, search, waitS: Math.min(search.waitMs, HORIZON_MS) / 1_000 };
+  let waitS: number | undefined;
+  const trial: Trial = {
+    request,
+    view,
+    search,
+    waitS: () => (waitS ??= Math.min(search.waitMs, HORIZON_MS) / 1_000),
+  };
   let best: MoveProposal | undefined;
-  for (const leases of trials) {
+  for (const leases of trialsOf(request, movable, view).slice(0, MAX_TRIALS)) {
     const found = tryMoves(trial, leases);
     if (found === undefined || (search.isOnlyPaying === true && !found.doesPay)) continue;
     if (best === undefined || isBetter(found, best)) best = found;
@@ -176,8 +180,8 @@ interface Trial {
   readonly request: PendingRequest;
   readonly view: CycleView;
   readonly search: MoveSearch;
-  /** Until the request would start without moves; computed with all leases on the capacity. */
-  readonly waitS: number;
+  /** Until the request would start without moves; to be asked with all leases on the capacity. */
+  readonly waitS: () => number;
 }
 
 /** On the capacity without these leases; every change is taken back. */
@@ -195,10 +199,18 @@ function tryMoves(trial: Trial, leases: readonly Lease[]): MoveProposal | undefi
   const gpus = placeLater === place ? first : fasterOf(trial, first, inTheWay(first));
   const moved = inTheWay(gpus);
   if (moved.length === 0) return undefined;
+  const leastPrice = tryOut(capacity, ({ removeLease, addGrant }) => {
+    for (const lease of moved) removeLease(lease);
+    addGrant(grantOf(request, gpus));
+    return moved.reduce((sum, lease) => sum + leastLoss(trial, lease), 0);
+  });
+  const throughput = throughputOf(gpus, capacity.spread);
+  const mostGain = gainOf(trial, throughput, HORIZON_MS / 1_000);
+  if (!isWorth(trial, mostGain, leastPrice)) return undefined;
+  if (!isWorth(trial, gainOf(trial, throughput, trial.waitS()), leastPrice)) return undefined;
   const moves = tryOut(capacity, ({ removeLease, addGrant }) => {
     for (const lease of moved) removeLease(lease);
     addGrant(grantOf(request, gpus));
-    if (!mayPay(trial, gpus, moved)) return undefined;
     const found: Move[] = [];
     for (const lease of [...moved].sort(
       (a, b) => gpuCountOf(b.gpus) - gpuCountOf(a.gpus) || a.token - b.token,
@@ -243,37 +255,32 @@ function grantOf(
   };
 }
 
-/** Whether, by counts, the request and one of the removed leases may find places at a price that pays. */
+/** Whether, by counts, the request and one of the removed leases may find places at a price that pays, however long the request would wait. */
 function mayBeFound(trial: Trial, leases: readonly Lease[]): boolean {
   const bounds = placementBounds(trial.request, trial.view);
   // At least one of them moves, or nothing is won.
-  return bounds.some(({ place, throughput }) =>
-    leases.some((lease) => isWorth(trial, throughput, leastLoss(trial, lease, place))),
-  );
-}
-
-/** The same when the place of the request is known and on the capacity. */
-function mayPay(trial: Trial, gpus: readonly HostGpus[], moved: readonly Lease[]): boolean {
-  const price = moved.reduce((sum, lease) => sum + leastLoss(trial, lease), 0);
-  return isWorth(trial, throughputOf(gpus, trial.view.capacity.spread), price);
+  return bounds.some(({ place, throughput }) => {
+    const mostGain = gainOf(trial, throughput, HORIZON_MS / 1_000);
+    return leases.some((lease) => isWorth(trial, mostGain, leastLoss(trial, lease, place)));
+  });
 }
 
 /** Whether the moves are possible, and pay where they have to. */
-const isWorth = (trial: Trial, throughput: number, price: number): boolean =>
-  price < Infinity &&
-  (trial.search.isOnlyPaying !== true || doesPay(gainOf(trial, throughput), price));
+const isWorth = (trial: Trial, gain: number, price: number): boolean =>
+  price < Infinity && (trial.search.isOnlyPaying !== true || doesPay(gain, price));
 
 const doesPay = (gain: number, price: number): boolean => gain >= PAYS_TIMES * price;
 
-/** The least loss of a lease's move where the request takes its GPUs out of `taken`; infinite where the lease finds no place. */
-function leastLoss(trial: Trial, lease: Lease, taken?: ClusterOffer): number {
+/** The least loss of a lease's move where the request takes its GPUs out of `place`; infinite where the lease finds no place. */
+function leastLoss(trial: Trial, lease: Lease, place?: readonly ClusterOffer[]): number {
   const { request, view } = trial;
   const again = asRequest(lease, trial);
-  const most = again && mostThroughput(again, view, taken && { ...taken, gpus: request.gang.gpus });
+  const taken = place && { place, gpus: request.gang.gpus };
+  const most = again && mostThroughput(again, view, taken);
   return most === undefined ? Infinity : moveLoss(lease, view.nowMs) + slowerBy(lease, most, view);
 }
 
-const gainOf = ({ request, waitS }: Trial, throughput: number): number =>
+const gainOf = ({ request }: Trial, throughput: number, waitS: number): number =>
   request.gang.gpus * throughput * waitS;
 
 /** GPU-seconds that a moved gang loses until its end because its new place has only this throughput. */
@@ -335,7 +342,7 @@ function proposal(
     (sum, { lease, to }) => sum + slowerBy(lease, throughputOf(to, spread), view),
     0,
   );
-  const gain = gainOf(trial, throughputOf(gpus, spread));
+  const gain = gainOf(trial, throughputOf(gpus, spread), trial.waitS());
   const price = lost + slower;
   return {
     gpus,

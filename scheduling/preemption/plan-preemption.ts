@@ -28,16 +28,22 @@ import { largestAt, needIn } from "../capacity/capacity.ts";
 import { withLenders, withoutLenders } from "../capacity/stranded-gpus.ts";
 import { tryOut } from "../capacity/trial.ts";
 import { cheapestHosts, type HostSearch } from "./cheapest-hosts.ts";
-import { checkGrant, isAcceptableSize, largestAcceptable } from "../ledger/rules/grant-check.ts";
+import {
+  canShrink,
+  checkGrant,
+  isAcceptableSize,
+  largestAcceptable,
+} from "../ledger/rules/grant-check.ts";
 import { UNKNOWN_END_MS, type PoolHost } from "../capacity/host-pools.ts";
 import { freeGpus, fitsOf, type CycleView } from "../admission/feasibility.ts";
 import type { PlacePolicy } from "../placement/place-policy.ts";
-import { isWorthIt } from "../admission/gang-size.ts";
+import { floorOf, isWorthIt } from "../admission/gang-size.ts";
 import { needing } from "../ledger/rules/usage.ts";
 import { sharedGpus, withoutGpus } from "../ledger/rules/reservation-index.ts";
 import { asFree, demandOf, freeHosts } from "../admission/try-start.ts";
 import { isAffordable, noteEvicted, type PreemptionAccount } from "./account.ts";
 import type { Victim } from "./candidate-index.ts";
+import { mostWorthIn } from "./placement-bounds.ts";
 import type { ServiceOrder } from "../queue/service-order.ts";
 import { victimsByOrder } from "./order-victims.ts";
 import { chooseVictims, dueRoom, type Right, type VictimChoice } from "./victim-choice.ts";
@@ -186,15 +192,29 @@ function searchPlace(search: Search): Found | undefined {
   return last && { ...last, work: work + last.work };
 }
 
-/** The shortest beginning of the list without which the gang fits, by count. */
+/**
+ * The shortest beginning of the list without which the gang fits, by count; undefined where there is none, or where by counts the gang would
+ * lie too scattered even without all of them.
+ */
 function enoughOf(search: Search, victims: readonly Victim[]): readonly Victim[] | undefined {
   return tryOut(search.view.capacity, (trial) => {
-    for (const [at, { lease }] of victims.entries()) {
+    const last = victims.findIndex(({ lease }) => {
       trial.removeLease(lease);
-      if (fitting(search).length > 0) return victims.slice(0, at + 1);
-    }
-    return undefined;
+      return fitting(search).length > 0;
+    });
+    if (last < 0) return undefined;
+    for (const { lease } of victims.slice(last + 1)) trial.removeLease(lease);
+    return mayBeWorthIt(search) ? victims.slice(0, last + 1) : undefined;
   });
+}
+
+/** A necessary condition for a place that is worth waiting for, on the capacity as it is. GPUs of lenders would count as well. */
+function mayBeWorthIt({ request, wanted, view }: Search): boolean {
+  const { capacity } = view;
+  if (!canShrink(request.gang) || needIn(capacity, request) !== undefined) return true;
+  return mostWorthIn(request, wanted, view).some(
+    ({ type, worth }) => worth >= floorOf(request, type, view),
+  );
 }
 
 const fitting = ({ request, wanted, view }: Search) =>

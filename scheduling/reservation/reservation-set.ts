@@ -54,6 +54,8 @@ export interface ReservationSet {
   openings: number;
   /** Counts the changes of backfill reservations. */
   changes: number;
+  /** Counts the trials that took GPUs from reservations. */
+  commits: number;
   /** Of these versions, see `partlyFree`. */
   partlyFree?: PartlyFree;
 }
@@ -93,6 +95,7 @@ export function openReservations(
     changed: new Map(),
     openings: 0,
     changes: 0,
+    commits: 0,
   };
   if (!rule.isKept) for (const job of former.keys()) setBackfill(reservations, job, undefined);
   return reservations;

@@ -9,6 +9,7 @@
 
 import type { JobId } from "../../domain/values/ids.ts";
 import type { HostGpus, Reservation } from "../../domain/lease/lease.ts";
+import { restoreVersions, versionsOf } from "../capacity/capacity-state.ts";
 import { change, relinquish, reservationOf, type ReservationSet } from "./reservation-set.ts";
 
 /** Takes a job's reservation off the capacity; undefined when it has none. */
@@ -33,6 +34,8 @@ export function withTrial<Value>(
   reservations: ReservationSet,
   attempt: (release: Release) => TrialEnd<Value>,
 ): Value {
+  const { capacity, commits } = reservations;
+  const before = versionsOf(capacity);
   const released: Reservation[] = [];
   let end: TrialEnd<Value> | undefined;
   try {
@@ -46,11 +49,14 @@ export function withTrial<Value>(
     return end.value;
   } finally {
     if (end?.kind === "commit") {
+      reservations.commits += 1;
       for (const reservation of released)
         relinquish(reservations, reservation, end.takenOf(reservation));
     } else {
       for (const reservation of released.reverse())
         change(reservations, reservation.jobId, reservation);
+      // A trial inside this one may have taken GPUs for good.
+      if (reservations.commits === commits) restoreVersions(capacity, before);
     }
   }
 }

@@ -19,6 +19,8 @@ export const WINDOW_S = 600;
 export interface DemandBook {
   gpus: number;
   readonly slots: [slot: number, startGpus: number, mostGpus: number][];
+  /** Of all changes so far, once it was asked for. */
+  trace?: DemandTrace | undefined;
 }
 
 export function openDemand({
@@ -36,7 +38,9 @@ export function openDemand({
   return { gpus, slots: [] };
 }
 
-export const traceOf = ({ gpus, slots }: DemandBook): DemandTrace => ({ gpus, slots });
+/** The same value until demand changes. */
+export const traceOf = (book: DemandBook): DemandTrace =>
+  (book.trace ??= { gpus: book.gpus, slots: book.slots });
 
 /** GPUs of a lease, or a request, that count. */
 export const heldBy = (lease: Lease | undefined): number =>
@@ -48,6 +52,7 @@ export const wantedBy = (request: PendingRequest | undefined): number =>
 /** Demand has changed by so many GPUs. Time that runs backwards counts for the last second. */
 export function noteDemand(book: DemandBook, moreGpus: number, nowMs: number): void {
   const { slots } = book;
+  book.trace = undefined;
   const slot = Math.floor(nowMs / SLOT_MS);
   const before = book.gpus;
   book.gpus += moreGpus;

@@ -35,7 +35,7 @@ function busy(): Ledger {
 const profileOf = (ledger: Ledger): readonly EndProfile[] => {
   const capacity = openCapacity(ledger);
   const { types } = optionsFor(capacity, pendingRequest(), 0);
-  return types.map((type) => unreservedIn(type, clusterId("c0")));
+  return types.map((type) => unreservedIn(type, clusterId("c0"), capacity));
 };
 
 describe("the profile of a cluster", () => {

@@ -26,6 +26,7 @@ describe("a trial", () => {
         (outer, inner) => {
           const { reservations, view } = open();
           const masks = new Map(view.capacity.reserved.masks);
+          const { version } = view.capacity;
           const found = withTrial(reservations, (release) => {
             for (const job of outer) release(job);
             const nested = withTrial(reservations, (releaseMore) => {
@@ -40,6 +41,7 @@ describe("a trial", () => {
           expect(found).toBe(1 + freed.reduce((sum, each) => sum + (sizes[each.jobId] ?? 0), 0));
           for (const each of ALL) expect(reservationOf(reservations, each.jobId)).toBe(each);
           expect(view.capacity.reserved.masks).toEqual(masks);
+          expect(view.capacity.version).toBe(version);
           expect(reservations).toMatchObject({ openings: 0, changes: 0 });
         },
       ),
@@ -68,6 +70,27 @@ describe("a trial", () => {
     expect(reservationOf(reservations, jobId("a"))).toBeUndefined();
     expect(reservationOf(reservations, jobId("b"))?.gpus).toEqual(gpus(["c0/h1", 0x0c]));
     expect(reservationOf(reservations, jobId("c"))).toBe(ALL[2]);
+  });
+
+  test("around one that commits leaves another version, because less is reserved than before", () => {
+    const { reservations, view } = open();
+    const { version } = view.capacity;
+    withoutOwn(reservations, jobId("a"), () =>
+      withTrial(reservations, (release) => {
+        release(jobId("b"));
+        return commit("granted", () => gpus(["c0/h1", 0x03]));
+      }),
+    );
+    expect(reservationOf(reservations, jobId("b"))?.gpus).toEqual(gpus(["c0/h1", 0x0c]));
+    expect(view.capacity.version).not.toBe(version);
+  });
+
+  test("and what comes after it never see the same version of different capacities", () => {
+    const { reservations, view } = open();
+    const seen = JOBS.slice(0, 3).map((job) =>
+      withoutOwn(reservations, job, () => view.capacity.version),
+    );
+    expect(new Set([view.capacity.version, ...seen]).size).toBe(4);
   });
 
   test("releases nothing for a job without a reservation", () => {
