@@ -1,7 +1,8 @@
 /**
  * @file `run`: one host's part of a gang from the first check to the last process, as a Temporal activity.
  *
- * prepare → heartbeat `prepared` → barrier → commit → heartbeat `running`, again every 20 s → the report. A second attempt
+ * prepare → heartbeat `prepared` → barrier → commit → heartbeat `running`, again every 20 s → the report. Where nobody waits for these words, on the
+ * one host of a gang, the first one comes after a second: each is a write of the server, and a short run ends without any. A second attempt
  * finds the folder of the launch and goes on where the first one was; a launch that is over is only reported. A user's mistake
  * is a report, never an error; an error means that nothing was started here, or that this agent no longer watches.
  */
@@ -47,6 +48,8 @@ export interface RunPorts extends StartPorts {
 /** Two of three heartbeats may be lost. */
 const BEATS_PER_TIMEOUT = 3;
 const HEARTBEAT_TIMEOUT_MS = 60_000;
+/** A run that nobody waits for says nothing of itself before this. */
+const FIRST_BEAT_MS = 1_000;
 /** Between two questions whether a forgotten activity's workflow still lives. */
 const ASK_MS = 5_000;
 
@@ -137,7 +140,9 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
         phase: "running",
         ...(startedAtMs !== undefined && { startedAtMs }),
       } as const;
-      if (order.taskBatch === undefined) say(running);
+      if (beat === undefined && isAwaitedByNone(order))
+        endProgress = clock.after(FIRST_BEAT_MS, () => say(running));
+      else if (order.taskBatch === undefined) say(running);
       else endProgress = watchProgress(run, (tasks) => say({ ...running, tasks }));
       if (!isServing(order.run.command)) return;
       // The service's callers must not wait for the next periodic heartbeat.
@@ -162,6 +167,10 @@ async function attempt(ports: RunPorts, of: Attempt): Promise<RunReport> {
     endBeats();
   }
 }
+
+/** It has no sibling at a barrier, and reports neither tasks nor the address of a service. */
+const isAwaitedByNone = ({ gang, taskBatch, run: { command } }: RunOrder): boolean =>
+  gang.length === 1 && taskBatch === undefined && !isServing(command);
 
 /** Adds the bandwidth that its processes have measured so far, and the address of its service. */
 function withMeasured(
@@ -237,13 +246,14 @@ async function start(
     });
     await fetchFolder(host, run, { order, ports, signal });
     await runPrologue(host, { order, signal });
-    if (!signal.aborted) say({ phase: "prepared" });
+    const isJustBack = ports.contact.isJustBack(host.id);
+    if (!signal.aborted && (isJustBack || !isAwaitedByNone(order))) say({ phase: "prepared" });
     const timeoutMs = Math.max(0, order.prepareTimeoutMs - (clock.elapsedMs() - startedMs));
     gang = await awaitGang(order, {
       gang: ports.gang,
       clock,
       masterPort: ownPort,
-      isJustBack: ports.contact.isJustBack(host.id),
+      isJustBack,
       tuner: run.stored?.tuner,
       signal,
       timeoutMs,

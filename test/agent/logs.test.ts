@@ -165,7 +165,7 @@ describe("readLogs", () => {
     const agent = testAgent();
     const order = orderOf(`echo one; while [ ! -e ${dir}/go ]; do sleep 0.02; done; echo two`);
     const running = agent.runs.run(order);
-    await eventually(() => agent.task.beats.length === 2);
+    await eventually(() => agent.task.beats.length === 1);
     const first = await agent.orders.readLogs(queryOf(order, { waitMs: 5_000 }));
     expect(first).toEqual({ text: "one\n", nextOffset: 4, droppedBytes: 0, isEnd: false });
     const waiting = agent.orders.readLogs(
@@ -185,7 +185,7 @@ describe("readLogs", () => {
     const agent = testAgent();
     const order = orderOf("exec sleep 60");
     const running = agent.runs.run(order);
-    await eventually(() => agent.task.beats.length === 2);
+    await eventually(() => agent.task.beats.length === 1);
     expect(await agent.orders.readLogs(queryOf(order, { waitMs: 50 }))).toEqual({
       text: "",
       nextOffset: 0,
@@ -200,7 +200,7 @@ describe("readLogs", () => {
     const agent = testAgent({ maxWaitingReads: 1 });
     const order = orderOf("exec sleep 60");
     const running = agent.runs.run(order);
-    await eventually(() => agent.task.beats.length === 2);
+    await eventually(() => agent.task.beats.length === 1);
     const ended: string[] = [];
     const query = queryOf(order, { waitMs: 600_000 });
     const waiting = agent.orders.readLogs(query).finally(() => ended.push("first"));

@@ -12,6 +12,7 @@ import {
   runs,
   testAgent,
 } from "./fixture.ts";
+import { token } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 
 afterEach(removeFolders);
@@ -19,7 +20,7 @@ afterEach(removeFolders);
 const TWO_GPUS = [{ host: HOST, mask: 0b101, address: "10.0.0.1" }];
 
 describe("run", () => {
-  it("starts one process a GPU, says so in heartbeats and reports that all ended with 0", async () => {
+  it("starts one process a GPU and reports that all ended with 0", async () => {
     const agent = testAgent();
     const order = orderOf("echo hello from $RANK of $WORLD_SIZE on $CUDA_VISIBLE_DEVICES", {
       gang: TWO_GPUS,
@@ -33,9 +34,19 @@ describe("run", () => {
     ]);
     expect(await outputOf(agent, order, 0)).toBe("hello from 0 of 2 on 0,2\n");
     expect(await outputOf(agent, order, 1)).toBe("hello from 1 of 2 on 0,2\n");
-    expect(agent.task.beats.map((beat) => beat?.phase)).toEqual(["prepared", "running"]);
-    expect(agent.task.beats[0]?.masterPort).toBeGreaterThan(0);
-    expect(agent.task.beats[1]?.startedAtMs).toBe(report.startedAtMs);
+  });
+
+  it("on the one host of a gang says in a heartbeat that it runs once it has run for a second, and nothing before", async () => {
+    const agent = testAgent();
+    expect((await agent.runs.run(orderOf("exit 0"))).end).toBe("completed");
+    expect(agent.task.beats).toEqual([]);
+    const report = await agent.runs.run(orderOf("exec sleep 1.5", { token: token(9) }));
+    expect(agent.task.beats).toHaveLength(1);
+    expect(agent.task.beats[0]).toMatchObject({
+      phase: "running",
+      startedAtMs: report.startedAtMs,
+      masterPort: expect.any(Number),
+    });
   });
 
   it("starts one process a host when asked to", async () => {

@@ -49,7 +49,7 @@ it("an image that is not there is fetched once, before the host is prepared, and
     / --user 7:8 .* --env RANK .*registry.example.org\/ml\/train:2 .*sh -c exit 0$/,
   );
   const phases = agent.task.beats.flatMap((beat) => beat?.phase ?? []);
-  expect([...new Set(phases)]).toEqual(["pulling", "prepared", "running"]);
+  expect([...new Set(phases)]).toEqual(["pulling", "running"]);
 });
 
 it("the store and the way to the registry are the agent's, and no process inside has them", async () => {

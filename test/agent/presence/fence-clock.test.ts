@@ -112,6 +112,7 @@ describe("an agent that goes on after a silence", () => {
     const report = agent.runs.run(order);
     await machine.pass(5_000);
     expect(ranksOn(machine)).toEqual([]);
+    expect(agent.lastBeat()).toMatchObject({ phase: "prepared", token: order.token });
     beats = [{ phase: "prepared", host: HOST, token: order.token }];
     await machine.pass(2_000);
     for (const rank of ranksOn(machine)) rank.end({ exitCode: 0 });
