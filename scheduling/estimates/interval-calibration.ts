@@ -7,7 +7,8 @@
  * the 10th to the 90th percentile of the scores, and its median is their median. A reach is half the width of the plays' interval plus
  * `SLACK`, because the agreement of the plays says little about their error. If the next start resembles the scored ones, it lies in the
  * interval with the wanted probability, however good or bad the plays are.
- * The scores come from the fleet's own last estimates (start-estimates.ts), so they follow the workload. A job that still waits counts as
+ * The scores come from the fleet's own last estimates (start-estimates.ts), so they follow the workload; of these those `NEIGHBOURS` count whose
+ * longest play was nearest to the longest of these plays, because short waits err otherwise than long ones. A job that still waits counts as
  * later than now, by the product-limit estimate (Kaplan and Meier); without it the long waits would be missing. While there are few
  * scores, the stretch of a trace stands for `PRIOR_SCORES` of them. Cost: O(scores · log scores) a stretch, O(1) an interval.
  */
@@ -30,17 +31,35 @@ export interface Score {
 /** Fitted on the first half of Philly's slice (`bench queue --only estimates`). */
 export const FITTED: Stretch = Object.freeze({ from: -1.2, median: -0.25, to: 0.35 });
 const PRIOR_SCORES = 8;
+/** Enough to bear a tenth on either side, although estimates of one time err together. */
+const NEIGHBOURS = 64;
 const COVERAGE = 0.8;
 
 /** In logarithms: seven times as long, or a seventh. */
 const SLACK = 2;
 /** Added to every time: below it the ratio of two times says nothing. */
 const LEAST_MS = 10_000;
+/** The horizon of plays: one that saw no start is taken to have seen it there. */
+const LATEST_MS = 30 * 86_400_000;
 const EPSILON = 1e-9;
 
-/** The stretch that this fleet's own past estimates give now. */
-export function learnedStretch(ownEstimates: readonly KeptEstimate[], nowMs: number): Stretch {
-  const scores = ownEstimates.flatMap((each) => scoreNow(each, nowMs) ?? []);
+/** The stretch that this fleet's own past estimates of such plays give now. */
+export function learnedStretch(
+  ownEstimates: readonly KeptEstimate[],
+  { toMs }: Pick<Interval, "toMs">,
+  nowMs: number,
+): Stretch {
+  const longest = sinceLog(toMs, nowMs);
+  const awayOf = (each: KeptEstimate): number =>
+    Math.abs(sinceLog(each.toMs, each.askedAtMs) - longest);
+  const scores = ownEstimates
+    .flatMap((each) => {
+      const score = scoreNow(each, nowMs);
+      return score === undefined ? [] : [{ score, away: awayOf(each) }];
+    })
+    .sort((a, b) => a.away - b.away)
+    .slice(0, NEIGHBOURS)
+    .map(({ score }) => score);
   const called = stretchOf(scores);
   const mixed = (own: number, fitted: number): number =>
     (scores.length * own + PRIOR_SCORES * fitted) / (scores.length + PRIOR_SCORES);
@@ -90,8 +109,7 @@ export function scoreOf(
   if (medianMs === Infinity) return undefined;
   const middle = sinceLog(medianMs, nowMs);
   const off = sinceLog(startMs, nowMs) - middle;
-  const side = sinceLog(off < 0 ? fromMs : toMs, nowMs);
-  return side === Infinity ? 0 : off / reach(middle, side);
+  return off / reach(middle, sinceLog(off < 0 ? fromMs : toMs, nowMs));
 }
 
 /** The stretch within which the next score lies with the probability `coverage`, with half of the rest on either side. */
@@ -125,6 +143,6 @@ export function stretchOf(scores: readonly Score[], coverage = COVERAGE): Stretc
 const reach = (middle: number, side: number): number => Math.abs(side - middle) + SLACK;
 
 const sinceLog = (atMs: number, nowMs: number): number =>
-  Math.log(LEAST_MS + Math.max(0, atMs - nowMs));
+  Math.log(LEAST_MS + Math.min(LATEST_MS, Math.max(0, atMs - nowMs)));
 
 const atOf = (log: number, nowMs: number): number => nowMs + Math.max(0, Math.exp(log) - LEAST_MS);

@@ -56,15 +56,13 @@ export const forecast = (
   options: ForecastOptions,
 ): readonly Forecast[] => calibrated(playForward(ledger, jobs, options), ledger, options.nowMs);
 
-/** The plays' intervals, stretched by what this fleet has learned. */
-export function calibrated(
+/** The plays' intervals, each stretched by what this fleet has learned of such. */
+export const calibrated = (
   played: readonly Forecast[],
   { ownEstimates = [] }: Ledger,
   nowMs: number,
-): readonly Forecast[] {
-  const stretch = learnedStretch(ownEstimates, nowMs);
-  return played.map((each) => stretched(each, nowMs, stretch));
-}
+): readonly Forecast[] =>
+  played.map((each) => stretched(each, nowMs, learnedStretch(ownEstimates, each, nowMs)));
 
 /** The intervals of the plays alone. All jobs share the plays. */
 export function playForward(

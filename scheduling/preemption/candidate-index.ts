@@ -19,6 +19,8 @@ export interface Victim {
   readonly gpus: number;
   /** From this time on it may be evicted. */
   readonly fromMs: number;
+  /** Of its tenant in its class. */
+  readonly flow: string;
   readonly kind: string;
 }
 
@@ -59,11 +61,13 @@ export function noteVictim(
   if (after === undefined || fromMs === Infinity) return;
   const [part] = after.gpus;
   const gpuType = part && book.index.places.get(part.host)?.host.gpuType;
+  const flow = tenantFlow(after);
   const victim: Victim = {
     lease: after,
     gpus: gpuCountOf(after.gpus),
     fromMs,
-    kind: `${tenantFlow(after)} ${gpuType}`,
+    flow,
+    kind: `${flow} ${gpuType}`,
   };
   book.all.set(after.id, victim);
   const alike = book.kinds.get(victim.kind);
@@ -74,6 +78,15 @@ export function noteVictim(
     if (there === undefined) book.byHost.set(host, [victim]);
     else there.push(victim);
   }
+}
+
+/** All of one flow. Cost: O(kinds) beside them. */
+export function* victimsIn({ kinds }: VictimIndex, flow: string): Generator<Victim> {
+  for (const alike of kinds.values())
+    for (const victim of alike) {
+      if (victim.flow !== flow) break;
+      yield victim;
+    }
 }
 
 /** When the protection of the next lease ends; infinite when none is protected. */

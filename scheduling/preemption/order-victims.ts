@@ -3,7 +3,7 @@
  *
  * The right is one inside a tenant and class: what a tenant is due is the same before and after. Only a policy that knows no tenants uses it
  * over the whole fleet. Without a checkpoint the work of a run would be lost, so such a job never gives way;
- * a loan gives way to the job of its reservation alone. Cost: O(leases) for each scope,
+ * a loan gives way to the job of its reservation alone. Cost: O(leases in it) for each scope,
  * rank and priority of a cycle, and O(k log k) for k that give way; O(k) a request.
  */
 
@@ -14,7 +14,7 @@ import { isSuitable } from "../ledger/rules/grant-check.ts";
 import { tenantFlow } from "../ledger/rules/flow.ts";
 import type { FleetIndex } from "../ledger/rules/fleet-index.ts";
 import type { ServiceOrder } from "../queue/service-order.ts";
-import type { Victim, VictimIndex } from "./candidate-index.ts";
+import { victimsIn, type Victim, type VictimIndex } from "./candidate-index.ts";
 import { lossOf } from "./eviction-cost.ts";
 import type { VictimChoice } from "./victim-choice.ts";
 
@@ -62,15 +62,16 @@ function outlookOf(request: PendingRequest, { order, book, nowMs, taken }: Order
   const outlooks = OUTLOOKS.get(taken) ?? new Map<string, Outlook>();
   OUTLOOKS.set(taken, outlooks);
   const rank = order.rankOf(request);
-  const scope = order.scope === "fleet" ? "" : tenantFlow(request);
+  const isFleet = order.scope === "fleet";
+  const scope = isFleet ? "" : tenantFlow(request);
   const key = `${scope} ${rank} ${request.priority}`;
   const known = outlooks.get(key);
   if (known !== undefined) return known;
   const givers: Victim[] = [];
   let nextMs = Infinity;
-  for (const victim of book.all.values()) {
+  for (const victim of isFleet ? book.all.values() : victimsIn(book, scope)) {
     const { lease, fromMs } = victim;
-    if (!isBelow(order, request, lease)) continue;
+    if (!isBelow(request, lease)) continue;
     if (fromMs <= nowMs && order.givesWay(lease, rank, nowMs)) givers.push(victim);
     else {
       const atMs = Math.max(fromMs, order.givesWayAtMs(lease, rank));
@@ -88,9 +89,8 @@ function outlookOf(request: PendingRequest, { order, book, nowMs, taken }: Order
 }
 
 /** A job gives way to none of a lower priority, and only where a checkpoint keeps its work. */
-const isBelow = ({ scope }: ServiceOrder, request: PendingRequest, lease: Lease): boolean =>
+const isBelow = (request: PendingRequest, lease: Lease): boolean =>
   lease.opportunistic === undefined &&
-  (scope === "fleet" || tenantFlow(lease) === tenantFlow(request)) &&
   lease.terms?.checkpoint !== undefined &&
   lease.terms.priority <= request.priority;
 

@@ -129,7 +129,7 @@ describe("calibration", () => {
 
   it("without any scores trusts the plays, with slack; a fleet without a past takes a trace's", () => {
     expect(stretchOf([])).toEqual({ from: -1, median: 0, to: 1 });
-    expect(learnedStretch([], NOW_MS)).toEqual(FITTED);
+    expect(learnedStretch([], { toMs: 2 * NOW_MS }, NOW_MS)).toEqual(FITTED);
   });
 
   it.each([
@@ -171,6 +171,29 @@ describe("calibration", () => {
 });
 
 describe("a fleet that keeps its last estimates", () => {
+  it("judges short plays by short ones, long ones by long ones, and endless ones by endless ones", () => {
+    const kept = (waitMs: number, times: number): KeptEstimate => ({
+      askedAtMs: NOW_MS,
+      fromMs: NOW_MS + Math.min(waitMs, 60_000),
+      medianMs: NOW_MS + Math.min(waitMs, 60_000),
+      toMs: NOW_MS + waitMs,
+      outcome: { kind: "started", atMs: NOW_MS + times * 60_000 },
+    });
+    const own = [1, 2].flatMap(() =>
+      Array.from({ length: 64 }, (_, at) => {
+        const [waitMs = 0, times = 1] =
+          [[60_000, 1] as const, [86_400_000, 40] as const][at % 2] ?? [];
+        return kept(waitMs, times);
+      }),
+    );
+    const endless = Array.from({ length: 32 }, () => kept(Infinity, 0));
+    const median = (waitMs: number): number =>
+      learnedStretch([...own, ...endless], { toMs: NOW_MS + waitMs }, NOW_MS).median;
+    expect(median(60_000)).toBeCloseTo((8 * FITTED.median) / 72, 2);
+    expect(median(86_400_000)).toBeGreaterThan(0.3);
+    expect(median(Infinity)).toBeLessThan(median(86_400_000));
+  });
+
   /** Asked one after the other, each started before the next was asked; how the later ones of `counted` came out. */
   function coverageOf(
     stream: readonly { readonly notified: Interval; readonly startMs: number }[],
@@ -178,7 +201,7 @@ describe("a fleet that keeps its last estimates", () => {
   ): number {
     let ownEstimates: readonly KeptEstimate[] = [];
     const hits = stream.map(({ notified, startMs }) => {
-      const shown = stretched(notified, NOW_MS, learnedStretch(ownEstimates, NOW_MS));
+      const shown = stretched(notified, NOW_MS, learnedStretch(ownEstimates, notified, NOW_MS));
       ownEstimates = [
         ...ownEstimates,
         { ...notified, askedAtMs: NOW_MS, outcome: { kind: "started" as const, atMs: startMs } },
