@@ -2,7 +2,9 @@
 
 import { z } from "zod";
 import { FAILURE_CODES } from "../domain/values/codes.ts";
-import type { Route } from "./route.ts";
+import { FOLDER_PART_BYTES } from "../streams/folder-pack.ts";
+import { FOLDER_PATH } from "./folders.ts";
+import { nameIn, type Route } from "./route.ts";
 
 const REF_ERROR = { $ref: "#/components/schemas/Error" };
 
@@ -11,6 +13,8 @@ export function openApiDocument(routes: readonly Route[], version: string): obje
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes)
     (paths[route.path] ??= {})[route.method.toLowerCase()] = operation(route);
+  paths[FOLDER_PATH] = { post: TAKE_PART };
+  paths[`${FOLDER_PATH}/{hash}`] = { get: SEND_PART };
   return {
     openapi: "3.1.0",
     info: {
@@ -45,9 +49,9 @@ export function openApiDocument(routes: readonly Route[], version: string): obje
 }
 
 function operation({ id, summary, path, query, body, isStream }: Route): object {
-  const inPath = path.includes("{job}")
-    ? [{ name: "job", in: "path", required: true, schema: { type: "string" } }]
-    : [];
+  const name = nameIn(path);
+  const inPath =
+    name === undefined ? [] : [{ name, in: "path", required: true, schema: { type: "string" } }];
   const type = isStream === true ? "application/x-ndjson" : "application/json";
   return {
     operationId: id,
@@ -58,15 +62,18 @@ function operation({ id, summary, path, query, body, isStream }: Route): object 
     }),
     responses: {
       "200": { description: "Done.", content: { [type]: { schema: { type: "object" } } } },
-      ...Object.fromEntries(
-        Object.entries(REFUSALS).map(([status, description]) => [
-          status,
-          { description, content: { "application/json": { schema: REF_ERROR } } },
-        ]),
-      ),
+      ...refusals(REFUSALS),
     },
   };
 }
+
+const refusals = (said: Readonly<Record<string, string>>): object =>
+  Object.fromEntries(
+    Object.entries(said).map(([status, description]) => [
+      status,
+      { description, content: { "application/json": { schema: REF_ERROR } } },
+    ]),
+  );
 
 const REFUSALS = {
   "400": "The request, or the job file in it, is wrong.",
@@ -77,6 +84,62 @@ const REFUSALS = {
   "413": "The request is too large.",
   "429": "Who asks has too many requests that are not answered yet.",
   "503": "Temporal, or the fleet, does not answer.",
+} as const;
+
+const BYTES = {
+  "application/octet-stream": { schema: { type: "string", format: "binary" } },
+} as const;
+const HASH = {
+  type: "string",
+  pattern: "^[0-9a-f]{64}$",
+  description: "SHA-256, in hex.",
+} as const;
+
+/** Bodies of bytes come past the routes (`http.ts`). */
+const TAKE_PART = {
+  operationId: "folder",
+  summary: `Takes a part of a packed working folder, of at most ${String(FOLDER_PART_BYTES)} bytes, or the list of its parts (\`{"parts": […]}\`), whose hash a job names.`,
+  parameters: [],
+  requestBody: { required: true, content: BYTES },
+  responses: {
+    "200": {
+      description: "Kept. What was there already is kept on.",
+      content: {
+        "application/json": {
+          schema: {
+            type: "object",
+            required: ["hash", "from"],
+            properties: {
+              hash: HASH,
+              from: {
+                type: "array",
+                items: { type: "string" },
+                description: "Where hosts get it, the best place first.",
+              },
+            },
+          },
+        },
+      },
+    },
+    ...refusals({
+      "401": REFUSALS["401"],
+      "403": REFUSALS["403"],
+      "413": "The part is too large.",
+      "429": REFUSALS["429"],
+      "507": "The store of folders is full.",
+    }),
+  },
+} as const;
+
+const SEND_PART = {
+  operationId: "folder-part",
+  summary: "A part of a working folder. Its name is the right to it, so nobody is asked who it is.",
+  security: [{}],
+  parameters: [{ name: "hash", in: "path", required: true, schema: HASH }],
+  responses: {
+    "200": { description: "The part.", content: BYTES },
+    "404": { description: "There is no such part." },
+  },
 } as const;
 
 interface ObjectSchema {

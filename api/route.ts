@@ -5,6 +5,7 @@ import type { ServerResponse } from "node:http";
 import type { z } from "zod";
 import type { Identity } from "../access/own-identity.ts";
 import type { Principal, Rights } from "../access/principal.ts";
+import type { RevokedOrders } from "../access/revoked-orders.ts";
 import type { OrbweaverClient } from "../client/index.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 
@@ -24,12 +25,13 @@ export interface ServedFleet {
   readonly ownKeys: () => readonly string[];
   readonly ownIdentity: () => Identity;
   readonly apiIdentity: () => Identity;
+  readonly revoked: RevokedOrders;
 }
 
 export interface Call<Query = unknown, Body = unknown> {
   readonly caller: Caller;
   readonly served: ServedFleet;
-  /** The part of the path that `{job}` stands for; empty where the path has none. */
+  /** The part of the path that `{job}` or `{cron}` stands for; empty where the path has none. */
   readonly job: string;
   readonly query: Query;
   readonly body: Body;
@@ -75,6 +77,9 @@ export function route<Query extends z.ZodType, Body extends z.ZodType>(
   // The server parses both by these schemas before it calls the handler.
   return { ...of, answer: of.answer as Route["answer"] } as Route;
 }
+
+/** `job` of `/v1/jobs/{job}`; undefined where the path names nothing. */
+export const nameIn = (path: string): string | undefined => /\{(\w+)\}/.exec(path)?.[1];
 
 /** Of an order that spares nothing, in the audit. */
 export const FORCED = "by force";

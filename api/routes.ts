@@ -1,10 +1,11 @@
 /** @file All routes of the submit service, and the search for the one of a request. */
 
+import { CRON_ROUTES } from "./cron-routes.ts";
 import { HOST_ROUTES } from "./host-routes.ts";
 import { JOB_ROUTES } from "./job-routes.ts";
-import type { Route } from "./route.ts";
+import { nameIn, type Route } from "./route.ts";
 
-export const ROUTES: readonly Route[] = [...HOST_ROUTES, ...JOB_ROUTES];
+export const ROUTES: readonly Route[] = [...HOST_ROUTES, ...JOB_ROUTES, ...CRON_ROUTES];
 
 export interface FoundRoute {
   readonly route: Route;
@@ -23,7 +24,7 @@ export function findRoute(method: string, path: string): FoundRoute | "none" | "
   return hasPath ? "other-method" : "none";
 }
 
-/** What stands for `{job}`, empty where the pattern has none; undefined where the path is another. */
+/** What stands for `{job}` or `{cron}`, empty where the pattern has none; undefined where the path is another. */
 function jobIn(pattern: string, path: string): string | undefined {
   const wanted = pattern.split("/");
   const found = path.split("/");
@@ -31,10 +32,10 @@ function jobIn(pattern: string, path: string): string | undefined {
   let job = "";
   for (const [at, part] of wanted.entries()) {
     const said = found[at] ?? "";
-    if (part === "{job}") job = decoded(said);
+    if (nameIn(part) !== undefined) job = decoded(said);
     else if (part !== said) return undefined;
   }
-  return job === "" && wanted.includes("{job}") ? undefined : job;
+  return job === "" && nameIn(pattern) !== undefined ? undefined : job;
 }
 
 function decoded(text: string): string {

@@ -14,9 +14,12 @@ import { openAuditLog } from "../access/audit-log.ts";
 import { ownIdentity, publicKeyText, userName, type Identity } from "../access/own-identity.ts";
 import type { Principal } from "../access/principal.ts";
 import { apiKeyFiles, believedKeys, makeRoleKeys, signingKey } from "../access/role-keys.ts";
+import { revokedOrders } from "../access/revoked-orders.ts";
 import { hostUser } from "../access/run-as.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import type { CronActivities } from "../protocol/cron.ts";
+import { cronStarter } from "./cron-starts.ts";
 import type { Door } from "./door.ts";
 import { folderStore } from "./folders.ts";
 import { createDoor, HTTP_LIMITS, type HttpLimits, type ServiceParts } from "./http.ts";
@@ -32,6 +35,8 @@ export interface ServiceOptions extends Pick<ServedFleet, "fleet" | "temporal" |
   /** Reads its `access:`; throws BAD_INPUT when it is wrong. */
   readonly readAccess: () => Access | undefined;
   readonly auditFile: string;
+  /** Of the standing signatures that were revoked. */
+  readonly revokedFile: string;
   /** Of the working folders that users send. */
   readonly folderStore: string;
   /** For the owner's own socket; private. */
@@ -54,6 +59,8 @@ export interface Service {
   /** Of the sockets, by the names of their users. */
   readonly sockets: () => ReadonlyMap<string, string>;
   readonly port: number | undefined;
+  /** What schedules ask of it, for a worker of the fleet's schedules. */
+  readonly cronActivities: CronActivities;
   readonly close: () => Promise<void>;
 }
 
@@ -89,6 +96,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     return {
       sockets: doors.sockets,
       port,
+      cronActivities: { startCron: cronStarter({ served, access: live.access, audit }) },
       async close() {
         clearInterval(looks);
         sessions.close();
@@ -115,7 +123,7 @@ function relaysOf({ ownFolder, relay, tcp }: ServiceOptions, port: number | unde
   return [own, `${tls === undefined ? "http" : "https"}://${name}:${String(port)}`];
 }
 
-function servedFleet({ fleet, temporal, client }: ServiceOptions): ServedFleet {
+function servedFleet({ fleet, temporal, client, revokedFile }: ServiceOptions): ServedFleet {
   const files = apiKeyFiles();
   makeRoleKeys(files);
   const key = signingKey(files);
@@ -132,6 +140,7 @@ function servedFleet({ fleet, temporal, client }: ServiceOptions): ServedFleet {
     apiIdentity,
     ownIdentity: () => ownIdentity(),
     ownKeys: () => [...believed(), ownIdentity().publicKey],
+    revoked: revokedOrders(revokedFile),
     signerOf: ({ name, isOwner }) => ({ ...(isOwner ? ownIdentity() : apiIdentity()), name }),
   };
 }

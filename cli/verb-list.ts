@@ -48,6 +48,7 @@ export const VERB_GROUPS: readonly VerbGroup[] = [
       verb("resume", async () => (await import("./verbs/jobs/resume.ts")).resumeVerb),
       verb("requeue", async () => (await import("./verbs/jobs/requeue.ts")).requeueVerb),
       verb("hold", async () => (await import("./verbs/jobs/hold.ts")).holdVerb),
+      verb("cron", async () => (await import("./verbs/jobs/cron.ts")).cronVerb),
       verb("release", async () => (await import("./verbs/jobs/release.ts")).releaseVerb),
     ],
   },

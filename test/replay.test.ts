@@ -36,6 +36,7 @@ describe("recorded histories", () => {
     expect([...types].sort()).toEqual([
       "bandwidth-model",
       "collective-tuner",
+      "cron",
       "fleet",
       "job",
       "link-monitor",

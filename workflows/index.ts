@@ -2,6 +2,7 @@
 
 export { bandwidthModel as "bandwidth-model" } from "./learners/bandwidth-model.ts";
 export { collectiveTuner as "collective-tuner" } from "./learners/collective-tuner.ts";
+export { cron } from "./job/cron.ts";
 export { fleet } from "./fleet/fleet.ts";
 export { job } from "./job/job.ts";
 export { linkMonitor as "link-monitor" } from "./learners/link-monitor.ts";

@@ -14,6 +14,8 @@ import { durationText } from "../../domain/values/dimensions.ts";
 export interface SbatchScript {
   /** The job file, as plain data. */
   readonly job: Readonly<Record<string, unknown>>;
+  /** It waits for its user's jobs of its name, as with `submit --singleton`. */
+  readonly isSingleton: boolean;
   /** One line for each option that was left out, with the reason. */
   readonly unmapped: readonly string[];
 }
@@ -97,6 +99,7 @@ export function readSbatch(
       `${place}: --${name}=${value} cannot be read. Write it as sbatch takes it, or a job file.`,
     );
   };
+  const dependency = read("dependency", dependencyOf);
   const job = {
     name: read("job-name", (name) => name.replace(/[^A-Za-z0-9._/-]+/g, "-")) ?? basename(file),
     ...given("tenant", read("account", textOf)),
@@ -104,7 +107,7 @@ export function readSbatch(
     ...gpusOf(read, file),
     ...given("timeLimit", read("time", timeOf)),
     ...given("array", read("array", arrayOf)),
-    ...read("dependency", dependencyOf),
+    ...given("after", dependency?.after),
     ...(options.has("hold") && { hold: read("hold", () => true) }),
     run: {
       command: [...interpreterOf(lines[0] ?? "", file), withSlurmNames(lines)],
@@ -119,7 +122,7 @@ export function readSbatch(
           `${place}: --${name}${value === "" ? "" : `=${value}`}: ${LEFT_OUT[name] ?? "not known here"}`,
         ],
   );
-  return { job, unmapped };
+  return { job, isSingleton: dependency?.isSingleton === true, unmapped };
 }
 
 type Reader = <T>(name: string, parse: (value: string) => T | undefined) => T | undefined;
@@ -198,17 +201,27 @@ const SLURM_EVENTS: Readonly<Record<string, DependencyEvent>> = {
   afterok: "success",
 };
 
-/** `afterok:a:b,afterany:c`; `?` (any of them), a delay, aftercorr and burst buffers have no counterpart. */
-function dependencyOf(value: string): object | undefined {
-  const after = value.split(",").flatMap((part) => {
+/** `afterok:a:b,afterany:c,singleton`; `?` (any of them), a delay, aftercorr and burst buffers have no counterpart. */
+function dependencyOf(value: string):
+  | {
+      readonly after?: readonly { readonly job: string; readonly on: DependencyEvent }[];
+      readonly isSingleton: boolean;
+    }
+  | undefined {
+  const parts = value.split(",");
+  const others = parts.filter((part) => part !== SINGLETON);
+  const after = others.flatMap((part) => {
     const [kind = "", ...jobs] = part.split(":");
     const on = SLURM_EVENTS[kind];
     const isSound = on !== undefined && jobs.length > 0 && jobs.every((job) => JOB_ID.test(job));
-    return isSound ? jobs.map((job) => ({ job, on })) : [undefined];
+    return isSound ? jobs.map((job) => ({ job, on })) : [];
   });
-  return after.includes(undefined) ? undefined : { after };
+  const named = others.reduce((sum, part) => sum + Math.max(1, part.split(":").length - 1), 0);
+  if (after.length < named) return undefined;
+  return { isSingleton: others.length < parts.length, ...(after.length > 0 && { after }) };
 }
 
+const SINGLETON = "singleton";
 const JOB_ID = /^[A-Za-z0-9][A-Za-z0-9._@=/-]*$/;
 
 /** `0-15`, `1,3,5`, `0-99%10`, `0-15:4`. */

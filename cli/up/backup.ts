@@ -37,7 +37,7 @@ export const DATABASE = "temporal.db";
 export const STATE = "up.json";
 export const STORE = "store";
 /** Kept beside the databases, and not to be had anew. */
-export const RECORDS = ["audit.jsonl", "measured"] as const;
+export const RECORDS = ["audit.jsonl", "measured", "revoked-orders"] as const;
 
 export const manifestSchema = z.object({
   version: z.literal(1),

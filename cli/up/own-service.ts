@@ -61,7 +61,7 @@ async function startOwn(
   if (state === undefined)
     throw new OrbweaverError(
       "NO_CONNECTION",
-      `sessions and --sync go over a submit service, and fleet ${fleet} was not started here. Name its service (--api, ORBWEAVER_API), or start one with \`orbweaver api\`.`,
+      `sessions, schedules and --sync go over a submit service, and fleet ${fleet} was not started here. Name its service (--api, ORBWEAVER_API), or start one with \`orbweaver api\`.`,
     );
   const notes = openNotes(stateDir, { ...state, workers: state.workers.filter(isAlive) });
   const connection = await connectionFor(values, io);

@@ -41,6 +41,7 @@ beforeAll(async () => {
         ownKeys: () => [],
         ownIdentity: () => identity,
         apiIdentity: () => identity,
+        revoked: { has: () => false, add: () => undefined },
       },
       access: () => ({}),
       audit,
@@ -98,26 +99,47 @@ describe("the document", () => {
       Object.entries(operations).map(([method, operation]) => ({ path, method, operation })),
     );
     expect(said.map(({ path, method }) => `${method.toUpperCase()} ${path}`).sort()).toEqual(
-      ROUTES.map(({ method, path }) => `${method} ${path}`).sort(),
+      [
+        ...ROUTES.map(({ method, path }) => `${method} ${path}`),
+        "POST /v1/folders",
+        "GET /v1/folders/{hash}",
+      ].sort(),
     );
     expect(new Set(said.map(({ operation }) => operation.operationId)).size).toBe(said.length);
     for (const { path, method, operation } of said) {
       const inPath = operation.parameters.filter((each) => each.in === "path");
       expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
       expect(operation.requestBody !== undefined).toBe(method === "post");
-      expect(Object.keys(operation.responses)).toContain("403");
+      expect(Object.keys(operation.responses)).toContain(path.includes("{hash}") ? "404" : "403");
     }
   });
 
   it("the service answers to each, and refuses a stranger at each with a line in the audit", async () => {
     for (const { method, path, id } of ROUTES) {
-      const { status, body } = await ask(method, path.replace("{job}", "train-7"));
+      const { status, body } = await ask(method, path.replace(/\{\w+\}/, "train-7"));
       expect([id, status]).toEqual([id, id === "me" ? 200 : 403]);
       if (id !== "me") expect(body).toMatchObject({ error: { code: "NOT_ALLOWED" } });
     }
     const { lines } = readAuditLog(join(dir, "audit.jsonl"));
     const noted = lines.map(({ who, act, verdict }) => `${who} ${act} ${verdict}`);
     for (const { id } of ROUTES) if (id !== "me") expect(noted).toContain(`eve ${id} refused`);
+  });
+
+  it("says of parts of folders what the service does with them", async () => {
+    const part = `/v1/folders/${"0".repeat(64)}`;
+    const { paths } = (await ask("GET", "/openapi.json")).body as Document;
+    expect((await ask("POST", "/v1/folders")).status).toBe(403);
+    const missing = await new Promise<number>((resolve, reject) => {
+      const asking = request({ socketPath: socketPath(), path: part }, (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      });
+      asking.once("error", reject);
+      asking.end();
+    });
+    expect(Object.keys(paths["/v1/folders/{hash}"]?.["get"]?.responses ?? {})).toContain(
+      String(missing),
+    );
   });
 
   it.each([

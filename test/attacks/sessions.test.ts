@@ -75,6 +75,7 @@ beforeAll(async () => {
     ...{ fleet: world.fleet, temporal: world.temporal, client: world.orbweaver, file },
     readAccess: () => parsed.fleet.access,
     auditFile: join(dir, "audit.jsonl"),
+    revokedFile: join(dir, "revoked-orders"),
     folderStore: join(dir, "folders"),
     ...{ ownFolder: join(dir, "own"), sharedFolder: join(dir, "all") },
     tcp: { host: "127.0.0.1", port: 0 },

@@ -81,6 +81,7 @@ beforeAll(async () => {
     file,
     readAccess: () => access,
     auditFile: join(dir, "audit.jsonl"),
+    revokedFile: join(dir, "revoked-orders"),
     folderStore: join(dir, "folders"),
     ownFolder: join(dir, "own"),
     sharedFolder: join(dir, "all"),

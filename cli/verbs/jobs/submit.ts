@@ -1,13 +1,10 @@
 /** @file `orbweaver submit`: jobs from files, from standard input, or from flags and a command line; flags override the file. */
 
 import type { Command } from "commander";
-import { readFile } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
 import {
   readJob,
   sendInOrder,
   type FleetClient,
-  type JobFile,
   type JobHandle,
   type JobOutcome,
   type Submitted,
@@ -23,19 +20,16 @@ import {
   WAIT_EXIT_CODE_HELP,
   WHAT_IF_EXIT_CODE_HELP,
 } from "../../terminal/exit-code.ts";
-import { hasJobFlags, jobFileWith, type JobFlags } from "../../command/job-flags.ts";
+import type { JobFlags } from "../../command/job-flags.ts";
+import { jobsToSubmit, type JobSource } from "../../command/jobs-to-submit.ts";
 import { endAsJob, followJob } from "../../command/job-follower.ts";
 import { withPinnedImage } from "../../command/pinned-image.ts";
 import { afterItsNamesakes } from "../../command/singleton.ts";
+import { checkCronFlags, submitCron } from "../../command/submit-cron.ts";
 import { submitJob } from "../../command/submit-job.ts";
 import { helpEnd, type CommandContext } from "../../command/command-context.ts";
-import { embeddedModel } from "../../planning/embedded-model.ts";
-import { modelFolder } from "../../serving/model-folder.ts";
-import { placeFlags, sharingOf, type Sharing } from "../../command/working-folder.ts";
-import { typedJob } from "../../command/typed-job.ts";
 import { tellWhatIf } from "../../command/what-if.ts";
-import { checkNames, documentsOf, outsidersOf, withIds } from "../../command/job-documents.ts";
-import { isSbatchScript, readSbatch } from "../../command/sbatch.ts";
+import { outsidersOf, withIds } from "../../command/job-documents.ts";
 import { addJobOptions } from "../../command/job-options.ts";
 
 interface SubmitValues extends ConnectionOptionValues, JobFlags {
@@ -46,6 +40,9 @@ interface SubmitValues extends ConnectionOptionValues, JobFlags {
   readonly whatIf?: boolean;
   readonly pin: boolean;
   readonly singleton?: boolean;
+  readonly cron?: string;
+  readonly timeZone?: string;
+  readonly overlap?: string;
 }
 
 export function submitVerb(context: CommandContext): Command {
@@ -73,6 +70,15 @@ export function submitVerb(context: CommandContext): Command {
     .option(
       "--singleton",
       "wait for the end of your other jobs of the same name that wait or run now",
+    )
+    .option(
+      "--cron <times>",
+      "submit it at these times, as in cron: minute hour day month weekday; prints the schedule's id (`orbweaver cron`)",
+    )
+    .option("--time-zone <zone>", "with --cron: their time zone (default: this machine's)")
+    .option(
+      "--overlap <what>",
+      "with --cron: while a job of before waits or runs, skip this time, queue behind it, allow both, or replace it (default: skip)",
     )
     .option("--json", "answer with one JSON document")
     .addHelpText(
@@ -106,6 +112,10 @@ export function submitVerb(context: CommandContext): Command {
             "orbweaver submit --sync --gpus 8 -- python train.py",
             "send this folder to hosts that do not have it",
           ],
+          [
+            'orbweaver submit --cron "0 3 * * *" --key nightly nightly.yaml',
+            "every night at three",
+          ],
           ["orbweaver submit train.sbatch", "a batch script of Slurm"],
           ["orbweaver submit --what-if train.yaml", "show where and when the job would start"],
           ["orbweaver submit --key nightly-12 train.yaml", "safe to repeat after a lost answer"],
@@ -115,8 +125,10 @@ export function submitVerb(context: CommandContext): Command {
     )
     .action(async (files: readonly string[], values: SubmitValues) => {
       // With several files, nothing is submitted while one has a problem, and all problems are reported at once.
+      checkCronFlags(values);
       const jobs = await jobsToSubmit(context, files, placed(values));
       if (values.whatIf === true) await ask(context, jobs, values);
+      else if (values.cron !== undefined) await onSchedule(context, jobs, values);
       else await submitAll(context, jobs, values);
     });
   return addServiceOptions(verb);
@@ -127,165 +139,6 @@ const placed = (values: SubmitValues): SubmitValues =>
   values.whatIf === true && values.sync === true
     ? { ...values, sync: false, workdir: values.workdir ?? "." }
     : values;
-
-/** A text is passed on unchanged, so that problems name their line; with flags it becomes one object. */
-interface JobSource {
-  readonly job: JobFile | string;
-  readonly file?: string;
-  /** Of a file of several jobs: it may name earlier ones of them. */
-  readonly series?: string;
-}
-
-async function jobsToSubmit(
-  context: CommandContext,
-  files: readonly string[],
-  values: SubmitValues,
-): Promise<readonly JobSource[]> {
-  const { commandLine } = context;
-  if (commandLine?.length === 0) {
-    throw new OrbweaverError(
-      "BAD_INPUT",
-      "nothing follows `--`. Write the command there, e.g. `-- python train.py`.",
-    );
-  }
-  if (files.length === 0) {
-    if (commandLine === undefined) {
-      throw new OrbweaverError(
-        "BAD_INPUT",
-        "no job is given. Name a file (or `-`), or write `--gpus 8 -- python train.py`.",
-      );
-    }
-    return [{ job: await typedJob(context, values, commandLine) }];
-  }
-  const sharing = await sharingOf(values, context.io);
-  const read = await Promise.allSettled(
-    files.map((name) => sourcesOf(context, name, { files, values, sharing })),
-  );
-  const reasons = read.flatMap((one): unknown[] => (one.status === "rejected" ? [one.reason] : []));
-  if (reasons.length > 0) throw together(reasons);
-  const jobs = read.flatMap((one) => (one.status === "fulfilled" ? one.value : []));
-  if (
-    jobs.length > 1 &&
-    (values.key !== undefined ||
-      (values.json === true && (values.wait === true || values.follow === true)))
-  ) {
-    throw new OrbweaverError(
-      "BAD_INPUT",
-      "--key, and --wait with --json, work with one job only. Submit the jobs one by one.",
-    );
-  }
-  return jobs;
-}
-
-/** The jobs of one file: one, or one for each of its documents. */
-async function sourcesOf(
-  context: CommandContext,
-  name: string,
-  {
-    files,
-    values,
-    sharing,
-  }: {
-    readonly files: readonly string[];
-    readonly values: SubmitValues;
-    readonly sharing: Sharing;
-  },
-): Promise<readonly JobSource[]> {
-  const { commandLine, io } = context;
-  const all = name === "-" ? await io.readInput() : await readText(resolve(io.cwd, name), name);
-  const file = name === "-" ? "standard input" : name;
-  if (isSbatchScript(all)) return [await fromSbatch(context, { text: all, file }, values)];
-  const documents = documentsOf(all);
-  const isAlone = files.length === 1 && documents.length === 1;
-  const sourceOf = async (text: string): Promise<JobSource> => {
-    const { workdir: _named, ...others } = values;
-    const place = await placeFlags(context, values, {
-      commandLine,
-      file: {
-        text,
-        modelFolder: name === "-" ? undefined : modelFolder(text, resolve(io.cwd, name)),
-      },
-      sharing: () => Promise.resolve(sharing),
-    });
-    const folder = name === "-" ? io.cwd : dirname(resolve(io.cwd, name));
-    const flags = { ...others, ...place, ...embeddedModel({ text, file, folder }) };
-    const isAsWritten = commandLine === undefined && !hasJobFlags(flags);
-    const job = isAsWritten ? text : jobFileWith({ text, file }, flags, commandLine);
-    // A text's problems name their file; with flags the file is only a part of the job.
-    if (isAsWritten || isAlone) readJob(job, file);
-    else checkMerged(job, file);
-    return isAsWritten ? { job, file } : { job };
-  };
-  const problems: unknown[] = [];
-  const sources: JobSource[] = [];
-  for (const text of documents) {
-    try {
-      sources.push(await sourceOf(text));
-    } catch (problem) {
-      problems.push(problem);
-    }
-  }
-  if (problems.length > 0) throw together(problems);
-  if (sources.length === 1) return sources;
-  checkNames(
-    sources.map(({ job }) => job),
-    file,
-  );
-  return sources.map((source) => ({ ...source, series: file }));
-}
-
-/** A batch script of Slurm; the flags override its options. */
-async function fromSbatch(
-  context: CommandContext,
-  { text, file }: { readonly text: string; readonly file: string },
-  values: SubmitValues,
-): Promise<JobSource> {
-  const { job, unmapped } = readSbatch(text, { file, cwd: context.io.cwd });
-  for (const line of unmapped) context.say(`left out: ${line}`);
-  const { run, ...rest } = job as { readonly run: { readonly workdir: string } };
-  const { workdir: folder, ...inside } = run;
-  const { workdir = folder, ...others } = values;
-  const { commandLine } = context;
-  const sharing = (): Promise<Sharing> => Promise.resolve("all");
-  const place = await placeFlags(context, { ...values, workdir }, { commandLine, sharing });
-  const base = { text: JSON.stringify({ ...rest, run: inside }), file };
-  const merged = jobFileWith(base, { ...others, ...place }, commandLine);
-  checkMerged(merged, file);
-  return { job: merged };
-}
-
-function checkMerged(job: JobFile | string, file: string): void {
-  try {
-    readJob(job);
-  } catch (error) {
-    if (!(error instanceof OrbweaverError)) throw error;
-    const lines = error.message.split("\n").map((line) => `${file} with flags: ${line}`);
-    throw new OrbweaverError(error.code, lines.join("\n"), { cause: error });
-  }
-}
-
-/** The problems of all files as one error; any other error is thrown first, unchanged. */
-function together(reasons: readonly unknown[]): unknown {
-  const refusals = reasons.filter((reason) => reason instanceof OrbweaverError);
-  const [first] = refusals;
-  const other = reasons.find((reason) => !(reason instanceof OrbweaverError));
-  if (other !== undefined || first === undefined || refusals.length === 1) return other ?? first;
-  const messages = refusals.map(({ message }) => message);
-  return new OrbweaverError(first.code, messages.join("\n"), { details: { problems: messages } });
-}
-
-async function readText(path: string, name: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    const why = error instanceof Error && "code" in error ? String(error.code) : String(error);
-    const text = why === "ENOENT" ? "does not exist" : `cannot be read (${why})`;
-    throw new OrbweaverError(
-      "BAD_INPUT",
-      `${name} ${text}. Name a job file, or \`-\` for standard input.`,
-    );
-  }
-}
 
 async function ask(
   context: CommandContext,
@@ -303,6 +156,24 @@ async function ask(
   );
 }
 
+async function onSchedule(
+  context: CommandContext,
+  jobs: readonly JobSource[],
+  values: SubmitValues,
+): Promise<void> {
+  if (values.wait === true || values.follow === true || jobs.some(isSingleton(values)))
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "with --cron there is no job yet that --wait, --follow or --singleton could be of; --overlap queue waits for the job of before.",
+    );
+  const pinned = await Promise.all(
+    jobs.map(async (source) => ({
+      job: values.pin ? await withPinnedImage(context, source) : source.job,
+    })),
+  );
+  await submitCron(context, pinned, values);
+}
+
 async function submitAll(
   context: CommandContext,
   jobs: readonly JobSource[],
@@ -312,7 +183,7 @@ async function submitAll(
   const isAwaited = values.wait === true || values.follow === true;
   // The outputs of several jobs, or of the tasks of an array, have logs of their own.
   const isShown = isAwaited && json !== true && jobs.length === 1 && !jobs.some(isArray);
-  if (values.singleton === true && values.key !== undefined)
+  if (jobs.some(isSingleton(values)) && values.key !== undefined)
     throw new OrbweaverError(
       "BAD_INPUT",
       "--singleton waits for other jobs each time, so the same --key would be another job. Leave one of them out.",
@@ -344,7 +215,7 @@ async function submitAll(
 function submitter(
   context: CommandContext,
   client: FleetClient,
-  { pin, key, singleton }: SubmitValues,
+  { pin, key, ...others }: SubmitValues,
 ): (source: JobSource) => Promise<Submitted> {
   const sent = new Map<string, Promise<Submitted>>();
   const place = (series: string, name: string): string => JSON.stringify([series, name]);
@@ -358,7 +229,7 @@ function submitter(
     });
     const submit = async (): Promise<Submitted> => {
       const pinned = pin ? await withPinnedImage(context, source) : source.job;
-      const job = singleton === true ? await afterItsNamesakes(client, pinned) : pinned;
+      const job = isSingleton(others)(source) ? await afterItsNamesakes(client, pinned) : pinned;
       const ids = new Map<string, string>();
       for (const { name, answer } of earlier) ids.set(name, (await answer).jobId);
       return await submitJob(context, client, {
@@ -371,6 +242,11 @@ function submitter(
     return answer;
   };
 }
+
+const isSingleton =
+  ({ singleton }: Pick<SubmitValues, "singleton">) =>
+  (source: JobSource): boolean =>
+    singleton === true || source.isSingleton === true;
 
 const isArray = ({ job }: JobSource): boolean => readJob(job).file.array !== undefined;
 

@@ -24,6 +24,7 @@ import {
   tlsOf,
   type TlsValues,
 } from "../../command/tls-files.ts";
+import { workerLogger } from "../../command/worker-log.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 import { tellReady } from "../../up/worker-process.ts";
 
@@ -75,13 +76,14 @@ export function apiVerb(context: CommandContext): Command {
       context.endsByItself();
       const { io } = context;
       const tcp = tcpOf(context, values);
-      await context.withSession(values, async ({ client, temporal, fleet }) => {
+      await context.withSession(values, async ({ client, temporal, fleet, connection }) => {
         const stateDir = fleetStateDir(io.env, fleet);
         const file = resolve(io.cwd, values.file ?? (await notedFile(stateDir, fleet)));
         const service = await startService({
           ...{ fleet, temporal, client, file, say: context.say, version: packageVersion() },
           readAccess: () => readFleet(file, io.cwd).access,
           auditFile: auditFileIn(stateDir),
+          revokedFile: join(stateDir, "revoked-orders"),
           ownFolder: join(stateDir, "api"),
           folderStore: join(stateDir, "folders"),
           sharedFolder: resolve(io.cwd, values.socketDir ?? join("/run/orbweaver", fleet)),
@@ -100,8 +102,14 @@ export function apiVerb(context: CommandContext): Command {
           for (const [user, path] of service.sockets()) context.print(`${user}: unix:${path}`);
           if (url !== undefined) context.print(`with tokens: ${url}`);
         }
+        const { startCronWorker } = await import("../../../workers/cron-worker.ts");
+        const crons = await startCronWorker({
+          ...{ connection, fleet, logger: workerLogger(io, "api") },
+          activities: service.cronActivities,
+        });
         tellReady();
-        await aborted(io.interrupted);
+        await Promise.race([aborted(io.interrupted), crons.over]);
+        await crons.close();
         await service.close();
       });
     });

@@ -84,10 +84,21 @@ it.each([
   [["--gres=license:1"], /cannot be read/],
   [["-G1", "--dependency=afterok:a?afterok:b"], /--dependency=afterok:a\?afterok:b cannot be read/],
   [["-G1", "-d aftercorr:a"], /cannot be read/],
+  [["-G1", "-d singleton,afterok"], /cannot be read/],
 ])("%j is refused", (options, wantError) => {
   expect(() => read(options)).toThrow(
     expect.objectContaining({ code: "BAD_INPUT", message: expect.stringMatching(wantError) }),
   );
+});
+
+it.each([
+  ["-d singleton", true, undefined],
+  ["--dependency=afterok:a,singleton", true, [{ job: "a", on: "success" }]],
+  ["-d afterok:a", false, [{ job: "a", on: "success" }]],
+])("%s waits for namesakes: %s", (option, wantSingleton, wantAfter) => {
+  const { job, isSingleton, unmapped } = read(["-G1", option]);
+  expect([isSingleton, job["after"]]).toEqual([wantSingleton, wantAfter]);
+  expect(unmapped).toEqual([]);
 });
 
 it("options end with the first command, and only a script with options is one", () => {
@@ -106,6 +117,22 @@ it("a script of another interpreter is refused, one of python gets no line of a 
 });
 
 describe("submit", () => {
+  it("waits for namesakes where the script says singleton, and is refused with a key", async () => {
+    const submitted: { readonly after?: unknown }[] = [];
+    const submit = (job: object) => {
+      submitted.push(job);
+      return Promise.resolve({ jobId: jobId("b"), isNew: true });
+    };
+    async function* list() {
+      yield await Promise.resolve({ jobId: "a", name: "sync" });
+    }
+    const file = script("#!/bin/sh\n#SBATCH -G1 -J sync -d singleton\ntrue\n");
+    const client = { submit, list } as never;
+    expect((await run(["submit", file], { client })).code).toBe(0);
+    expect(submitted).toMatchObject([{ after: [{ job: "a", on: "end" }] }]);
+    expect(await run(["submit", file, "--key", "k"], { client })).toMatchObject({ code: 2 });
+  });
+
   const script = (text: string): string => {
     const file = join(mkdtempSync(join(tmpdir(), "orbweaver-sbatch-")), "train.sbatch");
     writeFileSync(file, text);

@@ -1,0 +1,57 @@
+/**
+ * @file The standing signature of a submit service: that this principal had the right to have these jobs submitted again and again. It has no end; the
+ * service revokes it by its number, and asks for the principal's rights anew each time.
+ */
+
+import { z } from "zod";
+import { contentHash } from "./job-proof.ts";
+import { parsePublicKey, type Identity } from "./own-identity.ts";
+import type { Principal } from "./principal.ts";
+import { openText, signText } from "./signed-text.ts";
+
+export interface StandingOrder {
+  readonly fleet: string;
+  /** The schedule. */
+  readonly cron: string;
+  readonly principal: Principal;
+  /** By which it is revoked. */
+  readonly number: string;
+}
+
+const claimsSchema = z.object({
+  kind: z.literal("cron"),
+  fleet: z.string(),
+  cron: z.string(),
+  hash: z.string(),
+  number: z.string(),
+  who: z.object({
+    name: z.string(),
+    via: z.string(),
+    isOwner: z.boolean(),
+    groups: z.array(z.string()),
+  }),
+});
+
+export function signStandingOrder(
+  { fleet, cron, principal: who, number }: StandingOrder,
+  terms: object,
+  { privateKey }: Pick<Identity, "privateKey">,
+): string {
+  return signText({ kind: "cron", fleet, cron, hash: contentHash(terms), number, who }, privateKey);
+}
+
+/** Undefined where none of these keys has signed it, or not for these terms. */
+export function provenStandingOrder(
+  order: unknown,
+  terms: object,
+  keys: readonly string[],
+): StandingOrder | undefined {
+  const opened = openText(order, claimsSchema);
+  if (opened?.claims.hash !== contentHash(terms)) return undefined;
+  const isSigned = keys.some((text) => {
+    const key = parsePublicKey(text);
+    return key !== undefined && opened.isSignedBy(key);
+  });
+  const { fleet, cron, number, who } = opened.claims;
+  return isSigned ? { fleet, cron, number, principal: who } : undefined;
+}

@@ -1,0 +1,59 @@
+/** @file Jobs on a schedule of Temporal's: each of its times starts one `cron` workflow, which has the submit service of the fleet submit the job. */
+
+import type { JobFile } from "../domain/job/job-file.ts";
+import type { FailureCode } from "../domain/values/codes.ts";
+
+export const CRON_WORKFLOW = "cron";
+
+/** Of the workflow's logic. */
+export const CRON_RULES = 1;
+
+/** What happens at a time at which a job of the schedule still waits or runs. */
+export const OVERLAPS = ["skip", "queue", "allow", "replace"] as const;
+export type Overlap = (typeof OVERLAPS)[number];
+
+/** What its submitter has asked for; the standing signature covers all of it. */
+export interface CronTerms {
+  readonly file: JobFile;
+  /** As in `0 3 * * *`. */
+  readonly expression: string;
+  /** As in `Europe/Berlin`. */
+  readonly timeZone: string;
+  readonly overlap: Overlap;
+}
+
+/** The action of the schedule. */
+export interface CronInput {
+  readonly rules: number;
+  readonly fleet: string;
+  readonly cron: string;
+  readonly terms: CronTerms;
+  /** The standing signature of the submit service (`access/standing-order.ts`). */
+  readonly order: string;
+}
+
+export type CronOutcome =
+  | { readonly kind: "submitted"; readonly jobId: string }
+  /** For a job of before that has not ended. */
+  | { readonly kind: "skipped"; readonly former: string }
+  | { readonly kind: "refused"; readonly code: FailureCode; readonly message: string };
+
+/** An activity of the submit service. */
+export interface CronActivities {
+  startCron(input: CronInput, atMs: number): Promise<CronOutcome>;
+}
+
+/** Where the submit service of a fleet takes it. */
+export const cronTaskQueue = (fleet: string): string => `orbweaver-cron-${fleet}`;
+
+export const cronScheduleId = (fleet: string, cron: string): string =>
+  `orbweaver-cron-${fleet}-${cron}`;
+
+/** Jobs of a schedule have this label, with its id. */
+export const CRON_LABEL = "cron";
+
+/** The job of one time: `nightly-20310405-030000`, in UTC. */
+export const cronJobId = (cron: string, atMs: number): string => {
+  const digits = new Date(atMs).toISOString().replaceAll(/[-:]/g, "").slice(0, 15);
+  return `${cron}-${digits.replace("T", "-")}`;
+};

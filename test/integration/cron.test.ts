@@ -1,0 +1,330 @@
+/** @file Jobs on a schedule: started by Temporal's clock under a standing signature, with the rights that their submitter has at each time. */
+
+import { generateKeyPairSync, sign } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { readAuditLog, type AuditLine } from "../../access/audit-log.ts";
+import { ownIdentity, publicKeyText } from "../../access/own-identity.ts";
+import { apiKeyFiles, makeRoleKeys } from "../../access/role-keys.ts";
+import { startService, type Service } from "../../api/service.ts";
+import {
+  openCronClient,
+  type CronClient,
+  type CronRun,
+  type NewCron,
+} from "../../client/cron-client.ts";
+import type { Access } from "../../domain/fleet/access-schema.ts";
+import { parseFleetYaml } from "../../domain/fleet/fleet-file.ts";
+import type { JobFile } from "../../domain/job/job-file.ts";
+import { cronScheduleId, type CronInput } from "../../protocol/cron.ts";
+import { isolatedConnection } from "../../workers/connection.ts";
+import { startCronWorker, type CronWorker } from "../../workers/cron-worker.ts";
+import { isRoot } from "../support/as-user.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+const issuer = generateKeyPairSync("ed25519");
+const ACCESS = `
+access:
+  principals:
+    - { name: ada, subject: ada, issuer: company }
+    - { name: bob, subject: bob, issuer: company }
+  grants:
+    - { to: [ada, bob], role: user, tenants: [research] }
+  issuers:
+    - { name: company, issuer: "https://login.example", audience: orbweaver, keys: ["${publicKeyText(issuer.publicKey)}"] }
+`;
+
+let dir = "";
+let world: World;
+let service: Service;
+let worker: CronWorker;
+let access: Access | undefined;
+const fleetFile = (): string => join(dir, "fleet.yaml");
+
+beforeAll(async () => {
+  dir = mkdtempSync("/tmp/ow-");
+  const policy = join(dir, "agent.yaml");
+  const [apiKey = ""] = makeRoleKeys(apiKeyFiles());
+  const submitters = [
+    { name: "api", key: apiKey },
+    { name: "own", key: ownIdentity().publicKey },
+  ];
+  const users = isRoot ? { "*": "nobody" } : undefined;
+  writeFileSync(policy, JSON.stringify({ submitters, ...(users && { users }) }), { mode: 0o600 });
+  const address = inject("temporalAddress");
+  world = await startWorld({
+    ...{ address, fleetYaml: SMALL_FLEET },
+    agentArgs: ["--policy", policy],
+  });
+  writeFileSync(fleetFile(), `${SMALL_FLEET}${ACCESS}`, { mode: 0o600 });
+  const parsed = parseFleetYaml(`${SMALL_FLEET}${ACCESS}`, {
+    file: fleetFile(),
+    read: () => ({ kind: "missing", reason: "is not needed" }),
+  });
+  if (parsed.kind === "refused") throw new Error(JSON.stringify(parsed.problems));
+  access = parsed.fleet.access;
+  service = await startService({
+    ...{ fleet: world.fleet, temporal: world.temporal, client: world.orbweaver },
+    file: fleetFile(),
+    readAccess: () => access,
+    auditFile: join(dir, "audit.jsonl"),
+    revokedFile: join(dir, "revoked-orders"),
+    folderStore: join(dir, "folders"),
+    ...{ ownFolder: join(dir, "own"), sharedFolder: join(dir, "all") },
+    tcp: { host: "127.0.0.1", port: 0 },
+    ...{ version: "0.0.0", say: () => undefined },
+  });
+  worker = await startCronWorker({
+    connection: isolatedConnection({ address, namespace: "default" }),
+    logger: pino({ level: "silent" }),
+    fleet: world.fleet,
+    activities: service.cronActivities,
+  });
+});
+afterAll(async () => {
+  try {
+    for await (const { scheduleId } of world.temporal.schedule.list())
+      if (scheduleId.startsWith(cronScheduleId(world.fleet, "")))
+        await world.temporal.schedule.getHandle(scheduleId).delete();
+    await worker.close();
+    await service.close();
+  } finally {
+    await world.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+function tokenOf(sub: string): string {
+  const exp = Math.floor(Date.now() / 1_000) + 3_600;
+  const claims = { iss: "https://login.example", aud: "orbweaver", sub, exp };
+  const text = `${part({ alg: "EdDSA" })}.${part(claims)}`;
+  return `${text}.${sign(null, Buffer.from(text), issuer.privateKey).toString("base64url")}`;
+}
+const url = (): URL => new URL(`http://127.0.0.1:${String(service.port)}`);
+const cronsOf = (sub: string): CronClient => openCronClient({ url: url(), token: tokenOf(sub) });
+
+const pause = (ms = 100): Promise<void> => new Promise((wake) => setTimeout(wake, ms));
+const lines = (): readonly AuditLine[] => readAuditLog(join(dir, "audit.jsonl")).lines;
+
+const job = (command: string, more: object = {}): JobFile =>
+  ({
+    name: "job",
+    tenant: "research",
+    gang: 1,
+    run: { command: ["sh", "-c", command] },
+    ...more,
+  }) as JobFile;
+/** At no time, unless it is told to run. */
+const never = (key: string, command: string, more: Partial<NewCron> = {}): NewCron => ({
+  ...{ job: job(command), key, expression: "0 3 29 2 *", timeZone: "UTC", overlap: "skip" },
+  ...more,
+});
+
+/** The runs of a schedule, the newest first, once there are so many that have been decided. */
+async function decided(
+  cron: string,
+  count: number,
+  crons = cronsOf("ada"),
+): Promise<readonly CronRun[]> {
+  for (;;) {
+    const known = (await crons.list()).find((each) => each.cron === cron);
+    const runs = known?.runs ?? [];
+    if (runs.length >= count && runs.every(({ outcome }) => outcome.kind !== "waits")) return runs;
+    await pause();
+  }
+}
+const jobIn = (run: CronRun | undefined): string => {
+  if (run?.outcome.kind !== "submitted") throw new Error(JSON.stringify(run));
+  return run.outcome.jobId;
+};
+/** A second apart, because a job's id says the second; and the server's list of jobs is as far behind. */
+async function runAgain(cron: string, before: number): Promise<readonly CronRun[]> {
+  await pause(2_000);
+  await cronsOf("ada").run(cron);
+  return await decided(cron, before + 1);
+}
+
+describe("a job on a schedule", () => {
+  it("starts by the clock, in its submitter's name, and is found by its label", async () => {
+    const crons = cronsOf("ada");
+    const ticking = { ...never("tick", "id -un"), expression: "* * * * * * *" };
+    expect(await crons.submit(ticking)).toEqual({ cron: "tick", isNew: true });
+    const first = jobIn((await decided("tick", 1)).at(-1));
+    await crons.pause("tick", "enough");
+    expect((await crons.list()).find(({ cron }) => cron === "tick")).toMatchObject({
+      ...{ user: "ada", tenant: "research", name: "job", overlap: "skip" },
+      ...{ expression: "* * * * * * *", timeZone: "UTC", isPaused: true, note: "ada: enough" },
+    });
+    expect(first).toMatch(/^tick-\d{8}-\d{6}$/);
+    expect(await world.orbweaver.job(first).outcome()).toMatchObject({ kind: "completed" });
+    const found = [];
+    for await (const each of world.orbweaver.list({ all: true, labels: ["cron=tick"] }))
+      found.push(each);
+    expect(found.map(({ jobId }) => jobId)).toContain(first);
+    expect(new Set(found.map(({ user }) => user))).toEqual(new Set(["ada"]));
+    expect(lines().filter(({ job: named }) => named === "tick" || named === first)).toMatchObject([
+      { who: "ada", act: "cron-submit", verdict: "accepted", why: "* * * * * * *" },
+      { who: "ada", act: "cron-start", verdict: "accepted", from: "schedule tick" },
+      { who: "ada", act: "cron-pause", verdict: "accepted", why: "enough" },
+    ]);
+  });
+
+  it("is made once by its key", async () => {
+    const crons = cronsOf("ada");
+    await crons.submit(never("once", "true"));
+    expect(await crons.submit(never("once", "true"))).toEqual({ cron: "once", isNew: false });
+    for (const other of [
+      { job: job("false") },
+      { overlap: "allow" as const },
+      { timeZone: "Asia/Tokyo" },
+    ])
+      await expect(crons.submit(never("once", "true", other))).rejects.toMatchObject({
+        code: "IDEMPOTENCY_CONFLICT",
+      });
+    await expect(cronsOf("bob").submit(never("once", "true"))).rejects.toMatchObject({
+      code: "IDEMPOTENCY_CONFLICT",
+    });
+  });
+
+  it.each([
+    ["times that are none", { expression: "at noon" }],
+    ["a time zone that is none", { timeZone: "Middle/Earth" }],
+    ["a job that waits for others", { job: job("true", { after: [{ job: "x" }] }) }],
+    ["a key that cannot be an id", { key: "a b" }],
+    ["a job file with a mistake", { job: job("true", { gang: -1 }) }],
+  ])("is refused with %s", async (_what, more) => {
+    await expect(cronsOf("ada").submit(never("bad", "true", more))).rejects.toMatchObject({
+      code: "BAD_INPUT",
+    });
+  });
+
+  it("is not made, seen or changed by who has no right to", async () => {
+    const attempts = [
+      cronsOf("ada").submit(never("taken", "true", { job: job("true", { tenant: "finance" }) })),
+      cronsOf("bob").pause("once"),
+      cronsOf("bob").run("once"),
+      cronsOf("bob").delete("once"),
+    ];
+    for (const attempt of attempts)
+      await expect(attempt).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+    await expect(cronsOf("bob").pause("nowhere")).rejects.toMatchObject({ code: "NOT_FOUND" });
+    expect(await cronsOf("bob").list()).toEqual([]);
+  });
+});
+
+describe("while a job of before has not ended", () => {
+  it("its time is skipped", async () => {
+    await cronsOf("ada").submit(never("skipping", "sleep 300"));
+    const first = jobIn((await runAgain("skipping", 0))[0]);
+    expect((await runAgain("skipping", 1))[0]?.outcome).toEqual({ kind: "skipped", former: first });
+    await world.orbweaver.job(first).cancel({ isForced: true });
+  });
+
+  it("one waits behind it, and no more", async () => {
+    await cronsOf("ada").submit(never("queueing", "sleep 300", { overlap: "queue" }));
+    const first = jobIn((await runAgain("queueing", 0))[0]);
+    const second = jobIn((await runAgain("queueing", 1))[0]);
+    const { spec } = await world.orbweaver.job(second).view();
+    expect(spec?.after).toMatchObject([{ job: first, on: "end" }]);
+    expect((await runAgain("queueing", 2))[0]?.outcome).toMatchObject({ kind: "skipped" });
+    await world.orbweaver.job(second).cancel({ isForced: true });
+    await world.orbweaver.job(first).cancel({ isForced: true });
+  });
+
+  it("both run", async () => {
+    await cronsOf("ada").submit(never("both", "sleep 300", { overlap: "allow" }));
+    const first = jobIn((await runAgain("both", 0))[0]);
+    const second = jobIn((await runAgain("both", 1))[0]);
+    for (const each of [first, second])
+      while ((await world.orbweaver.job(each).view()).state !== "running") await pause();
+    for (const each of [first, second]) await world.orbweaver.job(each).cancel({ isForced: true });
+  });
+
+  it("it is cancelled, and the new one runs once it has ended", async () => {
+    await cronsOf("ada").submit(never("replacing", "sleep 300", { overlap: "replace" }));
+    const first = jobIn((await runAgain("replacing", 0))[0]);
+    while ((await world.orbweaver.job(first).view()).state !== "running") await pause();
+    const second = jobIn((await runAgain("replacing", 1))[0]);
+    expect(await world.orbweaver.job(first).outcome()).toEqual({ kind: "cancelled" });
+    while ((await world.orbweaver.job(second).view()).state !== "running") await pause();
+    await world.orbweaver.job(second).cancel({ isForced: true });
+  });
+});
+
+describe("a standing signature", () => {
+  const schedule = (cron: string) =>
+    world.temporal.schedule.getHandle(cronScheduleId(world.fleet, cron));
+  const argsOf = async (cron: string): Promise<CronInput> =>
+    ((await schedule(cron).describe()).action.args as readonly CronInput[])[0] as CronInput;
+  /** As whoever reaches the frontend: what the workflow of a time answers. */
+  const outcomeOf = async (input: CronInput): Promise<unknown> =>
+    await world.temporal.workflow.execute("cron", {
+      workflowId: `${world.fleet}-by-hand-${String(Math.random())}`,
+      taskQueue: "orbweaver-jobs",
+      args: [input],
+    });
+
+  it("starts nothing but what was signed, for nobody else", async () => {
+    await cronsOf("ada").submit(never("signed", "true"));
+    const input = await argsOf("signed");
+    const forged: readonly CronInput[] = [
+      { ...input, terms: { ...input.terms, file: job("id") } },
+      { ...input, terms: { ...input.terms, overlap: "allow" } },
+      { ...input, cron: "others" },
+      { ...input, order: "" },
+      { ...input, order: (await argsOf("once")).order },
+    ];
+    for (const each of forged) {
+      expect(await outcomeOf(each)).toMatchObject({ kind: "refused", code: "NOT_ALLOWED" });
+      expect(lines().at(-1)).toMatchObject({
+        act: "cron-start",
+        who: "unknown",
+        verdict: "refused",
+      });
+    }
+    expect(await outcomeOf(input)).toMatchObject({ kind: "submitted" });
+  });
+
+  it("is judged by the rights of that day", async () => {
+    await cronsOf("ada").submit(never("judged", "true"));
+    jobIn((await runAgain("judged", 0))[0]);
+    const former = access;
+    const tell = async (now: Access | undefined, roles: readonly string[]): Promise<void> => {
+      access = now;
+      writeFileSync(fleetFile(), `${SMALL_FLEET}# ${String(Math.random())}\n`, { mode: 0o600 });
+      const headers = { Authorization: `Bearer ${tokenOf("ada")}` };
+      for (let said = ""; said !== JSON.stringify(roles);) {
+        await pause();
+        const me = (await (await fetch(new URL("/v1/me", url()), { headers })).json()) as {
+          roles: unknown;
+        };
+        said = JSON.stringify(me.roles);
+      }
+    };
+    await tell({ ...former, grants: [{ to: ["ada"], role: "viewer" }] }, ["viewer"]);
+    const input = await argsOf("judged");
+    expect(await outcomeOf(input)).toEqual({
+      ...{ kind: "refused", code: "NOT_ALLOWED", message: "ada may not submit jobs" },
+    });
+    expect(lines().at(-1)).toMatchObject({
+      ...{ act: "cron-start", who: "ada", verdict: "refused", why: "ada may not submit jobs" },
+    });
+    await tell(former, ["user"]);
+    await pause(1_000);
+    expect(await outcomeOf(input)).toMatchObject({ kind: "submitted" });
+  });
+
+  it("is revoked with its schedule, which nobody can put there again", async () => {
+    await cronsOf("ada").submit(never("revoked", "true"));
+    const input = await argsOf("revoked");
+    await cronsOf("ada").delete("revoked");
+    await expect(schedule("revoked").describe()).rejects.toThrow();
+    expect(await outcomeOf(input)).toMatchObject({ kind: "refused", code: "NOT_ALLOWED" });
+    expect((await cronsOf("ada").list()).map(({ cron }) => cron)).not.toContain("revoked");
+    expect(await cronsOf("ada").submit(never("revoked", "true"))).toMatchObject({ isNew: true });
+    expect(await outcomeOf(await argsOf("revoked"))).toMatchObject({ kind: "submitted" });
+  });
+});
