@@ -202,6 +202,9 @@ export const JOB_ROUTES: readonly Route[] = [
     body: z.strictObject({
       tasks: tasksText.exactOptional(),
       idempotencyKey: z.string().exactOptional(),
+      fromCheckpoint: z.literal(true).exactOptional().meta({
+        description: "Refuse where the new job would not find the former one's checkpoints.",
+      }),
     }),
     answer: async (call) => {
       const { caller, served, job, body } = call;

@@ -25,6 +25,8 @@ export interface RerunOptions extends Pick<SubmitOptions, "onUnsigned" | "signer
   readonly idempotencyKey?: string;
   /** Of an array, as in `3,7-9`; absent: those that failed, and of a cancelled array all that did not complete. */
   readonly tasks?: string;
+  /** Throws NOT_ALLOWED where the new job would not find the checkpoints of the former one. */
+  readonly fromCheckpoint?: true;
 }
 
 export interface Rerun extends Submitted {
@@ -54,6 +56,7 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
   const { fleet } = former;
   const isAmended = amended !== undefined && spec !== undefined;
   const file = isAmended ? fileAsAmended(former.file, spec) : former.file;
+  if (options.fromCheckpoint === true) checkHasCheckpoints(jobId, file);
   const { array } = file;
   if (array === undefined && options.tasks !== undefined)
     throw new OrbweaverError("NOT_ALLOWED", `job ${jobId} is not a job array, so it has no tasks`);
@@ -61,13 +64,34 @@ export async function rerunJob(job: EndedJob, options: RerunOptions): Promise<Re
     array === undefined ? undefined : (options.tasks ?? (await unfinishedTasks(job, end)));
   const { idempotencyKey: _former, after: _met, onFailedDependency: _rule, ...started } = file;
   const { hold: _hold, ...again } = started;
-  const { idempotencyKey = followingId(jobId), tasks: _tasks, ...how } = options;
+  const {
+    idempotencyKey = followingId(jobId),
+    tasks: _tasks,
+    fromCheckpoint: _insisted,
+    ...how
+  } = options;
   const submitted = await submitJob(
     client,
     { ...again, ...(array !== undefined && tasks !== undefined && { array: { ...array, tasks } }) },
     { ...how, fleet, idempotencyKey },
   );
   return { ...submitted, ...(tasks !== undefined && { tasks }) };
+}
+
+/** Where `run.checkpoint.dir` is set, each run finds the newest one there, whichever job wrote it. */
+export function checkHasCheckpoints(jobId: JobId, { run }: Pick<JobFile, "run">): void {
+  const rule = run?.checkpoint;
+  const why =
+    rule === undefined
+      ? "makes no checkpoints (run.checkpoint)"
+      : rule.dir === undefined
+        ? "keeps its checkpoints in a folder of its own on its hosts, which a new job does not get"
+        : undefined;
+  if (why === undefined) return;
+  throw new OrbweaverError(
+    "NOT_ALLOWED",
+    `job ${jobId} ${why}. Retry it without --from-checkpoint to start anew, and name a shared folder in run.checkpoint.dir for the next time.`,
+  );
 }
 
 /** `train-7` → `train-7-r1` → `train-7-r2`. */

@@ -146,8 +146,9 @@ function jobOf(address: ServiceAddress, { id, get, post }: JobPart): JobHandle {
     cancel: async (options = {}) => {
       await post(`${at}/cancel`, options);
     },
-    rerun: ({ tasks, idempotencyKey } = {}) =>
+    rerun: ({ tasks, idempotencyKey, fromCheckpoint } = {}) =>
       post<Rerun>(`${at}/retry`, {
+        ...(fromCheckpoint !== undefined && { fromCheckpoint }),
         ...(tasks !== undefined && { tasks }),
         ...(idempotencyKey !== undefined && { idempotencyKey }),
       }),

@@ -1,7 +1,7 @@
 /** @file Which tasks of an ended array run again. */
 
 import { expect, test } from "vitest";
-import { unfinishedTasks, type EndedJob } from "../../client/rerun.ts";
+import { checkHasCheckpoints, unfinishedTasks, type EndedJob } from "../../client/rerun.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import { jobId } from "../../domain/values/ids.ts";
 import type { JobView } from "../../client/index.ts";
@@ -22,3 +22,13 @@ test.each(["failed", "cancelled"])(
     expect(await unfinishedTasks(endedBefore({ count: 9, tasks: "2,4-6" }), end)).toBe("2,4-6");
   },
 );
+
+test.each([
+  ["makes none", {}, false],
+  ["keeps them on its hosts", { checkpoint: { signal: "USR1" } }, false],
+  ["keeps them where a new job looks", { checkpoint: { signal: "USR1", dir: "/shared" } }, true],
+])("--from-checkpoint of a job that %s", (_what, run, wantRerun) => {
+  const check = (): void => checkHasCheckpoints(jobId("a"), { run: { command: "true", ...run } });
+  if (wantRerun) expect(check).not.toThrow();
+  else expect(check).toThrow(expect.objectContaining({ code: "NOT_ALLOWED" }));
+});

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import type { JobHandle } from "../../../client/index.ts";
+import { OrbweaverError } from "../../../domain/values/failure.ts";
 import {
   addServiceOptions,
   type ConnectionOptionValues,
@@ -13,6 +14,7 @@ import { taskAnswer } from "../../command/task-table.ts";
 interface RetryValues extends ConnectionOptionValues {
   readonly task?: string;
   readonly key?: string;
+  readonly fromCheckpoint?: true;
   readonly json?: boolean;
 }
 
@@ -26,11 +28,16 @@ export function retryVerb(context: CommandContext): Command {
     .argument("<job>", "job id")
     .option("-t, --task <tasks>", "of an array: these tasks, e.g. 3,7-9")
     .option("-k, --key <key>", "id of the new job")
+    .option(
+      "--from-checkpoint",
+      "refuse unless the new job finds the checkpoints of the former one (run.checkpoint.dir)",
+    )
     .option("--json", "answer with one JSON document")
     .addHelpText(
       "after",
       helpEnd([
         ["orbweaver retry train-7", "an ended job again, as train-7-r1"],
+        ["orbweaver retry train-7 --from-checkpoint", "the same, but never from its beginning"],
         ["orbweaver retry sweep-3", "the failed tasks of an ended array"],
         ["orbweaver retry sweep-3 --task 3,7-9", "run four tasks again"],
       ]),
@@ -44,14 +51,20 @@ export function retryVerb(context: CommandContext): Command {
 async function retry(
   context: CommandContext,
   job: JobHandle,
-  { task, key }: RetryValues,
+  { task, key, fromCheckpoint }: RetryValues,
 ): Promise<string | JobChange> {
   const { outcome } = await job.ending();
+  if (fromCheckpoint !== undefined && outcome === undefined && task !== undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      "tasks that run again inside their array find their checkpoints by themselves. Leave --from-checkpoint out.",
+    );
   if (outcome === undefined && task !== undefined)
     return taskAnswer("to run again", await job.retryTasks(task));
   const { jobId, isNew, tasks } = await job.rerun({
     ...(task !== undefined && { tasks: task }),
     ...(key !== undefined && { idempotencyKey: key }),
+    ...(fromCheckpoint !== undefined && { fromCheckpoint }),
     onUnsigned: (why) => {
       context.say(`the job is not signed, so only hosts that trust the namespace run it: ${why}`);
     },
