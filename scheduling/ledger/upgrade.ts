@@ -9,6 +9,7 @@
 import {
   BOUNDED_RULES,
   CLOCKED_RULES,
+  FEW_CALLED_RULES,
   NEWEST_RULES,
   OLDEST_RULES,
   REPLACED_HOSTS_RULES,
@@ -26,6 +27,7 @@ const STEPS: ReadonlyMap<number, Step> = new Map<number, Step>([
   [CLOCKED_RULES, (ledger) => ({ ...ledger, applyVersion: SILENT_STRANGERS_RULES })],
   [SILENT_STRANGERS_RULES, (ledger) => ({ ...ledger, applyVersion: SIGNED_RULES })],
   [SIGNED_RULES, (ledger) => ({ ...ledger, applyVersion: REPLACED_HOSTS_RULES })],
+  [REPLACED_HOSTS_RULES, (ledger) => ({ ...ledger, applyVersion: FEW_CALLED_RULES })],
 ]);
 
 /** The same ledger when it follows the rules `to` already. */

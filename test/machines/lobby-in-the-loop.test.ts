@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { DEFAULT_POLICY } from "../../domain/fleet/fleet.ts";
 import type { JobClass } from "../../domain/job/job.ts";
 import type { GangRequest } from "../../domain/lease/lease.ts";
-import { tenantId, type TenantId } from "../../domain/values/ids.ts";
+import { clusterId, tenantId, type TenantId } from "../../domain/values/ids.ts";
 import { ms } from "../../domain/values/units.ts";
 import { randomFrom } from "../../lib/random.ts";
 import { caseCount } from "../support/case-count.ts";
@@ -113,4 +113,76 @@ it("starts every job that can start, and loses none, with the lobbies in the loo
     { numRuns: caseCount(24) },
   );
   expect([evicted > 0, batches > 0]).toEqual([true, true]);
+}, 300_000);
+
+/** With a description so long that some 90 KB are left for requests. */
+const NARROW = fleetShape([{ hosts: [{}, { type: "A100" }] }]);
+const FULL = {
+  ...NARROW,
+  clusters: NARROW.clusters.map((cluster) => ({ ...cluster, site: "x".repeat(1_620_000) })),
+  policy: DEFAULT_POLICY,
+};
+
+/** No two of the large ones are alike: about 1,500 bytes each. */
+const ofFlood = (at: number): GangRequest =>
+  gangRequest({
+    job: `flood-${at}`,
+    tenant: "many",
+    gpus: 8,
+    preemption: { isPreemptible: false, mayShrink: false, minRuntimeMs: ms(0) },
+    constraints: {
+      gpuTypes: ["A100"],
+      ...(at < LARGE && {
+        clusters: ["c0", `${at}-`.padEnd(700, "x"), `${at}-`.padEnd(700, "y")].map(clusterId),
+      }),
+    },
+    submittedAtMs: 20 * at,
+    requestedAtMs: 20 * at,
+  });
+const [LARGE, ALL] = [120, 240];
+const HELD_MS = 60_000;
+
+const ofFew = fc.record({
+  seed: fc.nat(1_000_000),
+  atMs: fc.integer({ min: 2_000, max: 20_000 }),
+  count: fc.integer({ min: 8, max: 40 }),
+});
+
+it("starts the few jobs of a tenant within seconds while another's flood fills the fleet to the last byte", async () => {
+  await fc.assert(
+    fc.asyncProperty(ofFew, async ({ seed, atMs, count }) => {
+      const job = (request: GangRequest, runMs: number): LoopJob => ({
+        request,
+        runMs,
+        runs: 1,
+        isHopeless: false,
+        leavesAtMs: Infinity,
+      });
+      // The first one holds what all others want.
+      const flood = Array.from({ length: ALL }, (_, at) =>
+        job(ofFlood(at), at === 0 ? HELD_MS : 500),
+      );
+      const few = Array.from({ length: count }, (_, at) => {
+        const when = { submittedAtMs: atMs, requestedAtMs: atMs };
+        const constraints = { gpuTypes: ["H100"] };
+        const name = { job: `few-${at}`, tenant: "few" };
+        return job(gangRequest({ ...name, gpus: 1, constraints, ...when }), 500);
+      });
+      const loop = playLoop(FULL, [...flood, ...few], { seed, lost: 0.1 });
+      await loop.run(HELD_MS);
+      expect(loop.faults).toEqual([]);
+      const waits = few.map(({ request }) => (loop.started.get(request.jobId) ?? Infinity) - atMs);
+      console.log(
+        seed,
+        atMs,
+        count,
+        Math.max(...waits),
+        flood
+          .map((f) => loop.whereabouts(f.request.jobId).join("+"))
+          .reduce((m: Record<string, number>, w) => ({ ...m, [w]: (m[w] ?? 0) + 1 }), {}),
+      );
+      expect(Math.max(...waits)).toBeLessThan(20_000);
+    }),
+    { numRuns: caseCount(8) },
+  );
 }, 300_000);

@@ -69,8 +69,8 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
   const random = randomFrom(options.seed, "loop");
   const { below } = random;
   const jobsById = new Map(jobs.map((job) => [job.request.jobId, job]));
-  /** Jobs whose last run has begun. */
-  const started = new Set<JobId>();
+  /** When the last run of each job began. */
+  const started = new Map<JobId, number>();
   const asked = new Map<JobId, Asked>();
   let evicted = 0;
   const over = new Set<JobId>();
@@ -189,7 +189,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
     if (now.isRunning) return;
     asked.set(id, { ...now, isRunning: true });
     const isLast = now.failed + 1 >= job.runs;
-    if (isLast) started.add(id);
+    if (isLast) started.set(id, nowMs);
     later(() => {
       if (!isRunning(job, seq)) return;
       if (isLast) finish(id);
@@ -302,7 +302,7 @@ export function playLoop(shape: FleetShape, jobs: readonly LoopJob[], options: L
       leaveLobby: (leave: LobbyExit) =>
         send(() => lobbies.get(tenant)?.feed({ kind: "leave", leave }, nowMs)),
       othersWait: () => othersWait(state.ledger, jobId),
-      hasStarted: () => started.add(jobId),
+      hasStarted: () => started.set(jobId, nowMs),
       isOver: () => over.add(jobId),
     };
     arrays.set(jobId, loopArray(world, { request, runMs, tasks: array }));

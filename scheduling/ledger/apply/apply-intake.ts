@@ -75,7 +75,7 @@ export function admit(
   const roomBytes = mayEnter ? roomBehind(transaction, rest) : -1;
   const isRoom = roomBytes >= 0;
   const isFew = isSmall(placesIn(transaction), tenant);
-  const leavesRoom = isRoom && leavesShares(transaction, tenant, { roomBytes, isFew });
+  const leavesRoom = isRoom && leavesShares(transaction, tenant, { roomBytes, isFew, isCalled });
   if (isCalled && leavesRoom) return { ...rest, enteredAtMs: transaction.nowMs };
   const isReturning = takeReturn(transaction, jobId) || leases.length > 0;
   if (isInside && isRoom) return { ...rest, ...placeOf(former) };

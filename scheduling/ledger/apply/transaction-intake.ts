@@ -14,8 +14,8 @@ import { flowWeights } from "../rules/flow.ts";
 import { NEW_LOBBY, openIntake, type OpenIntake } from "../rules/open-intake.ts";
 import { placesOf, sumOf, take, type Pool } from "../rules/places.ts";
 import { jsonBytes } from "../size-table.ts";
-import { callsIn } from "./transaction-bytes.ts";
-import { isRoomForWord, noteGrowth } from "./transaction-size.ts";
+import { callsIn, smallBytes } from "./transaction-bytes.ts";
+import { areRowsFull, isRoomForWord, noteGrowth } from "./transaction-size.ts";
 import type { LedgerTransaction } from "./transaction.ts";
 
 /** Tenants whose lobbies are counted one by one; the jobs of further ones wait in the lobby of `OTHER_TENANTS`. */
@@ -42,6 +42,7 @@ export const isNewsFull = (
   { jobId, runId, tenant }: Pick<GangRequest, "jobId" | "runId" | "tenant">,
 ): boolean =>
   intakeIn(transaction).news.size >= MAX_NEWS ||
+  areRowsFull(transaction, smallBytes(transaction)) ||
   !isRoomForWord(transaction, [jobId, runId, tenant]);
 
 /** Puts a request into the lobby of its tenant, which is told by the next delivery. */

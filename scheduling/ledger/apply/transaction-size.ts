@@ -14,7 +14,13 @@ import type { HostId, JobId } from "../../../domain/values/ids.ts";
 import type { GangRequest, Lease } from "../../../domain/lease/lease.ts";
 import type { PendingReason } from "../../../domain/lease/pending.ts";
 import type { PendingRequest } from "../../../domain/lease/plan.ts";
-import { isBounded, type HostStatus, type Ledger, type OutboxGrant } from "../ledger.ts";
+import {
+  areFewCalled,
+  isBounded,
+  type HostStatus,
+  type Ledger,
+  type OutboxGrant,
+} from "../ledger.ts";
 import { takeOrigin } from "../codec-origin.ts";
 import { isIdleFlow } from "../rules/service-account.ts";
 import {
@@ -41,6 +47,8 @@ export const MACHINE_BYTES = 52 * 1_024;
 
 /** Kept free of requests, for grants and agents. */
 const REQUEST_MARGIN_BYTES = 48 * 1_024;
+/** Of this margin, for rows of lobbies. */
+const ROWS_IN_MARGIN_BYTES = 24 * 1_024;
 /** Kept free of all that can be refused. */
 const LAST_MARGIN_BYTES = 16 * 1_024;
 /** Kept for leases, however few there are: so much for each GPU, up to a limit. */
@@ -138,7 +146,22 @@ export function requestRoom(transaction: LedgerTransaction, size: SizeAccount): 
   const leases = size.rows.leases + size.rows.outbox;
   const bytes =
     committedBytes({ size, shape, grownBytes }) + Math.max(0, leaseRoomFor(shape) - leases);
-  return STATE_BUDGET_BYTES - REQUEST_MARGIN_BYTES - bytes;
+  return STATE_BUDGET_BYTES - REQUEST_MARGIN_BYTES - bytes + marginRows(transaction, size);
+}
+
+/** What rows of lobbies take of the requests' margin: so they take nothing from the last bytes of those with few inside. */
+export const marginRows = ({ before, grownBytes }: LedgerTransaction, size: SizeAccount): number =>
+  areFewCalled(before) ? Math.min(ROWS_IN_MARGIN_BYTES, size.sections.intake + grownBytes) : 0;
+
+/** Whether the rows of lobbies take all that they may in a fleet that is full, with so much of its room kept. */
+export function areRowsFull(transaction: LedgerTransaction, keptBytes: number): boolean {
+  const { before, size } = transaction;
+  return (
+    size !== undefined &&
+    areFewCalled(before) &&
+    marginRows(transaction, size) >= ROWS_IN_MARGIN_BYTES &&
+    requestRoom(transaction, size) < keptBytes
+  );
 }
 
 const leaseRoomFor = (shape: FleetShape): number =>

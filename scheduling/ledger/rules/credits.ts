@@ -13,7 +13,7 @@ import { JOB_CLASSES, type JobClass } from "../../../domain/job/job.ts";
 import type { TenantId } from "../../../domain/values/ids.ts";
 import type { LobbyAccount } from "../intake.ts";
 import type { OpenIntake } from "./open-intake.ts";
-import { levelFor, shareOf, sumOf, take, type Pool } from "./places.ts";
+import { isSmall, levelFor, shareOf, sumOf, take, type Pool } from "./places.ts";
 
 /** Credits that are out, of all lobbies together; each lobby may have at least one. */
 const MAX_CREDITS = 2_000;
@@ -24,9 +24,25 @@ export const MAX_CREDITS_AT_ONCE = 256;
 interface CreditTerms {
   readonly weightOf: (tenant: TenantId) => number;
   readonly nowMs: number;
-  /** How many each share may have at most, for want of bytes; of a share that is absent, as many as there are places. Counts down. */
-  readonly calls: Map<TenantId, number>;
+  readonly calls: Calls;
 }
+
+/** For how many further requests there are bytes. */
+export interface Calls {
+  /** Whether there are for one of the share; `isFew`: of a tenant that has few inside. */
+  readonly isOpen: (share: TenantId, isFew: boolean) => boolean;
+  /** One of the share is called in. */
+  readonly note: (share: TenantId) => void;
+}
+
+/** So many of each share; of one that is absent, any number. Counts down. */
+export const callsUpTo = (most: Map<TenantId, number>): Calls => ({
+  isOpen: (share) => (most.get(share) ?? 1) > 0,
+  note(share) {
+    const left = most.get(share);
+    if (left !== undefined) most.set(share, left - 1);
+  },
+});
 
 /** Gives what can be given; the pool counts each credit as taken. Says whether it gave any. */
 export function giveCredits(
@@ -48,27 +64,21 @@ export function giveCredits(
     }
     const next = withCredit(intake, pool, { tenant: first, account, nowMs });
     given += 1;
-    const share = shareOf(pool, first);
-    const left = calls.get(share);
-    if (left !== undefined) calls.set(share, left - 1);
+    calls.note(shareOf(pool, first));
     toEnd(intake, first, { ...next, deficit: sumOf(next.waiting) === 0 ? 0 : due - 1 });
   }
   return given > 0;
 }
 
 /** Those for which there is room, in the order of the ring. */
-function readyLobbies(
-  { lobbies }: OpenIntake,
-  pool: Pool,
-  calls: CreditTerms["calls"],
-): readonly TenantId[] {
+function readyLobbies({ lobbies }: OpenIntake, pool: Pool, calls: Calls): readonly TenantId[] {
   const most = Math.max(
     1,
     Math.min(MAX_CREDITS_OF_LOBBY, Math.floor(MAX_CREDITS / Math.max(1, lobbies.size))),
   );
   return [...lobbies].flatMap(([tenant, account]) =>
     account.credits.size < most &&
-    (calls.get(shareOf(pool, tenant)) ?? 1) > 0 &&
+    calls.isOpen(shareOf(pool, tenant), isSmall(pool, tenant)) &&
     classFor(pool, tenant, account) !== undefined
       ? [tenant]
       : [],

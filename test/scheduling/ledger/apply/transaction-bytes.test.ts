@@ -11,7 +11,7 @@ import {
   openSizeIn,
 } from "../../../../scheduling/ledger/apply/transaction-size.ts";
 import { packLedger } from "../../../../scheduling/ledger/codec.ts";
-import type { Ledger } from "../../../../scheduling/ledger/ledger.ts";
+import { FEW_CALLED_RULES, type Ledger } from "../../../../scheduling/ledger/ledger.ts";
 import {
   countBytes,
   openByteShares,
@@ -209,11 +209,11 @@ describe("shares of bytes", () => {
     expect(flooded.intake?.lobbies.has(tenantId("a"))).toBe(true);
     const { ledger } = inbox(
       flooded,
-      times(40, (at) => ask(ordinary("b", at))),
+      times(200, (at) => ask(ordinary("b", at))),
     );
     // The first few, and those for which the last large request left room.
     expect(insideOf(ledger, "b")).toBeGreaterThanOrEqual(16);
-    expect(insideOf(ledger, "b")).toBeLessThan(20);
+    expect(insideOf(ledger, "b")).toBeLessThan(16 + 7_000 / 100);
     // Whoever has many inside does not use what is kept for others.
     const more = inbox(
       ledger,
@@ -221,6 +221,42 @@ describe("shares of bytes", () => {
     );
     expect(insideOf(more.ledger, "a")).toBe(insideOf(flooded, "a"));
     expect(checkLedger(more.ledger)).toEqual([]);
+  });
+
+  it.each([
+    ["let in at once", FEW_CALLED_RULES, 16, 16],
+    ["kept out before", FEW_CALLED_RULES - 1, 0, 0],
+  ])("have the first few of a tenant %s while the rows of a flood are on their way", (...row) => {
+    const [, applyVersion, atLeast, called] = row;
+    let ledger: Ledger = { ...emptyLedger(shapeWith([], 1_500_000)), applyVersion };
+    ledger = sent(
+      ledger,
+      times(2_500, (at) => ordinary("a", at)),
+    );
+    ledger = inbox(
+      ledger,
+      times(500, (at) => ask(ordinary("a", 5_000 + at))),
+    ).ledger;
+    expect(ledger.intake?.news.size).toBeGreaterThanOrEqual(100);
+    const few = times(16, (at) => ask(ordinary("b", at)));
+    expect(insideOf(inbox(ledger, few).ledger, "b")).toBeGreaterThanOrEqual(atLeast);
+    // Those whose rows the lobbies have, too.
+    const waiting = { inference: 0, interactive: 0, training: 40 };
+    const report = { kind: "lobby", tenant: "b", report: 1, waiting, returned: [] };
+    const { intake } = inbox(told(ledger), [report]).ledger;
+    const creditsOf = (tenant: string) => [
+      ...(intake?.lobbies.get(tenantId(tenant))?.credits.keys() ?? []),
+    ];
+    expect([creditsOf("a"), creditsOf("b")]).toEqual([
+      [],
+      expect.objectContaining({ length: called }),
+    ]);
+    let inside = told(ledger);
+    inside = inbox(inside, [report]).ledger;
+    const calls = creditsOf("b").map((credit) =>
+      ask({ ...ordinary("b", 100 + credit), class: "training", credit }),
+    );
+    expect(insideOf(inbox(inside, calls).ledger, "b")).toBe(called);
   });
 
   it.each([

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { tenantId, type TenantId } from "../../../../domain/values/ids.ts";
-import { giveCredits } from "../../../../scheduling/ledger/rules/credits.ts";
+import { callsUpTo, giveCredits } from "../../../../scheduling/ledger/rules/credits.ts";
 import {
   NEW_LOBBY,
   openIntake,
@@ -31,7 +31,7 @@ function give({ tenants, intake, pool, got }: Settling): number {
   const weightOf = (tenant: TenantId): number =>
     tenants.find(({ id }) => id === tenant)?.weight ?? 1;
   const free = 400;
-  giveCredits(intake, pool, { weightOf, nowMs: 0, calls: new Map() });
+  giveCredits(intake, pool, { weightOf, nowMs: 0, calls: callsUpTo(new Map()) });
   let given = 0;
   for (const [tenant, account] of intake.lobbies) {
     given += account.credits.size;
@@ -103,8 +103,8 @@ describe("credits", () => {
 
   it("of one lobby are bounded, so that one whose jobs do not come keeps nobody waiting", () => {
     const all = settling([1, 1], 5_000, 20_000);
-    giveCredits(all.intake, all.pool, { weightOf: () => 1, nowMs: 0, calls: new Map() });
-    giveCredits(all.intake, all.pool, { weightOf: () => 1, nowMs: 0, calls: new Map() });
+    giveCredits(all.intake, all.pool, { weightOf: () => 1, nowMs: 0, calls: callsUpTo(new Map()) });
+    giveCredits(all.intake, all.pool, { weightOf: () => 1, nowMs: 0, calls: callsUpTo(new Map()) });
     expect([...all.intake.lobbies.values()].map(({ credits }) => credits.size)).toEqual([200, 200]);
   });
 });
