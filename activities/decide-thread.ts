@@ -21,6 +21,7 @@ import {
   type ThreadQuestion,
 } from "./decide-messages.ts";
 import { createModelCache } from "./model-cache.ts";
+import { planPrices } from "./plan-prices.ts";
 import { directoryStore, type FleetDetails } from "./store.ts";
 
 /** The most requests, leases and hosts of all kept ledgers together; the fleet that was asked about last is kept in any case. */
@@ -101,7 +102,11 @@ async function portsFor(ledger: Ledger): Promise<DecidePorts> {
     tables.get(host)?.bandwidth?.gbsByMask[mask] ?? undefined;
   const predictorOf =
     ledger.models === undefined ? undefined : await modelCache.predictorsFor(ledger, tables);
-  return { bandwidthOf, ...(predictorOf !== undefined && { predictorOf }) };
+  return {
+    bandwidthOf,
+    ...(predictorOf !== undefined && { predictorOf }),
+    pricesOf: planPrices(ledger.shape),
+  };
 }
 
 async function detailsOf(hash: string | undefined): Promise<FleetDetails | undefined> {

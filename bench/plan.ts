@@ -2,7 +2,16 @@
 
 import { size, type Bench } from "./bench.ts";
 
-const PLAN_PARTS = ["cuts", "models", "pipelines", "shares", "links", "fit", "buddy"] as const;
+const PLAN_PARTS = [
+  "cuts",
+  "models",
+  "pipelines",
+  "shares",
+  "links",
+  "fit",
+  "buddy",
+  "together",
+] as const;
 export type PlanPart = (typeof PLAN_PARTS)[number];
 
 export const planBench: Bench = {
@@ -13,7 +22,8 @@ export const planBench: Bench = {
     "and into the uneven ones of 2, 2, 2, 2, 2, 4, 1 and 1 GPUs; every cut is verified and compared with the best known one\n" +
     "(data/plan), and graphs of models into pipelines of 4, 8 and 16 stages, beside the best known slowest stage. Reproduces figures 1, 10\n" +
     "and 11 of SpiderFlow, compares predicted steps with a flow simulation and all candidates with what links carry, fits the step-time\n" +
-    "model on five rows of a profile, tests it on the others, and compares the buddy allocator with best fit on the same arrivals.",
+    "model on five rows of a profile, tests it on the others, compares the buddy allocator with best fit on the same arrivals, and plans whose places were chosen\n" +
+    "for them with plans for the most compact place, on drawn fleets with uneven fabrics.",
   options: [
     { kind: "choice", name: "only", choices: PLAN_PARTS, what: "measure only these parts" },
     { kind: "text", name: "graph", value: "file", what: "cut this graph and nothing else" },

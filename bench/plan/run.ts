@@ -24,6 +24,7 @@ import {
   type PipelineFound,
 } from "./pipelines.ts";
 import { measureShares } from "./shares.ts";
+import { measureTogether } from "./together.ts";
 
 export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
   const parts = (request.text("parts") ?? "4,8,16,uneven").split(",").map((part) => part.trim());
@@ -96,6 +97,11 @@ export async function runPlan(request: BenchRequest): Promise<BenchAnswer> {
     const fragmentation = measureFragmentation(request.seed);
     bars.push(...fragmentation.bars);
     tables.push(fragmentation.table);
+  }
+  if (isChosen("together")) {
+    const together = await measureTogether(request.seed, setting.say);
+    bars.push(...together.bars);
+    tables.push(together.table);
   }
   return { bars, tables, details: { cuts, pipelines } };
 }

@@ -1,5 +1,5 @@
 /**
- * @file What this machine knows of bandwidths, so that a what-if decides as the fleet does: measured tables and models in the fleet's store.
+ * @file What this machine knows of bandwidths, so that a what-if decides as the fleet does: measured tables and models in the fleet's store; and the prices of places.
  *
  * A machine without the store answers by topology alone, and the note of the answer says which version it lacks.
  */
@@ -7,6 +7,7 @@
 import type { DecidePorts } from "../../scheduling/cycle/cycle.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { createModelCache } from "../../activities/model-cache.ts";
+import { planPrices } from "../../activities/plan-prices.ts";
 import { directoryStore, type FleetDetails } from "../../activities/store.ts";
 
 export async function decidePortsHere(
@@ -14,7 +15,8 @@ export async function decidePortsHere(
   storeDir: string,
 ): Promise<DecidePorts> {
   const { detailsHash, models } = ledger;
-  if (models === undefined || models.size === 0) return {};
+  const pricesOf = planPrices(ledger.shape);
+  if (models === undefined || models.size === 0) return { pricesOf };
   const details =
     detailsHash === undefined
       ? undefined
@@ -23,5 +25,5 @@ export async function decidePortsHere(
     ledger,
     new Map(details?.hosts ?? []),
   );
-  return { predictorOf };
+  return { predictorOf, pricesOf };
 }

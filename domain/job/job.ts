@@ -149,6 +149,8 @@ export interface Constraints {
   readonly messages?: MessageProfile;
   /** Of the host, for each GPU: from `run.resources`, in requests alone. */
   readonly resources?: GpuNeed;
+  /** What the gang trains (training-text.ts): it gets the GPUs with the shortest step; in requests alone. */
+  readonly training?: string;
 }
 
 /** Least latency of the worst pair, or least price of it. */

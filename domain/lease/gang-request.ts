@@ -2,6 +2,7 @@
 
 import type { CheckpointRule, JobSpec } from "../job/job.ts";
 import { gpuNeed } from "../job/job-resources.ts";
+import { trainingText } from "../job/training-text.ts";
 import type { CheckpointTerms, GangRequest } from "./lease.ts";
 
 /** Limit of the part that scheduling reads, as JSON, because thousands of them wait in one ledger. Checked at admission. */
@@ -27,19 +28,20 @@ export function scheduledPart(spec: JobSpec): ScheduledPart {
   const { name, tenant, class: jobClass, priority, gang, constraints, timeLimitMs, array } = spec;
   const { preemption } = spec;
   const { checkpoint, resources } = spec.run;
+  const training = trainingText(spec);
   return {
     name,
     tenant,
     class: jobClass,
     priority,
     gang,
-    constraints:
-      resources === undefined
-        ? constraints
-        : {
-            ...constraints,
-            resources: gpuNeed(resources, array === undefined ? gang.min : gang.gpus),
-          },
+    constraints: {
+      ...constraints,
+      ...(resources !== undefined && {
+        resources: gpuNeed(resources, array === undefined ? gang.min : gang.gpus),
+      }),
+      ...(training !== undefined && { training }),
+    },
     ...(timeLimitMs !== undefined && { timeLimitMs }),
     ...(array !== undefined && { slots: array.parallel }),
     ...(preemption !== undefined && { preemption }),

@@ -1,45 +1,45 @@
 /**
  * @file Plans the training of a model on given GPUs: data × pipeline × tensor parallel degrees, micro-batch, stages, and the GPU of each stage.
  *
- * All degrees whose product is the GPU count are tried (tensor parallel inside one NVLink domain only), of a mixture of experts with every number
- * of replicas that may share the experts out, and with every micro-batch that divides a replica's samples; each with the plain arrangements of arrange.ts, and where it does not fit into memory with sharded optimiser state,
- * then with recomputed activations, then with both. The best few are arranged again in two levels and improved by swapping units while the
+ * The plain splits of candidates.ts come first. The best few are arranged again in two levels and improved by swapping units while the
  * predicted step gets shorter, and their steps are played on the links (step-timeline.ts). The shortest step wins; ties go to fewer stages, then
  * fewer replicas.
  * Source: SpiderFlow §4.2 (min T_comp + α T_dp + β T_pp); the degrees of tensor parallelism and the memory limit are ours.
- * Cost: one prediction for each candidate, O(GPUs) each; `SWAP_ATTEMPTS` predictions for each of `FINALISTS`.
+ * Cost: that of the candidates; `SWAP_ATTEMPTS` predictions for each of `FINALISTS`.
  */
 
 import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
 import type { MilpProblem, MilpSolver } from "../../lib/milp.ts";
 import type { Random } from "../../lib/random.ts";
-import { byReplica, byStage, twoLevels, type Grid } from "./arrange.ts";
+import { twoLevels, type Grid } from "./arrange.ts";
+import {
+  byTime,
+  degreesOf,
+  evaluated,
+  isBetter,
+  plainCandidate,
+  timed,
+  type Candidate,
+  type CandidateRequest,
+  type Search,
+} from "./candidates.ts";
 import { exchangeBytes } from "./expert-exchange.ts";
-import { frameworkOn, isReplicasAlone } from "./framework.ts";
+import { frameworkOn } from "./framework.ts";
 import { shortfall } from "./plan-shortfall.ts";
-import type { PlanModel } from "./models.ts";
-import { unitsOf, type PlanSite, type Unit } from "./site.ts";
+import { unitsOf } from "./site.ts";
 import { expertDegree, layerSums, sharedExperts, type LayerSums, type Split } from "./split.ts";
-import { isHeldEverywhere, shiftedBounds, stageBounds } from "./stage-bounds.ts";
+import { isHeldEverywhere, shiftedBounds } from "./stage-bounds.ts";
 import { memoryGiB, type MemoryParts } from "./memory-parts.ts";
-import { memoryModes, stageMemory } from "./stage-memory.ts";
-import { playedStep, stepTime, type StepParts, type StepTime } from "./step-time.ts";
+import { stageMemory } from "./stage-memory.ts";
+import { playedStep, type StepParts } from "./step-time.ts";
 
-export interface PlanRequest {
-  readonly model: PlanModel;
-  readonly site: PlanSite;
-  /** Samples of one step over all replicas. */
-  readonly batch: number;
+export interface PlanRequest extends CandidateRequest {
   /** Megatron-Core where nobody says. */
   readonly framework?: FrameworkChoice;
   readonly random: Random;
   readonly solver?: (problem: MilpProblem) => MilpSolver;
-  /** Told of each split and its predicted time, as the search goes. */
-  readonly onCandidate?: (split: Split, time: StepTime) => void;
   /** Stage bounds to try beside those that are found, for plans of as many stages. */
   readonly bounds?: readonly number[];
-  /** Only plans with these degrees. */
-  readonly fixed?: Partial<Pick<Split, "replicas" | "stages" | "width" | "experts">>;
 }
 
 export interface StagePlan {
@@ -91,16 +91,11 @@ const SWAP_CELLS = 24_000;
 const PLAYED = 8;
 const PLAYED_WORK = 16e6;
 
-interface Candidate {
-  readonly split: Split;
-  readonly time: StepTime;
-  readonly arrangement: string;
-}
-
 export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   const { model, site, batch, random, solver } = request;
   const sums = layerSums(model, frameworkOn(site, request.framework));
-  const search = { request, sums, tried: 0, tooLarge: 0 };
+  const search: Search = { request, sums, tried: 0 };
+  let tooLarge = 0;
   const byDegrees = new Map<string, Candidate>();
   const keep = (candidate: Candidate): void => {
     const { width, stages, replicas, experts = 1 } = candidate.split;
@@ -108,18 +103,18 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
     const held = byDegrees.get(key);
     if (held === undefined || isBetter(candidate, held)) byDegrees.set(key, candidate);
   };
-  for (const degrees of degreesOf(request, sums)) {
-    const units = unitsOf(site, degrees.width);
-    if (units === undefined) continue;
-    const found = plainCandidates(search, degrees, units);
-    if (found === undefined) search.tooLarge += 1;
-    else keep(found);
-  }
+  for (const { units, degrees } of degreesOf(request, sums))
+    for (const each of degrees) {
+      const found = plainCandidate(search, each, units);
+      if (found === undefined) tooLarge += 1;
+      else keep(found);
+    }
   const programmes: ("optimal" | "feasible")[] = [];
   const finalists = [...byDegrees.values()].sort(byTime).slice(0, FINALISTS);
   for (const finalist of finalists) {
     const { split } = finalist;
-    const units = unitsOf(site, split.width) ?? [];
+    const all = unitsOf(site, split.width);
+    const units = all?.length === split.cells.length ? all : split.cells;
     const arranged = await twoLevels(gridOf(split, sums), {
       site,
       units,
@@ -146,121 +141,8 @@ export async function planTraining(request: PlanRequest): Promise<PlanAnswer> {
   return {
     kind: "planned",
     plan: planOf(best, { request, sums, others }),
-    stats: { tried: search.tried, tooLarge: search.tooLarge, programmes },
+    stats: { tried: search.tried, tooLarge, programmes },
   };
-}
-
-interface Search {
-  readonly request: PlanRequest;
-  readonly sums: LayerSums;
-  tried: number;
-  tooLarge: number;
-}
-
-interface Degrees {
-  readonly width: number;
-  readonly stages: number;
-  readonly replicas: number;
-  /** Absent where nobody shares out experts. */
-  readonly experts?: number;
-}
-
-function degreesOf(
-  { site, model, batch, fixed = {} }: PlanRequest,
-  { framework }: LayerSums,
-): readonly Degrees[] {
-  const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
-  const all: Degrees[] = [];
-  for (let width = 1; width <= gpus; width += 1) {
-    if (gpus % width !== 0 || model.splitOf % width !== 0) continue;
-    const units = gpus / width;
-    for (let replicas = 1; replicas <= Math.min(units, batch); replicas += 1) {
-      if (units % replicas !== 0 || batch % replicas !== 0) continue;
-      const stages = units / replicas;
-      const isAllowed =
-        (!isReplicasAlone(framework) || (width === 1 && stages === 1)) &&
-        stages <= model.layers.length &&
-        (fixed.width ?? width) === width &&
-        (fixed.stages ?? stages) === stages &&
-        (fixed.replicas ?? replicas) === replicas;
-      if (!isAllowed) continue;
-      if ((fixed.experts ?? 1) === 1) all.push({ width, stages, replicas });
-      if (framework.name !== "megatron-core") continue;
-      for (const experts of expertDegrees(model, replicas))
-        if ((fixed.experts ?? experts) === experts) all.push({ width, stages, replicas, experts });
-    }
-  }
-  return all;
-}
-
-/** Above one: replicas in whole groups, with whole experts each. */
-function expertDegrees({ shape }: PlanModel, replicas: number): readonly number[] {
-  const count = shape?.experts?.count ?? 1;
-  return Array.from({ length: Math.min(count, replicas) }, (_, at) => at + 1).filter(
-    (degree) => degree > 1 && replicas % degree === 0 && count % degree === 0,
-  );
-}
-
-/** The best plain arrangement with the best micro-batch; undefined when none fits. */
-function plainCandidates(
-  search: Search,
-  degrees: Degrees,
-  units: readonly Unit[],
-): Candidate | undefined {
-  const { site, batch } = search.request;
-  let best: Candidate | undefined;
-  const { stages, replicas } = degrees;
-  const grid: Grid = { stages, replicas, sendBytes: [], reduceBytes: [] };
-  const samples = batch / replicas;
-  const bySpeed = [...units].sort(
-    (a, b) =>
-      (site.hosts[b.host]?.teraflops ?? 0) - (site.hosts[a.host]?.teraflops ?? 0) ||
-      (site.hosts[b.host]?.memoryGiB ?? 0) - (site.hosts[a.host]?.memoryGiB ?? 0) ||
-      a.firstRank - b.firstRank,
-  );
-  const isMixed = bySpeed.some((unit, at) => unit !== units[at]);
-  const arrangements: (readonly [string, readonly Unit[]])[] = [
-    ["pipelines kept together", byReplica(grid, units)],
-    ["replicas kept together", byStage(grid, units)],
-    ...(isMixed
-      ? ([
-          ["like GPUs in one stage", byStage(grid, bySpeed)],
-          ["like GPUs in one stage, slowest first", byStage(grid, [...bySpeed].reverse())],
-        ] as const)
-      : []),
-  ];
-  for (let microBatch = 1; microBatch <= samples; microBatch *= 2) {
-    if (samples % microBatch !== 0) continue;
-    for (const [arrangement, cells] of arrangements) {
-      const open = { ...degrees, microBatch, microBatches: samples / microBatch, cells };
-      for (const mode of memoryModes(search.sums.framework, replicas)) {
-        const bounds = stageBounds({ ...open, ...mode }, site, search.sums);
-        if (bounds === undefined) continue;
-        const found = evaluated(search, { ...open, ...mode, bounds }, arrangement);
-        if (found !== undefined && (best === undefined || isBetter(found, best))) best = found;
-        // Where replicas share out more than the optimiser's state, a thriftier mode may be the faster one.
-        if (!isReplicasAlone(search.sums.framework)) break;
-      }
-    }
-  }
-  return best;
-}
-
-/** With its bounds chosen for these cells; undefined when it does not fit. */
-function evaluated(search: Search, split: Split, arrangement: string): Candidate | undefined {
-  const { site } = search.request;
-  const bounds = stageBounds(split, site, search.sums);
-  if (bounds === undefined) return undefined;
-  const whole = { ...split, bounds };
-  return isHeldEverywhere(whole, site, search.sums) ? timed(search, whole, arrangement) : undefined;
-}
-
-function timed(search: Search, split: Split, arrangement: string): Candidate {
-  const { site, onCandidate } = search.request;
-  search.tried += 1;
-  const time = stepTime(split, { site, sums: search.sums });
-  onCandidate?.(split, time);
-  return { split, time, arrangement };
 }
 
 /** Units of two cells changed places while that shortens the step. */
@@ -342,13 +224,6 @@ function gridOf(split: Split, sums: LayerSums): Grid {
     }),
   };
 }
-
-const byTime = (a: Candidate, b: Candidate): number =>
-  a.time.totalMs - b.time.totalMs ||
-  a.split.stages - b.split.stages ||
-  a.split.replicas - b.split.replicas;
-
-const isBetter = (a: Candidate, b: Candidate): boolean => byTime(a, b) < 0;
 
 interface Told {
   readonly request: PlanRequest;

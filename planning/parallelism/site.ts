@@ -53,13 +53,25 @@ export interface Unit {
   readonly width: number;
 }
 
-/** The site cut into units of `width` GPUs; undefined when a host's GPUs do not divide or do not share NVLink. */
-export function unitsOf({ hosts }: PlanSite, width: number): readonly Unit[] | undefined {
+/**
+ * The site cut into units of `width` GPUs; undefined when a host's GPUs do not divide or do not share NVLink. With `mayIdle` such GPUs are left
+ * out instead.
+ */
+export function unitsOf(
+  { hosts }: PlanSite,
+  width: number,
+  mayIdle = false,
+): readonly Unit[] | undefined {
   const units: Unit[] = [];
   let rank = 0;
   for (const [host, { gpuCount, nvlinkGpus }] of hosts.entries()) {
-    if (gpuCount % width !== 0 || (width > 1 && nvlinkGpus % width !== 0)) return undefined;
-    for (let at = 0; at < gpuCount; at += width) units.push({ host, firstRank: rank + at, width });
+    const isWhole = gpuCount % width === 0 && (width === 1 || nvlinkGpus % width === 0);
+    if (!isWhole && !mayIdle) return undefined;
+    for (let from = 0; from < gpuCount; from += nvlinkGpus) {
+      const to = Math.min(gpuCount, from + nvlinkGpus);
+      for (let at = from; at + width <= to; at += width)
+        units.push({ host, firstRank: rank + at, width });
+    }
     rank += gpuCount;
   }
   return units;

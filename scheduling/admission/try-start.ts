@@ -37,6 +37,7 @@ import type {
   PlaceDemand,
   PlaceHost,
   PlacePolicy,
+  PricesOf,
 } from "../placement/place-policy.ts";
 
 /** Knowledge of `decide` beside the ledger. */
@@ -46,6 +47,12 @@ export interface DecidePorts extends PickPorts {
    * then the compact answer stands, and the grant says why.
    */
   readonly predictorOf?: (cluster: ClusterId) => BandwidthPredictor | undefined;
+  /** The step of what a request trains on each of some places; `work` bounds the search for plans, in its own unit. It never throws. */
+  readonly pricesOf?: (
+    training: string,
+    places: readonly (readonly HostGpus[])[],
+    work: number,
+  ) => { readonly stepMs: readonly (number | undefined)[]; readonly work: number };
 }
 
 export interface StartContext {
@@ -58,6 +65,8 @@ export interface StartContext {
   readonly planning?: BandwidthPorts;
   /** Absent: no link between clusters is known. */
   readonly links?: LinkPorts;
+  /** For what starts now. Absent: places have no prices. */
+  readonly pricesOf?: PricesOf;
 }
 
 export type Tried =
@@ -73,10 +82,12 @@ export function tryStart(
   const fit = checkFeasibility(request, view, own);
   if (fit.kind === "wait") return fit;
   const hosts = freeHosts(fit.clusterFits, view.capacity);
-  const { gpus, candidates, bandwidth } = context.place(demandOf(request, fit.gpus, view), hosts, {
+  const placed = context.place(demandOf(request, fit.gpus, view), hosts, {
     spread: view.capacity.spread,
     ...(context.bandwidth && { bandwidth: context.bandwidth }),
+    ...(context.pricesOf && { pricesOf: context.pricesOf }),
   });
+  const { gpus, candidates, bandwidth } = placed;
   const work = fit.work + candidates;
   if (gpus === undefined) return misfit(work);
   const { planning } = context;
@@ -88,7 +99,7 @@ export function tryStart(
     gpus,
     ...(request.slots !== undefined && { slots: 1 }),
     ...(note !== undefined && { bandwidth: note }),
-    why,
+    why: placed.why === undefined ? why : `${why}; ${placed.why}`,
   };
   return { kind: "grant", item: itemOf(request, won, view, context), work };
 }
@@ -136,6 +147,7 @@ export function demandOf(
     ...(leastThroughput !== undefined && { leastThroughput }),
     ...(constraints.prefer !== undefined && { prefer: constraints.prefer }),
     ...(constraints.messages !== undefined && { messages: constraints.messages }),
+    ...(constraints.training !== undefined && { training: constraints.training }),
     wattsLeft: {
       cluster: ({ cluster }) => {
         const shape = clusters[cluster];

@@ -19,6 +19,7 @@ import type { PlacePolicy } from "../placement/place-policy.ts";
 import { mayBackfillOn } from "../ledger/rules/opportunistic-terms.ts";
 import { openBandwidth } from "./bandwidth.ts";
 import { openLinks, withLinks } from "./links.ts";
+import { openPrices } from "./prices.ts";
 import { placeFor, type CycleLimits, type Policies } from "./policies.ts";
 import type { SchedulerCache } from "./scheduler-cache.ts";
 
@@ -76,6 +77,7 @@ export function openCycleInput(
       ports,
       ...(bandwidth && { bandwidth: bandwidth.starting, planning: bandwidth.planning }),
       ...(links && { links }),
+      ...(ports.pricesOf && { pricesOf: openPrices(ports.pricesOf) }),
     },
     placeLater:
       bandwidth === undefined

@@ -161,7 +161,7 @@ export function gangKey({
   const { gpus, min, shapes, mayGrow } = gang;
   const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters, isSameHost, isSameFabric } =
     constraints;
-  const { antiAffinity, hosts, prefer, messages } = constraints;
+  const { antiAffinity, hosts, prefer, messages, resources, training } = constraints;
   const rule =
     preemption === undefined
       ? ""
@@ -172,7 +172,9 @@ export function gangKey({
     lists === undefined
       ? ""
       : JSON.stringify([shapes, jurisdictions, clusters, hosts, gpuTypes, antiAffinity]);
-  return `${timeLimitMs} ${gpus} ${min} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${prefer} ${messages === undefined ? "" : `${messages.collective} ${messages.bytes} `}${rule}/${grace}/${rest}`;
+  const asked =
+    resources === undefined && training === undefined ? "" : JSON.stringify([resources, training]);
+  return `${timeLimitMs} ${gpus} ${min} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${prefer} ${messages === undefined ? "" : `${messages.collective} ${messages.bytes} `}${rule}/${grace}/${rest}${asked}`;
 }
 
 /** Ids and codes have no white space, so the parts cannot run into each other. */

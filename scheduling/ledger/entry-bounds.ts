@@ -6,6 +6,7 @@
  * Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
+import { MAX_TRAINING_CHARS } from "../../domain/job/training-text.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { SiteLink } from "../../domain/fleet/site-link.ts";
 import type { GangRequest, LeaseFact } from "../../domain/lease/lease.ts";
@@ -76,6 +77,7 @@ function requestProblem(request: GangRequest, nowMs: number): Finding {
   return (
     tooLong("name", request.name) ??
     tooLong("antiAffinity", constraints.antiAffinity) ??
+    tooLong("training", constraints.training, MAX_TRAINING_CHARS) ??
     outside([
       { path: "seq", value: request.seq, most: MAX_SEQ },
       { path: "priority", value: request.priority, least: -MAX_PRIORITY, most: MAX_PRIORITY },
@@ -133,8 +135,8 @@ function outside(bounds: readonly Bound[]): Finding {
   return `${path} is ${String(value)}, which is not ${least === undefined ? "" : `from ${least} `}up to ${most}`;
 }
 
-const tooLong = (path: string, text: string | undefined): Finding =>
-  (text?.length ?? 0) <= MAX_TEXT ? undefined : `${path} has more than ${MAX_TEXT} characters`;
+const tooLong = (path: string, text: string | undefined, most = MAX_TEXT): Finding =>
+  (text?.length ?? 0) <= most ? undefined : `${path} has more than ${most} characters`;
 
 function first<Item>(items: readonly Item[], problemOf: (item: Item) => Finding): Finding {
   for (const item of items) {

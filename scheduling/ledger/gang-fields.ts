@@ -31,7 +31,7 @@ import {
   wrong,
   type Incoming,
 } from "./json-fields.ts";
-import { RESOURCE_RULES } from "./ledger.ts";
+import { PRICED_RULES, RESOURCE_RULES } from "./ledger.ts";
 
 export function parseGang(of: Incoming): Gang {
   const gpus = count(field(of, "gpus"), 1);
@@ -67,6 +67,9 @@ export function parseConstraints(of: Incoming): Constraints {
     ...optionally("prefer", optional(field(of, "prefer"), preference)),
     ...optionally("messages", optional(field(of, "messages"), parseMessages)),
     ...parseResources(field(of, "resources")),
+    ...(of.rules >= PRICED_RULES
+      ? optionally("training", optional(field(of, "training"), text))
+      : {}),
   };
 }
 

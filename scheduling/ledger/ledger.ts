@@ -90,6 +90,8 @@ export const FEW_CALLED_RULES = 7;
 /** Whether the ledger follows these rules. */
 export const areFewCalled = ({ applyVersion }: Pick<Ledger, "applyVersion">): boolean =>
   applyVersion >= FEW_CALLED_RULES;
+/** From these rules on requests say what they train, so that places have prices (docs/decisions/0139). */
+export const PRICED_RULES = 7;
 
 export interface Ledger {
   readonly applyVersion: number;

@@ -30,6 +30,8 @@ export interface PlaceDemand {
   readonly prefer?: LinkPreference;
   /** What the gang sends, for which bandwidths are compared; the models' own when absent. */
   readonly messages?: MessageProfile;
+  /** What the gang trains (domain/job/training-text.ts), for which places have prices; absent: nothing is known of it. */
+  readonly training?: string;
 }
 
 /**
@@ -55,7 +57,15 @@ export interface PlacePorts {
   readonly bandwidth?: BandwidthPorts;
   /** Absent: clusters are joined as if all were equally near. */
   readonly links?: LinkPorts;
+  /** Absent: places have no prices. */
+  readonly pricesOf?: PricesOf;
 }
+
+/** The step of what is trained on each of these places, in ms; undefined where it cannot be planned, or no work is left to plan it. */
+export type PricesOf = (
+  training: string,
+  places: readonly (readonly HostGpus[])[],
+) => readonly (number | undefined)[];
 
 export interface LinkPorts {
   /** The links between clusters, numbered as `HostLayout.cluster`, with what gangs carry over them now. */
@@ -82,6 +92,8 @@ export interface Placed {
   readonly candidates: number;
   /** The prediction for these GPUs; absent for policies without predictions. */
   readonly bandwidth?: BandwidthNote;
+  /** Why there and not in the usual place, for people. */
+  readonly why?: string;
 }
 
 /** Hosts come in any order, each at most once; the answer does not depend on their order. */

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MAX_REQUEST_ENTRY_BYTES } from "../../../domain/lease/gang-request.ts";
 import { MAX_ENTRY_BYTES, readEntry } from "../../../scheduling/ledger/inbox-entry.ts";
-import { OLDEST_RULES, RESOURCE_RULES } from "../../../scheduling/ledger/ledger.ts";
+import { OLDEST_RULES, PRICED_RULES, RESOURCE_RULES } from "../../../scheduling/ledger/ledger.ts";
 import { entries } from "../arbitraries.ts";
 import { ask, end, fleetShape, gpus, hello } from "../builders.ts";
 
@@ -60,6 +60,15 @@ describe("an entry that is right", () => {
     if (asserted.kind !== "read" || asserted.entry.kind !== "assert") throw new Error("refused");
     expect(read.entry.request.constraints.resources).toEqual(want);
     expect(asserted.entry.lease.resources).toEqual(want);
+  });
+
+  test.each([
+    { rules: PRICED_RULES - 1, want: undefined },
+    { rules: PRICED_RULES, want: "{}" },
+  ])("says what it trains under rules $rules: $want", ({ rules, want }) => {
+    const read = readEntry(ask({ constraints: { training: "{}" } }), rules);
+    if (read.kind !== "read" || read.entry.kind !== "request") throw new Error("refused");
+    expect(read.entry.request.constraints.training).toBe(want);
   });
 
   test("is refused where it takes less than nothing", () => {

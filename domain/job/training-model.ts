@@ -1,0 +1,39 @@
+/** @file Reads what a request says it trains (training-text.ts): the model, the batch, the framework. The text may come from anybody. */
+
+import { FRAMEWORKS, type FrameworkChoice } from "../model/framework-names.ts";
+import { jobModel, type JobModel } from "./job-model.ts";
+
+export interface Training {
+  readonly model: JobModel;
+  readonly batch: number;
+  readonly framework?: FrameworkChoice;
+}
+
+/** Undefined for a text that says no model of a known shape. */
+export function parseTraining(text: string): Training | undefined {
+  const said = fieldsOf(text);
+  const { model, modelConfig, batch, sequence } = said;
+  const framework = FRAMEWORKS.find((name) => name === said["framework"]);
+  if (!isCount(batch)) return undefined;
+  const found = jobModel({
+    ...(typeof model === "string" && { model }),
+    ...(isFields(modelConfig) && { modelConfig }),
+    ...(isCount(sequence) && { sequence }),
+  });
+  return found && { model: found, batch, ...(framework !== undefined && { framework }) };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Number(value) > 0;
+
+function fieldsOf(text: string): Fields {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isFields(value) ? value : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * @file The plain ways to split a model over GPUs: every choice of degrees, with the best of the plain arrangements and micro-batches of each.
+ *
+ * All degrees whose product is the GPU count are tried (tensor parallel inside one NVLink domain only), of a mixture of experts with every number
+ * of replicas that may share the experts out, and with every micro-batch that divides a replica's samples; where a split does not fit into memory
+ * with sharded optimiser state, then with recomputed activations, then with both. With the user's consent GPUs may stay idle: then the degrees use
+ * at least `fewestGpus`, of clusters and hosts with most GPUs first. Cost: one prediction for each candidate, O(GPUs) each.
+ */
+
+import { byReplica, byStage, type Grid } from "./arrange.ts";
+import { isReplicasAlone } from "./framework.ts";
+import type { PlanModel } from "./models.ts";
+import { unitsOf, type PlanSite, type Unit } from "./site.ts";
+import type { LayerSums, Split } from "./split.ts";
+import { isHeldEverywhere, stageBounds, type OpenSplit } from "./stage-bounds.ts";
+import { memoryModes } from "./stage-memory.ts";
+import { stepTime, type StepTime } from "./step-time.ts";
+
+export interface CandidateRequest {
+  readonly model: PlanModel;
+  readonly site: PlanSite;
+  /** Samples of one step over all replicas. */
+  readonly batch: number;
+  /** Told of each split and its predicted time, as the search goes. */
+  readonly onCandidate?: (split: Split, time: StepTime) => void;
+  /** Only plans with these degrees. */
+  readonly fixed?: Partial<Pick<Split, "replicas" | "stages" | "width" | "experts">>;
+  /** Plans that use fewer than all GPUs are welcome, down to this many; absent: none. */
+  readonly fewestGpus?: number;
+  /** No larger micro-batches are tried; absent: any. */
+  readonly mostMicroBatch?: number;
+}
+
+export interface Search {
+  readonly request: CandidateRequest;
+  readonly sums: LayerSums;
+  tried: number;
+}
+
+export interface Candidate {
+  readonly split: Split;
+  readonly time: StepTime;
+  readonly arrangement: string;
+}
+
+export interface Degrees {
+  readonly width: number;
+  readonly stages: number;
+  readonly replicas: number;
+  /** Absent where nobody shares out experts. */
+  readonly experts?: number;
+}
+
+/** Choices of degrees of one tensor parallel degree, and the units on which they lie. */
+export interface DegreesOfWidth {
+  readonly units: readonly Unit[];
+  readonly degrees: readonly Degrees[];
+}
+
+/** Of one number of replicas with GPUs to spare, as many numbers of stages are tried, from the most down. */
+const SPARED_STAGES = 3;
+
+export function degreesOf(
+  { site, model, batch, fixed = {}, fewestGpus }: CandidateRequest,
+  { framework }: LayerSums,
+): readonly DegreesOfWidth[] {
+  const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  const found: DegreesOfWidth[] = [];
+  for (let width = 1; width <= gpus; width += 1) {
+    if (model.splitOf % width !== 0 || (fixed.width ?? width) !== width) continue;
+    if (width > 1 && isReplicasAlone(framework)) break;
+    const units = unitsOf(site, width, fewestGpus !== undefined);
+    if (units === undefined || units.length === 0) continue;
+    const fewest = fewestGpus === undefined ? units.length : Math.ceil(fewestGpus / width);
+    const degrees: Degrees[] = [];
+    for (let replicas = 1; replicas <= Math.min(units.length, batch); replicas += 1) {
+      if (batch % replicas !== 0 || (fixed.replicas ?? replicas) !== replicas) continue;
+      for (const stages of stageCounts(units.length, { fewest, replicas })) {
+        const isAllowed =
+          (!isReplicasAlone(framework) || stages === 1) &&
+          stages <= model.layers.length &&
+          (fixed.stages ?? stages) === stages;
+        if (!isAllowed) continue;
+        if ((fixed.experts ?? 1) === 1) degrees.push({ width, stages, replicas });
+        if (framework.name !== "megatron-core") continue;
+        for (const experts of expertDegrees(model, replicas))
+          if ((fixed.experts ?? experts) === experts)
+            degrees.push({ width, stages, replicas, experts });
+      }
+    }
+    found.push({ units, degrees });
+  }
+  return found;
+}
+
+function stageCounts(
+  units: number,
+  { fewest, replicas }: { readonly fewest: number; readonly replicas: number },
+): readonly number[] {
+  const most = Math.floor(units / replicas);
+  return Array.from({ length: Math.min(SPARED_STAGES, most) }, (_, fewer) => most - fewer).filter(
+    (stages) => stages * replicas >= fewest,
+  );
+}
+
+/** Above one: replicas in whole groups, with whole experts each. */
+function expertDegrees({ shape }: PlanModel, replicas: number): readonly number[] {
+  const count = shape?.experts?.count ?? 1;
+  return Array.from({ length: Math.min(count, replicas) }, (_, at) => at + 1).filter(
+    (degree) => degree > 1 && replicas % degree === 0 && count % degree === 0,
+  );
+}
+
+/** The best plain arrangement with the best micro-batch; undefined when none fits. */
+export function plainCandidate(
+  search: Search,
+  degrees: Degrees,
+  units: readonly Unit[],
+): Candidate | undefined {
+  const { site, batch, mostMicroBatch = Infinity } = search.request;
+  let best: Candidate | undefined;
+  const samples = batch / degrees.replicas;
+  const arrangements = plainArrangements(site, degrees, units);
+  const boundsOf = boundsOnce(search);
+  for (let microBatch = 1; microBatch <= Math.min(samples, mostMicroBatch); microBatch *= 2) {
+    if (samples % microBatch !== 0) continue;
+    for (const [arrangement, cells] of arrangements) {
+      const open = { ...degrees, microBatch, microBatches: samples / microBatch, cells };
+      for (const mode of memoryModes(search.sums.framework, degrees.replicas)) {
+        const bounds = boundsOf({ ...open, ...mode });
+        if (bounds === undefined) continue;
+        const whole = { ...open, ...mode, bounds };
+        const found = isHeldEverywhere(whole, site, search.sums)
+          ? timed(search, whole, arrangement)
+          : undefined;
+        if (found !== undefined && (best === undefined || isBetter(found, best))) best = found;
+        // Where replicas share out more than the optimiser's state, a thriftier mode may be the faster one.
+        if (!isReplicasAlone(search.sums.framework)) break;
+      }
+    }
+  }
+  return best;
+}
+
+/** On hosts that are alike, bounds do not depend on the arrangement. */
+function boundsOnce({
+  request: { site },
+  sums,
+}: Search): (open: OpenSplit) => readonly number[] | undefined {
+  const [first] = site.hosts;
+  const isUniform = site.hosts.every(
+    ({ teraflops, memoryGiB }) => teraflops === first?.teraflops && memoryGiB === first.memoryGiB,
+  );
+  const known = new Map<string, readonly number[] | undefined>();
+  return (open) => {
+    if (!isUniform) return stageBounds(open, site, sums);
+    const { microBatch, isRecomputing, isRecomputingScores, shards } = open;
+    const key = [microBatch, isRecomputing, isRecomputingScores, open.isSharded, shards].join();
+    if (!known.has(key)) known.set(key, stageBounds(open, site, sums));
+    return known.get(key);
+  };
+}
+
+/** Each with its words. */
+export function plainArrangements(
+  site: PlanSite,
+  { stages, replicas }: Degrees,
+  units: readonly Unit[],
+): readonly (readonly [string, readonly Unit[]])[] {
+  const grid: Grid = { stages, replicas, sendBytes: [], reduceBytes: [] };
+  const bySpeed = [...units].sort(
+    (a, b) =>
+      (site.hosts[b.host]?.teraflops ?? 0) - (site.hosts[a.host]?.teraflops ?? 0) ||
+      (site.hosts[b.host]?.memoryGiB ?? 0) - (site.hosts[a.host]?.memoryGiB ?? 0) ||
+      a.firstRank - b.firstRank,
+  );
+  const isMixed = bySpeed.some((unit, at) => unit !== units[at]);
+  const isSparing = stages * replicas < units.length;
+  const used = isSparing ? largestFirst(site, units).slice(0, stages * replicas) : units;
+  return [
+    ["pipelines kept together", byReplica(grid, used)],
+    ["replicas kept together", byStage(grid, used)],
+    ...(isMixed
+      ? ([
+          ["like GPUs in one stage", byStage(grid, bySpeed)],
+          ["like GPUs in one stage, slowest first", byStage(grid, [...bySpeed].reverse())],
+        ] as const)
+      : []),
+  ];
+}
+
+/** Clusters with most units first, in each the hosts with most: the rest is left idle. */
+function largestFirst({ hosts }: PlanSite, units: readonly Unit[]): readonly Unit[] {
+  const counts = new Map<string | number, number>();
+  const clusterOf = ({ host }: Unit): string => hosts[host]?.cluster ?? "";
+  for (const unit of units)
+    for (const key of [clusterOf(unit), unit.host]) counts.set(key, (counts.get(key) ?? 0) + 1);
+  const countOf = (key: string | number): number => counts.get(key) ?? 0;
+  const firstHost = new Map<string, number>();
+  for (const unit of units)
+    if (!firstHost.has(clusterOf(unit))) firstHost.set(clusterOf(unit), unit.host);
+  return [...units].sort(
+    (a, b) =>
+      countOf(clusterOf(b)) - countOf(clusterOf(a)) ||
+      (firstHost.get(clusterOf(a)) ?? 0) - (firstHost.get(clusterOf(b)) ?? 0) ||
+      countOf(b.host) - countOf(a.host) ||
+      a.firstRank - b.firstRank,
+  );
+}
+
+/** With its bounds chosen for these cells; undefined when it does not fit. */
+export function evaluated(
+  search: Search,
+  split: Split,
+  arrangement: string,
+): Candidate | undefined {
+  const { site } = search.request;
+  const bounds = stageBounds(split, site, search.sums);
+  if (bounds === undefined) return undefined;
+  const whole = { ...split, bounds };
+  return isHeldEverywhere(whole, site, search.sums) ? timed(search, whole, arrangement) : undefined;
+}
+
+export function timed(search: Search, split: Split, arrangement: string): Candidate {
+  const { site, onCandidate } = search.request;
+  search.tried += 1;
+  const time = stepTime(split, { site, sums: search.sums });
+  onCandidate?.(split, time);
+  return { split, time, arrangement };
+}
+
+/** Ties: fewer stages, then fewer replicas. */
+export const byTime = (a: Candidate, b: Candidate): number =>
+  a.time.totalMs - b.time.totalMs ||
+  a.split.stages - b.split.stages ||
+  a.split.replicas - b.split.replicas;
+
+export const isBetter = (a: Candidate, b: Candidate): boolean => byTime(a, b) < 0;
