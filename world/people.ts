@@ -1,32 +1,20 @@
-/** @file Users and operators of a world: they submit jobs, change their minds, and look after hosts, each order a call that may get lost. */
+/** @file Users of a world: they submit jobs and change their minds, each order a call that may get lost. */
 
-import type { HostId, JobId } from "../domain/values/ids.ts";
-import type { FleetShape } from "../domain/fleet/fleet.ts";
-import { refuseHosts } from "../machines/fleet/orders.ts";
-import type { FleetState } from "../machines/fleet/state.ts";
+import type { JobId } from "../domain/values/ids.ts";
+import { requeueArrayProblem } from "../machines/array/array-paused.ts";
+import { refuseEnding, refuseTasks } from "../machines/array/task-orders.ts";
 import { holdProblem, requeueProblem, suspendProblem } from "../machines/job/paused.ts";
-import type { Job, JobEvent } from "../machines/job/job-state.ts";
-import type { OperatorOrder } from "../machines/fleet/events.ts";
-import { sleep, type Process, type Task } from "./kernel/process.ts";
+import type { Job } from "../machines/job/job-state.ts";
 import type { Checker } from "./checker/checker.ts";
-import type { FleetRun } from "./shells/fleet.ts";
-import type { Site } from "./shells/site.ts";
+import { sleep, type Task } from "./kernel/process.ts";
+import { orderFleet, type Operators } from "./operators.ts";
 import type { DrawnJob, Order } from "./settings.ts";
-import type { JobRun } from "./shells/job.ts";
-import type { Host } from "./hosts/host.ts";
+import type { JobLife, JobRun, LifeEvent } from "./shells/job-life.ts";
 
-export interface People {
-  readonly site: Site;
-  readonly client: Process;
+export interface People extends Operators {
   readonly checker: Checker;
   readonly jobs: readonly DrawnJob[];
-  readonly hosts: ReadonlyMap<HostId, Host>;
-  readonly shape: FleetShape;
-  readonly fleet: () => FleetRun | undefined;
   readonly jobRun: (id: string) => JobRun | undefined;
-  /** Turns a host off, so that an operator can vouch for it, and on again. */
-  readonly turnOff: (host: Host) => void;
-  readonly turnOn: (host: Host) => void;
 }
 
 const RETRY_MS = 2_000;
@@ -38,58 +26,110 @@ export function* submit({ site, client }: People, { id, spec }: DrawnJob): Task<
   for (;;) {
     // As clients do: an id starts once.
     const reply = yield* network.call(client, () => {
+      // Nobody names a job that is not there yet.
+      if (spec.after?.some(({ job }) => server.lastRun(job) === undefined) === true) return false;
       if (server.lastRun(id) === undefined) server.start("job", id, { spec });
+      return true;
     });
-    if (reply.isHeard) return;
+    if (reply.isHeard && reply.value) return;
     yield* sleep(kernel, RETRY_MS);
   }
 }
 
-export function* giveOrder(people: People, { kind, target, forMs }: Order): Task<void> {
+export function* giveOrder(people: People, order: Order): Task<void> {
   const { kernel } = people.site;
+  const { kind, target } = order;
   const job = people.jobs[target % people.jobs.length];
   const host = [...people.hosts.values()][target % people.hosts.size];
   if (job === undefined || host === undefined) return;
+  kernel.tell("somebody", HOST_ORDERS.has(kind) ? host.id : job.id, () => kind);
+  if (HOST_ORDERS.has(kind) || FLEET_ORDERS.has(kind)) yield* orderFleet(people, order, host);
+  else yield* orderJob(people, order, job);
+}
+
+const HOST_ORDERS: ReadonlySet<Order["kind"]> = new Set(["drain", "fence"] as const);
+const FLEET_ORDERS: ReadonlySet<Order["kind"]> = new Set([
+  "configure",
+  "hold-queue",
+  "repair",
+  "limits",
+] as const);
+
+function* orderJob(people: People, { kind, target, forMs }: Order, job: DrawnJob): Task<void> {
+  const { kernel, network, server } = people.site;
   const id = job.id as JobId; // as drawn
-  kernel.tell("somebody", kind === "drain" || kind === "fence" ? host.id : id, () => kind);
   switch (kind) {
     case "cancel":
       people.checker.noteOrder(id, "cancel");
-      yield* people.site.network.call(people.client, () =>
-        people.site.server.signal(id, { name: "cancel" }),
-      );
+      yield* network.call(people.client, () => server.signal(id, { name: "cancel" }));
       return;
     case "hold":
-      yield* updateJob(people, id, { event: { kind, order: BY }, problemOf: holdProblem });
+      yield* updateJob(people, id, {
+        event: { kind, order: BY },
+        problemOf: unlessEnding(holdProblem),
+      });
       yield* sleep(kernel, forMs);
       return yield* release(people, id);
     case "suspend":
-      yield* updateJob(people, id, { event: { kind, order: BY }, problemOf: suspendProblem });
+      yield* updateJob(people, id, {
+        event: { kind, order: BY },
+        problemOf: unlessEnding(suspendProblem),
+      });
       yield* sleep(kernel, forMs);
       return yield* release(people, id);
     case "requeue":
-      yield* updateJob(people, id, { event: { kind, order: BY }, problemOf: requeueProblem });
+      yield* updateJob(people, id, {
+        event: { kind, order: BY },
+        problemOf: ({ job: of, array }) =>
+          array === undefined
+            ? requeueProblem(of)
+            : (refuseEnding(array) ?? requeueArrayProblem(array))?.message,
+      });
       return;
-    case "drain":
-      yield* updateFleet(people, { kind, hosts: [host.id], reason: "repair" });
-      yield* sleep(kernel, forMs);
-      return yield* updateFleet(people, { kind: "undrain", hosts: [host.id] });
-    case "fence":
-      people.turnOff(host);
-      yield* sleep(kernel, RETRY_MS);
-      yield* updateFleet(people, { kind, hosts: [host.id] });
-      yield* sleep(kernel, forMs);
-      return people.turnOn(host);
-    case "configure":
-      return yield* updateFleet(people, { kind, shape: changed(people.shape, target) });
+    case "cancel-tasks":
+    case "retry-tasks":
+      return yield* orderTasks(people, job, { kind, target });
+    case "amend":
+      yield* updateJob(people, id, {
+        event: { kind, order: { ...BY, basis: 0, changes: { priority: target % 4 } } },
+        problemOf: () => undefined,
+      });
+      return;
   }
 }
 
-/** Other places and a longer silence. */
-const changed = (shape: FleetShape, by: number): FleetShape => ({
-  ...shape,
-  ...(shape.policy && { policy: { ...shape.policy, places: 2 + (by % 20) } }),
-});
+/** To the array that comes next; there may be none. */
+function* orderTasks(
+  people: People,
+  { id: job }: DrawnJob,
+  { kind, target }: { readonly kind: "cancel-tasks" | "retry-tasks"; readonly target: number },
+): Task<void> {
+  const at = people.jobs.findIndex(({ id }) => id === job);
+  const array = [...people.jobs.slice(at), ...people.jobs].find(
+    ({ spec }) => spec.array !== undefined,
+  );
+  const count = array?.spec.array?.count ?? 0;
+  if (array === undefined) return;
+  const id = array.id as JobId; // as drawn
+  const first = target % count;
+  const last = Math.min(count - 1, first + (target % 3));
+  const named = Array.from({ length: last - first + 1 }, (_, each) => first + each);
+  const order = { tasks: `${first}-${last}` };
+  // It may count as soon as it is sent.
+  if (kind === "retry-tasks") people.checker.noteTasks(id, kind, named);
+  else people.checker.noteOrder(id, kind);
+  const isDone = yield* updateJob(people, id, {
+    event: { kind, order },
+    problemOf: ({ array: of }) =>
+      of === undefined ? "it has not begun" : refuseTasks(of, order)?.message,
+  });
+  if (isDone && kind === "cancel-tasks") people.checker.noteTasks(id, kind, named);
+}
+
+const unlessEnding =
+  (problemOf: (job: Job) => string | undefined) =>
+  ({ job, array }: JobLife): string | undefined =>
+    array === undefined ? problemOf(job) : refuseEnding(array)?.message;
 
 /** Until it is acknowledged. */
 export function* release(people: People, id: JobId): Task<void> {
@@ -115,11 +155,12 @@ function* updateJob(
   {
     event,
     problemOf,
-  }: { readonly event: JobEvent; readonly problemOf: (job: Job) => string | undefined },
+  }: { readonly event: LifeEvent; readonly problemOf: (life: JobLife) => string | undefined },
 ): Task<boolean> {
   const run = jobRun(id);
   if (run === undefined) return false;
   let isAnswered = false;
+  let isDone = false;
   const reply = yield* site.network.call(client, () =>
     run.arrive({
       kind: "update",
@@ -130,31 +171,14 @@ function* updateJob(
         // A release that was sent for an earlier hold may come after this one, and ends it as well.
         const isHoldOrRelease = event.kind === "hold" || event.kind === "release";
         if (problem === undefined && isHoldOrRelease) checker.noteOrder(id, event.kind);
+        isDone = problem === undefined;
       },
     }),
   );
   for (let waits = 0; reply.isHeard && waits < MOST_WAITS && !isAnswered; waits += 1)
     yield* sleep(site.kernel, RETRY_MS);
-  return isAnswered;
+  return isDone;
 }
 
+/** Looks for the answer to an update. */
 const MOST_WAITS = 5;
-
-/** Operators ask again until the fleet has taken the order. */
-export function* updateFleet({ site, client, fleet }: People, order: OperatorOrder): Task<void> {
-  const problemOf = (state: FleetState): string | undefined =>
-    order.kind === "configure" ? undefined : refuseHosts(state, order)?.message;
-  for (;;) {
-    let isAnswered = false;
-    const onAnswer = (): void => {
-      isAnswered = true;
-    };
-    const event = { kind: "order", order } as const;
-    const reply = yield* site.network.call(client, () =>
-      fleet()?.arrive({ kind: "update", event, problemOf, onAnswer }),
-    );
-    for (let waits = 0; reply.isHeard && waits < MOST_WAITS && !isAnswered; waits += 1)
-      yield* sleep(site.kernel, RETRY_MS);
-    if (isAnswered) return;
-  }
-}

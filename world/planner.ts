@@ -4,7 +4,7 @@
  * The ledger must stand all of it. Once the world is calm it serves the queue in its order, so that whatever can run does.
  */
 
-import type { HostGpus } from "../domain/lease/lease.ts";
+import { popCount, type HostGpus } from "../domain/lease/lease.ts";
 import type {
   EvictItem,
   PendingRequest,
@@ -47,27 +47,46 @@ function grantsInOrder(ledger: Ledger): readonly PlanItem[] {
   const free = freeMasks(ledger);
   const items: PlanItem[] = [];
   for (const request of ledger.requests.values()) {
-    if (hasLease(ledger, request)) continue;
+    // An array may ask for more than it has.
+    if (request.slots === undefined && hasLease(ledger, request)) continue;
     if (homelessCode(ledger, request) !== undefined) continue;
-    const gpus = takenInOneCluster(ledger, free, request);
+    const grant = grantInOneCluster(ledger, free, request);
     // Whoever cannot have them yet is passed over only by those of its own tenant's limits.
-    if (gpus === undefined) break;
-    items.push(grantOf(request, gpus));
+    if (grant === undefined) break;
+    items.push(grant);
   }
   return items;
 }
 
-function takenInOneCluster(
+function grantInOneCluster(
   { shape }: Ledger,
   free: Map<HostId, number>,
   request: PendingRequest,
-): readonly HostGpus[] | undefined {
+): PlanItem | undefined {
   for (const { hosts } of shape.clusters) {
     const ids = hosts.map(({ id }) => id);
-    const gpus = taken(free, request.gang.gpus, allowed(ids, request));
-    if (gpus !== undefined) return gpus;
+    const grant = grantOn(free, request, allowed(ids, request));
+    if (grant !== undefined) return grant;
   }
   return undefined;
+}
+
+/** A gang on the first of these hosts; of an array as many of its gangs as one host has room for. */
+function grantOn(
+  free: Map<HostId, number>,
+  request: PendingRequest,
+  hosts: readonly HostId[],
+): PlanItem | undefined {
+  const { gang, slots } = request;
+  for (const host of slots === undefined ? [] : hosts) {
+    const room = Math.floor(popCount(free.get(host) ?? 0) / gang.gpus);
+    const most = Math.min(room, slots ?? 0);
+    const gpus = most > 0 ? taken(free, most * gang.gpus, [host]) : undefined;
+    if (gpus !== undefined) return { ...grantOf(request, gpus), slots: most };
+  }
+  const gpus = taken(free, gang.gpus, hosts);
+  if (gpus === undefined) return undefined;
+  return { ...grantOf(request, gpus), ...(slots !== undefined && { slots: 1 }) };
 }
 
 function someGrants(ledger: Ledger, random: Random): readonly PlanItem[] {
@@ -75,12 +94,7 @@ function someGrants(ledger: Ledger, random: Random): readonly PlanItem[] {
   return shuffled([...ledger.requests.values()], random).flatMap((request) => {
     if (random.below(5) === 0) return [];
     if (random.below(WRONG_IN) === 0) return [wrongGrant(ledger, request, random)];
-    const gpus = taken(
-      free,
-      request.gang.gpus,
-      allowed(shuffled([...free.keys()], random), request),
-    );
-    return gpus === undefined ? [] : [grantOf(request, gpus)];
+    return grantOn(free, request, allowed(shuffled([...free.keys()], random), request)) ?? [];
   });
 }
 

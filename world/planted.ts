@@ -3,6 +3,7 @@
  * the model's agents.
  */
 
+import type { ArrayCommand, ArrayEvent, JobArray } from "../machines/array/array-state.ts";
 import type { FleetEvent, FleetCommand } from "../machines/fleet/events.ts";
 import type { FleetState } from "../machines/fleet/state.ts";
 import type { Job, JobCommand, JobEvent } from "../machines/job/job-state.ts";
@@ -21,6 +22,7 @@ type Wrap<State, Event, Command> = (
 export interface Planted {
   readonly fleet?: Wrap<FleetState, FleetEvent, FleetCommand>;
   readonly job?: Wrap<Job, JobEvent, JobCommand>;
+  readonly array?: Wrap<JobArray, ArrayEvent, ArrayCommand>;
   readonly lobby?: Wrap<Lobby, LobbyEvent, LobbyCommand>;
   readonly presence?: Wrap<Presence, PresenceEvent, PresenceCommand>;
   readonly sweep?: Wrap<Sweep, SweepEvent, SweepCommand>;

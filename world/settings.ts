@@ -6,7 +6,8 @@
 import { parseJobFile } from "../domain/job/job-file.ts";
 import type { JobClass, JobSpec } from "../domain/job/job.ts";
 import { DEFAULT_POLICY, type FleetShape } from "../domain/fleet/fleet.ts";
-import { clusterId, hostId, tenantId, type HostId } from "../domain/values/ids.ts";
+import { DEPENDENCY_EVENTS } from "../domain/job/dependency.ts";
+import { clusterId, hostId, tenantId, type HostId, type JobId } from "../domain/values/ids.ts";
 import { gbps, gib, ms, watts } from "../domain/values/units.ts";
 import { randomFrom, type Random } from "../lib/random.ts";
 import type { Direction } from "./kernel/network.ts";
@@ -49,7 +50,7 @@ export type Fault = { readonly atMs: number; readonly target: number; readonly f
 export interface Order {
   readonly atMs: number;
   readonly target: number;
-  readonly kind: (typeof ORDERS)[number];
+  readonly kind: (typeof ORDERS | typeof WIDE_ORDERS)[number];
   readonly forMs: number;
 }
 
@@ -92,11 +93,34 @@ const SPANS_MS: readonly ((below: Random["below"]) => number)[] = [
 ];
 
 const ORDERS = ["cancel", "hold", "suspend", "requeue", "drain", "fence", "configure"] as const;
+/** Of tasks of arrays, of settings, and of operators. */
+const WIDE_ORDERS = [
+  "cancel-tasks",
+  "retry-tasks",
+  "amend",
+  "hold-queue",
+  "repair",
+  "limits",
+] as const;
 const CLASSES: readonly JobClass[] = ["training", "training", "interactive", "inference"];
 const TENANTS = ["red", "red", "blue", "green"].map(tenantId);
 const GPU_TYPE = "H100";
 
-export function drawSettings(seed: number, isDeciding = seed % 10 === 0): Settings {
+export interface DrawOptions {
+  readonly isDeciding?: boolean;
+  /** False: without arrays, jobs that follow others, and the wider faults and orders. Seeds that once broke a law keep their worlds so. */
+  readonly isWide?: boolean;
+}
+
+export function drawSettings(
+  seed: number,
+  { isDeciding = seed % 10 === 0, isWide = true }: DrawOptions = {},
+): Settings {
+  const narrow = drawNarrow(seed, isDeciding);
+  return isWide ? widened(narrow, randomFrom(seed, "wide world")) : narrow;
+}
+
+function drawNarrow(seed: number, isDeciding: boolean): Settings {
   const random = randomFrom(seed, "world");
   const shape = drawShape(random.stream("fleet"));
   const gone = drawGone(random.stream("gone"), shape);
@@ -253,4 +277,75 @@ function drawOrders(random: Random): readonly Order[] {
     return { atMs, target: below(1_000), kind, forMs: 5_000 + below(60_000) };
   });
   return orders.sort((a, b) => a.atMs - b.atMs);
+}
+
+/** More kinds of jobs and orders, each from a stream of its own. */
+function widened(settings: Settings, random: Random): Settings {
+  const { jobs, orders } = settings;
+  return {
+    ...settings,
+    jobs: [
+      ...withFollowers(jobs, random.stream("followers")),
+      ...drawArrays(random.stream("arrays")),
+    ],
+    orders: [...orders, ...drawWideOrders(random.stream("orders"))].sort((a, b) => a.atMs - b.atMs),
+  };
+}
+
+function drawArrays({ below }: Random): readonly DrawnJob[] {
+  return Array.from({ length: 1 + below(3) }, (_, at): DrawnJob => {
+    const base = plainSpec();
+    const tenant = TENANTS[below(TENANTS.length)] ?? tenantId("red");
+    const gpus = 1 + below(2);
+    const count = 3 + below(below(4) === 0 ? 40 : 12);
+    return {
+      id: `array-${at}`,
+      atMs: below(200_000),
+      runMs: below(5) === 0 ? 20_000 + below(60_000) : 500 + below(8_000),
+      failures: below(3),
+      spec: {
+        ...base,
+        name: `array-${at}`,
+        tenant,
+        class: CLASSES[below(CLASSES.length)] ?? "training",
+        priority: below(3),
+        gang: { ...base.gang, gpus, min: gpus },
+        retry: { attempts: 1 + below(3), backoffMs: ms(2_000) },
+        preemption: { isPreemptible: below(2) === 0, mayShrink: false, minRuntimeMs: ms(1_000) },
+        array: {
+          count,
+          parallel: Math.min(count, 1 + below(4)),
+          ...(below(5) === 0 && { tasks: `1-${1 + below(count - 1)}` }),
+        },
+        isHeld: below(15) === 0,
+        ...(below(10) === 0 && { deadlineMs: ms(60_000 + below(300_000)) }),
+      },
+    };
+  });
+}
+
+/** Some jobs wait for one that was submitted before. */
+function withFollowers(jobs: readonly DrawnJob[], { below }: Random): readonly DrawnJob[] {
+  return jobs.map((job): DrawnJob => {
+    const former = jobs.filter(({ atMs }) => atMs < job.atMs);
+    const before = former[below(Math.max(1, former.length))];
+    const on = DEPENDENCY_EVENTS[below(DEPENDENCY_EVENTS.length)] ?? "end";
+    const mayFollowFailure = below(2) === 0;
+    if (below(8) !== 0 || before === undefined) return job;
+    const after = [{ job: before.id as JobId, on }]; // as drawn
+    const spec = {
+      ...job.spec,
+      after,
+      ...(mayFollowFailure && { mayFollowFailure: true as const }),
+    };
+    return { ...job, spec };
+  });
+}
+
+function drawWideOrders({ below }: Random): readonly Order[] {
+  return Array.from({ length: 3 + below(6) }, (): Order => {
+    const atMs = 5_000 + below(CALM_AT_MS - 20_000);
+    const kind = WIDE_ORDERS[below(WIDE_ORDERS.length)] ?? "amend";
+    return { atMs, target: below(1_000), kind, forMs: 5_000 + below(60_000) };
+  });
 }

@@ -28,7 +28,8 @@ import { BOUND_MS, CALM_AT_MS, type Settings } from "./settings.ts";
 import { registerFleet, type FleetRun } from "./shells/fleet.ts";
 import { registerHosts } from "./shells/hosts.ts";
 import { createInbox, reviveFleet } from "./shells/inbox.ts";
-import { registerJob, type JobRun } from "./shells/job.ts";
+import { registerJob } from "./shells/job.ts";
+import { decidedOf, type JobRun } from "./shells/job-life.ts";
 import { registerLobby } from "./shells/lobby.ts";
 import { FLEET_QUEUE, JOB_QUEUE, type Site } from "./shells/site.ts";
 import { startActivity, type Activity } from "./temporal/activity.ts";
@@ -106,8 +107,13 @@ function buildWorld(
     onChange: (kind, run) => {
       const state = kind === "fleet" && run.runId === fleet?.runId ? fleet.state() : undefined;
       if (state !== undefined) checker.ledgerChanged(state.ledger, isRecovering(state));
-      const end = kind === "job" ? run.end() : undefined;
-      if (end !== undefined) checker.jobEnded(run.workflowId as JobId, end.kind);
+      if (kind !== "job") return;
+      const id = run.workflowId as JobId; // of a job
+      const life = jobRuns.get(id)?.state();
+      const decided = life && decidedOf(life);
+      if (decided !== undefined) checker.jobDecided(id, decided.kind);
+      const end = run.end();
+      if (end !== undefined) checker.jobEnded(id, end.kind);
     },
   });
   const inboxes = new Map<string, ReturnType<typeof createInbox>>();
@@ -137,6 +143,7 @@ function buildWorld(
   for (const { id, gpuCount } of shape.clusters.flatMap((cluster) => cluster.hosts))
     hosts.set(id, createHost({ kernel, wallMs: server.clockMs, rules, witness }, id, gpuCount));
   const refusing = new Set<HostId>();
+  const taskStarts = new Map<string, number>();
   const agents: Agents = {
     site: () => site,
     fleet: "default",
@@ -144,9 +151,14 @@ function buildWorld(
     rules,
     witness,
     isRefusing: (host) => refusing.has(host),
-    fateOf: ({ jobId, attempt }) => {
+    fateOf: ({ jobId, attempt }, task) => {
       const job = jobs.find(({ id }) => id === jobId);
-      return { afterMs: job?.runMs ?? 1_000, isGood: attempt > (job?.failures ?? 0) };
+      const { runMs = 1_000, failures = 0 } = job ?? {};
+      if (task === undefined) return { afterMs: runMs, isGood: attempt > failures };
+      const key = `${jobId} ${task}`;
+      const starts = (taskStarts.get(key) ?? 0) + 1;
+      taskStarts.set(key, starts);
+      return { afterMs: runMs, isGood: task % 3 !== 0 || starts > failures };
     },
   };
   const dice = randomPlanner(randomFrom(seed, "plans"), () => kernel.nowMs() > CALM_AT_MS);

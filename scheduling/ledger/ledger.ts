@@ -90,8 +90,15 @@ export const FEW_CALLED_RULES = 7;
 /** Whether the ledger follows these rules. */
 export const areFewCalled = ({ applyVersion }: Pick<Ledger, "applyVersion">): boolean =>
   applyVersion >= FEW_CALLED_RULES;
+
 /** From these rules on requests say what they train, so that places have prices (docs/decisions/0139). */
 export const PRICED_RULES = 7;
+
+/** A repair leaves leases alone whose grants are on their way: their jobs deny them because they have not heard of them. */
+export const UNHEARD_GRANT_RULES = 7;
+
+/** A late copy of a request does not take the place of a newer one that has been put outside. */
+export const LATE_COPIES_RULES = 7;
 
 export interface Ledger {
   readonly applyVersion: number;

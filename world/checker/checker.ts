@@ -8,7 +8,9 @@
 import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import { keyOf } from "../hosts/disk.ts";
 import type { Host, Witness } from "../hosts/host.ts";
+import { endProblem, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 
 export interface Violation {
@@ -21,21 +23,24 @@ export interface Checker {
   readonly witness: Witness;
   /** `isRecovering`: the fleet is finding out what a lost ledger held. */
   readonly ledgerChanged: (ledger: Ledger, isRecovering: boolean) => void;
+  /** What its followers are told, before its workflow closes. */
+  readonly jobDecided: (job: JobId, how: string) => void;
   readonly jobEnded: (job: JobId, how: string) => void;
   /** What its user, or an operator, has done to a job; `hold` and `release` once they were acknowledged. */
-  readonly noteOrder: (job: JobId, order: "cancel" | "terminate" | "hold" | "release") => void;
+  readonly noteOrder: (job: JobId, order: JobOrder) => void;
+  /** Tasks were cancelled, or are to run again; a cancellation once it was acknowledged. */
+  readonly noteTasks: (
+    job: JobId,
+    order: "cancel-tasks" | "retry-tasks",
+    tasks: readonly number[],
+  ) => void;
   readonly violate: (law: string, message: string) => void;
   readonly violation: () => Violation | undefined;
   readonly endedJobs: () => ReadonlyMap<JobId, string>;
   readonly leases: () => number;
 }
 
-interface Books {
-  /** Parts by their fate. */
-  readonly started: Set<HostId>;
-  readonly completed: Set<HostId>;
-  readonly hosts: readonly HostId[];
-}
+export type JobOrder = "cancel" | "terminate" | "reset" | "hold" | "release" | "cancel-tasks";
 
 export function createChecker(
   nowMs: () => number,
@@ -43,17 +48,23 @@ export function createChecker(
   jobs: readonly DrawnJob[],
 ): Checker {
   let violation: Violation | undefined;
-  /** Which lease's processes a GPU has, by `host gpu`. */
-  const onGpu = new Map<string, LeaseId>();
-  const books = new Map<LeaseId, Books>();
+  /** Which launch's processes a GPU has, by `host gpu`. */
+  const onGpu = new Map<string, string>();
+  /** By launch. */
+  const books = new Map<string, Book>();
+  const tasks = new Map<JobId, Map<number, TaskBook>>();
   const prepared = new Set<string>();
   const stopped = new Set<string>();
   /** The highest token by the time when the hold was acknowledged: what a host starts under an earlier one was its before. */
   const held = new Map<JobId, number>();
   const orders = new Map<JobId, Set<string>>();
   const ended = new Map<JobId, string>();
+  const decided = new Map<JobId, Set<string>>();
   const tokens = new Map<LeaseId, { readonly jobId: JobId; readonly token: number }>();
   const drawn = new Map<string, DrawnJob>(jobs.map((job) => [job.id, job]));
+  /** It has got its first GPUs. */
+  const hasStarted = (job: string): boolean =>
+    [...tokens.values()].some(({ jobId }) => jobId === job);
   let highest = 0;
   let last: Ledger["leases"] | undefined;
 
@@ -63,40 +74,69 @@ export function createChecker(
 
   function started(host: HostId, order: RunOrder): void {
     const { leaseId, jobId, gang } = order;
+    const launch = keyOf(order);
     const mask = gang.find((part) => part.host === host)?.mask ?? 0;
     for (const key of keysOf(host, mask)) {
       const other = onGpu.get(key);
       if (other !== undefined)
-        violate("one lease a GPU", `${leaseId} starts on ${key} beside ${other}`);
-      onGpu.set(key, leaseId);
+        violate("one lease a GPU", `${launch} starts on ${key} beside ${other}`);
+      onGpu.set(key, launch);
     }
-    const book = books.get(leaseId) ?? {
+    const book = books.get(launch) ?? {
+      leaseId,
       started: new Set(),
       completed: new Set(),
       hosts: gang.map((part) => part.host),
     };
-    books.set(leaseId, book);
-    if (book.started.has(host)) violate("started once", `${leaseId} starts on ${host} again`);
+    books.set(launch, book);
+    if (book.started.has(host)) violate("started once", `${launch} starts on ${host} again`);
     book.started.add(host);
     for (const part of gang)
-      if (part.host !== host && !prepared.has(`${part.host} ${leaseId}`))
-        violate("whole gangs", `${leaseId} starts on ${host}, and ${part.host} is not prepared`);
+      if (part.host !== host && !prepared.has(`${part.host} ${launch}`))
+        violate("whole gangs", `${launch} starts on ${host}, and ${part.host} is not prepared`);
     if (stopped.has(`${host} ${leaseId}`))
       violate(
         "stopped is stopped",
-        `${leaseId} starts on ${host} after an order to stop was answered`,
+        `${launch} starts on ${host} after an order to stop was answered`,
       );
     if (order.token > (held.get(jobId) ?? Infinity))
       violate("held jobs wait", `${jobId} starts on ${host} although it is held`);
     const end = ended.get(jobId);
     if (end !== undefined && end !== "terminated")
       violate("ended jobs rest", `${jobId} starts on ${host} although it has ${end}`);
+    const spec = drawn.get(jobId)?.spec;
+    const unmet = spec && unmetDependency(spec, decided, hasStarted);
+    if (unmet !== undefined) violate("followers wait", `${jobId} starts on ${host}: ${unmet}`);
   }
 
-  function processesEnded(host: HostId, { leaseId, gang }: RunOrder, how: string): void {
-    const mask = gang.find((part) => part.host === host)?.mask ?? 0;
-    for (const key of keysOf(host, mask)) if (onGpu.get(key) === leaseId) onGpu.delete(key);
-    if (how === "completed") books.get(leaseId)?.completed.add(host);
+  function processesEnded(host: HostId, order: RunOrder, how: string): void {
+    const launch = keyOf(order);
+    const mask = order.gang.find((part) => part.host === host)?.mask ?? 0;
+    for (const key of keysOf(host, mask)) if (onGpu.get(key) === launch) onGpu.delete(key);
+    if (how === "completed") books.get(launch)?.completed.add(host);
+  }
+
+  function taskOf(job: JobId, task: number): TaskBook {
+    const known = tasks.get(job) ?? new Map<number, TaskBook>();
+    tasks.set(job, known);
+    const book = known.get(task) ?? {
+      launches: new Set(),
+      completed: 0,
+      failed: 0,
+      cancelledAt: Infinity,
+    };
+    known.set(task, book);
+    return book;
+  }
+
+  function taskStarted(host: HostId, order: RunOrder, task: number): void {
+    const book = taskOf(order.jobId, task);
+    const launch = `${host} ${keyOf(order)}`;
+    if (book.launches.has(launch))
+      violate("started once", `task ${task} of ${launch} starts again`);
+    book.launches.add(launch);
+    if (order.token > book.cancelledAt)
+      violate("cancelled tasks rest", `task ${task} of ${order.jobId} starts on ${host}`);
   }
 
   function checkLeases({ leases, shape, nextToken }: Ledger): void {
@@ -160,14 +200,25 @@ export function createChecker(
       // The lease that the ledger has may start there again, once what ran is gone.
       forgot: (host) => {
         for (const { started: parts } of books.values()) parts.delete(host);
+        for (const each of tasks.values())
+          for (const { launches } of each.values())
+            for (const launch of [...launches])
+              if (launch.startsWith(`${host} `)) launches.delete(launch);
         for (const key of [...stopped]) if (key.startsWith(`${host} `)) stopped.delete(key);
       },
-      prepared: (host, { leaseId }) => void prepared.add(`${host} ${leaseId}`),
+      prepared: (host, order) => void prepared.add(`${host} ${keyOf(order)}`),
       started,
       ended: processesEnded,
+      taskStarted,
+      taskEnded: (_host, { order, task }, how) => {
+        const book = taskOf(order.jobId, task);
+        if (how === "completed") book.completed += 1;
+        if (how === "failed") book.failed += 1;
+      },
       stopped: (host, lease) => {
         stopped.add(`${host} ${lease}`);
-        if (hosts().get(host)?.running.has(lease) === true)
+        const { running } = hosts().get(host) ?? {};
+        if ([...(running?.values() ?? [])].some((order) => order.leaseId === lease))
           violate(
             "stopped is stopped",
             `${lease} runs on ${host}, which has answered an order to stop`,
@@ -180,18 +231,34 @@ export function createChecker(
       checkLeases(ledger);
       if (!isRecovering) checkCovered(ledger);
     },
+    jobDecided: (job, how) => {
+      decided.set(job, (decided.get(job) ?? new Set()).add(how));
+    },
     jobEnded: (job, how) => {
       if (ended.has(job)) violate("one end", `${job} ends again: ${how}`);
       ended.set(job, how);
+      decided.set(job, (decided.get(job) ?? new Set()).add(how));
       const known = drawn.get(job);
       if (known === undefined) return;
-      const problem = endProblem(known, how, { books, tokens, orders: orders.get(job) });
+      const leases = new Set([...tokens].flatMap(([id, of]) => (of.jobId === job ? [id] : [])));
+      const problem = endProblem(known, how, {
+        runs: [...books.values()].filter(({ leaseId }) => leases.has(leaseId)),
+        leases: leases.size,
+        tasks: tasks.get(job) ?? new Map(),
+        orders: orders.get(job) ?? new Set(),
+        decided,
+      });
       if (problem !== undefined) violate("ends as its history allows", `${job}: ${problem}`);
     },
     noteOrder: (job, order) => {
       orders.set(job, (orders.get(job) ?? new Set()).add(order));
       if (order === "hold") held.set(job, highest);
       if (order === "release") held.delete(job);
+    },
+    noteTasks: (job, order, named) => {
+      orders.set(job, (orders.get(job) ?? new Set()).add(order));
+      for (const task of named)
+        taskOf(job, task).cancelledAt = order === "cancel-tasks" ? highest : Infinity;
     },
     violate,
     violation: () => violation,
@@ -206,41 +273,3 @@ const keysOf = (host: HostId, mask: number): readonly string[] => {
     if ((mask >>> gpu) % 2 === 1) keys.push(`${host} ${gpu}`);
   return keys;
 };
-
-/** Runs that a job may lose to hosts before it gives up. */
-const MOST_LOST = 10;
-
-function endProblem(
-  { id, spec }: DrawnJob,
-  how: string,
-  {
-    books,
-    tokens,
-    orders,
-  }: {
-    readonly books: ReadonlyMap<LeaseId, Books>;
-    readonly tokens: ReadonlyMap<LeaseId, { readonly jobId: JobId }>;
-    readonly orders: ReadonlySet<string> | undefined;
-  },
-): string | undefined {
-  const leases = [...tokens].filter(([, { jobId }]) => jobId === id).map(([lease]) => lease);
-  const isWhole = leases.some((lease) => {
-    const book = books.get(lease);
-    return book !== undefined && book.hosts.every((host) => book.completed.has(host));
-  });
-  switch (how) {
-    case "completed":
-      return isWhole ? undefined : "it has completed, and no gang of it has run to its end";
-    case "cancelled":
-      return orders?.has("cancel") === true ? undefined : "nobody has cancelled it";
-    case "terminated":
-      return orders?.has("terminate") === true ? undefined : "nobody has terminated it";
-    case "failed": {
-      const mayFail =
-        spec.deadlineMs !== undefined || leases.length >= Math.min(spec.retry.attempts, MOST_LOST);
-      return mayFail ? undefined : `it has failed after ${leases.length} runs`;
-    }
-    default:
-      return `it ends as ${how}`;
-  }
-}

@@ -4,7 +4,7 @@ import type { HostId } from "../../domain/values/ids.ts";
 import type { FleetState } from "../../machines/fleet/state.ts";
 import type { Host } from "../hosts/host.ts";
 import type { DrawnJob } from "../settings.ts";
-import type { JobRun } from "../shells/job.ts";
+import { stageOf, type JobRun } from "../shells/job-life.ts";
 
 export interface Remains {
   readonly jobs: readonly DrawnJob[];
@@ -18,7 +18,9 @@ export function unsettled({ jobs, jobRuns, hosts, fleet }: Remains): readonly st
   const open = jobs.flatMap(({ id }) => {
     const run = jobRuns.get(id);
     if (run === undefined) return [`${id} was never started`];
-    return run.isOpen() ? [`${id} is ${run.state()?.stage.kind ?? "not begun"}`] : [];
+    if (!run.isOpen()) return [];
+    const life = run.state();
+    return [`${id} is ${life === undefined ? "not begun" : stageOf(life)}`];
   });
   const running = [...hosts.values()].flatMap(({ id, running: leases }) =>
     [...leases.keys()].map((lease) => `${lease} runs on ${id}`),

@@ -84,6 +84,7 @@ const factOf = (order: RunOrder): AgentReport["running"][number]["lease"] => ({
   jobId: order.jobId,
   gpus: order.gang.map(({ host, mask }) => ({ host, mask })),
   ...order.holder,
+  ...(order.taskBatch !== undefined && { slots: order.taskBatch.slots }),
 });
 
 export function* keepContact(

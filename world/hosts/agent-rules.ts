@@ -18,7 +18,7 @@ export interface AgentRules {
   ) => boolean;
   /** Whether a launch that was started may still run, on a host with this boot id. */
   readonly mayRun: (launch: Launch, bootId: number) => boolean;
-  /** Launches that have to end before the order may start: lower tokens on the same GPUs. */
+  /** Launches that have to end before the order may start: lower tokens on the same GPUs, and earlier batches of its lease. */
   readonly isInTheWay: (launch: Launch, order: RunOrder, mask: number) => boolean;
   /** Whether the host has been cut off for its fence. */
   readonly isCutOff: (contact: Contact, now: HostClock) => boolean;
@@ -69,7 +69,9 @@ export const AGENT_RULES: AgentRules = {
     ),
   mayRun: (launch, bootId) => launch.phase === "started" && launch.bootId === bootId,
   isInTheWay: ({ order, phase }, next, mask) =>
-    phase !== "over" && order.token < next.token && (maskOn(order) & mask) !== 0,
+    phase !== "over" &&
+    (order.token < next.token || isFollowedBy(order, next)) &&
+    (maskOn(order) & mask) !== 0,
   isCutOff: ({ terms, atSinceBootMs }, { sinceBootMs }) =>
     terms.onSilence === "fence" && sinceBootMs - atSinceBootMs > terms.fenceMs,
   isOutOfContact: (contact, { sinceBootMs }) =>
@@ -89,3 +91,7 @@ const has = (mask: number, gpu: number): boolean => (mask >>> gpu) % 2 === 1;
 /** This host's GPUs in an order; 0 when it has none. */
 export const maskOn = ({ gang, host }: RunOrder): number =>
   gang.find((part) => part.host === host)?.mask ?? 0;
+
+/** Whether the second is a later batch of the first one's lease. */
+export const isFollowedBy = (earlier: RunOrder, later: RunOrder): boolean =>
+  earlier.leaseId === later.leaseId && (earlier.taskBatch?.seq ?? 0) < (later.taskBatch?.seq ?? 0);

@@ -15,10 +15,10 @@ import type {
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { ActivityEnd, Attempt } from "../temporal/activity.ts";
 import { askFleet } from "../shells/site.ts";
-import { maskOn } from "./agent-rules.ts";
+import { isFollowedBy, maskOn } from "./agent-rules.ts";
 import { addressOf, announce, counterOf } from "./agent-presence.ts";
 import type { Agents } from "./agents.ts";
-import type { Launch } from "./disk.ts";
+import { keyOf, newLaunch, type Launch } from "./disk.ts";
 import { callOff, reportOf as reportOfLaunch, type Host } from "./host.ts";
 
 const LOOK_MS = 1_000;
@@ -38,8 +38,8 @@ export function* agentLife(agents: Agents, host: Host, process: Process): Task<v
   host.agent = process;
   for (const launch of host.launches.values()) launch.watched = 0;
   if (agents.rules.endsStrays)
-    for (const lease of [...host.running.keys()])
-      if (!host.launches.has(lease)) yield* host.killRanks(lease, 0);
+    for (const key of [...host.running.keys()])
+      if (!host.launches.has(key)) yield* host.killRanks(key, 0);
   for (const launch of host.launches.values()) settleLost(agents, host, launch);
   if (host.tokens === undefined) {
     const tokens = { seen: new Array<number>(host.gpuCount).fill(0), revoked: new Set<number>() };
@@ -125,12 +125,12 @@ function* watchUnattended(
 
 function* stopLaunch({ site, rules }: Agents, host: Host, launch: Launch): Task<boolean> {
   if (launch.phase === "stored") callOff(launch, site().server.clockMs());
-  const { leaseId, run } = launch.order;
+  const { run } = launch.order;
   if (!rules.stopWaits) {
-    host.agent?.spawn(host.killRanks(leaseId, run.graceMs));
+    host.agent?.spawn(host.killRanks(keyOf(launch.order), run.graceMs));
     return true;
   }
-  return yield* host.killRanks(leaseId, run.graceMs);
+  return yield* host.killRanks(keyOf(launch.order), run.graceMs);
 }
 
 export function* runOn(
@@ -140,9 +140,9 @@ export function* runOn(
 ): Task<ActivityEnd<RunReport>> {
   const host = agents.hosts.get(order.host);
   if (host === undefined) return failed("HOST_REFUSED");
-  if (!host.launches.has(order.leaseId) && !(yield* isInContact(agents, host)))
-    return failed("HOST_REFUSED");
-  const known = host.launches.get(order.leaseId);
+  const key = keyOf(order);
+  if (!host.launches.has(key) && !(yield* isInContact(agents, host))) return failed("HOST_REFUSED");
+  const known = host.launches.get(key);
   if (known?.report !== undefined) return { kind: "done", value: known.report };
   const isNew = known === undefined || !agents.rules.takesOver(known);
   let launch = known;
@@ -181,14 +181,13 @@ function* start(
   if (tokens === undefined) return failed("HOST_REFUSED");
   if (rules.refusalOf(tokens, order.token, mask) !== undefined) return failed("STALE_TOKEN");
   rules.raise(tokens, order.token, mask);
+  if ([...host.launches.values()].some((later) => isFollowedBy(order, later.order)))
+    return failed("STALE_TOKEN");
   for (const lower of [...host.launches.values()])
     if (rules.isInTheWay(lower, order, mask)) yield* stopLaunch(agents, host, lower);
-  const known = host.launches.get(order.leaseId);
-  const launch: Launch =
-    known?.phase === "stored"
-      ? known
-      : { order, phase: "stored", bootId: host.bootId(), watched: 0 };
-  host.launches.set(order.leaseId, launch);
+  const known = host.launches.get(keyOf(order));
+  const launch: Launch = known?.phase === "stored" ? known : newLaunch(order, host.bootId());
+  host.launches.set(keyOf(order), launch);
   agents.witness.prepared(host.id, order);
   const beat: RunHeartbeat = { phase: "prepared", host: host.id, token: order.token };
   // Nobody waits for the answer: a host that has no siblings starts at once.
@@ -222,7 +221,7 @@ function* start(
     // An agent that was frozen may wake after the fleet has given its GPUs away.
     const isFenced = host.contact !== undefined && rules.isCutOff(host.contact, host.clock());
     if (isStale || isFenced) callOff(launch, server.clockMs());
-    else host.startRanks(launch, agents.fateOf(order));
+    else host.startRanks(launch, (task) => agents.fateOf(order, task));
   }
   return launch;
 }
@@ -289,12 +288,14 @@ export function* stopOn(
 ): Task<ActivityEnd<StopReport>> {
   const host = agents.hosts.get(order.host);
   if (host?.tokens === undefined) return failed("HOST_LOST");
-  const launch = host.launches.get(order.leaseId);
+  const launches = [...host.launches.values()].filter((of) => of.order.leaseId === order.leaseId);
   agents.rules.revoke(host.tokens, order.token);
-  if (launch !== undefined) agents.rules.raise(host.tokens, order.token, maskOn(launch.order));
-  const hadProcesses = launch !== undefined && (yield* stopLaunch(agents, host, launch));
+  for (const launch of launches) agents.rules.raise(host.tokens, order.token, maskOn(launch.order));
+  let hadProcesses = false;
+  for (const launch of launches)
+    hadProcesses = (yield* stopLaunch(agents, host, launch)) || hadProcesses;
   agents.witness.stopped(host.id, order.leaseId);
-  const report = launch?.report;
+  const report = launches.find((of) => of.order.taskBatch === undefined)?.report;
   return {
     kind: "done",
     value: {

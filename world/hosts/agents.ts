@@ -13,7 +13,8 @@ export interface Agents {
   readonly hosts: ReadonlyMap<HostId, Host>;
   readonly rules: AgentRules;
   readonly witness: Witness;
-  readonly fateOf: (order: RunOrder) => Fate;
+  /** Of a task, where the order is of a batch; it counts its starts. */
+  readonly fateOf: (order: RunOrder, task?: number) => Fate;
   /** Something that is wrong with the host itself: it refuses to start anything. */
   readonly isRefusing: (host: HostId) => boolean;
 }

@@ -8,6 +8,17 @@ export interface Tokens {
   readonly revoked: Set<number>;
 }
 
+/** Names a launch on its host: a lease has one, or one for each batch of array tasks. */
+export const keyOf = ({ leaseId, taskBatch }: Pick<RunOrder, "leaseId" | "taskBatch">): string =>
+  taskBatch === undefined ? leaseId : `${leaseId}#${taskBatch.seq}`;
+
+/** One task of a batch that has had its turn; one that was skipped has no start. */
+export interface Turn {
+  readonly startedAtMs?: number;
+  readonly endedAtMs?: number;
+  readonly end?: "completed" | "failed" | "stopped";
+}
+
 /** What the disk knows of a launch. */
 export interface Launch {
   readonly order: RunOrder;
@@ -16,9 +27,22 @@ export interface Launch {
   bootId: number;
   startedAtMs?: number;
   report?: RunReport;
+  /** Of a batch. */
+  readonly turns: Map<number, Turn>;
+  /** Tasks of a batch that are to be stopped, or never to start. */
+  readonly unwanted: Set<number>;
   /** Attempts of `run` that watch it. */
   watched: number;
 }
+
+export const newLaunch = (order: RunOrder, bootId: number): Launch => ({
+  order,
+  phase: "stored",
+  bootId,
+  watched: 0,
+  turns: new Map(),
+  unwanted: new Set(),
+});
 
 export interface Contact {
   readonly terms: PresenceTerms;

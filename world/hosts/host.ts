@@ -10,7 +10,8 @@ import type { HostId, LeaseId } from "../../domain/values/ids.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { AgentRules, HostClock } from "./agent-rules.ts";
-import type { Contact, Launch, Tokens } from "./disk.ts";
+import { batchEnds } from "./batch-report.ts";
+import { keyOf, type Contact, type Launch, type Tokens } from "./disk.ts";
 
 /** How the processes of a launch would end by themselves. */
 export interface Fate {
@@ -27,24 +28,33 @@ export interface Witness {
   readonly stopped: (host: HostId, lease: LeaseId) => void;
   readonly started: (host: HostId, order: RunOrder) => void;
   readonly ended: (host: HostId, order: RunOrder, how: "completed" | "failed" | "killed") => void;
+  readonly taskStarted: (host: HostId, order: RunOrder, task: number) => void;
+  readonly taskEnded: (
+    host: HostId,
+    of: { readonly order: RunOrder; readonly task: number },
+    how: "completed" | "failed" | "stopped",
+  ) => void;
 }
 
 export interface Host {
   readonly id: HostId;
   readonly gpuCount: number;
   tokens: Tokens | undefined;
-  launches: Map<LeaseId, Launch>;
+  /** By `keyOf`. */
+  launches: Map<string, Launch>;
   contact: Contact | undefined;
   /** When its last silence ended, by the time since the boot; long ago, where the agent knows of none. */
   backAtMs: number;
   readonly bootId: () => number;
   readonly sinceBootMs: () => number;
   readonly clock: () => HostClock;
-  /** Processes by their lease: the truth. */
-  readonly running: ReadonlyMap<LeaseId, RunOrder>;
-  readonly startRanks: (launch: Launch, fate: Fate) => void;
+  /** Processes by their launch: the truth. */
+  readonly running: ReadonlyMap<string, RunOrder>;
+  readonly startRanks: (launch: Launch, fateOf: (task?: number) => Fate) => void;
   /** Ends them within their grace. */
-  readonly killRanks: (lease: LeaseId, graceMs: number) => Task<boolean>;
+  readonly killRanks: (launch: string, graceMs: number) => Task<boolean>;
+  /** Ends a task of a batch that runs. */
+  readonly killTask: (launch: Launch, task: number) => Task<void>;
   readonly note: (contact: Contact) => void;
   readonly reboot: () => void;
   /** The state folder is gone. */
@@ -68,18 +78,66 @@ export function createHost(
 ): Host {
   let bootId = 1;
   let bootAtMs = 0;
-  const running = new Map<LeaseId, RunOrder>();
+  const running = new Map<string, RunOrder>();
+  /** Batches that run: their tasks of the moment, and how the next ones start. */
+  const batches = new Map<
+    string,
+    { readonly active: Set<number>; readonly fateOf: (task?: number) => Fate }
+  >();
 
   const end = (order: RunOrder, how: "completed" | "failed" | "killed", cause?: RunCause): void => {
-    const { leaseId } = order;
-    running.delete(leaseId);
+    const key = keyOf(order);
+    running.delete(key);
+    const launch = host.launches.get(key);
+    for (const task of batches.get(key)?.active ?? []) taskOver(launch, { order, task }, "stopped");
+    batches.delete(key);
     witness.ended(id, order, how);
-    kernel.tell(id, id, () => `processes of ${leaseId} are gone: ${how}`);
-    const launch = host.launches.get(leaseId);
+    kernel.tell(id, id, () => `processes of ${key} are gone: ${how}`);
     if (launch?.order.token !== order.token || launch.report !== undefined) return;
     launch.phase = "over";
     launch.report = reportOf(launch, how, { cause, nowMs: wallMs() });
   };
+
+  function taskOver(
+    launch: Launch | undefined,
+    of: { readonly order: RunOrder; readonly task: number },
+    how: "completed" | "failed" | "stopped",
+  ): void {
+    const { task } = of;
+    const turn = launch?.turns.get(task);
+    if (turn !== undefined) launch?.turns.set(task, { ...turn, endedAtMs: wallMs(), end: how });
+    batches.get(keyOf(of.order))?.active.delete(task);
+    witness.taskEnded(id, of, how);
+  }
+
+  /** Free slots take the next tasks; a batch whose tasks have all had their turn is over. */
+  function nextTasks(launch: Launch): void {
+    const { order, turns, unwanted } = launch;
+    const { slots = 0, tasks: all = [] } = order.taskBatch ?? {};
+    const batch = batches.get(keyOf(order));
+    if (batch === undefined || running.get(keyOf(order)) !== order) return;
+    const { active, fateOf } = batch;
+    // A supervisor that has lost its journal starts no more.
+    const isNoted = host.launches.get(keyOf(order)) === launch;
+    for (const task of isNoted ? all : []) {
+      if (active.size >= slots) return;
+      if (turns.has(task)) continue;
+      if (unwanted.has(task)) {
+        turns.set(task, {});
+        continue;
+      }
+      turns.set(task, { startedAtMs: wallMs() });
+      active.add(task);
+      witness.taskStarted(id, order, task);
+      const fate = fateOf(task);
+      kernel.after(fate.afterMs, () => {
+        if (running.get(keyOf(order)) !== order || !active.has(task)) return;
+        taskOver(launch, { order, task }, fate.isGood ? "completed" : "failed");
+        nextTasks(launch);
+      });
+    }
+    if (active.size === 0) end(order, "completed");
+  }
 
   const host: Host = {
     id,
@@ -93,25 +151,39 @@ export function createHost(
     sinceBootMs: () => kernel.nowMs() - bootAtMs,
     clock: () => ({ sinceBootMs: host.sinceBootMs(), wallMs: wallMs(), bootId }),
     running,
-    startRanks: (launch, fate) => {
+    startRanks: (launch, fateOf) => {
       const { order } = launch;
       launch.phase = "started";
       launch.bootId = bootId;
       launch.startedAtMs = wallMs();
-      running.set(order.leaseId, order);
-      kernel.tell(id, id, () => `starts ${order.leaseId} of ${order.jobId}`);
+      const key = keyOf(order);
+      running.set(key, order);
+      kernel.tell(id, id, () => `starts ${key} of ${order.jobId}`);
       witness.started(id, order);
+      if (order.taskBatch !== undefined) {
+        batches.set(key, { active: new Set(), fateOf });
+        return nextTasks(launch);
+      }
+      const fate = fateOf();
       kernel.after(fate.afterMs, () => {
-        if (running.get(order.leaseId) !== order) return;
+        if (running.get(key) !== order) return;
         end(order, fate.isGood ? "completed" : "failed");
       });
     },
-    *killRanks(lease, graceMs) {
-      const order = running.get(lease);
+    *killRanks(key, graceMs) {
+      const order = running.get(key);
       if (order === undefined) return false;
       yield* sleep(kernel, Math.min(graceMs, kernel.random.exponential(KILL_MS)) + 1);
-      if (running.get(lease) === order) end(order, "killed");
+      if (running.get(key) === order) end(order, "killed");
       return true;
+    },
+    *killTask(launch, task) {
+      const { order } = launch;
+      yield* sleep(kernel, kernel.random.exponential(KILL_MS) + 1);
+      const isThere = running.get(keyOf(order)) === order;
+      if (!isThere || batches.get(keyOf(order))?.active.has(task) !== true) return;
+      taskOver(launch, { order, task }, "stopped");
+      nextTasks(launch);
     },
     note: (contact) => {
       const { atSinceBootMs = contact.atSinceBootMs } = host.contact ?? {};
@@ -123,7 +195,10 @@ export function createHost(
     },
     reboot: () => {
       for (const order of [...running.values()]) {
-        running.delete(order.leaseId);
+        running.delete(keyOf(order));
+        for (const task of batches.get(keyOf(order))?.active ?? [])
+          witness.taskEnded(id, { order, task }, "stopped");
+        batches.delete(keyOf(order));
         witness.ended(id, order, "killed");
       }
       bootId += 1;
@@ -166,13 +241,16 @@ export function callOff(launch: Launch, nowMs: number): void {
 
 /** Of a launch whose supervisor is gone, or that has ended. */
 export function reportOf(
-  { order, startedAtMs }: Launch,
+  launch: Launch,
   how: "completed" | "failed" | "killed" | "lost",
   { cause, nowMs }: { readonly cause?: RunCause | undefined; readonly nowMs: number },
 ): RunReport {
+  const { order, startedAtMs, turns } = launch;
+  const isAnyStarted = [...turns.values()].some((turn) => turn.startedAtMs !== undefined);
   const common = {
     host: order.host,
-    hasStarted: true,
+    hasStarted: order.taskBatch === undefined || isAnyStarted,
+    ...batchEnds(launch),
     ...(startedAtMs !== undefined && { startedAtMs }),
     endedAtMs: nowMs,
     ranks: [],

@@ -1,7 +1,7 @@
 /**
  * @file The workflow of a fleet in a world: its machine, and its activities as `workflows/fleet/fleet.ts` and `activities/` carry them out.
  *
- * A decider answers with a plan for the ledger of the moment at which it was asked. Start estimates are never made, and no repair is ordered.
+ * A decider answers with a plan for the ledger of the moment at which it was asked. Start estimates are never made.
  */
 
 import type { Plan } from "../../domain/lease/plan.ts";
@@ -24,6 +24,7 @@ import { sleep } from "../kernel/process.ts";
 import type { ActivityEnd, ActivityOutcome } from "../temporal/activity.ts";
 import { openRun } from "../temporal/run.ts";
 import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
+import { repair } from "./repair.ts";
 import { FLEET_QUEUE, type Site } from "./site.ts";
 import { lobbyInputFor } from "./lobby.ts";
 
@@ -109,8 +110,14 @@ function carryOut(site: Site, command: FleetCommand, run: FleetRun): void {
         body: (process) => recover(site, process, command.order),
         eventOf: () => ({ kind: "recovered", id: command.id }),
       });
-    case "estimate-starts":
     case "repair":
+      return background(site, run, {
+        id: command.id,
+        startToCloseMs: 600_000,
+        body: (process) => repair(site, process, command.order),
+        eventOf: (report) => ({ kind: "repaired", id: command.id, report }),
+      });
+    case "estimate-starts":
       return run.arrive({ kind: "event", event: { kind: "failed", id: command.id } });
     default:
       return undefined;
@@ -162,12 +169,25 @@ function* deliver(site: Site, process: Process, post: Post): Task<ActivityEnd<De
   const told = { accepted: [] as LeaseId[], gone: [] as LeaseId[] };
   const evicted = { sent: [] as LeaseId[], gone: [] as LeaseId[] };
   const lobbies: TenantId[] = [];
-  for (const { lease, agents, reason } of post.grants) {
-    const payload = { seq: lease.seq, lease, agents, reason };
-    const { jobId: to, runId } = lease;
-    const end = yield* send(site, process, { to, runId, name: "grant", payload });
-    if (end === "sent") told.accepted.push(lease.id);
-    if (end === "gone") told.gone.push(lease.id);
+  for (const parcel of parcelsOf(post.grants)) {
+    const [first] = parcel;
+    if (first === undefined) continue;
+    const { jobId: to, runId, slots } = first.lease;
+    const grants = parcel.map(({ lease, agents, reason }) => ({
+      seq: lease.seq,
+      lease,
+      agents,
+      reason,
+    }));
+    const word =
+      slots === undefined
+        ? { name: "grant", payload: grants[0] }
+        : { name: "grants", payload: grants };
+    const end = yield* send(site, process, { to, runId, ...word });
+    for (const { lease } of parcel) {
+      if (end === "sent") told.accepted.push(lease.id);
+      if (end === "gone") told.gone.push(lease.id);
+    }
   }
   for (const { jobId: to, runId, seq, reason } of post.pending)
     yield* send(site, process, { to, runId, name: "pending", payload: { seq, reason } });
@@ -198,6 +218,23 @@ function* deliver(site: Site, process: Process, post: Post): Task<ActivityEnd<De
     ...(post.lobbies !== undefined && { lobbies }),
   } satisfies DeliveryReport;
   return { kind: "done", value };
+}
+
+/** Grants of an array are delivered together. */
+function parcelsOf(grants: Post["grants"]): readonly Post["grants"][] {
+  const parcels: Post["grants"][number][][] = [];
+  const open = new Map<string, Post["grants"][number][]>();
+  for (const delivery of grants) {
+    const { jobId, runId, slots } = delivery.lease;
+    const former = slots === undefined ? undefined : open.get(`${jobId} ${runId}`);
+    if (former !== undefined) former.push(delivery);
+    else {
+      const parcel = [delivery];
+      parcels.push(parcel);
+      open.set(`${jobId} ${runId}`, parcel);
+    }
+  }
+  return parcels;
 }
 
 function* audit(

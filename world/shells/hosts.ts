@@ -72,10 +72,10 @@ export function registerHosts(site: Site, agents: Agents): void {
       open: () => openSweep(given),
       signal: () => undefined,
       carryOut: (command, run) => sweep({ site, agents, given }, command, run),
-      endOf: ({ end }) => {
+      endOf: ({ end, left }) => {
         if (end === undefined) return undefined;
         return end.next === undefined
-          ? { kind: "completed" }
+          ? { kind: "completed", result: left }
           : { kind: "continued", input: end.next };
       },
     };

@@ -1,49 +1,52 @@
-/** @file The workflow of a job in a world: its machine, and its activities as `workflows/job/` and `workflows/gang/` carry them out. */
+/** @file The workflow of a job in a world: its life, and its activities as `workflows/job/` carries them out. */
 
 import { scheduledPart } from "../../domain/lease/gang-request.ts";
 import type { JobSpec } from "../../domain/job/job.ts";
-import { jobId, runId } from "../../domain/values/ids.ts";
-import { jobMachine, openJob } from "../../machines/job/job.ts";
-import type { Job, JobCommand, JobEvent } from "../../machines/job/job-state.ts";
-import type { RunCause } from "../../protocol/agent-contract.ts";
+import { jobId, runId, type JobId } from "../../domain/values/ids.ts";
+import { openJob } from "../../machines/job/job.ts";
+import type { JobCommand, JobEvent } from "../../machines/job/job-state.ts";
 import { JOB_RULES, type Admission } from "../../protocol/control-contract.ts";
-import type { RunOutcome } from "../../machines/gang/gang-state.ts";
-import type { GangCommand } from "../../machines/gang/gang-commands.ts";
-import type { RunReport, StopReport } from "../../protocol/agent-contract.ts";
-import { lobbyWorkflowId } from "../../protocol/names.ts";
-import type { LobbyExit } from "../../protocol/lobby-contract.ts";
-import type { TenantId } from "../../domain/values/ids.ts";
-import { sleep, type Process, type Task } from "../kernel/process.ts";
-import type { Activity, ActivityEnd, ActivityOutcome } from "../temporal/activity.ts";
-import { openRun } from "../temporal/run.ts";
-import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
-import { runOn, stopOn } from "../hosts/agent.ts";
+import type { PredecessorNews, PredecessorState } from "../../protocol/predecessors.ts";
 import type { Agents } from "../hosts/agents.ts";
+import { sleep, type Process, type Task } from "../kernel/process.ts";
+import type { Activity } from "../temporal/activity.ts";
+import { openRun } from "../temporal/run.ts";
+import type { WorkflowType } from "../temporal/workflow.ts";
+import { carryOutArray } from "./array.ts";
+import { carryOutGang, type GangPorts } from "./gang.ts";
 import { reviveFleet } from "./inbox.ts";
+import { leaveLobby } from "./lobby.ts";
+import {
+  lifeMachine,
+  lifeOf,
+  outcomeOf,
+  type JobLife,
+  type JobRun,
+  type LifeCommand,
+  type LifeEvent,
+} from "./job-life.ts";
+import { ask, FAILED } from "./questions.ts";
 import { askFleet, JOB_QUEUE, type Site } from "./site.ts";
-
-export type JobRun = WorkflowRun<Job, JobEvent>;
 
 /** What a client submits. */
 export interface JobInput {
   readonly spec: JobSpec;
 }
 
-const EVERYBODY_ELSE = "*" as TenantId; // OTHER_TENANTS
 const FORGET_MS = 500;
 const FORGET_ROUNDS = 20;
 
 export function registerJob(site: Site, agents: Agents, keep: (run: JobRun) => void): void {
   const { server, planted } = site;
-  const machine = planted.job?.(jobMachine) ?? jobMachine;
+  const machine = lifeMachine(planted);
   server.register("job", (identity, input) => {
     const { spec } = input as JobInput; // of the world's own users
     const runs = new Map<string, Activity>();
-    const type: WorkflowType<Job, JobEvent, JobCommand> = {
+    const type: WorkflowType<JobLife, LifeEvent, LifeCommand> = {
       queue: JOB_QUEUE,
       machine,
-      open: ({ workflowId, runId: run, startedAtMs }, nowMs) =>
-        openJob(
+      open: ({ workflowId, runId: run, startedAtMs }, nowMs) => {
+        const { state, commands } = openJob(
           {
             jobId: jobId(workflowId),
             runId: runId(run),
@@ -52,15 +55,17 @@ export function registerJob(site: Site, agents: Agents, keep: (run: JobRun) => v
             isListed: true,
           },
           nowMs,
-        ),
+        );
+        return { state: lifeOf(state), commands };
+      },
       signal: (name, payload) => eventOf(name, payload),
       atOnce: () => undefined,
       isLocal: ({ kind }) => kind === "admit" || kind === "tell" || kind === "leave-lobby",
       local: (command, { process }) => local(site, process, { command, spec }),
       carryOut: (command, run) => carryOut({ site, agents, runs }, command, run),
-      endOf: ({ stage }) => {
-        if (stage.kind === "array") return { kind: "failed" };
-        return stage.kind === "over" ? { kind: stage.outcome.kind } : undefined;
+      endOf: (life) => {
+        const outcome = outcomeOf(life);
+        return outcome && { kind: outcome.kind };
       },
     };
     const run = openRun(server, type, identity);
@@ -69,10 +74,12 @@ export function registerJob(site: Site, agents: Agents, keep: (run: JobRun) => v
   });
 }
 
-function eventOf(name: string, payload: unknown): JobEvent | undefined {
+function eventOf(name: string, payload: unknown): JobEvent {
   switch (name) {
     case "grant":
       return { kind: "grant", offer: payload };
+    case "grants":
+      return { kind: "grants", offers: payload };
     case "pending":
       return { kind: "pending", note: payload };
     case "preempt":
@@ -81,19 +88,23 @@ function eventOf(name: string, payload: unknown): JobEvent | undefined {
       return { kind: "fenced", loss: payload };
     case "call-in":
       return { kind: "call-in", call: payload };
+    case "follow":
+      return { kind: "follow", note: payload };
+    case "predecessor":
+      return { kind: "predecessor", note: payload };
     case "assert":
     case "kill":
     case "cancel":
       return { kind: name };
     default:
-      return undefined;
+      return { kind: "junk" };
   }
 }
 
 function* local(
   site: Site,
   process: Process,
-  { command, spec }: { readonly command: JobCommand; readonly spec: JobSpec },
+  { command, spec }: { readonly command: LifeCommand; readonly spec: JobSpec },
 ): Task<JobEvent | undefined> {
   switch (command.kind) {
     case "admit": {
@@ -126,45 +137,43 @@ function* admitted(
   const { jobId: id, runId: run, submittedAtMs, nowMs } = entry;
   const key = { jobId: id, runId: run, seq: 1, submittedAtMs, requestedAtMs: nowMs };
   const request = { ...scheduledPart(spec), ...key };
-  const notified = spec.isHeld
-    ? ({ kind: "silent" } as const)
-    : yield* site.tellFleet(process, entry.fleetWorkflowId, { kind: "request", request });
+  const notified =
+    spec.isHeld || spec.after !== undefined
+      ? ({ kind: "silent" } as const)
+      : yield* site.tellFleet(process, entry.fleetWorkflowId, { kind: "request", request });
   return notified && { kind: "admitted", rules: JOB_RULES, spec, notified };
 }
 
-/** A word that is lost costs a call in vain. */
-function* leaveLobby(
-  { network, server }: Site,
-  process: Process,
-  { fleet, tenant, ...payload }: LobbyExit,
-): Task<void> {
-  for (const at of [tenant, EVERYBODY_ELSE]) {
-    const id = lobbyWorkflowId(fleet, at);
-    const reply = yield* network.call(process, () =>
-      server.signal(id, { name: "lobby-leave", payload }),
-    );
-    if (!reply.isHeard || reply.value) return;
-  }
-}
-
-interface JobPorts {
-  readonly site: Site;
-  readonly agents: Agents;
-  /** Activities of its gangs that are watched, by the ids of their commands. */
-  readonly runs: Map<string, Activity>;
-}
-
-function carryOut(ports: JobPorts, command: JobCommand, run: JobRun): void {
-  const { site, runs } = ports;
-  const answer = (event: JobEvent): void => run.arrive({ kind: "event", event });
+function carryOut(ports: GangPorts, command: LifeCommand, run: JobRun): void {
+  const { site } = ports;
+  const answer = (event: LifeEvent): void => run.arrive({ kind: "event", event });
   switch (command.kind) {
     case "run":
     case "stop":
     case "find-host":
-      return carryOutGang(ports, command, run);
     case "stop-watching":
-      for (const id of command.ids) runs.get(id)?.cancel();
-      return undefined;
+      return carryOutGang(ports, command, { run, answer });
+    case "of array":
+      return carryOutArray(ports, command.command, run);
+    case "follow-jobs":
+      return ask(site, run, function* (process) {
+        const { id, jobs, follower } = command;
+        const news: PredecessorNews[] = [];
+        for (const job of jobs) {
+          const state = yield* look(site, process, { job, follower });
+          if (state !== undefined) news.push({ job, state });
+        }
+        if (news.length === 0) return undefined;
+        return () => answer({ kind: "followed", id, news });
+      });
+    case "tell-followers":
+      return tellFollowers(site, run, {
+        followers: command.followers,
+        state: "running",
+        onEnd: () => undefined,
+      });
+    case "tell end":
+      return tellFollowers(site, run, { ...command, onEnd: () => answer({ kind: "end told" }) });
     case "has-lease":
       return ask(site, run, function* (process) {
         const { fleetWorkflowId: fleet, lease } = command;
@@ -200,111 +209,63 @@ function carryOut(ports: JobPorts, command: JobCommand, run: JobRun): void {
   }
 }
 
-/** A short activity of the jobs' workers; the question is asked until it is answered. */
-function ask(
-  { activity }: Site,
+/** Undefined of a job that cannot be reached. With a follower: the word first, then the look, as `activities/follow-jobs.ts` has it. */
+function* look(
+  { network, server, jobOf }: Site,
+  process: Process,
+  { job, follower }: { readonly job: JobId; readonly follower: JobId | undefined },
+): Task<PredecessorState | undefined> {
+  const described = (): PredecessorState => {
+    const last = server.lastRun(job)?.run;
+    if (last === undefined) return "gone";
+    const end = last.end()?.kind;
+    if (end !== undefined) return end === "continued" ? "pending" : end;
+    const life = jobOf(job)?.state();
+    const shown = life?.job.shown;
+    if (life?.array !== undefined) return life.array.leases.size > 0 ? "running" : "pending";
+    return shown === "held" || shown === "running" ? shown : "pending";
+  };
+  const first = yield* network.call(process, described);
+  if (!first.isHeard) return undefined;
+  if (follower === undefined || server.openRun(job) === undefined) return first.value;
+  const word = yield* network.call(process, () =>
+    server.signal(job, { name: "follow", payload: { job: follower } }),
+  );
+  if (!word.isHeard) return first.value;
+  const second = yield* network.call(process, described);
+  return second.isHeard ? second.value : first.value;
+}
+
+/** Failures cost a word: every follower also looks for itself. */
+function tellFollowers(
+  { activity, network, server }: Site,
   run: JobRun,
-  question: (process: Process) => Task<(() => void) | undefined>,
+  {
+    followers,
+    state,
+    onEnd,
+  }: {
+    readonly followers: readonly JobId[];
+    readonly state: PredecessorState;
+    readonly onEnd: () => void;
+  },
 ): void {
-  activity<() => void>(run, {
+  const payload = { job: run.workflowId, state };
+  activity<undefined>(run, {
     queue: JOB_QUEUE,
-    name: "question",
+    name: "tell followers",
     startToCloseMs: 60_000,
+    maxAttempts: 5,
     *body({ process }) {
-      const value = yield* question(process);
-      return value === undefined ? FAILED : { kind: "done", value };
+      let isHeard = true;
+      for (const to of followers) {
+        const reply = yield* network.call(process, () =>
+          server.signal(to, { name: "predecessor", payload }),
+        );
+        isHeard &&= reply.isHeard;
+      }
+      return isHeard ? { kind: "done", value: undefined } : FAILED;
     },
-    onEnd: (outcome) => {
-      if (outcome.kind === "done") outcome.value();
-    },
+    onEnd,
   });
-}
-
-const FAILED: ActivityEnd<never> = { kind: "failed", code: "UNAVAILABLE" };
-
-function carryOutGang(
-  { site, agents, runs }: JobPorts,
-  command: Extract<GangCommand, { readonly kind: "run" | "stop" | "find-host" }>,
-  run: JobRun,
-): void {
-  const answer = (event: JobEvent): void => run.arrive({ kind: "event", event });
-  const { id, host } = command;
-  if (command.kind === "find-host")
-    return ask(site, run, function* (process) {
-      const found = yield* askFleet(site, process, {
-        fleet: command.fleetWorkflowId,
-        question: ({ ledger }) => ledger.hosts.get(host)?.agent ?? null,
-      });
-      if (found.kind === "failed") return undefined;
-      const agent = found.kind === "answer" ? found.value : null;
-      return () => answer({ kind: "found", id, host, agent });
-    });
-  const { scheduleToStartMs, startToCloseMs, heartbeatMs } = command.timeouts;
-  const timeouts = { scheduleToStartMs, startToCloseMs, heartbeatMs };
-  if (command.kind === "stop") {
-    site.activity<StopReport>(run, {
-      ...timeouts,
-      queue: command.agent.orderQueue,
-      name: id,
-      maxAttempts: 2,
-      body: (attempt) => stopOn(agents, attempt, command.order),
-      onEnd: (outcome) =>
-        answer({
-          kind: "stopped",
-          id,
-          host,
-          outcome:
-            outcome.kind === "done"
-              ? { kind: "confirmed", report: outcome.value }
-              : { kind: "failed" },
-        }),
-    });
-    return;
-  }
-  const activity = site.activity<RunReport>(run, {
-    ...timeouts,
-    queue: command.agent.runQueue,
-    name: id,
-    maxAttempts: 1,
-    isCancelAwaited: true,
-    body: (attempt) => runOn(agents, attempt, command.order),
-    onEnd: (outcome) => {
-      runs.delete(id);
-      const atMs = site.server.clockMs();
-      answer({ kind: "ran", id, host, outcome: runOutcomeOf(outcome, atMs) });
-    },
-  });
-  runs.set(id, activity);
-}
-
-/** As `workflows/gang/run-finding.ts` reads a failure. */
-function runOutcomeOf(outcome: ActivityOutcome<RunReport>, atMs: number): RunOutcome {
-  if (outcome.kind === "done") return { kind: "reported", report: outcome.value };
-  if (outcome.kind === "cancelled") return { kind: "cancelled" };
-  const cause = (code: RunCause["code"], message: string): RunCause => ({ code, message, atMs });
-  if (outcome.kind === "timed out")
-    return {
-      kind: "failed",
-      means: outcome.isUntaken ? "not taken" : "silent",
-      cause: cause("HOST_LOST", outcome.isUntaken ? "no agent took the run" : "the host is silent"),
-    };
-  switch (outcome.code) {
-    case "STALE_TOKEN":
-    case "GANG_NOT_READY":
-      return {
-        kind: "failed",
-        means: "nothing runs",
-        cause: cause(outcome.code, outcome.code),
-      };
-    case "HOST_REFUSED":
-      return {
-        kind: "failed",
-        means: "never started",
-        cause: cause("HOST_REFUSED", "the host refused"),
-      };
-    case "HOST_LOST":
-      return { kind: "failed", means: "silent", cause: cause("HOST_LOST", "the agent ends") };
-    default:
-      return { kind: "failed", means: "broken", cause: cause("HOST_REFUSED", outcome.code) };
-  }
 }

@@ -6,7 +6,8 @@
 
 import { lobbyMachine, openLobby } from "../../machines/lobby/lobby.ts";
 import type { Lobby, LobbyCommand, LobbyEvent } from "../../machines/lobby/lobby-state.ts";
-import type { LobbyInput } from "../../protocol/lobby-contract.ts";
+import type { TenantId } from "../../domain/values/ids.ts";
+import type { LobbyExit, LobbyInput } from "../../protocol/lobby-contract.ts";
 import type { LobbyNews } from "../../protocol/lobby.ts";
 import { fleetWorkflowId, lobbyWorkflowId } from "../../protocol/names.ts";
 import type { Process, Task } from "../kernel/process.ts";
@@ -15,6 +16,8 @@ import { openRun } from "../temporal/run.ts";
 import type { Server } from "../temporal/server.ts";
 import type { WorkflowRun, WorkflowType } from "../temporal/workflow.ts";
 import { JOB_QUEUE, type Site } from "./site.ts";
+
+const EVERYBODY_ELSE = "*" as TenantId; // OTHER_TENANTS
 
 export function registerLobby(site: Site): void {
   const { server, planted } = site;
@@ -126,6 +129,21 @@ export function lobbyInputFor(
   if (last === undefined || end === undefined || end === "completed") return empty;
   const input = last.input as LobbyInput; // of a lobby
   return { ...input, former: [...(input.former ?? []), last.run.runId] };
+}
+
+/** A word that is lost costs a call in vain. */
+export function* leaveLobby(
+  { network, server }: Site,
+  process: Process,
+  { fleet, tenant, ...payload }: LobbyExit,
+): Task<void> {
+  for (const at of [tenant, EVERYBODY_ELSE]) {
+    const id = lobbyWorkflowId(fleet, at);
+    const reply = yield* network.call(process, () =>
+      server.signal(id, { name: "lobby-leave", payload }),
+    );
+    if (!reply.isHeard || reply.value) return;
+  }
 }
 
 const FAILED: ActivityEnd<never> = { kind: "failed", code: "UNAVAILABLE" };

@@ -1,14 +1,13 @@
 /** @file What all workflows of a world share: the server, the way to it, and whoever answers questions about a fleet or a job. */
 
 import type { FleetState } from "../../machines/fleet/state.ts";
-import type { Job } from "../../machines/job/job-state.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Network } from "../kernel/network.ts";
 import type { Process, Task } from "../kernel/process.ts";
 import type { Activity, ActivityOrder } from "../temporal/activity.ts";
 import type { Server } from "../temporal/server.ts";
-import type { AnyRun, WorkflowRun } from "../temporal/workflow.ts";
-import type { JobEvent } from "../../machines/job/job-state.ts";
+import type { AnyRun } from "../temporal/workflow.ts";
+import type { JobRun } from "./job-life.ts";
 import type { InboxEntry } from "../../domain/lease/inbox-entry.ts";
 import type { NotifyResult } from "../../protocol/control-contract.ts";
 import type { Planted } from "../planted.ts";
@@ -19,7 +18,7 @@ export interface Site {
   readonly server: Server;
   /** The open fleet as a query would see it; undefined where none is open. */
   readonly fleetOf: (workflowId: string) => FleetState | undefined;
-  readonly jobOf: (workflowId: string) => WorkflowRun<Job, JobEvent> | undefined;
+  readonly jobOf: (workflowId: string) => JobRun | undefined;
   /** Undefined: the result is unknown. */
   readonly tellFleet: (
     from: Process,

@@ -35,11 +35,24 @@ export function shrink(
     ) {
       for (let at = 0; at < least[list].length && plays < most;) {
         const part: readonly unknown[] = least[list];
-        const tried = { ...least, [list]: [...part.slice(0, at), ...part.slice(at + size)] };
+        const tried = freed({
+          ...least,
+          [list]: [...part.slice(0, at), ...part.slice(at + size)],
+        });
         if (stillBreaks(tried)) least = tried;
         else at += size;
       }
     }
   }
   return { settings: least, plays };
+}
+
+/** Nobody waits for a job that was left out. */
+function freed(settings: Settings): Settings {
+  const ids = new Set(settings.jobs.map(({ id }) => id));
+  const jobs = settings.jobs.map((job) => {
+    const { after, ...spec } = job.spec;
+    return after?.every((each) => ids.has(each.job)) === false ? { ...job, spec } : job;
+  });
+  return { ...settings, jobs };
 }

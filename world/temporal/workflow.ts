@@ -12,7 +12,8 @@ export interface RunIdentity {
 }
 
 export type RunEnd =
-  | { readonly kind: "completed" | "failed" | "cancelled" | "terminated" }
+  | { readonly kind: "completed"; readonly result?: unknown }
+  | { readonly kind: "failed" | "cancelled" | "terminated" }
   | { readonly kind: "continued"; readonly input: unknown };
 
 export interface WorkflowType<State, Event, Command> {

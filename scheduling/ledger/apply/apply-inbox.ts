@@ -36,6 +36,7 @@ import { readEntry } from "../inbox-entry.ts";
 import type { AgentAddress, InboxEntry } from "../../../domain/lease/inbox-entry.ts";
 import {
   BOUNDED_RULES,
+  LATE_COPIES_RULES,
   RETURNING_HOSTS_RULES,
   SILENT_STRANGERS_RULES,
   type HostStatus,
@@ -95,6 +96,7 @@ function applyRequest(transaction: LedgerTransaction, request: GangRequest): voi
     lease.isUnconfirmed === true && lease.seq >= request.seq && lease.slots === undefined;
   const isLate =
     (former !== undefined && !supersedes(request, former)) ||
+    isOutdatedOutside(transaction, request) ||
     leases.some((lease) => !supersedes(request, lease) && !isDenied(lease));
   if (isLate) {
     if (request.credit !== undefined) settleCredit(transaction, request, request.credit);
@@ -113,6 +115,16 @@ function applyRequest(transaction: LedgerTransaction, request: GangRequest): voi
   if (inside === undefined) return;
   putRequest(transaction, { ...inside, arrival: transaction.nextArrival });
   transaction.nextArrival += 1;
+}
+
+/** A newer request of its run waits outside, and its lobby has yet to hear of it. */
+function isOutdatedOutside(
+  { before, intake = before.intake }: LedgerTransaction,
+  { jobId, runId, seq }: GangRequest,
+): boolean {
+  const row = intake?.news.get(jobId);
+  const isNewer = row?.runId === runId && row.seq > seq;
+  return isNewer && before.applyVersion >= LATE_COPIES_RULES;
 }
 
 interface Asked {

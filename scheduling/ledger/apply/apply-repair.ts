@@ -1,13 +1,13 @@
 /**
  * @file Frees what jobs and agents have denied in a repair, and keeps a note of it.
  *
- * A lease that its job denies turns vacating, and is free on the hosts that deny it too; a host that did not answer keeps its GPUs. A
- * request goes when its run is over, a reservation when its job neither waits nor holds anything.
+ * A lease that its job denies turns vacating, unless its grant has yet to be delivered, and is free on the hosts that deny it too; a host that
+ * did not answer keeps its GPUs. A request goes when its run is over, a reservation when its job neither waits nor holds anything.
  * Cost: O(things named). Replayed: a change of behaviour here needs a new version of the rules (`NEWEST_RULES`).
  */
 
-import type { JobId } from "../../../domain/values/ids.ts";
-import { isBounded, type LedgerEvent, type RepairNote } from "../ledger.ts";
+import type { JobId, LeaseId } from "../../../domain/values/ids.ts";
+import { isBounded, UNHEARD_GRANT_RULES, type LedgerEvent, type RepairNote } from "../ledger.ts";
 import { applyAudited } from "./apply-inbox.ts";
 import type { LedgerTransaction } from "./transaction.ts";
 import { leasesOf } from "./transaction-index.ts";
@@ -27,7 +27,7 @@ export function applyRepair(
   const isMeant = new Set(leases);
   for (const { lease: id, hosts } of denied) {
     const lease = transaction.leases.get(id);
-    if (lease === undefined || !isMeant.has(id)) continue;
+    if (lease === undefined || !isMeant.has(id) || isUnheard(transaction, id)) continue;
     if (lease.state !== "vacating") vacate(transaction, lease, "all");
     const vacating = transaction.leases.get(id);
     if (vacating !== undefined) confirmVacated(transaction, vacating, hosts);
@@ -63,6 +63,10 @@ export function applyRepair(
   transaction.repairs = [...(transaction.repairs ?? []), note].slice(-MAX_NOTES);
   transaction.isChanged = true;
 }
+
+/** Its delivery finds out whether the job is gone; one that waits would ask for nothing any more. */
+const isUnheard = ({ before, outbox }: LedgerTransaction, id: LeaseId): boolean =>
+  before.applyVersion >= UNHEARD_GRANT_RULES && outbox.has(id);
 
 const shortened = (names: readonly string[]): readonly string[] =>
   names.slice(0, MAX_NAMED).map((name) => name.slice(0, MAX_NAME));

@@ -10,8 +10,10 @@ import { AGENT_RULES } from "../../../world/hosts/agent-rules.ts";
 
 export interface PlantedBug {
   readonly name: string;
-  /** The first seed from 1 on that breaks a law; absent: none of the first eighty does, so its hole in the world is still to be mended. */
+  /** A seed that breaks a law with it; absent: none is known, so its hole in the world is still to be mended. */
   readonly seenAt?: number;
+  /** The seed's world is the one with arrays, followers and the wider orders. */
+  readonly isWide?: true;
   readonly planted: Planted;
 }
 
@@ -358,6 +360,120 @@ export const PLANTED: readonly PlantedBug[] = [
         refusalOf: ({ seen, revoked: _revoked }, token, mask) =>
           AGENT_RULES.refusalOf({ seen, revoked: new Set() }, token, mask),
       },
+    },
+  },
+  {
+    name: "an array's cancelled tasks run all the same",
+    planted: {
+      array: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "cancel-tasks"
+            ? { state, commands: [] }
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "an array gives leases back whose hosts have not confirmed",
+    planted: {
+      array: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          commands<ReturnType<typeof machine.step>["commands"][number]>((command) =>
+            command.kind === "tell" && command.entry.kind === "end"
+              ? [{ ...command, entry: { ...command.entry, unconfirmedHosts: [] } }]
+              : [command],
+          )(machine.step(state, event, nowMs)),
+      }),
+    },
+  },
+  {
+    name: "tasks of a batch that was lost count as completed",
+    planted: {
+      array: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          const step = machine.step(state, event, nowMs);
+          const lost = step.state.tasks.counts.waiting - state.tasks.counts.waiting;
+          if (event.kind !== "tick" || lost <= 0) return step;
+          const { counts } = step.state.tasks;
+          const wrong = {
+            ...counts,
+            waiting: counts.waiting - lost,
+            completed: counts.completed + lost,
+          };
+          return {
+            ...step,
+            state: { ...step.state, tasks: { ...step.state.tasks, counts: wrong } },
+          };
+        },
+      }),
+    },
+  },
+  {
+    name: "a batch starts beside the one before it",
+    planted: {
+      agent: {
+        isInTheWay: (launch, order, mask) =>
+          launch.order.leaseId !== order.leaseId && AGENT_RULES.isInTheWay(launch, order, mask),
+      },
+    },
+  },
+  {
+    name: "an array never hears of grants that come together",
+    planted: {
+      array: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "grants" && Array.isArray(event.offers) && event.offers.length > 1
+            ? { state, commands: [] }
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "any news of a job lets those go on that follow it",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "followed"
+            ? machine.step(
+                state,
+                { ...event, news: event.news.map((each) => ({ ...each, state: "completed" })) },
+                nowMs,
+              )
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a job that follows others never looks at them",
+    planted: {
+      job: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) =>
+          event.kind === "followed"
+            ? machine.step(state, { ...event, news: [] }, nowMs)
+            : machine.step(state, event, nowMs),
+      }),
+    },
+  },
+  {
+    name: "a repair frees what jobs deny without asking their hosts",
+    planted: {
+      fleet: (machine) => ({
+        ...machine,
+        step: (state, event, nowMs) => {
+          if (event.kind !== "repaired") return machine.step(state, event, nowMs);
+          const denied = event.report.denied.map(({ lease }) => ({
+            lease,
+            hosts: state.ledger.leases.get(lease)?.gpus.map(({ host }) => host) ?? [],
+          }));
+          return machine.step(state, { ...event, report: { ...event.report, denied } }, nowMs);
+        },
+      }),
     },
   },
 ];

@@ -9,8 +9,8 @@ const SEEN = PLANTED.flatMap(({ seenAt, ...bug }) =>
   seenAt === undefined ? [] : [{ ...bug, seenAt }],
 );
 
-test.each(SEEN)("$name: seen at seed $seenAt, the first", ({ planted, seenAt }) => {
-  const settings = drawSettings(seenAt);
+test.each(SEEN)("$name: seen at seed $seenAt", ({ planted, seenAt, isWide = false }) => {
+  const settings = drawSettings(seenAt, { isWide });
   expect(play(settings).violation).toBeUndefined();
   expect(play(settings, { planted }).violation?.law).toBeDefined();
 });

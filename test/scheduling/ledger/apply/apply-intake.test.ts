@@ -58,6 +58,15 @@ const creditsOf = (ledger: Ledger, tenant: string): readonly number[] => [
   ...(ledger.intake?.lobbies.get(tenantId(tenant))?.credits.keys() ?? []),
 ];
 
+it("a late copy of a request leaves a newer one of its run outside; under rules 6 it took its place", () => {
+  const full = sound(inbox(ready, flood(16)).ledger);
+  const [older, newer] = [1, 3].map((seq) => ask({ job: "array", slots: 2, seq }));
+  const withdrawal = ask({ job: "array", slots: 0, seq: 2 });
+  const after = (ledger: Ledger) => inbox(ledger, [newer, withdrawal, older]).ledger;
+  expect(sound(after(full)).intake?.news.get(jobId("array"))?.seq).toBe(3);
+  expect(after({ ...full, applyVersion: 6 }).intake?.news.get(jobId("array"))?.seq).toBe(1);
+});
+
 const reported = (
   tenant: string,
   training: number,

@@ -14,7 +14,13 @@ import { ask, end, fleetShape, gpus, host, inbox, leased, readyLedger } from "..
 
 type Repaired = Extract<LedgerEvent, { readonly kind: "repaired" }>;
 const READY = readyLedger(fleetShape([{ hosts: [{}, {}] }]));
-const HELD = leased(READY, { job: "a", gpus: 4 }, gpus(["c0/h0", 3], ["c0/h1", 3]));
+const GRANTED = leased(READY, { job: "a", gpus: 4 }, gpus(["c0/h0", 3], ["c0/h1", 3]));
+const HELD = apply(GRANTED, {
+  kind: "delivered",
+  accepted: [leaseId(token(1))],
+  gone: [],
+  nowMs: 0,
+}).ledger;
 const VACATING = inbox(HELD, [end("a", { unconfirmed: ["c0/h0", "c0/h1"] })]).ledger;
 const ID = leaseId(token(1));
 
@@ -66,6 +72,14 @@ describe("a repair", () => {
     expect(repaired(HELD, { leases: [ID] }).leases).toEqual(HELD.leases);
     const denied = [{ lease: ID, hosts: [host("c0/h0"), host("c0/h1")] }];
     expect(repaired(HELD, { denied }).leases).toEqual(HELD.leases);
+  });
+
+  test("leaves a lease whose grant has yet to be delivered: its job has not heard of it. Under rules 6 it is taken", () => {
+    const denied = [{ lease: ID, hosts: [host("c0/h0"), host("c0/h1")] }];
+    expect(GRANTED.outbox.has(ID)).toBe(true);
+    expect(repaired(GRANTED, { leases: [ID], denied }).leases).toEqual(GRANTED.leases);
+    const former = { ...GRANTED, applyVersion: 6 };
+    expect(repaired(former, { leases: [ID], denied }).leases.size).toBe(0);
   });
 
   test("drops the request of a run that is over, and no other", () => {

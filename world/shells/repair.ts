@@ -1,0 +1,67 @@
+/** @file The repair of a ledger in a world, as `activities/repair.ts` carries it out: jobs are asked first, then the agents, by a sweep of one pass. */
+
+import type { HostId } from "../../domain/values/ids.ts";
+import { jobView } from "../../machines/job/job-view.ts";
+import { repairSweepWorkflowId } from "../../protocol/names.ts";
+import type { DoubtedLease, DoubtedRun, RepairOrder, RepairReport } from "../../protocol/repair.ts";
+import { sleep, type Process, type Task } from "../kernel/process.ts";
+import type { ActivityEnd } from "../temporal/activity.ts";
+import type { Site } from "./site.ts";
+
+const LOOK_MS = 1_000;
+const SWEEP_TIMEOUT_MS = 120_000;
+
+export function* repair(
+  site: Site,
+  process: Process,
+  { fleet, leases, requests }: RepairOrder,
+): Task<ActivityEnd<RepairReport>> {
+  const { network, server } = site;
+  const denied: RepairReport["denied"][number][] = [];
+  const closed: DoubtedRun[] = [];
+  for (const run of requests) {
+    const reply = yield* network.call(process, () => server.openRun(run.jobId)?.runId);
+    if (!reply.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
+    if (reply.value !== run.runId) closed.push(run);
+  }
+  for (const doubted of leases) {
+    const reply = yield* network.call(process, () => isDeniedByJob(site, doubted));
+    if (!reply.isHeard) return { kind: "failed", code: "UNAVAILABLE" };
+    if (!reply.value) continue;
+    const hosts = yield* hostsThatDeny(site, process, { fleet, doubted });
+    denied.push({ lease: doubted.lease, hosts });
+  }
+  return { kind: "done", value: { denied, closed } };
+}
+
+function isDeniedByJob({ server, jobOf }: Site, { jobId, runId, lease }: DoubtedLease): boolean {
+  if (server.openRun(jobId)?.runId !== runId) return true;
+  const life = jobOf(jobId)?.state();
+  if (life === undefined || life.array !== undefined) return false;
+  const { attempts } = jobView(life.job);
+  return !attempts.some(({ leaseId, endedAtMs }) => leaseId === lease && endedAtMs === undefined);
+}
+
+function* hostsThatDeny(
+  { network, server, kernel }: Site,
+  process: Process,
+  { fleet, doubted }: { readonly fleet: string; readonly doubted: DoubtedLease },
+): Task<readonly HostId[]> {
+  const { jobId, lease, token, hosts } = doubted;
+  if (hosts.length === 0) return [];
+  const id = repairSweepWorkflowId(fleet, lease);
+  const started = yield* network.call(process, () =>
+    server.start("sweep", id, { fleet, jobId, lease, token, hosts, passes: 1 }),
+  );
+  if (!started.isHeard) return [];
+  const untilMs = kernel.nowMs() + SWEEP_TIMEOUT_MS;
+  while (kernel.nowMs() < untilMs) {
+    yield* sleep(kernel, LOOK_MS);
+    const end = yield* network.call(process, () => server.lastRun(id)?.run.end());
+    if (!end.isHeard || end.value === undefined) continue;
+    if (end.value.kind !== "completed") return [];
+    const left = end.value.result as readonly HostId[]; // of a sweep
+    return hosts.filter((host) => !left.includes(host));
+  }
+  return [];
+}
