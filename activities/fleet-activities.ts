@@ -34,7 +34,8 @@ import type {
   PendingNote,
 } from "../protocol/control-contract.ts";
 import type { Decider } from "./decider.ts";
-import { tellLobby } from "./lobby-post.ts";
+import { tellLobby, type LobbyPorts } from "./lobby-post.ts";
+import { signedFleets } from "./signed-fleets.ts";
 import { estimateFleetStarts } from "./start-estimator.ts";
 
 export interface FleetPorts {
@@ -50,6 +51,7 @@ export function createFleetActivities({
   lobbyStore,
   tickets,
 }: FleetPorts): FleetActivities {
+  const askedBy = signedFleets(client);
   return {
     decide: (ledger, nowMs) => decider.decide(ledger, nowMs),
     decideNext: (question) => decider.decideNext(question),
@@ -65,7 +67,7 @@ export function createFleetActivities({
       await each(pending, (note) => tell(client, note));
       await each(losses, (loss) => tellLoss(client, loss));
       await each(sweeps, (order) => startSweep(client, { ...order, ticket: tickets.stop(order) }));
-      const told = await tellLobbies(client, lobbies ?? []);
+      const told = await tellLobbies({ client, askedBy }, lobbies ?? []);
       await each(notesOf(lobbies ?? [], outside), (note) => tell(client, note));
       return {
         accepted: accepted.sort(),
@@ -167,14 +169,14 @@ async function sendEvictions(
 
 /** Opens lobbies that are not there. Returns those that have their news. */
 async function tellLobbies(
-  client: Client,
+  ports: LobbyPorts,
   lobbies: readonly LobbyNews[],
 ): Promise<readonly TenantId[]> {
   const told: TenantId[] = [];
   await each(lobbies, async (news) => {
     const { fleet, tenant } = news;
     try {
-      await tellLobby(client, news);
+      await tellLobby(ports, news);
       told.push(tenant);
     } catch (error) {
       log.warn("a lobby could not be told", { fleet, tenant, error: String(error) });

@@ -28,7 +28,7 @@ import type { FollowActivities } from "../protocol/predecessors.ts";
 import { createFollowActivities } from "./follow-jobs.ts";
 import { createInbox } from "./inbox.ts";
 import { leaveLobby } from "./lobby-activities.ts";
-import { signedFleets, type Asked } from "./signed-fleets.ts";
+import { askedNow, signedFleets, type Asked } from "./signed-fleets.ts";
 import { drainHost } from "./timed-drain.ts";
 import { untilForgotten } from "./until-forgotten.ts";
 
@@ -37,6 +37,7 @@ const RULES_UNDER: Readonly<Record<Asked, number>> = {
   nothing: RESTING_RULES,
   signals: SIGNED_JOB_RULES,
   orders: JOB_RULES,
+  all: JOB_RULES,
 };
 
 export function createJobActivities(client: Client): JobActivities & FollowActivities {
@@ -107,8 +108,12 @@ export function createJobActivities(client: Client): JobActivities & FollowActiv
     // Without a fleet there are no terms yet; the activity asks again until a fleet answers.
     async silenceTerms(fleetWorkflowId, cluster) {
       const fleet = client.workflow.getHandle(fleetWorkflowId);
-      return (await fleet.query(silenceTermsQuery, cluster)) ?? DEFAULT_TERMS;
+      const terms = (await fleet.query(silenceTermsQuery, cluster)) ?? DEFAULT_TERMS;
+      return (await askedNow(client, fleetWorkflowId)) === "all"
+        ? { ...terms, isProofAsked: true }
+        : terms;
     },
+    asksForProof: async (fleetWorkflowId) => (await askedNow(client, fleetWorkflowId)) === "all",
     untilForgotten: (fleetWorkflowId, jobId) => untilForgotten(client, fleetWorkflowId, jobId),
     async othersWait(fleetWorkflowId, jobId) {
       try {

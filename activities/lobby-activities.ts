@@ -16,12 +16,14 @@ import { isFields } from "../scheduling/ledger/json-fields.ts";
 import { isInvalidArgument } from "./audit.ts";
 import { tellJob } from "./job-words.ts";
 import { each } from "../lib/each.ts";
+import { signedFleets } from "./signed-fleets.ts";
 import { signalsOf } from "./started-with.ts";
 
 export function createLobbyActivities(client: Client): LobbyActivities {
+  const askedBy = signedFleets(client);
   return {
     /** A call that fails for another reason fails all, and all are repeated: a job that has heard changes nothing. */
-    async callIn(calls) {
+    async callIn(calls, fleet) {
       const gone: number[] = [];
       await each(calls, async ({ jobId, runId, ...call }) => {
         try {
@@ -32,7 +34,8 @@ export function createLobbyActivities(client: Client): LobbyActivities {
           gone.push(call.credit);
         }
       });
-      return { gone: gone.sort((a, b) => a - b) };
+      const isProofAsked = (await askedBy(fleet)) === "all";
+      return { gone: gone.sort((a, b) => a - b), ...(isProofAsked && { isProofAsked }) };
     },
     async retellLobby({ fleet, tenant, runs }) {
       const workflowId = lobbyWorkflowId(fleet, tenant);

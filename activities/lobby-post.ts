@@ -9,6 +9,7 @@ import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import type { LobbyInput } from "../protocol/lobby-contract.ts";
 import {
   fleetMemo,
+  fleetWorkflowId,
   JOB_TASK_QUEUE,
   LOBBY_WORKFLOW,
   lobbyNewsSignal,
@@ -17,19 +18,27 @@ import {
 } from "../protocol/messages.ts";
 import { tenantPriority } from "../protocol/fair-tasks.ts";
 import { isFields } from "../scheduling/ledger/json-fields.ts";
+import type { AskedBy } from "./signed-fleets.ts";
 import { startedWith } from "./started-with.ts";
 
+export interface LobbyPorts {
+  readonly client: Client;
+  readonly askedBy: AskedBy;
+}
+
 /** Fails when the server does not answer; the news may have arrived then, and may come again. */
-export async function tellLobby(client: Client, news: LobbyNews): Promise<void> {
+export async function tellLobby({ client, askedBy }: LobbyPorts, news: LobbyNews): Promise<void> {
   const workflowId = lobbyWorkflowId(news.fleet, news.tenant);
   try {
     await client.workflow.getHandle(workflowId).signal(lobbyNewsSignal, news);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
+    const { isProofAsked: _, ...input } = await inputFor(client, news, workflowId);
+    const isProofAsked = (await askedBy(fleetWorkflowId(news.fleet))) === "all";
     await client.workflow.signalWithStart(LOBBY_WORKFLOW, {
       workflowId,
       taskQueue: JOB_TASK_QUEUE,
-      args: [await inputFor(client, news, workflowId)],
+      args: [{ ...input, ...(isProofAsked && { isProofAsked }) }],
       signal: lobbyNewsSignal,
       signalArgs: [news],
       workflowIdReusePolicy: "ALLOW_DUPLICATE",

@@ -1,17 +1,18 @@
 /**
- * @file Whether a fleet asks for proof of who speaks, as the memo of its workflow says; jobs that begin under such a fleet ask for it, too.
+ * @file Whether a fleet asks for proof of who speaks, as the memo of its workflow says; jobs that begin under such a fleet ask for it, too, and so do
+ * its presences, lobbies and learners.
  *
- * A fleet that has begun to ask never ceases. Cost: a call of a millisecond for the first job of each fleet; while a fleet does not ask for proof of orders, one every
+ * A fleet that has begun to ask never ceases. Cost: a call of a millisecond for the first job of each fleet; while a fleet does not ask for all proofs, one every
  * few seconds.
  */
 
 import { WorkflowNotFoundError, type Client } from "@temporalio/client";
-import { ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "../protocol/messages.ts";
+import { ATTENDANTS_MEMO, ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "../protocol/messages.ts";
 
 const LOOK_AGAIN_MS = 5_000;
 
-/** What a fleet asks proof of: of nothing, of signals, or of orders, too. */
-export type Asked = "nothing" | "signals" | "orders";
+/** What a fleet asks proof of: of nothing, of signals, of orders, too, or also of what its presences, lobbies and learners are told. */
+export type Asked = "nothing" | "signals" | "orders" | "all";
 
 /** Of a fleet by its workflow's id; one that is not there does not ask. */
 export type AskedBy = (fleetWorkflowId: string) => Promise<Asked>;
@@ -20,18 +21,20 @@ export function signedFleets(client: Client, nowMs: () => number = Date.now): As
   const known = new Map<string, { readonly asked: Asked; readonly atMs: number }>();
   return async (fleetWorkflowId) => {
     const last = known.get(fleetWorkflowId);
-    if (last !== undefined && (last.asked === "orders" || nowMs() - last.atMs < LOOK_AGAIN_MS))
+    if (last !== undefined && (last.asked === "all" || nowMs() - last.atMs < LOOK_AGAIN_MS))
       return last.asked;
-    const asked = await asks(client, fleetWorkflowId);
+    const asked = await askedNow(client, fleetWorkflowId);
     known.set(fleetWorkflowId, { asked, atMs: nowMs() });
     return asked;
   };
 }
 
-async function asks(client: Client, fleetWorkflowId: string): Promise<Asked> {
+/** At this moment. */
+export async function askedNow(client: Client, fleetWorkflowId: string): Promise<Asked> {
   try {
     const { memo = {} } = await client.workflow.getHandle(fleetWorkflowId).describe();
     if (memo[WORDS_MEMO] !== SIGNED_WORDS) return "nothing";
+    if (memo[ATTENDANTS_MEMO] === SIGNED_WORDS) return "all";
     return memo[ORDERS_MEMO] === SIGNED_WORDS ? "orders" : "signals";
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return "nothing";

@@ -17,10 +17,12 @@ import {
   type BandwidthModelInput,
   type BandwidthModelView,
   type KeptSample,
+  type Proven,
   type ServingVersion,
   type TrainingNote,
 } from "../protocol/messages.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
+import { userProof } from "./orders.ts";
 import { asked, translated } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -50,6 +52,11 @@ export function openBandwidthModel(
       args: [input],
       workflowIdConflictPolicy: "USE_EXISTING",
     });
+  /** Signed anew for each try: a workflow hears each signature once. */
+  const proven = <Order>(signal: string, value: Order): Proven<Order> => [
+    value,
+    userProof({ workflowId, signal, value }),
+  ];
   /** Training may take long; only the delivery of the order has a deadline. */
   const outcome = async <Answer>(update: { result(): Promise<Answer> }): Promise<Answer> => {
     try {
@@ -78,7 +85,7 @@ export function openBandwidthModel(
       await outcome(
         await asked(client, subject, () =>
           client.workflow.startUpdateWithStart(trainModelUpdate, {
-            args: [settings],
+            args: proven(trainModelUpdate.name, settings),
             waitForStage: "ACCEPTED",
             startWorkflowOperation: start(),
           }),
@@ -88,7 +95,7 @@ export function openBandwidthModel(
       await outcome(
         await asked(client, subject, () =>
           client.workflow.startUpdateWithStart(rollbackModelUpdate, {
-            args: [{ ...(version !== undefined && { version }) }],
+            args: proven(rollbackModelUpdate.name, { ...(version !== undefined && { version }) }),
             waitForStage: "ACCEPTED",
             startWorkflowOperation: start(),
           }),

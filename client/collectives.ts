@@ -11,6 +11,7 @@ import {
   resetCollectivesUpdate,
   type CollectiveTunerView,
 } from "../protocol/messages.ts";
+import { userProof } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -78,7 +79,12 @@ export function openCollectives(client: Client, fleet: string): CollectivesHandl
     reset: (place) =>
       at(place, (id) =>
         asked(client, `the tuner of ${place}`, () =>
-          client.workflow.getHandle(id).executeUpdate(resetCollectivesUpdate),
+          client.workflow.getHandle(id).executeUpdate(resetCollectivesUpdate, {
+            args: [
+              null,
+              userProof({ workflowId: id, signal: resetCollectivesUpdate.name, value: null }),
+            ],
+          }),
         ),
       ),
   };

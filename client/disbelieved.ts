@@ -1,8 +1,20 @@
-/** @file The words and orders of which a fleet or a job did not believe that their senders may say them: a line for each sender. */
+/** @file The words and orders of which a fleet, its presences, lobbies and learners, or a job did not believe that their senders may say them: a line for each sender. */
 
 import type { Client } from "@temporalio/client";
+import type { FleetShape } from "../domain/fleet/fleet.ts";
 import type { JobId } from "../domain/values/ids.ts";
-import { disbelievedQuery, JOB_TASK_QUEUE } from "../protocol/messages.ts";
+import { each } from "../lib/each.ts";
+import {
+  bandwidthModelWorkflowId,
+  COLLECTIVE_TUNER_WORKFLOW,
+  collectiveTunerPrefix,
+  disbelievedQuery,
+  JOB_TASK_QUEUE,
+  linkMonitorWorkflowId,
+  LOBBY_WORKFLOW,
+  presenceWorkflowId,
+  type Disbelieved,
+} from "../protocol/messages.ts";
 import type { Ledger } from "../scheduling/ledger/ledger.ts";
 import { queried } from "./waking.ts";
 
@@ -15,6 +27,8 @@ export interface DisbelievedSender {
   /** The last of them: its name or its kind, and why it was not believed. */
   readonly what: string;
   readonly why: string;
+  /** The workflow that did not believe it; absent of the fleet's own, or the job's that was asked for. */
+  readonly to?: string;
 }
 
 const UNPROVEN = "EntryUnproven";
@@ -40,5 +54,43 @@ export async function disbelievedByJob(
     taskQueue: JOB_TASK_QUEUE,
     query: () => client.workflow.getHandle(jobId).query(disbelievedQuery),
   });
-  return words.map(({ word, reason, ...rest }) => ({ ...rest, what: word, why: reason }));
+  return words.map((word) => senderOf(word));
 }
+
+/** Of the fleet's presences, lobbies and learners that are open. One that does not answer is left out. */
+export async function disbelievedByAttendants(
+  client: Client,
+  fleet: string,
+  { clusters }: Pick<FleetShape, "clusters">,
+): Promise<readonly DisbelievedSender[]> {
+  const ofClusters = clusters.flatMap(({ id }) => [
+    presenceWorkflowId(fleet, id),
+    bandwidthModelWorkflowId(fleet, id),
+  ]);
+  const tuners = clusters.map(({ id }) => `${collectiveTunerPrefix(fleet)}${id}-`);
+  const listed: string[] = [];
+  const open = client.workflow.list({
+    query: `WorkflowType IN ("${LOBBY_WORKFLOW}", "${COLLECTIVE_TUNER_WORKFLOW}") AND ExecutionStatus = "Running"`,
+  });
+  for await (const { workflowId, memo } of open)
+    if (memo?.["fleet"] === fleet || tuners.some((prefix) => workflowId.startsWith(prefix)))
+      listed.push(workflowId);
+  const all = [...ofClusters, linkMonitorWorkflowId(fleet), ...listed.sort()];
+  const words: DisbelievedSender[] = [];
+  await each(all, async (workflowId) => {
+    try {
+      const found = await client.workflow.getHandle(workflowId).query(disbelievedQuery);
+      words.push(...found.map((word) => senderOf(word, workflowId)));
+    } catch {
+      // There is none, or its worker is away.
+    }
+  });
+  return words;
+}
+
+const senderOf = ({ word, reason, ...rest }: Disbelieved, to?: string): DisbelievedSender => ({
+  ...rest,
+  what: word,
+  why: reason,
+  ...(to !== undefined && { to }),
+});

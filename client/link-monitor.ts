@@ -13,6 +13,7 @@ import {
   type LinkMonitorInput,
   type LinkMonitorView,
 } from "../protocol/messages.ts";
+import { userProof } from "./orders.ts";
 import { asked } from "./server-error.ts";
 import { queried } from "./waking.ts";
 
@@ -44,10 +45,11 @@ export function openLinkMonitor(client: Client, fleet: string): LinkMonitorHandl
         throw error;
       }
     },
-    probe: (between) =>
-      asked(client, subject, () =>
+    probe: (between) => {
+      const value = between === undefined ? {} : { between };
+      return asked(client, subject, () =>
         client.workflow.executeUpdateWithStart(probeLinksUpdate, {
-          args: [between === undefined ? {} : { between }],
+          args: [value, userProof({ workflowId, signal: probeLinksUpdate.name, value })],
           startWorkflowOperation: new WithStartWorkflowOperation(LINK_MONITOR_WORKFLOW, {
             workflowId,
             taskQueue: JOB_TASK_QUEUE,
@@ -56,6 +58,7 @@ export function openLinkMonitor(client: Client, fleet: string): LinkMonitorHandl
             workflowIdConflictPolicy: "USE_EXISTING",
           }),
         }),
-      ),
+      );
+    },
   };
 }

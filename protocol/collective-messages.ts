@@ -8,6 +8,7 @@ import type {
   PublishedPolicy,
   TopologyClass,
 } from "../domain/bandwidth/collective-evidence.ts";
+import type { Proven } from "./word-proof.ts";
 
 export const COLLECTIVE_TUNER_WORKFLOW = "collective-tuner";
 /** Begins the ids of all tuners of a fleet. */
@@ -18,7 +19,7 @@ export const collectiveTunerWorkflowId = (
 ): string => `${collectiveTunerPrefix(fleet)}${cluster}-${name}`;
 
 /** The version of the workflow's logic that new runs follow. */
-export const COLLECTIVE_TUNER_RULES = 1;
+export const COLLECTIVE_TUNER_RULES = 2;
 
 /** What a host heard from one run of a job, and the question which policy is right by now. */
 export interface RewardReport {
@@ -30,10 +31,12 @@ export interface RewardReport {
 export const MAX_REPORTED_REWARDS = 500;
 
 /** Takes rewards in and answers with the policy that they lead to. Without rewards: with the policy there is, made if need be. */
-export const reportRewardsUpdate = defineUpdate<PublishedPolicy, [RewardReport]>("report-rewards");
+export const reportRewardsUpdate = defineUpdate<PublishedPolicy, Proven<RewardReport>>(
+  "report-rewards",
+);
 
 /** Forgets what was measured; everything is tried again under a higher version. */
-export const resetCollectivesUpdate = defineUpdate<CollectiveTunerView, []>("reset");
+export const resetCollectivesUpdate = defineUpdate<CollectiveTunerView, Proven<null>>("reset");
 
 export interface CollectiveTunerView {
   readonly fleet: string;

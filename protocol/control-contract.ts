@@ -37,7 +37,12 @@ export interface JobActivities {
   /** An operator's drain whose time has come. Fails for good where the fleet has no such host any more. */
   drainHost(order: TimedDrainInput): Promise<void>;
   /** What agents of a cluster are held to; the defaults when the fleet has no such cluster. Not a local one: it may wait for the fleet. */
-  silenceTerms(fleetWorkflowId: string, cluster: string): Promise<SilenceTerms>;
+  silenceTerms(
+    fleetWorkflowId: string,
+    cluster: string,
+  ): Promise<SilenceTerms & { readonly isProofAsked?: boolean }>;
+  /** Whether the fleet's presences, lobbies and learners believe only what is proven; not where there is no fleet. */
+  asksForProof(fleetWorkflowId: string): Promise<boolean>;
   /** Whether the lease is in the fleet's ledger, be it only that hosts have yet to confirm its end. */
   hasLease(fleetWorkflowId: string, lease: LeaseId): Promise<boolean>;
   /** Returns when the fleet holds nothing of the job, neither a request nor a lease, be it only a vacating one; at once where there never was such a fleet. */

@@ -2,13 +2,14 @@
 
 import { defineQuery, defineSignal, defineUpdate } from "@temporalio/workflow";
 import type { LinkEnds } from "./link-contract.ts";
+import type { Proven } from "./word-proof.ts";
 import type { MeasuredRate } from "../domain/fleet/site-link.ts";
 
 export const LINK_MONITOR_WORKFLOW = "link-monitor";
 export const linkMonitorWorkflowId = (fleet: string): string => `orbweaver-links-${fleet}`;
 
 /** The version of the workflow's logic that new runs follow. */
-export const LINK_MONITOR_RULES = 1;
+export const LINK_MONITOR_RULES = 2;
 
 export interface LinkMonitorInput {
   readonly fleet: string;
@@ -21,7 +22,7 @@ export interface LinkMonitorInput {
 /** An agent is there: sites that nobody answered for may have an end now. */
 export const arrivedSignal = defineSignal("arrived");
 /** Probes these links, or all, as soon as their turn comes; answers with how many. */
-export const probeLinksUpdate = defineUpdate<number, [ProbeWish]>("probe");
+export const probeLinksUpdate = defineUpdate<number, Proven<ProbeWish>>("probe");
 export interface ProbeWish {
   /** Two sites; absent: all. */
   readonly between?: readonly [string, string];

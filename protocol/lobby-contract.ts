@@ -101,8 +101,11 @@ export interface LobbyStoreActivities {
 
 /** Activities of the jobs' workers. */
 export interface LobbyActivities {
-  /** Signals each of the jobs; returns the credits of those that have ended. */
-  callIn(calls: readonly CallOrder[]): Promise<{ readonly gone: readonly number[] }>;
+  /** Signals each of the jobs; returns the credits of those that have ended. `isProofAsked`: by the fleet of its lobbies; absent where not. */
+  callIn(
+    calls: readonly CallOrder[],
+    fleetWorkflowId: string,
+  ): Promise<{ readonly gone: readonly number[]; readonly isProofAsked?: true }>;
   /** Tells a lobby once more what closed runs of it had been told since they began. */
   retellLobby(order: {
     readonly fleet: string;
@@ -120,6 +123,8 @@ export interface LobbyInput {
   readonly carried?: CarriedLobby;
   /** Runs that were ended by hand after they had begun with `carried`; what they were told is told again. */
   readonly former?: readonly string[];
+  /** The lobby believes what it is told only with proof of who speaks. */
+  readonly isProofAsked?: true;
 }
 
 /** What a run hands to the next one; at most about 1 MiB. */

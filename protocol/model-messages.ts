@@ -5,13 +5,14 @@ import type { MessageProfile } from "../domain/bandwidth/message-profile.ts";
 import type { HostId, JobId } from "../domain/values/ids.ts";
 import type { HostGpus } from "../domain/lease/lease.ts";
 import type { ClusterDescription } from "./fleet.ts";
+import type { Proven } from "./word-proof.ts";
 
 export const BANDWIDTH_MODEL_WORKFLOW = "bandwidth-model";
 export const bandwidthModelWorkflowId = (fleet: string, cluster: string): string =>
   `orbweaver-bandwidth-${fleet}-${cluster}`;
 
 /** The version of the workflow's logic that new runs follow. */
-export const BANDWIDTH_MODEL_RULES = 1;
+export const BANDWIDTH_MODEL_RULES = 2;
 
 /** One measurement of the GPUs of one run of a job, or of a probe. */
 export interface MeasuredNote {
@@ -33,7 +34,7 @@ export interface MeasuredNote {
 export const measuredSignal = defineSignal<[readonly MeasuredNote[]]>("measured");
 
 /** Trains at once with what there is, whatever the clocks say; answers when that is over. Ends the hold of a rollback. */
-export const trainModelUpdate = defineUpdate<TrainingNote, [TrainOrder]>("train");
+export const trainModelUpdate = defineUpdate<TrainingNote, Proven<TrainOrder>>("train");
 export interface TrainOrder {
   /** Not from the version that serves. */
   readonly isFromNothing: boolean;
@@ -41,7 +42,7 @@ export interface TrainOrder {
 /** Lets a version serve that did before, by default the last one; nothing is trained from then on until that is asked for. */
 export const rollbackModelUpdate = defineUpdate<
   ServingVersion,
-  [{ readonly version?: string | undefined }]
+  Proven<{ readonly version?: string | undefined }>
 >("rollback");
 
 export interface ServingVersion {

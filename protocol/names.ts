@@ -1,7 +1,7 @@
 /** @file The names that clients, workflows and workers share: task queues, workflow types and ids, memo keys. */
 
 import type { LeaseId, TenantId } from "../domain/values/ids.ts";
-import { ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "./word-proof.ts";
+import { ATTENDANTS_MEMO, ORDERS_MEMO, SIGNED_WORDS, WORDS_MEMO } from "./word-proof.ts";
 
 export const JOB_TASK_QUEUE = "orbweaver-jobs";
 
@@ -44,16 +44,18 @@ export const fleetWorkflowId = (fleet: string): string => `orbweaver-fleet-${fle
 /** Goes along over continue-as-new, unlike a summary: by it commands find out whether they have the fleet's key. */
 export const fleetMemo = (
   fleet: string,
-  { areWordsSigned = false, areOrdersSigned = false }: AskedProof = {},
+  { areWordsSigned = false, areOrdersSigned = false, areAttendantsSigned = false }: AskedProof = {},
 ): Record<string, string> => ({
   fleet,
   ...(areWordsSigned && { [WORDS_MEMO]: SIGNED_WORDS }),
   ...(areOrdersSigned && { [ORDERS_MEMO]: SIGNED_WORDS }),
+  ...(areAttendantsSigned && { [ATTENDANTS_MEMO]: SIGNED_WORDS }),
 });
 
 export interface AskedProof {
   readonly areWordsSigned?: boolean;
   readonly areOrdersSigned?: boolean;
+  readonly areAttendantsSigned?: boolean;
 }
 
 /** The memo in which a job that has moved to another fleet says so, so that a list need not ask it. */

@@ -15,6 +15,9 @@ export const SIGNED_WORDS = "signed";
 /** The memo of a fleet whose orders are proven, too (`SIGNED_ORDER_RULES`). */
 export const ORDERS_MEMO = "orbweaverOrders";
 
+/** The memo of a fleet whose presences, lobbies and learners ask for proof, too (`SIGNED_ATTENDANT_RULES`). */
+export const ATTENDANTS_MEMO = "orbweaverAttendants";
+
 /** `fleet`, `jobs`: the workers of these names; `agent`: the program on hosts. Each has a key of its own. */
 export const WORD_ROLES = ["fleet", "jobs", "agent"] as const;
 export type WordRole = (typeof WORD_ROLES)[number];
@@ -23,7 +26,7 @@ export type WordRole = (typeof WORD_ROLES)[number];
 export const USER = "user";
 export type Speaker = WordRole | typeof USER;
 
-/** Who may send a signal, by its name, to a workflow that asks for proof. */
+/** Who may say a word, by the name of its signal or update, to a workflow that asks for proof. */
 const SPEAKERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readonly Speaker[]>([
   ["inbox", ["jobs", "agent"]],
   ["grant", ["fleet"]],
@@ -34,7 +37,19 @@ const SPEAKERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readon
   ["assert", ["fleet", "jobs"]],
   ["call-in", ["jobs"]],
   ["predecessor", ["jobs"]],
+  // To presences, lobbies and learners.
+  ["announce", ["agent"]],
+  ["deregister", ["agent"]],
+  ["report-again", ["fleet", USER]],
+  ["lobby-news", ["fleet", "jobs"]],
+  ["lobby-leave", ["jobs"]],
+  ["arrived", ["agent"]],
+  ["measured", ["agent", USER]],
+  ["report-rewards", ["agent"]],
 ]);
+
+/** From these rules of theirs on learners ask their fleet whether to believe only what is proven. */
+export const PROVEN_LEARNER_RULES = 2;
 
 /** Operators' orders to a fleet, by the names of their updates. */
 export const FLEET_ORDERS = [
@@ -69,6 +84,11 @@ const ORDERS: ReadonlyMap<string, readonly Speaker[]> = new Map<string, readonly
   ["retry-tasks", BY_USERS],
   ["kill", BY_USERS],
   ["follow", ["jobs"]],
+  // To learners.
+  ["probe", BY_USERS],
+  ["train", BY_USERS],
+  ["rollback", BY_USERS],
+  ["reset", BY_USERS],
 ]);
 
 /** Undefined where a word of this name needs no proof. */

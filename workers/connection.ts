@@ -23,8 +23,10 @@ import { isAlive } from "../agent/system/process-identity.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import { createConverters, type Converters } from "./codec/converters.ts";
 import { loadPayloadCodecs } from "./payload-codec.ts";
+import { USER } from "../protocol/word-proof.ts";
 import type { Environment } from "./server/environment.ts";
 import { readUpState } from "./state.ts";
+import { signingInterceptor, wordProver } from "./word-signer.ts";
 
 /** The connection settings of the command line; each overrides environment and profile. */
 export interface ConnectionFlags {
@@ -186,7 +188,7 @@ export interface OpenClient {
   readonly close: () => Promise<void>;
 }
 
-/** Connects eagerly, so that a dead address is one NO_CONNECTION error and not a failure of the first call. */
+/** Signs what its user says to workflows. Connects eagerly, so that a dead address is one NO_CONNECTION error and not a failure of the first call. */
 export async function openClient(config: ConnectionConfig): Promise<OpenClient> {
   let isClosed = false;
   const interceptors = [
@@ -200,6 +202,7 @@ export async function openClient(config: ConnectionConfig): Promise<OpenClient> 
     connection,
     namespace: config.namespace,
     dataConverter: config.dataConverter,
+    interceptors: { workflow: [signingInterceptor(wordProver([USER]))] },
   });
   return {
     client,

@@ -83,6 +83,13 @@ export function signingInterceptor(prove: ProveWord): WorkflowClientInterceptor 
       const proof = prove({ workflowId, signal: word.signal }, word.value);
       return next(proof === undefined ? input : { ...input, args: [{ ...word, proof }] });
     },
+    startUpdateWithStart: (input, next) => {
+      const [word, given] = input.updateArgs;
+      if (given !== undefined) return next(input);
+      const { workflowId } = input.workflowStartOptions;
+      const own = prove({ workflowId, signal: input.updateName }, word);
+      return next(own === undefined ? input : { ...input, updateArgs: [word, own] });
+    },
   };
 }
 

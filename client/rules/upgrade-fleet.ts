@@ -8,7 +8,7 @@
  * When a later step fails, the earlier ones stay, and the same command goes on from there.
  */
 
-import type { Client } from "@temporalio/client";
+import { WorkflowNotFoundError, type Client } from "@temporalio/client";
 import { setTimeout as sleep } from "node:timers/promises";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 import {
@@ -16,6 +16,8 @@ import {
   fleetWorkflowId,
   JOB_TASK_QUEUE,
   ledgerQuery,
+  presenceWorkflowId,
+  reportAgainSignal,
   upgradeUpdate,
 } from "../../protocol/messages.ts";
 import { unpackLedger } from "../../scheduling/ledger/codec.ts";
@@ -76,7 +78,21 @@ export async function upgradeFleet(
   await commitRouting(client, rules);
   if (from >= rules) return { fleet, from, rules: from };
   await tellFleet(client, fleet, rules);
-  return { fleet, from, rules: (await untilFollows(client, fleet, rules)).applyVersion };
+  const upgraded = await untilFollows(client, fleet, rules);
+  await tellPresences(client, upgraded, fleet);
+  return { fleet, from, rules: upgraded.applyVersion };
+}
+
+/** Whether words to them need proof, they ask their fleet with their terms. */
+async function tellPresences(client: Client, { shape }: Ledger, fleet: string): Promise<void> {
+  for (const { id } of shape.clusters) {
+    const workflowId = presenceWorkflowId(fleet, id);
+    try {
+      await client.workflow.getHandle(workflowId).signal(reportAgainSignal);
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError)) throw error;
+    }
+  }
 }
 
 /** Workers look at the routing every few seconds, and serve the committed rules from then on. */

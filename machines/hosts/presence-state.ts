@@ -10,6 +10,8 @@ export interface Presence {
   /** Agents that are watched, in order of arrival. */
   readonly agents: readonly WatchedAgent[];
   readonly arrivals: readonly PresentAgent[];
+  /** How many of the first arrivals the run before has handed over. */
+  readonly carried: number;
   /** Deregistrations on their way to the fleet. */
   readonly farewells: readonly Notice[];
   readonly terms?: SilenceTerms;
@@ -55,7 +57,13 @@ export type PresenceEvent =
   | { readonly kind: "report-again" }
   /** A signal of a name that no presence knows. */
   | { readonly kind: "unknown-signal" }
-  | { readonly kind: "terms"; readonly id: number; readonly terms: SilenceTerms }
+  /** `isProofAsked`: what was announced before the first terms is announced again if it is proven. */
+  | {
+      readonly kind: "terms";
+      readonly id: number;
+      readonly terms: SilenceTerms;
+      readonly isProofAsked?: boolean;
+    }
   | { readonly kind: "reported"; readonly id: number; readonly report: AgentReport }
   /** `isTimeout`: the agent did not take the question, or did not answer it in time. */
   | { readonly kind: "report-failed"; readonly id: number; readonly isTimeout: boolean }

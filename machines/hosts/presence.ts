@@ -54,6 +54,7 @@ export const openPresence = ({
       cluster,
       agents: [],
       arrivals: agents,
+      carried: agents.length,
       farewells: [],
       isReportDue: false,
       events: 0,
@@ -100,7 +101,12 @@ function stepped(
     case "terms": {
       const { askedTerms, ...known } = state;
       if (event.id !== askedTerms?.id) return quiet(state);
-      const fresh = { ...known, terms: event.terms };
+      const isDoubted = event.isProofAsked === true && state.terms === undefined;
+      const fresh = {
+        ...known,
+        terms: event.terms,
+        ...(isDoubted && { arrivals: state.arrivals.slice(0, state.carried) }),
+      };
       return askedTerms.isRestart ? restarted(fresh) : quiet(fresh);
     }
     case "reported":

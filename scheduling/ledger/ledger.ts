@@ -72,13 +72,21 @@ export const SIGNED_RULES = 5;
 /** From these rules on a fleet carries out an operator's order only with proof of who gives it. */
 export const SIGNED_ORDER_RULES = 6;
 
+/** From these rules on a fleet's presences, lobbies and learners ask for proof, too. */
+export const SIGNED_ATTENDANT_RULES = 7;
+
 /** What a fleet asks proof of, as its memo says it to jobs. */
 export const askedProof = (
   { applyVersion }: Pick<Ledger, "applyVersion">,
   areWordsSigned: boolean,
-): { readonly areWordsSigned: boolean; readonly areOrdersSigned: boolean } => ({
+): {
+  readonly areWordsSigned: boolean;
+  readonly areOrdersSigned: boolean;
+  readonly areAttendantsSigned: boolean;
+} => ({
   areWordsSigned,
   areOrdersSigned: areWordsSigned && applyVersion >= SIGNED_ORDER_RULES,
+  areAttendantsSigned: areWordsSigned && applyVersion >= SIGNED_ATTENDANT_RULES,
 });
 
 /** From these rules on a gang that has lost a host keeps the others for a time (docs/decisions/0123). */

@@ -46,6 +46,7 @@ import {
   intakeQuery,
   ledgerQuery,
   linkEndsQuery,
+  ATTENDANTS_MEMO,
   ORDERS_MEMO,
   orderQuery,
   othersWaitQuery,
@@ -116,6 +117,8 @@ export async function fleet(input: FleetInput): Promise<never> {
     upsertMemo({ [WORDS_MEMO]: SIGNED_WORDS });
   if (asked.areOrdersSigned && workflowInfo().memo?.[ORDERS_MEMO] !== SIGNED_WORDS)
     upsertMemo({ [ORDERS_MEMO]: SIGNED_WORDS });
+  if (asked.areAttendantsSigned && workflowInfo().memo?.[ATTENDANTS_MEMO] !== SIGNED_WORDS)
+    upsertMemo({ [ATTENDANTS_MEMO]: SIGNED_WORDS });
   const { state, feed, until } = drive<FleetState, FleetEvent, FleetCommand>({
     machine: fleetMachine,
     state: openChain(

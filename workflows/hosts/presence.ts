@@ -1,4 +1,9 @@
-/** @file The presence of one cluster: feeds `machines/hosts/presence.ts` and carries its commands out to agents and the fleet. */
+/**
+ * @file The presence of one cluster: feeds `machines/hosts/presence.ts` and carries its commands out to agents and the fleet.
+ *
+ * Whether its words need proof, the fleet says with the terms, which every run asks for before it watches an agent. What came before is kept and looked
+ * at again then.
+ */
 
 import {
   ActivityCancellationType,
@@ -23,7 +28,9 @@ import {
   type PresenceInput,
 } from "../../protocol/messages.ts";
 import { drive } from "../runtime/drive.ts";
+import { answerAboutDisbelieved, BY_ACTIVITY } from "../runtime/proven-words.ts";
 import { onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
+import { keepHeard, settleHeard } from "../runtime/word-gate.ts";
 
 const REPORT_TIMEOUT_MS = 30_000;
 /** An agent may be watched for a year. */
@@ -45,6 +52,7 @@ type AgentCommand = Extract<PresenceCommand, { kind: "report" | "keep-contact" }
 
 export async function presence(input: PresenceInput): Promise<never> {
   const fleetId = fleetWorkflowId(input.fleet);
+  keepHeard();
   const opened = openPresence(input);
   const scopes = new Map<number, CancellationScope>();
   const { feed, until } = drive(
@@ -53,6 +61,7 @@ export async function presence(input: PresenceInput): Promise<never> {
       state: opened.state,
       carryOut,
       show: (state) => setCurrentDetails(presenceDetails(state)),
+      wordsBy: BY_ACTIVITY,
     },
     opened.commands,
   );
@@ -65,6 +74,7 @@ export async function presence(input: PresenceInput): Promise<never> {
   );
   onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
   onUnknownSignal(() => feed({ kind: "unknown-signal" }));
+  answerAboutDisbelieved();
   const { next } = await until((state) => state.next !== undefined);
   return continueAsNew<typeof presence>(next ?? input);
 
@@ -75,7 +85,10 @@ export async function presence(input: PresenceInput): Promise<never> {
         scopes.get(id)?.cancel();
         return undefined;
       case "ask-terms":
-        return silenceTerms(fleetId, input.cluster).then((terms) => ({ kind: "terms", id, terms }));
+        return silenceTerms(fleetId, input.cluster).then(({ isProofAsked = false, ...terms }) => {
+          settleHeard({ areDoubted: isProofAsked });
+          return { kind: "terms", id, terms, isProofAsked };
+        });
       case "tell":
         return scoped(id, () => tellFleet(fleetId, command.entry)).then(
           (answer) => answer && { kind: "told", id, isDelivered: answer.kind !== "no-fleet" },

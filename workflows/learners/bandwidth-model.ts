@@ -34,6 +34,14 @@ import {
   type ServingVersion,
   type TrainingNote,
 } from "../../protocol/messages.ts";
+import { PROVEN_LEARNER_RULES } from "../../protocol/word-proof.ts";
+import {
+  answerAboutDisbelieved,
+  askFleetForProof,
+  isHearing,
+  keepHearing,
+  onProvenUpdate,
+} from "../runtime/proven-words.ts";
 import { onJunk, onSignal } from "../runtime/signal-intake.ts";
 import {
   nextTrainingMs,
@@ -71,7 +79,7 @@ const { tellFleet } = proxyActivities<Pick<JobActivities, "tellFleet">>({
 });
 
 export async function bandwidthModel(input: BandwidthModelInput): Promise<never> {
-  const { fleet, cluster, memory = NO_MEMORY } = input;
+  const { fleet, cluster, memory = NO_MEMORY, rules = 1 } = input;
   const run: ModelRun = {
     fleet,
     cluster,
@@ -87,7 +95,12 @@ export async function bandwidthModel(input: BandwidthModelInput): Promise<never>
     evaluateByMs: memory.samples.length > 0 ? 0 : Infinity,
     isOpen: input.memory !== undefined,
   };
+  const asked = rules < PROVEN_LEARNER_RULES ? undefined : askFleetForProof(fleetWorkflowId(fleet));
   handle(run);
+  if (asked !== undefined) {
+    await asked;
+    keepHearing((events) => (run.events += events));
+  }
   for (;;) {
     enter(run, undefined);
     await untilWork(run);
@@ -116,7 +129,8 @@ function handle(run: ModelRun): void {
     run.isReportDue = true;
   });
   onJunk(() => (run.events += EVENTS_PER_BATCH));
-  setHandler(
+  answerAboutDisbelieved();
+  onProvenUpdate(
     trainModelUpdate,
     (wanted) =>
       new Promise<TrainingNote>((done) => {
@@ -124,7 +138,7 @@ function handle(run: ModelRun): void {
         run.orders.push({ kind: "train", isFromNothing, done });
       }),
   );
-  setHandler(
+  onProvenUpdate(
     rollbackModelUpdate,
     (wanted) =>
       new Promise<ServingVersion>((done, failed) => {
@@ -248,4 +262,4 @@ async function obey(run: ModelRun): Promise<void> {
 
 /** An order that is under way is finished first, since a client waits for it. */
 const mustContinue = ({ events, orders }: ModelRun): boolean =>
-  events >= CONTINUE_AT_EVENTS && orders.length === 0;
+  events >= CONTINUE_AT_EVENTS && orders.length === 0 && !isHearing();

@@ -37,7 +37,16 @@ import {
   withPolicy,
   worldOf,
 } from "./collective-memory.ts";
+import { fleetWorkflowId } from "../../protocol/names.ts";
+import { PROVEN_LEARNER_RULES } from "../../protocol/word-proof.ts";
+import {
+  answerAboutDisbelieved,
+  askFleetForProof,
+  hearWords,
+  onProvenUpdate,
+} from "../runtime/proven-words.ts";
 import { onJunk } from "../runtime/signal-intake.ts";
+import { areWordsWaiting } from "../runtime/word-gate.ts";
 import { collectiveSummary } from "./collective-summary.ts";
 
 const CONTINUE_AT_EVENTS = 400;
@@ -51,9 +60,11 @@ const { tunePolicy } = proxyLocalActivities<CollectiveActivities>({
 });
 
 export async function collectiveTuner(input: CollectiveTunerInput): Promise<never> {
-  const { fleet, topology } = input;
+  const { fleet, topology, rules = 1 } = input;
   let memory = input.memory ?? NO_COLLECTIVE_MEMORY;
   let events = 0;
+  const proofAsked =
+    rules < PROVEN_LEARNER_RULES ? undefined : askFleetForProof(fleetWorkflowId(fleet));
   /** For which worlds a policy is to be made anew, and which makings are over: of each, a count. */
   const asked = new Map<boolean, number>();
   const made = new Map<boolean, number>();
@@ -72,7 +83,8 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
 
   setHandler(collectiveTunerQuery, view);
   onJunk(() => (events += EVENTS_PER_REPORT));
-  setHandler(
+  answerAboutDisbelieved();
+  onProvenUpdate(
     reportRewardsUpdate,
     async (report) => {
       events += EVENTS_PER_REPORT;
@@ -82,9 +94,10 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
       if (taken.isNew || worldOf(memory, hasOverlap).policy.version === 0) await remade(hasOverlap);
       return worldOf(memory, hasOverlap).policy;
     },
-    { validator: checkReport },
+    // Who asks for the policy alone changes nothing.
+    { validate: checkReport, isQuestion: ({ rewards }) => rewards.length === 0 },
   );
-  setHandler(resetCollectivesUpdate, async () => {
+  onProvenUpdate(resetCollectivesUpdate, async () => {
     events += EVENTS_PER_REPORT;
     memory = forgotten(memory);
     await Promise.all(memory.worlds.map(({ hasOverlap }) => remade(hasOverlap)));
@@ -92,8 +105,14 @@ export async function collectiveTuner(input: CollectiveTunerInput): Promise<neve
   });
 
   show();
+  if (proofAsked !== undefined) await proofAsked;
   for (;;) {
-    await condition(() => pending() !== undefined || mayContinue());
+    await condition(() => areWordsWaiting() || pending() !== undefined || mayContinue());
+    // Not beside the local activity.
+    if (areWordsWaiting()) {
+      events += await hearWords();
+      continue;
+    }
     const hasOverlap = pending();
     if (hasOverlap === undefined) break;
     await make(hasOverlap);

@@ -50,6 +50,14 @@ import {
   type LinkMemory,
   type LinkRecord,
 } from "../../protocol/link-messages.ts";
+import { PROVEN_LEARNER_RULES } from "../../protocol/word-proof.ts";
+import {
+  answerAboutDisbelieved,
+  askFleetForProof,
+  isHearing,
+  keepHearing,
+  onProvenUpdate,
+} from "../runtime/proven-words.ts";
 import { onJunk, onSignal } from "../runtime/signal-intake.ts";
 
 const CONTINUE_AT_EVENTS = 1_000;
@@ -93,7 +101,11 @@ interface MonitorRun {
   events: number;
 }
 
-export async function linkMonitor({ fleet, memory = [] }: LinkMonitorInput): Promise<never> {
+export async function linkMonitor({
+  fleet,
+  memory = [],
+  rules = 1,
+}: LinkMonitorInput): Promise<never> {
   const run: MonitorRun = {
     fleet,
     memory,
@@ -105,7 +117,12 @@ export async function linkMonitor({ fleet, memory = [] }: LinkMonitorInput): Pro
     busy: undefined,
     events: 0,
   };
+  const asked = rules < PROVEN_LEARNER_RULES ? undefined : askFleetForProof(fleetWorkflowId(fleet));
   handle(run);
+  if (asked !== undefined) {
+    await asked;
+    keepHearing((events) => (run.events += events));
+  }
   for (;;) {
     show(run);
     await untilWork(run);
@@ -135,7 +152,8 @@ function handle(run: MonitorRun): void {
     run.hasNewcomer = true;
   });
   onJunk(() => (run.events += 2));
-  setHandler(probeLinksUpdate, async (order) => {
+  answerAboutDisbelieved();
+  onProvenUpdate(probeLinksUpdate, async (order) => {
     // A client that has just started the monitor wants the fleet's links, not the answer that none is known yet.
     await condition(() => run.hasLooked);
     const between = (order as typeof order | undefined)?.between; // a client may say nothing
@@ -237,7 +255,8 @@ const viewOf = ({ fleet, sites, memory, busy }: MonitorRun): LinkMonitorView => 
   ...(busy !== undefined && { busy: [busy.a, busy.b] as const }),
 });
 
-const mustContinue = ({ events }: MonitorRun): boolean => events >= CONTINUE_AT_EVENTS;
+const mustContinue = ({ events }: MonitorRun): boolean =>
+  events >= CONTINUE_AT_EVENTS && !isHearing();
 
 function show({ fleet, memory, busy }: MonitorRun): void {
   const out = memory.filter(isOut).map(({ a, b }) => `${a} – ${b}`);

@@ -32,7 +32,9 @@ import {
   reportAgainSignal,
 } from "../../protocol/messages.ts";
 import { drive } from "../runtime/drive.ts";
+import { answerAboutDisbelieved, BY_ACTIVITY } from "../runtime/proven-words.ts";
 import { onJunk, onSignal } from "../runtime/signal-intake.ts";
+import { askForProof as askRunForProof } from "../runtime/word-gate.ts";
 
 const { tellFleet, callIn } = proxyActivities<
   Pick<JobActivities, "tellFleet"> & Pick<LobbyActivities, "callIn">
@@ -65,7 +67,16 @@ const { mergeRows } = proxyActivities<Pick<LobbyStoreActivities, "mergeRows">>({
   retry: { initialInterval: "500ms", maximumInterval: "30s" },
 });
 
+/** Of this run. */
+let isProofAsked = false;
+
+function askForProof(): void {
+  isProofAsked = true;
+  askRunForProof({ ofOrders: true });
+}
+
 export async function lobby(input: LobbyInput): Promise<void> {
+  if (input.isProofAsked === true) askForProof();
   const opened = openLobby(input, workflowInfo().runId, Date.now());
   const fleet = fleetWorkflowId(opened.fleet);
   const { state, feed, until } = drive<Lobby, LobbyEvent, LobbyCommand>({
@@ -73,15 +84,18 @@ export async function lobby(input: LobbyInput): Promise<void> {
     state: opened,
     carryOut: (command) => carryOut(command, opened, fleet),
     show: (resting) => setCurrentDetails(lobbySummary(resting)),
+    wordsBy: BY_ACTIVITY,
   });
   onSignal(lobbyNewsSignal, (news) => feed({ kind: "news", news }));
   onSignal(lobbyLeaveSignal, (leave) => feed({ kind: "leave", leave }));
   onSignal(reportAgainSignal, () => feed({ kind: "report-again" }));
   onJunk(() => feed({ kind: "junk" }));
+  answerAboutDisbelieved();
   setHandler(lobbyRowsQuery, () => lobbyRows(state()));
   setHandler(lobbyPlaceQuery, (question) => lobbyPlace(state(), question));
   const { end } = await until((now) => now.end !== undefined);
-  if (end?.next !== undefined) await continueAsNew<typeof lobby>(end.next);
+  if (end?.next !== undefined)
+    await continueAsNew<typeof lobby>({ ...end.next, ...(isProofAsked && { isProofAsked }) });
 }
 
 async function carryOut(
@@ -91,8 +105,12 @@ async function carryOut(
 ): Promise<LobbyEvent> {
   const { id } = command;
   switch (command.kind) {
-    case "call-in":
-      return { kind: "called", id, ...(await callIn(command.calls)) };
+    case "call-in": {
+      const answer = await callIn(command.calls, fleet);
+      // Of a lobby that was open before its fleet began to ask.
+      if (answer.isProofAsked === true) askForProof();
+      return { kind: "called", id, gone: answer.gone };
+    }
     case "keep-rows":
       return { kind: "kept", id, run: await keepRows({ name: command.name, rows: command.rows }) };
     case "keep-leavers":

@@ -8,11 +8,12 @@
  *
  * Words that need proof (`word-gate.ts`) are checked by a local activity when no other one is open. Its end may come together with later news live, and
  * before them on replay (docs/decisions/0014). So what comes meanwhile is fed only when the machine has come to rest after the words, and until then
- * the time stands still.
+ * the time stands still. Where a plain activity checks them (`wordsBy`), its end has its own place in history, and nothing is put off.
  */
 
 import { condition } from "@temporalio/workflow";
 import { isDue as isDueBy, type Machine, type Tick } from "../../machines/machine.ts";
+import type { WordActivities } from "../../protocol/word-proof.ts";
 import { createAlarm, createTimers } from "./timers.ts";
 import { areWordsWaiting, checkWaiting } from "./word-gate.ts";
 
@@ -32,11 +33,13 @@ export interface Driven<State, Event, Command> {
   readonly isLocal?: (command: Command) => boolean;
   /** Called with each state in which the machine rests: it waits for news or for its clock, or the state is as `until` wants it. */
   readonly show?: (state: State) => void;
+  /** Checks the words that need proof where no local activity may; what comes meanwhile is then fed at once. */
+  readonly wordsBy?: WordActivities;
 }
 
 /** `commands`: those that the opening of the state gave. */
 export function drive<State, Event, Command>(
-  { machine, state: opened, carryOut, isLocal, show }: Driven<State, Event, Command>,
+  { machine, state: opened, carryOut, isLocal, show, wordsBy }: Driven<State, Event, Command>,
   commands: readonly Command[] = [],
 ): Drive<State, Event> {
   let state = opened;
@@ -121,9 +124,9 @@ export function drive<State, Event, Command>(
 
   async function hearWords(): Promise<void> {
     const atMs = Date.now();
-    isChecking = true;
-    const handOn = await checkWaiting();
-    [isChecking, checkedAtMs] = [false, atMs];
+    isChecking = wordsBy === undefined;
+    const handOn = await checkWaiting(wordsBy);
+    if (isChecking) [isChecking, checkedAtMs] = [false, atMs];
     handOn();
   }
 

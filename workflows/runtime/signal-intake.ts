@@ -20,7 +20,7 @@ import type { Payload } from "@temporalio/common";
 import { PROOF_HEADER, wordUpdate, type JobWord } from "../../protocol/messages.ts";
 import { noteUpdates } from "./arrived-orders.ts";
 import { payloadConverter } from "./payload-converter.ts";
-import { holdBack, needsProof } from "./word-gate.ts";
+import { holdBack, needsProof, noteHeard } from "./word-gate.ts";
 
 /** A signal whose payload has not been decoded. */
 export interface Arrival<Value> {
@@ -147,9 +147,11 @@ function deliver({ signalWorkflow: signal }: Job): boolean {
 /** To its handler, at once or when its sender is proven; the handler is then that of the moment. */
 function pass(signal: string, arrival: Arrival<unknown>): void {
   const hear = (): void => handlers.get(signal)?.(arrival);
-  if (!needsProof(signal)) return hear();
   const refuse = (): void => handleUnknown?.({ ...arrival, signal });
-  holdBack({ signal, word: arrival, sender: arrival.sender, hear, refuse });
+  const word = { signal, word: arrival, sender: arrival.sender, hear, refuse };
+  if (needsProof(signal)) return holdBack(word);
+  noteHeard(word);
+  hear();
 }
 
 function dropStray({ signalWorkflow: signal }: Job): boolean {

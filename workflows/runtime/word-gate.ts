@@ -1,5 +1,5 @@
 /**
- * @file Holds words back until their sender's role is proven, in the runs of jobs that ask for it.
+ * @file Holds words back until their sender's role is proven, in the runs that ask for it: of jobs, presences and lobbies, and of learners (`proven-words.ts`).
  *
  * `drive.ts` has all words that wait checked at once, by one local activity, when no other one is open; its answer is in history. Words that pass go to
  * their handlers in the order of their arrival, the others count as junk. A number that was used in this run does not count again.
@@ -34,7 +34,7 @@ const SLICE_WORDS = 1_000;
 const SLICE_BYTES = 512 * 1024;
 const NO_BYTES = new Uint8Array();
 
-const { checkWords } = proxyLocalActivities<WordActivities>({
+const LOCALLY = proxyLocalActivities<WordActivities>({
   summary: "proof of who speaks",
   startToCloseTimeout: "10s",
   retry: { initialInterval: "100ms", maximumInterval: "5s" },
@@ -46,6 +46,8 @@ let areOrdersAsked = false;
 const disbelieved = new Map<string, Disbelieved>();
 const waiting: Waiting[] = [];
 const seen = new Set<string>();
+/** What was heard before it is known whether the run asks for proof; undefined where nothing is kept. */
+let heard: Waiting[] | undefined;
 
 /** From now on; `ofOrders`: of orders, too. */
 export function askForProof({ ofOrders }: { readonly ofOrders: boolean }): void {
@@ -60,10 +62,37 @@ export function holdBack(word: Waiting): void {
   waiting.push(word);
 }
 
+/** Words that are heard from now on are kept, so that they can be doubted. */
+export function keepHeard(): void {
+  heard = [];
+}
+
+export function noteHeard(word: Waiting): void {
+  if (speakersOf(word.signal) !== undefined) heard?.push(word);
+}
+
+/** Ends the keeping. `areDoubted`: proof is asked from now on, of what was kept, too; each word of it that passes is heard once more. */
+export function settleHeard({ areDoubted }: { readonly areDoubted: boolean }): void {
+  const kept = heard ?? [];
+  heard = undefined;
+  if (!areDoubted) return;
+  askForProof({ ofOrders: true });
+  waiting.push(...kept);
+}
+
+/** Nothing needs proof in this run; what waits is heard. */
+export function believeAll(): void {
+  isOn = false;
+  for (const { hear } of waiting.splice(0)) hear();
+}
+
+export const waitingWords = (): number => waiting.length;
 export const areWordsWaiting = (): boolean => waiting.length > 0;
 
 /** Asks about the words that wait, at most a slice of them; the answer hands them on. */
-export async function checkWaiting(): Promise<() => void> {
+export async function checkWaiting({
+  checkWords,
+}: Pick<WordActivities, "checkWords"> = LOCALLY): Promise<() => void> {
   const slice = takeSlice();
   const { workflowId, startTime, memo } = workflowInfo();
   const submitted = memo?.[PROOF_MEMO];

@@ -35,7 +35,7 @@ export function auditVerb(context: CommandContext): Command {
     .verb("audit")
     .summary("show who asked for what, and how it was answered")
     .description(
-      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it did not believe, how often and why: orders and words without a proof of who may say them. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, and what hosts refused it and why.",
+      "Shows the audit of the submit service, the oldest line first: who submitted, changed and cancelled jobs, drained and fenced hosts, from where, and what was refused and why. It is kept where `orbweaver api` runs, in a file that only its user reads and that is only ever added to; each line has the hash of the one before, and a chain that is broken ends with status 1. Keep the last hash elsewhere to see later that nothing was cut off.\n\nWhere the fleet answers it also shows which senders it, its presences, lobbies and learners did not believe, how often and why: orders and words without a proof of who may say them. With --job it shows the same of the job, and what its history says: messages that came past the service, from whoever reaches Temporal, by the name that their senders give themselves, and what hosts refused it and why.",
     )
     .option("--job <job>", "only about this job, with its history")
     .option("--user <user>", "only what this user asked for")
@@ -137,9 +137,15 @@ async function pastTheService(
   // A user of the service is no sender of what came past it.
   if (job !== undefined && user !== undefined) return { words: [] };
   const { jobChanges } = await import("../../../client/job-changes.ts");
-  const { disbelievedByFleet, disbelievedByJob } = await import("../../../client/disbelieved.ts");
-  const ask = async ({ temporal, client }: Session): Promise<PastTheService> => {
-    if (job === undefined) return { words: disbelievedByFleet(await client.fleet()) };
+  const { disbelievedByAttendants, disbelievedByFleet, disbelievedByJob } =
+    await import("../../../client/disbelieved.ts");
+  const ask = async ({ temporal, client, fleet }: Session): Promise<PastTheService> => {
+    if (job === undefined) {
+      const ledger = await client.fleet();
+      const others = await disbelievedByAttendants(temporal, fleet, ledger.shape);
+      const words = [...disbelievedByFleet(ledger), ...others];
+      return { words: words.sort((a, b) => a.atMs - b.atMs) };
+    }
     const jobId = parsedJobId(job);
     const history = await jobChanges(temporal, jobId);
     return { words: await disbelievedByJob(temporal, jobId), history };
@@ -182,16 +188,18 @@ const WORD_COLUMNS: readonly Column[] = [
   { title: "SENDER", least: 10 },
   { title: "TIMES" },
   { title: "LAST" },
+  { title: "TO", least: 10 },
   { title: "WHY", least: 10 },
 ];
 
-const wordRow = ({ atMs, sender, times, what, why }: DisbelievedSender): readonly string[] => [
-  timeText(atMs),
+const wordRow = ({
+  atMs,
   sender,
-  String(times),
+  times,
   what,
   why,
-];
+  to = "",
+}: DisbelievedSender): readonly string[] => [timeText(atMs), sender, String(times), what, to, why];
 
 const HISTORY_COLUMNS: readonly Column[] = [
   { title: "TIME" },

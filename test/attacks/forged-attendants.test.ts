@@ -1,0 +1,273 @@
+/**
+ * @file Level 2, the frontend is open: an attacker tells presences, lobbies and learners what only Orbweaver's own processes and the fleet's operators say, with
+ * no proof or a forged one. Nothing of it takes effect, all of it is counted and stands in the audit.
+ */
+
+import { Client, type WorkflowHandle } from "@temporalio/client";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { tenantId } from "../../domain/values/ids.ts";
+import {
+  announceSignal,
+  arrivedSignal,
+  BANDWIDTH_MODEL_RULES,
+  BANDWIDTH_MODEL_WORKFLOW,
+  bandwidthModelQuery,
+  bandwidthModelWorkflowId,
+  COLLECTIVE_TUNER_RULES,
+  COLLECTIVE_TUNER_WORKFLOW,
+  collectiveTunerQuery,
+  collectiveTunerWorkflowId,
+  deregisterSignal,
+  disbelievedQuery,
+  fleetMemo,
+  JOB_TASK_QUEUE,
+  LINK_MONITOR_RULES,
+  LINK_MONITOR_WORKFLOW,
+  linkMonitorWorkflowId,
+  linksQuery,
+  LOBBY_WORKFLOW,
+  lobbyLeaveSignal,
+  lobbyNewsSignal,
+  lobbyRowsQuery,
+  lobbyWorkflowId,
+  measuredSignal,
+  PRESENCE_WORKFLOW,
+  presenceWorkflowId,
+  reportAgainSignal,
+  reportRewardsUpdate,
+  USER,
+  WORD_ROLES,
+} from "../../protocol/messages.ts";
+import { signingInterceptor, wordProver } from "../../workers/word-signer.ts";
+import { SMALL_FLEET, startWorld, type World } from "../support/world.ts";
+
+let dir = "";
+let world: World;
+/** Signs nothing, and signs all roles' words with keys that nobody believes. */
+let attackers: readonly Client[] = [];
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), "orbweaver-attendants-"));
+  world = await startWorld({ address: inject("temporalAddress"), fleetYaml: SMALL_FLEET });
+  const { connection } = world.temporal;
+  const own = {
+    ORBWEAVER_KEYS: join(dir, "mallory"),
+    ORBWEAVER_IDENTITY: join(dir, "mallory.pem"),
+  };
+  const prove = wordProver([...WORD_ROLES, USER], own);
+  attackers = [
+    new Client({ connection, identity: "mallory" }),
+    new Client({
+      connection,
+      identity: "forger",
+      interceptors: { workflow: [signingInterceptor(prove)] },
+    }),
+  ];
+});
+afterAll(async () => {
+  await world.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const handlesOf = (workflowId: string): readonly WorkflowHandle[] =>
+  attackers.map((client) => client.workflow.getHandle(workflowId));
+
+/** How many words of each attacker the workflow did not believe. */
+async function counts(workflowId: string): Promise<readonly (readonly [string, number])[]> {
+  const found = await world.temporal.workflow.getHandle(workflowId).query(disbelievedQuery);
+  return found
+    .map(({ sender, times }) => [sender, times] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+const untilCounted = (workflowId: string, times: number): Promise<void> =>
+  expect
+    .poll(() => counts(workflowId), { timeout: 30_000 })
+    .toEqual([
+      ["forger", times],
+      ["mallory", times],
+    ]);
+
+it("a presence hears of no false agent, no false farewell and no false order to report", async () => {
+  const [cluster] = (await world.ledger()).shape.clusters;
+  const workflowId = presenceWorkflowId(world.fleet, cluster?.id ?? "");
+  const before = [...(await world.ledger()).hosts].map(([host, { agent }]) => ({ host, agent }));
+  const { agent } = before[0] ?? {};
+  const hosts = before.map(({ host }) => host);
+  const theirs = {
+    agent: { ...agent, epoch: "zzzz", runQueue: "mallory", orderQueue: "mallory" },
+    hosts,
+  };
+  for (const presence of handlesOf(workflowId)) {
+    await presence.signal(announceSignal, theirs as never);
+    await presence.signal(deregisterSignal, { epoch: agent?.epoch ?? "" });
+    await presence.signal(reportAgainSignal);
+  }
+  await untilCounted(workflowId, 3);
+  const { jobId } = await world.orbweaver.submit({
+    name: "still-here",
+    gang: { gpus: 1 },
+    run: { command: ["true"] },
+  });
+  expect((await world.orbweaver.job(jobId).outcome()).kind).toBe("completed");
+  const after = [...(await world.ledger()).hosts].map(([host, status]) => ({
+    host,
+    agent: status.agent,
+  }));
+  expect(after).toEqual(before);
+});
+
+it("a presence that an attacker starts asks its fleet first: their agent is not believed", async () => {
+  const [cluster] = (await world.ledger()).shape.clusters;
+  const workflowId = presenceWorkflowId(world.fleet, cluster?.id ?? "");
+  const agents = [...(await world.ledger()).hosts].map(([, { agent }]) => agent);
+  const [mallory] = attackers;
+  await mallory?.workflow.getHandle(workflowId).terminate("mine");
+  const hosts = [...(await world.ledger()).hosts.keys()];
+  await mallory?.workflow.signalWithStart(PRESENCE_WORKFLOW, {
+    workflowId,
+    taskQueue: JOB_TASK_QUEUE,
+    args: [{ fleet: world.fleet, cluster: cluster?.id ?? "" }],
+    signal: announceSignal,
+    signalArgs: [
+      { agent: { ...agents[0], runQueue: "mallory", orderQueue: "mallory" }, hosts } as never,
+    ],
+  });
+  await expect.poll(() => counts(workflowId), { timeout: 30_000 }).toEqual([["mallory", 1]]);
+  const after = [...(await world.ledger()).hosts].map(([, { agent }]) => agent);
+  expect(after).toEqual(agents);
+});
+
+it("a lobby hears neither rows nor leaves of an attacker, and keeps those of its fleet", async () => {
+  const tenant = tenantId("crowd");
+  // Of a fleet that gives no credits.
+  const fleet = `${world.fleet}-full`;
+  const workflowId = lobbyWorkflowId(fleet, tenant);
+  const row = {
+    jobId: "outside-1",
+    runId: "r1",
+    seq: 1,
+    class: "training",
+    priority: 0,
+    submittedAtMs: 1,
+    gpus: 1,
+    round: 0,
+  };
+  const news = { fleet, tenant, rows: [row], credits: [] };
+  // Signed by the fleet's key, as its worker opens a lobby.
+  await world.temporal.workflow.signalWithStart(LOBBY_WORKFLOW, {
+    workflowId,
+    taskQueue: JOB_TASK_QUEUE,
+    args: [{ fleet, tenant, isProofAsked: true }],
+    signal: lobbyNewsSignal,
+    signalArgs: [news as never],
+    memo: fleetMemo(fleet),
+  });
+  const rows = async (): Promise<readonly string[]> =>
+    (await world.temporal.workflow.getHandle(workflowId).query(lobbyRowsQuery)).jobs;
+  await expect.poll(rows, { timeout: 30_000 }).toEqual(["outside-1"]);
+  for (const lobby of handlesOf(workflowId)) {
+    await lobby.signal(lobbyNewsSignal, { ...news, rows: [{ ...row, jobId: "false" }] } as never);
+    await lobby.signal(lobbyLeaveSignal, {
+      ...{ jobId: "outside-1", runId: "r1", seq: 1, class: "training" },
+    } as never);
+    await lobby.signal(reportAgainSignal);
+  }
+  await untilCounted(workflowId, 3);
+  expect(await rows()).toEqual(["outside-1"]);
+  await world.temporal.workflow.getHandle(workflowId).terminate("over");
+});
+
+it("a bandwidth model learns nothing from an attacker, and neither trains nor rolls back for one", async () => {
+  const cluster = (await world.ledger()).shape.clusters[0]?.id ?? "";
+  const workflowId = bandwidthModelWorkflowId(world.fleet, cluster);
+  const [a, b] = [...(await world.ledger()).hosts.keys()];
+  const note = (run: string) => ({
+    ...{ jobId: "measured-table", runId: run, attempt: 0, window: 0, gbs: 40, atMs: 1 },
+    gpus: [a, b].map((host) => ({ host, mask: 1 })),
+  });
+  await world.temporal.workflow.signalWithStart(BANDWIDTH_MODEL_WORKFLOW, {
+    workflowId,
+    taskQueue: JOB_TASK_QUEUE,
+    args: [{ fleet: world.fleet, cluster, rules: BANDWIDTH_MODEL_RULES }],
+    signal: measuredSignal,
+    signalArgs: [[note("true")] as never],
+  });
+  const samples = async (): Promise<number> =>
+    (await world.temporal.workflow.getHandle(workflowId).query(bandwidthModelQuery)).samples;
+  await expect.poll(samples, { timeout: 30_000 }).toBe(1);
+  for (const model of handlesOf(workflowId)) {
+    await model.signal(measuredSignal, [note("false-1"), note("false-2")] as never);
+    for (const name of ["train", "rollback"])
+      await expect(model.executeUpdate(name, { args: [{}] })).rejects.toMatchObject({
+        cause: { type: "NOT_ALLOWED" },
+      });
+  }
+  await untilCounted(workflowId, 3);
+  expect(await samples()).toBe(1);
+});
+
+it("a link monitor and a tuner of collectives obey no attacker", async () => {
+  const links = linkMonitorWorkflowId(world.fleet);
+  await world.temporal.workflow.start(LINK_MONITOR_WORKFLOW, {
+    workflowId: links,
+    taskQueue: JOB_TASK_QUEUE,
+    args: [{ fleet: world.fleet, rules: LINK_MONITOR_RULES }],
+  });
+  for (const monitor of handlesOf(links)) {
+    await monitor.signal(arrivedSignal);
+    await expect(monitor.executeUpdate("probe", { args: [{}] })).rejects.toMatchObject({
+      cause: { type: "NOT_ALLOWED" },
+    });
+  }
+  await untilCounted(links, 2);
+  expect(await world.temporal.workflow.getHandle(links).query(linksQuery)).toMatchObject({
+    links: [],
+  });
+
+  const cluster = (await world.ledger()).shape.clusters[0]?.id ?? "";
+  const topology = {
+    cluster,
+    name: "2x1-H100",
+    nodes: 2,
+    ranks: 2,
+    hasNvlink: false,
+    hasNvlinkSharp: false,
+  };
+  const tuner = collectiveTunerWorkflowId(world.fleet, topology);
+  await world.temporal.workflow.start(COLLECTIVE_TUNER_WORKFLOW, {
+    workflowId: tuner,
+    taskQueue: JOB_TASK_QUEUE,
+    args: [{ fleet: world.fleet, topology, rules: COLLECTIVE_TUNER_RULES } as never],
+  });
+  const reward = {
+    ...{ step: 1, version: 1, minBytes: 1, maxBytes: 2, calls: 1, micros: 1 },
+    ...{ arm: "ring/simple", collective: "allreduce" },
+  };
+  for (const each of handlesOf(tuner)) {
+    const report = { hasOverlap: false, run: "r", rewards: [reward] };
+    for (const [name, value] of [
+      [reportRewardsUpdate.name, report],
+      ["reset", null],
+    ] as const)
+      await expect(each.executeUpdate(name, { args: [value] })).rejects.toMatchObject({
+        cause: { type: "NOT_ALLOWED" },
+      });
+  }
+  await untilCounted(tuner, 2);
+  expect(await world.temporal.workflow.getHandle(tuner).query(collectiveTunerQuery)).toMatchObject({
+    heard: 0,
+    unfit: 0,
+  });
+
+  const { stdout } = await world.cli(["audit", "--json"]);
+  const { words } = JSON.parse(stdout) as {
+    readonly words: readonly { readonly sender: string; readonly to?: string }[];
+  };
+  const believedNot = (sender: string): readonly (string | undefined)[] =>
+    words.filter((word) => word.sender === sender).map(({ to }) => to);
+  for (const sender of ["mallory", "forger"])
+    expect(believedNot(sender)).toEqual(expect.arrayContaining([links, tuner]));
+});
