@@ -16,6 +16,7 @@ export type {
   JobOutcome,
 } from "./job-handle.ts";
 export type { AmendOptions, NewSettings } from "./amendment.ts";
+export { gpuUse } from "./gpu-use.ts";
 export { neverStarted } from "./job-logs.ts";
 export type { RunProgress } from "./run-progress.ts";
 export type { LogOptions } from "./log-options.ts";

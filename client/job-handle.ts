@@ -48,6 +48,7 @@ import {
 import { hearsNoSignal } from "../protocol/signal-limit.ts";
 import type { AmendOptions, NewSettings } from "./amendment.ts";
 import { stateOf } from "./listed-job.ts";
+import { withGpuUse } from "./gpu-use.ts";
 import { lobbyPlaceOf } from "./lobby-place.ts";
 import { readJobLogs } from "./job-logs.ts";
 import { ordered, signalProven, userProof, type OrderCall } from "./orders.ts";
@@ -192,7 +193,13 @@ export function openJob(client: Client, id: string, by: string): JobHandle {
     },
     release: () => ordered(call, releaseUpdate, null),
     logs: (options = {}) => readJobLogs({ client, jobId, view }, options),
-    progress: () => runProgress(client, jobId),
+    progress: async () => {
+      const runs = await runProgress(client, jobId);
+      if (runs.length === 0) return runs;
+      const { fleet, attempts, array } = await view();
+      const gpus = array?.leases.flatMap((lease) => lease.gpus) ?? attempts.at(-1)?.gpus ?? [];
+      return await withGpuUse(runs, { client, fleet, gpus });
+    },
     explain: async () => explain(client, ...(await Promise.all([view(), ending()]))),
   };
 }

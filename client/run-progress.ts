@@ -1,6 +1,7 @@
 /** @file The progress of each host of a running job, from the heartbeats that Temporal shows of its pending `run` activities. */
 
 import type { Client } from "@temporalio/client";
+import type { GpuUse } from "../domain/lease/gpu-use.ts";
 import type { JobId } from "../domain/values/ids.ts";
 import { decodedPayloads } from "./payloads.ts";
 import { asked } from "./server-error.ts";
@@ -19,6 +20,8 @@ export interface RunProgress {
   /** Deliveries of the task to an agent; above 1 an agent was restarted. */
   readonly tries: number;
   readonly lastFailure?: string;
+  /** Of the job's GPUs there, where the machine shows it. */
+  readonly gpuUse?: readonly (GpuUse & { readonly gpu: number })[];
 }
 
 export async function runProgress(client: Client, jobId: JobId): Promise<readonly RunProgress[]> {
@@ -42,7 +45,9 @@ export async function runProgress(client: Client, jobId: JobId): Promise<readonl
 }
 
 /** A heartbeat is untrusted data; entries of another form are left out. */
-function readHeartbeat(details: unknown): Partial<Omit<RunProgress, "tries" | "lastFailure">> {
+function readHeartbeat(
+  details: unknown,
+): Partial<Omit<RunProgress, "tries" | "lastFailure" | "gpuUse">> {
   if (typeof details !== "object" || details === null) return {};
   const beat = new Map<string, unknown>(Object.entries(details));
   const host = beat.get("host");

@@ -8,7 +8,8 @@ import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
 import type { BearerRule } from "../access/bearer.ts";
 import type { FleetClient } from "../client/index.ts";
-import type { JobId } from "../domain/values/ids.ts";
+import type { IdleRule } from "../domain/fleet/fleet.ts";
+import type { JobId, TenantId } from "../domain/values/ids.ts";
 import { parsedJson } from "../lib/parsed-json.ts";
 import type { Facts, Message } from "../page/wire.ts";
 import { unblock } from "../scheduling/explain/remedies.ts";
@@ -37,6 +38,9 @@ import { createPast } from "./past/past.ts";
 import { createShareSamples } from "./past/share-samples.ts";
 import { decisionRow } from "./view/decisions.ts";
 import { hasJob } from "./view/rows.ts";
+import { followUse } from "./use/follow-use.ts";
+import { idleJobs } from "./use/idle-jobs.ts";
+import { idleCare } from "./use/idle-rules.ts";
 import { createTables } from "./view/tables.ts";
 import { whatIfAnswer } from "./view/what-if.ts";
 
@@ -66,7 +70,13 @@ const TELL_EVERY_MS = 100;
 const LOOK_EVERY_MS = 1_000;
 const MOST_JOB_FILE = 256 * 1024;
 
+/** The page names no more idle jobs. */
+const MOST_IDLE = 100;
+const NO_RULES: ReadonlyMap<TenantId, IdleRule> = new Map();
+
 const UNREAD = "the fleet's history has not been read yet";
+
+const suspendBy = (actor: () => FleetClient) => (job: string) => actor().job(job).suspend();
 
 export async function startConsole(options: ConsoleOptions): Promise<HttpConsole> {
   const { client, fleet, codecs, host, port, rule, files, say } = options;
@@ -81,6 +91,12 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   const spans = createLeaseSpans();
   const shares = createShareSamples();
   const kept = await keptHistory();
+  const care = idleCare({
+    tell: kept?.idle,
+    suspend: options.actor && suspendBy(options.actor),
+    say,
+  });
+  let idle: Facts["idle"];
   let ledger: Ledger | undefined;
   let at = { runId: "0", event: 0 };
   let atMs = 0;
@@ -126,6 +142,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       folded(runId, { task, folded, ledger: reached }) {
         for (const one of folded) {
           metrics.fold(one);
+          tables.noteGrants(one.ledger);
           past.add(one);
           spans.add(one);
           const row = decisionRow(one);
@@ -147,6 +164,20 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
         soon();
       },
       diverged: (runId, why) => say(`console: run ${runId} cannot be followed exactly: ${why}`),
+    },
+  });
+  const watching = followUse({
+    ...{ client, fleet, signal },
+    shape: () => ledger?.shape,
+    onUse(use) {
+      if (ledger === undefined) return;
+      tables.noteUse(use);
+      metrics.noteUse(use);
+      const rules = options.notify?.idle() ?? NO_RULES;
+      const found = idleJobs(ledger, use, { rules, nowMs: Date.now() });
+      idle = found.slice(0, MOST_IDLE).map(({ job, rule }) => ({ job, act: rule.act }));
+      care(found);
+      soon();
     },
   });
   /** The page is worth more than its books: it is shown without them where they cannot be kept. */
@@ -189,6 +220,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       ...(uiUrl !== undefined && { temporalUrl }),
       ...(reach !== undefined && { past: reach }),
       ...(actor !== undefined && { mayAct: true as const }),
+      ...(idle !== undefined && idle.length > 0 && { idle }),
     };
   }
 
@@ -240,7 +272,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       hub.close();
       jobs.close();
       await http.close();
-      await following;
+      await Promise.all([following, watching]);
       await kept?.close();
     },
   };

@@ -42,6 +42,7 @@ export function createStore(pastMs?: number): Store {
     reasons: new Map(),
     flows: new Map(),
     decisions: new Map(),
+    use: new Map(),
   };
   const listeners = new Set<() => void>();
   let facts = NO_FACTS;

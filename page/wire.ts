@@ -32,6 +32,8 @@ export interface LeaseRow {
   readonly lostGpuSeconds?: number;
   readonly checkpointedAtMs?: number;
   readonly wanted?: number;
+  /** Collective bandwidth that was expected of the gang at its grant, in GB/s. */
+  readonly predictedGbs?: number;
 }
 
 export interface ReservationRow {
@@ -56,6 +58,18 @@ export interface ReasonRow {
   readonly numbers: Readonly<Record<string, number>>;
   readonly holders: readonly string[];
 }
+
+/** What a host's agent tells of each of its GPUs: percent, watts and minutes; `UNTOLD` where it says nothing. */
+export interface UseRow {
+  readonly use: readonly number[];
+  readonly memory: readonly number[];
+  readonly watts: readonly number[];
+  readonly idleMinutes: readonly number[];
+  /** Percent of the time in which the tensor cores worked; absent where no GPU of the host says so. */
+  readonly tensor?: readonly number[];
+}
+
+export const UNTOLD = -1;
 
 /** A class, or a tenant inside a class (`class tenant`). */
 export interface FlowRow {
@@ -88,6 +102,8 @@ export interface Tables {
   readonly reasons: ReasonRow;
   readonly flows: FlowRow;
   readonly decisions: DecisionRow;
+  /** By host; of the present alone. */
+  readonly use: UseRow;
 }
 
 export const TABLES = [
@@ -98,6 +114,7 @@ export const TABLES = [
   "reasons",
   "flows",
   "decisions",
+  "use",
 ] as const satisfies readonly (keyof Tables)[];
 
 export type TableChange<Row> = {
@@ -119,6 +136,8 @@ export interface Facts {
   readonly mayAct?: true;
   /** From when on the fleet can be shown as it was, and whether still older runs may be read. */
   readonly past?: { readonly fromMs: number; readonly isMore: boolean };
+  /** Jobs that have used none of their GPUs for longer than their tenants' rules allow, and what becomes of them. */
+  readonly idle?: readonly { readonly job: string; readonly act: string }[];
 }
 
 /** The fleet at an instant of its past. */

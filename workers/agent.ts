@@ -193,6 +193,7 @@ async function startAgent(options: AgentOptions, unlock: () => void): Promise<Ru
     announce: () => sayHere(client, options, { agent, hosts: [...hosts.keys()] }),
     closing: closing.signal,
     onHeartbeat: () => options.onRegistered?.(agent),
+    beat: health.beat,
   });
   const measured = reportMeasured({
     hosts: hosts.values(),

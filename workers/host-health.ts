@@ -25,9 +25,12 @@ import { leaseChecker } from "../agent/health/lease-checks.ts";
 import { setAside, type SeenFleet, type SetAsidePorts } from "../agent/health/set-aside.ts";
 import { moveLaunches } from "../agent/health/move-launches.ts";
 import { KERNEL_LOG, openKernelLog } from "../agent/system/kernel-log.ts";
-import { askNvidiaSmi } from "../agent/system/machine-devices.ts";
+import { askNvidiaSmi, askProgram } from "../agent/system/machine-devices.ts";
 import { runCheckProgram } from "../agent/system/check-program.ts";
 import { nodeClock } from "../agent/system/node-clock.ts";
+import { watchGpuUse } from "../agent/telemetry/gpu-use.ts";
+import { GPU_USE_WORDS, TENSOR_WORDS } from "../domain/fleet/parse-gpu-use.ts";
+import type { PresenceBeat } from "../domain/lease/gpu-use.ts";
 import type { HostId } from "../domain/values/ids.ts";
 import type { AgentHost, HostSetup } from "../agent/runs/agent-host.ts";
 import { drainUpdate, fleetWorkflowId, ledgerQuery, undrainUpdate } from "../protocol/messages.ts";
@@ -40,6 +43,8 @@ export interface HealthWatch {
   on(host: HostId): Required<Pick<HostSetup, "settled" | "checkLease">>;
   /** Runs the first check, and then again and again. Returns when the first has ended, and soon all the same where it takes long. */
   begin(served: Iterable<AgentHost>): Promise<void>;
+  /** What the agent's next heartbeat tells of its GPUs; undefined while there is nothing. */
+  beat(): PresenceBeat | undefined;
 }
 
 export interface HealthSetup {
@@ -47,7 +52,7 @@ export interface HealthSetup {
   readonly health?: HealthRules;
   readonly client: Client;
   readonly fleet: string;
-  readonly hosts: readonly Pick<ServedHost, "id" | "gpus">[];
+  readonly hosts: readonly Pick<ServedHost, "id" | "gpuCount" | "gpus">[];
   readonly onNote?: (note: string) => void;
 }
 
@@ -61,6 +66,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
   const hosts = setup.hosts.map(({ id }) => id);
   const rows = new Map<HostId, readonly FastFailure[]>();
   const fleet = fleetOrders(setup);
+  const beat = hasMachine(setup) ? watchUse(setup, closing) : () => undefined;
   const drainOpen = async (reason: string): Promise<void> => {
     const seen = await fleet.look();
     await fleet.drain(
@@ -91,6 +97,7 @@ export function watchHealth(setup: HealthSetup, closing: AbortSignal): HealthWat
     waitMs: () => randomInt(MOST_WAIT_MS),
   };
   return {
+    beat,
     on: (host) => ({
       settled: (order, report) => {
         if (health?.isSetAside !== true) return;
@@ -132,6 +139,19 @@ async function checkByProgram(check: HealthRules["check"], told: Told): Promise<
 /** Those of a machine that shows its own; made-up GPUs are sound. */
 const hasGpus = ({ health, hosts }: HealthSetup): boolean =>
   health?.isGpuChecked === true && hosts.some(({ gpus = [] }) => gpus.length > 0);
+
+/** Whether the hosts are this machine, and not made up, and its GPUs may be looked at. */
+const hasMachine = ({ health, hosts }: HealthSetup): boolean =>
+  health?.isGpuChecked === true && hosts.some(({ gpus }) => gpus !== undefined);
+
+function watchUse({ hosts }: HealthSetup, closing: AbortSignal): HealthWatch["beat"] {
+  const path = process.env["PATH"];
+  return watchGpuUse({
+    ...{ clock: nodeClock, closing, hosts },
+    askDriver: () => askNvidiaSmi(path, GPU_USE_WORDS),
+    askTensor: () => askProgram(path, ["dcgmi", ...TENSOR_WORDS]),
+  });
+}
 
 async function checkGpus(served: readonly AgentHost[], told: Told): Promise<void> {
   const { clock, closing, onNote } = told;

@@ -1,5 +1,6 @@
 /** @file Temporal as the agent's logic sees it: the activity that is being executed, and the siblings of a `run`. */
 
+import type { PresenceBeat } from "../../domain/lease/gpu-use.ts";
 import type { RunHeartbeat, RunOrder } from "../../protocol/agent-contract.ts";
 
 /** The activity that is being executed. */
@@ -23,8 +24,9 @@ export type CancelReason = "asked" | "forgotten" | "paused" | "shutdown";
 export interface HeartbeatTask {
   /**
    * `forgotten`: the server no longer knows the activity; `cancelled`: its workflow wants it to end. Fails when no answer came in time.
+   * `beat`: what Temporal shows with it.
    */
-  heartbeat(withinMs: number): Promise<"heard" | "forgotten" | "cancelled">;
+  heartbeat(withinMs: number, beat?: PresenceBeat): Promise<"heard" | "forgotten" | "cancelled">;
   /** Completes the activity. Fails when the server did not answer in time. */
   end(how: "ended" | "cancelled", withinMs: number): Promise<void>;
 }

@@ -5,6 +5,7 @@
  * that could be written down. Any other beat is sent again after a short, growing pause.
  */
 
+import type { PresenceBeat } from "../../domain/lease/gpu-use.ts";
 import type { PresenceTerms } from "../../protocol/agent-contract.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { HeartbeatTask } from "../ports/temporal.ts";
@@ -14,6 +15,8 @@ export interface HeartbeatPorts {
   readonly clock: Clock;
   /** A beat that was sent then was heard; false when that could not be written down. */
   readonly onHeard: (sentAtMs: number) => boolean;
+  /** What the next beat tells beside. */
+  readonly beat?: (() => PresenceBeat | undefined) | undefined;
   /** The agent ends. */
   readonly closing: AbortSignal;
 }
@@ -26,7 +29,7 @@ const RETRY = { leastMs: 100, shareOfSilence: 1 / 10 } as const;
 
 export async function keepHeartbeat(
   { silenceMs }: PresenceTerms,
-  { task, clock, onHeard, closing }: HeartbeatPorts,
+  { task, clock, onHeard, beat, closing }: HeartbeatPorts,
 ): Promise<HeartbeatEnd> {
   // Whole: the server refuses a time limit with a fraction.
   const beatEveryMs = Math.floor(silenceMs / BEATS_PER_SILENCE);
@@ -34,7 +37,7 @@ export async function keepHeartbeat(
   for (let retryMs: number = RETRY.leastMs; !closing.aborted;) {
     const sentAtMs = clock.sinceBootMs();
     const answer = await task
-      .heartbeat(Math.min(beatEveryMs, CALL_MS))
+      .heartbeat(Math.min(beatEveryMs, CALL_MS), beat?.())
       .catch(() => "unheard" as const);
     if (answer === "forgotten" || answer === "cancelled") return answer;
     if (answer === "heard" && onHeard(sentAtMs)) {

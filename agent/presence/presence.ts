@@ -8,6 +8,7 @@
  */
 
 import type { HostId } from "../../domain/values/ids.ts";
+import type { PresenceBeat } from "../../domain/lease/gpu-use.ts";
 import type { AgentAddress } from "../../domain/lease/inbox-entry.ts";
 import type { PresenceActivities } from "../../protocol/agent-contract.ts";
 import type { AgentHost } from "../runs/agent-host.ts";
@@ -33,6 +34,8 @@ export interface PresencePorts {
   readonly closing: AbortSignal;
   /** Called once, at the first heartbeat activity: the fleet has the agent's report by then. */
   readonly onHeartbeat?: () => void;
+  /** What heartbeats tell beside that the agent is there. */
+  readonly beat?: () => PresenceBeat | undefined;
 }
 
 export interface Presence {
@@ -92,7 +95,7 @@ export function openPresence(ports: PresencePorts): Presence {
         noteAsked();
         patienceMs = terms.silenceMs * PATIENCE_SHARE;
         const task = ports.task();
-        const heartbeat = keepHeartbeat(terms, { task, clock, onHeard, closing })
+        const heartbeat = keepHeartbeat(terms, { task, clock, onHeard, beat: ports.beat, closing })
           .then(async (end) => {
             if (end === "closing") await task.end("ended", LAST_WORD_MS);
             if (end === "cancelled") await task.end("cancelled", LAST_WORD_MS);

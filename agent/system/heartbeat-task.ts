@@ -20,9 +20,9 @@ export function temporalHeartbeatTask(client: Client): HeartbeatTask {
   const within = <T>(limitMs: number, call: () => Promise<T>): Promise<T> =>
     client.withAbortSignal(AbortSignal.timeout(Math.ceil(limitMs)), call);
   return {
-    heartbeat: async (withinMs) => {
+    heartbeat: async (withinMs, beat) => {
       try {
-        await within(withinMs, () => client.activity.heartbeat(taskToken));
+        await within(withinMs, () => client.activity.heartbeat(taskToken, beat));
         return "heard";
       } catch (error) {
         if (error instanceof ActivityCancelledError) return "cancelled";

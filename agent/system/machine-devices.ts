@@ -39,14 +39,20 @@ const NVIDIA = "0x10de";
 const DISPLAY = /^0x03(00|02)/;
 
 /** The driver's answer to the words; undefined where there is no `nvidia-smi`. Fails where it does. */
-export async function askNvidiaSmi(
+export const askNvidiaSmi = (
   path: string | undefined,
   words: readonly string[],
+): Promise<string | undefined> => askProgram(path, ["nvidia-smi", ...words]);
+
+/** What a program of the machine's maker prints; undefined where there is none. Fails where it does. */
+export async function askProgram(
+  path: string | undefined,
+  [program, ...words]: readonly [string, ...(readonly string[])],
 ): Promise<string | undefined> {
   const env = path === undefined ? {} : { PATH: path };
   const options = { timeout: PATIENCE_MS, maxBuffer: MOST_BYTES, env };
   try {
-    return (await run("nvidia-smi", [...words], options)).stdout;
+    return (await run(program, words, options)).stdout;
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     throw error;

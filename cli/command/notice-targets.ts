@@ -1,4 +1,4 @@
-/** @file Who is told of what, from a fleet file: read again whenever the file has changed. */
+/** @file Who is told of what, and what becomes of idle jobs, from a fleet file: read again whenever the file has changed. */
 
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -12,23 +12,25 @@ export function readNotify(
   { cwd, say }: { readonly cwd: string; readonly say: (line: string) => void },
 ): NotifyOptions {
   const path = resolve(cwd, name);
-  const read = (): NonNullable<Fleet["notify"]> => readFleet(name, cwd).notify ?? [];
-  let targets = read();
+  const read = (): Pick<Fleet, "notify" | "idle"> => readFleet(name, cwd);
+  let rules = read();
   let stamp = stampOf(path);
+  const current = (): typeof rules => {
+    const now = stampOf(path);
+    if (now === stamp) return rules;
+    stamp = now;
+    try {
+      rules = read();
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      say(`console: the former targets of notices and rules on idle jobs stay: ${why}`);
+    }
+    return rules;
+  };
   return {
     folder: dirname(path),
-    targets() {
-      const now = stampOf(path);
-      if (now === stamp) return targets;
-      stamp = now;
-      try {
-        targets = read();
-      } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
-        say(`console: the former targets of notices stay: ${why}`);
-      }
-      return targets;
-    },
+    targets: () => current().notify ?? [],
+    idle: () => current().idle ?? new Map(),
   };
 }
 

@@ -34,7 +34,7 @@ const EVERY_ROW = { text: "", class: "", tenant: "", code: "", sort: "" };
 
 export function fleetPicture({ fleet, ledger, mode, nowMs }: FleetPicture): string {
   const { tables, order } = createStillStore(ledger, { fleet, nowMs });
-  const book = readGpus(tables.hosts, tables.leases, tables.reservations);
+  const book = readGpus(tables.hosts, tables.leases, tables);
   const layout = layOut(book.hosts, { width: WIDTH - 2 * MARGIN, height: MOST_MAP });
   const painting = paint(mode, book, THEME);
   const rows = queueRows(tables, order(), EVERY_ROW);

@@ -19,6 +19,8 @@ export interface HistoryKeeper {
   readonly fold: (folded: Pick<Folded, "event" | "before" | "ledger">) => void;
   /** The ledger of this moment. */
   readonly now: (ledger: Ledger) => void;
+  /** Notices that are no part of the history. */
+  readonly tell: (rows: readonly NoticeRow[]) => void;
   /** So far everything before was read, too. */
   readonly reached: (cursor: Cursor) => void;
   /** Writes what has gathered, then reads jobs that are due; one call after the other. */
@@ -149,6 +151,7 @@ export function createKeeper(
     begin,
     fold,
     now: (present) => void (ledger = present),
+    tell: (rows) => void notices.push(...rows),
     reached: (now) => void (cursor = now),
     keep,
   };

@@ -12,7 +12,10 @@ import type { Folded } from "../follow/fleet-run.ts";
 import { isGone } from "../follow/history-pages.ts";
 import { readJobPage } from "../job/follow-job.ts";
 import type { ReadEarlierRun } from "../past/earlier-run.ts";
+import type { IdleRule } from "../../domain/fleet/fleet.ts";
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
+import type { TenantId } from "../../domain/values/ids.ts";
+import type { IdleJob } from "../use/idle-jobs.ts";
 import { createDelivery } from "../notices/deliver.ts";
 import { createOutbox, OLDEST_MS } from "../notices/outbox.ts";
 import { createSender } from "../notices/send.ts";
@@ -30,6 +33,8 @@ interface BegunRun {
 export interface KeptHistory {
   readonly began: (run: BegunRun) => void;
   readonly folded: (folded: readonly Folded[], ledger: Ledger, cursor: Cursor) => void;
+  /** Tells those whom `notify:` names of it. */
+  readonly idle: (job: IdleJob) => void;
   /** Writes what has gathered. */
   readonly close: () => Promise<void>;
 }
@@ -49,6 +54,8 @@ export interface HistoryOptions {
 export interface NotifyOptions {
   /** As they stand in the fleet file now. */
   readonly targets: () => readonly NoticeTarget[];
+  /** What becomes of idle jobs, by tenant. */
+  readonly idle: () => ReadonlyMap<TenantId, IdleRule>;
   /** Of that file. */
   readonly folder: string;
 }
@@ -154,6 +161,7 @@ export async function startHistory(options: HistoryOptions): Promise<KeptHistory
       keeper.now(ledger);
       if (isCaughtUp) keeper.reached(cursor);
     },
+    idle: (job) => keeper.tell(outbox?.ofIdle(job) ?? []),
     async close() {
       clearInterval(timer);
       await keeping;

@@ -6,10 +6,14 @@ import type { Answer } from "../http/server.ts";
 import type { Folded } from "../follow/fleet-run.ts";
 import { fleetCounters } from "./fleet-counters.ts";
 import { fleetGauges } from "./fleet-gauges.ts";
+import { useGauges } from "./use-gauges.ts";
+import type { FleetUse } from "../use/follow-use.ts";
 import { tenantLabels } from "./labels.ts";
 
 export interface FleetMetrics {
   readonly fold: (folded: Folded) => void;
+  /** What agents tell of their GPUs now. */
+  readonly noteUse: (use: FleetUse) => void;
   /** The exposition; `atMs` is the time of the last event, and `isReached` whether the history can be read. */
   readonly expose: (
     ledger: Ledger,
@@ -23,6 +27,8 @@ export function createFleetMetrics(): FleetMetrics {
   const tenantOf = tenantLabels();
   const { fold } = fleetCounters(registry, tenantOf);
   const gauges = fleetGauges(registry, tenantOf);
+  const readUse = useGauges(registry, tenantOf);
+  let use: FleetUse = new Map();
   const registers = [registry];
   const reached = new Gauge({
     name: "orbweaver_history_reached",
@@ -36,8 +42,10 @@ export function createFleetMetrics(): FleetMetrics {
   });
   return {
     fold,
+    noteUse: (now) => void (use = now),
     async expose(ledger, { nowMs, atMs, isReached }) {
       gauges.read(ledger, nowMs);
+      readUse(ledger, use);
       reached.set(isReached ? 1 : 0);
       atSeconds.set(atMs / 1_000);
       return { status: 200, type: registry.contentType, body: await registry.metrics() };

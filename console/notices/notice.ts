@@ -9,6 +9,7 @@ import { gpuCountOf, type Lease } from "../../domain/lease/lease.ts";
 import { durationText } from "../../page/text.ts";
 import type { HostStatus, Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
+import type { IdleJob } from "../use/idle-jobs.ts";
 import type { JobRecord } from "../history/database.ts";
 
 export interface Notice {
@@ -181,6 +182,20 @@ export function waitNotices(ledger: Ledger, nowMs: number, afterMs: number): rea
     });
   }
   return notices;
+}
+
+/** Once for each lease. */
+export function idleNotice(idle: IdleJob, nowMs: number): Notice {
+  const { job: id, tenant, gpus, idleMs, lease, rule } = idle;
+  const isSuspended = rule.act === "suspend" && idle.class !== "inference";
+  return {
+    id: `gpu-idle:${lease}:${Math.round((nowMs - idleMs) / 60_000)}`,
+    event: "gpu-idle",
+    atMs: nowMs,
+    text: `${id} has used none of its ${gpusText(gpus)} for ${durationText(idleMs)}${isSuspended ? "; it is suspended" : ""}`,
+    job: { id, tenant, class: idle.class, gpus },
+    facts: { lease, idleSeconds: Math.round(idleMs / 1_000) },
+  };
 }
 
 const FAILURES: readonly string[] = ["failed", "terminated", "timed out"];

@@ -8,14 +8,16 @@
 import type { NoticeTarget } from "../../domain/fleet/notify-schema.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import type { Folded } from "../follow/fleet-run.ts";
+import type { IdleJob } from "../use/idle-jobs.ts";
 import type { JobRecord, NoticeRow } from "../history/database.ts";
-import { endNotice, isFor, noticesOf, waitNotices, type Notice } from "./notice.ts";
+import { endNotice, idleNotice, isFor, noticesOf, waitNotices, type Notice } from "./notice.ts";
 
 export interface Outbox {
   readonly ofEvent: (folded: Pick<Folded, "event" | "before" | "ledger">) => readonly NoticeRow[];
   /** Of jobs that have waited for too long by now, each once. */
   readonly ofQueue: (ledger: Ledger, nowMs: number) => readonly NoticeRow[];
   readonly ofEnd: (record: JobRecord) => readonly NoticeRow[];
+  readonly ofIdle: (job: IdleJob) => readonly NoticeRow[];
 }
 
 /** Nobody wants to hear of it later. */
@@ -58,6 +60,7 @@ export function createOutbox({
       const to = targets();
       return to.length === 0 ? [] : addressed([endNotice(record)], to);
     },
+    ofIdle: (job) => addressed([idleNotice(job, nowMs())], targets()),
     ofQueue: (ledger, now) =>
       targets().flatMap((target) => {
         if (target.waiting === undefined || !target.on.includes("waiting")) return [];

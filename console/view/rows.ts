@@ -21,7 +21,8 @@ import { takenGpus } from "../../scheduling/ledger/rules/usage.ts";
 export const masksOf = (gpus: readonly HostGpus[]): readonly GpuMask[] =>
   gpus.map(({ host, mask }) => [host, mask] as const);
 
-export function leaseRow(lease: Lease): LeaseRow {
+/** `predictedGbs`: as far as the console has seen the grant. */
+export function leaseRow(lease: Lease, predictedGbs?: number): LeaseRow {
   const {
     jobId: job,
     tenant,
@@ -41,6 +42,7 @@ export function leaseRow(lease: Lease): LeaseRow {
     ...(eviction && { forJob: eviction.forJob, lostGpuSeconds: eviction.lostGpuSeconds }),
     ...(checkpointedAtMs !== undefined && { checkpointedAtMs }),
     ...(terms && { wanted: terms.gang.gpus }),
+    ...(predictedGbs !== undefined && { predictedGbs }),
   };
 }
 

@@ -34,7 +34,7 @@ export function stillOf({
     order: queue.line.map(({ request }) => request.jobId),
     changes: {
       hosts: { set: Object.fromEntries(hostRows(ledger.shape, ledger.hosts)) },
-      leases: { set: rowsOf(leases, leaseRow) },
+      leases: { set: rowsOf(leases, (lease) => leaseRow(lease)) },
       reservations: { set: rowsOf(reservations, reservationRow) },
       requests: { set: rowsOf(requests, requestRow) },
       reasons: { set: rowsOf(ledger.reasons, reasonRow) },

@@ -16,7 +16,10 @@ import type {
   TableChange,
 } from "../../page/wire.ts";
 import { queueOrder } from "../../scheduling/explain/queue-order.ts";
+import type { Lease } from "../../domain/lease/lease.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
+import type { FleetUse } from "../use/follow-use.ts";
+import { useRow } from "./use-rows.ts";
 import {
   flowRows,
   hostRows,
@@ -31,6 +34,10 @@ export interface LiveTables {
   /** Undefined when nothing changed. */
   readonly look: (ledger: Ledger, facts: Facts, nowMs: number) => Message | undefined;
   readonly note: (decision: DecisionRow) => void;
+  /** Of each folded event: the ledger has what was expected of a gang only until its grant is delivered. */
+  readonly noteGrants: (ledger: Pick<Ledger, "outbox" | "leases">) => void;
+  /** What agents tell of their GPUs now. */
+  readonly noteUse: (use: FleetUse) => void;
   readonly snapshot: () => Extract<Message, { kind: "snapshot" }>;
 }
 
@@ -83,22 +90,26 @@ function createTable<Source, Row>(rowOf: (source: Source) => Row) {
 }
 
 export function createTables(): LiveTables {
-  const leases = createTable(leaseRow);
+  const predictions = createPredictions();
+  const leases = createTable((lease: Lease) => leaseRow(lease, predictions.of(lease.id)));
   const reservations = createTable(reservationRow);
   const requests = createTable(requestRow);
   const reasons = createTable(reasonRow);
   const hosts = createTable((row: HostRow) => row);
   const decisions = createTable((row: DecisionRow) => row);
+  const use = createTable(useRow);
   const recent = new Map<string, DecisionRow>();
   const budget = createBudget();
   const queue = createQueue(budget);
   let nextDecision = 1;
+  let used: FleetUse = new Map();
   let hostsOf: Pick<Ledger, "shape" | "hosts"> | undefined;
   let seen: Ledger | undefined;
   let facts: Facts = { fleet: "", atMs: 0 };
   let areReasonsLate = false;
 
-  return { look, note, snapshot };
+  const noteUse = (now: FleetUse): void => void (used = now);
+  return { look, note, noteGrants: predictions.note, noteUse, snapshot };
 
   function note(row: DecisionRow): void {
     recent.set(String(nextDecision), row);
@@ -118,6 +129,7 @@ export function createTables(): LiveTables {
       ...(isNew && lookAtLedger(ledger)),
       ...((isNew || areReasonsLate) && { reasons: lookAtReasons(ledger) }),
       decisions: decisions.look(recent),
+      use: use.look(used),
       flows,
     });
     const isAny = Object.keys(changes).length > 0;
@@ -162,9 +174,33 @@ export function createTables(): LiveTables {
         reasons: { set: reasons.rows() },
         flows: { set: queue.flows() },
         decisions: { set: decisions.rows() },
+        use: { set: use.rows() },
       },
     };
   }
+}
+
+/** What was expected of the gangs of leases, in GB/s, as far as their grants were seen. */
+function createPredictions(): {
+  readonly note: LiveTables["noteGrants"];
+  readonly of: (lease: string) => number | undefined;
+} {
+  const known = new Map<string, number>();
+  let seen: Ledger["outbox"] | undefined;
+  return {
+    of: (lease) => known.get(lease),
+    note({ outbox, leases }) {
+      if (outbox === seen) return;
+      seen = outbox;
+      for (const [id, { bandwidth, predictedGBs }] of outbox) {
+        const gbs = bandwidth?.predictedGbs ?? predictedGBs;
+        if (gbs !== undefined) known.set(id, gbs);
+      }
+      const held: ReadonlyMap<string, unknown> = leases;
+      if (known.size > held.size)
+        for (const id of known.keys()) if (!held.has(id)) known.delete(id);
+    },
+  };
 }
 
 interface Budget {

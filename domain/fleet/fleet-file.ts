@@ -63,6 +63,7 @@ export function parseFleetYaml(text: string, files: FleetFiles): ParsedFleet | R
       interHost,
       ...(draft.access !== undefined && { access: draft.access }),
       ...(draft.notify !== undefined && { notify: draft.notify }),
+      ...(draft.tenants.some(({ item }) => item.idle !== undefined) && { idle: idleOf(draft) }),
     },
   };
 }
@@ -214,6 +215,16 @@ function linksOf({ item }: FleetDraft["links"][number]): Link[] {
     latencyMs: latency,
     ...(price !== undefined && { usdPerGB: price }),
   }));
+}
+
+function idleOf({ tenants }: FleetDraft): NonNullable<Fleet["idle"]> {
+  return new Map(
+    tenants.flatMap(({ item: { name, idle } }) =>
+      name === undefined || idle === undefined
+        ? []
+        : [[tenantId(name), { afterMs: idle.after, act: idle.then ?? "warn" }] as const],
+    ),
+  );
 }
 
 function tenantOf({

@@ -12,7 +12,7 @@ import { policySchema } from "./policy-schema.ts";
 import { gpuType, moment, plainName, readGpuType } from "../file/file-words.ts";
 import { expandHosts, HOST_RANGE_PATTERN } from "../values/host-range.ts";
 import { jsonSchemaOf, type JsonSchema } from "../file/json-schema.ts";
-import { SILENCE_RULES } from "./fleet.ts";
+import { IDLE_ACTS, SILENCE_RULES } from "./fleet.ts";
 import {
   choice,
   duration,
@@ -281,6 +281,25 @@ export const linkSchema = z
   })
   .meta({ description: "A link between two clusters: `between`, or `from` and `to`." });
 
+/** What the console does about jobs that use none of their GPUs. */
+const idleSchema = z
+  .strictObject({
+    after: duration({
+      description:
+        "So long none of the GPUs of a job was used (each by less than 5 %; looked at every ten seconds).",
+      examples: ["30m"],
+    }),
+    then: choice(IDLE_ACTS, {
+      description:
+        "`warn` says so on the console's page; `notify` also tells those whom `notify:` names for `gpu-idle`; `suspend` also suspends the job: it writes a checkpoint, gives its GPUs back, and is held until it is released. Inference jobs are never suspended for it. Default: warn.",
+      examples: ["notify"],
+    }).optional(),
+  })
+  .meta({
+    description:
+      "What becomes of jobs that leave their GPUs idle. Only the file on the console's machine counts.",
+  });
+
 export const tenantSchema = z
   .strictObject({
     name: plainName("a tenant", { description: "Name of the tenant.", examples: ["research"] }),
@@ -308,6 +327,7 @@ export const tenantSchema = z
         "How many GPUs above its quota it may take while they are idle; they go back when a tenant inside its own quota wants them. Default: 0.",
       examples: [8],
     }).optional(),
+    idle: idleSchema.optional(),
   })
   .meta({ description: "Whose quota and share." });
 

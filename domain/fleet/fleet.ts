@@ -24,6 +24,17 @@ export interface Fleet {
   readonly access?: Access;
   /** Who is told of jobs and hosts. It stays on the machine of the console. */
   readonly notify?: readonly NoticeTarget[];
+  /** What becomes of jobs that use none of their GPUs, by tenant. It stays there, too. */
+  readonly idle?: ReadonlyMap<TenantId, IdleRule>;
+}
+
+/** `suspend` notifies, too. */
+export const IDLE_ACTS = ["warn", "notify", "suspend"] as const;
+export type IdleAct = (typeof IDLE_ACTS)[number];
+
+export interface IdleRule {
+  readonly afterMs: Ms;
+  readonly act: IdleAct;
 }
 
 export interface FleetShape {

@@ -4,9 +4,18 @@
  * The hues are those of Okabe and Ito, which readers with colour-blindness tell apart; state is also shown by form (`draw.ts`).
  */
 
+import { UNTOLD } from "../wire.ts";
 import { GPU_STATES, type GpuBook } from "./gpus.ts";
 
-export const MODES = ["state", "class", "tenant", "health", "fragmentation"] as const;
+export const MODES = [
+  "state",
+  "class",
+  "tenant",
+  "health",
+  "use",
+  "bandwidth",
+  "fragmentation",
+] as const;
 export type Mode = (typeof MODES)[number];
 
 export interface Theme {
@@ -48,6 +57,10 @@ export function paint(mode: Mode, book: GpuBook, theme: Theme): Painting {
       return byName(book, theme, ({ tenant }) => tenant);
     case "health":
       return byHealth(book, theme);
+    case "use":
+      return byUse(book, theme);
+    case "bandwidth":
+      return byBandwidth(book, theme);
     case "fragmentation":
       return byFreeBlock(book, theme);
   }
@@ -107,6 +120,59 @@ function byHealth({ hosts }: GpuBook, theme: Theme): Painting {
       name: name === "agentless" ? "no agent" : name,
       colour,
     })),
+  };
+}
+
+const scaleOf = ({ isDark }: Theme): readonly string[] =>
+  isDark
+    ? ["#20506b", "#1f6f93", "#3b9ac0", "#8fd0ea"]
+    : ["#a8d0e4", "#5aa7cb", "#1f78a8", "#084a73"];
+
+const IDLE_PERCENT = 5;
+
+/** Leased GPUs that nobody uses are what the mode is for, so they have a hue of their own. */
+function byUse({ use, leaseOf }: GpuBook, theme: Theme): Painting {
+  const scale = scaleOf(theme);
+  const colours = { idle: HUES[1], untold: OTHERS, free: free(theme) };
+  return {
+    colourOf(gpu) {
+      const percent = use[gpu] ?? UNTOLD;
+      if (percent === UNTOLD) return (leaseOf[gpu] ?? -1) < 0 ? colours.free : colours.untold;
+      if (percent < IDLE_PERCENT) return (leaseOf[gpu] ?? -1) < 0 ? colours.free : colours.idle;
+      return scale[Math.min(3, Math.ceil(percent / 25) - 1)] ?? "";
+    },
+    legend: [
+      { name: "leased and idle", colour: colours.idle },
+      ...["up to 25 %", "up to 50 %", "up to 75 %", "up to 100 %"].map((name, step) => ({
+        name,
+        colour: scale[step] ?? "",
+      })),
+      { name: "leased, not told", colour: colours.untold },
+      { name: "free", colour: colours.free },
+    ],
+  };
+}
+
+/** What was expected of each gang at its grant, in quarters of the best one's. */
+function byBandwidth({ leases, leaseOf }: GpuBook, theme: Theme): Painting {
+  const scale = scaleOf(theme);
+  const idle = free(theme);
+  const best = Math.max(0, ...leases.map(({ predictedGbs = 0 }) => predictedGbs));
+  const byLease = leases.map(({ predictedGbs }) =>
+    predictedGbs === undefined
+      ? OTHERS
+      : (scale[Math.min(3, Math.max(0, Math.ceil((4 * predictedGbs) / best) - 1))] ?? ""),
+  );
+  return {
+    colourOf: (gpu) => byLease[leaseOf[gpu] ?? -1] ?? idle,
+    legend: [
+      ...scale.map((colour, step) => ({
+        name: `up to ${((best * (step + 1)) / 4).toFixed(0)} GB/s`,
+        colour,
+      })),
+      { name: "one GPU, or not told", colour: OTHERS },
+      { name: "free", colour: idle },
+    ],
   };
 }
 

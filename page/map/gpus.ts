@@ -5,7 +5,7 @@
  */
 
 import { counted } from "../text.ts";
-import type { HostRow, LeaseRow, ReservationRow } from "../wire.ts";
+import { UNTOLD, type HostRow, type LeaseRow, type ReservationRow, type UseRow } from "../wire.ts";
 
 /** In the order of the legend. */
 export const GPU_STATES = ["free", "held", "granted", "evicted", "vacating", "reserved"] as const;
@@ -22,6 +22,8 @@ export interface GpuBook {
   /** The job for which a free or vacating GPU is reserved; -1, else an index into `claimants`. */
   readonly claimOf: Int32Array;
   readonly claimants: readonly string[];
+  /** Percent of the time in which it was used; `UNTOLD` where its agent does not say. */
+  readonly use: Int16Array;
 }
 
 const STATE: Readonly<Record<LeaseRow["state"], number>> = {
@@ -35,7 +37,13 @@ const RESERVED = 5;
 export function readGpus(
   hosts: ReadonlyMap<string, HostRow>,
   leases: ReadonlyMap<string, LeaseRow>,
-  reservations: ReadonlyMap<string, ReservationRow>,
+  {
+    reservations,
+    use = new Map(),
+  }: {
+    readonly reservations: ReadonlyMap<string, ReservationRow>;
+    readonly use?: ReadonlyMap<string, UseRow>;
+  },
 ): GpuBook {
   const listed = [...hosts].sort(([, a], [, b]) => a.at - b.at);
   const firsts = new Map<string, number>();
@@ -49,6 +57,12 @@ export function readGpus(
   const states = new Uint8Array(count);
   const leaseOf = new Int32Array(count).fill(-1);
   const claimOf = new Int32Array(count).fill(-1);
+  const uses = new Int16Array(count).fill(UNTOLD);
+  for (const [host, row] of use) {
+    const first = firsts.get(host);
+    const known = first === undefined ? 0 : (hosts.get(host)?.gpus ?? 0);
+    for (let gpu = 0; gpu < known; gpu += 1) uses[(first ?? 0) + gpu] = row.use[gpu] ?? UNTOLD;
+  }
   const held = [...leases.values()];
   const claimants = [...reservations.keys()];
   [...reservations.values()].forEach(({ gpus }, at) =>
@@ -63,7 +77,7 @@ export function readGpus(
       leaseOf[gpu] = at;
     }),
   );
-  return { count, hosts: placed, states, leaseOf, leases: held, claimOf, claimants };
+  return { count, hosts: placed, states, leaseOf, leases: held, claimOf, claimants, use: uses };
 }
 
 function eachGpu(

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { counted, durationText, shareText } from "../text.ts";
 import type { Go } from "../place.ts";
 import type { Store } from "../store.ts";
+import { UNTOLD } from "../wire.ts";
 import type { ViewProps } from "../views/view-props.ts";
 import { MODES, paint, type Mode, type Painting, type Theme } from "./colours.ts";
 import { draw } from "./draw.ts";
@@ -34,10 +35,7 @@ interface Pointed {
 export function MapView({ store, place, go }: ViewProps): ComponentChildren {
   const { tables } = store;
   const revision = store.revision();
-  const book = useMemo(
-    () => readGpus(tables.hosts, tables.leases, tables.reservations),
-    [revision],
-  );
+  const book = useMemo(() => readGpus(tables.hosts, tables.leases, tables), [revision]);
   const mode = MODES.find((name) => name === place.get("mode")) ?? "state";
   const job = place.get("job");
   const theme = useTheme();
@@ -133,6 +131,7 @@ function Numbers({
   const { states, hosts, count } = book;
   const free = states.reduce((sum, state) => sum + (state === 0 ? 1 : 0), 0);
   const reserved = states.reduce((sum, state) => sum + (state === RESERVED ? 1 : 0), 0);
+  const { idle = [] } = store.facts();
   const troubled = hosts.filter(({ row }) => row.condition !== undefined).length;
   const facts: readonly (readonly [name: string, value: string, note: string])[] = [
     ["GPUs", count.toLocaleString("en"), `on ${counted(hosts.length, "host")}`],
@@ -148,6 +147,9 @@ function Numbers({
     ],
     ["Jobs", store.tables.leases.size.toLocaleString("en"), "hold GPUs"],
     ["Waiting", store.tables.requests.size.toLocaleString("en"), "in the queue"],
+    ...(idle.length === 0
+      ? []
+      : ([["Idle jobs", idle.length.toLocaleString("en"), "use none of their GPUs"]] as const)),
     ["Not ready", troubled.toLocaleString("en"), troubled === 1 ? "host" : "hosts"],
   ];
   return h(
@@ -276,6 +278,9 @@ function Tip({ book, pointed, layout, width, nowMs }: TipProps): ComponentChildr
         null,
         `${lease.job} (${lease.class}, ${lease.tenant}) for ${durationText(nowMs - lease.sinceMs)}`,
       ),
+    lease?.predictedGbs !== undefined &&
+      h("div", null, `gang expected at ${lease.predictedGbs.toFixed(1)} GB/s`),
+    book.use[gpu] !== UNTOLD && h("div", null, `in use ${String(book.use[gpu])} % of the time`),
     lease?.forJob !== undefined && h("div", null, `makes room for ${lease.forJob}`),
     claim !== undefined && h("div", null, `reserved for ${claim}`),
     row.condition !== undefined &&

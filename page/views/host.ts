@@ -7,7 +7,7 @@ import { GPU_STATES, readGpus, type GpuBook } from "../map/gpus.ts";
 import type { Go } from "../place.ts";
 import type { Store } from "../store.ts";
 import { counted, durationText, timeText } from "../text.ts";
-import type { HostPast, HostRow } from "../wire.ts";
+import { UNTOLD, type HostPast, type HostRow, type UseRow } from "../wire.ts";
 import { healthText } from "./hosts.ts";
 import { hostOrders, Orders } from "./orders.ts";
 
@@ -31,7 +31,7 @@ export function HostView({
       { class: "quiet wide" },
       `The fleet has no host ${host === "" ? "of that name" : host}.`,
     );
-  const book = readGpus(new Map([[host, row]]), store.tables.leases, store.tables.reservations);
+  const book = readGpus(new Map([[host, row]]), store.tables.leases, store.tables);
   return h(
     "section",
     { class: "wide", "aria-label": `Host ${host}` },
@@ -49,17 +49,25 @@ export function HostView({
     !store.isPast() &&
       store.facts().mayAct &&
       h(Orders, { buttons: hostOrders(host, row.condition === "drained") }),
-    h(Gpus, { book, nowMs: store.nowMs(), go }),
+    h(Gpus, { book, used: store.tables.use.get(host), nowMs: store.nowMs(), go }),
     past && h(Spans, { past, row, nowMs: store.nowMs(), go }),
   );
 }
 
+const TITLES = ["GPU", "State", "Job", "Class", "Tenant", "For"] as const;
+
+const told = (value: number | undefined, unit: string): string =>
+  value === undefined || value === UNTOLD ? "" : `${value}${unit}`;
+
 function Gpus({
   book,
+  used,
   nowMs,
   go,
 }: {
   readonly book: GpuBook;
+  /** What the host's agent tells of them; absent: nothing. */
+  readonly used: UseRow | undefined;
   readonly nowMs: number;
   readonly go: Go;
 }): ComponentChildren {
@@ -72,7 +80,7 @@ function Gpus({
       h(
         "tr",
         null,
-        ["GPU", "State", "Job", "Class", "Tenant", "For"].map((title, at) =>
+        [...TITLES, ...(used === undefined ? [] : ["Use", "Memory", "Power"])].map((title, at) =>
           h("th", { key: title, scope: "col", class: at > 2 && at < 5 ? "wide-only" : "" }, title),
         ),
       ),
@@ -97,6 +105,11 @@ function Gpus({
           h("td", { class: "wide-only" }, lease?.class),
           h("td", { class: "wide-only" }, lease?.tenant),
           h("td", null, lease && durationText(nowMs - lease.sinceMs)),
+          used && [
+            h("td", { key: "use" }, told(used.use[gpu], " %")),
+            h("td", { key: "memory" }, told(used.memory[gpu], " %")),
+            h("td", { key: "watts" }, told(used.watts[gpu], " W")),
+          ],
         );
       }),
     ),

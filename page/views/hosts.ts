@@ -6,7 +6,7 @@ import { readGpus } from "../map/gpus.ts";
 import type { Go } from "../place.ts";
 import type { Store } from "../store.ts";
 import { durationText } from "../text.ts";
-import type { HostRow } from "../wire.ts";
+import { UNTOLD, type HostRow } from "../wire.ts";
 import { List, type Column } from "./list.ts";
 
 const HOST_COLUMNS: readonly Column[] = [
@@ -15,6 +15,7 @@ const HOST_COLUMNS: readonly Column[] = [
   { id: "rack", title: "Rack" },
   { id: "free", title: "Free", isRight: true },
   { id: "held", title: "Held", isRight: true },
+  { id: "use", title: "Use", isRight: true },
   { id: "health", title: "Health" },
   { id: "jobs", title: "Jobs" },
 ];
@@ -24,6 +25,8 @@ interface HostLine {
   readonly row: HostRow;
   readonly free: number;
   readonly held: number;
+  /** Percent, mean over its GPUs; absent where its agent does not say. */
+  readonly use?: number;
   readonly jobs: readonly string[];
 }
 
@@ -36,7 +39,7 @@ export function HostsView({
 }): ComponentChildren {
   const { tables } = store;
   const rows = useMemo(() => {
-    const book = readGpus(tables.hosts, tables.leases, tables.reservations);
+    const book = readGpus(tables.hosts, tables.leases, tables);
     return book.hosts.map(({ id, row, first }): HostLine => {
       const jobs = new Set<string>();
       let free = 0;
@@ -49,7 +52,9 @@ export function HostsView({
         }
         if (book.states[gpu] === 0) free += 1;
       }
-      return { id, row, free, held, jobs: [...jobs] };
+      const told = [...book.use.subarray(first, first + row.gpus)].filter((one) => one !== UNTOLD);
+      const use = told.reduce((sum, one) => sum + one, 0) / told.length;
+      return { id, row, free, held, jobs: [...jobs], ...(told.length > 0 && { use }) };
     });
   }, [store.revision()]);
   return h(
@@ -62,7 +67,7 @@ export function HostsView({
       rowHeight: 34,
       keyOf: ({ id }) => id,
       onOpen: ({ id }) => go({ view: "host", host: id }),
-      cell: ({ id, row, free, held, jobs }, column) => {
+      cell: ({ id, row, free, held, use, jobs }, column) => {
         switch (column) {
           case "host":
             return id;
@@ -74,6 +79,8 @@ export function HostsView({
             return String(free);
           case "held":
             return String(held);
+          case "use":
+            return use === undefined ? "" : `${Math.round(use)} %`;
           case "health":
             return healthText(row, store.nowMs());
           default:

@@ -8,6 +8,7 @@ import type { JobMoment, JobPage } from "../job-wire.ts";
 import type { Store } from "../store.ts";
 import { counted, durationText, gpuCount } from "../text.ts";
 import type { LeaseRow } from "../wire.ts";
+import { useText } from "../use-text.ts";
 import { Attempts, LifeStrip, Timeline } from "./job-life.ts";
 import { Logs } from "./logs.ts";
 import { jobOrders, Orders } from "./orders.ts";
@@ -29,6 +30,7 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
   const isHere = leases.length > 0 || request !== undefined || (life && life.ended === undefined);
   const isLive = !store.isPast() && isHere;
   const about = life?.about;
+  const idle = store.facts().idle?.find((one) => one.job === job);
   return h(
     "section",
     { class: "job wide", "aria-label": `Job ${job}` },
@@ -59,7 +61,18 @@ export function JobView({ store, job, go }: Props): ComponentChildren {
       leases.length === 0 &&
       request === undefined &&
       h("p", null, "The fleet's ledger has no such job: it has ended, or has not asked for GPUs."),
-    leases.map(([id, lease]) => h(LeaseFacts, { key: id, id, lease, nowMs: store.nowMs() })),
+    idle &&
+      h(
+        "p",
+        { class: "bad" },
+        `None of its GPUs has been used for longer than its tenant may leave them idle${IDLE_ENDS.get(idle.act) ?? "."}`,
+      ),
+    leases.map(([id, lease]) =>
+      h(LeaseFacts, {
+        ...{ key: id, id, lease, nowMs: store.nowMs() },
+        used: useText(lease.gpus, tables.use),
+      }),
+    ),
     request && h(WaitFacts, { store, job }),
     hasOutput(life) &&
       (mayAct
@@ -90,12 +103,19 @@ function withDecisions(
   return [...moments, ...said].sort((one, other) => one.atMs - other.atMs);
 }
 
+const IDLE_ENDS: ReadonlyMap<string, string> = new Map([
+  ["notify", "; those who are to know have been told."],
+  ["suspend", "; it is suspended for that."],
+]);
+
 function LeaseFacts({
   id,
   lease,
+  used,
   nowMs,
 }: {
   readonly id: string;
+  readonly used: ReturnType<typeof useText>;
   readonly lease: LeaseRow;
   readonly nowMs: number;
 }): ComponentChildren {
@@ -116,6 +136,9 @@ function LeaseFacts({
         null,
         `Makes room for ${forJob}; ${Math.round(lostGpuSeconds)} GPU-seconds of work are lost.`,
       ),
+    lease.predictedGbs !== undefined &&
+      h("p", null, `Expected at ${lease.predictedGbs.toFixed(1)} GB/s when it was granted.`),
+    used !== undefined && h("p", { class: used.isIdle ? "bad" : "" }, used.text),
     checkpointedAtMs !== undefined &&
       h("p", null, `Newest checkpoint ${durationText(nowMs - checkpointedAtMs)} ago.`),
   );

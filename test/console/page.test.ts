@@ -30,14 +30,14 @@ const request = (gpus: number, tenant = "t"): RequestRow => {
 
 describe("the map", () => {
   it("shows 6,016 GPUs on 1,370 × 720 pixels without a scroll bar", () => {
-    const { hosts } = readGpus(LARGE, new Map(), new Map());
+    const { hosts } = readGpus(LARGE, new Map(), { reservations: new Map() });
     const laid = layOut(hosts, { width: 1_370, height: 720 });
     expect(laid.height).toBeLessThanOrEqual(720);
     expect(laid.cellWidth).toBeGreaterThanOrEqual(4);
   });
 
   it("finds each GPU where it is drawn, at any width, and no two in one place", () => {
-    const { hosts } = readGpus(LARGE, new Map(), new Map());
+    const { hosts } = readGpus(LARGE, new Map(), { reservations: new Map() });
     fc.assert(
       fc.property(fc.integer({ min: 300, max: 2_000 }), fc.nat(751), (width, index) => {
         const laid = layOut(hosts, { width, height: 700 });
@@ -61,7 +61,7 @@ describe("the map", () => {
     const reservations = new Map([
       ["next", { gpus: [["c/a", 0b1100] as const], kind: "backfill", sinceMs: 0 }],
     ]);
-    const book = readGpus(hosts, leases, reservations);
+    const book = readGpus(hosts, leases, { reservations });
     expect([...book.states]).toEqual([1, 1, 4, 5, 0, 0, 0, 0]);
     expect([...book.claimOf]).toEqual([-1, -1, 0, 0, -1, -1, -1, -1]);
   });

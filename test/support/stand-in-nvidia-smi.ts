@@ -1,4 +1,4 @@
-/** @file A stand-in for `nvidia-smi`: a script that answers `-q -x` and `topo -m` as the driver does, and nothing else. */
+/** @file A stand-in for `nvidia-smi`: a script that answers `-q -x`, `topo -m` and how much its GPUs are used as the driver does, and nothing else. */
 
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,6 +9,8 @@ export interface StandInGpu {
   readonly watts?: string;
   /** Instances of MIG, each with memory of its own. */
   readonly instances?: number;
+  /** As the driver answers: percent, MiB, MiB, watts. */
+  readonly use?: string;
 }
 
 const instance = (index: number): string => `
@@ -52,6 +54,9 @@ ${gpus
 </nvidia_smi_log>
 `;
 
+const useLines = (gpus: readonly StandInGpu[]): string =>
+  gpus.map(({ use = "0, 4, 81559, 70.12" }) => `${use}\n`).join("");
+
 export const NV4_PAIR = "\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n";
 
 /** Makes it in the folder, which belongs on the PATH; again to change its answers. */
@@ -67,7 +72,7 @@ export function standInNvidiaSmi(
   const say = (text: string): string => `/bin/cat <<'EOF'\n${text}EOF`;
   writeFileSync(
     path,
-    `#!/bin/sh\ncase "$*" in\n"-q -x")\n${say(deviceQuery(gpus))}\n;;\n"topo -m")\n${say(topology)}\n;;\n*) exit 3 ;;\nesac\n`,
+    `#!/bin/sh\ncase "$*" in\n"-q -x")\n${say(deviceQuery(gpus))}\n;;\n"topo -m")\n${say(topology)}\n;;\n--query-gpu=utilization*)\n${say(useLines(gpus))}\n;;\n*) exit 3 ;;\nesac\n`,
   );
   chmodSync(path, 0o755);
 }

@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import type { JobEnding, JobView, RunProgress } from "../../../client/index.ts";
 import { runBandwidthText } from "../../../domain/lease/bandwidth-note.ts";
+import { percentText, sumOfUse } from "../../../domain/lease/gpu-use.ts";
 import { workflowUrl } from "../../../workers/connection.ts";
 import { stateColour } from "../../terminal/colour.ts";
 import {
@@ -84,6 +85,9 @@ export function statusVerb(context: CommandContext): Command {
   return addServiceOptions(verb);
 }
 
+/** Programs pause; nobody wants to hear of less. */
+const SHORT_IDLE_MS = 60_000;
+
 interface StatusValues extends ConnectionOptionValues {
   readonly json?: boolean;
   readonly tasks?: string | true;
@@ -120,6 +124,7 @@ function statusText(context: CommandContext, { view, ending, live, quiet, ui }: 
     ["waits", view.pending === undefined ? undefined : waitsText(view)],
     ["runs on", runsOn(view)],
     ["bandwidth", bandwidthText(view, live)],
+    ["GPU use", useText(live)],
     ["peak memory", peakText(view)],
     ["serves", servedText(live)],
     ...extrasFacts(view),
@@ -209,6 +214,22 @@ function bandwidthText({ attempts }: JobView, live: readonly RunProgress[]): str
   if (last === undefined) return undefined;
   const measuredGbs = last.measuredGbs ?? live.flatMap((run) => run.measuredGbs ?? []).at(0);
   return runBandwidthText({ ...last, ...(measuredGbs !== undefined && { measuredGbs }) });
+}
+
+/** Of all of the job's GPUs that show it. */
+function useText(live: readonly RunProgress[]): string | undefined {
+  const gpus = live.flatMap(({ gpuUse = [] }) => gpuUse);
+  if (gpus.length === 0) return undefined;
+  const { use, watts, memoryMiB, memoryOfMiB, tensor, idleMs } = sumOfUse(gpus);
+  return [
+    `${percentText(use)} of ${counted(gpus.length, "GPU")}`,
+    ...(tensor === undefined ? [] : [`tensor cores ${percentText(tensor)}`]),
+    ...(memoryMiB === undefined || memoryOfMiB === undefined
+      ? []
+      : [`memory ${percentText(memoryMiB / memoryOfMiB)}`]),
+    ...(watts === undefined ? [] : [`${String(Math.round(watts))} W`]),
+    ...(idleMs < SHORT_IDLE_MS ? [] : [`all idle for ${durationText(idleMs)}`]),
+  ].join(", ");
 }
 
 /** Of the last run, once it has ended. */

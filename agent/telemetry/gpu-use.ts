@@ -1,0 +1,110 @@
+/**
+ * @file Samples how much the machine's GPUs are used, for the agent's heartbeats.
+ *
+ * A look every ten seconds; a report is the mean of the last half minute, with how long each GPU has been idle. A machine without a driver is asked
+ * rarely, and one whose driver does not answer says nothing of its GPUs: the check of GPUs tells of that.
+ */
+
+import { parseGpuUse, parseTensorUse, type GpuReading } from "../../domain/fleet/parse-gpu-use.ts";
+import { IDLE_BELOW, type GpuUse, type PresenceBeat } from "../../domain/lease/gpu-use.ts";
+import type { HostId } from "../../domain/values/ids.ts";
+import type { Clock } from "../ports/clock.ts";
+
+export interface GpuUsePorts {
+  readonly clock: Clock;
+  readonly closing: AbortSignal;
+  readonly hosts: readonly { readonly id: HostId; readonly gpuCount: number }[];
+  /** The answer to `GPU_USE_WORDS`; undefined where there is no driver. May fail. */
+  askDriver(): Promise<string | undefined>;
+  /** The answer to `TENSOR_WORDS`; undefined where there is no DCGM. May fail. */
+  askTensor(): Promise<string | undefined>;
+}
+
+interface Look {
+  readonly atMs: number;
+  readonly gpus: readonly (Sample | undefined)[];
+}
+
+interface Sample extends GpuReading {
+  readonly tensor?: number;
+}
+
+export const LOOK_EVERY_MS = 10_000;
+const WITHOUT_DRIVER_MS = 300_000;
+/** Looks that a report is the mean of. */
+const MEAN_OF = 3;
+/** What is older is not told. */
+const STALE_MS = 60_000;
+
+/** The answer is what the next heartbeat tells; undefined while there is nothing. */
+export function watchGpuUse(ports: GpuUsePorts): () => PresenceBeat | undefined {
+  const { clock, closing, hosts } = ports;
+  const usedAtMs = new Map<number, number>();
+  let looks: readonly Look[] = [];
+
+  const look = async (): Promise<number> => {
+    const [answer, tensor] = await Promise.all([ports.askDriver(), tensorOf(ports)]);
+    if (answer === undefined) return WITHOUT_DRIVER_MS;
+    const atMs = clock.elapsedMs();
+    const gpus = parseGpuUse(answer).map((reading, gpu) => {
+      const share = tensor[gpu];
+      return reading && { ...reading, ...(share !== undefined && { tensor: share }) };
+    });
+    gpus.forEach((reading, gpu) => {
+      if (!usedAtMs.has(gpu) || (reading?.use ?? 1) >= IDLE_BELOW) usedAtMs.set(gpu, atMs);
+    });
+    looks = [...looks, { atMs, gpus }].slice(-MEAN_OF);
+    return LOOK_EVERY_MS;
+  };
+
+  void (async () => {
+    while (!closing.aborted) {
+      const pauseMs = await look().catch(() => LOOK_EVERY_MS);
+      await clock.pause(pauseMs, closing);
+    }
+  })();
+
+  return () => {
+    const nowMs = clock.elapsedMs();
+    const fresh = looks.filter(({ atMs }) => nowMs - atMs < STALE_MS);
+    const last = fresh.at(-1);
+    if (last === undefined) return undefined;
+    const gpus = last.gpus.map((_, gpu) =>
+      meanOf(
+        fresh.flatMap((one) => one.gpus[gpu] ?? []),
+        last.atMs - (usedAtMs.get(gpu) ?? last.atMs),
+      ),
+    );
+    return {
+      use: Object.fromEntries(hosts.map(({ id, gpuCount }) => [id, gpus.slice(0, gpuCount)])),
+    };
+  };
+}
+
+const tensorOf = async ({ askTensor }: GpuUsePorts): Promise<ReturnType<typeof parseTensorUse>> =>
+  parseTensorUse((await askTensor().catch(() => undefined)) ?? "");
+
+function meanOf(samples: readonly Sample[], idleMs: number): GpuUse | null {
+  const mean = (of: (sample: Sample) => number | undefined): number | undefined => {
+    const values = samples.flatMap((sample) => of(sample) ?? []);
+    return values.length === 0
+      ? undefined
+      : values.reduce((sum, value) => sum + value, 0) / values.length;
+  };
+  const use = mean((sample) => sample.use);
+  if (use === undefined) return null;
+  const memoryMiB = mean((sample) => sample.memoryMiB);
+  const memoryOfMiB = samples.at(-1)?.memoryOfMiB;
+  const watts = mean((sample) => sample.watts);
+  const tensor = mean((sample) => sample.tensor);
+  return {
+    use: rounded(use),
+    idleMs,
+    ...(memoryMiB !== undefined && { memoryMiB: Math.round(memoryMiB) }),
+    ...(memoryOfMiB !== undefined && { memoryOfMiB }),
+    ...(watts !== undefined && { watts: Math.round(watts) }),
+    ...(tensor !== undefined && { tensor: rounded(tensor) }),
+  };
+}
+
+const rounded = (share: number): number => Math.round(share * 1_000) / 1_000;

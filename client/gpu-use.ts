@@ -1,0 +1,58 @@
+/**
+ * @file How much the GPUs of a cluster are used, from the heartbeats that Temporal shows of its agents' presence: no worker is asked and none wakes.
+ *
+ * Cost: one call a cluster.
+ */
+
+import type { Client } from "@temporalio/client";
+import { popCount, type HostGpus } from "../domain/lease/lease.ts";
+import { readPresenceBeat, type GpuUse, type HostUse } from "../domain/lease/gpu-use.ts";
+import { clusterOf, type ClusterId, type HostId } from "../domain/values/ids.ts";
+import { presenceWorkflowId } from "../protocol/messages.ts";
+import { decodedPayloads } from "./payloads.ts";
+import type { RunProgress } from "./run-progress.ts";
+import { asked } from "./server-error.ts";
+
+/** Hosts whose agents say nothing of their GPUs are absent. Throws where the server does not answer, or knows no such presence. */
+export async function gpuUse(
+  client: Client,
+  fleet: string,
+  cluster: ClusterId,
+): Promise<ReadonlyMap<HostId, HostUse>> {
+  const presence = client.workflow.getHandle(presenceWorkflowId(fleet, cluster));
+  const { raw } = await asked(client, `the presence of ${cluster}`, () => presence.describe());
+  const use = new Map<HostId, HostUse>();
+  for (const { activityType, heartbeatDetails } of raw.pendingActivities ?? []) {
+    if (activityType?.name !== "keepContact") continue;
+    const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? []);
+    for (const [host, gpus] of readPresenceBeat(details))
+      // An agent speaks for hosts of its own cluster alone.
+      if (clusterOf(host) === cluster) use.set(host, gpus);
+  }
+  return use;
+}
+
+/** What each host of a job's leases says of the GPUs that the job has there; what cannot be read is left out. */
+export async function withGpuUse(
+  runs: readonly RunProgress[],
+  { client, fleet, gpus }: { client: Client; fleet: string; gpus: readonly HostGpus[] },
+): Promise<readonly RunProgress[]> {
+  const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))];
+  const found = await Promise.all(
+    clusters.map((cluster) => gpuUse(client, fleet, cluster).catch(() => undefined)),
+  );
+  const use = new Map(found.flatMap((one) => [...(one ?? [])]));
+  return runs.map((run) => {
+    const own = gpus.filter(({ host }) => host === run.host);
+    const gpuUses = own.flatMap(({ host, mask }) => usedOf(use.get(host), mask));
+    return gpuUses.length === 0 ? run : { ...run, gpuUse: gpuUses };
+  });
+}
+
+const usedOf = (
+  use: HostUse | undefined,
+  mask: number,
+): readonly (GpuUse & { readonly gpu: number })[] =>
+  (use ?? []).flatMap((one, gpu) =>
+    one === null || popCount(mask & (1 << gpu)) === 0 ? [] : [{ gpu, ...one }],
+  );

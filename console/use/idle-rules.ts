@@ -1,0 +1,54 @@
+/**
+ * @file Carries out the rules on idle jobs: each job is told of once for each lease, and is suspended where its tenant's rule says so.
+ *
+ * An order that fails is given again with the next look. A console that starts again may give one anew, which a job that follows it already takes
+ * as the same.
+ */
+
+import type { IdleJob } from "./idle-jobs.ts";
+
+export interface IdleCare {
+  /** Tells those whom `notify:` names; absent where nobody can be told. */
+  readonly tell: ((job: IdleJob) => void) | undefined;
+  /** Absent where this console may give no orders. */
+  readonly suspend: ((job: string) => Promise<unknown>) | undefined;
+  readonly say: (line: string) => void;
+}
+
+/** To be called with the idle jobs of each look. */
+export function idleCare({ tell, suspend, say }: IdleCare): (idle: readonly IdleJob[]) => void {
+  let told = new Set<string>();
+  let ordered = new Set<string>();
+  const failed = new Set<string>();
+  return (idle) => {
+    const keys = new Set(idle.map(keyOf));
+    // Forgotten once a job is not idle any more: it may be told of again.
+    told = new Set([...told].filter((key) => keys.has(key)));
+    ordered = new Set([...ordered].filter((key) => keys.has(key)));
+    for (const one of idle) {
+      const { job, rule } = one;
+      const key = keyOf(one);
+      if (rule.act === "warn") continue;
+      if (!told.has(key)) tell?.(one);
+      told.add(key);
+      if (rule.act !== "suspend" || one.class === "inference" || ordered.has(key)) continue;
+      ordered.add(key);
+      suspend?.(job).then(
+        () => {
+          failed.delete(key);
+          say(`console: ${job} was suspended: none of its GPUs was used for ${minutes(one)}`);
+        },
+        (error: unknown) => {
+          ordered.delete(key);
+          const why = error instanceof Error ? error.message : String(error);
+          if (!failed.has(key)) say(`console: idle job ${job} could not be suspended: ${why}`);
+          failed.add(key);
+        },
+      );
+    }
+  };
+}
+
+const keyOf = ({ job, lease }: IdleJob): string => `${job} ${lease}`;
+
+const minutes = ({ idleMs }: IdleJob): string => `${String(Math.floor(idleMs / 60_000))} minutes`;

@@ -1,0 +1,91 @@
+/** @file How much GPUs are used, as agents tell it with their heartbeats: the message, and how it is read from outside. */
+
+import { parseHostId, type HostId } from "../values/ids.ts";
+
+/** Of one GPU over the last half minute. Shares are from 0 to 1. */
+export interface GpuUse {
+  readonly use: number;
+  /** For how long, until the report, it has been used by less than `IDLE_BELOW`. */
+  readonly idleMs: number;
+  readonly memoryMiB?: number;
+  readonly memoryOfMiB?: number;
+  readonly watts?: number;
+  /** Part of the time in which its tensor cores worked. */
+  readonly tensor?: number;
+}
+
+/** By the number of the GPU; null where the machine says nothing of it. */
+export type HostUse = readonly (GpuUse | null)[];
+
+/** What a heartbeat of an agent tells beside that the agent is there. */
+export interface PresenceBeat {
+  readonly use: Readonly<Record<HostId, HostUse>>;
+}
+
+/** A GPU below this is idle. */
+export const IDLE_BELOW = 0.05;
+const MOST_GPUS = 32;
+const AMOUNTS = ["memoryMiB", "memoryOfMiB", "watts", "tensor"] as const;
+
+/** A heartbeat is untrusted data: what has another form is left out. */
+export function readPresenceBeat(details: unknown): ReadonlyMap<HostId, HostUse> {
+  const use = isObject(details) ? details["use"] : undefined;
+  if (!isObject(use)) return new Map();
+  return new Map(
+    Object.entries(use).flatMap(([host, gpus]) =>
+      /^[^/\s]+\/[^/\s]+$/.test(host) && Array.isArray(gpus) && gpus.length <= MOST_GPUS
+        ? [[parseHostId(host), gpus.map(readGpu)] as const]
+        : [],
+    ),
+  );
+}
+
+function readGpu(said: unknown): GpuUse | null {
+  if (!isObject(said)) return null;
+  const { use, idleMs } = said;
+  if (!isAmount(use) || use > 1 || !isAmount(idleMs)) return null;
+  const more = AMOUNTS.flatMap((name) => {
+    const value = said[name];
+    return isAmount(value) ? [[name, value] as const] : [];
+  });
+  return { use, idleMs, ...Object.fromEntries(more) };
+}
+
+const isAmount = (value: unknown): value is number =>
+  typeof value === "number" && Number.isFinite(value) && value >= 0;
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
+/** Of several GPUs together. */
+export interface UseSum extends GpuUse {
+  readonly gpus: number;
+}
+
+/**
+ * Shares are means over the GPUs that say them, amounts are sums, and the time is that for which none was used. Of no GPU: a use of 0 and an idle
+ * time of 0.
+ */
+export function sumOfUse(gpus: readonly GpuUse[]): UseSum {
+  const sum = (name: (typeof AMOUNTS)[number]): number | undefined => {
+    const values = gpus.flatMap((one) => one[name] ?? []);
+    return values.length === 0 ? undefined : values.reduce((all, value) => all + value, 0);
+  };
+  const [memoryMiB, memoryOfMiB, watts] = [sum("memoryMiB"), sum("memoryOfMiB"), sum("watts")];
+  const tensors = gpus.flatMap(({ tensor }) => tensor ?? []);
+  return {
+    gpus: gpus.length,
+    use: meanOf(gpus.map(({ use }) => use)),
+    idleMs: gpus.length === 0 ? 0 : Math.min(...gpus.map(({ idleMs }) => idleMs)),
+    ...(memoryMiB !== undefined && { memoryMiB }),
+    ...(memoryOfMiB !== undefined && { memoryOfMiB }),
+    ...(watts !== undefined && { watts }),
+    ...(tensors.length > 0 && { tensor: meanOf(tensors) }),
+  };
+}
+
+const meanOf = (values: readonly number[]): number =>
+  values.length === 0 ? 0 : values.reduce((all, value) => all + value, 0) / values.length;
+
+/** `42 %`. */
+export const percentText = (share: number): string => `${Math.round(share * 100)} %`;
