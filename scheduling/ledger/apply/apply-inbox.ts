@@ -119,10 +119,10 @@ function applyRequest(transaction: LedgerTransaction, request: GangRequest): voi
 
 /** A newer request of its run waits outside, and its lobby has yet to hear of it. */
 function isOutdatedOutside(
-  { before, intake = before.intake }: LedgerTransaction,
+  { before, intake }: LedgerTransaction,
   { jobId, runId, seq }: GangRequest,
 ): boolean {
-  const row = intake?.news.get(jobId);
+  const row = (intake ?? before.intake)?.news.get(jobId);
   const isNewer = row?.runId === runId && row.seq > seq;
   return isNewer && before.applyVersion >= LATE_COPIES_RULES;
 }
