@@ -5,7 +5,7 @@
  * The attacker has a plain client, has read everything that histories hold, and has a key of their own.
  */
 
-import { Client, type WorkflowHandle } from "@temporalio/client";
+import { Client, WithStartWorkflowOperation, type WorkflowHandle } from "@temporalio/client";
 import { defaultPayloadConverter, type Payload } from "@temporalio/common";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -262,6 +262,26 @@ it("a job's submitter and an operator amend, hold and release it; an attacker do
   await expect.poll(async () => (await job.view()).state, { timeout: 60_000 }).toBe("running");
   await job.cancel({ isForced: true });
   await expect.poll(async () => (await job.outcome()).kind, { timeout: 60_000 }).toBe("cancelled");
+});
+
+it("an order that comes with the start of a job waits until the job knows whose it obeys", async () => {
+  const begin = async (client: Client, name: string): Promise<string> => {
+    const workflowId = `${name}-${world.fleet}`;
+    const file = { name, gang: { gpus: 64 }, run: { command: ["true"] } };
+    const start = new WithStartWorkflowOperation("job", {
+      ...{ workflowId, taskQueue: JOB_TASK_QUEUE, workflowIdConflictPolicy: "FAIL" },
+      args: [file, { fleet: world.fleet }],
+    });
+    const order = { args: [{ by: "root" }], startWorkflowOperation: start };
+    expect(await client.workflow.executeUpdateWithStart("hold", order as never)).toBeNull();
+    return workflowId;
+  };
+  const forged = world.orbweaver.job(await begin(forger, "forged-early"));
+  await expect.poll(async () => (await forged.view()).junkSignals).toBe(1);
+  expect((await forged.view()).state).toBe("pending");
+  const own = world.orbweaver.job(await begin(world.temporal, "held-early"));
+  await expect.poll(async () => (await own.view()).state, { timeout: 30_000 }).toBe("held");
+  for (const job of [forged, own]) await job.cancel();
 });
 
 it("a job that a host refuses has a line about it in its audit: which agent, what, and why", async () => {

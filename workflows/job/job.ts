@@ -67,7 +67,7 @@ import { gangCarrier } from "../gang/carry-out.ts";
 import { drive, type Drive } from "../runtime/drive.ts";
 import { answerAboutOrders, onOrder } from "../runtime/orders.ts";
 import { acceptWords, onSignal, onUnknownSignal } from "../runtime/signal-intake.ts";
-import { askForProof } from "../runtime/word-gate.ts";
+import { askForProof, believeAll, keepOrders } from "../runtime/word-gate.ts";
 import { failure, readId } from "./failure.ts";
 import { followJobs, onFollow, refuseFollowers, tellFollowersEnd, tellStart } from "./followers.ts";
 import { extrasCarrier, polish } from "./launch-extras.ts";
@@ -107,6 +107,7 @@ export async function job(file: unknown, options?: JobOptions | null): Promise<J
     submittedAtMs: startTime.getTime(),
     isListed: typedSearchAttributes.get(STATE) !== undefined,
   };
+  keepOrders();
   const opened = openJob(identity, Date.now());
   const life = drive<Job, JobEvent, JobCommand>(
     {
@@ -254,8 +255,10 @@ function carrierOf(
     switch (command.kind) {
       case "admit":
         return admit(file, command.entry).then((admission) => {
-          if (admission.kind === "admitted" && admission.rules >= SIGNED_JOB_RULES)
-            askForProof({ ofOrders: admission.rules >= SIGNED_ORDER_JOB_RULES });
+          const rules = admission.kind === "admitted" ? admission.rules : 0;
+          const areOrdersSigned = rules >= SIGNED_ORDER_JOB_RULES;
+          if (!areOrdersSigned) believeAll();
+          if (rules >= SIGNED_JOB_RULES) askForProof({ ofOrders: areOrdersSigned });
           return { kind: "admission", admission };
         });
       case "tell": {

@@ -5,13 +5,14 @@
  * their handlers in the order of their arrival, the others count as junk. A number that was used in this run does not count again.
  */
 
-import { proxyLocalActivities, workflowInfo } from "@temporalio/workflow";
+import { patched, proxyLocalActivities, workflowInfo } from "@temporalio/workflow";
 import { PROOF_MEMO } from "../../protocol/signed-job.ts";
 import {
   isOrder,
   parseProof,
   speakersOf,
   staleWord,
+  USER,
   type Disbelieved,
   type WordActivities,
 } from "../../protocol/word-proof.ts";
@@ -46,6 +47,8 @@ let areOrdersAsked = false;
 const disbelieved = new Map<string, Disbelieved>();
 const waiting: Waiting[] = [];
 const seen = new Set<string>();
+/** Whether orders are kept, because it is not known yet whether they need proof. */
+let areOrdersKept = false;
 /** What was heard before it is known whether the run asks for proof; undefined where nothing is kept. */
 let heard: Waiting[] | undefined;
 
@@ -55,8 +58,21 @@ export function askForProof({ ofOrders }: { readonly ofOrders: boolean }): void 
   areOrdersAsked = ofOrders;
 }
 
-export const needsProof = (word: string): boolean =>
-  isOn && speakersOf(word) !== undefined && (areOrdersAsked || !isOrder(word));
+/** Whether the word has to wait. */
+export function needsProof(word: string): boolean {
+  if (!isOn) return areOrdersKept && isOfUsers(word) && patched("kept-orders");
+  return speakersOf(word) !== undefined && (areOrdersAsked || !isOrder(word));
+}
+
+const isOfUsers = (word: string): boolean => speakersOf(word)?.includes(USER) === true;
+
+/**
+ * People's orders wait until `askForProof` or `believeAll`. Runs of former releases carried them out at once, and replay so: the marker comes with the first
+ * such order of a run.
+ */
+export function keepOrders(): void {
+  areOrdersKept = true;
+}
 
 export function holdBack(word: Waiting): void {
   waiting.push(word);
@@ -83,6 +99,7 @@ export function settleHeard({ areDoubted }: { readonly areDoubted: boolean }): v
 /** Nothing needs proof in this run; what waits is heard. */
 export function believeAll(): void {
   isOn = false;
+  areOrdersKept = false;
   for (const { hear } of waiting.splice(0)) hear();
 }
 

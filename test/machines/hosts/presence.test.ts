@@ -121,6 +121,22 @@ describe("the presence of a cluster", () => {
     expect(played.take("report").isPatient).toBe(false);
   });
 
+  it("watches nobody who was announced before its fleet asked for proof, but for those of the run before", () => {
+    const played = opened([agentOf("1", "a")]);
+    played.feed({ kind: "announced", present: agentOf("2", "b") });
+    const { id } = played.take("ask-terms");
+    played.feed({ kind: "terms", id, terms: TERMS, isProofAsked: true });
+    expect(played.state().agents.map(({ agent }) => agent.epoch)).toEqual(["1"]);
+    // Proven, and heard once more.
+    played.feed({ kind: "announced", present: agentOf("2", "b") });
+    played.feed({ kind: "report-again" });
+    const again = played.take("ask-terms");
+    played.feed({ kind: "announced", present: agentOf("3", "c") });
+    played.feed({ kind: "terms", id: again.id, terms: TERMS, isProofAsked: true });
+    const epochs = played.state().agents.map(({ agent }) => agent.epoch);
+    expect(epochs.sort()).toEqual(["1", "2", "3"]);
+  });
+
   it("tells an entry again where there is no fleet", () => {
     const played = opened([agentOf("1", "a")]);
     played.feed({ kind: "terms", id: played.take("ask-terms").id, terms: TERMS });
