@@ -107,6 +107,8 @@ export const UNHEARD_GRANT_RULES = 7;
 
 /** A late copy of a request does not take the place of a newer one that has been put outside. */
 export const LATE_COPIES_RULES = 7;
+/** The ledger keeps the epoch of an agent that fell silent before it had reported: a late copy of its registration does not end that. */
+export const SILENT_SUCCESSORS_RULES = 7;
 
 export interface Ledger {
   readonly applyVersion: number;
@@ -241,7 +243,7 @@ export interface HostStatus {
   readonly isFenced?: true;
   /** When it was fenced; absent where nobody noted it. */
   readonly fencedAtMs?: number;
-  /** The newest known epoch of a host without an agent: a registration with an older one is a late copy. */
+  /** The newest known epoch of a host without an agent, or of one whose agent's successor fell silent: a registration with an older one is a late copy. */
   readonly lastEpoch?: string;
   /** When the presence told the last word of this host's agent that counted; absent where none was dated. From `ORDERED_PRESENCE_RULES` on. */
   readonly toldAtMs?: number;

@@ -82,6 +82,12 @@ test("seed 80 breaks a law under rules 6, and none any more: an old request took
   expect(play(drawSettings(80)).violation).toBeUndefined();
 });
 
+/** A late copy of the registration of an agent that had fallen silent before it reported; its host was gone for ever. */
+test("seed 20286 breaks a law under rules 6, and none any more: a host that had fallen silent seemed to answer", () => {
+  expect(play(narrow(20286), { rules: 6 }).violation?.law).toBe("liveness");
+  expect(play(narrow(20286)).violation).toBeUndefined();
+});
+
 test("the same seed gives the same story, byte for byte, with a diagram", () => {
   const told = () => play(drawSettings(7), { isTold: true });
   const [first, second] = [told(), told()];

@@ -19,6 +19,7 @@ import { isBounded, type HostStatus } from "../ledger.ts";
 import { tokensBelow } from "./ledger-recovery.ts";
 import type { LedgerTransaction } from "./transaction.ts";
 import { indexOf, leasesOf } from "./transaction-index.ts";
+import { newestEpochOf } from "./host-silence.ts";
 
 export interface EntryRefusal {
   readonly code: RefusalCode;
@@ -250,7 +251,7 @@ export function newestEpoch(
   status: HostStatus | undefined,
   { before, nowMs }: Pick<LedgerTransaction, "before" | "nowMs">,
 ): string {
-  const epoch = status?.agent?.epoch ?? status?.lastEpoch ?? "";
+  const epoch = (status && newestEpochOf(status)) ?? "";
   const isForged = isBounded(before) && isEpochAhead(epoch, nowMs);
   return isForged ? "" : epoch;
 }

@@ -10,7 +10,8 @@
  * asserted: its presence tells of its silence, and its clock runs as well, but never less than ten minutes, because nobody knows what its agent has
  * agreed to.
  * An agent may announce itself, take the place of the one that the ledger knows, and fall silent before it has reported: that is the host's silence
- * all the same, because nobody watches the older agent any more (rules 5). Its clock is no shorter than a stranger's.
+ * all the same, because nobody watches the older agent any more (rules 5). Its clock is no shorter than a stranger's. A copy of its registration that
+ * comes after that is late (rules 7).
  *
  * What a presence tells may arrive twice, late and out of order; each word says when it was told, and one that is not newer than the last that
  * counted for the same agent changes nothing (rules 5). Without that a silence that a frozen worker held up would take a host for silent that has
@@ -27,6 +28,7 @@ import type { InboxEntry } from "../../../domain/lease/inbox-entry.ts";
 import {
   ORDERED_PRESENCE_RULES,
   SILENT_STRANGERS_RULES,
+  SILENT_SUCCESSORS_RULES,
   type HostStatus,
   type Ledger,
 } from "../ledger.ts";
@@ -51,6 +53,7 @@ export function applySilence(
         ...known,
         ...dated,
         ...(fenceMs !== undefined && strangersTerms(transaction, host, fenceMs)),
+        ...(transaction.before.applyVersion >= SILENT_SUCCESSORS_RULES && { lastEpoch: epoch }),
         silentSinceMs: nowMs,
       });
     } else if (isStranger(transaction, host, { epoch, status, isDated: toldAtMs !== undefined }))
@@ -72,7 +75,13 @@ export function isOvertaken(
   { epoch, toldAtMs }: { readonly epoch: string; readonly toldAtMs?: number | undefined },
 ): boolean {
   if (status?.toldAtMs === undefined || toldAtMs === undefined) return false;
-  return (status.agent?.epoch ?? status.lastEpoch) === epoch && toldAtMs <= status.toldAtMs;
+  return newestEpochOf(status) === epoch && toldAtMs <= status.toldAtMs;
+}
+
+/** Of its agent, or of a later one that it has heard of. Undefined where it has heard of none. */
+export function newestEpochOf({ agent, lastEpoch }: HostStatus): string | undefined {
+  if (agent === undefined || lastEpoch === undefined) return agent?.epoch ?? lastEpoch;
+  return agent.epoch < lastEpoch ? lastEpoch : agent.epoch;
 }
 
 /**
@@ -140,7 +149,7 @@ export function withoutSilence(status: HostStatus): HostStatus {
 export function fenceHost(transaction: LedgerTransaction, host: HostId, nowMs: number): void {
   const status = transaction.hosts.get(host) ?? { isDrained: false };
   const { agent, fenceMs: _agreed, ...rest } = withoutSilence(status);
-  const lastEpoch = agent?.epoch ?? rest.lastEpoch;
+  const lastEpoch = newestEpochOf(status);
   if (status.isFenced !== true || agent !== undefined) {
     setHost(transaction, host, {
       ...rest,

@@ -28,6 +28,8 @@ const commands =
 export const PLANTED: readonly PlantedBug[] = [
   {
     name: "the token is not checked",
+    seenAt: 4,
+    isWide: true,
     planted: { agent: { refusalOf: () => undefined } },
   },
   {
@@ -37,6 +39,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "an order to stop does not revoke its token",
+    seenAt: 4,
+    isWide: true,
     planted: { agent: { revoke: () => undefined } },
   },
   {
@@ -85,6 +89,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "the barrier takes beats of any token",
+    seenAt: 1,
+    isWide: true,
     planted: {
       agent: {
         isGangReady: ({ gang, host }, beats) =>
@@ -355,6 +361,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "an agent lets a revoked token start, and refuses higher ones alone",
+    seenAt: 4,
+    isWide: true,
     planted: {
       agent: {
         refusalOf: ({ seen, revoked: _revoked }, token, mask) =>
@@ -364,6 +372,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "an array's cancelled tasks run all the same",
+    seenAt: 3,
+    isWide: true,
     planted: {
       array: (machine) => ({
         ...machine,
@@ -390,6 +400,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "tasks of a batch that was lost count as completed",
+    seenAt: 2,
+    isWide: true,
     planted: {
       array: (machine) => ({
         ...machine,
@@ -434,6 +446,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "any news of a job lets those go on that follow it",
+    seenAt: 1,
+    isWide: true,
     planted: {
       job: (machine) => ({
         ...machine,
@@ -450,6 +464,8 @@ export const PLANTED: readonly PlantedBug[] = [
   },
   {
     name: "a job that follows others never looks at them",
+    seenAt: 2,
+    isWide: true,
     planted: {
       job: (machine) => ({
         ...machine,

@@ -118,3 +118,14 @@ test("what a fence has confirmed of a held lease counts no longer once its host 
   const former = apply(ready(4), { kind: "fence", hosts: [HOST], nowMs: 2_000 }).ledger;
   expect(told(former, [registered("e2", 2_500), ended], 3_000).leases.size).toBe(0);
 });
+
+test("a late copy of a silent successor's registration changes nothing, before its fence and after; under rules 6 the host seemed to answer", () => {
+  const words = [silence("e2", 300), registered("e2", 200)];
+  const silent = told(ready(7), words);
+  expect(statusOf(silent)).toMatchObject({ silentSinceMs: 1_000, lastEpoch: "e2" });
+  expect(unpackLedger(packLedger(silent))).toEqual(silent);
+  const fenced = later(silent, 1_000 + TEN_MINUTES);
+  expect(statusOf(told(fenced, [registered("e2", 200)], 700_000))?.isFenced).toBe(true);
+  expect(statusOf(told(silent, [registered("e2", 400)]))).not.toHaveProperty("silentSinceMs");
+  expect(statusOf(told(ready(6), words))).not.toHaveProperty("silentSinceMs");
+});
