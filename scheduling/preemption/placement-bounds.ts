@@ -35,7 +35,7 @@ export function placementBounds(
     if (largestGang(shape, offers) < asked.gpus) return [];
     const sets = setsOf(shape, offers).filter((set) => largestGang(shape, set) >= asked.gpus);
     return sets.map((set) => ({
-      place: set.length === 1 || isOnAllHosts(type) ? set : [],
+      place: isOnAllHosts(type) ? set : [],
       throughput: across(asked, set, capacity),
     }));
   });
@@ -85,7 +85,7 @@ function leftOf(
   offers: readonly ClusterOffer[],
   taken: TakenGpus | undefined,
 ): readonly ClusterOffer[] {
-  if (taken === undefined || (taken.place.length > 1 && !isOnAllHosts(type))) return offers;
+  if (taken === undefined || !isOnAllHosts(type)) return offers;
   const inPlace = ({ rank }: ClusterOffer): boolean =>
     taken.place.some((other) => other.rank === rank);
   const rest = offers.filter(inPlace).reduce((sum, { gpus }) => sum + gpus, 0) - taken.gpus;
