@@ -10,6 +10,7 @@ import type { BearerRule } from "../access/bearer.ts";
 import type { FleetClient } from "../client/index.ts";
 import type { IdleRule } from "../domain/fleet/fleet.ts";
 import type { JobId, TenantId } from "../domain/values/ids.ts";
+import { dirname, join } from "node:path";
 import { parsedJson } from "../lib/parsed-json.ts";
 import type { Facts, Message } from "../page/wire.ts";
 import { unblock } from "../scheduling/explain/remedies.ts";
@@ -32,7 +33,8 @@ import {
   type Stream,
 } from "./http/server.ts";
 import { startHistory, type KeptHistory, type NotifyOptions } from "./history/start-history.ts";
-import { earlierRuns } from "./past/earlier-run.ts";
+import { earlierRuns, runsOfTemporal } from "./past/earlier-run.ts";
+import { createRunArchive, MOST_ARCHIVE_BYTES, type RunArchive } from "./past/run-archive.ts";
 import { createLeaseSpans } from "./past/lease-spans.ts";
 import { createPast } from "./past/past.ts";
 import { createShareSamples } from "./past/share-samples.ts";
@@ -70,6 +72,8 @@ const TELL_EVERY_MS = 100;
 const LOOK_EVERY_MS = 1_000;
 const MOST_JOB_FILE = 256 * 1024;
 
+/** Beside the history database. */
+const RUNS_FOLDER = "runs";
 /** The page names no more idle jobs. */
 const MOST_IDLE = 100;
 const NO_RULES: ReadonlyMap<TenantId, IdleRule> = new Map();
@@ -86,7 +90,10 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   const hub = createHub<Message>(tables.snapshot, KEPT_CHANGES);
   const ending = new AbortController();
   const { signal } = ending;
-  const readEarlier = earlierRuns({ client, fleet, codecs, signal });
+  const fromTemporal = runsOfTemporal({ client, fleet, signal });
+  const archive =
+    options.historyFile === undefined ? undefined : archiveBeside(options.historyFile);
+  const readEarlier = earlierRuns(archive?.pages ?? fromTemporal, codecs);
   const past = createPast(readEarlier);
   const spans = createLeaseSpans();
   const shares = createShareSamples();
@@ -97,6 +104,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
     say,
   });
   let idle: Facts["idle"];
+  let keeping: Promise<void> = Promise.resolve();
   let ledger: Ledger | undefined;
   let at = { runId: "0", event: 0 };
   let atMs = 0;
@@ -135,6 +143,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
         past.begin(run);
         spans.begin(run.startedAtMs);
         kept?.began(run);
+        keepRuns(run.previousRunId);
         at = { runId: run.runId, event: 0 };
         atMs = Math.max(atMs, run.startedAtMs);
         soon();
@@ -166,7 +175,8 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       diverged: (runId, why) => say(`console: run ${runId} cannot be followed exactly: ${why}`),
     },
   });
-  const watching = followUse({
+  // Not awaited at the end: a call to a server that is away would hold it up.
+  void followUse({
     ...{ client, fleet, signal },
     shape: () => ledger?.shape,
     onUse(use) {
@@ -180,6 +190,22 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       soon();
     },
   });
+  function archiveBeside(historyFile: string): RunArchive {
+    const folder = join(dirname(historyFile), RUNS_FOLDER);
+    return createRunArchive({ folder, mostBytes: MOST_ARCHIVE_BYTES, fromTemporal });
+  }
+
+  /** Beside everything else; what fails is tried again when the next run begins. */
+  function keepRuns(runId: string | undefined): void {
+    keeping = keeping
+      .then(() => archive?.keep(runId))
+      .catch((error: unknown) => {
+        if (signal.aborted) return;
+        const why = error instanceof Error ? error.message : String(error);
+        say(`console: the history of a run is not archived yet: ${why}`);
+      });
+  }
+
   /** The page is worth more than its books: it is shown without them where they cannot be kept. */
   async function keptHistory(): Promise<KeptHistory | undefined> {
     const { historyFile: file, notify } = options;
@@ -272,7 +298,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       hub.close();
       jobs.close();
       await http.close();
-      await Promise.all([following, watching]);
+      await Promise.all([following, keeping]);
       await kept?.close();
     },
   };

@@ -1,4 +1,4 @@
-/** @file Reads a run of the fleet that is over, for as long as Temporal keeps it. */
+/** @file Reads a run of the fleet that is over, for as long as Temporal or the archive keeps it. */
 
 import type { Client } from "@temporalio/client";
 import type { PayloadCodec } from "@temporalio/common";
@@ -7,30 +7,37 @@ import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { Diverged, type Folded } from "../follow/fleet-run.ts";
 import { openFollowedRun, type FollowedRun } from "../follow/followed-run.ts";
 import { pagesOf } from "../follow/history-pages.ts";
+import type { RunPages } from "./run-archive.ts";
 
 export interface RunListener {
   readonly began: (ledger: Ledger, startedAtMs: number) => void;
   readonly folded: (folded: Folded) => void;
 }
 
-/** Tells the run as far as it can be followed, and returns the run before it; fails where Temporal has it no more. */
+/** Tells the run as far as it can be followed, and returns the run before it; fails where nobody has it any more. */
 export type ReadEarlierRun = (runId: string, listener: RunListener) => Promise<string | undefined>;
 
-export function earlierRuns({
-  client,
-  fleet,
-  codecs,
-  signal,
-}: {
-  readonly client: Client;
-  readonly fleet: string;
-  readonly codecs: readonly PayloadCodec[];
-  readonly signal: AbortSignal;
-}): ReadEarlierRun {
+/** The histories that Temporal has. */
+export const runsOfTemporal =
+  ({
+    client,
+    fleet,
+    signal,
+  }: {
+    readonly client: Client;
+    readonly fleet: string;
+    readonly signal: AbortSignal;
+  }): RunPages =>
+  (runId) =>
+    pagesOf({
+      ...{ client, signal, isFollowed: false },
+      execution: { workflowId: fleetWorkflowId(fleet), runId },
+    });
+
+export function earlierRuns(pages: RunPages, codecs: readonly PayloadCodec[]): ReadEarlierRun {
   return async (runId, listener) => {
-    const execution = { workflowId: fleetWorkflowId(fleet), runId };
     let run: FollowedRun | undefined;
-    for await (const events of pagesOf({ client, signal, execution, isFollowed: false })) {
+    for await (const events of pages(runId)) {
       const [first] = events;
       if (first === undefined) continue;
       if (run === undefined) {

@@ -42,6 +42,7 @@ export async function followUse(reader: UseReader): Promise<void> {
         if (use !== undefined) known.set(id, { atMs: performance.now(), use });
       }),
     );
+    if (signal.aborted) return 0;
     const fresh = [...known.values()].filter(({ atMs }) => performance.now() - atMs < STALE_MS);
     const all = new Map(fresh.flatMap(({ use }) => [...use]));
     onUse(all);

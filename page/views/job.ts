@@ -136,8 +136,6 @@ function LeaseFacts({
         null,
         `Makes room for ${forJob}; ${Math.round(lostGpuSeconds)} GPU-seconds of work are lost.`,
       ),
-    lease.predictedGbs !== undefined &&
-      h("p", null, `Expected at ${lease.predictedGbs.toFixed(1)} GB/s when it was granted.`),
     used !== undefined && h("p", { class: used.isIdle ? "bad" : "" }, used.text),
     checkpointedAtMs !== undefined &&
       h("p", null, `Newest checkpoint ${durationText(nowMs - checkpointedAtMs)} ago.`),

@@ -17,6 +17,7 @@ import type {
   RequestRow,
   ReservationRow,
   SharesPast,
+  UseRow,
 } from "../../page/wire.ts";
 
 export interface MadeUpFleet {
@@ -101,6 +102,7 @@ export function madeUpFleet(options: {
       state,
       gpus,
       sinceMs: nowMs - random.exponential(4 * 3_600_000),
+      ...(number % 4 !== 0 && { predictedGbs: 40 + ((number * 37) % 350) }),
       ...(state === "evicted" && { forJob: "wait-00003", lostGpuSeconds: 512 }),
     };
   }
@@ -165,6 +167,7 @@ export function madeUpFleet(options: {
         reasons: { set: reasonsOf(requests, random.stream("reasons")) },
         flows: { set: flowsOf(leases, requests) },
         decisions: { set: decisionsOf(nowMs) },
+        use: { set: useOf(hosts, leases) },
       },
     }),
     change,
@@ -194,6 +197,42 @@ function hostsOf(
       ...(draw > 0.993 && { condition: "silent" as const, silentSinceMs: nowMs - 90_000 }),
       ...(draw > 0.988 && draw <= 0.993 && { condition: "agentless" as const }),
     });
+  }
+  return rows;
+}
+
+/** All hosts with an agent tell it; each ninth lease leaves its GPUs idle. */
+function useOf(
+  hosts: ReadonlyMap<string, HostRow>,
+  leases: ReadonlyMap<string, LeaseRow>,
+): Record<string, UseRow> {
+  const rows: Record<
+    string,
+    { use: number[]; memory: number[]; watts: number[]; idleMinutes: number[]; tensor: number[] }
+  > = {};
+  for (const [host, { gpus, condition }] of hosts)
+    if (condition !== "agentless")
+      rows[host] = {
+        use: Array<number>(gpus).fill(0),
+        memory: Array<number>(gpus).fill(1),
+        watts: Array<number>(gpus).fill(70),
+        idleMinutes: Array<number>(gpus).fill(95),
+        tensor: Array<number>(gpus).fill(0),
+      };
+  let at = 0;
+  for (const { gpus } of leases.values()) {
+    at += 1;
+    if (at % 9 === 0) continue;
+    for (const [host, mask] of gpus)
+      rows[host]?.use.forEach((_, gpu) => {
+        const row = rows[host];
+        if (row === undefined || ((mask >>> gpu) & 1) === 0) return;
+        row.use[gpu] = 10 + ((at * 13 + gpu) % 90);
+        row.memory[gpu] = 20 + ((at * 7) % 75);
+        row.watts[gpu] = 200 + 10 * ((at * 11) % 50);
+        row.tensor[gpu] = (at * 5) % 70;
+        row.idleMinutes[gpu] = 0;
+      });
   }
   return rows;
 }

@@ -13,6 +13,8 @@ const SCREENS: readonly (readonly [name: string, query: string, words: string])[
   ["map", "", "on 752 hosts"],
   ["map with an outlined gang", `?job=${gang}`, `Open ${gang}`],
   ["map of tenants, larger", "?mode=tenant&zoom=3", "vision"],
+  ["map of use", "?mode=use", "leased and idle"],
+  ["map of expected bandwidth", "?mode=bandwidth", "GB/s"],
   ["queue", "?view=queue", "10,000 waiting jobs"],
   ["tenants", "?view=tenants", "Over time"],
   ["hosts", "?view=hosts", "eu-h100/h000"],

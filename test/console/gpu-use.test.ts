@@ -252,3 +252,46 @@ describe("what is told of GPUs", () => {
     expect(await body()).not.toMatch(/^orbweaver_(host|leased)_gpu.*\{/m);
   });
 });
+
+describe("a scrape of 6,080 GPUs that all tell their use, held by 250 tenants", () => {
+  it("takes at most 20,000 series and a tenth of a second of the processor", async () => {
+    const hosts = Array.from({ length: 760 }, (_, at) => parseHostId(`c${at % 4}/h${at}`));
+    const ledger = {
+      ...emptyLedger({ clusters: [], links: [], tenants: [] }),
+      leases: new Map(
+        hosts.flatMap((host, at) =>
+          [0b1111, 0b11110000].map((mask, half) => {
+            const number = 2 * at + half + 1;
+            const tenant = tenantId(`tenant-${number % 250}`);
+            const name = (["training", "interactive", "inference"] as const)[number % 3];
+            const own = leaseOf(number, {
+              gpus: [{ host, mask }],
+              tenant,
+              ...(name && { class: name }),
+            });
+            return [own.id, own] as const;
+          }),
+        ),
+      ),
+    };
+    const metrics = createFleetMetrics();
+    const told: GpuUse = { ...BUSY, tensor: 0.4 };
+    metrics.noteUse(new Map(hosts.map((host) => [host, Array.from({ length: 8 }, () => told)])));
+    const costs: number[] = [];
+    let body = "";
+    for (let turn = 0; turn < 7; turn += 1) {
+      const began = process.cpuUsage();
+      const answer = await metrics.expose(ledger, { nowMs: NOW, atMs: NOW, isReached: true });
+      const { user, system } = process.cpuUsage(began);
+      costs.push((user + system) / 1_000);
+      body = String(answer.body);
+    }
+    const series = body.split("\n").filter((line) => line !== "" && !line.startsWith("#")).length;
+    expect(series).toBeGreaterThan(760 * 4);
+    expect(series).toBeLessThanOrEqual(20_000);
+    process.stdout.write(
+      `scrape with the use of 6,080 GPUs: ${series} series, ${Math.min(...costs).toFixed(0)} ms of processor time at best\n`,
+    );
+    expect(Math.min(...costs)).toBeLessThanOrEqual(100);
+  });
+});
