@@ -9,7 +9,8 @@ import type { HostId, JobId, LeaseId } from "../../domain/values/ids.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { keyOf } from "../hosts/disk.ts";
-import type { Host, Witness } from "../hosts/host.ts";
+import type { Host } from "../hosts/host.ts";
+import type { Witness } from "../hosts/witness.ts";
 import { endProblem, unmetDependency, type Book, type TaskBook } from "./job-laws.ts";
 import type { DrawnJob } from "../settings.ts";
 

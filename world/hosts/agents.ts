@@ -4,7 +4,8 @@ import type { HostId } from "../../domain/values/ids.ts";
 import type { RunOrder } from "../../protocol/agent-contract.ts";
 import type { Site } from "../shells/site.ts";
 import type { AgentRules } from "./agent-rules.ts";
-import type { Fate, Host, Witness } from "./host.ts";
+import type { Host } from "./host.ts";
+import type { Fate, Witness } from "./witness.ts";
 
 /** All agents of a world. */
 export interface Agents {

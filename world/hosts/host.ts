@@ -11,30 +11,9 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { AgentRules, HostClock } from "./agent-rules.ts";
 import { batchEnds } from "./batch-report.ts";
+import { createBatches } from "./batches.ts";
 import { keyOf, type Contact, type Launch, type Tokens } from "./disk.ts";
-
-/** How the processes of a launch would end by themselves. */
-export interface Fate {
-  readonly afterMs: number;
-  readonly isGood: boolean;
-}
-
-/** Who hears of processes: the checker. */
-export interface Witness {
-  /** The host does not know any more what it was told and what it has started. */
-  readonly forgot: (host: HostId) => void;
-  readonly prepared: (host: HostId, order: RunOrder) => void;
-  /** An order to stop was answered: nothing of the lease runs there, or ever will. */
-  readonly stopped: (host: HostId, lease: LeaseId) => void;
-  readonly started: (host: HostId, order: RunOrder) => void;
-  readonly ended: (host: HostId, order: RunOrder, how: "completed" | "failed" | "killed") => void;
-  readonly taskStarted: (host: HostId, order: RunOrder, task: number) => void;
-  readonly taskEnded: (
-    host: HostId,
-    of: { readonly order: RunOrder; readonly task: number },
-    how: "completed" | "failed" | "stopped",
-  ) => void;
-}
+import type { Fate, Witness } from "./witness.ts";
 
 export interface Host {
   readonly id: HostId;
@@ -79,65 +58,27 @@ export function createHost(
   let bootId = 1;
   let bootAtMs = 0;
   const running = new Map<string, RunOrder>();
-  /** Batches that run: their tasks of the moment, and how the next ones start. */
-  const batches = new Map<
-    string,
-    { readonly active: Set<number>; readonly fateOf: (task?: number) => Fate }
-  >();
+  const batches = createBatches({
+    kernel,
+    wallMs,
+    witness,
+    host: id,
+    isRunning: (order) => running.get(keyOf(order)) === order,
+    isNoted: (launch) => host.launches.get(keyOf(launch.order)) === launch,
+    onOver: (order) => end(order, "completed"),
+  });
 
   const end = (order: RunOrder, how: "completed" | "failed" | "killed", cause?: RunCause): void => {
     const key = keyOf(order);
     running.delete(key);
     const launch = host.launches.get(key);
-    for (const task of batches.get(key)?.active ?? []) taskOver(launch, { order, task }, "stopped");
-    batches.delete(key);
+    batches.drop(order, launch);
     witness.ended(id, order, how);
     kernel.tell(id, id, () => `processes of ${key} are gone: ${how}`);
     if (launch?.order.token !== order.token || launch.report !== undefined) return;
     launch.phase = "over";
     launch.report = reportOf(launch, how, { cause, nowMs: wallMs() });
   };
-
-  function taskOver(
-    launch: Launch | undefined,
-    of: { readonly order: RunOrder; readonly task: number },
-    how: "completed" | "failed" | "stopped",
-  ): void {
-    const { task } = of;
-    const turn = launch?.turns.get(task);
-    if (turn !== undefined) launch?.turns.set(task, { ...turn, endedAtMs: wallMs(), end: how });
-    batches.get(keyOf(of.order))?.active.delete(task);
-    witness.taskEnded(id, of, how);
-  }
-
-  /** Free slots take the next tasks; a batch whose tasks have all had their turn is over. */
-  function nextTasks(launch: Launch): void {
-    const { order, turns, unwanted } = launch;
-    const { slots = 0, tasks: all = [] } = order.taskBatch ?? {};
-    const batch = batches.get(keyOf(order));
-    if (batch === undefined || running.get(keyOf(order)) !== order) return;
-    const { active, fateOf } = batch;
-    // A supervisor that has lost its journal starts no more.
-    const isNoted = host.launches.get(keyOf(order)) === launch;
-    for (const task of isNoted ? all : []) {
-      if (active.size >= slots) return;
-      if (turns.has(task)) continue;
-      if (unwanted.has(task)) {
-        turns.set(task, {});
-        continue;
-      }
-      turns.set(task, { startedAtMs: wallMs() });
-      active.add(task);
-      witness.taskStarted(id, order, task);
-      const fate = fateOf(task);
-      kernel.after(fate.afterMs, () => {
-        if (running.get(keyOf(order)) !== order || !active.has(task)) return;
-        taskOver(launch, { order, task }, fate.isGood ? "completed" : "failed");
-        nextTasks(launch);
-      });
-    }
-    if (active.size === 0) end(order, "completed");
-  }
 
   const host: Host = {
     id,
@@ -161,8 +102,7 @@ export function createHost(
       kernel.tell(id, id, () => `starts ${key} of ${order.jobId}`);
       witness.started(id, order);
       if (order.taskBatch !== undefined) {
-        batches.set(key, { active: new Set(), fateOf });
-        return nextTasks(launch);
+        return batches.begin(launch, fateOf);
       }
       const fate = fateOf();
       kernel.after(fate.afterMs, () => {
@@ -177,14 +117,7 @@ export function createHost(
       if (running.get(key) === order) end(order, "killed");
       return true;
     },
-    *killTask(launch, task) {
-      const { order } = launch;
-      yield* sleep(kernel, kernel.random.exponential(KILL_MS) + 1);
-      const isThere = running.get(keyOf(order)) === order;
-      if (!isThere || batches.get(keyOf(order))?.active.has(task) !== true) return;
-      taskOver(launch, { order, task }, "stopped");
-      nextTasks(launch);
-    },
+    killTask: batches.kill,
     note: (contact) => {
       const { atSinceBootMs = contact.atSinceBootMs } = host.contact ?? {};
       if (contact.atSinceBootMs - atSinceBootMs > contact.terms.silenceMs)
@@ -196,9 +129,7 @@ export function createHost(
     reboot: () => {
       for (const order of [...running.values()]) {
         running.delete(keyOf(order));
-        for (const task of batches.get(keyOf(order))?.active ?? [])
-          witness.taskEnded(id, { order, task }, "stopped");
-        batches.delete(keyOf(order));
+        batches.drop(order, undefined);
         witness.ended(id, order, "killed");
       }
       bootId += 1;
