@@ -71,6 +71,8 @@ export function* orderFleet(
       if (choice !== undefined) yield* updateFleet(people, choice);
       return;
     }
+    default:
+      return;
   }
 }
 

@@ -95,6 +95,8 @@ function* orderJob(people: People, { kind, target, forMs }: Order, job: DrawnJob
         problemOf: () => undefined,
       });
       return;
+    default:
+      return;
   }
 }
 

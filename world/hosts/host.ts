@@ -59,10 +59,7 @@ export function createHost(
   let bootAtMs = 0;
   const running = new Map<string, RunOrder>();
   const batches = createBatches({
-    kernel,
-    wallMs,
-    witness,
-    host: id,
+    ...{ kernel, wallMs, witness, host: id },
     isRunning: (order) => running.get(keyOf(order)) === order,
     isNoted: (launch) => host.launches.get(keyOf(launch.order)) === launch,
     onOver: (order) => end(order, "completed"),
@@ -106,8 +103,7 @@ export function createHost(
       }
       const fate = fateOf();
       kernel.after(fate.afterMs, () => {
-        if (running.get(key) !== order) return;
-        end(order, fate.isGood ? "completed" : "failed");
+        if (running.get(key) === order) end(order, fate.isGood ? "completed" : "failed");
       });
     },
     *killRanks(key, graceMs) {
@@ -137,9 +133,7 @@ export function createHost(
       host.backAtMs = -Infinity;
     },
     loseDisk: () => {
-      host.tokens = undefined;
-      host.launches = new Map();
-      host.contact = undefined;
+      Object.assign(host, { tokens: undefined, launches: new Map(), contact: undefined });
       witness.forgot(id);
     },
   };
