@@ -20,7 +20,12 @@ const OTHERS = 5;
 export function planText({ model, site, plan }: Planned, width: number): string {
   const clusters = new Set(site.hosts.map(({ cluster }) => cluster)).size;
   const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
-  const { arguments: launch, notes, assumed } = planDocument(plan, site, model.shape);
+  const {
+    arguments: launch,
+    notes,
+    assumed,
+    idleGpus: idle,
+  } = planDocument(plan, site, model.shape);
   const head = [
     ...(assumed.length === 0
       ? []
@@ -30,6 +35,9 @@ export function planText({ model, site, plan }: Planned, width: number): string 
     `${plan.model}: ${billions(parameterCount(model))} parameters, batch ${plan.batch} (a sample is a ${model.sample})`,
     `${counted(gpus, "GPU")} on ${counted(site.hosts.length, "host")} in ${counted(clusters, "cluster")}`,
     planLine(plan),
+    ...(idle === 0
+      ? []
+      : [`${counted(idle, "GPU")} of these would make the step longer: ask for ${gpus - idle}.`]),
   ];
   return [
     head.join("\n"),

@@ -2,11 +2,12 @@
  * @file Reads the GPUs to plan for: named on the command line, or all GPUs of a fleet file.
  *
  * `host:count[:type]`, several separated by commas; `cluster/host:count` for more than one cluster. With a fleet file, types,
- * memory and links come from it. Without `--gpus`, a job's gang is placed in the smallest cluster that holds it, else in the
+ * memory and links come from it. Without `--gpus`, a gang that gets no grant (job-site.ts) is placed in the smallest cluster that holds it, else in the
  * largest ones, hosts in the order of the file.
  */
 
 import { OrbweaverError } from "../../domain/values/failure.ts";
+import type { JobSpec } from "../../domain/job/job.ts";
 import type { Fleet, HostShape } from "../../domain/fleet/fleet.ts";
 import { gpuTeraflops } from "../../domain/values/gpu-speed.ts";
 import { GPU_TYPES, gpuTypeName, knownGpuType } from "../../domain/values/gpu-types.ts";
@@ -100,6 +101,24 @@ export function fleetFileSite(fleet: Fleet, text: string | undefined, gangGpus: 
           return { host: found.id, mask: 2 ** count - 1 };
         });
   return fleetSite(gpus, fleet.shape);
+}
+
+/** The fewest GPUs that a plan may use: a gang that accepts less has consented to idle ones. */
+export function fewestOf(
+  { hosts }: PlanSite,
+  spec: JobSpec | undefined,
+  { least, gpus }: { readonly least?: number; readonly gpus?: string },
+): { readonly fewestGpus?: number } {
+  const all = hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
+  if (least !== undefined && least > all)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `--least: there are ${all} GPUs to plan for, fewer than ${least}. Write at most ${all}.`,
+    );
+  const { gang } = spec ?? {};
+  const ofGang = gang !== undefined && gpus === undefined && gang.min < gang.gpus;
+  const fewest = least ?? (ofGang ? gang.min : undefined);
+  return fewest === undefined ? {} : { fewestGpus: fewest };
 }
 
 function taken(hosts: readonly HostShape[], gangGpus: number): readonly HostGpus[] {

@@ -59,6 +59,8 @@ export interface PlanDocument {
     readonly deepspeed?: Readonly<Record<string, unknown>>;
     readonly fsdp2?: Fsdp2Settings;
   };
+  /** GPUs without work, which the job may give back; 0 unless it consented. */
+  readonly idleGpus: number;
   /** Links whose rates nobody stated, with the rates that were assumed. */
   readonly assumed: readonly string[];
   /** What the launchers' arguments cannot say. */
@@ -139,10 +141,14 @@ export function planDocument(
       samplesPerSecond: Number(plan.samplesPerSecond.toFixed(3)),
     },
     arguments: argumentsOf(plan, shape, { isBeforeAmpere: isOld }),
+    idleGpus: idleGpus(split, site),
     assumed: assumedLinks(site),
     notes: plan.framework === "megatron" && shape !== undefined ? megatronNotes(shape) : [],
   };
 }
+
+const idleGpus = ({ cells, width }: TrainingPlan["split"], { hosts }: PlanSite): number =>
+  hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0) - cells.length * width;
 
 /** Replicas in a row of each data group. */
 const expertGroups = (

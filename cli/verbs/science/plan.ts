@@ -15,6 +15,7 @@ import { planDocument } from "../../../planning/parallelism/plan-document.ts";
 import type { PlanModel } from "../../../planning/parallelism/models.ts";
 import { planModel } from "../../../planning/parallelism/plan-operators.ts";
 import { presetModel } from "../../../planning/parallelism/transformer-layers.ts";
+import type { PlanSite } from "../../../planning/parallelism/site.ts";
 import { jobFileWith } from "../../command/job-flags.ts";
 import { readFleet, readText } from "../../command/fleet-files.ts";
 import { widthOf } from "../../terminal/io.ts";
@@ -29,7 +30,7 @@ import {
   type ServingValues,
 } from "../../planning/serving.ts";
 import { planText, reasons, type Planned } from "../../planning/plan-text.ts";
-import { fleetFileSite, writtenSite } from "../../planning/site-source.ts";
+import { fewestOf, fleetFileSite, writtenSite } from "../../planning/site-source.ts";
 
 interface Values extends ServingValues {
   readonly model?: string;
@@ -39,6 +40,7 @@ interface Values extends ServingValues {
   readonly sequence?: number;
   readonly gpus?: string;
   readonly fleet?: string;
+  readonly least?: number;
   readonly dp?: number;
   readonly pp?: number;
   readonly tp?: number;
@@ -114,6 +116,10 @@ export function planVerb(context: CommandContext): Command {
         ["orbweaver plan --model gpt2-1.3b --batch 64 --gpus a:8", "eight A100 GPUs of one host"],
         ["orbweaver plan job.yaml --fleet fleet.yaml", "a job on an empty fleet"],
         [
+          "orbweaver plan --model gpt2-1.3b --batch 64 --gpus a:31 --least 16",
+          "31 GPUs, of which some may stay idle",
+        ],
+        [
           "orbweaver plan --model llama-70b --batch 256 --gpus eu/h1:8:H100,us/h1:8:H100",
           "two clusters",
         ],
@@ -151,6 +157,11 @@ export function planVerb(context: CommandContext): Command {
 
 const withGraphOptions = (verb: Command): Command =>
   verb
+    .option(
+      "--least <GPUs>",
+      "other GPUs may stay idle where that is faster (default: the job file's gang.min, else all are used)",
+      wholeNumber("--least", 1),
+    )
     .addOption(
       new Option(
         "--graph <file>",
@@ -178,7 +189,7 @@ async function answer(
     return answerServing(context, {
       rule,
       model: await modelOf(context, name, { spec, values }),
-      site: siteOf(context, spec, values),
+      site: await siteOf(context, spec, values),
       ratePerS: values.rate,
       isJson: values.json === true,
     });
@@ -199,7 +210,7 @@ async function answer(
         "BAD_INPUT",
         `${flag ?? ""}: ${name} is no graph of profiled operators. Name a PipeDream profile or an MSR graph by --graph.`,
       );
-  const site = siteOf(context, spec, values);
+  const site = await siteOf(context, spec, values);
   // Loaded on use, because solvers are large.
   const { solverFor } = await import("../../../solvers/index.ts");
   const { answer: found, model } = await planModel({
@@ -209,6 +220,7 @@ async function answer(
     framework: values.framework ?? spec?.framework ?? "megatron",
     random: randomFrom(1, "plan"),
     solver: solverFor,
+    ...fewestOf(site, spec, values),
     fixed: {
       ...(values.dp !== undefined && { replicas: values.dp }),
       ...(values.pp !== undefined && { stages: values.pp }),
@@ -308,22 +320,23 @@ async function answerForHost(
   });
 }
 
-function siteOf(
+async function siteOf(
   context: CommandContext,
   spec: JobSpec | undefined,
   values: Values,
-): ReturnType<typeof writtenSite> {
+): Promise<PlanSite> {
   if (values.fleet !== undefined) {
     if (values.gpus === undefined && spec === undefined)
       throw new OrbweaverError(
         "BAD_INPUT",
         "there are no GPUs to plan for. Give --gpus or a job file.",
       );
-    return fleetFileSite(
-      readFleet(values.fleet, context.io.cwd),
-      values.gpus,
-      spec?.gang.gpus ?? 0,
-    );
+    const fleet = readFleet(values.fleet, context.io.cwd);
+    const granted =
+      values.gpus === undefined && spec !== undefined && spec.array === undefined
+        ? (await import("../../planning/job-site.ts")).jobSite(fleet, spec)
+        : undefined;
+    return granted ?? fleetFileSite(fleet, values.gpus, spec?.gang.gpus ?? 0);
   }
   const gpus = values.gpus ?? (spec === undefined ? undefined : `host:${spec.gang.gpus}`);
   if (gpus === undefined)
