@@ -6,7 +6,7 @@
  */
 
 import type { RunCause, RunOrder, RunReport } from "../../protocol/agent-contract.ts";
-import type { HostId, LeaseId } from "../../domain/values/ids.ts";
+import type { HostId } from "../../domain/values/ids.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { sleep, type Process, type Task } from "../kernel/process.ts";
 import type { AgentRules, HostClock } from "./agent-rules.ts";
