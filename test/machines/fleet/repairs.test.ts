@@ -6,6 +6,7 @@ import { fleetMachine, openFleet } from "../../../machines/fleet/fleet.ts";
 import { refuseRepair } from "../../../machines/fleet/repairs.ts";
 import type { FleetCommand, FleetEvent } from "../../../machines/fleet/events.ts";
 import type { FleetState } from "../../../machines/fleet/state.ts";
+import { apply } from "../../../scheduling/ledger/apply/apply.ts";
 import { packLedger } from "../../../scheduling/ledger/codec.ts";
 import { OLDEST_RULES, type Ledger } from "../../../scheduling/ledger/ledger.ts";
 import { play, type Played } from "../harness.ts";
@@ -21,9 +22,14 @@ import {
 } from "../../scheduling/builders.ts";
 
 const READY = readyLedger(fleetShape([{ hosts: [{}, {}] }]));
-const HELD = leased(READY, { job: "a", gpus: 2 }, gpus(["c0/h0", 3]));
-const BUSY = inbox(HELD, [ask({ job: "b", gpus: 99 })]).ledger;
 const ID = leaseId(token(1));
+const HELD = apply(leased(READY, { job: "a", gpus: 2 }, gpus(["c0/h0", 3])), {
+  kind: "delivered",
+  accepted: [ID],
+  gone: [],
+  nowMs: 0,
+}).ledger;
+const BUSY = inbox(HELD, [ask({ job: "b", gpus: 99 })]).ledger;
 const CHOICE = {
   key: "k",
   by: "ada",
