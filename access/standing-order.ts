@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { OrbweaverError } from "../domain/values/failure.ts";
 import { contentHash } from "./job-proof.ts";
 import { parsePublicKey, type Identity } from "./own-identity.ts";
 import type { Principal } from "./principal.ts";
@@ -32,12 +33,20 @@ const claimsSchema = z.object({
   }),
 });
 
+/** Throws BAD_INPUT where it could never be proven, for the groups that the principal came with. */
 export function signStandingOrder(
   { fleet, cron, principal: who, number }: StandingOrder,
   terms: object,
   { privateKey }: Pick<Identity, "privateKey">,
 ): string {
-  return signText({ kind: "cron", fleet, cron, hash: contentHash(terms), number, who }, privateKey);
+  const claims = { kind: "cron", fleet, cron, hash: contentHash(terms), number, who };
+  const order = signText(claims, privateKey);
+  if (openText(order, claimsSchema) === undefined)
+    throw new OrbweaverError(
+      "BAD_INPUT",
+      `the standing signature would be ${String(order.length)} characters long, more than can be proven: ${who.name} is in ${String(who.groups.length)} groups. Use a token that names fewer.`,
+    );
+  return order;
 }
 
 /** Undefined where none of these keys has signed it, or not for these terms. */
@@ -52,6 +61,18 @@ export function provenStandingOrder(
     const key = parsePublicKey(text);
     return key !== undefined && opened.isSignedBy(key);
   });
-  const { fleet, cron, number, who } = opened.claims;
-  return isSigned ? { fleet, cron, number, principal: who } : undefined;
+  return isSigned ? orderIn(opened.claims) : undefined;
 }
+
+/** What it says of itself, whoever has signed it; nothing is proven. */
+export function claimedStandingOrder(order: unknown): StandingOrder | undefined {
+  const claims = openText(order, claimsSchema)?.claims;
+  return claims && orderIn(claims);
+}
+
+const orderIn = ({
+  fleet,
+  cron,
+  number,
+  who: principal,
+}: z.output<typeof claimsSchema>): StandingOrder => ({ fleet, cron, number, principal });

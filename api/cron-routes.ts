@@ -21,7 +21,10 @@ export const CRON_ROUTES: readonly Route[] = [
         .union([z.string(), z.looseObject({})])
         .meta({ description: "The job file: as YAML text, or as an object." }),
       key: z.string().exactOptional().meta({ description: "The id of the schedule." }),
-      expression: z.string().max(MOST_WORDS).meta({ description: "As in 0 3 * * *." }),
+      expression: z
+        .string()
+        .max(MOST_WORDS)
+        .meta({ description: "Five fields, as in 0 3 * * *, or @hourly to @yearly." }),
       timeZone: z.string().max(MOST_WORDS).meta({ description: "As in Europe/Berlin." }),
       overlap: z.enum(OVERLAPS).meta({
         description: "What happens while a job of before waits or runs.",

@@ -7,8 +7,9 @@
 import type { AuditLog } from "../access/audit-log.ts";
 import { fleetsRefusal, rightsOf, submitRefusal, type Rights } from "../access/principal.ts";
 import { provenStandingOrder, type StandingOrder } from "../access/standing-order.ts";
-import type { ListedJob } from "../client/index.ts";
+import type { JobHandle, ListedJob } from "../client/index.ts";
 import type { Access } from "../domain/fleet/access-schema.ts";
+import { MAX_DEPENDENCIES } from "../domain/job/dependency.ts";
 import type { JobFile } from "../domain/job/job-file.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import {
@@ -22,6 +23,9 @@ import {
 import { jobFacts, mayDo } from "./job-facts.ts";
 import { insist, type ServedFleet } from "./route.ts";
 
+/** Jobs of one schedule that wait or run; its times are skipped beyond. */
+const MOST_OPEN = 100;
+
 export interface CronStarts {
   readonly served: ServedFleet;
   readonly access: () => Access;
@@ -32,19 +36,19 @@ export interface CronStarts {
 export function cronStarter({ served, access, audit }: CronStarts): CronActivities["startCron"] {
   return async (input, atMs) => {
     const { cron } = input;
-    const jobId = cronJobId(cron, atMs);
     const order = orderOf(served, input);
+    const jobId = order && cronJobId(order, atMs);
     const line = {
       who: order?.principal.name ?? "unknown",
       from: `schedule ${cron}`,
       act: "cron-start",
-      job: jobId,
+      job: jobId ?? cron,
     };
     try {
-      if (order === undefined)
+      if (order === undefined || jobId === undefined)
         throw new OrbweaverError(
           "NOT_ALLOWED",
-          `the standing signature of schedule ${cron} is forged, of another service, or revoked`,
+          `the standing signature of schedule ${cron} is forged, revoked, of another service, or from before two rotations of the service's key. Delete the schedule and submit it again: orbweaver cron delete ${cron}`,
         );
       const rights = rightsOf(order.principal, access());
       const accept = (): void => audit.add({ ...line, verdict: "accepted" });
@@ -81,21 +85,31 @@ async function started(
   { terms: { file, overlap }, jobId }: { readonly terms: CronTerms; readonly jobId: string },
 ): Promise<CronOutcome> {
   const { client } = served;
-  if (await isHis(served, { jobId, name: principal.name })) return { kind: "submitted", jobId };
-  const open = (await openJobs(served, cron)).filter(({ user }) => user === principal.name);
-  const last = open[0]?.jobId;
+  const { name } = principal;
+  const open = async (): Promise<readonly ListedJob[]> =>
+    (await openJobs(served, cron)).filter(({ user }) => user === name);
+  const submittedAtMs = await submittedBy(name, served, jobId);
+  if (submittedAtMs !== undefined) {
+    // This is asked again: whether all of before were cancelled is not known.
+    if (overlap === "replace")
+      for (const former of await open())
+        if (former.submittedAtMs < submittedAtMs) await cancelled(client, former.jobId, name);
+    return { kind: "submitted", jobId };
+  }
+  const former = await open();
+  const last = former[0]?.jobId;
   // Under `queue` one waits behind the one that runs.
-  const most = { skip: 0, queue: 1, allow: Infinity, replace: Infinity }[overlap];
-  if (last !== undefined && open.length > most) return { kind: "skipped", former: last };
-  const before = overlap === "queue" || overlap === "replace" ? open : [];
-  const job: JobFile = {
-    ...labelled(file, cron),
-    ...(before.length > 0 && { after: before.map((each) => ({ job: each.jobId, on: "end" })) }),
-  };
+  const most = { skip: 0, queue: 1, allow: MOST_OPEN - 1, replace: Infinity }[overlap];
+  if (last !== undefined && former.length > most) return { kind: "skipped", former: last };
+  const before = overlap === "queue" || overlap === "replace" ? former : [];
+  const after = before
+    .slice(0, MAX_DEPENDENCIES)
+    .map((each) => ({ job: each.jobId, on: "end" as const }));
+  const job: JobFile = { ...labelled(file, cron), ...(after.length > 0 && { after }) };
   await client.submit(job, {
     idempotencyKey: jobId,
     signer: () => served.signerOf(principal),
-    maySee: (former) => mayDo(served, { principal, rights }, { act: "see", jobId: former }),
+    maySee: (each) => mayDo(served, { principal, rights }, { act: "see", jobId: each }),
     admit: ({ spec, fleet }) => {
       insist(submitRefusal(principal, rights, spec));
       const fleets = [fleet, ...(spec.cells?.fleets ?? [])];
@@ -104,9 +118,27 @@ async function started(
     },
   });
   // After the new one is there: what is refused replaces nothing.
-  if (overlap === "replace")
-    for (const { jobId: former } of open) await client.job(former, principal.name).cancel();
+  if (overlap === "replace") for (const each of former) await cancelled(client, each.jobId, name);
   return { kind: "submitted", jobId };
+}
+
+/** One that has ended needs no cancel: the list of jobs may be a second behind. */
+async function cancelled(client: ServedFleet["client"], jobId: string, by: string): Promise<void> {
+  const job = client.job(jobId, by);
+  try {
+    await job.cancel();
+  } catch (error) {
+    // No refusal of this time, whose job is there: it is asked again.
+    if (!(await hasEnded(job))) throw new Error(`${jobId} was not cancelled`, { cause: error });
+  }
+}
+
+async function hasEnded(job: Pick<JobHandle, "ending">): Promise<boolean> {
+  try {
+    return (await job.ending()).outcome !== undefined;
+  } catch (error) {
+    return error instanceof OrbweaverError && error.code === "NOT_FOUND";
+  }
 }
 
 /** The job as each time submits it. */
@@ -115,14 +147,17 @@ export const labelled = (file: JobFile, cron: string): JobFile => ({
   labels: { ...file.labels, [CRON_LABEL]: cron },
 });
 
-async function isHis(
+/** When this user submitted the job; undefined where there is none, or another's. */
+export async function submittedBy(
+  user: string,
   served: ServedFleet,
-  { jobId, name }: { readonly jobId: string; readonly name: string },
-): Promise<boolean> {
+  jobId: string,
+): Promise<number | undefined> {
   try {
-    return (await jobFacts(served, jobId)).user === name;
+    const facts = await jobFacts(served, jobId);
+    return facts.user === user ? facts.submittedAtMs : undefined;
   } catch (error) {
-    if (error instanceof OrbweaverError && error.code === "NOT_FOUND") return false;
+    if (error instanceof OrbweaverError && error.code === "NOT_FOUND") return undefined;
     throw error;
   }
 }

@@ -11,9 +11,13 @@ import {
 import { randomInt, randomUUID } from "node:crypto";
 import { contentHash } from "../access/job-proof.ts";
 import { fleetsRefusal, jobRefusal, submitRefusal } from "../access/principal.ts";
-import { signStandingOrder } from "../access/standing-order.ts";
+import {
+  claimedStandingOrder,
+  signStandingOrder,
+  type StandingOrder,
+} from "../access/standing-order.ts";
 import type { CronRun, ListedCron, NewCron, SubmittedCron } from "../client/cron-client.ts";
-import { asked, readJob } from "../client/index.ts";
+import { asked, readJob, type JobSpec } from "../client/index.ts";
 import { OrbweaverError } from "../domain/values/failure.ts";
 import {
   CRON_RULES,
@@ -25,15 +29,21 @@ import {
   type CronTerms,
 } from "../protocol/cron.ts";
 import { JOB_TASK_QUEUE } from "../protocol/messages.ts";
-import { labelled, orderOf } from "./cron-starts.ts";
+import { labelled, orderOf, submittedBy } from "./cron-starts.ts";
 import { insist, type Call, type Caller, type ServedFleet } from "./route.ts";
 
 /** Its jobs have it as a label, and their ids begin with it. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 const MOST_NAME = 50;
+const MOST_OF_USER = 50;
+/** Schedules of the server that one list looks at. */
+const MOST_SCANNED = 5_000;
 const MOST_LISTED = 200;
 const MOST_RUNS = 5;
 const CATCH_UP = "1h";
+/** Once a minute at most; Temporal would also take seconds, years, intervals, and a time zone before them. */
+const FIVE_FIELDS = /^[\w*,/?-]+(?: +[\w*,/?-]+){4}$/;
+const NAMED_TIMES = ["@hourly", "@daily", "@weekly", "@monthly", "@yearly"];
 
 export async function makeCron(
   { caller, served, accept }: Pick<Call, "caller" | "served" | "accept">,
@@ -41,6 +51,7 @@ export async function makeCron(
 ): Promise<SubmittedCron> {
   const { fleet, temporal } = served;
   const { principal, rights } = caller;
+  checkTimes(when.expression);
   const { file: written, key: keyInside } = readJob(job);
   const { idempotencyKey: _key, ...file } = written;
   if (file.after !== undefined)
@@ -58,6 +69,7 @@ export async function makeCron(
   insist(submitRefusal(principal, rights, spec));
   const fleets = [fleet, ...(spec.cells?.fleets ?? [])];
   insist(fleetsRefusal(principal, rights, { home: fleet, fleets }));
+  await checkCount(served, { name: principal.name, cron });
   accept(cron);
   const terms: CronTerms = { file, ...when };
   const order = { fleet, cron, principal, number: randomUUID() };
@@ -80,7 +92,7 @@ export async function makeCron(
           args: [input],
           staticSummary: `a job of ${cron}`,
         },
-        memo: { fleet },
+        memo: { fleet, user: principal.name, tenant: spec.tenant },
       }),
     );
     return { cron, isNew: true };
@@ -91,8 +103,9 @@ export async function makeCron(
     if (!(error instanceof ScheduleAlreadyRunning)) throw error;
     const former = await found(served, cron);
     const isSame =
-      contentHash(former?.input.terms) === contentHash(terms) &&
-      former?.order.principal.name === principal.name;
+      former?.isProven === true &&
+      contentHash(former.terms) === contentHash(terms) &&
+      former.order.principal.name === principal.name;
     if (isSame) return { cron, isNew: false };
     throw new OrbweaverError(
       "IDEMPOTENCY_CONFLICT",
@@ -101,18 +114,65 @@ export async function makeCron(
   }
 }
 
+function checkTimes(expression: string): void {
+  if (NAMED_TIMES.includes(expression) || FIVE_FIELDS.test(expression)) return;
+  throw new OrbweaverError(
+    "BAD_INPUT",
+    `the times ${JSON.stringify(expression)} are not five fields of cron. Write minute, hour, day, month and weekday, as in "0 3 * * *", or ${NAMED_TIMES.join(", ")}; the time zone has an option of its own (--time-zone).`,
+  );
+}
+
+/** The server's list may be a second behind. */
+async function checkCount(
+  served: ServedFleet,
+  { name, cron }: { readonly name: string; readonly cron: string },
+): Promise<void> {
+  const all = await seenCrons(served);
+  const others = all.filter((each) => each.user === name && each.cron !== cron);
+  if (others.length >= MOST_OF_USER)
+    throw new OrbweaverError(
+      "NOT_ALLOWED",
+      `${name} has ${String(others.length)} schedules, and ${String(MOST_OF_USER)} are the most of one user. Delete some: orbweaver cron delete ID`,
+    );
+}
+
+interface SeenCron {
+  readonly cron: string;
+  /** By its memo, which its signature does not cover. */
+  readonly user: string | undefined;
+  readonly tenant: string | undefined;
+}
+
+async function seenCrons({ temporal, fleet }: ServedFleet): Promise<readonly SeenCron[]> {
+  const prefix = cronScheduleId(fleet, "");
+  const seen: SeenCron[] = [];
+  let scanned = 0;
+  for await (const { scheduleId, memo } of temporal.schedule.list()) {
+    if (memo?.["fleet"] === fleet && scheduleId.startsWith(prefix))
+      seen.push({
+        cron: scheduleId.slice(prefix.length),
+        user: textOf(memo["user"]),
+        tenant: textOf(memo["tenant"]),
+      });
+    scanned += 1;
+    if (scanned >= MOST_SCANNED) break;
+  }
+  return seen;
+}
+
+const textOf = (value: unknown): string | undefined =>
+  typeof value === "string" ? value : undefined;
+
 /** Those that the caller may see, by id. */
 export async function listCrons(
   served: ServedFleet,
   caller: Caller,
 ): Promise<readonly ListedCron[]> {
-  const { temporal, fleet } = served;
-  const prefix = cronScheduleId(fleet, "");
-  const names: string[] = [];
-  for await (const { scheduleId, memo } of temporal.schedule.list())
-    if (memo?.["fleet"] === fleet && scheduleId.startsWith(prefix))
-      names.push(scheduleId.slice(prefix.length));
+  const { principal, rights } = caller;
   const listed: ListedCron[] = [];
+  const names = (await seenCrons(served))
+    .filter((job) => jobRefusal(principal, rights, { act: "see", job }) === undefined)
+    .map(({ cron }) => cron);
   for (const cron of names.sort()) {
     const known = await found(served, cron);
     if (known === undefined || refusalOf(caller, known, "see") !== undefined) continue;
@@ -128,7 +188,7 @@ export async function orderCron(
   act: (schedule: ScheduleHandle) => Promise<void>,
 ): Promise<object> {
   const known = await found(served, cron);
-  // One that nobody can prove to be of a service, or that is revoked, is the operators'.
+  // One that says of nobody that it is theirs is the operators'.
   if (known === undefined && !caller.rights.roles.includes("operator")) throw noSuch(served, cron);
   if (known !== undefined) insist(refusalOf(caller, known, "change"));
   accept();
@@ -149,7 +209,8 @@ export async function deleteCron(
   const { served, job: cron } = call;
   return await orderCron(call, async (schedule) => {
     const known = await found(served, cron);
-    if (known !== undefined) served.revoked.add(known.order.number);
+    // What is not proven may name the number of another's.
+    if (known?.isProven === true) served.revoked.add(known.order.number);
     await schedule.delete();
   });
 }
@@ -162,58 +223,63 @@ const noSuch = ({ fleet }: ServedFleet, cron: string): OrbweaverError =>
 
 interface FoundCron {
   readonly cron: string;
-  readonly input: CronInput;
-  readonly order: NonNullable<ReturnType<typeof orderOf>>;
+  readonly terms: CronTerms;
+  readonly order: StandingOrder;
+  /** Else the terms and the order are what the schedule says of itself, and nothing is started. */
+  readonly isProven: boolean;
+  readonly spec: JobSpec;
   readonly described: ScheduleDescription;
 }
 
-/** Undefined for what is none, or not to be believed. */
+/** Undefined for what is none. */
 async function found(served: ServedFleet, cron: string): Promise<FoundCron | undefined> {
   const { temporal, fleet } = served;
   const handle = temporal.schedule.getHandle(cronScheduleId(fleet, cron));
   try {
     const described = await asked(temporal, `schedule ${cron}`, () => handle.describe());
     const args: readonly unknown[] = described.action.args ?? [];
-    const said: Partial<CronInput> = (args[0] ?? {}) as CronInput; // believed once its signature is
-    const { terms, order: signed } = said;
+    const { terms, order: signed } = (args[0] ?? {}) as Partial<CronInput>; // believed once its signature is
     if (terms === undefined || signed === undefined) return undefined;
-    const order = orderOf(served, { cron, terms, order: signed });
-    return order && { cron, input: said as CronInput, order, described };
+    const proven = orderOf(served, { cron, terms, order: signed });
+    const order = proven ?? claimedStandingOrder(signed);
+    if (order === undefined) return undefined;
+    const { spec } = readJob(terms.file);
+    return { cron, terms, order, isProven: proven !== undefined, spec, described };
   } catch (error) {
     if (error instanceof ScheduleNotFoundError) return undefined;
+    if (error instanceof OrbweaverError && error.code === "BAD_INPUT") return undefined;
     throw error;
   }
 }
 
+/** Nobody but who is named is told of one that is not proven, and operators. */
 const refusalOf = (
   { principal, rights }: Caller,
-  { input, order }: FoundCron,
+  { order, isProven, spec }: FoundCron,
   act: "see" | "change",
 ): string | undefined =>
   jobRefusal(principal, rights, {
     act,
-    job: { user: order.principal.name, tenant: readJob(input.terms.file).spec.tenant },
+    job: { user: order.principal.name, tenant: isProven ? spec.tenant : undefined },
   });
 
 async function listedCron(
-  { temporal }: ServedFleet,
-  { cron, input, order, described }: FoundCron,
+  served: ServedFleet,
+  { cron, terms, order, isProven, spec, described }: FoundCron,
 ): Promise<ListedCron> {
-  const { file, ...when } = input.terms;
-  const { spec } = readJob(file);
+  const { expression, timeZone, overlap } = terms;
   const { state, info } = described;
   const last = info.recentActions.slice(-MOST_RUNS).reverse();
   const runs = await Promise.all(
-    last.map(async ({ scheduledAt, action }): Promise<CronRun> => {
-      const { workflowId, firstExecutionRunId } = action.workflow;
-      const run = temporal.workflow.getHandle(workflowId, firstExecutionRunId);
+    last.map(async ({ scheduledAt, action: { workflow } }): Promise<CronRun> => {
       const atMs = scheduledAt.getTime();
-      return { atMs, outcome: await outcomeOf(run, cronJobId(cron, atMs)) };
+      return { atMs, outcome: await outcomeOf(served, { order, atMs, ...workflow }) };
     }),
   );
   const nextMs = info.nextActionTimes[0]?.getTime();
   return {
-    ...{ cron, ...when, user: order.principal.name, tenant: spec.tenant, name: spec.name },
+    ...{ cron, expression, timeZone, overlap, isProven },
+    ...{ user: order.principal.name, tenant: spec.tenant, name: spec.name },
     isPaused: state.paused,
     ...(state.paused && state.note !== undefined && { note: state.note }),
     ...(nextMs !== undefined && !state.paused && { nextMs }),
@@ -221,19 +287,31 @@ async function listedCron(
   };
 }
 
-interface CronWorkflow {
-  readonly describe: () => Promise<{ readonly status: { readonly name: string } }>;
-  readonly result: () => Promise<unknown>;
+interface OneRun {
+  readonly order: StandingOrder;
+  readonly atMs: number;
+  readonly workflowId: string;
+  readonly firstExecutionRunId: string;
 }
 
-/** The server forgets the workflow of a time before the schedule does: the job's id is known all the same. */
-async function outcomeOf(run: CronWorkflow, jobId: string): Promise<CronRun["outcome"]> {
+/** The server forgets the workflow of a time before the schedule does: then the job says it, while it is known. */
+export async function outcomeOf(
+  served: ServedFleet,
+  { order, atMs, workflowId, firstExecutionRunId }: OneRun,
+): Promise<CronRun["outcome"]> {
+  const { temporal } = served;
+  const run = temporal.workflow.getHandle(workflowId, firstExecutionRunId);
   try {
-    const { status } = await run.describe();
+    const { status } = await asked(temporal, `workflow ${workflowId}`, () => run.describe());
     if (status.name === "RUNNING") return { kind: "waits" };
-    return (await run.result()) as CronOutcome; // our own workflow's
-  } catch {
-    return { kind: "submitted", jobId };
+    if (status.name !== "COMPLETED") return { kind: "unknown" };
+    const said = await asked(temporal, `workflow ${workflowId}`, () => run.result());
+    return said as CronOutcome; // our own workflow's
+  } catch (error) {
+    if (!(error instanceof OrbweaverError) || error.code !== "NOT_FOUND") throw error;
+    const jobId = cronJobId(order, atMs);
+    const isThere = (await submittedBy(order.principal.name, served, jobId)) !== undefined;
+    return isThere ? { kind: "submitted", jobId } : { kind: "unknown" };
   }
 }
 

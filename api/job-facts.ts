@@ -16,6 +16,7 @@ import { insist, type Caller, type ServedFleet } from "./route.ts";
 export interface JobFacts extends JobOwnership {
   /** The key that signed it, of those that this service believes. */
   readonly signedBy: string | undefined;
+  readonly submittedAtMs: number;
 }
 
 /** Throws NOT_FOUND for what is no job of this fleet. */
@@ -27,13 +28,17 @@ export async function jobFacts(
   const {
     type,
     memo,
+    startTime,
     typedSearchAttributes: said,
   } = await asked(temporal, subject, () => temporal.workflow.getHandle(jobId).describe());
   const isHere = said.get(FLEET_KEY) === fleet || said.get(HOME_KEY) === fleet;
   if (type !== JOB_WORKFLOW || !isHere)
     throw new OrbweaverError("NOT_FOUND", `fleet ${fleet} has no job ${jobId}`);
   const signer = provenSigner(memo?.[PROOF_MEMO], { jobId, keys: ownKeys() });
-  return { user: signer?.name, signedBy: signer?.publicKey, tenant: said.get(TENANT_KEY) };
+  return {
+    ...{ user: signer?.name, signedBy: signer?.publicKey, tenant: said.get(TENANT_KEY) },
+    submittedAtMs: startTime.getTime(),
+  };
 }
 
 /** Throws AccessRefusal where the caller may not, NOT_FOUND for what is no job of this fleet. */

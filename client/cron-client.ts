@@ -20,8 +20,8 @@ export interface SubmittedCron {
 
 export interface CronRun {
   readonly atMs: number;
-  /** It waits while the submit service has not answered. */
-  readonly outcome: CronOutcome | { readonly kind: "waits" };
+  /** It waits while the submit service has not answered; what the server has forgotten or was stopped by hand is unknown. */
+  readonly outcome: CronOutcome | { readonly kind: "waits" | "unknown" };
 }
 
 /** A schedule as lists show it. */
@@ -30,6 +30,8 @@ export interface ListedCron {
   readonly expression: string;
   readonly timeZone: string;
   readonly overlap: Overlap;
+  /** False where the service does not, or no longer, stand by its signature: its times start nothing, and all of it is its own word. */
+  readonly isProven: boolean;
   readonly user: string;
   readonly tenant: string;
   /** Of its jobs. */

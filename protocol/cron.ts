@@ -52,8 +52,13 @@ export const cronScheduleId = (fleet: string, cron: string): string =>
 /** Jobs of a schedule have this label, with its id. */
 export const CRON_LABEL = "cron";
 
-/** The job of one time: `nightly-20310405-030000`, in UTC. */
-export const cronJobId = (cron: string, atMs: number): string => {
+const NUMBER_CHARS = 8;
+
+/** The job of one time: `nightly-20310405-030000-5d2f01ab`, in UTC; its end is the order's, so that nobody can take the id before. */
+export const cronJobId = (
+  { cron, number }: { readonly cron: string; readonly number: string },
+  atMs: number,
+): string => {
   const digits = new Date(atMs).toISOString().replaceAll(/[-:]/g, "").slice(0, 15);
-  return `${cron}-${digits.replace("T", "-")}`;
+  return `${cron}-${digits.replace("T", "-")}-${number.slice(0, NUMBER_CHARS)}`;
 };

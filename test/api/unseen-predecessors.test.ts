@@ -67,7 +67,13 @@ async function asked(id: string, rights: Rights, line: ListedJob = LINE): Promis
       [FLEET_KEY, "f"],
       [TENANT_KEY, tenant],
     ]);
-    return Promise.resolve({ type: JOB_WORKFLOW, memo: {}, typedSearchAttributes: said });
+    const startTime = new Date(0);
+    return Promise.resolve({
+      type: JOB_WORKFLOW,
+      memo: {},
+      startTime,
+      typedSearchAttributes: said,
+    });
   };
   const client = {
     job: () => ({

@@ -74,7 +74,7 @@ function listVerb(context: CommandContext): Command {
     .verb("list")
     .summary("list schedules, with what their last times became")
     .description(
-      "Lists the schedules that you may see. LAST is the job of the last time, or why there is none: `skipped` while a job of before had not ended, `refused` where its submitter may not submit it any more, `waits` while the submit service does not answer. --json has the last five.",
+      "Lists the schedules that you may see. LAST is the job of the last time, or why there is none: `skipped` while a job of before had not ended, `refused` where its submitter may not submit it any more, `waits` while the submit service does not answer, `unknown` where the server has forgotten it, `not believed` for a schedule whose signature is forged, revoked, or from before two rotations of the service's key: it starts nothing. --json has the last five.",
     )
     .option("--json", "answer with one JSON document")
     .addHelpText(
@@ -141,7 +141,7 @@ const row = (cron: ListedCron): readonly string[] => [
   cron.user,
   cron.overlap,
   cron.isPaused ? "paused" : cron.nextMs === undefined ? "-" : timeText(cron.nextMs),
-  lastText(cron.runs[0]),
+  cron.isProven ? lastText(cron.runs[0]) : "not believed: delete it and submit it again",
 ];
 
 function lastText(run: CronRun | undefined): string {
@@ -155,6 +155,7 @@ function lastText(run: CronRun | undefined): string {
     case "refused":
       return `refused: ${outcome.message}`;
     case "waits":
-      return "waits";
+    case "unknown":
+      return outcome.kind;
   }
 }

@@ -1,0 +1,356 @@
+/** @file Schedules before a server that plays Temporal: starts that are asked twice, limits, lists, and signatures that are believed no more. */
+
+import {
+  ScheduleNotFoundError,
+  WorkflowNotFoundError,
+  type ScheduleDescription,
+} from "@temporalio/client";
+import { generateKeyPairSync } from "node:crypto";
+import { beforeEach, describe, expect, it } from "vitest";
+import { signJob } from "../../access/job-proof.ts";
+import { publicKeyText, type Identity } from "../../access/own-identity.ts";
+import type { Principal, Rights } from "../../access/principal.ts";
+import { claimedStandingOrder } from "../../access/standing-order.ts";
+import { cronStarter } from "../../api/cron-starts.ts";
+import { deleteCron, listCrons, makeCron, outcomeOf } from "../../api/crons.ts";
+import type { Caller, ServedFleet } from "../../api/route.ts";
+import type { NewCron } from "../../client/cron-client.ts";
+import { FLEET_KEY, TENANT_KEY } from "../../client/search-keys.ts";
+import type { Access } from "../../domain/fleet/access-schema.ts";
+import type { JobFile } from "../../domain/job/job-file.ts";
+import { OrbweaverError } from "../../domain/values/failure.ts";
+import {
+  cronScheduleId,
+  type CronInput,
+  type CronOutcome,
+  type Overlap,
+} from "../../protocol/cron.ts";
+import { JOB_WORKFLOW } from "../../protocol/messages.ts";
+import { PROOF_MEMO } from "../../protocol/signed-job.ts";
+
+const RIGHTS: Rights = {
+  roles: ["user"],
+  grants: [{ to: ["ada", "bob"], role: "user", tenants: ["research"] }],
+};
+const ACCESS = { grants: RIGHTS.grants } as Access;
+const AT_MS = Date.UTC(2031, 2, 4, 3);
+
+const principalOf = (name: string, groups: readonly string[] = []): Principal => ({
+  ...{ name, via: "token", isOwner: false, groups: [...groups] },
+});
+const callerOf = (name: string, groups?: readonly string[]): Caller => ({
+  ...{ principal: principalOf(name, groups), rights: RIGHTS },
+});
+
+interface PlayedJob {
+  readonly user: string;
+  readonly startMs: number;
+  hasEnded: boolean;
+  isCancelled: boolean;
+  readonly after: JobFile["after"];
+}
+
+/** A server, and the service before it. */
+function play() {
+  let identity = newIdentity();
+  let believed = [identity.publicKey];
+  const jobs = new Map<string, PlayedJob>();
+  /** As the server's list has them, which may be behind. */
+  const listed: string[] = [];
+  const schedules = new Map<string, { memo: unknown; args: readonly unknown[] }>();
+  const described: string[] = [];
+  const revoked = new Set<string>();
+  let nowMs = AT_MS;
+  /** Called at each cancel, before it is carried out. */
+  const hooks = { onCancel: (_jobId: string): void => undefined };
+  const put = (jobId: string, user: string, after?: JobFile["after"]): void => {
+    nowMs += 1;
+    const given = { user, startMs: nowMs, after };
+    jobs.set(jobId, { ...given, hasEnded: false, isCancelled: false });
+    listed.unshift(jobId);
+  };
+  const jobHandle = (jobId: string) => ({
+    describe: () => {
+      const job = jobs.get(jobId);
+      if (job === undefined)
+        return Promise.reject(new WorkflowNotFoundError("none", jobId, undefined));
+      const said = new Map<unknown, string>([
+        [FLEET_KEY, "f"],
+        [TENANT_KEY, "research"],
+      ]);
+      const proof = signJob({ jobId, content: {} }, { ...identity, name: job.user }, AT_MS);
+      const startTime = new Date(job.startMs);
+      return Promise.resolve({
+        ...{ type: JOB_WORKFLOW, memo: { [PROOF_MEMO]: proof }, startTime },
+        typedSearchAttributes: said,
+      });
+    },
+  });
+  const client = {
+    list: () =>
+      listed.map((jobId) => ({
+        jobId,
+        user: jobs.get(jobId)?.user,
+        submittedAtMs: jobs.get(jobId)?.startMs,
+      })),
+    job: (jobId: string) => ({
+      cancel: () => {
+        hooks.onCancel(jobId);
+        const job = jobs.get(jobId);
+        if (job === undefined || job.hasEnded)
+          return Promise.reject(
+            new OrbweaverError("NOT_ALLOWED", `job ${jobId} has already ended`),
+          );
+        job.isCancelled = true;
+        return Promise.resolve();
+      },
+      ending: () =>
+        Promise.resolve({
+          ...(jobs.get(jobId)?.hasEnded === true && { outcome: { kind: "completed" } }),
+        }),
+    }),
+    submit: (file: JobFile, { idempotencyKey: key = "" }: { readonly idempotencyKey?: string }) => {
+      put(key, "ada", file.after);
+      return Promise.resolve({ jobId: key, isNew: true });
+    },
+  };
+  const temporal = {
+    withDeadline: (_untilMs: number, ask: () => Promise<unknown>) => ask(),
+    workflow: { getHandle: jobHandle },
+    schedule: {
+      list: () => [...schedules].map(([scheduleId, { memo }]) => ({ scheduleId, memo })),
+      create: ({
+        scheduleId,
+        memo,
+        action,
+      }: {
+        scheduleId: string;
+        memo: unknown;
+        action: { args: readonly unknown[] };
+      }) => {
+        schedules.set(scheduleId, { memo, args: action.args });
+        return Promise.resolve();
+      },
+      getHandle: (id: string) => ({
+        describe: () => {
+          described.push(id);
+          const found = schedules.get(id);
+          if (found === undefined) return Promise.reject(new ScheduleNotFoundError("none", id));
+          const info = { recentActions: [], nextActionTimes: [] };
+          const { args } = found;
+          return Promise.resolve({
+            action: { args },
+            state: { paused: false },
+            info,
+          } as unknown as ScheduleDescription);
+        },
+        delete: () => Promise.resolve(schedules.delete(id)),
+      }),
+    },
+  };
+  const served = {
+    ...{ fleet: "f", temporal, client, revoked },
+    ownKeys: () => believed,
+    signerOf: ({ name }: Principal) => ({ ...identity, name }),
+    apiIdentity: () => identity,
+  } as unknown as ServedFleet;
+  return {
+    ...{ served, jobs, listed, schedules, described, revoked, hooks, put },
+    /** Two rotations: nothing that was signed before is believed. */
+    rotateTwice: () => {
+      identity = newIdentity();
+      believed = [identity.publicKey];
+    },
+    argsOf: (cron: string) => schedules.get(cronScheduleId("f", cron))?.args[0] as CronInput,
+  };
+}
+
+function newIdentity(): Identity {
+  const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+  return { name: "api", file: "", privateKey, publicKey: publicKeyText(publicKey) };
+}
+
+let played = play();
+beforeEach(() => {
+  played = play();
+});
+
+const JOB = { name: "job", tenant: "research", gang: 1, run: { command: "true" } } as JobFile;
+const make = (key: string, more: Partial<NewCron> = {}, caller = callerOf("ada")) =>
+  makeCron(
+    { caller, served: played.served, accept: () => undefined },
+    { ...{ job: JOB, key, expression: "0 3 * * *", timeZone: "UTC", overlap: "skip" }, ...more },
+  );
+const remove = (cron: string, name: string) =>
+  deleteCron({
+    ...{ caller: callerOf(name), served: played.served, job: cron },
+    accept: () => undefined,
+  });
+
+async function startWith(overlap: Overlap): Promise<() => Promise<CronOutcome>> {
+  await make("nightly", { overlap });
+  const audit = { add: () => undefined };
+  const start = cronStarter({ served: played.served, access: () => ACCESS, audit });
+  return () => start(played.argsOf("nightly"), AT_MS);
+}
+const openOnes = (count: number, user = "ada"): readonly string[] =>
+  Array.from({ length: count }, (_, at) => {
+    const id = `${user}-former-${String(at)}`;
+    played.put(id, user);
+    return id;
+  });
+const isCancelled = (id: string): boolean | undefined => played.jobs.get(id)?.isCancelled;
+const jobIn = (outcome: CronOutcome): string => {
+  if (outcome.kind !== "submitted") throw new Error(JSON.stringify(outcome));
+  return outcome.jobId;
+};
+
+describe("a time that replaces", () => {
+  it("cancels what it has to when it is asked again, and nothing that came after it", async () => {
+    const start = await startWith("replace");
+    const formers = openOnes(3);
+    played.hooks.onCancel = () => {
+      throw new Error("the service went away");
+    };
+    await expect(start()).rejects.toThrow("was not cancelled");
+    played.hooks.onCancel = () => undefined;
+    played.put("later", "ada");
+    const [others = ""] = openOnes(1, "bob");
+    const jobId = jobIn(await start());
+    expect(formers.map(isCancelled)).toEqual([true, true, true]);
+    expect([jobId, "later", others].map(isCancelled)).toEqual([false, false, false]);
+    expect(played.jobs.get(jobId)?.after).toHaveLength(3);
+  });
+
+  it("takes one that ended meanwhile for replaced", async () => {
+    const start = await startWith("replace");
+    const [first = "", second = ""] = openOnes(2);
+    played.hooks.onCancel = (id) => {
+      const job = played.jobs.get(id);
+      if (job !== undefined && id === second) job.hasEnded = true;
+    };
+    jobIn(await start());
+    expect([first, second].map(isCancelled)).toEqual([true, false]);
+  });
+
+  it("replaces more than a job can wait for", async () => {
+    const start = await startWith("replace");
+    const formers = openOnes(40);
+    const after = played.jobs.get(jobIn(await start()))?.after ?? [];
+    expect(formers.every(isCancelled)).toBe(true);
+    expect(after.map(({ job }) => job)).toEqual(formers.toReversed().slice(0, 32));
+  });
+});
+
+it("times of `allow` are skipped while 100 jobs are open", async () => {
+  const start = await startWith("allow");
+  const formers = openOnes(100);
+  expect(await start()).toEqual({ kind: "skipped", former: formers.at(-1) });
+  played.listed.splice(0, 1);
+  jobIn(await start());
+});
+
+it("nobody can know a job's id before, and take it", async () => {
+  const start = await startWith("skip");
+  const { number } = claimedStandingOrder(played.argsOf("nightly").order) ?? {};
+  expect(jobIn(await start())).toBe(`nightly-20310304-030000-${number?.slice(0, 8) ?? ""}`);
+});
+
+describe("times", () => {
+  it.each(["0 3 * * *", "*/5 0-6,22 1,15 JAN-MAR mon", "@hourly", "@yearly"])(
+    "%s are taken",
+    async (expression) => {
+      expect(await make("when", { expression })).toEqual({ cron: "when", isNew: true });
+    },
+  );
+
+  it.each([
+    "@every 1s",
+    "@every 1h",
+    "* * * * * * *",
+    "0 3 * * * 2031",
+    "CRON_TZ=Asia/Tokyo 0 3 * * *",
+    "TZ=UTC 3 * * *",
+    "0 3 * * * # at night",
+    "0 3 * *",
+  ])("%s are not, and are named", async (expression) => {
+    await expect(make("when", { expression })).rejects.toMatchObject({
+      code: "BAD_INPUT",
+      message: expect.stringContaining(JSON.stringify(expression)) as string,
+    });
+  });
+});
+
+it("50 are the most of one user; those of others do not count, and one of before is no further one", async () => {
+  for (let at = 0; at < 50; at += 1) await make(`of-ada-${String(at)}`);
+  await expect(make("more")).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+  expect(await make("of-bob", {}, callerOf("bob"))).toMatchObject({ isNew: true });
+  await expect(make("of-ada-0")).resolves.toBeDefined();
+});
+
+it("is not made for one with more groups than could ever be proven", async () => {
+  const groups = Array.from({ length: 400 }, (_, at) => `a-group-of-the-company-${String(at)}`);
+  await expect(make("grouped", {}, callerOf("ada", groups))).rejects.toMatchObject({
+    code: "BAD_INPUT",
+    message: expect.stringContaining("400 groups") as string,
+  });
+  expect(played.schedules.size).toBe(0);
+});
+
+it("a list asks the server about the caller's schedules alone", async () => {
+  await make("of-ada");
+  await make("of-bob", {}, callerOf("bob"));
+  played.described.length = 0;
+  const listed = await listCrons(played.served, callerOf("ada"));
+  expect(listed).toMatchObject([{ cron: "of-ada", isProven: true }]);
+  expect(played.described).toEqual([cronScheduleId("f", "of-ada")]);
+});
+
+describe("a signature that is believed no more", () => {
+  it("is shown to whom it names, who can delete the schedule; to nobody else", async () => {
+    const start = await startWith("skip");
+    played.rotateTwice();
+    expect(await start()).toMatchObject({
+      kind: "refused",
+      message: expect.stringContaining("rotations") as string,
+    });
+    expect(await listCrons(played.served, callerOf("ada"))).toMatchObject([
+      { cron: "nightly", user: "ada", isProven: false },
+    ]);
+    expect(await listCrons(played.served, callerOf("bob"))).toEqual([]);
+    await expect(remove("nightly", "bob")).rejects.toMatchObject({ code: "NOT_ALLOWED" });
+    await remove("nightly", "ada");
+    expect(played.schedules.size).toBe(0);
+    // It may name the number of another's.
+    expect(played.revoked.size).toBe(0);
+  });
+
+  it("one that is believed is revoked with its schedule", async () => {
+    await make("nightly");
+    await remove("nightly", "ada");
+    expect(played.revoked.size).toBe(1);
+  });
+});
+
+describe("what a time became", () => {
+  const order = { fleet: "f", cron: "c", principal: principalOf("ada"), number: "5d2f01ab-1" };
+  const ask = () =>
+    outcomeOf(played.served, {
+      ...{ order, atMs: AT_MS },
+      workflowId: "w",
+      firstExecutionRunId: "r",
+    });
+
+  it("is the job, once the server has forgotten its workflow, where the job is there", async () => {
+    expect(await ask()).toEqual({ kind: "unknown" });
+    played.put("c-20310304-030000-5d2f01ab", "ada");
+    expect(await ask()).toMatchObject({ kind: "submitted" });
+  });
+
+  it("is not made up where the server does not answer", async () => {
+    const down = new OrbweaverError("NO_CONNECTION", "down");
+    const handle = { describe: () => Promise.reject(down) };
+    Object.assign(played.served.temporal.workflow, { getHandle: () => handle });
+    await expect(ask()).rejects.toBe(down);
+  });
+});
