@@ -133,7 +133,7 @@ export function ownBase({ type, controller }: Hierarchy): string | undefined {
   const inside = join(mount.at, own);
   // In a container the path may be that of the machine outside.
   const start = existsSync(join(inside, "cgroup.procs")) ? inside : mount.at;
-  const base = isSystemd() ? start : highestWritable(start, mount.at);
+  const base = isSystemd() ? groupOfUnit(start) : highestWritable(start, mount.at);
   return isWritable(base) && isKilledThrough(join(base, "orbweaver", `trial-${process.pid}`))
     ? base
     : undefined;
@@ -165,6 +165,15 @@ function ownPath(controller: string): string | undefined {
 }
 
 const isSystemd = (): boolean => existsSync("/run/systemd/system");
+
+/**
+ * Of a process that its service's manager has put into a subgroup (`DelegateSubgroup=`), the group of the service: it holds no processes itself, so it
+ * may pass controllers down.
+ */
+export function groupOfUnit(group: string): string {
+  const isUnit = /\.(?:service|scope|slice)$/.test(group);
+  return !isUnit && dirname(group).endsWith(".service") ? dirname(group) : group;
+}
 
 function highestWritable(from: string, top: string): string {
   let base = from;

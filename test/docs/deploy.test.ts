@@ -3,9 +3,12 @@
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
+import { identityFile } from "../../access/own-identity.ts";
+import { fleetKeyFiles } from "../../access/role-keys.ts";
+import { stateRoot } from "../../workers/state.ts";
 import { run } from "../cli/run.ts";
 import { ROOT } from "./pages.ts";
 
@@ -16,14 +19,17 @@ const MANIFEST = readFileSync(join(ROOT, "deploy/kubernetes/orbweaver.yaml"), "u
 interface Mounts {
   readonly name: string;
   readonly command: readonly string[];
-  readonly volumeMounts: readonly { readonly name: string }[];
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
   readonly ports?: readonly { readonly containerPort: number }[];
 }
 interface Resource {
   readonly kind: string;
   readonly apiVersion: string;
   readonly metadata: { readonly name: string; readonly namespace: string };
+  readonly data?: Readonly<Record<string, string>>;
   readonly spec?: {
+    readonly replicas?: number;
+    readonly accessModes?: readonly string[];
     readonly selector?: unknown;
     readonly ports?: readonly { readonly targetPort: number }[];
     readonly template?: {
@@ -53,6 +59,21 @@ async function checkWords(words: readonly string[]): Promise<void> {
     expect(stdout, `${verb} ${flag}`).toContain(`${flag} `);
 }
 
+/** What a unit says of the user and the folders of its process. */
+function unitNamed(name: string) {
+  const text = readFileSync(join(UNITS, name), "utf8");
+  const of = (key: string): string | undefined => new RegExp(`^${key}=(.*)$`, "m").exec(text)?.[1];
+  const pairs = (of("Environment") ?? "").split(" ").map((pair) => pair.split("="));
+  const env = Object.fromEntries(pairs) as Readonly<Record<string, string>>;
+  return {
+    name,
+    text,
+    user: of("User"),
+    stateFolder: `/var/lib/${of("StateDirectory") ?? ""}`,
+    env,
+  };
+}
+
 describe("units of systemd", () => {
   it.each(units)("%s starts a command that there is", async (name) => {
     const text = readFileSync(join(UNITS, name), "utf8");
@@ -65,7 +86,48 @@ describe("units of systemd", () => {
       expect(readFileSync(join(UNITS, name), "utf8")).toMatch(/^KillMode=process$/m);
   });
 
-  const hasSystemd = spawnSync("systemd-analyze", ["--version"]).status === 0;
+  it("users without a home have state, keys and identity in the folder that is made for them", () => {
+    const ofUser = units.map(unitNamed).filter(({ user }) => user !== undefined);
+    expect(ofUser).toHaveLength(3);
+    for (const { name, stateFolder, env } of ofUser) {
+      const { privateFile } = fleetKeyFiles(env);
+      for (const file of [identityFile(env), privateFile, stateRoot(env)])
+        expect([name, `${file}/`]).toEqual([name, expect.stringMatching(`^${stateFolder}/`)]);
+    }
+  });
+
+  it("every folder of /etc that they read is made by the steps of the guide, before it is written to", () => {
+    const guide = readFileSync(join(ROOT, "docs/production.md"), "utf8");
+    const folders = new Set(
+      units.flatMap((name) =>
+        [...unitNamed(name).text.matchAll(/^\w.*?[ =](\/etc\/[\w-]+)\//gm)].map(
+          ([, folder]) => folder,
+        ),
+      ),
+    );
+    expect([...folders]).toEqual(["/etc/orbweaver"]);
+    for (const folder of folders) {
+      const made = guide.indexOf(`install -d ${String(folder)}\n`);
+      expect(made).toBeGreaterThan(0);
+      expect(made).toBeLessThan(guide.indexOf(`> ${String(folder)}/`));
+    }
+  });
+
+  it("root and the user have no folder of state in common: it would go to whoever starts last", () => {
+    const owners = new Map<string, Set<string>>();
+    for (const { stateFolder, user = "root" } of units.map(unitNamed))
+      owners.set(stateFolder, (owners.get(stateFolder) ?? new Set()).add(user));
+    for (const users of owners.values()) expect([...users]).toHaveLength(1);
+  });
+
+  it("the agent lies in a subgroup, so that the groups of its launches can be limited", () => {
+    const { text } = unitNamed("orbweaver-agent@.service");
+    expect(text).toMatch(/^Delegate=yes\nDelegateSubgroup=\w+$/m);
+  });
+
+  const version = spawnSync("systemd-analyze", ["--version"], { encoding: "utf8" });
+  const hasSystemd = version.status === 0;
+  const knowsSubgroups = Number(/^systemd (\d+)/.exec(version.stdout)?.[1]) >= 254;
   it.skipIf(!hasSystemd)("systemd can read them (skipped without systemd-analyze)", () => {
     const folder = mkdtempSync(join(tmpdir(), "orbweaver-units-"));
     try {
@@ -76,7 +138,10 @@ describe("units of systemd", () => {
         const { status, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", file], {
           encoding: "utf8",
         });
-        const own = stderr.split("\n").filter((line) => line.includes(folder));
+        const own = stderr
+          .split("\n")
+          .filter((line) => line.includes(folder))
+          .filter((line) => knowsSubgroups || !/Unknown key.*DelegateSubgroup/.test(line));
         expect([name, status, own]).toEqual([name, 0, []]);
       }
     } finally {
@@ -129,6 +194,34 @@ describe("the manifest of Kubernetes", () => {
           );
       }
     }
+  });
+
+  it("every pod has the folders of its environment, and the roles that use the store have one", () => {
+    const environment = resources.find(({ kind }) => kind === "ConfigMap")?.data ?? {};
+    const { ORBWEAVER_KEYS: keys = "", ORBWEAVER_IDENTITY: identity = "" } = environment;
+    const folders = [keys, dirname(identity), environment["ORBWEAVER_STATE_DIR"]];
+    const stores: string[] = [];
+    for (const { metadata, spec } of withPods) {
+      const { containers = [], volumes = [] } = spec?.template?.spec ?? {};
+      for (const { volumeMounts } of containers) {
+        const paths = volumeMounts.map(({ mountPath }) => mountPath);
+        expect([metadata.name, paths]).toEqual([metadata.name, expect.arrayContaining(folders)]);
+      }
+      if (volumes.some((each) => each.persistentVolumeClaim?.claimName === "store"))
+        stores.push(metadata.name);
+    }
+    expect(stores).toEqual(["fleet-file", "fleet", "solver"]);
+    const shared = resources.filter(({ spec }) => spec?.accessModes?.includes("ReadWriteMany"));
+    expect(shared.map(({ metadata }) => metadata.name)).toEqual(["store"]);
+  });
+
+  it("a claim that one machine alone can write is of one pod", () => {
+    const ofMany = withPods.filter(({ spec }) => (spec?.replicas ?? 1) > 1);
+    const claims = ofMany.flatMap(({ spec }) =>
+      (spec?.template?.spec.volumes ?? []).flatMap((each) => each.persistentVolumeClaim ?? []),
+    );
+    expect(ofMany.length).toBeGreaterThan(0);
+    expect(new Set(claims.map(({ claimName }) => claimName))).toEqual(new Set(["store"]));
   });
 
   it("each service leads to a port that its pods have", () => {
