@@ -10,7 +10,6 @@ import type { BearerRule } from "../access/bearer.ts";
 import type { FleetClient } from "../client/index.ts";
 import type { IdleRule } from "../domain/fleet/fleet.ts";
 import type { JobId, TenantId } from "../domain/values/ids.ts";
-import { dirname, join } from "node:path";
 import { parsedJson } from "../lib/parsed-json.ts";
 import type { Facts, Message } from "../page/wire.ts";
 import { unblock } from "../scheduling/explain/remedies.ts";
@@ -72,8 +71,8 @@ const TELL_EVERY_MS = 100;
 const LOOK_EVERY_MS = 1_000;
 const MOST_JOB_FILE = 256 * 1024;
 
-/** Beside the history database. */
-const RUNS_FOLDER = "runs";
+/** Added to the name of the history database: a folder of the archive's alone. */
+const RUNS_FOLDER = ".runs";
 /** The page names no more idle jobs. */
 const MOST_IDLE = 100;
 const NO_RULES: ReadonlyMap<TenantId, IdleRule> = new Map();
@@ -191,7 +190,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
     },
   });
   function archiveBeside(historyFile: string): RunArchive {
-    const folder = join(dirname(historyFile), RUNS_FOLDER);
+    const folder = `${historyFile}${RUNS_FOLDER}`;
     return createRunArchive({ folder, mostBytes: MOST_ARCHIVE_BYTES, fromTemporal });
   }
 

@@ -3,7 +3,8 @@
  * of its owner's alone. What is kept is read from there, all else from Temporal.
  *
  * A file has the events as the server gave them, so encrypted payloads stay so. It appears by rename, whole. Beyond `mostBytes` the oldest
- * runs go. A console keeps each run when the next one begins, and at its start those before that it finds neither here nor gone.
+ * runs go; whatever is not named as the archive names its files is left alone. A console keeps each run when the next one begins, and at its start
+ * those before that it finds neither here nor gone: the oldest first, so that those before a kept run need no look again.
  */
 
 import { randomUUID } from "node:crypto";
@@ -20,9 +21,9 @@ import { msOf, type HistoryEvent } from "../follow/workflow-task.ts";
 export type RunPages = (runId: string) => AsyncIterable<readonly HistoryEvent[]>;
 
 export interface RunArchive {
-  /** From the archive, else from Temporal. */
+  /** From the archive; where that has none, or a damaged one, from Temporal. */
   readonly pages: RunPages;
-  /** Keeps the run and those before it, back to one that is kept or gone. One call after the other; fails with the trouble of disk or server. */
+  /** Keeps the run and those before it, back to one that is kept or gone. One call after the other; fails with the trouble of disk or server, and what is not kept then is with the next call. */
   readonly keep: (runId: string | undefined) => Promise<void>;
 }
 
@@ -37,6 +38,13 @@ export const MOST_ARCHIVE_BYTES = 2 * 2 ** 30;
 /** One call reaches back no further. */
 const MOST_RUNS = 500;
 const ENDING = ".history.gz";
+/** A run's id comes from the server; a file is named by it alone. */
+const RUN_ID = String.raw`[\w-]{1,80}`;
+const WHOLE = new RegExp(String.raw`^${RUN_ID}\.history\.gz$`);
+/** What a console that died left half written. */
+const HALF = new RegExp(
+  String.raw`^${RUN_ID}\.history\.gz\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`,
+);
 const { History } = proto.temporal.api.history.v1;
 const pack = promisify(gzip);
 const unpack = promisify(gunzip);
@@ -46,10 +54,10 @@ export function createRunArchive({
   mostBytes,
   fromTemporal,
 }: RunArchiveOptions): RunArchive {
-  // A run's id comes from the server; a file is named by it alone.
   const fileOf = (runId: string): string | undefined =>
-    /^[\w-]{1,80}$/.test(runId) ? join(folder, `${runId}${ENDING}`) : undefined;
+    WHOLE.test(`${runId}${ENDING}`) ? join(folder, `${runId}${ENDING}`) : undefined;
 
+  /** Fails where there is a file that cannot be read. */
   async function kept(runId: string): Promise<readonly HistoryEvent[] | undefined> {
     const file = fileOf(runId);
     if (file === undefined) return undefined;
@@ -62,15 +70,39 @@ export function createRunArchive({
   }
 
   async function* pages(runId: string): AsyncGenerator<readonly HistoryEvent[]> {
-    const found = await kept(runId);
-    if (found === undefined) yield* fromTemporal(runId);
-    else yield found;
+    let damage: unknown;
+    const found = await kept(runId).catch((error: unknown) => void (damage = error));
+    if (found !== undefined) return yield found;
+    try {
+      yield* fromTemporal(runId);
+    } catch (error) {
+      throw damage !== undefined && isGone(error) ? damage : error;
+    }
   }
 
-  /** The run before it; undefined where it is the first, or the one before is kept. */
-  async function keepOne(runId: string): Promise<string | undefined> {
+  /** The run and those before it that are neither kept nor gone, the newest first. */
+  async function missing(newest: string | undefined): Promise<readonly string[]> {
+    const found: string[] = [];
+    let runId = newest;
+    while (runId !== undefined && found.length < MOST_RUNS) {
+      const file = fileOf(runId);
+      if (file === undefined || (await sizeOf(file)) !== undefined) break;
+      try {
+        const first = await firstEvent(fromTemporal(runId));
+        found.push(runId);
+        const { continuedExecutionRunId } = first?.workflowExecutionStartedEventAttributes ?? {};
+        runId = continuedExecutionRunId || undefined;
+      } catch (error) {
+        if (!isGone(error)) throw error;
+        break;
+      }
+    }
+    return found;
+  }
+
+  async function keepOne(runId: string): Promise<void> {
     const file = fileOf(runId);
-    if (file === undefined || (await sizeOf(file)) !== undefined) return undefined;
+    if (file === undefined) return;
     const events: HistoryEvent[] = [];
     for await (const page of fromTemporal(runId)) events.push(...page);
     const half = `${file}.${randomUUID()}`;
@@ -81,42 +113,47 @@ export function createRunArchive({
     const endedSeconds = msOf(events.at(-1)?.eventTime) / 1_000;
     await utimes(half, endedSeconds, endedSeconds);
     await rename(half, file);
-    const started = events[0]?.workflowExecutionStartedEventAttributes;
-    return started?.continuedExecutionRunId || undefined;
   }
 
-  async function keep(first: string | undefined): Promise<void> {
+  async function keep(newest: string | undefined): Promise<void> {
     await mkdir(folder, { recursive: true, mode: PRIVATE_DIR });
-    let runId = first;
-    try {
-      for (let runs = 0; runId !== undefined && runs < MOST_RUNS; runs += 1)
-        runId = await keepOne(runId);
-    } catch (error) {
-      if (!isGone(error)) throw error;
+    const runs = await missing(newest);
+    for (const runId of [...runs].reverse()) {
+      // Temporal drops the oldest, perhaps just now.
+      await keepOne(runId).catch((error: unknown) => {
+        if (!isGone(error)) throw error;
+      });
     }
     await collect();
   }
 
   async function collect(): Promise<void> {
-    const names = await readdir(folder);
+    const entries = await readdir(folder, { withFileTypes: true });
+    const names = entries.flatMap((entry) => (entry.isFile() ? [entry.name] : []));
     const found = await Promise.all(
-      names.map(async (name) => {
-        const file = join(folder, name);
-        const { size, mtimeMs } = await stat(file);
-        return { file, size, mtimeMs, isWhole: name.endsWith(ENDING) };
-      }),
+      names
+        .filter((name) => WHOLE.test(name))
+        .map(async (name) => {
+          const file = join(folder, name);
+          const { size, mtimeMs } = await stat(file);
+          return { file, size, mtimeMs };
+        }),
     );
-    // A console that died left half a file.
-    const halves = found.filter(({ isWhole }) => !isWhole);
-    const whole = found
-      .filter(({ isWhole }) => isWhole)
-      .sort((a, b) => b.mtimeMs - a.mtimeMs || (a.file < b.file ? -1 : 1));
+    const halves = names.filter((name) => HALF.test(name)).map((name) => join(folder, name));
+    const whole = found.sort((a, b) => b.mtimeMs - a.mtimeMs || (a.file < b.file ? -1 : 1));
     let bytes = 0;
     const over = whole.filter(({ size }) => (bytes += size) > mostBytes);
-    for (const { file } of [...halves, ...over]) await rm(file, { force: true });
+    for (const file of [...halves, ...over.map((one) => one.file)]) await rm(file, { force: true });
   }
 
   return { pages, keep };
+}
+
+async function firstEvent(
+  pages: AsyncIterable<readonly HistoryEvent[]>,
+): Promise<HistoryEvent | undefined> {
+  for await (const [first] of pages) if (first !== undefined) return first;
+  return undefined;
 }
 
 async function sizeOf(file: string): Promise<number | undefined> {

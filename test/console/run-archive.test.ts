@@ -2,7 +2,16 @@
 
 import { msToTs } from "@temporalio/common/lib/time.js";
 import { historyFromJSON } from "@temporalio/common/lib/proto-utils.js";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -73,7 +82,8 @@ describe("the archive of runs", () => {
     await archive.keep("run-2");
     await archive.keep("run-3");
     await archive.keep(undefined);
-    expect(server.asked).toEqual(["run-2", "run-1", "run-3"]);
+    // The first look finds how far back it goes.
+    expect(server.asked).toEqual(["run-2", "run-1", "run-2", "run-3", "run-3"]);
     expect(readdirSync(folder).sort()).toEqual(["run-2.history.gz", "run-3.history.gz"]);
     expect(statSync(path.join(folder, "run-2.history.gz")).mode & 0o077).toBe(0);
   });
@@ -83,18 +93,52 @@ describe("the archive of runs", () => {
     const roomy = createRunArchive({ folder, mostBytes: 1e9, fromTemporal: server.pages });
     await roomy.keep("run-3");
     const { size } = statSync(path.join(folder, "run-3.history.gz"));
-    writeFileSync(path.join(folder, "run-9.history.gz.half"), "x");
+    writeFileSync(path.join(folder, `run-9.history.gz.${randomUUID()}`), "x");
     const tight = createRunArchive({ folder, mostBytes: 2.5 * size, fromTemporal: server.pages });
     await tight.keep(undefined);
     expect(readdirSync(folder).sort()).toEqual(["run-2.history.gz", "run-3.history.gz"]);
   });
 
-  it("takes no name from outside its folder, and says which file it cannot read", async () => {
+  it("leaves alone what is no file of its own, and goes on beside it", async () => {
+    const server = temporal();
+    const strange = ["notes.txt", "run-9.history.gz.half", "my run.history.gz", ".history.gz"];
+    for (const name of strange) writeFileSync(path.join(folder, name), "of the user");
+    mkdirSync(path.join(folder, "results"));
+    mkdirSync(path.join(folder, "old.history.gz"));
+    const archive = createRunArchive({ folder, mostBytes: 1, fromTemporal: server.pages });
+    await archive.keep("run-1");
+    expect(readdirSync(folder).sort()).toEqual([...strange, "old.history.gz", "results"].sort());
+  });
+
+  it("keeps with the next call what failed once, and all before it", async () => {
+    const server = temporal();
+    let isAway = true;
+    const archive = createRunArchive({
+      ...{ folder, mostBytes: 1e9 },
+      async *fromTemporal(runId) {
+        for await (const page of server.pages(runId)) {
+          yield page;
+          if (runId === "run-2" && isAway) throw Object.assign(new Error("away"), { code: 14 });
+        }
+      },
+    });
+    await expect(archive.keep("run-3")).rejects.toThrow("away");
+    isAway = false;
+    await archive.keep("run-4");
+    expect(readdirSync(folder).sort()).toEqual(
+      [1, 2, 3, 4].map((run) => `run-${String(run)}.history.gz`),
+    );
+  });
+
+  it("takes no name from outside its folder, reads what is damaged from Temporal, and says which file it cannot read", async () => {
     const server = temporal();
     const archive = createRunArchive({ folder, mostBytes: 1e9, fromTemporal: server.pages });
     await archive.keep("../run-1");
     expect(readdirSync(folder)).toEqual([]);
     writeFileSync(path.join(folder, "run-2.history.gz"), "junk");
+    const want = await told(earlierRuns(server.pages, codecs), "run-2");
+    expect(await told(earlierRuns(archive.pages, codecs), "run-2")).toEqual(want);
+    server.dropped.add("run-2");
     await expect(told(earlierRuns(archive.pages, codecs), "run-2")).rejects.toThrow(
       "run-2.history.gz cannot be read",
     );
