@@ -41,7 +41,7 @@ import { decisionRow } from "./view/decisions.ts";
 import { hasJob } from "./view/rows.ts";
 import { followUse } from "./use/follow-use.ts";
 import { idleJobs } from "./use/idle-jobs.ts";
-import { idleCare } from "./use/idle-rules.ts";
+import { idleCare, suspendBy } from "./use/idle-rules.ts";
 import { createTables } from "./view/tables.ts";
 import { whatIfAnswer } from "./view/what-if.ts";
 
@@ -79,8 +79,6 @@ const NO_RULES: ReadonlyMap<TenantId, IdleRule> = new Map();
 
 const UNREAD = "the fleet's history has not been read yet";
 
-const suspendBy = (actor: () => FleetClient) => (job: string) => actor().job(job).suspend();
-
 export async function startConsole(options: ConsoleOptions): Promise<HttpConsole> {
   const { client, fleet, codecs, host, port, rule, files, say } = options;
   const actor = isOwnersAlone(rule) ? options.actor : undefined;
@@ -108,6 +106,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   let at = { runId: "0", event: 0 };
   let atMs = 0;
   let trouble: string | undefined;
+  let isCurrent = false;
   let timer: NodeJS.Timeout | undefined;
 
   const jobs = createJobStreams({
@@ -171,6 +170,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
         trouble = why;
         soon();
       },
+      current: (is) => void (isCurrent = is),
       diverged: (runId, why) => say(`console: run ${runId} cannot be followed exactly: ${why}`),
     },
   });
@@ -182,10 +182,11 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
       if (ledger === undefined) return;
       tables.noteUse(use);
       metrics.noteUse(use);
-      const rules = options.notify?.idle() ?? NO_RULES;
+      // By an old ledger a job's use would be judged on GPUs that it has given back.
+      const rules = (isCurrent ? options.notify?.idle() : undefined) ?? NO_RULES;
       const found = idleJobs(ledger, use, { rules, nowMs: Date.now() });
       idle = found.slice(0, MOST_IDLE).map(({ job, rule }) => ({ job, act: rule.act }));
-      care(found);
+      if (isCurrent) care(found);
       soon();
     },
   });

@@ -3,7 +3,8 @@
  *
  * A query or an update would wake a worker of the fleet; a read of history wakes nobody. Each run begins with the ledger that it carries, so
  * whatever went wrong is over with the run. At the end of a run the ledger followed is compared with the carried one of the next. When the
- * server does not answer, the run is read again from its start, and what was told already is not told again.
+ * server does not answer, the run is read again from its start, and what was told already is not told again. One call for each run asks the server how
+ * long the history is, to know when all of it has been read.
  */
 
 import type { Client } from "@temporalio/client";
@@ -13,7 +14,7 @@ import type { FleetInput } from "../../protocol/fleet.ts";
 import { fleetWorkflowId } from "../../protocol/messages.ts";
 import type { Ledger } from "../../scheduling/ledger/ledger.ts";
 import { Diverged } from "./fleet-run.ts";
-import { endOf, pagesOf, type RunEnd } from "./history-pages.ts";
+import { endOf, historyLength, pagesOf, type RunEnd } from "./history-pages.ts";
 import { openFollowedRun, type FoldedTask, type FollowedRun } from "./followed-run.ts";
 import type { HistoryEvent } from "./workflow-task.ts";
 
@@ -37,6 +38,8 @@ export interface FollowerListener {
   readonly folded: (runId: string, task: FoldedTask) => void;
   /** Whether the history can be read; told on every change. */
   readonly reached: (trouble: string | undefined) => void;
+  /** Whether the ledger is the fleet's own of now: read to the end, without trouble, followed exactly. Told on every change; it is not at first. */
+  readonly current: (isCurrent: boolean) => void;
   /** A run ended with another ledger than the followed one, or its history was none of this machine. */
   readonly diverged: (runId: string, why: string) => void;
 }
@@ -51,13 +54,18 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
   let known: Known = { runId: "", event: 0 };
   let expected: FleetInput | undefined;
   let trouble: string | undefined;
+  let isCurrent = false;
+  const tellCurrent = (now: boolean): void => {
+    if (now !== isCurrent) listener.current(now);
+    isCurrent = now;
+  };
   const tell = (now: string | undefined): void => {
     if (now !== trouble) listener.reached(now);
     trouble = now;
   };
   while (!signal.aborted) {
     try {
-      const reading = readRun(options, { runId, ended, known, expected, tell });
+      const reading = readRun(options, { runId, ended, known, expected, tell, tellCurrent });
       for await (const reached of reading.tasks) known = reached;
       const end = reading.end();
       if (end === undefined) continue;
@@ -66,6 +74,7 @@ export async function followFleet(options: FollowerOptions): Promise<void> {
       expected = reading.next();
     } catch (error) {
       if (signal.aborted) return;
+      tellCurrent(false);
       tell(error instanceof Error ? error.message : String(error));
       // Ends early with the signal.
       await sleep(RETRY_MS, undefined, { signal }).catch(() => undefined);
@@ -94,21 +103,27 @@ function readRun(
     known,
     expected,
     tell,
+    tellCurrent,
   }: {
     readonly runId: string | undefined;
     readonly ended: string | undefined;
     readonly known: Known;
     readonly expected: FleetInput | undefined;
     readonly tell: (trouble: string | undefined) => void;
+    readonly tellCurrent: (isCurrent: boolean) => void;
   },
 ): Reading {
   let run: FollowedRun | undefined;
   let end: RunEnd | undefined;
   let isLost = false;
+  let length = Infinity;
+  let isAtEnd = false;
   return { tasks: tasks(), end: () => end, next: () => (isLost ? undefined : run?.next()) };
 
   async function* tasks(): AsyncGenerator<Known> {
-    const execution = { workflowId: fleetWorkflowId(fleet), runId: wanted ?? "" };
+    const workflowId = fleetWorkflowId(fleet);
+    const execution = { workflowId, runId: wanted ?? "" };
+    tellCurrent(false);
     for await (const events of pagesOf({ client, signal, execution })) {
       tell(undefined);
       const [first] = events;
@@ -118,9 +133,13 @@ function readRun(
         const runId = wanted ?? started?.originalExecutionRunId ?? "";
         if (runId === ended) throw new Error(`fleet ${fleet} has ended and not begun again`);
         run = await openFollowedRun(runId, first, codecs);
+        length = await historyLength({ client, signal, execution: { workflowId, runId } });
         if (runId !== known.runId) begin(run);
       }
       yield* told(run, events);
+      // What comes from here on comes as it happens.
+      isAtEnd ||= Number(events.at(-1)?.eventId) >= length;
+      tellCurrent(isAtEnd && !isLost);
       end = endOf(events);
       if (end !== undefined) return;
     }

@@ -46,6 +46,27 @@ export async function* pagesOf({
   }
 }
 
+/** How many events the run has now. */
+export async function historyLength({
+  client,
+  signal,
+  execution,
+}: {
+  readonly client: Client;
+  readonly signal: AbortSignal;
+  readonly execution: { readonly workflowId: string; readonly runId: string };
+}): Promise<number> {
+  const { namespace } = client.options;
+  const { workflowExecutionInfo } = await abortable(signal, (call) =>
+    client.withAbortSignal(call, () =>
+      client.withDeadline(Date.now() + WAIT_MS, () =>
+        client.workflowService.describeWorkflowExecution({ namespace, execution }),
+      ),
+    ),
+  );
+  return Number(workflowExecutionInfo?.historyLength ?? 0);
+}
+
 /** A signal for one call, because the client never takes its listeners off again. */
 async function abortable<Value>(
   signal: AbortSignal,

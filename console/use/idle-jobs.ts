@@ -17,6 +17,7 @@ export interface IdleJob {
   readonly rule: IdleRule;
   /** Its newest lease: of one idle time, and no later one. */
   readonly lease: string;
+  readonly leases: readonly string[];
 }
 
 /** What agents say of the GPUs of a lease; undefined where one says nothing, or where the lease is being given back. */
@@ -54,6 +55,8 @@ export function idleJobs(
     if (idleMs < rule.afterMs) return [];
     const gpus = told.reduce((sum, one) => sum + (one.gpus?.length ?? 0), 0);
     const { tenant, class: name, id: lease } = last;
-    return [{ job, tenant, class: name, gpus, idleMs, rule, lease }];
+    return [
+      { job, tenant, class: name, gpus, idleMs, rule, lease, leases: own.map(({ id }) => id) },
+    ];
   });
 }

@@ -1,19 +1,36 @@
 /**
  * @file Carries out the rules on idle jobs: each job is told of once for each lease, and is suspended where its tenant's rule says so.
  *
- * An order that fails is given again with the next look. A console that starts again may give one anew, which a job that follows it already takes
- * as the same.
+ * Before the order the job itself is asked which leases it has: one that runs elsewhere by now works there, and is let be. An order that fails is
+ * given again with the next look. A console that starts again may give one anew, which a job that follows it already takes as the same.
  */
 
+import type { FleetClient } from "../../client/index.ts";
 import type { IdleJob } from "./idle-jobs.ts";
+
+/** `elsewhere`: the job has other leases than the idle ones. */
+export type SuspendAnswer = "suspended" | "elsewhere";
 
 export interface IdleCare {
   /** Tells those whom `notify:` names; absent where nobody can be told. */
   readonly tell: ((job: IdleJob) => void) | undefined;
   /** Absent where this console may give no orders. */
-  readonly suspend: ((job: string) => Promise<unknown>) | undefined;
+  readonly suspend: ((job: IdleJob) => Promise<SuspendAnswer>) | undefined;
   readonly say: (line: string) => void;
 }
+
+/** `actor`: in whose name; found anew for each order, because a submit service may come and go. */
+export const suspendBy =
+  (actor: () => FleetClient) =>
+  async ({ job, leases }: IdleJob): Promise<SuspendAnswer> => {
+    const handle = actor().job(job);
+    const { attempts, array } = await handle.view();
+    const now = array?.leases ?? attempts.slice(-1).filter(({ end }) => end === undefined);
+    const own = new Set<string>(leases);
+    if (now.length !== own.size || now.some(({ leaseId }) => !own.has(leaseId))) return "elsewhere";
+    await handle.suspend();
+    return "suspended";
+  };
 
 /** To be called with the idle jobs of each look. */
 export function idleCare({ tell, suspend, say }: IdleCare): (idle: readonly IdleJob[]) => void {
@@ -33,9 +50,10 @@ export function idleCare({ tell, suspend, say }: IdleCare): (idle: readonly Idle
       told.add(key);
       if (rule.act !== "suspend" || one.class === "inference" || ordered.has(key)) continue;
       ordered.add(key);
-      suspend?.(job).then(
-        () => {
+      suspend?.(one).then(
+        (answer) => {
           failed.delete(key);
+          if (answer === "elsewhere") return ordered.delete(key);
           say(`console: ${job} was suspended: none of its GPUs was used for ${minutes(one)}`);
         },
         (error: unknown) => {

@@ -1,7 +1,8 @@
 /** @file GPUs in use on the console: which jobs are idle, what becomes of them, what browsers and scrapers get. */
 
 import { describe, expect, it } from "vitest";
-import { idleCare } from "../../console/use/idle-rules.ts";
+import type { FleetClient } from "../../client/index.ts";
+import { idleCare, suspendBy, type SuspendAnswer } from "../../console/use/idle-rules.ts";
 import { idleJobs, type IdleJob } from "../../console/use/idle-jobs.ts";
 import { createFleetMetrics } from "../../console/metrics/fleet-metrics.ts";
 import { createOutbox } from "../../console/notices/outbox.ts";
@@ -100,7 +101,7 @@ describe("a job is idle", () => {
           [B, [idle(70_000)]],
         ]),
       ),
-    ).toMatchObject([{ job: "job-1", gpus: 3, idleMs: 70_000, lease: "lease-2" }]);
+    ).toMatchObject([{ job: "job-1", gpus: 3, idleMs: 70_000, leases: ["lease-1", "lease-2"] }]);
   });
 });
 
@@ -113,18 +114,19 @@ describe("a rule on idle jobs", () => {
       gpus: 2,
       idleMs: 60_000,
       lease: "lease-1",
+      leases: ["lease-1"],
     },
     rule: { afterMs: ms(60_000), act },
     ...over,
   });
-  const cared = (answers: (() => Promise<unknown>)[] = []) => {
+  const cared = (answers: (() => Promise<SuspendAnswer>)[] = []) => {
     const told: string[] = [];
     const orders: string[] = [];
     const care = idleCare({
       tell: ({ job }) => void told.push(job),
-      suspend: (job) => {
+      suspend: ({ job }) => {
         orders.push(job);
-        return (answers.shift() ?? (() => Promise.resolve()))();
+        return (answers.shift() ?? (() => Promise.resolve("suspended" as const)))();
       },
       say: () => undefined,
     });
@@ -145,6 +147,41 @@ describe("a rule on idle jobs", () => {
       ["j", "j"],
       ["j", "j", "j"],
     ]);
+  });
+
+  it("asks anew about a job that worked elsewhere, once it is idle still", async () => {
+    const { care, orders } = cared([() => Promise.resolve("elsewhere")]);
+    for (let look = 0; look < 4; look += 1) {
+      care([one()]);
+      await settled();
+    }
+    expect(orders).toEqual(["j", "j"]);
+  });
+
+  it.each([
+    ["on the idle lease", { attempts: [{ leaseId: "lease-1" }] }, "suspended"],
+    [
+      "on another one by now",
+      { attempts: [{ leaseId: "lease-1", end: "stopped" }, { leaseId: "lease-2" }] },
+      "elsewhere",
+    ],
+    ["on none", { attempts: [{ leaseId: "lease-1", end: "stopped" }] }, "elsewhere"],
+    ["an array on it", { attempts: [], array: { leases: [{ leaseId: "lease-1" }] } }, "suspended"],
+    [
+      "an array on it and another",
+      { attempts: [], array: { leases: [{ leaseId: "lease-1" }, { leaseId: "lease-2" }] } },
+      "elsewhere",
+    ],
+  ])("orders nothing of a job but %s", async (_where, view, want) => {
+    const orders: string[] = [];
+    const client = {
+      job: (job: string) => ({
+        view: () => Promise.resolve(view),
+        suspend: () => Promise.resolve(orders.push(job)),
+      }),
+    };
+    expect(await suspendBy(() => client as unknown as FleetClient)(one())).toBe(want);
+    expect(orders).toEqual(want === "suspended" ? ["j"] : []);
   });
 
   it("warns without a word, and suspends no inference", () => {
