@@ -33,7 +33,7 @@ export const LOOK_EVERY_MS = 10_000;
 const WITHOUT_DRIVER_MS = 300_000;
 /** Looks that a report is the mean of. */
 const MEAN_OF = 3;
-/** What is older is not told. */
+/** What is older is not told, and idle time does not reach over a longer gap. */
 const STALE_MS = 60_000;
 
 /** The answer is what the next heartbeat tells; undefined while there is nothing. */
@@ -50,8 +50,10 @@ export function watchGpuUse(ports: GpuUsePorts): () => PresenceBeat | undefined 
       const share = tensor[gpu];
       return reading && { ...reading, ...(share !== undefined && { tensor: share }) };
     });
+    // What nobody saw may have been work.
+    const isGap = atMs - (looks.at(-1)?.atMs ?? atMs) > STALE_MS;
     gpus.forEach((reading, gpu) => {
-      if (!usedAtMs.has(gpu) || (reading?.use ?? 1) >= IDLE_BELOW) usedAtMs.set(gpu, atMs);
+      if (isGap || !usedAtMs.has(gpu) || (reading?.use ?? 1) >= IDLE_BELOW) usedAtMs.set(gpu, atMs);
     });
     looks = [...looks, { atMs, gpus }].slice(-MEAN_OF);
     return LOOK_EVERY_MS;

@@ -53,6 +53,28 @@ it("says nothing of a machine without a driver, which is asked rarely", async ()
   close();
 });
 
+it("counts no time as idle in which nobody looked", async () => {
+  const answers: { driver: string | Error } = { driver: "0, 1, 2, 3\n" };
+  const { beat, pass, close } = watched(answers);
+  const idleMs = () => beat()?.use[HOST]?.[0]?.idleMs;
+  await pass(4);
+  const before = idleMs() ?? 0;
+  expect(before).toBeGreaterThanOrEqual(3 * LOOK_EVERY_MS);
+  answers.driver = new Error("hangs");
+  await pass(3);
+  answers.driver = "0, 1, 2, 3\n";
+  await pass(1);
+  expect(idleMs()).toBe(before + 4 * LOOK_EVERY_MS);
+  answers.driver = new Error("hangs");
+  await pass(12);
+  answers.driver = "0, 1, 2, 3\n";
+  await pass(1);
+  expect(idleMs()).toBe(0);
+  await pass(1);
+  expect(idleMs()).toBe(LOOK_EVERY_MS);
+  close();
+});
+
 it("says nothing more once the driver has been silent for a minute", async () => {
   const answers: { driver: string | Error } = { driver: "50, 1, 2, 3\n" };
   const { beat, pass, close } = watched(answers);
