@@ -13,21 +13,31 @@ import { decodedPayloads } from "./payloads.ts";
 import type { RunProgress } from "./run-progress.ts";
 import { asked } from "./server-error.ts";
 
-/** Hosts whose agents say nothing of their GPUs are absent. Throws where the server does not answer, or knows no such presence. */
+export interface UseQuery {
+  readonly fleet: string;
+  readonly cluster: ClusterId;
+  /** The order queue of the agent that answers for a host, as the fleet knows it; undefined where it does not: then any agent of the cluster is heard. */
+  readonly queueOf?: (host: HostId) => string | undefined;
+}
+
+/**
+ * Hosts whose agents say nothing of their GPUs are absent, and what another agent than a host's own says of it is not heard. Throws where the server
+ * does not answer, or knows no such presence.
+ */
 export async function gpuUse(
   client: Client,
-  fleet: string,
-  cluster: ClusterId,
+  { fleet, cluster, queueOf = () => undefined }: UseQuery,
 ): Promise<ReadonlyMap<HostId, HostUse>> {
   const presence = client.workflow.getHandle(presenceWorkflowId(fleet, cluster));
   const { raw } = await asked(client, `the presence of ${cluster}`, () => presence.describe());
   const use = new Map<HostId, HostUse>();
-  for (const { activityType, heartbeatDetails } of raw.pendingActivities ?? []) {
+  for (const { activityType, activityOptions, heartbeatDetails } of raw.pendingActivities ?? []) {
     if (activityType?.name !== "keepContact") continue;
+    // The presence chose it: an agent can say what it likes, but only in its own activity.
+    const queue = activityOptions?.taskQueue?.name;
     const [details] = await decodedPayloads(client, heartbeatDetails?.payloads ?? []);
     for (const [host, gpus] of readPresenceBeat(details))
-      // An agent speaks for hosts of its own cluster alone.
-      if (clusterOf(host) === cluster) use.set(host, gpus);
+      if (clusterOf(host) === cluster && (queueOf(host) ?? queue) === queue) use.set(host, gpus);
   }
   return use;
 }
@@ -39,7 +49,7 @@ export async function withGpuUse(
 ): Promise<readonly RunProgress[]> {
   const clusters = [...new Set(gpus.map(({ host }) => clusterOf(host)))];
   const found = await Promise.all(
-    clusters.map((cluster) => gpuUse(client, fleet, cluster).catch(() => undefined)),
+    clusters.map((cluster) => gpuUse(client, { fleet, cluster }).catch(() => undefined)),
   );
   const use = new Map(found.flatMap((one) => [...(one ?? [])]));
   return runs.map((run) => {

@@ -178,6 +178,7 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
   void followUse({
     ...{ client, fleet, signal },
     shape: () => ledger?.shape,
+    queueOf: (host) => ledger?.hosts.get(host)?.agent?.orderQueue,
     onUse(use) {
       if (ledger === undefined) return;
       tables.noteUse(use);

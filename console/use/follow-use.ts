@@ -18,6 +18,8 @@ export interface UseReader {
   readonly fleet: string;
   /** Undefined before the fleet is known. */
   readonly shape: () => FleetShape | undefined;
+  /** As in `UseQuery`. */
+  readonly queueOf: (host: HostId) => string | undefined;
   readonly signal: AbortSignal;
   readonly onUse: (use: FleetUse) => void;
 }
@@ -29,7 +31,7 @@ const UNKNOWN_MS = 1_000;
 const STALE_MS = 90_000;
 
 export async function followUse(reader: UseReader): Promise<void> {
-  const { client, fleet, shape, signal, onUse } = reader;
+  const { client, fleet, shape, queueOf, signal, onUse } = reader;
   const known = new Map<ClusterId, { readonly atMs: number; readonly use: FleetUse }>();
 
   const read = async (): Promise<number> => {
@@ -38,7 +40,7 @@ export async function followUse(reader: UseReader): Promise<void> {
     await Promise.all(
       clusters.map(async ({ id }) => {
         // A presence that has not begun, and a server that is away, tell nothing.
-        const use = await gpuUse(client, fleet, id).catch(() => undefined);
+        const use = await gpuUse(client, { fleet, cluster: id, queueOf }).catch(() => undefined);
         if (use !== undefined) known.set(id, { atMs: performance.now(), use });
       }),
     );

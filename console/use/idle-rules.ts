@@ -53,8 +53,8 @@ export function idleCare({ tell, suspend, say }: IdleCare): (idle: readonly Idle
       suspend?.(one).then(
         (answer) => {
           failed.delete(key);
-          if (answer === "elsewhere") return ordered.delete(key);
-          say(`console: ${job} was suspended: none of its GPUs was used for ${minutes(one)}`);
+          if (answer === "elsewhere") ordered.delete(key);
+          else say(`console: ${job} was suspended: none of its GPUs was used for ${minutes(one)}`);
         },
         (error: unknown) => {
           ordered.delete(key);
