@@ -28,6 +28,7 @@ import {
   startHttpConsole,
   type Answer,
   type HttpConsole,
+  type HttpConsoleOptions,
   type Post,
   type Stream,
 } from "./http/server.ts";
@@ -52,6 +53,7 @@ export interface ConsoleOptions {
   readonly host: string;
   readonly port: number;
   readonly rule: BearerRule;
+  readonly tls?: HttpConsoleOptions["tls"];
   /** The page, built. */
   readonly files: ReadonlyMap<string, Answer>;
   /** Of Temporal's Web UI. */
@@ -60,7 +62,10 @@ export interface ConsoleOptions {
   readonly historyFile?: string;
   /** Who is told of what; needs the history database. */
   readonly notify?: NotifyOptions;
-  /** By whom logs are read and orders carried out, where the owner alone may look; absent: the page only reads. */
+  /**
+   * In whose name idle jobs are suspended, whoever may look; and logs are read and orders of the page carried out, where the owner alone may look.
+   * Absent: nothing of that.
+   */
   readonly actor?: () => FleetClient;
   readonly say: (line: string) => void;
 }
@@ -128,7 +133,11 @@ export async function startConsole(options: ConsoleOptions): Promise<HttpConsole
     streams.set("/api/logs", logs.add);
     posts.set("/api/orders", ordersBy(actor));
   }
-  const http = await startHttpConsole({ host, port, rule, files, streams, posts, answer });
+  const { tls } = options;
+  const http = await startHttpConsole({
+    ...{ host, port, rule, files, streams, posts, answer },
+    ...(tls !== undefined && { tls }),
+  });
   const looks = setInterval(look, LOOK_EVERY_MS);
   const following = followFleet({
     client,

@@ -4,11 +4,17 @@
  *
  * Without a token it answers our own user on loopback alone (`access/bearer.ts`), and only under a name of this machine, so that no page from elsewhere
  * reaches it by another name. With a token, a page sends it once and gets a cookie that scripts cannot read. The page itself holds no secret and
- * is given to everybody. Nothing outside is loaded: the content security policy allows this origin alone.
+ * is given to everybody. With a certificate it speaks HTTPS alone, and the cookie is for HTTPS alone. Nothing outside is loaded: the content security policy allows this origin alone.
  */
 
 import { randomBytes, timingSafeEqual } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import {
+  createServer as createPlain,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { createServer as createSecure } from "node:https";
 import { bearerRefusal, type BearerRule } from "../../access/bearer.ts";
 import { OrbweaverError } from "../../domain/values/failure.ts";
 
@@ -35,6 +41,8 @@ export interface HttpConsoleOptions {
   readonly host: string;
   readonly port: number;
   readonly rule: BearerRule;
+  /** Certificate and key, in PEM; absent: plain HTTP. */
+  readonly tls?: { readonly cert: string; readonly key: string };
   /** Files of the page by path. */
   readonly files: ReadonlyMap<string, Answer>;
   /** Streams of events by path. */
@@ -57,16 +65,17 @@ const HEADERS = {
 } as const;
 
 export async function startHttpConsole(options: HttpConsoleOptions): Promise<HttpConsole> {
-  const { host, port } = options;
+  const { host, port, tls } = options;
   // Cookies end with the process.
   const secret = randomBytes(32).toString("hex");
-  const server = createServer((request, response) => {
+  const take = (request: IncomingMessage, response: ServerResponse): void => {
     handle(request, response, { ...options, secret }).catch((error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
       if (!response.headersSent) send(response, plain(500, message));
       else response.destroy();
     });
-  });
+  };
+  const server = tls === undefined ? createPlain(take) : createSecure(tls, take);
   await listening(server, { host, port });
   const address = server.address();
   return {
@@ -95,14 +104,15 @@ async function handle(
   response: ServerResponse,
   options: HttpConsoleOptions & { readonly secret: string },
 ): Promise<void> {
-  const { rule, secret, files } = options;
+  const { rule, secret, files, tls } = options;
   const url = new URL(request.url ?? "/", "http://console");
   if (rule.token === undefined && rule.isOpen !== true && !isOwnName(request))
     return send(response, plain(421, "the console answers under the names of this machine alone"));
   if (url.pathname === "/api/session" && request.method === "POST") {
     const why = bearerRefusal(request, rule);
     if (why !== undefined) return send(response, plain(401, why));
-    response.setHeader("Set-Cookie", `${COOKIE}=${secret}; HttpOnly; SameSite=Strict; Path=/`);
+    const words = `HttpOnly; SameSite=Strict; Path=/${tls === undefined ? "" : "; Secure"}`;
+    response.setHeader("Set-Cookie", `${COOKIE}=${secret}; ${words}`);
     return send(response, plain(204, ""));
   }
   const post = request.method === "POST" ? options.posts?.get(url.pathname) : undefined;

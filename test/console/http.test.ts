@@ -1,10 +1,17 @@
 /** @file Who may look, and how the stream goes on where it was. */
 
 import { request } from "node:http";
+import { request as requestSecure } from "node:https";
 import { afterEach, describe, expect, it } from "vitest";
 import { createHub, KEPT_CHANGES } from "../../console/http/hub.ts";
-import { plain, startHttpConsole, type HttpConsole } from "../../console/http/server.ts";
+import {
+  plain,
+  startHttpConsole,
+  type HttpConsole,
+  type HttpConsoleOptions,
+} from "../../console/http/server.ts";
 import type { Message } from "../../page/wire.ts";
+import { ownCertificate } from "../support/own-certificate.ts";
 
 const SNAPSHOT: Message = {
   kind: "snapshot",
@@ -21,11 +28,15 @@ afterEach(async () => {
   open = undefined;
 });
 
-async function start(rule: { readonly token?: string }): Promise<number> {
+async function start(
+  rule: { readonly token?: string },
+  more: Pick<HttpConsoleOptions, "tls"> = {},
+): Promise<number> {
   open = await startHttpConsole({
     host: "127.0.0.1",
     port: 0,
     rule,
+    ...more,
     files: new Map([["/", plain(200, "page")]]),
     streams: new Map([["/api/events", (_url, response, seen) => hub.add(response, seen)]]),
     answer: async ({ pathname }) => (pathname === "/api/state" ? plain(200, "state") : undefined),
@@ -47,10 +58,13 @@ function get(
     headers = {},
     method = "GET",
     words,
-  }: { headers?: Record<string, string>; method?: string; words?: string } = {},
+    ca,
+  }: { headers?: Record<string, string>; method?: string; words?: string; ca?: string } = {},
 ): Promise<Got> {
   return new Promise((resolve, reject) => {
-    const asked = request({ host: "127.0.0.1", port, path, headers, method }, (response) => {
+    const place = { host: "127.0.0.1", port, path, headers, method };
+    const send = ca === undefined ? request : requestSecure;
+    const asked = send({ ...place, ...(ca !== undefined && { ca }) }, (response) => {
       let body = "";
       const done = (): void => {
         resolve({ status: response.statusCode ?? 0, headers: response.headers, body });
@@ -89,11 +103,29 @@ describe("the console over HTTP", () => {
     const session = await get(port, "/api/session", { method: "POST", headers: right });
     const [cookie = ""] = session.headers["set-cookie"] ?? [];
     expect(cookie).toContain("HttpOnly; SameSite=Strict");
+    expect(cookie).not.toContain("Secure");
     const named = { Cookie: cookie.split(";")[0] ?? "" };
     expect((await get(port, "/api/state", { headers: named })).status).toBe(200);
     const forged = { Cookie: `orbweaver-console=${"0".repeat(64)}` };
     expect((await get(port, "/api/state", { headers: forged })).status).toBe(401);
   });
+
+  const certificate = ownCertificate();
+  it.skipIf(certificate === undefined)(
+    "takes tokens over HTTPS alone where it has a certificate, and so its cookie (skipped: no openssl to make one with)",
+    async () => {
+      const port = await start({ token: "secret" }, certificate && { tls: certificate });
+      const headers = { Authorization: "Bearer secret" };
+      const ca = certificate?.cert ?? "";
+      const session = await get(port, "/api/session", { method: "POST", headers, ca });
+      expect(session.status).toBe(204);
+      const [cookie = ""] = session.headers["set-cookie"] ?? [];
+      expect(cookie).toMatch(/; Secure$/);
+      const named = { Cookie: cookie.split(";")[0] ?? "" };
+      expect((await get(port, "/api/state", { headers: named, ca })).body).toBe("state");
+      await expect(get(port, "/api/state", { headers: named })).rejects.toThrow();
+    },
+  );
 
   it("sends a snapshot first, and to a browser that comes back only what it missed", async () => {
     const port = await start({});

@@ -1,7 +1,8 @@
 /**
  * @file `orbweaver console`: shows a fleet in a browser. It follows the fleet's history.
  *
- * Without a token it answers its own user on this machine alone, who may give orders there; with one it only reads.
+ * Without a token it answers its own user on this machine alone, who may give orders there; with one its page only reads. It suspends idle jobs, as the
+ * user who started it, where the file of --notify says so, whoever may look. Beyond this machine tokens need HTTPS, or a proxy that encrypts.
  */
 
 import type { Command } from "commander";
@@ -24,15 +25,22 @@ import {
 } from "../../command/connection-options.ts";
 import { wholeNumber } from "../../command/option-values.ts";
 import { readNotify } from "../../command/notice-targets.ts";
+import {
+  addTlsOptions,
+  refuseClearTokens,
+  tlsOf,
+  type TlsValues,
+} from "../../command/tls-files.ts";
 import { readToken, refuseStrangers } from "../../command/token-file.ts";
 import { tellReady } from "../../up/worker-process.ts";
 import { aborted } from "../../terminal/until-interrupted.ts";
 
-interface ConsoleValues extends ConnectionOptionValues {
+interface ConsoleValues extends ConnectionOptionValues, TlsValues {
   readonly port: number;
   readonly host: string;
   readonly tokenFile?: string;
   readonly anyone?: boolean;
+  readonly plain?: boolean;
   readonly history?: string;
   readonly notify?: string;
   readonly json?: boolean;
@@ -46,7 +54,7 @@ export function consoleVerb(context: CommandContext): Command {
     .verb("console")
     .summary("show the fleet in a browser")
     .description(
-      "Serves a page with the map of the fleet's GPUs, the queue with the reason of every waiting job, tenants and decisions, live and in the foreground. It follows the history of the fleet in Temporal: for this it asks no worker, wakes none, and changes nothing. Without a token it answers you alone, and you can read logs, cancel, hold, release and drain there; with --token-file or --anyone it only reads. `orbweaver up` starts one.",
+      "Serves a page with the map of the fleet's GPUs, the queue with the reason of every waiting job, tenants and decisions, live and in the foreground. It follows the history of the fleet in Temporal: for this it asks no worker, wakes none, and changes nothing, but for one thing: where a tenant of the --notify file has `idle: { then: suspend }`, it suspends that tenant's idle jobs in your name, whoever may look. Without a token it answers you alone, and you can read logs, cancel, hold, release and drain there; with --token-file or --anyone the page only reads. Beyond this machine a token needs --cert and --key, or --plain. `orbweaver up` starts one.",
     )
     .option(
       "--port <port>",
@@ -57,15 +65,22 @@ export function consoleVerb(context: CommandContext): Command {
     .option("--host <address>", "address to listen on", LOOPBACK)
     .option("--token-file <file>", "ask for the token in this file")
     .option("--anyone", "answer everybody without a token, because a proxy in front decides")
+    .option("--plain", "HTTP beyond this machine, because a proxy in front encrypts")
     .option("--history <file>", "keep what leases held and how jobs ended in this database")
-    .option("--notify <fleet.yaml>", "tell those whom its notify: names; needs --history")
+    .option(
+      "--notify <fleet.yaml>",
+      "tell those whom its notify: names, and act on idle jobs; needs --history",
+    )
     .option("--json", "answer with one JSON document when it listens")
     .addHelpText(
       "after",
       helpEnd([
         ["orbweaver console", "for yourself, on this machine"],
         ["orbweaver console --port 0 --json", "on a free port, for a script"],
-        ["orbweaver console --host 0.0.0.0 --token-file t.txt", "for those who have the token"],
+        [
+          "orbweaver console --host 0.0.0.0 --token-file t.txt --cert c.pem --key k.pem",
+          "for those who have the token",
+        ],
       ]),
     )
     .action(async (values: ConsoleValues) => {
@@ -73,6 +88,9 @@ export function consoleVerb(context: CommandContext): Command {
       const { io } = context;
       const { host, port, tokenFile } = values;
       refuseStrangers(values, "see the fleet");
+      // Everybody shows none.
+      if (values.anyone !== true) refuseClearTokens(values);
+      const tls = tlsOf(values, io.cwd);
       const token = tokenFile === undefined ? undefined : readToken(tokenFile, io.cwd);
       const files = readPage(packageRoot());
       const notify = notifyOf(values, { cwd: io.cwd, say: context.say });
@@ -89,12 +107,14 @@ export function consoleVerb(context: CommandContext): Command {
           port,
           rule: { ...(token !== undefined && { token }), isOpen: values.anyone === true },
           files,
+          ...(tls !== undefined && { tls }),
           ...(values.history !== undefined && { historyFile: resolve(io.cwd, values.history) }),
           ...(notify && { notify }),
           ...{ actor, say: context.say },
           ...(connection.uiUrl !== undefined && { uiUrl: connection.uiUrl }),
         });
-        const url = `http://${hostInUrl(host)}:${String(served.port)}/`;
+        const scheme = tls === undefined ? "http" : "https";
+        const url = `${scheme}://${hostInUrl(host)}:${String(served.port)}/`;
         if (values.json === true) context.printJson({ url, fleet });
         else context.print(`console of fleet ${fleet}: ${url}`);
         tellReady();
@@ -102,7 +122,7 @@ export function consoleVerb(context: CommandContext): Command {
         await served.close();
       });
     });
-  return addConnectionOptions(verb);
+  return addConnectionOptions(addTlsOptions(verb));
 }
 
 function notifyOf(

@@ -1,11 +1,7 @@
 /** @file The endpoint of a service over HTTP: no request lost while replicas come, drain and die; rights, bounds, and streams that pass through. */
 
-import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { request } from "node:https";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { connect } from "node:net";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
@@ -20,6 +16,7 @@ import {
 } from "../../../workers/replicas/service-http.ts";
 import { countService } from "../../../workers/replicas/service-metrics.ts";
 import { createServiceRouter } from "../../../workers/replicas/service-router.ts";
+import { ownCertificate } from "../../support/own-certificate.ts";
 
 interface FakeReplica {
   server?: Server;
@@ -141,23 +138,6 @@ async function opened(
   });
   const scheme = tls === undefined ? "http" : "https";
   return { url: `${scheme}://127.0.0.1:${String(endpoint.port)}`, endpoint, jobs, counts };
-}
-
-/** For 127.0.0.1; undefined where there is no openssl. */
-function ownCertificate(): EndpointPlace["tls"] {
-  const folder = mkdtempSync(join(tmpdir(), "orbweaver-endpoint-"));
-  const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-  const words = `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=endpoint -addext subjectAltName=IP:127.0.0.1`;
-  try {
-    execFileSync("openssl", [...words.split(" "), "-keyout", key, "-out", cert], {
-      stdio: "ignore",
-    });
-    return { cert: readFileSync(cert, "utf8"), key: readFileSync(key, "utf8") };
-  } catch {
-    return undefined;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }
 
 const post = (url: string, path = "/infer", body = "{}"): Promise<Response> =>
