@@ -4,7 +4,8 @@
  *
  * Without a token it answers our own user on loopback alone (`access/bearer.ts`), and only under a name of this machine, so that no page from elsewhere
  * reaches it by another name. With a token, a page sends it once and gets a cookie that scripts cannot read. The page itself holds no secret and
- * is given to everybody. With a certificate it speaks HTTPS alone, and the cookie is for HTTPS alone. Nothing outside is loaded: the content security policy allows this origin alone.
+ * is given to everybody. With a certificate it speaks HTTPS alone, and the cookie is for HTTPS alone. Nothing outside is loaded: the content security
+ * policy allows this origin alone.
  */
 
 import { randomBytes, timingSafeEqual } from "node:crypto";

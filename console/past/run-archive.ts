@@ -23,7 +23,10 @@ export type RunPages = (runId: string) => AsyncIterable<readonly HistoryEvent[]>
 export interface RunArchive {
   /** From the archive; where that has none, or a damaged one, from Temporal. */
   readonly pages: RunPages;
-  /** Keeps the run and those before it, back to one that is kept or gone. One call after the other; fails with the trouble of disk or server, and what is not kept then is with the next call. */
+  /**
+   * Keeps the run and those before it, back to one that is kept or gone, the oldest first. One call after the other; fails with the trouble of disk or
+   * server, and the next call goes on from there.
+   */
   readonly keep: (runId: string | undefined) => Promise<void>;
 }
 
