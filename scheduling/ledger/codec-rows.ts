@@ -142,7 +142,11 @@ export function profileOf(request: Profile): Profile {
 
 /** Equal for equal profiles only. */
 export const profileKey = (profile: Profile): string =>
-  `${ownerKey(profile)} ${profile.gang.timeoutMs} ${gangKey(profile)}`;
+  `${formerProfileKey(profile)}${askedKey(profile)}`;
+
+/** The same for profiles that differ only in what they ask of hosts, or train: as sizes were counted before `ASKED_SIZE_RULES`. */
+export const formerProfileKey = (profile: Profile): string =>
+  `${ownerKey(profile)} ${profile.gang.timeoutMs} ${formerGangKey(profile)}`;
 
 export const ownerKey = ({
   tenant,
@@ -150,18 +154,26 @@ export const ownerKey = ({
   priority,
 }: Pick<Profile, "tenant" | "class" | "priority">): string => `${tenant} ${jobClass} ${priority}`;
 
-/** Of the rest, but for the timeout. Most fields are numbers or absent, so this is far cheaper than JSON of the whole. */
-export function gangKey({
+type Terms = Omit<Profile, "tenant" | "class" | "priority">;
+
+/** Of the rest, but for the timeout. */
+export const gangKey = (terms: Terms): string => `${formerGangKey(terms)}${askedKey(terms)}`;
+
+const askedKey = ({ constraints: { resources, training } }: Pick<Terms, "constraints">): string =>
+  resources === undefined && training === undefined ? "" : JSON.stringify([resources, training]);
+
+/** Without what is asked of hosts, or trained. Most fields are numbers or absent, so this is far cheaper than JSON of the whole. */
+export function formerGangKey({
   gang,
   constraints,
   timeLimitMs,
   preemption,
   checkpoint,
-}: Omit<Profile, "tenant" | "class" | "priority">): string {
+}: Terms): string {
   const { gpus, min, shapes, mayGrow } = gang;
   const { jurisdictions, clusters, gpuTypes, gpuMemoryGiB, maxClusters, isSameHost, isSameFabric } =
     constraints;
-  const { antiAffinity, hosts, prefer, messages, resources, training } = constraints;
+  const { antiAffinity, hosts, prefer, messages } = constraints;
   const rule =
     preemption === undefined
       ? ""
@@ -172,9 +184,7 @@ export function gangKey({
     lists === undefined
       ? ""
       : JSON.stringify([shapes, jurisdictions, clusters, hosts, gpuTypes, antiAffinity]);
-  const asked =
-    resources === undefined && training === undefined ? "" : JSON.stringify([resources, training]);
-  return `${timeLimitMs} ${gpus} ${min} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${prefer} ${messages === undefined ? "" : `${messages.collective} ${messages.bytes} `}${rule}/${grace}/${rest}${asked}`;
+  return `${timeLimitMs} ${gpus} ${min} ${mayGrow} ${gpuMemoryGiB} ${maxClusters} ${isSameHost} ${isSameFabric} ${prefer} ${messages === undefined ? "" : `${messages.collective} ${messages.bytes} `}${rule}/${grace}/${rest}`;
 }
 
 /** Ids and codes have no white space, so the parts cannot run into each other. */

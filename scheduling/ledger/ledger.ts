@@ -102,6 +102,9 @@ export const areFewCalled = ({ applyVersion }: Pick<Ledger, "applyVersion">): bo
 /** From these rules on requests say what they train, so that places have prices (docs/decisions/0139). */
 export const PRICED_RULES = 7;
 
+/** From these rules on the account of a ledger's size tells gangs apart that differ only in what they take of their hosts, or in what they train. */
+export const ASKED_SIZE_RULES = 7;
+
 /** A repair leaves leases alone whose grants are on their way: their jobs deny them because they have not heard of them. */
 export const UNHEARD_GRANT_RULES = 7;
 

@@ -113,10 +113,14 @@ export function sizeReservation(account: SizeAccount, of: Change<Reservation>): 
   change(account, "reservations", { ...of, pack: packReservation });
 }
 
-/** `origin`: the packed form of its requests, reasons and leases, if it was just unpacked. */
-export function openSize(ledger: Pick<Ledger, keyof RowMaps>, origin?: Origin): SizeAccount {
+/** Under the rules of `applyVersion`. `origin`: the packed form of its requests, reasons and leases, if it was just unpacked. */
+export function openSize(
+  ledger: Pick<Ledger, keyof RowMaps>,
+  applyVersion: number,
+  origin?: Origin,
+): SizeAccount {
   const { shape, requests, reasons, leases, hosts, outbox, reservations } = ledger;
-  const account = emptyAccount(shape);
+  const account = emptyAccount(shape, applyVersion);
   if (origin === undefined) {
     for (const after of requests.values()) sizeRequest(account, { after });
     for (const [job, after] of reasons) sizeReason(account, job, { after });
@@ -203,7 +207,7 @@ const LAST_PLACE = { get: () => 99_999 };
 
 /** An upper bound of the ledger's compact form as JSON. */
 export function ledgerBytes(ledger: Ledger): number {
-  const account = openSize(ledger);
+  const account = openSize(ledger, ledger.applyVersion);
   measureSections(account, ledger, false);
   return boundOf(account, ledger);
 }

@@ -16,6 +16,8 @@ import {
 } from "./codec-compact-rows.ts";
 import { hostIdsOf } from "./codec-notes.ts";
 import {
+  formerGangKey,
+  formerProfileKey,
   gangKey,
   ownerKey,
   profileKey,
@@ -25,6 +27,7 @@ import {
   type ReasonRow,
   type Shared,
 } from "./codec-rows.ts";
+import { ASKED_SIZE_RULES } from "./ledger.ts";
 import { jsonBytes, sizeTable, type SizeTable } from "./size-table.ts";
 
 /** Bytes of the parts that change row by row. Changes by the functions of this file alone. */
@@ -75,7 +78,9 @@ export interface SizeTables extends Shared {
   readonly reasons: SizeTable<ReasonRow>;
 }
 
-export function emptyAccount(shape: FleetShape): SizeAccount {
+/** Under the rules of this version. */
+export function emptyAccount(shape: FleetShape, applyVersion: number): SizeAccount {
+  const isAskedCounted = applyVersion >= ASKED_SIZE_RULES;
   const signOf = (): 1 | -1 => account.sign;
   const plain = { rowOf: (value: unknown) => value, signOf };
   const tables: SizeTables = {
@@ -89,7 +94,7 @@ export function emptyAccount(shape: FleetShape): SizeAccount {
     agents: sizeTable<AgentRow>({ ...plain, keyOf: (agent) => JSON.stringify(agent) }),
     reasons: sizeTable<ReasonRow>({ ...plain, keyOf: reasonKey }),
     profiles: sizeTable<Profile>({
-      keyOf: profileKey,
+      keyOf: isAskedCounted ? profileKey : formerProfileKey,
       rowOf: (profile) => packProfile(profile, tables),
       signOf,
     }),
@@ -100,7 +105,7 @@ export function emptyAccount(shape: FleetShape): SizeAccount {
       indexes: "none",
     }),
     gangs: sizeTable<GangTerms>({
-      keyOf: gangKey,
+      keyOf: isAskedCounted ? gangKey : formerGangKey,
       rowOf: (gang) => packGang(gang, tables),
       signOf,
       indexes: "none",

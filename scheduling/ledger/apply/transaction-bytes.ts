@@ -43,7 +43,7 @@ const UNCALLED_FEW_LEAVE = 0.5;
 
 const sharesIn = (transaction: LedgerTransaction): ByteShares =>
   (transaction.byteShares ??= openByteShares(
-    transaction.shape,
+    { shape: transaction.shape, applyVersion: transaction.before.applyVersion },
     mostRequestBytes(transaction),
     transaction.requests.values(),
   ));

@@ -66,7 +66,8 @@ const DEMAND_BYTES = 14_400;
 export function openSizeIn(transaction: LedgerTransaction): SizeAccount | undefined {
   if (!isBounded(transaction.before)) return undefined;
   if (transaction.size === undefined) {
-    transaction.size = openSize(transaction, takeOrigin(transaction.before));
+    const { before } = transaction;
+    transaction.size = openSize(transaction, before.applyVersion, takeOrigin(before));
     measureSections(transaction.size, ledgerOf(transaction), true);
   }
   return transaction.size;
@@ -74,8 +75,9 @@ export function openSizeIn(transaction: LedgerTransaction): SizeAccount | undefi
 
 /** After a change of the fleet's description, which gives hosts other numbers. */
 export function reopenSize(transaction: LedgerTransaction): void {
-  const { size } = transaction;
-  if (size !== undefined) transaction.size = withSections(openSize(transaction), size);
+  const { size, before } = transaction;
+  if (size !== undefined)
+    transaction.size = withSections(openSize(transaction, before.applyVersion), size);
 }
 
 /** The shape's are its own. */
@@ -227,7 +229,10 @@ export function isRoomForShape(transaction: LedgerTransaction, shape: FleetShape
   if (size === undefined) return true;
   const { requests, reasons, leases, hosts, outbox, reservations } = transaction;
   const next = withSections(
-    openSize({ shape, requests, reasons, leases, hosts, outbox, reservations }),
+    openSize(
+      { shape, requests, reasons, leases, hosts, outbox, reservations },
+      transaction.before.applyVersion,
+    ),
     size,
   );
   const bytes = committedBytes({ size: next, shape, grownBytes });

@@ -11,6 +11,7 @@ import type { FleetShape } from "../../../domain/fleet/fleet.ts";
 import type { TenantId } from "../../../domain/values/ids.ts";
 import type { PendingRequest } from "../../../domain/lease/plan.ts";
 import { OTHER_TENANTS } from "../intake.ts";
+import type { Ledger } from "../ledger.ts";
 import { openSize, rowBytes, sizeRequest, type Change } from "../size-account.ts";
 import type { SizeAccount } from "../size-state.ts";
 import { weightsOf } from "./places.ts";
@@ -18,6 +19,7 @@ import { weightsOf } from "./places.ts";
 export const GUARANTEED_BYTES = 0.1;
 
 export interface ByteShares {
+  readonly applyVersion: number;
   /** In whole bytes. */
   readonly guaranteed: ReadonlyMap<TenantId, number>;
   /** Of the requests of each share, as if there were no others. */
@@ -26,9 +28,13 @@ export interface ByteShares {
   withheld: number;
 }
 
+interface ByteSharesOf extends Pick<Ledger, "applyVersion"> {
+  readonly shape: Pick<FleetShape, "tenants">;
+}
+
 /** `bytes`: what requests can have in all. */
 export function openByteShares(
-  { tenants }: Pick<FleetShape, "tenants">,
+  { shape: { tenants }, applyVersion }: ByteSharesOf,
   bytes: number,
   requests: Iterable<PendingRequest>,
 ): ByteShares {
@@ -37,7 +43,7 @@ export function openByteShares(
   for (const [tenant, weight] of weights)
     guaranteed.set(tenant, Math.floor((GUARANTEED_BYTES * bytes * weight) / weightSum));
   const withheld = [...guaranteed.values()].reduce((sum, each) => sum + each, 0);
-  const shares: ByteShares = { guaranteed, used: new Map(), withheld };
+  const shares: ByteShares = { applyVersion, guaranteed, used: new Map(), withheld };
   for (const after of requests) countBytes(shares, { after });
   return shares;
 }
@@ -55,7 +61,7 @@ function countRow(
   of: Change<PendingRequest>,
 ): void {
   const share = shareFor(shares, tenant);
-  const account = shares.used.get(share) ?? openSize(NOTHING);
+  const account = shares.used.get(share) ?? openSize(NOTHING, shares.applyVersion);
   shares.used.set(share, account);
   shares.withheld -= unusedBytes(shares, share);
   sizeRequest(account, of);

@@ -1,15 +1,21 @@
 /** @file The size of a packed ledger is known without packing it: never below the true one, and at most a tenth above it. */
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { apply } from "../../../scheduling/ledger/apply/apply.ts";
 import { packLedger, unpackLedger } from "../../../scheduling/ledger/codec.ts";
-import type { Ledger } from "../../../scheduling/ledger/ledger.ts";
+import {
+  ASKED_SIZE_RULES,
+  RESOURCE_RULES,
+  type Ledger,
+} from "../../../scheduling/ledger/ledger.ts";
+import { openByteShares, unusedBytes } from "../../../scheduling/ledger/rules/byte-shares.ts";
 import { takeOrigin } from "../../../scheduling/ledger/codec-origin.ts";
 import { ledgerBytes, openSize } from "../../../scheduling/ledger/size-account.ts";
 import type { SizeAccount } from "../../../scheduling/ledger/size-state.ts";
 import { utf8Length } from "../../../lib/utf8.ts";
+import { OTHER_TENANTS } from "../../../scheduling/ledger/intake.ts";
 import { fleets } from "../arbitraries.ts";
-import { readyLedger } from "../builders.ts";
+import { ask, fleetShape, inbox, readyLedger } from "../builders.ts";
 import { careHappenings } from "../care-happenings.ts";
 import { happenings } from "../happenings.ts";
 import { preemptHappenings } from "../preempt-happenings.ts";
@@ -56,9 +62,48 @@ test("the size is never below the true one, at most a tenth and a frame above it
         expect(ledgerBytes(unpacked)).toBe(bytes);
         const origin = takeOrigin(unpacked);
         expect(origin).toBeDefined();
-        expect(figuresOf(openSize(unpacked, origin))).toEqual(figuresOf(openSize(unpacked)));
+        const { applyVersion } = unpacked;
+        expect(figuresOf(openSize(unpacked, applyVersion, origin))).toEqual(
+          figuresOf(openSize(unpacked, applyVersion)),
+        );
       }
     }),
     { numRuns: caseCount(100) },
   );
+});
+
+describe("gangs that differ only in what they ask of their hosts", () => {
+  const waiting = (applyVersion: number, ...cpus: readonly number[]): Ledger =>
+    inbox(
+      { ...readyLedger(fleetShape([{}])), applyVersion },
+      cpus.map((each, at) =>
+        ask({ job: `job${String(at)}`, gpus: 8, constraints: { resources: { cpus: each } } }),
+      ),
+    ).ledger;
+
+  const sharedBytes = ({ applyVersion, shape, requests }: Ledger): number => {
+    const unused = (of: Ledger["requests"]): number =>
+      unusedBytes(openByteShares({ shape, applyVersion }, 1e9, of.values()), OTHER_TENANTS);
+    return unused(new Map()) - unused(requests);
+  };
+
+  test.each([
+    { what: "one row in the size", rules: ASKED_SIZE_RULES - 1, isTold: false },
+    { what: "one row in the size", rules: RESOURCE_RULES, isTold: false },
+    { what: "a row each in the size", rules: ASKED_SIZE_RULES, isTold: true },
+  ])("have $what under rules $rules, and are packed apart", ({ rules, isTold }) => {
+    const [alike, apart] = [waiting(rules, 2, 2), waiting(rules, 2, 4)];
+    expect([...apart.requests.values()].map(({ constraints }) => constraints.resources)).toEqual([
+      { cpus: 2 },
+      { cpus: 4 },
+    ]);
+    expect(ledgerBytes(apart) > ledgerBytes(alike)).toBe(isTold);
+    expect(sharedBytes(apart) > sharedBytes(alike)).toBe(isTold);
+    const unpacked = unpackLedger(packLedger(apart));
+    expect(unpacked.requests).toEqual(apart.requests);
+    expect(ledgerBytes(unpacked)).toBe(ledgerBytes(apart));
+    expect(figuresOf(openSize(unpacked, rules, takeOrigin(unpacked)))).toEqual(
+      figuresOf(openSize(unpacked, rules)),
+    );
+  });
 });

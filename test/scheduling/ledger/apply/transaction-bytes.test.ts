@@ -11,7 +11,11 @@ import {
   openSizeIn,
 } from "../../../../scheduling/ledger/apply/transaction-size.ts";
 import { packLedger } from "../../../../scheduling/ledger/codec.ts";
-import { FEW_CALLED_RULES, type Ledger } from "../../../../scheduling/ledger/ledger.ts";
+import {
+  FEW_CALLED_RULES,
+  NEWEST_RULES,
+  type Ledger,
+} from "../../../../scheduling/ledger/ledger.ts";
 import {
   countBytes,
   openByteShares,
@@ -82,7 +86,7 @@ const bytesFor = (shape: FleetShape): number => {
 
 /** So many ordinary requests a share's guaranteed bytes hold. */
 function guaranteedCount(shape: FleetShape, tenant: string): number {
-  const shares = openByteShares(shape, bytesFor(shape), []);
+  const shares = openByteShares({ shape, applyVersion: NEWEST_RULES }, bytesFor(shape), []);
   let count = 0;
   for (; unusedBytes(shares, tenantId(tenant)) > 0; count += 1)
     countBytes(shares, {
@@ -192,7 +196,7 @@ describe("shares of bytes", () => {
     const shape = shapeWith([...tenants]);
     const flood = times(1_900, (at) => large("a", at, 1_000));
     const ledger = sent(emptyLedger(shape), flood);
-    const alone = openByteShares({ tenants: [] }, 1e9, []);
+    const alone = openByteShares({ shape: { tenants: [] }, applyVersion: NEWEST_RULES }, 1e9, []);
     const free = unusedBytes(alone, tenantId("a"));
     for (const after of ledger.requests.values()) countBytes(alone, { after });
     const used = free - unusedBytes(alone, tenantId("a"));
