@@ -29,6 +29,15 @@ export interface CandidateRequest {
   readonly fewestGpus?: number;
   /** No larger micro-batches are tried; absent: any. */
   readonly mostMicroBatch?: number;
+  /** Absent: any work. */
+  readonly budget?: SearchBudget;
+}
+
+/** Told of work before it is done, whether or not the splits fit. In cells: of a prediction those of its split and `PREDICTION_CELLS`. */
+export interface SearchBudget {
+  readonly spend: (cells: number) => void;
+  /** The search ends with what it has. */
+  readonly isSpent: () => boolean;
 }
 
 export interface Search {
@@ -57,11 +66,15 @@ export interface DegreesOfWidth {
   readonly degrees: readonly Degrees[];
 }
 
+export const PREDICTION_CELLS = 16;
+/** Units and experts that are only listed, for one cell. */
+const LISTED = 64;
+
 /** Of one number of replicas with GPUs to spare, as many numbers of stages are tried, from the most down. */
 const SPARED_STAGES = 3;
 
 export function degreesOf(
-  { site, model, batch, fixed = {}, fewestGpus }: CandidateRequest,
+  { site, model, batch, fixed = {}, fewestGpus, budget }: CandidateRequest,
   { framework }: LayerSums,
 ): readonly DegreesOfWidth[] {
   const gpus = site.hosts.reduce((sum, { gpuCount }) => sum + gpuCount, 0);
@@ -73,8 +86,10 @@ export function degreesOf(
     if (units === undefined || units.length === 0) continue;
     const fewest = fewestGpus === undefined ? units.length : Math.ceil(fewestGpus / width);
     const degrees: Degrees[] = [];
+    budget?.spend(units.length / LISTED);
     for (let replicas = 1; replicas <= Math.min(units.length, batch); replicas += 1) {
       if (batch % replicas !== 0 || (fixed.replicas ?? replicas) !== replicas) continue;
+      if (budget?.isSpent() === true) break;
       for (const stages of stageCounts(units.length, { fewest, replicas })) {
         const isAllowed =
           (!isReplicasAlone(framework) || stages === 1) &&
@@ -83,6 +98,7 @@ export function degreesOf(
         if (!isAllowed) continue;
         if ((fixed.experts ?? 1) === 1) degrees.push({ width, stages, replicas });
         if (framework.name !== "megatron-core") continue;
+        budget?.spend(Math.min(model.shape?.experts?.count ?? 1, replicas) / LISTED);
         for (const experts of expertDegrees(model, replicas))
           if ((fixed.experts ?? experts) === experts)
             degrees.push({ width, stages, replicas, experts });
@@ -117,7 +133,7 @@ export function plainCandidate(
   degrees: Degrees,
   units: readonly Unit[],
 ): Candidate | undefined {
-  const { site, batch, mostMicroBatch = Infinity } = search.request;
+  const { site, batch, mostMicroBatch = Infinity, budget } = search.request;
   let best: Candidate | undefined;
   const samples = batch / degrees.replicas;
   const arrangements = plainArrangements(site, degrees, units);
@@ -127,8 +143,10 @@ export function plainCandidate(
     for (const [arrangement, cells] of arrangements) {
       const open = { ...degrees, microBatch, microBatches: samples / microBatch, cells };
       for (const mode of memoryModes(search.sums.framework, degrees.replicas)) {
+        if (budget?.isSpent() === true) return best;
         const bounds = boundsOf({ ...open, ...mode });
         if (bounds === undefined) continue;
+        budget?.spend(cells.length + PREDICTION_CELLS);
         const whole = { ...open, ...mode, bounds };
         const found = isHeldEverywhere(whole, site, search.sums)
           ? timed(search, whole, arrangement)
@@ -144,19 +162,24 @@ export function plainCandidate(
 
 /** On hosts that are alike, bounds do not depend on the arrangement. */
 function boundsOnce({
-  request: { site },
+  request: { site, model, budget },
   sums,
 }: Search): (open: OpenSplit) => readonly number[] | undefined {
+  const boundsFor = (open: OpenSplit): readonly number[] | undefined => {
+    budget?.spend(model.layers.length + open.cells.length);
+    return stageBounds(open, site, sums);
+  };
   const [first] = site.hosts;
   const isUniform = site.hosts.every(
     ({ teraflops, memoryGiB }) => teraflops === first?.teraflops && memoryGiB === first.memoryGiB,
   );
   const known = new Map<string, readonly number[] | undefined>();
   return (open) => {
-    if (!isUniform) return stageBounds(open, site, sums);
+    if (!isUniform) return boundsFor(open);
     const { microBatch, isRecomputing, isRecomputingScores, shards } = open;
     const key = [microBatch, isRecomputing, isRecomputingScores, open.isSharded, shards].join();
-    if (!known.has(key)) known.set(key, stageBounds(open, site, sums));
+    if (known.has(key)) budget?.spend(1);
+    else known.set(key, boundsFor(open));
     return known.get(key);
   };
 }

@@ -5,7 +5,7 @@
  * searched through with the smallest micro-batch, the best `KEPT` choices of degrees with every micro-batch, and the splits that this leaves are
  * laid on the others. A price is a bound of step-time.ts: never shorter than what links allow, and mostly a little longer than the plan that the
  * job gets in the end, which is searched for further. Places of equal hosts have equal prices. Where the work is used up, the remaining places
- * have none. Cost: `work` at most, and the last split's cells.
+ * have none. What is tried counts before it is done, whether or not it fits. Cost: `work` at most, and one split more.
  */
 
 import type { FrameworkChoice } from "../../domain/model/framework-names.ts";
@@ -14,10 +14,12 @@ import {
   degreesOf,
   plainArrangements,
   plainCandidate,
+  PREDICTION_CELLS,
   timed,
   type Candidate,
   type CandidateRequest,
   type DegreesOfWidth,
+  type SearchBudget,
   type Search,
 } from "./candidates.ts";
 import { frameworkOn } from "./framework.ts";
@@ -32,7 +34,7 @@ export interface PriceRequest {
   readonly batch: number;
   readonly framework?: FrameworkChoice;
   readonly sites: readonly PlanSite[];
-  /** Cells that may be predicted; a prediction counts `PREDICTION_CELLS` more than it has. */
+  /** In cells (candidates.ts): of places, kinds and splits that are tried, each with the layers that are looked at. */
   readonly work: number;
 }
 
@@ -45,7 +47,8 @@ export interface PlacePrices {
 const KEPT = 6;
 /** Of the work that is left, at most, for the search of one place. */
 const SEARCH_SHARE = 1 / 2;
-const PREDICTION_CELLS = 16;
+/** Hosts of a site that are read, for one cell. */
+const HOSTS_READ = 4;
 
 /** The splits that are laid on places of one kind, and the sums of the layers for it. */
 interface Kind {
@@ -55,19 +58,26 @@ interface Kind {
 
 export function placePrices({ model, batch, framework, sites, work }: PriceRequest): PlacePrices {
   const kinds = new Map<string, Kind>();
-  let spent = 0;
-  const onCandidate = ({ cells }: Split): void => {
-    spent += cells.length + PREDICTION_CELLS;
-  };
+  const layers = model.layers.length;
+  const hosts = sites.reduce((sum, site) => sum + site.hosts.length, 0);
+  // The model and the sites have been made for this.
+  let spent = layers + hosts / HOSTS_READ;
+  const until = (most: number): SearchBudget => ({
+    spend: (cells) => {
+      spent += cells;
+    },
+    isSpent: () => spent >= most,
+  });
   const stepMs = sites.map((site): number | undefined => {
     if (spent >= work) return undefined;
-    const request = { model, site, batch, onCandidate };
+    const request = { model, site, batch, budget: until(work) };
     const key = kindOf(site);
     const known = kinds.get(key);
     if (known !== undefined) return laidOn({ request, sums: known.sums, tried: 0 }, known.splits);
+    spent += layers;
     const sums = layerSums(model, frameworkOn(site, framework));
-    const until = spent + (work - spent) * SEARCH_SHARE;
-    const found = searched(request, sums, () => spent >= until);
+    const share = until(spent + (work - spent) * SEARCH_SHARE);
+    const found = searched({ ...request, budget: share }, sums);
     kinds.set(key, { sums, splits: found.map(({ split }) => split) });
     return found[0]?.time.totalMs;
   });
@@ -85,11 +95,7 @@ function kindOf({ hosts }: PlanSite): string {
 const commonDivisor = (a: number, b: number): number => (b === 0 ? a : commonDivisor(b, a % b));
 
 /** The best splits of different degrees, shortest step first. */
-function searched(
-  request: CandidateRequest,
-  sums: LayerSums,
-  isSpent: () => boolean,
-): readonly Candidate[] {
+function searched(request: CandidateRequest, sums: LayerSums): readonly Candidate[] {
   const best = (
     bare: CandidateRequest,
     choices: readonly DegreesOfWidth[],
@@ -97,7 +103,9 @@ function searched(
     const search: Search = { request: bare, sums, tried: 0 };
     return choices
       .flatMap(({ units, degrees }) =>
-        degrees.flatMap((each) => (isSpent() ? [] : (plainCandidate(search, each, units) ?? []))),
+        degrees.flatMap((each) =>
+          bare.budget?.isSpent() === true ? [] : (plainCandidate(search, each, units) ?? []),
+        ),
       )
       .sort(byTime)
       .slice(0, KEPT);
@@ -127,12 +135,14 @@ const isFirstOfDegrees = ({ split }: Candidate, at: number, all: readonly Candid
 
 /** The shortest step of these splits on another place. */
 function laidOn(search: Search, splits: readonly Split[]): number | undefined {
-  const { site } = search.request;
+  const { site, budget } = search.request;
   let least: number | undefined;
   for (const split of splits) {
     const units = unitsOf(site, split.width);
     if (units === undefined || units.length !== split.cells.length) continue;
     for (const [arrangement, cells] of plainArrangements(site, split, units)) {
+      if (budget?.isSpent() === true) return least;
+      budget?.spend(cells.length + PREDICTION_CELLS);
       const laid = { ...split, cells };
       if (!isHeldEverywhere(laid, site, search.sums)) continue;
       const { time } = timed(search, laid, arrangement);
